@@ -14,6 +14,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from tts_cli.core import Row
     from tts_cli.errors import (
         Cancelled,
         ManifestError,
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from tts_cli.library.settings import RowFields, RowValues, Settings
     from tts_cli.library.speaker import Speaker
     from tts_cli.library.speech import Speech, SpeechPart, Timings
-    from tts_cli.manifest.row import Row
 
 __all__ = [
     "Cancelled",
@@ -48,7 +48,7 @@ __all__ = [
     "UsageError",
 ]
 _PLACES = {
-    "manifest.row": ("Row",),
+    "core": ("Row",),
     "library.settings": ("RowFields", "RowValues", "Settings"),
     "library.speaker": ("Speaker",),
     "library.speech": ("Speech", "SpeechPart", "Timings"),

@@ -1,12 +1,12 @@
-"""The nouns that all rooms share: what a take is, how its speech ended and what is said of it;
-a row from the plan to its samples.
+"""The nouns that all rooms share: a row, the task that is made of it and what is spoken of that;
+what a take is, how its speech ended and what is said of it.
 
 Values of the enums are what stands in the files. No numpy and no torch is imported here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -15,9 +15,6 @@ if TYPE_CHECKING:
     import numpy as np
 
     from models.base import SpeechRequest
-    from tts_cli.text.reading import Reading
-    from tts_cli.text.split import Part
-    from tts_cli.voices.encoding import Ticket
 
 
 class _Word(str, Enum):
@@ -151,6 +148,7 @@ class Need:
     num_frames: int  # at most this many reference frames stand in its prompt
     num_bytes: int  # UTF-8 bytes of the transcript
     ref_sha256: str | None = None  # of the recording; None for a voice file
+    mode: str | None = None  # how a voice file is cloned; None: as the row says
 
 
 @dataclass(frozen=True)
@@ -168,69 +166,94 @@ class Work:
     vocoder_ms: float = 0.0
 
 
-@dataclass(frozen=True)
-class PlannedPart:
-    """A piece of a row that is too long to be spoken in one, or has pauses."""
+@dataclass  # never changed; frozen, one would take 6 us to make instead of 2
+class Row:
+    """A manifest's row as plain values. None: not given, so a flag or the checkpoint decides."""
 
-    span: Part  # of the row's text as it is spoken
-    request: SpeechRequest  # its text behind the tags in force there; the row's settings
-    pause_before_s: float | None = None  # that the text marks; only of the first part
-    pause_after_s: float | None = None  # that the text marks; None: what the boundary asks for
-
-
-@dataclass(eq=False)
-class SpeechRow:
-    """One row of a run, with everything that holds for all its attempts.
-
-    One thread has it at a time: the one that makes prompts until its first job is in the queue,
-    then the engine's, then whoever takes it at its end. Then it may have samples in spite of an
-    error: speech that did not come to its end.
-    """
-
+    line: int  # where the row starts in the manifest, from 1
+    number: int  # which row it is, from 1, bad ones counted
     id: str
-    request: SpeechRequest  # of the first attempt
-    request_hash: str = ""  # what it is recorded under; nobody here looks at it
-    need: Need | None = None  # the voice to be cloned; None: none, or `request.clone` has it
-    character: str | None = None  # see `Row`, as the next
-    extra: Mapping[str, Any] | None = None
-    reading: Reading | None = None  # of the manifest's text; None: it is spoken as it is written
-    parts: tuple[PlannedPart, ...] = ()  # it is spoken in; none: it is spoken in one
-    most_frames: int | None = None  # of all its parts together; None: nobody set a cap
-    part_of: SpeechRow | None = None  # the row that this one is a part of
-    is_first_part: bool = False
-    content_hash: str = ""  # what it is recorded under as well
-    place: Place = field(default_factory=Place)  # which take of its row it is to be
-    # Attempts of earlier runs at the very same, none of which was all of its text: this one goes on
-    # behind them. Of a row in parts those at each of them.
-    attempts_before: int = 0
-    part_attempts_before: tuple[int, ...] = ()
-    # On its way.
-    least_frames: int = 0  # speech of fewer is not all of the text; 0: not known
-    expected_s: float = 0.0  # what speech of the text usually takes; 0: not known
-    encoding: Ticket | None = None  # the reference's, of the row that named it first
-    queued_s: float | None = None  # `perf_counter` when its prompt was made; None: it had none
-    has_been_nan: bool = False  # an attempt gave NaN or infinite values
-    frames_dropped: int = 0  # of attempts that were made again
-    # At its end.
-    error: str | None = None  # None: it came out well
-    finish_reason: Finish | None = None  # None: no end at all
-    attempts: int = 0
-    seed: int = field(init=False)  # of the attempt that was kept
-    frames: int = 0
-    samples: np.ndarray[Any, Any] | None = None  # (n,) float32, or int16 if the run wants them so
-    codes: np.ndarray[Any, Any] | None = None  # (F, K) int64; there whenever samples are
-    levels: Levels | None = None  # of the samples
-    remarks: list[Remark] = field(default_factory=list)  # of its audio
-    work: Work = Work()
-    part_records: list[dict[str, Any]] = field(default_factory=list)  # what came of its parts
-    # `MadeFiles` of the samples, which core does not know; None: there are none, or are unwritable.
-    made: Any = None
-    unwritable: str | None = None  # why no files can be made
-    make_ms: float = 0.0
-    worker: int | None = None  # that spoke it, from 1; None: this process
+    text: str  # 1 .. 20,000 characters, not blank, `as_seen`; line ends are \n
+    character: str | None = None  # who says it; a cast tells in which voice
+    voice: str | None = None
+    language: str | None = None
+    instruct: str | None = None
+    ref_audio: str | None = None  # absolute, or relative to the working folder
+    ref_text: str | None = None
+    clone_mode: str | None = None  # icl or xvec; set whenever ref_audio is
+    seed: int | None = None  # 0 .. 2**53 - 1
+    sampling: Mapping[str, float] = field(default_factory=dict)  # settings given, by name
+    max_frames: int | None = None  # at most one of max_frames and max_seconds
+    max_seconds: float | None = None
+    extra: Mapping[str, Any] | None = None  # columns that are no fields, if kept
+    file: str = ""  # the manifest it is from, where a run has several
 
-    def __post_init__(self) -> None:
-        self.seed = self.request.seed
+    @property
+    def record_id(self) -> str:
+        """The id the row's outcome is recorded under."""
+        return self.id
+
+
+@dataclass(frozen=True)
+class BadRow:
+    """A row that cannot be spoken, and why."""
+
+    line: int
+    number: int
+    id: str | None  # only an id that is valid and this row's own
+    message: str
+    text: str | None = None  # what it was to say, where that is known
+    is_late: bool = False  # found when it was to be spoken, so not among the check's bad rows
+    file: str = ""  # see `Row`
+
+    @property
+    def record_id(self) -> str:
+        """The id the failure is recorded under; '#' keeps it apart from ids of rows."""
+        if self.id is not None:
+            return self.id
+        file = "".join(char if char.isprintable() else "?" for char in self.file)
+        return f"#{file}:{self.line}" if file else f"#{self.line}"
+
+
+@dataclass(frozen=True)
+class Piece:
+    """What of a task is spoken in one: all of it, where nothing splits the text."""
+
+    request: SpeechRequest  # its own text behind the tags in force, its own seed and cap
+    written: tuple[int, int]  # the characters of `Row.text` that it says
+    boundary: str | None = None  # what ends there, as `Pauses` names it; None: the text
+    pause_before_s: float | None = None  # that the text marks, as the next; only of the first
+    pause_after_s: float | None = None  # None: as the boundary asks
+    usual_s: float = 0.0  # what speech of its text usually takes; 0: not known
+    least_frames: int = 0  # speech of fewer is not all of its text; 0: not known
+    attempts_before: int = 0  # of earlier runs, none of which was all of its text
+
+
+def are_joined(pieces: Sequence[Piece]) -> bool:
+    """Whether audio is put together of pieces, or of one and the pauses around it."""
+    if len(pieces) != 1:
+        return len(pieces) > 1
+    return not (pieces[0].pause_before_s is None and pieces[0].pause_after_s is None)
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """One speech to be made of a row. What comes of it is a `Spoken`."""
+
+    row: Row
+    request: SpeechRequest  # of the whole text, first attempt; what the hashes cover
+    pieces: tuple[Piece, ...] = ()  # in order; none: it is kept as silence
+    most_frames: int | None = None  # of all pieces together; None: nobody set a cap
+    need: Need | None = None  # the voice to be cloned; None: none
+    notes: tuple[str, ...] = ()  # what is odd about it, where its row was given alone
+    place: Place = Place()
+    request_hash: str = ""  # what it is recorded under, as the next; nobody here looks at it
+    content_hash: str = ""
+
+    @property
+    def id(self) -> str:
+        """The row's."""
+        return self.row.id
 
     @property
     def name(self) -> str:
@@ -245,4 +268,53 @@ class SpeechRow:
     @property
     def is_silent(self) -> bool:
         """Whether nothing of it is spoken: its text has no word."""
-        return self.finish_reason is Finish.WORDLESS
+        return not self.pieces
+
+    @property
+    def is_joined(self) -> bool:
+        """See `are_joined`."""
+        return are_joined(self.pieces)
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """A row's files before they have their names: on disk under temporary ones, as paths relative
+    to the output folder, or in memory, as bytes.
+    """
+
+    audio: bytes | str
+    codes: bytes | str | None  # None: none are kept
+    num_bytes: int  # of the audio, as the next
+    sha256: str
+    num_samples: int  # at the native rate, before anything was done to them
+    applied: Any = None  # `Applied` to the samples first, which core does not know; None: nothing
+    remarks: tuple[Remark, ...] = ()  # of the file, beside those of the speech
+
+
+@dataclass(frozen=True, eq=False)
+class Spoken:
+    """What came of a piece, or of a task. It may have samples in spite of an error: speech that did
+    not come to its end.
+    """
+
+    finish: Finish | None = None  # None: no end at all
+    error: str | None = None  # None: it came out well
+    samples: np.ndarray[Any, Any] | None = None  # (n,) float32, or int16 if the run wants them so
+    codes: np.ndarray[Any, Any] | None = None  # (F, K) int64; there whenever samples are
+    frames: int = 0
+    frames_dropped: int = 0  # of attempts that were made again
+    seed: int = 0  # of the attempt that was kept
+    attempts: int = 0  # in all, those of earlier runs too
+    levels: Levels | None = None  # of the samples
+    remarks: tuple[Remark, ...] = ()  # of its audio
+    usual_s: float = 0.0  # see `Piece`; of all pieces
+    work: Work = Work()
+    parts: tuple[dict[str, Any], ...] = ()  # what came of the pieces of a joined one, see `Take`
+    queued_s: float | None = None  # `perf_counter` when its prompt was made; None: it had none
+    encoded: Encoded | None = None  # instead of samples and codes, where files are made of them
+    unwritable: str | None = None  # why no files can be made
+    encode_ms: float = 0.0
+    worker: int | None = None  # that spoke it, from 1; None: this process
+
+
+Keep = Callable[[Task, Spoken], None]  # takes what came of each task; any thread calls it

@@ -26,7 +26,7 @@ class Chunk:
 
 
 @dataclass(frozen=True)
-class Piece:
+class Slice:
     """What is decoded of one row at once: a chunk of it and of the reference in front of it."""
 
     row: int
@@ -47,7 +47,7 @@ class Cutting:
     left_context: int
     renders_windows: bool = False
 
-    def pieces(self, frames: Sequence[int], references: Sequence[int]) -> list[Piece]:
+    def pieces(self, frames: Sequence[int], references: Sequence[int]) -> list[Slice]:
         """The pieces of all rows, in the order of their rows and frames.
 
         Args:
@@ -55,7 +55,7 @@ class Cutting:
             references: frames in front of each row, which are not kept; 0 where none are.
         """
         return [
-            Piece(
+            Slice(
                 row,
                 chunk,
                 kept=chunk.end - max(chunk.start, front),

@@ -22,7 +22,7 @@ from torch import Tensor
 from models.device.beside import Beside
 from models.device.graphs import Capturer, GraphRunner
 from models.device.to_device import to_device
-from models.vocoder.chunks import Cutting, Piece
+from models.vocoder.chunks import Cutting, Slice
 from models.vocoder.lanes import Lanes
 from models.vocoder.network import CodecDecoder
 from models.vocoder.rows_alone import RowsAlone
@@ -176,26 +176,26 @@ class VocoderRunner:
             for row, part in zip(codes, parts, strict=True)
         ]
 
-    def _pieces(self, frames: Sequence[int], references: Sequence[int]) -> list[Piece]:
+    def _pieces(self, frames: Sequence[int], references: Sequence[int]) -> list[Slice]:
         pieces = self.cut.pieces(frames, references)
         return [replace(piece, is_tail=True) for piece in pieces] if self.is_fixed else pieces
 
-    def _decode_whole(self, rows: list[Tensor], pieces: list[Piece]) -> dict[Piece, Tensor]:
+    def _decode_whole(self, rows: list[Tensor], pieces: list[Slice]) -> dict[Slice, Tensor]:
         """Samples of the kept frames of every piece, all of whose frames are decoded."""
         codes = [_codes(rows, piece) for piece in pieces]
         waves = self.layout.decode(codes, [piece.kept for piece in pieces])
         return dict(zip(pieces, waves, strict=True))
 
-    def _decode_tails(self, rows: list[Tensor], pieces: list[Piece]) -> dict[Piece, Tensor]:
+    def _decode_tails(self, rows: list[Tensor], pieces: list[Slice]) -> dict[Slice, Tensor]:
         """Latents of whole pieces, but samples only of the frames that are kept.
 
         Pieces of a row that begin at the same frame share the latents of the longest.
         """
-        mates: dict[tuple[int, int], list[Piece]] = {}
+        mates: dict[tuple[int, int], list[Slice]] = {}
         for piece in pieces:
             mates.setdefault((piece.row, piece.chunk.first), []).append(piece)
         groups = list(mates.values())
-        windows: dict[Piece, Tensor] = {}
+        windows: dict[Slice, Tensor] = {}
         # The longest is the last.
         for index, latents in self.layout.latents([_codes(rows, group[-1]) for group in groups]):
             for piece in groups[index]:
@@ -206,7 +206,7 @@ class VocoderRunner:
         )
         return dict(zip(pieces, waves, strict=True))
 
-    def _window(self, piece: Piece) -> int:
+    def _window(self, piece: Slice) -> int:
         """Latent frames that the samples of a piece's kept frames depend on."""
         return min(piece.chunk.num_frames, piece.kept + self.network.context_frames)
 
@@ -229,7 +229,7 @@ def vocoder_runner(
     return VocoderRunner(network, cut, RowsAlone(network))
 
 
-def _codes(rows: list[Tensor], piece: Piece) -> Tensor:
+def _codes(rows: list[Tensor], piece: Slice) -> Tensor:
     row, chunk = rows[piece.row], piece.chunk
     is_whole = chunk.first == 0 and chunk.end == len(row)
     return row if is_whole else row[chunk.first : chunk.end]

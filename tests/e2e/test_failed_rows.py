@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 from workbench import MakeCheckpoint, Workbench
 
-from models.base import Prompt
-from tts_cli.core import SpeechRow
-from tts_cli.engine.attempt import Job
+from tts_cli.engine.attempt import Attempt
 from tts_cli.engine.local import SpeechRun
+from tts_cli.engine.scheduler import Scheduler
 from tts_cli.manifest.seeds import attempt_seed, row_seed
 from tts_cli.plan import request as requests
 
@@ -34,13 +33,15 @@ def short_caps(monkeypatch: pytest.MonkeyPatch) -> None:
 def drawn(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The seeds of all attempts, in order."""
     seeds: list[int] = []
-    attempt = SpeechRun._attempt
+    offer = Scheduler.offer
 
-    def noted(run: SpeechRun, row: SpeechRow, prompt: Prompt, number: int) -> Job:
-        seeds.append(prompt.request.seed)
-        return attempt(run, row, prompt, number)
+    def noted(
+        self: Scheduler[Attempt], item: Attempt, estimate: float, tokens: int = 0, **more: bool
+    ) -> None:
+        seeds.append(item.prompt.request.seed)
+        offer(self, item, estimate, tokens, **more)
 
-    monkeypatch.setattr(SpeechRun, "_attempt", noted)
+    monkeypatch.setattr(Scheduler, "offer", noted)
     return seeds
 
 
@@ -163,8 +164,8 @@ class TestRunaways:
         """A runaway whose next attempts gave NaN was reported as NaN, its audio thrown away."""
         retry = SpeechRun._retry
 
-        def retry_with_poison(self: SpeechRun, job: Job) -> Job | None:
-            again = retry(self, job)
+        def retry_with_poison(self: SpeechRun, attempt: Attempt) -> Attempt | None:
+            again = retry(self, attempt)
             if again is not None:
                 request = replace(again.prompt.request, text="~")
                 again.prompt = self.model.prompt(request)

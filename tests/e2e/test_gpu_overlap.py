@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import torch
 from clones import as_voice, random_voice
+from engine_harness import attempt_of, row_of
 from tiny_qwen3_tts import write_checkpoint
 from torch import Tensor
 
@@ -22,7 +23,7 @@ from models.device.streams import WorkStreams
 from models.fish_speech.config import FishSpeechConfig
 from models.fish_speech.synthetic import load_synthetic
 from models.registry import load_model
-from tts_cli.engine.attempt import Job, JobQueue
+from tts_cli.engine.attempt import Attempt, AttemptQueue
 from tts_cli.engine.loop import Engine
 from tts_cli.engine.scheduler import BatchSize
 from tts_cli.engine.vocoder import to_int16
@@ -88,15 +89,15 @@ def speak(
     items: list[SpeechRequest],
     streams: WorkStreams | None = None,
     is_int16: bool = False,
-) -> tuple[Engine, list[Job], list[list[int]]]:
+) -> tuple[Engine, list[Attempt], list[list[int]]]:
     """An engine that has run, its ended jobs by row, and the rows of each vocoder batch."""
-    jobs = JobQueue(len(items) + 1)
-    ended: dict[int, Job] = {}
+    jobs = AttemptQueue(len(items) + 1)
+    ended: dict[int, Attempt] = {}
     batches: dict[int, list[int]] = {}
 
-    def sink(job: Job) -> None:
-        ended[job.row] = job
-        batches.setdefault(id(job.vocoder), []).append(job.row)
+    def sink(attempt: Attempt) -> None:
+        ended[row_of(attempt)] = attempt
+        batches.setdefault(id(attempt.vocoder), []).append(row_of(attempt))
 
     engine = Engine(
         model,
@@ -104,30 +105,30 @@ def speak(
         BatchSize(MAX_BATCH),
         jobs,
         sink,
-        lambda job: None,
+        lambda attempt: None,
         is_int16=is_int16,
     )
     if streams is not None:
         engine.streams = engine.vocoder.streams = streams
     for row, item in enumerate(items):
-        jobs.put(Job(row, model.prompt(item)), engine.stop)
+        jobs.put(attempt_of(row, model.prompt(item)), engine.stop)
     jobs.close(engine.stop)
     engine.run()
     assert sorted(ended) == list(range(len(items)))
-    for job in ended.values():
-        job.wait()
+    for attempt in ended.values():
+        attempt.wait()
     return engine, [ended[row] for row in range(len(items))], list(batches.values())
 
 
 def assert_same(
-    found: list[Job], expected: list[Job], as_samples: Callable[[Tensor], Tensor]
+    found: list[Attempt], expected: list[Attempt], as_samples: Callable[[Tensor], Tensor]
 ) -> None:
-    for row, (job, other) in enumerate(zip(found, expected, strict=True)):
-        assert job.reason == other.reason
-        assert job.codes is not None
-        assert job.samples is not None
-        assert torch.equal(job.codes, other.codes), f"codes of row {row}"
-        assert torch.equal(job.samples, as_samples(other.samples)), f"samples of row {row}"
+    for row, (attempt, other) in enumerate(zip(found, expected, strict=True)):
+        assert attempt.finish == other.finish
+        assert attempt.codes is not None
+        assert attempt.samples is not None
+        assert torch.equal(attempt.codes, other.codes), f"codes of row {row}"
+        assert torch.equal(attempt.samples, as_samples(other.samples)), f"samples of row {row}"
 
 
 def test_a_run_beside_itself_equals_one_after_the_other(model: Any) -> None:
@@ -141,7 +142,7 @@ def test_a_run_beside_itself_equals_one_after_the_other(model: Any) -> None:
         assert again == batches
         assert_same(found, expected, to_int16 if is_int16 else lambda samples: samples)
         if is_int16:
-            assert not any(job.is_noise for job in found)
+            assert not any(attempt.is_noise for attempt in found)
         busy = engine.busy.summary()
         assert busy is not None
         for window in (busy["run"], busy["steady"]):
@@ -156,12 +157,12 @@ def test_samples_are_those_of_the_vocoder_alone(model: Any) -> None:
     _, ended, batches = speak(model, requests(model))
     for rows in batches:
         batch = [ended[row] for row in rows]
-        codes = [job.codes.to(model.device) for job in batch if job.codes is not None]
-        references = [job.reference_codes for job in batch]
+        codes = [attempt.codes.to(model.device) for attempt in batch if attempt.codes is not None]
+        references = [attempt.reference_codes for attempt in batch]
         has_reference = any(reference is not None for reference in references)
         waves = model.decode_audio(codes, references if has_reference else None)
-        for row, job, wave in zip(rows, batch, waves, strict=True):
-            assert torch.equal(job.samples, wave.cpu()), f"row {row}"
+        for row, attempt, wave in zip(rows, batch, waves, strict=True):
+            assert torch.equal(attempt.samples, wave.cpu()), f"row {row}"
 
 
 def test_frames_have_the_high_priority(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -199,11 +200,11 @@ def test_no_row_is_lost_when_memory_runs_out(model: Any, monkeypatch: pytest.Mon
         monkeypatch.setattr(model, name, sometimes)
     engine, found, _ = speak(model, requests(model))
     assert engine.shrinks == 1
-    for job in found:
-        assert job.reason in ("eos", "max_frames")
-        assert job.samples is not None
-        assert len(job.samples) == job.frames * model.info.samples_per_frame
-        assert bool(job.samples.isfinite().all())
+    for attempt in found:
+        assert attempt.reason in ("eos", "max_frames")
+        assert attempt.samples is not None
+        assert len(attempt.samples) == attempt.frames * model.info.samples_per_frame
+        assert bool(attempt.samples.isfinite().all())
 
 
 def test_a_model_captured_again_speaks_the_same(model: Any) -> None:

@@ -13,6 +13,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from engine_harness import attempt_of, row_of
 from speak import speak
 from tiny_qwen3_tts import SPECS, random_codes, write_checkpoint
 from torch import Tensor
@@ -24,7 +25,7 @@ from models.qwen3_tts.model import Qwen3TTS
 from models.registry import load_model
 from models.sampling import Sampling
 from models.vocoder.lanes import Lanes
-from tts_cli.engine.attempt import Job, JobQueue
+from tts_cli.engine.attempt import Attempt, AttemptQueue
 from tts_cli.engine.loop import Engine
 from tts_cli.engine.scheduler import BatchSize
 
@@ -362,27 +363,29 @@ class TestTinyCheckpoint:
             for request in tiny_requests(20, sampling)
         ]
         with_graphs, without = (self.engine_run(folder, requests, flag) for flag in (True, False))
-        assert_same_codes([job.codes for job in with_graphs], [job.codes for job in without])
-        for job, other in zip(with_graphs, without, strict=True):
-            assert torch.equal(job.samples, other.samples)
-            assert job.reason == other.reason
+        assert_same_codes(
+            [attempt.codes for attempt in with_graphs], [attempt.codes for attempt in without]
+        )
+        for attempt, other in zip(with_graphs, without, strict=True):
+            assert torch.equal(attempt.samples, other.samples)
+            assert attempt.finish == other.finish
 
     @staticmethod
-    def engine_run(folder: str, requests: list[SpeechRequest], use_graphs: bool) -> list[Job]:
+    def engine_run(folder: str, requests: list[SpeechRequest], use_graphs: bool) -> list[Attempt]:
         model = load(folder, use_graphs=use_graphs)
         allocate(model, 8, TINY_FRAMES)
         model.capture(8, TINY_FRAMES)
-        jobs = JobQueue(len(requests) + 1)
-        ended: dict[int, Job] = {}
+        jobs = AttemptQueue(len(requests) + 1)
+        ended: dict[int, Attempt] = {}
 
-        def sink(job: Job) -> None:
-            job.wait()
-            ended[job.row] = job
+        def sink(attempt: Attempt) -> None:
+            attempt.wait()
+            ended[row_of(attempt)] = attempt
 
-        engine = Engine(model, model.device, BatchSize(8), jobs, sink, lambda job: None)
+        engine = Engine(model, model.device, BatchSize(8), jobs, sink, lambda attempt: None)
         assert engine.is_async
         for row, request in enumerate(requests):
-            jobs.put(Job(row, model.prompt(request)), engine.stop)
+            jobs.put(attempt_of(row, model.prompt(request)), engine.stop)
         jobs.close(engine.stop)
         engine.run()
         assert sorted(ended) == list(range(len(requests)))

@@ -81,14 +81,14 @@ def test_killed_within_a_row(bench: Workbench) -> None:
     args = bench.command(bench.write(rows), *SPLIT, "--max-batch", "2")
     patch = (
         "import os, signal\n"
-        "from tts_cli.engine.pieces import LongRows\n"
-        "real, ended = LongRows.finish, []\n"
-        "def finish(self, part):\n"
-        "    ended.append(part)\n"
+        "from tts_cli.engine.pieces import Pieces\n"
+        "real, ended = Pieces.closed, []\n"
+        "def closed(self, *piece):\n"
+        "    ended.append(piece)\n"
         "    if len(ended) == 5:\n"
         "        os.kill(os.getpid(), signal.SIGKILL)\n"
-        "    return real(self, part)\n"
-        "LongRows.finish = finish\n"
+        "    return real(self, *piece)\n"
+        "Pieces.closed = closed\n"
     )
     assert finish(bench.start(args, patch)).code == -signal.SIGKILL
     done = set(bench.out().status())

@@ -10,8 +10,7 @@ import pytest
 from safetensors.numpy import load_file
 from workbench import Workbench
 
-from models.base import Prompt
-from tts_cli.core import SpeechRow
+from models.base import Prompt, SpeechRequest
 from tts_cli.engine.local import SpeechRun
 
 FRAME_S = 0.0025
@@ -30,9 +29,9 @@ def prompts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     texts: list[str] = []
     make = SpeechRun._prompt
 
-    def note(self: SpeechRun, row: SpeechRow) -> Prompt:
-        texts.append(row.request.text)
-        return make(self, row)
+    def note(self: SpeechRun, request: SpeechRequest) -> Prompt:
+        texts.append(request.text)
+        return make(self, request)
 
     monkeypatch.setattr(SpeechRun, "_prompt", note)
     return texts

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from tts_cli.core import Row
 from tts_cli.manifest.manifest import open_source, read_rows
-from tts_cli.manifest.row import Row
 
 SAMPLES = Path(__file__).parents[2] / "samples"
 

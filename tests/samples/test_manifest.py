@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tts_cli.core import Row
 from tts_cli.manifest.manifest import open_source, read_rows
-from tts_cli.manifest.row import Row
 
 SAMPLES = Path(__file__).parents[2] / "samples"
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
 from fakes import FakeSpeechModel, fake_codes
+from tasks import task_of
 
-from models.base import SpeechRequest
+from models.base import Prompt, SpeechRequest
 from models.qwen3_tts.model import Qwen3TTS
-from tts_cli.engine.attempt import Job, JobQueue
+from tts_cli.engine.attempt import Attempt, AttemptQueue
 from tts_cli.engine.loop import POLL_FRAMES, Engine
 from tts_cli.engine.scheduler import BatchSize
 
@@ -25,6 +27,15 @@ def request(text: str, seed: int = 0, max_frames: int = 100) -> SpeechRequest:
 def texts(count: int) -> list[str]:
     """Texts of many lengths, in no order."""
     return ["x" * (1 + (7 * index) % 23) for index in range(count)]
+
+
+def attempt_of(row: int, prompt: Prompt, number: int = 1, **more: Any) -> Attempt:
+    """An attempt at a task of one piece, whose id is a number."""
+    return Attempt(task_of(str(row), prompt.request), 0, prompt, number, **more)
+
+
+def row_of(attempt: Attempt) -> int:
+    return int(attempt.task.id)
 
 
 class Harness:
@@ -44,8 +55,8 @@ class Harness:
     ) -> None:
         self.retries = retries
         self.retried: list[tuple[int, str]] = []  # row and reason
-        self.ended: dict[int, Job] = {}
-        self.jobs = JobQueue(len(requests) + 1)
+        self.ended: dict[int, Attempt] = {}
+        self.jobs = AttemptQueue(len(requests) + 1)
         batch = BatchSize(max_batch, is_fixed)
         device = getattr(model, "device", CPU)
         self.engine = Engine(
@@ -59,38 +70,39 @@ class Harness:
             self.engine.vocoder.is_patient = True
             self.engine.vocoder.beside = None
         for row, item in enumerate(requests):
-            assert self.jobs.put(Job(row, model.prompt(item)), self.engine.stop)
+            assert self.jobs.put(attempt_of(row, model.prompt(item)), self.engine.stop)
         self.jobs.close(self.engine.stop)
 
-    def sink(self, job: Job) -> None:
-        job.wait()
-        assert job.row not in self.ended, "a row ended twice"
-        self.ended[job.row] = job
+    def sink(self, attempt: Attempt) -> None:
+        attempt.wait()
+        assert row_of(attempt) not in self.ended, "a row ended twice"
+        self.ended[row_of(attempt)] = attempt
 
-    def retry(self, job: Job) -> Job | None:
-        if job.reason == "eos" or job.attempt > self.retries:
+    def retry(self, attempt: Attempt) -> Attempt | None:
+        if attempt.finish == "eos" or attempt.number > self.retries:
             return None
-        self.retried.append((job.row, job.reason))
+        self.retried.append((row_of(attempt), attempt.finish or "nan"))
         prompt = replace(
-            job.prompt, request=replace(job.prompt.request, seed=job.prompt.request.seed + 1000)
+            attempt.prompt,
+            request=replace(attempt.prompt.request, seed=attempt.prompt.request.seed + 1000),
         )
-        return Job(job.row, prompt, job.attempt + 1)
+        return Attempt(attempt.task, 0, prompt, attempt.number + 1)
 
-    def run(self) -> dict[int, Job]:
+    def run(self) -> dict[int, Attempt]:
         self.engine.run()
         return self.ended
 
 
-def assert_spoken(jobs: dict[int, Job], requests: list[SpeechRequest]) -> None:
+def assert_spoken(jobs: dict[int, Attempt], requests: list[SpeechRequest]) -> None:
     """Every row is there with its own codes and samples, up to its own end."""
     assert sorted(jobs) == list(range(len(requests)))
     for row, item in enumerate(requests):
-        job = jobs[row]
+        attempt = jobs[row]
         frames = min(len(item.text), item.max_frames)
-        assert job.reason == ("eos" if frames == len(item.text) else "max_frames")
-        assert job.frames == frames
+        assert attempt.finish == ("eos" if frames == len(item.text) else "max_frames")
+        assert attempt.frames == frames
         codes = fake_codes(item.seed, frames)
-        assert job.codes is not None
-        assert torch.equal(job.codes, codes)
-        assert job.samples is not None
-        assert torch.equal(job.samples, codes.float().flatten())
+        assert attempt.codes is not None
+        assert torch.equal(attempt.codes, codes)
+        assert attempt.samples is not None
+        assert torch.equal(attempt.samples, codes.float().flatten())

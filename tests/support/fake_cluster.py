@@ -17,7 +17,7 @@ from tts_cli.config import RunConfig
 from tts_cli.workers import elsewhere, worker
 from tts_cli.workers import session as crew
 from tts_cli.workers.cluster import Share
-from tts_cli.workers.messages import Task
+from tts_cli.workers.messages import Briefing
 from tts_cli.workers.worker import Worker
 
 LATE_S = 0.05  # that calls with rows come behind those after them: Ray promises no order
@@ -54,7 +54,9 @@ class Actor:
             of it.
     """
 
-    def __init__(self, task: Task, on_call: Callable[[Actor, str, tuple[Any, ...]], bool]) -> None:
+    def __init__(
+        self, task: Briefing, on_call: Callable[[Actor, str, tuple[Any, ...]], bool]
+    ) -> None:
         self.task = task
         self.deaths = 0
         self.is_dead = False  # for good
@@ -136,7 +138,7 @@ class FakeCluster:
     def open(self) -> None:
         """Nothing is to be started."""
 
-    def spawn(self, kind: type, task: Task) -> Actor:
+    def spawn(self, kind: type, task: Briefing) -> Actor:
         """A worker."""
         actor = Actor(task, self.on_call)
         self.actors.append(actor)

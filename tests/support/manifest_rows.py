@@ -6,8 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from tts_cli.config import RunConfig
+from tts_cli.core import BadRow, Row
 from tts_cli.manifest.manifest import open_manifests, read_rows
-from tts_cli.manifest.row import BadRow, Row
 
 
 def read(path: Path, **settings: object) -> list[Row | BadRow]:

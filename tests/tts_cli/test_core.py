@@ -1,4 +1,4 @@
-"""The words of files, as they are written."""
+"""The words of files, as they are written; and the nouns that are handed on."""
 
 from __future__ import annotations
 
@@ -6,10 +6,33 @@ import json
 import pickle
 import subprocess
 import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import is_dataclass
 
+import numpy as np
 import pytest
+from tasks import joined_task, task_of
 
-from tts_cli.core import Finish, Kind, Remark, Role, Status, Unfinished
+from models.base import SpeechRequest
+from tts_cli.audio.treatment import Applied
+from tts_cli.core import (
+    BadRow,
+    Encoded,
+    Finish,
+    Kind,
+    Levels,
+    Need,
+    Place,
+    Remark,
+    Role,
+    Row,
+    Spoken,
+    Status,
+    Unfinished,
+    Work,
+)
+from tts_cli.voices.stage import Voiced
+from tts_cli.workers.messages import Ended, RowOrder
 
 WORDS = [word for kind in (Role, Status, Finish, Unfinished, Kind) for word in kind]
 
@@ -36,3 +59,52 @@ def test_no_heavy_import() -> None:
     code = "import sys, tts_cli.core; print([n for n in ('numpy', 'torch') if n in sys.modules])"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout == "[]\n"
+
+
+REQUEST = SpeechRequest("Hello. Hello.", voice="clara", seed=3)
+SHAPES = [
+    Row(1, 2, "a", "Hello.", character="Anna", sampling={"top_k": 3.0}, extra={"mood": "glad"}),
+    BadRow(1, 2, None, "has no text"),
+    task_of("a", REQUEST, need=Need("abc", 3, 9, None, "icl"), place=Place(2, Role.EXTRA, True)),
+    joined_task("a", REQUEST, REQUEST, most_frames=99, notes=("is odd",)),
+    Spoken(
+        Finish.STUCK,
+        error="it stood still",
+        samples=np.arange(3, dtype=np.int16),
+        codes=np.zeros((3, 2), np.int64),
+        levels=Levels(-20.0),
+        remarks=(Remark(Kind.FAST, "twice as fast"),),
+        work=Work(5, 2),
+        parts=({"text_start": 0},),
+        queued_s=1.5,
+    ),
+    Spoken(encoded=Encoded("parts/a.wav", b"codes", 9, "aa", 3), worker=2),
+    RowOrder(1, Voiced(task_of("a", REQUEST), error="its voice is gone"), 0),
+    Ended(1, Spoken(encoded=Encoded(b"RIFF", None, 9, "aa", 3, Applied(pad_start_s=0.5))), 0.5),
+]
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: type(shape).__name__)
+def test_what_crosses_threads_and_workers_is_plain(shape: object) -> None:
+    """Spool, threads and Ray hand it on, pickled: no callable, handle, lock or tensor is in it."""
+    found = pickle.loads(pickle.dumps(shape))
+    assert repr(found) == repr(shape)
+    assert not [value for value in inside(shape) if not isinstance(value, PLAIN)]
+
+
+PLAIN = (str, bytes, int, float, bool, type(None), np.ndarray)
+
+
+def inside(thing: object) -> Iterator[object]:
+    """All values of a thing and of what it holds."""
+    if isinstance(thing, Mapping):
+        held = [*thing.values()]
+    elif isinstance(thing, tuple | list):
+        held = [*thing]
+    elif is_dataclass(thing):
+        held = [*vars(thing).values()]
+    else:
+        yield thing
+        return
+    for value in held:
+        yield from inside(value)

@@ -21,6 +21,7 @@ from models.registry import load_prompts, pace_of, shares_codec
 from tts_cli.app.pick import Choice, find, parse
 from tts_cli.audio.file import encode
 from tts_cli.config import RunConfig
+from tts_cli.core import BadRow, Row
 from tts_cli.engine.kernels import with_fallback
 from tts_cli.engine.local import WarmModel
 from tts_cli.engine.made_voices import coded_voice, require_usable
@@ -28,7 +29,7 @@ from tts_cli.errors import RowError, UsageError
 from tts_cli.folder import sources
 from tts_cli.folder.encode import KeptSpeech, Run
 from tts_cli.folder.take import Take
-from tts_cli.manifest.row import BadRow, Row, build_row
+from tts_cli.manifest.row import build_row
 from tts_cli.plan.checkpoint import model_source
 from tts_cli.text.pauses import without_pauses
 from tts_cli.text.words import is_wordless

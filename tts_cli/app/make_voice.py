@@ -12,11 +12,11 @@ from models.base import ModelInfo, Voice
 from tts_cli.app.liked_voice import find_liked, load, require_row
 from tts_cli.audio.file import encode
 from tts_cli.config import RunConfig
+from tts_cli.core import Row
 from tts_cli.engine.local import WarmModel
 from tts_cli.engine.made_voices import Here, Words, encode_voices, stored_voice, voice_of_codes
 from tts_cli.errors import RowError, UsageError
 from tts_cli.folder.atomic import write_alone
-from tts_cli.manifest.row import Row
 from tts_cli.plan.checkpoint import approved_info, model_label
 from tts_cli.plan.checks import check_settings, require_speakable, row_problem
 from tts_cli.plan.free_voices import Maker, makes_voices
@@ -114,7 +114,7 @@ def design_voice(
     language = row.language or "auto"
     words = Words(name, row.text, language, row.instruct, seed, MIN_SECONDS, MAX_SECONDS)
     studio = Here(is_two=design_config is not None)
-    (said,) = studio.speak(maker, [words])
+    ((_, said),) = studio.speak(maker, [words])
     if said.error is not None or said.samples is None or said.codes is None:
         raise RowError(str(said.error), remedy="try another --seed, or another --text")
     data = encode(said.samples, maker.info.sample_rate_hz, "wav", "PCM_16")

@@ -20,14 +20,13 @@ import soundfile
 from tts_cli import signals
 from tts_cli.audio.join import speech
 from tts_cli.audio.pacing import pauses_in
-from tts_cli.audio.subtitles import Spoken, in_parts, subtitles
-from tts_cli.core import Finish
+from tts_cli.audio.subtitles import SpokenText, in_parts, subtitles
+from tts_cli.core import Finish, Row
 from tts_cli.errors import DiskFull
 from tts_cli.folder.atomic import write_atomic
 from tts_cli.folder.files import AudioWriter
 from tts_cli.folder.journal import Journal
 from tts_cli.folder.take import Take
-from tts_cli.manifest.row import Row
 from tts_cli.text.pauses import without_pauses
 
 if TYPE_CHECKING:
@@ -105,12 +104,12 @@ def _is_newer(path: Path, since_ns: int) -> bool:
     return stat.S_ISREG(found.st_mode) and found.st_mtime_ns >= since_ns
 
 
-def _spoken(row: Row, take: Take, audio: Path) -> list[Spoken]:
+def _spoken(row: Row, take: Take, audio: Path) -> list[SpokenText]:
     """A row's text with its times in the file."""
     samples, rate_hz = soundfile.read(audio, dtype="float32")
     if samples.ndim > 1:
         samples = samples.mean(axis=1)
     start, end = speech(samples, rate_hz)
     pauses = pauses_in(samples[start:end], rate_hz, start / rate_hz)
-    whole = Spoken(row.text, start / rate_hz, end / rate_hz, tuple(pauses))
+    whole = SpokenText(row.text, start / rate_hz, end / rate_hz, tuple(pauses))
     return in_parts(whole, take.parts, take.text)

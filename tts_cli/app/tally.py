@@ -7,12 +7,11 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from tts_cli.core import Finish, Role, SpeechRow
+from tts_cli.core import BadRow, Finish, Role, Spoken, Task
 from tts_cli.errors import StoppedEarly
 from tts_cli.folder.folder import Folder
 from tts_cli.folder.run_file import Totals
 from tts_cli.folder.take import Take
-from tts_cli.manifest.row import BadRow
 
 log = logging.getLogger(__name__)
 
@@ -68,20 +67,20 @@ class RunTally:
         self.failures = Failures()
         self._mutex = threading.Lock()
 
-    def keep(self, row: SpeechRow) -> None:
-        """Have a row kept, and count it.
+    def keep(self, task: Task, spoken: Spoken) -> None:
+        """Have what was spoken kept, and count it.
 
         Raises:
             DiskFull: nothing more can be written.
             StoppedEarly: this failure is one too many.
         """
-        take = self.folder.keep(row)
+        take = self.folder.keep(task, spoken)
         with self._mutex:
             totals = self.totals
-            totals.decoded_s += row.frames_dropped * self.frame_s + take.audio_s
+            totals.decoded_s += spoken.frames_dropped * self.frame_s + take.audio_s
             totals.retried += take.attempts > 1
             if take.is_ok:
-                self._count(take, row.expected_s)
+                self._count(take, spoken.usual_s)
             else:
                 totals.failed += 1
                 self._tell(take)
@@ -98,13 +97,13 @@ class RunTally:
                 self._tell(take)
             self.on_row(self.totals)
 
-    def _count(self, take: Take, expected_s: float) -> None:
+    def _count(self, take: Take, usual_s: float) -> None:
         totals, is_extra = self.totals, take.role is Role.EXTRA
         totals.ok += not is_extra
         totals.takes += is_extra
         totals.frames += take.frames
         totals.audio_s += take.audio_s
-        totals.expected_s += expected_s
+        totals.expected_s += usual_s
         totals.wordless += take.finish_reason is Finish.WORDLESS
         totals.suspect += bool(take.remarks)
         log.debug(

@@ -1,46 +1,49 @@
-"""What is done with a row's samples: treatment, levels, encoding, and files under temporary names.
-What follows, their names and the row's line, is the folder's, which may be in another process.
+"""What is done with the samples of a task: treatment, levels, encoding, and files under temporary
+names. What follows, their names and the task's line, is the folder's, which may be in another
+process.
 """
 
 from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Callable
+from dataclasses import replace
 
 from tts_cli.audio.tags import Tags
-from tts_cli.core import SpeechRow
+from tts_cli.core import Encoded, Spoken, Task
 from tts_cli.errors import RowError
-from tts_cli.folder.files import AudioWriter
 
 log = logging.getLogger(__name__)
 
 
-class RowFiles:
-    """Makes the files of rows at their ends; any thread may call it.
+def encoded(task: Task, spoken: Spoken, make: Callable[..., Encoded], comment: str) -> Spoken:
+    """The same with files in place of its samples and codes, or with why there can be none. Any
+    thread may call it.
 
     Args:
+        make: see `AudioWriter.make`.
         comment: in every file, see `tags.synthetic`.
+    Raises:
+        DiskFull, StoppedEarly: see `AudioWriter.make`.
     """
-
-    def __init__(self, writer: AudioWriter, comment: str) -> None:
-        self.writer = writer
-        self.comment = comment
-
-    def make(self, row: SpeechRow) -> None:
-        """Make a row's files, if it has audio: `made`, or why not in `unwritable`.
-
-        Raises:
-            DiskFull, StoppedEarly: see `AudioWriter.make`.
-        """
-        if row.samples is None:
-            return
-        started_s = time.perf_counter()
-        is_truncated = row.error is not None
-        take = row.place.file_take(is_truncated)
-        tags = Tags.of_row(row.id, row.request.voice, self.comment)
-        try:
-            row.made = self.writer.make(row.id, row.samples, row.codes, is_truncated, take, tags)
-        except RowError as problem:
-            log.debug("row %s cannot be written", row.id, exc_info=True)
-            row.unwritable = str(problem)
-        row.make_ms = 1000 * (time.perf_counter() - started_s)
+    if spoken.samples is None:
+        return spoken
+    started_s = time.perf_counter()
+    is_truncated = spoken.error is not None
+    take = task.place.file_take(is_truncated)
+    tags = Tags.of_row(task.id, task.request.voice, comment)
+    files, problem = None, None
+    try:
+        files = make(task.id, spoken.samples, spoken.codes, is_truncated, take, tags)
+    except RowError as error:
+        log.debug("row %s cannot be written", task.id, exc_info=True)
+        problem = str(error)
+    return replace(
+        spoken,
+        samples=None,
+        codes=None,
+        encoded=files,
+        unwritable=problem,
+        encode_ms=1000 * (time.perf_counter() - started_s),
+    )

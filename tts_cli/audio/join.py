@@ -53,9 +53,8 @@ class JoinedPart:
 
 def join(
     parts: list[Array],
-    boundaries: Sequence[Boundary | float],
+    pauses_s: Sequence[float],
     rate_hz: int,
-    pauses: Pauses,
     lead_s: float | None = None,
     tail_s: float | None = None,
 ) -> tuple[Array, list[JoinedPart]]:
@@ -63,13 +62,13 @@ def join(
 
     Args:
         parts: each (n,) float32 in [-1, 1] or int16, all alike.
-        boundaries: what lies behind each part but the last, or the seconds of its pause.
+        pauses_s: silence behind each part but the last.
         lead_s, tail_s: seconds of silence at both ends; None: as they were spoken.
     Returns:
         (n,) samples of the same kind, and the place of every part.
     """
-    if len(boundaries) != len(parts) - 1:
-        raise ValueError(f"{len(parts)} parts have {len(boundaries)} boundaries between them")
+    if len(pauses_s) != len(parts) - 1:
+        raise ValueError(f"{len(parts)} parts have {len(pauses_s)} pauses between them")
     if len(parts) == 1 and lead_s is None and tail_s is None:
         return parts[0], [JoinedPart(0, len(parts[0]))]
     last = len(parts) - 1
@@ -85,9 +84,8 @@ def join(
         places.append(JoinedPart(place, place + cut.end - cut.start))
         place = places[-1].end
         if index < last:
-            pause_s = _pause_s(boundaries[index], pauses)
             kept = cut.silence_behind + cuts[index + 1].silence_before
-            place += _silence(pause_s, rate_hz, kept)
+            place += _silence(pauses_s[index], rate_hz, kept)
     place += _silence(tail_s, rate_hz, cuts[last].silence_behind)
     joined = np.zeros(place, dtype=parts[0].dtype)
     for index, (part, cut, to) in enumerate(zip(parts, cuts, places, strict=True)):
@@ -109,11 +107,7 @@ def join_again(parts: list[Array], gaps: list[int], rate_hz: int) -> Array:
     cuts = [cut_ends(part, rate_hz) for part in parts]
     kept = [a.silence_behind + b.silence_before for a, b in pairwise(cuts)]
     pauses_s = [(gap + own) / rate_hz for gap, own in zip(gaps, kept, strict=True)]
-    return join(parts, pauses_s, rate_hz, Pauses())[0]
-
-
-def _pause_s(boundary: Boundary | float, pauses: Pauses) -> float:
-    return pauses.seconds(boundary) if isinstance(boundary, Boundary) else boundary
+    return join(parts, pauses_s, rate_hz)[0]
 
 
 def _silence(seconds: float | None, rate_hz: int, kept: int) -> int:

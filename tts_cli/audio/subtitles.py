@@ -32,7 +32,7 @@ _WIDE = re.compile(r"[\u2e80-\u9fff\uac00-\ud7a3\uf900-\ufaff\uff00-\uffef\U0002
 
 
 @dataclass(frozen=True)
-class Spoken:
+class SpokenText:
     """A text and when it is heard, in seconds."""
 
     text: str
@@ -53,8 +53,8 @@ class Cue:
 
 
 def in_parts(
-    spoken: Spoken, parts: Sequence[Mapping[str, Any]], text: str | None, offset_s: float = 0.0
-) -> list[Spoken]:
+    spoken: SpokenText, parts: Sequence[Mapping[str, Any]], text: str | None, offset_s: float = 0.0
+) -> list[SpokenText]:
     """A text that was spoken in parts, part by part: a part's edges are those of the audio.
 
     Args:
@@ -77,7 +77,7 @@ def in_parts(
     ]
 
 
-def subtitles(texts: Iterable[Spoken], format: str) -> str:
+def subtitles(texts: Iterable[SpokenText], format: str) -> str:
     """A whole file.
 
     Args:
@@ -119,7 +119,7 @@ def _clock(ms: int, point: str) -> str:
     return f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}{point}{rest:03d}"
 
 
-def cues(spoken: Spoken) -> Iterator[Cue]:
+def cues(spoken: SpokenText) -> Iterator[Cue]:
     """A text in pieces that fit on a screen; times between them are estimated."""
     text = " ".join(spoken.text.split())
     pieces = _pieces(text)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tts_cli.audio.subtitles import Spoken
+from tts_cli.audio.subtitles import SpokenText
 from tts_cli.book.chapter import Book
 from tts_cli.book.chapter_audio import HeardSpan, JoinedChapter
 from tts_cli.book.script import Sentence
@@ -56,7 +56,7 @@ def write_book_file(
     script: list[Sentence],
     made: MadeBook,
     missing: set[str],
-    parts: Mapping[str, list[Spoken]] | None = None,
+    parts: Mapping[str, list[SpokenText]] | None = None,
 ) -> None:
     """Write `book.json`. Times are seconds in the chapter's file.
 
@@ -124,7 +124,7 @@ def _sentences(
     rows: list[Sentence],
     made: tuple[MadeFile, JoinedChapter] | None,
     missing: set[str],
-    parts: Mapping[str, list[Spoken]],
+    parts: Mapping[str, list[SpokenText]],
 ) -> list[dict[str, Any]]:
     spans = made[1].spans if made else (None,) * len(rows)
     return [

@@ -20,7 +20,7 @@ import soundfile
 
 from tts_cli import signals
 from tts_cli.audio.pacing import Pause, pauses_in
-from tts_cli.audio.subtitles import Spoken, in_parts, subtitles
+from tts_cli.audio.subtitles import SpokenText, in_parts, subtitles
 from tts_cli.audio.tags import Tags
 from tts_cli.audio.treatment import Treatment
 from tts_cli.book.book_file import MadeBook, MadeFile, read_made, write_book_file
@@ -149,7 +149,7 @@ class _Producer:
         self._out, self._book, self._wanted = out, book, wanted
         self._script = script
         self._journal = journal
-        self._parts: dict[str, list[Spoken]] = {}  # of the rows that have some
+        self._parts: dict[str, list[SpokenText]] = {}  # of the rows that have some
         self._missing = set(missing)
         self._rows: dict[int, list[Sentence]] = {}
         for row in script:
@@ -234,7 +234,7 @@ class _Producer:
             take = self._journal.ok_take(row.id)
             if take is None or not take.parts:
                 continue
-            whole = Spoken(row.text, span.start_s, span.end_s)
+            whole = SpokenText(row.text, span.start_s, span.end_s)
             found = in_parts(whole, take.parts, take.text, span.file_start_s)
             if len(found) > 1:
                 self._parts[row.id] = found
@@ -247,10 +247,10 @@ class _Producer:
         key = _key([file.key, form, *apart])
         if (made := self._files.kept(name, key)) is not None:
             return made
-        texts: list[Spoken] = []
+        texts: list[SpokenText] = []
         for row, span in zip(self._rows[number], joined.spans, strict=True):
             pauses = _pauses(self._audio_of(row), span)
-            whole = Spoken(row.text, span.start_s, span.end_s, pauses)
+            whole = SpokenText(row.text, span.start_s, span.end_s, pauses)
             parts = self._parts.get(row.id, [])
             texts += [replace(part, pauses=pauses) for part in parts] or [whole]
         with self._files.replacing(name):

@@ -265,7 +265,7 @@ def keep_manifest(data: bytes, path: Path, config: RunConfig) -> None:
 
 def require_good(source: Source, script: list[Sentence], config: RunConfig) -> None:
     """Raise ManifestError if a row is bad, which is told by its place in the book."""
-    from tts_cli.manifest.row import BadRow
+    from tts_cli.core import BadRow
     from tts_cli.plan.checkpoint import read_info
     from tts_cli.plan.checks import CheckedRows
     from tts_cli.plan.free_voices import makes_voices, who_speaks
@@ -314,7 +314,7 @@ def unspoken(
     source: Source, config: RunConfig, info: ModelInfo, maker: Maker, folder: Folder
 ) -> set[str]:
     """Ids of the rows that have no audio as it is wanted now."""
-    from tts_cli.manifest.row import BadRow
+    from tts_cli.core import BadRow
     from tts_cli.plan.plan import Plan
 
     config = replace(config, overwrite=False, retry_failed=False, only=(), takes=0)

@@ -29,12 +29,12 @@ from tts_cli.cli.options import (
     sampling_options,
 )
 from tts_cli.config import SUBTYPES, RunConfig, Scope
+from tts_cli.core import Spoken
 from tts_cli.errors import ManifestError, RowError, SetupError, UsageError
 
 if TYPE_CHECKING:
     from models.base import ModelInfo
-    from tts_cli.core import SpeechRow
-    from tts_cli.manifest.row import Row
+    from tts_cli.core import Row, Task
     from tts_cli.plan.free_voices import Maker
     from tts_cli.voices.made import MadeVoices
 
@@ -221,7 +221,8 @@ def text_of(words: tuple[str, ...]) -> str:
 
 def row_of(text: str, fields: dict[str, str | None], config: RunConfig) -> Row:
     """The text as a row of a manifest. Raises ManifestError."""
-    from tts_cli.manifest.row import BadRow, build_row
+    from tts_cli.core import BadRow
+    from tts_cli.manifest.row import build_row
 
     given = {name: value for name, value in fields.items() if value is not None}
     values = {"id": "say", "text": text, "seed": config.seed, **given}
@@ -247,7 +248,7 @@ def speak(row: Row, destination: Destination, config: RunConfig) -> dict[str, An
     config, info, maker = who_speaks(config, approved_info(config))
     check_settings(config, info)
     require_consent(info.licence, config)
-    spoken = spoken_row(row, config, info, maker)
+    task, spoken = spoken_row(row, config, info, maker)
     if spoken.samples is None:
         raise RowError(str(spoken.error))
     if spoken.error is not None:
@@ -260,11 +261,11 @@ def speak(row: Row, destination: Destination, config: RunConfig) -> dict[str, An
     rate_hz = config.sample_rate or info.sample_rate_hz
     treatment = Treatment.of(config)
     samples, applied = treat(spoken.samples, info.sample_rate_hz, rate_hz, treatment)
-    remarks = spoken.remarks + ([] if applied is None else treatment.misses(applied))
+    remarks = [*spoken.remarks, *([] if applied is None else treatment.misses(applied))]
     for remark in remarks:
         log.warning("listen to it: %s", remark.text)
     subtype = check_format(config.format, config.subtype, rate_hz)
-    voice = None if is_made(spoken.request.voice) else spoken.request.voice
+    voice = None if is_made(task.request.voice) else task.request.voice
     tags = Tags(artist=voice or "", comment=synthetic(info))
     data = encode(samples, rate_hz, config.format, subtype, tags)
     added_s = 0.0 if applied is None else applied.added_s
@@ -276,19 +277,19 @@ def speak(row: Row, destination: Destination, config: RunConfig) -> dict[str, An
         "bytes": len(data),
         "sample_rate_hz": rate_hz,
         "voice": voice,
-        "language": spoken.request.language,
+        "language": task.request.language,
         "seed": spoken.seed,
         "attempts": spoken.attempts,
-        "finish_reason": spoken.finish_reason,
+        "finish_reason": spoken.finish,
         "parts": len(spoken.parts),
         "text": row.text,
-        "spoken_text": spoken.request.text,
+        "spoken_text": task.request.text,
         "suspect": [remark.text for remark in remarks],
         "applied": None if applied is None else applied.as_dict(),
     }
 
 
-def spoken_row(row: Row, config: RunConfig, info: ModelInfo, maker: Maker) -> SpeechRow:
+def spoken_row(row: Row, config: RunConfig, info: ModelInfo, maker: Maker) -> tuple[Task, Spoken]:
     """The row at its end. Raises RowError: it is certain to fail."""
     from tts_cli.voices.made import MadeVoices
 
@@ -302,14 +303,15 @@ def spoken_row(row: Row, config: RunConfig, info: ModelInfo, maker: Maker) -> Sp
 
 def _spoken_row(
     row: Row, config: RunConfig, info: ModelInfo, maker: Maker, made: MadeVoices
-) -> SpeechRow:
+) -> tuple[Task, Spoken]:
     from tts_cli.audio.treatment import Treatment
     from tts_cli.cli.screen import long_step
     from tts_cli.cli.synth import make_missing_voices
     from tts_cli.cli.validate import say_problems
+    from tts_cli.core import BadRow
     from tts_cli.folder.files import is_int16_enough
-    from tts_cli.manifest.row import BadRow
     from tts_cli.plan.plan import Plan
+    from tts_cli.plan.planner import silence_of
 
     with source_of(row) as file:
         from tts_cli.manifest.source import Source
@@ -325,11 +327,11 @@ def _spoken_row(
             startup.use_device(config.device)
             model = make_missing_voices(plan)
             survey = plan.survey()
-        planned = next(iter(plan))
-    if isinstance(planned, BadRow):
-        raise RowError(planned.message)
-    if planned.is_silent:
-        return planned
+        task = next(iter(plan))
+    if isinstance(task, BadRow):
+        raise RowError(task.message)
+    if task.is_silent:
+        return task, silence_of(task, info)
     startup.use_device(config.device)
     with startup.importing():
         from tts_cli.engine.local import WarmModel
@@ -342,10 +344,11 @@ def _spoken_row(
         model = model or WarmModel(config, info)
         model.make_room(survey.needs)
     signals.check()
-    speech = model.new_run(lambda _: None, cloning=plan.planner.cloning, is_int16=is_int16)
+    spoken: dict[Task, Spoken] = {}
+    speech = model.new_run(spoken.__setitem__, cloning=plan.planner.cloning, is_int16=is_int16)
     with signals.stopping(speech.stop):
-        speech.run([planned])
-    return planned
+        speech.run([task])
+    return task, spoken.get(task, Spoken())
 
 
 def source_of(row: Row) -> BinaryIO:

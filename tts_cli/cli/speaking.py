@@ -43,9 +43,8 @@ def speakers_of(
     from tts_cli.audio.tags import synthetic
     from tts_cli.workers.session import Crew
 
-    pauses = plan.planner.split_rule.pauses
     drop = plan.folder.writer.drop
-    return Crew(config, info, survey.needs, plan.planner.cloning, pauses, synthetic(info), drop)
+    return Crew(config, info, survey.needs, plan.planner.cloning, synthetic(info), drop)
 
 
 def speak(

@@ -38,11 +38,10 @@ from tts_cli.cli.speaking import (
     totals_of,
 )
 from tts_cli.config import RunConfig
-from tts_cli.core import Status
+from tts_cli.core import BadRow, Status
 from tts_cli.errors import SetupError, UsageError
 from tts_cli.folder.run_file import build_report, new_run_id, versions, with_folder
 from tts_cli.manifest.manifest import open_manifests
-from tts_cli.manifest.row import BadRow
 from tts_cli.manifest.source import Manifest
 
 if TYPE_CHECKING:
@@ -296,6 +295,7 @@ def record_unspoken(
 ) -> int:
     """Record what needs no model, where no other row is left: silence, and bad rows as failed."""
     from tts_cli.app.tally import RunTally
+    from tts_cli.plan.planner import silence_of
 
     started = datetime.now(timezone.utc)
     totals = totals_of(survey)
@@ -310,7 +310,7 @@ def record_unspoken(
         if isinstance(row, BadRow):
             tally.fail(row)
         else:
-            tally.keep(row)
+            tally.keep(row, silence_of(row, info))
     folder.renew_totals()
     exit_code = int(totals.failed > 0)
     if config.json or survey.served:

@@ -1,4 +1,4 @@
-"""A row on its way through the engine, one attempt at a time, and the queue in front."""
+"""A piece of a task on its way through the engine, spoken once, and the queue in front."""
 
 from __future__ import annotations
 
@@ -6,65 +6,107 @@ import math
 import queue
 import threading
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING
 
 import torch
 
 from models.base import Prompt
 from models.device.spans import DeviceSpan
+from tts_cli.core import Finish, Piece, Task
+from tts_cli.folder.sources import PART_CONTEXT
+from tts_cli.manifest.seeds import attempt_seed
+
+if TYPE_CHECKING:
+    from tts_cli.voices.encoding import Ticket
 
 NOT_A_SAMPLE = -32768  # int16, one below the lowest: stands for what was not finite
 FRAMES_PER_BYTE = 0.94  # typical speech: 0.075 s a UTF-8 byte of text
+NAN = "the model gave NaN or infinite values twice"
 
 
 @dataclass(eq=False)
-class Job:
-    """One attempt at one row, and what came of it.
+class Attempt:
+    """One attempt at one piece, and what came of it.
 
-    One thread has it at a time: the one that makes it, then through the `JobQueue` the engine's,
-    the vocoder's where it has one, then through the engine's sink whoever takes it. Samples and
-    codes are on their way to the host until `wait` returns.
+    One thread has it at a time: the one that makes it, then through the `AttemptQueue` the
+    engine's, the vocoder's where it has one, then through the engine's sink whoever takes it.
+    Samples and codes are on their way to the host until `wait` returns.
     """
 
-    row: Any  # the caller's own record; never looked at here
-    prompt: Prompt
-    attempt: int = 1
-    is_part: bool = False  # of a long row: admitted before rows, in order
-    # Frames at the end of its reference that it is decoded behind; None: all of them.
-    reference_context: int | None = None
-    runaway: Job | None = None  # an earlier attempt; used if this one gives no audio at all
+    task: Task
+    index: int  # of the piece among the task's
+    prompt: Prompt  # with the voice that is cloned
+    number: int = 1  # seeds follow it
+    first: int = 1  # of this run
+    ticket: Ticket | None = None  # of the voice, where this task was the first to name it
+    queued_s: float = 0.0  # `perf_counter` when the first one's prompt was made
+    was_nan: bool = False  # an earlier one gave NaN or infinite values
+    frames_dropped: int = 0  # of earlier ones
+    fallback: Attempt | None = None  # an earlier one; used if this one gives no audio at all
     admitted_s: float = 0.0  # `perf_counter`
     prefill: tuple[DeviceSpan, int] | None = None  # shared by this many rows
     decode_ms: float = 0.0  # this row's share of its steps
     bucket: int = 0  # the largest bucket it ran in
     # From here on: once it has ended.
-    # eos, max_frames, early, stuck, nan, or a message when the vocoder had no memory
-    reason: str = ""
+    finish: Finish | None = None  # None: it gave no audio
+    trouble: str | None = None  # why
     frames: int = 0
-    attempts: int = 0  # made in all, those after this one included
+    made: int = 0  # the last attempt's number, where those after this one gave nothing
     codes: torch.Tensor | None = None  # (F, K) int64
     samples: torch.Tensor | None = None  # (n,) float32 or int16
     vocoder: DeviceSpan | None = None  # of the batch it was decoded in
     vocoder_share: float = 1.0  # of that span, by frames
     copied: DeviceSpan | None = None
 
+    def next(self) -> Attempt:
+        """The one behind it, when it has ended: by another seed."""
+        number = max(self.number, self.made) + 1
+        seed = attempt_seed(self.piece.request.seed, number)
+        return Attempt(
+            self.task,
+            self.index,
+            replace(self.prompt, request=replace(self.prompt.request, seed=seed)),
+            number,
+            self.first,
+            self.ticket,
+            self.queued_s,
+            was_nan=self.was_nan or self.finish is None,
+            frames_dropped=self.frames_dropped + (0 if self.finish is None else self.frames),
+        )
+
+    @property
+    def piece(self) -> Piece:
+        """What is spoken."""
+        return self.task.pieces[self.index]
+
+    @property
+    def name(self) -> str:
+        """What messages call it."""
+        count = len(self.task.pieces)
+        part = f", part {self.index + 1} of {count}" if count > 1 else ""
+        return f"{self.task.name}{part}"
+
     @property
     def estimated_frames(self) -> float:
-        """Frames the text will probably take; the longest first is the order of admission."""
+        """Frames the text will probably take; the longest first is the order of admission. Pieces
+        that are joined come before others, in order.
+        """
         request = self.prompt.request
-        if self.is_part:
+        if self.task.is_joined:
             return math.inf
         return min(request.max_frames, FRAMES_PER_BYTE * len(request.text.encode()))
 
     @property
     def reference_codes(self) -> torch.Tensor | None:
-        """(R, K) codes that the row is decoded behind; None without a reference in its prompt."""
+        """(R, K) codes that the row is decoded behind, of which a further piece needs but the end;
+        None without a reference in its prompt.
+        """
         clone = self.prompt.request.clone
-        if clone is None or clone.codes is None or self.reference_context is None:
+        if clone is None or clone.codes is None or not self.index:
             return None if clone is None else clone.codes
-        return clone.codes[-self.reference_context :]
+        return clone.codes[-PART_CONTEXT:]
 
     @property
     def num_reference_frames(self) -> int:
@@ -100,45 +142,45 @@ class Job:
         return 0.0 if self.vocoder is None else self.vocoder.milliseconds() * self.vocoder_share
 
 
-class JobQueue:
-    """Jobs on their way to the engine: bounded, closed once. And back to it: an ended job is lent
-    to whoever judges its audio, who settles it, perhaps with more jobs.
+class AttemptQueue:
+    """Attempts on their way to the engine: bounded, closed once. And back to it: one that has ended
+    is lent to whoever judges its audio, who settles it, perhaps with more of them.
 
-    `put` and `close` belong to the thread that makes jobs, `settle` to those that judge, `lend` to
-    whoever calls the engine's sink, the rest to the engine's.
+    `put` and `close` belong to the thread that makes prompts, `settle` to those that judge, `lend`
+    to whoever calls the engine's sink, the rest to the engine's.
     """
 
     def __init__(self, size: int) -> None:
-        self._queue: queue.Queue[Job | None] = queue.Queue(size)
+        self._queue: queue.Queue[Attempt | None] = queue.Queue(size)
         self._is_closed = False
         self._settled = threading.Condition()
         self._num_lent = 0
-        self._again: deque[Job] = deque()
+        self._again: deque[Attempt] = deque()
 
-    def put(self, job: Job | None, stop: threading.Event) -> bool:
-        """Add a job, waiting for room; False when `stop` was set meanwhile."""
+    def put(self, attempt: Attempt | None, stop: threading.Event) -> bool:
+        """Add one, waiting for room; False when `stop` was set meanwhile."""
         while not stop.is_set():
             try:
-                self._queue.put(job, timeout=0.2)
+                self._queue.put(attempt, timeout=0.2)
                 return True
             except queue.Full:
                 continue
         return False
 
     def close(self, stop: threading.Event) -> None:
-        """Say that no further job comes."""
+        """Say that no further one comes."""
         self.put(None, stop)
 
-    def take(self, timeout_s: float = 0.0) -> Job | None:
-        """The next job, or None when there is none (yet)."""
+    def take(self, timeout_s: float = 0.0) -> Attempt | None:
+        """The next one, or None when there is none (yet)."""
         if self._is_closed:
             return None
         try:
-            job = self._queue.get(timeout_s > 0, timeout_s or None)
+            attempt = self._queue.get(timeout_s > 0, timeout_s or None)
         except queue.Empty:
             return None
-        self._is_closed = job is None
-        return job
+        self._is_closed = attempt is None
+        return attempt
 
     @property
     def is_dry(self) -> bool:
@@ -146,21 +188,21 @@ class JobQueue:
         return self._is_closed
 
     def lend(self) -> None:
-        """Say that a job has ended and is being judged."""
+        """Say that one has ended and is being judged."""
         with self._settled:
             self._num_lent += 1
 
-    def settle(self, more: list[Job]) -> None:
-        """Say that a lent job is judged, and hand over what comes of it: its next attempt, or jobs
-        that waited for it.
+    def settle(self, more: list[Attempt]) -> None:
+        """Say that one that was lent is judged, and hand over what comes of it: the next one, or
+        those that waited for it.
         """
         with self._settled:
             self._num_lent -= 1
             self._again += more
             self._settled.notify()
 
-    def take_again(self, timeout_s: float = 0.0) -> Job | None:
-        """The next attempt that came back; waits for one while any job is lent."""
+    def take_again(self, timeout_s: float = 0.0) -> Attempt | None:
+        """The next one that came back; waits for one while any is lent."""
         with self._settled:
             self._settled.wait_for(lambda: self._again or not self._num_lent, timeout_s)
             return self._again.popleft() if self._again else None

@@ -21,8 +21,6 @@ STUCK_S = 4.0  # of either; pauses of released models are shorter
 LONG_SHARE = 2.0
 LONG_S = 2.5
 
-_RUNAWAYS = tuple(finish.value for finish in Finish if finish.is_runaway)
-
 
 @dataclass(frozen=True)
 class Verdict:
@@ -30,7 +28,7 @@ class Verdict:
 
     levels: Levels
     audio_s: float
-    expected_s: float  # what the text usually takes; 0: not known
+    usual_s: float  # what the text usually takes; 0: not known
     repeat_s: float  # longest run of one first code
 
     @property
@@ -42,8 +40,8 @@ class Verdict:
     def remarks(self) -> list[Remark]:
         """What somebody should listen for; empty where nothing was found."""
         found, levels = [], self.levels
-        if self.expected_s and self.audio_s > LONG_SHARE * self.expected_s + LONG_S:
-            text = f"{self.audio_s:.1f} s where about {self.expected_s:.1f} s were expected"
+        if self.usual_s and self.audio_s > LONG_SHARE * self.usual_s + LONG_S:
+            text = f"{self.audio_s:.1f} s where about {self.usual_s:.1f} s were expected"
             found.append(Remark(Kind.LONG, text))
         if levels.silence_inside_s >= SUSPECT_SILENCE_S:
             text = f"near-silence for {levels.silence_inside_s:.1f} s"
@@ -57,12 +55,12 @@ class Verdict:
         return found
 
 
-def judge(samples: Array, codes: Array, frame_s: float, expected_s: float) -> Verdict:
+def judge(samples: Array, codes: Array, frame_s: float, usual_s: float) -> Verdict:
     """Measure a row.
 
     Args:
         samples: (n,) float32 in [-1, 1] or int16, n >= 1. codes: (F, K) integers, F >= 1.
-        expected_s: what the row's text usually takes; 0: not known.
+        usual_s: what the row's text usually takes; 0: not known.
     """
     audio_s = len(codes) * frame_s
     starts, ends = runs(codes[1:, 0] == codes[:-1, 0])
@@ -70,7 +68,7 @@ def judge(samples: Array, codes: Array, frame_s: float, expected_s: float) -> Ve
     return Verdict(
         levels=measure(samples, audio_s),
         audio_s=audio_s,
-        expected_s=expected_s,
+        usual_s=usual_s,
         repeat_s=(same + 1) * frame_s,
     )
 
@@ -89,19 +87,19 @@ class RetryPolicy:
         """The rule of a run. Random weights never end their speech, so any end will do."""
         return cls(config.retries, config.accept_truncated or never_ends(config.model))
 
-    def is_runaway(self, reason: str) -> bool:
-        """Whether an attempt that ended for `reason` is not to be taken for speech."""
-        return reason in _RUNAWAYS and not self.accepts_truncated
+    def is_runaway(self, finish: Finish | None) -> bool:
+        """Whether an attempt that ended so is not to be taken for speech."""
+        return finish is not None and finish.is_runaway and not self.accepts_truncated
 
-    def is_again(self, reason: str, attempt: int, has_been_nan: bool, is_greedy: bool) -> bool:
+    def again(self, finish: Finish | None, done: int, was_nan: bool, is_greedy: bool) -> bool:
         """Whether there is to be another attempt.
 
         Args:
-            reason: why this one ended: eos, max_frames, early, stuck or nan.
-            attempt: its number, from 1; those that gave NaN count.
-            has_been_nan: an earlier one gave NaN or infinite values.
+            finish: how this one ended; None: with NaN or infinite values.
+            done: attempts of this run before it; those that gave NaN count.
+            was_nan: one of them did.
             is_greedy: the row draws nothing, so that another seed would change nothing.
         """
-        if reason == "nan":
-            return not has_been_nan
-        return self.is_runaway(reason) and not is_greedy and attempt <= self.retries
+        if finish is None:
+            return not was_nan
+        return self.is_runaway(finish) and not is_greedy and done < self.retries

@@ -1,10 +1,10 @@
-"""Rows in, spoken rows out: the threads of a run on a loaded model. No manifest, no output file and
-no signal comes in here.
+"""Tasks in, spoken ones out: the threads of a run on a loaded model. No manifest, no output file
+and no signal comes in here.
 
-Whoever wants speech takes a `WarmModel`, makes room, and hands an iterator of rows to one of its
-runs; each row comes to a callable at its end.
-Three kinds of threads work beside each other: one makes prompts of rows, the caller's own runs the
-engine, which on a CPU has another for the vocoder, and takers wait for samples and hand rows on.
+Whoever wants speech takes a `WarmModel`, makes room, and hands an iterator of tasks to one of its
+runs; what came of each goes to a callable.
+Three kinds of threads work beside each other: one makes prompts, the caller's own runs the engine,
+which on a CPU has another for the vocoder, and takers wait for samples, judge and hand on.
 
 A checkpoint in memory, with room for rows that can be made anew: what every command that speaks
 and the library open, and where all their runs come from.
@@ -16,34 +16,30 @@ import logging
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from models.base import Prompt, RequestError
+from models.base import Prompt, RequestError, SpeechRequest
 from tts_cli.audio.file import NOT_FINITE
-from tts_cli.audio.join import Pauses
 from tts_cli.config import RunConfig
-from tts_cli.core import Finish, SpeechRow, Work
+from tts_cli.core import Finish, Keep, Spoken, Task, Work
 from tts_cli.engine import load
-from tts_cli.engine.attempt import Job, JobQueue
-from tts_cli.engine.judge import RetryPolicy, judge
+from tts_cli.engine.attempt import Attempt, AttemptQueue
+from tts_cli.engine.judge import RetryPolicy, Verdict, judge
 from tts_cli.engine.load import HeldSetting, Session, on_device
 from tts_cli.engine.loop import Engine
-from tts_cli.engine.pieces import LongRows
-from tts_cli.engine.queues import EndedJobs
+from tts_cli.engine.pieces import Pieces
+from tts_cli.engine.queues import EndedAttempts
 from tts_cli.errors import SetupError, StoppedEarly, first_line, is_device_lost
-from tts_cli.folder.sources import PART_CONTEXT
+from tts_cli.manifest.seeds import attempt_seed
 from tts_cli.plan.planner import RowMaker
-from tts_cli.plan.request import retry_request
 from tts_cli.plan.room import Needs, too_long, usual_needs
-from tts_cli.plan.split_rule import pauses_of
-from tts_cli.text.words import usual_s
 from tts_cli.voices.encoding import VoiceCache
 from tts_cli.voices.needs import Cloning
-from tts_cli.voices.stage import VoiceStage
+from tts_cli.voices.stage import Voiced, VoiceStage
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -53,55 +49,51 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-READY_JOBS = 256  # with prompts, kept for the engine's window
-ENDED_JOBS = 256  # waiting for a taker before the engine is slowed down
+READY_ATTEMPTS = 256  # with prompts, kept for the engine's window
+ENDED_ATTEMPTS = 256  # waiting for a taker before the engine is slowed down
 SWITCH_S = 0.001  # longest that another thread keeps the engine's from running Python
-NO_PAUSES = Pauses()
 SWITCHES = HeldSetting(sys.getswitchinterval, sys.setswitchinterval, SWITCH_S)
-NAN_ERROR = "the model gave NaN or infinite values twice"
 
 
 class SpeechRun:
-    """One pass over rows, on a session prepared for them.
+    """One pass over tasks, on a session prepared for them.
 
     Args:
-        take: gets every row at its end, from several threads at once: those of the takers, and the
-            one that makes prompts for rows that none can be made of.
-        cloning: finds the voices of rows that need one; None where no row does.
-        is_int16: rows get int16 samples, made on the device, instead of float32.
-        takers: threads that hand rows on, each once the others do not keep up; as many calls of
-            `take` can wait for a disk at once.
-        pauses: between the parts of long rows.
+        keep: gets every task at its end, from several threads at once: those of the takers, and the
+            one that makes prompts for tasks that none can be made of.
+        cloning: finds the voices of tasks that need one; None where no task does.
+        is_int16: samples are int16, made on the device, instead of float32.
+        takers: threads that hand tasks on, each once the others do not keep up; as many calls of
+            `keep` can wait for a disk at once.
         voices: that earlier runs on the session encoded; None: it keeps none.
     """
 
     def __init__(
         self,
         session: Session,
-        take: Callable[[SpeechRow], None],
+        keep: Keep,
         policy: RetryPolicy,
         *,
         cloning: Cloning | None = None,
         is_int16: bool = False,
         takers: int = 1,
-        pauses: Pauses = NO_PAUSES,
         voices: VoiceCache | None = None,
     ) -> None:
         self.model = session.model
         self.device = session.device
-        self.take = take
+        self.keep = keep
         self.policy = policy
         self.room = session.room
         self.takers = takers
         self.voices = voices or VoiceCache(session.model, session.device)
         self.stage = None if cloning is None else VoiceStage(cloning, self.voices)
-        self.long_rows = LongRows(self.model.info, session.batch, pauses, policy)
-        self._ended = EndedJobs(ENDED_JOBS, takers)
+        self.pieces = Pieces(self.model.info, session.batch, policy)
+        self._ended = EndedAttempts(ENDED_ATTEMPTS, takers)
         self.engine = Engine(
             session.model,
             session.device,
             session.batch,
-            JobQueue(READY_JOBS),
+            AttemptQueue(READY_ATTEMPTS),
             self._lend,
             self._retry,
             chore=self.voices.encode_pending if self.model.info.can_clone else None,
@@ -110,17 +102,26 @@ class SpeechRun:
         self._mutex = threading.Lock()
         self._error: BaseException | None = None  # the first failure of a helper thread
 
-    def run(self, rows: Iterable[SpeechRow | None]) -> None:
-        """Speak rows; their iterator is advanced in a thread of its own.
+    def run(self, tasks: Iterable[Task | None]) -> None:
+        """Speak tasks; see `speak`.
 
         Args:
-            rows: None among them: no row has come for a while. Only an iterator that waits for rows
+            tasks: None among them: none has come for a while. Only an iterator that waits for them
                 needs it, where they clone, see `VoiceStage.attach`.
+        """
+        if self.stage is not None:
+            self.speak(self.stage.attach(tasks, self.engine.stop))
+        else:
+            self.speak(Voiced(task) for task in tasks if task is not None)
+
+    def speak(self, tasks: Iterable[Voiced]) -> None:
+        """Speak tasks that have their voices; their iterator is advanced in a thread of its own.
+
         Raises:
             StoppedEarly: the device is lost, or has no memory for even one row.
             Exception: the first error of any thread, after all have ended.
         """
-        threads = [threading.Thread(target=self._make_jobs, args=(rows,), name="prompts")]
+        threads = [threading.Thread(target=self._make_prompts, args=(tasks,), name="prompts")]
         threads += [
             threading.Thread(target=self._hand_on, args=(number,), name=f"taker-{number}")
             for number in range(self.takers)
@@ -157,7 +158,7 @@ class SpeechRun:
 
     @property
     def num_behind(self) -> int:
-        """Rows and parts that have left their slots and are not handed on yet, about."""
+        """Pieces that have left their slots and are not handed on yet, about."""
         return self.engine.vocoder.num_waiting + len(self._ended)
 
     def reference_facts(self) -> dict[str, Any]:
@@ -179,196 +180,150 @@ class SpeechRun:
             self._error = self._error or error
         self.stop()
 
-    def _make_jobs(self, rows: Iterable[SpeechRow | None]) -> None:
-        """The thread that makes prompts."""
-        stop, jobs = self.engine.stop, self.engine.jobs
+    def _make_prompts(self, tasks: Iterable[Voiced]) -> None:
+        """A thread."""
+        stop, queue = self.engine.stop, self.engine.queue
         try:
-            for row in self._with_voices(rows):
-                for spoken in self.long_rows.open(row, stop) if row.parts else [row]:
-                    if stop.is_set():
-                        break
-                    job = self._job(spoken)
-                    for ready in self._end(spoken) if job is None else [job]:
-                        jobs.put(ready, stop)
-                if stop.is_set():
-                    break
-            jobs.close(stop)
+            for voiced, index in self.pieces.opened(tasks, stop):
+                begun = self._begin(voiced, index)
+                ready = [begun] if isinstance(begun, Attempt) else []
+                if isinstance(begun, Spoken):
+                    whole, ready = self.pieces.closed(voiced.task, index, begun, None)
+                    if whole is not None:
+                        self.keep(voiced.task, whole)
+                for attempt in ready:
+                    queue.put(attempt, stop)
+            queue.close(stop)
         except BaseException as error:
             self._fail(error)
 
-    def _with_voices(self, rows: Iterable[SpeechRow | None]) -> Iterable[SpeechRow]:
-        if self.stage is not None:
-            return self.stage.attach(rows, self.engine.stop)
-        return (row for row in rows if row is not None)
-
-    def _job(self, row: SpeechRow) -> Job | None:
-        """The first attempt at a row; None where no prompt can be made of it."""
+    def _begin(self, voiced: Voiced, index: int) -> Attempt | Spoken:
+        """The first attempt at a piece, or what comes of it where no prompt can be made."""
         queued_s = time.perf_counter()
+        task, voice, ticket, problem = voiced
+        piece = task.pieces[index]
+        first, request = piece.attempts_before + 1, piece.request
+        if voice is not None:
+            request = replace(request, clone=voice)
+        if first > 1:
+            request = replace(request, seed=attempt_seed(request.seed, first))
         try:
-            prompt = self._prompt(row)
+            if problem is not None:
+                raise RequestError(problem)
+            prompt = self._prompt(request)
         except RequestError as error:
-            log.debug("row %s has no prompt", row.id, exc_info=True)
-            row.error = str(error)
-            return None
-        row.queued_s = queued_s
-        self._estimate(row)
-        attempt = row.attempts_before + 1
-        if attempt > 1:
-            prompt = replace(prompt, request=retry_request(row.request, attempt))
-        return self._attempt(row, prompt, attempt)
+            log.debug("row %s has no prompt", task.name, exc_info=True)
+            return Spoken(error=str(error), seed=piece.request.seed)
+        return Attempt(task, index, prompt, first, first, None if index else ticket, queued_s)
 
-    def _attempt(self, row: SpeechRow, prompt: Prompt, attempt: int) -> Job:
-        is_later = row.part_of is not None and not row.is_first_part
-        context = PART_CONTEXT if is_later else None
-        return Job(row, prompt, attempt, row.part_of is not None, context)
-
-    def _end(self, row: SpeechRow) -> list[Job]:
-        """Hand on a row at its end, or the one that it was the last part of; see `_finish`."""
-        whole, again = self._finish(row)
-        if whole is not None:
-            self.take(whole)
-        return again
-
-    def _finish(self, row: SpeechRow) -> tuple[SpeechRow | None, list[Job]]:
-        """What to hand on of a row at its end, and the jobs of parts to be spoken once more."""
-        if row.part_of is None:
-            return row, []
-        whole, parts = self.long_rows.finish(row)
-        return whole, [self._again(part) for part in parts]
-
-    def _again(self, part: SpeechRow) -> Job:
-        """The next attempt at a part that came to its end too fast beside the others."""
-        attempt = part.attempts + 1
-        log.debug("row %s: attempt %d was far too fast; trying again", part.id, part.attempts)
-        part.frames_dropped += part.frames
-        prompt = self._prompt(part)
-        return self._attempt(
-            part, replace(prompt, request=retry_request(part.request, attempt)), attempt
-        )
-
-    def _estimate(self, row: SpeechRow) -> None:
-        """How long the row's speech will be."""
-        request, pace = row.request, self.model.info.pace
-        if pace is not None:
-            row.least_frames = max(row.least_frames, pace.least_frames(request.text))
-            spoken = pace.without_markup(request.text)
-            cap_s = request.max_frames * self.model.info.frame_s
-            row.expected_s = min(cap_s, usual_s(spoken))
-
-    def _prompt(self, row: SpeechRow) -> Prompt:
-        """A row laid out for the model. Raises RequestError."""
-        if row.error is not None:
-            raise RequestError(row.error)
-        prompt = self.model.prompt(row.request)
-        if problem := too_long(prompt.num_tokens, row.request.max_frames, self.model.info):
+    def _prompt(self, request: SpeechRequest) -> Prompt:
+        """A request laid out for the model. Raises RequestError."""
+        prompt = self.model.prompt(request)
+        if problem := too_long(prompt.num_tokens, request.max_frames, self.model.info):
             raise RequestError(problem)
         if self.room is not None and (problem := self.room.problem(prompt)):
             raise RequestError(problem)
         return prompt
 
-    def _retry(self, job: Job) -> Job | None:
-        """The next attempt of a row that has ended; called by the engine, and by a taker for what
-        only the audio shows.
+    def _retry(self, attempt: Attempt) -> Attempt | None:
+        """The next attempt at a piece; called by the engine when one has ended, and by a taker for
+        what only the audio shows.
         """
-        row: SpeechRow = job.row
-        if job.reason == "eos" and job.frames < row.least_frames:
-            job.reason = "early"
-        is_greedy = row.request.sampling.draws_nothing
-        made = job.attempt - row.attempts_before  # in this run
-        if not self.policy.is_again(job.reason, made, row.has_been_nan, is_greedy):
+        if attempt.finish is Finish.EOS and attempt.frames < attempt.piece.least_frames:
+            attempt.finish = Finish.EARLY
+        is_greedy = attempt.prompt.request.sampling.draws_nothing
+        done = attempt.number - attempt.first
+        if not self.policy.again(attempt.finish, done, attempt.was_nan, is_greedy):
             return None
-        if job.reason == "nan":
-            row.has_been_nan = True
-        else:
-            row.frames_dropped += job.frames
-        attempt = job.attempt + 1
         log.debug(
             "row %s: attempt %d ended after %d frames (%s); trying again with another seed",
-            row.id,
-            job.attempt,
-            job.frames,
-            job.reason,
+            attempt.name,
+            attempt.number,
+            attempt.frames,
+            attempt.finish or "nan",
         )
-        prompt = replace(job.prompt, request=retry_request(row.request, attempt))
-        return self._attempt(row, prompt, attempt)
+        return attempt.next()
 
-    def _lend(self, job: Job) -> None:
+    def _lend(self, attempt: Attempt) -> None:
         """The engine's sink, which its vocoder's thread may call as well."""
-        self.engine.jobs.lend()
-        self._ended.put(job)
+        self.engine.queue.lend()
+        self._ended.put(attempt)
 
     def _hand_on(self, number: int) -> None:
-        """A taker. After a failure it goes on taking jobs, so that nobody waits for room."""
+        """A taker. After a failure it goes on taking attempts, so that nobody waits for room."""
         has_failed = False
-        while (job := self._ended.get(number)) is not None:
+        while (attempt := self._ended.get(number)) is not None:
             if has_failed:
                 continue
             try:
-                again = self._judge(job)
-                if again is not None:
-                    self.engine.jobs.settle([again])
-                    continue
-                whole, repeated = self._finish(self._settle(job))
-                self.engine.jobs.settle(repeated)
-                if whole is not None:
-                    self.take(whole)
+                self._settle(attempt)
             except BaseException as error:
                 has_failed = True
                 self._fail(error)
 
-    def _judge(self, job: Job) -> Job | None:
-        """Measure a job's audio, once it is there. The next attempt, where there is to be one."""
-        job.wait()
-        row: SpeechRow = job.row
-        if job.samples is None or job.codes is None or job.is_noise:
-            return None
-        samples, codes = job.samples.numpy(), job.codes.numpy()
-        verdict = judge(samples, codes, self.model.info.frame_s, row.expected_s)
-        row.levels, row.remarks = verdict.levels, verdict.remarks
-        if job.reason != "eos" or not verdict.is_stuck:
-            return None
-        job.reason = "stuck"
-        return self._retry(job)
+    def _settle(self, attempt: Attempt) -> None:
+        """Judge an attempt once its audio is there: it is made again, or ends its piece."""
+        attempt.wait()
+        verdict = None
+        if attempt.samples is not None and attempt.codes is not None and not attempt.is_noise:
+            samples, codes = attempt.samples.numpy(), attempt.codes.numpy()
+            usual_s = attempt.piece.usual_s
+            verdict = judge(samples, codes, self.model.info.frame_s, usual_s)
+            if attempt.finish is Finish.EOS and verdict.is_stuck:
+                attempt.finish = Finish.STUCK
+                if (again := self._retry(attempt)) is not None:
+                    self.engine.queue.settle([again])
+                    return
+        task, spoken = attempt.task, self._spoken(attempt, verdict)
+        whole, more = self.pieces.closed(task, attempt.index, spoken, attempt)
+        self.engine.queue.settle(more)
+        if whole is not None:
+            self.keep(task, whole)
 
-    def _settle(self, job: Job) -> SpeechRow:
-        """The row of a last job with what came of it."""
-        row: SpeechRow = job.row
-        assert row.queued_s is not None, "a row came to the engine without a prompt"
-        row.seed, row.attempts = job.prompt.request.seed, job.attempts
-        row.work = Work(
-            prompt_tokens=job.prompt.num_tokens,
-            bucket=job.bucket,
-            queue_ms=1000 * (job.admitted_s - row.queued_s),
-            reference_ms=0.0 if row.encoding is None else row.encoding.milliseconds,
-            prefill_ms=job.prefill_ms,
-            decode_ms=job.decode_ms,
-            vocoder_ms=job.vocoder_ms,
+    def _spoken(self, attempt: Attempt, verdict: Verdict | None) -> Spoken:
+        """What came of the last attempt at a piece; without a verdict no audio did."""
+        work = Work(
+            prompt_tokens=attempt.prompt.num_tokens,
+            bucket=attempt.bucket,
+            queue_ms=1000 * (attempt.admitted_s - attempt.queued_s),
+            reference_ms=0.0 if attempt.ticket is None else attempt.ticket.milliseconds,
+            prefill_ms=attempt.prefill_ms,
+            decode_ms=attempt.decode_ms,
+            vocoder_ms=attempt.vocoder_ms,
         )
-        if job.samples is None or job.codes is None:
-            row.error = NAN_ERROR if job.reason == "nan" else job.reason
-            return row
-        row.finish_reason = Finish(job.reason)
-        if job.is_noise:
-            row.error = NOT_FINITE
-            return row
-        row.samples, row.codes, row.frames = job.samples.numpy(), job.codes.numpy(), job.frames
-        if row.part_of is not None:  # it waits for the others: not with all that it was copied with
-            row.samples, row.codes = row.samples.copy(), row.codes.copy()
-        if self.policy.is_runaway(job.reason):
-            row.error = self._runaway(job)
-        return row
+        spoken = partial(
+            Spoken,
+            attempt.finish,
+            frames_dropped=attempt.frames_dropped,
+            seed=attempt.prompt.request.seed,
+            attempts=attempt.made,
+            usual_s=attempt.piece.usual_s,
+            work=work,
+            queued_s=attempt.queued_s,
+        )
+        if verdict is None or attempt.samples is None or attempt.codes is None:
+            return spoken(error=NOT_FINITE if attempt.is_noise else attempt.trouble)
+        is_runaway = self.policy.is_runaway(attempt.finish)
+        return spoken(
+            error=self._runaway(attempt, verdict) if is_runaway else None,
+            samples=attempt.samples.numpy(),
+            codes=attempt.codes.numpy(),
+            frames=attempt.frames,
+            levels=verdict.levels,
+            remarks=tuple(verdict.remarks),
+        )
 
-    def _runaway(self, job: Job) -> str:
-        tries = f" in {job.attempts} attempts" if job.attempts > 1 else ""
-        if job.attempts > job.attempt:
+    def _runaway(self, attempt: Attempt, verdict: Verdict) -> str:
+        tries = f" in {attempt.made} attempts" if attempt.made > 1 else ""
+        if attempt.made > attempt.number:
             tries += ", the last of which gave NaN or infinite values"
-        frames = "1 frame" if job.frames == 1 else f"{job.frames} frames"
-        length = f"{frames} ({job.frames * self.model.info.frame_s:.1f} s)"
-        if job.reason == "early":
-            least = job.row.least_frames
+        frames = "1 frame" if attempt.frames == 1 else f"{attempt.frames} frames"
+        length = f"{frames} ({attempt.frames * self.model.info.frame_s:.1f} s)"
+        if attempt.finish is Finish.EARLY:
+            least = attempt.piece.least_frames
             return f"its speech ended after {length}, its text takes at least {least}{tries}"
-        if job.reason == "stuck":
-            told = ", ".join(remark.text for remark in job.row.remarks)
+        if attempt.finish is Finish.STUCK:
+            told = ", ".join(remark.text for remark in verdict.remarks)
             return f"its speech stood still: {told}{tries}"
         return f"no end of speech within {length}{tries}"
 
@@ -415,14 +370,18 @@ class WarmModel:
         """Make slots and capture graphs, instead of those there are. Raises SetupError."""
         load.prepare(self.session, needs)
 
-    def has_room(self, row: SpeechRow) -> bool:
-        """Whether the slots there are do for a row."""
+    def has_room(self, task: Task) -> bool:
+        """Whether the slots there are do for a task."""
         room = self.session.room
-        return room is not None and self.maker.needs(row).fits(room)
+        return room is not None and self.maker.needs(task).fits(room)
 
-    def grow(self, row: SpeechRow) -> str | None:
-        """Make room for a row as well, while none is spoken; why that cannot be, or None."""
-        needs, most, slots = self.maker.needs(row), self.info.max_positions, self.session.batch.rows
+    def grow(self, task: Task) -> str | None:
+        """Make room for a task as well, while none is spoken; why that cannot be, or None."""
+        needs, most, slots = (
+            self.maker.needs(task),
+            self.info.max_positions,
+            self.session.batch.rows,
+        )
         room = self.session.room or usual_needs(self.config, self.info, rows=slots)
         positions = max(GROWTH * room.max_positions, SPARE * needs.max_positions)
         frames = max(GROWTH * room.max_frames, SPARE * needs.max_frames)
@@ -444,24 +403,23 @@ class WarmModel:
 
     def new_run(
         self,
-        take: Callable[[SpeechRow], None],
+        keep: Keep,
         *,
         cloning: Cloning | None = None,
         is_int16: bool = False,
         takers: int = 1,
         policy: RetryPolicy | None = None,
     ) -> SpeechRun:
-        """One pass over rows that there is room for, see `SpeechRun`; voices that earlier ones have
-        encoded are known.
+        """One pass over tasks that there is room for, see `SpeechRun`; voices that earlier ones
+        have encoded are known.
         """
         return SpeechRun(
             self.session,
-            take,
+            keep,
             policy or RetryPolicy.of(self.config),
             cloning=cloning,
             is_int16=is_int16,
             takers=takers,
-            pauses=pauses_of(self.config),
             voices=self._voices,
         )
 

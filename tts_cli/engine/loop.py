@@ -25,7 +25,8 @@ from kernels.launch.dispatch import KernelFailed
 from models.base import SlotStatus, SpeechModel
 from models.device.spans import DeviceSpan
 from models.device.streams import WorkStreams
-from tts_cli.engine.attempt import Job, JobQueue
+from tts_cli.core import Finish
+from tts_cli.engine.attempt import NAN, Attempt, AttemptQueue
 from tts_cli.engine.busy import BusyMeter
 from tts_cli.engine.kernels import leave_triton, with_fallback
 from tts_cli.engine.scheduler import BatchSize, Scheduler
@@ -50,22 +51,22 @@ class Flight:
     """Frames under way: the poll behind them and who sat where."""
 
     poll: Any
-    slots: dict[int, Job]
+    slots: dict[int, Attempt]
     span: DeviceSpan
     bucket: int
 
 
 class Engine:
-    """Runs jobs to their ends on one model, in the thread that calls `run`, and on a CPU in one for
-    the vocoder; any thread may set `stop`.
+    """Runs attempts to their ends on one model, in the thread that calls `run`, and on a CPU in one
+    for the vocoder; any thread may set `stop`.
 
     Args:
         model: loaded, allocated and captured for `batch` slots.
         batch: slots in use; halved here when memory is short, if it may be.
-        jobs: where rows come from.
-        sink: takes every job that is not tried again; may block to slow the engine down. Where the
+        queue: where rows come from.
+        sink: takes every attempt that is the last; may block to slow the engine down. Where the
             vocoder has a thread both may call it at once.
-        retry: gives the next attempt of a job that has ended, or None to accept it.
+        retry: gives the next attempt of one that has ended, or None to accept it.
         chore: other work on the device, done between two launches of frames.
         is_int16: turn samples into 16-bit numbers on the device.
     """
@@ -75,22 +76,22 @@ class Engine:
         model: SpeechModel,
         device: torch.device,
         batch: BatchSize,
-        jobs: JobQueue,
-        sink: Callable[[Job], None],
-        retry: Callable[[Job], Job | None],
+        queue: AttemptQueue,
+        sink: Callable[[Attempt], None],
+        retry: Callable[[Attempt], Attempt | None],
         chore: Callable[[], None] | None = None,
         is_int16: bool = False,
     ) -> None:
         self.model = model
         self.device = device
         self.batch = batch
-        self.jobs = jobs
+        self.queue = queue
         self.retry = retry
         self.chore = chore
         self.busy = BusyMeter(device)
         self.streams = WorkStreams(device)
         self.vocoder = VocoderQueue(model, device, self.streams, self.busy, sink, is_int16)
-        self.scheduler: Scheduler[Job] = Scheduler(batch, WINDOW, model.pass_tokens)
+        self.scheduler: Scheduler[Attempt] = Scheduler(batch, WINDOW, model.pass_tokens)
         self.stop = threading.Event()
         self.is_async = device.type == "cuda"
         self.poll_frames = POLL_FRAMES if self.is_async else 1
@@ -125,7 +126,7 @@ class Engine:
                     self.chore()
                 self._fill_window()
                 self._take_again(is_idle=flight is None)
-                if self.scheduler.is_done and flight is None and self.jobs.is_over:
+                if self.scheduler.is_done and flight is None and self.queue.is_over:
                     break
                 flight = self._turn(flight)
             except torch.OutOfMemoryError as error:
@@ -150,7 +151,7 @@ class Engine:
         scheduler = self.scheduler
         deadline_s = time.perf_counter() + START_S
         most = scheduler.num_waiting + TAKEN_AT_ONCE if scheduler.num_live else math.inf
-        while scheduler.has_room and scheduler.num_waiting < most and not self.jobs.is_dry:
+        while scheduler.has_room and scheduler.num_waiting < most and not self.queue.is_dry:
             wait_s = 0.0
             if not scheduler.num_live and not scheduler.num_waiting:
                 wait_s = START_S
@@ -158,16 +159,16 @@ class Engine:
                 # Rows of the first batch that come a little later would start one by one.
                 is_full = scheduler.num_waiting >= self.batch.rows
                 wait_s = 0.0 if is_full else deadline_s - time.perf_counter()
-            job = self.jobs.take(max(0.0, wait_s))
-            if job is None:
+            attempt = self.queue.take(max(0.0, wait_s))
+            if attempt is None:
                 break
-            scheduler.offer(job, job.estimated_frames, job.prompt.num_tokens)
+            scheduler.offer(attempt, attempt.estimated_frames, attempt.prompt.num_tokens)
 
     def _take_again(self, is_idle: bool) -> None:
         """Take what is to be spoken again. Where nothing else is left to do, wait for it."""
-        is_idle = is_idle and self.scheduler.is_done and self.jobs.is_dry
-        while job := self.jobs.take_again(START_S if is_idle else 0.0):
-            self._offer_again(job)
+        is_idle = is_idle and self.scheduler.is_done and self.queue.is_dry
+        while attempt := self.queue.take_again(START_S if is_idle else 0.0):
+            self._offer_again(attempt)
             is_idle = False
 
     def _turn(self, previous: Flight | None) -> Flight | None:
@@ -176,9 +177,9 @@ class Engine:
         10 ms, and longer while other threads want Python.
         """
         self._admit()
-        if self.jobs.is_dry and not self.scheduler.num_waiting:
+        if self.queue.is_dry and not self.scheduler.num_waiting:
             self.busy.end_steady()
-        moves = self.scheduler.compact(self.jobs.is_dry)
+        moves = self.scheduler.compact(self.queue.is_dry)
         if moves:
             self.model.move([source for source, _ in moves], [target for _, target in moves])
         current = self._launch() if self.scheduler.num_live else None
@@ -197,11 +198,13 @@ class Engine:
         self.busy.start()
         now = time.perf_counter()
         span = DeviceSpan(self.device)
-        self.model.prefill([job.prompt for job, _ in admitted], [slot for _, slot in admitted])
+        self.model.prefill(
+            [attempt.prompt for attempt, _ in admitted], [slot for _, slot in admitted]
+        )
         self.busy.add("prefill", span.end())
-        for job, _ in admitted:
-            job.admitted_s = now
-            job.prefill = (span, len(admitted))
+        for attempt, _ in admitted:
+            attempt.admitted_s = now
+            attempt.prefill = (span, len(admitted))
 
     def _launch(self) -> Flight:
         bucket, live = self.scheduler.bucket, self.scheduler.live
@@ -215,35 +218,40 @@ class Engine:
 
     def _collect(self, flight: Flight) -> None:
         """Take out the rows a flight has finished, unless they were taken out before."""
-        present = {job: slot for slot, job in self.scheduler.live.items()}
-        slots = [slot for slot, job in flight.slots.items() if job in present]
+        present = {attempt: slot for slot, attempt in self.scheduler.live.items()}
+        slots = [slot for slot, attempt in flight.slots.items() if attempt in present]
         statuses = self.model.status(flight.poll, slots)
         share_ms = flight.span.milliseconds() / max(1, len(flight.slots))
         ended: dict[str, list[int]] = {}  # by reason
         for slot, status in zip(slots, statuses, strict=True):
-            job = flight.slots[slot]
-            job.decode_ms += share_ms
-            job.bucket = max(job.bucket, flight.bucket)
+            attempt = flight.slots[slot]
+            attempt.decode_ms += share_ms
+            attempt.bucket = max(attempt.bucket, flight.bucket)
             if status.is_finished:
-                self._finish(job, present[job], status)
-                ended.setdefault(status.finish_reason, []).append(present[job])
+                self._finish(attempt, present[attempt], status)
+                ended.setdefault(status.finish_reason, []).append(present[attempt])
         for reason, freed in ended.items():
             self.model.release(freed, is_failed=reason == "nan")
 
-    def _finish(self, job: Job, slot: int, status: SlotStatus) -> None:
+    def _finish(self, attempt: Attempt, slot: int, status: SlotStatus) -> None:
         """Retry a row, or keep its codes for the vocoder; the caller clears the slot."""
-        job.reason, job.frames = status.finish_reason, status.frames
-        if job.reason != "nan":
+        attempt.frames = status.frames
+        if status.finish_reason == "nan":
+            attempt.finish, attempt.trouble = None, NAN
+        else:
+            attempt.finish = Finish(status.finish_reason)
             # First, so that a row whose codes find no memory still has its slot and starts again.
-            job.codes = self.model.codes(slot, job.frames)
-        kept = job if job.codes is not None or job.runaway is None else job.runaway
-        again = self.retry(job)
+            attempt.codes = self.model.codes(slot, attempt.frames)
+        kept = (
+            attempt if attempt.codes is not None or attempt.fallback is None else attempt.fallback
+        )
+        again = self.retry(attempt)
         self.scheduler.finish(slot)
         if again is not None:
-            again.runaway = kept if kept.codes is not None else None
+            again.fallback = kept if kept.codes is not None else None
             self._offer_again(again)
         else:
-            kept.attempts = job.attempt
+            kept.made = attempt.number
             self.vocoder.add(kept)
 
     def _shrink(self, reason: str) -> None:
@@ -272,13 +280,13 @@ class Engine:
         """Take every live row out of that many slots, to be spoken from its start."""
         torch.cuda.empty_cache()
         self.model.release(list(range(slots)))
-        for job in self.scheduler.evict():
-            self._offer_again(job)
+        for attempt in self.scheduler.evict():
+            self._offer_again(attempt)
 
-    def _offer_again(self, job: Job) -> None:
+    def _offer_again(self, attempt: Attempt) -> None:
         """Put a row that was spoken, or begun, before all others."""
-        tokens = job.prompt.num_tokens
-        self.scheduler.offer(job, job.estimated_frames, tokens, is_urgent=True)
+        tokens = attempt.prompt.num_tokens
+        self.scheduler.offer(attempt, attempt.estimated_frames, tokens, is_urgent=True)
 
     def _too_many(self, reason: str) -> tuple[str, str]:
         """What to say and advise where the batch cannot fall."""

@@ -17,19 +17,19 @@ from models.base import ModelInfo, Prompt, RequestError, SpeechRequest, Voice
 from tts_cli.audio.file import encode, encode_codes
 from tts_cli.audio.tags import Tags, synthetic
 from tts_cli.config import RunConfig
-from tts_cli.core import SpeechRow
+from tts_cli.core import Row, Spoken, Task
 from tts_cli.engine.judge import RetryPolicy
 from tts_cli.engine.kernels import with_fallback
 from tts_cli.engine.load import drop_slots
 from tts_cli.engine.local import WarmModel
 from tts_cli.errors import Cancelled, DiskFull, RowError, SetupError, StoppedEarly, is_device_lost
 from tts_cli.folder.run_file import versions
-from tts_cli.manifest.row import Row
 from tts_cli.manifest.seeds import row_seed
 from tts_cli.plan.checkpoint import never_ends
 from tts_cli.plan.free_voices import Ask, FreeVoices, Maker
 from tts_cli.plan.request import build_request, text_cap
 from tts_cli.plan.room import Needs
+from tts_cli.plan.split_rule import SplitRule
 from tts_cli.text.words import usual_s
 from tts_cli.voices.encoding import encode_references, make_voice
 from tts_cli.voices.made import MadeVoice
@@ -64,26 +64,30 @@ def _never(_: Callable[[], None]) -> AbstractContextManager[None]:
     return nullcontext()
 
 
-def voice_row(words: Words, maker: Maker) -> SpeechRow:
+def voice_task(words: Words, maker: Maker) -> Task:
     """What is spoken for a voice: its text as it stands, neither too short nor too long."""
     config, info = maker
+    can_end = not never_ends(config.model)
     plain = replace(config, normalize="off", lexicon=None, max_seconds=None, voice=None)
     language = words.language if words.language in info.languages else "auto"
     row = Row(1, 1, words.name, words.text, language=language, instruct=words.description)
     request = build_request(replace(row, seed=words.seed), plain, info)
-    cap_s = usual_s(words.text) if never_ends(config.model) else words.most_s
+    cap_s = words.most_s if can_end else usual_s(words.text)
     frames = min(text_cap(words.text, info), max(1, int(cap_s / info.frame_s)))
-    spoken = SpeechRow(words.name, replace(request, max_frames=frames))
-    if not never_ends(config.model):
-        spoken.least_frames = math.ceil(words.least_s / info.frame_s)
-    return spoken
+    piece = SplitRule.of(replace(plain, split="off"), info).whole(
+        replace(request, max_frames=frames)
+    )
+    if can_end:
+        least = max(piece.least_frames, math.ceil(words.least_s / info.frame_s))
+        piece = replace(piece, least_frames=least)
+    return Task(row, piece.request, (piece,))
 
 
 def speak_voices(
     model: WarmModel, asked: Sequence[Words], stopping: Stopping = _never
-) -> list[SpeechRow]:
-    """Speak what voices are to say, with the checkpoint that makes them up. Each row has its
-    error, if it did not come out well in all its attempts.
+) -> list[tuple[Task, Spoken]]:
+    """Speak what voices are to say, with the checkpoint that makes them up. Each has its error, if
+    it did not come out well in all its attempts.
 
     Args:
         stopping: wraps the run, by what stops it.
@@ -91,30 +95,31 @@ def speak_voices(
         Cancelled: somebody has stopped it.
     """
     maker = Maker(model.config, model.info)
-    rows = [voice_row(words, maker) for words in asked]
+    tasks = [voice_task(words, maker) for words in asked]
     policy = RetryPolicy.of(replace(model.config, accept_truncated=False))
-    with _room_for(rows, model):
-        run = model.new_run(lambda _: None, policy=policy)
+    spoken: dict[Task, Spoken] = {}
+    with _room_for(tasks, model):
+        run = model.new_run(spoken.__setitem__, policy=policy)
         with stopping(run.stop):
-            run.run(rows)
-    if any(row.error is None and row.finish_reason is None for row in rows):
+            run.run(tasks)
+    if len(spoken) < len(tasks):
         raise Cancelled("a voice was not made to its end")
-    return rows
+    return [(task, spoken[task]) for task in tasks]
 
 
 @contextmanager
-def _room_for(rows: list[SpeechRow], model: WarmModel) -> Iterator[None]:
-    """Slots for rows: those there are, made larger where they must be; or some for as long."""
+def _room_for(tasks: list[Task], model: WarmModel) -> Iterator[None]:
+    """Slots for tasks: those there are, made larger where they must be; or some for as long."""
     session, needs = model.session, Needs()
     if session.room is not None:
-        for row in rows:
-            if not model.has_room(row) and (problem := model.grow(row)):
+        for task in tasks:
+            if not model.has_room(task) and (problem := model.grow(task)):
                 raise RowError(problem)
         yield
         return
     num_slots = session.batch.rows
-    for row in rows:
-        needs.add(row.request, model.info)
+    for task in tasks:
+        needs.add(task.request, model.info)
     model.make_room(needs)
     yield
     drop_slots(session)
@@ -185,7 +190,7 @@ def voice_of_codes(codes: np.ndarray[Any, Any], text: str, info: ModelInfo) -> S
 class Studio(Protocol):
     """Who speaks and encodes voices: this process, or a worker."""
 
-    def speak(self, maker: Maker, asked: list[Words]) -> list[SpeechRow]:
+    def speak(self, maker: Maker, asked: list[Words]) -> list[tuple[Task, Spoken]]:
         """See `speak_voices`."""
         ...
 
@@ -210,7 +215,7 @@ class Here:
         self._is_two = is_two
         self._stopping = stopping
 
-    def speak(self, maker: Maker, asked: list[Words]) -> list[SpeechRow]:
+    def speak(self, maker: Maker, asked: list[Words]) -> list[tuple[Task, Spoken]]:
         """See `Studio`."""
         if self._is_two:
             with WarmModel(*maker) as first:
@@ -237,13 +242,13 @@ def make_voices(voices: FreeVoices, asks: Sequence[Ask], cloning: Cloning, studi
     config, info = voices.config, voices.info
     if unspoken:
         asked = [_words(ask, config) for ask in unspoken]
-        rows = studio.speak(voices.maker, asked)
-        for ask, words, row in zip(unspoken, asked, rows, strict=True):
-            if row.error is None:
-                _keep(ask, words, row, voices)
-        for ask, row in zip(unspoken, rows, strict=True):
-            if row.error is not None:
-                raise _failed(ask, row)
+        made = studio.speak(voices.maker, asked)
+        for ask, (task, spoken) in zip(unspoken, made, strict=True):
+            if spoken.error is None:
+                _keep(ask, task, spoken, voices)
+        for ask, (_, spoken) in zip(unspoken, made, strict=True):
+            if spoken.error is not None:
+                raise _failed(ask, spoken.error)
     found = [(ask, voices.made.require_made(ask.voice)) for ask in asks]
     if voices.is_two:
         heard = [_reference(made, info, cloning.silence_s) for _, made in found]
@@ -271,38 +276,38 @@ def _words(ask: Ask, config: RunConfig) -> Words:
     return Words(ask.voice, text, language, ask.description, row_seed(config.seed, ask.voice))
 
 
-def _keep(ask: Ask, words: Words, row: SpeechRow, voices: FreeVoices) -> None:
+def _keep(ask: Ask, task: Task, spoken: Spoken, voices: FreeVoices) -> None:
     """Keep what was spoken."""
     info = voices.maker.info
-    assert row.samples is not None
-    assert row.codes is not None
+    assert spoken.samples is not None
+    assert spoken.codes is not None
     facts = {
         "of": {"character": ask.character, "description": ask.description},
-        "text": words.text,
-        "language": row.request.language,
+        "text": task.row.text,
+        "language": task.request.language,
         "model": info.identity,
         "checkpoint": checkpoint_name(info),
         "run_seed": voices.config.seed,
-        "seed": row.seed,
-        "attempts": row.attempts,
-        "audio_s": round(len(row.samples) / info.sample_rate_hz, 6),
-        "suspect": [remark.text for remark in row.remarks],
+        "seed": spoken.seed,
+        "attempts": spoken.attempts,
+        "audio_s": round(len(spoken.samples) / info.sample_rate_hz, 6),
+        "suspect": [remark.text for remark in spoken.remarks],
         "created_by": created_by(),
     }
     tags = Tags(ask.shown, comment=synthetic(info))
-    wav = encode(row.samples, info.sample_rate_hz, "wav", "PCM_16", tags)
-    voices.made.keep(ask.voice, facts, wav, encode_codes(row.codes))
+    wav = encode(spoken.samples, info.sample_rate_hz, "wav", "PCM_16", tags)
+    voices.made.keep(ask.voice, facts, wav, encode_codes(spoken.codes))
     ask.is_gone = False
     path = voices.made.wav(ask.voice)
     if voices.config.out is not None or voices.config.made_voices is not None:
         log.info("voice of %s: %.1f s, %s", ask.shown.rstrip("."), facts["audio_s"], path)
-        for remark in row.remarks:
+        for remark in spoken.remarks:
             log.warning("listen to %s: %s", path, remark.text)
 
 
-def _failed(ask: Ask, row: SpeechRow) -> StoppedEarly:
+def _failed(ask: Ask, error: str) -> StoppedEarly:
     return StoppedEarly(
-        f"the voice of {ask.shown} cannot be made: {row.error}",
+        f"the voice of {ask.shown} cannot be made: {error}",
         remedy="try another --voice-text or --seed, more --retries, or give its rows a voice or a "
         "ref_audio",
     )
@@ -313,17 +318,17 @@ class ReadyModel(WarmModel):
 
     _stop_voice: Callable[[], None] | None = None  # that is being made
 
-    def is_ready(self, row: SpeechRow) -> bool:
-        """Whether a row can be spoken as things are."""
-        return self.has_room(row) and (row.need is None or bool(row.need.digest))
+    def is_ready(self, task: Task) -> bool:
+        """Whether a task can be spoken as things are."""
+        return self.has_room(task) and (task.need is None or bool(task.need.digest))
 
-    def prepare(self, row: SpeechRow, cloning: Cloning) -> str | None:
-        """Make the voice that a row lacks, and room for the row, while none is spoken; why that
-        cannot be, or None.
+    def prepare(self, task: Task, cloning: Cloning) -> Task:
+        """Make the voice that a task lacks, and room for it, while nothing is spoken. Returns it
+        with its voice. Raises RowError: that cannot be.
         """
-        if row.need is not None and not row.need.digest:
+        if task.need is not None and not task.need.digest:
             voices, here = self.maker.voices, Here(False, self, self._stoppable)
-            ask = voices.asks[row.request.voice or ""]
+            ask = voices.asks[task.request.voice or ""]
             try:
                 make_voices(voices, [ask], cloning, here)
             except (StoppedEarly, SetupError, RowError) as error:
@@ -331,9 +336,11 @@ class ReadyModel(WarmModel):
                     raise
                 if not isinstance(error, (SetupError, DiskFull)):  # which may be mended
                     ask.problem = str(error)
-                return str(error)
-            row.need = cloning.need(row.request)
-        return None if self.has_room(row) else self.grow(row)
+                raise RowError(str(error)) from error
+            task = replace(task, need=cloning.need(task.request))
+        if not self.has_room(task) and (problem := self.grow(task)):
+            raise RowError(problem)
+        return task
 
     @contextmanager
     def _stoppable(self, stop: Callable[[], None]) -> Iterator[None]:

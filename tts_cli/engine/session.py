@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from tts_cli import startup
 from tts_cli.config import RunConfig
-from tts_cli.core import SpeechRow
+from tts_cli.core import Keep, Task
 from tts_cli.folder.run_file import Totals
 
 if TYPE_CHECKING:
@@ -21,13 +21,12 @@ if TYPE_CHECKING:
 
 WRITERS = 8  # most of a writer's time is waiting for the disk
 
-# The rows to speak, once somebody can say whether to stop.
-Due = Callable[[Callable[[], bool]], Iterable[SpeechRow]]
-Keep = Callable[[SpeechRow], None]  # takes rows at their ends; any thread calls it
+# The tasks to speak, once somebody can say whether to stop.
+Due = Callable[[Callable[[], bool]], Iterable[Task]]
 
 
 class Speakers(Protocol):
-    """Rows in, spoken and recorded rows out."""
+    """Tasks in, spoken ones out."""
 
     is_gpu: bool  # known once made ready
 

@@ -31,7 +31,7 @@ from models.device.memory import in_halves
 from models.device.spans import DeviceSpan
 from models.device.streams import WorkStreams
 from models.device.threads import limited_threads
-from tts_cli.engine.attempt import NOT_A_SAMPLE, Job
+from tts_cli.engine.attempt import NOT_A_SAMPLE, Attempt
 from tts_cli.engine.busy import BusyMeter
 from tts_cli.engine.kernels import with_fallback
 from tts_cli.errors import first_line
@@ -55,11 +55,11 @@ def decoder_of(model: SpeechModel) -> Decode:
 
 
 class VocoderQueue:
-    """Turns jobs with codes into jobs with samples. Belongs to the engine's thread.
+    """Turns attempts with codes into attempts with samples. Belongs to the engine's thread.
 
     Args:
         busy: is told what the vocoder took.
-        sink: takes every job; may block. On a CPU called from the thread beside as well.
+        sink: takes every attempt; may block. On a CPU called from the thread beside as well.
         is_int16: turn samples into 16-bit numbers on the device.
     """
 
@@ -69,7 +69,7 @@ class VocoderQueue:
         device: torch.device,
         streams: WorkStreams,
         busy: BusyMeter,
-        sink: Callable[[Job], None],
+        sink: Callable[[Attempt], None],
         is_int16: bool = False,
     ) -> None:
         self.model = model
@@ -79,18 +79,18 @@ class VocoderQueue:
         self.sink = sink
         self.is_int16 = is_int16
         self.is_patient = device.type == "cuda"  # waits for rows that make a good batch
-        self.waiting: list[Job] = []  # the oldest first; codes on the device
+        self.waiting: list[Attempt] = []  # the oldest first; codes on the device
         self.beside = VocoderThread(self._decode_alone) if model.decodes_beside else None
         # What the vocoder reads, until it is through: cheaper than to tell the allocator of each.
         self.read: deque[tuple[DeviceSpan, list[Tensor]]] = deque()
         self.spans: deque[DeviceSpan] = deque()  # of what was decoded, until `busy` is told
 
-    def add(self, job: Job) -> None:
+    def add(self, attempt: Attempt) -> None:
         """Take in a row that has ended."""
         if self.beside is not None:
-            self.beside.add(job)
+            self.beside.add(attempt)
         else:
-            self.waiting.append(job)
+            self.waiting.append(attempt)
 
     def run(self, is_last: bool) -> None:
         """Decode what makes a good batch; all there is when nothing else is coming.
@@ -118,51 +118,52 @@ class VocoderQueue:
         """Rows that have ended and are not handed on yet, about; any thread may ask."""
         return len(self.waiting) + (0 if self.beside is None else len(self.beside))
 
-    def _decode_alone(self, job: Job) -> None:
-        self._hand_on([job])
+    def _decode_alone(self, attempt: Attempt) -> None:
+        self._hand_on([attempt])
 
-    def _hand_on(self, batch: list[Job]) -> None:
+    def _hand_on(self, batch: list[Attempt]) -> None:
         """Decode the rows that have codes, and hand all of them on."""
-        speakable = [job for job in batch if job.codes is not None]
+        speakable = [attempt for attempt in batch if attempt.codes is not None]
         try:
             if speakable:
                 in_halves(speakable, self._decode, _give_up)
         except KernelFailed:
             self.waiting[:0] = batch  # to be decoded without that kernel
             raise
-        for job in batch:
-            self.sink(job)
+        for attempt in batch:
+            self.sink(attempt)
 
-    def _take(self, is_last: bool) -> list[Job]:
-        """The jobs to hand on next."""
+    def _take(self, is_last: bool) -> list[Attempt]:
+        """The attempts to hand on next."""
         waiting = self.waiting
-        silent = [index for index, job in enumerate(waiting) if job.codes is None]
+        silent = [index for index, attempt in enumerate(waiting) if attempt.codes is None]
         if not self.is_patient:
             chosen = [0][: len(waiting)]
         elif silent:
             chosen = silent
         else:
             chosen = self.model.choose_audio(
-                [job.frames for job in waiting], [job.num_reference_frames for job in waiting]
+                [attempt.frames for attempt in waiting],
+                [attempt.num_reference_frames for attempt in waiting],
             )
             if not chosen and (is_last or len(waiting) > MOST_WAITING):
                 chosen = list(range(len(waiting)))
         taken = set(chosen)
-        self.waiting = [job for index, job in enumerate(waiting) if index not in taken]
+        self.waiting = [attempt for index, attempt in enumerate(waiting) if index not in taken]
         return [waiting[index] for index in chosen]
 
-    def _decode(self, jobs: list[Job]) -> str | None:
+    def _decode(self, attempts: list[Attempt]) -> str | None:
         """Queue a batch; the reason if it finds no memory."""
         try:
-            self._speak(jobs)
+            self._speak(attempts)
         except torch.OutOfMemoryError as error:
             return f"no memory to decode its audio: {first_line(error)}"
         return None
 
-    def _speak(self, jobs: list[Job]) -> None:
+    def _speak(self, attempts: list[Attempt]) -> None:
         """Queue the samples of rows that have codes, and their way to the host."""
-        codes = [job.codes for job in jobs if job.codes is not None]
-        references = [job.reference_codes for job in jobs]
+        codes = [attempt.codes for attempt in attempts if attempt.codes is not None]
+        references = [attempt.reference_codes for attempt in attempts]
         fronts = [reference for reference in references if reference is not None]
         with self.streams.vocoder():
             copied = DeviceSpan(self.device, sleeps=True)
@@ -170,14 +171,14 @@ class VocoderQueue:
                 span = DeviceSpan(self.device)
                 waves = self.model.decode_audio(codes, references if fronts else None)
                 self.spans.append(span.end())
-                on_host = zip(jobs, self._to_host(waves), self._to_host(codes), strict=True)
+                on_host = zip(attempts, self._to_host(waves), self._to_host(codes), strict=True)
             finally:
                 self.read.append((copied.end(), [*codes, *fronts]))
-        total = max(1, sum(job.frames for job in jobs))
-        for job, wave, row_codes in on_host:
-            job.samples, job.codes = wave, row_codes
-            job.vocoder, job.vocoder_share = span, job.frames / total
-            job.copied = copied
+        total = max(1, sum(attempt.frames for attempt in attempts))
+        for attempt, wave, row_codes in on_host:
+            attempt.samples, attempt.codes = wave, row_codes
+            attempt.vocoder, attempt.vocoder_share = span, attempt.frames / total
+            attempt.copied = copied
 
     def _to_host(self, rows: list[Tensor]) -> list[Tensor]:
         """Start one pinned copy of all rows, samples as the run wants them; they are there when the
@@ -193,9 +194,9 @@ class VocoderQueue:
         return list(torch.split(host.copy_(joined, non_blocking=True), [len(row) for row in rows]))
 
 
-def _give_up(job: Job, reason: str) -> None:
+def _give_up(attempt: Attempt, reason: str) -> None:
     """A row whose audio finds no memory even alone."""
-    job.reason, job.codes = reason, None
+    attempt.trouble, attempt.finish, attempt.codes = reason, None, None
 
 
 def to_int16(samples: Tensor) -> Tensor:
@@ -219,10 +220,10 @@ class VocoderThread:
         decode: turns a row's codes into samples and hands it on; called by both threads at once.
     """
 
-    def __init__(self, decode: Callable[[Job], None]) -> None:
+    def __init__(self, decode: Callable[[Attempt], None]) -> None:
         self._decode = decode
         self._changed = threading.Condition()  # guards all below
-        self._waiting: deque[Job] = deque()  # the oldest first
+        self._waiting: deque[Attempt] = deque()  # the oldest first
         self._has_row = False  # the thread, in hand
         self._is_over = False
         self._error: BaseException | None = None  # that has ended the thread
@@ -232,10 +233,10 @@ class VocoderThread:
         """Rows that are not handed on yet; any thread may ask."""
         return len(self._waiting) + self._has_row
 
-    def add(self, job: Job) -> None:
+    def add(self, attempt: Attempt) -> None:
         """Take in a row that has ended."""
         with self._changed:
-            self._waiting.append(job)
+            self._waiting.append(attempt)
             self._changed.notify_all()
 
     def run(self, is_last: bool) -> None:
@@ -249,8 +250,8 @@ class VocoderThread:
         if self._thread is None and self._waiting and not is_last:
             self._thread = threading.Thread(target=self._work, name="vocoder", daemon=True)
             self._thread.start()
-        while (job := self._next_here(is_last)) is not None:
-            self._decode(job)
+        while (attempt := self._next_here(is_last)) is not None:
+            self._decode(attempt)
 
     def end(self) -> None:
         """Let the thread decode what still waits, and wait for its end. After an error in the
@@ -262,7 +263,7 @@ class VocoderThread:
         if self._thread is not None:
             self._thread.join()
 
-    def _next_here(self, is_last: bool) -> Job | None:
+    def _next_here(self, is_last: bool) -> Attempt | None:
         """A row for the engine's thread; None where it may go on."""
         with self._changed:
             if is_last and not self._waiting:
@@ -272,7 +273,7 @@ class VocoderThread:
             is_mine = len(self._waiting) > (0 if is_last else MOST_IN_THREAD)
             return self._waiting.popleft() if is_mine else None
 
-    def _next_there(self) -> Job | None:
+    def _next_there(self) -> Attempt | None:
         """The thread's next row; None at the end."""
         with self._changed:
             self._has_row = False
@@ -284,8 +285,8 @@ class VocoderThread:
     def _work(self) -> None:
         try:
             with limited_threads(1):
-                while (job := self._next_there()) is not None:
-                    self._decode(job)
+                while (attempt := self._next_there()) is not None:
+                    self._decode(attempt)
         except BaseException as error:
             with self._changed:
                 self._error, self._has_row = error, False

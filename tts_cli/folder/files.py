@@ -31,6 +31,7 @@ from tts_cli.audio.file import (
 )
 from tts_cli.audio.tags import Tags
 from tts_cli.config import SUBTITLES, SUBTYPES
+from tts_cli.core import Encoded
 from tts_cli.errors import RowError, SetupError, StoppedEarly, UsageError, disk_full, is_disk_error
 from tts_cli.folder.atomic import put_in_place, remove_part, stage, sync_folder
 from tts_cli.folder.hashes import Delivery, delivery_hash
@@ -126,21 +127,6 @@ class WrittenFile:
     path: str  # relative to the output folder, with '/'
     bytes: int
     sha256: str
-    applied: Applied | None = None  # to the samples first; None: nothing
-
-
-@dataclass(frozen=True)
-class MadeFiles:
-    """A row's files before they have their names: on disk under temporary ones, as paths relative
-    to the output folder, or in memory, as bytes.
-    """
-
-    audio: bytes | str
-    codes: bytes | str | None  # None: none are kept
-    bytes: int  # of the audio, as the next
-    sha256: str
-    num_samples: int  # at the native rate, before anything was done to them
-    applied: Applied | None = None
 
 
 def delivery_of(treatment: Treatment, format: str, subtype: str, rate_hz: int) -> Delivery:
@@ -314,7 +300,7 @@ class AudioWriter:
         is_truncated: bool = False,
         take: int | None = None,
         tags: Tags = NO_TAGS,
-    ) -> MadeFiles:
+    ) -> Encoded:
         """Encode a row's files, and stage them in the folder where that is this writer's: they have
         their content then, but not their names. To be handed to `put`, of this writer or of another
         process's.
@@ -335,13 +321,14 @@ class AudioWriter:
         data = encode(treated, self.rate_hz, self.format, self.subtype, tags)
         digest = hashlib.sha256(data).hexdigest()
         coded = encode_codes(codes) if codes is not None and self.has_codes else None
-        made = MadeFiles(data, coded, len(data), digest, len(samples), applied)
+        misses = () if applied is None else tuple(self.treatment.misses(applied))
+        made = Encoded(data, coded, len(data), digest, len(samples), applied, misses)
         return self._stage(row_id, made, is_truncated, take) if self.is_staging else made
 
     def put(
         self,
         row_id: str,
-        made: MadeFiles,
+        made: Encoded,
         is_truncated: bool = False,
         take: int | None = None,
         is_remade: bool = False,
@@ -376,7 +363,7 @@ class AudioWriter:
             self.drop(made)
             raise
         name = self.name_of(row_id, is_truncated, take)
-        return WrittenFile(name, made.bytes, made.sha256, made.applied)
+        return WrittenFile(name, made.num_bytes, made.sha256)
 
     def replaced_by(self, row_id: str, take: int | None = None) -> list[Path]:
         """The names that a row's, or a take's, new audio takes from what is there: those that `put`
@@ -386,15 +373,13 @@ class AudioWriter:
         paths = [self.path_of(row_id), self.path_of(row_id, take=take)]
         return paths + [Path(f"{self._prefix}{name}{suffix}") for suffix in ORIGINALS]
 
-    def drop(self, made: MadeFiles) -> None:
+    def drop(self, made: Encoded) -> None:
         """Remove staged files that are not to be put in their places."""
         for part in (made.audio, made.codes):
             if isinstance(part, str):
                 remove_part(self._part(part))
 
-    def _stage(
-        self, row_id: str, made: MadeFiles, is_truncated: bool, take: int | None
-    ) -> MadeFiles:
+    def _stage(self, row_id: str, made: Encoded, is_truncated: bool, take: int | None) -> Encoded:
         """Write what is in memory under temporary names."""
         path = self.path_of(row_id, is_truncated, take)
         with self._telling(path):

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from tts_cli.audio.tags import synthetic
 from tts_cli.config import RunConfig
+from tts_cli.core import BadRow
 from tts_cli.errors import (
     FolderLocked,
     RowError,
@@ -43,11 +44,10 @@ from tts_cli.folder.run_file import (
 )
 from tts_cli.folder.takes import LIST_NAME, TakeFolder
 from tts_cli.manifest.ids import REMOVED, TAKES
-from tts_cli.manifest.row import BadRow
 
 if TYPE_CHECKING:
     from models.base import ModelInfo
-    from tts_cli.core import SpeechRow
+    from tts_cli.core import Spoken, Task
     from tts_cli.folder.take import Take
 
 log = logging.getLogger(__name__)
@@ -167,15 +167,15 @@ class Folder:
         """Rows kept again that came out as they were, byte for byte."""
         return self.records.num_same
 
-    def keep(self, row: SpeechRow) -> Take:
-        """Give a row that was spoken its files, its line and its name; any thread may call it.
+    def keep(self, task: Task, spoken: Spoken) -> Take:
+        """Give what was spoken its files, its line and its name; any thread may call it.
         What cannot be written for a reason of its own is recorded as failed.
 
         Raises:
             DiskFull: nothing more can be written, and nothing of this row was.
             StoppedEarly: the row's name cannot be given to its take.
         """
-        return self.records.keep(row)
+        return self.records.keep(task, spoken)
 
     def fail(self, row: BadRow) -> Take:
         """Record a row that cannot be spoken. Raises DiskFull."""

@@ -178,7 +178,7 @@ class Recoder:
             error=None,
             delivery_hash=writer.delivery_hash,
             path=writer.name_of(old.id, take=take),
-            bytes=made.bytes,
+            bytes=made.num_bytes,
             sha256=made.sha256,
             sample_rate_hz=writer.rate_hz,
             audio_s=audio_s,

@@ -11,14 +11,13 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from tts_cli import startup
-from tts_cli.audio.encode import RowFiles
-from tts_cli.core import Role, SpeechRow, Status
+from tts_cli.audio.encode import encoded
+from tts_cli.core import BadRow, Encoded, Role, Spoken, Status, Task
 from tts_cli.errors import RowError, StoppedEarly
 from tts_cli.folder.files import AudioWriter, WrittenFile
 from tts_cli.folder.run_file import iso_time
 from tts_cli.folder.take import Take
 from tts_cli.folder.takes import Placed, TakeFolder
-from tts_cli.manifest.row import BadRow
 from tts_cli.text.pauses import without_pauses
 
 log = logging.getLogger(__name__)
@@ -52,7 +51,7 @@ def moved(parts: list[dict[str, Any]], by_s: float, audio_s: float) -> list[dict
 
 class Records:
     """Gives the rows of a run files and lines; any thread may call it. What is done with samples
-    (`RowFiles`) can have been done by another process; all there is one of is in this one.
+    (`audio.encode`) can have been done by another process; all there is one of is in this one.
 
     Args:
         run_id: of the run, for its lines.
@@ -66,15 +65,15 @@ class Records:
         self.takes = takes
         self.journal = takes.journal
         self.run_id = run_id
-        self.files = RowFiles(writer, comment)
+        self.comment = comment
         self.num_same = 0  # rows spoken again that came out as they were, byte for byte
         self._mutex = threading.Lock()
         self._zero = datetime.now(timezone.utc) - timedelta(seconds=time.perf_counter())
 
-    def keep(self, row: SpeechRow) -> Take:
+    def keep(self, task: Task, spoken: Spoken) -> Take:
         """See `Folder.keep`."""
-        self.files.make(row)
-        record, placed = self._put(row)
+        spoken = encoded(task, spoken, self.writer.make, self.comment)
+        record, placed = self._put(task, spoken)
         try:
             self.journal.append(*(() if placed is None else placed.first), record)
         except StoppedEarly:
@@ -91,93 +90,85 @@ class Records:
                 self.num_same += placed.is_same
         return record
 
-    def _put(self, row: SpeechRow) -> tuple[Take, Placed | None]:
-        """Give a row's files their names, if there are any, and describe what happened."""
-        error, file, placed = row.error, None, None
-        place, made = row.place, row.made
+    def _put(self, task: Task, spoken: Spoken) -> tuple[Take, Placed | None]:
+        """Give a task's files their names, if there are any, and describe what happened."""
+        error, placed = spoken.error, None
+        place, files, request = task.place, spoken.encoded, task.request
+        values = vars(spoken.work) | {"remarks": list(spoken.remarks), "parts": list(spoken.parts)}
         started_s = time.perf_counter()
-        if made is not None:
+        if files is not None:
             is_truncated = error is not None
             try:
                 if is_truncated:
-                    file = self.writer.put(row.id, made, True, place.file_take(True))
+                    file = self.writer.put(task.id, files, True, place.file_take(True))
                 else:
-                    placed = self.takes.put(self.writer, row.id, made, place)
+                    placed = self.takes.put(self.writer, task.id, files, place)
                     file, place = placed.file, placed.place
             except RowError as problem:
-                log.debug("row %s cannot be written", row.id, exc_info=True)
+                log.debug("row %s cannot be written", task.id, exc_info=True)
                 error = str(problem)
             else:
                 error = f"{error}; its audio is kept under truncated/" if is_truncated else None
-        error = row.unwritable or error
-        ended_s = time.perf_counter()
-        write_ms = row.make_ms + 1000 * (ended_s - started_s)
-        request = row.request
-        text = request.text if row.reading is None else row.reading.written
-        values = vars(row.work) | {"remarks": row.remarks, "parts": row.part_records}
-        if file is not None:
-            assert made is not None
-            values |= self._of_file(row, file, made.num_samples, text, write_ms)
+                write_ms = spoken.encode_ms + 1000 * (time.perf_counter() - started_s)
+                values |= self._of_file(task, spoken, files, file, write_ms)
+        error = spoken.unwritable or error
+        queued_s, need, text = spoken.queued_s, task.need, task.row.text
         record = Take(
-            row.id,
+            task.id,
             Status.OK if error is None else Status.FAILED,
             take=place.take,
             role=place.role,
             error=error,
-            finish_reason=row.finish_reason,
+            finish_reason=spoken.finish,
             run_id=self.run_id,
-            started=None if row.queued_s is None else self._time(row.queued_s),
+            started=None if queued_s is None else self._time(queued_s),
             text=text,
-            spoken_text=None if row.reading is None else request.text,
+            spoken_text=None if request.text == text else request.text,
             text_chars=len(text),
-            character=row.character,
-            extra=dict(row.extra or {}),
+            character=task.row.character,
+            extra=dict(task.row.extra or {}),
             voice=request.voice,
             language=request.language,
             instruct=request.instruct,
-            ref_sha256=None if row.need is None else row.need.ref_sha256,
-            clone_mode=request.clone_mode if request.clone is None else request.clone.mode,
-            seed=row.seed,
-            attempts=row.attempts,
-            latency_ms=0.0 if row.queued_s is None else 1000 * (ended_s - row.queued_s),
-            request_hash=row.request_hash,
+            ref_sha256=None if need is None else need.ref_sha256,
+            clone_mode=request.clone_mode or (None if need is None else need.mode),
+            seed=spoken.seed,
+            attempts=spoken.attempts,
+            latency_ms=0.0 if queued_s is None else 1000 * (time.perf_counter() - queued_s),
+            request_hash=task.request_hash,
             delivery_hash=self.writer.delivery_hash,
-            content_hash=row.content_hash,
-            worker=row.worker,
+            content_hash=task.content_hash,
+            worker=spoken.worker,
             **values,
         )
         return record, placed
 
     def _of_file(
-        self, row: SpeechRow, file: WrittenFile, num_samples: int, text: str, write_ms: float
+        self, task: Task, spoken: Spoken, files: Encoded, file: WrittenFile, write_ms: float
     ) -> dict[str, Any]:
-        """Fields of a line that tell of a row's file: its audio, and what was done to it.
-
-        Args:
-            num_samples: that were spoken; parts have pauses between them.
-        """
-        audio_s = num_samples / self.writer.native_rate_hz
+        """Fields of a line that tell of a file: its audio, and what was done to it."""
+        parts, applied, work = list(spoken.parts), files.applied, spoken.work
+        audio_s = files.num_samples / self.writer.native_rate_hz
         treated: dict[str, Any] = {}
-        if (applied := file.applied) is not None:
+        if applied is not None:
             audio_s += applied.added_s
             treated = {
                 "applied": applied.as_dict(),
-                "remarks": row.remarks + self.writer.treatment.misses(applied),
-                "parts": moved(row.part_records, applied.start_shift_s, audio_s),
+                "remarks": [*spoken.remarks, *files.remarks],
+                "parts": moved(parts, applied.start_shift_s, audio_s),
             }
-        work = row.work
         own_ms = work.prefill_ms + work.decode_ms + work.vocoder_ms + write_ms
         return {
             "path": file.path,
             "bytes": file.bytes,
             "sha256": file.sha256,
             "sample_rate_hz": self.writer.rate_hz,
-            "frames": row.frames,
-            "frames_per_char": row.frames / max(1, len(without_pauses(text))),
+            "frames": spoken.frames,
+            "frames_per_char": spoken.frames / max(1, len(without_pauses(task.row.text))),
             "audio_s": audio_s,
             "write_ms": write_ms,
             "rtf": own_ms / 1000 / audio_s,
-            **({} if row.levels is None else vars(row.levels)),
+            **({} if spoken.levels is None else vars(spoken.levels)),
             **treated,
         }
 

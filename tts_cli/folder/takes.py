@@ -27,7 +27,7 @@ from typing import Any
 
 from tts_cli.audio.file import is_whole_audio, is_whole_wav
 from tts_cli.config import SUBTYPES
-from tts_cli.core import Place, Role, Status
+from tts_cli.core import Encoded, Place, Role, Status
 from tts_cli.errors import RowError, StoppedEarly, disk_full, is_disk_error
 from tts_cli.folder.atomic import link_whole, write_atomic
 from tts_cli.folder.files import (
@@ -35,7 +35,6 @@ from tts_cli.folder.files import (
     ORIGINAL_SUFFIX,
     AudioWriter,
     Inside,
-    MadeFiles,
     WrittenFile,
     hash_of,
 )
@@ -79,7 +78,7 @@ class TakeFolder:
         """Where a take lies."""
         return self.out / TAKES / row_id / f"{take}{suffix}"
 
-    def put(self, writer: AudioWriter, row_id: str, made: MadeFiles, place: Place) -> Placed:
+    def put(self, writer: AudioWriter, row_id: str, made: Encoded, place: Place) -> Placed:
         """Give a speech that was made its names. It is to be recorded then, and settled. Raises as
         `AudioWriter.put`.
         """
@@ -90,7 +89,7 @@ class TakeFolder:
         try:
             try:
                 paths = writer.replaced_by(row_id, place.take if place.has_folder else None)
-                facts = (made.bytes, made.sha256)
+                facts = (made.num_bytes, made.sha256)
                 if is_again and self.spare(row_id, place.take, paths, {facts}):
                     place = replace(place, has_folder=True)
                 if place.has_folder:

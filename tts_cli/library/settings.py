@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, get_type_hints
 
 from tts_cli.config import RunConfig
+from tts_cli.core import Row
 from tts_cli.errors import UsageError
-from tts_cli.manifest.row import Row
 from tts_cli.named import nearest, shown
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tts_cli.core import SpeechRow
+from tts_cli.core import BadRow, Spoken, Task
 from tts_cli.engine.load import choose_device, on_device
 from tts_cli.engine.local import SpeechRun
 from tts_cli.engine.made_voices import ReadyModel
@@ -36,9 +36,8 @@ from tts_cli.errors import (
 from tts_cli.library.settings import GivenRow, RowFields, Settings, StrPath, config_of
 from tts_cli.library.speech import Speech, speech_of
 from tts_cli.library.stream import SpeechStream
-from tts_cli.manifest.row import BadRow
 from tts_cli.plan.checkpoint import approved_info
-from tts_cli.plan.planner import RowMaker
+from tts_cli.plan.planner import RowMaker, silence_of
 from tts_cli.plan.room import usual_needs
 from tts_cli.voices.made import MadeVoices
 from tts_cli.voices.needs import Cloning
@@ -142,24 +141,27 @@ class Speaker(ReadyModel):
         """
         with self._call():
             cloning = self.new_cloning()
-            row = self.maker.make({**fields, "text": text}, 1)
-            if isinstance(row, BadRow):
-                raise RowError(row.message)
-            if not row.is_silent:
-                self._say(row, cloning)
-            speech = speech_of(row, self.info, self.maker.warnings(row))
+            task = self.maker.make({**fields, "text": text}, 1)
+            if isinstance(task, BadRow):
+                raise RowError(task.message)
+            spoken = silence_of(task, self.info) if task.is_silent else self._say(task, cloning)
+            speech = speech_of(task, spoken, self.info)
         if speech.error is not None:
             raise RowError(speech.error)
         return speech
 
-    def _say(self, row: SpeechRow, cloning: Cloning) -> None:
+    def _say(self, task: Task, cloning: Cloning) -> Spoken:
+        made: list[Spoken] = []
         with self.in_use:
-            if not self.is_ready(row) and (problem := self.prepare(row, cloning)):
-                raise RowError(problem)
-            self._current = run = self.new_run(lambda _: None, cloning=cloning)
-            run.run([row])
-        if row.error is None and row.finish_reason is None:
+            if not self.is_ready(task):
+                task = self.prepare(task, cloning)
+            self._current = run = self.new_run(
+                lambda _, spoken: made.append(spoken), cloning=cloning
+            )
+            run.run([task])
+        if not made:
             raise Cancelled("the text was not spoken to its end")
+        return made[0]
 
     def batch(
         self, rows: Iterable[GivenRow], *, ordered: bool = True, look_ahead: int | None = None

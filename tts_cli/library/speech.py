@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,13 +13,13 @@ from numpy.typing import NDArray
 from tts_cli.audio.file import check_format, encode, to_float
 from tts_cli.audio.tags import Tags, synthetic
 from tts_cli.config import SUBTYPES
+from tts_cli.core import BadRow
 from tts_cli.errors import RowError, UsageError
 from tts_cli.folder.atomic import write_alone
-from tts_cli.manifest.row import BadRow
 
 if TYPE_CHECKING:
     from models.base import ModelInfo
-    from tts_cli.core import SpeechRow
+    from tts_cli.core import Spoken, Task
 
 
 @dataclass(frozen=True)
@@ -115,32 +114,32 @@ class Speech:
         return target
 
 
-def speech_of(row: SpeechRow, info: ModelInfo, warnings: Iterable[str] = ()) -> Speech:
-    """A row at its end. Its samples and codes are its own: others may be dropped meanwhile."""
-    request, work, error = row.request, row.work, row.error
+def speech_of(task: Task, spoken: Spoken, info: ModelInfo) -> Speech:
+    """What came of a task. Its samples and codes are its own: others may be dropped meanwhile."""
+    request, work, error = task.request, spoken.work, spoken.error
     samples = np.zeros(0, np.float32)
-    if row.samples is not None:
+    if spoken.samples is not None:
         try:
-            samples = to_float(row.samples)
+            samples = to_float(spoken.samples)
         except RowError as problem:  # NaN or infinite values
             error = str(problem)
-    codes = np.zeros((0, info.num_codebooks), np.int64) if row.codes is None else row.codes
+    codes = np.zeros((0, info.num_codebooks), np.int64) if spoken.codes is None else spoken.codes
     busy_ms = work.prefill_ms + work.decode_ms + work.vocoder_ms
     return Speech(
-        id=row.id,
-        text=request.text if row.reading is None else row.reading.written,
+        id=task.id,
+        text=task.row.text,
         spoken_text=request.text,
         voice=request.voice,
         language=request.language,
         samples=np.array(samples, np.float32),
         sample_rate_hz=info.sample_rate_hz,
         codes=np.array(codes, np.int64),
-        finish_reason=None if row.finish_reason is None else row.finish_reason.value,
-        seed=row.seed,
-        attempts=row.attempts,
-        parts=tuple(SpeechPart(**part) for part in row.part_records),
-        suspect=tuple(remark.text for remark in row.remarks),
-        warnings=tuple(warnings),
+        finish_reason=None if spoken.finish is None else spoken.finish.value,
+        seed=spoken.seed,
+        attempts=spoken.attempts,
+        parts=tuple(SpeechPart(**part) for part in spoken.parts),
+        suspect=tuple(remark.text for remark in spoken.remarks),
+        warnings=task.notes,
         timings=Timings(
             queue_ms=work.queue_ms,
             reference_ms=work.reference_ms,
@@ -150,7 +149,7 @@ def speech_of(row: SpeechRow, info: ModelInfo, warnings: Iterable[str] = ()) -> 
             rtf=busy_ms * info.sample_rate_hz / 1000 / len(samples) if len(samples) else None,
         ),
         error=error,
-        extra=dict(row.extra or {}),
+        extra=dict(task.row.extra or {}),
         comment=synthetic(info),
     )
 

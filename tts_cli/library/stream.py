@@ -17,11 +17,11 @@ from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tts_cli.core import SpeechRow
-from tts_cli.errors import Cancelled
+from tts_cli.core import BadRow, Spoken, Task
+from tts_cli.errors import Cancelled, RowError
 from tts_cli.library.settings import GivenRow
 from tts_cli.library.speech import Speech, speech_of, unspoken
-from tts_cli.manifest.row import BadRow
+from tts_cli.plan.planner import silence_of
 
 if TYPE_CHECKING:
     from tts_cli.engine.local import SpeechRun
@@ -61,11 +61,10 @@ class SpeechStream:
         self._permits = threading.Semaphore(look_ahead)
         self._pulled: queue.SimpleQueue[tuple[int, GivenRow] | _End] = queue.SimpleQueue()
         self._ended: queue.SimpleQueue[tuple[int, Speech] | _End] = queue.SimpleQueue()
-        self._numbers: dict[SpeechRow, int] = {}  # of the rows that are being spoken
         self._stop = threading.Event()
         self._is_pulling = False  # the iterator of rows was asked and has not answered
         self._run: SpeechRun | None = None
-        self._larger: SpeechRow | None = None  # room or a voice must be made first, or cannot
+        self._larger: Task | None = None  # room or a voice must be made first, or cannot
         self._last: _End | None = None  # what the rows ended with
         self._threads = [
             threading.Thread(target=work, name=name, daemon=True)
@@ -164,18 +163,20 @@ class SpeechStream:
 
     def _run_on(self) -> None:
         """Speak rows until one needs more room, or all are spoken."""
-        first = self._larger
-        if first is not None and (problem := self._speaker.prepare(first, self._cloning)):
-            self._larger, first.error = None, problem
-            self._take(first)
-        self._run = self._speaker.new_run(self._take, cloning=self._cloning)
+        first, self._larger = self._larger, None
+        if first is not None:
+            try:
+                self._larger = self._speaker.prepare(first, self._cloning)
+            except RowError as error:
+                self._keep(first, Spoken(error=str(error), seed=first.request.seed))
+        self._run = self._speaker.new_run(self._keep, cloning=self._cloning)
         self._run.run(self._feed(self._run))
 
-    def _feed(self, run: SpeechRun) -> Iterator[SpeechRow | None]:
-        """The rows of a run; None where none comes."""
+    def _feed(self, run: SpeechRun) -> Iterator[Task | None]:
+        """The tasks of a run; None where none comes."""
         if self._larger is not None:
-            row, self._larger = self._larger, None
-            yield row
+            task, self._larger = self._larger, None
+            yield task
         while not (run.is_stopped() or self._stop.is_set()):
             try:
                 found = self._pulled.get(timeout=WAIT_S)
@@ -190,17 +191,14 @@ class SpeechStream:
             if isinstance(made, BadRow):
                 self._ended.put((number, unspoken(made, self._speaker.info)))
                 continue
-            self._numbers[made] = number
             if made.is_silent:
-                self._take(made)
+                self._keep(made, silence_of(made, self._speaker.info))
             elif self._speaker.is_ready(made):
                 yield made
             else:
                 self._larger = made
                 return
 
-    def _take(self, row: SpeechRow) -> None:
-        """A row at its end; any thread."""
-        speaker = self._speaker
-        speech = speech_of(row, speaker.info, speaker.maker.warnings(row))
-        self._ended.put((self._numbers.pop(row), speech))
+    def _keep(self, task: Task, spoken: Spoken) -> None:
+        """What came of a task; any thread."""
+        self._ended.put((task.row.number, speech_of(task, spoken, self._speaker.info)))

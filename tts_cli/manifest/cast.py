@@ -17,9 +17,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from tts_cli.core import BadRow, Row
 from tts_cli.errors import UsageError
 from tts_cli.manifest.columns import ALIASES, KINDS
-from tts_cli.manifest.row import BadRow, Row, build_row, for_all
+from tts_cli.manifest.row import build_row, for_all
 from tts_cli.named import nearest, shown
 
 GROUP = "characters"

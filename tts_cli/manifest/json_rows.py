@@ -14,9 +14,9 @@ from collections.abc import Iterator
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from tts_cli.core import BadRow, Row
 from tts_cli.errors import ManifestError
 from tts_cli.manifest.columns import RowProblem
-from tts_cli.manifest.row import BadRow, Row
 from tts_cli.named import shown
 
 if TYPE_CHECKING:

@@ -25,6 +25,7 @@ from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, BinaryIO, cast
 
+from tts_cli.core import BadRow, Row
 from tts_cli.errors import ManifestError, SetupError, UsageError
 from tts_cli.manifest.columns import Columns, parse_map
 from tts_cli.manifest.encoding import (
@@ -37,7 +38,6 @@ from tts_cli.manifest.encoding import (
 )
 from tts_cli.manifest.ids import ContentIds
 from tts_cli.manifest.json_rows import MAX_LINE_BYTES, Lines, array_rows, line_rows, starts_array
-from tts_cli.manifest.row import BadRow, Row
 from tts_cli.manifest.source import Manifest, RowBuilder, Rules, Source, Sources
 from tts_cli.manifest.subtitle_rows import has_cues, subtitle_rows
 from tts_cli.manifest.table import table_rows

@@ -1,4 +1,4 @@
-"""One manifest row: its fields, their checks, and the plain value they become.
+"""One manifest row: the checks of its fields, and the plain value they become.
 
 A row is judged by itself here; what needs the other rows or the checkpoint is in
 `plan.checks`.
@@ -10,11 +10,11 @@ import json
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from models.sampling import SETTINGS
 from tts_cli.config import RANGES
+from tts_cli.core import BadRow, Row
 from tts_cli.manifest.columns import ALIASES, KINDS, MAX_NAME_CHARS, RowProblem, unknown_names
 from tts_cli.manifest.ids import ContentIds, default_id, id_problem
 from tts_cli.named import shown
@@ -43,55 +43,6 @@ _INT = re.compile(r"[+-]?[0-9]{1,30}")
 _FLOAT = re.compile(r"[+-]?([0-9]{1,30}\.?[0-9]{0,30}|\.[0-9]{1,30})([eE][+-]?[0-9]{1,4})?")
 _BOOLS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://|data:")
-
-
-@dataclass  # never changed; frozen, one would take 6 us to make instead of 2
-class Row:
-    """One row as plain values. None: not given, so a flag or the checkpoint decides."""
-
-    line: int  # where the row starts in the manifest, from 1
-    number: int  # which row it is, from 1, bad ones counted
-    id: str
-    text: str  # 1 .. 20,000 characters, not blank, `as_seen`; line ends are \n
-    character: str | None = None  # who says it; a cast tells in which voice
-    voice: str | None = None
-    language: str | None = None
-    instruct: str | None = None
-    ref_audio: str | None = None  # absolute, or relative to the working folder
-    ref_text: str | None = None
-    clone_mode: str | None = None  # icl or xvec; set whenever ref_audio is
-    seed: int | None = None  # 0 .. 2**53 - 1
-    sampling: Mapping[str, float] = field(default_factory=dict)  # settings given, by name
-    max_frames: int | None = None  # at most one of max_frames and max_seconds
-    max_seconds: float | None = None
-    extra: Mapping[str, Any] | None = None  # columns that are no fields, if kept
-    file: str = ""  # the manifest it is from, where a run has several
-
-    @property
-    def record_id(self) -> str:
-        """The id the row's outcome is recorded under."""
-        return self.id
-
-
-@dataclass(frozen=True)
-class BadRow:
-    """A row that cannot be spoken, and why."""
-
-    line: int
-    number: int
-    id: str | None  # only an id that is valid and this row's own
-    message: str
-    text: str | None = None  # what it was to say, where that is known
-    is_late: bool = False  # found when it was to be spoken, so not among the check's bad rows
-    file: str = ""  # see `Row`
-
-    @property
-    def record_id(self) -> str:
-        """The id the failure is recorded under; '#' keeps it apart from ids of rows."""
-        if self.id is not None:
-            return self.id
-        file = "".join(char if char.isprintable() else "?" for char in self.file)
-        return f"#{file}:{self.line}" if file else f"#{self.line}"
 
 
 def build_row(

@@ -14,11 +14,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
+from tts_cli.core import BadRow, Row
 from tts_cli.errors import StoppedEarly, UsageError
 from tts_cli.manifest.columns import Columns, RowProblem
 from tts_cli.manifest.encoding import Encoding, known_encoding
 from tts_cli.manifest.ids import ContentIds
-from tts_cli.manifest.row import BadRow, Row, build_row
+from tts_cli.manifest.row import build_row
 from tts_cli.manifest.speaker_names import name_in_front
 
 if TYPE_CHECKING:

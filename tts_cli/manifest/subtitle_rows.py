@@ -13,9 +13,9 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from tts_cli.core import BadRow, Row
 from tts_cli.errors import ManifestError, SetupError
 from tts_cli.manifest.columns import DROP
-from tts_cli.manifest.row import BadRow, Row
 from tts_cli.manifest.table_form import OpenLines
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ import logging
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from tts_cli.core import BadRow, Row
 from tts_cli.errors import ManifestError
 from tts_cli.manifest.columns import (
     ERROR,
@@ -20,7 +21,6 @@ from tts_cli.manifest.columns import (
     unknown_names,
 )
 from tts_cli.manifest.json_rows import Lines
-from tts_cli.manifest.row import BadRow, Row
 from tts_cli.manifest.source import TableForm
 from tts_cli.manifest.table_form import PATH, path_id, skip_excel_separator
 from tts_cli.named import shown

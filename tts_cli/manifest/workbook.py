@@ -12,8 +12,8 @@ import logging
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from tts_cli.core import BadRow, Row
 from tts_cli.errors import ManifestError, SetupError
-from tts_cli.manifest.row import BadRow, Row
 from tts_cli.manifest.table import TableHeader
 from tts_cli.manifest.workbook_scan import (
     MAX_FILE_BYTES,

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tts_cli.config import RunConfig
+from tts_cli.core import BadRow, Row
 from tts_cli.errors import RowError, SetupError, UsageError
 from tts_cli.folder.folder import Folder
 from tts_cli.folder.journal import JOURNAL_NAME
@@ -30,7 +31,6 @@ from tts_cli.manifest.cast import Cast, read_cast, with_character
 from tts_cli.manifest.columns import RowProblem, as_flag, parse_map
 from tts_cli.manifest.ids import IdTable, fold_id, id_hash
 from tts_cli.manifest.manifest import read_rows
-from tts_cli.manifest.row import BadRow, Row
 from tts_cli.manifest.source import Manifest
 from tts_cli.named import nearest, shown
 from tts_cli.text.languages import named_language

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tts_cli.config import RunConfig
+from tts_cli.core import Row
 from tts_cli.errors import RowError, SetupError, UsageError
 from tts_cli.manifest.ids import VOICES
-from tts_cli.manifest.row import Row
 from tts_cli.plan.checkpoint import model_label, never_ends, read_info
 from tts_cli.text.pauses import without_pauses
 from tts_cli.text.split import sentences

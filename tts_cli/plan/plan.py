@@ -11,17 +11,16 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tts_cli.config import RunConfig
-from tts_cli.core import Need, PlannedPart, SpeechRow
+from tts_cli.core import BadRow, Need, Piece, Row, Spoken, Task
 from tts_cli.errors import RowError
 from tts_cli.folder.folder import Folder
 from tts_cli.folder.recode import Order
 from tts_cli.manifest.ids import is_in_shard
-from tts_cli.manifest.row import BadRow, Row
 from tts_cli.manifest.seeds import take_seed
 from tts_cli.manifest.source import Manifest
 from tts_cli.plan.checks import CheckedRows, Only
 from tts_cli.plan.free_voices import Maker, who_speaks
-from tts_cli.plan.planner import Planner, RowAsk, silence
+from tts_cli.plan.planner import Planner, RowAsk, silence_of
 from tts_cli.plan.spool import Spool
 from tts_cli.plan.standing import OutputFolder, ServedTakes, Standing, State, extra_places
 from tts_cli.plan.tally import MAX_NAMED, ManifestSummary, Survey, Tally
@@ -72,7 +71,7 @@ class Plan:
 
     def _renew(self) -> None:
         out = self.config.out
-        self._due: Spool[SpeechRow | BadRow] = Spool("speeches", out)
+        self._due: Spool[Task | BadRow] = Spool("speeches", out)
         self._orders: Spool[Order] = Spool("files", out)
         self._texts: Spool[Row] = Spool("texts", out)
 
@@ -138,12 +137,9 @@ class Plan:
             self._judge(row, asked, found, tally)
         return found, tally
 
-    def __iter__(self) -> Iterator[SpeechRow | BadRow]:
+    def __iter__(self) -> Iterator[Task | BadRow]:
         """Each row to speak or to keep silent, and each bad row to record; as often as needed."""
-        for found in self._due:
-            if isinstance(found, SpeechRow) and found.is_silent:
-                silence(found, self.info)
-            yield found
+        return iter(self._due)
 
     def orders(self) -> Iterator[Order]:
         """The files to be made of what the folder keeps."""
@@ -155,26 +151,26 @@ class Plan:
 
     def due(
         self,
-        keep: Callable[[SpeechRow], None],
+        keep: Callable[[Task, Spoken], None],
         fail: Callable[[BadRow], None],
         is_stopped: Callable[[], bool],
-    ) -> Iterator[SpeechRow]:
+    ) -> Iterator[Task]:
         """The rows to speak; silent ones are kept at once, and bad ones fail. Ends early once
         `is_stopped`.
         """
-        for row in self:
+        for found in self:
             if is_stopped():
                 return
-            if isinstance(row, BadRow):
-                fail(row)
-            elif row.is_silent:
-                keep(row)
+            if isinstance(found, BadRow):
+                fail(found)
+            elif found.is_silent:
+                keep(found, silence_of(found, self.info))
             else:
-                yield row
+                yield found
 
-    def _keep(self, row: SpeechRow | BadRow) -> None:
+    def _keep(self, found: Task | BadRow) -> None:
         if self._keeps:
-            self._due.add(row)
+            self._due.add(found)
 
     def _would_split(self, request: SpeechRequest) -> bool:
         return self.planner.split_rule.is_split(replace(request, voice=PREFIX))
@@ -212,7 +208,7 @@ class Plan:
             if standing.has_fallen:
                 found.fallen[row.id if len(found.fallen) < MAX_NAMED else ""] += 1
             found.skipped += not is_due and order is None
-            parts = self.planner.parts(asked, need) if is_due or extras else ()
+            pieces = self.planner.pieces(asked, need) if is_due or extras else ()
         except RowError as error:
             if not is_silent:  # of the others the tally says what becomes of them
                 tally.add_hopeless(row, error)
@@ -228,21 +224,19 @@ class Plan:
             return
         self.voices.count(request)
         for _ in range(is_due + extras):
-            if is_silent:
-                found.silent += 1
-            else:
-                for one in [part.request for part in parts] or [request]:
-                    found.needs.add(one, self.info, need)
+            found.silent += is_silent
+            for piece in pieces:
+                found.needs.add(piece.request, self.info, need)
         if self._keeps:
-            self._plan(row, asked, need, parts, standing if is_due else None, extras)
+            self._plan(row, asked, need, pieces, standing if is_due else None, extras)
         if extras:
-            tally.add_takes(request, parts, extras)
+            tally.add_takes(pieces, extras)
             found.takes += extras
             found.with_takes += 1
         if not is_due:
             return
         state = standing.state
-        tally.add_due(row, request, parts, is_silent)
+        tally.add_due(row, request, pieces)
         if self.voices.is_unheard(row, request):
             tally.add_unheard(row)
         found.due[state] += 1
@@ -261,7 +255,7 @@ class Plan:
         row: Row,
         asked: RowAsk,
         need: Need | None,
-        parts: tuple[PlannedPart, ...],
+        pieces: tuple[Piece, ...],
         standing: Standing | None,
         extras: int,
     ) -> None:
@@ -273,30 +267,30 @@ class Plan:
         """
         own = None
         if standing is not None:
-            planned = self._drawn(row, asked, need, parts, _seed_of(standing))
-            planned.place = own = self._folder.place(planned, standing)
+            task = self._drawn(row, asked, need, pieces, _seed_of(standing))
+            own = self._folder.place(task, standing)
+            task = replace(task, place=own)
             if standing.state is State.FAILED:
-                self._folder.go_on(planned)
-            self._keep(planned)
+                task = self._folder.behind_failed(task)
+            self._keep(task)
         for place in extra_places(self.folder.journal, row.id, own, extras):
             seed = take_seed(asked.request.seed, place.take)
-            planned = self._drawn(row, asked, need, parts, seed)
-            planned.place = place
-            self._keep(planned)
+            task = self._drawn(row, asked, need, pieces, seed)
+            self._keep(replace(task, place=place))
 
     def _drawn(
         self,
         row: Row,
         asked: RowAsk,
         need: Need | None,
-        parts: tuple[PlannedPart, ...],
+        pieces: tuple[Piece, ...],
         seed: int | None,
-    ) -> SpeechRow:
+    ) -> Task:
         """What is spoken of a row by another seed; None: by its own."""
         if seed is not None:
             asked = asked._replace(request=replace(asked.request, seed=seed))
-            parts = self.planner.parts(asked, need) if parts else ()
-        return self.planner.planned(row, asked, need, parts)
+            pieces = self.planner.pieces(asked, need)
+        return self.planner.made(row, asked, need, pieces)
 
     def _was_free(self, row: Row, request: SpeechRequest) -> bool:
         """Whether a row of a made voice was spoken when nothing fixed its voice."""

@@ -12,17 +12,17 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from tts_cli.config import RunConfig
-from tts_cli.core import Finish, Need, PlannedPart, SpeechRow
+from tts_cli.core import BadRow, Finish, Need, Piece, Row, Spoken, Task, are_joined
 from tts_cli.errors import RowError
 from tts_cli.folder.hashes import content_hash, request_hash
 from tts_cli.manifest.columns import Columns, RowProblem, parse_map
-from tts_cli.manifest.row import BadRow, Row
 from tts_cli.manifest.source import RowBuilder, Rules, Source
 from tts_cli.named import shown
 from tts_cli.plan.checkpoint import prompt_counter
@@ -98,7 +98,7 @@ class Planner:
         self.cloning = Cloning(self.config, self.info, self.voices.made)
         return self.cloning
 
-    def task(self, row: Row) -> SpeechRow:
+    def task(self, row: Row) -> Task:
         """What is to be spoken of a row, or kept as silence.
 
         Raises:
@@ -109,7 +109,7 @@ class Planner:
         if ask is not None and ask.problem:
             raise RowError(ask.problem)
         need = self.need(asked)
-        return self.planned(row, asked, need, self.parts(asked, need))
+        return self.made(row, asked, need, self.pieces(asked, need))
 
     def asked(self, row: Row) -> RowAsk:
         """What a row asks of the model, every setting resolved. Raises UsageError, SetupError."""
@@ -124,7 +124,7 @@ class Planner:
 
     def need(self, asked: RowAsk) -> Need | None:
         """The voice to be cloned. Raises RowError for a row that is certain to fail: it must not
-        size the others' slots. Of a row in parts `parts` tells.
+        size the others' slots. Of a row in parts `pieces` tells.
         """
         if asked.is_silent:
             if self.config.wordless == "fail":
@@ -135,30 +135,31 @@ class Planner:
             self._check_room(asked.request, need)
         return need
 
-    def parts(self, asked: RowAsk, need: Need | None) -> tuple[PlannedPart, ...]:
-        """What a row is spoken in, if in parts. Raises RowError: one of them is certain to fail."""
-        parts = () if asked.is_silent else self.split_rule.parts(asked.request)
-        for number, part in enumerate(parts, 1):
-            try:
-                self._check_room(part.request, need)
-            except RowError as error:
-                raise RowError(f"part {number} of {len(parts)}: {error}") from None
-        return parts
+    def pieces(self, asked: RowAsk, need: Need | None) -> tuple[Piece, ...]:
+        """What a row is spoken in. Raises RowError: one of several is certain to fail."""
+        if asked.is_silent:
+            return ()
+        pieces = self.split_rule.pieces(asked.request, asked.reading)
+        if self.split_rule.is_split(asked.request):
+            for number, piece in enumerate(pieces, 1):
+                try:
+                    self._check_room(piece.request, need)
+                except RowError as error:
+                    raise RowError(f"part {number} of {len(pieces)}: {error}") from None
+        return pieces
 
-    def planned(
-        self, row: Row, asked: RowAsk, need: Need | None, parts: tuple[PlannedPart, ...]
-    ) -> SpeechRow:
-        """A row on its way."""
+    def made(self, row: Row, asked: RowAsk, need: Need | None, pieces: tuple[Piece, ...]) -> Task:
+        """A task of all that is known of it."""
         request, is_silent = asked.request, asked.is_silent
-        planned = SpeechRow(row.id, request, need=need, character=row.character, extra=row.extra)
-        planned.request_hash = self.identity.request(request, need, is_silent)
-        planned.content_hash = self.identity.content(request, need, is_silent)
-        planned.reading = asked.reading
-        if is_silent:
-            planned.finish_reason = Finish.WORDLESS
-        if parts:
-            planned.parts, planned.most_frames = parts, self.split_rule.most_frames(request)
-        return planned
+        return Task(
+            row,
+            request,
+            pieces,
+            self.split_rule.most_frames(request) if are_joined(pieces) else None,
+            need,
+            request_hash=self.identity.request(request, need, is_silent),
+            content_hash=self.identity.content(request, need, is_silent),
+        )
 
     def _check_room(self, request: SpeechRequest, need: Need | None) -> None:
         """Raise RowError for what is certain not to fit into the checkpoint's positions."""
@@ -168,11 +169,11 @@ class Planner:
             if problem := room_problem(request, self.info, least, count):
                 raise RowError(problem)
 
-    def needs(self, row: SpeechRow) -> Needs:
-        """The room that one row takes."""
+    def needs(self, task: Task) -> Needs:
+        """The room that one task takes."""
         needs = Needs()
-        for request in [part.request for part in row.parts] or [row.request]:
-            needs.add(request, self.info, row.need)
+        for piece in task.pieces:
+            needs.add(piece.request, self.info, task.need)
         return needs
 
 
@@ -216,7 +217,7 @@ class RowMaker(Planner):
             values = {**values, "ref_audio": os.fspath(path)}
         return builder.row(values, number)
 
-    def make(self, given: str | Mapping[str, Any] | Row, number: int) -> SpeechRow | BadRow:
+    def make(self, given: str | Mapping[str, Any] | Row, number: int) -> Task | BadRow:
         """What is spoken of a row, or kept as silence, or why it cannot be."""
         row = self.row(given, number)
         if isinstance(row, BadRow):
@@ -226,20 +227,19 @@ class RowMaker(Planner):
             if problem := row_problem(row, self.config, self.info, self.cloning.folder):
                 raise RowProblem(problem)
             task = self.task(row)
+            return replace(task, notes=tuple(self._notes(task)))
         except (RowProblem, RowError) as error:
             return BadRow(row.line, number, row.id, str(error), row.text)
-        return silence(task, self.info) if task.is_silent else task
 
-    def warnings(self, row: SpeechRow) -> list[str]:
+    def _notes(self, task: Task) -> list[str]:
         """What is to be known of a row that is spoken nevertheless; a survey counts the same."""
-        request, info, pace = row.request, self.info, self.info.pace
-        written = request.text if row.reading is None else row.reading.written
+        request, info, pace = task.request, self.info, self.info.pace
         found = []
-        if row.is_silent:
+        if task.is_silent:
             found.append("has no letter or digit, so it is silence")
         else:
             found += map(str, markup_in(without_pauses(request.text), pace))
-        if request.ref_audio is not None and not row.is_silent and row.error is None:
+        if request.ref_audio is not None and not task.is_silent:
             with contextlib.suppress(RowError):  # gone since
                 problem = self.cloning.transcript_problem(request.ref_audio, request.ref_text)
                 found += [] if problem is None else [problem]
@@ -247,7 +247,7 @@ class RowMaker(Planner):
             found.append(
                 f"{figure!r} is not understood, and left as written; a --lexicon can say it"
             )
-        if has_pauses(written) and not has_pauses(request.text):
+        if has_pauses(task.row.text) and not has_pauses(request.text):
             found.append("its pauses are left out: nothing keeps its voice behind them")
         if request.instruct is not None and not info.takes_instruct:
             found.append("gives instruct, which this checkpoint ignores")
@@ -295,14 +295,17 @@ def values_of(row: Row) -> dict[str, Any]:
 NO_WORDS = "its text has no letter or digit; add words, or let --wordless silence keep it silent"
 
 
-def silence(row: SpeechRow, info: ModelInfo) -> SpeechRow:
-    """A row without words at its end: the pauses its text marks, else some silence, never longer
-    than its cap.
+def silence_of(task: Task, info: ModelInfo) -> Spoken:
+    """What comes of a task without words: the pauses its text marks, else some silence, never
+    longer than its cap.
     """
-    request = row.request
+    request = task.request
     seconds = sum_of_pauses(request.text) or min(SILENCE_S, request.max_frames * info.frame_s)
-    row.samples = np.zeros(round(seconds * info.sample_rate_hz), np.float32)
-    row.codes = np.zeros((0, info.num_codebooks), np.int64)
-    # Random weights expect nothing of any row.
-    row.expected_s = seconds if info.pace is not None else 0.0
-    return row
+    return Spoken(
+        Finish.WORDLESS,
+        samples=np.zeros(round(seconds * info.sample_rate_hz), np.float32),
+        codes=np.zeros((0, info.num_codebooks), np.int64),
+        seed=request.seed,
+        # Random weights expect nothing of any row.
+        usual_s=seconds if info.pace is not None else 0.0,
+    )

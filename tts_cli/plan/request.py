@@ -11,8 +11,9 @@ from dataclasses import replace
 from models.base import ModelInfo, SpeechRequest
 from models.sampling import Sampling
 from tts_cli.config import RunConfig
-from tts_cli.manifest.row import Row, for_all
-from tts_cli.manifest.seeds import attempt_seed, row_seed
+from tts_cli.core import Row
+from tts_cli.manifest.row import for_all
+from tts_cli.manifest.seeds import row_seed
 from tts_cli.text.care import TextCare
 from tts_cli.text.languages import named_language
 from tts_cli.text.reading import Reading
@@ -87,11 +88,6 @@ class Requests:
 def build_request(row: Row, config: RunConfig, info: ModelInfo) -> SpeechRequest:
     """Resolve a row that is the only one."""
     return Requests(config, info).build(row)
-
-
-def retry_request(request: SpeechRequest, attempt: int) -> SpeechRequest:
-    """The request of attempt 2, 3, ...: the same but for a seed derived from the first one's."""
-    return replace(request, seed=attempt_seed(request.seed, attempt))
 
 
 def frame_cap(row: Row, config: RunConfig, info: ModelInfo) -> int:

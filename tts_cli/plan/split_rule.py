@@ -16,17 +16,18 @@ from typing import TYPE_CHECKING
 
 from models.pace import Pace
 from tts_cli.audio.join import Pauses
-from tts_cli.core import PlannedPart
+from tts_cli.core import Piece
 from tts_cli.manifest.seeds import part_seed
 from tts_cli.plan.request import text_cap
 from tts_cli.text.pauses import has_pauses, stretches, without_pauses
 from tts_cli.text.split import Part, split, with_tags_in_force
-from tts_cli.text.words import is_wordless
+from tts_cli.text.words import is_wordless, usual_s
 from tts_cli.voices.made import is_made
 
 if TYPE_CHECKING:
     from models.base import ModelInfo, SpeechRequest
     from tts_cli.config import RunConfig
+    from tts_cli.text.reading import Reading
 
 # Parts are shorter than the longest row that is spoken in one. Of the sample voice, sentences to
 # choose by (sentences_dev.txt, 2,375 characters joined, three voices) had 0.6 % of their words
@@ -127,23 +128,46 @@ class SplitRule:
         cap = text_cap(text, self.info) if is_default else request.max_frames
         return replace(request, text=text, spaced=spaced, max_frames=cap)
 
-    def parts(self, request: SpeechRequest) -> tuple[PlannedPart, ...]:
-        """What a row is spoken in; nothing for one that is spoken in one."""
+    def pieces(self, request: SpeechRequest, reading: Reading | None) -> tuple[Piece, ...]:
+        """What a text is spoken in.
+
+        Args:
+            reading: of the text; None: it is spoken as it is written.
+        """
         if not self.is_split(request):
-            return ()
-        pieces = self._pieces(request)
-        texts = [piece.text for piece in pieces]
-        carried = with_tags_in_force(texts, self._pace.tags)
+            return (self.whole(request, reading),)
+        cuts = self._cuts(request)
+        carried = with_tags_in_force([cut.text for cut in cuts], self._pace.tags)
         most = self.most_frames(request)
-        return tuple(
-            PlannedPart(
-                piece.span,
-                _part_request(request, text, number, self.info, most),
-                piece.pause_before_s,
-                piece.pause_after_s,
-            )
-            for number, (piece, text) in enumerate(zip(pieces, carried, strict=True), 1)
-        )
+        pieces = []
+        for number, (cut, text) in enumerate(zip(cuts, carried, strict=True), 1):
+            own = _part_request(request, text, number, self.info, most)
+            start, end = cut.span.start, cut.span.end
+            if reading is not None:
+                start, end = reading.written_place(start), reading.written_place(end)
+            boundary, pause_s = cut.span.boundary, cut.pause_after_s
+            label = None if boundary is None else boundary.label
+            if pause_s is not None:  # what the text marks comes first
+                label = "pause"
+            elif boundary is not None:
+                pause_s = self.pauses.seconds(boundary)
+            written, lead_s = (start, end), cut.pause_before_s
+            pieces.append(Piece(own, written, label, lead_s, pause_s, *self._usual(own)))
+        return tuple(pieces)
+
+    def whole(self, request: SpeechRequest, reading: Reading | None = None) -> Piece:
+        """All of a text in one piece."""
+        written = request.text if reading is None else reading.written
+        return Piece(request, (0, len(written)), None, None, None, *self._usual(request))
+
+    def _usual(self, request: SpeechRequest) -> tuple[float, int]:
+        """What speech of a text usually takes, and its least frames."""
+        pace = self.info.pace
+        if pace is None:
+            return 0.0, 0
+        most_s = request.max_frames * self.info.frame_s
+        seconds = min(most_s, usual_s(pace.without_markup(request.text)))
+        return seconds, pace.least_frames(request.text)
 
     def most_frames(self, request: SpeechRequest) -> int | None:
         """The cap that somebody gave the whole row; None: nobody did."""
@@ -161,12 +185,12 @@ class SplitRule:
             return marks
         return {"limit": self.limit, **vars(self.pauses), **marks}
 
-    def _pieces(self, request: SpeechRequest) -> list[_Piece]:
+    def _cuts(self, request: SpeechRequest) -> list[_Cut]:
         """A text cut at its pauses, and what is long between two of them cut further. What has no
         word between pauses is not spoken, but for tags, which go to the words behind them.
         """
         text, spaced = request.text, request.spaced or request.text
-        pieces: list[_Piece] = []
+        cuts: list[_Cut] = []
         lead_s: float | None = None
         tags = ""
         for stretch in stretches(text):
@@ -174,8 +198,8 @@ class SplitRule:
             pause_s = stretch.pause_after_s
             if is_wordless(said, self.info.pace):
                 tags += self._tags_of(said)
-                if pieces:
-                    pieces[-1] = pieces[-1].with_pause(pause_s)
+                if cuts:
+                    cuts[-1] = cuts[-1].with_pause(pause_s)
                 elif pause_s is not None:
                     lead_s = (lead_s or 0.0) + pause_s
                 continue
@@ -184,10 +208,10 @@ class SplitRule:
                 found = self._spans(spaced[stretch.start : stretch.end])
                 parts = [_moved(part, stretch.start) for part in found]
             for part in parts:
-                pieces.append(_Piece(part, tags + text[part.start : part.end], lead_s, None))
+                cuts.append(_Cut(part, tags + text[part.start : part.end], lead_s, None))
                 tags, lead_s = "", None
-            pieces[-1] = pieces[-1].with_pause(pause_s)
-        return pieces
+            cuts[-1] = cuts[-1].with_pause(pause_s)
+        return cuts
 
     def _tags_of(self, text: str) -> str:
         pattern = self._pace.markup
@@ -199,7 +223,7 @@ class SplitRule:
 
 
 @dataclass(frozen=True)
-class _Piece:
+class _Cut:
     """What becomes one part."""
 
     span: Part
@@ -207,7 +231,7 @@ class _Piece:
     pause_before_s: float | None  # as a mark says; only of the first piece
     pause_after_s: float | None  # as marks say; None: as the boundary does
 
-    def with_pause(self, seconds: float | None) -> _Piece:
+    def with_pause(self, seconds: float | None) -> _Cut:
         """The same with more silence behind it."""
         if seconds is None:
             return self

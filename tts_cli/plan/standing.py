@@ -8,12 +8,13 @@ many of them an earlier run has spoken already.
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from enum import Enum
 from itertools import count, islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tts_cli.config import RunConfig
-from tts_cli.core import Need, Place, Role, SpeechRow, Status
+from tts_cli.core import Need, Place, Role, Status, Task
 from tts_cli.errors import RowError
 from tts_cli.folder.files import AudioWriter
 from tts_cli.folder.folder import Folder
@@ -27,7 +28,7 @@ from tts_cli.text.unseen import as_seen
 
 if TYPE_CHECKING:
     from models.base import ModelInfo, SpeechRequest
-    from tts_cli.manifest.row import Row
+    from tts_cli.core import Row
     from tts_cli.plan.planner import RowIdentity
     from tts_cli.text.care import TextCare
 
@@ -35,20 +36,18 @@ if TYPE_CHECKING:
 _MOST_ATTEMPTS = 1 << 20  # that a line is believed
 
 
-def attempts_in_vain(record: Take) -> int:
-    """How many draws a failed row's line tells of. Another run goes on behind them: the same ones
-    would end the same way.
+def attempts_before(record: Take, num_pieces: int) -> tuple[int, ...]:
+    """How many draws a failed row's line tells of, at each of its pieces. Another run goes on
+    behind them: the same ones would end the same way. None at pieces that came out well, which
+    nobody has kept; if all have, they were too long together, and all are drawn anew.
     """
-    return _count(record.attempts) if record.is_runaway else 0
-
-
-def attempts_at_parts(record: Take, num_parts: int) -> tuple[int, ...]:
-    """The same of each part of a row; none at parts that came out well, which nobody has kept. If
-    all have, they were too long together, and all are drawn anew.
-    """
-    parts = record.parts
-    if not record.is_runaway or len(parts) != num_parts:
-        return ()
+    parts, none = record.parts, (0,) * num_pieces
+    if not record.is_runaway:
+        return none
+    if num_pieces == 1:
+        return (_count(record.attempts),)
+    if len(parts) != num_pieces:
+        return none
     have_failed = [part.get("error") is not None for part in parts]
     is_any = any(have_failed)
     return tuple(
@@ -214,52 +213,51 @@ class OutputFolder:
             return None
         return self.journal.take(row_id, file.take)
 
-    def place(self, row: SpeechRow, standing: Standing) -> Place:
+    def place(self, task: Task, standing: Standing) -> Place:
         """Which take a row's own speech is to be. One that --overwrite makes by other settings than
         those of its file is a choice.
         """
-        file = self.journal.file(row.id)
-        is_in_place = file is not None and self._is_again(row, file.take, standing.state)
+        file = self.journal.file(task.id)
+        is_in_place = file is not None and self._is_again(task, file.take, standing.state)
         is_held = standing.choice is not None
         if self._config.overwrite and standing.state in (State.CHANGED, State.KEPT, State.DONE):
             is_held = is_held or not (standing.is_expected or standing.is_early)
         return place_of(
             self.journal,
-            row.id,
+            task.id,
             is_in_place=is_in_place,
             is_held=is_held,
             has_extras=self._config.takes > 0,
         )
 
-    def _is_again(self, row: SpeechRow, take: int, state: State) -> bool:
+    def _is_again(self, task: Task, take: int, state: State) -> bool:
         """Whether a row's speech is what its file is, or was to be: this very request failed, or
         its file is gone or damaged, or is one of another format, which stays beside the new one.
         """
         journal, writer = self.journal, self.writer
         if state in (State.DAMAGED, State.FAILED):
-            is_of = journal.is_of(row.id, row.request_hash, writer.delivery_hash, take)
+            is_of = journal.is_of(task.id, task.request_hash, writer.delivery_hash, take)
             # One that is fine stays where only what was to replace it failed.
-            return is_of and journal.status(row.id, take) == journal.status(row.id)
+            return is_of and journal.status(task.id, take) == journal.status(task.id)
         if state is not State.CHANGED:
             return False
-        recorded = journal.take(row.id, take)
-        paths = writer.path_of(row.id), writer.path_of(row.id, take=take)
-        is_same = recorded is not None and recorded.request_hash == row.request_hash
+        recorded = journal.take(task.id, take)
+        paths = writer.path_of(task.id), writer.path_of(task.id, take=take)
+        is_same = recorded is not None and recorded.request_hash == task.request_hash
         return is_same and not any(path.exists() for path in paths)
 
-    def go_on(self, row: SpeechRow) -> None:
-        """Let a row that failed go on behind the attempts that were made at it, so that no draw is
+    def behind_failed(self, task: Task) -> Task:
+        """A task that failed, to go on behind the attempts that were made at it, so that no draw is
         made twice.
         """
-        record = self.journal.take(row.id, row.place.take)
+        record = self.journal.take(task.id, task.place.take)
         if record is None or record.status is not Status.FAILED or record.is_early:
-            return
-        if record.request_hash != row.request_hash or row.request.sampling.draws_nothing:
-            return
-        if row.parts:
-            row.part_attempts_before = attempts_at_parts(record, len(row.parts))
-        else:
-            row.attempts_before = attempts_in_vain(record)
+            return task
+        if record.request_hash != task.request_hash or task.request.sampling.draws_nothing:
+            return task
+        made = attempts_before(record, len(task.pieces))
+        pieces = zip(task.pieces, made, strict=True)
+        return replace(task, pieces=tuple(replace(one, attempts_before=n) for one, n in pieces))
 
     def _is_whole(self, row_id: str, file: RowFile) -> bool:
         """Whether the files of a row that is recorded ok are what was written."""

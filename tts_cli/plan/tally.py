@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tts_cli.config import RunConfig
+from tts_cli.core import BadRow, Row, are_joined
 from tts_cli.errors import ManifestError, UsageError
 from tts_cli.folder.take import Take
-from tts_cli.manifest.row import BadRow, Row
 from tts_cli.manifest.speaker_names import SpeakerNames
 from tts_cli.manifest.subtitle_rows import cue_length_s
 from tts_cli.named import shown
@@ -32,8 +32,7 @@ from tts_cli.voices.made import is_made
 
 if TYPE_CHECKING:
     from models.base import ModelInfo, SpeechRequest
-    from tts_cli.core import PlannedPart
-    from tts_cli.manifest.row import BadRow, Row
+    from tts_cli.core import BadRow, Piece, Row
     from tts_cli.plan.split_rule import SplitRule
     from tts_cli.text.care import TextCare
 
@@ -205,9 +204,7 @@ class Tally:
         """A row whose description of a voice nobody will hear: its character has another one."""
         self._unheard.add(row, f"its instruct is not that of the voice of {shown(row.character)}")
 
-    def add_due(
-        self, row: Row, request: SpeechRequest, parts: Sequence[PlannedPart], is_silent: bool
-    ) -> None:
+    def add_due(self, row: Row, request: SpeechRequest, pieces: Sequence[Piece]) -> None:
         """A row to speak, in parts or in one, or to keep as silence."""
         found = self.summary
         found.due += 1
@@ -215,14 +212,15 @@ class Tally:
             has_own = row.max_frames is not None or row.max_seconds is not None
             self._first_capped = self._first_capped or (row.id if has_own else "")
             self._own_caps += has_own
-        if parts:
+        is_joined = are_joined(pieces)
+        if is_joined:
             found.split += 1
-            found.parts += len(parts)
-            found.audio_s += sum(estimate_audio_s(part.request, self._info) for part in parts)
+            found.parts += len(pieces)
             found.audio_s += sum_of_pauses(request.text)
-            return
-        found.audio_s += estimate_audio_s(request, self._info, is_silent)
-        if not is_silent and (reason := self._split_rule.why_whole(request)):
+        if not pieces:
+            found.audio_s += estimate_audio_s(request, self._info, is_silent=True)
+        found.audio_s += self._usual_s(pieces)
+        if len(pieces) == 1 and not is_joined and (reason := self._split_rule.why_whole(request)):
             count, first = self._whole.get(reason, (0, row.id))
             self._whole[reason] = (count + 1, first)
 
@@ -231,12 +229,13 @@ class Tally:
         self._remade += 1
         self._remade_s += estimate_audio_s(request, self._info)
 
-    def add_takes(self, request: SpeechRequest, parts: Sequence[PlannedPart], count: int) -> None:
+    def add_takes(self, pieces: Sequence[Piece], count: int) -> None:
         """More takes of a row, to speak."""
-        found = self.summary
-        found.takes += count
-        requests = [part.request for part in parts] or [request]
-        found.audio_s += count * sum(estimate_audio_s(one, self._info) for one in requests)
+        self.summary.takes += count
+        self.summary.audio_s += count * self._usual_s(pieces)
+
+    def _usual_s(self, pieces: Sequence[Piece]) -> float:
+        return sum(one.usual_s or estimate_audio_s(one.request, self._info) for one in pieces)
 
     def close(self) -> ManifestSummary:
         """The sums, once all rows are in. Raises ManifestError if there were none."""

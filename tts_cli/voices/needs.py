@@ -173,4 +173,5 @@ class Cloning:
             frames = math.ceil((MAX_MADE_S + self.silence_s) / self.info.frame_s) + 1
             return Need("", frames, MAX_MADE_BYTES)
         stored = self._require(name)
-        return Need(stored.digest, stored.num_frames, len((stored.text or "").encode()))
+        text_bytes = len((stored.text or "").encode())
+        return Need(stored.digest, stored.num_frames, text_bytes, mode=stored.mode)

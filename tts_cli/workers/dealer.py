@@ -7,7 +7,6 @@ worker has is known by numbers; what answers to a number that it has no more com
 
 from __future__ import annotations
 
-import copy
 import threading
 import time
 from collections.abc import Callable
@@ -16,10 +15,10 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from tts_cli.core import SpeechRow
+from tts_cli.core import Encoded, Keep, Spoken, Task
 from tts_cli.engine.attempt import FRAMES_PER_BYTE
-from tts_cli.engine.session import Due, Keep
-from tts_cli.folder.files import MadeFiles
+from tts_cli.engine.session import Due
+from tts_cli.voices.stage import Voiced, VoiceStage
 from tts_cli.workers.hand import Hand, Row, UnansweredRow, Window
 from tts_cli.workers.lives import Events, Lives
 from tts_cli.workers.messages import Ended, RowOrder
@@ -28,7 +27,7 @@ from tts_cli.workers.voices import ClusterVoices
 if TYPE_CHECKING:
     from tts_cli.voices.needs import Cloning
 
-Drop = Callable[[MadeFiles], None]
+Drop = Callable[[Encoded], None]
 
 LOOK_AHEAD = 1024  # rows for each worker that the driver looks ahead
 RECORDERS = 32  # threads that record rows; they wait for the disk, which syncs for many at once
@@ -65,7 +64,7 @@ class Dealer:
         self._drop_files = drop
         self._rate_hz = rate_hz
         self._pool = ThreadPoolExecutor(RECORDERS, "record")
-        self._window: Window[SpeechRow] = Window(size)
+        self._window: Window[Voiced] = Window(size)
         self._places = threading.Semaphore(size)  # free ones in the window
         self._num_recording = 0
         self._is_planned = False  # every row has come
@@ -92,18 +91,16 @@ class Dealer:
 
     def _plan(self, due: Due) -> None:
         """The thread that plans rows and finds their voices."""
-        from tts_cli.voices.stage import VoiceStage
-
         stopped = self._events.stopped
         stage = VoiceStage(self._cloning, self._voices)
         try:
-            for row in stage.attach(due(stopped.is_set), stopped):
+            for voiced in stage.attach(due(stopped.is_set), stopped):
                 while not self._places.acquire(timeout=WAIT_S):
                     if stopped.is_set():
                         break
                 if stopped.is_set():
                     break
-                self._events.put(partial(self._window.add, waiting(row)))
+                self._events.put(partial(self._window.add, waiting(voiced)))
         except BaseException as error:
             self._events.put(partial(self._events.fail, error))
         finally:
@@ -145,17 +142,12 @@ class Dealer:
         voices: list[Any] = []
         orders = []
         for number, row in rows:
-            item = row.item
-            sent = copy.copy(item)
-            sent.encoding = None  # holds what no other process can use
-            voice = item.request.clone
-            if voice is not None:
-                sent.request = replace(item.request, clone=None)
-                if voice.digest not in places:
-                    places[voice.digest] = len(voices)
-                    voices.append(self._voices.kept(voice))
+            voice = row.item.voice
+            if voice is not None and voice.digest not in places:
+                places[voice.digest] = len(voices)
+                voices.append(self._voices.kept(voice))
             place = None if voice is None else places[voice.digest]
-            orders.append(RowOrder(number, sent, place))
+            orders.append(RowOrder(number, row.item._replace(voice=None, ticket=None), place))
         self._lives.watch(hand, hand.actor.speak.remote(orders, *voices))
 
     def take(self, hand: Hand, ended: list[Ended]) -> None:
@@ -167,10 +159,15 @@ class Dealer:
             row = hand.take_back(one.number)
             if one.error is not None:
                 self._events.fail(one.error)
-            elif one.outcome is not None:  # else the run was stopped before its turn
+            elif one.spoken is not None:  # else the run was stopped before its turn
                 hand.deaths = 0
-                one.put_into(row.item, hand.number, time.perf_counter())
-                self._record(row.item, hand)
+                spoken, ticket = one.spoken, row.item.ticket
+                if ticket is not None:
+                    work = replace(spoken.work, reference_ms=ticket.milliseconds)
+                    spoken = replace(spoken, work=work)
+                queued_s = None if one.age_s is None else time.perf_counter() - one.age_s
+                spoken = replace(spoken, worker=hand.number, queued_s=queued_s)
+                self._record(row.item.task, spoken, hand)
 
     def take_from_dead(self, hand: Hand, reason: str) -> None:
         """A worker died: its rows go to others. It may have been one of them that killed it."""
@@ -183,39 +180,40 @@ class Dealer:
                 self._window.add(again)
                 continue
             hand.deaths = 0  # it was not the worker's fault
-            row.item.error = (
+            error = (
                 f"{again.lone_deaths} workers died while they spoke this row and no other: {reason}"
             )
-            self._record(row.item, None)
+            task = row.item.task
+            self._record(task, Spoken(error=error, seed=task.request.seed), None)
 
-    def _record(self, row: SpeechRow, hand: Hand | None) -> None:
-        """Have a row recorded by another thread."""
+    def _record(self, task: Task, spoken: Spoken, hand: Hand | None) -> None:
+        """Have a task recorded by another thread."""
         self._num_recording += 1
-        done = self._pool.submit(self._keep, row)
+        done = self._pool.submit(self._keep, task, spoken)
         done.add_done_callback(
-            lambda found: self._events.put(partial(self._recorded, row, hand, found))
+            lambda found: self._events.put(partial(self._recorded, spoken, hand, found))
         )
 
-    def _recorded(self, row: SpeechRow, hand: Hand | None, found: Future[None]) -> None:
+    def _recorded(self, spoken: Spoken, hand: Hand | None, found: Future[None]) -> None:
         self._num_recording -= 1
         if hand is not None:
             hand.num_rows += 1
-            if row.error is None and row.unwritable is None and row.made is not None:
-                hand.audio_s += row.made.num_samples / self._rate_hz
+            if spoken.error is None and spoken.encoded is not None:
+                hand.audio_s += spoken.encoded.num_samples / self._rate_hz
         if (error := found.exception()) is not None:
             self._events.fail(error)
 
     def _drop(self, ended: Ended) -> None:
         """An answer that comes too late: its row is spoken by another worker."""
-        if ended.outcome is not None and (made := ended.outcome["made"]) is not None:
-            self._drop_files(made)
+        if ended.spoken is not None and ended.spoken.encoded is not None:
+            self._drop_files(ended.spoken.encoded)
 
 
-def waiting(row: SpeechRow) -> Row:
-    """A row with what it will probably take."""
-    requests = [part.request for part in row.parts] or [row.request]
+def waiting(voiced: Voiced) -> Row:
+    """A task with what it will probably take."""
+    requests = [piece.request for piece in voiced.task.pieces]
     frames = sum(
         min(request.max_frames, FRAMES_PER_BYTE * len(request.text.encode()))
         for request in requests
     )
-    return UnansweredRow(row, frames, len(requests))
+    return UnansweredRow(voiced, frames, len(requests))

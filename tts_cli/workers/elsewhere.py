@@ -16,7 +16,7 @@ from tts_cli.workers.cluster import Cluster, Share
 
 if TYPE_CHECKING:
     from models.base import ModelInfo
-    from tts_cli.core import SpeechRow
+    from tts_cli.core import Spoken, Task
     from tts_cli.engine.made_voices import Words
     from tts_cli.plan.free_voices import Maker
     from tts_cli.voices.recording import Reference
@@ -43,10 +43,10 @@ class Elsewhere:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
 
-    def speak(self, maker: Maker, asked: list[Words]) -> list[SpeechRow]:
+    def speak(self, maker: Maker, asked: list[Words]) -> list[tuple[Task, Spoken]]:
         """See `speak_voices`."""
         share = self._cluster.share
-        found: list[SpeechRow]
+        found: list[tuple[Task, Spoken]]
         found = self._cluster.call(_speak, there(maker.config, share), maker.info, asked, share)
         return found
 
@@ -74,7 +74,9 @@ def there(config: RunConfig, share: Share) -> RunConfig:
     )
 
 
-def _speak(config: RunConfig, info: ModelInfo, asked: list[Words], share: Share) -> list[SpeechRow]:
+def _speak(
+    config: RunConfig, info: ModelInfo, asked: list[Words], share: Share
+) -> list[tuple[Task, Spoken]]:
     from tts_cli.engine.local import WarmModel
     from tts_cli.engine.made_voices import speak_voices
 

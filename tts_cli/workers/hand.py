@@ -20,7 +20,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
-from tts_cli.core import SpeechRow
+from tts_cli.voices.stage import Voiced
 from tts_cli.workers.messages import Counted, Ready, WorkerNews
 
 Item = TypeVar("Item", bound=Hashable)
@@ -108,7 +108,7 @@ class Window(Generic[Item]):
         return row
 
 
-Row = UnansweredRow[SpeechRow]
+Row = UnansweredRow[Voiced]
 
 # Rows that have a slot or are to have one: half as many more as there are slots, and a few, so that
 # freed ones are filled at once; no more than that, because what one worker has no other can take

@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tts_cli.config import RunConfig
-from tts_cli.core import SpeechRow
+from tts_cli.core import Spoken
 from tts_cli.errors import StoppedEarly
 
 if TYPE_CHECKING:
     from models.base import Voice
-    from tts_cli.audio.join import Pauses
     from tts_cli.plan.room import Needs
-
-# What a row's speaking leaves in it, and the driver must know.
-OUTCOME = (
-    *("error", "finish_reason", "attempts", "seed", "frames", "levels", "remarks", "work"),
-    *("part_records", "frames_dropped", "expected_s", "made", "unwritable", "make_ms"),
-)
+    from tts_cli.voices.stage import Voiced
 
 
 @dataclass(frozen=True)
-class Task:
+class Briefing:
     """What a worker must know before its first row."""
 
     number: int  # of the worker, from 1
@@ -30,7 +24,6 @@ class Task:
     identity: str  # of the checkpoint that rows were checked for
     version: str  # of tts-cli
     needs: Needs  # of its share of the rows
-    pauses: Pauses
     comment: str  # in every file
     token: str  # path of the file that shows whether the output folder is the driver's
     token_text: str
@@ -53,36 +46,27 @@ class Ready:
 
 @dataclass(frozen=True)
 class RowOrder:
-    """A row to be spoken."""
+    """A task to be spoken."""
 
     number: int  # that it is answered under
-    row: SpeechRow
-    voice: int | None  # that it clones: its place among those of the call
+    voiced: Voiced  # without its voice and its ticket, which no other process can use
+    voice: int | None  # its place among those of the call
 
 
 @dataclass(frozen=True)
 class Ended:
-    """What came of a row."""
+    """What came of a task."""
 
     number: int
-    outcome: dict[str, Any] | None = None  # None: the end of the run came before it, or an error
+    spoken: Spoken | None = None  # None: the end of the run came before it, or an error
     age_s: float | None = None  # since its prompt was made; None: it had none
     error: StoppedEarly | None = None  # the folder takes nothing more
 
     @classmethod
-    def of(cls, number: int, row: SpeechRow, now_s: float) -> Ended:
+    def of(cls, number: int, spoken: Spoken, now_s: float) -> Ended:
         """At a reading of the worker's `perf_counter`."""
-        outcome = {name: vars(row)[name] for name in OUTCOME}
-        return cls(number, outcome, None if row.queued_s is None else now_s - row.queued_s)
-
-    def put_into(self, row: SpeechRow, worker: int, now_s: float) -> None:
-        """Make the driver's row what the worker's became."""
-        assert self.outcome is not None
-        vars(row).update(self.outcome)
-        row.worker = worker
-        row.queued_s = None if self.age_s is None else now_s - self.age_s
-        if row.encoding is not None:
-            row.work = replace(row.work, reference_ms=row.encoding.milliseconds)
+        queued_s = spoken.queued_s
+        return cls(number, spoken, None if queued_s is None else now_s - queued_s)
 
 
 @dataclass(frozen=True)
@@ -94,7 +78,7 @@ class Returned:
 
 
 @dataclass(frozen=True)
-class Encoded:
+class EncodedVoice:
     """What came of a reference."""
 
     voice: Voice | None

@@ -15,20 +15,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tts_cli.config import RunConfig
-from tts_cli.engine.session import Due, Keep
+from tts_cli.core import Keep
+from tts_cli.engine.session import Due
 from tts_cli.folder.atomic import remove_stale_parts, stage
 from tts_cli.folder.run_file import Totals
 from tts_cli.workers.cluster import Cluster
 from tts_cli.workers.dealer import Dealer, Drop
 from tts_cli.workers.elsewhere import there
 from tts_cli.workers.lives import Event, Events, Lives
-from tts_cli.workers.messages import Task
+from tts_cli.workers.messages import Briefing
 from tts_cli.workers.voices import ClusterVoices
 from tts_cli.workers.worker import Worker, version
 
 if TYPE_CHECKING:
     from models.base import ModelInfo
-    from tts_cli.audio.join import Pauses
     from tts_cli.plan.room import Needs
     from tts_cli.voices.needs import Cloning
 
@@ -49,7 +49,6 @@ class Crew:
         info: ModelInfo,
         needs: Needs,
         cloning: Cloning,
-        pauses: Pauses,
         comment: str,
         drop: Drop,
     ) -> None:
@@ -57,7 +56,6 @@ class Crew:
         self._info = info
         self._needs = needs
         self._cloning = cloning
-        self._pauses = pauses
         self._comment = comment
         self._drop = drop
         self._cluster = Cluster(config)
@@ -135,12 +133,12 @@ class Crew:
         """Start the workers, and wait until each is ready or given up. Raises SetupError."""
         share = self._cluster.share
         self.is_gpu = share.is_gpu
-        task = self._task()
+        briefing = self._briefing()
         devices = "GPU" if share.is_gpu else "CPU"
         log.info("workers: %d, on a %s each", share.num_workers, devices)
         numbers = range(1, share.num_workers + 1)
         spawn = self._cluster.spawn
-        self._lives.begin([spawn(Worker, replace(task, number=number)) for number in numbers])
+        self._lives.begin([spawn(Worker, replace(briefing, number=number)) for number in numbers])
         hands = self._lives.hands
         if remote := [hand.number for hand in hands if hand.ready and not hand.ready.has_folder]:
             log.info(
@@ -148,20 +146,19 @@ class Crew:
                 ", ".join(map(str, remote)),
             )
 
-    def _task(self) -> Task:
+    def _briefing(self) -> Briefing:
         share = self._cluster.share
         config = there(self._config, share)
         assert config.out is not None
         text = secrets.token_hex(16)
         self._token = stage(config.out / "workers", text.encode(), secrets.randbits(63))
         rows = -(-self._needs.rows // share.num_workers)
-        return Task(
+        return Briefing(
             0,
             config,
             self._info.identity,
             version(),
             replace(self._needs, rows=rows),
-            self._pauses,
             self._comment,
             str(self._token),
             text,

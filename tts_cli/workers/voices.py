@@ -14,7 +14,7 @@ from tts_cli.errors import RowError, first_line
 from tts_cli.voices.encoding import MAX_PENDING, MAX_VOICES, Ticket, VoiceCache
 from tts_cli.workers.hand import Hand
 from tts_cli.workers.lives import Events, Lives
-from tts_cli.workers.messages import Encoded
+from tts_cli.workers.messages import EncodedVoice
 
 if TYPE_CHECKING:
     from models.base import Voice
@@ -85,7 +85,7 @@ class ClusterVoices(VoiceCache):
         life: int,
         reference: Reference,
         ticket: SpentTicket,
-        found: Future[Encoded],
+        found: Future[EncodedVoice],
     ) -> None:
         error = found.exception()
         if error is None:
@@ -96,9 +96,9 @@ class ClusterVoices(VoiceCache):
                 self._lives.died(hand, error)
         else:
             reason = f"its reference cannot be encoded: {first_line(self._lives.cause(error))}"
-            self._settle(ticket, Encoded(None, reason))
+            self._settle(ticket, EncodedVoice(None, reason))
 
-    def _settle(self, ticket: SpentTicket, encoded: Encoded) -> None:
+    def _settle(self, ticket: SpentTicket, encoded: EncodedVoice) -> None:
         """Take what came of a recording."""
         self._num_pending -= 1
         ticket.spent_ms = encoded.milliseconds

@@ -19,24 +19,26 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tts_cli.core import SpeechRow
+from tts_cli.audio.encode import encoded
+from tts_cli.core import Spoken, Task
 from tts_cli.errors import RowError, SetupError, StoppedEarly, first_line
+from tts_cli.folder.files import AudioWriter
 from tts_cli.folder.run_file import Totals, versions
+from tts_cli.voices.stage import Voiced
 from tts_cli.workers.messages import (
+    Briefing,
     Counted,
-    Encoded,
+    EncodedVoice,
     Ended,
     Ready,
     Returned,
     RowOrder,
     Said,
-    Task,
     WorkerNews,
 )
 
 if TYPE_CHECKING:
     from models.base import Voice
-    from tts_cli.audio.encode import RowFiles
     from tts_cli.engine.local import SpeechRun, WarmModel
     from tts_cli.voices.encoding import Ticket
     from tts_cli.voices.recording import Reference
@@ -84,19 +86,19 @@ class Worker:
     loads the model and speaks.
     """
 
-    def __init__(self, task: Task) -> None:
-        self._task = task
+    def __init__(self, briefing: Briefing) -> None:
+        self._briefing = briefing
         self._ear = _Ear()
         for name in ("tts_cli", "models", "kernels"):
-            logging.getLogger(name).setLevel(task.level)
+            logging.getLogger(name).setLevel(briefing.level)
             logging.getLogger(name).addHandler(self._ear)
         self._ready: Future[Ready] = Future()
         # Rows and references on their way, in order; None: no more for now.
-        self._orders: queue.SimpleQueue[SpeechRow | tuple[Reference, Future[Ticket]] | None]
+        self._orders: queue.SimpleQueue[Voiced | tuple[Reference, Future[Ticket]] | None]
         self._orders = queue.SimpleQueue()
         self._num_came = 0  # rows and references
         self._num_due = 0  # of them, behind which there are no more for now; 0: not known
-        self._rows: dict[SpeechRow, int] = {}  # on their way, with their numbers
+        self._tasks: dict[Task, int] = {}  # on their way, with their numbers
         self._ended: list[Ended] = []  # that the driver does not know of yet
         # Of the call that waits for such, and the loop that it waits in.
         self._waker: tuple[asyncio.Event, asyncio.AbstractEventLoop] | None = None
@@ -130,14 +132,14 @@ class Worker:
             if self._failure is not None:
                 raise self._failure
             for order in orders:
-                row = order.row
+                voiced = order.voiced
                 if self._is_stopped:
                     self._tell(Ended(order.number))
                     continue
                 if order.voice is not None:
-                    row.request = replace(row.request, clone=voices[order.voice])
-                self._rows[row] = order.number
-                self._orders.put(row)
+                    voiced = voiced._replace(voice=voices[order.voice])
+                self._tasks[voiced.task] = order.number
+                self._orders.put(voiced)
             self._count_in(len(orders))
 
     async def ended(self) -> Returned:
@@ -158,14 +160,14 @@ class Worker:
                 wait_s = None if self._speech is None or self._is_stopped else LOOK_S
             with contextlib.suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(event.wait(), wait_s)
-        if self._ended and self._rows:
+        if self._ended and self._tasks:
             await asyncio.sleep(GATHER_S)
         with self._mutex:
             self._has_news()
             ended, self._ended = self._ended, []
             return Returned(ended, self._told_behind)
 
-    async def encode(self, reference: Reference) -> Encoded:
+    async def encode(self, reference: Reference) -> EncodedVoice:
         """Make a voice of a recording."""
         taken: Future[Ticket] = Future()
         with self._mutex:
@@ -175,8 +177,8 @@ class Worker:
         try:
             voice = await asyncio.wrap_future(ticket.voice)
         except RowError as error:
-            return Encoded(None, str(error))
-        return Encoded(voice, None, await asyncio.to_thread(lambda: ticket.milliseconds))
+            return EncodedVoice(None, str(error))
+        return EncodedVoice(voice, None, await asyncio.to_thread(lambda: ticket.milliseconds))
 
     async def drain(self, num_due: int) -> None:
         """No more rows for now: the last ones need not wait for others to fill their batch.
@@ -224,12 +226,12 @@ class Worker:
     def _work(self) -> None:
         """The thread that loads and speaks."""
         try:
-            model, files = self._open()
+            model, writer = self._open()
             while not self._is_stopped:
                 if (order := self._orders.get()) is not None:
-                    self._speak_from(model, files, order)
+                    self._speak_from(model, writer, order)
         except Exception as error:
-            log.debug("worker %d ends", self._task.number, exc_info=True)
+            log.debug("worker %d ends", self._briefing.number, exc_info=True)
             is_known = isinstance(error, (SetupError, StoppedEarly))
             reason = str(error) if is_known else f"{type(error).__name__}: {first_line(error)}"
             failure = error if isinstance(error, SetupError) else WorkerFailed(reason)
@@ -242,9 +244,9 @@ class Worker:
         with self._mutex:
             self._failure, self._is_stopped = failure, True
             if failure is None:
-                for number in self._rows.values():
+                for number in self._tasks.values():
                     self._tell(Ended(number))
-            self._rows.clear()
+            self._tasks.clear()
             self._wake()
         if failure is not None and not self._ready.done():
             self._ready.set_exception(failure)
@@ -272,34 +274,34 @@ class Worker:
             event, loop = waker
             loop.call_soon_threadsafe(event.set)
 
-    def _open(self) -> tuple[WarmModel, RowFiles]:
+    def _open(self) -> tuple[WarmModel, AudioWriter]:
         """Load the model, make room, and be ready. Raises SetupError."""
         import torch
 
-        from tts_cli.audio.encode import RowFiles
         from tts_cli.engine.load import device_facts
         from tts_cli.engine.local import WarmModel
-        from tts_cli.folder.files import AudioWriter
 
-        task = self._task
-        if task.version != version():
+        briefing = self._briefing
+        if briefing.version != version():
             raise SetupError(
-                f"worker {task.number} has tts-cli {version()}, the driver {task.version}",
+                f"worker {briefing.number} has tts-cli {version()}, the driver {briefing.version}",
                 remedy="install the same version everywhere",
             )
-        if task.num_threads is not None:
-            torch.set_num_threads(task.num_threads)
-        model = self._model = WarmModel(task.config)
+        if briefing.num_threads is not None:
+            torch.set_num_threads(briefing.num_threads)
+        model = self._model = WarmModel(briefing.config)
         session = model.session
-        if model.info.identity != task.identity:
+        if model.info.identity != briefing.identity:
             raise SetupError(
-                f"worker {task.number} finds another checkpoint at {task.config.model}",
+                f"worker {briefing.number} finds another checkpoint at {briefing.config.model}",
                 remedy="give every machine the same files",
             )
-        model.make_room(task.needs)
-        assert task.config.out is not None
-        writer = AudioWriter(task.config.out, task.config, session.model.info.sample_rate_hz)
-        writer.is_staging = sees_folder(task)
+        model.make_room(briefing.needs)
+        assert briefing.config.out is not None
+        writer = AudioWriter(
+            briefing.config.out, briefing.config, session.model.info.sample_rate_hz
+        )
+        writer.is_staging = sees_folder(briefing)
         writer.has_folder_alone = False
         ready = Ready(
             socket.gethostname(),
@@ -311,19 +313,19 @@ class Worker:
             writer.is_staging,
         )
         self._ready.set_result(ready)
-        return model, RowFiles(writer, task.comment)
+        return model, writer
 
     def _speak_from(
         self,
         model: WarmModel,
-        files: RowFiles,
-        first: SpeechRow | tuple[Reference, Future[Ticket]],
+        writer: AudioWriter,
+        first: Voiced | tuple[Reference, Future[Ticket]],
     ) -> None:
         """Speak rows until there are no more for now."""
         from tts_cli.engine.session import WRITERS
 
-        take, is_int16 = partial(self._take, files), files.writer.takes_int16
-        speech = model.new_run(take, is_int16=is_int16, takers=WRITERS)
+        keep = partial(self._keep, writer)
+        speech = model.new_run(keep, is_int16=writer.takes_int16, takers=WRITERS)
         with self._mutex:
             self._speech = speech
             self._wake()
@@ -331,18 +333,18 @@ class Worker:
                 return
         self._is_idle.clear()
         try:
-            speech.run(self._due(speech, first))
+            speech.speak(self._due(speech, first))
             self._add(speech)
         finally:
             self._is_idle.set()
 
     def _due(
-        self, speech: SpeechRun, first: SpeechRow | tuple[Reference, Future[Ticket]]
-    ) -> Iterator[SpeechRow]:
-        """Rows as they come. In the thread that makes prompts, whose the voices are."""
-        order: SpeechRow | tuple[Reference, Future[Ticket]] | None = first
+        self, speech: SpeechRun, first: Voiced | tuple[Reference, Future[Ticket]]
+    ) -> Iterator[Voiced]:
+        """Tasks as they come. In the thread that makes prompts, whose the voices are."""
+        order: Voiced | tuple[Reference, Future[Ticket]] | None = first
         while order is not None:
-            if isinstance(order, SpeechRow):
+            if isinstance(order, Voiced):
                 yield order
             else:
                 reference, taken = order
@@ -355,19 +357,19 @@ class Worker:
                     if speech.is_stopped():
                         return
 
-    def _take(self, files: RowFiles, row: SpeechRow) -> None:
-        """A row at its end; several threads call it."""
+    def _keep(self, writer: AudioWriter, task: Task, spoken: Spoken) -> None:
+        """What came of a task; several threads call it."""
         error: StoppedEarly | None = None
         try:
-            files.make(row)
+            spoken = encoded(task, spoken, writer.make, self._briefing.comment)
         except StoppedEarly as caught:
             error = caught
         with self._mutex:
-            number = self._rows.pop(row)
+            number = self._tasks.pop(task)
             if error is not None:
                 self._tell(Ended(number, error=error))
             else:
-                self._tell(Ended.of(number, row, time.perf_counter()))
+                self._tell(Ended.of(number, spoken, time.perf_counter()))
 
     def _add(self, speech: SpeechRun) -> None:
         """Sum up what a stretch of speaking has counted."""
@@ -403,10 +405,10 @@ def version() -> str:
     return versions()["tts-cli"] or "no version"
 
 
-def sees_folder(task: Task) -> bool:
+def sees_folder(briefing: Briefing) -> bool:
     """Whether the output folder of this machine is the driver's, and can be written to."""
-    path = Path(task.token)
+    path = Path(briefing.token)
     try:
-        return path.read_text() == task.token_text and os.access(path.parent, os.W_OK | os.X_OK)
+        return path.read_text() == briefing.token_text and os.access(path.parent, os.W_OK | os.X_OK)
     except OSError:
         return False

@@ -24,7 +24,7 @@ from models.device.graphs import GraphRunner
 from models.qwen3_tts.model import Qwen3TTS
 from models.registry import load_model
 from models.slots.model import SlotModel
-from tts_cli.engine.attempt import Job
+from tts_cli.engine.attempt import Attempt
 
 pytestmark = pytest.mark.slow
 
@@ -91,7 +91,7 @@ def requests(model: SlotModel, order: list[int]) -> list[SpeechRequest]:
     ]
 
 
-def speak(model: SlotModel, order: list[int], is_fixed: bool) -> dict[int, Job]:
+def speak(model: SlotModel, order: list[int], is_fixed: bool) -> dict[int, Attempt]:
     """Jobs by seed."""
     items = requests(model, order)
     longest = max(len(model.prompt(item).text_ids) + item.max_frames for item in items)
@@ -101,7 +101,7 @@ def speak(model: SlotModel, order: list[int], is_fixed: bool) -> dict[int, Job]:
     harness = Harness(model, MAX_BATCH, items, is_async=True, is_fixed=is_fixed)  # type: ignore[arg-type]
     jobs = harness.run()
     assert all(runner.stats.misses == 0 for runner in model.graph_runners())
-    return {items[row].seed: job for row, job in jobs.items()}
+    return {items[row].seed: attempt for row, attempt in jobs.items()}
 
 
 @pytest.fixture
@@ -130,14 +130,14 @@ def test_the_speech_is_that_of_other_shapes(folder: Path, fixed: SlotModel) -> N
     order = list(range(9))
     expected = speak(model, order, is_fixed=False)
     found = speak(fixed, order[::-1], is_fixed=True)
-    for seed, job in expected.items():
+    for seed, attempt in expected.items():
         codes, samples = found[seed].codes, found[seed].samples
         assert codes is not None
         assert samples is not None
-        assert job.codes is not None
-        assert job.samples is not None
-        assert torch.equal(codes, job.codes)
-        assert torch.allclose(samples, job.samples, atol=1e-4)
+        assert attempt.codes is not None
+        assert attempt.samples is not None
+        assert torch.equal(codes, attempt.codes)
+        assert torch.allclose(samples, attempt.samples, atol=1e-4)
 
 
 def test_frames_of_fewer_slots_are_refused(fixed: SlotModel) -> None:

@@ -6,21 +6,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tasks import task_of
 
 from models.base import SpeechRequest
 from tts_cli.app.tally import RunTally
 from tts_cli.config import RunConfig
-from tts_cli.core import Finish, SpeechRow
+from tts_cli.core import BadRow, Finish, Spoken, Task
 from tts_cli.errors import StoppedEarly
 from tts_cli.folder.folder import Folder
 from tts_cli.folder.run_file import Totals
-from tts_cli.manifest.row import BadRow
 
 
-def failed(number: int) -> SpeechRow:
+def failed(number: int) -> tuple[Task, Spoken]:
     """A row that came to no end."""
-    request, end = SpeechRequest("Hm."), Finish.MAX_FRAMES
-    return SpeechRow(f"f{number}", request, error="no end", finish_reason=end)
+    task = task_of(f"f{number}", SpeechRequest("Hm."))
+    return task, Spoken(Finish.MAX_FRAMES, error="no end")
 
 
 @pytest.mark.parametrize("allowed", [0, 1, 3])
@@ -31,10 +31,10 @@ def test_as_many_rows_may_fail_as_are_allowed(tmp_path: Path, make_info: Any, al
         folder.begin()
         tally = RunTally(folder, 0.08, totals, failures_allowed=allowed)
         for number in range(allowed):
-            tally.keep(failed(number))
+            tally.keep(*failed(number))
             tally.fail(BadRow(number + 1, number, f"b{number}", "text is empty"))
         with pytest.raises(StoppedEarly, match=f"^{allowed + 1} rows have failed, more than"):
-            tally.keep(failed(allowed))
+            tally.keep(*failed(allowed))
     assert (totals.failed, totals.bad_rows) == (2 * allowed + 1, allowed)
     assert tally.failures.count == allowed + 1
     assert (tmp_path / "timings.jsonl").read_text().count("\n") == totals.failed

@@ -34,7 +34,7 @@ def gap_s(joined: Array, rate_hz: int = RATE_HZ) -> float:
 
 def test_one_part_stays_as_it_was() -> None:
     part = voice(0.5, 0.3, 0.4)
-    joined, places = join([part], [], RATE_HZ, PAUSES)
+    joined, places = join([part], [], RATE_HZ)
     assert joined is part
     assert places == [JoinedPart(0, len(part))]
 
@@ -43,12 +43,12 @@ def test_one_part_stays_as_it_was() -> None:
 @pytest.mark.parametrize("silence_s", [0.0, 0.005, 0.03, 0.5])
 def test_the_pause_is_that_of_the_boundary(boundary: Boundary, silence_s: float) -> None:
     parts = [voice(0.5, 0.2, silence_s), voice(0.5, silence_s, 0.1)]
-    joined, _ = join(parts, [boundary], RATE_HZ, PAUSES)
+    joined, _ = join(parts, [PAUSES.seconds(boundary)], RATE_HZ)
     assert gap_s(joined) == pytest.approx(PAUSES.seconds(boundary), abs=0.022)
 
 
 def test_pauses_can_be_set() -> None:
-    joined, _ = join([voice(0.5), voice(0.5)], [SENTENCE], RATE_HZ, Pauses(sentence=1.25))
+    joined, _ = join([voice(0.5), voice(0.5)], [1.25], RATE_HZ)
     assert gap_s(joined) == pytest.approx(1.25, abs=0.022)
 
 
@@ -56,7 +56,7 @@ def test_pauses_can_be_set() -> None:
 @pytest.mark.parametrize("dc", [0.0, 0.01])
 def test_a_text_can_say_each_pause(silence_s: float, dc: float) -> None:
     parts = [voice(0.5, silence_s, 0.2, dc), voice(0.4, 0.1, silence_s, dc), voice(0.3, 0.2, dc=dc)]
-    joined, places = join(parts, [0.25, SENTENCE], RATE_HZ, PAUSES, 1.5, 0.6)
+    joined, places = join(parts, [0.25, 0.35], RATE_HZ, 1.5, 0.6)
     loud = np.flatnonzero(np.abs(joined.astype(np.int64)) > 900)
     gaps = np.diff(loud)
     found = sorted(float(gap) / RATE_HZ for gap in gaps[gaps > 0.1 * RATE_HZ])
@@ -72,7 +72,7 @@ def test_a_text_can_say_each_pause(silence_s: float, dc: float) -> None:
 
 def test_one_part_may_have_silence_at_its_ends() -> None:
     part = voice(0.5, 0.3, 0.4)
-    joined, places = join([part], [], RATE_HZ, PAUSES, None, 1.0)
+    joined, places = join([part], [], RATE_HZ, None, 1.0)
     assert places[0].start == 0
     assert np.array_equal(joined[: round(0.7 * RATE_HZ)], part[: round(0.7 * RATE_HZ)])
     assert len(joined) / RATE_HZ == pytest.approx(0.3 + 0.5 + 1.0, abs=0.02)
@@ -80,7 +80,7 @@ def test_one_part_may_have_silence_at_its_ends() -> None:
 
 def test_the_ends_of_the_row_are_not_cut() -> None:
     parts = [voice(0.5, before_s=0.3), voice(0.5, behind_s=0.4)]
-    joined, places = join(parts, [CLAUSE], RATE_HZ, PAUSES)
+    joined, places = join(parts, [0.15], RATE_HZ)
     assert places[0].start == 0
     assert places[1].end == len(joined)
     assert places[0].end == len(parts[0])
@@ -90,7 +90,7 @@ def test_the_ends_of_the_row_are_not_cut() -> None:
 
 def test_places_hold_each_part_without_its_silence() -> None:
     parts = [voice(0.5, 0.3, 0.4), voice(0.7, 0.2, 0.6), voice(0.4, 0.1, 0.3)]
-    joined, places = join(parts, [CLAUSE, PARAGRAPH], RATE_HZ, PAUSES)
+    joined, places = join(parts, [0.15, 0.8], RATE_HZ)
     spoken = [speech(part, RATE_HZ) for part in parts]
     margin = round(MARGIN_S * RATE_HZ)
     assert places[1].end - places[1].start == spoken[1][1] - spoken[1][0] + 2 * margin
@@ -124,7 +124,7 @@ def test_no_click(kind: type, dc: float) -> None:
     parts = [voice(0.5137, dc=dc), voice(0.4993, dc=dc), voice(0.3331, 0.2, 0.1, dc=dc)]
     if kind is np.float32:
         parts = [(part / 32767).astype(np.float32) for part in parts]
-    joined, places = join(parts, [CLAUSE, SENTENCE], RATE_HZ, PAUSES)
+    joined, places = join(parts, [0.15, 0.35], RATE_HZ)
     assert joined.dtype == kind
     full_scale = 32767 if kind is np.int16 else 1
     edges = [places[0].end, places[1].start, places[1].end, places[2].start]
@@ -143,11 +143,11 @@ def high_energy(samples: Array) -> float:
 
 @pytest.mark.parametrize("part", [np.zeros(5_000, np.int16), np.zeros(0, np.int16)])
 def test_a_part_without_sound(part: Array) -> None:
-    joined, places = join([voice(0.5), part, voice(0.5)], [CLAUSE, CLAUSE], RATE_HZ, PAUSES)
+    joined, places = join([voice(0.5), part, voice(0.5)], [0.15, 0.15], RATE_HZ)
     assert places[1].end - places[1].start == len(part)
     assert len(joined) == places[2].end
 
 
 def test_boundaries_must_fit() -> None:
-    with pytest.raises(ValueError, match="boundaries"):
-        join([voice(0.1), voice(0.1)], [], RATE_HZ, PAUSES)
+    with pytest.raises(ValueError, match="pauses"):
+        join([voice(0.1), voice(0.1)], [], RATE_HZ)

@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 
 from tts_cli.audio.pacing import Pause
-from tts_cli.audio.subtitles import MAX_CUE_CHARS, Spoken, cues, in_parts, subtitles
+from tts_cli.audio.subtitles import MAX_CUE_CHARS, SpokenText, cues, in_parts, subtitles
 
 pysubs2 = pytest.importorskip("pysubs2", reason="pysubs2 (extra dev) is not installed")
 
@@ -16,9 +16,9 @@ LONG = (
     "stood there every evening since the war, and he could not tell whether she saw him."
 )
 TEXTS = [
-    Spoken("Stay, please.", 0.3104, 1.2),
-    Spoken(LONG, 1.5, 12.5),
-    Spoken("Braces {stay} and a\\Nbackslash, 2 < 3 & 4 > 3.", 3725.0, 3727.0),
+    SpokenText("Stay, please.", 0.3104, 1.2),
+    SpokenText(LONG, 1.5, 12.5),
+    SpokenText("Braces {stay} and a\\Nbackslash, 2 < 3 & 4 > 3.", 3725.0, 3727.0),
 ]
 
 
@@ -44,7 +44,9 @@ def test_signs_of_the_format_are_text() -> None:
 
 @pytest.mark.parametrize(("format", "arrow"), [("srt", "\u2192"), ("vtt", "--&gt;")])
 def test_a_text_is_no_line_of_times(format: str, arrow: str) -> None:
-    made = subtitles([Spoken("0:09,000 --> 0:10,000", 1.0, 2.0), Spoken("a-->b", 2.0, 3.0)], format)
+    made = subtitles(
+        [SpokenText("0:09,000 --> 0:10,000", 1.0, 2.0), SpokenText("a-->b", 2.0, 3.0)], format
+    )
     assert made.count("-->") == 2
     assert f"\n0:09,000 {arrow} 0:10,000\n" in made
     assert f"\na{arrow}b\n" in made
@@ -69,11 +71,11 @@ TWO = "It was late. Nobody was there."
 
 
 def test_parts_have_the_edges_of_the_audio() -> None:
-    whole = Spoken(TWO, 10.2, 13.8, (Pause(11.0, 11.2),))
+    whole = SpokenText(TWO, 10.2, 13.8, (Pause(11.0, 11.2),))
     found = in_parts(whole, PARTS, TWO, 10.0)
     assert found == [
-        Spoken("It was late. ", 10.2, 11.5, (Pause(11.0, 11.2),)),
-        Spoken("Nobody was there.", 11.9, 13.8, (Pause(11.0, 11.2),)),
+        SpokenText("It was late. ", 10.2, 11.5, (Pause(11.0, 11.2),)),
+        SpokenText("Nobody was there.", 11.9, 13.8, (Pause(11.0, 11.2),)),
     ]
     assert "00:00:10,200 --> 00:00:11,500\nIt was late.\n" in subtitles(found, "srt")
     assert "NOTE All times are those of the audio." in subtitles(found, "vtt")
@@ -91,7 +93,7 @@ def test_parts_have_the_edges_of_the_audio() -> None:
     ],
 )
 def test_parts_that_say_nothing_of_the_text(parts: list[dict[str, float]], text: str) -> None:
-    whole = Spoken(TWO, 10.2, 13.8)
+    whole = SpokenText(TWO, 10.2, 13.8)
     assert in_parts(whole, parts, text, 10.0) == [whole]
 
 
@@ -101,7 +103,7 @@ def test_cues_are_cut_where_the_sense_is() -> None:
         "On the morning of that day in January, the clock which hangs above the door of No. 14 in "
         "our street began to run backward. On the evening of June 2nd, 1921, it did so again."
     )
-    assert [cue.text for cue in cues(Spoken(text, 0.0, 10.0))] == [
+    assert [cue.text for cue in cues(SpokenText(text, 0.0, 10.0))] == [
         "On the morning of that day in January,",
         "the clock which hangs above the door of No. 14 in our street began to run backward.",
         "On the evening of June 2nd, 1921, it did so again.",
@@ -112,7 +114,7 @@ def test_cues_are_cut_where_the_sense_is() -> None:
     "text", [LONG, "one", "x" * 500, "word " * 100, "今天下了一整天的大雨。河水涨得很高。" * 6]
 )
 def test_cues_fit_a_screen_and_lose_nothing(text: str) -> None:
-    found = list(cues(Spoken(text, 2.0, 9.0)))
+    found = list(cues(SpokenText(text, 2.0, 9.0)))
     assert "".join(cue.text for cue in found).replace(" ", "") == text.replace(" ", "")
     assert all(0 < len(cue.text) <= MAX_CUE_CHARS for cue in found)
     assert (found[0].start_s, found[-1].end_s) == (2.0, 9.0)

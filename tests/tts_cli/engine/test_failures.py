@@ -7,13 +7,13 @@ import weakref
 
 import pytest
 import torch
-from engine_harness import MODES, Harness, assert_spoken, request, texts
+from engine_harness import MODES, Harness, assert_spoken, attempt_of, request, row_of, texts
 from fakes import FakeSpeechModel, fake_codes
 
 from kernels.launch import dispatch
 from kernels.launch.dispatch import KernelFailed
 from models.base import SlotStatus
-from tts_cli.engine.attempt import Job
+from tts_cli.engine.attempt import NAN, Attempt
 from tts_cli.errors import SetupError, StoppedEarly
 
 
@@ -27,12 +27,12 @@ class TestRetries:
         harness = Harness(model, 2, requests, is_async=is_async, retries=2)
         jobs = harness.run()
         assert harness.retried == [(0, "max_frames")] * 2
-        assert jobs[0].reason == "max_frames"
+        assert jobs[0].finish == "max_frames"
         assert jobs[0].frames == 7
-        assert jobs[0].attempt == 3
+        assert jobs[0].number == 3
         assert jobs[0].codes is not None
         assert torch.equal(jobs[0].codes, fake_codes(2005, 7))  # the last attempt's own seed
-        assert jobs[1].reason == "eos"
+        assert jobs[1].finish == "eos"
 
     @MODES
     def test_a_row_gone_wrong_fails_alone_and_its_slot_is_cleared(self, is_async: bool) -> None:
@@ -41,35 +41,35 @@ class TestRetries:
         harness = Harness(model, 4, requests, is_async=is_async, retries=1)
         jobs = harness.run()
         assert harness.retried == [(1, "nan")]
-        assert (jobs[1].reason, jobs[1].frames) == ("nan", 0)
+        assert (jobs[1].finish, jobs[1].frames) == (None, 0)
         assert jobs[1].codes is None
         assert jobs[1].samples is None
-        assert jobs[1].attempt == 2
+        assert jobs[1].number == 2
         assert len(model.failed) == 2
         for row in (0, 2):
-            assert jobs[row].reason == "eos"
+            assert jobs[row].finish == "eos"
 
     @MODES
     def test_a_runaway_whose_retry_goes_wrong_keeps_its_audio(self, is_async: bool) -> None:
         model = FakeSpeechModel(1)
         harness = Harness(model, 1, [request("x" * 30, 5, max_frames=7)], is_async=is_async)
 
-        def retry(job: Job) -> Job | None:
-            if job.attempt == 3:
+        def retry(attempt: Attempt) -> Attempt | None:
+            if attempt.number == 3:
                 return None
-            return Job(job.row, model.prompt(request("nan", 6)), job.attempt + 1)
+            return attempt_of(row_of(attempt), model.prompt(request("nan", 6)), attempt.number + 1)
 
         harness.engine.retry = retry
-        job = harness.run()[0]
-        assert (job.reason, job.frames, job.attempts) == ("max_frames", 7, 3)
-        assert job.codes is not None
-        assert torch.equal(job.codes, fake_codes(5, 7))
-        assert job.samples is not None
+        attempt = harness.run()[0]
+        assert (attempt.finish, attempt.frames, attempt.made) == ("max_frames", 7, 3)
+        assert attempt.codes is not None
+        assert torch.equal(attempt.codes, fake_codes(5, 7))
+        assert attempt.samples is not None
 
     def test_nothing_but_failures(self) -> None:
         model = FakeSpeechModel(2)
         jobs = Harness(model, 2, [request("nan")] * 5).run()
-        assert [jobs[row].reason for row in range(5)] == ["nan"] * 5
+        assert [jobs[row].trouble for row in range(5)] == [NAN] * 5
         assert "decode_audio" not in model.calls
 
     @MODES
@@ -259,7 +259,7 @@ class TestMemory:
         assert "--max-batch" in str(caught.value.remedy)
         assert harness.engine.shrinks == 0
         assert harness.ended
-        assert all(job.reason == "eos" for job in harness.ended.values())
+        assert all(attempt.finish == "eos" for attempt in harness.ended.values())
 
     @MODES
     def test_rows_finished_before_the_stop_are_kept(self, is_async: bool) -> None:
@@ -287,12 +287,12 @@ class TestMemory:
         jobs = Harness(model, 8, [*requests, request("nan")], is_async=True).run()
         assert sorted(jobs) == list(range(6))
         for row in range(5):
-            assert jobs[row].reason == (
+            assert jobs[row].trouble == (
                 "no memory to decode its audio: CUDA out of memory in decode_audio."
             )
             assert jobs[row].samples is None
             assert jobs[row].codes is None
-        assert jobs[5].reason == "nan"
+        assert jobs[5].finish is None
 
 
 class TestLatePolls:
@@ -324,7 +324,7 @@ class TestLatePolls:
         requests = [request("x" * 9, 1, max_frames=3), request("x" * 8, 2, max_frames=4)]
         harness = Harness(FakeSpeechModel(1), 1, requests, is_async=True, retries=3)
         jobs = harness.run()
-        assert [jobs[row].attempt for row in (0, 1)] == [4, 4]
+        assert [jobs[row].number for row in (0, 1)] == [4, 4]
         assert len(harness.retried) == 6
         assert [jobs[row].frames for row in (0, 1)] == [3, 4]
 

@@ -7,10 +7,10 @@ import time
 from typing import Any
 
 import pytest
-from engine_harness import MODES, Harness, assert_spoken, request, texts
+from engine_harness import MODES, Harness, assert_spoken, attempt_of, request, texts
 from fakes import FakeSpeechModel, fake_codes
 
-from tts_cli.engine.attempt import Job, JobQueue
+from tts_cli.engine.attempt import Attempt, AttemptQueue
 from tts_cli.engine.loop import POLL_FRAMES, TAKEN_AT_ONCE
 
 
@@ -23,12 +23,12 @@ def test_every_row_ends_with_its_own_audio(is_async: bool, max_batch: int, windo
     harness = Harness(model, max_batch, requests, is_async=is_async, window=window)
     assert_spoken(harness.run(), requests)
     assert model.slots == {}
-    for job in harness.ended.values():
-        assert job.attempt == 1
-        assert 1 <= job.bucket <= max_batch
-        assert job.decode_ms >= 0
-        assert job.prefill_ms >= 0
-        assert 0 < job.vocoder_share <= 1
+    for attempt in harness.ended.values():
+        assert attempt.number == 1
+        assert 1 <= attempt.bucket <= max_batch
+        assert attempt.decode_ms >= 0
+        assert attempt.prefill_ms >= 0
+        assert 0 < attempt.vocoder_share <= 1
 
 
 def test_more_rows_at_once_than_by_default() -> None:
@@ -86,12 +86,12 @@ def test_a_fixed_batch_steps_all_slots_to_the_end(is_async: bool) -> None:
 def test_rows_that_trickle_in_are_spoken_as_they_come(is_async: bool) -> None:
     model = FakeSpeechModel(4)
     harness = Harness(model, 4, [], is_async=is_async)
-    harness.jobs = harness.engine.jobs = JobQueue(2)
+    harness.jobs = harness.engine.queue = AttemptQueue(2)
     requests = [request(text, seed) for seed, text in enumerate(texts(12))]
 
     def feed() -> None:
         for row, item in enumerate(requests):
-            harness.jobs.put(Job(row, model.prompt(item)), harness.engine.stop)
+            harness.jobs.put(attempt_of(row, model.prompt(item)), harness.engine.stop)
             time.sleep(0.002 if row % 3 else 0.03)
         harness.jobs.close(harness.engine.stop)
 
@@ -111,7 +111,7 @@ class TestStopping:
         model = FakeSpeechModel(4)
         harness = Harness(model, 4, requests, is_async=is_async, window=64)
         launch = model.decode_frames
-        waiting = Job(99, model.prompt(request("xx")), frames=2, codes=fake_codes(1, 2))
+        waiting = attempt_of(99, model.prompt(request("xx")), frames=2, codes=fake_codes(1, 2))
 
         def launch_and_stop(bucket: int, count: int) -> None:
             launch(bucket, count)
@@ -126,11 +126,11 @@ class TestStopping:
         assert len(model.batches) == 5
 
     def test_a_waiting_producer_is_let_go(self) -> None:
-        jobs, stop = JobQueue(1), threading.Event()
-        job = Job(0, FakeSpeechModel(1).prompt(request("x")))
-        assert jobs.put(job, stop)
+        jobs, stop = AttemptQueue(1), threading.Event()
+        attempt = attempt_of(0, FakeSpeechModel(1).prompt(request("x")))
+        assert jobs.put(attempt, stop)
         results: list[bool] = []
-        producer = threading.Thread(target=lambda: results.append(jobs.put(job, stop)))
+        producer = threading.Thread(target=lambda: results.append(jobs.put(attempt, stop)))
         producer.start()
         time.sleep(0.05)
         assert results == []
@@ -141,7 +141,7 @@ class TestStopping:
     def test_the_sinks_error_ends_the_run(self) -> None:
         harness = Harness(FakeSpeechModel(1), 1, [request("x")] * 3)
 
-        def full_disk(job: Job) -> None:
+        def full_disk(attempt: Attempt) -> None:
             raise OSError("no space left")
 
         harness.engine.vocoder.sink = full_disk
@@ -156,10 +156,10 @@ def test_a_slow_sink_slows_the_engine_and_loses_nothing() -> None:
     taken = 0
     ahead: list[int] = []
 
-    def slow(job: Job) -> None:
+    def slow(attempt: Attempt) -> None:
         nonlocal taken
         time.sleep(0.01)
-        harness.sink(job)
+        harness.sink(attempt)
         taken += 1
         ahead.append(model.calls["decode_audio"] - taken)
 
@@ -183,14 +183,14 @@ def test_rows_that_go_on_coming_do_not_hold_up_a_launch(monkeypatch: pytest.Monk
     requests = [request("x" * 30, seed) for seed in range(500)]
     model = FakeSpeechModel(2)
     harness = Harness(model, 2, requests, is_async=True, window=1024)
-    jobs = harness.engine.jobs
-    more = [job for _ in range(500) if (job := jobs.take()) is not None]
-    harness.jobs = harness.engine.jobs = jobs = JobQueue(1024)
+    jobs = harness.engine.queue
+    more = [attempt for _ in range(500) if (attempt := jobs.take()) is not None]
+    harness.jobs = harness.engine.queue = jobs = AttemptQueue(1024)
     jobs.put(more.pop(0), harness.engine.stop)
     launches_by: list[int] = []  # launches that were made when a row was taken
     take = jobs.take
 
-    def take_and_make(timeout_s: float = 0.0) -> Job | None:
+    def take_and_make(timeout_s: float = 0.0) -> Attempt | None:
         if model.batches and more:
             jobs.put(more.pop(0), harness.engine.stop)
             if not more:

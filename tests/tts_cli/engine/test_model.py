@@ -20,12 +20,12 @@ from models.device.threads import limited_threads
 from models.qwen3_tts.model import Qwen3TTS
 from models.registry import load_model
 from models.sampling import Sampling
-from tts_cli.engine.attempt import Job
+from tts_cli.engine.attempt import Attempt
 
 pytestmark = pytest.mark.slow
 
 
-def same_audio(one: Job, other: Job) -> bool:
+def same_audio(one: Attempt, other: Attempt) -> bool:
     assert one.samples is not None
     assert other.samples is not None
     return torch.equal(one.samples, other.samples)
@@ -93,14 +93,14 @@ class TestRealModel:
         harness = Harness(model, 4, requests, is_async=is_async)
         jobs = harness.run()
         for row, other in enumerate(expected):
-            job = jobs[row]
-            assert job.reason == other.finish_reason
-            assert job.codes is not None
-            assert job.samples is not None
-            assert torch.equal(job.codes, other.codes), row
-            assert job.samples.shape == other.samples.shape
-            assert torch.allclose(job.samples, other.samples, atol=1e-5)
-        assert {job.bucket for job in jobs.values()} <= {1, 2, 4}
+            attempt = jobs[row]
+            assert attempt.finish == other.finish_reason
+            assert attempt.codes is not None
+            assert attempt.samples is not None
+            assert torch.equal(attempt.codes, other.codes), row
+            assert attempt.samples.shape == other.samples.shape
+            assert torch.allclose(attempt.samples, other.samples, atol=1e-5)
+        assert {attempt.bucket for attempt in jobs.values()} <= {1, 2, 4}
         for runner in model.graph_runners():
             assert runner.stats.misses == 0
             # No row has a reference in front, so the vocoder never renders a tail; and on a CPU

@@ -6,26 +6,26 @@ import threading
 import time
 
 import pytest
-from engine_harness import request
+from engine_harness import attempt_of, request, row_of
 from fakes import FakeSpeechModel
 
 from tts_cli.engine import queues as module
-from tts_cli.engine.attempt import Job
-from tts_cli.engine.queues import STEP, EndedJobs
+from tts_cli.engine.attempt import Attempt
+from tts_cli.engine.queues import STEP, EndedAttempts
 
 WAIT_S = 10.0
 
 
 @pytest.fixture
-def jobs() -> list[Job]:
+def jobs() -> list[Attempt]:
     prompt = FakeSpeechModel(1).prompt(request("x"))
-    return [Job(number, prompt) for number in range(4 * STEP)]
+    return [attempt_of(number, prompt) for number in range(4 * STEP)]
 
 
 class Takers:
     """Threads that take jobs until the queue is closed; none goes on before `go` is set."""
 
-    def __init__(self, ended: EndedJobs, count: int) -> None:
+    def __init__(self, ended: EndedAttempts, count: int) -> None:
         self.go = threading.Event()
         self.taken: list[list[int]] = [[] for _ in range(count)]
         self.threads = [
@@ -35,9 +35,9 @@ class Takers:
         for thread in self.threads:
             thread.start()
 
-    def _take(self, ended: EndedJobs, number: int) -> None:
-        while (job := ended.get(number)) is not None:
-            self.taken[number].append(job.row)
+    def _take(self, ended: EndedAttempts, number: int) -> None:
+        while (attempt := ended.get(number)) is not None:
+            self.taken[number].append(row_of(attempt))
             assert self.go.wait(WAIT_S)
 
     def join(self) -> None:
@@ -54,35 +54,37 @@ def until(is_true: object, what: str) -> None:
 
 
 def test_one_taker_gets_a_batch_in_its_order(
-    jobs: list[Job], monkeypatch: pytest.MonkeyPatch
+    jobs: list[Attempt], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "PATIENCE_S", 60.0)
-    ended = EndedJobs(8 * STEP, 3)
+    ended = EndedAttempts(8 * STEP, 3)
     takers = Takers(ended, 3)
     takers.go.set()
-    for job in jobs[:STEP]:
-        ended.put(job)
+    for attempt in jobs[:STEP]:
+        ended.put(attempt)
     until(lambda: not len(ended), "the first taker is not woken")
     assert takers.taken == [list(range(STEP)), [], []]
     ended.close()
     takers.join()
 
 
-def test_others_help_where_one_is_held_up(jobs: list[Job], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_others_help_where_one_is_held_up(
+    jobs: list[Attempt], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A disk that does not answer: no more than a batch waits behind it."""
     monkeypatch.setattr(module, "PATIENCE_S", 60.0)
-    ended = EndedJobs(8 * STEP, 3)
+    ended = EndedAttempts(8 * STEP, 3)
     takers = Takers(ended, 3)
     ended.put(jobs[0])
     until(lambda: takers.taken[0] == [0], "the first taker is not woken")
-    for job in jobs[1 : STEP + 1]:
-        ended.put(job)
+    for attempt in jobs[1 : STEP + 1]:
+        ended.put(attempt)
     time.sleep(0.05)
     assert takers.taken == [[0], [], []]
     ended.put(jobs[STEP + 1])
     until(lambda: takers.taken[1] == [1], "the second taker is not woken")
-    for job in jobs[STEP + 2 : 3 * STEP]:
-        ended.put(job)
+    for attempt in jobs[STEP + 2 : 3 * STEP]:
+        ended.put(attempt)
     until(lambda: takers.taken[2] == [2], "the third taker is not woken")
     takers.go.set()
     ended.close()
@@ -91,14 +93,14 @@ def test_others_help_where_one_is_held_up(jobs: list[Job], monkeypatch: pytest.M
 
 
 def test_a_job_is_not_left_behind_a_taker_that_is_held_up(
-    jobs: list[Job], monkeypatch: pytest.MonkeyPatch
+    jobs: list[Attempt], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The last rows of a run, fewer than call for another taker."""
     monkeypatch.setattr(module, "PATIENCE_S", 0.1)
-    ended = EndedJobs(8 * STEP, 3)
+    ended = EndedAttempts(8 * STEP, 3)
     takers = Takers(ended, 3)
-    for job in jobs[:3]:
-        ended.put(job)
+    for attempt in jobs[:3]:
+        ended.put(attempt)
     until(lambda: takers.taken[0] == [0], "the first taker is not woken")
     assert takers.taken[1:] == [[], []]
     until(lambda: sorted(takers.taken) == [[0], [1], [2]], "nobody came to help")
@@ -107,10 +109,10 @@ def test_a_job_is_not_left_behind_a_taker_that_is_held_up(
     takers.join()
 
 
-def test_a_full_queue_holds_the_engine_up(jobs: list[Job]) -> None:
-    ended = EndedJobs(2, 1)
-    for job in jobs[:2]:
-        ended.put(job)
+def test_a_full_queue_holds_the_engine_up(jobs: list[Attempt]) -> None:
+    ended = EndedAttempts(2, 1)
+    for attempt in jobs[:2]:
+        ended.put(attempt)
     thread = threading.Thread(target=ended.put, args=(jobs[2],), daemon=True)
     thread.start()
     thread.join(0.05)
@@ -122,8 +124,8 @@ def test_a_full_queue_holds_the_engine_up(jobs: list[Job]) -> None:
     assert [ended.get(0), ended.get(0)] == jobs[1:3]
 
 
-def test_what_is_left_at_the_end_is_for_all(jobs: list[Job]) -> None:
-    ended = EndedJobs(8, 2)
+def test_what_is_left_at_the_end_is_for_all(jobs: list[Attempt]) -> None:
+    ended = EndedAttempts(8, 2)
     ended.put(jobs[0])
     ended.put(jobs[1])
     ended.close()

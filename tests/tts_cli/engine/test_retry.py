@@ -7,43 +7,46 @@ from typing import Any
 import pytest
 
 from tts_cli.config import RunConfig
+from tts_cli.core import Finish
 from tts_cli.engine.judge import RetryPolicy
 from tts_cli.folder.take import Take
-from tts_cli.plan.standing import attempts_at_parts, attempts_in_vain
+from tts_cli.plan.standing import attempts_before
+
+EOS, CAP, EARLY, STUCK = Finish.EOS, Finish.MAX_FRAMES, Finish.EARLY, Finish.STUCK
 
 
 @pytest.mark.parametrize(
-    ("reason", "attempt", "has_been_nan", "is_greedy", "is_again"),
+    ("finish", "done", "was_nan", "is_greedy", "is_again"),
     [
-        ("eos", 1, False, False, False),
-        ("max_frames", 1, False, False, True),
-        ("early", 1, False, False, True),
-        ("early", 3, False, False, False),
-        ("early", 1, False, True, False),
-        ("stuck", 2, False, False, True),
-        ("max_frames", 2, False, False, True),
-        ("max_frames", 3, False, False, False),
-        ("max_frames", 1, False, True, False),
-        ("max_frames", 2, True, False, True),  # the attempt that gave NaN counts
-        ("max_frames", 3, True, False, False),
-        ("nan", 1, False, False, True),
-        ("nan", 1, False, True, True),
-        ("nan", 2, True, False, False),
-        ("nan", 3, False, False, True),  # once, behind all the retries of a runaway too
+        (EOS, 0, False, False, False),
+        (CAP, 0, False, False, True),
+        (EARLY, 0, False, False, True),
+        (EARLY, 2, False, False, False),
+        (EARLY, 0, False, True, False),
+        (STUCK, 1, False, False, True),
+        (CAP, 1, False, False, True),
+        (CAP, 2, False, False, False),
+        (CAP, 0, False, True, False),
+        (CAP, 1, True, False, True),  # the attempt that gave NaN counts
+        (CAP, 2, True, False, False),
+        (None, 0, False, False, True),
+        (None, 0, False, True, True),
+        (None, 1, True, False, False),
+        (None, 2, False, False, True),  # once, behind all the retries of a runaway too
     ],
 )
 def test_two_retries(
-    reason: str, attempt: int, has_been_nan: bool, is_greedy: bool, is_again: bool
+    finish: Finish | None, done: int, was_nan: bool, is_greedy: bool, is_again: bool
 ) -> None:
-    assert RetryPolicy(2).is_again(reason, attempt, has_been_nan, is_greedy) is is_again
+    assert RetryPolicy(2).again(finish, done, was_nan, is_greedy) is is_again
 
 
-@pytest.mark.parametrize("reason", ["eos", "max_frames", "early", "stuck"])
-def test_where_the_cap_is_an_end_nothing_is_spoken_again(reason: str) -> None:
+@pytest.mark.parametrize("finish", [EOS, CAP, EARLY, STUCK])
+def test_where_the_cap_is_an_end_nothing_is_spoken_again(finish: Finish) -> None:
     policy = RetryPolicy(2, accepts_truncated=True)
-    assert not policy.is_again(reason, 1, False, False)
-    assert not policy.is_runaway(reason)
-    assert policy.is_again("nan", 1, False, False)
+    assert not policy.again(finish, 0, False, False)
+    assert not policy.is_runaway(finish)
+    assert policy.again(None, 0, False, False)
 
 
 @pytest.mark.parametrize(
@@ -58,8 +61,8 @@ def test_where_the_cap_is_an_end_nothing_is_spoken_again(reason: str) -> None:
 def test_the_policy_of_a_run(settings: dict[str, object], is_runaway: bool) -> None:
     policy = RetryPolicy.of(RunConfig(retries=5, **settings))  # type: ignore[arg-type]
     assert policy.retries == 5
-    assert policy.is_runaway("max_frames") is is_runaway
-    assert not policy.is_runaway("eos")
+    assert policy.is_runaway(CAP) is is_runaway
+    assert not policy.is_runaway(EOS)
 
 
 def line(reason: str | None, **more: Any) -> Take:
@@ -82,8 +85,8 @@ def line(reason: str | None, **more: Any) -> Take:
         (line("early", attempts="3"), 0),
     ],
 )
-def test_attempts_in_vain(record: Take, number: int) -> None:
-    assert attempts_in_vain(record) == number
+def test_attempts_before(record: Take, number: int) -> None:
+    assert attempts_before(record, 1) == (number,)
 
 
 @pytest.mark.parametrize(
@@ -92,12 +95,12 @@ def test_attempts_in_vain(record: Take, number: int) -> None:
         ([{"attempts": 1}, {"attempts": 3, "error": "no end"}], (0, 3)),
         ([{"attempts": 1}, {"attempts": 2}], (1, 2)),  # together they were too long
         ([{"attempts": "x", "error": "no"}, {"error": "no"}], (0, 0)),
-        ([{"attempts": 1}], ()),  # it has two parts now
-        ([], ()),
+        ([{"attempts": 1}], (0, 0)),  # it has two parts now
+        ([], (0, 0)),
     ],
 )
-def test_attempts_at_parts(parts: list[Any], found: tuple[int, ...]) -> None:
+def test_attempts_before_at_pieces(parts: list[Any], found: tuple[int, ...]) -> None:
     place = {"text_start": 0, "text_end": 1, "start_s": 0.0, "end_s": 1.0}
     parts = [place | part for part in parts]
-    assert attempts_at_parts(line("max_frames", parts=parts), 2) == found
-    assert attempts_at_parts(line("eos", parts=parts), 2) == ()
+    assert attempts_before(line("max_frames", parts=parts), 2) == found
+    assert attempts_before(line("eos", parts=parts), 2) == (0, 0)

@@ -14,16 +14,17 @@ import pytest
 import torch
 from engine_harness import request
 from fakes import FakeSpeechModel, fake_codes
+from tasks import task_of
 
 from models.base import ModelInfo
-from models.pace import Pace
-from tts_cli.core import Kind, Remark, SpeechRow
+from tts_cli.core import Kind, Remark, Spoken, Task
 from tts_cli.engine.judge import RetryPolicy
 from tts_cli.engine.load import Session
 from tts_cli.engine.local import SpeechRun
 from tts_cli.engine.scheduler import BatchSize
 from tts_cli.errors import StoppedEarly
 from tts_cli.voices.encoding import VoiceCache
+from tts_cli.voices.stage import Voiced
 
 Open = Callable[..., Session]
 
@@ -40,21 +41,26 @@ def open_fake(make_info: Callable[..., ModelInfo]) -> Open:
     return open_fake
 
 
-def rows(*texts: str, max_frames: int = 100) -> list[SpeechRow]:
+def rows(*texts: str, max_frames: int = 100, **more: Any) -> list[Task]:
     """The seed of a row is its number."""
     return [
-        SpeechRow(str(number), request(text, number, max_frames))
+        task_of(str(number), request(text, number, max_frames), **more)
         for number, text in enumerate(texts)
     ]
 
 
-def speak(session: Session, given: list[SpeechRow], **settings: Any) -> dict[str, SpeechRow]:
-    """All rows at their ends, by id."""
-    ended: list[SpeechRow] = []
-    SpeechRun(session, ended.append, RetryPolicy(2), **settings).run(given)
-    found = {row.id: row for row in ended}
-    assert len(found) == len(ended), "a row ended twice"
-    return found
+class Kept(dict[str, Spoken]):
+    """What came of tasks, by their ids."""
+
+    def __call__(self, task: Task, spoken: Spoken) -> None:
+        assert task.id not in self, "a row ended twice"
+        self[task.id] = spoken
+
+
+def speak(session: Session, given: list[Task], **settings: Any) -> Kept:
+    kept = Kept()
+    SpeechRun(session, kept, RetryPolicy(2), **settings).run(given)
+    return kept
 
 
 @pytest.mark.parametrize("takers", [1, 8])
@@ -65,8 +71,7 @@ def test_every_row_comes_back_with_its_own_speech(open_fake: Open, takers: int) 
     assert len(found) == 40
     for number, text in enumerate(texts):
         row = found[str(number)]
-        assert row is given[number]
-        assert (row.error, row.finish_reason, row.attempts) == (None, "eos", 1)
+        assert (row.error, row.finish, row.attempts) == (None, "eos", 1)
         assert (row.seed, row.frames) == (number, len(text))
         codes = fake_codes(number, len(text)).numpy()
         assert np.array_equal(row.codes, codes)
@@ -83,9 +88,9 @@ def test_samples_as_16_bit_numbers(open_fake: Open) -> None:
 
 
 def test_a_row_that_cannot_be_spoken_is_refused_alone(open_fake: Open) -> None:
-    given = rows("xx", "x" * 150, "xxx")
-    given[2].error = "its voice is gone"
-    found = speak(open_fake(), given)
+    found, (*given, last) = Kept(), rows("xx", "x" * 150, "xxx")
+    run = SpeechRun(open_fake(), found, RetryPolicy(2))
+    run.speak([*map(Voiced, given), Voiced(last, error="its voice is gone")])
     assert found["0"].error is None
     assert found["1"].error == (
         "150 prompt tokens and 100 frames are more than the 200 positions of this checkpoint; "
@@ -98,7 +103,7 @@ def test_a_row_that_cannot_be_spoken_is_refused_alone(open_fake: Open) -> None:
 def test_a_runaway_has_its_error_and_its_audio(open_fake: Open) -> None:
     row = speak(open_fake(), rows("x" * 9, max_frames=5))["0"]
     assert row.error == "no end of speech within 5 frames (0.5 s) in 3 attempts"
-    assert (row.finish_reason, row.attempts, row.frames) == ("max_frames", 3, 5)
+    assert (row.finish, row.attempts, row.frames) == ("max_frames", 3, 5)
     assert len(row.samples) == 10
     assert row.frames_dropped == 2 * 5
     assert row.seed != 0
@@ -107,18 +112,19 @@ def test_a_runaway_has_its_error_and_its_audio(open_fake: Open) -> None:
 def test_speech_too_short_for_its_text(open_fake: Open) -> None:
     """Rows that lost most of their words once counted as spoken."""
     session = open_fake()
-    session.model.info = replace(session.model.info, pace=Pace(letter=1.5, longest_chars=99))
-    found = speak(session, rows("ab" * 6, "ab" * 18, "ab" * 19))
-    assert (found["0"].error, found["0"].finish_reason) == (None, "eos")
-    assert (found["1"].error, found["1"].least_frames) == (None, 36)
+    given = [rows("x" * 38, least_frames=least, usual_s=38 * 0.075)[0] for least in (0, 38, 39)]
+    given = [replace(task, row=replace(task.row, id=str(at))) for at, task in enumerate(given)]
+    found = speak(session, given)
+    assert (found["0"].error, found["0"].finish) == (None, "eos")
+    assert (found["1"].error, found["1"].finish) == (None, "eos")
     row = found["2"]
     assert row.error == (
         "its speech ended after 38 frames (3.8 s), its text takes at least 39 in 3 attempts"
     )
-    assert (row.finish_reason, row.attempts, row.frames) == ("early", 3, 38)
+    assert (row.finish, row.attempts, row.frames) == ("early", 3, 38)
     assert len(row.samples) == 2 * 38
     assert row.frames_dropped == 2 * 38
-    assert row.expected_s == pytest.approx(38 * 0.075)
+    assert row.usual_s == pytest.approx(38 * 0.075)
 
 
 class Unstuck(FakeSpeechModel):
@@ -138,64 +144,63 @@ def test_speech_that_stands_still(open_fake: Open, model: type[FakeSpeechModel])
     session.model = other
     found = speak(session, rows(*["xy" * 20, "xy" * 20, "xy" * 6] * 4), takers=3)
     assert len(found) == 12
-    for number, row in enumerate(found.values()):
-        assert row is found[row.id], number
-        if len(row.request.text) == 12:
+    for name, row in found.items():
+        if int(name) % 3 == 2:
             assert (row.error, row.attempts) == (None, 1)
-            assert row.remarks == [Remark(Kind.REPEATS, "one first code for 1.2 s")]
+            assert row.remarks == (Remark(Kind.REPEATS, "one first code for 1.2 s"),)
         elif model is Unstuck:
-            assert (row.error, row.attempts, row.finish_reason) == (None, 2, "eos")
-            assert (row.frames_dropped, row.remarks) == (40, [])
+            assert (row.error, row.attempts, row.finish) == (None, 2, "eos")
+            assert (row.frames_dropped, row.remarks) == (40, ())
             assert row.seed > 99
         else:
             stuck = "its speech stood still: one first code for 4.0 s in 3 attempts"
-            assert (row.error, row.attempts, row.finish_reason) == (stuck, 3, "stuck")
+            assert (row.error, row.attempts, row.finish) == (stuck, 3, "stuck")
             assert (row.frames_dropped, len(row.samples)) == (80, 80)
 
 
 def test_nan_has_an_error_and_no_audio(open_fake: Open) -> None:
     found = speak(open_fake(), rows("nan", "xx"))
     assert found["0"].error == "the model gave NaN or infinite values twice"
-    assert (found["0"].attempts, found["0"].finish_reason) == (2, None)
+    assert (found["0"].attempts, found["0"].finish) == (2, None)
     assert found["0"].samples is None
     assert found["0"].codes is None
     assert found["1"].error is None
 
 
 def test_rows_may_never_end_and_the_run_is_stopped(open_fake: Open) -> None:
-    ended: list[SpeechRow] = []
+    ended: list[Spoken] = []
     speech: SpeechRun
 
-    def take(row: SpeechRow) -> None:
-        ended.append(row)
+    def keep(_: Task, spoken: Spoken) -> None:
+        ended.append(spoken)
         if len(ended) == 50:
             speech.stop()
 
-    def endless() -> Iterator[SpeechRow]:
+    def endless() -> Iterator[Task]:
         assert threading.current_thread() is not threading.main_thread()
         for number in itertools.count():
             if speech.is_stopped():
                 return
-            yield SpeechRow(str(number), request("xx", number))
+            yield task_of(str(number), request("xx", number))
 
-    speech = SpeechRun(open_fake(), take, RetryPolicy(0))
+    speech = SpeechRun(open_fake(), keep, RetryPolicy(0))
     speech.run(endless())
     assert len(ended) >= 50
     assert all(row.error is None for row in ended)
 
 
-@pytest.mark.parametrize("where", ["rows", "take"])
+@pytest.mark.parametrize("where", ["rows", "keep"])
 def test_a_callers_error_ends_the_run_and_comes_back(open_fake: Open, where: str) -> None:
-    def broken_rows() -> Iterator[SpeechRow]:
+    def broken_rows() -> Iterator[Task]:
         yield from rows("xx")
         raise LookupError("no more")
 
-    def take(row: SpeechRow) -> None:
-        if where == "take":
+    def keep(_: Task, spoken: Spoken) -> None:
+        if where == "keep":
             raise LookupError("no more")
 
     threads = threading.active_count()
-    speech = SpeechRun(open_fake(), take, RetryPolicy(0), takers=3)
+    speech = SpeechRun(open_fake(), keep, RetryPolicy(0), takers=3)
     with pytest.raises(LookupError, match="no more"):
         speech.run(broken_rows() if where == "rows" else rows(*["xx"] * 900))
     assert threading.active_count() == threads
@@ -217,7 +222,7 @@ def test_a_step_down_stays_with_the_session(open_fake: Open) -> None:
     session = open_fake(16, memory_rows=3)
     assert len(speak(session, rows(*["xxxx"] * 40))) == 40
     assert session.batch.rows == 2
-    speech = SpeechRun(session, lambda row: None, RetryPolicy(0))
+    speech = SpeechRun(session, lambda *_: None, RetryPolicy(0))
     speech.run(rows(*["xxxx"] * 10))
     assert speech.engine.facts()["memory_step_downs"] == 0
 
@@ -248,12 +253,12 @@ def test_a_run_that_is_cut_short_frees_its_slots(open_fake: Open) -> None:
 def test_voices_are_kept_from_run_to_run(open_fake: Open) -> None:
     session = open_fake()
     voices = VoiceCache(session.model, session.device)
-    first = SpeechRun(session, lambda row: None, RetryPolicy(0), voices=voices)
-    second = SpeechRun(session, lambda row: None, RetryPolicy(0), voices=voices)
+    first = SpeechRun(session, lambda *_: None, RetryPolicy(0), voices=voices)
+    second = SpeechRun(session, lambda *_: None, RetryPolicy(0), voices=voices)
     assert first.voices is second.voices is voices
 
 
 def test_where_no_row_comes(open_fake: Open) -> None:
-    ended: list[SpeechRow] = []
-    SpeechRun(open_fake(), ended.append, RetryPolicy(0)).run([None, *rows("xx"), None, None])
-    assert [row.error for row in ended] == [None]
+    kept = Kept()
+    SpeechRun(open_fake(), kept, RetryPolicy(0)).run([None, *rows("xx"), None, None])
+    assert [row.error for row in kept.values()] == [None]

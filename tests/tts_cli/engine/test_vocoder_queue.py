@@ -7,12 +7,12 @@ import threading
 import numpy as np
 import pytest
 import torch
-from engine_harness import MODES, Harness, assert_spoken, request, texts
+from engine_harness import MODES, Harness, assert_spoken, attempt_of, request, texts
 from fakes import AUDIO_ROWS, FakeSpeechModel, fake_codes
 
 from tts_cli.audio import file as audio_file
 from tts_cli.engine import vocoder as vocoder_queue
-from tts_cli.engine.attempt import Job, JobQueue
+from tts_cli.engine.attempt import Attempt, AttemptQueue
 
 
 class TestVocoderBatches:
@@ -60,12 +60,12 @@ class TestVocoderBatches:
     def test_nobody_waits_when_nothing_runs(self) -> None:
         model = FakeSpeechModel(4)
         harness = Harness(model, 4, [], is_async=True)
-        harness.jobs = harness.engine.jobs = JobQueue(4)
-        harness.jobs.put(Job(0, model.prompt(request("xx"))), harness.engine.stop)
+        harness.jobs = harness.engine.queue = AttemptQueue(4)
+        harness.jobs.put(attempt_of(0, model.prompt(request("xx"))), harness.engine.stop)
         done = threading.Event()
 
-        def sink(job: Job) -> None:
-            harness.sink(job)
+        def sink(attempt: Attempt) -> None:
+            harness.sink(attempt)
             done.set()
 
         harness.engine.vocoder.sink = sink
@@ -85,11 +85,11 @@ class TestInt16:
         model = FakeSpeechModel(4)
         harness = Harness(model, 4, requests, is_async=is_async)
         harness.engine.vocoder.is_int16 = True
-        for row, job in harness.run().items():
+        for row, attempt in harness.run().items():
             codes = fake_codes(row, len(requests[row].text)).float().flatten()
-            assert job.samples is not None
-            assert np.array_equal(job.samples.numpy(), audio_file.to_int16(codes.numpy()))
-            assert not job.is_noise
+            assert attempt.samples is not None
+            assert np.array_equal(attempt.samples.numpy(), audio_file.to_int16(codes.numpy()))
+            assert not attempt.is_noise
 
     def test_a_row_whose_samples_are_not_finite_is_marked(self) -> None:
         class Broken(FakeSpeechModel):
@@ -103,7 +103,7 @@ class TestInt16:
         harness = Harness(Broken(4), 4, [request("xxx")] * 3, is_async=True)
         harness.engine.vocoder.is_int16 = True
         harness.run()
-        assert sorted(job.is_noise for job in harness.ended.values()) == [
+        assert sorted(attempt.is_noise for attempt in harness.ended.values()) == [
             False,
             False,
             True,

@@ -14,7 +14,7 @@ from engine_harness import Harness, assert_spoken, request, texts
 from fakes import FakeSpeechModel
 
 from models.device.threads import limited_threads
-from tts_cli.engine.attempt import Job
+from tts_cli.engine.attempt import Attempt
 from tts_cli.engine.vocoder import MOST_IN_THREAD as MOST_WAITING
 from tts_cli.errors import StoppedEarly
 
@@ -132,7 +132,7 @@ def test_a_rows_vocoder_time_is_its_own_and_all_of_it_is_counted() -> None:
     model.there, model.here = (lambda: time.sleep(0.02)), (lambda: time.sleep(0.01))
     harness = Harness(model, 4, [request(text, 0) for text in texts(20)])
     jobs = harness.run()
-    taken_ms = [job.vocoder_ms for job in jobs.values()]
+    taken_ms = [attempt.vocoder_ms for attempt in jobs.values()]
     assert min(taken_ms) >= 10
     assert sum(ms >= 20 for ms in taken_ms) >= len(model.decoded_there) > 0
     found = harness.engine.busy.summary()
@@ -161,7 +161,7 @@ class TestFailures:
     def test_the_sinks_error_in_the_thread_ends_the_run(self) -> None:
         harness = Harness(Beside(2, frame_s=0.002), 2, [request("x", 0), LONG])
 
-        def full_disk(job: Job) -> None:
+        def full_disk(attempt: Attempt) -> None:
             raise OSError("no space left")
 
         harness.engine.vocoder.sink = full_disk
@@ -173,9 +173,9 @@ class TestFailures:
         model = Beside(4, no_memory={"decode_audio": "always"})
         jobs = Harness(model, 4, [*requests, request("nan")]).run()
         assert sorted(jobs) == list(range(13))
-        assert jobs[12].reason == "nan"
+        assert jobs[12].finish is None
         for row in range(12):
-            assert jobs[row].reason.startswith("no memory to decode its audio: ")
+            assert str(jobs[row].trouble).startswith("no memory to decode its audio: ")
             assert jobs[row].codes is jobs[row].samples is None
 
     @pytest.mark.parametrize("error", [RuntimeError("a fault"), KeyboardInterrupt()])
@@ -195,7 +195,7 @@ class TestFailures:
         with pytest.raises(type(error)):
             harness.run()
         assert sorted(harness.ended) == [1, 2]
-        assert all(job.samples is not None for job in harness.ended.values())
+        assert all(attempt.samples is not None for attempt in harness.ended.values())
 
     def test_rows_finished_before_a_stop_for_want_of_memory_are_kept(self) -> None:
         model = Beside(2, no_memory={"decode_frames": set(range(3, 99))})

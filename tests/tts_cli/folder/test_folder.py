@@ -7,17 +7,19 @@ import json
 import os
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import soundfile
+from tasks import task_of
 
 from models.base import SpeechRequest
 from tts_cli.audio.file import is_whole_audio
 from tts_cli.config import RunConfig
-from tts_cli.core import Finish, Place, Role, SpeechRow, Status
+from tts_cli.core import Finish, Place, Role, Spoken, Status, Task
 from tts_cli.errors import DiskFull, FolderLocked, UsageError
 from tts_cli.folder.folder import Folder
 from tts_cli.folder.journal import JOURNAL_NAME
@@ -165,14 +167,11 @@ def test_a_run_is_told_at_both_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert (tmp_path / REPORT_NAME).read_bytes() == before
 
 
-def row_of(row_id: str, place: Place | None = None, level: float = 0.1) -> SpeechRow:
+def said(row_id: str, place: Place | None = None, level: float = 0.1) -> tuple[Task, Spoken]:
     """A row that was spoken."""
-    row = SpeechRow(row_id, SpeechRequest("Hello."), finish_reason=Finish.EOS, frames=5)
-    row.samples = np.full(2400, level, np.float32)
-    row.request_hash = f"{row_id} {level}"
-    if place is not None:
-        row.place = place
-    return row
+    task = task_of(row_id, SpeechRequest("Hello."), request_hash=f"{row_id} {level}")
+    task = replace(task, place=place or task.place)
+    return task, Spoken(Finish.EOS, samples=np.full(2400, level, np.float32), frames=5)
 
 
 def test_a_line_is_synced_when_its_files_are_whole_and_before_its_name(
@@ -190,7 +189,7 @@ def test_a_line_is_synced_when_its_files_are_whole_and_before_its_name(
             real(*records)
 
         monkeypatch.setattr(folder.journal, "append", append)
-        kept = folder.keep(row_of("a", Place(1, Role.OWN, True)))
+        kept = folder.keep(*said("a", Place(1, Role.OWN, True)))
     assert seen == [(True, False)]
     assert (kept.path, kept.is_ok) == ("takes/a/1.wav", True)
     assert facts_of(tmp_path / "a.wav") == (kept.bytes, kept.sha256)
@@ -213,7 +212,7 @@ def test_many_threads_wait_for_few_syncs(
 
         monkeypatch.setattr("os.fsync", slow)
         with ThreadPoolExecutor(16) as pool:
-            list(pool.map(lambda number: folder.keep(row_of(f"r{number}")), range(16)))
+            list(pool.map(lambda number: folder.keep(*said(f"r{number}")), range(16)))
     assert len(syncs) < 12
     assert Folder.look(tmp_path).journal.rows().ok == 16
 
@@ -222,8 +221,8 @@ def test_no_take_is_overwritten_and_no_number_used_twice(tmp_path: Path, make_in
     """The same number given again, by a plan that knows no better, costs no audio."""
     with Folder.at(tmp_path, RunConfig(), make_info()) as folder:
         folder.begin()
-        kept = [folder.keep(row_of("a", level=level)) for level in (0.1, 0.2, 0.3)]
-        again = folder.keep(row_of("a", level=0.3))
+        kept = [folder.keep(*said("a", level=level)) for level in (0.1, 0.2, 0.3)]
+        again = folder.keep(*said("a", level=0.3))
         lines = {take.take: take for take in folder.journal.takes(has_extras=True)}
     sums = {facts_of(path) for path in tmp_path.rglob("*.wav")}
     assert sums == {(take.bytes, take.sha256) for take in kept}
@@ -236,8 +235,8 @@ def test_another_take_is_chosen(tmp_path: Path, make_info: Any) -> None:
     with Folder.at(tmp_path, RunConfig(), make_info()) as folder:
         folder.begin()
         kept = [
-            folder.keep(row_of("a", Place(1, Role.OWN, True))),
-            folder.keep(row_of("a", Place(2, Role.EXTRA, True), level=0.2)),
+            folder.keep(*said("a", Place(1, Role.OWN, True))),
+            folder.keep(*said("a", Place(2, Role.EXTRA, True), level=0.2)),
         ]
         assert folder.choose("a", 2)
         assert not folder.choose("a", 2)
@@ -252,7 +251,7 @@ def test_a_file_made_anew_spares_what_it_is_made_of(tmp_path: Path, make_info: A
     """It stays under another name, and what somebody edited becomes a take of its own."""
     with Folder.at(tmp_path, RunConfig(), make_info()) as folder:
         folder.begin()
-        first = folder.keep(row_of("a"))
+        first = folder.keep(*said("a"))
     info = make_info()
     with Folder.at(tmp_path, RunConfig(subtype="PCM_24"), info) as folder:
         order = Order(first, find_kept(tmp_path, first, info.sample_rate_hz))
@@ -276,7 +275,7 @@ def test_codes_are_decoded_by_who_asks(tmp_path: Path, make_info: Any) -> None:
     info, here, there = make_info(), tmp_path / "here", tmp_path / "there"
     with Folder.at(here, RunConfig(), info) as folder:
         folder.begin()
-        row = folder.keep(row_of("a"))
+        row = folder.keep(*said("a"))
     before = listing(here)
     kept = Kept("codes", here / "a.codes.safetensors", 0, None)
     with Folder.at(there, RunConfig()) as folder:
@@ -296,7 +295,7 @@ def test_a_merge_that_cannot_be_written_leaves_the_old_journal(
     for out, row_id in zip(outs, "ab", strict=True):
         with Folder.at(out, RunConfig(), make_info()) as folder:
             folder.begin()
-            folder.keep(row_of(row_id))
+            folder.keep(*said(row_id))
     origins = Origins(outs)
     with Folder.at(outs[0], RunConfig()) as folder:
         for index, out in enumerate(outs):
@@ -316,7 +315,7 @@ def test_a_merge_that_cannot_be_written_leaves_the_old_journal(
 def test_a_row_that_is_gone_comes_back(tmp_path: Path, make_info: Any) -> None:
     with Folder.at(tmp_path, RunConfig(), make_info()) as folder:
         folder.begin()
-        kept = folder.keep(row_of("a"))
+        kept = folder.keep(*said("a"))
         assert folder.mark(gone=["a"]) == []
         assert not (tmp_path / "a.wav").exists()
         assert (tmp_path / "removed/a.wav").exists()
@@ -335,14 +334,14 @@ def test_what_cannot_be_recorded_leaves_no_file(
 ) -> None:
     with Folder.at(tmp_path, RunConfig(), make_info()) as folder:
         folder.begin()
-        folder.keep(row_of("a"))
+        folder.keep(*said("a"))
 
         def full(*_: Any) -> None:
             raise DiskFull("the disk is full")
 
         monkeypatch.setattr(folder.journal, "append", full)
-        for row in (row_of("b"), row_of("c", Place(2, Role.EXTRA, True))):
+        for row in (said("b"), said("c", Place(2, Role.EXTRA, True))):
             with pytest.raises(DiskFull):
-                folder.keep(row)
+                folder.keep(*row)
     assert [path.name for path in tmp_path.rglob("*.wav")] == ["a.wav"]
     assert not (tmp_path / LOCK_NAME).exists()

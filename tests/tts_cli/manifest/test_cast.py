@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from tts_cli.core import Row
 from tts_cli.errors import UsageError
 from tts_cli.manifest.cast import TomlFile, read_cast, with_character
-from tts_cli.manifest.row import Row
 
 CAST = """\
 # Who is who

@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 import pytest
 
+from tts_cli.core import BadRow, Row
 from tts_cli.errors import ManifestError, UsageError
 from tts_cli.manifest.columns import Columns, RowProblem, as_flag, fitting, parse_map, unknown_names
 from tts_cli.manifest.manifest import read_rows
-from tts_cli.manifest.row import BadRow, Row
 from tts_cli.manifest.source import Source
 
 MakeSource = Callable[..., Source]

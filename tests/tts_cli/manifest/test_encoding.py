@@ -8,10 +8,10 @@ from collections.abc import Callable
 
 import pytest
 
+from tts_cli.core import BadRow, Row
 from tts_cli.errors import ManifestError, UsageError
 from tts_cli.manifest.encoding import BLOCK_BYTES, find_encoding, known_encoding
 from tts_cli.manifest.manifest import read_rows
-from tts_cli.manifest.row import BadRow, Row
 from tts_cli.manifest.source import Rules, Source
 
 MakeSource = Callable[..., Source]

@@ -8,10 +8,10 @@ from collections.abc import Callable
 
 import pytest
 
+from tts_cli.core import BadRow, Row
 from tts_cli.errors import ManifestError
 from tts_cli.manifest.json_rows import MAX_LINE_BYTES
 from tts_cli.manifest.manifest import read_rows
-from tts_cli.manifest.row import BadRow, Row
 from tts_cli.manifest.source import Source
 
 MakeSource = Callable[..., Source]

@@ -2,9 +2,10 @@ from __future__ import annotations
 
 import pytest
 
+from tts_cli.core import BadRow
 from tts_cli.manifest import columns as not_fields
 from tts_cli.manifest.columns import ALIASES, KINDS, instead_of
-from tts_cli.manifest.row import BadRow, build_row
+from tts_cli.manifest.row import build_row
 
 
 @pytest.mark.parametrize(

@@ -16,10 +16,10 @@ from types import SimpleNamespace
 
 import pytest
 
+from tts_cli.core import BadRow, Row
 from tts_cli.errors import ManifestError, SetupError, StoppedEarly
 from tts_cli.manifest import manifest as reader
 from tts_cli.manifest.manifest import MAX_LINE_BYTES, open_source, read_rows
-from tts_cli.manifest.row import BadRow, Row
 from tts_cli.manifest.source import Source, Sources
 
 MakeSource = Callable[..., Source]

@@ -13,13 +13,14 @@ from typing import Any
 from hypothesis import strategies as st
 from properties import holds_for
 
+from tts_cli.core import BadRow, Row
 from tts_cli.errors import ManifestError
 from tts_cli.manifest.columns import ALIASES, KINDS
 from tts_cli.manifest.encoding import UTF_8, find_encoding, marked_encoding
 from tts_cli.manifest.ids import id_problem
 from tts_cli.manifest.json_rows import starts_array
 from tts_cli.manifest.manifest import read_rows
-from tts_cli.manifest.row import MAX_TEXT_CHARS, BadRow, Row, build_row
+from tts_cli.manifest.row import MAX_TEXT_CHARS, build_row
 from tts_cli.manifest.source import Source
 
 FIELDS = (*KINDS, *ALIASES)

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from tts_cli.core import BadRow, Row
 from tts_cli.manifest.ids import ContentIds
-from tts_cli.manifest.row import BadRow, Row, build_row
+from tts_cli.manifest.row import build_row
 
 
 def build(values: dict[str, Any], is_text: bool = False) -> Row | BadRow:

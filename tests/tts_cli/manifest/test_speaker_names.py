@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from manifest_rows import read
 
-from tts_cli.manifest.row import Row
+from tts_cli.core import Row
 from tts_cli.manifest.speaker_names import SpeakerNames, name_in_front
 
 

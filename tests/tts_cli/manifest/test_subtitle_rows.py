@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from manifest_rows import read
 
+from tts_cli.core import Row
 from tts_cli.errors import ManifestError
-from tts_cli.manifest.row import Row
 
 SRT = """1
 00:00:01,000 --> 00:00:03,500

@@ -13,8 +13,8 @@ import pandas
 import pytest
 from manifest_rows import read
 
+from tts_cli.core import BadRow, Row
 from tts_cli.errors import ManifestError, UsageError
-from tts_cli.manifest.row import BadRow, Row
 from tts_cli.manifest.table_form import path_id
 
 

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 from make_xlsx import bare_workbook, sheet_xml, workbook
 
+from tts_cli.core import BadRow, Row
 from tts_cli.errors import ManifestError, SetupError, StoppedEarly
 from tts_cli.manifest import workbook_scan
 from tts_cli.manifest.columns import Columns
 from tts_cli.manifest.manifest import read_rows
-from tts_cli.manifest.row import BadRow, Row
 from tts_cli.manifest.source import Rules, Source
 from tts_cli.manifest.workbook import cell_text
 from tts_cli.manifest.workbook_scan import column_letters

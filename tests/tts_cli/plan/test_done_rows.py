@@ -22,7 +22,7 @@ from models.base import ModelInfo
 from models.pace import Pace
 from tts_cli.audio.file import encode
 from tts_cli.config import RunConfig
-from tts_cli.core import Place, Role, SpeechRow, Status
+from tts_cli.core import Place, Role, Status, Task
 from tts_cli.folder.folder import Folder
 from tts_cli.folder.hashes import Delivery, delivery_hash
 from tts_cli.folder.journal import Journal
@@ -47,7 +47,7 @@ class Spoken:
         self.rows = ROWS
         self.early = 0  # rows that the last plan told of
 
-    def due(self, **settings: Any) -> list[SpeechRow]:
+    def due(self, **settings: Any) -> list[Task]:
         """The rows that `synth` would speak with those settings."""
         manifest = self.path / "rows.jsonl"
         manifest.write_text("\n".join(map(json.dumps, self.rows)))
@@ -58,7 +58,7 @@ class Spoken:
         ):
             plan = Plan(source, config, self.info, folder)
             self.early = plan.survey().early
-            return [row for row in plan if isinstance(row, SpeechRow)]
+            return [row for row in plan if isinstance(row, Task)]
 
     def remade(self, **settings: Any) -> list[str]:
         """Make the files that need no speech; their ids."""
@@ -127,7 +127,7 @@ def test_rows_of_versions_never_published_are_spoken_anew(
     due = {row.id: row for row in folder.due()}
     assert list(due) == IDS
     assert folder.early == len(IDS) - 1  # all but the failed one
-    assert due["plain"].seed == row_seed(0, "plain")
+    assert due["plain"].request.seed == row_seed(0, "plain")
     assert due["plain"].place == Place(2, Role.OWN, has_folder=True)
     assert due["failed"].place == Place(1, Role.OWN)
     assert folder.due_ids(retry_failed=True) == ["failed"]
@@ -210,7 +210,7 @@ def test_a_row_in_parts_stays_done_until_they_change(new: Spoken) -> None:
         for row in new.due(overwrite=True):
             digest = row.request_hash
             journal.append(Take(row.id, Status.OK, request_hash=digest, delivery_hash=delivery))
-    split = {row.id for row in new.due(overwrite=True) if row.parts}
+    split = {row.id for row in new.due(overwrite=True) if row.is_joined}
     assert split
     assert new.due_ids() == []
     assert set(new.due_ids(pause_clause=0.2)) == split

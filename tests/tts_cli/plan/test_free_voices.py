@@ -15,11 +15,10 @@ from made_voices import keep
 from models.base import ModelInfo, SpeechRequest
 from models.pace import Pace
 from tts_cli.config import RunConfig
-from tts_cli.core import Status
+from tts_cli.core import Row, Status
 from tts_cli.errors import UsageError
 from tts_cli.folder.take import Take
 from tts_cli.manifest.columns import RowProblem
-from tts_cli.manifest.row import Row
 from tts_cli.manifest.source import Source
 from tts_cli.plan.checks import Casting
 from tts_cli.plan.free_voices import BUILT_IN, FreeVoices, Maker

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tts_cli.manifest.row import BadRow, Row
+from tts_cli.core import BadRow, Row
 from tts_cli.plan.tally import NamedRows
 
 

@@ -11,9 +11,9 @@ import pytest
 from models.base import ModelInfo
 from models.sampling import Sampling
 from tts_cli.config import RunConfig
-from tts_cli.manifest.row import Row
-from tts_cli.manifest.seeds import row_seed
-from tts_cli.plan.request import CAP_S, CAP_S_PER_BYTE, build_request, frame_cap, retry_request
+from tts_cli.core import Row
+from tts_cli.manifest.seeds import attempt_seed, row_seed
+from tts_cli.plan.request import CAP_S, CAP_S_PER_BYTE, build_request, frame_cap
 
 SETTINGS = {
     "temperature": (0.1, 0.2, 0.3),
@@ -132,7 +132,7 @@ class TestSeeds:
     @staticmethod
     def seed(info: ModelInfo, row: Row, run_seed: int = 0, attempt: int = 1) -> int:
         request = build_request(row, RunConfig(seed=run_seed), info)
-        return request.seed if attempt == 1 else retry_request(request, attempt).seed
+        return attempt_seed(request.seed, attempt)
 
     def test_a_rows_own_seed_is_taken_as_it_is(self, info: ModelInfo) -> None:
         assert self.seed(info, make_row(seed=7)) == 7
@@ -155,12 +155,6 @@ class TestSeeds:
         assert len(set(seeds)) == 3
         assert seeds == [self.seed(info, make_row(seed=own), attempt=n) for n in (1, 2, 3)]
         assert all(0 <= seed < 2**53 for seed in seeds)
-
-    def test_a_retry_changes_nothing_but_the_seed(self, info: ModelInfo) -> None:
-        request = build_request(make_row(sampling={"top_k": 3}, max_frames=9), RunConfig(), info)
-        again = retry_request(request, 2)
-        assert again != request
-        assert replace(again, seed=request.seed) == request
 
 
 class TestFrameCap:

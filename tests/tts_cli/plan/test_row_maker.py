@@ -14,9 +14,8 @@ from hostile_audio import encoded, tone
 from models.base import ModelInfo
 from models.pace import Pace
 from tts_cli.config import RunConfig
-from tts_cli.core import SpeechRow
+from tts_cli.core import BadRow, Row, Task
 from tts_cli.errors import SetupError, UsageError
-from tts_cli.manifest.row import BadRow, Row
 from tts_cli.manifest.source import Source
 from tts_cli.plan.plan import Plan
 from tts_cli.plan.planner import RowMaker
@@ -50,15 +49,12 @@ ROWS: list[dict[str, Any]] = [
 ]
 
 
-def shape(row: SpeechRow | BadRow) -> object:
-    """What a row is, but for hashes, which only folders need, and for where a bad one stood."""
-    if isinstance(row, BadRow):
-        return (row.id, row.message, row.text)
-    request = row.request
-    read = None if row.reading is None else (row.reading.written, row.reading.spoken)
-    samples = None if row.samples is None else len(row.samples)
-    known = (row.id, request, row.need, row.parts, row.most_frames, read, samples)
-    return (*known, row.character, dict(row.extra or {}), row.finish_reason, row.error)
+def shape(task: Task | BadRow) -> object:
+    """What a row becomes, but for hashes, which only folders need, and for where it stood."""
+    if isinstance(task, BadRow):
+        return (task.id, task.message, task.text)
+    row = (task.row.text, task.row.character, dict(task.row.extra or {}))
+    return (task.id, task.request, task.need, task.pieces, task.most_frames, row)
 
 
 def config_in(folder: Path, **settings: Any) -> RunConfig:
@@ -78,7 +74,7 @@ def test_as_the_plan_makes_them(
     maker, needs = RowMaker(config, info), Needs()
     made = [maker.make(row, number) for number, row in enumerate(ROWS, 1)]
     assert [shape(row) for row in made] == [shape(row) for row in plan]
-    good = [row for row in made if isinstance(row, SpeechRow)]
+    good = [row for row in made if isinstance(row, Task)]
     assert len(good) >= 8
     for row in good:
         if not row.is_silent:
@@ -107,7 +103,7 @@ def test_recordings_as_the_plan_takes_them(
     maker = RowMaker(config, info)
     made = [maker.make(row, number) for number, row in enumerate(rows, 1)]
     assert [shape(row) for row in made] == [shape(row) for row in plan]
-    assert [isinstance(row, SpeechRow) for row in made] == [True, True, False, False, False]
+    assert [isinstance(row, Task) for row in made] == [True, True, False, False, False]
     by_path = maker.make({**rows[0], "ref_audio": audio}, 1)
     assert shape(by_path) == shape(made[0])
 
@@ -137,8 +133,8 @@ def test_forms_of_a_row(make_info: MakeInfo) -> None:
 def test_fields_that_are_none_may_be_kept(make_info: MakeInfo) -> None:
     info, config = make_info(), RunConfig(extra="keep", map="Line=text")
     row = RowMaker(config, info).make({"Line": "Hello.", "mood": "glad"}, 1)
-    assert isinstance(row, SpeechRow)
-    assert (row.request.text, row.extra) == ("Hello.", {"mood": "glad"})
+    assert isinstance(row, Task)
+    assert (row.request.text, row.row.extra) == ("Hello.", {"mood": "glad"})
 
 
 @pytest.mark.parametrize(
@@ -165,10 +161,9 @@ def test_warnings(
     make_info: MakeInfo, fields: dict[str, Any], info: dict[str, Any], said: list[str]
 ) -> None:
     known = make_info(pace=PACE, **info)
-    maker = RowMaker(RunConfig(), known)
-    row = maker.make(fields, 1)
-    assert isinstance(row, SpeechRow)
-    found = maker.warnings(row)
+    row = RowMaker(RunConfig(), known).make(fields, 1)
+    assert isinstance(row, Task)
+    found = row.notes
     assert len(found) == len(said), found
     for warning, words in zip(found, said, strict=True):
         assert words in warning

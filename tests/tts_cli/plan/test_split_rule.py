@@ -14,9 +14,12 @@ from models.fish_speech.info import PACE
 from models.pace import Pace
 from tts_cli.audio.join import Pauses
 from tts_cli.config import RunConfig
+from tts_cli.core import Piece, are_joined
 from tts_cli.manifest.seeds import part_seed
 from tts_cli.plan.request import text_cap
 from tts_cli.plan.split_rule import NO_CLONING, NOT_MADE, SECOND_SPEAKER, SplitRule
+from tts_cli.text.reading import Change, Reading
+from tts_cli.text.words import usual_s
 
 SENTENCE = "The quick brown fox jumps over the lazy dog near the old bank. "
 MakeRule = Callable[..., SplitRule]
@@ -37,9 +40,17 @@ def asked(text: str, info: ModelInfo, **settings: Any) -> SpeechRequest:
     return replace(request(text, 5), **settings)
 
 
+def parted(rule: SplitRule, request: SpeechRequest) -> tuple[Piece, ...]:
+    """What a row is spoken in, if it is put together."""
+    found = rule.pieces(request, None)
+    return found if are_joined(found) else ()
+
+
 def test_a_short_row_is_spoken_in_one(make_rule: MakeRule) -> None:
     rule = make_rule()
-    assert rule.parts(asked(SENTENCE.strip(), rule.info)) == ()
+    (piece,) = rule.pieces(whole := asked(SENTENCE.strip(), rule.info), None)
+    assert piece.request is whole
+    assert piece.written == (0, len(whole.text))
 
 
 def test_parts_are_shorter_than_rows_may_be(make_info: Callable[..., ModelInfo]) -> None:
@@ -47,8 +58,8 @@ def test_parts_are_shorter_than_rows_may_be(make_info: Callable[..., ModelInfo])
     info = make_info(pace=Pace(longest_chars=300))
     auto = SplitRule.of(RunConfig(), info)
     assert (auto.longest, auto.limit) == (300, 180)
-    assert auto.parts(asked("x" * 300, info)) == ()
-    sizes = [len(part.request.text) for part in auto.parts(asked(SENTENCE * 5, info))]
+    assert not parted(auto, asked("x" * 300, info))
+    sizes = [len(part.request.text) for part in parted(auto, asked(SENTENCE * 5, info))]
     assert len(sizes) == 3
     assert max(sizes) <= 180
     given = SplitRule.of(RunConfig(split="200"), info)
@@ -59,18 +70,18 @@ def test_parts_are_shorter_than_rows_may_be(make_info: Callable[..., ModelInfo])
 
 def test_without_a_limit_nothing_is_split(make_rule: MakeRule) -> None:
     rule = make_rule(None)
-    assert rule.parts(asked(SENTENCE * 90, rule.info)) == ()
+    assert not parted(rule, asked(SENTENCE * 90, rule.info))
 
 
 def test_parts_are_requests_of_their_own(make_rule: MakeRule) -> None:
     rule = make_rule()
     whole = asked(SENTENCE * 3, rule.info, language="english", instruct="Calmly.")
-    parts = rule.parts(whole)
+    parts = parted(rule, whole)
     assert [part.request.text for part in parts] == [SENTENCE.strip()] * 3
     assert [part.request.seed for part in parts] == [5, part_seed(5, 2), part_seed(5, 3)]
     assert len({part.request.seed for part in parts}) == 3
     for part in parts:
-        assert whole.text[part.span.start : part.span.end] == part.request.text
+        assert whole.text[part.written[0] : part.written[1]] == part.request.text
         assert part.request.max_frames == text_cap(part.request.text, rule.info)
         plain = replace(part.request, text=whole.text, seed=5, max_frames=whole.max_frames)
         assert plain == whole
@@ -81,11 +92,11 @@ def test_no_cut_is_made_at_a_space_that_holds_together(make_info: Callable[..., 
     rule = SplitRule.of(RunConfig(split="34"), make_info())
     spaced = "one two three four five\u00a0six\u00a0seven eight nine ten"
     whole = replace(asked(spaced.replace("\u00a0", " "), rule.info), spaced=spaced)
-    assert [part.request.text for part in rule.parts(whole)] == [
+    assert [part.request.text for part in parted(rule, whole)] == [
         *("one two three four", "five six seven eight nine ten"),
     ]
     plain = replace(whole, spaced=None)
-    assert [part.request.text for part in rule.parts(plain)] == [
+    assert [part.request.text for part in parted(rule, plain)] == [
         *("one two three four five", "six seven eight nine ten"),
     ]
 
@@ -96,7 +107,7 @@ def test_an_empty_line_within_a_part(make_info: Callable[..., ModelInfo], normal
     text = "The first of two sentences stands alone here.\n\nNo.\n\nThe last one goes on and on."
     info = make_info(normalizes=normalizes)
     rule = SplitRule.of(RunConfig(split="60"), info)
-    spoken = [part.request.text for part in rule.parts(asked(text, info))]
+    spoken = [part.request.text for part in parted(rule, asked(text, info))]
     between = " " if normalizes else "\n\n"
     assert spoken == [
         "The first of two sentences stands alone here.",
@@ -108,14 +119,14 @@ def test_a_cap_of_the_row_is_kept(make_rule: MakeRule) -> None:
     rule = make_rule()
     whole = asked(SENTENCE * 3, rule.info, max_frames=20)
     assert rule.most_frames(whole) == 20
-    assert {part.request.max_frames for part in rule.parts(whole)} == {20}
+    assert {part.request.max_frames for part in parted(rule, whole)} == {20}
     assert rule.most_frames(asked(SENTENCE * 3, rule.info)) is None
 
 
 def test_tags_go_on_in_the_next_part(make_rule: MakeRule) -> None:
     rule = make_rule(voices=(), can_clone=True, pace=PACE)
     text = "<|speaker:0|>[softly] " + SENTENCE * 3
-    parts = rule.parts(asked(text, rule.info, voice="anna"))
+    parts = parted(rule, asked(text, rule.info, voice="anna"))
     assert len(parts) == 3
     for part in parts:
         assert part.request.text.startswith("<|speaker:0|>[softly]")
@@ -126,7 +137,7 @@ def test_a_voice_that_nothing_fixes(make_rule: MakeRule) -> None:
     rule = make_rule(voices=(), needs_instruct=True)
     whole = asked(SENTENCE * 3, rule.info, voice=None, instruct="An old man.")
     assert rule.problem(whole) == NO_CLONING
-    assert rule.parts(whole) == ()
+    assert not parted(rule, whole)
     clones = make_rule(voices=(), can_clone=True)
     assert clones.problem(asked(SENTENCE * 3, clones.info, voice=None)) == NOT_MADE
 
@@ -141,7 +152,7 @@ def test_a_made_voice_is_that_of_one_speaker(make_rule: MakeRule) -> None:
     ):
         whole = asked(text, rule.info, voice=".voices/voice-0")
         assert rule.problem(whole) == problem
-        assert len(rule.parts(whole)) == (3 if problem is None else 0)
+        assert len(parted(rule, whole)) == (3 if problem is None else 0)
 
 
 @pytest.mark.parametrize("given", [{"ref_audio": "a.wav"}, {"voice": "anna"}])
@@ -150,7 +161,7 @@ def test_a_reference_fixes_the_voice(make_rule: MakeRule, given: dict[str, str])
     text = "<|speaker:0|>" + SENTENCE * 2 + "<|speaker:1|>" + SENTENCE
     whole = asked(text, rule.info, **{"voice": None, **given})
     assert rule.problem(whole) is None
-    assert len(rule.parts(whole)) == 3
+    assert len(parted(rule, whole)) == 3
 
 
 def test_what_makes_split_rows_the_same_speech(make_rule: MakeRule) -> None:
@@ -169,7 +180,7 @@ def test_what_makes_split_rows_the_same_speech(make_rule: MakeRule) -> None:
 
 
 def pieces(rule: SplitRule, text: str) -> list[tuple[str, float | None, float | None]]:
-    parts = rule.parts(asked(text, rule.info))
+    parts = parted(rule, asked(text, rule.info))
     return [(part.request.text, part.pause_before_s, part.pause_after_s) for part in parts]
 
 
@@ -178,19 +189,19 @@ def test_pauses_cut_any_row(make_rule: MakeRule) -> None:
         text = "[pause 2s] Yes. [pause 500ms][PAUSE 1.5 s]\nNo. [pause 250 ms]"
         assert pieces(rule, text) == [("Yes.", 2.0, 2.0), ("No.", None, 0.25)]
         assert pieces(rule, "Yes [pause] or [pause 5] no.") == []
-    part = rule.parts(asked("One. [pause 1s] Two.", rule.info))[1]
-    assert (part.span.start, part.span.end) == (16, 20)
+    part = parted(rule, asked("One. [pause 1s] Two.", rule.info))[1]
+    assert part.written == (16, 20)
     assert part.request.max_frames == text_cap("Two.", rule.info)
 
 
 def test_what_is_long_between_pauses_is_cut_further(make_rule: MakeRule) -> None:
     rule = make_rule()
-    found = rule.parts(asked(SENTENCE * 3 + "[pause 1s] Yes.", rule.info))
-    ends = [(part.span.boundary, part.pause_after_s) for part in found]
-    assert ends == [(1, None), (1, None), (None, 1.0), (None, None)]
+    found = parted(rule, asked(SENTENCE * 3 + "[pause 1s] Yes.", rule.info))
+    ends = [(part.boundary, part.pause_after_s) for part in found]
+    assert ends == [("sentence", 0.0), ("sentence", 0.0), ("pause", 1.0), (None, None)]
     assert [part.request.text for part in found] == [SENTENCE.strip()] * 3 + ["Yes."]
     two = SENTENCE + "[pause 1s]" + SENTENCE  # together they would be long
-    assert len(rule.parts(asked(two, rule.info))) == 2
+    assert len(parted(rule, asked(two, rule.info))) == 2
     assert not rule.is_long(asked(two, rule.info))
 
 
@@ -226,5 +237,23 @@ def test_pauses_are_left_out_where_nothing_keeps_the_voice(make_rule: MakeRule) 
 
 def test_the_pace_of_random_weights_says_nothing(make_rule: MakeRule) -> None:
     rule = make_rule(pace=None)
-    assert len(rule.parts(asked(SENTENCE * 3, rule.info))) == 3
+    assert len(parted(rule, asked(SENTENCE * 3, rule.info))) == 3
     assert make_rule(pace=Pace()).is_long(asked(SENTENCE * 3, rule.info))
+
+
+def test_a_piece_knows_what_its_text_takes(make_rule: MakeRule) -> None:
+    rule = make_rule(pace=Pace(letter=0.5, longest_chars=999))
+    first, *_ = parted(rule, asked(SENTENCE * 3, rule.info))
+    assert first.usual_s == pytest.approx(usual_s(first.request.text))
+    assert first.least_frames == Pace(letter=0.5).least_frames(first.request.text)
+    (short,) = rule.pieces(asked(SENTENCE, rule.info, max_frames=5), None)
+    assert short.usual_s == pytest.approx(5 * rule.info.frame_s)
+    (unknown,) = make_rule(pace=None).pieces(asked("Yes.", rule.info), None)
+    assert (unknown.usual_s, unknown.least_frames) == (0.0, 0)
+
+
+def test_pieces_are_places_of_the_written_text(make_rule: MakeRule) -> None:
+    rule = make_rule(None)
+    reading = Reading.of("Dr. X. [pause 1s] No.", [Change(0, 3, "Doctor")])
+    pieces = rule.pieces(asked(reading.spoken, rule.info), reading)
+    assert [reading.written[slice(*piece.written)] for piece in pieces] == ["Dr. X.", "No."]

@@ -13,8 +13,8 @@ import pytest
 from models.base import ModelInfo
 from models.pace import Pace
 from tts_cli.config import RunConfig
+from tts_cli.core import BadRow, Row
 from tts_cli.errors import ManifestError, UsageError
-from tts_cli.manifest.row import BadRow, Row
 from tts_cli.manifest.source import Source
 from tts_cli.plan.checks import CheckedRows
 from tts_cli.plan.plan import Plan, check_manifest

@@ -10,8 +10,7 @@ import pytest
 from models.base import ModelInfo
 from models.pace import Pace
 from tts_cli.config import RunConfig
-from tts_cli.core import Need
-from tts_cli.manifest.row import Row
+from tts_cli.core import Need, Row
 from tts_cli.plan.request import Requests
 from tts_cli.plan.room import Needs, usual_needs
 

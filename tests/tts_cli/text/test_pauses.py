@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tts_cli.manifest.row import BadRow, Row, build_row
+from tts_cli.core import BadRow, Row
+from tts_cli.manifest.row import build_row
 from tts_cli.text.care import TextCare
 from tts_cli.text.pauses import (
     has_pauses,

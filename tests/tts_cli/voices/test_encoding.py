@@ -12,18 +12,19 @@ import numpy as np
 import pytest
 import torch
 from hostile_audio import RATE_HZ, encoded, tone
+from tasks import task_of
 from torch import Tensor
 
 from kernels.launch.dispatch import KernelFailed
 from models.base import ModelInfo, RequestError, SpeechRequest
 from tts_cli.config import RunConfig
-from tts_cli.core import SpeechRow
+from tts_cli.core import Task
 from tts_cli.errors import RowError
 from tts_cli.voices import encoding as encode_queue
 from tts_cli.voices.encoding import MAX_PENDING, VoiceCache, encode_references
 from tts_cli.voices.needs import Cloning
 from tts_cli.voices.recording import Reference
-from tts_cli.voices.stage import VoiceStage
+from tts_cli.voices.stage import Voiced, VoiceStage
 
 MakeInfo = Callable[..., ModelInfo]
 CPU = torch.device("cpu")
@@ -228,17 +229,17 @@ class TestVoiceStage:
     def cloning(self, info: ModelInfo, tmp_path: Path) -> Cloning:
         return Cloning(RunConfig(voices=tmp_path / "voices"), info)
 
-    def rows(self, cloning: Cloning, paths: list[Path], mode: str = "icl") -> list[SpeechRow]:
+    def rows(self, cloning: Cloning, paths: list[Path], mode: str = "icl") -> list[Task]:
         found = []
         for index, path in enumerate(paths):
             text = "said" if mode == "icl" else None
             request = SpeechRequest("hi", ref_audio=str(path), ref_text=text, clone_mode=mode)
-            found.append(SpeechRow(str(index), request, "hash", cloning.need(request)))
+            found.append(task_of(str(index), request, need=cloning.need(request)))
         return found
 
     def run(
-        self, model: Any, cloning: Cloning, rows: list[SpeechRow]
-    ) -> tuple[list[SpeechRow], VoiceCache]:
+        self, model: Any, cloning: Cloning, tasks: list[Task]
+    ) -> tuple[dict[str, Voiced], VoiceCache]:
         cache, stop, is_over = VoiceCache(model, CPU), threading.Event(), threading.Event()
         stage = VoiceStage(cloning, cache)
 
@@ -249,7 +250,9 @@ class TestVoiceStage:
         thread = threading.Thread(target=engine)
         thread.start()
         try:
-            return list(stage.attach(iter(rows), stop)), cache
+            found = list(stage.attach(iter(tasks), stop))
+            assert len(found) == len({one.task.id for one in found})
+            return {one.task.id: one for one in found}, cache
         finally:
             is_over.set()
             thread.join()
@@ -267,10 +270,10 @@ class TestVoiceStage:
         second.write_bytes(first.read_bytes())
         rows = self.rows(cloning, [first, second, first, second])
         found, cache = self.run(model, cloning, rows)
-        assert {row.id for row in found} == {"0", "1", "2", "3"}
-        assert len({row.request.clone for row in found}) == 1
+        assert set(found) == {"0", "1", "2", "3"}
+        assert len({one.voice for one in found.values()}) == 1
         assert cache.num_encoded == 1
-        assert [row.encoding is not None for row in rows] == [True, False, False, False]
+        assert [one for one in "0123" if found[one].ticket is not None] == ["0"]
         assert sum(len(batch) for batch in model.batches) == 2, "with silence, and without"
 
     def test_more_rows_and_voices_than_anything_holds(
@@ -281,11 +284,11 @@ class TestVoiceStage:
         paths = self.write(tmp_path, 7)
         rows = self.rows(cloning, paths * 5, "xvec")
         found, cache = self.run(model, cloning, rows)
-        assert sorted(int(row.id) for row in found) == list(range(35))
+        assert sorted(map(int, found)) == list(range(35))
         assert cache.num_encoded == 7
-        for row in found:
-            assert row.error is None
-            assert row.request.clone.digest == row.need.digest
+        for one in found.values():
+            assert one.error is None
+            assert one.voice.digest == one.task.need.digest
 
     def test_bad_recordings_fail_their_rows_alone(
         self, model: Any, cloning: Cloning, tmp_path: Path
@@ -294,13 +297,13 @@ class TestVoiceStage:
         silent.write_bytes(encoded(0 * tone()))
         rows = self.rows(cloning, [silent, good, changed, silent])
         changed.write_bytes(encoded(tone(hz=999)))
-        plain = SpeechRow("plain", SpeechRequest("hi"))
+        plain = task_of("plain", SpeechRequest("hi"))
         found, cache = self.run(model, cloning, [*rows, plain])
-        assert {row.id for row in found} == {"0", "1", "2", "3", "plain"}
-        assert "is silent" in rows[0].error
-        assert rows[3].error == rows[0].error
-        assert "was changed while the run was going" in rows[2].error
-        assert rows[1].error is None
+        assert set(found) == {"0", "1", "2", "3", "plain"}
+        assert "is silent" in found["0"].error
+        assert found["3"].error == found["0"].error
+        assert "was changed while the run was going" in found["2"].error
+        assert found["1"].error is None
         assert cache.num_encoded == 1
 
     def test_it_ends_when_it_is_stopped(self, model: Any, cloning: Cloning, tmp_path: Path) -> None:
@@ -317,16 +320,16 @@ class TestVoiceStage:
         """A row's voice once came through with the next row only."""
         cache, stop = VoiceCache(model, CPU), threading.Event()
         (row,) = self.rows(cloning, self.write(tmp_path, 1))
-        came: list[SpeechRow] = []
+        came: list[Task] = []
 
-        def rows() -> Iterator[SpeechRow | None]:
+        def rows() -> Iterator[Task | None]:
             yield row
             cache.encode_pending()
             yield None
             assert came == [row]
 
         for found in VoiceStage(cloning, cache).attach(rows(), stop):
-            came.append(found)
+            came.append(found.task)
         assert came == [row]
 
     def test_what_a_row_needs(self, cloning: Cloning, info: ModelInfo, tmp_path: Path) -> None:

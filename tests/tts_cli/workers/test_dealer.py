@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 import torch
+from tasks import task_of
 
 from models.base import SpeechRequest, Voice
 from models.sampling import Sampling
-from tts_cli.core import SpeechRow
+from tts_cli.core import Finish, Spoken, Task
+from tts_cli.voices.stage import Voiced
 from tts_cli.workers import dealer, lives
 from tts_cli.workers.dealer import Dealer, waiting
 from tts_cli.workers.hand import Hand
@@ -43,7 +45,11 @@ class Actor:
     @property
     def orders(self) -> list[list[str]]:
         """The ids of each call with rows."""
-        return [[order.row.id for order in args[0]] for name, args in self.calls if name == "speak"]
+        return [
+            [order.voiced.task.id for order in args[0]]
+            for name, args in self.calls
+            if name == "speak"
+        ]
 
 
 class Voices:
@@ -77,7 +83,7 @@ class Scene:
 
     def __init__(self) -> None:
         self.events, self.cluster = Events(), Cluster()
-        self.kept: list[SpeechRow] = []
+        self.kept: list[Task] = []
         self.dropped: list[Any] = []
         self.lives = Lives(self.cluster, self.events)  # type: ignore[arg-type]
         ready = Ready("host", 1, {}, 0.0, 0.0, 4, True)
@@ -90,13 +96,13 @@ class Scene:
             self.lives,
             voices,
             cloning,
-            self.kept.append,
+            lambda task, _: self.kept.append(task),
             self.dropped.append,
             24_000,
         )
         self.lives.on_death = self.dealer.take_from_dead
 
-    def plan(self, *rows: SpeechRow) -> None:
+    def plan(self, *rows: Voiced) -> None:
         for row in rows:
             self.dealer._window.add(waiting(row))
         self.dealer._give_out()
@@ -112,16 +118,14 @@ def scene() -> Scene:
     return Scene()
 
 
-def row(name: str, frames: int = 10, voice: str | None = None) -> SpeechRow:
+def row(name: str, frames: int = 10, voice: str | None = None) -> Voiced:
     clone = None if voice is None else Voice(torch.zeros(1), None, None, "xvec", "", voice)
-    request = SpeechRequest("x" * 999, max_frames=frames, sampling=Sampling(), seed=1, clone=clone)
-    return SpeechRow(name, request)
+    request = SpeechRequest("x" * 999, max_frames=frames, sampling=Sampling(), seed=1)
+    return Voiced(task_of(name, request), clone)
 
 
-def ended(number: int, made: Any = None) -> Ended:
-    found = Ended.of(number, row("any"), 0.0)
-    assert found.outcome is not None
-    return Ended(number, {**found.outcome, "made": made})
+def ended(number: int, files: Any = None) -> Ended:
+    return Ended(number, Spoken(Finish.EOS, encoded=files))
 
 
 def test_a_call_carries_all_rows_that_there_is_room_for(scene: Scene) -> None:
@@ -145,10 +149,10 @@ def test_a_voice_is_in_a_call_once(scene: Scene) -> None:
     scene.plan(row("a", 5, "v"), row("b", 4, "w"), row("c", 3, "v"), row("d", 2))
     (_, (orders, *voices)), *_ = scene.hands[0].actor.calls
     assert voices == ["kept v", "kept w"]
-    assert [(order.row.id, order.voice) for order in orders] == [
+    assert [(order.voiced.task.id, order.voice) for order in orders] == [
         ("a", 0), ("b", 1), ("c", 0), ("d", None),
     ]  # fmt: skip
-    assert not any(order.row.request.clone for order in orders), "it is sent beside them"
+    assert not any(order.voiced.voice for order in orders), "it is sent beside them"
 
 
 def test_an_answer_that_comes_too_late_is_dropped(scene: Scene) -> None:
@@ -157,7 +161,7 @@ def test_an_answer_that_comes_too_late_is_dropped(scene: Scene) -> None:
     (number,) = hand.rows
     scene.dealer.take_from_dead(hand, "its process died")
     scene.dealer._give_out()
-    scene.dealer.take(hand, [ended(number, made="files")])
+    scene.dealer.take(hand, [ended(number, files="files")])
     assert scene.dropped == ["files"]
     assert not scene.kept
     assert sum(len(hand.rows) for hand in scene.hands) == 1, "it is spoken once more"

@@ -10,9 +10,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tasks import task_of
 
 from models.base import SpeechRequest
-from tts_cli.core import SpeechRow
+from tts_cli.core import Spoken
+from tts_cli.voices.stage import Voiced
 from tts_cli.workers.messages import Ended, Returned, RowOrder
 from tts_cli.workers.worker import LOOK_S, Worker, WorkerFailed
 
@@ -26,8 +28,8 @@ class Quiet(Worker):
     def end(self, *names: str) -> None:
         """Let rows come to their ends."""
         with self._mutex:
-            for row in [row for row in self._rows if row.id in names]:
-                self._tell(Ended.of(self._rows.pop(row), row, 0.0))
+            for task in [task for task in self._tasks if task.id in names]:
+                self._tell(Ended.of(self._tasks.pop(task), Spoken(), 0.0))
 
     def coming(self) -> list[str | None]:
         """The ids of rows that lie ready; None: no more for now."""
@@ -37,7 +39,7 @@ class Quiet(Worker):
                 order = self._orders.get_nowait()
             except queue.Empty:
                 return found
-            found.append(None if order is None else order.id)  # type: ignore[union-attr]
+            found.append(None if order is None else order.task.id)  # type: ignore[union-attr]
 
 
 @pytest.fixture
@@ -53,7 +55,7 @@ def worker() -> Iterator[Quiet]:
 
 def orders(*names: str) -> list[RowOrder]:
     return [
-        RowOrder(number, SpeechRow(name, SpeechRequest("Hello.")), None)
+        RowOrder(number, Voiced(task_of(name, SpeechRequest("Hello."))), None)
         for number, name in enumerate(names, 1)
     ]
 
@@ -123,4 +125,4 @@ def test_a_stopped_worker_gives_rows_back_unspoken(worker: Quiet) -> None:
     worker._end(None)
     asyncio.run(worker.speak(orders("b")))
     ended = answer(worker.ended()).ended
-    assert [(one.number, one.outcome) for one in ended] == [(1, None), (1, None)]
+    assert [(one.number, one.spoken) for one in ended] == [(1, None), (1, None)]
