@@ -278,7 +278,7 @@ def speak(
     outcome.exit_code = int(totals.failed > 0)
     if outcome.error is not None:
         outcome.exit_code = getattr(outcome.error, "exit_code", 4)
-    is_run = bool(survey.needs_model or survey.served or folder.run_id)
+    is_run = survey.needs_model or survey.served > 0
     if is_run or config.json:
         ran |= {"run_id": run_id if is_run else None, "exit_code": outcome.exit_code}
         outcome.report = folder.end_run(report(totals, **ran), is_spoken=survey.needs_model)

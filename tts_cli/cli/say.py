@@ -305,7 +305,7 @@ def _spoken_row(
 ) -> SpeechRow:
     from tts_cli.app.run import make_missing_voices
     from tts_cli.audio.treatment import Treatment
-    from tts_cli.cli.plan_words import RunScreen
+    from tts_cli.cli.screen import RunScreen
     from tts_cli.folder.files import is_int16_enough
     from tts_cli.manifest.row import BadRow
     from tts_cli.plan.plan import Plan

@@ -22,8 +22,9 @@ from tts_cli.cli.options import (
     sampling_options,
     worker_options,
 )
-from tts_cli.cli.plan_words import RunScreen, show_plan
+from tts_cli.cli.screen import RunScreen
 from tts_cli.cli.summary import show_outcome
+from tts_cli.cli.validate import show_plan
 from tts_cli.config import RunConfig
 from tts_cli.errors import UsageError
 from tts_cli.manifest.manifest import open_manifests
