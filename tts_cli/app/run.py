@@ -14,58 +14,35 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from tts_cli import signals, startup
 from tts_cli.app import device
+from tts_cli.app.look import Screen, approved, listed, survey_of
 from tts_cli.app.tally import Failures, RunTally, totals_of
 from tts_cli.audio.tags import synthetic
 from tts_cli.config import RunConfig
 from tts_cli.core import Status
 from tts_cli.engine.session import OneProcess, Speakers
 from tts_cli.errors import Interrupted
-from tts_cli.folder.files import check_space
 from tts_cli.folder.folder import Folder
-from tts_cli.folder.run_file import Totals, build_report, new_run_id, versions
+from tts_cli.folder.run_file import Totals, build_report, new_run_id
 from tts_cli.folder.take import Take
 from tts_cli.folder.takes import room_of_takes
 from tts_cli.manifest.row import BadRow
 from tts_cli.manifest.source import Manifest
-from tts_cli.plan.checkpoint import approved_info, model_facts, read_info, require_consent
-from tts_cli.plan.checks import require_possible
-from tts_cli.plan.free_voices import Maker, who_speaks
+from tts_cli.plan.checkpoint import model_facts
 from tts_cli.plan.plan import Plan
 from tts_cli.plan.strays import settle_strays
 from tts_cli.plan.tally import Survey
 
 if TYPE_CHECKING:
-    from models.base import ModelInfo
     from tts_cli.engine.local import WarmModel
     from tts_cli.engine.made_voices import Studio
 
 log = logging.getLogger(__name__)
 
 Step = Callable[[str], AbstractContextManager[Any]]
-
-
-class Screen(Protocol):
-    """What shows a run while it goes on."""
-
-    def step(self, what: str) -> AbstractContextManager[Any]:
-        """Something is done that takes long, with nothing to count."""
-        ...
-
-    def progress(self, num_rows: int) -> AbstractContextManager[Any]:
-        """So many rows come to their ends; inside, `update` takes the totals after each."""
-        ...
-
-    def problems(self, survey: Survey) -> None:
-        """What is wrong with rows."""
-        ...
-
-    def choices(self, plan: Plan, survey: Survey) -> None:
-        """What becomes of takes, and of rows that a folder has in another voice."""
-        ...
 
 
 @dataclass
@@ -107,9 +84,6 @@ def run(
     with Folder.at(out, config, info) as folder:
         plan = Plan(source, config, info, folder, maker=maker)
         survey = survey_of(plan, screen)  # read, judged, planned, held against the folder
-        survey.require_own_files()
-        if folder.is_new or not config.overwrite:  # which replaces files, so more fits than is free
-            warn_of_space(survey, out)
         while survey.back:
             bring_back(folder, survey)
             survey = plan.survey()
@@ -134,42 +108,6 @@ def run(
         if config.subtitles and outcome.error is None:
             write_subtitles(outcome)
     return outcome
-
-
-def approved(config: RunConfig) -> tuple[RunConfig, ModelInfo, Maker]:
-    """See `who_speaks`; what needs no manifest is checked."""
-    signals.check()  # after the imports, which may have swallowed one
-    if log.isEnabledFor(logging.DEBUG):  # reading them takes a while
-        log.debug("versions: %s", _listed(versions()))
-    log.debug("settings: %s", _listed(config.as_dict()))
-    device.refuse_absent(config)
-    info = read_info(config) if config.dry_run else approved_info(config)
-    config, info, maker = who_speaks(config, info)
-    require_possible(config, info)
-    if not config.dry_run:
-        require_consent(info.licence, config)
-    return config, info, maker
-
-
-def survey_of(plan: Plan, screen: Screen) -> Survey:
-    """Read the manifest, and tell of it. Raises ManifestError, UsageError: it cannot be spoken."""
-    with screen.step("checking the manifest, and which rows are done"):
-        survey = plan.survey()
-    log.debug("left to do: %s", survey)
-    signals.check()
-    screen.problems(survey)
-    if not plan.config.skip_invalid:
-        survey.summary.require_good()
-    plan.voices.require_there()
-    return survey
-
-
-def warn_of_space(survey: Survey, out: Path) -> None:
-    """Warn of a disk with too little room for the rows to speak. Raises SetupError if it has not
-    even half of it.
-    """
-    if problem := check_space(out, survey.summary.disk_bytes):
-        log.warning("%s", problem)
 
 
 def bring_back(folder: Folder, survey: Survey) -> None:
@@ -216,7 +154,7 @@ def remake(plan: Plan, survey: Survey, model: WarmModel | None, step: Step) -> W
         log.warning("row %s: %s; run the same command again to speak it", row_id, reason)
         survey.unmade.append(Take(row_id, Status.FAILED, error=reason))
     folder.journal.append(*survey.unmade)
-    return model
+    return None if plan.config.has_workers else model  # theirs are their own
 
 
 def speakers_of(plan: Plan, survey: Survey, model: WarmModel | None) -> Speakers:
@@ -237,65 +175,72 @@ def speak(
     screen: Screen,
     origins: Mapping[str, str] | None,
 ) -> None:
-    """Have rows spoken and recorded, and tell of the run in its folder. Where none is to be spoken
-    no model is opened.
-    """
+    """Have rows spoken and recorded, and tell of the run in its folder."""
     plan, survey, totals = outcome.plan, outcome.survey, outcome.totals
-    config, folder, num_rows = plan.config, plan.folder, survey.pending + survey.takes
+    config, folder = plan.config, plan.folder
     started = datetime.now(timezone.utc)
-    report = partial(report_of, plan, origins, started=started)
     run_id = new_run_id(started)
-    allowed = config.failures_allowed(num_rows)
-    tally = RunTally(folder, plan.info.frame_s, totals, failures_allowed=allowed)
+    report = partial(report_of, plan, origins, started=started)
+    allowed = config.failures_allowed(survey.pending + survey.takes)
+    tally = RunTally(folder, plan.info.frame_s, totals, allowed)
     outcome.failures = tally.failures
     for take in survey.unmade:
         tally.failures.add(take)
-    ran: dict[str, Any] = {}
+
+    def note() -> None:
+        folder.note_run(report(None, run_id=run_id))
+
     signals.check()
+    ran: dict[str, Any] = {}
     if survey.needs_model:
-        if survey.summary.split:
-            found = survey.summary
-            log.info("rows spoken in parts: %d, %d parts", found.split, found.parts)
-        with closing(speakers_of(plan, survey, model)) as speakers:
-            make_ready(speakers, plan, screen)
-            folder.note_run(report(None, run_id=run_id))
-            started_s = time.perf_counter()
-            with screen.progress(num_rows + survey.bad) as shown:
-                tally.on_row = shown.update
-                try:
-                    with signals.stopping(speakers.stop):
-                        speakers.speak(partial(plan.due, tally.keep, tally.fail), tally.keep)
-                except (Exception, Interrupted) as caught:
-                    outcome.error = caught
-            totals.wall_s = time.perf_counter() - started_s
-            startup.reach("spoken_s")
-        totals.is_interrupted = outcome.error is not None
-        outcome.totals = totals = speakers.counted(totals)
-        ran = {"device": speakers.device_facts(), "workers": speakers.worker_facts()}
-        ran["start"] = startup.moments()
-    else:
-        record(plan, tally, lambda: folder.note_run(report(None, run_id=run_id)))
-    outcome.exit_code = int(totals.failed > 0)
-    if outcome.error is not None:
-        outcome.exit_code = getattr(outcome.error, "exit_code", 4)
+        ran = speak_due(outcome, speakers_of(plan, survey, model), screen, tally, note)
+    else:  # no model is opened
+        record(plan, tally, note)
+    error, totals = outcome.error, outcome.totals
+    exit_code = int(totals.failed > 0) if error is None else getattr(error, "exit_code", 4)
     is_run = survey.needs_model or survey.served > 0
     if is_run or config.json:
-        ran |= {"run_id": run_id if is_run else None, "exit_code": outcome.exit_code}
+        ran |= {"run_id": run_id if is_run else None, "exit_code": exit_code}
         outcome.report = folder.end_run(report(totals, **ran), is_spoken=survey.needs_model)
     if not survey.needs_model:
         folder.renew_totals()
-    if survey.strays is not None and survey.strays.stayed:
-        outcome.exit_code = max(outcome.exit_code, 1)
+    has_stayed = survey.strays is not None and bool(survey.strays.stayed)
+    outcome.exit_code = max(exit_code, int(has_stayed))
 
 
-def make_ready(speakers: Speakers, plan: Plan, screen: Screen) -> None:
-    """Take the steps before the first row. Raises SetupError, Interrupted."""
-    for what, step in speakers.steps():
-        with screen.step(what):
-            step()
-        signals.check()
-    log.debug("model: %s", _listed(model_facts(plan.config, plan.info)))
-    log.debug("device: %s", _listed(speakers.device_facts()))
+def speak_due(
+    outcome: Outcome, speakers: Speakers, screen: Screen, tally: RunTally, note: Callable[[], None]
+) -> dict[str, Any]:
+    """Have all rows spoken that are due. Returns what the report says of who spoke them."""
+    plan, survey, totals = outcome.plan, outcome.survey, outcome.totals
+    if survey.summary.split:
+        parts = survey.summary.parts
+        log.info("rows spoken in parts: %d, %d parts", survey.summary.split, parts)
+    with closing(speakers):
+        for what, step in speakers.steps():
+            with screen.step(what):
+                step()
+            signals.check()
+        log.debug("model: %s", listed(model_facts(plan.config, plan.info)))
+        log.debug("device: %s", listed(speakers.device_facts()))
+        note()
+        started_s = time.perf_counter()
+        with screen.progress(survey.pending + survey.takes + survey.bad) as shown:
+            tally.on_row = shown.update
+            try:
+                with signals.stopping(speakers.stop):
+                    speakers.speak(partial(plan.due, tally.keep, tally.fail), tally.keep)
+            except (Exception, Interrupted) as caught:
+                outcome.error = caught
+        totals.wall_s = time.perf_counter() - started_s
+        startup.reach("spoken_s")
+    totals.is_interrupted = outcome.error is not None
+    outcome.totals = speakers.counted(totals)
+    return {
+        "device": speakers.device_facts(),
+        "workers": speakers.worker_facts(),
+        "start": startup.moments(),
+    }
 
 
 def record(plan: Plan, tally: RunTally, note: Callable[[], None]) -> None:
@@ -307,8 +252,7 @@ def record(plan: Plan, tally: RunTally, note: Callable[[], None]) -> None:
     folder = plan.folder
     for row in plan:
         if isinstance(row, BadRow) and folder.journal.status(row.record_id) is Status.FAILED:
-            tally.totals.failed += 1
-            tally.totals.bad_rows += 1
+            tally.count_bad()
             continue
         if folder.run_id is None:
             note()
@@ -347,8 +291,3 @@ def write_subtitles(outcome: Outcome) -> None:
         outcome.error = caught
     else:
         outcome.exit_code = max(outcome.exit_code, int(made.failed > 0))
-
-
-def _listed(values: Mapping[str, Any]) -> str:
-    """Values with their names, those that are None left out."""
-    return ", ".join(f"{name} {value}" for name, value in values.items() if value is not None)

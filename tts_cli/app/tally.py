@@ -104,11 +104,15 @@ class RunTally:
         """Have a row recorded that cannot be spoken, and count it. Raises DiskFull."""
         take = self.folder.fail(row)
         with self._mutex:
-            self.totals.failed += 1
-            self.totals.bad_rows += 1
+            self.count_bad()
             if row.is_late:  # else the checks have told it
                 self._tell(take)
             self.on_row(self.totals)
+
+    def count_bad(self) -> None:
+        """Count a row that cannot be spoken, and that is recorded."""
+        self.totals.failed += 1
+        self.totals.bad_rows += 1
 
     def _count(self, take: Take, expected_s: float) -> None:
         totals, is_extra = self.totals, take.role is Role.EXTRA

@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tts_cli.cli.screen import show_or_warn
-from tts_cli.folder.files import shown_size
-from tts_cli.folder.journal import JOURNAL_NAME
+from tts_cli.folder.files import JOURNAL_NAME, shown_size
 from tts_cli.manifest.ids import REMOVED, TAKES
 
 if TYPE_CHECKING:

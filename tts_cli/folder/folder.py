@@ -24,8 +24,8 @@ from tts_cli.errors import (
     is_disk_error,
 )
 from tts_cli.folder.atomic import remove_stale_parts, require_plain_file
-from tts_cli.folder.files import AudioWriter, prepare_folder
-from tts_cli.folder.journal import JOURNAL_NAME, Journal
+from tts_cli.folder.files import JOURNAL_NAME, AudioWriter, prepare_folder
+from tts_cli.folder.journal import Journal
 from tts_cli.folder.lock import FolderLock
 from tts_cli.folder.mend import unrecorded_rows
 from tts_cli.folder.merge import Origins, merged_report, write_checks, write_journal, write_runs
