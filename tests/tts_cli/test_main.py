@@ -400,9 +400,9 @@ class TestValidate:
 
     @pytest.fixture(autouse=True)
     def sample_voice(self, monkeypatch: pytest.MonkeyPatch, make_info: Callable[..., Any]) -> None:
-        from tts_cli.plan import checkpoint as model_source
+        from tts_cli.app import look
 
-        monkeypatch.setattr(model_source, "read_info", lambda config: make_info())
+        monkeypatch.setattr(look, "read_info", lambda config: make_info())
 
     def test_good(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         path = tmp_path / "m.txt"

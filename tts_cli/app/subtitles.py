@@ -64,6 +64,9 @@ def write_row_subtitles(plan: Plan) -> Made:
             made.failed += 1
             if made.failed <= MAX_TOLD:
                 log.warning("row %s has no subtitles: %s", row.id, error)
+    if made.failed:
+        log.warning("subtitles of %d rows could not be written", made.failed)
+    log.info("subtitles: %d files written", made.written)
     return made
 
 

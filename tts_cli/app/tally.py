@@ -12,10 +12,24 @@ from tts_cli.errors import StoppedEarly
 from tts_cli.folder.folder import Folder
 from tts_cli.folder.run_file import Totals
 from tts_cli.folder.take import Take
+from tts_cli.plan.tally import Survey
 
 log = logging.getLogger(__name__)
 
 MAX_REMEMBERED = 5
+
+
+def totals_of(survey: Survey) -> Totals:
+    """What there is to count before a row is spoken."""
+    strays = survey.strays
+    return Totals(
+        rows=survey.pending + survey.bad + survey.skipped + survey.remade + len(survey.unmade),
+        failed=len(survey.unmade),
+        skipped=survey.skipped,
+        remade=survey.remade,
+        strays=survey.left,
+        removed=0 if strays is None else strays.removed,
+    )
 
 
 @dataclass
@@ -47,7 +61,6 @@ class RunTally:
     Args:
         frame_s: seconds of audio in a frame.
         totals: are counted up, under a lock of its own.
-        on_row: called after every row, under the same lock.
         failures_allowed: rows that may fail, beside those known to be bad; None: all.
     """
 
@@ -56,13 +69,12 @@ class RunTally:
         folder: Folder,
         frame_s: float,
         totals: Totals,
-        on_row: Callable[[Totals], None] = lambda _: None,
         failures_allowed: int | None = None,
     ) -> None:
         self.folder = folder
         self.frame_s = frame_s
         self.totals = totals
-        self.on_row = on_row
+        self.on_row: Callable[[Totals], None] = lambda _: None  # after every row, under that lock
         self.failures_allowed = failures_allowed
         self.failures = Failures()
         self._mutex = threading.Lock()
@@ -91,11 +103,15 @@ class RunTally:
         """Have a row recorded that cannot be spoken, and count it. Raises DiskFull."""
         take = self.folder.fail(row)
         with self._mutex:
-            self.totals.failed += 1
-            self.totals.bad_rows += 1
+            self.count_bad()
             if row.is_late:  # else the checks have told it
                 self._tell(take)
             self.on_row(self.totals)
+
+    def count_bad(self) -> None:
+        """Count a row that cannot be spoken, and that is recorded."""
+        self.totals.failed += 1
+        self.totals.bad_rows += 1
 
     def _count(self, take: Take, usual_s: float) -> None:
         totals, is_extra = self.totals, take.role is Role.EXTRA

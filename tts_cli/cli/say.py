@@ -240,13 +240,13 @@ def speak(row: Row, destination: Destination, config: RunConfig) -> dict[str, An
     Raises:
         RowError: it cannot be spoken, or did not come out well; nothing was written.
     """
-    from tts_cli.cli.validate import check_settings
     from tts_cli.plan.checkpoint import approved_info, require_consent
+    from tts_cli.plan.checks import require_possible
     from tts_cli.plan.free_voices import who_speaks
     from tts_cli.voices.made import is_made
 
     config, info, maker = who_speaks(config, approved_info(config))
-    check_settings(config, info)
+    require_possible(config, info)
     require_consent(info.licence, config)
     task, spoken = spoken_row(row, config, info, maker)
     if spoken.samples is None:
@@ -304,10 +304,9 @@ def spoken_row(row: Row, config: RunConfig, info: ModelInfo, maker: Maker) -> tu
 def _spoken_row(
     row: Row, config: RunConfig, info: ModelInfo, maker: Maker, made: MadeVoices
 ) -> tuple[Task, Spoken]:
+    from tts_cli.app.run import make_missing_voices
     from tts_cli.audio.treatment import Treatment
-    from tts_cli.cli.screen import long_step
-    from tts_cli.cli.synth import make_missing_voices
-    from tts_cli.cli.validate import say_problems
+    from tts_cli.cli.screen import RunScreen
     from tts_cli.core import BadRow
     from tts_cli.folder.files import is_int16_enough
     from tts_cli.plan.plan import Plan
@@ -319,13 +318,14 @@ def _spoken_row(
         source = Source("<text>", "jsonl", "", file)
         plan = Plan(source, config, info, maker=maker, made=made)
         survey = plan.survey()
-        say_problems(survey.summary, config)
+        screen = RunScreen(config)
+        screen.problems(survey)
         if survey.summary.bad_rows:
             raise ManifestError("the text cannot be spoken so", remedy="see above")
         model = None
         if plan.voices.to_make():
             startup.use_device(config.device)
-            model = make_missing_voices(plan)
+            model = make_missing_voices(plan, screen.step)
             survey = plan.survey()
         task = next(iter(plan))
     if isinstance(task, BadRow):
@@ -340,7 +340,7 @@ def _spoken_row(
     signals.check()
     is_int16 = is_int16_enough(config.subtype, rate_hz, info.sample_rate_hz)
     is_int16 = is_int16 and Treatment.of(config).is_none
-    with long_step("loading the model", config.progress):
+    with screen.step("loading the model"):
         model = model or WarmModel(config, info)
         model.make_room(survey.needs)
     signals.check()

@@ -2,6 +2,8 @@
 
 A thread of its own tells the time, so that something is seen also while no row ends.
 
+What a run has to say before it speaks.
+
 How long something is, as messages show it.
 
 Tables on stdout: rich on a terminal, plain columns elsewhere.
@@ -20,14 +22,19 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from types import TracebackType
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
+from tts_cli.config import RunConfig
 from tts_cli.errors import SetupError, StoppedEarly, TtsCliError
 from tts_cli.folder.run_file import Totals
+
+if TYPE_CHECKING:
+    from tts_cli.plan.plan import Plan
+    from tts_cli.plan.tally import Survey
 
 log = logging.getLogger(__name__)
 
@@ -161,6 +168,75 @@ class Progress:
     @property
     def _wall_s(self) -> float:
         return max(1e-6, time.perf_counter() - self._started_s)
+
+
+class RunScreen:
+    """Shows a run on stderr while it goes on; see `app.run.Screen`."""
+
+    def __init__(self, config: RunConfig) -> None:
+        self._config = config
+
+    def step(self, what: str) -> AbstractContextManager[None]:
+        """See `Screen`."""
+        return long_step(what, self._config.progress)
+
+    def progress(self, num_rows: int) -> Progress:
+        """See `Screen`."""
+        return Progress(num_rows, self._config.progress, self._config.verbosity < 0)
+
+    def problems(self, survey: Survey) -> None:
+        """Tell of bad rows, of odd ones, and of those whose speech is not there for another format
+        or level.
+        """
+        level = logging.WARNING if self._config.skip_invalid else logging.ERROR
+        for line in survey.summary.bad_lines():
+            log.log(level, "%s", line)
+        for line in survey.summary.warnings:
+            log.warning("%s", line)
+        if survey.again:
+            rows = "1 row is" if survey.again == 1 else f"{survey.again} rows are"
+            log.warning(
+                "%s spoken again for another format or level: nothing is kept that it could be "
+                "made of without; first %s",
+                rows,
+                survey.first_again,
+            )
+
+    def choices(self, plan: Plan, survey: Survey) -> None:
+        """Tell of chosen takes that do not fit their rows any more, of rows that have one take, of
+        voices that nothing keeps, and of audio that is damaged.
+        """
+        fallen = sum(survey.fallen.values())
+        if fallen:
+            named = ", ".join(filter(None, survey.fallen)) + ", ..." * ("" in survey.fallen)
+            what = "text, voice or other settings have changed since a take was chosen"
+            fate = "would be spoken again" if self._config.dry_run else "spoken again"
+            log.warning("%s; %s, and the old take kept in takes/: %s", what, fate, named)
+        if survey.served and survey.takes:
+            takes = "1 take counts" if survey.served == 1 else f"{survey.served} takes count"
+            log.info("%s that a run has spoken which was cut short", takes)
+        if survey.unfixed:
+            rows = "1 row was" if survey.unfixed == 1 else f"{survey.unfixed} rows were"
+            log.warning(
+                "%s spoken in a voice that nothing fixed, and %s spoken again in one that is kept; "
+                "%s leaves those that were spoken in one as they are",
+                *(rows, "would be" if self._config.dry_run else "will be"),
+                "a run without --clone-model" if plan.voices.is_two else "--free-voice each",
+            )
+        if survey.one_take:
+            rows = "1 row draws" if survey.one_take == 1 else f"{survey.one_take} rows draw"
+            why = "nothing (greedy), so every take would be the same: none is spoken"
+            log.warning("%s %s", rows, why)
+        if self._config.dry_run:
+            return
+        if survey.needs.rows > 1 and (hint := plan.voices.hint()):
+            log.info("%s", hint)
+        if survey.damaged:
+            log.warning(
+                "audio that is gone, cut or not what was written is spoken again: %s%s",
+                ", ".join(survey.damaged),
+                ", ..." * (survey.reasons["damaged"] > len(survey.damaged)),
+            )
 
 
 def _since(started_s: float) -> str:

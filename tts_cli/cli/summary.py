@@ -8,6 +8,7 @@ is meant by names that are common elsewhere.
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 from collections.abc import Sequence
@@ -16,18 +17,109 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tts_cli.folder.journal import JOURNAL_NAME
+from tts_cli.cli.screen import show_or_warn
+from tts_cli.folder.files import JOURNAL_NAME, shown_size
 from tts_cli.manifest.ids import REMOVED, TAKES
 
 if TYPE_CHECKING:
+    from tts_cli.app.run import Outcome
     from tts_cli.app.tally import Failures
     from tts_cli.config import RunConfig
     from tts_cli.folder.run_file import Totals
     from tts_cli.plan.strays import Strays
+    from tts_cli.plan.tally import Survey
 
 
 MAX_REASON_CHARS = 160
 MAX_RETRIES = 100
+
+
+def show_outcome(outcome: Outcome, args: Sequence[str]) -> int:
+    """What came of a run, and what to do next. Returns the exit code, or raises what ended it.
+
+    Args:
+        args: the command line, without the program's name.
+    """
+    config, exit_code = outcome.plan.config, outcome.exit_code
+    if config.voices_only:
+        return _show_voices(outcome)
+    if config.json:
+        exit_code = show_or_warn(json.dumps(outcome.report, indent=2), exit_code, is_json=True)
+    elif not outcome.survey.needs_model:
+        show_or_warn("\n".join(_unspoken_lines(outcome)))
+    elif config.verbosity >= 0:
+        show_or_warn("\n".join(_spoken_lines(outcome, args)))
+    if outcome.error is not None:
+        raise outcome.error
+    return exit_code
+
+
+def _show_voices(outcome: Outcome) -> int:
+    """Where the voices are that were made."""
+    plan = outcome.plan
+    wav = plan.voices.made.wav
+    if plan.config.json:
+        found = [{**facts, "path": wav(facts["voice"])} for facts in plan.voices.facts()]
+        return show_or_warn(json.dumps(found, indent=2), is_json=True)
+    paths = [wav(voice) for voice in plan.voices.asks]
+    return show_or_warn("\n".join(paths or ["no voice is to be made for these rows"]))
+
+
+def _spoken_lines(outcome: Outcome, args: Sequence[str]) -> list[str]:
+    plan, survey, totals = outcome.plan, outcome.survey, outcome.totals
+    config, failures, out = plan.config, outcome.failures, plan.folder.out
+    left_out = "had not failed" if config.retry_failed else "were done already"
+    lines = summary_lines(totals, out, failures, left_out)
+    lines[1:1] = early_lines(survey.early) + reread_lines(survey.reread)
+    lines[-1:-1] = stray_lines(survey.strays, plan.source.name, out)
+    room = outcome.room_of_takes
+    lines[-1:-1] = take_lines(totals, survey.with_takes, plan.folder.num_same, out, room)
+    num_bad = totals.failed - failures.count
+    is_stopped = outcome.error is not None
+    step = next_step(args, config, failures, num_bad, is_stopped)
+    return [*lines, step] if step else lines
+
+
+def _unspoken_lines(outcome: Outcome) -> list[str]:
+    """That no row is left to speak; run.json of the run that spoke the others stays."""
+    plan, survey = outcome.plan, outcome.survey
+    strays = stray_lines(survey.strays, plan.source.name, plan.folder.out)
+    return [_nothing_to_do(plan.config, survey), *strays]
+
+
+def _nothing_to_do(config: RunConfig, survey: Survey) -> str:
+    reason = f"all {survey.skipped} rows are done already"
+    if survey.remade or survey.unmade:
+        made = f"{survey.remade} files made of what is kept"
+        more = [f"{survey.skipped} rows are done already"] if survey.skipped else []
+        more += [f"{len(survey.unmade)} files could not be made"] if survey.unmade else []
+        return "; ".join([f"nothing to speak: {made}", *more])
+    if survey.served:
+        reason = (
+            "the takes were all spoken when the last run was cut short; the same command again "
+            "speaks as many more"
+        )
+    elif config.only and not survey.summary.selected:
+        reason = "no row is suspect or failed" if "suspects" in config.only else "no row"
+    elif config.only and survey.skipped and not survey.silent and not config.retry_failed:
+        reason = (
+            f"{_done(survey.skipped)}; --takes N speaks more takes, "
+            "--overwrite with another --seed speaks anew"
+        )
+    elif survey.silent:
+        rows = "1 row is" if survey.silent == 1 else f"{survey.silent} rows are"
+        reason = f"{rows} silent for want of words, {survey.skipped} were done already"
+    elif config.retry_failed:
+        reason = "no row of this manifest is recorded as failed"
+    elif not survey.skipped and not survey.bad:
+        reason = "no row of this manifest is in this shard"
+    elif not survey.skipped:
+        reason = "no good row"
+    return f"nothing to do: {reason}" + (f"; {survey.bad} are bad" if survey.bad else "")
+
+
+def _done(rows: int) -> str:
+    return "1 row is done already" if rows == 1 else f"all {rows} rows are done already"
 
 
 def summary_lines(
@@ -70,16 +162,14 @@ def reread_lines(rows: int) -> list[str]:
     ]
 
 
-def take_lines(totals: Totals, rows: int, num_same: int, out: Path) -> list[str]:
+def take_lines(totals: Totals, rows: int, num_same: int, out: Path, room: int) -> list[str]:
     """What came of takes.
 
     Args:
         rows: that takes were to be spoken of.
         num_same: rows spoken again that came out as they were.
+        room: bytes of the takes that are not chosen.
     """
-    from tts_cli.folder.files import shown_size
-    from tts_cli.folder.takes import room_of_takes
-
     lines = []
     if totals.takes:
         takes = "1 more take" if totals.takes == 1 else f"{totals.takes} more takes"
@@ -91,8 +181,8 @@ def take_lines(totals: Totals, rows: int, num_same: int, out: Path) -> list[str]
             f"{rows_are} byte for byte what was there: the same seed gives the same audio; "
             "--seed N gives another, --takes N more"
         )
-    if size := room_of_takes(out):
-        lines.append(f"takes that are not chosen hold {shown_size(size)} in {TAKES}/")
+    if room:
+        lines.append(f"takes that are not chosen hold {shown_size(room)} in {TAKES}/")
     return lines
 
 
@@ -102,11 +192,9 @@ def stray_lines(strays: Strays | None, manifest: str, out: Path) -> list[str]:
     Args:
         strays: None: nobody has looked for them.
     """
-    from tts_cli.plan.strays import Stray
-
     if strays is None:
         return []
-    left, unknown = strays.found[Stray.LEFT], strays.found[Stray.UNKNOWN]
+    left, unknown = strays.left, strays.unknown
     lines, rest = [], left.count - strays.removed
     if strays.removed:
         audio = f"taken out, into {_folder(out / REMOVED)}"

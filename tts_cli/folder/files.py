@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from tts_cli.config import RunConfig
 
 
+JOURNAL_NAME = "timings.jsonl"
 CHECKS_NAME = "checks.jsonl"
 
 

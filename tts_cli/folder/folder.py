@@ -25,8 +25,8 @@ from tts_cli.errors import (
     is_disk_error,
 )
 from tts_cli.folder.atomic import remove_stale_parts, require_plain_file
-from tts_cli.folder.files import AudioWriter, prepare_folder
-from tts_cli.folder.journal import JOURNAL_NAME, Journal
+from tts_cli.folder.files import JOURNAL_NAME, AudioWriter, prepare_folder
+from tts_cli.folder.journal import Journal
 from tts_cli.folder.lock import FolderLock
 from tts_cli.folder.mend import unrecorded_rows
 from tts_cli.folder.merge import Origins, merged_report, write_checks, write_journal, write_runs
@@ -316,25 +316,23 @@ class Folder:
         known to be of these manifests, even if the run is killed. Raises DiskFull.
         """
         self.run_id = report["run_id"]
-        self._append_run(report)
-
-    def _append_run(self, report: Mapping[str, Any]) -> None:
         try:
             self.runs.append(report)
         except OSError as problem:
             log.warning("runs.jsonl lacks this run: %s", problem)
 
-    def add_run(self, report: Mapping[str, Any]) -> None:
-        """Add a run's last line to runs.jsonl; a failure is told."""
-        try:
-            self._append_run(report)
-        except StoppedEarly as problem:
-            log.warning("runs.jsonl lacks this run: %s", problem)
-
-    def end_run(self, report: Mapping[str, Any]) -> dict[str, Any]:
-        """The same, and write run.json; returns what that is to hold."""
-        self.add_run(report)
+    def end_run(self, report: Mapping[str, Any], *, is_spoken: bool = True) -> dict[str, Any]:
+        """Add a run's last line to runs.jsonl, if it has an id, and write run.json, which stays
+        that of the last run that spoke. A failure is told. Returns what run.json is to hold.
+        """
+        if report["run_id"] is not None:
+            try:
+                self.runs.append(report)
+            except (OSError, StoppedEarly) as problem:
+                log.warning("runs.jsonl lacks this run: %s", problem)
         whole = with_folder(report, self.totals())
+        if not is_spoken:
+            return whole
         try:
             write_report(self.out, whole)
         except (OSError, StoppedEarly) as problem:

@@ -23,13 +23,13 @@ from typing import BinaryIO
 from tts_cli.core import Status, Unfinished
 from tts_cli.errors import SetupError, disk_full, is_disk_error
 from tts_cli.folder.atomic import open_to_append, require_plain_file
+from tts_cli.folder.files import JOURNAL_NAME
 from tts_cli.folder.table import FolderRows, RecordTable, RowFile, line_of
 from tts_cli.folder.take import CopiedLine, Take
 from tts_cli.manifest.ids import id_hash, is_recorded_id
 
 log = logging.getLogger(__name__)
 
-JOURNAL_NAME = "timings.jsonl"
 MAX_LINE_BYTES = 1 << 20
 # As our own lines begin.
 _FIRST_ID = re.compile(rb'\{"id": "((?:[ !#-\[\]-~]|\\["\\/bfnrt]|\\u[0-9a-f]{4})*)"')

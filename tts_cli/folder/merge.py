@@ -25,8 +25,8 @@ from tts_cli.config import About, about_of
 from tts_cli.core import Status
 from tts_cli.errors import UsageError
 from tts_cli.folder.atomic import require_plain_file, written_whole
-from tts_cli.folder.files import CHECKS_NAME, PlainFiles, hash_of
-from tts_cli.folder.journal import JOURNAL_NAME, MAX_LINE_BYTES, Journal, sound_lines
+from tts_cli.folder.files import CHECKS_NAME, JOURNAL_NAME, PlainFiles, hash_of
+from tts_cli.folder.journal import MAX_LINE_BYTES, Journal, sound_lines
 from tts_cli.folder.run_file import RUNS_NAME, FolderTotals
 from tts_cli.folder.take import Take
 from tts_cli.folder.takes import suffix_of

@@ -16,7 +16,8 @@ from typing import Any, NamedTuple
 from tts_cli.core import Role, Status
 from tts_cli.errors import SetupError, UsageError
 from tts_cli.folder.atomic import require_plain_file
-from tts_cli.folder.journal import JOURNAL_NAME, MAX_LINE_BYTES
+from tts_cli.folder.files import JOURNAL_NAME
+from tts_cli.folder.journal import MAX_LINE_BYTES
 from tts_cli.folder.run_file import RUNS_NAME, last_of_runs, read_report
 from tts_cli.folder.take import Take, values_of
 from tts_cli.manifest.ids import TAKES

@@ -129,9 +129,9 @@ def build_report(
     run_id: str | None,
     model: Mapping[str, Any],
     text: Mapping[str, Any],
-    device: Mapping[str, Any],
     started: datetime,
-    exit_code: int | None,
+    exit_code: int | None = None,
+    device: Mapping[str, Any] | None = None,
     manifests: Sequence[str] = (),
     read_as: Sequence[Mapping[str, Any]] = (),
     cast: Mapping[str, Any] | None = None,
@@ -148,8 +148,8 @@ def build_report(
         run_id: None for one that spoke nothing; its rows have none, and no file tells of it.
         model: identity, type, size, default voice and the like.
         text: how texts were read (`TextCare.facts`).
-        device: name, dtype, memory, driver and the like; empty where nothing was spoken.
         started: in UTC.
+        device: name, dtype, memory, driver and the like; None where nothing was spoken.
         manifests: absolute paths; none where rows came from a pipe or a book.
         read_as: how each manifest was read (`Source.facts`).
         origins: where settings come from that are not built in.
@@ -174,7 +174,7 @@ def build_report(
         "text": dict(text),
         "start": dict(start or {}),
         "made_voices": [dict(voice) for voice in made_voices],
-        "device": dict(device),
+        "device": dict(device or {}),
         "workers": [dict(worker) for worker in workers],
         "versions": {} if totals is None else versions(),  # which takes 20 ms
         "totals": None if totals is None else totals.as_dict(),

@@ -19,11 +19,13 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tts_cli.audio.file import check_format
+from tts_cli.audio.treatment import Treatment
 from tts_cli.config import RunConfig
 from tts_cli.core import BadRow, Row
 from tts_cli.errors import RowError, SetupError, UsageError
+from tts_cli.folder.files import JOURNAL_NAME
 from tts_cli.folder.folder import Folder
-from tts_cli.folder.journal import JOURNAL_NAME
 from tts_cli.listen.judgement import judged
 from tts_cli.listen.usual import Voices
 from tts_cli.listen.verdicts import read_checks
@@ -144,6 +146,13 @@ def require_speakable(info: ModelInfo) -> None:
             f"{info.needs or 'its encoders are missing'}",
             remedy="get the whole checkpoint, or use a CustomVoice or VoiceDesign one",
         )
+
+
+def require_possible(config: RunConfig, info: ModelInfo) -> None:
+    """Check what needs no manifest. Raises UsageError, SetupError: nothing can be spoken so."""
+    require_speakable(info)
+    check_format(config.format, config.subtype, config.sample_rate or info.sample_rate_hz)
+    Treatment.of(config).require_packages()
 
 
 def check_settings(config: RunConfig, info: ModelInfo, voices: VoiceFolder) -> None:

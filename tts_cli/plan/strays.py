@@ -7,6 +7,7 @@ A row of another manifest, or of another sheet of the same workbook, is no stray
 from __future__ import annotations
 
 import json
+import logging
 import os
 from collections.abc import Iterable, Iterator
 from enum import Enum
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tts_cli.core import Status
+from tts_cli.errors import SetupError
 from tts_cli.folder.atomic import require_plain_file
 from tts_cli.folder.folder import Folder
 from tts_cli.folder.journal import MAX_LINE_BYTES
@@ -22,6 +24,8 @@ from tts_cli.folder.take import Take
 from tts_cli.manifest.source import Manifest
 from tts_cli.named import Named
 from tts_cli.plan.checks import CheckedRows
+
+log = logging.getLogger(__name__)
 
 _Manifests = frozenset[tuple[str, str | None]]  # paths and sheets
 
@@ -62,6 +66,16 @@ class Strays:
         for row_id, kind in self:
             self.found[kind].add(row_id)
 
+    @property
+    def left(self) -> Named:
+        """Those that their manifest no longer has."""
+        return self.found[Stray.LEFT]
+
+    @property
+    def unknown(self) -> Named:
+        """Those that nobody knows the manifest of."""
+        return self.found[Stray.UNKNOWN]
+
     def __iter__(self) -> Iterator[tuple[str, Stray]]:
         for take in self._journal.absent(self._rows.has_key):
             file = self._journal.file(take.id)
@@ -84,6 +98,31 @@ class Strays:
         if is_here is None:  # the record of a row without an id has nothing that could be lost
             return Stray.GHOST if is_ghost and take.id.startswith("#") else Stray.UNKNOWN
         return None if not is_here else Stray.GHOST if is_ghost else Stray.LEFT
+
+
+def settle_strays(
+    folder: Folder, source: Manifest, rows: CheckedRows, own: str, *, is_pruned: bool
+) -> Strays:
+    """Look for rows that the manifest no longer has, and take them out where that is asked for;
+    records of bad rows that are mended are, in any case.
+
+    Raises:
+        SetupError: the folder's files cannot be read.
+        StoppedEarly: a row cannot be marked.
+    """
+    try:
+        strays = Strays(folder, source, rows, own)
+        if strays.found[Stray.GHOST].count:
+            folder.mark(gone=strays.ids(Stray.GHOST))
+        if strays.left.count and is_pruned:
+            if rows.has_nameless:
+                log.warning("no row is taken out before the bad ones have ids that can be read")
+            else:
+                strays.stayed = folder.mark(gone=strays.ids(Stray.LEFT))
+                strays.removed = strays.left.count - len(strays.stayed)
+    except OSError as error:
+        raise SetupError(f"{error.filename or folder.out}: {error.strerror or error}") from error
+    return strays
 
 
 def _runs(path: Path, here: _Manifests) -> Iterator[tuple[str, bool | None]]:

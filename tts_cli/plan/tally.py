@@ -384,6 +384,17 @@ class Survey:
             )
 
     @property
+    def reasons(self) -> dict[str, int]:
+        """Rows to speak, by what the folder holds of them."""
+        apart = (State.KEPT, State.BACK)
+        return {state.value: self.due[state] for state in State if state not in apart}
+
+    @property
+    def left(self) -> int:
+        """Rows that the manifest no longer has, as far as they were looked for."""
+        return 0 if self.strays is None else self.strays.left.count
+
+    @property
     def needs_model(self) -> bool:
         """Whether anything is to be spoken."""
         return self.needs.rows > 0

@@ -12,6 +12,7 @@ from tts_cli.config import RunConfig
 from tts_cli.core import Finish, Role, Status
 from tts_cli.folder.run_file import Totals
 from tts_cli.folder.take import Take
+from tts_cli.folder.takes import room_of_takes
 
 OUT = Path("wavs")
 PLACE = "audio, timings.jsonl and run.json are in wavs/"
@@ -149,12 +150,14 @@ class TestTakes:
         assert next_step(args, config, found, 0, False) == wanted
 
     def test_lines(self, tmp_path: Path) -> None:
-        assert take_lines(Totals(), 0, 0, tmp_path) == []
+        assert take_lines(Totals(), 0, 0, tmp_path, 0) == []
         (tmp_path / "takes/a").mkdir(parents=True)
         (tmp_path / "takes/a/1.wav").write_bytes(bytes(2000))
         (tmp_path / "takes/a/2.wav").write_bytes(bytes(5000))
         (tmp_path / "a.wav").hardlink_to(tmp_path / "takes/a/2.wav")
-        first, choose, same, room = take_lines(Totals(takes=3), 2, 1, tmp_path)
+        first, choose, same, room = take_lines(
+            Totals(takes=3), 2, 1, tmp_path, room_of_takes(tmp_path)
+        )
         assert first == f"3 more takes of 2 rows in {tmp_path}/takes/"
         assert choose == f"choose by: tts-cli pick {tmp_path} ID=TAKE"
         assert same.startswith("1 row is byte for byte what was there: the same seed gives")

@@ -21,8 +21,8 @@ from tts_cli.audio.file import is_whole_audio
 from tts_cli.config import RunConfig
 from tts_cli.core import Finish, Place, Role, Spoken, Status, Task
 from tts_cli.errors import DiskFull, FolderLocked, UsageError
+from tts_cli.folder.files import JOURNAL_NAME
 from tts_cli.folder.folder import Folder
-from tts_cli.folder.journal import JOURNAL_NAME
 from tts_cli.folder.lock import LOCK_NAME
 from tts_cli.folder.merge import Origins
 from tts_cli.folder.recode import Order

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from properties import holds_for
 
 from tts_cli.core import Status
-from tts_cli.folder.journal import JOURNAL_NAME, Journal
+from tts_cli.folder.files import JOURNAL_NAME
+from tts_cli.folder.journal import Journal
 from tts_cli.folder.take import Take
 
 Said = dict[str, tuple[str, str, str]]  # id -> status, request hash, delivery hash

@@ -18,7 +18,7 @@ from urllib.parse import quote
 from tts_cli.core import Finish, Remark
 from tts_cli.errors import SetupError, is_disk_error
 from tts_cli.folder.atomic import write_alone
-from tts_cli.folder.journal import JOURNAL_NAME
+from tts_cli.folder.files import JOURNAL_NAME
 from tts_cli.folder.lock import is_read_only
 from tts_cli.folder.rows import FolderRow, SpokenFolder, TakeFile, read_folder
 from tts_cli.folder.run_file import iso_time, versions

@@ -1,0 +1,152 @@
+"""What a run would do: `validate`, whatever a folder holds, and `--dry-run`, from one that is only
+looked at. What they do with a manifest every run does before it writes anything.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from tts_cli import signals
+from tts_cli.app import device
+from tts_cli.config import RunConfig
+from tts_cli.errors import UsageError
+from tts_cli.folder.files import check_space
+from tts_cli.folder.folder import Folder
+from tts_cli.folder.mend import find_orphans
+from tts_cli.folder.run_file import measured_xrt, versions
+from tts_cli.manifest.source import Manifest
+from tts_cli.named import Named
+from tts_cli.plan.checkpoint import approved_info, read_info, require_consent
+from tts_cli.plan.checks import require_possible
+from tts_cli.plan.free_voices import Maker, who_speaks
+from tts_cli.plan.plan import Plan
+from tts_cli.plan.strays import Strays
+from tts_cli.plan.tally import Survey
+
+if TYPE_CHECKING:
+    from models.base import ModelInfo
+
+log = logging.getLogger(__name__)
+
+
+class Screen(Protocol):
+    """What shows a run while it goes on."""
+
+    def step(self, what: str) -> AbstractContextManager[Any]:
+        """Something is done that takes long, with nothing to count."""
+        ...
+
+    def progress(self, num_rows: int) -> AbstractContextManager[Any]:
+        """So many rows come to their ends; inside, `update` takes the totals after each."""
+        ...
+
+    def problems(self, survey: Survey) -> None:
+        """What is wrong with rows."""
+        ...
+
+    def choices(self, plan: Plan, survey: Survey) -> None:
+        """What becomes of takes, and of rows that a folder has in another voice."""
+        ...
+
+
+class Looked(NamedTuple):
+    """What was found."""
+
+    survey: Survey
+    xrt: float | None  # of the folder's last run; None: nobody knows
+    orphans: Named | None = None  # ids that no row has; None: there is no folder to be looked at
+
+
+def validate(source: Manifest, config: RunConfig, screen: Screen) -> Looked:
+    """Judge every row of a manifest. Raises ManifestError, UsageError, SetupError."""
+    config, info, maker = who_speaks(config, read_info(config))
+    require_possible(config, info)
+    plan = Plan(source, config, info, maker=maker, is_heard=True, keeps=False)
+    survey = plan.survey()
+    warnings = survey.summary.warnings
+    is_whole = config.limit is None and config.shard is None and not config.only
+    if is_whole and (unused := plan.planner.care.unused()):
+        warnings.append(unused)
+    try:
+        plan.voices.require_there()
+    except UsageError as error:  # voices may be made before that run starts
+        warnings.append(str(error))
+    screen.problems(survey)
+    if config.out is None:
+        return Looked(survey, None)
+    if not Folder.is_there(config.out):
+        warn_of_space(survey, config.out)
+    return Looked(survey, measured_xrt(config.out))
+
+
+def look(
+    source: Manifest, config: RunConfig, out: Path, screen: Screen, *, own: str = ""
+) -> Looked:
+    """Plan a run, see `app.run.run`, and write nothing."""
+    config, info, maker = approved(config)
+    folder = Folder.at(out, config, info)
+    plan = Plan(source, config, info, folder, maker=maker, keeps=False)
+    survey = survey_of(plan, screen)
+    screen.choices(plan, survey)
+    if folder.is_new:
+        return Looked(survey, measured_xrt(out))
+    survey.strays = Strays(folder, source, plan.rows, own)
+    orphans = find_orphans(out, folder.journal, plan.rows.has_id)
+    return Looked(survey, measured_xrt(out), orphans)
+
+
+def approved(config: RunConfig) -> tuple[RunConfig, ModelInfo, Maker]:
+    """See `who_speaks`; what needs no manifest is checked."""
+    signals.check()  # after the imports, which may have swallowed one
+    if log.isEnabledFor(logging.DEBUG):  # reading them takes a while
+        log.debug("versions: %s", listed(versions()))
+    log.debug("settings: %s", listed(config.as_dict()))
+    device.refuse_absent(config)
+    info = read_info(config) if config.dry_run else approved_info(config)
+    config, info, maker = who_speaks(config, info)
+    require_possible(config, info)
+    if not config.dry_run:
+        require_consent(info.licence, config)
+    return config, info, maker
+
+
+def survey_of(plan: Plan, screen: Screen) -> Survey:
+    """Read the manifest, and tell of it. Raises ManifestError, UsageError, SetupError: it cannot be
+    spoken.
+    """
+    config, folder = plan.config, plan.folder
+    with screen.step("checking the manifest, and which rows are done"):
+        survey = plan.survey()
+    log.debug("left to do: %s", survey)
+    signals.check()
+    screen.problems(survey)
+    if not config.skip_invalid:
+        survey.summary.require_good()
+    plan.voices.require_there()
+    try:
+        survey.require_own_files()
+    except UsageError as error:
+        if folder.is_new or not config.dry_run:
+            raise
+        # After a crash, or beside a run that goes on, files can be ours and not recorded yet.
+        log.warning("%s", error)
+    if folder.is_new or not config.overwrite:  # which replaces files, so more fits than is free
+        warn_of_space(survey, folder.out)
+    return survey
+
+
+def warn_of_space(survey: Survey, out: Path) -> None:
+    """Warn of a disk with too little room for the rows to speak. Raises SetupError if it has not
+    even half of it.
+    """
+    if problem := check_space(out, survey.summary.disk_bytes):
+        log.warning("%s", problem)
+
+
+def listed(values: Mapping[str, Any]) -> str:
+    """Values with their names, those that are None left out."""
+    return ", ".join(f"{name} {value}" for name, value in values.items() if value is not None)

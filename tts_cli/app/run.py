@@ -1,0 +1,292 @@
+"""A run from the top: a manifest in, the files and the lines of its rows out.
+
+Nothing is printed here. What shows that a run goes on is handed in, a `Screen`; what came of it is
+an `Outcome`, for whoever tells it.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, ExitStack, closing
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tts_cli import signals, startup
+from tts_cli.app import device
+from tts_cli.app.look import Screen, approved, listed, survey_of
+from tts_cli.app.tally import Failures, RunTally, totals_of
+from tts_cli.audio.tags import synthetic
+from tts_cli.config import RunConfig
+from tts_cli.core import BadRow, Status
+from tts_cli.engine.session import OneProcess, Speakers
+from tts_cli.errors import Interrupted
+from tts_cli.folder.folder import Folder
+from tts_cli.folder.run_file import Totals, build_report, new_run_id
+from tts_cli.folder.take import Take
+from tts_cli.folder.takes import room_of_takes
+from tts_cli.manifest.source import Manifest
+from tts_cli.plan.checkpoint import model_facts
+from tts_cli.plan.plan import Plan
+from tts_cli.plan.planner import silence_of
+from tts_cli.plan.strays import settle_strays
+from tts_cli.plan.tally import Survey
+
+if TYPE_CHECKING:
+    from tts_cli.engine.local import WarmModel
+    from tts_cli.engine.made_voices import Studio
+
+log = logging.getLogger(__name__)
+
+Step = Callable[[str], AbstractContextManager[Any]]
+
+
+@dataclass
+class Outcome:
+    """What came of a run."""
+
+    plan: Plan
+    survey: Survey
+    totals: Totals = field(default_factory=Totals)
+    failures: Failures = field(default_factory=Failures)
+    report: dict[str, Any] = field(default_factory=dict)  # as run.json; none where nobody asks
+    error: BaseException | None = None  # that has ended it early
+    exit_code: int = 0
+
+    @property
+    def room_of_takes(self) -> int:
+        """Bytes of the takes that are not chosen."""
+        return room_of_takes(self.plan.folder.out)
+
+
+def run(
+    source: Manifest,
+    config: RunConfig,
+    out: Path,
+    screen: Screen,
+    *,
+    own: str = "",
+    origins: Mapping[str, str] | None = None,
+) -> Outcome:
+    """Make of every row of a manifest what a folder has not yet.
+
+    Args:
+        own: what ids begin with that are of this manifest, whichever run spoke them; empty: none.
+        origins: where settings come from that are not built in.
+    Raises:
+        TtsCliError, Interrupted: there is nothing to be told but that.
+    """
+    config, info, maker = approved(config)
+    with Folder.at(out, config, info) as folder:
+        plan = Plan(source, config, info, folder, maker=maker)
+        survey = survey_of(plan, screen)  # read, judged, planned, held against the folder
+        while survey.back:
+            bring_back(folder, survey)
+            survey = plan.survey()
+        screen.choices(plan, survey)
+        if survey.needs_model:
+            startup.reach("checked_s")
+            device.require(config)
+        folder.begin()  # nothing was made on disk before
+        model = None
+        plan.voices.made.bring(plan.voices.asks)
+        if plan.voices.to_make():  # nothing else fixes the voice of these rows
+            model = make_missing_voices(plan, screen.step)
+            survey = plan.survey()
+        if config.voices_only:
+            return Outcome(plan, survey)
+        if not folder.is_new:
+            survey.strays = settle_strays(folder, source, plan.rows, own, is_pruned=config.prune)
+        if survey.kept:  # in another format or level: nobody speaks
+            model = remake(plan, survey, model, screen.step)
+        outcome = Outcome(plan, survey, totals_of(survey))
+        speak(outcome, model, screen, origins)
+        if config.subtitles and outcome.error is None:
+            write_subtitles(outcome)
+    return outcome
+
+
+def bring_back(folder: Folder, survey: Survey) -> None:
+    """Give rows that the manifest has again what was removed of them. Raises StoppedEarly."""
+    folder.mark(back=survey.back)
+    rows = "1 row is" if len(survey.back) == 1 else f"{len(survey.back)} rows are"
+    log.info("%s back from removed/, as spoken before", rows)
+
+
+def make_missing_voices(plan: Plan, step: Step) -> WarmModel | None:
+    """Make what rows lack. Returns the model, if it was loaded for that."""
+    from tts_cli.engine.made_voices import Here, make_voices
+
+    count = len(plan.voices.to_make())
+    here = Here(plan.voices.is_two, stopping=signals.stopping)
+    with ExitStack() as stack:
+        studio: Studio = here
+        if plan.config.has_workers:
+            from tts_cli.workers.elsewhere import elsewhere
+
+            studio = stack.enter_context(elsewhere(plan.config))
+        stack.enter_context(step("making a voice" if count == 1 else f"making {count} voices"))
+        make_voices(plan.voices, plan.voices.to_make(), plan.planner.cloning, studio)
+    return here.model
+
+
+def remake(plan: Plan, survey: Survey, model: WarmModel | None, step: Step) -> WarmModel | None:
+    """Make the files that only their delivery sets apart. The model, if codes needed one."""
+    folder, decode = plan.folder, None
+    if survey.kept["codes"] and model is None:
+        from tts_cli.engine.local import WarmModel
+
+        with step("loading the model"):
+            model = WarmModel(plan.config, plan.info)
+    if model is not None:
+        from tts_cli.engine.vocoder import decoder_of
+
+        decode = decoder_of(model.session.model)
+    with step("making files of what is kept, without speaking"):
+        made = folder.remake(plan.orders(), decode)
+    survey.remade = made.count
+    log.info("%d files made of what is kept, without speaking", made.count)
+    for row_id, reason in made.failed:
+        log.warning("row %s: %s; run the same command again to speak it", row_id, reason)
+        survey.unmade.append(Take(row_id, Status.FAILED, error=reason))
+    folder.journal.append(*survey.unmade)
+    return None if plan.config.has_workers else model  # theirs are their own
+
+
+def speakers_of(plan: Plan, survey: Survey, model: WarmModel | None) -> Speakers:
+    """Who speaks: this process, with a model that may be loaded already, or workers."""
+    config, needs, cloning = plan.config, survey.needs, plan.planner.cloning
+    writer = plan.folder.writer
+    if not config.has_workers:
+        return OneProcess(config, needs, cloning, model, is_int16=writer.takes_int16)
+    from tts_cli.workers.session import Crew
+
+    return Crew(config, plan.info, needs, cloning, synthetic(plan.info), writer.drop)
+
+
+def speak(
+    outcome: Outcome,
+    model: WarmModel | None,
+    screen: Screen,
+    origins: Mapping[str, str] | None,
+) -> None:
+    """Have rows spoken and recorded, and tell of the run in its folder."""
+    plan, survey, totals = outcome.plan, outcome.survey, outcome.totals
+    config, folder = plan.config, plan.folder
+    started = datetime.now(timezone.utc)
+    run_id = new_run_id(started)
+    report = partial(report_of, plan, origins, started=started)
+    allowed = config.failures_allowed(survey.pending + survey.takes)
+    tally = RunTally(folder, plan.info.frame_s, totals, allowed)
+    outcome.failures = tally.failures
+    for take in survey.unmade:
+        tally.failures.add(take)
+
+    def note() -> None:
+        folder.note_run(report(None, run_id=run_id))
+
+    signals.check()
+    ran: dict[str, Any] = {}
+    if survey.needs_model:
+        ran = speak_due(outcome, speakers_of(plan, survey, model), screen, tally, note)
+    else:  # no model is opened
+        record(plan, tally, note)
+    error, totals = outcome.error, outcome.totals
+    exit_code = int(totals.failed > 0) if error is None else getattr(error, "exit_code", 4)
+    is_run = survey.needs_model or survey.served > 0
+    if is_run or config.json:
+        ran |= {"run_id": run_id if is_run else None, "exit_code": exit_code}
+        outcome.report = folder.end_run(report(totals, **ran), is_spoken=survey.needs_model)
+    if not survey.needs_model:
+        folder.renew_totals()
+    has_stayed = survey.strays is not None and bool(survey.strays.stayed)
+    outcome.exit_code = max(exit_code, int(has_stayed))
+
+
+def speak_due(
+    outcome: Outcome, speakers: Speakers, screen: Screen, tally: RunTally, note: Callable[[], None]
+) -> dict[str, Any]:
+    """Have all rows spoken that are due. Returns what the report says of who spoke them."""
+    plan, survey, totals = outcome.plan, outcome.survey, outcome.totals
+    if survey.summary.split:
+        parts = survey.summary.parts
+        log.info("rows spoken in parts: %d, %d parts", survey.summary.split, parts)
+    with closing(speakers):
+        for what, step in speakers.steps():
+            with screen.step(what):
+                step()
+            signals.check()
+        log.debug("model: %s", listed(model_facts(plan.config, plan.info)))
+        log.debug("device: %s", listed(speakers.device_facts()))
+        note()
+        started_s = time.perf_counter()
+        with screen.progress(survey.pending + survey.takes + survey.bad) as shown:
+            tally.on_row = shown.update
+            try:
+                with signals.stopping(speakers.stop):
+                    speakers.speak(partial(plan.due, tally.keep, tally.fail), tally.keep)
+            except (Exception, Interrupted) as caught:
+                outcome.error = caught
+        totals.wall_s = time.perf_counter() - started_s
+        startup.reach("spoken_s")
+    totals.is_interrupted = outcome.error is not None
+    outcome.totals = speakers.counted(totals)
+    return {
+        "device": speakers.device_facts(),
+        "workers": speakers.worker_facts(),
+        "start": startup.moments(),
+    }
+
+
+def record(plan: Plan, tally: RunTally, note: Callable[[], None]) -> None:
+    """Record silence and bad rows, where no other is left; what was recorded so is only counted.
+
+    Args:
+        note: tells of the run, before the first line of it.
+    """
+    folder = plan.folder
+    for row in plan:
+        if isinstance(row, BadRow) and folder.journal.status(row.record_id) is Status.FAILED:
+            tally.count_bad()
+            continue
+        if folder.run_id is None:
+            note()
+        if isinstance(row, BadRow):
+            tally.fail(row)
+        else:
+            tally.keep(row, silence_of(row, plan.info))
+
+
+def report_of(
+    plan: Plan, origins: Mapping[str, str] | None, totals: Totals | None, **facts: Any
+) -> dict[str, Any]:
+    """What run.json says of a run, see `build_report`."""
+    return build_report(
+        plan.planner.maker.config,
+        totals,
+        model=model_facts(plan.config, plan.info),
+        text=plan.planner.care.facts(),
+        manifests=plan.source.paths,
+        read_as=plan.source.facts(),
+        cast=plan.rows.casting.cast.facts(),
+        origins=origins,
+        voice_model=model_facts(*plan.planner.maker) if plan.voices.is_two else None,
+        made_voices=plan.voices.facts(),
+        **facts,
+    )
+
+
+def write_subtitles(outcome: Outcome) -> None:
+    """Write the rows' subtitles that are missing."""
+    from tts_cli.app.subtitles import write_row_subtitles
+
+    try:
+        made = write_row_subtitles(outcome.plan)
+    except (Exception, Interrupted) as caught:
+        outcome.error = caught
+    else:
+        outcome.exit_code = max(outcome.exit_code, int(made.failed > 0))
