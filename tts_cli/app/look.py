@@ -91,7 +91,6 @@ def look(
     folder = Folder.at(out, config, info)
     plan = Plan(source, config, info, folder, maker=maker, keeps=False)
     survey = survey_of(plan, screen)
-    screen.choices(plan, survey)
     if folder.is_new:
         return Looked(survey, measured_xrt(out))
     survey.strays = Strays(folder, source, plan.rows, own)
@@ -127,6 +126,7 @@ def survey_of(plan: Plan, screen: Screen) -> Survey:
     if not config.skip_invalid:
         survey.summary.require_good()
     plan.voices.require_there()
+    screen.choices(plan, survey)
     try:
         survey.require_own_files()
     except UsageError as error:

@@ -26,7 +26,7 @@ from tts_cli.core import BadRow, Status
 from tts_cli.engine.session import OneProcess, Speakers
 from tts_cli.errors import Interrupted
 from tts_cli.folder.folder import Folder
-from tts_cli.folder.run_file import Totals, build_report, new_run_id
+from tts_cli.folder.run_file import Totals, iso_time, new_run_id, versions
 from tts_cli.folder.take import Take
 from tts_cli.folder.takes import room_of_takes
 from tts_cli.manifest.source import Manifest
@@ -87,7 +87,6 @@ def run(
         while survey.back:
             bring_back(folder, survey)
             survey = plan.survey()
-        screen.choices(plan, survey)
         if survey.needs_model:
             startup.reach("checked_s")
             device.require(config)
@@ -262,22 +261,45 @@ def record(plan: Plan, tally: RunTally, note: Callable[[], None]) -> None:
 
 
 def report_of(
-    plan: Plan, origins: Mapping[str, str] | None, totals: Totals | None, **facts: Any
+    plan: Plan,
+    origins: Mapping[str, str] | None,
+    totals: Totals | None,
+    *,
+    run_id: str | None,
+    started: datetime,
+    exit_code: int | None = None,
+    **ran: Any,
 ) -> dict[str, Any]:
-    """What run.json says of a run, see `build_report`."""
-    return build_report(
-        plan.planner.maker.config,
-        totals,
-        model=model_facts(plan.config, plan.info),
-        text=plan.planner.care.facts(),
-        manifests=plan.source.paths,
-        read_as=plan.source.facts(),
-        cast=plan.rows.casting.cast.facts(),
-        origins=origins,
-        voice_model=model_facts(*plan.planner.maker) if plan.voices.is_two else None,
-        made_voices=plan.voices.facts(),
-        **facts,
-    )
+    """What is to be known of a run that ends now, or begins.
+
+    Args:
+        origins: see `run`.
+        totals: None, as the exit code: nothing is spoken yet.
+        run_id: None for one that spoke nothing; its rows have none, and no file tells of it.
+        started: in UTC.
+        ran: device, workers and moments of the start, where something was spoken.
+    """
+    voices = plan.voices
+    return {
+        "run_id": run_id,
+        "started": iso_time(started),
+        "ended": None if totals is None else iso_time(datetime.now(timezone.utc)),
+        "exit_code": exit_code,
+        "manifests": plan.source.paths,
+        "settings": plan.planner.maker.config.as_dict(),
+        "settings_from": dict(origins or {}),
+        "read_as": plan.source.facts(),
+        "cast": plan.rows.casting.cast.facts(),
+        "model": model_facts(plan.config, plan.info),
+        "voice_model": model_facts(*voices.maker) if voices.is_two else None,
+        "text": plan.planner.care.facts(),
+        "start": ran.get("start", {}),
+        "made_voices": voices.facts(),
+        "device": ran.get("device", {}),
+        "workers": ran.get("workers", []),
+        "versions": {} if totals is None else versions(),  # which takes 20 ms
+        "totals": None if totals is None else totals.as_dict(),
+    }
 
 
 def write_subtitles(outcome: Outcome) -> None:

@@ -6,7 +6,6 @@ import json
 import logging
 import shlex
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +14,7 @@ import click
 from tts_cli.cli import complete
 from tts_cli.cli.command import SectionedCommand
 from tts_cli.cli.options import check_options, common_options, config_option, group
-from tts_cli.cli.screen import Progress, long_step, show_table, shown_duration
+from tts_cli.cli.screen import RunScreen, show_table, shown_duration
 from tts_cli.config import PROGRESS, RunConfig
 from tts_cli.errors import UsageError
 from tts_cli.folder.files import CHECKS_NAME
@@ -88,12 +87,11 @@ def command(folder: Path, **options: Any) -> int:
         raise UsageError(f"--pick: {folder} is read only", remedy="make a copy of it first")
     if not found.is_kept:
         log.warning("%s is read only: what is found is told, and not kept", folder)
-    step = partial(long_step, progress=config.progress)
-    progress = partial(Progress, progress=config.progress, is_quiet=config.verbosity < 0)
+    screen = RunScreen(config)
     if config.asr is not None:
-        tell(found, listen(found, config, step, progress))
+        tell(found, listen(found, config, screen.step, screen.progress))
     if config.drift:
-        compare_voices(found, config, step, progress)
+        compare_voices(found, config, screen.step, screen.progress)
     found.write()
     picked = found.pick(config) if config.pick else []
     show(config, found, picked)

@@ -14,7 +14,7 @@ import platform
 import secrets
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
-from datetime import datetime, timezone
+from datetime import datetime
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,9 +23,6 @@ from tts_cli.errors import disk_full, is_disk_error
 from tts_cli.folder.atomic import open_to_append, require_plain_file, write_atomic
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from tts_cli.config import RunConfig
     from tts_cli.folder.table import FolderRows
 
 
@@ -120,65 +117,6 @@ def versions() -> dict[str, str | None]:
         except metadata.PackageNotFoundError:
             found[package] = None
     return found
-
-
-def build_report(
-    config: RunConfig,
-    totals: Totals | None,
-    *,
-    run_id: str | None,
-    model: Mapping[str, Any],
-    text: Mapping[str, Any],
-    started: datetime,
-    exit_code: int | None = None,
-    device: Mapping[str, Any] | None = None,
-    manifests: Sequence[str] = (),
-    read_as: Sequence[Mapping[str, Any]] = (),
-    cast: Mapping[str, Any] | None = None,
-    origins: Mapping[str, str] | None = None,
-    voice_model: Mapping[str, Any] | None = None,
-    made_voices: Sequence[Mapping[str, Any]] = (),
-    start: Mapping[str, float] | None = None,
-    workers: Sequence[Mapping[str, Any]] = (),
-) -> dict[str, Any]:
-    """What is to be known of a run that ends now, or begins.
-
-    Args:
-        totals: None, as the exit code: nothing is spoken yet.
-        run_id: None for one that spoke nothing; its rows have none, and no file tells of it.
-        model: identity, type, size, default voice and the like.
-        text: how texts were read (`TextCare.facts`).
-        started: in UTC.
-        device: name, dtype, memory, driver and the like; None where nothing was spoken.
-        manifests: absolute paths; none where rows came from a pipe or a book.
-        read_as: how each manifest was read (`Source.facts`).
-        origins: where settings come from that are not built in.
-        cast: file and characters (`Cast.facts`); None: there is none.
-        voice_model: as `model`, of the checkpoint that makes voices for that; None: the same.
-        made_voices: those that rows ask for (`FreeVoices.facts`).
-        start: moments of the process's start (`tts_cli.startup`); None where nothing was spoken.
-        workers: device, work and fate of each; none without `--workers`.
-    """
-    return {
-        "run_id": run_id,
-        "started": iso_time(started),
-        "ended": None if totals is None else iso_time(datetime.now(timezone.utc)),
-        "exit_code": exit_code,
-        "manifests": list(manifests),
-        "settings": config.as_dict(),
-        "settings_from": dict(origins or {}),
-        "read_as": [dict(manifest) for manifest in read_as],
-        "cast": None if cast is None else dict(cast),
-        "model": dict(model),
-        "voice_model": None if voice_model is None else dict(voice_model),
-        "text": dict(text),
-        "start": dict(start or {}),
-        "made_voices": [dict(voice) for voice in made_voices],
-        "device": dict(device or {}),
-        "workers": [dict(worker) for worker in workers],
-        "versions": {} if totals is None else versions(),  # which takes 20 ms
-        "totals": None if totals is None else totals.as_dict(),
-    }
 
 
 def with_folder(report: Mapping[str, Any], folder: FolderTotals | None) -> dict[str, Any]:

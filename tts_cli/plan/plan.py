@@ -19,11 +19,11 @@ from tts_cli.manifest.ids import is_in_shard
 from tts_cli.manifest.seeds import take_seed
 from tts_cli.manifest.source import Manifest
 from tts_cli.plan.checks import CheckedRows, Only
-from tts_cli.plan.free_voices import Maker, who_speaks
+from tts_cli.plan.free_voices import Maker
 from tts_cli.plan.planner import Planner, RowAsk, silence_of
 from tts_cli.plan.spool import Spool
 from tts_cli.plan.standing import OutputFolder, ServedTakes, Standing, State, extra_places
-from tts_cli.plan.tally import MAX_NAMED, ManifestSummary, Survey, Tally
+from tts_cli.plan.tally import MAX_NAMED, Survey, Tally
 from tts_cli.voices.made import PREFIX, MadeVoices, is_made
 
 if TYPE_CHECKING:
@@ -316,14 +316,3 @@ def _seed_of(standing: Standing) -> int | None:
     if standing.choice is None or standing.state is State.DONE:
         return None
     return standing.choice.seed
-
-
-def check_manifest(source: Manifest, config: RunConfig, info: ModelInfo) -> ManifestSummary:
-    """Judge every row of a manifest and sum up, whatever a folder holds.
-
-    Raises:
-        ManifestError: the file cannot be used at all, or has no rows.
-        UsageError: a flag does not fit the checkpoint.
-    """
-    config, info, maker = who_speaks(config, info)
-    return Plan(source, config, info, maker=maker, keeps=False).survey().summary

@@ -12,22 +12,16 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from tts_cli.app.run import report_of
 from tts_cli.audio.treatment import Applied
 from tts_cli.config import RunConfig
 from tts_cli.core import Status
 from tts_cli.folder.journal import Journal
-from tts_cli.folder.run_file import (
-    FolderTotals,
-    RunLog,
-    Totals,
-    build_report,
-    with_folder,
-    write_report,
-)
+from tts_cli.folder.run_file import FolderTotals, RunLog, Totals, with_folder, write_report
 from tts_cli.folder.take import FIELDS, Take
 from tts_cli.listen.verdicts import OK as FINE
 from tts_cli.listen.verdicts import Check
-from tts_cli.text.care import TextCare
+from tts_cli.plan.plan import Plan
 from tts_cli.workers.hand import Hand
 
 PAGE = (Path(__file__).parents[3] / "tts_cli" / "folder" / "README.md").read_text()
@@ -51,34 +45,34 @@ ROWS = [
 FIRST = '{"id": "a", "status": "ok", "voice": "emil", "audio_s": 60.0, "request_hash": "h"}\n'
 
 
-def report() -> dict[str, Any]:
-    return build_report(
-        RunConfig(),
+@pytest.fixture
+def report(make_source: Any, make_info: Any) -> dict[str, Any]:
+    return report_of(
+        Plan(make_source("Hm.\n", "m.txt"), RunConfig(), make_info()),
+        None,
         Totals(ok=3, audio_s=210.0, wall_s=4.0),
         run_id="r1",
-        model={"family": "qwen3_tts"},
-        text=TextCare().facts(),
-        device={"device": "cpu"},
         started=datetime(2026, 11, 22, tzinfo=timezone.utc),
         exit_code=1,
+        device={"device": "cpu"},
     )
 
 
 @pytest.fixture
-def out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def out(tmp_path: Path, report: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder of one run, and the working folder."""
     with Journal(tmp_path) as journal:
         journal.append(*ROWS)
         runs = RunLog(tmp_path)
-        runs.append(report())
-        write_report(tmp_path, with_folder(report(), runs.totals(journal.rows())))
+        runs.append(report)
+        write_report(tmp_path, with_folder(report, runs.totals(journal.rows())))
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
-def test_tables_are_those_of_the_code() -> None:
+def test_tables_are_those_of_the_code(report: dict[str, Any]) -> None:
     folder = FolderTotals(1, 1, 1.0, 1, 1.0)
-    written = with_folder(report(), folder)
+    written = with_folder(report, folder)
     assert [
         list(FIELDS),
         list(Applied().as_dict()),

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from manifest_rows import check_manifest
 
 from models.base import ModelInfo
 from models.pace import Pace
@@ -17,7 +18,7 @@ from tts_cli.core import BadRow, Row
 from tts_cli.errors import ManifestError, UsageError
 from tts_cli.manifest.source import Source
 from tts_cli.plan.checks import CheckedRows
-from tts_cli.plan.plan import Plan, check_manifest
+from tts_cli.plan.plan import Plan
 from tts_cli.plan.request import build_request
 from tts_cli.plan.split_rule import BY_SETTING, NO_CLONING
 from tts_cli.plan.tally import NamedRows, estimate_audio_s, estimate_disk_bytes
