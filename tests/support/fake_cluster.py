@@ -55,9 +55,9 @@ class Actor:
     """
 
     def __init__(
-        self, task: Briefing, on_call: Callable[[Actor, str, tuple[Any, ...]], bool]
+        self, briefing: Briefing, on_call: Callable[[Actor, str, tuple[Any, ...]], bool]
     ) -> None:
-        self.task = task
+        self.briefing = briefing
         self.deaths = 0
         self.is_dead = False  # for good
         self._on_call = on_call
@@ -65,7 +65,7 @@ class Actor:
         self._mutex = threading.Lock()
         self._loop = asyncio.new_event_loop()
         threading.Thread(target=self._loop.run_forever, daemon=True).start()
-        self._worker = Worker(pickle.loads(pickle.dumps(task)))
+        self._worker = Worker(pickle.loads(pickle.dumps(briefing)))
 
     def __getattr__(self, name: str) -> Any:
         class Method:
@@ -113,7 +113,7 @@ class Actor:
             asyncio.run_coroutine_threadsafe(self._worker.stop(), self._loop)
             if not self.is_dead:
                 self.deaths += 1
-                self._worker = Worker(pickle.loads(pickle.dumps(self.task)))
+                self._worker = Worker(pickle.loads(pickle.dumps(self.briefing)))
         for answer in lost:
             answer.set_exception(Death())
 
@@ -138,9 +138,9 @@ class FakeCluster:
     def open(self) -> None:
         """Nothing is to be started."""
 
-    def spawn(self, kind: type, task: Briefing) -> Actor:
+    def spawn(self, kind: type, briefing: Briefing) -> Actor:
         """A worker."""
-        actor = Actor(task, self.on_call)
+        actor = Actor(briefing, self.on_call)
         self.actors.append(actor)
         return actor
 
