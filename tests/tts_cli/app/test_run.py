@@ -49,6 +49,9 @@ class Screen:
     def choices(self, plan: Any, survey: Any) -> None:
         self.told.append(survey.pending)
 
+    def due(self, plan: Any, survey: Any) -> None:
+        self.told.append(list(survey.damaged))
+
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> str:
@@ -89,7 +92,7 @@ def test_rows_come_out_and_then_nothing_is_left_to_do(
     second: Outcome = spoken([*GOOD, BAD], config, screen)
     assert (second.exit_code, second.survey.needs_model, second.report) == (1, False, {})
     assert (second.totals.skipped, second.totals.failed) == (3, 1)
-    assert screen.told[2:] == [0], "nothing else goes on"
+    assert screen.told[2:] == [0, []], "nothing else goes on"
     assert (out / "timings.jsonl").read_bytes() == lines
     assert json.loads((out / "run.json").read_text()) == kept
     assert capsys.readouterr() == ("", "")
