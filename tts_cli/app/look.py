@@ -52,6 +52,10 @@ class Screen(Protocol):
         """What becomes of takes, and of rows that a folder has in another voice."""
         ...
 
+    def due(self, plan: Plan, survey: Survey) -> None:
+        """What is spoken though it was before, and what no voice is kept for."""
+        ...
+
 
 class Looked(NamedTuple):
     """What was found."""

@@ -87,6 +87,7 @@ def run(
         while survey.back:
             bring_back(folder, survey)
             survey = plan.survey()
+        screen.due(plan, survey)
         if survey.needs_model:
             startup.reach("checked_s")
             device.require(config)

@@ -203,8 +203,8 @@ class RunScreen:
             )
 
     def choices(self, plan: Plan, survey: Survey) -> None:
-        """Tell of chosen takes that do not fit their rows any more, of rows that have one take, of
-        voices that nothing keeps, and of audio that is damaged.
+        """Tell of chosen takes that do not fit their rows any more, of a run that was cut short, of
+        rows in another voice than before, and of those that have one take.
         """
         fallen = sum(survey.fallen.values())
         if fallen:
@@ -227,8 +227,9 @@ class RunScreen:
             rows = "1 row draws" if survey.one_take == 1 else f"{survey.one_take} rows draw"
             why = "nothing (greedy), so every take would be the same: none is spoken"
             log.warning("%s %s", rows, why)
-        if self._config.dry_run:
-            return
+
+    def due(self, plan: Plan, survey: Survey) -> None:
+        """Tell of voices that nothing keeps, and of audio that is damaged."""
         if survey.needs.rows > 1 and (hint := plan.voices.hint()):
             log.info("%s", hint)
         if survey.damaged:

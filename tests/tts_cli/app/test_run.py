@@ -1,0 +1,119 @@
+"""A run at its door: rows and a folder in, an outcome out, and nothing printed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from tiny_qwen3_tts import SPECS, write_checkpoint
+
+from tts_cli.app.look import look
+from tts_cli.app.run import Outcome, run
+from tts_cli.config import RunConfig
+from tts_cli.errors import ManifestError, StoppedEarly
+from tts_cli.folder.run_file import Totals
+from tts_cli.manifest.manifest import open_manifests
+
+GOOD = [{"id": "a", "text": "Hello."}, {"id": "b", "text": "Hm."}, {"id": "c", "text": "..."}]
+BAD = {"id": "bad", "text": " "}
+
+
+class Screen:
+    """Remembers what it was told."""
+
+    def __init__(self) -> None:
+        self.told: list[Any] = []
+
+    @contextmanager
+    def step(self, what: str) -> Iterator[None]:
+        self.told.append(what)
+        yield
+
+    @contextmanager
+    def progress(self, num_rows: int) -> Iterator[Any]:
+        self.told.append(num_rows)
+        yield SimpleNamespace(update=self.ended)
+
+    def ended(self, totals: Totals) -> None:
+        self.told.append((totals.ok, totals.failed))
+
+    def problems(self, survey: Any) -> None:
+        self.told.append(survey.summary.bad_lines())
+
+    def choices(self, plan: Any, survey: Any) -> None:
+        self.told.append(survey.pending)
+
+    def due(self, plan: Any, survey: Any) -> None:
+        self.told.append(list(survey.damaged))
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A checkpoint whose speech ends by itself."""
+    folder = tmp_path_factory.mktemp("model")
+    return str(write_checkpoint(folder, replace(SPECS["custom_voice_wide"], eos_gain=1.8)))
+
+
+@pytest.fixture
+def config(tmp_path: Path, model: str) -> RunConfig:
+    out = tmp_path / "out"
+    return RunConfig(model=model, device="cpu", max_seconds=1.0, skip_invalid=True, out=out)
+
+
+def spoken(rows: list[dict[str, str]], config: RunConfig, screen: Screen, door: Any = run) -> Any:
+    path = Path(config.out or "").with_name("rows.jsonl")
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    with open_manifests([str(path)], config) as source:
+        return door(source, config, config.out, screen)
+
+
+def test_rows_come_out_and_then_nothing_is_left_to_do(
+    config: RunConfig, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second run opens no model, writes no line, and leaves run.json to the first."""
+    out, screen = Path(config.out or ""), Screen()
+    first: Outcome = spoken([*GOOD, BAD], config, screen)
+    assert (first.exit_code, first.error, first.survey.needs_model) == (1, None, True)
+    kept = json.loads(json.dumps(first.report))
+    assert (first.totals.ok, first.totals.failed, first.totals.bad_rows) == (3, 1, 1)
+    assert first.failures.count == 0, "the checks have told it"
+    assert json.loads((out / "run.json").read_text()) == kept
+    assert (screen.told[2], screen.told[-1]) == (3, (3, 1))
+    lines = (out / "timings.jsonl").read_bytes()
+
+    monkeypatch.setattr("tts_cli.engine.load.load_model", None)
+    screen = Screen()
+    second: Outcome = spoken([*GOOD, BAD], config, screen)
+    assert (second.exit_code, second.survey.needs_model, second.report) == (1, False, {})
+    assert (second.totals.skipped, second.totals.failed) == (3, 1)
+    assert screen.told[2:] == [0, []], "nothing else goes on"
+    assert (out / "timings.jsonl").read_bytes() == lines
+    assert json.loads((out / "run.json").read_text()) == kept
+    assert capsys.readouterr() == ("", "")
+
+
+def test_what_stops_a_run_is_handed_back(
+    config: RunConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever shows the outcome raises it, behind the summary."""
+    monkeypatch.setattr(Screen, "ended", lambda *_: (_ for _ in ()).throw(StoppedEarly("enough")))
+    outcome = spoken(GOOD, config, Screen())
+    assert (str(outcome.error), outcome.exit_code) == ("enough", StoppedEarly.exit_code)
+    assert outcome.totals.is_interrupted
+    assert outcome.report["exit_code"] == StoppedEarly.exit_code
+
+
+def test_nothing_is_made_on_disk_before_the_rows_are_good(config: RunConfig) -> None:
+    strict, screen = replace(config, skip_invalid=False), Screen()
+    with pytest.raises(ManifestError, match="1 of 4 rows are bad"):
+        spoken([*GOOD, BAD], strict, screen)
+    assert [len(told) for told in screen.told[1:]] == [1], "that row"
+    looked = spoken(GOOD, replace(config, dry_run=True), Screen(), look)
+    assert (looked.survey.pending, looked.orphans) == (3, None)
+    assert not Path(config.out or "").exists()
