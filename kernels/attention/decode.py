@@ -20,8 +20,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from kernels.launch.dispatch import IS_INTERPRETED, jit, next_power_of_2, tl, use_triton
+from kernels.launch.dispatch import IS_INTERPRETED, jit, next_power_of_2, tl
 from kernels.launch.early_launch import launch_options, wait_for_previous
+from kernels.launch.op import op
 
 _SPLIT_FROM = 512  # cache length from which splitting can pay
 _MAX_SPLITS = 16
@@ -36,8 +37,9 @@ def decode_attention_ref(
     num_heads: int,
     scale: float,
     rows_per_slot: int = 1,
+    is_long: bool = False,
 ) -> Tensor:
-    """Plain PyTorch: the CPU path, and what the kernel is tested against.
+    """Plain PyTorch: the CPU path, and what the kernel is tested against. It splits no cache.
 
     On the CPU the host may look at the lengths: every row then reads exactly its own positions, so
     it computes the same whatever its batch mates hold. Elsewhere the whole cache is masked.
@@ -261,6 +263,7 @@ def launch_settings(dtype: torch.dtype) -> tuple[int, int, int]:
     return (32, 4, 2) if dtype == torch.float32 else (64, 4, 2)
 
 
+@op(decode_attention_ref)
 def decode_attention(
     q: Tensor,
     k_cache: Tensor,
@@ -285,8 +288,6 @@ def decode_attention(
     Returns:
         (R, H * D_h), contiguous.
     """
-    if not use_triton(q):
-        return decode_attention_ref(q, k_cache, v_cache, positions, num_heads, scale, rows_per_slot)
     num_rows = q.shape[0]
     num_slots, num_kv_heads, num_positions, head_dim = k_cache.shape
     if num_heads % num_kv_heads or q.shape[1] != num_heads * head_dim or q.stride(1) != 1:

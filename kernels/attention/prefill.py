@@ -22,7 +22,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from kernels.launch.dispatch import IS_INTERPRETED, jit, next_power_of_2, tl, use_triton
+from kernels.launch.dispatch import IS_INTERPRETED, jit, next_power_of_2, tl
+from kernels.launch.op import op
 
 # On a CPU attention rounds by its length; in multiples of this many positions it adds up the same
 # way whether a prompt fills the last block or not.
@@ -211,6 +212,7 @@ def launch_settings(dtype: torch.dtype, num_tokens: int) -> tuple[int, int, int,
     return 64, 64, 4, 2
 
 
+@op(prefill_attention_ref)
 def prefill_attention(
     q: Tensor,
     k_cache: Tensor,
@@ -233,8 +235,6 @@ def prefill_attention(
     Returns:
         (T, H * D_h), contiguous; zeros for padding. A row that holds NaN disturbs no other.
     """
-    if not use_triton(q):
-        return prefill_attention_ref(q, k_cache, v_cache, slots, positions, num_heads, scale)
     num_tokens = q.shape[0]
     num_kv_heads, head_dim = k_cache.shape[1], k_cache.shape[3]
     if num_heads % num_kv_heads or q.shape[1] != num_heads * head_dim or q.stride(1) != 1:

@@ -19,8 +19,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from kernels.launch.dispatch import jit, next_power_of_2, tl, use_triton
+from kernels.launch.dispatch import jit, next_power_of_2, tl
 from kernels.launch.early_launch import launch_options, wait_for_previous
+from kernels.launch.op import op
 
 
 def rope_tables(
@@ -56,6 +57,7 @@ def qk_norm_rope_store_ref(
     """Plain PyTorch: the CPU path, and what the kernel is tested against. Where the host may not
     look (a GPU) its shapes are those of its arguments, so it can be recorded.
     """
+    _check_norms(q_weight, k_weight)
     num_rows = qkv.shape[0]
     num_kv_heads, head_dim = k_cache.shape[1], k_cache.shape[3]
     heads = qkv.view(num_rows, num_heads + 2 * num_kv_heads, head_dim)
@@ -84,6 +86,11 @@ def qk_norm_rope_store_ref(
         k_cache[owners, :, positions] = qk[:, num_heads:]
         v_cache[owners, :, positions] = v
     return qk[:, :num_heads].reshape(num_rows, num_heads * head_dim)
+
+
+def _check_norms(q_weight: Tensor | None, k_weight: Tensor | None) -> None:
+    if (q_weight is None) != (k_weight is None):
+        raise ValueError("q_weight and k_weight must both be given or both be None")
 
 
 def _may_look(tensor: Tensor) -> bool:
@@ -212,6 +219,7 @@ def launch_settings(num_rows: int) -> tuple[int, int]:
     return (1, 1) if num_rows <= 8 else (8, 2)
 
 
+@op(qk_norm_rope_store_ref)
 def qk_norm_rope_store(
     qkv: Tensor,
     q_weight: Tensor | None,
@@ -241,23 +249,7 @@ def qk_norm_rope_store(
     Returns:
         q (R, H * D_h), contiguous.
     """
-    if (q_weight is None) != (k_weight is None):
-        raise ValueError("q_weight and k_weight must both be given or both be None")
-    if not use_triton(qkv):
-        return qk_norm_rope_store_ref(
-            qkv,
-            q_weight,
-            k_weight,
-            cos,
-            sin,
-            positions,
-            k_cache,
-            v_cache,
-            num_heads,
-            eps,
-            rows_per_slot,
-            slots,
-        )
+    _check_norms(q_weight, k_weight)
     num_rows = qkv.shape[0]
     num_slots, num_kv_heads, _, head_dim = k_cache.shape
     num_all_heads = num_heads + 2 * num_kv_heads

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from kernels.launch.dispatch import HAS_TRITON, KernelFailed, failure_of, jit, tl, triton_failure
+from kernels.launch.dispatch import HAS_TRITON, KernelFailed, jit, reason_of, tl, triton_failure
 from kernels.launch.own_hash import wait_for_hash
 
 SIZE = 16
@@ -92,4 +92,4 @@ def _ptxas(device: torch.device) -> str:
         found: Any = get_ptxas(10 * major + minor)
         return f"{found.path} ({found.version})"
     except Exception as error:  # of Triton's own, which may change
-        return failure_of("not found", error)
+        return f"not found: {reason_of(error)}"

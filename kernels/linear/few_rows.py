@@ -37,6 +37,7 @@ from torch import Tensor
 from kernels.launch.descriptors import ALIGNMENT_BYTES, described, use_descriptors
 from kernels.launch.dispatch import IS_INTERPRETED, jit, next_power_of_2, tl
 from kernels.launch.early_launch import launch_options, wait_for_previous
+from kernels.launch.op import op
 from kernels.linear.swiglu import swiglu_ref
 
 TILE_ROWS = 64  # at most
@@ -194,19 +195,17 @@ def part_span(width: int, parts: int) -> int:
     return -(-blocks // parts) * BLOCK_K
 
 
+@op(row_linear_ref, use_descriptors)
 def row_linear(x: Tensor, weight: Tensor) -> Tensor:
     """x (R, K) times weight (N, K) transposed: (R, N) in x's dtype."""
-    if not use_descriptors(x):
-        return row_linear_ref(x, weight)
     out = torch.empty((x.shape[0], weight.shape[0]), dtype=x.dtype, device=x.device)
     _launch(x, weight, out, parts=1)
     return out
 
 
+@op(row_linear_parts_ref, use_descriptors)
 def row_linear_parts(x: Tensor, weight: Tensor) -> Tensor:
     """The same product as (P, R, N) float32, P = num_parts(R, N, K), whose sum over P it is."""
-    if not use_descriptors(x):
-        return row_linear_parts_ref(x, weight)
     parts = num_parts(x.shape[0], *weight.shape)
     shape = (parts, x.shape[0], weight.shape[0])
     out = torch.empty(shape, dtype=torch.float32, device=x.device)
@@ -268,10 +267,9 @@ def swiglu_settings(num_rows: int, width: int) -> tuple[int, int, int]:
     return (64 if rows == 32 else 32), BLOCK_K // 2, 4
 
 
+@op(row_swiglu_ref, use_descriptors)
 def row_swiglu(x: Tensor, gate_up: Tensor) -> Tensor:
     """silu(gate) * up of x (R, K) times gate_up (2I, K) transposed, gate first: (R, I)."""
-    if not use_descriptors(x):
-        return row_swiglu_ref(x, gate_up)
     if gate_up.shape[0] % 2:
         raise ValueError(f"gate_up {tuple(gate_up.shape)} must hold as many rows twice")
     width = gate_up.shape[0] // 2

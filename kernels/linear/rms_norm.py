@@ -17,8 +17,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from kernels.launch.dispatch import jit, next_power_of_2, tl, use_triton
+from kernels.launch.dispatch import jit, next_power_of_2, tl
 from kernels.launch.early_launch import launch_options, wait_for_previous
+from kernels.launch.op import op
 
 
 def rms_norm_ref(x: Tensor, weight: Tensor, eps: float) -> Tensor:
@@ -87,10 +88,9 @@ def row_warps(block: int) -> int:
     return min(8, max(1, block // 256))
 
 
+@op(rms_norm_ref)
 def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
     """RMSNorm over the last dimension: x (..., D), weight (D,), one dtype; returns x's shape."""
-    if not use_triton(x):
-        return rms_norm_ref(x, weight, eps)
     width = x.shape[-1]
     _check(x, weight)
     rows = x.reshape(-1, width)
@@ -119,6 +119,7 @@ def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
     return out
 
 
+@op(add_rms_norm_ref_)
 def add_rms_norm_(x: Tensor, residual: Tensor, weight: Tensor, eps: float) -> Tensor:
     """residual += x in place, rounded to its dtype; returns the RMSNorm of the new residual.
 
@@ -128,8 +129,6 @@ def add_rms_norm_(x: Tensor, residual: Tensor, weight: Tensor, eps: float) -> Te
         residual: (R, D), last dimension contiguous.
         weight: (D,).
     """
-    if not use_triton(x):
-        return add_rms_norm_ref_(x, residual, weight, eps)
     _check(residual, weight)
     num_parts = x.shape[0] if x.ndim == 3 else 0
     is_fitting = x.shape == residual.shape and x.dtype == residual.dtype

@@ -19,6 +19,7 @@ from torch import Tensor
 
 from kernels.launch.descriptors import described
 from kernels.launch.dispatch import jit, next_power_of_2, tl
+from kernels.launch.op import op
 from kernels.vocoder.conv_tile import (
     Constants,
     Tile,
@@ -44,7 +45,11 @@ TILES = {
 
 
 def conv_taps_ref(
-    x: Tensor, weight: Tensor, dilation: int, snake: Constants | None = None
+    x: Tensor,
+    weight: Tensor,
+    dilation: int,
+    snake: Constants | None = None,
+    tile: Tile | None = None,
 ) -> Tensor:
     """Plain PyTorch in float32: the CPU path, and what the kernel is tested against."""
     taps = weight.shape[3]
@@ -121,6 +126,7 @@ def tile_of(num_out: int, num_in: int, steps: int) -> Tile:
     return Tile(128, 128, 0, summed, 8, 3)
 
 
+@op(conv_taps_ref, has_kernel)
 def conv_taps(
     x: Tensor,
     weight: Tensor,
@@ -141,8 +147,6 @@ def conv_taps(
     Raises:
         ValueError: arguments do not fit, or C or N fill no multiple of 16 bytes.
     """
-    if not has_kernel(x):
-        return conv_taps_ref(x, weight, dilation, snake)
     batch, steps, num_out = checked_shape(x, weight, dilation)
     check_constants(snake, num_out)
     out = torch.empty((batch, steps, num_out), dtype=x.dtype, device=x.device)

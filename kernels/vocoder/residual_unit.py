@@ -14,6 +14,7 @@ from torch import Tensor
 
 from kernels.launch.descriptors import described
 from kernels.launch.dispatch import jit, tl
+from kernels.launch.op import op
 from kernels.vocoder.conv_taps import conv_taps_ref
 from kernels.vocoder.conv_tile import (
     Constants,
@@ -38,9 +39,17 @@ TILES = {
 
 
 def residual_unit_ref_(
-    x: Tensor, s: Tensor, weight: Tensor, dilation: int, snake: Constants, pointwise: Tensor
+    x: Tensor,
+    s: Tensor,
+    weight: Tensor,
+    dilation: int,
+    snake: Constants,
+    pointwise: Tensor,
+    tile: Tile | None = None,
 ) -> Tensor:
-    """The separate steps in plain PyTorch: the CPU path, and what the kernel is tested against."""
+    """The separate steps in plain PyTorch, without tiles: the CPU path, and what the kernel is
+    tested against.
+    """
     active = conv_taps_ref(s, weight, dilation, snake)
     product = active.float() @ pointwise.float().t()
     return x.copy_(x.float() + product)
@@ -165,6 +174,7 @@ def tile_of(channels: int, steps: int) -> Tile:
     return Tile(64, *parts_of(channels), 32 if channels >= 32 else 16, 4, 3)
 
 
+@op(residual_unit_ref_, has_kernel)
 def residual_unit_(
     x: Tensor,
     s: Tensor,
@@ -186,8 +196,6 @@ def residual_unit_(
     Raises:
         ValueError: arguments do not fit, C is above MAX_CHANNELS or fills no multiple of 16 bytes.
     """
-    if not has_kernel(x):
-        return residual_unit_ref_(x, s, weight, dilation, snake, pointwise)
     batch, steps, channels = checked_shape(s, weight, dilation)
     if x.shape != (batch, steps, channels) or x.dtype != s.dtype or not x.is_contiguous():
         raise ValueError(

@@ -14,7 +14,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from kernels.launch.dispatch import IS_INTERPRETED, jit, next_power_of_2, tl, use_triton
+from kernels.launch.dispatch import IS_INTERPRETED, jit, next_power_of_2, tl
+from kernels.launch.op import op
 from kernels.vocoder.snake import snake_beta, snake_of
 
 _PARTS = 8  # floats a step has for its taps
@@ -106,6 +107,7 @@ def _sum_kernel(
     tl.store(out_ptr + row * steps + step, total, mask=is_step)
 
 
+@op(snake_out_ref)
 def snake_out(
     x: Tensor,
     alpha_exp: Tensor,
@@ -126,8 +128,6 @@ def snake_out(
     Returns:
         (B, T) float32.
     """
-    if not use_triton(x):
-        return snake_out_ref(x, alpha_exp, inv_beta, bias, weight, conv_bias, kept)
     batch, steps, channels = x.shape
     taps = weight.shape[3]
     if weight.shape != (1, channels, 1, taps) or taps > _PARTS or weight.dtype != x.dtype:
