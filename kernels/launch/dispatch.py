@@ -96,7 +96,9 @@ def jit(function: Callable[..., Any] | None = None, **options: Any) -> Any:
         return function
     kernel = triton.jit(function, **options)
 
-    def run(*args: Any, **given: Any) -> Any:
+    # Said at every launch: Triton 3.10 changes its default, and sums would round otherwise.
+    def run(*args: Any, enable_fp_fusion: bool = True, **given: Any) -> Any:
+        given["enable_fp_fusion"] = enable_fp_fusion
         try:
             return type(kernel).run(kernel, *args, **given)
         except (torch.OutOfMemoryError, MemoryError):

@@ -78,8 +78,9 @@ def row_of(
     """
     row = tl.program_id(0).to(tl.int64)
     ids = tl.arange(0, BLOCK)
+    inside = ids < num_ids
     place = logits_ptr + row * logits_stride + ids
-    x = tl.load(place, mask=ids < num_ids, other=float("-inf")).to(tl.float32)
+    x = tl.load(place, mask=inside, other=float("-inf")).to(tl.float32)
     # All settings at once: one behind the other each would wait for memory.
     is_greedy = tl.load(greedy_ptr + row) != 0
     temperature = tl.load(temperature_ptr + row)
