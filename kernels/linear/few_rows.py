@@ -35,8 +35,9 @@ import torch
 from torch import Tensor
 
 from kernels.launch.descriptors import ALIGNMENT_BYTES, described, use_descriptors
-from kernels.launch.dispatch import IS_INTERPRETED, jit, next_power_of_2, tl
+from kernels.launch.dispatch import jit, next_power_of_2, tl
 from kernels.launch.early_launch import launch_options, wait_for_previous
+from kernels.launch.factor import factor
 from kernels.launch.op import op
 from kernels.linear.swiglu import swiglu_ref
 
@@ -80,7 +81,6 @@ def _row_linear_kernel(
     num_blocks,
     part_blocks,
     IS_PART: tl.constexpr,
-    UPCAST: tl.constexpr,
     IS_DEPENDENT: tl.constexpr,
     ROWS: tl.constexpr,
     BLOCK_N: tl.constexpr,
@@ -97,10 +97,7 @@ def _row_linear_kernel(
     for block in tl.range(first, tl.minimum(first + part_blocks, num_blocks), num_stages=STAGES):
         x = x_desc.load([first_row, block * BLOCK_K])
         weight = weight_desc.load([first_column, block * BLOCK_K])
-        if UPCAST:
-            x = x.to(tl.float32)
-            weight = weight.to(tl.float32)
-        total = tl.dot(x, weight.T, total, input_precision="ieee")
+        total = tl.dot(factor(x), factor(weight).T, total, input_precision="ieee")
     row = (first_row + tl.arange(0, ROWS))[:, None]
     column = (first_column + tl.arange(0, BLOCK_N))[None, :]
     place = row * num_columns + column
@@ -119,7 +116,6 @@ def _row_swiglu_kernel(
     num_tiles,
     width,
     num_blocks,
-    UPCAST: tl.constexpr,
     IS_DEPENDENT: tl.constexpr,
     ROWS: tl.constexpr,
     BLOCK_N: tl.constexpr,
@@ -133,15 +129,11 @@ def _row_swiglu_kernel(
     gate = tl.zeros((ROWS, BLOCK_N), tl.float32)
     up = tl.zeros((ROWS, BLOCK_N), tl.float32)
     for block in tl.range(0, num_blocks, num_stages=STAGES):
-        x = x_desc.load([first_row, block * BLOCK_K])
+        x = factor(x_desc.load([first_row, block * BLOCK_K]))
         gate_weight = weight_desc.load([first_column, block * BLOCK_K])
         up_weight = weight_desc.load([width + first_column, block * BLOCK_K])
-        if UPCAST:
-            x = x.to(tl.float32)
-            gate_weight = gate_weight.to(tl.float32)
-            up_weight = up_weight.to(tl.float32)
-        gate = tl.dot(x, gate_weight.T, gate, input_precision="ieee")
-        up = tl.dot(x, up_weight.T, up, input_precision="ieee")
+        gate = tl.dot(x, factor(gate_weight).T, gate, input_precision="ieee")
+        up = tl.dot(x, factor(up_weight).T, up, input_precision="ieee")
     # A tile may reach beyond its half; what it makes there is not stored.
     # Both are rounded as a linear layer rounds them; then as `kernels/linear/swiglu.py` does.
     gate = gate.to(dtype).to(tl.float32)
@@ -243,7 +235,6 @@ def _launch(x: Tensor, weight: Tensor, out: Tensor, parts: int) -> None:
         width // block_k,
         part_span(width, parts) // block_k,
         IS_PART=parts > 1,
-        UPCAST=IS_INTERPRETED,  # the interpreter multiplies the bits of bfloat16, not its values
         ROWS=rows,
         BLOCK_N=block_n,
         BLOCK_K=block_k,
@@ -288,7 +279,6 @@ def row_swiglu(x: Tensor, gate_up: Tensor) -> Tensor:
         num_tiles,
         width,
         x.shape[1] // block_k,
-        UPCAST=IS_INTERPRETED,
         ROWS=rows,
         BLOCK_N=block_n,
         BLOCK_K=block_k,

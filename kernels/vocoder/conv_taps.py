@@ -24,13 +24,12 @@ from kernels.vocoder.conv_tile import (
     Constants,
     Tile,
     active_of,
-    check_constants,
     checked_shape,
     described_inputs,
     has_kernel,
     tap_sums,
 )
-from kernels.vocoder.snake import snake_beta
+from kernels.vocoder.snake import check_constants, snake_beta
 
 # By channels in and out. On an H200 with 4 * 1,024 frames of Qwen3-TTS, dilations 1 and 9 and the
 # activation, ms: 1.86 and 1.9 at 384 channels, 1.40 at 768. From 192 to 288 without it 1.32, cuDNN
@@ -77,7 +76,6 @@ def _conv_taps_kernel(
     C: tl.constexpr,
     N: tl.constexpr,
     HAS_SNAKE: tl.constexpr,
-    UPCAST: tl.constexpr,
     BLOCK_M: tl.constexpr,
     BLOCK_N: tl.constexpr,
     REST_N: tl.constexpr,
@@ -99,7 +97,6 @@ def _conv_taps_kernel(
         dilation,
         TAPS,
         C,
-        UPCAST,
         BLOCK_M,
         BLOCK_N,
         REST_N,
@@ -148,7 +145,7 @@ def conv_taps(
         ValueError: arguments do not fit, or C or N fill no multiple of 16 bytes.
     """
     batch, steps, num_out = checked_shape(x, weight, dilation)
-    check_constants(snake, num_out)
+    check_constants(snake or (), num_out)
     out = torch.empty((batch, steps, num_out), dtype=x.dtype, device=x.device)
     if batch == 0:
         return out

@@ -14,19 +14,20 @@ from torch import Tensor
 
 from kernels.launch.descriptors import described
 from kernels.launch.dispatch import jit, tl
+from kernels.launch.factor import factor
 from kernels.launch.op import op
 from kernels.vocoder.conv_taps import conv_taps_ref
 from kernels.vocoder.conv_tile import (
     Constants,
     Tile,
     active_of,
-    check_constants,
     checked_shape,
     described_inputs,
     has_kernel,
     parts_of,
     tap_sums,
 )
+from kernels.vocoder.snake import check_constants
 
 MAX_CHANNELS = 192  # all lie in one tile
 # By channels. On an H200 with 4,096 frames and dilations 1, 3 and 9, ms: 3.44, 3.37 and 3.41 at 96
@@ -65,7 +66,6 @@ def _add_linear_(
     row,
     first_step,
     first_channel,
-    UPCAST: tl.constexpr,
     BLOCK_M: tl.constexpr,
     BLOCK_N: tl.constexpr,
     REST_N: tl.constexpr,
@@ -73,14 +73,11 @@ def _add_linear_(
 ):
     """x += activations @ pointwise^T for WIDTH channels; the latter's parts as of `active`."""
     w = pointwise.load([first_channel, 0])
-    if UPCAST:
-        w = w.to(tl.float32)
-    total = tl.dot(active, w.T, tl.zeros((BLOCK_M, WIDTH), tl.float32), input_precision="ieee")
+    total = tl.zeros((BLOCK_M, WIDTH), tl.float32)
+    total = tl.dot(active, factor(w).T, total, input_precision="ieee")
     if REST_N > 0:
         w = pointwise_rest.load([first_channel, BLOCK_N])
-        if UPCAST:
-            w = w.to(tl.float32)
-        total = tl.dot(active_rest, w.T, total, input_precision="ieee")
+        total = tl.dot(active_rest, factor(w).T, total, input_precision="ieee")
     before = x.load([row, first_step, first_channel]).reshape(BLOCK_M, WIDTH)
     total += before.to(tl.float32)
     x.store([row, first_step, first_channel], total.to(x.dtype)[None])
@@ -103,7 +100,6 @@ def _residual_unit_kernel(
     dilation,
     TAPS: tl.constexpr,
     C: tl.constexpr,
-    UPCAST: tl.constexpr,
     BLOCK_M: tl.constexpr,
     BLOCK_N: tl.constexpr,
     REST_N: tl.constexpr,
@@ -121,19 +117,17 @@ def _residual_unit_kernel(
         dilation,
         TAPS,
         C,
-        UPCAST,
         BLOCK_M,
         BLOCK_N,
         REST_N,
         BLOCK_K,
     )
     channel = tl.arange(0, BLOCK_N)
-    active = active_of(total, alpha_exp_ptr, inv_beta_ptr, bias_ptr, channel, C, x.dtype)
+    active = factor(active_of(total, alpha_exp_ptr, inv_beta_ptr, bias_ptr, channel, C, x.dtype))
     channel = BLOCK_N + tl.arange(0, REST_N if REST_N > 0 else 16)
-    active_rest = active_of(rest, alpha_exp_ptr, inv_beta_ptr, bias_ptr, channel, C, x.dtype)
-    if UPCAST:
-        active = active.to(tl.float32)
-        active_rest = active_rest.to(tl.float32)
+    active_rest = factor(
+        active_of(rest, alpha_exp_ptr, inv_beta_ptr, bias_ptr, channel, C, x.dtype)
+    )
     _add_linear_(
         x,
         pointwise,
@@ -143,7 +137,6 @@ def _residual_unit_kernel(
         row,
         first_step,
         0,
-        UPCAST,
         BLOCK_M,
         BLOCK_N,
         REST_N,
@@ -159,7 +152,6 @@ def _residual_unit_kernel(
             row,
             first_step,
             BLOCK_N,
-            UPCAST,
             BLOCK_M,
             BLOCK_N,
             REST_N,

@@ -21,6 +21,8 @@ arXiv:2006.08195. The three parts of pi are those of the Cephes library.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
@@ -40,7 +42,7 @@ def snake_beta_ref(
     kept: Tensor | None = None,
 ) -> Tensor:
     """Plain PyTorch in float32: the CPU path, and what the kernel is tested against."""
-    _check(x, alpha_exp, inv_beta, bias, left_pad, kept)
+    _check(x, left_pad, kept, alpha_exp, inv_beta, bias)
     out = _empty_result(x, left_pad)
     out[:, :, :left_pad].zero_()
     batch, channels, length = x.shape
@@ -187,7 +189,7 @@ def snake_beta(
     Returns:
         (B, C, left_pad + T) in x's dtype, dense; channels innermost if they are in x.
     """
-    _check(x, alpha_exp, inv_beta, bias, left_pad, kept)
+    _check(x, left_pad, kept, alpha_exp, inv_beta, bias)
     out = _empty_result(x, left_pad)
     if out.numel() == 0:
         return out
@@ -223,21 +225,18 @@ def snake_beta(
     return out
 
 
-def _check(
-    x: Tensor,
-    alpha_exp: Tensor,
-    inv_beta: Tensor,
-    bias: Tensor | None,
-    left_pad: int,
-    kept: Tensor | None,
-) -> None:
-    num_channels = x.shape[1]
-    for name, values in (("alpha_exp", alpha_exp), ("inv_beta", inv_beta), ("bias", bias)):
+def check_constants(constants: Sequence[Tensor | None], num_channels: int) -> None:
+    """ValueError unless alpha_exp, inv_beta and bias are (num_channels,) float32, or None."""
+    for name, values in zip(("alpha_exp", "inv_beta", "bias"), constants, strict=False):
         if values is None:
             continue
         if values.shape != (num_channels,) or values.dtype != torch.float32:
             have = f"{tuple(values.shape)} {values.dtype}"
             raise ValueError(f"{name} must be ({num_channels},) float32, not {have}")
+
+
+def _check(x: Tensor, left_pad: int, kept: Tensor | None, *constants: Tensor | None) -> None:
+    check_constants(constants, x.shape[1])
     if left_pad < 0:
         raise ValueError(f"left_pad must not be negative, it is {left_pad}")
     if kept is not None:
