@@ -83,6 +83,8 @@ def test_an_installed_wheel_speaks_a_row(tmp_path: Path) -> None:
     run(*PIP, "install", *FLAGS, "--target", str(site), str(wheel), cwd=tmp_path)
     assert not (site / "tests").exists()
     assert not (site / "samples").exists()
+    assert (site / "kernels" / "launch").is_dir()
+    assert not (site / "kernels" / "bench").exists()
     work = tmp_path / "work"
     work.mkdir()
     (work / "lines.txt").write_text("Good morning.\n")

@@ -20,8 +20,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from kernels.launch.dispatch import IS_INTERPRETED, jit, next_power_of_2, tl, use_triton
+from kernels.launch.dispatch import jit, next_power_of_2, tl
 from kernels.launch.early_launch import launch_options, wait_for_previous
+from kernels.launch.factor import factor
+from kernels.launch.op import op
 
 _SPLIT_FROM = 512  # cache length from which splitting can pay
 _MAX_SPLITS = 16
@@ -36,26 +38,15 @@ def decode_attention_ref(
     num_heads: int,
     scale: float,
     rows_per_slot: int = 1,
+    is_long: bool = False,
 ) -> Tensor:
-    """Plain PyTorch: the CPU path, and what the kernel is tested against.
+    """Plain PyTorch: the CPU path, and what the kernel is tested against. It splits no cache.
 
     On the CPU the host may look at the lengths: every row then reads exactly its own positions, so
     it computes the same whatever its batch mates hold. Elsewhere the whole cache is masked.
     """
-    if q.device.type == "cpu":
-        return _attend_by_length(q, k_cache, v_cache, positions, num_heads, scale, rows_per_slot)
-    return _attend_masked(q, k_cache, v_cache, positions, num_heads, scale, rows_per_slot)
-
-
-def _attend_by_length(
-    q: Tensor,
-    k_cache: Tensor,
-    v_cache: Tensor,
-    positions: Tensor,
-    num_heads: int,
-    scale: float,
-    rows_per_slot: int,
-) -> Tensor:
+    if q.device.type != "cpu":
+        return _attend_masked(q, k_cache, v_cache, positions, num_heads, scale, rows_per_slot)
     num_rows = q.shape[0]
     num_kv_heads, head_dim = k_cache.shape[1], k_cache.shape[3]
     group = num_heads // num_kv_heads
@@ -138,7 +129,6 @@ def _attention_kernel(
     ROWS_PER_SLOT: tl.constexpr,
     HEAD_DIM: tl.constexpr,
     NUM_SPLITS: tl.constexpr,
-    UPCAST: tl.constexpr,
     IS_DEPENDENT: tl.constexpr,
     BLOCK_M: tl.constexpr,
     BLOCK_S: tl.constexpr,
@@ -166,9 +156,7 @@ def _attention_kernel(
     is_dim = dim < HEAD_DIM
     tile = tl.arange(0, BLOCK_S)
     q_offset = row[:, None] * q_stride + head[:, None] * HEAD_DIM + dim[None, :]
-    q = tl.load(q_ptr + q_offset, mask=is_line[:, None] & is_dim[None, :], other=0.0)
-    if UPCAST:
-        q = q.to(tl.float32)
+    q = factor(tl.load(q_ptr + q_offset, mask=is_line[:, None] & is_dim[None, :], other=0.0))
     k_base = k_cache_ptr + slot * k_slot_stride + kv_head * k_head_stride
     v_base = v_cache_ptr + slot * v_slot_stride + kv_head * v_head_stride
     # A large finite number, not -inf: a line that sees nothing of this split must not become NaN.
@@ -182,10 +170,8 @@ def _attention_kernel(
         k = tl.load(k_base + k_offset, mask=is_dim[:, None] & is_position[None, :], other=0.0)
         v_offset = position[:, None].to(tl.int64) * v_position_stride + dim[None, :]
         v = tl.load(v_base + v_offset, mask=is_position[:, None] & is_dim[None, :], other=0.0)
-        if UPCAST:
-            k = k.to(tl.float32)
-            v = v.to(tl.float32)
-        scores = tl.dot(q, k, input_precision="ieee") * scale
+        v = factor(v)
+        scores = tl.dot(q, factor(k), input_precision="ieee") * scale
         scores = tl.where(position[None, :] < length[:, None], scores, -1e30)
         new_highest = tl.maximum(highest, tl.max(scores, axis=1))
         fade = tl.exp(highest - new_highest)
@@ -261,6 +247,7 @@ def launch_settings(dtype: torch.dtype) -> tuple[int, int, int]:
     return (32, 4, 2) if dtype == torch.float32 else (64, 4, 2)
 
 
+@op(decode_attention_ref)
 def decode_attention(
     q: Tensor,
     k_cache: Tensor,
@@ -285,8 +272,6 @@ def decode_attention(
     Returns:
         (R, H * D_h), contiguous.
     """
-    if not use_triton(q):
-        return decode_attention_ref(q, k_cache, v_cache, positions, num_heads, scale, rows_per_slot)
     num_rows = q.shape[0]
     num_slots, num_kv_heads, num_positions, head_dim = k_cache.shape
     if num_heads % num_kv_heads or q.shape[1] != num_heads * head_dim or q.stride(1) != 1:
@@ -320,19 +305,14 @@ def decode_attention(
         target,
         stats,
         q.stride(0),
-        k_cache.stride(0),
-        k_cache.stride(1),
-        k_cache.stride(2),
-        v_cache.stride(0),
-        v_cache.stride(1),
-        v_cache.stride(2),
+        *k_cache.stride()[:3],
+        *v_cache.stride()[:3],
         scale,
         NUM_HEADS=num_heads,
         GROUP=group,
         ROWS_PER_SLOT=rows_per_slot,
         HEAD_DIM=head_dim,
         NUM_SPLITS=splits,
-        UPCAST=IS_INTERPRETED,  # the interpreter multiplies the bits of bfloat16, not its values
         BLOCK_M=max(16, next_power_of_2(rows_per_slot * group)),
         BLOCK_S=block_s,
         BLOCK_D=block_d,

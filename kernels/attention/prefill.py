@@ -22,7 +22,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from kernels.launch.dispatch import IS_INTERPRETED, jit, next_power_of_2, tl, use_triton
+from kernels.launch.dispatch import jit, next_power_of_2, tl
+from kernels.launch.factor import factor
+from kernels.launch.op import op
 
 # On a CPU attention rounds by its length; in multiples of this many positions it adds up the same
 # way whether a prompt fills the last block or not.
@@ -42,9 +44,33 @@ def prefill_attention_ref(
     """Plain PyTorch in float32: the CPU path, and what the kernel is tested against. Row by row
     where the host may look (a CPU), and for more tokens than any graph has.
     """
-    if q.device.type == "cpu" or len(q) > MOST_MASKED:
-        return _attend_by_row(q, k_cache, v_cache, slots, positions, num_heads, scale)
-    return _attend_masked(q, k_cache, v_cache, slots, positions, num_heads, scale)
+    if q.device.type != "cpu" and len(q) <= MOST_MASKED:
+        return _attend_masked(q, k_cache, v_cache, slots, positions, num_heads, scale)
+    num_kv_heads, head_dim = k_cache.shape[1], k_cache.shape[3]
+
+    def whole(x: Tensor) -> Tensor:
+        """(T, heads, D_h) to (1, heads, T and what is missing to whole blocks, D_h)."""
+        return F.pad(x.float(), (0, 0, 0, 0, 0, -len(x) % WHOLE)).transpose(0, 1)[None]
+
+    out = torch.zeros_like(q)
+    row_of, place_of = slots.tolist(), positions.tolist()
+    first = 0
+    while first < len(row_of) and row_of[first] >= 0:
+        last = first + 1
+        while last < len(row_of) and row_of[last] >= 0 and place_of[last] > 0:
+            last += 1
+        length, slot = last - first, row_of[first]
+        attended = F.scaled_dot_product_attention(
+            whole(q[first:last].view(length, num_heads, head_dim)),
+            whole(k_cache[slot, :, :length].transpose(0, 1)),
+            whole(v_cache[slot, :, :length].transpose(0, 1)),
+            is_causal=True,
+            scale=scale,
+            enable_gqa=num_heads != num_kv_heads,
+        )
+        out[first:last] = attended[0, :, :length].transpose(0, 1).reshape(length, -1).to(q.dtype)
+        first = last
+    return out
 
 
 def _attend_masked(
@@ -77,42 +103,6 @@ def _attend_masked(
     return out.masked_fill(~is_real[:, None], 0.0)
 
 
-def _attend_by_row(
-    q: Tensor,
-    k_cache: Tensor,
-    v_cache: Tensor,
-    slots: Tensor,
-    positions: Tensor,
-    num_heads: int,
-    scale: float,
-) -> Tensor:
-    num_kv_heads, head_dim = k_cache.shape[1], k_cache.shape[3]
-
-    def whole(x: Tensor) -> Tensor:
-        """(T, heads, D_h) to (1, heads, T and what is missing to whole blocks, D_h)."""
-        return F.pad(x.float(), (0, 0, 0, 0, 0, -len(x) % WHOLE)).transpose(0, 1)[None]
-
-    out = torch.zeros_like(q)
-    row_of, place_of = slots.tolist(), positions.tolist()
-    first = 0
-    while first < len(row_of) and row_of[first] >= 0:
-        last = first + 1
-        while last < len(row_of) and row_of[last] >= 0 and place_of[last] > 0:
-            last += 1
-        length, slot = last - first, row_of[first]
-        attended = F.scaled_dot_product_attention(
-            whole(q[first:last].view(length, num_heads, head_dim)),
-            whole(k_cache[slot, :, :length].transpose(0, 1)),
-            whole(v_cache[slot, :, :length].transpose(0, 1)),
-            is_causal=True,
-            scale=scale,
-            enable_gqa=num_heads != num_kv_heads,
-        )
-        out[first:last] = attended[0, :, :length].transpose(0, 1).reshape(length, -1).to(q.dtype)
-        first = last
-    return out
-
-
 @jit
 def _prefill_attention_kernel(
     q_ptr,
@@ -133,7 +123,6 @@ def _prefill_attention_kernel(
     NUM_HEADS: tl.constexpr,
     GROUP: tl.constexpr,
     HEAD_DIM: tl.constexpr,
-    UPCAST: tl.constexpr,
     BLOCK_M: tl.constexpr,
     BLOCK_S: tl.constexpr,
     BLOCK_D: tl.constexpr,
@@ -155,9 +144,7 @@ def _prefill_attention_kernel(
     is_dim = dim < HEAD_DIM
     tile_s = tl.arange(0, BLOCK_S)
     q_offset = token[:, None].to(tl.int64) * q_stride + head * HEAD_DIM + dim[None, :]
-    q = tl.load(q_ptr + q_offset, mask=is_real[:, None] & is_dim[None, :], other=0.0)
-    if UPCAST:
-        q = q.to(tl.float32)
+    q = factor(tl.load(q_ptr + q_offset, mask=is_real[:, None] & is_dim[None, :], other=0.0))
     k_base = k_cache_ptr + kv_head * k_head_stride
     v_base = v_cache_ptr + kv_head * v_head_stride
     highest = tl.full((BLOCK_M,), -1e30, tl.float32)
@@ -180,11 +167,8 @@ def _prefill_attention_kernel(
         # become 0 here, and their own row learns of them through its scores.
         wide = v.to(tl.float32)
         poison = tl.sum(wide * 0.0, axis=1)
-        v = tl.where(tl.abs(wide) < float("inf"), wide, 0.0).to(v.dtype)
-        if UPCAST:
-            k = k.to(tl.float32)
-            v = v.to(tl.float32)
-        scores = tl.dot(q, k, input_precision="ieee") * scale + poison[None, :]
+        v = factor(tl.where(tl.abs(wide) < float("inf"), wide, 0.0).to(v.dtype))
+        scores = tl.dot(q, factor(k), input_precision="ieee") * scale + poison[None, :]
         is_seen = (key[None, :] <= token[:, None]) & (row_start[:, None] == key_row)
         is_seen = is_seen & is_key[None, :]
         scores = tl.where(is_seen, scores, -1e30)
@@ -211,6 +195,7 @@ def launch_settings(dtype: torch.dtype, num_tokens: int) -> tuple[int, int, int,
     return 64, 64, 4, 2
 
 
+@op(prefill_attention_ref)
 def prefill_attention(
     q: Tensor,
     k_cache: Tensor,
@@ -233,8 +218,6 @@ def prefill_attention(
     Returns:
         (T, H * D_h), contiguous; zeros for padding. A row that holds NaN disturbs no other.
     """
-    if not use_triton(q):
-        return prefill_attention_ref(q, k_cache, v_cache, slots, positions, num_heads, scale)
     num_tokens = q.shape[0]
     num_kv_heads, head_dim = k_cache.shape[1], k_cache.shape[3]
     if num_heads % num_kv_heads or q.shape[1] != num_heads * head_dim or q.stride(1) != 1:
@@ -259,17 +242,12 @@ def prefill_attention(
         out,
         num_tokens,
         q.stride(0),
-        k_cache.stride(0),
-        k_cache.stride(1),
-        k_cache.stride(2),
-        v_cache.stride(0),
-        v_cache.stride(1),
-        v_cache.stride(2),
+        *k_cache.stride()[:3],
+        *v_cache.stride()[:3],
         scale,
         NUM_HEADS=num_heads,
         GROUP=num_heads // num_kv_heads,
         HEAD_DIM=head_dim,
-        UPCAST=IS_INTERPRETED,  # the interpreter multiplies the bits of bfloat16, not its values
         BLOCK_M=block_m,
         BLOCK_S=block_s,
         BLOCK_D=max(16, next_power_of_2(head_dim)),

@@ -19,8 +19,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from kernels.launch.dispatch import jit, next_power_of_2, tl, use_triton
+from kernels.launch.dispatch import HAS_PTX, jit, next_power_of_2, tl
 from kernels.launch.early_launch import launch_options, wait_for_previous
+from kernels.launch.op import op
 
 
 def rope_tables(
@@ -56,6 +57,7 @@ def qk_norm_rope_store_ref(
     """Plain PyTorch: the CPU path, and what the kernel is tested against. Where the host may not
     look (a GPU) its shapes are those of its arguments, so it can be recorded.
     """
+    _check_norms(q_weight, k_weight)
     num_rows = qkv.shape[0]
     num_kv_heads, head_dim = k_cache.shape[1], k_cache.shape[3]
     heads = qkv.view(num_rows, num_heads + 2 * num_kv_heads, head_dim)
@@ -86,6 +88,11 @@ def qk_norm_rope_store_ref(
     return qk[:, :num_heads].reshape(num_rows, num_heads * head_dim)
 
 
+def _check_norms(q_weight: Tensor | None, k_weight: Tensor | None) -> None:
+    if (q_weight is None) != (k_weight is None):
+        raise ValueError("q_weight and k_weight must both be given or both be None")
+
+
 def _may_look(tensor: Tensor) -> bool:
     """Whether the host may look at values: on a CPU, where no graph is recorded."""
     return tensor.device.type == "cpu"
@@ -110,11 +117,58 @@ def _shared_position(positions: Tensor) -> int | None:
 
 
 @jit
-def _rotate_half(x, other, sign, cos, sin, dtype: tl.constexpr):
-    """One half of the rotation, every product and the sum rounded to dtype."""
-    straight = (x * cos).to(dtype).to(tl.float32)
-    crossed = (sign * other * sin).to(dtype).to(tl.float32)
-    return (straight + crossed).to(dtype)
+def product(x, y):
+    """x * y in float32, which no compiler joins with a sum behind it.
+
+    Rounded to bfloat16 and then added to another such product, LLVM makes one fused bfloat16
+    multiply-add of them, which leaves out a rounding that the models were trained with.
+    """
+    if HAS_PTX:
+        return tl.inline_asm_elementwise(
+            "mul.rn.f32 $0, $1, $2;", "=f,f,f", [x, y], dtype=tl.float32, is_pure=True, pack=1
+        )
+    else:
+        return x * y
+
+
+@jit
+def wide_halves(source, low, mask, HALF: tl.constexpr):
+    """Both halves of what nobody writes during the launch, as float32."""
+    x_low = tl.load(source + low, mask=mask, other=0.0).to(tl.float32)
+    x_high = tl.load(source + HALF + low, mask=mask, other=0.0).to(tl.float32)
+    return x_low, x_high
+
+
+@jit
+def rotate(
+    x_low,
+    x_high,
+    w_low,
+    w_high,
+    cos_low,
+    cos_high,
+    sin_low,
+    sin_high,
+    eps,
+    HEAD_DIM: tl.constexpr,
+    HAS_NORM: tl.constexpr,
+):
+    """Normalise and rotate heads, one a line, given as their two halves in the dtype that every
+    step is rounded to; norm weights and tables are float32 in registers. Returns float32.
+    """
+    dtype: tl.constexpr = x_low.dtype
+    x_low = x_low.to(tl.float32)
+    x_high = x_high.to(tl.float32)
+    if HAS_NORM:
+        total = tl.sum(x_low * x_low + x_high * x_high, axis=1)
+        scale = tl.rsqrt(total / HEAD_DIM + eps)[:, None]
+        x_low = ((x_low * scale).to(dtype).to(tl.float32) * w_low).to(dtype).to(tl.float32)
+        x_high = ((x_high * scale).to(dtype).to(tl.float32) * w_high).to(dtype).to(tl.float32)
+    y_low = product(x_low, cos_low).to(dtype).to(tl.float32)
+    y_low -= product(x_high, sin_low).to(dtype).to(tl.float32)
+    y_high = product(x_high, cos_high).to(dtype).to(tl.float32)
+    y_high += product(x_low, sin_high).to(dtype).to(tl.float32)
+    return y_low.to(dtype).to(tl.float32), y_high.to(dtype).to(tl.float32)
 
 
 @jit
@@ -168,26 +222,22 @@ def _qk_norm_rope_store_kernel(
     position = tl.load(positions_ptr + row)
     given_low = tl.load(source + low, mask=inside, other=0.0)
     given_high = tl.load(source + high, mask=inside, other=0.0)
-    x_low = given_low.to(tl.float32)
-    x_high = given_high.to(tl.float32)
-    if HAS_NORM:
-        total = tl.sum(x_low * x_low + x_high * x_high, axis=1)
-        scale = tl.rsqrt(total / HEAD_DIM + eps)[:, None]
-        q_low = tl.load(q_weight_ptr + low, mask=is_dim, other=0.0).to(tl.float32)
-        q_high = tl.load(q_weight_ptr + high, mask=is_dim, other=0.0).to(tl.float32)
-        k_low = tl.load(k_weight_ptr + low, mask=is_dim, other=0.0).to(tl.float32)
-        k_high = tl.load(k_weight_ptr + high, mask=is_dim, other=0.0).to(tl.float32)
-        x_low = (x_low * scale).to(dtype).to(tl.float32)
-        x_high = (x_high * scale).to(dtype).to(tl.float32)
-        x_low = (x_low * tl.where(is_query, q_low, k_low)).to(dtype).to(tl.float32)
-        x_high = (x_high * tl.where(is_query, q_high, k_high)).to(dtype).to(tl.float32)
     table = position * table_stride
-    cos_low = tl.load(cos_ptr + table + low, mask=is_dim, other=0.0).to(tl.float32)
-    sin_low = tl.load(sin_ptr + table + low, mask=is_dim, other=0.0).to(tl.float32)
-    cos_high = tl.load(cos_ptr + table + high, mask=is_dim, other=0.0).to(tl.float32)
-    sin_high = tl.load(sin_ptr + table + high, mask=is_dim, other=0.0).to(tl.float32)
-    y_low = _rotate_half(x_low, x_high, -1.0, cos_low, sin_low, dtype)
-    y_high = _rotate_half(x_high, x_low, 1.0, cos_high, sin_high, dtype)
+    cos_low, cos_high = wide_halves(cos_ptr + table, low, is_dim, HALF)
+    sin_low, sin_high = wide_halves(sin_ptr + table, low, is_dim, HALF)
+    w_low = cos_low
+    w_high = cos_high
+    if HAS_NORM:
+        q_low, q_high = wide_halves(q_weight_ptr, low, is_dim, HALF)
+        k_low, k_high = wide_halves(k_weight_ptr, low, is_dim, HALF)
+        w_low = tl.where(is_query, q_low, k_low)
+        w_high = tl.where(is_query, q_high, k_high)
+    y_low, y_high = rotate(
+        given_low, given_high, w_low, w_high, cos_low, cos_high, sin_low, sin_high, eps, HEAD_DIM,
+        HAS_NORM,
+    )  # fmt: skip
+    y_low = y_low.to(dtype)
+    y_high = y_high.to(dtype)
 
     q = q_out_ptr + (row * NUM_HEADS + head) * HEAD_DIM
     tl.store(q + low, y_low, mask=is_query & is_dim)
@@ -212,6 +262,7 @@ def launch_settings(num_rows: int) -> tuple[int, int]:
     return (1, 1) if num_rows <= 8 else (8, 2)
 
 
+@op(qk_norm_rope_store_ref)
 def qk_norm_rope_store(
     qkv: Tensor,
     q_weight: Tensor | None,
@@ -241,23 +292,7 @@ def qk_norm_rope_store(
     Returns:
         q (R, H * D_h), contiguous.
     """
-    if (q_weight is None) != (k_weight is None):
-        raise ValueError("q_weight and k_weight must both be given or both be None")
-    if not use_triton(qkv):
-        return qk_norm_rope_store_ref(
-            qkv,
-            q_weight,
-            k_weight,
-            cos,
-            sin,
-            positions,
-            k_cache,
-            v_cache,
-            num_heads,
-            eps,
-            rows_per_slot,
-            slots,
-        )
+    _check_norms(q_weight, k_weight)
     num_rows = qkv.shape[0]
     num_slots, num_kv_heads, _, head_dim = k_cache.shape
     num_all_heads = num_heads + 2 * num_kv_heads
@@ -280,7 +315,7 @@ def qk_norm_rope_store(
     if num_rows == 0:
         return q
     block_h, num_warps = launch_settings(num_rows)
-    # Without fused multiply-add the float32 kernel rounds where the reference does.
+    # Without fused multiply-add the norm in float32 rounds where the reference's does.
     _qk_norm_rope_store_kernel[(num_rows, -(-num_all_heads // block_h))](
         qkv,
         q_weight if q_weight is not None else qkv,
@@ -294,12 +329,8 @@ def qk_norm_rope_store(
         v_cache,
         qkv.stride(0),
         cos.stride(0),
-        k_cache.stride(0),
-        k_cache.stride(1),
-        k_cache.stride(2),
-        v_cache.stride(0),
-        v_cache.stride(1),
-        v_cache.stride(2),
+        *k_cache.stride()[:3],
+        *v_cache.stride()[:3],
         eps,
         NUM_HEADS=num_heads,
         NUM_KV_HEADS=num_kv_heads,

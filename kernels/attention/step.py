@@ -14,26 +14,11 @@ import torch
 from torch import Tensor
 
 from kernels.attention.decode import decode_attention
-from kernels.attention.rope import qk_norm_rope_store
-from kernels.launch.dispatch import HAS_PTX, jit, next_power_of_2, tl, use_triton
+from kernels.attention.rope import qk_norm_rope_store, rotate, wide_halves
+from kernels.launch.dispatch import jit, next_power_of_2, tl, use_triton
 from kernels.launch.early_launch import launch_options, wait_for_previous
 
 SHORT_CACHE = 32  # positions up to which one launch serves
-
-
-@jit
-def product(x, y):
-    """x * y in float32, which no compiler joins with a sum behind it.
-
-    Rounded to bfloat16 and then added to another such product, LLVM makes one fused bfloat16
-    multiply-add of them, which leaves out a rounding that the models were trained with.
-    """
-    if HAS_PTX:
-        return tl.inline_asm_elementwise(
-            "mul.rn.f32 $0, $1, $2;", "=f,f,f", [x, y], dtype=tl.float32, is_pure=True, pack=1
-        )
-    else:
-        return x * y
 
 
 @jit
@@ -41,44 +26,6 @@ def halves(source, low, mask, HALF: tl.constexpr):
     """Both halves of the heads at `source`, as they are stored."""
     x_low = tl.load(source + low, mask=mask, other=0.0, cache_modifier=".cg")
     x_high = tl.load(source + HALF + low, mask=mask, other=0.0, cache_modifier=".cg")
-    return x_low, x_high
-
-
-@jit
-def rotate(
-    x_low,
-    x_high,
-    w_low,
-    w_high,
-    cos_low,
-    cos_high,
-    sin_low,
-    sin_high,
-    eps,
-    HEAD_DIM: tl.constexpr,
-    HAS_NORM: tl.constexpr,
-):
-    """Normalise and rotate heads, one a line; norm weights and tables are float32 in registers."""
-    dtype: tl.constexpr = x_low.dtype
-    x_low = x_low.to(tl.float32)
-    x_high = x_high.to(tl.float32)
-    if HAS_NORM:
-        total = tl.sum(x_low * x_low + x_high * x_high, axis=1)
-        scale = tl.rsqrt(total / HEAD_DIM + eps)[:, None]
-        x_low = ((x_low * scale).to(dtype).to(tl.float32) * w_low).to(dtype).to(tl.float32)
-        x_high = ((x_high * scale).to(dtype).to(tl.float32) * w_high).to(dtype).to(tl.float32)
-    y_low = product(x_low, cos_low).to(dtype).to(tl.float32)
-    y_low -= product(x_high, sin_low).to(dtype).to(tl.float32)
-    y_high = product(x_high, cos_high).to(dtype).to(tl.float32)
-    y_high += product(x_low, sin_high).to(dtype).to(tl.float32)
-    return y_low.to(dtype).to(tl.float32), y_high.to(dtype).to(tl.float32)
-
-
-@jit
-def wide_halves(source, low, mask, HALF: tl.constexpr):
-    """Both halves of what nobody writes during the launch, as float32."""
-    x_low = tl.load(source + low, mask=mask, other=0.0).to(tl.float32)
-    x_high = tl.load(source + HALF + low, mask=mask, other=0.0).to(tl.float32)
     return x_low, x_high
 
 

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from kernels.launch.dispatch import jit, next_power_of_2, tl, use_triton
+from kernels.launch.op import op
 
 RUNNING, EOS, MAX_FRAMES, NAN = range(4)
 
@@ -109,6 +110,7 @@ def _advance_kernel(
     tl.store(code_ptr + row, tl.maximum(new_code, 0))
 
 
+@op(advance_ref_, lambda slots: use_triton(slots.work))
 def advance_(slots: SlotState, hidden: Tensor, eos: int) -> None:
     """Keep the frame in `work` and make the state ready for the next, in place.
 
@@ -117,9 +119,6 @@ def advance_(slots: SlotState, hidden: Tensor, eos: int) -> None:
         hidden: (B, D) talker output of this frame, contiguous rows.
         eos: the id that ends a row.
     """
-    if not use_triton(hidden):
-        advance_ref_(slots, hidden, eos)
-        return
     num_rows, num_codebooks = slots.work.shape
     views = [view for name, view in slots._asdict().items() if name != "codes"]
     if not all(view.is_contiguous() for view in views) or not slots.codes[:1].is_contiguous():

@@ -15,7 +15,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from kernels.launch.dispatch import jit, next_power_of_2, tl, use_triton
+from kernels.launch.dispatch import jit, next_power_of_2, tl
+from kernels.launch.op import op
 
 _MAX_BLOCK = 512
 
@@ -65,6 +66,7 @@ def _frame_embedding_kernel(
     tl.store(out_ptr + row * width + column, total.to(dtype), mask=inside)
 
 
+@op(frame_embedding_ref)
 def frame_embedding(
     codes: Tensor, first_table: Tensor, rest_tables: Tensor, text: Tensor
 ) -> Tensor:
@@ -78,8 +80,6 @@ def frame_embedding(
     Returns:
         (B, D), contiguous.
     """
-    if not use_triton(text):
-        return frame_embedding_ref(codes, first_table, rest_tables, text)
     num_rows, width = text.shape
     num_codebooks = codes.shape[1]
     if codes.dtype != torch.int64 or codes.shape[0] != num_rows:

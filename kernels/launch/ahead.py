@@ -8,8 +8,8 @@ which Triton asks for what launches each kernel (0.25 s of a core), and which wo
 waited for at each first launch. What Triton's cache holds is only read from there; and so that the
 next process need not look, a mark is left beside it.
 
-Triton's own means: a hook that is asked before a compilation and may refuse it, descriptions of
-kernels that can be preloaded (`JITFunction.preload`), and its mode of compiling in an executor.
+Triton's own means (`kernels.launch.hooks`): a hook that is asked before a compilation and may
+refuse it, descriptions of kernels that can be preloaded, and a mode of compiling in an executor.
 """
 
 from __future__ import annotations
@@ -28,7 +28,15 @@ from typing import Any
 import torch
 
 from kernels.launch.compilation import cache_folder, watch
-from kernels.launch.dispatch import IS_INTERPRETED, describe, is_triton_on, triton
+from kernels.launch.dispatch import IS_INTERPRETED, describe, is_triton_on
+from kernels.launch.hooks import (
+    compile_in,
+    has_preload,
+    hooked,
+    make_ready,
+    name_and_key,
+    preload,
+)
 from kernels.launch.own_hash import wait_for_hash
 
 log = logging.getLogger(__name__)
@@ -72,10 +80,7 @@ def compile_ahead(works: Sequence[Callable[[], object]], name: str) -> int:
 
 def can_compile_ahead() -> bool:
     """Whether this Triton is used, and has what it takes."""
-    if not is_triton_on() or IS_INTERPRETED:
-        return False
-    runtime = getattr(getattr(triton, "knobs", None), "runtime", None)
-    return hasattr(runtime, "jit_cache_hook") and hasattr(triton, "AsyncCompileMode")
+    return is_triton_on() and not IS_INTERPRETED and has_preload()
 
 
 @contextmanager
@@ -90,29 +95,24 @@ def _compiling() -> Iterator[set[tuple[str, str]]]:
         nonlocal is_ours
         if is_ours:
             return False
-        kernel = asked["fn"].jit_function
-        name = asked["fn"].name, str(asked["key"])
+        name = name_and_key(asked)
         if name not in kernels:
             kernels.add(name)
             is_ours = True
             try:
-                kernel.preload(asked["compile"]["specialization_data"])
+                preload(asked)
             except Exception as error:  # its launch will tell
                 log.debug("not compiled ahead: %s: %s", name[0], error)
             finally:
                 is_ours = False
         return True  # neither compiled here nor launched
 
-    runtime = triton.knobs.runtime
-    before, runtime.jit_cache_hook = runtime.jit_cache_hook, refuse
-    try:
-        with (
-            Loaders(min(MAX_THREADS, len(os.sched_getaffinity(0)))) as pool,
-            triton.AsyncCompileMode(pool, ignore_errors=True),
-        ):
-            yield kernels
-    finally:
-        runtime.jit_cache_hook = before
+    with (
+        hooked("runtime", "jit_cache_hook", lambda _: refuse),
+        Loaders(min(MAX_THREADS, len(os.sched_getaffinity(0)))) as pool,
+        compile_in(pool),
+    ):
+        yield kernels
 
 
 class Loaders(ThreadPoolExecutor):
@@ -127,11 +127,7 @@ class Loaders(ThreadPoolExecutor):
 
         def load() -> Any:
             kernel = work(*args, **options)
-            try:
-                getattr(kernel, "run", None)  # asked for, it makes what launches it, and loads
-            except Exception as error:  # its launch will tell, and begins anew
-                kernel._run = None
-                log.debug("not loaded ahead: %s", error)
+            make_ready(kernel)
             return kernel
 
         return super().submit(load)

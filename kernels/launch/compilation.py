@@ -14,7 +14,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from kernels.launch.dispatch import HAS_TRITON, triton
+from kernels.launch.hooks import hooked
 
 
 @dataclass
@@ -42,27 +42,22 @@ def watch(on_compiled: Callable[[Compilation], None] | None = None) -> Iterator[
 
     Where Triton is missing or has no listener, nothing is counted.
     """
-    found = Compilation()
-    knobs = getattr(getattr(triton, "knobs", None), "compilation", None) if HAS_TRITON else None
-    if knobs is None or not hasattr(knobs, "listener"):
-        yield found
-        return
-    before, mutex = knobs.listener, Lock()
+    found, mutex = Compilation(), Lock()
 
-    def listen(**event: Any) -> None:
-        if before is not None:
-            before(**event)
-        with mutex:  # several threads may compile
-            if event.get("cache_hit"):
-                found.cached += 1
-                return
-            found.compiled += 1
-            found.compile_s += getattr(event.get("times"), "total", 0) / 1e6
-            if on_compiled is not None:
-                on_compiled(found)
+    def after(before: Callable[..., None] | None) -> Callable[..., None]:
+        def listen(**event: Any) -> None:
+            if before is not None:
+                before(**event)
+            with mutex:  # several threads may compile
+                if event.get("cache_hit"):
+                    found.cached += 1
+                    return
+                found.compiled += 1
+                found.compile_s += getattr(event.get("times"), "total", 0) / 1e6
+                if on_compiled is not None:
+                    on_compiled(found)
 
-    knobs.listener = listen
-    try:
+        return listen
+
+    with hooked("compilation", "listener", after):
         yield found
-    finally:
-        knobs.listener = before

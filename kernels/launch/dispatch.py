@@ -55,7 +55,7 @@ _MODES = ("auto", "triton", "reference")
 _mode: Mode = "auto"
 _is_portable = False
 _failure: str | None = None  # why Triton is given up
-_logged: set[str] = set()
+_logged: set[bool] = set()  # whether tensors on a GPU, on anything else, were told of
 LONGEST_REASON = 300  # characters: some errors hold a whole kernel
 
 
@@ -64,14 +64,25 @@ class KernelFailed(Exception):  # noqa: N818
     RuntimeError, which PyTorch's own failures are; a lack of memory is none of these.
     """
 
+    operation = ""  # that launched it, as `op` says; before that the kernel
 
-def failure_of(operation: str, error: Exception) -> str:
-    """The operation and the reason, on one line."""
+    def __str__(self) -> str:
+        reason = super().__str__()
+        return f"{self.operation}: {reason}" if self.operation else reason
+
+
+def plain_name(function: str) -> str:
+    """What a function is called in a message."""
+    return function.strip("_").removesuffix("_kernel").replace("_", " ")
+
+
+def reason_of(error: Exception) -> str:
+    """The reason, on one line."""
     reason = " ".join(str(error).split()) or type(error).__name__
     if len(reason) > LONGEST_REASON:  # what matters stands in front or at the end
         half = LONGEST_REASON // 2
         reason = f"{reason[:half]} ... {reason[-half:]}"
-    return f"{operation}: {reason}"
+    return reason
 
 
 def jit(function: Callable[..., Any] | None = None, **options: Any) -> Any:
@@ -84,9 +95,10 @@ def jit(function: Callable[..., Any] | None = None, **options: Any) -> Any:
     if not HAS_TRITON:
         return function
     kernel = triton.jit(function, **options)
-    operation = function.__name__.strip("_").removesuffix("_kernel").replace("_", " ")
 
-    def run(*args: Any, **given: Any) -> Any:
+    # Said at every launch: Triton 3.10 changes its default, and sums would round otherwise.
+    def run(*args: Any, enable_fp_fusion: bool = True, **given: Any) -> Any:
+        given["enable_fp_fusion"] = enable_fp_fusion
         try:
             return type(kernel).run(kernel, *args, **given)
         except (torch.OutOfMemoryError, MemoryError):
@@ -94,7 +106,9 @@ def jit(function: Callable[..., Any] | None = None, **options: Any) -> Any:
         except Exception as error:
             if "out of memory" in str(error):  # as the driver says it
                 raise torch.OutOfMemoryError(str(error)) from error
-            raise KernelFailed(failure_of(operation, error)) from error
+            failure = KernelFailed(reason_of(error))
+            failure.operation = plain_name(function.__name__)
+            raise failure from error
 
     kernel.run = run
     return kernel
@@ -125,12 +139,13 @@ def use_triton(tensor: Tensor) -> bool:
     Raises:
         RuntimeError: mode `triton` asks for what is not there.
     """
+    is_cuda = tensor.is_cuda
     if _mode == "auto":
-        answer = HAS_TRITON and tensor.is_cuda
+        answer = HAS_TRITON and is_cuda
     elif _mode == "reference":
         answer = False
     else:
-        if not (tensor.is_cuda or _is_interpreter_wanted):
+        if not (is_cuda or _is_interpreter_wanted):
             raise RuntimeError(
                 f"kernel mode 'triton' on a {tensor.device.type} tensor needs Triton's "
                 "interpreter: set TRITON_INTERPRET=1 before the first kernel import"
@@ -138,8 +153,10 @@ def use_triton(tensor: Tensor) -> bool:
         if not HAS_TRITON:
             raise RuntimeError("kernel mode 'triton', but the triton package cannot be imported")
         answer = True
-    if tensor.device.type not in _logged:
-        _log_once(tensor.device.type)
+    if is_cuda not in _logged:  # asking for the device's name would take as long as all else here
+        _logged.add(is_cuda)
+        device_type = tensor.device.type
+        _log.info("kernels on %s: %s", device_type, describe(device_type))
     return answer
 
 
@@ -157,7 +174,7 @@ def fall_back(failure: str, remedy: str) -> None:
     """From now on run every operation's reference, and say why, once.
 
     Args:
-        failure: as `failure_of` gives it.
+        failure: what a `KernelFailed` says.
     """
     global _failure, _mode
     if _failure is None:
@@ -215,9 +232,3 @@ def describe(device: torch.device | str | None = None) -> str:
         return f"Triton {triton.__version__}, interpreted (TRITON_INTERPRET=1)"
     path = "portable: no copy engine" if _is_portable else "CUDA device"
     return f"Triton {triton.__version__} ({path})"
-
-
-def _log_once(device_type: str) -> None:
-    """Name the path of a device type at its first operation, then stay quiet."""
-    _logged.add(device_type)
-    _log.info("kernels on %s: %s", device_type, describe(device_type))

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import os
 import threading
-from contextlib import suppress
+
+from kernels.launch.hooks import make_hash
 
 _mutex = threading.Lock()
 _thread: threading.Thread | None = None
@@ -32,13 +33,3 @@ def wait_for_hash() -> None:
     """Wait for what was begun, if anything was."""
     if _thread is not None:
         _thread.join()
-
-
-def make_hash() -> None:
-    """Have Triton make and keep it. Nothing happens without Triton, or with one that does it
-    otherwise.
-    """
-    with suppress(ImportError, OSError, AttributeError):
-        from triton.runtime.cache import triton_key
-
-        triton_key()

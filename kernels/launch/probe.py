@@ -10,11 +10,11 @@ import shutil
 import threading
 from concurrent.futures import Future
 from contextlib import nullcontext
-from typing import Any
 
 import torch
 
-from kernels.launch.dispatch import HAS_TRITON, KernelFailed, failure_of, jit, tl, triton_failure
+from kernels.launch.dispatch import HAS_TRITON, KernelFailed, jit, tl, triton_failure
+from kernels.launch.hooks import find_ptxas
 from kernels.launch.own_hash import wait_for_hash
 
 SIZE = 16
@@ -80,16 +80,5 @@ def tools(device: torch.device) -> dict[str, str]:
         compiler = shutil.which(compiler)
     return {
         "C compiler": compiler or "not found",
-        "ptxas": _ptxas(device) if HAS_TRITON else "not found",
+        "ptxas": find_ptxas(device) if HAS_TRITON else "not found",
     }
-
-
-def _ptxas(device: torch.device) -> str:
-    try:
-        from triton.backends.nvidia.compiler import get_ptxas
-
-        major, minor = torch.cuda.get_device_capability(device)
-        found: Any = get_ptxas(10 * major + minor)
-        return f"{found.path} ({found.version})"
-    except Exception as error:  # of Triton's own, which may change
-        return failure_of("not found", error)

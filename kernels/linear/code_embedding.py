@@ -12,8 +12,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from kernels.launch.dispatch import jit, next_power_of_2, tl, use_triton
+from kernels.launch.dispatch import jit, next_power_of_2, tl
 from kernels.launch.early_launch import launch_options, wait_for_previous
+from kernels.launch.op import op
 from kernels.linear.rms_norm import normed_row, rms_norm_ref, row_warps
 
 
@@ -51,6 +52,7 @@ def _code_embedding_kernel(
     tl.store(normed_ptr + row * width + column, normed, mask=inside)
 
 
+@op(code_embedding_ref)
 def code_embedding(codes: Tensor, table: Tensor, weight: Tensor, eps: float, out: Tensor) -> Tensor:
     """Embeddings of codes, and their RMSNorm.
 
@@ -62,8 +64,6 @@ def code_embedding(codes: Tensor, table: Tensor, weight: Tensor, eps: float, out
     Returns:
         (R, D), their norm.
     """
-    if not use_triton(out):
-        return code_embedding_ref(codes, table, weight, eps, out)
     num_rows, width = out.shape
     is_fitting = codes.shape == (num_rows,) and codes.dtype == torch.int64
     if not is_fitting or table.shape[1:] != (width,) or weight.shape != (width,):

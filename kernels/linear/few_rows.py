@@ -35,8 +35,10 @@ import torch
 from torch import Tensor
 
 from kernels.launch.descriptors import ALIGNMENT_BYTES, described, use_descriptors
-from kernels.launch.dispatch import IS_INTERPRETED, jit, next_power_of_2, tl
+from kernels.launch.dispatch import jit, next_power_of_2, tl
 from kernels.launch.early_launch import launch_options, wait_for_previous
+from kernels.launch.factor import factor
+from kernels.launch.op import op
 from kernels.linear.swiglu import swiglu_ref
 
 TILE_ROWS = 64  # at most
@@ -79,7 +81,6 @@ def _row_linear_kernel(
     num_blocks,
     part_blocks,
     IS_PART: tl.constexpr,
-    UPCAST: tl.constexpr,
     IS_DEPENDENT: tl.constexpr,
     ROWS: tl.constexpr,
     BLOCK_N: tl.constexpr,
@@ -96,10 +97,7 @@ def _row_linear_kernel(
     for block in tl.range(first, tl.minimum(first + part_blocks, num_blocks), num_stages=STAGES):
         x = x_desc.load([first_row, block * BLOCK_K])
         weight = weight_desc.load([first_column, block * BLOCK_K])
-        if UPCAST:
-            x = x.to(tl.float32)
-            weight = weight.to(tl.float32)
-        total = tl.dot(x, weight.T, total, input_precision="ieee")
+        total = tl.dot(factor(x), factor(weight).T, total, input_precision="ieee")
     row = (first_row + tl.arange(0, ROWS))[:, None]
     column = (first_column + tl.arange(0, BLOCK_N))[None, :]
     place = row * num_columns + column
@@ -118,7 +116,6 @@ def _row_swiglu_kernel(
     num_tiles,
     width,
     num_blocks,
-    UPCAST: tl.constexpr,
     IS_DEPENDENT: tl.constexpr,
     ROWS: tl.constexpr,
     BLOCK_N: tl.constexpr,
@@ -132,15 +129,11 @@ def _row_swiglu_kernel(
     gate = tl.zeros((ROWS, BLOCK_N), tl.float32)
     up = tl.zeros((ROWS, BLOCK_N), tl.float32)
     for block in tl.range(0, num_blocks, num_stages=STAGES):
-        x = x_desc.load([first_row, block * BLOCK_K])
+        x = factor(x_desc.load([first_row, block * BLOCK_K]))
         gate_weight = weight_desc.load([first_column, block * BLOCK_K])
         up_weight = weight_desc.load([width + first_column, block * BLOCK_K])
-        if UPCAST:
-            x = x.to(tl.float32)
-            gate_weight = gate_weight.to(tl.float32)
-            up_weight = up_weight.to(tl.float32)
-        gate = tl.dot(x, gate_weight.T, gate, input_precision="ieee")
-        up = tl.dot(x, up_weight.T, up, input_precision="ieee")
+        gate = tl.dot(x, factor(gate_weight).T, gate, input_precision="ieee")
+        up = tl.dot(x, factor(up_weight).T, up, input_precision="ieee")
     # A tile may reach beyond its half; what it makes there is not stored.
     # Both are rounded as a linear layer rounds them; then as `kernels/linear/swiglu.py` does.
     gate = gate.to(dtype).to(tl.float32)
@@ -194,19 +187,17 @@ def part_span(width: int, parts: int) -> int:
     return -(-blocks // parts) * BLOCK_K
 
 
+@op(row_linear_ref, use_descriptors)
 def row_linear(x: Tensor, weight: Tensor) -> Tensor:
     """x (R, K) times weight (N, K) transposed: (R, N) in x's dtype."""
-    if not use_descriptors(x):
-        return row_linear_ref(x, weight)
     out = torch.empty((x.shape[0], weight.shape[0]), dtype=x.dtype, device=x.device)
     _launch(x, weight, out, parts=1)
     return out
 
 
+@op(row_linear_parts_ref, use_descriptors)
 def row_linear_parts(x: Tensor, weight: Tensor) -> Tensor:
     """The same product as (P, R, N) float32, P = num_parts(R, N, K), whose sum over P it is."""
-    if not use_descriptors(x):
-        return row_linear_parts_ref(x, weight)
     parts = num_parts(x.shape[0], *weight.shape)
     shape = (parts, x.shape[0], weight.shape[0])
     out = torch.empty(shape, dtype=torch.float32, device=x.device)
@@ -244,7 +235,6 @@ def _launch(x: Tensor, weight: Tensor, out: Tensor, parts: int) -> None:
         width // block_k,
         part_span(width, parts) // block_k,
         IS_PART=parts > 1,
-        UPCAST=IS_INTERPRETED,  # the interpreter multiplies the bits of bfloat16, not its values
         ROWS=rows,
         BLOCK_N=block_n,
         BLOCK_K=block_k,
@@ -268,10 +258,9 @@ def swiglu_settings(num_rows: int, width: int) -> tuple[int, int, int]:
     return (64 if rows == 32 else 32), BLOCK_K // 2, 4
 
 
+@op(row_swiglu_ref, use_descriptors)
 def row_swiglu(x: Tensor, gate_up: Tensor) -> Tensor:
     """silu(gate) * up of x (R, K) times gate_up (2I, K) transposed, gate first: (R, I)."""
-    if not use_descriptors(x):
-        return row_swiglu_ref(x, gate_up)
     if gate_up.shape[0] % 2:
         raise ValueError(f"gate_up {tuple(gate_up.shape)} must hold as many rows twice")
     width = gate_up.shape[0] // 2
@@ -290,7 +279,6 @@ def row_swiglu(x: Tensor, gate_up: Tensor) -> Tensor:
         num_tiles,
         width,
         x.shape[1] // block_k,
-        UPCAST=IS_INTERPRETED,
         ROWS=rows,
         BLOCK_N=block_n,
         BLOCK_K=block_k,

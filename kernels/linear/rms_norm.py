@@ -17,8 +17,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from kernels.launch.dispatch import jit, next_power_of_2, tl, use_triton
+from kernels.launch.dispatch import jit, next_power_of_2, tl
 from kernels.launch.early_launch import launch_options, wait_for_previous
+from kernels.launch.op import op
 
 
 def rms_norm_ref(x: Tensor, weight: Tensor, eps: float) -> Tensor:
@@ -87,38 +88,20 @@ def row_warps(block: int) -> int:
     return min(8, max(1, block // 256))
 
 
+@op(rms_norm_ref)
 def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
     """RMSNorm over the last dimension: x (..., D), weight (D,), one dtype; returns x's shape."""
-    if not use_triton(x):
-        return rms_norm_ref(x, weight, eps)
     width = x.shape[-1]
     _check(x, weight)
     rows = x.reshape(-1, width)
     if rows.stride(1) != 1:
         rows = rows.contiguous()
     out = torch.empty(x.shape, dtype=x.dtype, device=x.device)
-    if rows.shape[0] == 0:
-        return out
-    block = next_power_of_2(width)
-    _rms_norm_kernel[(rows.shape[0],)](
-        rows,
-        rows,
-        weight,
-        out,
-        rows.stride(0),
-        0,
-        0,
-        width,
-        eps,
-        HAS_RESIDUAL=False,
-        NUM_PARTS=0,
-        BLOCK=block,
-        num_warps=row_warps(block),
-        **launch_options(),
-    )
+    _launch(rows, rows, weight, out, eps, has_residual=False)
     return out
 
 
+@op(add_rms_norm_ref_)
 def add_rms_norm_(x: Tensor, residual: Tensor, weight: Tensor, eps: float) -> Tensor:
     """residual += x in place, rounded to its dtype; returns the RMSNorm of the new residual.
 
@@ -128,13 +111,10 @@ def add_rms_norm_(x: Tensor, residual: Tensor, weight: Tensor, eps: float) -> Te
         residual: (R, D), last dimension contiguous.
         weight: (D,).
     """
-    if not use_triton(x):
-        return add_rms_norm_ref_(x, residual, weight, eps)
     _check(residual, weight)
-    num_parts = x.shape[0] if x.ndim == 3 else 0
     is_fitting = x.shape == residual.shape and x.dtype == residual.dtype
     if x.ndim == 3:
-        is_fitting = num_parts > 0 and x.shape[1:] == residual.shape and x.dtype == torch.float32
+        is_fitting = x.shape[0] > 0 and x.shape[1:] == residual.shape and x.dtype == torch.float32
     if residual.ndim != 2 or not is_fitting:
         raise ValueError(
             f"x {tuple(x.shape)} {x.dtype} and residual {tuple(residual.shape)} {residual.dtype} "
@@ -142,27 +122,8 @@ def add_rms_norm_(x: Tensor, residual: Tensor, weight: Tensor, eps: float) -> Te
         )
     if x.stride(-1) != 1 or residual.stride(1) != 1:
         raise ValueError("x and residual must be contiguous in their last dimension")
-    num_rows, width = residual.shape
-    out = torch.empty((num_rows, width), dtype=residual.dtype, device=x.device)
-    if num_rows == 0:
-        return out
-    block = next_power_of_2(width)
-    _rms_norm_kernel[(num_rows,)](
-        x,
-        residual,
-        weight,
-        out,
-        x.stride(-2),
-        x.stride(0) if x.ndim == 3 else 0,
-        residual.stride(0),
-        width,
-        eps,
-        HAS_RESIDUAL=True,
-        NUM_PARTS=num_parts,
-        BLOCK=block,
-        num_warps=row_warps(block),
-        **launch_options(),
-    )
+    out = torch.empty(residual.shape, dtype=residual.dtype, device=x.device)
+    _launch(x, residual, weight, out, eps, has_residual=True)
     return out
 
 
@@ -171,3 +132,18 @@ def _check(x: Tensor, weight: Tensor) -> None:
         raise ValueError(
             f"weight {tuple(weight.shape)} {weight.dtype} does not fit x {tuple(x.shape)} {x.dtype}"
         )
+
+
+def _launch(
+    x: Tensor, residual: Tensor, weight: Tensor, out: Tensor, eps: float, has_residual: bool
+) -> None:
+    num_rows, width = residual.shape
+    if num_rows == 0:
+        return
+    is_parts = x.ndim == 3
+    block = next_power_of_2(width)
+    _rms_norm_kernel[(num_rows,)](
+        x, residual, weight, out, x.stride(-2), x.stride(0) if is_parts else 0, residual.stride(0),
+        width, eps, HAS_RESIDUAL=has_residual, NUM_PARTS=x.shape[0] if is_parts else 0,
+        BLOCK=block, num_warps=row_warps(block), **launch_options(),
+    )  # fmt: skip

@@ -13,8 +13,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from kernels.launch.dispatch import jit, next_power_of_2, tl, use_triton
+from kernels.launch.dispatch import jit, next_power_of_2, tl
 from kernels.launch.early_launch import launch_options, wait_for_previous
+from kernels.launch.op import op
 
 _MAX_BLOCK = 1024
 
@@ -41,10 +42,9 @@ def _swiglu_kernel(
     tl.store(out_ptr + row * width + column, (silu * up).to(dtype), mask=inside)
 
 
+@op(swiglu_ref)
 def swiglu(gate_up: Tensor) -> Tensor:
     """silu(gate) * up for gate_up (R, 2I); returns (R, I), contiguous."""
-    if not use_triton(gate_up):
-        return swiglu_ref(gate_up)
     if gate_up.ndim != 2 or gate_up.shape[1] % 2 or gate_up.stride(1) != 1:
         raise ValueError(
             f"gate_up must be (R, 2I) with contiguous rows, got {tuple(gate_up.shape)}"

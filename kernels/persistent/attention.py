@@ -2,15 +2,8 @@
 
 from __future__ import annotations
 
-from kernels.attention.step import (
-    cache_tile,
-    halves,
-    mix,
-    rotate,
-    store_head,
-    store_pair,
-    wide_halves,
-)
+from kernels.attention.rope import rotate, wide_halves
+from kernels.attention.step import cache_tile, halves, mix, store_head, store_pair
 from kernels.launch.dispatch import jit, tl
 from kernels.persistent.stages import arrive, wait_for
 

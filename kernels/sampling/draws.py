@@ -18,7 +18,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from kernels.launch.dispatch import jit, next_power_of_2, tl, use_triton
+from kernels.launch.dispatch import jit, next_power_of_2, tl
+from kernels.launch.op import op
 
 MAX_CODEBOOKS = 1023  # codebook + 1 must stay below the frame's stride of 1024
 
@@ -44,8 +45,14 @@ def _mix_ref(x: Tensor) -> Tensor:
     return x ^ _shift_right(x, 31)
 
 
+def _check_count(count: int) -> None:
+    if not 0 < count <= MAX_CODEBOOKS:
+        raise ValueError(f"count must be 1..{MAX_CODEBOOKS}, got {count}")
+
+
 def uniforms_ref(seeds: Tensor, frames: Tensor, count: int) -> Tensor:
     """Plain PyTorch: the CPU path, and what the kernel is tested against."""
+    _check_count(count)
     counter = torch.arange(1, count + 1, device=seeds.device) + frames.unsqueeze(1) * 1024
     x = _mix_ref(_mix_ref(seeds).unsqueeze(1) + counter * _GOLDEN)
     return _shift_right(x, 40).float() * 2.0**-24
@@ -70,6 +77,7 @@ def _uniforms_kernel(seeds_ptr, frames_ptr, out_ptr, count, BLOCK: tl.constexpr)
     tl.store(out_ptr + row * count + codebook, uniform, mask=inside)
 
 
+@op(uniforms_ref)
 def uniforms(seeds: Tensor, frames: Tensor, count: int) -> Tensor:
     """Draws of codebooks 0..count-1 for each row.
 
@@ -80,10 +88,7 @@ def uniforms(seeds: Tensor, frames: Tensor, count: int) -> Tensor:
     Returns:
         (B, count) float32 in [0, 1).
     """
-    if not 0 < count <= MAX_CODEBOOKS:
-        raise ValueError(f"count must be 1..{MAX_CODEBOOKS}, got {count}")
-    if not use_triton(seeds):
-        return uniforms_ref(seeds, frames, count)
+    _check_count(count)
     num_rows = seeds.shape[0]
     for name, value in (("seeds", seeds), ("frames", frames)):
         if value.dtype != torch.int64 or value.shape != (num_rows,) or not value.is_contiguous():

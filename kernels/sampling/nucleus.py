@@ -29,10 +29,18 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from kernels.launch.dispatch import jit, next_power_of_2, tl, use_triton
-from kernels.sampling.sample import check_draws, num_warps
-
-_INF = float("inf")
+from kernels.launch.dispatch import jit, next_power_of_2, tl
+from kernels.launch.op import op
+from kernels.sampling.row import (
+    check_draws,
+    first_beyond,
+    first_id_beyond,
+    keep_usable,
+    num_warps,
+    row_of,
+    top_of,
+    without_end,
+)
 
 
 def sample_nucleus_ref(
@@ -52,11 +60,10 @@ def sample_nucleus_ref(
     window_top_p: float = 1.0,
 ) -> Tensor:
     """Plain PyTorch: the CPU path, and what the kernel is tested against."""
+    _check_window(window, window_uniform)
     x = logits.float()
     incoming_top = x.amax(-1)  # NaN if the row holds one
-    if no_eos is not None and eos >= 0:
-        x = x.clone() if x is logits else x
-        x[:, eos].masked_fill_(no_eos, -_INF)
+    x = without_end(x, logits, eos, no_eos)
     top = x.amax(-1)
     values, ids = x.sort(dim=-1, descending=True, stable=True)
     values = values - values[:, :1]
@@ -69,11 +76,7 @@ def sample_nucleus_ref(
         is_kept = is_ranked & ((mass <= share * mass[:, -1:]) | (share >= 1))
         is_kept[:, 0] = True
         weight = (values / heat.unsqueeze(1)).exp() * is_kept
-        weight = torch.zeros_like(weight).scatter_(1, ids, weight)
-        # Zero at dropped ids, so that no rounding of the scan can be drawn.
-        total = weight.cumsum(-1) * (weight > 0)
-        mark = noise.unsqueeze(1) * total.amax(-1, keepdim=True)
-        return (total > mark).view(torch.uint8).argmax(-1)
+        return first_beyond(torch.zeros_like(weight).scatter_(1, ids, weight), noise)
 
     token = draw(uniform, temperature, top_p)
     if window is not None and window_uniform is not None:
@@ -82,8 +85,7 @@ def sample_nucleus_ref(
         again = draw(window_uniform, heat, torch.full_like(top_p, window_top_p))
         token = torch.where(is_repeated, again, token)
     token = torch.where(greedy, x.argmax(-1), token)
-    usable = (incoming_top < _INF) & (top > -_INF)
-    return out.copy_(torch.where(usable, token, -1))
+    return keep_usable(token, incoming_top, top, out)
 
 
 @jit
@@ -115,11 +117,7 @@ def _draw(x, top, mass, ids, num_ids, top_k, top_p, temperature, uniform):
     place = tl.cumsum(at_last.to(tl.int32), axis=0)
     is_kept = (x > value) | (at_last & (place <= extra))
     weight = tl.where(is_kept, tl.exp(tl.div_rn(x - top, temperature)), 0.0)
-    # Zero at dropped ids, so that no rounding of the scan can be drawn.
-    total = tl.where(weight > 0, tl.cumsum(weight, axis=0), 0.0)
-    mark = uniform * tl.max(total, axis=0)
-    token = tl.min(tl.where(total > mark, ids, num_ids), axis=0)
-    return tl.where(token < num_ids, token, -1)
+    return first_id_beyond(weight, uniform, ids, num_ids)
 
 
 @jit(do_not_specialize_on_alignment=["uniform_ptr", "out_ptr"])
@@ -149,24 +147,11 @@ def _sample_nucleus_kernel(
     BLOCK: tl.constexpr,
     WINDOW_BLOCK: tl.constexpr,
 ):
-    row = tl.program_id(0).to(tl.int64)
-    ids = tl.arange(0, BLOCK)
-    inside = ids < num_ids
-    low = float("-inf")
-    x = tl.load(logits_ptr + row * logits_stride + ids, mask=inside, other=low).to(tl.float32)
-    is_greedy = tl.load(greedy_ptr + row) != 0
-    temperature = tl.load(temperature_ptr + row)
-    top_k = tl.load(top_k_ptr + row)
-    top_p = tl.load(top_p_ptr + row)
-    uniform = tl.load(uniform_ptr + row * uniform_stride)
-    # False for NaN as well as +inf.
-    is_usable = tl.min((x < float("inf")).to(tl.int32), axis=0) > 0
-    if HAS_NO_EOS:
-        may_not_end = tl.load(no_eos_ptr + row)
-        x = tl.where((ids == eos) & (may_not_end != 0), low, x)
-    top = tl.max(x, axis=0)
-    is_usable = is_usable & (top > low)
-    token = tl.full((), -1, tl.int32)
+    row, ids, x, is_greedy, temperature, top_k, top_p, uniform, is_usable = row_of(
+        logits_ptr, uniform_ptr, greedy_ptr, temperature_ptr, top_k_ptr, top_p_ptr, logits_stride,
+        uniform_stride, num_ids, BLOCK,
+    )  # fmt: skip
+    x, top, is_usable, token = top_of(x, ids, row, eos, no_eos_ptr, is_usable, HAS_NO_EOS)
     if is_usable & is_greedy:
         token = tl.argmax(x, axis=0)
     if is_usable & (is_greedy == 0):
@@ -186,6 +171,12 @@ def _sample_nucleus_kernel(
     tl.store(out_ptr + row * out_stride, token.to(tl.int64))
 
 
+def _check_window(window: Tensor | None, window_uniform: Tensor | None) -> None:
+    if (window is None) != (window_uniform is None):
+        raise ValueError("window and window_uniform must both be given or both be None")
+
+
+@op(sample_nucleus_ref)
 def sample_nucleus(
     logits: Tensor,
     uniform: Tensor,
@@ -219,31 +210,12 @@ def sample_nucleus(
     Returns:
         out.
     """
-    if (window is None) != (window_uniform is None):
-        raise ValueError("window and window_uniform must both be given or both be None")
-    if not use_triton(logits):
-        return sample_nucleus_ref(
-            logits,
-            uniform,
-            greedy,
-            temperature,
-            top_k,
-            top_p,
-            out,
-            eos=eos,
-            no_eos=no_eos,
-            window=window,
-            window_uniform=window_uniform,
-            window_temperature=window_temperature,
-            window_top_p=window_top_p,
-        )
+    _check_window(window, window_uniform)
     num_rows, num_ids = logits.shape
     check_draws(
-        uniform, out, num_rows, greedy=greedy, temperature=temperature, top_k=top_k, top_p=top_p,
-        no_eos=no_eos,
+        logits, uniform, out, num_rows, greedy=greedy, temperature=temperature, top_k=top_k,
+        top_p=top_p, no_eos=no_eos,
     )  # fmt: skip
-    if logits.stride(1) != 1:
-        raise ValueError("logits must have contiguous rows")
     window_size = 1
     if window is not None and window_uniform is not None:
         window_size = window.shape[1]

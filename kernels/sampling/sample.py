@@ -27,9 +27,19 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from kernels.launch.dispatch import jit, next_power_of_2, tl, use_triton
-
-_INF = float("inf")
+from kernels.launch.dispatch import jit, next_power_of_2, tl
+from kernels.launch.op import op
+from kernels.sampling.row import (
+    INF,
+    check_draws,
+    first_beyond,
+    first_id_beyond,
+    keep_usable,
+    num_warps,
+    row_of,
+    top_of,
+    without_end,
+)
 
 
 def sample_ref(
@@ -51,6 +61,7 @@ def sample_ref(
 
     On the CPU the host may look at the settings, and skips what no row asks for.
     """
+    _check_penalty(seen, repetition_penalty)
     x = logits.float()
     incoming_top = top = x.amax(-1)  # NaN if the row holds one
     x = _masked(x, seen, repetition_penalty, suppress, eos, no_eos)
@@ -67,8 +78,7 @@ def sample_ref(
         token = _draw(x, top, uniform, temperature, top_k, top_p, on_host)
         if some_greedy:
             token = torch.where(greedy, x.argmax(-1), token)
-    usable = (incoming_top < _INF) & (top > -_INF)
-    return out.copy_(torch.where(usable, token, -1))
+    return keep_usable(token, incoming_top, top, out)
 
 
 def _masked(
@@ -85,12 +95,8 @@ def _masked(
         factor = penalty.unsqueeze(1)
         x = torch.where(seen, torch.where(x > 0, x / factor, x * factor), x)
     if suppress is not None:
-        x = x.masked_fill(suppress, -_INF)
-    if no_eos is not None and eos >= 0:
-        if x is given:
-            x = x.clone()
-        x[:, eos].masked_fill_(no_eos, -_INF)
-    return x
+        x = x.masked_fill(suppress, -INF)
+    return without_end(x, given, eos, no_eos)
 
 
 def _draw(
@@ -117,20 +123,15 @@ def _draw(
             kth = values[:, -1:]
         else:
             kth = values.gather(1, (top_k.long().clamp(1, widest) - 1).unsqueeze(1))
-            kth = kth.masked_fill((top_k <= 0).unsqueeze(1), -_INF)
-        x = x.masked_fill(x < kth, -_INF)
+            kth = kth.masked_fill((top_k <= 0).unsqueeze(1), -INF)
+        x = x.masked_fill(x < kth, -INF)
     if has_top_p:
         ordered = x.sort(-1).values
         mass = (ordered - top).exp_().cumsum(-1)
         limit = (1.0 - top_p).unsqueeze(1) * mass[:, -1:]
         first_kept = (mass <= limit).sum(-1, keepdim=True).clamp_(max=num_ids - 1)
-        x = x.masked_fill(x < ordered.gather(1, first_kept), -_INF)
-    weight = (x - top).exp_()
-    # Zero at dropped ids: neither they nor a rounding of the scan can be drawn, and some id always
-    # exceeds the mark.
-    mass = weight.cumsum(-1) * (weight > 0)
-    mark = uniform.unsqueeze(1) * mass.amax(-1, keepdim=True)
-    return (mass > mark).view(torch.uint8).argmax(-1)
+        x = x.masked_fill(x < ordered.gather(1, first_kept), -INF)
+    return first_beyond((x - top).exp_(), uniform)
 
 
 @jit
@@ -187,19 +188,12 @@ def _sample_kernel(
     HAS_NO_EOS: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    row = tl.program_id(0).to(tl.int64)
-    ids = tl.arange(0, BLOCK)
+    row, ids, x, is_greedy, temperature, k, top_p, uniform, is_usable = row_of(
+        logits_ptr, uniform_ptr, greedy_ptr, temperature_ptr, top_k_ptr, top_p_ptr, logits_stride,
+        uniform_stride, num_ids, BLOCK,
+    )  # fmt: skip
     inside = ids < num_ids
     low = float("-inf")
-    x = tl.load(logits_ptr + row * logits_stride + ids, mask=inside, other=low).to(tl.float32)
-    # All settings at once: one behind the other each would wait for memory.
-    is_greedy = tl.load(greedy_ptr + row) != 0
-    temperature = tl.load(temperature_ptr + row)
-    k = tl.load(top_k_ptr + row)
-    top_p = tl.load(top_p_ptr + row)
-    uniform = tl.load(uniform_ptr + row * uniform_stride)
-    # False for NaN as well as +inf.
-    is_usable = tl.min((x < float("inf")).to(tl.int32), axis=0) > 0
     if HAS_SEEN:
         seen = tl.load(seen_ptr + row * seen_stride + ids, mask=inside, other=0)
         penalty = tl.load(penalty_ptr + row)
@@ -207,12 +201,7 @@ def _sample_kernel(
     if HAS_SUPPRESS:
         suppressed = tl.load(suppress_ptr + ids, mask=inside, other=0)
         x = tl.where(suppressed != 0, low, x)
-    if HAS_NO_EOS:
-        may_not_end = tl.load(no_eos_ptr + row)
-        x = tl.where((ids == eos) & (may_not_end != 0), low, x)
-    top = tl.max(x, axis=0)
-    is_usable = is_usable & (top > low)
-    token = tl.full((), -1, tl.int32)
+    x, top, is_usable, token = top_of(x, ids, row, eos, no_eos_ptr, is_usable, HAS_NO_EOS)
     if is_usable & is_greedy:
         token = tl.argmax(x, axis=0)
     if is_usable & (is_greedy == 0):
@@ -236,34 +225,16 @@ def _sample_kernel(
                 bit = bit >> 1
             # With top_p at 0 no mass exceeds the limit; the largest value stays all the same.
             x = tl.where((key >= threshold) | (x == top), x, low)
-        weight = tl.exp(x - top)
-        # Zero at dropped ids: neither they nor a rounding of the scan can be drawn, and some id
-        # exceeds the mark.
-        mass = tl.where(weight > 0, tl.cumsum(weight, axis=0), 0.0)
-        mark = uniform * tl.max(mass, axis=0)
-        token = tl.min(tl.where(mass > mark, ids, num_ids), axis=0)
-        token = tl.where(token < num_ids, token, -1)
+        token = first_id_beyond(tl.exp(x - top), uniform, ids, num_ids)
     tl.store(out_ptr + row * out_stride, token.to(tl.int64))
 
 
-def num_warps(block: int) -> int:
-    """Warps of a program that draws among `block` ids."""
-    return 16 if block > 2048 else max(1, block // 512)
+def _check_penalty(seen: Tensor | None, penalty: Tensor | None) -> None:
+    if (seen is None) != (penalty is None):
+        raise ValueError("seen and repetition_penalty must both be given or both be None")
 
 
-def check_draws(uniform: Tensor, out: Tensor, num_rows: int, **rows: Tensor | None) -> None:
-    """Raise ValueError unless every setting of the rows is contiguous (R,), and so are the draws.
-
-    Args:
-        rows: settings by name; None where there is none.
-    """
-    for name, value in rows.items():
-        if value is not None and (value.shape != (num_rows,) or not value.is_contiguous()):
-            raise ValueError(f"{name} must be contiguous ({num_rows},), got {tuple(value.shape)}")
-    if uniform.shape != (num_rows,) or out.shape != (num_rows,) or out.dtype != torch.int64:
-        raise ValueError(f"uniform and out (int64) must be ({num_rows},)")
-
-
+@op(sample_ref)
 def sample(
     logits: Tensor,
     uniform: Tensor,
@@ -295,30 +266,14 @@ def sample(
     Returns:
         out.
     """
-    if (seen is None) != (repetition_penalty is None):
-        raise ValueError("seen and repetition_penalty must both be given or both be None")
-    if not use_triton(logits):
-        return sample_ref(
-            logits,
-            uniform,
-            greedy,
-            temperature,
-            top_k,
-            top_p,
-            out,
-            seen=seen,
-            repetition_penalty=repetition_penalty,
-            suppress=suppress,
-            eos=eos,
-            no_eos=no_eos,
-        )
+    _check_penalty(seen, repetition_penalty)
     num_rows, num_ids = logits.shape
     check_draws(
-        uniform, out, num_rows, greedy=greedy, temperature=temperature, top_k=top_k, top_p=top_p,
-        repetition_penalty=repetition_penalty, no_eos=no_eos,
+        logits, uniform, out, num_rows, greedy=greedy, temperature=temperature, top_k=top_k,
+        top_p=top_p, repetition_penalty=repetition_penalty, no_eos=no_eos,
     )  # fmt: skip
-    if logits.stride(1) != 1 or (seen is not None and seen.stride(1) != 1):
-        raise ValueError("logits and seen must have contiguous rows")
+    if seen is not None and seen.stride(1) != 1:
+        raise ValueError("seen must have contiguous rows")
     if num_rows == 0:
         return out
     block = next_power_of_2(num_ids)

@@ -19,17 +19,17 @@ from torch import Tensor
 
 from kernels.launch.descriptors import described
 from kernels.launch.dispatch import jit, next_power_of_2, tl
+from kernels.launch.op import op
 from kernels.vocoder.conv_tile import (
     Constants,
     Tile,
     active_of,
-    check_constants,
     checked_shape,
     described_inputs,
     has_kernel,
     tap_sums,
 )
-from kernels.vocoder.snake import snake_beta
+from kernels.vocoder.snake import check_constants, snake_beta
 
 # By channels in and out. On an H200 with 4 * 1,024 frames of Qwen3-TTS, dilations 1 and 9 and the
 # activation, ms: 1.86 and 1.9 at 384 channels, 1.40 at 768. From 192 to 288 without it 1.32, cuDNN
@@ -44,7 +44,11 @@ TILES = {
 
 
 def conv_taps_ref(
-    x: Tensor, weight: Tensor, dilation: int, snake: Constants | None = None
+    x: Tensor,
+    weight: Tensor,
+    dilation: int,
+    snake: Constants | None = None,
+    tile: Tile | None = None,
 ) -> Tensor:
     """Plain PyTorch in float32: the CPU path, and what the kernel is tested against."""
     taps = weight.shape[3]
@@ -72,7 +76,6 @@ def _conv_taps_kernel(
     C: tl.constexpr,
     N: tl.constexpr,
     HAS_SNAKE: tl.constexpr,
-    UPCAST: tl.constexpr,
     BLOCK_M: tl.constexpr,
     BLOCK_N: tl.constexpr,
     REST_N: tl.constexpr,
@@ -94,7 +97,6 @@ def _conv_taps_kernel(
         dilation,
         TAPS,
         C,
-        UPCAST,
         BLOCK_M,
         BLOCK_N,
         REST_N,
@@ -121,6 +123,7 @@ def tile_of(num_out: int, num_in: int, steps: int) -> Tile:
     return Tile(128, 128, 0, summed, 8, 3)
 
 
+@op(conv_taps_ref, has_kernel)
 def conv_taps(
     x: Tensor,
     weight: Tensor,
@@ -141,10 +144,8 @@ def conv_taps(
     Raises:
         ValueError: arguments do not fit, or C or N fill no multiple of 16 bytes.
     """
-    if not has_kernel(x):
-        return conv_taps_ref(x, weight, dilation, snake)
     batch, steps, num_out = checked_shape(x, weight, dilation)
-    check_constants(snake, num_out)
+    check_constants(snake or (), num_out)
     out = torch.empty((batch, steps, num_out), dtype=x.dtype, device=x.device)
     if batch == 0:
         return out

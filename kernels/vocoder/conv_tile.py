@@ -17,7 +17,8 @@ import torch
 from torch import Tensor
 
 from kernels.launch.descriptors import described, use_descriptors
-from kernels.launch.dispatch import IS_INTERPRETED, jit, next_power_of_2, tl
+from kernels.launch.dispatch import jit, next_power_of_2, tl
+from kernels.launch.factor import factor
 from kernels.vocoder.snake import snake_of
 
 Constants = tuple[Tensor, Tensor, Tensor]  # alpha_exp, inv_beta and bias, as for `snake_beta`
@@ -42,7 +43,6 @@ class Tile(NamedTuple):
     def options(self) -> dict[str, Any]:
         """The keyword arguments of a launch."""
         return {
-            "UPCAST": IS_INTERPRETED,  # the interpreter multiplies bfloat16's bits, not its values
             "BLOCK_M": self.steps,
             "BLOCK_N": self.out,
             "REST_N": self.out_rest,
@@ -64,7 +64,6 @@ def tap_sums(
     dilation,
     TAPS: tl.constexpr,
     C: tl.constexpr,
-    UPCAST: tl.constexpr,
     BLOCK_M: tl.constexpr,
     BLOCK_N: tl.constexpr,
     REST_N: tl.constexpr,
@@ -85,17 +84,12 @@ def tap_sums(
     for index in range(0, TAPS * num_k):
         tap = index // num_k
         first = index % num_k * BLOCK_K
-        s = x.load([row, first_step + tap * dilation, first]).reshape(BLOCK_M, BLOCK_K)
+        s = factor(x.load([row, first_step + tap * dilation, first]).reshape(BLOCK_M, BLOCK_K))
         w = weight.load([first_channel, tap * C + first])
-        if UPCAST:
-            s = s.to(tl.float32)
-            w = w.to(tl.float32)
-        total = tl.dot(s, w.T, total, input_precision="ieee")
+        total = tl.dot(s, factor(w).T, total, input_precision="ieee")
         if REST_N > 0:
             w = weight_rest.load([first_channel + BLOCK_N, tap * C + first])
-            if UPCAST:
-                w = w.to(tl.float32)
-            rest = tl.dot(s, w.T, rest, input_precision="ieee")
+            rest = tl.dot(s, factor(w).T, rest, input_precision="ieee")
     return total, rest
 
 
@@ -152,11 +146,3 @@ def checked_shape(x: Tensor, weight: Tensor, dilation: int) -> tuple[int, int, i
     if x.stride(2) != 1 or weight.stride(1) != 1 or (taps > 1 and weight.stride(3) != num_in):
         raise ValueError("channels must be innermost in x and in weight")
     return x.shape[0], steps, num_out
-
-
-def check_constants(constants: Constants | None, num_channels: int) -> None:
-    """ValueError unless each of a Snake's constants is (num_channels,) float32."""
-    for values in constants or ():
-        if values.shape != (num_channels,) or values.dtype != torch.float32:
-            have = f"{tuple(values.shape)} {values.dtype}"
-            raise ValueError(f"constants of SnakeBeta must be ({num_channels},) float32: {have}")

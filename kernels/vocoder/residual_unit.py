@@ -14,18 +14,20 @@ from torch import Tensor
 
 from kernels.launch.descriptors import described
 from kernels.launch.dispatch import jit, tl
+from kernels.launch.factor import factor
+from kernels.launch.op import op
 from kernels.vocoder.conv_taps import conv_taps_ref
 from kernels.vocoder.conv_tile import (
     Constants,
     Tile,
     active_of,
-    check_constants,
     checked_shape,
     described_inputs,
     has_kernel,
     parts_of,
     tap_sums,
 )
+from kernels.vocoder.snake import check_constants
 
 MAX_CHANNELS = 192  # all lie in one tile
 # By channels. On an H200 with 4,096 frames and dilations 1, 3 and 9, ms: 3.44, 3.37 and 3.41 at 96
@@ -38,9 +40,17 @@ TILES = {
 
 
 def residual_unit_ref_(
-    x: Tensor, s: Tensor, weight: Tensor, dilation: int, snake: Constants, pointwise: Tensor
+    x: Tensor,
+    s: Tensor,
+    weight: Tensor,
+    dilation: int,
+    snake: Constants,
+    pointwise: Tensor,
+    tile: Tile | None = None,
 ) -> Tensor:
-    """The separate steps in plain PyTorch: the CPU path, and what the kernel is tested against."""
+    """The separate steps in plain PyTorch, without tiles: the CPU path, and what the kernel is
+    tested against.
+    """
     active = conv_taps_ref(s, weight, dilation, snake)
     product = active.float() @ pointwise.float().t()
     return x.copy_(x.float() + product)
@@ -56,7 +66,6 @@ def _add_linear_(
     row,
     first_step,
     first_channel,
-    UPCAST: tl.constexpr,
     BLOCK_M: tl.constexpr,
     BLOCK_N: tl.constexpr,
     REST_N: tl.constexpr,
@@ -64,14 +73,11 @@ def _add_linear_(
 ):
     """x += activations @ pointwise^T for WIDTH channels; the latter's parts as of `active`."""
     w = pointwise.load([first_channel, 0])
-    if UPCAST:
-        w = w.to(tl.float32)
-    total = tl.dot(active, w.T, tl.zeros((BLOCK_M, WIDTH), tl.float32), input_precision="ieee")
+    total = tl.zeros((BLOCK_M, WIDTH), tl.float32)
+    total = tl.dot(active, factor(w).T, total, input_precision="ieee")
     if REST_N > 0:
         w = pointwise_rest.load([first_channel, BLOCK_N])
-        if UPCAST:
-            w = w.to(tl.float32)
-        total = tl.dot(active_rest, w.T, total, input_precision="ieee")
+        total = tl.dot(active_rest, factor(w).T, total, input_precision="ieee")
     before = x.load([row, first_step, first_channel]).reshape(BLOCK_M, WIDTH)
     total += before.to(tl.float32)
     x.store([row, first_step, first_channel], total.to(x.dtype)[None])
@@ -94,7 +100,6 @@ def _residual_unit_kernel(
     dilation,
     TAPS: tl.constexpr,
     C: tl.constexpr,
-    UPCAST: tl.constexpr,
     BLOCK_M: tl.constexpr,
     BLOCK_N: tl.constexpr,
     REST_N: tl.constexpr,
@@ -112,19 +117,17 @@ def _residual_unit_kernel(
         dilation,
         TAPS,
         C,
-        UPCAST,
         BLOCK_M,
         BLOCK_N,
         REST_N,
         BLOCK_K,
     )
     channel = tl.arange(0, BLOCK_N)
-    active = active_of(total, alpha_exp_ptr, inv_beta_ptr, bias_ptr, channel, C, x.dtype)
+    active = factor(active_of(total, alpha_exp_ptr, inv_beta_ptr, bias_ptr, channel, C, x.dtype))
     channel = BLOCK_N + tl.arange(0, REST_N if REST_N > 0 else 16)
-    active_rest = active_of(rest, alpha_exp_ptr, inv_beta_ptr, bias_ptr, channel, C, x.dtype)
-    if UPCAST:
-        active = active.to(tl.float32)
-        active_rest = active_rest.to(tl.float32)
+    active_rest = factor(
+        active_of(rest, alpha_exp_ptr, inv_beta_ptr, bias_ptr, channel, C, x.dtype)
+    )
     _add_linear_(
         x,
         pointwise,
@@ -134,7 +137,6 @@ def _residual_unit_kernel(
         row,
         first_step,
         0,
-        UPCAST,
         BLOCK_M,
         BLOCK_N,
         REST_N,
@@ -150,7 +152,6 @@ def _residual_unit_kernel(
             row,
             first_step,
             BLOCK_N,
-            UPCAST,
             BLOCK_M,
             BLOCK_N,
             REST_N,
@@ -165,6 +166,7 @@ def tile_of(channels: int, steps: int) -> Tile:
     return Tile(64, *parts_of(channels), 32 if channels >= 32 else 16, 4, 3)
 
 
+@op(residual_unit_ref_, has_kernel)
 def residual_unit_(
     x: Tensor,
     s: Tensor,
@@ -186,8 +188,6 @@ def residual_unit_(
     Raises:
         ValueError: arguments do not fit, C is above MAX_CHANNELS or fills no multiple of 16 bytes.
     """
-    if not has_kernel(x):
-        return residual_unit_ref_(x, s, weight, dilation, snake, pointwise)
     batch, steps, channels = checked_shape(s, weight, dilation)
     if x.shape != (batch, steps, channels) or x.dtype != s.dtype or not x.is_contiguous():
         raise ValueError(

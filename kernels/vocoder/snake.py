@@ -21,10 +21,13 @@ arXiv:2006.08195. The three parts of pi are those of the Cephes library.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
-from kernels.launch.dispatch import HAS_PTX, jit, tl, use_triton
+from kernels.launch.dispatch import HAS_PTX, jit, tl
+from kernels.launch.op import op
 
 REF_BLOCK = 131_072  # elements the CPU path handles at once
 WIDE_CHANNELS = 192  # from which a program handles more
@@ -39,6 +42,7 @@ def snake_beta_ref(
     kept: Tensor | None = None,
 ) -> Tensor:
     """Plain PyTorch in float32: the CPU path, and what the kernel is tested against."""
+    _check(x, left_pad, kept, alpha_exp, inv_beta, bias)
     out = _empty_result(x, left_pad)
     out[:, :, :left_pad].zero_()
     batch, channels, length = x.shape
@@ -164,6 +168,7 @@ def tile_settings(num_channels: int) -> tuple[int, int]:
     return (8192, 2) if num_channels >= WIDE_CHANNELS else (4096, 4)
 
 
+@op(snake_beta_ref)
 def snake_beta(
     x: Tensor,
     alpha_exp: Tensor,
@@ -184,28 +189,12 @@ def snake_beta(
     Returns:
         (B, C, left_pad + T) in x's dtype, dense; channels innermost if they are in x.
     """
-    num_channels = x.shape[1]
-    for name, values in (("alpha_exp", alpha_exp), ("inv_beta", inv_beta), ("bias", bias)):
-        if values is None:
-            continue
-        if values.shape != (num_channels,) or values.dtype != torch.float32:
-            have = f"{tuple(values.shape)} {values.dtype}"
-            raise ValueError(f"{name} must be ({num_channels},) float32, not {have}")
-    if left_pad < 0:
-        raise ValueError(f"left_pad must not be negative, it is {left_pad}")
-    if kept is not None:
-        is_fitting = kept.ndim == 2 and kept.shape[0] == x.shape[0] and kept.shape[1] > 0
-        if not is_fitting or x.shape[2] % kept.shape[1] or kept.dtype != torch.bool:
-            raise ValueError(
-                f"kept {tuple(kept.shape)} {kept.dtype} must be (B, F) bool, F a divisor of T, for "
-                f"x {tuple(x.shape)}"
-            )
-    if not use_triton(x):
-        return snake_beta_ref(x, alpha_exp, inv_beta, bias, left_pad, kept)
+    _check(x, left_pad, kept, alpha_exp, inv_beta, bias)
     out = _empty_result(x, left_pad)
     if out.numel() == 0:
         return out
     out_length = out.shape[2]
+    num_channels = x.shape[1]
     block_c = _channel_block(num_channels) if _is_channels_innermost(x) else 1
     tile, num_warps = tile_settings(num_channels)
     block_t = max(tile // block_c, 1)
@@ -234,6 +223,29 @@ def snake_beta(
         num_warps=num_warps,
     )
     return out
+
+
+def check_constants(constants: Sequence[Tensor | None], num_channels: int) -> None:
+    """ValueError unless alpha_exp, inv_beta and bias are (num_channels,) float32, or None."""
+    for name, values in zip(("alpha_exp", "inv_beta", "bias"), constants, strict=False):
+        if values is None:
+            continue
+        if values.shape != (num_channels,) or values.dtype != torch.float32:
+            have = f"{tuple(values.shape)} {values.dtype}"
+            raise ValueError(f"{name} must be ({num_channels},) float32, not {have}")
+
+
+def _check(x: Tensor, left_pad: int, kept: Tensor | None, *constants: Tensor | None) -> None:
+    check_constants(constants, x.shape[1])
+    if left_pad < 0:
+        raise ValueError(f"left_pad must not be negative, it is {left_pad}")
+    if kept is not None:
+        is_fitting = kept.ndim == 2 and kept.shape[0] == x.shape[0] and kept.shape[1] > 0
+        if not is_fitting or x.shape[2] % kept.shape[1] or kept.dtype != torch.bool:
+            raise ValueError(
+                f"kept {tuple(kept.shape)} {kept.dtype} must be (B, F) bool, F a divisor of T, for "
+                f"x {tuple(x.shape)}"
+            )
 
 
 def _channel_block(num_channels: int) -> int:

@@ -14,7 +14,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from kernels.launch.dispatch import IS_INTERPRETED, jit, next_power_of_2, tl, use_triton
+from kernels.launch.dispatch import jit, next_power_of_2, tl
+from kernels.launch.factor import factor
+from kernels.launch.op import op
 from kernels.vocoder.snake import snake_beta, snake_of
 
 _PARTS = 8  # floats a step has for its taps
@@ -51,7 +53,6 @@ def _parts_kernel(
     TAPS: tl.constexpr,
     PARTS: tl.constexpr,
     HAS_GAPS: tl.constexpr,
-    UPCAST: tl.constexpr,
     BLOCK_M: tl.constexpr,
     BLOCK_K: tl.constexpr,
 ):
@@ -74,10 +75,7 @@ def _parts_kernel(
         active = snake_of(x.to(tl.float32) + bias, alpha_exp, inv_beta, dtype).to(dtype)
         w_mask = is_k[:, None] & is_tap[None, :]
         w = tl.load(weight_ptr + tap[None, :] * C + k[:, None], mask=w_mask, other=0.0)
-        if UPCAST:
-            active = active.to(tl.float32)
-            w = w.to(tl.float32)
-        total = tl.dot(active, w, total, input_precision="ieee")
+        total = tl.dot(factor(active), factor(w), total, input_precision="ieee")
     if HAS_GAPS:
         is_kept = tl.load(kept_ptr + row * num_spans + step // span, mask=is_step, other=0)
         total = tl.where((is_kept != 0)[:, None], total, 0.0)
@@ -106,6 +104,7 @@ def _sum_kernel(
     tl.store(out_ptr + row * steps + step, total, mask=is_step)
 
 
+@op(snake_out_ref)
 def snake_out(
     x: Tensor,
     alpha_exp: Tensor,
@@ -126,8 +125,6 @@ def snake_out(
     Returns:
         (B, T) float32.
     """
-    if not use_triton(x):
-        return snake_out_ref(x, alpha_exp, inv_beta, bias, weight, conv_bias, kept)
     batch, steps, channels = x.shape
     taps = weight.shape[3]
     if weight.shape != (1, channels, 1, taps) or taps > _PARTS or weight.dtype != x.dtype:
@@ -158,7 +155,6 @@ def snake_out(
         TAPS=taps,
         PARTS=_PARTS,
         HAS_GAPS=kept is not None,
-        UPCAST=IS_INTERPRETED,  # the interpreter multiplies the bits of bfloat16, not its values
         BLOCK_M=block_m,
         BLOCK_K=block_k,
         num_warps=4,

@@ -77,7 +77,7 @@ def test_one_launch_equals_the_two_operations(
     caches = one["k_cache"], one["v_cache"]
     assert with_kernel(module.use_one_launch, one["qkv"], *caches)
     out = with_kernel(step_attention, **one)
-    q = with_reference(qk_norm_rope_store, **two)
+    q = with_reference(qk_norm_rope_store, two.pop("qkv"), **two)
     expected = with_reference(
         decode_attention,
         q,

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import torch
 
-from kernels.launch import ahead
+from kernels.launch import ahead, hooks
 from kernels.launch.compilation import watch
 from kernels.launch.dispatch import jit, tl
 
@@ -54,7 +54,7 @@ class FakeTriton:
 @pytest.fixture
 def triton(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeTriton:
     fake = FakeTriton()
-    monkeypatch.setattr(ahead, "triton", fake)
+    monkeypatch.setattr(hooks, "triton", fake)
     monkeypatch.setattr(ahead, "is_triton_on", lambda: True)
     monkeypatch.setattr(ahead, "IS_INTERPRETED", False)
     monkeypatch.setattr(ahead, "_digest", lambda name: name)

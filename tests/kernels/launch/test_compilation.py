@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from kernels.launch import compilation
+from kernels.launch import hooks
 from kernels.launch.compilation import Compilation, cache_folder, watch
 from kernels.vocoder.snake import snake_beta
 
@@ -17,8 +17,7 @@ def knobs(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     heard: list[dict[str, object]] = []
     found = SimpleNamespace(listener=lambda **event: heard.append(event), heard=heard)
     fake = SimpleNamespace(knobs=SimpleNamespace(compilation=found))
-    monkeypatch.setattr(compilation, "triton", fake)
-    monkeypatch.setattr(compilation, "HAS_TRITON", True)
+    monkeypatch.setattr(hooks, "triton", fake)
     return found
 
 
@@ -43,7 +42,7 @@ def test_the_listener_is_restored_after_an_error(knobs: SimpleNamespace) -> None
 
 
 def test_without_triton_nothing_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compilation, "HAS_TRITON", False)
+    monkeypatch.setattr(hooks, "triton", None)
     with watch() as found:
         pass
     assert found == Compilation()

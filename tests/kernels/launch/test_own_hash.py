@@ -37,17 +37,3 @@ def test_interpreted_kernels_have_no_use_for_it(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(own_hash, "make_hash", lambda: pytest.fail("was made"))
     own_hash.begin_hash()
     own_hash.wait_for_hash()
-
-
-def test_it_is_what_triton_asks_for() -> None:
-    cache = pytest.importorskip("triton.runtime.cache")
-    if not hasattr(cache, "triton_key"):
-        pytest.skip("a Triton that does it otherwise")
-    cache.triton_key.cache_clear()
-    own_hash.make_hash()
-    assert cache.triton_key.cache_info().currsize == 1
-
-
-def test_without_triton_nothing_happens(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "triton.runtime.cache", None)
-    own_hash.make_hash()

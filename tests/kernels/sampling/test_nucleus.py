@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -10,56 +9,8 @@ from torch import Tensor
 from kernels.sampling.nucleus import sample_nucleus
 
 INF = float("inf")
+SAMPLER = sample_nucleus
 LAST = 0.99999994  # the largest float32 below 1
-
-
-def settings(logits: Tensor, **changes: Any) -> dict[str, Any]:
-    """Arguments for these logits: temperature 1 and nothing else on, then `changes`.
-
-    Plain numbers and lists become tensors over the rows.
-    """
-    rows = logits.shape[0]
-    chosen: dict[str, Any] = {
-        "uniform": 0.5,
-        "greedy": False,
-        "temperature": 1.0,
-        "top_k": 0,
-        "top_p": 1.0,
-    } | changes
-    dtypes = {"uniform": torch.float32, "temperature": torch.float32, "top_p": torch.float32}
-    dtypes |= {"greedy": torch.bool, "top_k": torch.int32, "window_uniform": torch.float32}
-    dtypes |= {"no_eos": torch.bool}
-    for name, dtype in dtypes.items():
-        value = chosen.get(name)
-        if value is not None and not isinstance(value, Tensor):
-            value = torch.as_tensor(value, dtype=dtype, device=logits.device)
-            chosen[name] = value.expand(rows).contiguous()
-    chosen["logits"] = logits
-    chosen["out"] = torch.full((rows,), -7, dtype=torch.int64, device=logits.device)
-    return chosen
-
-
-def caller(run: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """`draw(logits, **settings)`: the ids."""
-
-    def draw(logits: Tensor, **changes: Any) -> Tensor:
-        arguments = settings(logits, **changes)
-        assert run(sample_nucleus, **arguments) is arguments["out"]
-        return arguments["out"]
-
-    return draw
-
-
-@pytest.fixture(params=["kernel", "reference"])
-def draw(request, with_kernel, with_reference):
-    """By kernel and by reference."""
-    return caller(with_kernel if request.param == "kernel" else with_reference)
-
-
-@pytest.fixture(params=[pytest.param("kernel", marks=pytest.mark.gpu), "reference"])
-def draw_many(request, with_kernel, with_reference):
-    """The same for thousands of rows: interpreted, the kernel only equals the reference."""
-    return caller(with_kernel if request.param == "kernel" else with_reference)
 
 
 def official(logits: Tensor, temperature: float, top_k: int, top_p: float) -> Tensor:
@@ -109,7 +60,7 @@ def test_draws_follow_the_official_rule(temperature, top_k, top_p, draw_many, de
 )
 @pytest.mark.parametrize("has_window", [False, True])
 def test_kernel_equals_reference(
-    shape, has_window, dtype, device, with_kernel, with_reference
+    shape, has_window, dtype, device, draw_kernel, draw_reference
 ) -> None:
     rows, ids = shape
 
@@ -129,8 +80,7 @@ def test_kernel_equals_reference(
     if has_window:
         likely = logits.float().topk(min(5, ids), dim=-1).indices
         changes |= {"window": likely, "window_uniform": rand(rows), "window_top_p": 0.9}
-    out = with_kernel(sample_nucleus, **settings(logits, **changes))
-    expected = with_reference(sample_nucleus, **settings(logits, **changes))
+    out, expected = draw_kernel(logits, **changes), draw_reference(logits, **changes)
     # Where thousands of ids are kept, a mark may fall between two roundings of the same sum.
     assert int((out != expected).sum()) <= rows // 64
 
@@ -216,21 +166,19 @@ def test_rows_that_cannot_be_drawn(greedy, draw, device) -> None:
     assert out.tolist() == [-1, -1, -1, 4]
 
 
-def test_strided_noise_and_output(with_kernel, device) -> None:
+def test_strided_noise_and_output(draw_kernel, device) -> None:
     logits = torch.randn(5, 33, device=device)
     noise = torch.rand(5, 4, device=device)
-    plain = with_kernel(sample_nucleus, **settings(logits, uniform=noise[:, 2].contiguous()))
-    arguments = settings(logits)
+    plain = draw_kernel(logits, uniform=noise[:, 2].contiguous())
     wide = torch.zeros(5, 3, dtype=torch.int64, device=device)
-    arguments |= {"uniform": noise[:, 2], "out": wide[:, 1]}
-    with_kernel(sample_nucleus, **arguments)
+    draw_kernel(logits, uniform=noise[:, 2], out=wide[:, 1])
     assert torch.equal(wide[:, 1], plain)
     assert not wide[:, [0, 2]].any()
 
 
-def test_wrong_arguments_are_refused(with_kernel, device) -> None:
+def test_wrong_arguments_are_refused(draw, draw_kernel, device) -> None:
     logits = torch.randn(2, 9, device=device)
     with pytest.raises(ValueError, match="both be given"):
-        sample_nucleus(**settings(logits, window=torch.zeros(2, 3, dtype=torch.int64)))
+        draw(logits, window=torch.zeros(2, 3, dtype=torch.int64, device=device))
     with pytest.raises(ValueError, match=r"top_p must be contiguous \(2,\)"):
-        with_kernel(sample_nucleus, **settings(logits) | {"top_p": torch.ones(3, device=device)})
+        draw_kernel(logits, top_p=torch.ones(3, device=device))

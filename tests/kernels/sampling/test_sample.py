@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,56 +10,8 @@ from kernels.sampling.draws import uniforms_ref
 from kernels.sampling.sample import sample
 
 INF = float("inf")
+SAMPLER = sample
 LAST = 0.99999994  # the largest float32 below 1
-
-
-def settings(logits: Tensor, **changes: Any) -> dict[str, Any]:
-    """Arguments of `sample` for these logits: temperature 1 and nothing else on, then `changes`.
-
-    Plain numbers and lists become tensors over the rows.
-    """
-    rows = logits.shape[0]
-    chosen: dict[str, Any] = {
-        "uniform": 0.5,
-        "greedy": False,
-        "temperature": 1.0,
-        "top_k": 0,
-        "top_p": 1.0,
-    } | changes
-    dtypes = {"uniform": torch.float32, "temperature": torch.float32, "top_p": torch.float32}
-    dtypes |= {"greedy": torch.bool, "top_k": torch.int32, "repetition_penalty": torch.float32}
-    dtypes |= {"no_eos": torch.bool}
-    for name, dtype in dtypes.items():
-        value = chosen.get(name)
-        if value is not None and not isinstance(value, Tensor):
-            value = torch.as_tensor(value, dtype=dtype, device=logits.device)
-            chosen[name] = value.expand(rows).contiguous()
-    chosen["logits"] = logits
-    chosen["out"] = torch.full((rows,), -7, dtype=torch.int64, device=logits.device)
-    return chosen
-
-
-def caller(run: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """`draw(logits, **settings)`: the ids."""
-
-    def draw(logits: Tensor, **changes: Any) -> Tensor:
-        arguments = settings(logits, **changes)
-        assert run(sample, **arguments) is arguments["out"]
-        return arguments["out"]
-
-    return draw
-
-
-@pytest.fixture(params=["kernel", "reference"])
-def draw(request, with_kernel, with_reference):
-    """By kernel and by reference."""
-    return caller(with_kernel if request.param == "kernel" else with_reference)
-
-
-@pytest.fixture(params=[pytest.param("kernel", marks=pytest.mark.gpu), "reference"])
-def draw_many(request, with_kernel, with_reference):
-    """The same for thousands of rows: interpreted, the kernel only equals the reference."""
-    return caller(with_kernel if request.param == "kernel" else with_reference)
 
 
 def random_settings(rows: int, ids: int, device: str) -> dict[str, Any]:
@@ -96,14 +47,13 @@ def random_settings(rows: int, ids: int, device: str) -> dict[str, Any]:
     ],
 )
 @pytest.mark.parametrize("masked", [False, True])
-def test_kernel_equals_reference(shape, masked, dtype, device, with_kernel, with_reference) -> None:
+def test_kernel_equals_reference(shape, masked, dtype, device, draw_kernel, draw_reference) -> None:
     logits = (torch.randn(shape, device=device) * 3).to(dtype)
     changes = random_settings(*shape, device)
     if not masked:
         for name in ("seen", "repetition_penalty", "suppress", "no_eos"):
             changes[name] = None
-    out = with_kernel(sample, **settings(logits, **changes))
-    assert torch.equal(out, with_reference(sample, **settings(logits, **changes)))
+    assert torch.equal(draw_kernel(logits, **changes), draw_reference(logits, **changes))
 
 
 @pytest.mark.parametrize("top_p", [1.0, 0.9, 0.4])
@@ -291,28 +241,25 @@ def test_rows_do_not_depend_on_their_batch(draw, device) -> None:
         assert torch.equal(draw(logits[rows], **pick(rows)), whole[rows])
 
 
-def test_strided_uniform_out_and_logits(device, with_kernel, with_reference) -> None:
+def test_strided_uniform_out_and_logits(device, draw_kernel, draw_reference) -> None:
     """As the engine calls it: a column of noise in, a column of the code history out."""
     noise = torch.rand(3, 16, device=device)
     wide = torch.randn(3, 200, device=device)
-    expected = with_reference(sample, **settings(wide[:, 7:70].contiguous(), uniform=noise[:, 4]))
-    for run in (with_kernel, with_reference):
+    expected = draw_reference(wide[:, 7:70].contiguous(), uniform=noise[:, 4])
+    for draw in (draw_kernel, draw_reference):
         history = torch.full((3, 9), -5, dtype=torch.int64, device=device)
-        arguments = settings(wide[:, 7:70], uniform=noise[:, 4]) | {"out": history[:, 2]}
-        run(sample, **arguments)
+        draw(wide[:, 7:70], uniform=noise[:, 4], out=history[:, 2])
         assert torch.equal(history[:, 2], expected)
         history[:, 2] = -5
         assert (history == -5).all()
 
 
-def test_wrong_arguments_are_named(device, with_kernel) -> None:
+def test_wrong_arguments_are_named(device, draw, draw_kernel) -> None:
     logits = torch.randn(3, 40, device=device)
     with pytest.raises(ValueError, match="seen and repetition_penalty"):
-        with_kernel(sample, **settings(logits, repetition_penalty=1.1))
+        draw(logits, repetition_penalty=1.1)
     short = torch.zeros(2, dtype=torch.int32, device=device)
     with pytest.raises(ValueError, match="top_k must be contiguous"):
-        with_kernel(sample, **settings(logits, top_k=short))
-    arguments = settings(logits)
-    arguments["out"] = arguments["out"].int()
+        draw_kernel(logits, top_k=short)
     with pytest.raises(ValueError, match="out"):
-        with_kernel(sample, **arguments)
+        draw_kernel(logits, out=torch.zeros(3, dtype=torch.int32, device=device))

@@ -1,0 +1,98 @@
+"""What we use of Triton that it does not promise to keep, and how we do without.
+
+Known for 3.6 (what torch 2.11 brings; run on a GPU) and 3.9 (compiled, without one):
+
+    knobs.compilation.listener                          kernels are not counted
+    knobs.runtime.jit_cache_hook, AsyncCompileMode,     nothing is compiled ahead
+    JITFunction.preload, what the hook is told
+    CompiledKernel.run, _run                            a kernel is loaded at its first launch
+    runtime.cache.triton_key                            it is made at the first launch
+    backends.nvidia.compiler.get_ptxas                  `doctor` does not find ptxas
+
+Two more stand where they are used, and are needed: `run` of a kernel, which `dispatch.jit` wraps,
+and the option `launch_pdl` with the functions `gdc_wait` and `gdc_launch_dependents`
+(`early_launch`).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+from typing import Any
+
+import torch
+
+from kernels.launch.dispatch import reason_of, triton
+
+log = logging.getLogger(__name__)
+
+
+@contextmanager
+def hooked(group: str, name: str, make: Callable[[Any], Any]) -> Iterator[None]:
+    """Inside, a hook among Triton's settings is what `make` gives for the one before; nothing
+    happens without Triton, or with one that has no such hook.
+    """
+    knobs = _knobs(group)
+    if not hasattr(knobs, name):
+        yield
+        return
+    before = getattr(knobs, name)
+    setattr(knobs, name, make(before))
+    try:
+        yield
+    finally:
+        setattr(knobs, name, before)
+
+
+def _knobs(group: str) -> Any:
+    return getattr(getattr(triton, "knobs", None), group, None)
+
+
+def has_preload() -> bool:
+    """Whether kernels can be compiled before their launch, in threads."""
+    return hasattr(_knobs("runtime"), "jit_cache_hook") and hasattr(triton, "AsyncCompileMode")
+
+
+def compile_in(pool: object) -> AbstractContextManager[object]:
+    """Inside, threads of a pool compile what is launched or preloaded."""
+    return triton.AsyncCompileMode(pool, ignore_errors=True)
+
+
+def name_and_key(asked: dict[str, Any]) -> tuple[str, str]:
+    """Of the kernel that `jit_cache_hook` is asked about."""
+    return asked["fn"].name, str(asked["key"])
+
+
+def preload(asked: dict[str, Any]) -> None:
+    """Compile that kernel."""
+    asked["fn"].jit_function.preload(asked["compile"]["specialization_data"])
+
+
+def make_ready(kernel: Any) -> None:
+    """Load a compiled kernel onto the current device, or leave that to its launch."""
+    try:
+        getattr(kernel, "run", None)  # asked for, it makes what launches it, and loads
+    except Exception as error:  # its launch will tell, and begins anew
+        kernel._run = None
+        log.debug("not loaded ahead: %s", error)
+
+
+def make_hash() -> None:
+    """Have Triton make and keep its hash of itself."""
+    with suppress(ImportError, OSError, AttributeError):
+        from triton.runtime.cache import triton_key
+
+        triton_key()
+
+
+def find_ptxas(device: torch.device) -> str:
+    """Where the ptxas is that serves a device, and its version; or why it is not found."""
+    try:
+        from triton.backends.nvidia.compiler import get_ptxas
+
+        major, minor = torch.cuda.get_device_capability(device)
+        found: Any = get_ptxas(10 * major + minor)
+        return f"{found.path} ({found.version})"
+    except Exception as error:
+        return f"not found: {reason_of(error)}"

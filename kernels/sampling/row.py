@@ -1,0 +1,113 @@
+"""What both samplers do alike with a row: what it brings, where it may not end, whether it can be
+drawn at all, and the draw among what is left by cumulative mass. First as the references do it,
+then as the kernels do.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from kernels.launch.dispatch import jit, tl
+
+INF = float("inf")
+
+
+def without_end(x: Tensor, given: Tensor, eos: int, no_eos: Tensor | None) -> Tensor:
+    """x (R, V) with eos at -inf where no_eos (R,) says so, in place unless x is `given`."""
+    if no_eos is None or eos < 0:
+        return x
+    if x is given:
+        x = x.clone()
+    x[:, eos].masked_fill_(no_eos, -INF)
+    return x
+
+
+def first_beyond(weight: Tensor, uniform: Tensor) -> Tensor:
+    """The first id in id order whose cumulative weight exceeds uniform * total: (R,)."""
+    # Zero at dropped ids: neither they nor a rounding of the scan can be drawn, and some id always
+    # exceeds the mark.
+    mass = weight.cumsum(-1) * (weight > 0)
+    mark = uniform.unsqueeze(1) * mass.amax(-1, keepdim=True)
+    return (mass > mark).view(torch.uint8).argmax(-1)
+
+
+def keep_usable(token: Tensor, incoming_top: Tensor, top: Tensor, out: Tensor) -> Tensor:
+    """Fill out with the ids, -1 where a row's logits hold NaN or +inf, or nothing to draw."""
+    usable = (incoming_top < INF) & (top > -INF)
+    return out.copy_(torch.where(usable, token, -1))
+
+
+def check_draws(
+    logits: Tensor, uniform: Tensor, out: Tensor, num_rows: int, **rows: Tensor | None
+) -> None:
+    """Raise ValueError unless every setting of the rows is contiguous (R,), and so are the draws.
+
+    Args:
+        rows: settings by name; None where there is none.
+    """
+    for name, value in rows.items():
+        if value is not None and (value.shape != (num_rows,) or not value.is_contiguous()):
+            raise ValueError(f"{name} must be contiguous ({num_rows},), got {tuple(value.shape)}")
+    if uniform.shape != (num_rows,) or out.shape != (num_rows,) or out.dtype != torch.int64:
+        raise ValueError(f"uniform and out (int64) must be ({num_rows},)")
+    if logits.stride(1) != 1:
+        raise ValueError("logits must have contiguous rows")
+
+
+def num_warps(block: int) -> int:
+    """Warps of a program that draws among `block` ids."""
+    return 16 if block > 2048 else max(1, block // 512)
+
+
+@jit
+def row_of(
+    logits_ptr,
+    uniform_ptr,
+    greedy_ptr,
+    temperature_ptr,
+    top_k_ptr,
+    top_p_ptr,
+    logits_stride,
+    uniform_stride,
+    num_ids,
+    BLOCK: tl.constexpr,
+):
+    """A program's row: its number, ids, logits as float32, settings, and whether logits are finite
+    or -inf.
+    """
+    row = tl.program_id(0).to(tl.int64)
+    ids = tl.arange(0, BLOCK)
+    inside = ids < num_ids
+    place = logits_ptr + row * logits_stride + ids
+    x = tl.load(place, mask=inside, other=float("-inf")).to(tl.float32)
+    # All settings at once: one behind the other each would wait for memory.
+    is_greedy = tl.load(greedy_ptr + row) != 0
+    temperature = tl.load(temperature_ptr + row)
+    top_k = tl.load(top_k_ptr + row)
+    top_p = tl.load(top_p_ptr + row)
+    uniform = tl.load(uniform_ptr + row * uniform_stride)
+    # False for NaN as well as +inf.
+    is_usable = tl.min((x < float("inf")).to(tl.int32), axis=0) > 0
+    return row, ids, x, is_greedy, temperature, top_k, top_p, uniform, is_usable
+
+
+@jit
+def top_of(x, ids, row, eos, no_eos_ptr, is_usable, HAS_NO_EOS: tl.constexpr):
+    """The logits without an end that may not be, the largest, whether a draw is possible, and the
+    id where it is not.
+    """
+    if HAS_NO_EOS:
+        may_not_end = tl.load(no_eos_ptr + row)
+        x = tl.where((ids == eos) & (may_not_end != 0), float("-inf"), x)
+    top = tl.max(x, axis=0)
+    return x, top, is_usable & (top > float("-inf")), tl.full((), -1, tl.int32)
+
+
+@jit
+def first_id_beyond(weight, uniform, ids, num_ids):
+    """`first_beyond` of one row; -1 where there is none."""
+    mass = tl.where(weight > 0, tl.cumsum(weight, axis=0), 0.0)
+    mark = uniform * tl.max(mass, axis=0)
+    token = tl.min(tl.where(mass > mark, ids, num_ids), axis=0)
+    return tl.where(token < num_ids, token, -1)
