@@ -18,7 +18,7 @@ from models.fish_speech.codec.load import load_codec, load_codec_encoder
 from models.fish_speech.config import FishSpeechConfig
 from models.fish_speech.info import describe
 from models.fish_speech.model import FishSpeech
-from models.fish_speech.prompt import PromptBuilder
+from models.fish_speech.prompt import prompt_builder
 from models.fish_speech.rope import halves
 from models.fish_speech.talker import FishTalker
 from models.fish_speech.weights import AUDIO, TEXT
@@ -59,8 +59,8 @@ def load(folder: Path, device: torch.device, dtype: torch.dtype, use_graphs: boo
 def prompts(folder: Path) -> Prompts:
     """What lays requests out, without a weight. Raises CheckpointError."""
     config = FishSpeechConfig.from_folder(folder)
-    builder = PromptBuilder(config, load_tokenizer(folder, config))
-    return builder.build, config.talker.width, config.num_codebooks
+    builder = prompt_builder(config, load_tokenizer(folder, config))
+    return builder, config.talker.width, config.num_codebooks
 
 
 def load_tokenizer(folder: Path, config: FishSpeechConfig) -> Tokenizer:

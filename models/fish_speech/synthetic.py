@@ -17,7 +17,7 @@ from models.fish_speech.codec.load import random_encoder, random_vocoder
 from models.fish_speech.config import FishSpeechConfig
 from models.fish_speech.info import describe_synthetic
 from models.fish_speech.model import FishSpeech
-from models.fish_speech.prompt import PromptBuilder
+from models.fish_speech.prompt import prompt_builder
 from models.fish_speech.talker import FishTalker
 
 tokenize = byte_tokenizer(
@@ -64,4 +64,4 @@ def load_synthetic(
 def prompts(name: str) -> Prompts:
     """What lays requests out."""
     config = FishSpeechConfig.released()
-    return PromptBuilder(config, tokenize).build, config.talker.width, config.num_codebooks
+    return prompt_builder(config, tokenize), config.talker.width, config.num_codebooks

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 
 import torch
@@ -25,7 +24,7 @@ from models.qwen3_tts.info import (
     read_encoder_configs,
 )
 from models.qwen3_tts.model import Qwen3TTS
-from models.qwen3_tts.prompt import build_prompt
+from models.qwen3_tts.prompt import prompt_builder
 from models.qwen3_tts.speaker import SpeakerEncoder
 from models.qwen3_tts.talker import Talker
 from models.qwen3_tts.tokenizer import load_tokenizer
@@ -38,6 +37,7 @@ RENAMES = {
     "talker.text_projection.linear_fc2.weight": "talker.text_fc2.weight",
     "talker.text_projection.linear_fc2.bias": "talker.text_fc2.bias",
     "talker.model.codec_embedding.weight": "talker.codec_embedding.weight",
+    "talker.codec_head.weight": "talker.head.weight",
     "talker.model.norm.weight": "talker.decoder.norm.weight",
     "talker.code_predictor.model.norm.weight": "predictor.decoder.norm.weight",
     "talker.code_predictor.small_to_mtp_projection.weight": "predictor.projection.weight",
@@ -75,7 +75,7 @@ def prompts(folder: Path) -> Prompts:
     """What lays requests out, without a weight. Raises CheckpointError."""
     config = Qwen3TTSConfig.from_folder(folder)
     tokenize = load_tokenizer(folder, config.text_vocab_size)
-    return partial(build_prompt, config, tokenize), config.talker.width, config.num_codebooks
+    return prompt_builder(config, tokenize), config.talker.width, config.num_codebooks
 
 
 def load_networks(

@@ -6,8 +6,6 @@ made unlikely, so rows run to their frame cap and lengths are known in advance.
 
 from __future__ import annotations
 
-from functools import partial
-
 import torch
 
 from models.base import Prompts
@@ -23,7 +21,7 @@ from models.qwen3_tts.codec.vocoder_weights import expected_shapes
 from models.qwen3_tts.config import Qwen3TTSConfig
 from models.qwen3_tts.info import describe_synthetic
 from models.qwen3_tts.model import Qwen3TTS
-from models.qwen3_tts.prompt import build_prompt
+from models.qwen3_tts.prompt import prompt_builder
 from models.qwen3_tts.speaker import SpeakerEncoder
 from models.qwen3_tts.speaker_config import SpeakerConfig
 from models.qwen3_tts.talker import Talker
@@ -54,7 +52,7 @@ def load_synthetic(
         talker, predictor = Talker(config), CodePredictor(config)
     for network in (talker, predictor):
         randomise(network, device, dtype, generator)
-    talker.codec_head.weight[config.codec.eos] = 0
+    talker.head.weight[config.codec.eos] = 0
     vocoder = random_vocoder(device, dtype, generator)
     voices = None
     if config.model_type == "base":
@@ -67,7 +65,7 @@ def load_synthetic(
 def prompts(name: str) -> Prompts:
     """What lays requests out."""
     config = Qwen3TTSConfig.released(name)
-    return partial(build_prompt, config, tokenize), config.talker.width, config.num_codebooks
+    return prompt_builder(config, tokenize), config.talker.width, config.num_codebooks
 
 
 def random_vocoder(device: torch.device, dtype: torch.dtype, generator: torch.Generator) -> Vocoder:

@@ -42,14 +42,9 @@ class Talker(nn.Module):
         self.text_fc1 = BiasedLinear(config.text_width, config.text_width)
         self.text_fc2 = BiasedLinear(config.text_width, shape.width)
         self.codec_embedding = Weight(config.vocab_size, shape.width)
-        self.codec_head = Weight(config.vocab_size, shape.width)
+        self.head = Weight(config.vocab_size, shape.width)
         self.decoder = build_decoder(shape)
         self.is_fixed = False  # texts are projected TEXT_ROWS at a time, however many there are
-
-    @property
-    def head(self) -> Weight:
-        """(V, D): logits of the first codebook."""
-        return self.codec_head
 
     def embed_text(self, ids: Tensor) -> Tensor:
         """Text ids (...) to talker inputs (..., D) through the projection."""

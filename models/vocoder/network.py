@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from kernels.vocoder.snake_out import snake_out
 from models.decoder.decoder import Weight
+from models.vocoder.chunks import Cutting
 from models.vocoder.layers import (
     Affine,
     DecoderBlock,
@@ -169,6 +170,11 @@ class CodecDecoder(nn.Module):
 
     def bound_(self, samples: Tensor) -> Tensor:
         """Keep samples in [-1, 1], in place."""
+        raise NotImplementedError
+
+    @property
+    def cut(self) -> Cutting:
+        """How long rows are cut."""
         raise NotImplementedError
 
     @property

@@ -77,6 +77,11 @@ class Vocoder(CodecDecoder):
         return vocoder
 
     @property
+    def cut(self) -> Cutting:
+        """How long rows are cut."""
+        return CUT
+
+    @property
     def num_entries(self) -> int:
         """Entries of each codebook."""
         return self.config.codebook_size

@@ -305,7 +305,7 @@ class TestSynthetic:
         weight = one.talker.decoder.layers[0].qkv.weight
         assert torch.equal(weight, same.talker.decoder.layers[0].qkv.weight)
         assert not torch.equal(weight, other.talker.decoder.layers[0].qkv.weight)
-        assert not one.talker.codec_head.weight[2150].any()  # end of speech stays unlikely
+        assert not one.talker.head.weight[2150].any()  # end of speech stays unlikely
 
 
 @pytest.mark.parametrize("name", released_files.CHECKPOINTS)
