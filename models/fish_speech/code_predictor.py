@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from kernels.linear.choose import linear
-from models.decoder.decoder import Weight, build_decoder
+from models.decoder.decoder import Decoder, Weight
 from models.fish_speech.config import FishSpeechConfig
 from models.fish_speech.talker import ROPE_DTYPE
 
@@ -31,7 +31,7 @@ class FishCodePredictor(nn.Module):
         width = config.predictor.width
         self.embedding = Weight(config.codebook_size, width)
         self.head = Weight(num_rest_codes, width)
-        self.decoder = build_decoder(config.predictor, ROPE_DTYPE)
+        self.decoder = Decoder(config.predictor, ROPE_DTYPE)
 
     @property
     def num_codes(self) -> int:

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from kernels.frame.frame_embedding import frame_embedding
 from kernels.linear.choose import linear
-from models.decoder.decoder import Weight, build_decoder
+from models.decoder.decoder import Decoder, Weight
 from models.fish_speech.config import FishSpeechConfig
 
 ROPE_DTYPE = torch.bfloat16  # finer tables than in training end the speech early
@@ -35,7 +35,7 @@ class FishTalker(nn.Module):
         self.text_embedding = Weight(config.text_vocab_size, width)
         self.code_embedding = Weight(config.num_codebooks, codes, width)
         self.head = Weight(codes + 1, width)  # its first rows are also the first codes' text rows
-        self.decoder = build_decoder(config.talker, ROPE_DTYPE)
+        self.decoder = Decoder(config.talker, ROPE_DTYPE)
 
     def embed_text(self, ids: Tensor) -> Tensor:
         """Text ids (...) to (..., D)."""

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from kernels.linear.choose import linear
-from models.decoder.decoder import Weight, build_decoder
+from models.decoder.decoder import Decoder, Weight
 from models.qwen3_tts.config import Qwen3TTSConfig
 from models.qwen3_tts.talker import BiasedLinear
 
@@ -31,7 +31,7 @@ class CodePredictor(nn.Module):
             if config.talker.width != shape.width
             else None
         )
-        self.decoder = build_decoder(shape)
+        self.decoder = Decoder(shape)
 
     @property
     def num_codes(self) -> int:

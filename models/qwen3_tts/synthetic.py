@@ -15,9 +15,9 @@ from models.device.graphs import EAGER, cuda_capturers
 from models.qwen3_tts.code_predictor import CodePredictor
 from models.qwen3_tts.codec.speech_encoder import SpeechEncoder
 from models.qwen3_tts.codec.speech_encoder_config import SpeechEncoderConfig
+from models.qwen3_tts.codec.tensors import vocoder_table
 from models.qwen3_tts.codec.vocoder import Vocoder
 from models.qwen3_tts.codec.vocoder_config import VocoderConfig
-from models.qwen3_tts.codec.vocoder_weights import expected_shapes
 from models.qwen3_tts.config import Qwen3TTSConfig
 from models.qwen3_tts.info import describe_synthetic
 from models.qwen3_tts.model import Qwen3TTS
@@ -71,7 +71,7 @@ def prompts(name: str) -> Prompts:
 def random_vocoder(device: torch.device, dtype: torch.dtype, generator: torch.Generator) -> Vocoder:
     """A vocoder of official tensors whose samples are neither silent nor clipped."""
     config = VocoderConfig.released()
-    tensors = random_tensors(expected_shapes(config), device, generator)
+    tensors = random_tensors(vocoder_table(config).shapes, device, generator)
     # The residual stream grows on its way; without this, all samples would be clipped.
     tensors["decoder.decoder.6.conv.weight"] *= LOUDNESS
     return Vocoder.from_state(config, tensors, device, dtype)

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from kernels.linear.choose import linear
 from models.base import SPEAKER
-from models.decoder.decoder import Weight, build_decoder
+from models.decoder.decoder import Decoder, Weight
 from models.qwen3_tts.config import Qwen3TTSConfig
 
 TEXT_ROWS = 256
@@ -43,7 +43,7 @@ class Talker(nn.Module):
         self.text_fc2 = BiasedLinear(config.text_width, shape.width)
         self.codec_embedding = Weight(config.vocab_size, shape.width)
         self.head = Weight(config.vocab_size, shape.width)
-        self.decoder = build_decoder(shape)
+        self.decoder = Decoder(shape)
         self.is_fixed = False  # texts are projected TEXT_ROWS at a time, however many there are
 
     def embed_text(self, ids: Tensor) -> Tensor:

@@ -18,8 +18,8 @@ from models.decoder.config import TransformerConfig
 from models.pace import Pace
 from models.qwen3_tts import synthetic
 from models.qwen3_tts.code_predictor import CodePredictor
+from models.qwen3_tts.codec.tensors import vocoder_table
 from models.qwen3_tts.codec.vocoder_config import VocoderConfig
-from models.qwen3_tts.codec.vocoder_weights import expected_shapes
 from models.qwen3_tts.config import PACE, Qwen3TTSConfig
 from models.qwen3_tts.loader import describe
 from models.qwen3_tts.synthetic import load_synthetic, tokenize
@@ -263,7 +263,7 @@ class TestSynthetic:
         assert count == RELEASED[name]
 
     def test_the_vocoder_has_the_released_size(self) -> None:
-        shapes = expected_shapes(VocoderConfig.released()).values()
+        shapes = vocoder_table(VocoderConfig.released()).shapes.values()
         count = sum(torch.Size(shape).numel() for shape in shapes)
         assert count == self.DECODER - self.DECODER_UNUSED
 
