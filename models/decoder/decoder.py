@@ -35,6 +35,14 @@ class Weight(nn.Module):
         self.weight = nn.Parameter(torch.empty(*shape), requires_grad=False)
 
 
+class Affine(Weight):
+    """A weight and a bias of its first dimension."""
+
+    def __init__(self, *shape: int) -> None:
+        super().__init__(*shape)
+        self.bias = nn.Parameter(torch.empty(shape[0]), requires_grad=False)
+
+
 class NoWeight(nn.Module):
     """Stands where a layer has no such weight."""
 

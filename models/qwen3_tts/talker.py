@@ -9,30 +9,26 @@ from __future__ import annotations
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
 from kernels.linear.choose import linear
 from models.base import SPEAKER
-from models.decoder.decoder import Decoder, Weight
+from models.decoder.decoder import Affine, Decoder, Weight
 from models.qwen3_tts.config import Qwen3TTSConfig
+from models.slots.networks import TalkerNetwork
 
 TEXT_ROWS = 256
 
 
-class BiasedLinear(nn.Module):
-    """Weight and bias of a linear map."""
-
-    def __init__(self, inputs: int, outputs: int) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(torch.empty(outputs, inputs), requires_grad=False)
-        self.bias = nn.Parameter(torch.empty(outputs), requires_grad=False)
+class BiasedLinear(Affine):
+    """A linear map of (outputs, inputs)."""
 
     def forward(self, x: Tensor) -> Tensor:
         """(..., inputs) to (..., outputs)."""
         return linear(x.flatten(0, -2), self.weight, self.bias).view(*x.shape[:-1], -1)
 
 
-class Talker(nn.Module):
+class Talker(TalkerNetwork):
     """Embeddings, decoder and codec head."""
 
     def __init__(self, config: Qwen3TTSConfig) -> None:
@@ -40,7 +36,7 @@ class Talker(nn.Module):
         shape = config.talker
         self.text_embedding = Weight(config.text_vocab_size, config.text_width)
         self.text_fc1 = BiasedLinear(config.text_width, config.text_width)
-        self.text_fc2 = BiasedLinear(config.text_width, shape.width)
+        self.text_fc2 = BiasedLinear(shape.width, config.text_width)
         self.codec_embedding = Weight(config.vocab_size, shape.width)
         self.head = Weight(config.vocab_size, shape.width)
         self.decoder = Decoder(shape)
@@ -73,7 +69,3 @@ class Talker(nn.Module):
         text = text.masked_fill((text_ids < 0).unsqueeze(-1), 0)
         codec = codec.masked_fill((codec_ids < 0).unsqueeze(-1), 0)
         return text + torch.where((codec_ids <= SPEAKER).unsqueeze(-1), given, codec)
-
-    def logits(self, hidden: Tensor) -> Tensor:
-        """(B, D) to (B, V) first-codebook logits in the model's dtype."""
-        return linear(hidden, self.head.weight)

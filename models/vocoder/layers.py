@@ -26,7 +26,7 @@ from kernels.vocoder.conv_tile import has_kernel
 from kernels.vocoder.residual_unit import MAX_CHANNELS, residual_unit_
 from kernels.vocoder.snake import snake_beta
 from models.decoder.config import LayerSizes
-from models.decoder.decoder import DecoderLayer, Weight
+from models.decoder.decoder import Affine, DecoderLayer, Weight
 from models.vocoder.sizes import DILATIONS, KERNEL
 
 # Channels times dilation from which a convolution in half precision that none of our kernels serves
@@ -54,14 +54,6 @@ class WindowSizes(LayerSizes, Protocol):
     def window(self) -> int:
         """Steps a step attends to, itself included."""
         ...
-
-
-class Affine(Weight):
-    """A weight and a bias of its first dimension."""
-
-    def __init__(self, *shape: int) -> None:
-        super().__init__(*shape)
-        self.bias = nn.Parameter(torch.empty(shape[0]), requires_grad=False)
 
 
 def conv(

@@ -18,11 +18,10 @@ from kernels.vocoder.snake_out import snake_out
 from models.checkpoint.files import Shapes
 from models.checkpoint.table import Table
 from models.checkpoint.weights import assemble, shapes_of
-from models.decoder.decoder import Weight
+from models.decoder.decoder import Affine, Weight
 from models.vocoder.chunks import Cutting
 from models.vocoder.fold import FOLDS
 from models.vocoder.layers import (
-    Affine,
     DecoderBlock,
     Snake,
     UpsampleBlock,

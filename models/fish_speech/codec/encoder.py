@@ -23,13 +23,13 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from models.checkpoint.weights import assemble
+from models.decoder.decoder import Affine
 from models.device.clips import clip_batches
 from models.fish_speech.codec.config import CodecConfig, WindowConfig
 from models.fish_speech.codec.tensors import LAST_KERNEL, encoder_table
 from models.fish_speech.rope import rounded_tables
 from models.vocoder.fold import FOLDS
 from models.vocoder.layers import (
-    Affine,
     ConvNeXt,
     PreTransformer,
     ResidualUnit,

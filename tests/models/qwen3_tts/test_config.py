@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import released_files
+import tiny_vocoder
 import torch
 from tiny_qwen3_tts import LANGUAGES, write_checkpoint
 
@@ -296,7 +297,9 @@ class TestSynthetic:
             text_width=8,
             predictor_vocab_size=9,
         )
-        monkeypatch.setattr(synthetic, "random_vocoder", lambda device, dtype, generator: None)
+        codec = tiny_vocoder.config()
+        vocoder = tiny_vocoder.build(codec, tiny_vocoder.random_tensors(codec))
+        monkeypatch.setattr(synthetic, "random_vocoder", lambda *_: vocoder)
         cpu = torch.device("cpu")
         one, same, other = (
             load_synthetic("qwen3-tts-0.6b", cpu, torch.float32, False, seed, tiny)
