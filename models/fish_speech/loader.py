@@ -1,4 +1,7 @@
-"""From a checkpoint folder to a `FishSpeech`."""
+"""From a checkpoint folder to a `FishSpeech`; or from random weights in the released size, so that
+hardware can be judged before any download. There end of speech is made unlikely, so rows run to
+their frame cap and lengths are known in advance.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +11,19 @@ import torch
 
 from models.base import Prompts, Tokenizer
 from models.checkpoint.files import CheckpointError
+from models.checkpoint.random import byte_tokenizer, randomise
 from models.checkpoint.weights import load_networks, read_tensors
 from models.device.graphs import EAGER, cuda_capturers
 from models.fish_speech.code_predictor import FishCodePredictor
 from models.fish_speech.codec.config import CodecConfig
-from models.fish_speech.codec.load import load_codec, load_codec_encoder
+from models.fish_speech.codec.load import (
+    load_codec,
+    load_codec_encoder,
+    random_encoder,
+    random_vocoder,
+)
 from models.fish_speech.config import FishSpeechConfig
-from models.fish_speech.info import describe
+from models.fish_speech.info import describe, describe_synthetic
 from models.fish_speech.model import FishSpeech
 from models.fish_speech.prompt import prompt_builder
 from models.fish_speech.talker import FishTalker
@@ -27,9 +36,7 @@ def load(folder: Path, device: torch.device, dtype: torch.dtype, use_graphs: boo
     config, codec = FishSpeechConfig.from_folder(folder), CodecConfig.from_folder(folder)
     tokenize = load_tokenizer(folder, config)
     tensors = read_tensors(folder, device)
-    with torch.device("meta"):
-        talker = FishTalker(config)
-        predictor = FishCodePredictor(config, codec.residual_codes)
+    talker, predictor = _empty_networks(config, codec)
     networks = {"talker": talker, "predictor": predictor}
     table = network_table(config, codec.residual_codes)
     load_networks(networks, table, tensors, dtype, f"{folder}: model")
@@ -82,3 +89,56 @@ def load_tokenizer(folder: Path, config: FishSpeechConfig) -> Tokenizer:
             f"{path}: id {largest} is not below the vocabulary's {config.text_vocab_size}"
         )
     return tokenize
+
+
+byte_ids = byte_tokenizer(
+    {
+        "<|im_start|>": 151644,
+        "<|im_end|>": 151645,
+        "<|voice|>": 151673,
+        "system": 8948,
+        "user": 872,
+        "assistant": 77091,
+    }
+)
+
+
+@torch.inference_mode()
+def load_synthetic(
+    name: str,
+    device: torch.device,
+    dtype: torch.dtype,
+    use_graphs: bool,
+    seed: int = 0,
+    config: FishSpeechConfig | None = None,
+) -> FishSpeech:
+    """Draw the weights on the device; the same seed and device give the same weights.
+
+    Args:
+        config: another one than the released, for tests.
+    """
+    config = config or FishSpeechConfig.released()
+    generator = torch.Generator(device).manual_seed(seed)
+    codec = CodecConfig.released()
+    talker, predictor = _empty_networks(config, codec)
+    for network in (talker, predictor):
+        randomise(network, device, dtype, generator)
+    talker.head.weight[config.eos] = 0
+    vocoder = random_vocoder(device, dtype, generator)
+    voices = random_encoder(device, generator)
+    capturers = cuda_capturers(device) if use_graphs else EAGER
+    info = describe_synthetic(name)
+    return FishSpeech(config, info, byte_ids, talker, predictor, vocoder, capturers, voices)
+
+
+def synthetic_prompts(name: str) -> Prompts:
+    """What lays requests out."""
+    config = FishSpeechConfig.released()
+    return prompt_builder(config, byte_ids), config.talker.width, config.num_codebooks
+
+
+def _empty_networks(
+    config: FishSpeechConfig, codec: CodecConfig
+) -> tuple[FishTalker, FishCodePredictor]:
+    with torch.device("meta"):
+        return FishTalker(config), FishCodePredictor(config, codec.residual_codes)
