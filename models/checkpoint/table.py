@@ -11,7 +11,7 @@ from typing import NamedTuple
 from models.checkpoint.files import Shapes
 
 
-class Recipe(NamedTuple):
+class Assembly(NamedTuple):
     """How one tensor of ours is made."""
 
     way: str  # a function of the ways that `assemble` is given
@@ -24,7 +24,7 @@ class Table:
     """The tensors of a part."""
 
     shapes: Shapes = field(default_factory=dict)  # in the order that random stand-ins are drawn in
-    recipes: dict[str, Recipe] = field(default_factory=dict)  # by our names
+    recipes: dict[str, Assembly] = field(default_factory=dict)  # by our names
 
     def hold(self, theirs: str, *shape: int) -> str:
         """There is such a tensor; its name, for a recipe."""
@@ -33,7 +33,7 @@ class Table:
 
     def make(self, ours: str, way: str, *sources: str, numbers: tuple[int, ...] = ()) -> None:
         """Ours is made of those, which are held."""
-        self.recipes[ours] = Recipe(way, sources, numbers)
+        self.recipes[ours] = Assembly(way, sources, numbers)
 
     def keep(self, theirs: str, ours: str, *shape: int) -> None:
         """There is such a tensor, and it is ours as it is."""

@@ -46,7 +46,7 @@ _ALLOWED = re.compile(r"<\|(speaker:\d+|phoneme_start|phoneme_end)\|>")
 _SPEAKER = re.compile(r"(?=<\|speaker:\d+\|>)")
 
 
-class Layout:
+class Chat:
     """Lays out requests for one tokenizer.
 
     Args:
@@ -105,7 +105,7 @@ class Layout:
 
 def prompt_builder(config: FishSpeechConfig, tokenize: Tokenizer) -> PromptBuilder:
     """What lays out requests for one tokenizer."""
-    return Layout(config, tokenize).build
+    return Chat(config, tokenize).build
 
 
 def check_request(request: SpeechRequest) -> None:

@@ -291,7 +291,8 @@ class SlotModel(FrameModel):
         codes = reference_frames(prompts)
         if codes is not None:
             places.append((codec_ids <= REFERENCE).nonzero()[:, 0])
-            nothing = self.slots.trailing.new_zeros(len(codes), self.config.talker.width)
+            shape = len(codes), self.config.talker.width
+            nothing = torch.zeros(shape, dtype=self.dtype, device=self.device)
             vectors.append(self.embed_frames(to_device(codes, self.device), nothing))
         return (torch.cat(places), torch.cat(vectors)) if vectors else None
 
