@@ -96,8 +96,9 @@ class Prompt:
         return len(self.text_ids)
 
 
+PromptBuilder = Callable[[SpeechRequest], Prompt]
 # What lays requests out without a weight; width of a voice's embedding; K.
-Prompts = tuple[Callable[[SpeechRequest], Prompt], int, int]
+Prompts = tuple[PromptBuilder, int, int]
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,8 @@ imported when it is asked for, and torch only to load weights.
 
 A family is an entry here and its folder in models/, in which `info` has describe(folder) and
 describe_synthetic(name), and imports no torch; `loader` has load(folder, device, dtype,
-use_graphs) and prompts(folder); `synthetic` has load_synthetic(name, device, dtype, use_graphs) and
-prompts(name).
+use_graphs) and prompts(folder), and for random weights load_synthetic(name, device, dtype,
+use_graphs) and synthetic_prompts(name).
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ def load_model(
     model: SpeechModel
     if is_synthetic(source):
         family, name = _synthetic(source)
-        model = family.module("synthetic").load_synthetic(name, device, dtype, use_graphs)
+        model = family.module("loader").load_synthetic(name, device, dtype, use_graphs)
     else:
         folder = find(source, revision)
         log.debug("reading weights in %s", folder)
@@ -161,7 +161,7 @@ def load_prompts(source: str, revision: str | None = None) -> Prompts:
     """What lays requests out, without a weight. Raises CheckpointError."""
     if is_synthetic(source):
         family, name = _synthetic(source)
-        found: Prompts = family.module("synthetic").prompts(name)
+        found: Prompts = family.module("loader").synthetic_prompts(name)
     else:
         folder = find(source, revision)
         found = _family(folder).module("loader").prompts(folder)

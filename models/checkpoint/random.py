@@ -42,7 +42,7 @@ def by_fan_in(
         value.zero_()
     elif len(shape) == 1:
         value.fill_(0.01 if "scale" in name else 1)
-    elif name.startswith("codebooks"):
+    elif name.startswith("codebooks") or name.endswith("codebook.weight"):
         value.normal_(generator=generator)
     else:
         value.normal_(0, max(1, value[0].numel()) ** -0.5, generator=generator)

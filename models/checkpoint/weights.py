@@ -6,7 +6,8 @@ Only safetensors files are read: no pickle, no code from a checkpoint.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from models.checkpoint.files import (
     unreadable,
     weight_files,
 )
+from models.checkpoint.table import Table
 
 READ_THREADS = 8
 META = torch.device("meta")  # tensors with a shape and a type, and no values
@@ -90,24 +92,57 @@ def take_part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
     return {name: tensors.pop(name) for name in list(tensors) if name.startswith(prefix)}
 
 
-def rename(
-    tensors: dict[str, Tensor], names: Mapping[str, str], old: str = "", new: str = ""
-) -> None:
-    """Give tensors other names, in place; those that are not there are left to `load_strictly`.
+def rows(*parts: Tensor) -> Tensor:
+    """Tensors one behind the other; one as it is."""
+    return parts[0] if len(parts) == 1 else torch.cat(parts)
+
+
+def halves(weight: Tensor, num_heads: int, head_dim: int) -> Tensor:
+    """The first num_heads * head_dim rows with each head's even rows before its odd ones.
+
+    RoPE here rotates a head's first half against its second; some families rotate neighbours. Dot
+    products of queries and keys are the same once both are reordered.
+    """
+    count = num_heads * head_dim
+    head = weight[:count].view(num_heads, head_dim // 2, 2, *weight.shape[1:])
+    return torch.cat([head.transpose(1, 2).reshape(count, *weight.shape[1:]), weight[count:]])
+
+
+WAYS: dict[str, Callable[..., Tensor]] = {
+    "rows": rows,
+    "halves": halves,
+    "stack": lambda *parts: torch.stack(parts),
+    "split": lambda weight, count: weight.view(count, -1, weight.shape[1]),
+    # Of a table: copies, so that the whole one can be let go.
+    "first_rows": lambda weight, count: weight[:count].clone(),
+    "range_and_one": lambda weight, first, count, one: torch.cat(
+        [weight[first : first + count], weight[one, None]]
+    ),
+}
+
+
+def assemble(
+    table: Table,
+    tensors: dict[str, Tensor],
+    ways: Mapping[str, Callable[..., Tensor]] = WAYS,
+    dtype: torch.dtype | None = None,
+) -> dict[str, Tensor]:
+    """Our tensors of the official ones, which are let go as soon as they have been used.
 
     Args:
-        names: theirs to ours, behind the prefixes `old` and `new`.
+        dtype: what official tensors are cast to first; None: as they are.
     """
-    for theirs, ours in names.items():
-        if old + theirs in tensors:
-            tensors[new + ours] = tensors.pop(old + theirs)
+    uses = Counter(name for recipe in table.recipes.values() for name in recipe.sources)
 
+    def take(name: str) -> Tensor:
+        uses[name] -= 1
+        tensor = tensors[name] if uses[name] else tensors.pop(name)
+        return tensor if dtype is None else tensor.to(dtype)
 
-def fuse(tensors: dict[str, Tensor], sources: Iterable[str], target: str) -> None:
-    """Replace projections by one row-stacked tensor, in place, unless one is missing."""
-    names = list(sources)
-    if all(name in tensors for name in names):
-        tensors[target] = torch.cat([tensors.pop(name) for name in names])
+    return {
+        ours: ways[recipe.way](*map(take, recipe.sources), *recipe.numbers)
+        for ours, recipe in table.recipes.items()
+    }
 
 
 def load_strictly(
@@ -122,3 +157,17 @@ def load_strictly(
     cast = {name: tensor.to(dtype) for name, tensor in tensors.items()}
     module.load_state_dict(cast, assign=True)
     module.requires_grad_(False)
+
+
+def load_networks(
+    networks: Mapping[str, nn.Module],
+    table: Table,
+    tensors: dict[str, Tensor],
+    dtype: torch.dtype,
+    what: str,
+) -> None:
+    """Give meta-built networks, by the first word of our names, the tensors of a table, cast to
+    dtype. Raises CheckpointError with all names and shapes that do not fit.
+    """
+    check_shapes(shapes_of(tensors), table.shapes, what)
+    load_strictly(nn.ModuleDict(networks), assemble(table, tensors), dtype, what)

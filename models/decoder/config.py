@@ -3,6 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
+
+
+class LayerSizes(Protocol):
+    """Sizes of a stack of layers."""
+
+    @property
+    def width(self) -> int: ...
+    @property
+    def mlp_width(self) -> int: ...
+    @property
+    def num_layers(self) -> int: ...
+    @property
+    def num_heads(self) -> int: ...
+    @property
+    def num_kv_heads(self) -> int: ...
+    @property
+    def head_dim(self) -> int: ...
+    @property
+    def norm_eps(self) -> float: ...
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,7 @@ from kernels.linear.choose import linear
 from kernels.linear.code_embedding import code_embedding
 from kernels.linear.layers import LayerWeights, is_all_ours, run_layers
 from kernels.persistent.step import NUM_COUNTERS, DecoderWeights, choose_settings, persistent_step
-from models.checkpoint.weights import fuse, rename
-from models.decoder.config import TransformerConfig
+from models.decoder.config import LayerSizes, TransformerConfig
 from models.decoder.kv_cache import StaticKVCache
 
 
@@ -34,6 +33,14 @@ class Weight(nn.Module):
     def __init__(self, *shape: int) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.empty(*shape), requires_grad=False)
+
+
+class Affine(Weight):
+    """A weight and a bias of its first dimension."""
+
+    def __init__(self, *shape: int) -> None:
+        super().__init__(*shape)
+        self.bias = nn.Parameter(torch.empty(shape[0]), requires_grad=False)
 
 
 class NoWeight(nn.Module):
@@ -47,24 +54,17 @@ class DecoderLayer(nn.Module):
     layers.
     """
 
-    def __init__(
-        self,
-        width: int,
-        mlp_width: int,
-        num_heads: int,
-        num_kv_heads: int,
-        head_dim: int,
-        has_qk_norm: bool = True,
-    ) -> None:
+    def __init__(self, sizes: LayerSizes, has_qk_norm: bool) -> None:
         super().__init__()
+        width, head = sizes.width, sizes.head_dim
         self.input_norm = Weight(width)
-        self.qkv = Weight((num_heads + 2 * num_kv_heads) * head_dim, width)
-        self.q_norm = Weight(head_dim) if has_qk_norm else NoWeight()
-        self.k_norm = Weight(head_dim) if has_qk_norm else NoWeight()
-        self.o = Weight(width, num_heads * head_dim)
+        self.qkv = Weight((sizes.num_heads + 2 * sizes.num_kv_heads) * head, width)
+        self.q_norm = Weight(head) if has_qk_norm else NoWeight()
+        self.k_norm = Weight(head) if has_qk_norm else NoWeight()
+        self.o = Weight(width, sizes.num_heads * head)
         self.post_norm = Weight(width)
-        self.gate_up = Weight(2 * mlp_width, width)
-        self.down = Weight(width, mlp_width)
+        self.gate_up = Weight(2 * sizes.mlp_width, width)
+        self.down = Weight(width, sizes.mlp_width)
 
     @property
     def weights(self) -> LayerWeights:
@@ -83,37 +83,22 @@ class Decoder(nn.Module):
     """A stack of layers with its final norm.
 
     Args:
-        has_qk_norm: without it `q_norm.weight` is None.
         rope_dtype: what the RoPE tables are rounded to; None: the weights' dtype.
     """
 
-    def __init__(
-        self,
-        *,
-        width: int,
-        mlp_width: int,
-        num_layers: int,
-        num_heads: int,
-        num_kv_heads: int,
-        head_dim: int,
-        rope_theta: float,
-        norm_eps: float,
-        has_qk_norm: bool = True,
-        rope_dtype: torch.dtype | None = None,
-    ) -> None:
+    def __init__(self, config: TransformerConfig, rope_dtype: torch.dtype | None = None) -> None:
         super().__init__()
         self.rope_dtype = rope_dtype
-        self.num_heads = num_heads
-        self.num_kv_heads = num_kv_heads
-        self.head_dim = head_dim
-        self.rope_theta = rope_theta
-        self.eps = norm_eps
-        self.scale = head_dim**-0.5
+        self.num_heads = config.num_heads
+        self.num_kv_heads = config.num_kv_heads
+        self.head_dim = config.head_dim
+        self.rope_theta = config.rope_theta
+        self.eps = config.norm_eps
+        self.scale = config.head_dim**-0.5
         self.layers: Sequence[DecoderLayer] = nn.ModuleList(  # type: ignore[assignment]
-            DecoderLayer(width, mlp_width, num_heads, num_kv_heads, head_dim, has_qk_norm)
-            for _ in range(num_layers)
+            DecoderLayer(config, config.has_qk_norm) for _ in range(config.num_layers)
         )
-        self.norm = Weight(width)
+        self.norm = Weight(config.width)
         self.cos: Tensor
         self.sin: Tensor
         self._cache: StaticKVCache | None = None
@@ -327,43 +312,3 @@ def _stack(weights: list[Weight]) -> Tensor:
     for module, weight in zip(weights, stacked, strict=True):
         module.weight = nn.Parameter(weight, requires_grad=False)
     return stacked
-
-
-RENAMES = {
-    "input_layernorm.weight": "input_norm.weight",
-    "post_attention_layernorm.weight": "post_norm.weight",
-    "self_attn.q_norm.weight": "q_norm.weight",
-    "self_attn.k_norm.weight": "k_norm.weight",
-    "self_attn.o_proj.weight": "o.weight",
-    "mlp.down_proj.weight": "down.weight",
-}
-
-
-def build_decoder(shape: TransformerConfig, rope_dtype: torch.dtype | None = None) -> Decoder:
-    """A stack of the configured size, its weights still to be loaded.
-
-    Args:
-        rope_dtype: what the RoPE tables are rounded to; None: the weights' dtype.
-    """
-    return Decoder(
-        width=shape.width,
-        mlp_width=shape.mlp_width,
-        num_layers=shape.num_layers,
-        num_heads=shape.num_heads,
-        num_kv_heads=shape.num_kv_heads,
-        head_dim=shape.head_dim,
-        rope_theta=shape.rope_theta,
-        norm_eps=shape.norm_eps,
-        has_qk_norm=shape.has_qk_norm,
-        rope_dtype=rope_dtype,
-    )
-
-
-def rename_layers(tensors: dict[str, Tensor], source: str, target: str, num_layers: int) -> None:
-    """Turn the Hugging Face names of a decoder into ours, in place, fusing q/k/v and gate/up."""
-    for index in range(num_layers):
-        old, new = f"{source}{index}.", f"{target}{index}."
-        qkv = [f"{old}self_attn.{part}_proj.weight" for part in "qkv"]
-        fuse(tensors, qkv, f"{new}qkv.weight")
-        fuse(tensors, [f"{old}mlp.{p}_proj.weight" for p in ("gate", "up")], f"{new}gate_up.weight")
-        rename(tensors, RENAMES, old, new)

@@ -11,15 +11,16 @@ The head keeps the rows that further codebooks have codes for (1,024 of 4,096 in
 from __future__ import annotations
 
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
 from kernels.linear.choose import linear
-from models.decoder.decoder import Weight, build_decoder
+from models.decoder.decoder import Decoder, Weight
 from models.fish_speech.config import FishSpeechConfig
 from models.fish_speech.talker import ROPE_DTYPE
+from models.slots.networks import PredictorNetwork
 
 
-class FishCodePredictor(nn.Module):
+class FishCodePredictor(PredictorNetwork):
     """Embedding, decoder and head.
 
     Args:
@@ -31,14 +32,12 @@ class FishCodePredictor(nn.Module):
         width = config.predictor.width
         self.embedding = Weight(config.codebook_size, width)
         self.head = Weight(num_rest_codes, width)
-        self.decoder = build_decoder(config.predictor, ROPE_DTYPE)
+        self.decoder = Decoder(config.predictor, ROPE_DTYPE)
 
     @property
     def num_codes(self) -> int:
         """Logits of each further codebook."""
         return self.head.weight.shape[0]
-
-    projection_weights = 0  # it is as wide as the talker
 
     def embed(self, codes: Tensor) -> Tensor:
         """(B,) codes of any codebook to (B, D). Codes below 0 (a failed row) count as 0."""

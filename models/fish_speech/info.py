@@ -14,12 +14,12 @@ from models.checkpoint.files import (
     weight_files,
 )
 from models.fish_speech.codec.config import WEIGHTS_FILE, CodecConfig
-from models.fish_speech.codec.weights import check_codec
+from models.fish_speech.codec.tensors import check_codec
 from models.fish_speech.config import SAMPLING, FishSpeechConfig
 from models.fish_speech.licence import LICENCE
 from models.fish_speech.prompt import OVERHEAD
 from models.fish_speech.tags import SPEAKER_TAG, STYLE_TAG
-from models.fish_speech.weights import official_shapes
+from models.fish_speech.tensors import network_table
 from models.pace import Pace
 
 # No released weight was at hand to measure. Style tags in brackets and control tokens are not said.
@@ -40,7 +40,8 @@ def describe(folder: Path) -> ModelInfo:
     """
     config, codec = FishSpeechConfig.from_folder(folder), CodecConfig.from_folder(folder)
     check_sizes(config, codec)
-    check_shapes(tensor_shapes(folder), official_shapes(config), f"{folder}: model")
+    wanted = network_table(config, codec.residual_codes).shapes
+    check_shapes(tensor_shapes(folder), wanted, f"{folder}: model")
     check_codec(folder, codec)
     parts = [*weight_files(folder), folder / WEIGHTS_FILE]
     return model_info(config, codec, identity(folder, parts))

@@ -1,45 +1,33 @@
-"""From a checkpoint folder to a `FishSpeech`."""
+"""From a checkpoint folder to a `FishSpeech`; or from random weights in the released size, so that
+hardware can be judged before any download. There end of speech is made unlikely, so rows run to
+their frame cap and lengths are known in advance.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import torch
-from torch import Tensor
 
 from models.base import Prompts, Tokenizer
 from models.checkpoint.files import CheckpointError
-from models.checkpoint.weights import fuse, load_strictly, read_tensors, rename
-from models.decoder.config import TransformerConfig
+from models.checkpoint.random import byte_tokenizer, randomise
+from models.checkpoint.weights import load_networks, read_tensors
 from models.device.graphs import EAGER, cuda_capturers
 from models.fish_speech.code_predictor import FishCodePredictor
 from models.fish_speech.codec.config import CodecConfig
-from models.fish_speech.codec.load import load_codec, load_codec_encoder
+from models.fish_speech.codec.load import (
+    load_codec,
+    load_codec_encoder,
+    random_encoder,
+    random_vocoder,
+)
 from models.fish_speech.config import FishSpeechConfig
-from models.fish_speech.info import describe
+from models.fish_speech.info import describe, describe_synthetic
 from models.fish_speech.model import FishSpeech
-from models.fish_speech.prompt import PromptBuilder
-from models.fish_speech.rope import halves
+from models.fish_speech.prompt import prompt_builder
 from models.fish_speech.talker import FishTalker
-from models.fish_speech.weights import AUDIO, TEXT
-
-RENAMES = {
-    f"{TEXT}embeddings.weight": "talker.text_embedding.weight",
-    f"{TEXT}norm.weight": "talker.decoder.norm.weight",
-    f"{AUDIO}codebook_embeddings.weight": "talker.code_embedding.weight",
-    f"{AUDIO}embeddings.weight": "predictor.embedding.weight",
-    f"{AUDIO}output.weight": "predictor.head.weight",
-    f"{AUDIO}norm.weight": "predictor.decoder.norm.weight",
-}
-LAYER_RENAMES = {
-    "attention_norm.weight": "input_norm.weight",
-    "ffn_norm.weight": "post_norm.weight",
-    "attention.wqkv.weight": "qkv.weight",
-    "attention.q_norm.weight": "q_norm.weight",
-    "attention.k_norm.weight": "k_norm.weight",
-    "attention.wo.weight": "o.weight",
-    "feed_forward.w2.weight": "down.weight",
-}
+from models.fish_speech.tensors import network_table
 
 
 def load(folder: Path, device: torch.device, dtype: torch.dtype, use_graphs: bool) -> FishSpeech:
@@ -48,8 +36,10 @@ def load(folder: Path, device: torch.device, dtype: torch.dtype, use_graphs: boo
     config, codec = FishSpeechConfig.from_folder(folder), CodecConfig.from_folder(folder)
     tokenize = load_tokenizer(folder, config)
     tensors = read_tensors(folder, device)
-    what = f"{folder}: model"
-    talker, predictor = load_networks(config, codec.residual_codes, tensors, dtype, what)
+    talker, predictor = _empty_networks(config, codec)
+    networks = {"talker": talker, "predictor": predictor}
+    table = network_table(config, codec.residual_codes)
+    load_networks(networks, table, tensors, dtype, f"{folder}: model")
     vocoder = load_codec(folder, device, dtype)
     voices = load_codec_encoder(folder, device)
     capturers = cuda_capturers(device) if use_graphs else EAGER
@@ -59,8 +49,8 @@ def load(folder: Path, device: torch.device, dtype: torch.dtype, use_graphs: boo
 def prompts(folder: Path) -> Prompts:
     """What lays requests out, without a weight. Raises CheckpointError."""
     config = FishSpeechConfig.from_folder(folder)
-    builder = PromptBuilder(config, load_tokenizer(folder, config))
-    return builder.build, config.talker.width, config.num_codebooks
+    builder = prompt_builder(config, load_tokenizer(folder, config))
+    return builder, config.talker.width, config.num_codebooks
 
 
 def load_tokenizer(folder: Path, config: FishSpeechConfig) -> Tokenizer:
@@ -101,69 +91,54 @@ def load_tokenizer(folder: Path, config: FishSpeechConfig) -> Tokenizer:
     return tokenize
 
 
-def load_networks(
-    config: FishSpeechConfig,
-    num_rest_codes: int,
-    tensors: dict[str, Tensor],
+byte_ids = byte_tokenizer(
+    {
+        "<|im_start|>": 151644,
+        "<|im_end|>": 151645,
+        "<|voice|>": 151673,
+        "system": 8948,
+        "user": 872,
+        "assistant": 77091,
+    }
+)
+
+
+@torch.inference_mode()
+def load_synthetic(
+    name: str,
+    device: torch.device,
     dtype: torch.dtype,
-    what: str,
-) -> tuple[FishTalker, FishCodePredictor]:
-    """Talker and code predictor from the released tensors, which are used up.
+    use_graphs: bool,
+    seed: int = 0,
+    config: FishSpeechConfig | None = None,
+) -> FishSpeech:
+    """Draw the weights on the device; the same seed and device give the same weights.
 
     Args:
-        num_rest_codes: codes of each codebook but the first; the predictor's head is cut to them.
-    Raises:
-        CheckpointError: keys missing, unexpected or of the wrong shape.
+        config: another one than the released, for tests.
     """
-    _rename_layers(tensors, f"{TEXT}layers.", "talker.decoder.layers.", config.talker)
-    _rename_layers(tensors, f"{AUDIO}layers.", "predictor.decoder.layers.", config.predictor)
-    rename(tensors, RENAMES)
-    _cut_heads(config, num_rest_codes, tensors, what)
+    config = config or FishSpeechConfig.released()
+    generator = torch.Generator(device).manual_seed(seed)
+    codec = CodecConfig.released()
+    talker, predictor = _empty_networks(config, codec)
+    for network in (talker, predictor):
+        randomise(network, device, dtype, generator)
+    talker.head.weight[config.eos] = 0
+    vocoder = random_vocoder(device, dtype, generator)
+    voices = random_encoder(device, generator)
+    capturers = cuda_capturers(device) if use_graphs else EAGER
+    info = describe_synthetic(name)
+    return FishSpeech(config, info, byte_ids, talker, predictor, vocoder, capturers, voices)
+
+
+def synthetic_prompts(name: str) -> Prompts:
+    """What lays requests out."""
+    config = FishSpeechConfig.released()
+    return prompt_builder(config, byte_ids), config.talker.width, config.num_codebooks
+
+
+def _empty_networks(
+    config: FishSpeechConfig, codec: CodecConfig
+) -> tuple[FishTalker, FishCodePredictor]:
     with torch.device("meta"):
-        talker, predictor = FishTalker(config), FishCodePredictor(config, num_rest_codes)
-    networks = torch.nn.ModuleDict({"talker": talker, "predictor": predictor})
-    load_strictly(networks, tensors, dtype, what)
-    return talker, predictor
-
-
-def _cut_heads(
-    config: FishSpeechConfig, num_rest_codes: int, tensors: dict[str, Tensor], what: str
-) -> None:
-    """Keep the rows of both heads that can be drawn, and give each codebook its table."""
-    text = tensors.get("talker.text_embedding.weight")
-    shape = (config.text_vocab_size, config.talker.width)
-    if text is not None and text.shape == shape:
-        first = config.semantic_start
-        rows = text[first : first + config.codebook_size], text[config.end, None]
-        tensors["talker.head.weight"] = torch.cat(rows)
-    table = tensors.get("talker.code_embedding.weight")
-    rows_of_all = config.num_codebooks * config.codebook_size
-    if table is not None and table.shape == (rows_of_all, config.talker.width):
-        by_book = config.num_codebooks, config.codebook_size, config.talker.width
-        tensors["talker.code_embedding.weight"] = table.view(by_book)
-    head = tensors.get("predictor.head.weight")
-    if head is not None:
-        if head.shape != (config.codebook_size, config.predictor.width):
-            raise CheckpointError(
-                f"{what}: {AUDIO}output.weight has shape {tuple(head.shape)}, the config says "
-                f"{(config.codebook_size, config.predictor.width)}"
-            )
-        tensors["predictor.head.weight"] = head[:num_rest_codes].clone()
-
-
-def _rename_layers(
-    tensors: dict[str, Tensor], source: str, target: str, shape: TransformerConfig
-) -> None:
-    """Turn Fish Speech's names of a decoder into ours, in place, and its rotations into halves."""
-    for index in range(shape.num_layers):
-        old, new = f"{source}{index}.", f"{target}{index}."
-        fuse(
-            tensors, [f"{old}feed_forward.{w}.weight" for w in ("w1", "w3")], f"{new}gate_up.weight"
-        )
-        rename(tensors, LAYER_RENAMES, old, new)
-        heads = shape.num_heads + shape.num_kv_heads
-        for name, count in (("qkv", heads), ("q_norm", 1), ("k_norm", 1)):
-            weight = tensors.get(f"{new}{name}.weight")
-            rows = count * shape.head_dim
-            if weight is not None and weight.shape[0] >= rows:
-                tensors[f"{new}{name}.weight"] = halves(weight, count, shape.head_dim)
+        return FishTalker(config), FishCodePredictor(config, codec.residual_codes)

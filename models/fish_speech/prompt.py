@@ -13,7 +13,16 @@ from __future__ import annotations
 
 import re
 
-from models.base import NO_ID, REFERENCE, Prompt, RequestError, SpeechRequest, Tokenizer, Voice
+from models.base import (
+    NO_ID,
+    REFERENCE,
+    Prompt,
+    PromptBuilder,
+    RequestError,
+    SpeechRequest,
+    Tokenizer,
+    Voice,
+)
 from models.fish_speech.config import FishSpeechConfig
 
 SYSTEM_HEAD = "<|im_start|>system\n"
@@ -37,7 +46,7 @@ _ALLOWED = re.compile(r"<\|(speaker:\d+|phoneme_start|phoneme_end)\|>")
 _SPEAKER = re.compile(r"(?=<\|speaker:\d+\|>)")
 
 
-class PromptBuilder:
+class Chat:
     """Lays out requests for one tokenizer.
 
     Args:
@@ -92,6 +101,11 @@ class PromptBuilder:
             )
         codes = clone.check_codes(self.config.num_codebooks, self.config.codebook_size)
         return [int(code) for code in codes[:, 0].tolist()]
+
+
+def prompt_builder(config: FishSpeechConfig, tokenize: Tokenizer) -> PromptBuilder:
+    """What lays out requests for one tokenizer."""
+    return Chat(config, tokenize).build
 
 
 def check_request(request: SpeechRequest) -> None:

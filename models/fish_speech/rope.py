@@ -1,4 +1,4 @@
-"""RoPE as Fish Speech was trained with it: neighbours rotated, by tables rounded to bfloat16."""
+"""RoPE as Fish Speech was trained with it: by tables rounded to bfloat16."""
 
 from __future__ import annotations
 
@@ -6,17 +6,6 @@ import torch
 from torch import Tensor
 
 from kernels.attention.rope import rope_tables
-
-
-def halves(weight: Tensor, num_heads: int, head_dim: int) -> Tensor:
-    """The first num_heads * head_dim rows with each head's even rows before its odd ones.
-
-    RoPE here rotates a head's first half against its second; Fish Speech rotates neighbours. Dot
-    products of queries and keys are the same once both are reordered.
-    """
-    rows = num_heads * head_dim
-    head = weight[:rows].view(num_heads, head_dim // 2, 2, *weight.shape[1:])
-    return torch.cat([head.transpose(1, 2).reshape(rows, *weight.shape[1:]), weight[rows:]])
 
 
 def rounded_tables(

@@ -15,17 +15,17 @@ import math
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
 from kernels.frame.frame_embedding import frame_embedding
-from kernels.linear.choose import linear
-from models.decoder.decoder import Weight, build_decoder
+from models.decoder.decoder import Decoder, Weight
 from models.fish_speech.config import FishSpeechConfig
+from models.slots.networks import TalkerNetwork
 
 ROPE_DTYPE = torch.bfloat16  # finer tables than in training end the speech early
 
 
-class FishTalker(nn.Module):
+class FishTalker(TalkerNetwork):
     """Embeddings, decoder and head."""
 
     def __init__(self, config: FishSpeechConfig) -> None:
@@ -35,7 +35,7 @@ class FishTalker(nn.Module):
         self.text_embedding = Weight(config.text_vocab_size, width)
         self.code_embedding = Weight(config.num_codebooks, codes, width)
         self.head = Weight(codes + 1, width)  # its first rows are also the first codes' text rows
-        self.decoder = build_decoder(config.talker, ROPE_DTYPE)
+        self.decoder = Decoder(config.talker, ROPE_DTYPE)
 
     def embed_text(self, ids: Tensor) -> Tensor:
         """Text ids (...) to (..., D)."""
@@ -46,7 +46,3 @@ class FishTalker(nn.Module):
         tables = self.code_embedding.weight
         text = F.embedding(codes[:, 0].clamp(min=0), self.head.weight)
         return frame_embedding(codes, tables[0], tables[1:], text).div_(self.divisor)
-
-    def logits(self, hidden: Tensor) -> Tensor:
-        """(B, D) to (B, V + 1) logits of first codes and end of speech, in the model's dtype."""
-        return linear(hidden, self.head.weight)

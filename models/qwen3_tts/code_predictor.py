@@ -10,15 +10,16 @@ Embedding tables are as wide as the talker, because the talker's next input sums
 from __future__ import annotations
 
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
 from kernels.linear.choose import linear
-from models.decoder.decoder import Weight, build_decoder
+from models.decoder.decoder import Decoder, Weight
 from models.qwen3_tts.config import Qwen3TTSConfig
 from models.qwen3_tts.talker import BiasedLinear
+from models.slots.networks import PredictorNetwork
 
 
-class CodePredictor(nn.Module):
+class CodePredictor(PredictorNetwork):
     """Embeddings, projection, decoder and one head a codebook."""
 
     def __init__(self, config: Qwen3TTSConfig) -> None:
@@ -27,11 +28,11 @@ class CodePredictor(nn.Module):
         self.embeddings = Weight(num_rest, config.predictor_vocab_size, config.talker.width)
         self.heads = Weight(num_rest, config.predictor_vocab_size, shape.width)
         self.projection = (
-            BiasedLinear(config.talker.width, shape.width)
+            BiasedLinear(shape.width, config.talker.width)
             if config.talker.width != shape.width
             else None
         )
-        self.decoder = build_decoder(shape)
+        self.decoder = Decoder(shape)
 
     @property
     def num_codes(self) -> int:

@@ -15,11 +15,11 @@ from models.checkpoint.files import (
     weight_files,
 )
 from models.qwen3_tts.codec.speech_encoder_config import SpeechEncoderConfig
+from models.qwen3_tts.codec.tensors import check_tensors
 from models.qwen3_tts.codec.vocoder_config import VocoderConfig
-from models.qwen3_tts.codec.vocoder_weights import check_tensors
 from models.qwen3_tts.config import SUPPRESSED_TAIL, Qwen3TTSConfig
 from models.qwen3_tts.speaker_config import SAMPLE_RATE_HZ, SpeakerConfig
-from models.qwen3_tts.weights import official_shapes
+from models.qwen3_tts.tensors import network_table
 from models.vocoder.sizes import LANE_FRAMES
 
 TOKENIZER_FOLDER = "speech_tokenizer"
@@ -47,7 +47,7 @@ def describe(folder: Path) -> ModelInfo:
     found = tensor_shapes(folder)
     if config.model_type == "base":
         found = _without(found, SPEAKER_ENCODER)
-    check_shapes(found, official_shapes(config), f"{folder}: model")
+    check_shapes(found, network_table(config).shapes, f"{folder}: model")
     speech = tensor_shapes(folder / TOKENIZER_FOLDER)
     can_clone = read_encoder_configs(folder, config, vocoder) is not None
     check_tensors(vocoder, _without(speech, ENCODER))

@@ -1,19 +1,22 @@
-"""From a checkpoint folder to a `Qwen3TTS`."""
+"""From a checkpoint folder to a `Qwen3TTS`; or from random weights in the released sizes, so that
+hardware can be judged before any download. There end of speech is made unlikely, so rows run to
+their frame cap and lengths are known in advance.
+"""
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 
 import torch
-from torch import Tensor
 
 from models.base import Prompts
-from models.checkpoint.weights import load_strictly, read_tensors, rename, take_part
-from models.decoder.decoder import rename_layers
+from models.checkpoint.random import LOUDNESS, byte_tokenizer, random_tensors, randomise
+from models.checkpoint.weights import load_networks, read_tensors, shapes_of, take_part
 from models.device.graphs import EAGER, cuda_capturers
 from models.qwen3_tts.code_predictor import CodePredictor
 from models.qwen3_tts.codec.speech_encoder import SpeechEncoder
+from models.qwen3_tts.codec.speech_encoder_config import SpeechEncoderConfig
+from models.qwen3_tts.codec.tensors import vocoder_table
 from models.qwen3_tts.codec.vocoder import Vocoder
 from models.qwen3_tts.codec.vocoder_config import VocoderConfig
 from models.qwen3_tts.config import Qwen3TTSConfig
@@ -22,31 +25,17 @@ from models.qwen3_tts.info import (
     SPEAKER_ENCODER,
     TOKENIZER_FOLDER,
     describe,
+    describe_synthetic,
     read_encoder_configs,
 )
 from models.qwen3_tts.model import Qwen3TTS
-from models.qwen3_tts.prompt import build_prompt
+from models.qwen3_tts.prompt import prompt_builder
 from models.qwen3_tts.speaker import SpeakerEncoder
+from models.qwen3_tts.speaker_config import SpeakerConfig
 from models.qwen3_tts.talker import Talker
+from models.qwen3_tts.tensors import network_table
 from models.qwen3_tts.tokenizer import load_tokenizer
 from models.qwen3_tts.voice_encoder import QwenVoiceEncoder
-
-RENAMES = {
-    "talker.model.text_embedding.weight": "talker.text_embedding.weight",
-    "talker.text_projection.linear_fc1.weight": "talker.text_fc1.weight",
-    "talker.text_projection.linear_fc1.bias": "talker.text_fc1.bias",
-    "talker.text_projection.linear_fc2.weight": "talker.text_fc2.weight",
-    "talker.text_projection.linear_fc2.bias": "talker.text_fc2.bias",
-    "talker.model.codec_embedding.weight": "talker.codec_embedding.weight",
-    "talker.model.norm.weight": "talker.decoder.norm.weight",
-    "talker.code_predictor.model.norm.weight": "predictor.decoder.norm.weight",
-    "talker.code_predictor.small_to_mtp_projection.weight": "predictor.projection.weight",
-    "talker.code_predictor.small_to_mtp_projection.bias": "predictor.projection.bias",
-}
-STACKED = {
-    "talker.code_predictor.model.codec_embedding": "predictor.embeddings.weight",
-    "talker.code_predictor.lm_head": "predictor.heads.weight",
-}
 
 
 def load(folder: Path, device: torch.device, dtype: torch.dtype, use_graphs: bool) -> Qwen3TTS:
@@ -57,7 +46,9 @@ def load(folder: Path, device: torch.device, dtype: torch.dtype, use_graphs: boo
     tokenize = load_tokenizer(folder, config.text_vocab_size)
     tensors = read_tensors(folder, device)
     speaker = take_part(tensors, SPEAKER_ENCODER) if config.model_type == "base" else {}
-    talker, predictor = load_networks(config, tensors, dtype, f"{folder}: model")
+    talker, predictor = _empty_networks(config)
+    networks = {"talker": talker, "predictor": predictor}
+    load_networks(networks, network_table(config), tensors, dtype, f"{folder}: model")
     speech = read_tensors(folder / TOKENIZER_FOLDER, device)
     encoder = take_part(speech, ENCODER)
     vocoder = Vocoder.from_state(vocoder_config, speech, device, dtype)
@@ -75,29 +66,73 @@ def prompts(folder: Path) -> Prompts:
     """What lays requests out, without a weight. Raises CheckpointError."""
     config = Qwen3TTSConfig.from_folder(folder)
     tokenize = load_tokenizer(folder, config.text_vocab_size)
-    return partial(build_prompt, config, tokenize), config.talker.width, config.num_codebooks
+    return prompt_builder(config, tokenize), config.talker.width, config.num_codebooks
 
 
-def load_networks(
-    config: Qwen3TTSConfig, tensors: dict[str, Tensor], dtype: torch.dtype, what: str
-) -> tuple[Talker, CodePredictor]:
-    """Talker and code predictor from the released tensors, which are used up.
+byte_ids = byte_tokenizer(
+    {"<|im_start|>": 151644, "<|im_end|>": 151645, "assistant": 77091, "user": 872}
+)
 
-    Raises:
-        CheckpointError: keys missing, unexpected or of the wrong shape.
+
+@torch.inference_mode()
+def load_synthetic(
+    name: str,
+    device: torch.device,
+    dtype: torch.dtype,
+    use_graphs: bool,
+    seed: int = 0,
+    config: Qwen3TTSConfig | None = None,
+) -> Qwen3TTS:
+    """Draw the weights on the device; the same seed and device give the same weights.
+
+    Args:
+        config: another one than the released, for tests.
     """
-    layers = "talker.decoder.layers."
-    rename_layers(tensors, "talker.model.layers.", layers, config.talker.num_layers)
-    source, layers = "talker.code_predictor.model.layers.", "predictor.decoder.layers."
-    rename_layers(tensors, source, layers, config.predictor.num_layers)
-    rename(tensors, RENAMES)
-    for theirs, ours in STACKED.items():
-        names = [f"{theirs}.{index}.weight" for index in range(config.num_codebooks - 1)]
-        found = [tensors[name] for name in names if name in tensors]
-        if len(found) == len(names) and len({tensor.shape for tensor in found}) == 1:
-            tensors[ours] = torch.stack([tensors.pop(name) for name in names])
+    config = config or Qwen3TTSConfig.released(name)
+    generator = torch.Generator(device).manual_seed(seed)
+    talker, predictor = _empty_networks(config)
+    for network in (talker, predictor):
+        randomise(network, device, dtype, generator)
+    talker.head.weight[config.codec.eos] = 0
+    vocoder = random_vocoder(device, dtype, generator)
+    voices = None
+    if config.model_type == "base":
+        voices = random_encoders(config.talker.width, device, dtype, generator)
+    capturers = cuda_capturers(device) if use_graphs else EAGER
+    info = describe_synthetic(name)
+    return Qwen3TTS(config, info, byte_ids, talker, predictor, vocoder, capturers, voices)
+
+
+def synthetic_prompts(name: str) -> Prompts:
+    """What lays requests out."""
+    config = Qwen3TTSConfig.released(name)
+    return prompt_builder(config, byte_ids), config.talker.width, config.num_codebooks
+
+
+def random_vocoder(device: torch.device, dtype: torch.dtype, generator: torch.Generator) -> Vocoder:
+    """A vocoder of official tensors whose samples are neither silent nor clipped."""
+    config = VocoderConfig.released()
+    tensors = random_tensors(vocoder_table(config).shapes, device, generator)
+    # The residual stream grows on its way; without this, all samples would be clipped.
+    tensors["decoder.decoder.6.conv.weight"] *= LOUDNESS
+    return Vocoder.from_state(config, tensors, device, dtype)
+
+
+def random_encoders(
+    width: int, device: torch.device, dtype: torch.dtype, generator: torch.Generator
+) -> QwenVoiceEncoder:
+    """The speaker encoder of a talker's width and the speech encoder."""
+    config = SpeakerConfig(width)
     with torch.device("meta"):
-        talker, predictor = Talker(config), CodePredictor(config)
-    networks = torch.nn.ModuleDict({"talker": talker, "predictor": predictor})
-    load_strictly(networks, tensors, dtype, what)
-    return talker, predictor
+        shapes = shapes_of(SpeakerEncoder(config).state_dict())
+        speech = SpeechEncoder(SpeechEncoderConfig.released())
+    named = {f"speaker_encoder.{name}": shape for name, shape in shapes.items()}
+    speaker = SpeakerEncoder.from_state(config, random_tensors(named, device, generator), dtype)
+    state = random_tensors(shapes_of(speech.state_dict()), device, generator)
+    speech.load_state_dict(state, assign=True)
+    return QwenVoiceEncoder(speaker, speech.requires_grad_(False).eval())
+
+
+def _empty_networks(config: Qwen3TTSConfig) -> tuple[Talker, CodePredictor]:
+    with torch.device("meta"):
+        return Talker(config), CodePredictor(config)

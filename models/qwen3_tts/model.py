@@ -10,18 +10,14 @@ import torch
 from torch import Tensor
 
 from kernels.frame.frame_embedding import frame_embedding
-from models.base import REFERENCE, SPEAKER, ModelInfo, Prompt, SpeechRequest, Tokenizer
-from models.device.graphs import EAGER, Capturers
+from models.base import Prompt
 from models.device.to_device import to_device
 from models.qwen3_tts.code_predictor import CodePredictor
-from models.qwen3_tts.codec.vocoder import CUT, Vocoder
 from models.qwen3_tts.config import SUPPRESSED_TAIL, Qwen3TTSConfig
-from models.qwen3_tts.prompt import build_prompt
+from models.qwen3_tts.prompt import prompt_builder
 from models.qwen3_tts.talker import Talker
-from models.qwen3_tts.voice_encoder import QwenVoiceEncoder
 from models.slots.model import SlotModel
-from models.slots.prefill import reference_frames
-from models.slots.sampling import SamplingSlots
+from models.slots.sampling_slots import SamplingSlots
 
 
 class Qwen3TTS(SlotModel):
@@ -30,29 +26,12 @@ class Qwen3TTS(SlotModel):
     config: Qwen3TTSConfig
     talker: Talker
     predictor: CodePredictor
-
-    def __init__(
-        self,
-        config: Qwen3TTSConfig,
-        info: ModelInfo,
-        tokenize: Tokenizer,
-        talker: Talker,
-        predictor: CodePredictor,
-        vocoder: Vocoder,
-        capturers: Capturers = EAGER,
-        voices: QwenVoiceEncoder | None = None,
-    ) -> None:
-        super().__init__(config, info, talker, predictor, vocoder, CUT, capturers, voices)
-        self.tokenize = tokenize
+    prompt_builder = staticmethod(prompt_builder)
 
     def fix_shapes(self) -> None:
         """As `SlotModel.fix_shapes`; the projection of texts is one more product."""
         super().fix_shapes()
         self.talker.is_fixed = True
-
-    def prompt(self, request: SpeechRequest) -> Prompt:
-        """Tokenise and lay out one request. Raises RequestError."""
-        return build_prompt(self.config, self.tokenize, request)
 
     def new_sampling(self, num_slots: int) -> SamplingSlots:
         """Settings and penalty history of that many slots; what is no code and not the end of
@@ -67,27 +46,6 @@ class Qwen3TTS(SlotModel):
     def embed(self, text_ids: Tensor, codec_ids: Tensor, given: Tensor) -> Tensor:
         """(T, D) talker inputs of a pass, cloned voices among them."""
         return self.talker.embed_prompt(text_ids, codec_ids, given)
-
-    def given(self, prompts: list[Prompt]) -> tuple[Tensor, Tensor] | None:
-        """Where cloned voices stand in a pass, and their vectors."""
-        codec_ids = torch.tensor([token for prompt in prompts for token in prompt.codec_ids])
-        places = [(codec_ids == SPEAKER).nonzero()[:, 0]]
-        voices = [prompt.request.clone for prompt in prompts]
-        embeddings = torch.stack([voice.embedding for voice in voices if voice is not None])
-        vectors = [to_device(embeddings, self.device, torch.float32).to(self.dtype)]
-        codes = reference_frames(prompts)
-        if codes is not None:
-            places.append((codec_ids <= REFERENCE).nonzero()[:, 0])
-            frames = to_device(codes, self.device)
-            vectors.append(
-                frame_embedding(
-                    frames,
-                    self.talker.codec_embedding.weight,
-                    self.predictor.embeddings.weight,
-                    vectors[0].new_zeros(len(frames), self.config.talker.width),
-                )
-            )
-        return torch.cat(places), torch.cat(vectors)
 
     def usual_trailing(self) -> Tensor:
         """(D,) the pad text."""
@@ -109,19 +67,7 @@ class Qwen3TTS(SlotModel):
         """First codes (B,) as a frame keeps them, and their embeddings (B, D)."""
         return codes, self.talker.embed_codec(codes)
 
-    def frame_inputs(self, bucket: int) -> Tensor:
-        """(B, D) talker inputs for the frames in `slots.work` of slots 0..bucket-1."""
-        return frame_embedding(
-            self.slots.work[:bucket],
-            self.talker.codec_embedding.weight,
-            self.predictor.embeddings.weight,
-            self.slots.trailing_text(bucket),
-        )
-
-    def draw_first(self, bucket: int, logits: Tensor) -> None:
-        """Draw the first code of the frame to come into `slots.next_code`."""
-        slots, rows = self.slots, slice(0, bucket)
-        step = slots.frame[:bucket] + 1
-        self.sampling.seen[:bucket].scatter_(1, slots.code[:bucket, None], True)
-        uniform = self.sampling.first_draws(rows, step)
-        self.sampling.first(rows, logits, uniform, step, slots.next_code[:bucket])
+    def embed_frames(self, codes: Tensor, text: Tensor) -> Tensor:
+        """Frames of codes (R, K) and text vectors (R, D) to talker inputs (R, D)."""
+        tables = self.talker.codec_embedding.weight, self.predictor.embeddings.weight
+        return frame_embedding(codes, *tables, text)

@@ -8,11 +8,14 @@ a negative one of `models.base`. Layouts follow the official `generate` of qwen-
 
 from __future__ import annotations
 
+from functools import partial
+
 from models.base import (
     NO_ID,
     REFERENCE,
     SPEAKER,
     Prompt,
+    PromptBuilder,
     RequestError,
     SpeechRequest,
     Tokenizer,
@@ -26,6 +29,11 @@ REFERENCE_TAIL = "<|im_end|>\n"
 ROLE_TOKENS = 3  # start marker, `assistant`, newline
 TAIL_TOKENS = 5  # the template's end; never used
 REFERENCE_TAIL_TOKENS = 2
+
+
+def prompt_builder(config: Qwen3TTSConfig, tokenize: Tokenizer) -> PromptBuilder:
+    """What lays out requests for one tokenizer."""
+    return partial(build_prompt, config, tokenize)
 
 
 def build_prompt(config: Qwen3TTSConfig, tokenize: Tokenizer, request: SpeechRequest) -> Prompt:

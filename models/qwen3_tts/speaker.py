@@ -23,6 +23,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from models.checkpoint.weights import load_strictly
+from models.decoder.decoder import Affine
 from models.qwen3_tts.speaker_config import FFT, HOP, SAMPLE_RATE_HZ, SpeakerConfig
 
 LOWEST_HZ, HIGHEST_HZ = 0.0, 12000.0
@@ -30,14 +31,12 @@ POWER_FLOOR, MEL_FLOOR = 1e-9, 1e-5
 VARIANCE_FLOOR = 1e-12
 
 
-class Conv(nn.Module):
+class Conv(Affine):
     """A convolution over time that keeps the length; clips are mirrored at their own ends."""
 
     def __init__(self, inputs: int, outputs: int, kernel: int = 1, dilation: int = 1) -> None:
-        super().__init__()
+        super().__init__(outputs, inputs, kernel)
         self.dilation = dilation
-        self.weight = nn.Parameter(torch.empty(outputs, inputs, kernel), requires_grad=False)
-        self.bias = nn.Parameter(torch.empty(outputs), requires_grad=False)
 
     def forward(self, x: Tensor, lengths: Tensor) -> Tensor:
         """(B, C_in, T) to (B, C_out, T)."""

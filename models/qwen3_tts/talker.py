@@ -9,30 +9,26 @@ from __future__ import annotations
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
 from kernels.linear.choose import linear
 from models.base import SPEAKER
-from models.decoder.decoder import Weight, build_decoder
+from models.decoder.decoder import Affine, Decoder, Weight
 from models.qwen3_tts.config import Qwen3TTSConfig
+from models.slots.networks import TalkerNetwork
 
 TEXT_ROWS = 256
 
 
-class BiasedLinear(nn.Module):
-    """Weight and bias of a linear map."""
-
-    def __init__(self, inputs: int, outputs: int) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(torch.empty(outputs, inputs), requires_grad=False)
-        self.bias = nn.Parameter(torch.empty(outputs), requires_grad=False)
+class BiasedLinear(Affine):
+    """A linear map of (outputs, inputs)."""
 
     def forward(self, x: Tensor) -> Tensor:
         """(..., inputs) to (..., outputs)."""
         return linear(x.flatten(0, -2), self.weight, self.bias).view(*x.shape[:-1], -1)
 
 
-class Talker(nn.Module):
+class Talker(TalkerNetwork):
     """Embeddings, decoder and codec head."""
 
     def __init__(self, config: Qwen3TTSConfig) -> None:
@@ -40,16 +36,11 @@ class Talker(nn.Module):
         shape = config.talker
         self.text_embedding = Weight(config.text_vocab_size, config.text_width)
         self.text_fc1 = BiasedLinear(config.text_width, config.text_width)
-        self.text_fc2 = BiasedLinear(config.text_width, shape.width)
+        self.text_fc2 = BiasedLinear(shape.width, config.text_width)
         self.codec_embedding = Weight(config.vocab_size, shape.width)
-        self.codec_head = Weight(config.vocab_size, shape.width)
-        self.decoder = build_decoder(shape)
+        self.head = Weight(config.vocab_size, shape.width)
+        self.decoder = Decoder(shape)
         self.is_fixed = False  # texts are projected TEXT_ROWS at a time, however many there are
-
-    @property
-    def head(self) -> Weight:
-        """(V, D): logits of the first codebook."""
-        return self.codec_head
 
     def embed_text(self, ids: Tensor) -> Tensor:
         """Text ids (...) to talker inputs (..., D) through the projection."""
@@ -78,7 +69,3 @@ class Talker(nn.Module):
         text = text.masked_fill((text_ids < 0).unsqueeze(-1), 0)
         codec = codec.masked_fill((codec_ids < 0).unsqueeze(-1), 0)
         return text + torch.where((codec_ids <= SPEAKER).unsqueeze(-1), given, codec)
-
-    def logits(self, hidden: Tensor) -> Tensor:
-        """(B, D) to (B, V) first-codebook logits in the model's dtype."""
-        return linear(hidden, self.head.weight)

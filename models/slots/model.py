@@ -1,17 +1,13 @@
 """A `SpeechModel` around a talker, a code predictor and a vocoder, whatever the family.
 
-One frame, in the reference's order: the code predictor expands the first code drawn last time into
-K codes (`predict`), their embeddings are summed and the talker steps (`step`), the next first code
-is drawn (`draw_first`), and the slots advance. So the last drawn first code is never expanded. The
-whole frame is one function of the bucket over static buffers, which is what a graph captures.
-
-A family adds its config, `prompt`, `embed`, `given` (and `trailing`), `first_inputs`,
-`frame_inputs`, `draw_first` and its sampling slots.
+What happens in a frame is in `frame.py`; here is all around it: prompts, graphs, audio. A family
+adds its config, how prompts are laid out (`prompt_builder`) and embedded (`embed`, `trailing`), and
+what a frame wants of it.
 """
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
@@ -19,88 +15,78 @@ import torch
 from torch import Tensor
 
 from kernels.launch.ahead import compile_ahead
-from models.base import ModelInfo, Prompt, RequestError, SlotStatus
-from models.decoder.kv_cache import cache_bytes
+from models.base import (
+    REFERENCE,
+    SPEAKER,
+    ModelInfo,
+    Prompt,
+    PromptBuilder,
+    RequestError,
+    SlotStatus,
+    SpeechRequest,
+    Tokenizer,
+)
 from models.device.beside import Beside
-from models.device.buckets import batch_buckets, round_up
-from models.device.graphs import Capturers, GraphRunner
+from models.device.buckets import batch_buckets
+from models.device.graphs import EAGER, Capturers, GraphRunner
 from models.device.spans import Stage
-from models.device.threads import decode_threads, limited_threads, vocoder_threads
+from models.device.threads import limited_threads, vocoder_threads
 from models.device.to_device import to_device
-from models.slots.buffers import Poll, SlotBuffers
+from models.slots.buffers import Poll
+from models.slots.frame import FrameModel
 from models.slots.networks import FamilyConfig, PredictorNetwork, TalkerNetwork, VoiceEncoder
-from models.slots.prefill import TOKEN_BUCKETS, PackedPrefill, Pass
-from models.slots.sampling import SamplingSlots
+from models.slots.prefill import TOKEN_BUCKETS, PackedPrefill, Pass, reference_frames
 from models.slots.stages import frame_stages
-from models.vocoder.chunks import Cutting
 from models.vocoder.network import CodecDecoder
 from models.vocoder.runner import vocoder_runner
 
-CACHE_STEP = 32  # positions of a slot's cache are a multiple of this
 # Frames of a bucket that are worth a graph of its own, which takes 0.2 s to record: on an H200 a
 # frame of 256 slots takes 5.6 ms, of 128 4.1, of 64 3.4 and of one 2.7.
 GRAPH_FRAMES = 128
 MANY_ROWS = 32  # at once: as many fill the vocoder's largest batch
 
 
-class SlotModel:
+class SlotModel(FrameModel):
     """The family-independent part of a loaded checkpoint.
 
     Order is a contract: `allocate`, then `capture`, then prompts.
 
     Args:
-        cut: how the vocoder cuts long rows.
         voices: None where the checkpoint cannot clone.
     """
 
+    prompt_builder: Callable[..., PromptBuilder]  # of a config and a tokenizer
     decodes_references = True  # whether a row's reference codes go through the vocoder with it
 
     def __init__(
         self,
         config: FamilyConfig,
         info: ModelInfo,
+        tokenize: Tokenizer,
         talker: TalkerNetwork,
         predictor: PredictorNetwork,
         vocoder: CodecDecoder,
-        cut: Cutting,
-        capturers: Capturers,
-        voices: VoiceEncoder | None,
+        capturers: Capturers = EAGER,
+        voices: VoiceEncoder | None = None,
     ) -> None:
-        self.config = config
+        super().__init__(config, talker, predictor)
         self.info = info
-        self.talker = talker
-        self.predictor = predictor
+        self.tokenize = tokenize
+        self._prompt = self.prompt_builder(config, tokenize)
         self.voices = voices
-        self.device = talker.head.weight.device
-        self.dtype = talker.head.weight.dtype
         self.frames: GraphRunner[int] = GraphRunner("frame", self._frame, capturers.frames)
         is_cuda = self.device.type == "cuda"
         self.packed = PackedPrefill(self._start, capturers.frames, has_buckets=is_cuda)
         self._beside = Beside(self.device)
-        self.vocoder = vocoder_runner(vocoder, cut, self.device, capturers.vocoder, self._beside)
+        self.vocoder = vocoder_runner(
+            vocoder, vocoder.cut, self.device, capturers.vocoder, self._beside
+        )
         self.is_fixed = False  # see `fix_shapes`
         self.max_positions = 0  # prompt and frames a slot holds
-        self.sampling: SamplingSlots
-        self._slots: SlotBuffers | None = None
 
-    @property
-    def slots(self) -> SlotBuffers:
-        """State of every slot. Raises RuntimeError before `allocate`."""
-        if self._slots is None:
-            raise RuntimeError("there are no slots yet: allocate() comes first")
-        return self._slots
-
-    def slot_bytes(self, max_positions: int, max_frames: int = 0, max_trailing: int = 0) -> int:
-        """Bytes of one slot, as `allocate` makes it: both caches, text to come, codes."""
-        talker, predictor = self.config.talker, self.config.predictor
-        num_codebooks = self.config.num_codebooks
-        caches = ((talker, cache_positions(max_positions)), (predictor, num_codebooks))
-        cached = sum(
-            cache_bytes(shape.num_layers, shape.num_kv_heads, shape.head_dim, length, self.dtype)
-            for shape, length in caches
-        )
-        trailing = (max_trailing + 1) * talker.width * self.dtype.itemsize
-        return cached + trailing + (max_frames + 1) * num_codebooks * torch.int16.itemsize
+    def prompt(self, request: SpeechRequest) -> Prompt:
+        """Tokenise and lay out one request. Raises RequestError."""
+        return self._prompt(request)
 
     @property
     def work_choices(self) -> list[int]:
@@ -137,37 +123,13 @@ class SlotModel:
     def allocate(
         self, max_batch: int, max_positions: int, max_frames: int, max_trailing: int = 0
     ) -> None:
-        """Allocate caches and slot buffers; graphs of older ones are dropped.
-
-        Args:
-            max_positions: prompt and frames of the longest row together.
-            max_trailing: longest trailing text of a prompt.
-        """
-        num_codebooks, device = self.config.num_codebooks, self.device
+        """As `FrameModel.allocate`; graphs of older buffers are dropped."""
         self._beside.wait()
         self.frames.reset()
         self.max_positions = max_positions
-        self.talker.decoder.allocate(max_batch, cache_positions(max_positions))
-        self.predictor.decoder.allocate(max_batch, num_codebooks)
-        self._slots = SlotBuffers(
-            max_batch,
-            self.config.talker.width,
-            num_codebooks,
-            max_frames,
-            max_trailing + 1,
-            device,
-            self.dtype,
-        )
-        self.sampling = self.new_sampling(max_batch)
+        super().allocate(max_batch, max_positions, max_frames, max_trailing)
         weight = self.talker.decoder.norm.weight
         self.packed.allocate(max_batch, max_positions, self.sampling, weight)
-        self._pair_positions = torch.tensor([0, 1], device=device).repeat(max_batch)
-        steps = torch.arange(num_codebooks, device=device)
-        self._positions = steps[:, None].expand(-1, max_batch).contiguous()  # (K, N)
-
-    def new_sampling(self, num_slots: int) -> SamplingSlots:
-        """Settings and history of that many slots."""
-        raise NotImplementedError
 
     @torch.inference_mode()
     def capture(
@@ -296,8 +258,7 @@ class SlotModel:
         hidden = self.talker.decoder.prefill(x, rows.slots, rows.positions, rows.last)
         self.sampling.assign(rows.row_slots, rows.counts, rows.numbers)
         frame, code = torch.zeros_like(rows.row_slots), torch.zeros_like(rows.row_slots)
-        uniform = self.sampling.first_draws(rows.row_slots, frame)
-        self.sampling.first(rows.row_slots, self.talker.logits(hidden), uniform, frame, code)
+        self.sampling.first(rows.row_slots, self.talker.logits(hidden), frame, code)
         self.slots.admit(
             rows.row_slots,
             hidden[rows.owner],
@@ -321,7 +282,19 @@ class SlotModel:
         """Where a pass over prompts has vectors of cloned voices, (N,) places on the host, and
         those vectors (N, D); None where nowhere.
         """
-        raise NotImplementedError
+        codec_ids = torch.tensor([token for prompt in prompts for token in prompt.codec_ids])
+        places, vectors = [(codec_ids == SPEAKER).nonzero()[:, 0]], []
+        voices = [prompt.request.clone for prompt in prompts if SPEAKER in prompt.codec_ids]
+        if voices:
+            embeddings = torch.stack([voice.embedding for voice in voices if voice is not None])
+            vectors = [to_device(embeddings, self.device, torch.float32).to(self.dtype)]
+        codes = reference_frames(prompts)
+        if codes is not None:
+            places.append((codec_ids <= REFERENCE).nonzero()[:, 0])
+            shape = len(codes), self.config.talker.width
+            nothing = torch.zeros(shape, dtype=self.dtype, device=self.device)
+            vectors.append(self.embed_frames(to_device(codes, self.device), nothing))
+        return (torch.cat(places), torch.cat(vectors)) if vectors else None
 
     def usual_trailing(self) -> Tensor:
         """(D,) what a frame adds once a row owes no more text; nothing."""
@@ -340,59 +313,6 @@ class SlotModel:
         bucket = self.frames.pick(bucket, count, GRAPH_FRAMES)
         for _ in range(count):
             self.frames.run(bucket)
-
-    def _frame(self, bucket: int) -> None:
-        """One frame for slots 0..bucket-1, on static buffers only."""
-        with self.frame_threads(bucket):
-            self.predict(bucket)
-            hidden, logits = self.step(bucket)
-            self.draw_first(bucket, logits)
-            self.slots.advance(bucket, hidden, self.sampling.eos)
-
-    def frame_threads(self, bucket: int) -> AbstractContextManager[None]:
-        """The CPU threads that frames of so many slots are worth, inside a `with` block."""
-        if self.device.type == "cuda":
-            return nullcontext()
-        shape = self.config.talker
-        return limited_threads(decode_threads(shape.num_weights // shape.num_layers, bucket))
-
-    def predict(self, bucket: int) -> None:
-        """Code predictor: expand each slot's first code into the K codes of its frame, in
-        `slots.work`.
-        """
-        slots, predictor = self.slots, self.predictor
-        work = slots.work[:bucket]
-        # Column 0 of the draws was used a frame ago, for the first code.
-        uniform = self.sampling.draws(slice(0, bucket), slots.frame[:bucket], work.shape[1])
-        work[:, 0], embedded = self.first_inputs(slots.code[:bucket])
-        pair = torch.stack([slots.hidden[:bucket], embedded], dim=1).flatten(0, 1)
-        logits = predictor.start(pair, self._pair_positions[: 2 * bucket])
-        for codebook in range(1, work.shape[1]):
-            if codebook > 1:
-                positions = self._positions[codebook, :bucket]
-                logits = predictor.expand(work[:, codebook - 1], codebook, positions)
-            self.sampling.rest(bucket, logits, uniform[:, codebook], work[:, codebook])
-
-    def first_inputs(self, codes: Tensor) -> tuple[Tensor, Tensor]:
-        """First codes (B,) as a frame keeps them, and their embeddings (B, D)."""
-        raise NotImplementedError
-
-    def step(self, bucket: int) -> tuple[Tensor, Tensor]:
-        """Talker: consume the frame in `slots.work`; hidden states (B, D) and first-codebook
-        logits (B, V).
-        """
-        x, positions = self.frame_inputs(bucket), self.slots.position[:bucket]
-        hidden, logits = self.talker.decoder.run(x, positions, head=self.talker.head.weight)
-        assert logits is not None
-        return hidden, logits
-
-    def frame_inputs(self, bucket: int) -> Tensor:
-        """(B, D) talker inputs for the frames in `slots.work` of slots 0..bucket-1."""
-        raise NotImplementedError
-
-    def draw_first(self, bucket: int, logits: Tensor) -> None:
-        """Draw the first code of the frame to come into `slots.next_code`."""
-        raise NotImplementedError
 
     def poll(self) -> Poll:
         """Start copying the slots' status to the host."""
@@ -468,11 +388,3 @@ class SlotModel:
 
     def _index(self, numbers: list[int]) -> Tensor:
         return to_device(numbers, self.device)
-
-
-def cache_positions(max_positions: int) -> int:
-    """Positions of a slot's cache for rows of up to max_positions.
-
-    A finished row goes on writing at the position after its last one.
-    """
-    return round_up(max_positions + 1, CACHE_STEP)

@@ -8,18 +8,15 @@ out, so achieved rates read a little low.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import torch
 
 from models.decoder.kv_cache import cache_bytes
 from models.device.spans import Stage
-
-if TYPE_CHECKING:
-    from models.slots.model import SlotModel
+from models.slots.frame import FrameModel
 
 
-def frame_stages(model: SlotModel, batch: int, position: int) -> list[Stage]:
+def frame_stages(model: FrameModel, batch: int, position: int) -> list[Stage]:
     """Stages of one frame for slots 0..batch-1 that stand at `position`.
 
     The draws of the other codebooks are part of the code predictor; the last stage times all

@@ -1,21 +1,19 @@
-"""What a vocoder's weights are turned into at load, so that every convolution is a plain one.
-
-Folded once, in float32, whatever dtype they are stored in:
-- ConvNeXt's gamma is multiplied into the layer before;
-- transposed convolutions become convolutions that produce all phases of a step at once;
-- in the decoder blocks each convolution's bias moves into the Snake behind it. A residual unit adds
-  onto its input, so a Snake on the residual stream gets the sum of all biases since it began.
+"""What a codec's tensors are turned into at load: the ways of `tensors.py`, each a function of
+float32 tensors, whatever dtype they are stored in.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
-from models.vocoder.sizes import DILATIONS, DecoderSizes
+from models.checkpoint.weights import WAYS
+
+SNAKE_FLOOR = 1e-9
+USAGE_FLOOR = 1e-5
 
 
 def columns(weight: Tensor) -> Tensor:
@@ -34,87 +32,86 @@ def phases(weight: Tensor, rate: int) -> Tensor:
     return columns(taps.permute(2, 1, 0, 3).flatten(0, 1).contiguous())
 
 
-@dataclass
-class Folding:
-    """Puts the parts that all codecs have into `state`, under the names of our modules.
+def grouped_taps(weight: Tensor, stride: int) -> Tensor:
+    """A convolution of kernel 2 * stride as one of kernel 2 over `stride` steps side by side."""
+    outputs, inputs, _ = weight.shape
+    taps = weight.view(outputs, inputs, 2, stride).permute(0, 3, 1, 2)  # step, channel, group
+    return columns(taps.reshape(outputs, stride * inputs, 2).contiguous())
 
-    An official name is that of a layer, or of a block of them.
+
+def all_steps(weight: Tensor) -> Tensor:
+    """A transposed convolution (C_in, C_out, ratio) of that stride as a linear map."""
+    return weight.permute(2, 1, 0).flatten(0, 1).contiguous()
+
+
+def one_step(weight: Tensor) -> Tensor:
+    """A convolution (C_out, C_in, ratio) of that stride as a linear map."""
+    return weight.permute(0, 2, 1).flatten(1).contiguous()
+
+
+def repeated(bias: Tensor, ratio: int) -> Tensor:
+    """The bias of a step, for each of `ratio` steps."""
+    return bias.repeat(ratio)
+
+
+def pointwise(*weights: Tensor) -> Tensor:
+    """A convolution of kernel 1 as a linear map; of several, one behind the other."""
+    found = [weight.squeeze(-1) for weight in weights]
+    return found[0] if len(found) == 1 else torch.stack(found)
+
+
+def total(first: Tensor, *biases: Tensor) -> Tensor:
+    """The sum."""
+    for bias in biases:
+        first = first + bias
+    return first
+
+
+def scaled(scale: Tensor, weight: Tensor) -> Tensor:
+    """Each output of a layer times its scale."""
+    return (scale[:, None] if weight.dim() > 1 else scale) * weight
+
+
+def inverse(alpha: Tensor) -> Tensor:
+    """What a Snake multiplies its square by."""
+    return 1.0 / (alpha.flatten() + SNAKE_FLOOR)
+
+
+def code_tables(*parts: Tensor) -> Tensor:
+    """(codes of all codebooks, D): what each code adds to a latent. Three parts a codebook: its
+    entries, and weight and bias of its projection.
     """
+    books = zip(parts[::3], parts[1::3], parts[2::3], strict=True)
+    return torch.cat([entries @ weight.squeeze(-1).t() + bias for entries, weight, bias in books])
 
-    tensors: Mapping[str, Tensor]  # under official names, of any floating dtype; left unchanged
-    snake_constants: Callable[[str], tuple[Tensor, Tensor]]  # alpha_exp and inv_beta of a Snake
-    unit_parts: Sequence[str]  # of a residual unit: Snake, convolution, Snake, convolution
-    state: dict[str, Tensor] = field(default_factory=dict)
 
-    def take(self, name: str) -> Tensor:
-        """A tensor in float32."""
-        return self.tensors[name].float()
+def averaged_tables(*parts: Tensor) -> Tensor:
+    """The same, of entries that are stored as a sum and how often each was used; no bias."""
+    books = zip(parts[::3], parts[1::3], parts[2::3], strict=True)
+    return torch.cat(
+        [
+            sums / usage.clamp(min=USAGE_FLOOR)[:, None] @ weight.squeeze(-1).t()
+            for usage, sums, weight in books
+        ]
+    )
 
-    def put(self, new: str, weight: Tensor, bias: Tensor | None = None) -> None:
-        """A layer's weight and bias."""
-        self.state[f"{new}.weight"] = weight
-        if bias is not None:
-            self.state[f"{new}.bias"] = bias
 
-    def affine(self, old: str, new: str) -> None:
-        """Weight and bias as they are."""
-        self.put(new, self.take(f"{old}.weight"), self.take(f"{old}.bias"))
-
-    def conv(self, old: str, new: str) -> None:
-        """A convolution with a bias."""
-        self.put(new, columns(self.take(f"{old}.weight")), self.take(f"{old}.bias"))
-
-    def snake(self, old: str, new: str, bias: Tensor) -> None:
-        """A Snake of x + bias."""
-        constants = self.snake_constants(old)
-        self.state[f"{new}.alpha_exp"], self.state[f"{new}.inv_beta"] = constants
-        self.state[f"{new}.bias"] = bias
-
-    def convnext(self, old: str, new: str) -> None:
-        """A ConvNeXt block."""
-        self.conv(f"{old}.dwconv.conv", f"{new}.depthwise")
-        self.affine(f"{old}.norm", f"{new}.norm")
-        self.affine(f"{old}.pwconv1", f"{new}.widen")
-        gamma = self.take(f"{old}.gamma")
-        weight, bias = self.take(f"{old}.pwconv2.weight"), self.take(f"{old}.pwconv2.bias")
-        self.put(f"{new}.narrow", gamma[:, None] * weight, gamma * bias)
-
-    def units(self, old: str, first: int, new: str, stream: Tensor) -> Tensor:
-        """The residual units `first`, ... of a block.
-
-        Args:
-            stream: the constant per channel that the activations lack in front of them.
-        Returns:
-            The same behind them.
-        """
-        for unit in range(len(DILATIONS)):
-            target = f"{new}.units.{unit}"
-            snake1, conv1, snake2, conv2 = (f"{old}.{first + unit}.{p}" for p in self.unit_parts)
-            self.snake(snake1, f"{target}.snake1", stream)
-            self.put(f"{target}.conv1", columns(self.take(f"{conv1}.weight")))
-            self.snake(snake2, f"{target}.snake2", self.take(f"{conv1}.bias"))
-            self.put(f"{target}.conv2", self.take(f"{conv2}.weight").squeeze(-1))
-            stream = stream + self.take(f"{conv2}.bias")
-        return stream
-
-    def upsample(self, old: str, config: DecoderSizes) -> None:
-        """The blocks at latent width."""
-        for index, ratio in enumerate(config.upsampling_ratios):
-            source, target = f"{old}.{index}", f"upsample.{index}"
-            weight = self.take(f"{source}.0.conv.weight")  # (C_in, C_out, ratio)
-            bias = self.take(f"{source}.0.conv.bias").repeat(ratio)
-            self.put(f"{target}.expand", weight.permute(2, 1, 0).flatten(0, 1).contiguous(), bias)
-            self.convnext(f"{source}.1", target)
-
-    def decoder(self, old: str, config: DecoderSizes) -> None:
-        """The first convolution, the decoder blocks and the last one."""
-        self.put("first_conv", columns(self.take(f"{old}.0.conv.weight")))
-        stream = self.take(f"{old}.0.conv.bias")  # the constant the activations lack here
-        for index, rate in enumerate(config.upsample_rates):
-            source, target = f"{old}.{index + 1}.block", f"blocks.{index}"
-            self.snake(f"{source}.0", f"{target}.snake", stream)
-            self.put(f"{target}.expand", phases(self.take(f"{source}.1.conv.weight"), rate))
-            stream = self.units(source, 2, target, self.take(f"{source}.1.conv.bias"))
-        last = len(config.upsample_rates) + 1
-        self.snake(f"{old}.{last}", "last_snake", stream)
-        self.conv(f"{old}.{last + 1}.conv", "last_conv")
+FOLDS: dict[str, Callable[..., Tensor]] = WAYS | {
+    "columns": columns,
+    "phases": phases,
+    "grouped_taps": grouped_taps,
+    "all_steps": all_steps,
+    "one_step": one_step,
+    "repeated": repeated,
+    "pointwise": pointwise,
+    "total": total,
+    "scaled": scaled,
+    "exp": torch.exp,
+    "flat": torch.flatten,
+    "nothing": lambda alpha: torch.zeros_like(alpha.flatten()),
+    "inverse": inverse,
+    "inverse_exp": lambda beta: inverse(beta.exp()),
+    "directions": lambda *books: F.normalize(torch.cat(books)),
+    "code_tables": code_tables,
+    "averaged_tables": averaged_tables,
+}

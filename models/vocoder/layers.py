@@ -7,7 +7,7 @@ On a CPU it is up to five times as fast as the usual (B, C, T) at the narrow, lo
 In the decoder blocks the biases of convolutions and the padding on their left are part of the
 SnakeBeta that touches the same memory anyway, and a residual unit adds onto its input in place. So
 the residual stream `x` of a block lacks a constant per channel, which is the `bias` of every Snake
-that reads it (see the families' `*_weights.py`).
+that reads it (see `tensors.py`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from kernels.vocoder.conv_taps import conv_taps
 from kernels.vocoder.conv_tile import has_kernel
 from kernels.vocoder.residual_unit import MAX_CHANNELS, residual_unit_
 from kernels.vocoder.snake import snake_beta
-from models.decoder.decoder import DecoderLayer, Weight
+from models.decoder.config import LayerSizes
+from models.decoder.decoder import Affine, DecoderLayer, Weight
 from models.vocoder.sizes import DILATIONS, KERNEL
 
 # Channels times dilation from which a convolution in half precision that none of our kernels serves
@@ -39,8 +40,10 @@ UNFOLD_FROM = 2048
 LAYER_NORM_EPS = 1e-6  # of the ConvNeXt blocks; not in the config
 
 
-class WindowSizes(Protocol):
-    """What `PreTransformer` is made by."""
+class WindowSizes(LayerSizes, Protocol):
+    """What `PreTransformer` is made by; projections are between latents and its width where they
+    are asked for.
+    """
 
     @property
     def latent_dim(self) -> int:
@@ -48,34 +51,9 @@ class WindowSizes(Protocol):
         ...
 
     @property
-    def width(self) -> int:
-        """Width inside; projections are between the two where they differ or are asked for."""
-        ...
-
-    @property
-    def mlp_width(self) -> int: ...
-    @property
-    def num_layers(self) -> int: ...
-    @property
-    def num_heads(self) -> int: ...
-    @property
-    def num_kv_heads(self) -> int: ...
-    @property
-    def head_dim(self) -> int: ...
-    @property
-    def norm_eps(self) -> float: ...
-    @property
     def window(self) -> int:
         """Steps a step attends to, itself included."""
         ...
-
-
-class Affine(Weight):
-    """A weight and a bias of its first dimension."""
-
-    def __init__(self, *shape: int) -> None:
-        super().__init__(*shape)
-        self.bias = nn.Parameter(torch.empty(shape[0]), requires_grad=False)
 
 
 def conv(
@@ -157,15 +135,7 @@ class PreTransformer(nn.Module):
         self.input_proj = Affine(config.width, config.latent_dim) if has_projections else None
         # Layer scales are folded into `o` and `down`.
         self.layers: Sequence[DecoderLayer] = nn.ModuleList(  # type: ignore[assignment]
-            DecoderLayer(
-                config.width,
-                config.mlp_width,
-                config.num_heads,
-                config.num_kv_heads,
-                config.head_dim,
-                has_qk_norm=False,
-            )
-            for _ in range(config.num_layers)
+            DecoderLayer(config, has_qk_norm=False) for _ in range(config.num_layers)
         )
         self.norm = Weight(config.width)
         self.output_proj = Affine(config.latent_dim, config.width) if has_projections else None

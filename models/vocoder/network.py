@@ -7,14 +7,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any, ClassVar, TypeVar
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
+from kernels.attention.rope import rope_tables
 from kernels.vocoder.snake_out import snake_out
-from models.decoder.decoder import Weight
+from models.checkpoint.files import Shapes
+from models.checkpoint.table import Table
+from models.checkpoint.weights import assemble, shapes_of
+from models.decoder.decoder import Affine, Weight
+from models.vocoder.chunks import Cutting
+from models.vocoder.fold import FOLDS
 from models.vocoder.layers import (
-    Affine,
     DecoderBlock,
     Snake,
     UpsampleBlock,
@@ -27,17 +34,32 @@ from models.vocoder.sizes import DecoderSizes
 # Of what lies in memory at once: pieces of many sizes, taken and given back in turn, leave holes.
 # Replaying the allocator's choices for both families' sizes gave 1.04 to 1.26.
 WORK_SPARE = 1.28
+ROPE = ("rope_cos", "rope_sin")
 SNAKE_CONSTANTS = ("alpha_exp", "inv_beta", "bias")  # kept in float32
+
+
+Codec = TypeVar("Codec", bound="CodecDecoder")
 
 
 class CodecDecoder(nn.Module):
     """Codes to samples. Built without values: a family's `from_state` fills it."""
 
-    codebooks: nn.Parameter  # (rows, width) all codebooks, one behind the other
+    wide: ClassVar[Sequence[str]] = ()  # floating values besides Snakes' that stay float32
 
     def __init__(self, config: DecoderSizes) -> None:
         super().__init__()
         self.config = config
+        entries = torch.empty(sum(config.codebook_sizes), config.code_width)
+        self.codebooks = nn.Parameter(entries, requires_grad=False)
+        for name in ROPE:
+            self.register_buffer(name, torch.empty(config.rope[:2]))
+        for name in ("first_codes", "last_codes"):
+            values = torch.empty(config.num_codebooks, 1, dtype=torch.int64)
+            self.register_buffer(name, values)
+        self.first_codes: Tensor
+        self.last_codes: Tensor
+        self.rope_cos: Tensor
+        self.rope_sin: Tensor
         latent = config.latent_dim
         self.upsample = nn.ModuleList(
             UpsampleBlock(latent, ratio) for ratio in config.upsampling_ratios
@@ -51,12 +73,49 @@ class CodecDecoder(nn.Module):
         self.last_snake = Snake(channels)
         self.last_conv = Affine(1, channels, 1, 7)
 
-    def take(
-        self,
-        state: dict[str, Tensor],
+    @classmethod
+    def from_state(
+        cls: type[Codec],
+        config: DecoderSizes,
+        tensors: dict[str, Tensor],
         device: torch.device | str,
         dtype: torch.dtype,
-        wide: Sequence[str] = (),
+    ) -> Codec:
+        """Load official tensors, stored in any floating dtype.
+
+        Args:
+            tensors: all that the family's table holds, without weight norm; left unchanged.
+            dtype: of weights and activations. Snakes' constants stay float32.
+        """
+        cls.check(config, shapes_of(tensors))
+        state = assemble(cls.table(config), dict(tensors), FOLDS, torch.float32)
+        sizes = torch.tensor(config.codebook_sizes)[:, None]
+        state |= {"first_codes": sizes.cumsum(0) - sizes, "last_codes": sizes - 1}
+        tables = cls.rope_tables(*config.rope, device)
+        state |= zip(ROPE, tables, strict=True)
+        with torch.device("meta"):
+            network = cls(config)
+        network.take(state, device, dtype)
+        return network
+
+    @staticmethod
+    def table(config: Any) -> Table:
+        """The tensors that are needed."""
+        raise NotImplementedError
+
+    @staticmethod
+    def check(config: Any, shapes: Shapes) -> None:
+        """Raise CheckpointError for tensors that do not fit, unless they were checked before."""
+
+    @staticmethod
+    def rope_tables(
+        num_positions: int, head_dim: int, theta: float, device: torch.device | str
+    ) -> tuple[Tensor, Tensor]:
+        """RoPE's cos and sin in float32, each (S, D_h)."""
+        return rope_tables(num_positions, head_dim, theta, device, torch.float32)
+
+    def take(
+        self, state: dict[str, Tensor], device: torch.device | str, dtype: torch.dtype
     ) -> None:
         """Take values under this module's own names.
 
@@ -64,7 +123,7 @@ class CodecDecoder(nn.Module):
             dtype: of weights and activations. Constants of the activations and what `wide` names
                 stay float32, whole numbers as they are.
         """
-        kept = set(wide)
+        kept = set(self.wide)
         for name, module in self.named_modules():
             if isinstance(module, Snake):
                 kept |= {f"{name}.{constant}" for constant in SNAKE_CONSTANTS}
@@ -167,8 +226,17 @@ class CodecDecoder(nn.Module):
             steps *= rate
         return round(WORK_SPARE * most * x.itemsize)
 
+    def look_up(self, codes: Tensor) -> Tensor:
+        """(B, K, F) codes to (B, F, code_width): what all of a frame's add together."""
+        return F.embedding(codes + self.first_codes, self.codebooks).sum(1)
+
     def bound_(self, samples: Tensor) -> Tensor:
         """Keep samples in [-1, 1], in place."""
+        raise NotImplementedError
+
+    @property
+    def cut(self) -> Cutting:
+        """How long rows are cut."""
         raise NotImplementedError
 
     @property

@@ -21,6 +21,21 @@ class DecoderSizes:
     upsample_rates: tuple[int, ...]  # of the decoder blocks
 
     @property
+    def codebook_sizes(self) -> tuple[int, ...]:
+        """Entries of each codebook."""
+        raise NotImplementedError
+
+    @property
+    def code_width(self) -> int:
+        """What an entry adds to a frame is so wide."""
+        raise NotImplementedError
+
+    @property
+    def rope(self) -> tuple[int, int, float]:
+        """Of the transformer over frames: positions, width of a head, base."""
+        raise NotImplementedError
+
+    @property
     def samples_per_frame(self) -> int:
         """Samples one frame of codes becomes."""
         return math.prod(self.upsampling_ratios) * math.prod(self.upsample_rates)

@@ -21,7 +21,7 @@ from torch import Tensor
 from models.base import SpeechModel, SpeechRequest
 from models.device.streams import WorkStreams
 from models.fish_speech.config import FishSpeechConfig
-from models.fish_speech.synthetic import load_synthetic
+from models.fish_speech.loader import load_synthetic
 from models.registry import load_model
 from tts_cli.engine.attempt import Attempt, AttemptQueue
 from tts_cli.engine.loop import Engine

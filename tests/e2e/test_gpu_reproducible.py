@@ -21,7 +21,7 @@ from torch import Tensor
 
 from models.base import SpeechRequest
 from models.fish_speech.config import FishSpeechConfig
-from models.fish_speech.synthetic import load_synthetic
+from models.fish_speech.loader import load_synthetic
 from models.registry import load_model
 
 pytestmark = [pytest.mark.gpu, pytest.mark.slow]

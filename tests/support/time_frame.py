@@ -18,7 +18,7 @@ import torch  # noqa: E402
 
 from kernels.bench.graph_timing import replay_us  # noqa: E402
 from kernels.bench.step import launches  # noqa: E402
-from models.qwen3_tts.synthetic import load_synthetic  # noqa: E402
+from models.qwen3_tts.loader import load_synthetic  # noqa: E402
 
 PATHS = ("chain", "persistent")
 POSITION, REPLAYS = 150, 30

@@ -26,17 +26,17 @@ from models.fish_speech.codec.config import (
     WindowConfig,
 )
 from models.fish_speech.codec.encoder import CodecEncoder, FishVoiceEncoder
-from models.fish_speech.codec.folding import without_weight_norm
-from models.fish_speech.codec.vocoder import FishVocoder
-from models.fish_speech.codec.weights import (
+from models.fish_speech.codec.tensors import (
     DIRECTION,
     LENGTH,
     OLD_DIRECTION,
     OLD_LENGTH,
-    is_decoding,
-    is_encoding,
+    decoder_table,
+    encoder_table,
     official_shapes,
 )
+from models.fish_speech.codec.vocoder import FishVocoder
+from models.fish_speech.codec.weight_norm import without_weight_norm
 
 __all__ = ["build", "build_encoder", "digest", "random_codes", "random_tensors", "reference_wave"]
 SPREAD = 3**0.5  # of uniform numbers between -1 and 1: a variance of 1
@@ -134,7 +134,7 @@ def build(
     dtype: torch.dtype = torch.float32,
 ) -> FishVocoder:
     """A vocoder of official tensors."""
-    chosen = {name: value for name, value in tensors.items() if is_decoding(name)}
+    chosen = {name: tensors[name] for name in decoder_table(config).shapes}
     return FishVocoder.from_state(config, without_weight_norm(chosen), device, dtype)
 
 
@@ -142,7 +142,7 @@ def build_encoder(
     config: CodecConfig, tensors: dict[str, Tensor], device: str = "cpu"
 ) -> FishVoiceEncoder:
     """A voice encoder of official tensors."""
-    chosen = {name: value for name, value in tensors.items() if is_encoding(name)}
+    chosen = {name: tensors[name] for name in encoder_table(config).shapes}
     state = without_weight_norm(chosen)
     return FishVoiceEncoder(CodecEncoder.from_state(config, state, device))
 

@@ -17,9 +17,9 @@ import released_files
 import torch
 from torch import Tensor
 
+from models.qwen3_tts.codec.tensors import vocoder_table
 from models.qwen3_tts.codec.vocoder import Vocoder
 from models.qwen3_tts.codec.vocoder_config import VocoderConfig
-from models.qwen3_tts.codec.vocoder_weights import expected_shapes
 
 DECODER = {
     "codebook_size": 16,
@@ -98,7 +98,7 @@ def random_tensors(config: VocoderConfig, seed: int = 0) -> dict[str, Tensor]:
     generator = torch.Generator().manual_seed(seed)
     last_conv = f"decoder.decoder.{len(config.upsample_rates) + 2}.conv.weight"
     tensors = {}
-    for name, shape in expected_shapes(config).items():
+    for name, shape in vocoder_table(config).shapes.items():
         value = torch.randn(shape, generator=generator)
         if name.endswith("cluster_usage"):
             value = 0.5 + value.abs()

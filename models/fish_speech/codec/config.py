@@ -91,6 +91,16 @@ class CodecConfig(DecoderSizes):
         """Entries of each codebook."""
         return (self.semantic_codes, *[self.residual_codes] * (self.num_codebooks - 1))
 
+    @property
+    def code_width(self) -> int:
+        """What an entry adds to a frame is so wide."""
+        return self.latent_dim
+
+    @property
+    def rope(self) -> tuple[int, int, float]:
+        """Of the transformer over frames: positions, width of a head, base."""
+        return self.frames.max_steps, self.frames.head_dim, self.frames.rope_theta
+
     @classmethod
     def released(cls) -> CodecConfig:
         """The codec of the released S2 Pro."""

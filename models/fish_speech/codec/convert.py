@@ -26,7 +26,7 @@ from torch import Tensor
 from models.checkpoint.files import CheckpointError, Conversion, check_shapes, read_header
 from models.checkpoint.weights import shapes_of
 from models.fish_speech.codec.config import CONFIG_FILE, PICKLED_FILE, WEIGHTS_FILE, CodecConfig
-from models.fish_speech.codec.weights import SOURCE_BYTES, is_stale, official_shapes
+from models.fish_speech.codec.tensors import SOURCE_BYTES, STALE, official_shapes
 
 log = logging.getLogger(__name__)
 
@@ -106,7 +106,7 @@ def read_pickled(path: Path, config: CodecConfig) -> dict[str, Tensor]:
         }
     tensors = {}
     for name, value in content.items():
-        if isinstance(name, str) and is_stale(name):
+        if isinstance(name, str) and name.endswith(STALE):
             continue
         is_plain = isinstance(value, Tensor) and value.layout == torch.strided
         if not isinstance(name, str) or not is_plain or not value.is_floating_point():

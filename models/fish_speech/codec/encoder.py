@@ -22,13 +22,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from models.checkpoint.weights import assemble
+from models.decoder.decoder import Affine
 from models.device.clips import clip_batches
 from models.fish_speech.codec.config import CodecConfig, WindowConfig
-from models.fish_speech.codec.folding import fold_encoder
-from models.fish_speech.codec.weights import LAST_KERNEL
+from models.fish_speech.codec.tensors import LAST_KERNEL, encoder_table
 from models.fish_speech.rope import rounded_tables
+from models.vocoder.fold import FOLDS
 from models.vocoder.layers import (
-    Affine,
     ConvNeXt,
     PreTransformer,
     ResidualUnit,
@@ -106,11 +107,12 @@ class CodecEncoder(nn.Module):
         """Load official tensors without weight norm.
 
         Args:
-            tensors: float32, all that `codec_weights.is_encoding` accepts; left unchanged.
+            tensors: float32, all that `encoder_table` holds; left unchanged.
         """
         with torch.device("meta"):
             encoder = cls(config)
-        state = {name: value.to(device) for name, value in fold_encoder(config, tensors).items()}
+        made = assemble(encoder_table(config), dict(tensors), FOLDS, torch.float32)
+        state = {name: value.to(device) for name, value in made.items()}
         encoder.load_state_dict(state, assign=True)
         return encoder.requires_grad_(False).eval()
 

@@ -18,15 +18,14 @@ Source: fish-speech 0.1.0 (Fish Audio, Apache-2.0), reproduced to rounding.
 from __future__ import annotations
 
 import torch
-import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
 from models.fish_speech.codec.config import CodecConfig
-from models.fish_speech.codec.folding import fold_decoder
+from models.fish_speech.codec.tensors import decoder_table
 from models.fish_speech.rope import rounded_tables
 from models.vocoder.chunks import Cutting
 from models.vocoder.layers import PreTransformer
-from models.vocoder.network import CodecDecoder
+from models.vocoder.network import ROPE, CodecDecoder
 
 # With the frames that samples reach back to, two chunks fill a lane. For latents all frames before
 # a chunk are its context, up to what RoPE tables are made for.
@@ -36,48 +35,15 @@ CHUNK_FRAMES = 496
 class FishVocoder(CodecDecoder):
     """Codes to samples. Built without values: `from_state` is the way to a working one."""
 
+    wide = ROPE
+
     def __init__(self, config: CodecConfig) -> None:
         super().__init__(config)
         self.config: CodecConfig = config
-        latent, sizes = config.latent_dim, config.codebook_sizes
-        self.codebooks = nn.Parameter(torch.empty(sum(sizes), latent), requires_grad=False)
         self.transformer = PreTransformer(config.frames, has_projections=False)
-        for name in ("first_codes", "last_codes"):
-            values = torch.empty(config.num_codebooks, 1, dtype=torch.int64)
-            self.register_buffer(name, values)
-        for name in ("rope_cos", "rope_sin"):
-            values = torch.empty(config.frames.max_steps, config.frames.head_dim)
-            self.register_buffer(name, values)
-        self.first_codes: Tensor
-        self.last_codes: Tensor
-        self.rope_cos: Tensor
-        self.rope_sin: Tensor
 
-    @classmethod
-    def from_state(
-        cls,
-        config: CodecConfig,
-        tensors: dict[str, Tensor],
-        device: torch.device | str,
-        dtype: torch.dtype,
-    ) -> FishVocoder:
-        """Load official tensors without weight norm.
-
-        Args:
-            tensors: float32, all that `codec_weights.is_decoding` accepts; left unchanged.
-            dtype: of weights and activations. Snake's constants and RoPE stay float32.
-        """
-        state = fold_decoder(config, tensors)
-        frames = config.frames
-        state["rope_cos"], state["rope_sin"] = rounded_tables(
-            frames.max_steps, frames.head_dim, frames.rope_theta, device
-        )
-        with torch.device("meta"):
-            vocoder = cls(config)
-        sizes = torch.tensor(config.codebook_sizes)[:, None]
-        state["first_codes"], state["last_codes"] = sizes.cumsum(0) - sizes, sizes - 1
-        vocoder.take(state, device, dtype, wide=("rope_cos", "rope_sin"))
-        return vocoder
+    table = staticmethod(decoder_table)
+    rope_tables = staticmethod(rounded_tables)
 
     @property
     def cut(self) -> Cutting:
@@ -92,8 +58,7 @@ class FishVocoder(CodecDecoder):
         """
         self.check_codes(codes, self.config.frames.max_steps)
         frames = codes.shape[2]
-        rows = torch.minimum(codes, self.last_codes) + self.first_codes
-        x = F.embedding(rows, self.codebooks).sum(1)  # (B, F, latent_dim)
+        x = self.look_up(torch.minimum(codes, self.last_codes))
         tables = self.rope_cos[:frames], self.rope_sin[:frames]
         found: Tensor = self.transformer(x, *tables, positions)
         return found

@@ -24,13 +24,12 @@ from torch import Tensor, nn
 
 from kernels.attention.rope import apply_rope, rope_tables
 from models.checkpoint.weights import load_strictly
-from models.decoder.decoder import Weight
+from models.decoder.decoder import Affine, Weight
 from models.qwen3_tts.codec.speech_encoder_config import (
     EMBEDDING_FLOOR,
     HALVING,
     SpeechEncoderConfig,
 )
-from models.vocoder.layers import Affine
 
 
 class EncoderStage(nn.Module):

@@ -38,6 +38,21 @@ class VocoderConfig(DecoderSizes):
     decoder_dim: int  # channels of the first decoder block's input
     sample_rate_hz: int
 
+    @property
+    def codebook_sizes(self) -> tuple[int, ...]:
+        """Entries of each codebook."""
+        return (self.codebook_size,) * self.num_codebooks
+
+    @property
+    def code_width(self) -> int:
+        """What an entry adds to a frame is so wide."""
+        return self.codebook_dim
+
+    @property
+    def rope(self) -> tuple[int, int, float]:
+        """Of the transformer: positions, width of a head, base."""
+        return self.max_frames, self.head_dim, self.rope_theta
+
     @classmethod
     def released(cls) -> VocoderConfig:
         """The decoder of the released speech tokenizer."""

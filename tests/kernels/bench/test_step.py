@@ -11,6 +11,7 @@ from kernels.linear.choose import linear
 from kernels.linear.layers import is_all_ours
 from kernels.persistent import step as persistent_decoder
 from kernels.persistent.step import DecoderWeights, default_settings, fits
+from models.decoder.config import TransformerConfig
 from models.decoder.decoder import Decoder
 
 pytestmark = pytest.mark.slow
@@ -69,14 +70,17 @@ def test_chain_is_the_step_of_the_models(rows, device, with_kernel) -> None:
     step = make_step(shape, rows, device)
     weights = step.weights
     decoder = Decoder(
-        width=1024,
-        mlp_width=shape.inner,
-        num_layers=1,
-        num_heads=shape.heads,
-        num_kv_heads=shape.kv_heads,
-        head_dim=128,
-        rope_theta=1e6,
-        norm_eps=1e-6,
+        TransformerConfig(
+            width=1024,
+            mlp_width=shape.inner,
+            num_layers=1,
+            num_heads=shape.heads,
+            num_kv_heads=shape.kv_heads,
+            head_dim=128,
+            rope_theta=1e6,
+            norm_eps=1e-6,
+            max_positions=1,
+        )
     )
     decoder.to(device, torch.bfloat16).requires_grad_(False)
     layer = decoder.layers[0]

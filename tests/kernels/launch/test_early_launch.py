@@ -10,6 +10,7 @@ import torch
 import models.decoder.decoder
 from kernels.launch import dispatch, early_launch
 from kernels.launch.early_launch import LEAST_ROWS, dependent_launches, launch_options
+from models.decoder.config import TransformerConfig
 from models.decoder.decoder import Decoder
 
 OFF = {"IS_DEPENDENT": False}
@@ -51,14 +52,17 @@ def test_steps_are_the_same_bit_for_bit(rows: int, positions: int, monkeypatch) 
     """
     generator = torch.Generator("cuda").manual_seed(0)
     decoder = Decoder(
-        width=1024,
-        mlp_width=3072,
-        num_layers=8,
-        num_heads=16,
-        num_kv_heads=8,
-        head_dim=128,
-        rope_theta=1e6,
-        norm_eps=1e-6,
+        TransformerConfig(
+            width=1024,
+            mlp_width=3072,
+            num_layers=8,
+            num_heads=16,
+            num_kv_heads=8,
+            head_dim=128,
+            rope_theta=1e6,
+            norm_eps=1e-6,
+            max_positions=1,
+        )
     )
     decoder.to("cuda", torch.bfloat16).requires_grad_(False)
     for weight in decoder.parameters():

@@ -13,6 +13,7 @@ from torch import Tensor
 from kernels.launch import dispatch
 from kernels.linear import few_rows
 from kernels.linear.choose import linear, linear_parts, linear_swiglu
+from models.decoder.config import TransformerConfig
 from models.decoder.decoder import Decoder
 
 pytestmark = pytest.mark.slow
@@ -78,14 +79,17 @@ def test_a_step_by_row_kernels_equals_one_by_the_library(
     rows: int, served: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     decoder = Decoder(
-        width=128,
-        mlp_width=128,
-        num_layers=2,
-        num_heads=4,
-        num_kv_heads=2,
-        head_dim=32,
-        rope_theta=1e4,
-        norm_eps=1e-6,
+        TransformerConfig(
+            width=128,
+            mlp_width=128,
+            num_layers=2,
+            num_heads=4,
+            num_kv_heads=2,
+            head_dim=32,
+            rope_theta=1e4,
+            norm_eps=1e-6,
+            max_positions=1,
+        )
     ).bfloat16()
     for name, weight in decoder.named_parameters():
         if "norm" in name:

@@ -23,6 +23,7 @@ from kernels.persistent.step import (
     num_processors,
     persistent_step,
 )
+from models.decoder.config import TransformerConfig
 from models.decoder.decoder import Decoder
 
 pytestmark = pytest.mark.slow
@@ -48,14 +49,17 @@ def make_decoder(
     """Random weights that keep activations near 1; the cache is full of numbers."""
     width, inner, layers, heads, kv_heads, head_dim = shape
     decoder = Decoder(
-        width=width,
-        mlp_width=inner,
-        num_layers=layers,
-        num_heads=heads,
-        num_kv_heads=kv_heads,
-        head_dim=head_dim,
-        rope_theta=THETA,
-        norm_eps=EPS,
+        TransformerConfig(
+            width=width,
+            mlp_width=inner,
+            num_layers=layers,
+            num_heads=heads,
+            num_kv_heads=kv_heads,
+            head_dim=head_dim,
+            rope_theta=THETA,
+            norm_eps=EPS,
+            max_positions=1,
+        )
     ).to(device, dtype)
     for name, weight in decoder.named_parameters():
         if "norm" in name:

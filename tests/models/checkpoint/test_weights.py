@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 
 import pytest
@@ -12,13 +13,14 @@ from tiny_qwen3_tts import write_checkpoint
 from torch import nn
 
 from models.checkpoint.files import STORED_TYPES, CheckpointError, read_header
+from models.checkpoint.table import Table
 from models.checkpoint.weights import (
     META,
-    fuse,
+    assemble,
+    load_networks,
     load_strictly,
     read_in_threads,
     read_tensors,
-    rename,
 )
 from models.registry import load_model
 
@@ -133,19 +135,32 @@ class TestLoadStrictly:
         assert lines[-1] == "  and 43 more"
 
 
-def test_what_is_renamed_is_what_is_there() -> None:
-    tensors = {"old.a": torch.zeros(1), "b": torch.ones(1)}
-    rename(tensors, {"a": "x", "c": "y"}, "old.", "new.")
-    assert sorted(tensors) == ["b", "new.x"]
+def test_ours_are_made_of_what_a_table_says_and_the_rest_is_let_go() -> None:
+    table = Table()
+    table.affine("old.a", "new.a", 2, 3)
+    parts = [table.hold("q", 2, 3), table.hold("k", 1, 3)]
+    table.make("qk", "rows", *parts)
+    table.make("books", "stack", parts[1], parts[1])
+    table.make("rotated", "halves", table.hold("pairs", 5), numbers=(1, 4))
+    table.hold("unused", 1)
+    tensors = {name: torch.arange(math.prod(s)).view(s) for name, s in table.shapes.items()}
+    made = assemble(table, tensors, dtype=torch.float64)
+    assert set(tensors) == {"unused"}
+    assert {value.dtype for value in made.values()} == {torch.float64}
+    assert set(made) == {"new.a.weight", "new.a.bias", "qk", "books", "rotated"}
+    assert made["qk"].tolist() == [[0, 1, 2], [3, 4, 5], [0, 1, 2]]
+    assert made["books"].tolist() == [[[0, 1, 2]]] * 2
+    assert made["rotated"].tolist() == [0, 2, 1, 3, 4]
 
 
-def test_fuse_stacks_rows_or_leaves_everything() -> None:
-    tensors = {"q": torch.zeros(2, 3), "k": torch.ones(1, 3)}
-    fuse(tensors, ["q", "k", "v"], "qkv")
-    assert sorted(tensors) == ["k", "q"]
-    fuse(tensors, ["q", "k"], "qk")
-    assert tensors["qk"][:, 0].tolist() == [0, 0, 1]
-    assert list(tensors) == ["qk"]
+def test_networks_name_what_does_not_fit_as_the_checkpoint_does() -> None:
+    table = Table()
+    table.affine("old.a", "net.bias_of", 2, 3)
+    tensors = {"old.a.weight": torch.zeros(2, 4), "else": torch.zeros(1)}
+    with pytest.raises(CheckpointError) as caught:
+        load_networks({}, table, tensors, torch.float32, "model")
+    for line in ("missing old.a.bias", "unexpected 'else'", "old.a.weight has shape (2, 4)"):
+        assert line in str(caught.value)
 
 
 class TestWholeCheckpoint:

@@ -11,7 +11,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from kernels.launch import dispatch
-from models.decoder.decoder import Decoder, rename_layers
+from models.decoder.config import TransformerConfig
+from models.decoder.decoder import Decoder
 
 WIDTH, MLP, LAYERS, HEADS, KV_HEADS, HEAD_DIM = 24, 40, 3, 4, 2, 8
 THETA, EPS = 10000.0, 1e-6
@@ -27,14 +28,7 @@ def _without_gradients() -> Iterator[None]:
 @pytest.fixture
 def decoder() -> Decoder:
     decoder = Decoder(
-        width=WIDTH,
-        mlp_width=MLP,
-        num_layers=LAYERS,
-        num_heads=HEADS,
-        num_kv_heads=KV_HEADS,
-        head_dim=HEAD_DIM,
-        rope_theta=THETA,
-        norm_eps=EPS,
+        TransformerConfig(WIDTH, MLP, LAYERS, HEADS, KV_HEADS, HEAD_DIM, THETA, EPS, POSITIONS)
     )
     for name, weight in decoder.named_parameters():
         if "norm" in name:
@@ -203,35 +197,3 @@ def test_allocate_again_gives_a_new_cache(decoder: Decoder) -> None:
     decoder.allocate(2, 40)
     assert decoder.cache.data.shape == (LAYERS, 2, 2, KV_HEADS, 40, HEAD_DIM)
     assert decoder.cos.shape == decoder.sin.shape == (40, HEAD_DIM)
-
-
-def test_rename_layers_fuses_projections_row_by_row() -> None:
-    old = "model.layers.0."
-    parts = {
-        f"{old}self_attn.q_proj.weight": torch.full((4, 3), 1.0),
-        f"{old}self_attn.k_proj.weight": torch.full((2, 3), 2.0),
-        f"{old}self_attn.v_proj.weight": torch.full((2, 3), 3.0),
-        f"{old}mlp.gate_proj.weight": torch.full((5, 3), 4.0),
-        f"{old}mlp.up_proj.weight": torch.full((5, 3), 5.0),
-        f"{old}mlp.down_proj.weight": torch.zeros(3, 5),
-        f"{old}self_attn.o_proj.weight": torch.zeros(3, 4),
-        f"{old}input_layernorm.weight": torch.zeros(3),
-        "other": torch.zeros(1),
-    }
-    rename_layers(parts, "model.layers.", "layers.", 1)
-    assert set(parts) == {
-        "layers.0.qkv.weight",
-        "layers.0.gate_up.weight",
-        "layers.0.down.weight",
-        "layers.0.o.weight",
-        "layers.0.input_norm.weight",
-        "other",
-    }
-    assert parts["layers.0.qkv.weight"][:, 0].tolist() == [1] * 4 + [2] * 2 + [3] * 2
-    assert parts["layers.0.gate_up.weight"][:, 0].tolist() == [4] * 5 + [5] * 5
-
-
-def test_rename_layers_leaves_an_incomplete_projection_for_the_key_report() -> None:
-    parts = {"model.layers.0.self_attn.q_proj.weight": torch.zeros(4, 3)}
-    rename_layers(parts, "model.layers.", "layers.", 1)
-    assert list(parts) == ["model.layers.0.self_attn.q_proj.weight"]

@@ -12,8 +12,8 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from models.checkpoint.files import CheckpointError
+from models.checkpoint.weights import halves
 from models.fish_speech.model import FishSpeech
-from models.fish_speech.rope import halves
 from models.registry import describe, load_model
 
 SPEC = tiny.SPECS["small"]

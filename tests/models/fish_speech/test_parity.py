@@ -24,7 +24,7 @@ from torch import Tensor
 from kernels.sampling.nucleus import sample_nucleus
 from models.base import REFERENCE, SpeechRequest
 from models.fish_speech.model import FishSpeech
-from models.fish_speech.sampling import NucleusSlots
+from models.fish_speech.nucleus_slots import NucleusSlots
 from models.registry import load_model
 from models.sampling import Sampling
 

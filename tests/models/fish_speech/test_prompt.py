@@ -23,13 +23,13 @@ def clone(frames: int = 3, text: str = "It ends.") -> SpeechRequest:
 
 def test_tags_of_style_stay_in_the_text(small: FishSpeech) -> None:
     whole = small.prompt(replace(PLAIN, text="[whisper] Hi. [pause] [a tag nobody knows]"))
-    tokens = small.prompts.tokenize("[whisper] Hi. [pause] [a tag nobody knows]")
+    tokens = small.tokenize("[whisper] Hi. [pause] [a tag nobody knows]")
     ids = whole.text_ids
     assert any(ids[i : i + len(tokens)] == tokens for i in range(len(ids)))
 
 
 def test_parts_do_not_merge_across_their_joints(small: FishSpeech) -> None:
-    tokenize = small.prompts.tokenize
+    tokenize = small.tokenize
     joint = tokenize("It ends.\n\nSpeech:\n")
     parts = [*tokenize("It ends."), *tokenize("\n\nSpeech:\n")]
     assert joint != parts  # or this checkpoint would not notice
@@ -61,7 +61,7 @@ def test_a_transcript_gets_a_speaker_tag_unless_it_has_one(small: FishSpeech) ->
 def test_the_overhead_bounds_what_surrounds_a_text(small: FishSpeech) -> None:
     # Every byte of this text is a token, so all that comes on top is the template's.
     text = "zqzqzq"
-    assert len(small.prompts.tokenize(text)) == len(text)
+    assert len(small.tokenize(text)) == len(text)
     assert small.prompt(replace(PLAIN, text=text)).num_tokens <= OVERHEAD + len(text)
     prompt = small.prompt(replace(clone(4, "zzz"), text=text))
     assert prompt.num_tokens <= OVERHEAD + len(text) + 4 + 3

@@ -16,7 +16,7 @@ from models.checkpoint.files import CheckpointError
 from models.checkpoint.weights import META
 from models.fish_speech.codec.config import PICKLED_FILE, WEIGHTS_FILE, CodecConfig
 from models.fish_speech.codec.convert import read_pickled
-from models.fish_speech.codec.weights import official_shapes
+from models.fish_speech.codec.tensors import official_shapes
 from models.fish_speech.config import FishSpeechConfig
 from models.fish_speech.loader import load_tokenizer
 from models.fish_speech.model import FishSpeech

@@ -10,7 +10,7 @@ import torch
 from speak import speak
 
 from models.base import SpeechRequest
-from models.fish_speech import synthetic
+from models.fish_speech import loader
 from models.fish_speech.codec.config import CodecConfig
 from models.fish_speech.config import FishSpeechConfig
 from models.registry import describe
@@ -27,8 +27,8 @@ def test_it_is_described_without_weights_and_without_a_licence() -> None:
 
 
 def test_markers_are_single_ids_and_no_control_id_comes_from_text() -> None:
-    assert synthetic.tokenize("<|im_start|>user\n") == [151644, 872, 1010]
-    assert max(synthetic.tokenize("any text \u00fc")) < 1256
+    assert loader.byte_ids("<|im_start|>user\n") == [151644, 872, 1010]
+    assert max(loader.byte_ids("any text \u00fc")) < 1256
 
 
 def test_the_layers_of_the_talker_are_all_that_is_made_up() -> None:
@@ -41,16 +41,15 @@ def test_the_layers_of_the_talker_are_all_that_is_made_up() -> None:
 def test_random_weights_speak_to_the_cap(monkeypatch: pytest.MonkeyPatch) -> None:
     tiny = replace(codec.VARIANTS["released_rates"], residual_codes=1024, semantic_codes=4096)
     vocoder = codec.build(tiny, codec.random_tensors(tiny))
-    monkeypatch.setattr(synthetic, "random_vocoder", lambda *_: vocoder)
-    monkeypatch.setattr(synthetic, "random_encoder", lambda *_: None)
+    monkeypatch.setattr(loader, "random_vocoder", lambda *_: vocoder)
+    monkeypatch.setattr(loader, "random_encoder", lambda *_: None)
     config = FishSpeechConfig.released(2, 2)
     narrow = {"width": 64, "mlp_width": 96, "num_heads": 4, "num_kv_heads": 2, "head_dim": 16}
     talker, predictor = (replace(c, **narrow) for c in (config.talker, config.predictor))
     config = replace(config, talker=talker, predictor=predictor)
     cpu = torch.device("cpu")
     models = [
-        synthetic.load_synthetic(NAME, cpu, torch.float32, False, seed, config)
-        for seed in (0, 0, 1)
+        loader.load_synthetic(NAME, cpu, torch.float32, False, seed, config) for seed in (0, 0, 1)
     ]
     request = SpeechRequest("Any text.", sampling=models[0].info.sampling, max_frames=12)
     rows = [speak(model, [request], 1)[0] for model in models]

@@ -10,19 +10,19 @@ from typing import Any
 
 import pytest
 import released_files
+import tiny_vocoder
 import torch
 from tiny_qwen3_tts import LANGUAGES, write_checkpoint
 
 from models.checkpoint.files import CheckpointError
 from models.decoder.config import TransformerConfig
 from models.pace import Pace
-from models.qwen3_tts import synthetic
+from models.qwen3_tts import loader
 from models.qwen3_tts.code_predictor import CodePredictor
+from models.qwen3_tts.codec.tensors import vocoder_table
 from models.qwen3_tts.codec.vocoder_config import VocoderConfig
-from models.qwen3_tts.codec.vocoder_weights import expected_shapes
 from models.qwen3_tts.config import PACE, Qwen3TTSConfig
-from models.qwen3_tts.loader import describe
-from models.qwen3_tts.synthetic import load_synthetic, tokenize
+from models.qwen3_tts.loader import byte_ids, describe, load_synthetic
 from models.qwen3_tts.talker import Talker
 from models.sampling import Sampling
 
@@ -263,7 +263,7 @@ class TestSynthetic:
         assert count == RELEASED[name]
 
     def test_the_vocoder_has_the_released_size(self) -> None:
-        shapes = expected_shapes(VocoderConfig.released()).values()
+        shapes = vocoder_table(VocoderConfig.released()).shapes.values()
         count = sum(torch.Size(shape).numel() for shape in shapes)
         assert count == self.DECODER - self.DECODER_UNUSED
 
@@ -276,12 +276,12 @@ class TestSynthetic:
 
     def test_the_tokenizer_counts_markers_as_one(self) -> None:
         newline = 1000 + ord("\n")
-        ids = tokenize("<|im_start|>assistant\nHé!<|im_end|>\n<|im_start|>assistant\n")
+        ids = byte_ids("<|im_start|>assistant\nHé!<|im_end|>\n<|im_start|>assistant\n")
         assert ids[:3] == [151644, 77091, newline]
         assert ids[-5:] == [151645, newline, 151644, 77091, newline]
         assert ids[3:-5] == [1000 + byte for byte in "Hé!".encode()]
-        assert tokenize("<|im_start|>user\n")[1] == 872
-        assert max(tokenize("".join(map(chr, range(32, 0x3000))))) < 151_936
+        assert byte_ids("<|im_start|>user\n")[1] == 872
+        assert max(byte_ids("".join(map(chr, range(32, 0x3000))))) < 151_936
 
     def test_the_same_seed_gives_the_same_weights(self, monkeypatch: pytest.MonkeyPatch) -> None:
         full, small = (
@@ -296,7 +296,9 @@ class TestSynthetic:
             text_width=8,
             predictor_vocab_size=9,
         )
-        monkeypatch.setattr(synthetic, "random_vocoder", lambda device, dtype, generator: None)
+        codec = tiny_vocoder.config()
+        vocoder = tiny_vocoder.build(codec, tiny_vocoder.random_tensors(codec))
+        monkeypatch.setattr(loader, "random_vocoder", lambda *_: vocoder)
         cpu = torch.device("cpu")
         one, same, other = (
             load_synthetic("qwen3-tts-0.6b", cpu, torch.float32, False, seed, tiny)
@@ -305,7 +307,7 @@ class TestSynthetic:
         weight = one.talker.decoder.layers[0].qkv.weight
         assert torch.equal(weight, same.talker.decoder.layers[0].qkv.weight)
         assert not torch.equal(weight, other.talker.decoder.layers[0].qkv.weight)
-        assert not one.talker.codec_head.weight[2150].any()  # end of speech stays unlikely
+        assert not one.talker.head.weight[2150].any()  # end of speech stays unlikely
 
 
 @pytest.mark.parametrize("name", released_files.CHECKPOINTS)

@@ -210,6 +210,8 @@ def test_bfloat16_is_close() -> None:
     error = ((samples - expected).square().mean() / expected.square().mean()).sqrt()
     assert error <= 0.05
     for name, value in rounded.state_dict().items():
+        if not value.is_floating_point():
+            continue  # where codebooks begin and end
         is_wide = name.rpartition(".")[2] in ("alpha_exp", "inv_beta") or "snake" in name
         assert value.dtype == (torch.float32 if is_wide else torch.bfloat16), name
 

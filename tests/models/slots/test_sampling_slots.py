@@ -11,7 +11,7 @@ from torch import Tensor
 from kernels.sampling.draws import uniforms
 from models.base import SpeechRequest
 from models.sampling import SETTINGS, Sampling
-from models.slots.sampling import MIN_FRAMES, SamplingSlots
+from models.slots.sampling_slots import MIN_FRAMES, SamplingSlots
 
 SLOTS, VOCAB, EOS = 4, 40, 33
 SUPPRESSED = [*range(30, 33), *range(34, 40)]
@@ -37,9 +37,8 @@ def assign(sampling: SamplingSlots, slots: list[int], rows: list[Sampling]) -> N
 def first(sampling: SamplingSlots, logits: Tensor, step: int) -> list[int]:
     """First codes of all slots, at the given number of codes drawn before."""
     steps = torch.full((SLOTS,), step)
-    uniform = sampling.draws(slice(0, SLOTS), steps, 1)[:, 0]
     out = torch.empty(SLOTS, dtype=torch.int64)
-    return sampling.first(slice(0, SLOTS), logits, uniform, steps, out).tolist()
+    return sampling.first(slice(0, SLOTS), logits, steps, out).tolist()
 
 
 def test_every_setting_has_a_column_and_reaches_its_slot(sampling: SamplingSlots) -> None:

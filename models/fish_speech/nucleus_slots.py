@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from kernels.sampling.nucleus import sample_nucleus
-from models.slots.sampling import SamplingSlots
+from models.slots.sampling_slots import SamplingSlots
 
 WINDOW = 10
 WINDOW_TEMPERATURE, WINDOW_TOP_P = 1.0, 0.9  # of the second draw
@@ -51,41 +51,35 @@ class NucleusSlots(SamplingSlots):
         super().move(source, target)
         self.window[target] = self.window[source]
 
-    def remember(self, bucket: int, codes: Tensor, step: Tensor) -> None:
-        """Put the first codes (B,) drawn at step (B,) >= 1 into the windows of slots 0..B-1."""
-        place = (step - 1).remainder(WINDOW)
-        self.window[:bucket].scatter_(1, place.unsqueeze(1), codes.unsqueeze(1))
-
-    def first_draws(self, rows: Tensor | slice, frames: Tensor) -> Tensor:
-        """(B, K + 1) uniforms of the rows' frames (B,)."""
-        return self.draws(rows, frames, self.num_codebooks + 1)
-
-    def first(
-        self,
-        rows: Tensor | slice,
-        logits: Tensor,
-        uniform: Tensor,
-        step: Tensor,
-        out: Tensor,
-    ) -> Tensor:
+    def first(self, rows: Tensor | slice, logits: Tensor, steps: Tensor, out: Tensor) -> Tensor:
         """Draw first codes (B,) into `out`; -1 where the logits are not finite.
 
         Args:
-            uniform: of `first_draws`; the first and the last column are used.
-            step: (B,) int64, how many first codes the row has drawn so far.
+            steps: (B,) int64, how many first codes each row has drawn so far.
         """
+        uniforms = self.draws(rows, steps, self.num_codebooks + 1)
         return sample_nucleus(
             logits,
-            uniform[:, 0],
+            uniforms[:, 0],
             out=out,
             **self.first_settings(rows),
             eos=self.eos,
-            no_eos=step < MIN_FRAMES,
+            no_eos=steps < MIN_FRAMES,
             window=self.window[rows],
-            window_uniform=uniform[:, self.num_codebooks],
+            window_uniform=uniforms[:, self.num_codebooks],
             window_temperature=WINDOW_TEMPERATURE,
             window_top_p=WINDOW_TOP_P,
         )
+
+    def follow(
+        self, bucket: int, spoken: Tensor, logits: Tensor, steps: Tensor, out: Tensor
+    ) -> None:
+        """Draw the first codes of slots 0..B-1 at steps (B,) >= 1, and put them into the windows;
+        the first `spoken`, drawn with the prompt, is in none.
+        """
+        self.first(slice(0, bucket), logits, steps, out)
+        place = (steps - 1).remainder(WINDOW)
+        self.window[:bucket].scatter_(1, place.unsqueeze(1), out.unsqueeze(1))
 
     def rest(self, bucket: int, logits: Tensor, uniform: Tensor, out: Tensor) -> Tensor:
         """Draw the codes (B,) of one further codebook for slots 0..bucket-1 into `out`."""

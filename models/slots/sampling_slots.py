@@ -101,33 +101,30 @@ class SamplingSlots:
         """(B, count) uniforms of the rows' frames (B,), one a codebook."""
         return uniforms(self.seeds[rows], frames, count)
 
-    def first_draws(self, rows: Tensor | slice, frames: Tensor) -> Tensor:
-        """The uniforms that `first` wants for the rows' frames (B,)."""
-        return self.draws(rows, frames, 1)[:, 0]
-
-    def first(
-        self,
-        rows: Tensor | slice,
-        logits: Tensor,
-        uniform: Tensor,
-        step: Tensor,
-        out: Tensor,
-    ) -> Tensor:
+    def first(self, rows: Tensor | slice, logits: Tensor, steps: Tensor, out: Tensor) -> Tensor:
         """Draw first-codebook codes (B,) into `out`; -1 where the logits are not finite.
 
         Args:
-            step: (B,) int64, how many first codes the row has drawn so far.
+            steps: (B,) int64, how many first codes each row has drawn so far, which is the frame
+                that its draw is addressed by.
         """
         return sample(
             logits,
-            uniform,
+            self.draws(rows, steps, 1)[:, 0],
             out=out,
             **self.first_settings(rows),
             seen=self.seen[rows],
             suppress=self.suppress,
             eos=self.eos,
-            no_eos=step < MIN_FRAMES,
+            no_eos=steps < MIN_FRAMES,
         )
+
+    def follow(
+        self, bucket: int, spoken: Tensor, logits: Tensor, steps: Tensor, out: Tensor
+    ) -> None:
+        """Draw the first codes behind those `spoken` (B,), for slots 0..B-1; as `first`."""
+        self.seen[:bucket].scatter_(1, spoken[:, None], True)
+        self.first(slice(0, bucket), logits, steps, out)
 
     def rest(self, bucket: int, logits: Tensor, uniform: Tensor, out: Tensor) -> Tensor:
         """Draw the codes (B,) of one further codebook for slots 0..bucket-1 into `out`."""

@@ -11,9 +11,9 @@ import torch
 from safetensors.torch import load_file
 
 from models.checkpoint.files import CheckpointError
+from models.qwen3_tts.codec.tensors import UNUSED, vocoder_table
 from models.qwen3_tts.codec.vocoder import Vocoder
 from models.qwen3_tts.codec.vocoder_config import VocoderConfig
-from models.qwen3_tts.codec.vocoder_weights import UNUSED, expected_shapes
 
 VOICE = Path(__file__).parents[4] / "samples" / "voice" / "checkpoint" / "speech_tokenizer"
 
@@ -43,7 +43,7 @@ def test_released_sizes() -> None:
         sliding_window=72,
         decoder_dim=1536,
     )
-    shapes = expected_shapes(config)
+    shapes = vocoder_table(config).shapes
     unused = dict.fromkeys(UNUSED, (config.codebook_dim // 2, config.codebook_dim, 1))
     assert len(shapes | unused) == 271
     assert sum(math.prod(shape) for shape in (shapes | unused).values()) == 114_323_137

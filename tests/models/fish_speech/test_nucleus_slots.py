@@ -10,7 +10,7 @@ from torch import Tensor
 
 from models.base import SpeechRequest
 from models.fish_speech.config import SAMPLING
-from models.fish_speech.sampling import EMPTY, WINDOW, NucleusSlots
+from models.fish_speech.nucleus_slots import EMPTY, WINDOW, NucleusSlots
 from models.sampling import SETTINGS, Sampling
 
 SLOTS, CODES, BOOKS = 3, 30, 4
@@ -35,10 +35,10 @@ def draw(sampling: NucleusSlots, logits: Tensor, step: int) -> list[int]:
     """First codes of all slots, and into their windows as in a frame."""
     steps = torch.full((SLOTS,), step)
     rows, out = slice(0, SLOTS), torch.empty(SLOTS, dtype=torch.int64)
-    uniform = sampling.draws(rows, steps, BOOKS + 1)
-    sampling.first(rows, logits, uniform, steps, out)
     if step:
-        sampling.remember(SLOTS, out, steps)
+        sampling.follow(SLOTS, out, logits, steps, out)
+    else:
+        sampling.first(rows, logits, steps, out)
     return out.tolist()
 
 
