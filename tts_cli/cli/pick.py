@@ -13,6 +13,7 @@ from tts_cli.cli.command import SectionedCommand
 from tts_cli.cli.options import common_options, config_option, group
 from tts_cli.cli.screen import show_table, shown
 from tts_cli.config import RunConfig
+from tts_cli.folder.mend import is_book
 
 _folder_options = group("Folder", config_option("take_over"))
 
@@ -50,7 +51,7 @@ def command(folder: Path, choices: tuple[str, ...], **options: Any) -> int:
         for take in picked:
             ending = "" if take["is_new"] else ", as before"
             click.echo(f"{take['id']}: {shown(described(take))}{ending}")
-        if (folder / "book.json").is_file() and any(take["is_new"] for take in picked):
+        if is_book(folder) and any(take["is_new"] for take in picked):
             click.echo("next, for the chapters: the tts-cli book command again")
     return 0
 
