@@ -13,7 +13,6 @@ from tts_cli.cli.command import SectionedCommand
 from tts_cli.cli.options import common_options, config_option, encode_options, group, model_options
 from tts_cli.cli.screen import long_step, show_or_warn
 from tts_cli.config import DTYPES, PROGRESS, RunConfig
-from tts_cli.folder.journal import JOURNAL_NAME
 
 MAX_NAMED = 5  # rows that are left, without --json
 
@@ -65,7 +64,7 @@ def command(folder: Path, **options: Any) -> int:
             "left": left,
             "audio_s": round(made.audio_s, 3),
             "out": str(out),
-            "journal": str(out / JOURNAL_NAME),
+            "journal": str(out / "timings.jsonl"),
         }
         return show_or_warn(json.dumps(facts, indent=2), exit_code, is_json=True)
     if config.verbosity < 0:

@@ -67,11 +67,6 @@ def find_orphans(out: Path, journal: Journal, has_id: Callable[[str], bool]) -> 
     return found
 
 
-def is_book(out: Path) -> bool:
-    """Whether a book was spoken into a folder."""
-    return (out / BOOK_NAME).is_file()
-
-
 def read_book(out: Path) -> Any:
     """What `book.json` holds. Raises OSError, ValueError, RecursionError."""
     with open(out / BOOK_NAME, "rb") as file:
