@@ -18,6 +18,7 @@ from typing import Any
 
 from models.base import ModelInfo, Voice
 from models.registry import load_prompts, pace_of, shares_codec
+from tts_cli.app.encode import KeptSpeech, Run
 from tts_cli.app.pick import Choice, find, parse
 from tts_cli.audio.file import encode
 from tts_cli.config import RunConfig
@@ -27,7 +28,6 @@ from tts_cli.engine.local import WarmModel
 from tts_cli.engine.made_voices import coded_voice, require_usable
 from tts_cli.errors import RowError, UsageError
 from tts_cli.folder import sources
-from tts_cli.folder.encode import KeptSpeech, Run
 from tts_cli.folder.take import Take
 from tts_cli.manifest.row import build_row
 from tts_cli.plan.checkpoint import model_source

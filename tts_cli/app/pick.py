@@ -23,10 +23,12 @@ _MAX_SHOWN = 20  # takes that a message lists
 _MAX_ATTEMPTS = 10_000  # that a line is believed
 
 
-def pick(out: Path, config: RunConfig, choices: Sequence[str]) -> list[dict[str, Any]]:
+def pick(out: Path, config: RunConfig, choices: Sequence[str]) -> tuple[list[dict[str, Any]], bool]:
     """Choose takes, each as `ID=TAKE` or `ID=seed:N`.
 
-    Returns, Raises:
+    Returns:
+        As `choose_takes`; and whether a book's chapters are to be joined anew.
+    Raises:
         As `choose_takes`; UsageError also where a choice makes no sense, or there is no journal.
     """
     _require_journal(out)
@@ -34,7 +36,8 @@ def pick(out: Path, config: RunConfig, choices: Sequence[str]) -> list[dict[str,
     if len({choice.row_id for choice in wanted}) < len(wanted):
         raise UsageError("one row is named twice", remedy="choose one take of it")
     with Folder.at(out, config) as folder:
-        return choose_takes(folder, wanted)
+        picked = choose_takes(folder, wanted)
+        return picked, folder.is_book and any(take["is_new"] for take in picked)
 
 
 def takes_in(out: Path) -> list[dict[str, Any]]:

@@ -1,25 +1,31 @@
 """`book.json`: what became of a book, with every row's place in the text and in the audio.
 
 It is also what the next run knows of the files that this one made: chapters made of the same rows
-are not made again, and files that are none of the book's any more are removed.
+are not made again, and files that are none of the book's any more are removed. One that is made of
+the same as before stays, edited or not. One that is to be replaced or removed, and is not what was
+written, gets a second name first: `01-the-mill.edited.wav`.
 """
 
 from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from typing import Any
 
+from tts_cli.audio.file import is_whole_audio
 from tts_cli.audio.subtitles import SpokenText
 from tts_cli.book.chapter import Book
 from tts_cli.book.chapter_audio import HeardSpan, JoinedChapter
 from tts_cli.book.script import Sentence
 from tts_cli.config import SUBTITLES, SUBTYPES
-from tts_cli.folder.atomic import write_atomic
+from tts_cli.folder.atomic import link_whole, write_atomic
 from tts_cli.folder.mend import BOOK_NAME, read_book
+from tts_cli.folder.takes import facts_of
 
 log = logging.getLogger(__name__)
 
@@ -176,3 +182,85 @@ def _joined(chapter: dict[str, Any]) -> JoinedChapter:
     if not isinstance(applied, (dict, type(None))):
         raise TypeError("a chapter's `applied` is no object")
     return JoinedChapter(int(chapter["sample_rate_hz"]), int(chapter["samples"]), spans, applied)
+
+
+class OwnFiles:
+    """Those of one output folder, whose lock is held.
+
+    Args:
+        before: as `book.json` tells them; those without a key were claimed by a run that died.
+    """
+
+    def __init__(self, out: Path, before: Collection[MadeFile]) -> None:
+        self._out = out
+        self._before = before
+
+    def made(self, name: str, key: str) -> MadeFile:
+        """A file that is there now."""
+        facts = facts_of(self._out / name)
+        assert facts is not None, name
+        return MadeFile(name, key, *facts)
+
+    def kept(self, name: str, key: str) -> MadeFile | None:
+        """The file of an earlier run, if it was made of the same, and is not gone or cut."""
+        made = next((one for one in self._before if (one.path, one.key) == (name, key)), None)
+        path = self._out / name
+        try:
+            if made is None or not path.is_file():
+                return None
+            if path.stat().st_size == made.bytes:
+                return made
+            if path.suffix.removeprefix(".") in SUBTYPES and not is_whole_audio(path):
+                return None
+        except OSError:
+            return None
+        log.info("%s was edited since it was made, and stays; without it it is made again", name)
+        return made
+
+    @contextmanager
+    def replacing(self, name: str) -> Iterator[None]:
+        """Make a file inside of this block."""
+        second = self._spare(name)
+        yield
+        if second is not None and facts_of(second) == facts_of(self._out / name):
+            second.unlink()  # of a run that died when it had made it
+        elif second is not None:
+            self._tell(name, second)
+
+    def remove(self, kept: Collection[str]) -> None:
+        """Remove the files of an earlier run but for those of these names."""
+        for name in {file.path for file in self._before} - set(kept):
+            try:
+                second = self._spare(name)
+                (self._out / name).unlink(missing_ok=True)
+            except OSError as error:
+                log.warning("%s cannot be removed: %s", self._out / name, error.strerror)
+            else:
+                if second is not None:
+                    self._tell(name, second)
+
+    def _spare(self, name: str) -> Path | None:
+        """Give a file that is not what was written its second name, which is returned."""
+        path = self._out / name
+        ours = [file for file in self._before if file.path == name and file.key]
+        found = facts_of(path)
+        if not ours or found is None or any(_is_of(file, found) for file in ours):
+            return None
+        for number in count(1):
+            mark = ".edited" if number == 1 else f".edited-{number}"
+            second = path.with_name(f"{path.stem}{mark}{path.suffix}")
+            facts = facts_of(second)
+            if facts == found:
+                return second
+            if facts is None and not second.exists():
+                link_whole(path, second)
+                return second
+        return None
+
+    def _tell(self, name: str, second: Path) -> None:
+        log.warning("%s was edited since it was made, and is kept as %s", name, second)
+
+
+def _is_of(file: MadeFile, found: tuple[int, str]) -> bool:
+    """Whether a file is what was written."""
+    return file.bytes == found[0] and file.sha256 in (None, found[1])

@@ -30,9 +30,16 @@ from types import TracebackType
 from typing import Any, BinaryIO, NamedTuple
 from urllib.parse import unquote
 
-from tts_cli.book.chapter import Block, Book, ChapterMark, Heading, Text, assemble
-from tts_cli.book.contents import chapters_of
-from tts_cli.book.frame import frame_warning
+from tts_cli.book.chapter import (
+    Block,
+    Book,
+    ChapterMark,
+    Heading,
+    Text,
+    assemble,
+    chapters_of,
+    frame_warning,
+)
 from tts_cli.book.html import HtmlReader, parse_xml, tag_of, text_of
 from tts_cli.errors import ManifestError
 

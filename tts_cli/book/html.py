@@ -19,9 +19,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
-from tts_cli.book import frame
 from tts_cli.book.chapter import (
     BREAK,
+    FRAME_IDS,
     Block,
     ChapterMark,
     Heading,
@@ -196,7 +196,7 @@ class HtmlReader:
         skipped: Any = None
         for event, element in walk:
             if event == "start":
-                if skipped is None or skipped.get("id") not in frame.IDS:
+                if skipped is None or skipped.get("id") not in FRAME_IDS:
                     self._mark(element)
                 if skipped is None and self._is_skipped(element):
                     skipped = element
@@ -235,7 +235,7 @@ class HtmlReader:
         tag = tag_of(element)
         kinds = (element.get(_EPUB_TYPE) or element.get("epub:type") or "").lower().split()
         kinds += (element.get("role") or "").lower().replace("doc-", "").split()
-        if element.get("id") in frame.IDS:
+        if element.get("id") in FRAME_IDS:
             self.num_framed += len(one_line("".join(element.itertext())))
             self._flush()
             return True

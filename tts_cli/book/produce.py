@@ -23,11 +23,10 @@ from tts_cli.audio.pacing import Pause, pauses_in
 from tts_cli.audio.subtitles import SpokenText, in_parts, subtitles
 from tts_cli.audio.tags import Tags
 from tts_cli.audio.treatment import Treatment
-from tts_cli.book.book_file import MadeBook, MadeFile, read_made, write_book_file
+from tts_cli.book.book_file import MadeBook, MadeFile, OwnFiles, read_made, write_book_file
 from tts_cli.book.chapter import Book
 from tts_cli.book.chapter_audio import AS_IT_IS, HeardSpan, JoinedChapter, RowAudio, write_chapter
 from tts_cli.book.m4b import M4bChapter, write_m4b
-from tts_cli.book.own_files import OwnFiles
 from tts_cli.book.script import FOLDER, MANIFEST_NAME, Sentence
 from tts_cli.errors import RowError, UsageError
 from tts_cli.folder.atomic import write_atomic

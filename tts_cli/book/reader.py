@@ -26,10 +26,19 @@ from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import NamedTuple
 
-from tts_cli.book.chapter import Block, Book, Heading, SceneBreak, Text, assemble, is_scene_break
+from tts_cli.book.chapter import (
+    Block,
+    Book,
+    Heading,
+    SceneBreak,
+    Text,
+    assemble,
+    frame_warning,
+    is_scene_break,
+    without_frame,
+)
 from tts_cli.book.epub import read_epub
 from tts_cli.book.folder import MARKDOWN, PLAIN, texts_of
-from tts_cli.book.frame import frame_warning, without_frame
 from tts_cli.book.markdown import MarkdownReader
 from tts_cli.book.titles import title_of
 from tts_cli.errors import ManifestError

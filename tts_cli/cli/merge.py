@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,20 +14,11 @@ from tts_cli.cli.command import SectionedCommand, SectionedOption
 from tts_cli.cli.options import FolderPath, common_options, config_option, group
 from tts_cli.cli.screen import long_step, shown_duration
 from tts_cli.config import PROGRESS, RunConfig, Scope
-from tts_cli.errors import UsageError
-from tts_cli.folder.lock import is_read_only
-from tts_cli.folder.run_file import read_report
 
 if TYPE_CHECKING:
-    from tts_cli.folder.folder import Folder
-    from tts_cli.folder.merge import Origins
-    from tts_cli.folder.merge_files import Placing
-    from tts_cli.folder.run_file import FolderTotals
-    from tts_cli.voices.merged import MergedVoices
+    from tts_cli.app.merge import Merged
 
 log = logging.getLogger(__name__)
-
-_MAX_TOLD = 8  # settings that a warning names
 
 _output_options = group(
     "Output",
@@ -90,102 +81,17 @@ def command(
       tts-cli merge parts/1 parts/2 --out wavs/
       tts-cli merge parts/* redone/ --prefer redone/ --out wavs/
     """
+    from tts_cli.app.merge import merge
+
     config = RunConfig.from_options({**options, "out": out})
-    sources = distinct(folders, prefer, out)
-    with ExitStack() as stack:
-        return run(config, out, sources, prefer, not copy, stack)
-
-
-def distinct(folders: tuple[Path, ...], prefer: tuple[Path, ...], out: Path) -> list[Path]:
-    """The folders to merge, each once, preferred ones first. Raises UsageError."""
-    from tts_cli.folder.folder import Folder
-
-    found = {folder.resolve(): folder for folder in reversed(folders)}
-    target = out.resolve()
-    for place, folder in found.items():
-        if not folder.is_dir():
-            raise UsageError(f"{folder}: is no folder", "give the folders of runs, their --out")
-        if place == target:
-            raise UsageError(f"{folder} is --out too", "leave it out: what it has is kept")
-        if place in target.parents or target in place.parents:
-            raise UsageError(
-                f"--out {out} and {folder} lie in one another", "choose an --out beside the folders"
-            )
-        Folder.look(folder)
-    first = []
-    for folder in prefer:
-        place = folder.resolve()
-        if place != target and place not in found:
-            raise UsageError(f"--prefer {folder}: is none of the folders", "name one of them")
-        if place in found:
-            first.append(found.pop(place))
-    return first + [folder for folder in reversed(found.values())]
-
-
-def run(
-    config: RunConfig,
-    out: Path,
-    sources: list[Path],
-    prefer: tuple[Path, ...],
-    has_links: bool,
-    stack: ExitStack,
-) -> int:
-    """Merge, once all folders are held and agree. Returns the exit code."""
-    from tts_cli.folder.folder import Folder
-    from tts_cli.folder.merge import Origins, differences
-    from tts_cli.folder.merge_files import Placing
-    from tts_cli.voices.merged import MergedVoices
-
-    held = stack.enter_context(Folder.at(out, config))
-    held.hold()
-    folders = [out, *sources]
-    target = out.resolve()
-    num_preferred = len({folder.resolve() for folder in prefer} - {target})
-    is_target_preferred = any(folder.resolve() == target for folder in prefer)
-    origins = Origins(folders, num_preferred, is_target_preferred)
-    totals: list[FolderTotals | None] = []
-    with long_step("looking at the folders", config.progress):
-        totals.append(None if held.is_new else learn(held, 0, origins))
-        for index, source in enumerate(sources, 1):
-            folder = Folder.look(source)
-            if not is_read_only(source):
-                folder = stack.enter_context(Folder.at(source, config))
-            totals.append(learn(folder, index, origins))
-        origins.require_agreement()
-        placing = Placing(origins, has_links)
-        voices = MergedVoices(folders, origins.is_settled, placing.left)
-        voices.require_agreement()
-        placing.require_room()
-    reports = [read_report(folder) for folder in folders]
-    told = list(differences(folders, reports))
-    if told:
-        more = f"; and {len(told) - _MAX_TOLD} more" if len(told) > _MAX_TOLD else ""
-        log.warning("spoken otherwise: %s%s", "; ".join(told[:_MAX_TOLD]), more)
-    with long_step("placing files", config.progress):
-        voices.run()
-        placing.run()
-    sums = held.merge(origins, reports, totals)
-    show(config, out, origins, placing, voices, sums)
+    step = partial(long_step, progress=config.progress)
+    show(config, out, merge(out, folders, prefer, config, step, has_links=not copy))
     return 0
 
 
-def learn(folder: Folder, index: int, origins: Origins) -> FolderTotals:
-    """Take in the rows of a folder, which is then held without knowing them."""
-    origins.add(index, folder.journal)
-    sums = folder.runs.totals(folder.journal.rows())
-    folder.rest()
-    return sums
-
-
-def show(
-    config: RunConfig,
-    out: Path,
-    origins: Origins,
-    placing: Placing,
-    voices: MergedVoices,
-    sums: FolderTotals,
-) -> None:
+def show(config: RunConfig, out: Path, merged: Merged) -> None:
     """Tell what came of it."""
+    origins, placing, voices, sums = merged
     added = sum(origins.taken.values()) - origins.taken[0]
     if origins.num_odd:
         log.warning("lines whose ids name no file, left out: %d", origins.num_odd)

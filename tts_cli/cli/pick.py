@@ -43,14 +43,14 @@ def command(folder: Path, choices: tuple[str, ...], **options: Any) -> int:
     if not choices:
         show_takes(folder, config, takes_in(folder))
         return 0
-    picked = pick(folder, config, choices)
+    picked, has_other_chapters = pick(folder, config, choices)
     if config.json:
         click.echo(json.dumps(picked, indent=2))
     elif config.verbosity >= 0:
         for take in picked:
             ending = "" if take["is_new"] else ", as before"
             click.echo(f"{take['id']}: {shown(described(take))}{ending}")
-        if (folder / "book.json").is_file() and any(take["is_new"] for take in picked):
+        if has_other_chapters:
             click.echo("next, for the chapters: the tts-cli book command again")
     return 0
 

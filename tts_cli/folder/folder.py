@@ -28,7 +28,7 @@ from tts_cli.folder.atomic import remove_stale_parts, require_plain_file
 from tts_cli.folder.files import JOURNAL_NAME, AudioWriter, prepare_folder
 from tts_cli.folder.journal import Journal
 from tts_cli.folder.lock import FolderLock
-from tts_cli.folder.mend import unrecorded_rows
+from tts_cli.folder.mend import BOOK_NAME, unrecorded_rows
 from tts_cli.folder.merge import Origins, merged_report, write_checks, write_journal, write_runs
 from tts_cli.folder.merge_files import remove_runaways
 from tts_cli.folder.recode import Decode, Order, Recoded, Recoder
@@ -152,6 +152,11 @@ class Folder:
     def _removed(self) -> Removed:
         """Rows that are gone."""
         return Removed(self.out, self.journal)
+
+    @property
+    def is_book(self) -> bool:
+        """Whether a book was spoken into it."""
+        return (self.out / BOOK_NAME).is_file()
 
     @property
     def records(self) -> Records:

@@ -230,6 +230,10 @@ def read_rows(manifest: Manifest) -> Iterator[Row | BadRow]:
 
 
 def _read(source: Source, rows: RowBuilder) -> Generator[Row | BadRow, None, None]:
+    if source.given is not None:
+        source.found.encoding = Encoding()  # of the file that has them too
+        yield from source.given
+        return
     if source.format == "xlsx":
         from tts_cli.manifest.workbook import workbook_rows
 

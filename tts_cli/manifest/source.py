@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import csv
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
@@ -99,6 +99,7 @@ class Source:
     copy: BinaryIO | None = None  # of stdin or a pipe; read by one pass at a time
     rules: Rules = field(default_factory=Rules)
     columns: Columns = field(default_factory=Columns, compare=False)
+    given: Sequence[Row | BadRow] | None = None  # its rows, where they are not to be read
     found: SourceFacts = field(default_factory=SourceFacts, init=False, compare=False)
 
     @property

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 from make_epub import XHTML, document, package, write_epub
 
-from tts_cli.book.chapter import Block, ChapterMark, Text
-from tts_cli.book.contents import chapters_of
+from tts_cli.book.chapter import Block, ChapterMark, Text, chapters_of
 from tts_cli.book.epub import read_epub
 
 NAV = document("nav.xhtml", 'properties="nav"')

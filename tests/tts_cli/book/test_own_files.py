@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from tts_cli.audio.file import wav_header
-from tts_cli.book.book_file import MadeFile
-from tts_cli.book.own_files import OwnFiles
+from tts_cli.book.book_file import MadeFile, OwnFiles
 
 OLD, NEW, MINE, TWICE = (
     wav_header(count, 24_000, "PCM_16") + b"\1\0" * count for count in (10, 20, 30, 40)

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from models.base import ModelInfo
+from tts_cli.app.encode import Run
 from tts_cli.app.liked_voice import Liked
 from tts_cli.core import Status
 from tts_cli.errors import RowError
-from tts_cli.folder.encode import Run
 from tts_cli.folder.take import Take
 
 MakeInfo = Callable[..., ModelInfo]

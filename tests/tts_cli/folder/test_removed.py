@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 from spoken_folders import record, tone, with_file, write_folder
 
+from tts_cli.app.encode import KeptSpeech
 from tts_cli.errors import DiskFull
 from tts_cli.export.selection import Filters, Selection
-from tts_cli.folder.encode import KeptSpeech
 from tts_cli.folder.journal import Journal
 from tts_cli.folder.removed import Removed
 from tts_cli.folder.rows import read_folder

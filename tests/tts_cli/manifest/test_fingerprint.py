@@ -11,6 +11,7 @@ import pytest
 
 from tts_cli.errors import StoppedEarly
 from tts_cli.manifest.manifest import open_source, read_rows
+from tts_cli.manifest.row import BadRow, Row
 from tts_cli.manifest.source import Source
 
 MakeSource = Callable[..., Source]
@@ -101,3 +102,10 @@ def test_a_copy_of_a_pipe_cannot_change(tmp_path: Path) -> None:
         for _ in range(2):
             assert len(list(read_rows(source))) == len(LINES)
             source.require_same()
+
+
+def test_rows_that_are_given_are_not_read(tmp_path: Path) -> None:
+    rows: list[Row | BadRow] = [Row(1, 1, "a", "One."), BadRow(2, 2, "b", "has no text")]
+    source = Source(str(tmp_path / "never.jsonl"), "jsonl", str(tmp_path), given=rows)
+    assert list(read_rows(source)) == rows == list(read_rows(source))
+    source.require_same()

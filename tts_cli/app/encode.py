@@ -1,5 +1,5 @@
 """Which rows of a folder can get new files, read from the folder alone: no manifest, and no model
-unless codes are all that is left of a row.
+unless codes are all that is left of a row; and the making of them.
 
 A folder may come from anybody. Its report only tells which checkpoint to look at; that codes are of
 that one is told by its identity, run by run.
@@ -8,26 +8,99 @@ that one is told by its identity, run by run.
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import soundfile
 
 from tts_cli.audio.tags import synthetic_of
-from tts_cli.errors import RowError, SetupError
+from tts_cli.audio.treatment import Treatment
+from tts_cli.config import RunConfig
+from tts_cli.errors import RowError, SetupError, UsageError
 from tts_cli.folder.atomic import require_plain_file
 from tts_cli.folder.folder import Folder
 from tts_cli.folder.journal import MAX_LINE_BYTES
-from tts_cli.folder.recode import Order
+from tts_cli.folder.recode import Order, Recoded
 from tts_cli.folder.run_file import RUNS_NAME, read_report
 from tts_cli.folder.sources import find_kept, why_failed
 from tts_cli.folder.take import Take
 from tts_cli.manifest.ids import id_problem
+from tts_cli.named import Named
+from tts_cli.plan.checkpoint import approved_info, read_info
+from tts_cli.voices.merged import MergedVoices
+
+if TYPE_CHECKING:
+    from models.base import SpeechModel
 
 MAX_RUNS = 100_000
-MAX_NAMED = 5
+
+Step = Callable[[str], AbstractContextManager[Any]]  # shows that something goes on
+
+
+def encode(folder: Path, out: Path, config: RunConfig, step: Step) -> tuple[Recoded, Findings]:
+    """Find what can be made of a folder, and make it in another one, or the same.
+
+    Returns:
+        What was made; what was done already, and what is left, with the reasons.
+    Raises:
+        UsageError: nothing was spoken there, or files of somebody else's are in the way.
+        SetupError: a file cannot be read, or the checkpoint that codes need is not to be had.
+        Interrupted, DiskFull, StoppedEarly: what was made is kept; run again, it goes on.
+    """
+    Treatment.of(config).require_packages()
+    Folder.look(folder)
+    with Folder.at(out, config) as held:
+        held.begin()
+        spoken = KeptSpeech(folder)
+        config = config if config.model is not None else replace(config, model=spoken.model)
+        rate_hz = spoken.native_rate_hz()
+        held.speech_is(rate_hz or read_info(config).sample_rate_hz, spoken.comment)
+        require_own_files(spoken, held)
+        if out != folder:  # `synth` asks for the voices that rows there were spoken with
+            voices = MergedVoices([out, folder], lambda index: True, Named())
+            voices.require_agreement()
+            voices.run()
+        with step("looking at what the folder keeps"):
+            kinds = {order.kept.kind for order in spoken.find(held, None, Findings())}
+        decode, identity = None, ""
+        if "codes" in kinds:
+            from tts_cli.engine.vocoder import decoder_of
+
+            model = load(config, step)
+            decode, identity = decoder_of(model), model.info.identity
+        found = Findings()
+        with step("making files"):
+            made = held.remake(spoken.find(held, identity, found), decode, folder)
+    found.left += made.failed
+    return made, found
+
+
+def require_own_files(spoken: KeptSpeech, held: Folder) -> None:
+    """Raise UsageError if files would be replaced that no run is known to have written."""
+    names = (record.id for record in spoken.records() if held.journal.status(record.id) is None)
+    foreign = [path for path in map(held.writer.path_of, names) if path.exists()]
+    if foreign:
+        shown = ", ".join(path.name for path in foreign[:3]) + ", ..." * (len(foreign) > 3)
+        raise UsageError(
+            f"{shown}: in {held.out} without a line in timings.jsonl, so not of an earlier run",
+            remedy="move them, or choose another --out",
+        )
+
+
+def load(config: RunConfig, step: Step) -> SpeechModel:
+    """The checkpoint that spoke. Raises SetupError, UsageError."""
+    from tts_cli.engine.load import open_session
+
+    approved_info(config)
+    try:
+        with step("loading the model, to decode codes"):
+            return open_session(config).model
+    except SetupError as error:
+        raise SetupError(error.message, "name the checkpoint that spoke by --model") from error
 
 
 class Run(NamedTuple):
@@ -41,9 +114,8 @@ class Run(NamedTuple):
 
 @dataclass
 class Findings:
-    """What there is to do."""
+    """The rows whose files are not to be made."""
 
-    orders: Counter[str] = field(default_factory=Counter)  # files to make, by what of
     done: int = 0
     left: list[tuple[str, str]] = field(default_factory=list)  # ids and reasons
 
@@ -94,8 +166,6 @@ class KeptSpeech:
 
     def native_rate_hz(self) -> int | None:
         """The rate of the checkpoint, as a file of a run shows it that asked for no other."""
-        import soundfile
-
         for record in self.records():
             run = self.run_of(record)
             if not record.is_ok or run is None or not run.is_native:

@@ -1,0 +1,198 @@
+"""A book becomes rows, and what was spoken of them its chapters; the speaking is a run's."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tts_cli.audio.file import check_format
+from tts_cli.audio.tags import synthetic
+from tts_cli.audio.treatment import Treatment
+from tts_cli.book.chapter import is_language, known_language
+from tts_cli.book.m4b import load_av
+from tts_cli.book.produce import BookOrder, Produced, produce, require_own_files, target_names
+from tts_cli.book.reader import read_book
+from tts_cli.book.script import FOLDER, MANIFEST_NAME, BookPauses, script_of, to_manifest
+from tts_cli.config import RunConfig
+from tts_cli.core import BadRow
+from tts_cli.errors import ManifestError, UsageError
+from tts_cli.folder.atomic import write_atomic
+from tts_cli.folder.folder import Folder
+from tts_cli.folder.mend import recorded_ids
+from tts_cli.manifest.encoding import known_encoding
+from tts_cli.manifest.ids import REMOVED
+from tts_cli.manifest.row import build_row
+from tts_cli.manifest.source import Source
+from tts_cli.named import shown
+from tts_cli.plan.checkpoint import read_info
+from tts_cli.plan.checks import CheckedRows
+from tts_cli.plan.free_voices import makes_voices, who_speaks
+from tts_cli.plan.plan import Plan
+from tts_cli.plan.split_rule import pauses_of
+
+if TYPE_CHECKING:
+    from models.base import ModelInfo
+
+log = logging.getLogger(__name__)
+
+MAX_TOLD = 5  # bad rows that messages name
+
+
+class BookRun:
+    """A book on its way into a folder: `order`, have its rows spoken, `join`.
+
+    Args:
+        is_m4b: one file of all chapters as well.
+    Raises:
+        ManifestError, SetupError: it cannot be read, or there is no word in it.
+    """
+
+    own = f"{FOLDER}/"  # ids of its rows begin so, whichever run spoke them
+
+    def __init__(self, path: Path, config: RunConfig, out: Path, *, is_m4b: bool) -> None:
+        if is_m4b:
+            load_av()
+        encoding = None if config.encoding is None else known_encoding(config.encoding)
+        found = read_book(path, encoding)
+        self.book = found.without_markup() if config.strip_markup else found
+        self.script = script_of(self.book, BookPauses(**vars(pauses_of(config))))
+        self.config = config  # once ordered, of its rows
+        self.out = out
+        self._is_m4b = is_m4b
+
+    @property
+    def num_chapters(self) -> int:
+        """Of those that have something to be read."""
+        return len({row.chapter for row in self.script})
+
+    def order(self, *, has_language: bool) -> Source:
+        """The rows to speak, which are written to `book.jsonl` unless this is a dry run.
+
+        Args:
+            has_language: somebody gives one, whatever the book says.
+        Raises:
+            UsageError: the folder has another book, or files of somebody else's in the way.
+            ManifestError: rows cannot be spoken, or the book is in another language.
+            SetupError: the chapters cannot be made so.
+        """
+        config, out = self.config, self.out
+        info = read_info(config)
+        self._wanted = order_of(config, info, is_m4b=self._is_m4b)
+        if not config.overwrite:
+            require_own_files(out, target_names(self.book, self.script, self._wanted))
+        if not config.prune:
+            self._require_same_book()
+        self.config = config_of_rows(config, self._wanted)
+        language = None if has_language else self._language(info)
+        rows = [
+            build_row(row.to_row(language), line=number, number=number, folder=str(out))
+            for number, row in enumerate(self.script, 1)
+        ]
+        self._source = Source(str(out / MANIFEST_NAME), "jsonl", str(out), given=rows)
+        if not config.dry_run:  # while no other run can be reading it
+            with Folder.at(out, self.config) as folder:
+                folder.hold()
+                write_atomic(out / MANIFEST_NAME, to_manifest(self.script, language))
+        self._require_good(info)
+        return self._source
+
+    def join(self) -> Produced:
+        """Make the book's files of what was spoken. Raises as `produce`."""
+        config, info, maker = who_speaks(self.config, read_info(self.config))
+        with Folder.at(self.out, config, info) as folder:
+            asked = replace(config, overwrite=False, retry_failed=False, only=(), takes=0)
+            plan = Plan(self._source, asked, info, folder, maker=maker)
+            plan.survey()
+            missing = {row.record_id if isinstance(row, BadRow) else row.id for row in plan}
+            missing |= {order.record.id for order in plan.orders()}
+            return produce(folder, self.book, self.script, missing, self._wanted)
+
+    def _require_same_book(self) -> None:
+        """Raise UsageError if the folder has another book: one that shares fewer than half of the
+        rows that it has. Rows that a book no longer has are taken out without being asked for.
+        """
+        out = self.out
+        if not Folder.is_there(out):
+            return
+        ids, recorded = {row.id for row in self.script}, recorded_ids(Folder.look(out).journal)
+        before = [row_id for row_id in recorded if row_id.startswith(self.own)]
+        common = sum(row_id in ids for row_id in before)
+        if 2 * common < len(before):
+            raise UsageError(
+                f"{out}: holds another book: {common} of its {len(before)} rows are in this one",
+                remedy="choose another --out, or add --prune to take the others out, into "
+                f"{out / REMOVED}/",
+            )
+
+    def _language(self, info: ModelInfo) -> str | None:
+        """The language that the book says it is in; None where the checkpoint names none.
+
+        Raises:
+            ManifestError: the checkpoint speaks others: the book would be read by their rules.
+        """
+        told, known = self.book.language, info.languages
+        if told is None:
+            return None
+        name = known_language(told, known)
+        spoken = [language for language in known if language != "auto"]
+        if name is None and spoken and is_language(told):
+            raise ManifestError(
+                f"the book is in {shown(told)}, and {self.config.model or 'the sample voice'} "
+                f"speaks {', '.join(spoken)}",
+                "name another checkpoint by --model, or a language by --language, auto for none",
+            )
+        if name is None:
+            log.info("the book is in %s, which the checkpoint does not know by name", told)
+        else:
+            log.info("the book is in %s: rows are spoken as %s", told, name)
+        return name
+
+    def _require_good(self, info: ModelInfo) -> None:
+        """Raise ManifestError if a row is bad, which is told by its place in the book."""
+        config, info, maker = who_speaks(self.config, info)
+        rows = CheckedRows(self._source, config, info, makes_voices=makes_voices(info, maker))
+        bad = [row for row in rows.read() if isinstance(row, BadRow)]
+        for row in bad[:MAX_TOLD]:
+            log.error("%s: %s", self.script[row.number - 1].place, row.message)
+        if bad:
+            raise ManifestError(
+                f"{len(bad)} of {len(self.script)} rows of the book cannot be spoken",
+                remedy="mend these places in the book",
+            )
+
+
+def order_of(config: RunConfig, info: ModelInfo, *, is_m4b: bool) -> BookOrder:
+    """The files to make. Raises UsageError, SetupError: they cannot be made so."""
+    treatment = Treatment.of(config)
+    treatment.require_packages()
+    check_format(config.format, config.subtype, config.sample_rate or info.sample_rate_hz)
+    return BookOrder(
+        config.format,
+        config.subtype,
+        config.subtitle_formats,
+        is_m4b=is_m4b,
+        comment=synthetic(info),
+        row_format="flac" if config.format == "opus" else config.format,
+        treatment=treatment,
+        voice=config.voice or next(iter(info.voices), ""),
+    )
+
+
+def config_of_rows(config: RunConfig, wanted: BookOrder) -> RunConfig:
+    """How rows are spoken: as the model gives them, so that another level or format of chapters
+    costs no speech. (Rows of mp3 and ogg were always coded twice, and stay as they are in folders.)
+    """
+    is_telephony = config.subtype in ("ULAW", "ALAW")
+    return replace(
+        config,
+        format=wanted.row_format,
+        subtype="PCM_16" if is_telephony else config.subtype,
+        loudness=None,
+        highpass=None,
+        trim=False,
+        pad=None,
+        subtitles=None,  # chapters have them
+        prune=True,
+    )

@@ -1,0 +1,112 @@
+"""Output folders into one: all are held and agree before anything is written. No model and no torch
+come in here.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, ExitStack
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tts_cli.config import RunConfig
+from tts_cli.errors import UsageError
+from tts_cli.folder.folder import Folder
+from tts_cli.folder.lock import is_read_only
+from tts_cli.folder.merge import Origins, differences
+from tts_cli.folder.merge_files import Placing
+from tts_cli.folder.run_file import FolderTotals, read_report
+from tts_cli.voices.merged import MergedVoices
+
+log = logging.getLogger(__name__)
+
+_MAX_TOLD = 8  # settings that a warning names
+
+
+class Merged(NamedTuple):
+    """What came of it."""
+
+    origins: Origins
+    placing: Placing
+    voices: MergedVoices
+    sums: FolderTotals  # of the target
+
+
+def merge(
+    out: Path,
+    folders: Sequence[Path],
+    prefer: Sequence[Path],
+    config: RunConfig,
+    step: Callable[[str], AbstractContextManager[Any]],
+    *,
+    has_links: bool = True,
+) -> Merged:
+    """Merge folders into another one.
+
+    Args:
+        prefer: whose rows and voices are taken where others have other ones; the first wins.
+        step: shows that something goes on.
+        has_links: hard links where the file system has them.
+    Raises:
+        UsageError: a folder cannot be merged, or two disagree; nothing was written.
+        DiskFull, StoppedEarly, Interrupted: run again, it goes on.
+    """
+    all_of_them = [out, *distinct(folders, prefer, out)]
+    preferred, target = {folder.resolve() for folder in prefer}, out.resolve()
+    origins = Origins(all_of_them, len(preferred - {target}), target in preferred)
+    with ExitStack() as stack:
+        held = stack.enter_context(Folder.at(out, config))
+        held.hold()
+        with step("looking at the folders"):
+            totals = [None if held.is_new else learn(held, 0, origins)]
+            for index, source in enumerate(all_of_them[1:], 1):
+                folder = Folder.look(source)
+                if not is_read_only(source):
+                    folder = stack.enter_context(Folder.at(source, config))
+                totals.append(learn(folder, index, origins))
+            origins.require_agreement()
+            placing = Placing(origins, has_links)
+            voices = MergedVoices(all_of_them, origins.is_settled, placing.left)
+            voices.require_agreement()
+            placing.require_room()
+        reports = [read_report(folder) for folder in all_of_them]
+        if told := list(differences(all_of_them, reports)):
+            more = f"; and {len(told) - _MAX_TOLD} more" if len(told) > _MAX_TOLD else ""
+            log.warning("spoken otherwise: %s%s", "; ".join(told[:_MAX_TOLD]), more)
+        with step("placing files"):
+            voices.run()
+            placing.run()
+        return Merged(origins, placing, voices, held.merge(origins, reports, totals))
+
+
+def distinct(folders: Sequence[Path], prefer: Sequence[Path], out: Path) -> list[Path]:
+    """The folders to merge, each once, preferred ones first. Raises UsageError."""
+    found = {folder.resolve(): folder for folder in reversed(folders)}
+    target = out.resolve()
+    for place, folder in found.items():
+        if not folder.is_dir():
+            raise UsageError(f"{folder}: is no folder", "give the folders of runs, their --out")
+        if place == target:
+            raise UsageError(f"{folder} is --out too", "leave it out: what it has is kept")
+        if place in target.parents or target in place.parents:
+            raise UsageError(
+                f"--out {out} and {folder} lie in one another", "choose an --out beside the folders"
+            )
+        Folder.look(folder)
+    first = []
+    for folder in prefer:
+        place = folder.resolve()
+        if place != target and place not in found:
+            raise UsageError(f"--prefer {folder}: is none of the folders", "name one of them")
+        if place in found:
+            first.append(found.pop(place))
+    return first + [folder for folder in reversed(found.values())]
+
+
+def learn(folder: Folder, index: int, origins: Origins) -> FolderTotals:
+    """Take in the rows of a folder, which is then held without knowing them."""
+    origins.add(index, folder.journal)
+    sums = folder.runs.totals(folder.journal.rows())
+    folder.rest()
+    return sums

@@ -1,0 +1,130 @@
+"""One text spoken as `synth` speaks a row; no folder, no journal."""
+
+from __future__ import annotations
+
+import logging
+import tempfile
+from collections.abc import Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tts_cli import signals, startup
+from tts_cli.app.look import Screen
+from tts_cli.app.run import make_missing_voices
+from tts_cli.audio.file import check_format, encode
+from tts_cli.audio.tags import Tags, synthetic
+from tts_cli.audio.treatment import Treatment
+from tts_cli.config import RunConfig
+from tts_cli.core import BadRow, Row, Spoken, Task
+from tts_cli.errors import ManifestError, RowError
+from tts_cli.folder.files import is_int16_enough, treat
+from tts_cli.manifest.row import build_row
+from tts_cli.manifest.source import Source
+from tts_cli.plan.checkpoint import approved_info, require_consent
+from tts_cli.plan.checks import require_possible
+from tts_cli.plan.free_voices import who_speaks
+from tts_cli.plan.plan import Plan
+from tts_cli.plan.planner import silence_of
+from tts_cli.voices.made import MadeVoices, is_made
+
+if TYPE_CHECKING:
+    from tts_cli.engine.local import WarmModel
+
+log = logging.getLogger(__name__)
+
+
+def row_of(text: str, fields: Mapping[str, str | None], config: RunConfig) -> Row:
+    """The text as a row of a manifest. Raises ManifestError."""
+    values = {"id": "say", "text": text, "seed": config.seed, **fields}
+    row = build_row(values, line=1, number=1, folder="", strips_markup=config.strip_markup)
+    if isinstance(row, BadRow):
+        raise ManifestError(
+            row.message.replace("split it into several rows", "tts-cli book takes more")
+        )
+    return row
+
+
+def say(row: Row, config: RunConfig, screen: Screen) -> tuple[bytes, dict[str, Any]]:
+    """Speak a row.
+
+    Returns:
+        The audio's file, and what is to be known of it.
+    Raises:
+        ManifestError, RowError: it cannot be spoken, or did not come out well.
+        UsageError, SetupError: a setting does not fit, or the checkpoint is not to be had.
+    """
+    config, info, maker = who_speaks(config, approved_info(config))
+    require_possible(config, info)
+    require_consent(info.licence, config)
+    rate_hz, treatment = config.sample_rate or info.sample_rate_hz, Treatment.of(config)
+    with ExitStack() as stack:
+        folder = config.made_voices
+        if folder is None:
+            temporary = tempfile.TemporaryDirectory(prefix="tts-cli-")
+            folder = Path(stack.enter_context(temporary))
+        source = Source("<text>", "jsonl", "", given=(row,))
+        plan = Plan(source, config, info, maker=maker, made=MadeVoices(folder))
+        is_int16 = is_int16_enough(config.subtype, rate_hz, info.sample_rate_hz)
+        task, spoken = spoken_of(plan, screen, is_int16=is_int16 and treatment.is_none)
+    if spoken.samples is None:
+        raise RowError(str(spoken.error))
+    if spoken.error is not None:
+        raise RowError(spoken.error, "try another --seed, or keep it by --accept-truncated")
+    samples, applied = treat(spoken.samples, info.sample_rate_hz, rate_hz, treatment)
+    remarks = [*spoken.remarks, *([] if applied is None else treatment.misses(applied))]
+    for remark in remarks:
+        log.warning("listen to it: %s", remark.text)
+    voice = None if is_made(task.request.voice) else task.request.voice
+    tags = Tags(artist=voice or "", comment=synthetic(info))
+    subtype = check_format(config.format, config.subtype, rate_hz)
+    data = encode(samples, rate_hz, config.format, subtype, tags)
+    added_s = 0.0 if applied is None else applied.added_s
+    signals.check()
+    return data, {
+        "audio_s": round(len(spoken.samples) / info.sample_rate_hz + added_s, 6),
+        "bytes": len(data),
+        "sample_rate_hz": rate_hz,
+        "voice": voice,
+        "language": task.request.language,
+        "seed": spoken.seed,
+        "attempts": spoken.attempts,
+        "finish_reason": spoken.finish,
+        "parts": len(spoken.parts),
+        "text": row.text,
+        "spoken_text": task.request.text,
+        "suspect": [remark.text for remark in remarks],
+        "applied": None if applied is None else applied.as_dict(),
+    }
+
+
+def spoken_of(plan: Plan, screen: Screen, *, is_int16: bool) -> tuple[Task, Spoken]:
+    """The one row of a plan, and what came of it. Raises ManifestError, RowError."""
+    survey = plan.survey()
+    screen.problems(survey)
+    if survey.summary.bad_rows:
+        raise ManifestError("the text cannot be spoken so", remedy="see above")
+    model: WarmModel | None = None
+    if plan.voices.to_make():
+        startup.use_device(plan.config.device)
+        model, survey = make_missing_voices(plan, screen.step), plan.survey()
+    task = next(iter(plan))
+    if isinstance(task, BadRow):
+        raise RowError(task.message)
+    if task.is_silent:
+        return task, silence_of(task, plan.info)
+    startup.use_device(plan.config.device)
+    with startup.importing():
+        from tts_cli.engine.local import WarmModel
+
+    signals.check()
+    with screen.step("loading the model"):
+        model = model or WarmModel(plan.config, plan.info)
+        model.make_room(survey.needs)
+    signals.check()
+    spoken: dict[Task, Spoken] = {}
+    cloning = plan.planner.cloning
+    run = model.new_run(spoken.__setitem__, cloning=cloning, is_int16=is_int16)
+    with signals.stopping(run.stop):
+        run.run([task])
+    return task, spoken.get(task, Spoken())
