@@ -31,6 +31,7 @@ OTHERS_A_S = 30.0  # scripts that may leave vowels out, as Arabic does, or were 
 LONG_SHARE = 1.15
 
 _LONG = re.compile(r"(.)\1{2,}")  # a character three times and more
+_UNSPOKEN = {code: None for code in range(128) if not chr(code).isalnum()}
 # Latin, Greek, Cyrillic; Latin with further accents; full-width Latin.
 _LETTERS = ((0x0, 0x052F), (0x1E00, 0x1FFF), (0xFF10, 0xFF5A))
 _IDEOGRAPHS = ((0x3400, 0x9FFF), (0xF900, 0xFAFF), (0x20000, 0x3FFFF))
@@ -90,7 +91,7 @@ class Pace:
         """The floor of every spoken character."""
         text = _LONG.sub(r"\1\1", self.without_markup(text))
         if text.isascii():
-            return [self.letter] * sum(map(str.isalnum, text))
+            return [self.letter] * len(text.translate(_UNSPOKEN))
         return [self._floor(ord(char)) for char in text if char.isalnum()]
 
     def _floor(self, point: int) -> float:

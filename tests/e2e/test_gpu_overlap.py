@@ -201,7 +201,7 @@ def test_no_row_is_lost_when_memory_runs_out(model: Any, monkeypatch: pytest.Mon
     engine, found, _ = speak(model, requests(model))
     assert engine.shrinks == 1
     for attempt in found:
-        assert attempt.reason in ("eos", "max_frames")
+        assert attempt.finish in ("eos", "max_frames")
         assert attempt.samples is not None
         assert len(attempt.samples) == attempt.frames * model.info.samples_per_frame
         assert bool(attempt.samples.isfinite().all())

@@ -141,7 +141,7 @@ def test_each_voice_is_encoded_once_for_all_workers(
 
     def dies(actor: Actor, name: str, args: tuple[Any, ...]) -> bool:
         if name == "encode":
-            encodes.append(actor.task.number)
+            encodes.append(actor.briefing.number)
         return name == "encode" and len(encodes) == 1
 
     cluster.on_call = staticmethod(dies)
@@ -160,7 +160,7 @@ def test_each_voice_is_encoded_once_for_all_workers(
 
 def ids_of(args: tuple[Any, ...]) -> set[str]:
     """The rows of a call of `speak`."""
-    return {order.row.id for order in args[0]}
+    return {order.voiced.task.id for order in args[0]}
 
 
 class Killer:
@@ -211,7 +211,7 @@ class TestDisturbed:
         self, bench: Workbench, one: Folder, cluster: type[FakeCluster]
     ) -> None:
         def dies(actor: Actor, name: str, args: tuple[Any, ...]) -> bool:
-            return name == "speak" and actor.task.number == 2
+            return name == "speak" and actor.briefing.number == 2
 
         cluster.on_call = staticmethod(dies)
         result = bench.synth(ROWS, *FLAGS, "--workers", 2, out="many")

@@ -208,7 +208,8 @@ class Plan:
             if standing.has_fallen:
                 found.fallen[row.id if len(found.fallen) < MAX_NAMED else ""] += 1
             found.skipped += not is_due and order is None
-            pieces = self.planner.pieces(asked, need) if is_due or extras else ()
+            is_asked = (is_due or extras) and (self._keeps or asked.is_split)
+            pieces = self.planner.pieces(asked, need) if is_asked else ()
         except RowError as error:
             if not is_silent:  # of the others the tally says what becomes of them
                 tally.add_hopeless(row, error)
@@ -225,18 +226,18 @@ class Plan:
         self.voices.count(request)
         for _ in range(is_due + extras):
             found.silent += is_silent
-            for piece in pieces:
-                found.needs.add(piece.request, self.info, need)
+            for one in [] if is_silent else [piece.request for piece in pieces] or [request]:
+                found.needs.add(one, self.info, need)
         if self._keeps:
             self._plan(row, asked, need, pieces, standing if is_due else None, extras)
         if extras:
-            tally.add_takes(pieces, extras)
+            tally.add_takes(request, pieces, extras)
             found.takes += extras
             found.with_takes += 1
         if not is_due:
             return
         state = standing.state
-        tally.add_due(row, request, pieces)
+        tally.add_due(row, request, pieces, is_silent)
         if self.voices.is_unheard(row, request):
             tally.add_unheard(row)
         found.due[state] += 1

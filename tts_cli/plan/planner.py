@@ -57,6 +57,7 @@ class RowAsk(NamedTuple):
 
     request: SpeechRequest
     is_silent: bool  # it has no words
+    is_split: bool  # it is spoken in parts
     reading: Reading | None  # of its text; None: that is spoken as it is written
 
 
@@ -120,7 +121,7 @@ class Planner:
         request = self.split_rule.without_lost_pauses(request)
         if reading is None and request.text != row.text:
             reading = Reading(row.text)
-        return RowAsk(request, is_silent, reading)
+        return RowAsk(request, is_silent, self.split_rule.is_split(request), reading)
 
     def need(self, asked: RowAsk) -> Need | None:
         """The voice to be cloned. Raises RowError for a row that is certain to fail: it must not
@@ -131,7 +132,7 @@ class Planner:
                 raise RowError(NO_WORDS)
             return None  # nothing is cloned: the path of a recording stands for it
         need = self.cloning.need(asked.request)
-        if not self.split_rule.is_split(asked.request):
+        if not asked.is_split:
             self._check_room(asked.request, need)
         return need
 
@@ -139,13 +140,14 @@ class Planner:
         """What a row is spoken in. Raises RowError: one of several is certain to fail."""
         if asked.is_silent:
             return ()
+        if not asked.is_split:
+            return (self.split_rule.whole(asked.request, asked.reading),)
         pieces = self.split_rule.pieces(asked.request, asked.reading)
-        if self.split_rule.is_split(asked.request):
-            for number, piece in enumerate(pieces, 1):
-                try:
-                    self._check_room(piece.request, need)
-                except RowError as error:
-                    raise RowError(f"part {number} of {len(pieces)}: {error}") from None
+        for number, piece in enumerate(pieces, 1):
+            try:
+                self._check_room(piece.request, need)
+            except RowError as error:
+                raise RowError(f"part {number} of {len(pieces)}: {error}") from None
         return pieces
 
     def made(self, row: Row, asked: RowAsk, need: Need | None, pieces: tuple[Piece, ...]) -> Task:

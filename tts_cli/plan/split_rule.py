@@ -179,9 +179,10 @@ class SplitRule:
         marks: dict[str, float] = {"marks": PAUSES_VERSION} if has_pauses(request.text) else {}
         if is_silent:
             return marks or None
-        if not self.is_split(request):
+        is_long = self.is_long(request)
+        if not (marks or is_long) or self.problem(request) is not None:
             return None
-        if not self.is_long(request):
+        if not is_long:
             return marks
         return {"limit": self.limit, **vars(self.pauses), **marks}
 

@@ -204,23 +204,24 @@ class Tally:
         """A row whose description of a voice nobody will hear: its character has another one."""
         self._unheard.add(row, f"its instruct is not that of the voice of {shown(row.character)}")
 
-    def add_due(self, row: Row, request: SpeechRequest, pieces: Sequence[Piece]) -> None:
-        """A row to speak, in parts or in one, or to keep as silence."""
+    def add_due(
+        self, row: Row, request: SpeechRequest, pieces: Sequence[Piece], is_silent: bool
+    ) -> None:
+        """A row to speak, or to keep as silence; where it is only counted, perhaps without its one
+        piece.
+        """
         found = self.summary
         found.due += 1
         if self._config.retry_failed and self._config.max_seconds is not None:
             has_own = row.max_frames is not None or row.max_seconds is not None
             self._first_capped = self._first_capped or (row.id if has_own else "")
             self._own_caps += has_own
-        is_joined = are_joined(pieces)
-        if is_joined:
+        found.audio_s += self._usual_s(request, pieces, is_silent)
+        if are_joined(pieces):
             found.split += 1
             found.parts += len(pieces)
             found.audio_s += sum_of_pauses(request.text)
-        if not pieces:
-            found.audio_s += estimate_audio_s(request, self._info, is_silent=True)
-        found.audio_s += self._usual_s(pieces)
-        if len(pieces) == 1 and not is_joined and (reason := self._split_rule.why_whole(request)):
+        elif not is_silent and (reason := self._split_rule.why_whole(request)):
             count, first = self._whole.get(reason, (0, row.id))
             self._whole[reason] = (count + 1, first)
 
@@ -229,12 +230,16 @@ class Tally:
         self._remade += 1
         self._remade_s += estimate_audio_s(request, self._info)
 
-    def add_takes(self, pieces: Sequence[Piece], count: int) -> None:
+    def add_takes(self, request: SpeechRequest, pieces: Sequence[Piece], count: int) -> None:
         """More takes of a row, to speak."""
         self.summary.takes += count
-        self.summary.audio_s += count * self._usual_s(pieces)
+        self.summary.audio_s += count * self._usual_s(request, pieces)
 
-    def _usual_s(self, pieces: Sequence[Piece]) -> float:
+    def _usual_s(
+        self, request: SpeechRequest, pieces: Sequence[Piece], is_silent: bool = False
+    ) -> float:
+        if not pieces:
+            return estimate_audio_s(request, self._info, is_silent)
         return sum(one.usual_s or estimate_audio_s(one.request, self._info) for one in pieces)
 
     def close(self) -> ManifestSummary:
