@@ -154,7 +154,9 @@ class Take(msgspec.Struct, frozen=True):
         return self._put_on("start_s")
 
     def _put_on(self, end: str) -> float:
-        values = [(self.applied or {}).get(f"{name}_{end}") for name in ("pad", "trimmed")]
+        if not self.applied:
+            return 0.0
+        values = [self.applied.get(f"{name}_{end}") for name in ("pad", "trimmed")]
         added, cut = (_of_kind(value, Seconds) or 0.0 for value in values)
         return added - cut
 
