@@ -136,7 +136,12 @@ class Take(msgspec.Struct, frozen=True):
     @property
     def letters(self) -> int | None:
         """Letters and digits of what was said."""
-        return None if self.said is None else sum(map(str.isalnum, without_pauses(self.said)))
+        if self.said is None:
+            return None
+        said = without_pauses(self.said)
+        if said.isascii():  # most are, and are asked several times
+            return len(said.encode().translate(None, _SIGNS))
+        return sum(map(str.isalnum, said))
 
     @property
     def voice_name(self) -> str | None:
@@ -290,6 +295,7 @@ _DIGITS = {
 }
 _ENCODER = json.JSONEncoder(allow_nan=False)  # `json.dumps` makes one for each line
 _OURS = b'"schema": %d, ' % SCHEMA
+_SIGNS = bytes(code for code in range(128) if not chr(code).isalnum())
 _PLAIN_PATH = re.compile(r"[\w-][\w.-]*(?:/[\w-][\w.-]*)*")
 
 
