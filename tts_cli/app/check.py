@@ -29,7 +29,6 @@ from tts_cli.folder.lock import is_read_only
 from tts_cli.folder.rows import FolderRow, SpokenFolder, TakeFile, read_folder
 from tts_cli.folder.run_file import Totals
 from tts_cli.listen import likeness
-from tts_cli.listen.hearing import sphinx, whisper
 from tts_cli.listen.hearing.compare import compare
 from tts_cli.listen.hearing.recogniser import POCKETSPHINX, Asked, Recogniser
 from tts_cli.listen.judgement import Ears, Likeliness, judge
@@ -44,7 +43,6 @@ from tts_cli.listen.verdicts import (
     checks_by_take,
     write_checks,
 )
-from tts_cli.plan.checkpoint import approved_info
 from tts_cli.plan.checks import Only
 from tts_cli.text.languages import code_of
 
@@ -380,11 +378,14 @@ def open_recogniser(config: RunConfig) -> Recogniser:
     """The recogniser that `--asr` means. Raises SetupError."""
     assert config.asr is not None
     if config.asr.casefold() == POCKETSPHINX:
-        return sphinx.Sphinx(config.batch)
+        from tts_cli.listen.hearing.sphinx import Sphinx
+
+        return Sphinx(config.batch)
     refuse_absent(config)
     from tts_cli.engine.load import choose_device
+    from tts_cli.listen.hearing.whisper import Whisper
 
-    return whisper.Whisper(config.asr, choose_device(config), config.batch)
+    return Whisper(config.asr, choose_device(config), config.batch)
 
 
 def compare_voices(found: FolderCheck, config: RunConfig, step: Step, progress: Rows) -> None:
@@ -394,6 +395,8 @@ def compare_voices(found: FolderCheck, config: RunConfig, step: Step, progress: 
         source = told.get("source") if isinstance(told, dict) else None
         is_named = isinstance(source, str) and source != SAMPLE_VOICE
         config = replace(config, model=source if is_named else None)
+    from tts_cli.plan.checkpoint import approved_info
+
     refuse_absent(config)
     info = approved_info(config)
     if not info.can_clone or "xvec" not in info.clone_modes:

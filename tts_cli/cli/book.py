@@ -24,9 +24,7 @@ from tts_cli.cli.options import (
     worker_options,
 )
 from tts_cli.cli.screen import show_or_warn, shown_duration
-from tts_cli.cli.synth import run
 from tts_cli.config import RunConfig, Scope
-from tts_cli.text.words import usual_s
 
 if TYPE_CHECKING:
     from tts_cli.book.chapter import Book
@@ -80,6 +78,7 @@ def command(ctx: click.Context, /, book: Path, join: str | None, out: Path, **op
       tts-cli book chapters/ --out course/ --format flac --join m4b --subtitles srt,vtt
     """
     from tts_cli.app.book import BookRun
+    from tts_cli.cli.synth import run
 
     config = RunConfig.from_options({**options, "out": out})
     work = BookRun(book, config, out, is_m4b=join == "m4b")
@@ -105,6 +104,8 @@ def tell_what_is_not_read(book: Book) -> None:
 
 def show_chapters(book: Book, config: RunConfig) -> None:
     """In a dry run, what became chapters; a long book that is a single one is told in any run."""
+    from tts_cli.text.words import usual_s
+
     lengths_s = [usual_s(" ".join(one.text for one in it.paragraphs)) for it in book.chapters]
     if len(book.chapters) == 1 and lengths_s[0] > LONG_S:
         log.warning(

@@ -29,9 +29,6 @@ from tts_cli.folder.files import JOURNAL_NAME, AudioWriter, prepare_folder
 from tts_cli.folder.journal import Journal
 from tts_cli.folder.lock import FolderLock
 from tts_cli.folder.mend import BOOK_NAME, unrecorded_rows
-from tts_cli.folder.merge import Origins, merged_report, write_checks, write_journal, write_runs
-from tts_cli.folder.merge_files import remove_runaways
-from tts_cli.folder.recode import Decode, Order, Recoded, Recoder
 from tts_cli.folder.records import Records, bad_record
 from tts_cli.folder.removed import Removed
 from tts_cli.folder.run_file import (
@@ -48,6 +45,8 @@ from tts_cli.manifest.ids import REMOVED, TAKES
 if TYPE_CHECKING:
     from models.base import ModelInfo
     from tts_cli.core import Spoken, Task
+    from tts_cli.folder.merge import Origins
+    from tts_cli.folder.recode import Decode, Order, Recoded
     from tts_cli.folder.take import Take
 
 log = logging.getLogger(__name__)
@@ -278,6 +277,8 @@ class Folder:
         Raises:
             Interrupted, DiskFull, StoppedEarly: what was made is kept; run again, it goes on.
         """
+        from tts_cli.folder.recode import Recoder  # 30 ms that few commands need
+
         source = self.out if kept_in is None else kept_in
         return Recoder(source, self.writer, self._takes, self._comment, decode).run(orders)
 
@@ -296,16 +297,20 @@ class Folder:
         Raises:
             DiskFull, OSError: a file is as it was, or new; run again, it goes on.
         """
+        from tts_cli.folder import merge
+        from tts_cli.folder.merge_files import remove_runaways
+
         self.hold()
         folders = list(origins.folders)
-        write_runs(folders)
+        merge.write_runs(folders)
         if sum(origins.taken.values()) > origins.taken[0]:
-            write_checks(origins)
-            write_journal(origins)
+            merge.write_checks(origins)
+            merge.write_journal(origins)
         self.begin()
         remove_runaways(self.out, self.journal.status)
         sums = self.runs.totals(self.journal.rows())
-        write_report(self.out, with_folder(merged_report(folders, reports, totals), sums))
+        report = merge.merged_report(folders, reports, totals)
+        write_report(self.out, with_folder(report, sums))
         return sums
 
     def totals(self) -> FolderTotals | None:
