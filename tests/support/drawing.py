@@ -8,6 +8,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from models.base import SpeechRequest
+from models.sampling import Sampling
+from models.slots.sampling_slots import SamplingSlots
+
 DTYPES = {
     "uniform": torch.float32,
     "greedy": torch.bool,
@@ -46,3 +50,13 @@ def drawer(sampler: Callable[..., Tensor], run: Callable[..., Tensor]) -> Callab
         return arguments["out"]
 
     return draw
+
+
+def assign(sampling: SamplingSlots, slots: list[int], rows: list[Sampling]) -> None:
+    """Give slots the settings of rows, each with a seed of its own."""
+    requests = [
+        SpeechRequest("", sampling=row, seed=100 + slot)
+        for slot, row in zip(slots, rows, strict=True)
+    ]
+    counts, numbers = sampling.settings_of(requests)
+    sampling.assign(torch.tensor(slots), torch.tensor(counts), torch.tensor(numbers))

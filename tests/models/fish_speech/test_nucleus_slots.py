@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 import torch
+from drawing import assign
 from torch import Tensor
 
-from models.base import SpeechRequest
 from models.fish_speech.config import SAMPLING
 from models.fish_speech.nucleus_slots import EMPTY, WINDOW, NucleusSlots
 from models.sampling import SETTINGS, Sampling
@@ -20,15 +20,6 @@ EOS = CODES
 @pytest.fixture
 def sampling() -> NucleusSlots:
     return NucleusSlots(SLOTS, EOS, BOOKS, torch.device("cpu"))
-
-
-def assign(sampling: NucleusSlots, slots: list[int], rows: list[Sampling]) -> None:
-    requests = [
-        SpeechRequest("", sampling=row, seed=100 + slot)
-        for slot, row in zip(slots, rows, strict=True)
-    ]
-    counts, numbers = sampling.settings_of(requests)
-    sampling.assign(torch.tensor(slots), torch.tensor(counts), torch.tensor(numbers))
 
 
 def draw(sampling: NucleusSlots, logits: Tensor, step: int) -> list[int]:

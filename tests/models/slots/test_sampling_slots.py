@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 import torch
+from drawing import assign
 from torch import Tensor
 
 from kernels.sampling.draws import uniforms
-from models.base import SpeechRequest
 from models.sampling import SETTINGS, Sampling
 from models.slots.sampling_slots import MIN_FRAMES, SamplingSlots
 
@@ -23,15 +23,6 @@ def sampling() -> SamplingSlots:
     suppress = torch.zeros(VOCAB, dtype=torch.bool)
     suppress[SUPPRESSED] = True
     return SamplingSlots(SLOTS, VOCAB, suppress, EOS, torch.device("cpu"))
-
-
-def assign(sampling: SamplingSlots, slots: list[int], rows: list[Sampling]) -> None:
-    requests = [
-        SpeechRequest("", sampling=row, seed=100 + slot)
-        for slot, row in zip(slots, rows, strict=True)
-    ]
-    counts, numbers = sampling.settings_of(requests)
-    sampling.assign(torch.tensor(slots), torch.tensor(counts), torch.tensor(numbers))
 
 
 def first(sampling: SamplingSlots, logits: Tensor, step: int) -> list[int]:
