@@ -1,4 +1,4 @@
-"""The chart of speed in the README: an SVG drawn of the figures in guide/pictures/speed.json.
+"""The chart of speed in the README: an SVG drawn of the figures in evidence/chart.json.
 
     python samples/chart.py
 
@@ -15,9 +15,9 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-PICTURES = Path(__file__).parent / "guide" / "pictures"
-FIGURES = PICTURES / "speed.json"
-CHART = PICTURES / "speed.svg"
+SAMPLES = Path(__file__).parent
+FIGURES = SAMPLES / "evidence" / "chart.json"
+CHART = SAMPLES / "guide" / "pictures" / "speed.svg"
 
 # Pixels. Text is as wide as it is in a common sans serif, at most.
 WIDTH = 820
@@ -35,7 +35,7 @@ DARK = {"ground": "#0d1117", "text": "#f0f6fc", "beside": "#9198a1", "bar": "#44
 
 
 def draw(figures: dict[str, Any]) -> str:
-    """The SVG of what speed.json holds."""
+    """The SVG of what chart.json holds."""
     bars = [bar["xrt"] for group in figures["groups"] for bar in group["bars"]]
     scale = (WIDTH - 2 * EDGE - NAMES - VALUES) / max(bars)
     height = HEAD + FOOT + len(bars) * (BAR + GAP)

@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 import pytest
 
 SAMPLES = Path(__file__).parents[2] / "samples"
-PAGE = (SAMPLES / "guide" / "speed.md").read_text()
+PAGE = (SAMPLES / "evidence" / "speed.md").read_text()
 
 
 @pytest.fixture(scope="module")
