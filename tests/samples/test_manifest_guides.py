@@ -1,4 +1,4 @@
-"""The pages on manifests and settings: what they show can be typed."""
+"""The pages on manifests, tables and settings: what they show can be typed."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ from tts_cli.manifest.columns import Columns, parse_map
 
 GUIDE = Path(__file__).parents[2] / "samples" / "guide"
 MANIFESTS = (GUIDE / "manifests.md").read_text()
+TABLES = (GUIDE / "tables.md").read_text()
 SETTINGS = (GUIDE / "settings.md").read_text()
-FLAGS = re.findall(r'--map (?:"[^"\n]*"|\'[^\'\n]*\')', MANIFESTS)
+FLAGS = re.findall(r'--map (?:"[^"\n]*"|\'[^\'\n]*\')', TABLES)
 
 
 def block(page: str, first: str) -> str:
@@ -34,7 +35,7 @@ def test_maps(flag: str) -> None:
 
 
 def test_the_table_of_exports_has_its_columns() -> None:
-    for columns, flag in re.findall(r"^\| .*\((`.*`)\) \| `(--map .*?)`", MANIFESTS, re.MULTILINE):
+    for columns, flag in re.findall(r"^\| .*\((`.*`)\) \| `(--map .*?)`", TABLES, re.MULTILINE):
         names = [name for part in re.findall("`([^`]*)`", columns) for name in part.split(",")]
         fields = Columns(parse_map(shlex.split(flag)[1])).fields
         assert set(fields) <= {name.strip() for name in names}
