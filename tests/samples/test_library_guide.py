@@ -49,7 +49,7 @@ def test_the_page(tmp_path: Path) -> None:
 
 
 def test_the_page_names_what_a_result_has() -> None:
-    section = PAGE.split("## Results")[1]
+    section = PAGE.split("## What you get")[1]
     for name in Speech.__dataclass_fields__:
         assert f"`{name}`" in section or name in ("extra", "comment"), name
 
