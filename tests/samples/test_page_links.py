@@ -38,6 +38,8 @@ def test_every_page_is_in_the_index_and_in_the_readme() -> None:
     for page in GUIDE.glob("*.md"):
         assert f"(guide/{page.name})" in index, page.name
         assert f"(samples/guide/{page.name}" in readme, page.name
+    for page in (ROOT / "samples" / "evidence").glob("*.md"):
+        assert f"(evidence/{page.name})" in index, page.name
 
 
 @pytest.mark.parametrize("family", ["qwen3_tts", "fish_speech"])
