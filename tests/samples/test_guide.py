@@ -21,8 +21,7 @@ TEXTS = {page.stem: page.read_text(encoding="utf-8") for page in PAGES}
 TASKS = sorted(set(TEXTS) - {"adding_a_model"})  # that one is for developers
 ORDER = ["What you get", "Options", "What goes wrong", "Figures"]
 MEAN_WORDS, MOST_WORDS, MOST_LINES = 15, 35, 120
-OTHERS_FLAGS = {"--array"}  # of sbatch
-# Every command has them, and `-h` of any tells all.
+OTHERS_FLAGS = {"--array", "--help"}  # of sbatch; of every command
 FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]*[a-z]")
 
 
@@ -72,9 +71,10 @@ def test_pages_have_one_order(name: str) -> None:
     assert not ("Figures" in heads and not links), "figures have evidence"
 
 
-@pytest.mark.parametrize("name", TEXTS)
+@pytest.mark.parametrize("name", [*TEXTS, "README"])
 def test_every_flag_named_exists(name: str) -> None:
-    lines = [line for line in TEXTS[name].splitlines() if not line.startswith("    python ")]
+    text = TEXTS.get(name) or (GUIDE.parents[1] / "README.md").read_text(encoding="utf-8")
+    lines = [line for line in text.splitlines() if not line.startswith("    python ")]
     assert set(FLAG.findall("\n".join(lines))) <= FLAGS | OTHERS_FLAGS
 
 
