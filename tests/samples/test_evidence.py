@@ -91,6 +91,18 @@ def test_times_follow_from_the_figures() -> None:
         assert float(number) * units[unit] == pytest.approx(36_000 / xrt, rel=0.4), row
 
 
+def test_estimates_follow_the_rule() -> None:
+    """The smaller ratio of the data sheets to an H200's, times what an H200 makes."""
+    tables = FILES["speed"]["tables"]
+    cards = {row[0]: row for row in tables["cards"]["rows"]}
+    best, *others = tables["sheets"]["rows"]
+    for card, bandwidth, operations, _, base, share, estimate in others:
+        ratio = min(float(bandwidth) / float(best[1]), operations / best[2])
+        assert float(share) == pytest.approx(ratio, abs=0.001), card
+        assert estimate == pytest.approx(ratio * base, rel=0.1), card
+        assert (cards[card][1], cards[card][5]) == (estimate, "estimated")
+
+
 def commands() -> list[str]:
     """What the sources and pages have of scripts and tests, without tts-cli's own."""
     said = "\n".join(s.get("Command", "") for f in FILES.values() for s in f["sources"].values())
