@@ -53,7 +53,7 @@ def at(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, Callable[[], None]], N
     def hook(moment: str, act: Callable[[], None]) -> None:
         owner, name, number = {
             "planning": (Planner, "asked", 3),
-            "loading": (load, "open_session", 1),
+            "loading": (load, "open_checkpoint", 1),
             "speaking": (Folder, "keep", 3),
         }[moment]
         real, calls = getattr(owner, name), itertools.count(1)

@@ -160,7 +160,7 @@ def test_a_row_gone_wrong(poisoned: Path, bench: Workbench) -> None:
 def test_a_closed_speaker_gives_its_model_back(checkpoint: Path) -> None:
     before = sys.getswitchinterval(), torch.get_num_threads(), torch.is_grad_enabled()
     speaker = speaker_on(checkpoint)
-    parts = [speaker.session.model, *speaker.session.model.graph_runners()]
+    parts = [speaker.session.loaded.model, *speaker.session.loaded.model.graph_runners()]
     gone = [weakref.ref(part) for part in parts]
     del parts
     next(speaker.batch(ROWS))

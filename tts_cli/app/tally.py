@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from tts_cli.core import BadRow, Finish, Role, Spoken, Task
+from tts_cli.engine.session import SessionFacts
 from tts_cli.errors import StoppedEarly
 from tts_cli.folder.folder import Folder
 from tts_cli.folder.run_file import Totals
@@ -30,6 +31,13 @@ def totals_of(survey: Survey) -> Totals:
         strays=survey.left,
         removed=0 if strays is None else strays.removed,
     )
+
+
+def take_in(totals: Totals, facts: SessionFacts) -> None:
+    """Take over what a session has counted, which has the same names there."""
+    for name, value in vars(facts).items():
+        if hasattr(totals, name):
+            setattr(totals, name, value)
 
 
 @dataclass
