@@ -26,7 +26,7 @@ OURS = {
     for path, tree in SOURCES.items()
     if path.is_relative_to(ROOT / "tts_cli")
 }
-MOST_FILES = 200  # of tts_cli with code
+MOST_FILES = 199  # of tts_cli with code
 MOST_LINES = 450  # of code in a file
 LARGE = {"tts_cli/config.py": 518}  # until its fields say all about themselves
 MOST_INNER_IMPORTS = 142

@@ -116,13 +116,13 @@ def test_a_row_longer_than_the_slots_fails_alone(
     bench: Workbench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However it came to be longer than the survey said: it was an internal error."""
-    real = load.prepare
+    real = load.Loaded.prepare
 
     def prepare(session: Any, needs: Any) -> None:
         needs.max_frames -= 1
         real(session, needs)
 
-    monkeypatch.setattr(load, "prepare", prepare)
+    monkeypatch.setattr(load.Loaded, "prepare", prepare)
     rows = [{**ROWS[0], "max_frames": 100}, *({**row, "max_frames": 99} for row in ROWS[1:4])]
     result = bench.synth(rows)
     assert result.code == 1

@@ -227,7 +227,7 @@ def test_workers(spoken: Workbench, base: Path, monkeypatch: pytest.MonkeyPatch)
     flags = (*CAP, "--clone-model", base, "--workers", 2)
     result = spoken.synth(ROWS, *flags, out="many")
     assert result.code == 0, result.err
-    assert cluster.calls == ["_speak", "_encode"]
+    assert cluster.calls == ["speak_voices", "encode_voices"]
     assert voice_files(spoken, "many") == voice_files(spoken)
     assert spoken.synth(ROWS, *flags, out="many").out == DONE
 

@@ -119,7 +119,7 @@ def test_voices_are_cloned(bench: Workbench, make_checkpoint: MakeCheckpoint, mo
             assert saved.read_bytes() == (bench.out().path / f"{speech.id}.wav").read_bytes()
         (again,) = speaker.batch([{**rows[1], "id": "000002", "ref_audio": audio}])
         assert np.array_equal(again.samples, found[1].samples)
-        assert speaker._voices.num_encoded == 1
+        assert speaker.session.facts().references == 1
         with pytest.raises(RowError, match=r"no\.wav"):
             speaker.say("Hm.", ref_audio=bench.folder / "no.wav")
         with pytest.raises(RowError, match="gives no ref_audio and no voice"):

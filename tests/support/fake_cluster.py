@@ -128,7 +128,7 @@ class FakeCluster:
     on_call: Callable[[Actor, str, tuple[Any, ...]], bool] = staticmethod(lambda *_: False)
     actors: list[Actor] = []  # noqa: RUF012  # of the last run
 
-    calls: list[str] = []  # noqa: RUF012  # functions that ran alone
+    calls: list[str] = []  # noqa: RUF012  # what was done in processes of their own
 
     def __init__(self, config: RunConfig) -> None:
         self.share = Share(config.num_workers or 2, False, 1)
@@ -145,7 +145,7 @@ class FakeCluster:
 
     def call(self, function: Callable[..., Any], *args: Any) -> Any:
         """See `Cluster`."""
-        type(self).calls.append(function.__name__)
+        type(self).calls.append(args[0].__name__)
         return pickle.loads(pickle.dumps(function(*pickle.loads(pickle.dumps(args)))))
 
     def keep(self, value: Any) -> Any:

@@ -26,8 +26,8 @@ from tts_cli.core import BadRow, Status
 from tts_cli.engine.session import LocalSession, Session, SessionFacts
 from tts_cli.errors import Interrupted
 from tts_cli.folder.folder import Folder
-from tts_cli.folder.run_file import Totals, iso_time, new_run_id, versions
-from tts_cli.folder.take import Take
+from tts_cli.folder.run_file import Totals, new_run_id, versions
+from tts_cli.folder.take import Take, iso_time
 from tts_cli.folder.takes import room_of_takes
 from tts_cli.manifest.source import Manifest
 from tts_cli.plan.checkpoint import model_facts

@@ -18,12 +18,11 @@ from functools import partial
 from models.base import Prompt, RequestError, SpeechRequest
 from tts_cli.audio.file import NOT_FINITE
 from tts_cli.core import Finish, Keep, Spoken, Task, Work
-from tts_cli.engine.attempt import Attempt, AttemptQueue
+from tts_cli.engine.attempt import Attempt, AttemptQueue, EndedAttempts
 from tts_cli.engine.judge import RetryPolicy, Verdict, judge
 from tts_cli.engine.load import HeldSetting, Loaded, on_device
 from tts_cli.engine.loop import Engine
 from tts_cli.engine.pieces import Pieces
-from tts_cli.engine.queues import EndedAttempts
 from tts_cli.errors import StoppedEarly, first_line, is_device_lost
 from tts_cli.manifest.seeds import attempt_seed
 from tts_cli.plan.room import too_long
