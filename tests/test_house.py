@@ -26,11 +26,11 @@ OURS = {
     for path, tree in SOURCES.items()
     if path.is_relative_to(ROOT / "tts_cli")
 }
-MOST_FILES = 200  # of tts_cli with code
+MOST_FILES = 199  # of tts_cli with code
 MOST_LINES = 450  # of code in a file
 LARGE = {"tts_cli/config.py": 518}  # until its fields say all about themselves
-MOST_INNER_IMPORTS = 154
-MOST_ASSERTS = 40  # that a value is there
+MOST_INNER_IMPORTS = 142
+MOST_ASSERTS = 32  # that a value is there
 MOST_TWINS = 0  # public classes that have their name twice
 _NO_CODE = (
     *(tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT),

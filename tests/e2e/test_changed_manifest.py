@@ -53,7 +53,7 @@ def at(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, Callable[[], None]], N
     def hook(moment: str, act: Callable[[], None]) -> None:
         owner, name, number = {
             "planning": (Planner, "asked", 3),
-            "loading": (load, "open_session", 1),
+            "loading": (load, "open_checkpoint", 1),
             "speaking": (Folder, "keep", 3),
         }[moment]
         real, calls = getattr(owner, name), itertools.count(1)
@@ -116,13 +116,13 @@ def test_a_row_longer_than_the_slots_fails_alone(
     bench: Workbench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However it came to be longer than the survey said: it was an internal error."""
-    real = load.prepare
+    real = load.Loaded.prepare
 
     def prepare(session: Any, needs: Any) -> None:
         needs.max_frames -= 1
         real(session, needs)
 
-    monkeypatch.setattr(load, "prepare", prepare)
+    monkeypatch.setattr(load.Loaded, "prepare", prepare)
     rows = [{**ROWS[0], "max_frames": 100}, *({**row, "max_frames": 99} for row in ROWS[1:4])]
     result = bench.synth(rows)
     assert result.code == 1

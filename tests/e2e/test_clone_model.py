@@ -22,7 +22,7 @@ from workbench import MakeCheckpoint, Workbench, finish
 
 from models.base import SpeechModel
 from tts_cli.engine import load
-from tts_cli.engine.load import Session, open_session
+from tts_cli.engine.load import Loaded, open_checkpoint
 
 # Frames of 80 ms, the same in both. With the seed voices end by themselves after about 5 s.
 SHAPE = {
@@ -87,15 +87,15 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     names: list[str] = []
     models: list[weakref.ref[SpeechModel]] = []
 
-    def open_one(*args: Any) -> Session:
+    def open_one(*args: Any) -> Loaded:
         gc.collect()  # of the command before
         assert [found() for found in models] == [None] * len(models)
-        session = open_session(*args)
+        session = open_checkpoint(*args)
         models.append(weakref.ref(session.model))
         names.append(str(args[0].model))
         return session
 
-    monkeypatch.setattr(load, "open_session", open_one)
+    monkeypatch.setattr(load, "open_checkpoint", open_one)
     return names
 
 
@@ -227,7 +227,7 @@ def test_workers(spoken: Workbench, base: Path, monkeypatch: pytest.MonkeyPatch)
     flags = (*CAP, "--clone-model", base, "--workers", 2)
     result = spoken.synth(ROWS, *flags, out="many")
     assert result.code == 0, result.err
-    assert cluster.calls == ["_speak", "_encode"]
+    assert cluster.calls == ["speak_voices", "encode_voices"]
     assert voice_files(spoken, "many") == voice_files(spoken)
     assert spoken.synth(ROWS, *flags, out="many").out == DONE
 
@@ -278,12 +278,12 @@ def test_on_a_gpu(designs: Workbench, base: Path, monkeypatch: pytest.MonkeyPatc
     """Both have graphs, and the first one's memory is free before the second one loads."""
     before: list[int] = []
 
-    def opened(*args: Any) -> Session:
+    def opened(*args: Any) -> Loaded:
         torch._C._cuda_clearCublasWorkspaces()  # 32 MiB for every stream that met a product
         before.append(torch.cuda.memory_allocated())
-        return open_session(*args)
+        return open_checkpoint(*args)
 
-    monkeypatch.setattr(load, "open_session", opened)
+    monkeypatch.setattr(load, "open_checkpoint", opened)
     flags = (*CAP, "--clone-model", base, "--device", "cuda", "--retries", 9)
     result = designs.synth(ROWS, *flags)
     assert result.code == 0, result.err

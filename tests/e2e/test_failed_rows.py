@@ -11,8 +11,8 @@ import pytest
 from workbench import MakeCheckpoint, Workbench
 
 from tts_cli.engine.attempt import Attempt
-from tts_cli.engine.local import SpeechRun
 from tts_cli.engine.scheduler import Scheduler
+from tts_cli.engine.speech_run import SpeechRun
 from tts_cli.manifest.seeds import attempt_seed, row_seed
 from tts_cli.plan import request as requests
 

@@ -30,11 +30,11 @@ LEFT_BYTES = 256 * 2**20  # workspaces of libraries, which stay with the process
 
 
 def misses(speaker: Speaker) -> int:
-    return sum(runner.stats.misses for runner in speaker.session.model.graph_runners())
+    return sum(runner.stats.misses for runner in speaker.session.loaded.model.graph_runners())
 
 
 def replays(speaker: Speaker) -> int:
-    return sum(runner.stats.hits for runner in speaker.session.model.graph_runners())
+    return sum(runner.stats.hits for runner in speaker.session.loaded.model.graph_runners())
 
 
 def rows() -> Iterator[dict[str, Any]]:
@@ -75,20 +75,20 @@ def test_rows_without_end(ordered: bool) -> None:
 
 def test_the_room_grows_once() -> None:
     with Speaker(device="cuda", max_batch=8, **SYNTHETIC) as speaker:
-        before = speaker.session.room
+        before = speaker.session.loaded.room
         reserved = torch.cuda.memory_reserved()
         long = {"text": TEXTS[0], "max_seconds": 20}
         given = [*itertools.islice(rows(), 20), long, *itertools.islice(rows(), 20), long]
         found = list(speaker.batch(given))
         assert [speech.is_ok for speech in found] == [True] * len(given)
         assert found[20].seconds == pytest.approx(20, abs=0.1)
-        after = speaker.session.room
+        after = speaker.session.loaded.room
         assert before is not None
         assert after is not None
         assert after.max_frames > before.max_frames
-        assert speaker.session.batch.rows == 8
+        assert speaker.session.loaded.batch.rows == 8
         assert misses(speaker) == 0
-        print(f"room {before} -> {after}, recaptured in {speaker.session.capture_s:.1f} s")
+        print(f"room {before} -> {after}, recaptured in {speaker.session.loaded.capture_s:.1f} s")
         assert torch.cuda.memory_reserved() - reserved < 8 * 2**30
 
 

@@ -119,7 +119,7 @@ def test_voices_are_cloned(bench: Workbench, make_checkpoint: MakeCheckpoint, mo
             assert saved.read_bytes() == (bench.out().path / f"{speech.id}.wav").read_bytes()
         (again,) = speaker.batch([{**rows[1], "id": "000002", "ref_audio": audio}])
         assert np.array_equal(again.samples, found[1].samples)
-        assert speaker._voices.num_encoded == 1
+        assert speaker.session.facts().references == 1
         with pytest.raises(RowError, match=r"no\.wav"):
             speaker.say("Hm.", ref_audio=bench.folder / "no.wav")
         with pytest.raises(RowError, match="gives no ref_audio and no voice"):
@@ -160,7 +160,7 @@ def test_a_row_gone_wrong(poisoned: Path, bench: Workbench) -> None:
 def test_a_closed_speaker_gives_its_model_back(checkpoint: Path) -> None:
     before = sys.getswitchinterval(), torch.get_num_threads(), torch.is_grad_enabled()
     speaker = speaker_on(checkpoint)
-    parts = [speaker.session.model, *speaker.session.model.graph_runners()]
+    parts = [speaker.session.loaded.model, *speaker.session.loaded.model.graph_runners()]
     gone = [weakref.ref(part) for part in parts]
     del parts
     next(speaker.batch(ROWS))

@@ -11,7 +11,7 @@ from safetensors.numpy import load_file
 from workbench import Workbench
 
 from models.base import Prompt, SpeechRequest
-from tts_cli.engine.local import SpeechRun
+from tts_cli.engine.speech_run import SpeechRun
 
 FRAME_S = 0.0025
 SPOKEN = {"id": "a", "text": "Hello there."}

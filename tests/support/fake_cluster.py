@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 
 from tts_cli.config import RunConfig
-from tts_cli.workers import elsewhere, worker
-from tts_cli.workers import session as crew
+from tts_cli.workers import elsewhere, session, worker
 from tts_cli.workers.cluster import Share
 from tts_cli.workers.messages import Briefing
 from tts_cli.workers.worker import Worker
@@ -129,7 +128,7 @@ class FakeCluster:
     on_call: Callable[[Actor, str, tuple[Any, ...]], bool] = staticmethod(lambda *_: False)
     actors: list[Actor] = []  # noqa: RUF012  # of the last run
 
-    calls: list[str] = []  # noqa: RUF012  # functions that ran alone
+    calls: list[str] = []  # noqa: RUF012  # what was done in processes of their own
 
     def __init__(self, config: RunConfig) -> None:
         self.share = Share(config.num_workers or 2, False, 1)
@@ -146,7 +145,7 @@ class FakeCluster:
 
     def call(self, function: Callable[..., Any], *args: Any) -> Any:
         """See `Cluster`."""
-        type(self).calls.append(function.__name__)
+        type(self).calls.append(args[0].__name__)
         return pickle.loads(pickle.dumps(function(*pickle.loads(pickle.dumps(args)))))
 
     def keep(self, value: Any) -> Any:
@@ -176,7 +175,7 @@ class FakeCluster:
 def use_fake_cluster(patch: pytest.MonkeyPatch) -> type[FakeCluster]:
     """Let commands of this process take threads for workers."""
     kind = type("Cluster", (FakeCluster,), {"calls": []})
-    patch.setattr(crew, "Cluster", kind)
+    patch.setattr(session, "Cluster", kind)
     patch.setattr(elsewhere, "Cluster", kind)
     # What workers say is heard as it is: they share this process's loggers.
     patch.setattr(worker._Ear, "emit", lambda *_: None)

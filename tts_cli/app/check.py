@@ -404,10 +404,10 @@ def compare_voices(found: FolderCheck, config: RunConfig, step: Step, progress: 
             f"--drift: {config.model or SAMPLE_VOICE} has no speaker encoder",
             remedy="name a Qwen3-TTS Base checkpoint with --model",
         )
-    from tts_cli.engine.load import open_session
+    from tts_cli.engine.load import open_checkpoint
 
     with step("loading the speaker encoder"):
-        model = open_session(config).model
+        model = open_checkpoint(config).model
     with progress(len(found.judged)) as shown:
         found.compare_voices(
             model, lambda count, audio_s: shown.update(Totals(ok=count, audio_s=audio_s))

@@ -93,12 +93,12 @@ def require_own_files(spoken: KeptSpeech, held: Folder) -> None:
 
 def load(config: RunConfig, step: Step) -> SpeechModel:
     """The checkpoint that spoke. Raises SetupError, UsageError."""
-    from tts_cli.engine.load import open_session
+    from tts_cli.engine.load import open_checkpoint
 
     approved_info(config)
     try:
         with step("loading the model, to decode codes"):
-            return open_session(config).model
+            return open_checkpoint(config).model
     except SetupError as error:
         raise SetupError(error.message, "name the checkpoint that spoke by --model") from error
 

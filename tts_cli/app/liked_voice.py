@@ -11,6 +11,7 @@ import hashlib
 import logging
 import tempfile
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -24,8 +25,8 @@ from tts_cli.audio.file import encode
 from tts_cli.config import RunConfig
 from tts_cli.core import BadRow, Row
 from tts_cli.engine.kernels import with_fallback
-from tts_cli.engine.local import WarmModel
 from tts_cli.engine.made_voices import coded_voice, require_usable
+from tts_cli.engine.session import LocalSession
 from tts_cli.errors import RowError, UsageError
 from tts_cli.folder import sources
 from tts_cli.folder.take import Take
@@ -133,8 +134,8 @@ class Liked:
         self, codes: sources.Array, row: Row, info: ModelInfo, config: RunConfig
     ) -> Reference:
         """What its codes sound like. Raises RowError, UsageError: that is no reference."""
-        with WarmModel(config, info) as warm:
-            model = warm.session.model
+        with closing(LocalSession(config, info)) as session:
+            model = session.loaded.model
             num_codes = getattr(model, "num_entries", None)
             if num_codes is not None and codes.max() >= num_codes:
                 raise RowError("its codes are none of the checkpoint's")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import tempfile
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,8 +14,14 @@ from tts_cli.app.liked_voice import find_liked, load, require_row
 from tts_cli.audio.file import encode
 from tts_cli.config import RunConfig
 from tts_cli.core import Row
-from tts_cli.engine.local import WarmModel
-from tts_cli.engine.made_voices import Here, Words, encode_voices, stored_voice, voice_of_codes
+from tts_cli.engine.made_voices import (
+    Words,
+    encode_voices,
+    speak_voices,
+    stored_voice,
+    voice_of_codes,
+)
+from tts_cli.engine.session import LocalSession
 from tts_cli.errors import RowError, UsageError
 from tts_cli.folder.atomic import write_alone
 from tts_cli.plan.checkpoint import approved_info, model_label
@@ -113,8 +120,8 @@ def design_voice(
         raise UsageError("--text has no letter or digit", remedy="give a sentence or two to speak")
     language = row.language or "auto"
     words = Words(name, row.text, language, row.instruct, seed, MIN_SECONDS, MAX_SECONDS)
-    studio = Here(is_two=design_config is not None)
-    ((_, said),) = studio.speak(maker, [words])
+    with closing(LocalSession(*maker)) as session:
+        ((_, said),) = speak_voices(session, [words])
     if said.error is not None or said.samples is None or said.codes is None:
         raise RowError(str(said.error), remedy="try another --seed, or another --text")
     data = encode(said.samples, maker.info.sample_rate_hz, "wav", "PCM_16")
@@ -132,7 +139,7 @@ def design_voice(
                 raise RowError(
                     f"what was spoken is no reference: {error}", "try another --text or --seed"
                 ) from None
-        (stored,) = studio.encode(config, info, [reference])
+        stored = encode_voice(reference, info, config)
     path = folder.write(name, stored, is_overwriting)
     write_alone(wav, data)
     return path, stored
@@ -176,5 +183,5 @@ def require_base(config: RunConfig) -> ModelInfo:
 
 def encode_voice(reference: Reference, info: ModelInfo, config: RunConfig) -> StoredVoice:
     """Load the checkpoint and encode one recording. Raises SetupError, RowError."""
-    with WarmModel(config, info) as model:
-        return encode_voices(model, [reference])[0]
+    with closing(LocalSession(config, info)) as session:
+        return encode_voices(session, [reference])[0]

@@ -37,7 +37,7 @@ from models.device.graphs import GraphRunner
 from models.device.spans import time_stage
 from tts_cli.config import RunConfig
 from tts_cli.engine.kernels import with_fallback
-from tts_cli.engine.load import Session, choose_device, device_facts, open_session, prepare
+from tts_cli.engine.load import Loaded, choose_device, open_checkpoint
 from tts_cli.errors import UsageError
 from tts_cli.folder.files import AudioWriter
 from tts_cli.folder.run_file import versions
@@ -79,13 +79,13 @@ def profile(
     require_speakable(approved_info(config))
     if config.max_batch is not None:
         sizes = [size for size in sizes if size <= config.max_batch] or [config.max_batch]
-    session = open_session(replace(config, max_batch=max(sizes)))
-    profiler = Profiler(session, frames, repeats or (50 if is_cuda else 5), chosen)
+    loaded = open_checkpoint(replace(config, max_batch=max(sizes)))
+    profiler = Profiler(loaded, frames, repeats or (50 if is_cuda else 5), chosen)
     results: list[dict[str, Any]] = []
     for size in sorted(sizes, reverse=True):  # slots only ever get fewer
         if results and size >= results[0]["batch"]:
             continue
-        results.insert(0, with_fallback(functools.partial(profiler.measure, size), session.model))
+        results.insert(0, with_fallback(functools.partial(profiler.measure, size), loaded.model))
         if trace is not None and len(results) == 1:
             profiler.write_trace(trace, results[0]["batch"])
             log.info("trace written to %s", trace)
@@ -93,7 +93,7 @@ def profile(
 
 
 class Profiler:
-    """Measures one session.
+    """Measures one checkpoint.
 
     Args:
         frames: length of rows: decoding is timed half-way through one, the vocoder on whole ones.
@@ -104,19 +104,19 @@ class Profiler:
 
     def __init__(
         self,
-        session: Session,
+        loaded: Loaded,
         frames: int,
         repeats: int,
         stages: Collection[str] = STAGES,
     ) -> None:
-        self.session = session
-        self.model = session.model
-        self.device = session.device
-        self.frames = min(frames, session.model.info.max_frames)
+        self.loaded = loaded
+        self.model = loaded.model
+        self.device = loaded.device
+        self.frames = min(frames, loaded.model.info.max_frames)
         self.repeats = repeats
         self.chosen = frozenset(stages)
-        self.peak = peak_of(session.device)
-        self.has_bf16 = session.dtype == torch.bfloat16
+        self.peak = peak_of(loaded.device)
+        self.has_bf16 = loaded.dtype == torch.bfloat16
         self.captures: list[dict[str, Any]] = []  # of every batch size
         self.capture_s = 0.0
 
@@ -135,9 +135,9 @@ class Profiler:
             max_frames=min(self.frames + 2 * (self.repeats + 16), self.model.info.max_positions),
             max_trailing=len(prompt.trailing_ids),
         )
-        prepare(self.session, needs, is_whole=self.chosen.issuperset(STAGES))
+        self.loaded.prepare(needs, is_whole=self.chosen.issuperset(STAGES))
         self.model.settle()  # else it would be timed, and its kernels counted
-        self.capture_s += self.session.capture_s
+        self.capture_s += self.loaded.capture_s
         self.captures += [c for r in self.model.graph_runners() for c in r.stats.captures]
 
     @torch.inference_mode()
@@ -146,7 +146,7 @@ class Profiler:
         from a stage that was not chosen.
         """
         self.prepare(batch)
-        model, info, batch = self.model, self.model.info, self.session.batch.rows
+        model, info, batch = self.model, self.model.info, self.loaded.batch.rows
         prompts = sample_prompts(model, batch, self.frames)
         stages = []
         if "prompt" in self.chosen:
@@ -174,7 +174,7 @@ class Profiler:
         return {
             "batch": batch,
             "stages": stages,
-            "start_s": self.session.load_s + self.session.capture_s,  # before the first row
+            "start_s": self.loaded.load_s + self.loaded.capture_s,  # before the first row
             "codes_xrt": codes_xrt,
             "vocoder_xrt": vocoder_xrt,
             "xrt": xrt,
@@ -341,13 +341,13 @@ class Profiler:
         is_cuda = self.device.type == "cuda"
         return {
             "model": self.model.info.identity,
-            "device": device_facts(self.session),
+            "device": self.loaded.facts(),
             "peak": None if self.peak is None else asdict(self.peak),
             "versions": versions(),
             "commit": commit(),
             "frames": self.frames,
             "repeats": self.repeats,
-            "load_s": round(self.session.load_s, 3),
+            "load_s": round(self.loaded.load_s, 3),
             "capture_s": round(self.capture_s, 3),
             "peak_memory_bytes": torch.cuda.max_memory_allocated(self.device) if is_cuda else None,
             "graphs": self.captures,

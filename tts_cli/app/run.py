@@ -14,20 +14,20 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tts_cli import signals, startup
 from tts_cli.app import device
 from tts_cli.app.look import Screen, approved, listed, survey_of
-from tts_cli.app.tally import Failures, RunTally, totals_of
+from tts_cli.app.tally import Failures, RunTally, take_in, totals_of
 from tts_cli.audio.tags import synthetic
 from tts_cli.config import RunConfig
 from tts_cli.core import BadRow, Status
-from tts_cli.engine.session import OneProcess, Speakers
+from tts_cli.engine.session import LocalSession, Session, SessionFacts
 from tts_cli.errors import Interrupted
 from tts_cli.folder.folder import Folder
-from tts_cli.folder.run_file import Totals, iso_time, new_run_id, versions
-from tts_cli.folder.take import Take
+from tts_cli.folder.run_file import Totals, new_run_id, versions
+from tts_cli.folder.take import Take, iso_time
 from tts_cli.folder.takes import room_of_takes
 from tts_cli.manifest.source import Manifest
 from tts_cli.plan.checkpoint import model_facts
@@ -35,10 +35,6 @@ from tts_cli.plan.plan import Plan
 from tts_cli.plan.planner import silence_of
 from tts_cli.plan.strays import settle_strays
 from tts_cli.plan.tally import Survey
-
-if TYPE_CHECKING:
-    from tts_cli.engine.local import WarmModel
-    from tts_cli.engine.made_voices import Studio
 
 log = logging.getLogger(__name__)
 
@@ -92,19 +88,20 @@ def run(
             startup.reach("checked_s")
             device.require(config)
         folder.begin()  # nothing was made on disk before
-        model = None
         plan.voices.made.bring(plan.voices.asks)
-        if plan.voices.to_make():  # nothing else fixes the voice of these rows
-            model = make_missing_voices(plan, screen.step)
-            survey = plan.survey()
-        if config.voices_only:
-            return Outcome(plan, survey)
-        if not folder.is_new:
-            survey.strays = settle_strays(folder, source, plan.rows, own, is_pruned=config.prune)
-        if survey.kept:  # in another format or level: nobody speaks
-            model = remake(plan, survey, model, screen.step)
-        outcome = Outcome(plan, survey, totals_of(survey))
-        speak(outcome, model, screen, origins)
+        with closing(session_of(plan, is_int16=folder.writer.takes_int16)) as session:
+            if plan.voices.to_make():  # nothing else fixes the voice of these rows
+                make_missing_voices(plan, session, screen.step)
+                survey = plan.survey()
+            if config.voices_only:
+                return Outcome(plan, survey)
+            if not folder.is_new:
+                pruned = config.prune
+                survey.strays = settle_strays(folder, source, plan.rows, own, is_pruned=pruned)
+            if survey.kept:  # in another format or level: nobody speaks
+                remake(plan, survey, session, screen.step)
+            outcome = Outcome(plan, survey, totals_of(survey))
+            speak(outcome, session, screen, origins)
         if config.subtitles and outcome.error is None:
             write_subtitles(outcome)
     return outcome
@@ -117,35 +114,36 @@ def bring_back(folder: Folder, survey: Survey) -> None:
     log.info("%s back from removed/, as spoken before", rows)
 
 
-def make_missing_voices(plan: Plan, step: Step) -> WarmModel | None:
-    """Make what rows lack. Returns the model, if it was loaded for that."""
-    from tts_cli.engine.made_voices import Here, make_voices
+def session_of(plan: Plan, *, is_int16: bool) -> LocalSession:
+    """The checkpoint that rows are spoken with, in this process."""
+    return LocalSession(plan.config, plan.info, plan.planner.cloning, is_int16=is_int16)
+
+
+def make_missing_voices(plan: Plan, session: LocalSession, step: Step) -> None:
+    """Make what rows lack."""
+    from tts_cli.engine.made_voices import make_voices, studio_of
 
     count = len(plan.voices.to_make())
-    here = Here(plan.voices.is_two, stopping=signals.stopping)
     with ExitStack() as stack:
-        studio: Studio = here
+        studio = studio_of(session)
         if plan.config.has_workers:
             from tts_cli.workers.elsewhere import elsewhere
 
             studio = stack.enter_context(elsewhere(plan.config))
         stack.enter_context(step("making a voice" if count == 1 else f"making {count} voices"))
         make_voices(plan.voices, plan.voices.to_make(), plan.planner.cloning, studio)
-    return here.model
 
 
-def remake(plan: Plan, survey: Survey, model: WarmModel | None, step: Step) -> WarmModel | None:
-    """Make the files that only their delivery sets apart. The model, if codes needed one."""
+def remake(plan: Plan, survey: Survey, session: LocalSession, step: Step) -> None:
+    """Make the files that only their delivery sets apart."""
     folder, decode = plan.folder, None
-    if survey.kept["codes"] and model is None:
-        from tts_cli.engine.local import WarmModel
-
-        with step("loading the model"):
-            model = WarmModel(plan.config, plan.info)
-    if model is not None:
+    if survey.kept["codes"]:
+        for what, load in session.steps():
+            with step(what):
+                load()
         from tts_cli.engine.vocoder import decoder_of
 
-        decode = decoder_of(model.session.model)
+        decode = decoder_of(session.loaded.model)
     with step("making files of what is kept, without speaking"):
         made = folder.remake(plan.orders(), decode)
     survey.remade = made.count
@@ -154,25 +152,10 @@ def remake(plan: Plan, survey: Survey, model: WarmModel | None, step: Step) -> W
         log.warning("row %s: %s; run the same command again to speak it", row_id, reason)
         survey.unmade.append(Take(row_id, Status.FAILED, error=reason))
     folder.journal.append(*survey.unmade)
-    return None if plan.config.has_workers else model  # theirs are their own
-
-
-def speakers_of(plan: Plan, survey: Survey, model: WarmModel | None) -> Speakers:
-    """Who speaks: this process, with a model that may be loaded already, or workers."""
-    config, needs, cloning = plan.config, survey.needs, plan.planner.cloning
-    writer = plan.folder.writer
-    if not config.has_workers:
-        return OneProcess(config, needs, cloning, model, is_int16=writer.takes_int16)
-    from tts_cli.workers.session import Crew
-
-    return Crew(config, plan.info, needs, cloning, synthetic(plan.info), writer.drop)
 
 
 def speak(
-    outcome: Outcome,
-    model: WarmModel | None,
-    screen: Screen,
-    origins: Mapping[str, str] | None,
+    outcome: Outcome, session: LocalSession, screen: Screen, origins: Mapping[str, str] | None
 ) -> None:
     """Have rows spoken and recorded, and tell of the run in its folder."""
     plan, survey, totals = outcome.plan, outcome.survey, outcome.totals
@@ -190,56 +173,65 @@ def speak(
         folder.note_run(report(None, run_id=run_id))
 
     signals.check()
-    ran: dict[str, Any] = {}
+    facts = SessionFacts()
     if survey.needs_model:
-        ran = speak_due(outcome, speakers_of(plan, survey, model), screen, tally, note)
+        facts = speak_due(outcome, speaker_of(plan, session), screen, tally, note)
     else:  # no model is opened
         record(plan, tally, note)
-    error, totals = outcome.error, outcome.totals
+    error = outcome.error
     exit_code = int(totals.failed > 0) if error is None else getattr(error, "exit_code", 4)
     is_run = survey.needs_model or survey.served > 0
     if is_run or config.json:
-        ran |= {"run_id": run_id if is_run else None, "exit_code": exit_code}
-        outcome.report = folder.end_run(report(totals, **ran), is_spoken=survey.needs_model)
+        ran = report(totals, facts, run_id=run_id if is_run else None, exit_code=exit_code)
+        outcome.report = folder.end_run(ran, is_spoken=survey.needs_model)
     if not survey.needs_model:
         folder.renew_totals()
     has_stayed = survey.strays is not None and bool(survey.strays.stayed)
     outcome.exit_code = max(exit_code, int(has_stayed))
 
 
+def speaker_of(plan: Plan, session: LocalSession) -> Session:
+    """Who speaks: this process, or workers."""
+    if not plan.config.has_workers:
+        return session
+    from tts_cli.workers.session import WorkerSession
+
+    session.close()  # theirs are their own
+    folder, comment = plan.folder, synthetic(plan.info)
+    cloning = plan.planner.cloning
+    return WorkerSession(plan.config, plan.info, cloning, folder.out, comment, folder.writer.drop)
+
+
 def speak_due(
-    outcome: Outcome, speakers: Speakers, screen: Screen, tally: RunTally, note: Callable[[], None]
-) -> dict[str, Any]:
-    """Have all rows spoken that are due. Returns what the report says of who spoke them."""
+    outcome: Outcome, session: Session, screen: Screen, tally: RunTally, note: Callable[[], None]
+) -> SessionFacts:
+    """Have all rows spoken that are due. Returns what there is to be told of who spoke them."""
     plan, survey, totals = outcome.plan, outcome.survey, outcome.totals
     if survey.summary.split:
         parts = survey.summary.parts
         log.info("rows spoken in parts: %d, %d parts", survey.summary.split, parts)
-    with closing(speakers):
-        for what, step in speakers.steps():
+    with closing(session):
+        for what, step in session.steps(survey.needs):
             with screen.step(what):
                 step()
             signals.check()
         log.debug("model: %s", listed(model_facts(plan.config, plan.info)))
-        log.debug("device: %s", listed(speakers.device_facts()))
+        log.debug("device: %s", listed(session.facts().device))
         note()
         started_s = time.perf_counter()
         with screen.progress(survey.pending + survey.takes + survey.bad) as shown:
             tally.on_row = shown.update
             try:
-                with signals.stopping(speakers.stop):
-                    speakers.speak(partial(plan.due, tally.keep, tally.fail), tally.keep)
+                with signals.stopping(session.stop):
+                    session.speak(plan.due(tally.keep, tally.fail), tally.keep)
             except (Exception, Interrupted) as caught:
                 outcome.error = caught
         totals.wall_s = time.perf_counter() - started_s
         startup.reach("spoken_s")
+        facts = session.facts()
     totals.is_interrupted = outcome.error is not None
-    outcome.totals = speakers.counted(totals)
-    return {
-        "device": speakers.device_facts(),
-        "workers": speakers.worker_facts(),
-        "start": startup.moments(),
-    }
+    take_in(totals, facts)
+    return facts
 
 
 def record(plan: Plan, tally: RunTally, note: Callable[[], None]) -> None:
@@ -265,22 +257,22 @@ def report_of(
     plan: Plan,
     origins: Mapping[str, str] | None,
     totals: Totals | None,
+    facts: SessionFacts | None = None,
     *,
     run_id: str | None,
     started: datetime,
     exit_code: int | None = None,
-    **ran: Any,
 ) -> dict[str, Any]:
     """What is to be known of a run that ends now, or begins.
 
     Args:
         origins: see `run`.
         totals: None, as the exit code: nothing is spoken yet.
+        facts: of who spoke, where something was spoken.
         run_id: None for one that spoke nothing; its rows have none, and no file tells of it.
         started: in UTC.
-        ran: device, workers and moments of the start, where something was spoken.
     """
-    voices = plan.voices
+    voices, facts = plan.voices, facts or SessionFacts()
     return {
         "run_id": run_id,
         "started": iso_time(started),
@@ -294,10 +286,10 @@ def report_of(
         "model": model_facts(plan.config, plan.info),
         "voice_model": model_facts(*voices.maker) if voices.is_two else None,
         "text": plan.planner.care.facts(),
-        "start": ran.get("start", {}),
+        "start": startup.moments() if facts.device else {},
         "made_voices": voices.facts(),
-        "device": ran.get("device", {}),
-        "workers": ran.get("workers", []),
+        "device": facts.device,
+        "workers": facts.workers,
         "versions": {} if totals is None else versions(),  # which takes 20 ms
         "totals": None if totals is None else totals.as_dict(),
     }

@@ -5,13 +5,13 @@ from __future__ import annotations
 import logging
 import tempfile
 from collections.abc import Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tts_cli import signals, startup
 from tts_cli.app.look import Screen
-from tts_cli.app.run import make_missing_voices
+from tts_cli.app.run import make_missing_voices, session_of
 from tts_cli.audio.file import check_format, encode
 from tts_cli.audio.tags import Tags, synthetic
 from tts_cli.audio.treatment import Treatment
@@ -27,9 +27,6 @@ from tts_cli.plan.free_voices import who_speaks
 from tts_cli.plan.plan import Plan
 from tts_cli.plan.planner import silence_of
 from tts_cli.voices.made import MadeVoices, is_made
-
-if TYPE_CHECKING:
-    from tts_cli.engine.local import WarmModel
 
 log = logging.getLogger(__name__)
 
@@ -104,27 +101,22 @@ def spoken_of(plan: Plan, screen: Screen, *, is_int16: bool) -> tuple[Task, Spok
     screen.problems(survey)
     if survey.summary.bad_rows:
         raise ManifestError("the text cannot be spoken so", remedy="see above")
-    model: WarmModel | None = None
-    if plan.voices.to_make():
+    with closing(session_of(plan, is_int16=is_int16)) as session:
+        if plan.voices.to_make():
+            startup.use_device(plan.config.device)
+            make_missing_voices(plan, session, screen.step)
+            survey = plan.survey()
+        task = next(iter(plan))
+        if isinstance(task, BadRow):
+            raise RowError(task.message)
+        if task.is_silent:
+            return task, silence_of(task, plan.info)
         startup.use_device(plan.config.device)
-        model, survey = make_missing_voices(plan, screen.step), plan.survey()
-    task = next(iter(plan))
-    if isinstance(task, BadRow):
-        raise RowError(task.message)
-    if task.is_silent:
-        return task, silence_of(task, plan.info)
-    startup.use_device(plan.config.device)
-    with startup.importing():
-        from tts_cli.engine.local import WarmModel
-
-    signals.check()
-    with screen.step("loading the model"):
-        model = model or WarmModel(plan.config, plan.info)
-        model.make_room(survey.needs)
-    signals.check()
-    spoken: dict[Task, Spoken] = {}
-    cloning = plan.planner.cloning
-    run = model.new_run(spoken.__setitem__, cloning=cloning, is_int16=is_int16)
-    with signals.stopping(run.stop):
-        run.run([task])
+        signals.check()
+        with screen.step("loading the model"):
+            session.make_room(survey.needs)
+        signals.check()
+        spoken: dict[Task, Spoken] = {}
+        with signals.stopping(session.stop):
+            session.speak([task], spoken.__setitem__)
     return task, spoken.get(task, Spoken())

@@ -7,7 +7,9 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from tts_cli import startup
 from tts_cli.core import BadRow, Finish, Role, Spoken, Task
+from tts_cli.engine.session import SessionFacts
 from tts_cli.errors import StoppedEarly
 from tts_cli.folder.folder import Folder
 from tts_cli.folder.run_file import Totals
@@ -30,6 +32,13 @@ def totals_of(survey: Survey) -> Totals:
         strays=survey.left,
         removed=0 if strays is None else strays.removed,
     )
+
+
+def take_in(totals: Totals, facts: SessionFacts) -> None:
+    """Take over what a session has counted, which has the same names there."""
+    for name, value in vars(facts).items():
+        if hasattr(totals, name):
+            setattr(totals, name, value)
 
 
 @dataclass
@@ -97,7 +106,12 @@ class RunTally:
                 totals.failed += 1
                 self._tell(take)
             self.on_row(totals)
-            self._look_at_failures()
+            failed = totals.failed - totals.bad_rows
+            if self.failures_allowed is not None and failed > self.failures_allowed:
+                raise StoppedEarly(
+                    f"{failed} rows have failed, more than --max-failures allows",
+                    "see what the last ones say above, and run the same command again",
+                )
 
     def fail(self, row: BadRow) -> None:
         """Have a row recorded that cannot be spoken, and count it. Raises DiskFull."""
@@ -122,25 +136,18 @@ class RunTally:
         totals.expected_s += usual_s
         totals.wordless += take.finish_reason is Finish.WORDLESS
         totals.suspect += bool(take.remarks)
-        log.debug(
-            "row %s: %.2f s of audio, %s, attempt %d, %s",
-            _name(take),
-            take.audio_s,
-            take.finish_reason,
-            take.attempts,
-            ", ".join(take.suspect) or "nothing suspect",
-        )
+        if totals.ok + totals.takes == 1:
+            startup.reach("first_row_s")
+        if log.isEnabledFor(logging.DEBUG):
+            log.debug(
+                "row %s: %.2f s of audio, %s, attempt %d, %s",
+                _name(take),
+                take.audio_s,
+                take.finish_reason,
+                take.attempts,
+                ", ".join(take.suspect) or "nothing suspect",
+            )
 
     def _tell(self, take: Take) -> None:
         self.failures.add(take)
         log.warning("row %s failed: %s", _name(take), take.error)
-
-    def _look_at_failures(self) -> None:
-        """Stop where everything fails. Raises StoppedEarly."""
-        failed = self.totals.failed - self.totals.bad_rows
-        if self.failures_allowed is None or failed <= self.failures_allowed:
-            return
-        raise StoppedEarly(
-            f"{failed} rows have failed, more than --max-failures allows",
-            remedy="see what the last ones say above, and run the same command again",
-        )

@@ -14,7 +14,7 @@ from models.device.graphs import GraphRunner
 from tts_cli.app.profile import sample_prompts
 from tts_cli.config import MANY_ROWS, RunConfig
 from tts_cli.engine.kernels import with_fallback
-from tts_cli.engine.load import Session, open_session, prepare
+from tts_cli.engine.load import Loaded, open_checkpoint
 from tts_cli.plan.checkpoint import approved_info
 from tts_cli.plan.checks import require_speakable
 from tts_cli.plan.room import Needs
@@ -24,32 +24,32 @@ LONGEST_S = 30.0  # rows that buckets have room for, unless --max-seconds says o
 CHECK_FRAMES = 16
 
 
-def warm_up(config: RunConfig) -> tuple[Session, list[dict[str, Any]], Path]:
+def warm_up(config: RunConfig) -> tuple[Loaded, list[dict[str, Any]], Path]:
     """Compile all, capture all, check all.
 
     Returns:
         What is ready to speak, its graphs as `coverage` has them, and where kernels are kept.
     """
     require_speakable(approved_info(config))
-    session = open_session(config)
-    info = session.model.info
+    loaded = open_checkpoint(config)
+    info = loaded.model.info
     frames = min(int((config.max_seconds or LONGEST_S) / info.frame_s), info.max_frames)
     reference = math.ceil(MAX_SECONDS / info.frame_s) if info.can_clone else 0
     needs = Needs(
-        rows=max(session.batch.rows, MANY_ROWS),  # as the largest run
+        rows=max(loaded.batch.rows, MANY_ROWS),  # as the largest run
         max_positions=min(frames + 256 + reference, info.max_positions),
         max_frames=frames,
-        max_trailing=len(sample_prompts(session.model, 1, 1)[0].trailing_ids),
+        max_trailing=len(sample_prompts(loaded.model, 1, 1)[0].trailing_ids),
         max_reference_frames=reference,
     )
-    prepare(session, needs, is_whole=True)
-    graphs = with_fallback(lambda: coverage(session), session.model, session.batch.is_fixed)
-    return session, graphs, cache_folder()
+    loaded.prepare(needs, is_whole=True)
+    graphs = with_fallback(lambda: coverage(loaded), loaded.model, loaded.batch.is_fixed)
+    return loaded, graphs, cache_folder()
 
 
-def coverage(session: Session) -> list[dict[str, Any]]:
+def coverage(loaded: Loaded) -> list[dict[str, Any]]:
     """One entry a bucket: capture time, memory and the outcome of its check."""
-    runners = session.model.graph_runners()
+    runners = loaded.model.graph_runners()
     found = []
     for runner in runners:
         if runner.capturer is None:
@@ -57,7 +57,7 @@ def coverage(session: Session) -> list[dict[str, Any]]:
         check = check_frames if runner.name == "frame" else check_output
         captured = {entry["key"]: entry for entry in runner.stats.captures}
         for key in runner.keys:
-            found.append({**captured[str(key)], "check": check(session.model, runner, key)})
+            found.append({**captured[str(key)], "check": check(loaded.model, runner, key)})
         for key, reason in runner.stats.failures.items():
             entry = {"graph": runner.name, "key": key, "capture_ms": "-", "mib": "-"}
             found.append({**entry, "check": f"not captured: {reason}"})

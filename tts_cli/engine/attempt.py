@@ -1,10 +1,18 @@
-"""A piece of a task on its way through the engine, spoken once, and the queue in front."""
+"""A piece of a task on its way through the engine, spoken once; the queue in front, and the one
+behind it to the threads that take attempts: the longer that is, the more takers get one.
+
+Takers share Python with the thread that launches frames. Eight of them at a batch of the vocoder
+take three times as long for it as one, and the frames' stream stands still meanwhile: 0.4 to 1.1 s
+of a run of 5 to 10 s on an H200. One keeps up where the disk does. Where it is slow, or a format
+takes long to encode, attempts pile up or grow old, and the others come to help.
+"""
 
 from __future__ import annotations
 
 import math
 import queue
 import threading
+import time
 from collections import deque
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -152,7 +160,7 @@ class AttemptQueue:
 
     def __init__(self, size: int) -> None:
         self._queue: queue.Queue[Attempt | None] = queue.Queue(size)
-        self._is_closed = False
+        self.is_dry = False  # closed and empty; another attempt may still come back
         self._settled = threading.Condition()
         self._num_lent = 0
         self._again: deque[Attempt] = deque()
@@ -173,19 +181,14 @@ class AttemptQueue:
 
     def take(self, timeout_s: float = 0.0) -> Attempt | None:
         """The next one, or None when there is none (yet)."""
-        if self._is_closed:
+        if self.is_dry:
             return None
         try:
             attempt = self._queue.get(timeout_s > 0, timeout_s or None)
         except queue.Empty:
             return None
-        self._is_closed = attempt is None
+        self.is_dry = attempt is None
         return attempt
-
-    @property
-    def is_dry(self) -> bool:
-        """Closed and empty; another attempt may still come back."""
-        return self._is_closed
 
     def lend(self) -> None:
         """Say that one has ended and is being judged."""
@@ -212,3 +215,68 @@ class AttemptQueue:
         """Dry, and nothing can come back."""
         with self._settled:
             return self.is_dry and not self._num_lent and not self._again
+
+
+STEP = 32  # attempts that wait for each further taker: about those of one batch of the vocoder
+PATIENCE_S = 0.5  # or as long as the oldest has waited: several batches of the vocoder
+
+
+class EndedAttempts:
+    """A bounded queue. Threads of the engine put, numbered takers get.
+
+    Args:
+        size: attempts it holds; above `STEP * (takers - 1)`, or the last ones never get any.
+    """
+
+    def __init__(self, size: int, takers: int) -> None:
+        self._size = size
+        self._attempts: deque[tuple[float, Attempt]] = deque()  # with the `perf_counter` it came at
+        self._is_closed = False
+        self._mutex = threading.Lock()
+        self._has_room = threading.Condition(self._mutex)
+        self._is_wanted = [threading.Condition(self._mutex) for _ in range(takers)]
+
+    def __len__(self) -> int:
+        return len(self._attempts)
+
+    def put(self, attempt: Attempt) -> None:
+        """Add an attempt; waits for room."""
+        with self._mutex:
+            while len(self._attempts) >= self._size:
+                self._has_room.wait()
+            self._attempts.append((time.perf_counter(), attempt))
+            for taker, wanted in enumerate(self._is_wanted):
+                if not self._wants(taker):
+                    break
+                wanted.notify()
+
+    def get(self, taker: int) -> Attempt | None:
+        """The oldest attempt, once this taker is wanted; None when the queue is closed and empty.
+
+        Args:
+            taker: 0 gets whatever there is.
+        """
+        with self._mutex:
+            while not self._wants(taker):
+                if self._is_closed and not self._attempts:
+                    return None
+                self._is_wanted[taker].wait(PATIENCE_S if taker else None)
+            self._has_room.notify()
+            return self._attempts.popleft()[1]
+
+    def close(self) -> None:
+        """Say that no further attempt comes."""
+        with self._mutex:
+            self._is_closed = True
+            for wanted in self._is_wanted:
+                wanted.notify()
+
+    def _wants(self, taker: int) -> bool:
+        """Whether so many wait, or one for so long, that a taker is to get one; all are wanted at
+        the end.
+        """
+        if not self._attempts:
+            return False
+        if taker == 0 or self._is_closed or len(self._attempts) > STEP * taker:
+            return True
+        return time.perf_counter() - self._attempts[0][0] > PATIENCE_S * taker

@@ -41,6 +41,7 @@ from tts_cli.errors import SetupError
 from tts_cli.folder.files import shown_size
 from tts_cli.plan.checkpoint import model_label, model_source
 from tts_cli.plan.room import Needs
+from tts_cli.voices.encoding import VoiceCache
 
 T = TypeVar("T")
 
@@ -142,8 +143,10 @@ COMPILED_STEP = 20  # kernels between two words about compiling
 
 
 @dataclass
-class Session:
-    """A model with its slots, and what making it took. One thread at a time."""
+class Loaded:
+    """A model with its slots and the voices it encodes, and what making it took. One thread at a
+    time.
+    """
 
     model: SpeechModel
     device: torch.device
@@ -159,18 +162,79 @@ class Session:
     memory: dict[str, int] = field(default_factory=dict)  # bytes on a GPU, see `_note_memory`
     at_end: Callable[[], object] = lambda: None  # puts back what was changed of the process
 
-    def close(self) -> None:
-        """Let go of the model and of the device's memory; the session is of no use afterwards.
-        Whoever has the model as well keeps its memory taken.
+    def __post_init__(self) -> None:
+        self.voices = VoiceCache(self.model, self.device)
+
+    def prepare(self, needs: Needs, is_whole: bool = False) -> None:
+        """Allocate slots and capture graphs for the rows of a run.
+
+        Args:
+            is_whole: capture every graph that any rows of these needs could use, instead of the one
+                that all runs begin with; the others are recorded at their second use.
+        Raises:
+            SetupError: not even one row fits into device memory, or not as many as must.
         """
-        del self.model
+        with on_device(self.device):
+            _prepare(self, needs, is_whole)
+
+    def drop_slots(self) -> None:
+        """Give the memory of slots and graphs back, so that larger ones find it: `prepare` comes
+        next.
+        """
+        self.model.allocate(1, POSITION_STEP, 1)
+        self.room = None
+        if self.device.type == "cuda":
+            torch.cuda.empty_cache()
+
+    def facts(self) -> dict[str, Any]:
+        """What run.json says of the device and of the path taken."""
+        device = self.device
+        facts: dict[str, Any] = {
+            "device": str(device),
+            "dtype": str(self.dtype).removeprefix("torch."),
+            "max_batch": self.batch.rows,
+            "kernels": describe_kernels(device),
+            "threads": torch.get_num_threads(),
+        }
+        if device.type == "cuda":
+            properties = torch.cuda.get_device_properties(device)
+            facts |= {"name": properties.name, "memory_bytes": properties.total_memory}
+            cudnn: Any = torch.backends.cudnn  # torch's types lack its `version`
+            facts |= {"cuda": torch.version.cuda, "cudnn": cudnn.version()}
+            facts["has_fixed_shapes"] = self.batch.is_fixed
+            runners = self.model.graph_runners()
+            facts["graphs"] = sum(len(runner.keys) for runner in runners)
+            facts["graphs_failed"] = sum(len(runner.stats.failures) for runner in runners)
+            count, took_ms = _recorded(self)
+            facts["graphs_s"] = round(took_ms / 1000, 3)
+            facts["graphs_while_speaking"] = count - self.recorded[0]
+            facts["graphs_while_speaking_ms"] = round(took_ms - self.recorded[1], 1)
+            facts["setup_step_downs"] = self.step_downs
+            facts["memory"] = self.memory | {
+                "peak": torch.cuda.max_memory_allocated(self.device),
+                "reserved": torch.cuda.max_memory_reserved(self.device),
+            }
+        return facts
+
+    @property
+    def peak_bytes(self) -> int | None:
+        """The most of the device's memory that was in use; None where it is not counted."""
+        if self.device.type != "cuda":
+            return None
+        return torch.cuda.max_memory_allocated(self.device)
+
+    def close(self) -> None:
+        """Let go of the model and of the device's memory; of no use afterwards. Whoever has the
+        model as well keeps its memory taken.
+        """
+        del self.model, self.voices
         gc.collect()  # what refers to itself in circles holds tensors
         if self.device.type == "cuda":
             torch.cuda.empty_cache()
         self.at_end()
 
 
-def open_session(config: RunConfig) -> Session:
+def open_checkpoint(config: RunConfig) -> Loaded:
     """Load the checkpoint's weights, to which `checkpoint.approved_info` has given leave.
 
     Raises:
@@ -216,34 +280,21 @@ def open_session(config: RunConfig) -> Session:
     startup.reach("loaded_s")
     is_chosen = config.max_batch is not None
     batch = BatchSize(max_batch, is_fixed)
-    session = Session(model, device, dtype, batch, load_s, is_chosen)
+    loaded = Loaded(model, device, dtype, batch, load_s, is_chosen)
     if is_cuda:
-        session.at_end = weakref.finalize(session, TF32.release)  # once, closed or forgotten
-        _note_memory(session, "weights")
-    return session
+        loaded.at_end = weakref.finalize(loaded, TF32.release)  # once, closed or forgotten
+        _note_memory(loaded, "weights")
+    return loaded
 
 
-def prepare(session: Session, needs: Needs, is_whole: bool = False) -> None:
-    """Allocate slots and capture graphs for the rows of a run.
-
-    Args:
-        is_whole: capture every graph that any rows of these needs could use, instead of the one
-            that all runs begin with; the others are recorded at their second use.
-    Raises:
-        SetupError: not even one row fits into device memory, or not as many as must.
-    """
-    with on_device(session.device):
-        _prepare(session, needs, is_whole)
-
-
-def _prepare(session: Session, needs: Needs, is_whole: bool) -> None:
-    model, batch = session.model, session.batch
+def _prepare(loaded: Loaded, needs: Needs, is_whole: bool) -> None:
+    model, batch = loaded.model, loaded.batch
     max_positions = -(-needs.max_positions // POSITION_STEP) * POSITION_STEP
     if not batch.is_fixed:
-        batch.rows = _wanted_rows(session, needs)
-    if session.room is not None and session.device.type == "cuda":
-        drop_slots(session)  # else they would be counted as somebody else's memory
-    _fit_rows(session, needs, max_positions)
+        batch.rows = _wanted_rows(loaded, needs)
+    if loaded.room is not None and loaded.device.type == "cuda":
+        loaded.drop_slots()  # else they would be counted as somebody else's memory
+    _fit_rows(loaded, needs, max_positions)
     runners = [runner for runner in model.graph_runners() if runner.capturer is not None]
     if runners:
         log.info(
@@ -252,14 +303,14 @@ def _prepare(session: Session, needs: Needs, is_whole: bool) -> None:
             batch.rows,
         )
     started = time.perf_counter()
-    with watch(_say_compiled) as session.kernels:
-        while not _make_slots(session, needs, max_positions, is_whole):
-            _halve(session)
-    session.capture_s = time.perf_counter() - started
-    session.recorded = _recorded(session)
-    if session.device.type == "cuda":
-        session.memory["ready"] = torch.cuda.memory_reserved(session.device)
-    session.room = replace(needs, max_positions=max_positions)
+    with watch(_say_compiled) as loaded.kernels:
+        while not _make_slots(loaded, needs, max_positions, is_whole):
+            _halve(loaded)
+    loaded.capture_s = time.perf_counter() - started
+    loaded.recorded = _recorded(loaded)
+    if loaded.device.type == "cuda":
+        loaded.memory["ready"] = torch.cuda.memory_reserved(loaded.device)
+    loaded.room = replace(needs, max_positions=max_positions)
     log.debug(
         "%d slots of %d positions, at most %d frames a row, %d text tokens behind the prompt, "
         "%d reference frames; they take %s",
@@ -278,37 +329,27 @@ def _prepare(session: Session, needs: Needs, is_whole: bool) -> None:
         graphs = "1 graph" if count == 1 else f"{count} graphs"
         later = "it is" if waiting == 1 else "they are"
         more = f"; {waiting} more when {later} used" if waiting else ""
-        log.info("captured %s in %.1f s%s", graphs, session.capture_s, more)
-    if session.kernels.compiled:
+        log.info("captured %s in %.1f s%s", graphs, loaded.capture_s, more)
+    if loaded.kernels.compiled:
         log.info(
             "compiled %d kernels in %.1f s of that; they are kept in %s",
-            session.kernels.compiled,
-            session.kernels.compile_s,
+            loaded.kernels.compiled,
+            loaded.kernels.compile_s,
             cache_folder(),
         )
 
 
-def _wanted_rows(session: Session, needs: Needs) -> int:
+def _wanted_rows(loaded: Loaded, needs: Needs) -> int:
     """Rows to speak at once where memory does not matter.
 
     Of 1,024 rows of 5 to 15 s an H200 makes 2,287 s a second with 512 at once, 1,998 with 256. Of
     fewer rows many slots would be empty at the end.
     """
-    rows = session.batch.rows
-    is_free = session.device.type == "cuda" and not session.is_batch_chosen
+    rows = loaded.batch.rows
+    is_free = loaded.device.type == "cuda" and not loaded.is_batch_chosen
     if is_free and rows == BATCH_CUDA and needs.rows >= MANY_ROWS:
         return 2 * BATCH_CUDA
     return min(rows, next_power_of_two(needs.rows))
-
-
-def drop_slots(session: Session) -> None:
-    """Give the memory of slots and graphs back, so that larger ones find it: `prepare` comes
-    next.
-    """
-    session.model.allocate(1, POSITION_STEP, 1)
-    session.room = None
-    if session.device.type == "cuda":
-        torch.cuda.empty_cache()
 
 
 def _needs_fixed_shapes(device: torch.device, dtype: torch.dtype) -> bool:
@@ -351,13 +392,13 @@ def _say_compiled(found: Compilation) -> None:
         log.info("compiling kernels that the cache does not hold (%d so far)", found.compiled)
 
 
-def _fit_rows(session: Session, needs: Needs, max_positions: int) -> None:
+def _fit_rows(loaded: Loaded, needs: Needs, max_positions: int) -> None:
     """Choose by what is free how many rows are spoken, and how much is decoded, at once."""
-    if session.device.type != "cuda":
+    if loaded.device.type != "cuda":
         return
-    model, batch = session.model, session.batch
+    model, batch = loaded.model, loaded.batch
     torch.cuda.empty_cache()  # what loading has left is free as well
-    free, _ = torch.cuda.mem_get_info(session.device)
+    free, _ = torch.cuda.mem_get_info(loaded.device)
     slot_bytes = model.slot_bytes(max_positions, needs.max_frames, needs.max_trailing)
 
     def fit(rows: int) -> Room:
@@ -366,7 +407,7 @@ def _fit_rows(session: Session, needs: Needs, max_positions: int) -> None:
         return room_for(rows, free, slot_bytes, choices, work)
 
     asked, room = batch.rows, fit(batch.rows)
-    if not session.is_batch_chosen and asked > BATCH_CUDA:
+    if not loaded.is_batch_chosen and asked > BATCH_CUDA:
         # Twice the default is not worth less audio decoded at once, nor a device filled up.
         is_ample = room == Room(asked, model.work_choices[0]) and 2 * asked * slot_bytes <= free
         if not is_ample:
@@ -391,7 +432,7 @@ def _fit_rows(session: Session, needs: Needs, max_positions: int) -> None:
     )
     if batch.rows < asked:
         log.log(
-            _level(session),
+            _level(loaded),
             "the longest row needs %s a slot, so %d rows are spoken at once instead of %d; "
             "splitting long texts or lowering --max-seconds allows more",
             shown_size(slot_bytes),
@@ -400,86 +441,55 @@ def _fit_rows(session: Session, needs: Needs, max_positions: int) -> None:
         )
 
 
-def _make_slots(session: Session, needs: Needs, max_positions: int, is_whole: bool) -> bool:
+def _make_slots(loaded: Loaded, needs: Needs, max_positions: int, is_whole: bool) -> bool:
     """Allocate and capture; whether there is memory for it. Raises StoppedEarly where a kernel
     fails whose place no other may take.
     """
-    rows, model = session.batch.rows, session.model
+    rows, model = loaded.batch.rows, loaded.model
 
     def make() -> None:
         model.allocate(rows, max_positions, needs.max_frames, needs.max_trailing)
-        _note_memory(session, "slots")
+        _note_memory(loaded, "slots")
         model.capture(rows, needs.max_frames, needs.max_reference_frames, is_whole)
 
     try:
         # Else the memory of the first slots would be missing for the second.
-        with_fallback(make, model, session.batch.is_fixed, undo=partial(drop_slots, session))
+        with_fallback(make, model, loaded.batch.is_fixed, undo=loaded.drop_slots)
     except torch.OutOfMemoryError:
         return False
     return True
 
 
-def _halve(session: Session) -> None:
+def _halve(loaded: Loaded) -> None:
     what = "the slots and their graphs"
-    if session.batch.rows == 1:
+    if loaded.batch.rows == 1:
         raise SetupError(
             f"the device has no memory for {what}, even for one row",
             remedy="lower --max-seconds, free the device, or use a smaller model",
         )
-    if session.batch.is_fixed:
+    if loaded.batch.is_fixed:
         raise SetupError(
-            f"the device has no memory for {what} of {session.batch.rows} rows",
+            f"the device has no memory for {what} of {loaded.batch.rows} rows",
             remedy="use a smaller --max-batch; with --reproducible rows sound otherwise then",
         )
-    session.batch.halve()
-    session.step_downs += 1
-    log.log(_level(session), "no memory for %s; trying %d rows at once", what, session.batch.rows)
+    loaded.batch.halve()
+    loaded.step_downs += 1
+    log.log(_level(loaded), "no memory for %s; trying %d rows at once", what, loaded.batch.rows)
     torch.cuda.empty_cache()
 
 
-def _level(session: Session) -> int:
+def _level(loaded: Loaded) -> int:
     """How loudly to say that fewer rows are spoken at once."""
-    return logging.WARNING if session.is_batch_chosen else logging.INFO
+    return logging.WARNING if loaded.is_batch_chosen else logging.INFO
 
 
-def _note_memory(session: Session, what: str) -> None:
+def _note_memory(loaded: Loaded, what: str) -> None:
     """Remember how many bytes are in use with what was made last: weights, or slots as well."""
-    if session.device.type == "cuda":
-        session.memory[what] = torch.cuda.memory_allocated(session.device)
+    if loaded.device.type == "cuda":
+        loaded.memory[what] = torch.cuda.memory_allocated(loaded.device)
 
 
-def _recorded(session: Session) -> tuple[int, float]:
+def _recorded(loaded: Loaded) -> tuple[int, float]:
     """Graphs recorded so far, and the ms that took."""
-    captures = [one for runner in session.model.graph_runners() for one in runner.stats.captures]
+    captures = [one for runner in loaded.model.graph_runners() for one in runner.stats.captures]
     return len(captures), sum(one["capture_ms"] for one in captures)
-
-
-def device_facts(session: Session) -> dict[str, Any]:
-    """What run.json says of the device and of the path taken."""
-    device = session.device
-    facts: dict[str, Any] = {
-        "device": str(device),
-        "dtype": str(session.dtype).removeprefix("torch."),
-        "max_batch": session.batch.rows,
-        "kernels": describe_kernels(device),
-        "threads": torch.get_num_threads(),
-    }
-    if device.type == "cuda":
-        properties = torch.cuda.get_device_properties(device)
-        facts |= {"name": properties.name, "memory_bytes": properties.total_memory}
-        cudnn: Any = torch.backends.cudnn  # torch's types lack its `version`
-        facts |= {"cuda": torch.version.cuda, "cudnn": cudnn.version()}
-        facts["has_fixed_shapes"] = session.batch.is_fixed
-        runners = session.model.graph_runners()
-        facts["graphs"] = sum(len(runner.keys) for runner in runners)
-        facts["graphs_failed"] = sum(len(runner.stats.failures) for runner in runners)
-        count, took_ms = _recorded(session)
-        facts["graphs_s"] = round(took_ms / 1000, 3)
-        facts["graphs_while_speaking"] = count - session.recorded[0]
-        facts["graphs_while_speaking_ms"] = round(took_ms - session.recorded[1], 1)
-        facts["setup_step_downs"] = session.step_downs
-        facts["memory"] = session.memory | {
-            "peak": torch.cuda.max_memory_allocated(session.device),
-            "reserved": torch.cuda.max_memory_reserved(session.device),
-        }
-    return facts

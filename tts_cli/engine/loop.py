@@ -10,7 +10,6 @@ vocoder has a thread beside the frames.
 from __future__ import annotations
 
 import logging
-import math
 import threading
 import time
 from collections.abc import Callable
@@ -148,21 +147,23 @@ class Engine:
 
     def _fill_window(self) -> None:
         """Take what is ready, or some of it. Where nobody speaks, wait for rows to come."""
-        scheduler = self.scheduler
+        scheduler, num_waiting = self.scheduler, self.scheduler.num_waiting
+        is_idle, most = not scheduler.num_live, scheduler.window
         deadline_s = time.perf_counter() + START_S
-        most = scheduler.num_waiting + TAKEN_AT_ONCE if scheduler.num_live else math.inf
-        while scheduler.has_room and scheduler.num_waiting < most and not self.queue.is_dry:
+        if not is_idle:
+            most = min(most, num_waiting + TAKEN_AT_ONCE)
+        while num_waiting < most and not self.queue.is_dry:
             wait_s = 0.0
-            if not scheduler.num_live and not scheduler.num_waiting:
+            if is_idle and not num_waiting:
                 wait_s = START_S
-            elif not scheduler.num_live and self.is_async:
+            elif is_idle and self.is_async and num_waiting < self.batch.rows:
                 # Rows of the first batch that come a little later would start one by one.
-                is_full = scheduler.num_waiting >= self.batch.rows
-                wait_s = 0.0 if is_full else deadline_s - time.perf_counter()
+                wait_s = deadline_s - time.perf_counter()
             attempt = self.queue.take(max(0.0, wait_s))
             if attempt is None:
                 break
             scheduler.offer(attempt, attempt.estimated_frames, attempt.prompt.num_tokens)
+            num_waiting += 1
 
     def _take_again(self, is_idle: bool) -> None:
         """Take what is to be spoken again. Where nothing else is left to do, wait for it."""
@@ -195,7 +196,8 @@ class Engine:
         admitted = self.scheduler.admit()
         if not admitted:
             return
-        self.busy.start()
+        if self.is_async:  # else what the host does is all there is
+            self.busy.start()
         now = time.perf_counter()
         span = DeviceSpan(self.device)
         self.model.prefill(

@@ -5,24 +5,24 @@ from __future__ import annotations
 import hashlib
 import logging
 import math
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 import torch
 
 from models.base import ModelInfo, Prompt, RequestError, SpeechRequest, Voice
+from tts_cli import signals
 from tts_cli.audio.file import encode, encode_codes
 from tts_cli.audio.tags import Tags, synthetic
 from tts_cli.config import RunConfig
 from tts_cli.core import Row, Spoken, Task
 from tts_cli.engine.judge import RetryPolicy
 from tts_cli.engine.kernels import with_fallback
-from tts_cli.engine.load import drop_slots
-from tts_cli.engine.local import WarmModel
-from tts_cli.errors import Cancelled, DiskFull, RowError, SetupError, StoppedEarly, is_device_lost
+from tts_cli.engine.session import LocalSession
+from tts_cli.errors import Cancelled, RowError, SetupError, StoppedEarly
 from tts_cli.folder.run_file import versions
 from tts_cli.manifest.seeds import row_seed
 from tts_cli.plan.checkpoint import never_ends
@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+Made = TypeVar("Made")
+
 MIN_MADE_S = 3.0  # of what a voice says, MAX_MADE_S at most
 
 
@@ -55,13 +57,6 @@ class Words(NamedTuple):
     seed: int
     least_s: float = MIN_MADE_S  # of speech
     most_s: float = MAX_MADE_S
-
-
-Stopping = Callable[[Callable[[], None]], AbstractContextManager[Any]]
-
-
-def _never(_: Callable[[], None]) -> AbstractContextManager[None]:
-    return nullcontext()
 
 
 def voice_task(words: Words, maker: Maker) -> Task:
@@ -83,52 +78,28 @@ def voice_task(words: Words, maker: Maker) -> Task:
     return Task(row, piece.request, (piece,))
 
 
-def speak_voices(
-    model: WarmModel, asked: Sequence[Words], stopping: Stopping = _never
-) -> list[tuple[Task, Spoken]]:
+def speak_voices(session: LocalSession, asked: Sequence[Words]) -> list[tuple[Task, Spoken]]:
     """Speak what voices are to say, with the checkpoint that makes them up. Each has its error, if
     it did not come out well in all its attempts.
 
-    Args:
-        stopping: wraps the run, by what stops it.
     Raises:
+        RowError: there is no room for one.
         Cancelled: somebody has stopped it.
     """
-    maker = Maker(model.config, model.info)
-    tasks = [voice_task(words, maker) for words in asked]
-    policy = RetryPolicy.of(replace(model.config, accept_truncated=False))
+    config, info = session.config, session.info
+    tasks = [voice_task(words, Maker(config, info)) for words in asked]
+    policy = RetryPolicy.of(replace(config, accept_truncated=False))
     spoken: dict[Task, Spoken] = {}
-    with _room_for(tasks, model):
-        run = model.new_run(spoken.__setitem__, policy=policy)
-        with stopping(run.stop):
-            run.run(tasks)
+    with session.room_for(Needs.of(tasks, info)), signals.stopping(session.stop):
+        session.speak(tasks, spoken.__setitem__, policy, is_int16=False)
     if len(spoken) < len(tasks):
         raise Cancelled("a voice was not made to its end")
     return [(task, spoken[task]) for task in tasks]
 
 
-@contextmanager
-def _room_for(tasks: list[Task], model: WarmModel) -> Iterator[None]:
-    """Slots for tasks: those there are, made larger where they must be; or some for as long."""
-    session, needs = model.session, Needs()
-    if session.room is not None:
-        for task in tasks:
-            if not model.has_room(task) and (problem := model.grow(task)):
-                raise RowError(problem)
-        yield
-        return
-    num_slots = session.batch.rows
-    for task in tasks:
-        needs.add(task.request, model.info)
-    model.make_room(needs)
-    yield
-    drop_slots(session)
-    session.batch.rows = num_slots  # of which a few voices do not need all
-
-
-def encode_voices(model: WarmModel, references: Sequence[Reference]) -> list[StoredVoice]:
+def encode_voices(session: LocalSession, references: Sequence[Reference]) -> list[StoredVoice]:
     """Encode recordings for a checkpoint that clones. Raises SetupError, RowError."""
-    speech, info = model.session.model, model.info
+    speech, info = session.loaded.model, session.info
     try:
         encoded = with_fallback(partial(encode_references, speech, list(references)), speech)
     except torch.OutOfMemoryError:
@@ -188,47 +159,34 @@ def voice_of_codes(codes: np.ndarray[Any, Any], text: str, info: ModelInfo) -> S
 
 
 class Studio(Protocol):
-    """Who speaks and encodes voices: this process, or a worker."""
+    """Where a checkpoint speaks or encodes voices: in this process, or in another one."""
 
-    def speak(self, maker: Maker, asked: list[Words]) -> list[tuple[Task, Spoken]]:
-        """See `speak_voices`."""
+    def __call__(
+        self,
+        work: Callable[[LocalSession, list[Any]], list[Made]],
+        config: RunConfig,
+        info: ModelInfo,
+        asked: list[Any],
+    ) -> list[Made]:
+        """What `speak_voices` or `encode_voices` gives on a checkpoint."""
         ...
 
-    def encode(
-        self, config: RunConfig, info: ModelInfo, references: list[Reference]
-    ) -> list[StoredVoice]:
-        """See `encode_voices`."""
-        ...
 
+def studio_of(session: LocalSession) -> Studio:
+    """Work goes to a session where it has the checkpoint, else to one that is open for as long."""
 
-class Here:
-    """This process. The checkpoint that speaks rows stays open for them.
+    def done(
+        work: Callable[[LocalSession, list[Any]], list[Made]],
+        config: RunConfig,
+        info: ModelInfo,
+        asked: list[Any],
+    ) -> list[Made]:
+        if config is session.config:
+            return work(session, asked)
+        with closing(LocalSession(config, info)) as other:
+            return work(other, asked)
 
-    Args:
-        model: that one, if it is open already.
-    """
-
-    def __init__(
-        self, is_two: bool, model: WarmModel | None = None, stopping: Stopping = _never
-    ) -> None:
-        self.model = model
-        self._is_two = is_two
-        self._stopping = stopping
-
-    def speak(self, maker: Maker, asked: list[Words]) -> list[tuple[Task, Spoken]]:
-        """See `Studio`."""
-        if self._is_two:
-            with WarmModel(*maker) as first:
-                return speak_voices(first, asked, self._stopping)
-        self.model = self.model or WarmModel(*maker)
-        return speak_voices(self.model, asked, self._stopping)
-
-    def encode(
-        self, config: RunConfig, info: ModelInfo, references: list[Reference]
-    ) -> list[StoredVoice]:
-        """See `Studio`."""
-        self.model = self.model or WarmModel(config, info)
-        return encode_voices(self.model, references)
+    return done
 
 
 def make_voices(voices: FreeVoices, asks: Sequence[Ask], cloning: Cloning, studio: Studio) -> None:
@@ -241,8 +199,7 @@ def make_voices(voices: FreeVoices, asks: Sequence[Ask], cloning: Cloning, studi
     unspoken = [ask for ask in asks if ask.is_gone]
     config, info = voices.config, voices.info
     if unspoken:
-        asked = [_words(ask, config) for ask in unspoken]
-        made = studio.speak(voices.maker, asked)
+        made = studio(speak_voices, *voices.maker, [_words(ask, config) for ask in unspoken])
         for ask, (task, spoken) in zip(unspoken, made, strict=True):
             if spoken.error is None:
                 _keep(ask, task, spoken, voices)
@@ -252,7 +209,7 @@ def make_voices(voices: FreeVoices, asks: Sequence[Ask], cloning: Cloning, studi
     found = [(ask, voices.made.require_made(ask.voice)) for ask in asks]
     if voices.is_two:
         heard = [_reference(made, info, cloning.silence_s) for _, made in found]
-        stored = studio.encode(config, info, heard)
+        stored = studio(encode_voices, config, info, heard)
     else:  # what the checkpoint has spoken it clones as it stands
         stored = [voice_of_codes(made.codes(), made.text, info) for _, made in found]
     for ask, voice in zip(asks, stored, strict=True):
@@ -311,46 +268,3 @@ def _failed(ask: Ask, error: str) -> StoppedEarly:
         remedy="try another --voice-text or --seed, more --retries, or give its rows a voice or a "
         "ref_audio",
     )
-
-
-class ReadyModel(WarmModel):
-    """A model that makes what a row lacks before it is spoken: its voice, and room."""
-
-    _stop_voice: Callable[[], None] | None = None  # that is being made
-
-    def is_ready(self, task: Task) -> bool:
-        """Whether a task can be spoken as things are."""
-        return self.has_room(task) and (task.need is None or bool(task.need.digest))
-
-    def prepare(self, task: Task, cloning: Cloning) -> Task:
-        """Make the voice that a task lacks, and room for it, while nothing is spoken. Returns it
-        with its voice. Raises RowError: that cannot be.
-        """
-        if task.need is not None and not task.need.digest:
-            voices, here = self.maker.voices, Here(False, self, self._stoppable)
-            ask = voices.asks[task.request.voice or ""]
-            try:
-                make_voices(voices, [ask], cloning, here)
-            except (StoppedEarly, SetupError, RowError) as error:
-                if isinstance(error, Cancelled) or is_device_lost(error.__cause__ or error):
-                    raise
-                if not isinstance(error, (SetupError, DiskFull)):  # which may be mended
-                    ask.problem = str(error)
-                raise RowError(str(error)) from error
-            task = replace(task, need=cloning.need(task.request))
-        if not self.has_room(task) and (problem := self.grow(task)):
-            raise RowError(problem)
-        return task
-
-    @contextmanager
-    def _stoppable(self, stop: Callable[[], None]) -> Iterator[None]:
-        self._stop_voice = stop
-        try:
-            yield
-        finally:
-            self._stop_voice = None
-
-    def stop_voice(self) -> None:
-        """End the making of a voice, if one is being made."""
-        if (stop := self._stop_voice) is not None:
-            stop()

@@ -101,11 +101,6 @@ class Scheduler(Generic[Item]):
         return len(self._waiting)
 
     @property
-    def has_room(self) -> bool:
-        """Whether the window takes another row."""
-        return len(self._waiting) < self.window
-
-    @property
     def is_done(self) -> bool:
         """Nothing waits and nothing runs."""
         return not self._waiting and not self._slots

@@ -1,175 +1,262 @@
-"""Who speaks the rows of a run: this process with a model of its own (`OneProcess`), or several
-(`tts_cli.workers`). A command calls them in the order of `Speakers`.
+"""Who turns tasks into what is spoken of them: this process (`LocalSession`), or several others
+(`tts_cli.workers`). Whoever wants speech goes through `steps`, and hands tasks to `speak`.
+
+A checkpoint in this process, with room for rows that can be made anew. Torch is imported when it is
+first wanted: a run that has nothing to speak does without.
 """
 
 from __future__ import annotations
 
+import logging
+import threading
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tts_cli import startup
 from tts_cli.config import RunConfig
 from tts_cli.core import Keep, Task
-from tts_cli.folder.run_file import Totals
+from tts_cli.engine.judge import RetryPolicy
+from tts_cli.errors import Cancelled, RowError, SetupError
+from tts_cli.plan.room import Needs, usual_needs
 
 if TYPE_CHECKING:
-    from tts_cli.engine.load import Session
-    from tts_cli.engine.local import SpeechRun, WarmModel
-    from tts_cli.plan.room import Needs
+    from models.base import ModelInfo
+    from tts_cli.engine.load import Loaded
+    from tts_cli.engine.speech_run import SpeechRun
     from tts_cli.voices.needs import Cloning
+    from tts_cli.voices.stage import Voiced
 
-WRITERS = 8  # most of a writer's time is waiting for the disk
+log = logging.getLogger(__name__)
 
-# The tasks to speak, once somebody can say whether to stop.
-Due = Callable[[Callable[[], bool]], Iterable[Task]]
+Step = tuple[str, Callable[[], object]]
+
+# Of the room there was, and of what the row needs, so that it does not grow row by row.
+GROWTH, SPARE = 1.5, 1.25
 
 
-class Speakers(Protocol):
+@dataclass(frozen=True)
+class SessionFacts:
+    """What a session can say of itself: what it speaks on, and what came of it so far."""
+
+    load_s: float = 0.0
+    capture_s: float = 0.0
+    references: int = 0  # encoded; rows that name the same one share it
+    reference_ms: float = 0.0  # on the device, all of them
+    reference_load_ms: float = 0.0  # reading, checking, resampling; beside the device
+    graph_hits: int = 0
+    graph_misses: int = 0
+    graph_misses_by: dict[str, int] = field(default_factory=dict)  # what missed -> how often
+    peak_memory_bytes: int | None = None  # of the device; None where it is not counted
+    # As run.json has them: the device, and behind the first row what it did; and each worker.
+    device: dict[str, Any] = field(default_factory=dict)
+    workers: list[dict[str, Any]] = field(default_factory=list)
+
+
+class Session(Protocol):
     """Tasks in, spoken ones out."""
 
-    is_gpu: bool  # known once made ready
-
-    def steps(self) -> Iterator[tuple[str, Callable[[], None]]]:
-        """What is to be done before the first row, each step with its name. Steps raise
-        SetupError.
+    def steps(self, needs: Needs) -> Iterator[Step]:
+        """What is to be done before the first of rows that need so much, each step with its name.
+        Steps raise SetupError.
         """
         ...
 
-    def speak(self, due: Due, keep: Keep) -> None:
-        """Speak rows. Raises StoppedEarly, and the first error of any thread."""
+    def speak(self, tasks: Iterable[Task | None], keep: Keep) -> None:
+        """Speak tasks, whose iterator is advanced in a thread of its own; None among them: none has
+        come for a while. Raises StoppedEarly, and the first error of any thread.
+        """
         ...
 
     def stop(self) -> None:
         """Ask for an orderly end; from any thread, and from a signal's handler."""
         ...
 
+    def facts(self) -> SessionFacts:
+        """What there is to be told of it, while it is open."""
+        ...
+
     def close(self) -> None:
         """Give back what was taken; harmless when done before."""
         ...
 
-    def counted(self, totals: Totals) -> Totals:
-        """Totals with what the devices have counted."""
-        ...
 
-    def device_facts(self) -> dict[str, Any]:
-        """What the report says of the device."""
-        ...
-
-    def worker_facts(self) -> list[dict[str, Any]]:
-        """What the report says of each worker; none where this process speaks."""
-        ...
-
-
-class OneProcess:
-    """Speaks in this process.
+class LocalSession:
+    """A checkpoint in this process, loaded when it is first wanted. One thread at a time, but for
+    `stop`.
 
     Args:
-        needs: of all rows.
-        model: one that is loaded already; None: not yet.
+        info: of the checkpoint, to whose licence there is consent; None: as it says itself.
+        cloning: finds the voices of tasks that need one; None where no task does.
         is_int16: samples are handed on as files of 16 bits hold them.
     """
 
     def __init__(
         self,
         config: RunConfig,
-        needs: Needs,
-        cloning: Cloning,
-        model: WarmModel | None = None,
+        info: ModelInfo | None = None,
+        cloning: Cloning | None = None,
         *,
         is_int16: bool = False,
     ) -> None:
-        self._config = config
-        self._needs = needs
-        self._cloning = cloning
-        self._model = model
-        self._is_int16 = is_int16
-        self._speech: SpeechRun | None = None
+        self.config = config
+        self.cloning = cloning
+        self.is_int16 = is_int16
+        self.in_use = threading.Lock()  # held by who speaks, where somebody else may close
+        self.is_closed = False
+        self._info = info
+        self._loaded: Loaded | None = None
+        self._run: SpeechRun | None = None  # the last call of `speak`
         self._is_stopped = False
-        self._is_whole = False  # every row came to its end
-        self.is_gpu = False
+        self._work: dict[str, Any] = {}  # done since its room was made
+        self._reference_load_s = 0.0
 
-    def steps(self) -> Iterator[tuple[str, Callable[[], None]]]:
-        """See `Speakers`."""
-        if self._model is None:
-            yield "loading the model", self._load
-        yield "making slots and graphs", self._prepare
+    @property
+    def loaded(self) -> Loaded:
+        """What it has loaded; now, if that was not wanted before. Raises SetupError, Cancelled."""
+        if self.is_closed:
+            raise Cancelled("the model is closed")
+        if self._loaded is None:
+            with startup.importing():
+                from tts_cli.engine import load, speech_run  # noqa: F401  # all of torch's users
+            self._loaded = load.open_checkpoint(self.config)
+        return self._loaded
 
-    def speak(self, due: Due, keep: Keep) -> None:
-        """See `Speakers`."""
-        assert self._model is not None
-        speech = self._speech = self._model.new_run(
+    @property
+    def info(self) -> ModelInfo:
+        """Of the checkpoint."""
+        return self._info or self.loaded.model.info
+
+    def steps(self, needs: Needs | None = None) -> Iterator[Step]:
+        """See `Session`; without needs no room is made."""
+        if self._loaded is None:
+            yield "loading the model", lambda: self.loaded
+        if needs is not None:
+            yield "making slots and graphs", lambda: self.make_room(needs)
+            startup.reach("ready_s")
+
+    def make_room(self, needs: Needs) -> None:
+        """Make slots and capture graphs, instead of those there are. Raises SetupError."""
+        self.loaded.prepare(needs)
+        self._work = {}
+
+    def has_room(self, needs: Needs) -> bool:
+        """Whether the slots there are do for rows that need so much."""
+        room = self.loaded.room
+        return room is not None and needs.fits(room)
+
+    def widen(self, needs: Needs) -> None:
+        """Make the room there is do for rows that need so much as well. Raises RowError: that
+        cannot be, and the room is what it was.
+        """
+        if self.has_room(needs):
+            return
+        loaded, most = self.loaded, self.info.max_positions
+        slots = loaded.batch.rows
+        room = loaded.room or usual_needs(self.config, self.info, rows=slots)
+        positions = max(GROWTH * room.max_positions, SPARE * needs.max_positions)
+        frames = max(GROWTH * room.max_frames, SPARE * needs.max_frames)
+        wider = Needs(slots, min(most, int(positions)), min(most, int(frames)))
+        log.info("a row needs more room than there is: slots are made anew")
+        loaded.drop_slots()
+        try:
+            self.make_room(wider.joined(room).joined(needs))
+        except SetupError as error:
+            loaded.batch.rows = slots
+            self.make_room(replace(room, rows=slots))
+            raise RowError(str(error)) from error
+
+    @contextmanager
+    def room_for(self, needs: Needs) -> Iterator[None]:
+        """Inside there is room for such rows: that there is, made larger where it must be; or some
+        for as long.
+        """
+        loaded, slots = self.loaded, self.loaded.batch.rows
+        if loaded.room is not None:
+            self.widen(needs)
+            yield
+            return
+        self.make_room(needs)
+        yield
+        loaded.drop_slots()
+        loaded.batch.rows = slots  # of which a few voices do not need all
+
+    def speak(
+        self,
+        tasks: Iterable[Task | Voiced | None],
+        keep: Keep,
+        policy: RetryPolicy | None = None,
+        *,
+        is_int16: bool | None = None,
+    ) -> None:
+        """See `Session`. Tasks may have their voices with them.
+
+        Args:
+            policy, is_int16: None: as its settings say.
+        """
+        from tts_cli.engine.speech_run import SpeechRun
+
+        run = self._run = SpeechRun(
+            self.loaded,
             keep,
-            cloning=self._cloning,
-            is_int16=self._is_int16,
-            takers=WRITERS,
+            policy or RetryPolicy.of(self.config),
+            cloning=self.cloning,
+            is_int16=self.is_int16 if is_int16 is None else is_int16,
         )
         if self._is_stopped:
-            speech.stop()
-        speech.run(due(speech.is_stopped))
-        self._is_whole = not self._is_stopped
+            run.stop()
+        try:
+            run.speak(tasks)
+        finally:
+            self._reference_load_s += run.stage.load_s
+            for name, value in run.engine.facts().items():
+                self._work[name] = self._work.get(name, 0) + value
+        if run.engine.is_async and not self._is_stopped:
+            self._work["busy"] = run.engine.busy.summary()
 
     def stop(self) -> None:
-        """See `Speakers`."""
+        """See `Session`. It speaks nothing more until `resume`."""
         self._is_stopped = True
-        if self._speech is not None:
-            self._speech.stop()
+        if self._run is not None:
+            self._run.stop()
+
+    def resume(self) -> None:
+        """Speak again, whoever has stopped it before."""
+        self._is_stopped = False
+
+    @property
+    def num_behind(self) -> int:
+        """Pieces that have left their slots and are not handed on yet, about."""
+        return 0 if self._run is None else self._run.num_behind
+
+    @property
+    def pulse(self) -> int:
+        """Another number after every frame that is made."""
+        return -1 if self._run is None else self._run.engine.steps
+
+    def facts(self) -> SessionFacts:
+        """See `Session`; once it is loaded."""
+        loaded = self.loaded
+        runners = loaded.model.graph_runners()
+        return SessionFacts(
+            load_s=loaded.load_s,
+            capture_s=loaded.capture_s,
+            references=loaded.voices.num_encoded,
+            reference_ms=loaded.voices.encode_ms,
+            reference_load_ms=1000 * self._reference_load_s,
+            graph_hits=sum(one.stats.hits for one in runners),
+            graph_misses=sum(one.stats.misses for one in runners),
+            graph_misses_by={one.name: one.stats.misses for one in runners if one.stats.misses},
+            peak_memory_bytes=loaded.peak_bytes,
+            device=loaded.facts() | self._work,
+        )
 
     def close(self) -> None:
-        """See `Speakers`."""
-
-    def counted(self, totals: Totals) -> Totals:
-        """See `Speakers`."""
-        assert self._model is not None
-        assert self._speech is not None
-        session = self._model.session
-        totals = replace(
-            totals,
-            load_s=session.load_s,
-            capture_s=session.capture_s,
-            **self._speech.reference_facts(),
-        )
-        add_device_totals(totals, session)
-        return totals
-
-    def device_facts(self) -> dict[str, Any]:
-        """See `Speakers`; before the first row, without what came of the rows."""
-        from tts_cli.engine.load import device_facts
-
-        assert self._model is not None
-        facts = device_facts(self._model.session)
-        if self._speech is None:
-            return facts
-        facts |= self._speech.engine.facts()
-        if self.is_gpu and self._is_whole:
-            facts |= {"busy": self._speech.engine.busy.summary()}
-        return facts
-
-    def worker_facts(self) -> list[dict[str, Any]]:
-        """See `Speakers`."""
-        return []
-
-    def _load(self) -> None:
-        with startup.importing():
-            from tts_cli.engine.local import WarmModel
-
-        self._model = WarmModel(self._config)
-
-    def _prepare(self) -> None:
-        assert self._model is not None
-        self.is_gpu = self._model.session.device.type == "cuda"
-        self._model.make_room(self._needs)
-        startup.reach("ready_s")
-
-
-def add_device_totals(totals: Totals, session: Session) -> None:
-    """Graph counts and peak memory."""
-    import torch
-
-    for runner in session.model.graph_runners():
-        totals.graph_hits += runner.stats.hits
-        totals.graph_misses += runner.stats.misses
-        if runner.stats.misses:
-            totals.graph_misses_by[runner.name] = runner.stats.misses
-    if session.device.type == "cuda":
-        totals.peak_memory_bytes = torch.cuda.max_memory_allocated(session.device)
+        """Drop the model and free the device's memory, once nobody is using it."""
+        with self.in_use:
+            self._run = None
+            self.is_closed = True
+            if self._loaded is not None:
+                self._loaded.close()
+            self._loaded = None

@@ -153,32 +153,30 @@ class VocoderQueue:
         return [waiting[index] for index in chosen]
 
     def _decode(self, attempts: list[Attempt]) -> str | None:
-        """Queue a batch; the reason if it finds no memory."""
-        try:
-            self._speak(attempts)
-        except torch.OutOfMemoryError as error:
-            return f"no memory to decode its audio: {first_line(error)}"
-        return None
-
-    def _speak(self, attempts: list[Attempt]) -> None:
-        """Queue the samples of rows that have codes, and their way to the host."""
+        """Queue the samples of rows that have codes, and their way to the host; the reason if there
+        is no memory for that.
+        """
         codes = [attempt.codes for attempt in attempts if attempt.codes is not None]
         references = [attempt.reference_codes for attempt in attempts]
         fronts = [reference for reference in references if reference is not None]
-        with self.streams.vocoder():
-            copied = DeviceSpan(self.device, sleeps=True)
-            try:
-                span = DeviceSpan(self.device)
-                waves = self.model.decode_audio(codes, references if fronts else None)
-                self.spans.append(span.end())
-                on_host = zip(attempts, self._to_host(waves), self._to_host(codes), strict=True)
-            finally:
-                self.read.append((copied.end(), [*codes, *fronts]))
+        try:
+            with self.streams.vocoder():
+                copied = DeviceSpan(self.device, sleeps=True)
+                try:
+                    span = DeviceSpan(self.device)
+                    waves = self.model.decode_audio(codes, references if fronts else None)
+                    self.spans.append(span.end())
+                    on_host = zip(attempts, self._to_host(waves), self._to_host(codes), strict=True)
+                finally:
+                    self.read.append((copied.end(), [*codes, *fronts]))
+        except torch.OutOfMemoryError as error:
+            return f"no memory to decode its audio: {first_line(error)}"
         total = max(1, sum(attempt.frames for attempt in attempts))
         for attempt, wave, row_codes in on_host:
             attempt.samples, attempt.codes = wave, row_codes
             attempt.vocoder, attempt.vocoder_share = span, attempt.frames / total
             attempt.copied = copied
+        return None
 
     def _to_host(self, rows: list[Tensor]) -> list[Tensor]:
         """Start one pinned copy of all rows, samples as the run wants them; they are there when the

@@ -10,13 +10,11 @@ import time
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
-from tts_cli import startup
 from tts_cli.audio.encode import encoded
 from tts_cli.core import BadRow, Encoded, Role, Spoken, Status, Task
 from tts_cli.errors import RowError, StoppedEarly
 from tts_cli.folder.files import AudioWriter, WrittenFile
-from tts_cli.folder.run_file import iso_time
-from tts_cli.folder.take import Take
+from tts_cli.folder.take import Take, iso_time
 from tts_cli.folder.takes import Placed, TakeFolder
 from tts_cli.text.pauses import without_pauses
 
@@ -85,7 +83,6 @@ class Records:
             raise
         if placed is not None:
             self.takes.settle(record.id, placed)
-            startup.reach("first_row_s")
             with self._mutex:
                 self.num_same += placed.is_same
         return record

@@ -194,11 +194,6 @@ def last_of_runs(lines: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     return list(found.values())
 
 
-def iso_time(moment: datetime) -> str:
-    """A moment of UTC as all our files have it: 2026-11-22T13:05:00.250Z."""
-    return f"{moment:%Y-%m-%dT%H:%M:%S}.{moment.microsecond // 1000:03d}Z"
-
-
 class RunLog:
     """The runs of one output folder, whose lock must be held to append.
 

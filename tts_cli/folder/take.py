@@ -14,6 +14,7 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import PurePosixPath
 from typing import Annotated, Any
 
@@ -357,6 +358,11 @@ def inner_path(value: Any) -> str | None:
     if path.is_absolute() or ".." in path.parts or not path.name:
         return None
     return path.as_posix()
+
+
+def iso_time(moment: datetime) -> str:
+    """A moment of UTC as all our files have it: 2026-11-22T13:05:00.250Z."""
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.{moment.microsecond // 1000:03d}Z"
 
 
 class _Span(msgspec.Struct):

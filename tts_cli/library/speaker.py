@@ -23,8 +23,7 @@ from typing import TYPE_CHECKING
 
 from tts_cli.core import BadRow, Spoken, Task
 from tts_cli.engine.load import choose_device, on_device
-from tts_cli.engine.local import SpeechRun
-from tts_cli.engine.made_voices import ReadyModel
+from tts_cli.engine.session import LocalSession
 from tts_cli.errors import (
     Cancelled,
     RowError,
@@ -35,21 +34,20 @@ from tts_cli.errors import (
 )
 from tts_cli.library.settings import GivenRow, RowFields, Settings, StrPath, config_of
 from tts_cli.library.speech import Speech, speech_of
-from tts_cli.library.stream import SpeechStream
+from tts_cli.library.stream import SpeechStream, is_ready, made_ready
 from tts_cli.plan.checkpoint import approved_info
 from tts_cli.plan.planner import RowMaker, silence_of
 from tts_cli.plan.room import usual_needs
 from tts_cli.voices.made import MadeVoices
-from tts_cli.voices.needs import Cloning
 from tts_cli.voices.voice_folder import VoiceFolder
 
 if TYPE_CHECKING:
-    from typing_extensions import Unpack
+    from typing_extensions import Self, Unpack
 
 LEAST_AHEAD = 32  # rows that `batch` pulls ahead, at least
 
 
-class Speaker(ReadyModel):
+class Speaker:
     """A checkpoint in memory, with its slots and its graphs, until it is closed.
 
     It does one thing at a time: a call in the middle of another one, from whatever thread, raises
@@ -97,36 +95,42 @@ class Speaker(ReadyModel):
         self.maker = RowMaker(config, info)  # before a weight is read
         self._folder: tempfile.TemporaryDirectory[str] | None = None  # of voices that it makes
         self._busy = threading.Lock()  # somebody is in the middle of a call
-        self._current: SpeechRun | SpeechStream | None = None
+        self._stream: SpeechStream | None = None  # of the call that goes on
         self._is_lost = False  # its device has failed
+        self.session = LocalSession(config, info)
         with on_device(choose_device(config)):
-            super().__init__(config, info)
+            _open.add(self)
             if self.maker.voices.is_one and config.made_voices is None:
                 self._folder = tempfile.TemporaryDirectory(prefix="tts-cli-")
                 self.maker.voices.made = MadeVoices(Path(self._folder.name))
-            _open.add(self)
             try:
-                self.make_room(usual_needs(config, info, longest, self.session.batch.rows))
+                slots = self.session.loaded.batch.rows
+                self.session.make_room(usual_needs(config, info, longest, slots))
             except BaseException:
                 self.close()
                 raise
 
     @property
+    def is_closed(self) -> bool:
+        """Whether it speaks no more."""
+        return self.session.is_closed
+
+    @property
     def voices(self) -> tuple[str, ...]:
         """Names that a row's `voice` can have: speakers, or voice files where it clones."""
-        if self.info.takes_voice_files:
-            return tuple(VoiceFolder(self.config.voices).names())
-        return self.info.voices
+        if self.maker.info.takes_voice_files:
+            return tuple(VoiceFolder(self.maker.config.voices).names())
+        return self.maker.info.voices
 
     @property
     def languages(self) -> tuple[str, ...]:
         """Names that a row's `language` can have."""
-        return self.info.languages
+        return self.maker.info.languages
 
     @property
     def sample_rate_hz(self) -> int:
         """Of all its samples."""
-        return self.info.sample_rate_hz
+        return self.maker.info.sample_rate_hz
 
     def say(self, text: str, **fields: Unpack[RowFields]) -> Speech:
         """Speak one text, as the only row of a manifest would be.
@@ -140,25 +144,22 @@ class Speaker(ReadyModel):
             StoppedEarly: the device failed.
         """
         with self._call():
-            cloning = self.new_cloning()
             task = self.maker.make({**fields, "text": text}, 1)
             if isinstance(task, BadRow):
                 raise RowError(task.message)
-            spoken = silence_of(task, self.info) if task.is_silent else self._say(task, cloning)
-            speech = speech_of(task, spoken, self.info)
+            info = self.maker.info
+            spoken = silence_of(task, info) if task.is_silent else self._say(task)
+            speech = speech_of(task, spoken, info)
         if speech.error is not None:
             raise RowError(speech.error)
         return speech
 
-    def _say(self, task: Task, cloning: Cloning) -> Spoken:
+    def _say(self, task: Task) -> Spoken:
         made: list[Spoken] = []
-        with self.in_use:
-            if not self.is_ready(task):
-                task = self.prepare(task, cloning)
-            self._current = run = self.new_run(
-                lambda _, spoken: made.append(spoken), cloning=cloning
-            )
-            run.run([task])
+        with self.session.in_use:
+            if not is_ready(task, self.session):
+                task = made_ready(task, self.session, self.maker)
+            self.session.speak([task], lambda _, spoken: made.append(spoken))
         if not made:
             raise Cancelled("the text was not spoken to its end")
         return made[0]
@@ -195,27 +196,34 @@ class Speaker(ReadyModel):
     ) -> Generator[Speech, None, None]:
         with self._call():
             if look_ahead is None:
-                look_ahead = max(LEAST_AHEAD, 2 * self.session.batch.rows)
-            stream = SpeechStream(self, rows, look_ahead, is_ordered=is_ordered)
-            self._current = stream
-            yield from stream.results()
+                look_ahead = max(LEAST_AHEAD, 2 * self.session.loaded.batch.rows)
+            self._stream = SpeechStream(
+                self.session, self.maker, rows, look_ahead, is_ordered=is_ordered
+            )
+            yield from self._stream.results()
 
     def cancel(self) -> None:
         """End the call that another thread is in the middle of, which raises `Cancelled` there."""
-        if (current := self._current) is not None:
-            current.stop()
-        self.stop_voice()
+        if (stream := self._stream) is not None:
+            stream.stop()
+        self.session.stop()  # until the next call
 
     def close(self) -> None:
         """Cancel what is going on, drop the model and free the device's memory. A closed speaker
         speaks no more.
         """
-        if isinstance(current := self._current, SpeechStream):
-            current.close()
+        if (stream := self._stream) is not None:
+            stream.close()
         self.cancel()
-        super().close()
+        self.session.close()
         if self._folder is not None:
             self._folder.cleanup()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     @contextmanager
     def _call(self) -> Iterator[None]:
@@ -229,13 +237,15 @@ class Speaker(ReadyModel):
                 "the speaker is in the middle of another call",
                 remedy="finish or close that batch, wait for the other thread, or make another one",
             )
+        self.session.resume()
+        self.session.cloning = self.maker.forget_files()
         try:
             yield
         except StoppedEarly as error:
             self._is_lost = is_device_lost(error.__cause__ or error)
             raise
         finally:
-            self._current = None
+            self._stream = None
             self._busy.release()
 
 

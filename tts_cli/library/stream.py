@@ -14,19 +14,24 @@ import queue
 import threading
 import time
 from collections.abc import Generator, Iterable, Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import Any
 
 from tts_cli.core import BadRow, Spoken, Task
-from tts_cli.errors import Cancelled, RowError
+from tts_cli.engine.made_voices import make_voices, studio_of
+from tts_cli.engine.session import LocalSession
+from tts_cli.errors import (
+    Cancelled,
+    DiskFull,
+    RowError,
+    SetupError,
+    StoppedEarly,
+    is_device_lost,
+)
 from tts_cli.library.settings import GivenRow
 from tts_cli.library.speech import Speech, speech_of, unspoken
-from tts_cli.plan.planner import silence_of
-
-if TYPE_CHECKING:
-    from tts_cli.engine.local import SpeechRun
-    from tts_cli.engine.made_voices import ReadyModel
-
+from tts_cli.plan.planner import RowMaker, silence_of
+from tts_cli.plan.room import Needs
 
 log = logging.getLogger(__name__)
 
@@ -42,20 +47,52 @@ class _End:
     error: BaseException | None = None
 
 
+def is_ready(task: Task, session: LocalSession) -> bool:
+    """Whether a task can be spoken as things are."""
+    has_voice = task.need is None or bool(task.need.digest)
+    return has_voice and session.has_room(Needs.of([task], session.info))
+
+
+def made_ready(task: Task, session: LocalSession, maker: RowMaker) -> Task:
+    """A task with the voice that it lacks, and with room for it; nothing is spoken meanwhile.
+    Raises RowError: that cannot be.
+    """
+    if task.need is not None and not task.need.digest:
+        ask = maker.voices.asks[task.request.voice or ""]
+        try:
+            make_voices(maker.voices, [ask], maker.cloning, studio_of(session))
+        except (StoppedEarly, SetupError, RowError) as error:
+            if isinstance(error, Cancelled) or is_device_lost(error.__cause__ or error):
+                raise
+            if not isinstance(error, (SetupError, DiskFull)):  # which may be mended
+                ask.problem = str(error)
+            raise RowError(str(error)) from error
+        task = replace(task, need=maker.cloning.need(task.request))
+    session.widen(Needs.of([task], session.info))
+    return task
+
+
 class SpeechStream:
     """One pass over rows. `results` is iterated once, in one thread; the rest is for any.
 
     Args:
-        speaker: whose model speaks; nobody else uses it meanwhile.
+        session: nobody else uses it meanwhile, as the next.
+        maker: makes tasks of rows.
         look_ahead: rows that may be pulled while their results are not handed over.
         is_ordered: results come in the order of the rows, not as they are ready.
     """
 
     def __init__(
-        self, speaker: ReadyModel, rows: Iterable[GivenRow], look_ahead: int, *, is_ordered: bool
+        self,
+        session: LocalSession,
+        maker: RowMaker,
+        rows: Iterable[GivenRow],
+        look_ahead: int,
+        *,
+        is_ordered: bool,
     ) -> None:
-        self._speaker = speaker
-        self._cloning = speaker.new_cloning()
+        self._session = session
+        self._maker = maker
         self._rows = rows
         self._is_ordered = is_ordered
         self._permits = threading.Semaphore(look_ahead)
@@ -63,7 +100,6 @@ class SpeechStream:
         self._ended: queue.SimpleQueue[tuple[int, Speech] | _End] = queue.SimpleQueue()
         self._stop = threading.Event()
         self._is_pulling = False  # the iterator of rows was asked and has not answered
-        self._run: SpeechRun | None = None
         self._larger: Task | None = None  # room or a voice must be made first, or cannot
         self._last: _End | None = None  # what the rows ended with
         self._threads = [
@@ -104,9 +140,7 @@ class SpeechStream:
     def stop(self) -> None:
         """Let everything end as soon as it can."""
         self._stop.set()
-        if self._run is not None:
-            self._run.stop()
-        self._speaker.stop_voice()
+        self._session.stop()
         self._permits.release()  # who pulls may wait for one
 
     def close(self) -> None:
@@ -153,7 +187,7 @@ class SpeechStream:
         """
         error: BaseException | None = None
         try:
-            with self._speaker.in_use:
+            with self._session.in_use:
                 while self._last is None and not self._stop.is_set():
                     self._run_on()
             error = None if self._last is None else self._last.error
@@ -166,18 +200,17 @@ class SpeechStream:
         first, self._larger = self._larger, None
         if first is not None:
             try:
-                self._larger = self._speaker.prepare(first, self._cloning)
+                self._larger = made_ready(first, self._session, self._maker)
             except RowError as error:
                 self._keep(first, Spoken(error=str(error), seed=first.request.seed))
-        self._run = self._speaker.new_run(self._keep, cloning=self._cloning)
-        self._run.run(self._feed(self._run))
+        self._session.speak(self._feed(), self._keep)
 
-    def _feed(self, run: SpeechRun) -> Iterator[Task | None]:
+    def _feed(self) -> Iterator[Task | None]:
         """The tasks of a run; None where none comes."""
         if self._larger is not None:
             task, self._larger = self._larger, None
             yield task
-        while not (run.is_stopped() or self._stop.is_set()):
+        while True:
             try:
                 found = self._pulled.get(timeout=WAIT_S)
             except queue.Empty:
@@ -187,13 +220,14 @@ class SpeechStream:
                 self._last = found
                 return
             number, given = found
-            made = self._speaker.maker.make(given, number)
+            made = self._maker.make(given, number)
             if isinstance(made, BadRow):
-                self._ended.put((number, unspoken(made, self._speaker.info)))
-                continue
-            if made.is_silent:
-                self._keep(made, silence_of(made, self._speaker.info))
-            elif self._speaker.is_ready(made):
+                self._ended.put((number, unspoken(made, self._session.info)))
+                yield None
+            elif made.is_silent:
+                self._keep(made, silence_of(made, self._session.info))
+                yield None
+            elif is_ready(made, self._session):
                 yield made
             else:
                 self._larger = made
@@ -201,4 +235,4 @@ class SpeechStream:
 
     def _keep(self, task: Task, spoken: Spoken) -> None:
         """What came of a task; any thread."""
-        self._ended.put((task.row.number, speech_of(task, spoken, self._speaker.info)))
+        self._ended.put((task.row.number, speech_of(task, spoken, self._session.info)))

@@ -150,23 +150,20 @@ class Plan:
         return iter(self._texts)
 
     def due(
-        self,
-        keep: Callable[[Task, Spoken], None],
-        fail: Callable[[BadRow], None],
-        is_stopped: Callable[[], bool],
-    ) -> Iterator[Task]:
-        """The rows to speak; silent ones are kept at once, and bad ones fail. Ends early once
-        `is_stopped`.
+        self, keep: Callable[[Task, Spoken], None], fail: Callable[[BadRow], None]
+    ) -> Iterator[Task | None]:
+        """The rows to speak; silent ones are kept at once, and bad ones fail: None stands for
+        them.
         """
         for found in self:
-            if is_stopped():
-                return
             if isinstance(found, BadRow):
                 fail(found)
             elif found.is_silent:
                 keep(found, silence_of(found, self.info))
             else:
                 yield found
+                continue
+            yield None
 
     def _keep(self, found: Task | BadRow) -> None:
         if self._keeps:

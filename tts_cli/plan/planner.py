@@ -35,7 +35,7 @@ from tts_cli.plan.checks import (
 )
 from tts_cli.plan.free_voices import FreeVoices, Maker
 from tts_cli.plan.request import Requests
-from tts_cli.plan.room import Needs, most_positions, room_problem
+from tts_cli.plan.room import most_positions, room_problem
 from tts_cli.plan.split_rule import SplitRule
 from tts_cli.text.pauses import has_pauses, sum_of_pauses, without_pauses
 from tts_cli.text.reading import Reading
@@ -170,13 +170,6 @@ class Planner:
             count = partial(prompt_counter, self.config)
             if problem := room_problem(request, self.info, least, count):
                 raise RowError(problem)
-
-    def needs(self, task: Task) -> Needs:
-        """The room that one task takes."""
-        needs = Needs()
-        for piece in task.pieces:
-            needs.add(piece.request, self.info, task.need)
-        return needs
 
 
 class RowMaker(Planner):

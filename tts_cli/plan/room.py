@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import math
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from models.base import RequestError, SpeechRequest
-from tts_cli.core import Need
+from tts_cli.core import Need, Task
 from tts_cli.plan.request import text_cap
 from tts_cli.plan.split_rule import SplitRule
 from tts_cli.voices.needs import reference_silence_s
@@ -38,6 +38,15 @@ class Needs:
     max_frames: int = 1  # of the longest row
     max_trailing: int = 0  # text tokens of a streaming layout that come after the prompt
     max_reference_frames: int = 0  # of the longest reference that a row is decoded behind
+
+    @classmethod
+    def of(cls, tasks: Iterable[Task], info: ModelInfo) -> Needs:
+        """What tasks need."""
+        needs = cls()
+        for task in tasks:
+            for piece in task.pieces:
+                needs.add(piece.request, info, task.need)
+        return needs
 
     def add(self, request: SpeechRequest, info: ModelInfo, voice: Need | None = None) -> None:
         """Make room for one more row, which may clone a voice."""

@@ -32,14 +32,20 @@ class Voiced(NamedTuple):
 
 
 class VoiceStage:
-    """Gives tasks their voices. Belongs to the thread that makes prompts."""
+    """Gives tasks their voices. Belongs to the thread that makes prompts.
 
-    def __init__(self, cloning: Cloning, cache: VoiceCache) -> None:
+    Args:
+        cloning: None: no task clones, or those that do have their voices.
+    """
+
+    def __init__(self, cloning: Cloning | None, cache: VoiceCache) -> None:
         self.cloning = cloning
         self.cache = cache
         self.load_s = 0.0  # reading, checking and resampling
 
-    def attach(self, tasks: Iterable[Task | None], stop: threading.Event) -> Iterator[Voiced]:
+    def attach(
+        self, tasks: Iterable[Task | Voiced | None], stop: threading.Event
+    ) -> Iterator[Voiced]:
         """Pass tasks on, those that clone once their voice is there, the others at once. Ends early
         when `stop` is set.
 
@@ -48,13 +54,18 @@ class VoiceStage:
         """
         waiting: list[tuple[Voiced, Ticket]] = []
         for task in tasks:
+            if stop.is_set():
+                return
             if task is None:
                 yield from _finished(waiting, 0.0)
                 continue
-            if task.need is None:
+            if isinstance(task, Voiced):
+                yield task
+                continue
+            if task.need is None or self.cloning is None:
                 yield Voiced(task)
                 continue
-            found, ticket = self._begin(task, task.need)
+            found, ticket = self._begin(self.cloning, task, task.need)
             if ticket is None:
                 yield found
             else:
@@ -67,12 +78,12 @@ class VoiceStage:
         while waiting and not stop.is_set():
             yield from _finished(waiting, WAIT_S)
 
-    def _begin(self, task: Task, need: Need) -> tuple[Voiced, Ticket | None]:
+    def _begin(self, cloning: Cloning, task: Task, need: Need) -> tuple[Voiced, Ticket | None]:
         """A task, and the ticket of its recording; None where its voice is known, or cannot be
         had.
         """
         try:
-            voice = self.cloning.voice(task.request, need.digest)
+            voice = cloning.voice(task.request, need.digest)
         except RowError as error:
             return Voiced(task, error=str(error)), None
         if voice is not None:
@@ -81,7 +92,7 @@ class VoiceStage:
             return Voiced(task), ticket
         started_s = time.perf_counter()
         try:
-            ticket = self.cache.submit(self.cloning.load(task.request, need.digest))
+            ticket = self.cache.submit(cloning.load(task.request, need.digest))
             found = Voiced(task, ticket=ticket)
         except RowError as error:
             ticket, found = self.cache.fail(need.digest, error), Voiced(task)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 
 from tts_cli.core import Encoded, Keep, Spoken, Task
 from tts_cli.engine.attempt import FRAMES_PER_BYTE
-from tts_cli.engine.session import Due
 from tts_cli.voices.stage import Voiced, VoiceStage
 from tts_cli.workers.hand import Hand, Row, UnansweredRow, Window
 from tts_cli.workers.lives import Events, Lives
@@ -70,9 +69,9 @@ class Dealer:
         self._is_planned = False  # every row has come
         self.load_s = 0.0  # reading references
 
-    def run(self, due: Due) -> None:
+    def run(self, tasks: Iterable[Task | None]) -> None:
         """Have rows spoken and recorded; the end, and an early one's reason, is in the events."""
-        rows = threading.Thread(target=self._plan, args=(due,), name="plan", daemon=True)
+        rows = threading.Thread(target=self._plan, args=(tasks,), name="plan", daemon=True)
         with self._pool:
             rows.start()
             while True:
@@ -89,12 +88,12 @@ class Dealer:
             return False
         return self._is_planned and (self._events.stopped.is_set() or not self._window)
 
-    def _plan(self, due: Due) -> None:
+    def _plan(self, tasks: Iterable[Task | None]) -> None:
         """The thread that plans rows and finds their voices."""
         stopped = self._events.stopped
         stage = VoiceStage(self._cloning, self._voices)
         try:
-            for voiced in stage.attach(due(stopped.is_set), stopped):
+            for voiced in stage.attach(tasks, stopped):
                 while not self._places.acquire(timeout=WAIT_S):
                     if stopped.is_set():
                         break

@@ -20,8 +20,9 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
+from tts_cli.engine.session import SessionFacts
 from tts_cli.voices.stage import Voiced
-from tts_cli.workers.messages import Counted, Ready, WorkerNews
+from tts_cli.workers.messages import Ready, WorkerNews
 
 Item = TypeVar("Item", bound=Hashable)
 
@@ -147,7 +148,7 @@ class Hand:
     pulse_s: float = 0.0  # when it was last seen to do anything, while it has rows
     listening: Future[WorkerNews] | None = None  # its next answer to that
     host: str | None = None
-    counted: Counted = field(default_factory=Counted)
+    counted: SessionFacts = field(default_factory=SessionFacts)
     device: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -206,6 +207,11 @@ class Hand:
 
     def facts(self) -> dict[str, Any]:
         """What run.json says of it."""
+        work = {
+            name: value
+            for name, value in self.counted.device.items()
+            if name not in self.device or name.startswith("graphs")
+        }
         return {
             "number": self.number,
             "host": self.host,
@@ -221,5 +227,5 @@ class Hand:
             "peak_memory_bytes": self.counted.peak_memory_bytes,
             "restarts": self.restarts,
             "given_up": self.given_up,
-            **self.counted.facts,
+            **work,
         }

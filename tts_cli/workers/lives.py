@@ -112,8 +112,7 @@ class Lives:
                 hand.actor.stop.remote()
 
     def end(self) -> None:
-        """Take last words, and end the processes."""
-        self._take_last_words()
+        """End the processes."""
         for hand in self.hands:
             self._cluster.kill(hand.actor, is_final=True)
 
@@ -151,9 +150,10 @@ class Lives:
                 self._events.fail(SetupError(cause.message, cause.remedy))
             return
         hand.ready = found.result()
-        hand.device, hand.host = hand.ready.device, hand.ready.host
-        hand.load_s = hand.load_s or hand.ready.load_s
-        hand.capture_s = hand.capture_s or hand.ready.capture_s
+        facts = hand.ready.facts
+        hand.device, hand.host = facts.device, hand.ready.host
+        hand.load_s = hand.load_s or facts.load_s
+        hand.capture_s = hand.capture_s or facts.capture_s
         self._await_rows(hand)
         if hand.restarts:
             log.info("worker %d speaks again", hand.number)
@@ -209,7 +209,7 @@ class Lives:
         if life == hand.life and hand.given_up is None:
             self._listen(hand)
 
-    def _take_last_words(self) -> None:
+    def take_last_words(self) -> None:
         """What the workers have counted, and said at last."""
         hands = [hand for hand in self.hands if hand.ready is not None]
         calls = [hand.actor.counted.remote().future() for hand in hands]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tts_cli.config import RunConfig
 from tts_cli.core import Spoken
+from tts_cli.engine.session import SessionFacts
 from tts_cli.errors import StoppedEarly
 
 if TYPE_CHECKING:
@@ -21,6 +23,7 @@ class Briefing:
 
     number: int  # of the worker, from 1
     config: RunConfig  # paths are absolute
+    out: Path
     identity: str  # of the checkpoint that rows were checked for
     version: str  # of tts-cli
     needs: Needs  # of its share of the rows
@@ -36,10 +39,7 @@ class Ready:
     """A worker that takes rows."""
 
     host: str
-    pid: int
-    device: dict[str, Any]
-    load_s: float
-    capture_s: float
+    facts: SessionFacts
     num_slots: int  # rows spoken at once
     has_folder: bool  # it sees the output folder
 
@@ -101,14 +101,3 @@ class WorkerNews:
 
     said: list[Said]
     pulse: int  # another number than before, if it has done anything since
-
-
-@dataclass
-class Counted:
-    """What a worker's process has counted."""
-
-    facts: dict[str, Any] = field(default_factory=dict)  # of the work
-    graph_hits: int = 0
-    graph_misses: int = 0
-    graph_misses_by: dict[str, int] = field(default_factory=dict)
-    peak_memory_bytes: int | None = None

@@ -9,20 +9,20 @@ from __future__ import annotations
 import logging
 import os
 import secrets
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tts_cli.config import RunConfig
-from tts_cli.core import Keep
-from tts_cli.engine.session import Due
+from tts_cli.core import Keep, Task
+from tts_cli.engine.session import SessionFacts, Step
 from tts_cli.folder.atomic import remove_stale_parts, stage
-from tts_cli.folder.run_file import Totals
 from tts_cli.workers.cluster import Cluster
 from tts_cli.workers.dealer import Dealer, Drop
 from tts_cli.workers.elsewhere import there
-from tts_cli.workers.lives import Event, Events, Lives
+from tts_cli.workers.lives import Events, Lives
 from tts_cli.workers.messages import Briefing
 from tts_cli.workers.voices import ClusterVoices
 from tts_cli.workers.worker import Worker, version
@@ -35,10 +35,11 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-class Crew:
-    """Speaks through workers; see `engine.session.Speakers`.
+class WorkerSession:
+    """Speaks through workers; see `engine.session.Session`.
 
     Args:
+        out: the folder that files go to.
         comment: in every file.
         drop: forgets files that a worker has made and nobody wants any more.
     """
@@ -47,15 +48,15 @@ class Crew:
         self,
         config: RunConfig,
         info: ModelInfo,
-        needs: Needs,
         cloning: Cloning,
+        out: Path,
         comment: str,
         drop: Drop,
     ) -> None:
         self._config = config
         self._info = info
-        self._needs = needs
         self._cloning = cloning
+        self._out = out.absolute()
         self._comment = comment
         self._drop = drop
         self._cluster = Cluster(config)
@@ -63,34 +64,34 @@ class Crew:
         self._lives = Lives(self._cluster, self._events)
         self._events.on_stop = self._lives.stop
         self._voices = ClusterVoices(self._events, self._lives, self._cluster.keep)
-        self._is_closed = False
+        self._is_closed = self._has_spoken = False
         self._token: Path | None = None
         self._load_s = 0.0  # reading references
-        self.is_gpu = False
 
-    def steps(self) -> Iterator[tuple[str, Event]]:
-        """See `Speakers`."""
+    def steps(self, needs: Needs) -> Iterator[Step]:
+        """See `Session`."""
         yield "starting Ray", self._cluster.open
-        yield "loading the model in each worker", self._start
+        yield "loading the model in each worker", lambda: self._start(needs)
 
-    def speak(self, due: Due, keep: Keep) -> None:
-        """See `Speakers`."""
+    def speak(self, tasks: Iterable[Task | None], keep: Keep) -> None:
+        """See `Session`."""
         rate_hz = self._info.sample_rate_hz
         dealer = Dealer(
             self._events, self._lives, self._voices, self._cloning, keep, self._drop, rate_hz
         )
         self._lives.on_ended, self._lives.on_death = dealer.take, dealer.take_from_dead
-        dealer.run(due)
+        self._has_spoken = True
+        dealer.run(tasks)
         self._load_s = dealer.load_s
         if self._events.error is not None:
             raise self._events.error
 
     def stop(self) -> None:
-        """See `Speakers`."""
+        """See `Session`."""
         self._events.stop()
 
     def close(self) -> None:
-        """See `Speakers`."""
+        """See `Session`."""
         if self._is_closed:
             return
         self._is_closed = True
@@ -99,17 +100,17 @@ class Crew:
         if self._token is not None:
             remove_stale_parts(self._token.parent)  # itself, and what workers that died have left
 
-    def counted(self, totals: Totals) -> Totals:
-        """See `Speakers`."""
+    def facts(self) -> SessionFacts:
+        """See `Session`. The device is that of the first worker."""
         hands = self._lives.hands
+        if self._has_spoken:
+            self._lives.take_last_words()
         found = [hand.counted for hand in hands]
-        misses: dict[str, int] = {}
-        for counted in found:
-            for name, count in counted.graph_misses_by.items():
-                misses[name] = misses.get(name, 0) + count
+        misses: Counter[str] = Counter()
+        for one in found:
+            misses.update(one.graph_misses_by)
         peaks = [one.peak_memory_bytes for one in found if one.peak_memory_bytes is not None]
-        return replace(
-            totals,
+        return SessionFacts(
             load_s=max((hand.load_s for hand in hands), default=0.0),
             capture_s=max((hand.capture_s for hand in hands), default=0.0),
             references=self._voices.num_encoded,
@@ -117,23 +118,16 @@ class Crew:
             reference_load_ms=1000 * self._load_s,
             graph_hits=sum(one.graph_hits for one in found),
             graph_misses=sum(one.graph_misses for one in found),
-            graph_misses_by=misses,
+            graph_misses_by=dict(misses),
             peak_memory_bytes=max(peaks, default=None),
+            device=next((dict(hand.device) for hand in hands if hand.device), {}),
+            workers=[hand.facts() for hand in hands],
         )
 
-    def device_facts(self) -> dict[str, Any]:
-        """See `Speakers`: of the first worker."""
-        return next((dict(hand.device) for hand in self._lives.hands if hand.device), {})
-
-    def worker_facts(self) -> list[dict[str, Any]]:
-        """See `Speakers`."""
-        return [hand.facts() for hand in self._lives.hands]
-
-    def _start(self) -> None:
+    def _start(self, needs: Needs) -> None:
         """Start the workers, and wait until each is ready or given up. Raises SetupError."""
         share = self._cluster.share
-        self.is_gpu = share.is_gpu
-        briefing = self._briefing()
+        briefing = self._briefing(needs)
         devices = "GPU" if share.is_gpu else "CPU"
         log.info("workers: %d, on a %s each", share.num_workers, devices)
         numbers = range(1, share.num_workers + 1)
@@ -146,19 +140,19 @@ class Crew:
                 ", ".join(map(str, remote)),
             )
 
-    def _briefing(self) -> Briefing:
+    def _briefing(self, needs: Needs) -> Briefing:
         share = self._cluster.share
         config = there(self._config, share)
-        assert config.out is not None
         text = secrets.token_hex(16)
-        self._token = stage(config.out / "workers", text.encode(), secrets.randbits(63))
-        rows = -(-self._needs.rows // share.num_workers)
+        self._token = stage(self._out / "workers", text.encode(), secrets.randbits(63))
+        rows = -(-needs.rows // share.num_workers)
         return Briefing(
             0,
             config,
+            self._out,
             self._info.identity,
             version(),
-            replace(self._needs, rows=rows),
+            replace(needs, rows=rows),
             self._comment,
             str(self._token),
             text,

@@ -14,20 +14,19 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tts_cli.audio.encode import encoded
 from tts_cli.core import Spoken, Task
+from tts_cli.engine.session import LocalSession, SessionFacts
 from tts_cli.errors import RowError, SetupError, StoppedEarly, first_line
 from tts_cli.folder.files import AudioWriter
-from tts_cli.folder.run_file import Totals, versions
+from tts_cli.folder.run_file import versions
 from tts_cli.voices.stage import Voiced
 from tts_cli.workers.messages import (
     Briefing,
-    Counted,
     EncodedVoice,
     Ended,
     Ready,
@@ -39,7 +38,6 @@ from tts_cli.workers.messages import (
 
 if TYPE_CHECKING:
     from models.base import Voice
-    from tts_cli.engine.local import SpeechRun, WarmModel
     from tts_cli.voices.encoding import Ticket
     from tts_cli.voices.recording import Reference
 
@@ -104,9 +102,7 @@ class Worker:
         self._waker: tuple[asyncio.Event, asyncio.AbstractEventLoop] | None = None
         self._told_behind = 0  # how many rows had left their slots, as it was told last
         self._mutex = threading.Lock()
-        self._speech: SpeechRun | None = None
-        self._model: WarmModel | None = None
-        self._counted = Counted()
+        self._session: LocalSession | None = None  # None: it is not ready
         self._is_stopped = False
         self._failure: Exception | None = None
         self._is_idle = threading.Event()
@@ -157,7 +153,7 @@ class Worker:
                     raise self._failure
                 event = asyncio.Event()
                 self._waker = event, asyncio.get_running_loop()
-                wait_s = None if self._speech is None or self._is_stopped else LOOK_S
+                wait_s = None if self._session is None or self._is_stopped else LOOK_S
             with contextlib.suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(event.wait(), wait_s)
         if self._ended and self._tasks:
@@ -202,8 +198,8 @@ class Worker:
         """Speak no more; rows that are decoded come to their ends."""
         with self._mutex:
             self._is_stopped = True
-            if self._speech is not None:
-                self._speech.stop()
+            if self._session is not None:
+                self._session.stop()
         self._orders.put(None)
 
     async def listen(self) -> WorkerNews:
@@ -211,25 +207,32 @@ class Worker:
         said = await asyncio.to_thread(self._ear.take, LISTEN_S)
         return WorkerNews(said, self._pulse())
 
-    async def counted(self) -> tuple[Counted, WorkerNews]:
+    async def counted(self) -> tuple[SessionFacts, WorkerNews]:
         """What came of the work, and what was said at last; whoever listens is answered."""
-        found = await asyncio.to_thread(self._count)
+        # The last row is answered before all threads have ended.
+        await asyncio.to_thread(self._is_idle.wait, END_S)
+        session = self._session
+        found = SessionFacts() if session is None else await asyncio.to_thread(session.facts)
         said = self._ear.take(0)
         self._ear.said.put(Said("", logging.DEBUG, ""))  # wakes who listens
         return found, WorkerNews(said, self._pulse())
 
     def _pulse(self) -> int:
         """Grows with every frame that is made; a new stretch of speaking begins anew."""
-        speech = self._speech
-        return -1 if speech is None else speech.engine.steps
+        return -1 if self._session is None else self._session.pulse
 
     def _work(self) -> None:
         """The thread that loads and speaks."""
         try:
-            model, writer = self._open()
+            session, writer = self._open()
+            keep = partial(self._keep, writer)
             while not self._is_stopped:
                 if (order := self._orders.get()) is not None:
-                    self._speak_from(model, writer, order)
+                    self._is_idle.clear()
+                    try:
+                        session.speak(self._due(session, order), keep)
+                    finally:
+                        self._is_idle.set()
         except Exception as error:
             log.debug("worker %d ends", self._briefing.number, exc_info=True)
             is_known = isinstance(error, (SetupError, StoppedEarly))
@@ -253,10 +256,10 @@ class Worker:
 
     def _has_news(self) -> bool:
         """Whether there is something to tell the driver. The caller holds the mutex."""
-        speech, behind, is_moved = self._speech, 0, False
-        if speech is not None:
-            behind = speech.num_behind
-            step = max(1, speech.engine.batch.rows // TOLD_SHARE)
+        session, behind, is_moved = self._session, 0, False
+        if session is not None:
+            behind = session.num_behind
+            step = max(1, session.loaded.batch.rows // TOLD_SHARE)
             is_moved = abs(behind - self._told_behind) >= step
         if self._ended or is_moved:
             self._told_behind = behind
@@ -274,88 +277,60 @@ class Worker:
             event, loop = waker
             loop.call_soon_threadsafe(event.set)
 
-    def _open(self) -> tuple[WarmModel, AudioWriter]:
+    def _open(self) -> tuple[LocalSession, AudioWriter]:
         """Load the model, make room, and be ready. Raises SetupError."""
         import torch
 
-        from tts_cli.engine.load import device_facts
-        from tts_cli.engine.local import WarmModel
-
         briefing = self._briefing
+        config, number = briefing.config, briefing.number
         if briefing.version != version():
             raise SetupError(
-                f"worker {briefing.number} has tts-cli {version()}, the driver {briefing.version}",
+                f"worker {number} has tts-cli {version()}, the driver {briefing.version}",
                 remedy="install the same version everywhere",
             )
         if briefing.num_threads is not None:
             torch.set_num_threads(briefing.num_threads)
-        model = self._model = WarmModel(briefing.config)
-        session = model.session
-        if model.info.identity != briefing.identity:
+        session = LocalSession(config)
+        if session.info.identity != briefing.identity:
             raise SetupError(
-                f"worker {briefing.number} finds another checkpoint at {briefing.config.model}",
+                f"worker {number} finds another checkpoint at {config.model}",
                 remedy="give every machine the same files",
             )
-        model.make_room(briefing.needs)
-        assert briefing.config.out is not None
-        writer = AudioWriter(
-            briefing.config.out, briefing.config, session.model.info.sample_rate_hz
-        )
+        session.make_room(briefing.needs)
+        writer = AudioWriter(briefing.out, config, session.info.sample_rate_hz)
         writer.is_staging = sees_folder(briefing)
         writer.has_folder_alone = False
+        session.is_int16 = writer.takes_int16
         ready = Ready(
-            socket.gethostname(),
-            os.getpid(),
-            device_facts(session),
-            session.load_s,
-            session.capture_s,
-            session.batch.rows,
-            writer.is_staging,
+            socket.gethostname(), session.facts(), session.loaded.batch.rows, writer.is_staging
         )
-        self._ready.set_result(ready)
-        return model, writer
-
-    def _speak_from(
-        self,
-        model: WarmModel,
-        writer: AudioWriter,
-        first: Voiced | tuple[Reference, Future[Ticket]],
-    ) -> None:
-        """Speak rows until there are no more for now."""
-        from tts_cli.engine.session import WRITERS
-
-        keep = partial(self._keep, writer)
-        speech = model.new_run(keep, is_int16=writer.takes_int16, takers=WRITERS)
         with self._mutex:
-            self._speech = speech
+            self._session = session
             self._wake()
             if self._is_stopped:
-                return
-        self._is_idle.clear()
-        try:
-            speech.speak(self._due(speech, first))
-            self._add(speech)
-        finally:
-            self._is_idle.set()
+                session.stop()
+        self._ready.set_result(ready)
+        return session, writer
 
     def _due(
-        self, speech: SpeechRun, first: Voiced | tuple[Reference, Future[Ticket]]
-    ) -> Iterator[Voiced]:
-        """Tasks as they come. In the thread that makes prompts, whose the voices are."""
+        self, session: LocalSession, first: Voiced | tuple[Reference, Future[Ticket]]
+    ) -> Iterator[Voiced | None]:
+        """Tasks as they come, until there are no more for now. In the thread that makes prompts,
+        whose the voices are.
+        """
         order: Voiced | tuple[Reference, Future[Ticket]] | None = first
         while order is not None:
             if isinstance(order, Voiced):
                 yield order
             else:
                 reference, taken = order
-                taken.set_result(speech.voices.submit(reference))
+                taken.set_result(session.loaded.voices.submit(reference))
             while True:
                 try:
                     order = self._orders.get(timeout=WAIT_S)
                     break
                 except queue.Empty:
-                    if speech.is_stopped():
-                        return
+                    yield None
 
     def _keep(self, writer: AudioWriter, task: Task, spoken: Spoken) -> None:
         """What came of a task; several threads call it."""
@@ -370,34 +345,6 @@ class Worker:
                 self._tell(Ended(number, error=error))
             else:
                 self._tell(Ended.of(number, spoken, time.perf_counter()))
-
-    def _add(self, speech: SpeechRun) -> None:
-        """Sum up what a stretch of speaking has counted."""
-        found = speech.engine.facts()
-        sums = self._counted.facts
-        if speech.engine.is_async and found["steps"] > sums.get("steps", 0):
-            sums["busy"] = speech.engine.busy.summary()  # of the longest stretch
-        for name, value in found.items():
-            sums[name] = sums.get(name, 0) + value
-
-    def _count(self) -> Counted:
-        from tts_cli.engine.load import device_facts
-        from tts_cli.engine.session import add_device_totals
-
-        assert self._model is not None
-        self._is_idle.wait(END_S)  # the last row is answered before all threads have ended
-        totals = Totals()
-        add_device_totals(totals, self._model.session)
-        device = device_facts(self._model.session)
-        graphs = {name: value for name, value in device.items() if name.startswith("graphs")}
-        return replace(
-            self._counted,
-            facts=self._counted.facts | graphs,
-            graph_hits=totals.graph_hits,
-            graph_misses=totals.graph_misses,
-            graph_misses_by=totals.graph_misses_by,
-            peak_memory_bytes=totals.peak_memory_bytes,
-        )
 
 
 def version() -> str:

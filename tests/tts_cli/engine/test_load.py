@@ -18,7 +18,7 @@ from kernels.launch.dispatch import KernelFailed
 from tts_cli.cli import profile
 from tts_cli.config import RunConfig, describe_field
 from tts_cli.engine import load as module
-from tts_cli.engine.load import Session, prepare, read_tf32, write_tf32
+from tts_cli.engine.load import Loaded, read_tf32, write_tf32
 from tts_cli.engine.scheduler import BatchSize
 from tts_cli.errors import SetupError, StoppedEarly
 from tts_cli.plan.room import Needs
@@ -72,8 +72,8 @@ class FakeModel:
 
 def make(
     model: FakeModel, device: str, max_batch: int, is_chosen: bool = False, is_fixed: bool = False
-) -> Session:
-    return Session(
+) -> Loaded:
+    return Loaded(
         model,  # type: ignore[arg-type]
         torch.device(device),
         torch.float32,
@@ -121,7 +121,7 @@ def test_default_batch(
     monkeypatch.setattr(module, "load_model", lambda *given: FakeModel())
     monkeypatch.setattr(torch.cuda, "set_device", lambda device: None)
     before = read_tf32()
-    opened = module.open_session(RunConfig(max_batch=asked))
+    opened = module.open_checkpoint(RunConfig(max_batch=asked))
     assert opened.batch.rows == expected
     assert opened.is_batch_chosen == (asked is not None)
     if device == "cuda":
@@ -138,7 +138,7 @@ def test_a_forgotten_session_puts_settings_back(monkeypatch: pytest.MonkeyPatch)
     before = read_tf32()
     write_tf32((True, True))
     try:
-        session = module.open_session(RunConfig())
+        session = module.open_checkpoint(RunConfig())
         assert read_tf32() == (False, False)
         del session
         assert read_tf32() == (True, True)
@@ -159,7 +159,7 @@ def test_help_names_the_defaults() -> None:
 )
 def test_slots_by_rows(rows: int, expected: int, free_mib: list[int]) -> None:
     session = make(FakeModel(), "cuda", 256)
-    prepare(session, Needs(rows, 100, 50))
+    session.prepare(Needs(rows, 100, 50))
     assert session.batch.rows == expected
 
 
@@ -168,20 +168,20 @@ def test_many_rows_change_no_other_number(
     device: str, rows: int, is_fixed: bool, free_mib: list[int]
 ) -> None:
     session = make(FakeModel(), device, rows, is_fixed=is_fixed)
-    prepare(session, Needs(10_000, 100, 50))
+    session.prepare(Needs(10_000, 100, 50))
     assert session.batch.rows == rows
 
 
 def test_a_number_that_was_asked_for_stays(free_mib: list[int]) -> None:
     session = make(FakeModel(), "cuda", 256, is_chosen=True)
-    prepare(session, Needs(10_000, 100, 50))
+    session.prepare(Needs(10_000, 100, 50))
     assert session.batch.rows == 256
 
 
 def test_a_session_that_fell_does_not_rise(free_mib: list[int]) -> None:
     session = make(FakeModel(), "cuda", 256)
     session.batch.halve()
-    prepare(session, Needs(10_000, 100, 50))
+    session.prepare(Needs(10_000, 100, 50))
     assert session.batch.rows == 128
 
 
@@ -195,7 +195,7 @@ def test_twice_as_many_only_where_nothing_else_is_given_up(
     model = FakeModel(work_mib=work_mib)
     session = make(model, "cuda", 256)
     with caplog.at_level(logging.INFO):
-        prepare(session, Needs(1024, 100, 50))
+        session.prepare(Needs(1024, 100, 50))
     assert (session.batch.rows, model.choice) == (expected, 4)
     assert "instead of" not in caplog.text
 
@@ -207,7 +207,7 @@ def test_slots_fit_into_memory(
     free_mib[0] = 600 + 128 * 60  # 128 MiB a slot, not quite 55 of them
     session = make(FakeModel(), "cuda", 256, is_chosen)
     with caplog.at_level(logging.INFO):
-        prepare(session, Needs(1000, 100, 50))
+        session.prepare(Needs(1000, 100, 50))
     assert session.batch.rows == 32
     said = [record for record in caplog.records if "instead of 256" in record.getMessage()]
     assert [record.levelno for record in said] == [logging.WARNING if is_chosen else logging.INFO]
@@ -219,14 +219,14 @@ def test_less_is_decoded_at_once_where_that_makes_room_for_rows(free_mib: list[i
     for work_mib, rows, choice in ((2048, 64, 1), (512, 64, 4), (0, 64, 4), (4096, 32, 1)):
         model = FakeModel(work_mib=work_mib)
         session = make(model, "cuda", 256)
-        prepare(session, Needs(1000, 100, 50))  # 128 MiB a slot
+        session.prepare(Needs(1000, 100, 50))  # 128 MiB a slot
         assert (session.batch.rows, model.choice) == (rows, choice), work_mib
 
 
 def test_slots_that_are_there_are_not_counted_against_new_ones(free_mib: list[int]) -> None:
     model = FakeModel()
     session = make(model, "cuda", 256)
-    prepare(session, Needs(1000, 100, 50))
+    session.prepare(Needs(1000, 100, 50))
     free_mib[0] = 1024
 
     def allocate(max_batch: int, *sizes: int) -> None:
@@ -234,21 +234,21 @@ def test_slots_that_are_there_are_not_counted_against_new_ones(free_mib: list[in
             free_mib[0] = 10**6
 
     model.allocate = allocate  # type: ignore[method-assign]
-    prepare(session, Needs(1000, 100, 50))
+    session.prepare(Needs(1000, 100, 50))
     assert session.batch.rows == 256
 
 
 def test_half_as_many_where_there_is_no_room_after_all(free_mib: list[int]) -> None:
     model = FakeModel(room=50)
     session = make(model, "cuda", 256)
-    prepare(session, Needs(1000, 100, 50))
+    session.prepare(Needs(1000, 100, 50))
     assert (model.allocated, model.captured) == ([256, 128, 64, 32], [32])
 
 
 def test_not_even_one_row(free_mib: list[int]) -> None:
     session = make(FakeModel(room=0), "cuda", 4)
     with pytest.raises(SetupError, match="even for one row"):
-        prepare(session, Needs(4, 100, 50))
+        session.prepare(Needs(4, 100, 50))
 
 
 class TestReproducible:
@@ -257,13 +257,13 @@ class TestReproducible:
     @staticmethod
     def open(
         device: str, monkeypatch: pytest.MonkeyPatch, **settings: Any
-    ) -> tuple[FakeModel, Session]:
+    ) -> tuple[FakeModel, Loaded]:
         model = FakeModel()
         monkeypatch.setattr(module, "choose_device", lambda config: torch.device(device))
         monkeypatch.setattr(module, "load_model", lambda *given: model)
         monkeypatch.setattr(torch.cuda, "set_device", lambda device: None)
         monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", torch.backends.cudnn.allow_tf32)
-        return model, module.open_session(RunConfig(reproducible=True, **settings))
+        return model, module.open_checkpoint(RunConfig(reproducible=True, **settings))
 
     @pytest.mark.parametrize("dtype", ["auto", "float32", "bfloat16"])
     def test_on_a_gpu_every_session_has_as_many_slots_as_asked_for(
@@ -271,7 +271,7 @@ class TestReproducible:
     ) -> None:
         model, session = self.open("cuda", monkeypatch, dtype=dtype, max_batch=64)
         assert model.is_fixed
-        prepare(session, Needs(3, 100, 50))
+        session.prepare(Needs(3, 100, 50))
         assert (model.allocated, model.captured) == ([64], [64])
         assert session.batch == BatchSize(64, is_fixed=True)
 
@@ -300,14 +300,14 @@ class TestReproducible:
         model = FakeModel()
         session = make(model, "cuda", 256, is_fixed=True)
         with pytest.raises(SetupError, match="256 rows do not fit") as caught:
-            prepare(session, Needs(1000, 100, 50))
+            session.prepare(Needs(1000, 100, 50))
         assert "--max-batch 32" in str(caught.value.remedy)
         assert model.allocated == []
 
     def test_no_room_for_the_graphs(self, free_mib: list[int]) -> None:
         session = make(FakeModel(room=50), "cuda", 64, is_fixed=True)
         with pytest.raises(SetupError, match="of 64 rows") as caught:
-            prepare(session, Needs(1000, 100, 50))
+            session.prepare(Needs(1000, 100, 50))
         assert "smaller --max-batch" in str(caught.value.remedy)
 
 
@@ -319,11 +319,11 @@ class TestKernels:
 
     def open(
         self, monkeypatch: pytest.MonkeyPatch, device: str = "cuda", **settings: Any
-    ) -> Session:
+    ) -> Loaded:
         monkeypatch.setattr(module, "choose_device", lambda config: torch.device(device))
         monkeypatch.setattr(module, "load_model", lambda *given: FakeModel())
         monkeypatch.setattr(torch.cuda, "set_device", lambda device: None)
-        return module.open_session(RunConfig(**settings))
+        return module.open_checkpoint(RunConfig(**settings))
 
     @pytest.mark.parametrize("reproducible", [False, True])
     def test_auto_goes_on_with_the_reference(
@@ -383,7 +383,7 @@ class TestKernels:
         self, free_mib: list[int], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
     ) -> None:
         model = self.failing(monkeypatch)
-        prepare(make(model, "cuda", 64), Needs(64, 100, 50))
+        make(model, "cuda", 64).prepare(Needs(64, 100, 50))
         assert model.allocated == [64, 1, 64]  # the first ones are gone before the second come
         assert model.is_settled
         assert not dispatch.is_triton_on()
@@ -394,15 +394,15 @@ class TestKernels:
     ) -> None:
         session = make(self.failing(monkeypatch), "cuda", 64, is_fixed=True)
         with pytest.raises(StoppedEarly, match="a Triton kernel failed"):
-            prepare(session, Needs(64, 100, 50))
+            session.prepare(Needs(64, 100, 50))
         dispatch.use_kernels("portable")
         session = make(self.failing(monkeypatch), "cuda", 64)
         with pytest.raises(SetupError, match="--kernels portable: Triton cannot be used"):
-            prepare(session, Needs(64, 100, 50))
+            session.prepare(Needs(64, 100, 50))
 
 
 def test_profile_leaves_out_what_does_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fit_one(session: Session, needs: Needs, max_positions: int) -> None:
+    def fit_one(session: Loaded, needs: Needs, max_positions: int) -> None:
         session.batch.rows = 1
 
     monkeypatch.setattr(module, "_fit_rows", fit_one)

@@ -17,21 +17,21 @@ from tasks import joined_task, task_of
 from models.base import ModelInfo, Prompt
 from tts_cli.core import Finish, Kind, Remark, Spoken, Task
 from tts_cli.engine.judge import RetryPolicy
-from tts_cli.engine.load import Session
-from tts_cli.engine.local import SpeechRun
+from tts_cli.engine.load import Loaded
 from tts_cli.engine.pieces import Pieces
 from tts_cli.engine.scheduler import BatchSize
+from tts_cli.engine.speech_run import SpeechRun
 from tts_cli.voices.stage import Voiced
 
 TWO = RetryPolicy(2)
 
 
 @pytest.fixture
-def session(make_info: Callable[..., ModelInfo]) -> Session:
+def session(make_info: Callable[..., ModelInfo]) -> Loaded:
     """A model in plain Python whose rows speak one frame a letter, two samples each."""
     model: Any = FakeSpeechModel(4)
     model.info = make_info(max_positions=200, samples_per_frame=2, sample_rate_hz=20)
-    return Session(model, torch.device("cpu"), torch.float32, BatchSize(4), 0.0)
+    return Loaded(model, torch.device("cpu"), torch.float32, BatchSize(4), 0.0)
 
 
 def long_row(row_id: str, *texts: str, seed: int = 1, max_frames: int = 100, **more: Any) -> Task:
@@ -41,7 +41,7 @@ def long_row(row_id: str, *texts: str, seed: int = 1, max_frames: int = 100, **m
 
 
 def speak(
-    session: Session, given: list[Task], policy: RetryPolicy = TWO, **settings: Any
+    session: Loaded, given: list[Task], policy: RetryPolicy = TWO, **settings: Any
 ) -> dict[str, Spoken]:
     """What came of all, by id, in the order of their ends."""
     kept: dict[str, Spoken] = {}
@@ -50,12 +50,12 @@ def speak(
         assert task.id not in kept, "a row ended twice"
         kept[task.id] = spoken
 
-    SpeechRun(session, keep, policy, **settings).run(given)
+    SpeechRun(session, keep, policy, **settings).speak(given)
     return kept
 
 
 @pytest.mark.parametrize("takers", [1, 8])
-def test_a_long_row_comes_back_whole_among_others(session: Session, takers: int) -> None:
+def test_a_long_row_comes_back_whole_among_others(session: Loaded, takers: int) -> None:
     long = long_row("long", "abc", "defgh", "ij", seed=7)
     short = [task_of(str(number), request("x" * (number + 1), number)) for number in range(20)]
     found = speak(session, [*short[:10], long, *short[10:]], takers=takers)
@@ -77,7 +77,7 @@ def test_a_long_row_comes_back_whole_among_others(session: Session, takers: int)
     assert row.parts[-1]["end_s"] == pytest.approx(len(row.samples) / 20)
 
 
-def test_a_piece_keeps_only_its_own_samples(session: Session) -> None:
+def test_a_piece_keeps_only_its_own_samples(session: Loaded) -> None:
     """They come as slices of a whole batch of the vocoder, which would wait in memory with them."""
     task, batch = long_row("a", "abc", "de"), np.zeros(99, np.float32)
     pieces = Pieces(session.model.info, session.batch, TWO)
@@ -90,13 +90,13 @@ def test_a_piece_keeps_only_its_own_samples(session: Session) -> None:
     assert kept.codes.base is None
 
 
-def test_one_piece_is_handed_on_as_it_is(session: Session) -> None:
+def test_one_piece_is_handed_on_as_it_is(session: Loaded) -> None:
     task = task_of("a", request("abc"))
     pieces, spoken = Pieces(session.model.info, session.batch, TWO), Spoken(Finish.EOS)
     assert pieces.closed(task, 0, spoken, None)[0] is spoken
 
 
-def test_pauses_stand_between_parts(session: Session) -> None:
+def test_pauses_stand_between_parts(session: Loaded) -> None:
     without = speak(session, [long_row("a", "abc", "defgh")])["a"]
     row = speak(session, [long_row("a", "abc", "defgh", pause_s=1.0)])["a"]
     first, second = row.parts
@@ -104,7 +104,7 @@ def test_pauses_stand_between_parts(session: Session) -> None:
     assert len(row.samples) == len(without.samples) + 20
 
 
-def test_a_part_is_tried_again_alone(session: Session) -> None:
+def test_a_part_is_tried_again_alone(session: Loaded) -> None:
     row = long_row("a", "abc", "x" * 9, "ij", max_frames=5)
     spoken = speak(session, [row])["a"]
     assert spoken.error == "part 2 of 3: no end of speech within 5 frames (0.5 s) in 3 attempts"
@@ -115,7 +115,7 @@ def test_a_part_is_tried_again_alone(session: Session) -> None:
 
 
 @pytest.mark.parametrize("accepts", [False, True])
-def test_a_cap_of_the_row_holds_for_its_parts_together(session: Session, accepts: bool) -> None:
+def test_a_cap_of_the_row_holds_for_its_parts_together(session: Loaded, accepts: bool) -> None:
     """Every part is shorter than the cap that somebody gave the row, all together are not."""
     texts = ("abc", "defgh")
     rows = [long_row("over", *texts, most_frames=7), long_row("just", *texts, most_frames=8)]
@@ -126,21 +126,21 @@ def test_a_cap_of_the_row_holds_for_its_parts_together(session: Session, accepts
     assert found["over"].samples is not None
 
 
-def test_a_part_without_audio_leaves_its_row_without(session: Session) -> None:
+def test_a_part_without_audio_leaves_its_row_without(session: Loaded) -> None:
     spoken = speak(session, [long_row("a", "abc", "nan", "ij")])["a"]
     assert spoken.error == "part 2 of 3: the model gave NaN or infinite values twice"
     assert spoken.samples is None
     assert spoken.frames == 0
 
 
-def test_a_row_whose_voice_is_gone_ends_once(session: Session) -> None:
+def test_a_row_whose_voice_is_gone_ends_once(session: Loaded) -> None:
     kept: list[Spoken] = []
     run = SpeechRun(session, lambda _, spoken: kept.append(spoken), TWO)
     run.speak([Voiced(long_row("a", "abc", "de"), error="its voice is gone")])
     assert [spoken.error for spoken in kept] == ["part 1 of 2: its voice is gone"]
 
 
-def test_rows_are_opened_as_the_slots_need_them(session: Session) -> None:
+def test_rows_are_opened_as_the_slots_need_them(session: Loaded) -> None:
     """Twenty thousand characters are 25 minutes of audio: all rows at once would fill memory."""
     opened: list[int] = []
     kept: list[str] = []
@@ -153,13 +153,13 @@ def test_rows_are_opened_as_the_slots_need_them(session: Session) -> None:
             return is_open
 
     run.pieces = Counting(session.model.info, session.batch, TWO)
-    run.run([long_row(str(number), "abcde", "fgh", "ij", "k") for number in range(40)])
+    run.speak([long_row(str(number), "abcde", "fgh", "ij", "k") for number in range(40)])
     assert len(kept) == 40
     assert max(opened) < 1.5 * 4 + 4
     assert kept == sorted(kept, key=int)
 
 
-def test_a_run_that_is_stopped_opens_no_more(session: Session) -> None:
+def test_a_run_that_is_stopped_opens_no_more(session: Loaded) -> None:
     pieces, stop = Pieces(session.model.info, session.batch, TWO), threading.Event()
     given = [Voiced(long_row("a", *"abcdefgh")), Voiced(long_row("b", "a", "b"))]
     threading.Timer(0.05, stop.set).start()
@@ -189,14 +189,14 @@ USUAL_S = 4.5  # of each
 
 
 @pytest.fixture
-def hurrying(make_info: Callable[..., ModelInfo]) -> Session:
+def hurrying(make_info: Callable[..., ModelInfo]) -> Loaded:
     model: Any = Hurrying(4)
     model.info = make_info(max_positions=200, samples_per_frame=2, sample_rate_hz=20)
-    return Session(model, torch.device("cpu"), torch.float32, BatchSize(4), 0.0)
+    return Loaded(model, torch.device("cpu"), torch.float32, BatchSize(4), 0.0)
 
 
 @pytest.mark.parametrize("takers", [1, 8])
-def test_a_part_far_faster_than_the_others_is_spoken_again(hurrying: Session, takers: int) -> None:
+def test_a_part_far_faster_than_the_others_is_spoken_again(hurrying: Loaded, takers: int) -> None:
     """One of 151 parts was said to a third less, too long for the floor of any voice."""
     row = long_row("a", EVEN[0], HURRIED, *EVEN[1:], seed=7, usual_s=USUAL_S)
     short = [task_of(str(number), request("x" * (number + 1), number)) for number in range(20)]
@@ -210,14 +210,14 @@ def test_a_part_far_faster_than_the_others_is_spoken_again(hurrying: Session, ta
     assert len(spoken.codes) == 300
 
 
-def test_a_part_that_cannot_be_spoken_again_is_suspect(hurrying: Session) -> None:
+def test_a_part_that_cannot_be_spoken_again_is_suspect(hurrying: Loaded) -> None:
     given = [long_row("a", *EVEN, HURRIED, usual_s=USUAL_S)]
     row = speak(hurrying, given, RetryPolicy(0))["a"]
     assert row.error is None
     assert row.remarks == (Remark(Kind.FAST, "part 5: 2.00 times as fast as the other parts"),)
 
 
-def test_a_part_that_fails_the_second_time_is_what_it_was(hurrying: Session) -> None:
+def test_a_part_that_fails_the_second_time_is_what_it_was(hurrying: Loaded) -> None:
     row = long_row("a", *EVEN, HURRIED, usual_s=USUAL_S)
     *others, last = row.pieces
     last = replace(last, request=replace(last.request, max_frames=50))
@@ -229,7 +229,7 @@ def test_a_part_that_fails_the_second_time_is_what_it_was(hurrying: Session) -> 
     assert spoken.parts[-1]["attempts"] == 3
 
 
-def test_a_part_is_suspect_once(hurrying: Session) -> None:
+def test_a_part_is_suspect_once(hurrying: Loaded) -> None:
     """While another one is spoken again, nothing is said of it yet."""
     row = long_row("a", HURRIED, HURRIED, *EVEN, "e" * 60, usual_s=USUAL_S)
     first, *others = row.pieces

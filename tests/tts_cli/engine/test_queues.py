@@ -9,9 +9,8 @@ import pytest
 from engine_harness import attempt_of, request, row_of
 from fakes import FakeSpeechModel
 
-from tts_cli.engine import queues as module
-from tts_cli.engine.attempt import Attempt
-from tts_cli.engine.queues import STEP, EndedAttempts
+from tts_cli.engine import attempt as module
+from tts_cli.engine.attempt import STEP, Attempt, EndedAttempts
 
 WAIT_S = 10.0
 

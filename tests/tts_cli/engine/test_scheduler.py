@@ -34,7 +34,7 @@ class Run:
         """Offer some rows, admit, compact, step once, take out what ended."""
         scheduler = self.scheduler
         for _ in range(num_offered):
-            if self.pending and scheduler.has_room:
+            if self.pending and scheduler.num_waiting < scheduler.window:
                 row = self.pending.pop(0)
                 scheduler.offer(row, self.lengths[row], 1 + row * 7 % 40)
         is_dry = not self.pending
@@ -134,7 +134,7 @@ def test_a_short_row_is_not_starved_by_an_endless_stream_of_longer_ones(
     scheduler.offer(-1, 1.0)
     next_row, waited = 0, 0
     while -1 not in scheduler.live.values():
-        while scheduler.has_room:
+        while scheduler.num_waiting < scheduler.window:
             scheduler.offer(next_row, 1000.0 + next_row)
             next_row += 1
         if scheduler.admit():
@@ -155,7 +155,7 @@ def test_every_row_of_an_endless_stream_is_admitted_within_a_bound(seed: int) ->
     offered_at: dict[int, int] = {}
     rounds = 0
     for turn in range(3000):
-        while scheduler.has_room:
+        while scheduler.num_waiting < scheduler.window:
             row = len(offered_at)
             offered_at[row] = rounds
             scheduler.offer(row, rng.choice([1.0, 500.0, 500.0 + turn]))
@@ -194,9 +194,9 @@ def test_an_urgent_row_goes_before_all_others() -> None:
 def test_the_window_bounds_what_is_looked_at() -> None:
     scheduler: Scheduler[int] = Scheduler(BatchSize(2), 3)
     for row in range(3):
-        assert scheduler.has_room
+        assert scheduler.num_waiting < scheduler.window
         scheduler.offer(row, 1.0)
-    assert not scheduler.has_room
+    assert scheduler.num_waiting == scheduler.window
     assert scheduler.num_waiting == 3
     scheduler.offer(9, 1.0, is_urgent=True)  # a retry finds room all the same
     assert scheduler.num_waiting == 4

@@ -19,24 +19,23 @@ from tasks import task_of
 from models.base import ModelInfo
 from tts_cli.core import Kind, Remark, Spoken, Task
 from tts_cli.engine.judge import RetryPolicy
-from tts_cli.engine.load import Session
-from tts_cli.engine.local import SpeechRun
+from tts_cli.engine.load import Loaded
 from tts_cli.engine.scheduler import BatchSize
+from tts_cli.engine.speech_run import SpeechRun
 from tts_cli.errors import StoppedEarly
-from tts_cli.voices.encoding import VoiceCache
 from tts_cli.voices.stage import Voiced
 
-Open = Callable[..., Session]
+Open = Callable[..., Loaded]
 
 
 @pytest.fixture
 def open_fake(make_info: Callable[..., ModelInfo]) -> Open:
     """A session on a model in plain Python; `FakeSpeechModel` has the arguments."""
 
-    def open_fake(max_batch: int = 4, **faults: Any) -> Session:
+    def open_fake(max_batch: int = 4, **faults: Any) -> Loaded:
         model: Any = FakeSpeechModel(max_batch, **faults)
         model.info = make_info(max_positions=200, samples_per_frame=2, sample_rate_hz=20)
-        return Session(model, torch.device("cpu"), torch.float32, BatchSize(max_batch), 0.0)
+        return Loaded(model, torch.device("cpu"), torch.float32, BatchSize(max_batch), 0.0)
 
     return open_fake
 
@@ -57,9 +56,9 @@ class Kept(dict[str, Spoken]):
         self[task.id] = spoken
 
 
-def speak(session: Session, given: list[Task], **settings: Any) -> Kept:
+def speak(session: Loaded, given: list[Task], **settings: Any) -> Kept:
     kept = Kept()
-    SpeechRun(session, kept, RetryPolicy(2), **settings).run(given)
+    SpeechRun(session, kept, RetryPolicy(2), **settings).speak(given)
     return kept
 
 
@@ -179,12 +178,10 @@ def test_rows_may_never_end_and_the_run_is_stopped(open_fake: Open) -> None:
     def endless() -> Iterator[Task]:
         assert threading.current_thread() is not threading.main_thread()
         for number in itertools.count():
-            if speech.is_stopped():
-                return
             yield task_of(str(number), request("xx", number))
 
     speech = SpeechRun(open_fake(), keep, RetryPolicy(0))
-    speech.run(endless())
+    speech.speak(endless())
     assert len(ended) >= 50
     assert all(row.error is None for row in ended)
 
@@ -202,7 +199,7 @@ def test_a_callers_error_ends_the_run_and_comes_back(open_fake: Open, where: str
     threads = threading.active_count()
     speech = SpeechRun(open_fake(), keep, RetryPolicy(0), takers=3)
     with pytest.raises(LookupError, match="no more"):
-        speech.run(broken_rows() if where == "rows" else rows(*["xx"] * 900))
+        speech.speak(broken_rows() if where == "rows" else rows(*["xx"] * 900))
     assert threading.active_count() == threads
 
 
@@ -223,7 +220,7 @@ def test_a_step_down_stays_with_the_session(open_fake: Open) -> None:
     assert len(speak(session, rows(*["xxxx"] * 40))) == 40
     assert session.batch.rows == 2
     speech = SpeechRun(session, lambda *_: None, RetryPolicy(0))
-    speech.run(rows(*["xxxx"] * 10))
+    speech.speak(rows(*["xxxx"] * 10))
     assert speech.engine.facts()["memory_step_downs"] == 0
 
 
@@ -250,15 +247,7 @@ def test_a_run_that_is_cut_short_frees_its_slots(open_fake: Open) -> None:
     assert len(speak(session, rows(*["x" * 9] * 8))) == 8
 
 
-def test_voices_are_kept_from_run_to_run(open_fake: Open) -> None:
-    session = open_fake()
-    voices = VoiceCache(session.model, session.device)
-    first = SpeechRun(session, lambda *_: None, RetryPolicy(0), voices=voices)
-    second = SpeechRun(session, lambda *_: None, RetryPolicy(0), voices=voices)
-    assert first.voices is second.voices is voices
-
-
 def test_where_no_row_comes(open_fake: Open) -> None:
     kept = Kept()
-    SpeechRun(open_fake(), kept, RetryPolicy(0)).run([None, *rows("xx"), None, None])
+    SpeechRun(open_fake(), kept, RetryPolicy(0)).speak([None, *rows("xx"), None, None])
     assert [row.error for row in kept.values()] == [None]

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from tts_cli.errors import DiskFull, SetupError
-from tts_cli.folder.run_file import FolderTotals, RunLog, iso_time, new_run_id
+from tts_cli.folder.run_file import FolderTotals, RunLog, new_run_id
 from tts_cli.folder.table import FolderRows
+from tts_cli.folder.take import iso_time
 
 RUN = {"run_id": "r", "totals": {"wall_s": 1.5}}
 ROWS = FolderRows(ok=3, failed=1, audio_s=7.0, has_first_lines=False)

@@ -14,7 +14,7 @@ from models.base import ModelInfo
 from tts_cli import Speaker
 from tts_cli.config import RunConfig
 from tts_cli.engine import load
-from tts_cli.engine.load import Session
+from tts_cli.engine.load import Loaded
 from tts_cli.engine.scheduler import BatchSize
 from tts_cli.library import speaker as module
 
@@ -38,11 +38,11 @@ def open_speaker(
         shape = {"max_positions": 2000, "samples_per_frame": 2, "sample_rate_hz": 20}
         found.info = make_info(**(shape | (info or {})))
 
-        def open_session(config: RunConfig) -> Session:
+        def open_checkpoint(config: RunConfig) -> Loaded:
             batch = BatchSize(max_batch)
-            return Session(found, torch.device("cpu"), torch.float32, batch, 0.0)
+            return Loaded(found, torch.device("cpu"), torch.float32, batch, 0.0)
 
-        monkeypatch.setattr(load, "open_session", open_session)
+        monkeypatch.setattr(load, "open_checkpoint", open_checkpoint)
         monkeypatch.setattr(module, "approved_info", lambda config: found.info)
         opened.append(Speaker(**{"device": "cpu", **settings}))
         return opened[-1]

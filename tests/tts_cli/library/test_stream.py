@@ -32,7 +32,7 @@ def endless(text: str = "xx", pulled: list[int] | None = None) -> Iterator[dict[
 
 
 def slots(speaker: Speaker) -> dict[int, Any]:
-    model: Any = speaker.session.model
+    model: Any = speaker.session.loaded.model
     found: dict[int, Any] = model.slots
     return found
 
@@ -331,7 +331,7 @@ def test_a_row_that_no_room_can_be_made_for(open_speaker: OpenSpeaker) -> None:
     found = list(speaker.batch(["xx", "y" * 400, "xxx"]))
     assert [speech.is_ok for speech in found] == [True, False, True]
     assert "no memory for the slots" in str(found[1].error)
-    assert speaker.session.batch.rows == 4
+    assert speaker.session.loaded.batch.rows == 4
 
 
 def test_a_lost_device(open_speaker: OpenSpeaker, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -340,7 +340,7 @@ def test_a_lost_device(open_speaker: OpenSpeaker, monkeypatch: pytest.MonkeyPatc
     def lost(*_: Any) -> None:
         raise RuntimeError("CUDA error: an illegal memory access was encountered\nmore")
 
-    monkeypatch.setattr(speaker.session.model, "decode_frames", lost)
+    monkeypatch.setattr(speaker.session.loaded.model, "decode_frames", lost)
     with pytest.raises(StoppedEarly, match="the device failed"):
         list(speaker.batch(["xx"]))
     with pytest.raises(StoppedEarly, match="device has failed; make another speaker"):
@@ -351,14 +351,14 @@ def test_an_error_of_ours_reaches_the_caller(
     open_speaker: OpenSpeaker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     speaker = open_speaker()
-    real = speaker.session.model.poll
+    real = speaker.session.loaded.model.poll
 
     def broken() -> Any:
         raise ValueError("a bug")
 
-    monkeypatch.setattr(speaker.session.model, "poll", broken)
+    monkeypatch.setattr(speaker.session.loaded.model, "poll", broken)
     with pytest.raises(ValueError, match="a bug"):
         list(speaker.batch(["xx"] * 9))
-    monkeypatch.setattr(speaker.session.model, "poll", real)
+    monkeypatch.setattr(speaker.session.loaded.model, "poll", real)
     assert slots(speaker) == {}
     assert len(list(speaker.batch(["xx"] * 9))) == 9

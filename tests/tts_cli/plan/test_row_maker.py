@@ -78,7 +78,7 @@ def test_as_the_plan_makes_them(
     assert len(good) >= 8
     for row in good:
         if not row.is_silent:
-            needs = needs.joined(maker.needs(row))
+            needs = needs.joined(Needs.of([row], maker.info))
     assert needs == replace(survey.needs, rows=0)
 
 

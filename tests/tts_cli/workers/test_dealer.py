@@ -13,6 +13,7 @@ from tasks import task_of
 from models.base import SpeechRequest, Voice
 from models.sampling import Sampling
 from tts_cli.core import Finish, Spoken, Task
+from tts_cli.engine.session import SessionFacts
 from tts_cli.voices.stage import Voiced
 from tts_cli.workers import dealer, lives
 from tts_cli.workers.dealer import Dealer, waiting
@@ -86,7 +87,7 @@ class Scene:
         self.kept: list[Task] = []
         self.dropped: list[Any] = []
         self.lives = Lives(self.cluster, self.events)  # type: ignore[arg-type]
-        ready = Ready("host", 1, {}, 0.0, 0.0, 4, True)
+        ready = Ready("host", SessionFacts(), 4, True)
         self.hands = [Hand(number, Actor(), ready=ready) for number in (1, 2)]
         self.lives.hands += self.hands
         voices: Any = Voices()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tts_cli.engine.session import SessionFacts
 from tts_cli.workers.hand import PATIENCE, Hand, UnansweredRow, Window
 from tts_cli.workers.messages import Ready
 
@@ -63,7 +64,7 @@ def test_each_death_divides_the_company_of_a_row_by_eight() -> None:
 
 def hand(num_slots: int) -> Hand:
     """A worker that is ready."""
-    ready = Ready("host", 1, {}, 0.0, 0.0, num_slots, True)
+    ready = Ready("host", SessionFacts(), num_slots, True)
     return Hand(1, None, ready=ready)
 
 

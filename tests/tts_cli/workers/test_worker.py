@@ -95,15 +95,15 @@ def test_that_no_more_come_is_known_once_the_last_are_there(worker: Quiet) -> No
 
 
 def test_rows_behind_their_slots_are_told_of(worker: Quiet) -> None:
-    engine = SimpleNamespace(batch=SimpleNamespace(rows=32), steps=0)
-    speech: Any = SimpleNamespace(num_behind=1, engine=engine)
-    worker._speech = speech
+    loaded = SimpleNamespace(batch=SimpleNamespace(rows=32))
+    session: Any = SimpleNamespace(num_behind=1, loaded=loaded)
+    worker._session = session
 
     async def moving() -> Returned:
         waiting = asyncio.ensure_future(worker.ended())
         await asyncio.sleep(2 * LOOK_S)
         assert not waiting.done(), "one of 32 is not worth a word"
-        speech.num_behind = 5
+        session.num_behind = 5
         return await waiting
 
     assert answer(moving()) == Returned([], 5)

@@ -21,8 +21,8 @@ from tts_cli.folder.atomic import write_alone
 from tts_cli.folder.files import JOURNAL_NAME
 from tts_cli.folder.lock import is_read_only
 from tts_cli.folder.rows import FolderRow, SpokenFolder, TakeFile, read_folder
-from tts_cli.folder.run_file import iso_time, versions
-from tts_cli.folder.take import Take
+from tts_cli.folder.run_file import versions
+from tts_cli.folder.take import Take, iso_time
 from tts_cli.listen.judgement import judged
 from tts_cli.listen.page.build import build_page, spoken_by
 from tts_cli.listen.page.charts import charts_of

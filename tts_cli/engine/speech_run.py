@@ -1,13 +1,8 @@
 """Tasks in, spoken ones out: the threads of a run on a loaded model. No manifest, no output file
 and no signal comes in here.
 
-Whoever wants speech takes a `WarmModel`, makes room, and hands an iterator of tasks to one of its
-runs; what came of each goes to a callable.
 Three kinds of threads work beside each other: one makes prompts, the caller's own runs the engine,
 which on a CPU has another for the vocoder, and takers wait for samples, judge and hand on.
-
-A checkpoint in memory, with room for rows that can be made anew: what every command that speaks
-and the library open, and where all their runs come from.
 """
 
 from __future__ import annotations
@@ -18,45 +13,33 @@ import threading
 import time
 from collections.abc import Iterable
 from dataclasses import replace
-from functools import cached_property, partial
-from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from functools import partial
 
 from models.base import Prompt, RequestError, SpeechRequest
 from tts_cli.audio.file import NOT_FINITE
-from tts_cli.config import RunConfig
 from tts_cli.core import Finish, Keep, Spoken, Task, Work
-from tts_cli.engine import load
-from tts_cli.engine.attempt import Attempt, AttemptQueue
+from tts_cli.engine.attempt import Attempt, AttemptQueue, EndedAttempts
 from tts_cli.engine.judge import RetryPolicy, Verdict, judge
-from tts_cli.engine.load import HeldSetting, Session, on_device
+from tts_cli.engine.load import HeldSetting, Loaded, on_device
 from tts_cli.engine.loop import Engine
 from tts_cli.engine.pieces import Pieces
-from tts_cli.engine.queues import EndedAttempts
-from tts_cli.errors import SetupError, StoppedEarly, first_line, is_device_lost
+from tts_cli.errors import StoppedEarly, first_line, is_device_lost
 from tts_cli.manifest.seeds import attempt_seed
-from tts_cli.plan.planner import RowMaker
-from tts_cli.plan.room import Needs, too_long, usual_needs
-from tts_cli.voices.encoding import VoiceCache
+from tts_cli.plan.room import too_long
 from tts_cli.voices.needs import Cloning
 from tts_cli.voices.stage import Voiced, VoiceStage
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
-
-    from models.base import ModelInfo
-
 
 log = logging.getLogger(__name__)
 
 READY_ATTEMPTS = 256  # with prompts, kept for the engine's window
 ENDED_ATTEMPTS = 256  # waiting for a taker before the engine is slowed down
+TAKERS = 8  # most of their time is waiting for the disk
 SWITCH_S = 0.001  # longest that another thread keeps the engine's from running Python
 SWITCHES = HeldSetting(sys.getswitchinterval, sys.setswitchinterval, SWITCH_S)
 
 
 class SpeechRun:
-    """One pass over tasks, on a session prepared for them.
+    """One pass over tasks, on a model that is prepared for them.
 
     Args:
         keep: gets every task at its end, from several threads at once: those of the takers, and the
@@ -65,58 +48,45 @@ class SpeechRun:
         is_int16: samples are int16, made on the device, instead of float32.
         takers: threads that hand tasks on, each once the others do not keep up; as many calls of
             `keep` can wait for a disk at once.
-        voices: that earlier runs on the session encoded; None: it keeps none.
     """
 
     def __init__(
         self,
-        session: Session,
+        loaded: Loaded,
         keep: Keep,
         policy: RetryPolicy,
         *,
         cloning: Cloning | None = None,
         is_int16: bool = False,
-        takers: int = 1,
-        voices: VoiceCache | None = None,
+        takers: int = TAKERS,
     ) -> None:
-        self.model = session.model
-        self.device = session.device
+        self.model = loaded.model
+        self.device = loaded.device
         self.keep = keep
         self.policy = policy
-        self.room = session.room
+        self.room = loaded.room
         self.takers = takers
-        self.voices = voices or VoiceCache(session.model, session.device)
-        self.stage = None if cloning is None else VoiceStage(cloning, self.voices)
-        self.pieces = Pieces(self.model.info, session.batch, policy)
+        self.stage = VoiceStage(cloning, loaded.voices)
+        self.pieces = Pieces(self.model.info, loaded.batch, policy)
         self._ended = EndedAttempts(ENDED_ATTEMPTS, takers)
         self.engine = Engine(
-            session.model,
-            session.device,
-            session.batch,
+            loaded.model,
+            loaded.device,
+            loaded.batch,
             AttemptQueue(READY_ATTEMPTS),
             self._lend,
             self._retry,
-            chore=self.voices.encode_pending if self.model.info.can_clone else None,
+            chore=loaded.voices.encode_pending if self.model.info.can_clone else None,
             is_int16=is_int16,
         )
         self._mutex = threading.Lock()
         self._error: BaseException | None = None  # the first failure of a helper thread
 
-    def run(self, tasks: Iterable[Task | None]) -> None:
-        """Speak tasks; see `speak`.
+    def speak(self, tasks: Iterable[Task | Voiced | None]) -> None:
+        """Speak tasks; their iterator is advanced in a thread of its own.
 
         Args:
-            tasks: None among them: none has come for a while. Only an iterator that waits for them
-                needs it, where they clone, see `VoiceStage.attach`.
-        """
-        if self.stage is not None:
-            self.speak(self.stage.attach(tasks, self.engine.stop))
-        else:
-            self.speak(Voiced(task) for task in tasks if task is not None)
-
-    def speak(self, tasks: Iterable[Voiced]) -> None:
-        """Speak tasks that have their voices; their iterator is advanced in a thread of its own.
-
+            tasks: some may have their voices; None among them: none has come for a while.
         Raises:
             StoppedEarly: the device is lost, or has no memory for even one row.
             Exception: the first error of any thread, after all have ended.
@@ -152,22 +122,10 @@ class SpeechRun:
         """Ask every thread, from any thread, to end after what it has in hand."""
         self.engine.stop.set()
 
-    def is_stopped(self) -> bool:
-        """Whether the run is to end; the iterator of rows may look."""
-        return self.engine.stop.is_set()
-
     @property
     def num_behind(self) -> int:
         """Pieces that have left their slots and are not handed on yet, about."""
         return self.engine.vocoder.num_waiting + len(self._ended)
-
-    def reference_facts(self) -> dict[str, Any]:
-        """What cloning took, under the names of `Totals`, once the run is over."""
-        return {
-            "references": self.voices.num_encoded,
-            "reference_ms": self.voices.encode_ms,
-            "reference_load_ms": 0.0 if self.stage is None else 1000 * self.stage.load_s,
-        }
 
     def _clear(self, num_slots: int) -> None:
         """Free the slots of rows that were left unfinished, for the session's next run."""
@@ -180,11 +138,11 @@ class SpeechRun:
             self._error = self._error or error
         self.stop()
 
-    def _make_prompts(self, tasks: Iterable[Voiced]) -> None:
+    def _make_prompts(self, tasks: Iterable[Task | Voiced | None]) -> None:
         """A thread."""
         stop, queue = self.engine.stop, self.engine.queue
         try:
-            for voiced, index in self.pieces.opened(tasks, stop):
+            for voiced, index in self.pieces.opened(self.stage.attach(tasks, stop), stop):
                 begun = self._begin(voiced, index)
                 ready = [begun] if isinstance(begun, Attempt) else []
                 if isinstance(begun, Spoken):
@@ -338,106 +296,3 @@ def _as_stop(error: BaseException) -> BaseException:
     )
     stop.__cause__ = error
     return stop
-
-
-# Of the room there was, and of what the row needs, so that it does not grow row by row.
-GROWTH, SPARE = 1.5, 1.25
-
-
-class WarmModel:
-    """A model, its slots, and the voices that its runs have encoded. One run at a time.
-
-    Args:
-        info: of the checkpoint, to whose licence there is consent; None: as it says itself.
-    Raises:
-        SetupError: it cannot be loaded.
-    """
-
-    def __init__(self, config: RunConfig, info: ModelInfo | None = None) -> None:
-        self.config = config
-        self.session = load.open_session(config)
-        self.info = self.session.model.info if info is None else info
-        self.in_use = threading.Lock()  # held by who speaks, where somebody else may close
-        self.is_closed = False
-        self._voices = VoiceCache(self.session.model, self.session.device)
-
-    @cached_property
-    def maker(self) -> RowMaker:
-        """Makes rows of what it is given."""
-        return RowMaker(self.config, self.info)
-
-    def make_room(self, needs: Needs) -> None:
-        """Make slots and capture graphs, instead of those there are. Raises SetupError."""
-        load.prepare(self.session, needs)
-
-    def has_room(self, task: Task) -> bool:
-        """Whether the slots there are do for a task."""
-        room = self.session.room
-        return room is not None and self.maker.needs(task).fits(room)
-
-    def grow(self, task: Task) -> str | None:
-        """Make room for a task as well, while none is spoken; why that cannot be, or None."""
-        needs, most, slots = (
-            self.maker.needs(task),
-            self.info.max_positions,
-            self.session.batch.rows,
-        )
-        room = self.session.room or usual_needs(self.config, self.info, rows=slots)
-        positions = max(GROWTH * room.max_positions, SPARE * needs.max_positions)
-        frames = max(GROWTH * room.max_frames, SPARE * needs.max_frames)
-        wider = Needs(slots, min(most, int(positions)), min(most, int(frames)))
-        wider = wider.joined(room).joined(needs)
-        log.info("a row needs more room than there is: slots are made anew")
-        load.drop_slots(self.session)
-        try:
-            self.make_room(wider)
-        except SetupError as error:
-            self.session.batch.rows = slots
-            self.make_room(replace(room, rows=slots))
-            return str(error)
-        return None
-
-    def new_cloning(self) -> Cloning:
-        """Finds what rows clone; it remembers files, so each call has one of its own."""
-        return self.maker.forget_files()
-
-    def new_run(
-        self,
-        keep: Keep,
-        *,
-        cloning: Cloning | None = None,
-        is_int16: bool = False,
-        takers: int = 1,
-        policy: RetryPolicy | None = None,
-    ) -> SpeechRun:
-        """One pass over tasks that there is room for, see `SpeechRun`; voices that earlier ones
-        have encoded are known.
-        """
-        return SpeechRun(
-            self.session,
-            keep,
-            policy or RetryPolicy.of(self.config),
-            cloning=cloning,
-            is_int16=is_int16,
-            takers=takers,
-            voices=self._voices,
-        )
-
-    def close(self) -> None:
-        """Drop the model and free the device's memory, once nobody is using it."""
-        with self.in_use:
-            if not self.is_closed:
-                self.is_closed = True
-                del self._voices
-                self.session.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
