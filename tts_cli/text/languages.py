@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 
 from tts_cli.errors import SetupError
-from tts_cli.text.reading import Rule, rule
+from tts_cli.text.reading import Rule
 
 # Codes of two letters and of three (ISO 639-1, 639-2 and 639-3), and those of lists of trainings,
 # by the names that checkpoints use.
@@ -172,4 +172,4 @@ def rules_of(language: str) -> tuple[Rule, ...]:
     far = rf"(?![{_SPACES}]?[{_SIGNS}])(?![.,:/\u2013-][0-9])(?=(?P<behind>.{{0,3}}))"
     percent = rf"(?P<percent>[{_SPACES}]?%|)"
     pattern = rf"{edge}{near}(?P<it>{number}{percent}){behind}{far}"
-    return (rule(pattern, read, re.DOTALL),)
+    return (Rule(pattern, read, re.DOTALL),)

@@ -14,9 +14,10 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 from tts_cli.errors import TtsCliError
 
@@ -144,32 +145,39 @@ _NEXT_SENTENCE = re.compile(r"[\"'”\u2019)]*(?:$|\s+[\"'“\u2018(]*[A-Z])")
 class Rule:
     """A pattern and its reader. The reader returns None for what it does not understand, which
     later rules may, and the piece unchanged for what nobody shall change.
+
+    Both patterns are compiled when a text first asks for them, which few manifests do of most.
     """
 
-    pattern: re.Pattern[str]
+    pattern: str
     read: Read
-    needs: re.Pattern[str] | None = None  # a text without a match of it has none of the pattern
+    flags: int = 0
+    needs: str = ""  # a cheaper pattern: a text without a match of it has none of this one
 
+    @cached_property
+    def finds(self) -> Callable[[str], Iterator[re.Match[str]]]:
+        """All places of the pattern in a text, one after the other."""
+        return re.compile(self.pattern, self.flags).finditer
 
-def rule(pattern: str, read: Read, flags: int = 0) -> Rule:
-    """A rule of a pattern's text."""
-    return Rule(re.compile(pattern, flags), read)
+    @cached_property
+    def may_find(self) -> Callable[[str], re.Match[str] | None]:
+        """Whether a text has what the pattern needs."""
+        return re.compile(self.needs).search
 
 
 def where(needs: str, *rules: Rule) -> tuple[Rule, ...]:
     """Rules that are passed over together where a cheaper pattern finds nothing."""
-    pattern = re.compile(needs)
-    return tuple(replace(one, needs=pattern) for one in rules)
+    return tuple(replace(one, needs=needs) for one in rules)
 
 
 def says(pattern: str, spoken: str, flags: int = 0) -> Rule:
     """A rule that always says the same."""
-    return rule(pattern, lambda _: spoken, flags)
+    return Rule(pattern, lambda _: spoken, flags)
 
 
 def looks_up(pattern: str, table: Mapping[str, str], flags: int = 0) -> Rule:
     """A rule whose piece is a key of a table, in lower case; what it lacks is left alone."""
-    return rule(pattern, lambda match: table.get(piece(match).lower()), flags)
+    return Rule(pattern, lambda match: table.get(piece(match).lower()), flags)
 
 
 def table(text: str) -> dict[str, str]:
@@ -180,8 +188,23 @@ def table(text: str) -> dict[str, str]:
 
 
 def one_of(words: Iterable[str]) -> str:
-    """Pattern of any of these words, the longest first."""
-    return "(?:" + "|".join(map(re.escape, sorted(words, key=len, reverse=True))) + ")"
+    """Pattern of any of these words, the longest first: letter by letter, so that hundreds are
+    looked for at the cost of a few.
+    """
+    tree: dict[str, Any] = {}
+    for word in words:
+        node = tree
+        for letter in word:
+            node = node.setdefault(letter, {})
+        node[""] = {}  # a word ends here
+    return _branches(tree)
+
+
+def _branches(node: dict[str, Any]) -> str:
+    found = [re.escape(letter) + _branches(below) for letter, below in node.items() if letter]
+    if len(found) == len(node) == 1:
+        return found[0]
+    return f"(?:{'|'.join(found)})" + "?" * ("" in node) if found else ""
 
 
 def any_case(words: Iterable[str]) -> str:
@@ -210,15 +233,15 @@ def apply_rules(
     """
     changes: list[Change] = []
     left = without(text, taken)
-    needs, is_met = None, True
+    needs, is_met = "", True
     for one in rules:
         if one.needs is not needs:
             needs = one.needs
-            is_met = needs is None or needs.search(left) is not None
+            is_met = one.may_find(left) is not None
         if not is_met:
             continue
         found = []
-        for match in one.pattern.finditer(left):
+        for match in one.finds(left):
             start, end = match.span(_group(match))
             if start in inner or end in inner or (spoken := _read(one, match)) is None:
                 continue
@@ -244,8 +267,8 @@ def _read(one: Rule, match: re.Match[str]) -> str | None:
     except (MemoryError, TtsCliError):
         raise
     except Exception as error:
-        if one.pattern.pattern not in _failed:
-            _failed.add(one.pattern.pattern)
+        if one.pattern not in _failed:
+            _failed.add(one.pattern)
             log.warning(
                 "%r, and what else this happens to, stays as it is written: it could not be read "
                 "(%s: %s)",

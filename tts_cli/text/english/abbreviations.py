@@ -10,14 +10,15 @@ import re
 from tts_cli.text.reading import (
     PIECE,
     TAKEN,
+    Rule,
     any_case,
     ends_sentence,
     looks_up,
     one_of,
     piece,
-    rule,
     says,
     table,
+    where,
 )
 
 TITLES = table(
@@ -106,24 +107,26 @@ def _capitals(words: dict[str, str]) -> str:
 
 
 RULES = (
-    rule(
-        rf"(?<![\w.])(?P<{PIECE}>{any_case(BEFORE_NUMBERS)}"
-        rf"\.) ?(?=[0-9#{TAKEN}])",
-        lambda match: (
-            BEFORE_NUMBERS[piece(match)[:-1].lower()] + ("" if match.group().endswith(" ") else " ")
+    *where(
+        rf"\. ?[0-9#{TAKEN}]",
+        Rule(
+            rf"(?<![\w.])(?P<{PIECE}>{any_case(BEFORE_NUMBERS)}\.) ?(?=[0-9#{TAKEN}])",
+            lambda match: (
+                BEFORE_NUMBERS[piece(match)[:-1].lower()] + " " * (match.group()[-1] != " ")
+            ),
         ),
     ),
-    rule(rf"(?<![\w.])(?P<{PIECE}>(?:{_capitals(TITLES)}|{_LOUD_TITLE})\.){_NEXT_NAME}", _title),
-    rule(
+    Rule(rf"(?<![\w.])(?P<{PIECE}>(?:{_capitals(TITLES)}|{_LOUD_TITLE})\.){_NEXT_NAME}", _title),
+    Rule(
         rf"(?<![\w.])(?P<{PIECE}>(?:Mr|Mrs|Ms|Dr|Prof|St|Mt)){_NEXT_NAME}",
         _title,
     ),
-    rule(rf"(?<![\w.]){_capitals(STREETS)}(?:\.|(?=,| [A-Z0-9]|$))", _street),
-    rule(
+    Rule(rf"(?<![\w.]){_capitals(STREETS)}(?:\.|(?=,| [A-Z0-9]|$))", _street),
+    Rule(
         rf"(?<![\w.])(?:{any_case(ANYWHERE)}|Ph\.D\.)(?!\w)",
         _anywhere,
     ),
     looks_up(rf"(?<![\w.]){any_case(BEFORE_WORDS)}(?!\w)", BEFORE_WORDS),
-    says(r"(?<=[a-z] )v\.(?= [A-Z])", "versus"),
-    says(r"(?<!\w)w/ ?(?=\w)", "with "),
+    *where(r" v\. ", says(r"(?<=[a-z] )v\.(?= [A-Z])", "versus")),
+    *where("w/", says(r"(?<!\w)w/ ?(?=\w)", "with ")),
 )

@@ -18,7 +18,7 @@ from tts_cli.text.english.words import (
     spelled,
     whole,
 )
-from tts_cli.text.reading import PIECE, any_case, one_of, rule, says, where
+from tts_cli.text.reading import PIECE, Rule, any_case, one_of, says, where
 
 _BOOK = (
     "(?:Genesis|Exodus|Leviticus|Numbers|Deuteronomy|Joshua|Judges|Ruth|Samuel|Kings|Chronicles|Ezra"
@@ -143,7 +143,7 @@ def _hexadecimal(match: re.Match[str]) -> str:
 RULES = (
     *where(
         ":",
-        rule(
+        Rule(
             rf"\b{_BOOK} (?P<{PIECE}>[0-9]{{1,3}}:[0-9]{{1,3}}"
             rf"(?:[,\u2013-][0-9]{{1,3}}(?::[0-9]{{1,3}})?){{0,4}}){_RIGHT}(?! ?(?i:[ap]\.?m\b))",
             _verses,
@@ -151,52 +151,56 @@ RULES = (
     ),
     *where(
         f"{DASH}[0-9]",
-        rule(
+        Rule(
             rf"\b{_NUMBERED}s? (?P<{PIECE}>{_PAIR}(?:(?:,|,? (?:and|or|to)) {_PAIR}){{0,4}})"
             rf"{_RIGHT}(?! ?%| (?:percent|times|feet))",
             _dashed,
         ),
-        rule(
+        Rule(
             rf"(?<![\w-])(?P<{PIECE}>7[0-9]7-[0-9]{{1,3}}(?:ER|LR|F|s)?"
             r"|[A-Z]{1,3}[0-9]{1,4}(?:[A-Z]{1,2}[0-9]{0,3})?-[0-9]{1,4}|[0-9]{1,2}W-[0-9]{2})(?![\w-])",
             _runs,
         ),
     ),
-    rule(
-        r"(?<![\w.])(?P<name>[A-Z][A-Za-z]{0,3}-|[A-Z]{1,3}|(?=7[0-9]7s))(?P<number>[0-9]{1,4})s(?!\w)",
-        _plural,
+    *where(
+        "[0-9]s",
+        Rule(
+            r"(?<![\w.])(?P<name>[A-Z][A-Za-z]{0,3}-|[A-Z]{1,3}|(?=7[0-9]7s))(?P<number>[0-9]{1,4})s(?!\w)",
+            _plural,
+        ),
     ),
     *where(
         "[0-9]{5}",
-        rule(
+        Rule(
             rf"(?:(?<=, )|(?<=[a-z] )(?!(?:HI|IN|ME|OH|OK|OR)\b)){_STATE},? {_POSTCODE}",
             _digits,
         ),
-        rule(rf"\b{_STATE_NAME},? {_POSTCODE}(?! [a-z])", _digits),
+        Rule(rf"\b{_STATE_NAME},? {_POSTCODE}(?! [a-z])", _digits),
     ),
     *where(
         "[0-9]{3}",
-        rule(_SECRET_NUMBER, _digits),
-        rule(rf"(?<![\w+-])(?P<{PIECE}>[0-9]{{4}}(?:[ -][0-9]{{4}}){{3}}){_RIGHT}", _digits),
+        Rule(_SECRET_NUMBER, _digits),
+        Rule(rf"(?<![\w+-])(?P<{PIECE}>[0-9]{{4}}(?:[ -][0-9]{{4}}){{3}}){_RIGHT}", _digits),
     ),
     *where(
         r"[0-9][eEx(]",
-        rule(rf"(?<!\w)(?P<{PIECE}>[1-9][0-9]{{0,2}}\([a-z]\)(?:\([a-z0-9]\)){{0,3}})", _runs),
-        rule(
+        Rule(rf"(?<!\w)(?P<{PIECE}>[1-9][0-9]{{0,2}}\([a-z]\)(?:\([a-z0-9]\)){{0,3}})", _runs),
+        Rule(
             rf"(?<!\w)(?P<low>{SIGN}[0-9]{{1,9}}(?:\.[0-9]{{1,20}})?)[eE]"
             rf"(?P<sign>[-+\u2212])?(?P<power>[0-9]{{1,3}}){_RIGHT}",
             _exponent,
         ),
-        rule(r"(?<!\w)0x(?P<digits>[0-9A-Fa-f]{1,16})(?!\w)", _hexadecimal),
+        Rule(r"(?<!\w)0x(?P<digits>[0-9A-Fa-f]{1,16})(?!\w)", _hexadecimal),
     ),
 )
-VERSIONS = (
-    rule(rf"(?<=[A-Za-z]-)(?P<{PIECE}>[0-9]{{1,5}}(?:-[0-9]{{1,5}}){{1,3}})(?!\w)", _runs),
+VERSIONS = where(
+    "[.-][0-9]",
+    Rule(rf"(?<=[A-Za-z]-)(?P<{PIECE}>[0-9]{{1,5}}(?:-[0-9]{{1,5}}){{1,3}})(?!\w)", _runs),
     says(r"(?<!\w)[vV](?=[0-9]{1,4}\.[0-9])", "version "),
-    rule(
+    Rule(
         rf"{_LEFT}(?P<host>[0-9]{{1,3}}(?:\.[0-9]{{1,3}}){{3}})(?P<sign>[:/])(?P<end>[0-9]{{1,5}}){_RIGHT}",
         _address,
     ),
-    rule(rf"{_LEFT}[0-9]{{1,5}}(?:-[0-9]{{1,7}}){{2,5}}{_RIGHT}", _numbered),
-    rule(rf"{_LEFT}[0-9]{{1,4}}(?:\.[0-9]{{1,5}}){{2,4}}{_RIGHT}", _numbered),
+    Rule(rf"{_LEFT}[0-9]{{1,5}}(?:-[0-9]{{1,7}}){{2,5}}{_RIGHT}", _numbered),
+    Rule(rf"{_LEFT}[0-9]{{1,4}}(?:\.[0-9]{{1,5}}){{2,4}}{_RIGHT}", _numbered),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from tts_cli.text.english.words import code, spelled, whole
-from tts_cli.text.reading import PIECE, one_of, rule, says, table
+from tts_cli.text.reading import PIECE, Rule, one_of, says, table, where
 
 LONGEST_ADDRESS = 100  # characters; longer ones are left as written, nobody listens to them
 
@@ -56,43 +56,63 @@ _HOST = r"(?:[a-z0-9][a-z0-9-]{0,62}\.){1,5}"
 _PATH = r"""(?:[/?#][^\s<>"'”\u2019)\]]{0,300}(?<![.,;:!?]))?"""
 
 RULES = (
-    rule(
-        r"(?<![\w.+-])[\w+-][\w.+-]{0,63}@(?:[\w-]{1,63}\.){1,5}[A-Za-z]{2,24}(?![\w-])", _address
+    *where(
+        "@",
+        Rule(
+            r"(?<![\w.+-])[\w+-][\w.+-]{0,63}@(?:[\w-]{1,63}\.){1,5}[A-Za-z]{2,24}(?![\w-])",
+            _address,
+        ),
     ),
-    rule(
-        r"""(?<!\w)(?:https?://|www\.)[^\s<>"'”\u2019)\]]{1,2000}(?<![.,;:!?])""",
-        _address,
-        re.IGNORECASE,
+    *where(
+        r"[.:]\S",
+        Rule(
+            r"""(?<!\w)(?:https?://|www\.)[^\s<>"'”\u2019)\]]{1,2000}(?<![.,;:!?])""",
+            _address,
+            re.IGNORECASE,
+        ),
+        Rule(rf"(?<![\w.@-]){_HOST}{_ENDINGS}\b(?!\.\w|-){_PATH}", _address, re.IGNORECASE),
     ),
-    rule(rf"(?<![\w.@-]){_HOST}{_ENDINGS}\b(?!\.\w|-){_PATH}", _address, re.IGNORECASE),
-    says(r"(?<![\w@])@(?=[0-9]+(?!\w|[.:/-]\w))", "at "),
-    rule(r"(?<![\w@])@(?P<name>\w{1,30})", lambda match: f"at {match['name']}"),
-    rule(r"(?<![\w&#])#(?P<name>[A-Za-z]\w{0,50})", lambda match: f"hashtag {match['name']}"),
+    *where(
+        "[@#]",
+        says(r"(?<![\w@])@(?=[0-9]+(?!\w|[.:/-]\w))", "at "),
+        Rule(r"(?<![\w@])@(?P<name>\w{1,30})", lambda match: f"at {match['name']}"),
+        Rule(r"(?<![\w&#])#(?P<name>[A-Za-z]\w{0,50})", lambda match: f"hashtag {match['name']}"),
+    ),
     # +44 20 7946 0958 · (212) 555-0187 · 1-800-555-0199 · 020 7946 0958 · 555-0142
-    rule(
-        rf"(?<![\w+])\+[0-9]{{1,3}}(?: ?\(0\))?(?:[ .-]?\(?[0-9]{{2,4}}\)?){{2,5}}{_RIGHT}", _groups
+    *where(
+        r"[+(][0-9]",
+        Rule(
+            rf"(?<![\w+])\+[0-9]{{1,3}}(?: ?\(0\))?(?:[ .-]?\(?[0-9]{{2,4}}\)?){{2,5}}{_RIGHT}",
+            _groups,
+        ),
+        Rule(
+            rf"(?<![\w(])(?:1[ -]?)?\([0-9]{{2,5}}\)[ -]?[0-9]{{3,4}}[ .-](?:[0-9]{{3,4}}{_RIGHT}"
+            r"|[A-Z]{4}(?![\w-]))",
+            _groups,
+        ),
     ),
-    rule(
-        rf"(?<![\w(])(?:1[ -]?)?\([0-9]{{2,5}}\)[ -]?[0-9]{{3,4}}[ .-](?:[0-9]{{3,4}}{_RIGHT}"
-        r"|[A-Z]{4}(?![\w-]))",
-        _groups,
+    *where(
+        "[0-9]{3}[ ./-][0-9A-Z]",
+        Rule(rf"{_LEFT}(?:1[ .-])?[0-9]{{3}}([.-])[0-9]{{3}}\1[0-9]{{4}}{_RIGHT}", _groups),
+        # 1-800-FLOWERS · 1-800-GO-2-HOME · 212-555-TAXI
+        Rule(
+            rf"{_LEFT}(?:1[ .-]|(?=8(?:00|88|77|66|55|44|33))|(?=[0-9]{{3}}-[0-9]{{3}}-))[0-9]{{3}}"
+            r"(?:-(?:[A-Z]{1,9}|[0-9]{1,4})){0,3}-[A-Z]{2,9}(?![\w-])",
+            _groups,
+        ),
+        Rule(
+            rf"{_LEFT}0(?:[0-9]{{2,4}} [0-9]{{3,4}} [0-9]{{3,4}}|[0-9]{{4}} [0-9]{{6}}"
+            rf"|[0-9]{{2,4}}[/-][0-9]{{5,8}}){_RIGHT}",
+            _groups,
+        ),
+        Rule(rf"{_LEFT}[0-9]{{3}}-[0-9]{{4}}{_RIGHT}", _groups),
     ),
-    rule(rf"{_LEFT}(?:1[ .-])?[0-9]{{3}}([.-])[0-9]{{3}}\1[0-9]{{4}}{_RIGHT}", _groups),
-    # 1-800-FLOWERS · 1-800-GO-2-HOME · 212-555-TAXI
-    rule(
-        rf"{_LEFT}(?:1[ .-]|(?=8(?:00|88|77|66|55|44|33))|(?=[0-9]{{3}}-[0-9]{{3}}-))[0-9]{{3}}"
-        r"(?:-(?:[A-Z]{1,9}|[0-9]{1,4})){0,3}-[A-Z]{2,9}(?![\w-])",
-        _groups,
-    ),
-    rule(
-        rf"{_LEFT}0(?:[0-9]{{2,4}} [0-9]{{3,4}} [0-9]{{3,4}}|[0-9]{{4}} [0-9]{{6}}"
-        rf"|[0-9]{{2,4}}[/-][0-9]{{5,8}}){_RIGHT}",
-        _groups,
-    ),
-    rule(rf"{_LEFT}[0-9]{{3}}-[0-9]{{4}}{_RIGHT}", _groups),
-    rule(
-        rf"\b(?:call|dial|ring|text)(?:ed|ing|s)? (?P<{PIECE}>[0-9]{{3}}){_RIGHT}",
-        lambda match: spelled(match[PIECE]),
-        re.IGNORECASE,
+    *where(
+        " [0-9]{3}",
+        Rule(
+            rf"\b(?:call|dial|ring|text)(?:ed|ing|s)? (?P<{PIECE}>[0-9]{{3}}){_RIGHT}",
+            lambda match: spelled(match[PIECE]),
+            re.IGNORECASE,
+        ),
     ),
 )

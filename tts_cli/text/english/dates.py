@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 
 from tts_cli.text.english.words import DASH, cardinal, ordinal, plural, year
-from tts_cli.text.reading import PIECE, Rule, looks_up, one_of, rule, table, where
+from tts_cli.text.reading import PIECE, Rule, looks_up, one_of, table, where
 
 NAMES = (
     *("January", "February", "March", "April", "May", "June", "July", "August"),
@@ -148,76 +148,94 @@ RULES: tuple[Rule, ...] = (
             WEEKDAYS | {f"{key}.": name for key, name in WEEKDAYS.items()},
         ),
     ),
-    rule(
-        rf"{_LEFT}(?P<year>{_YEAR})(?P<sep>[-/.])(?P<month>[0-3]?[0-9])(?P=sep)"
-        rf"(?P<day>[0-3]?[0-9]){_RIGHT}",
-        numeric,
-    ),
-    rule(
-        rf"{_LEFT}(?P<month>[0-3]?[0-9])(?P<sep>[-/])(?P<day>[0-3]?[0-9])(?P=sep)"
-        rf"(?P<year>{_YEAR}|(?<=/)[0-9]{{2}}){_RIGHT}",
-        numeric,
-    ),
-    rule(
-        rf"{_LEFT}(?P<month>0?[1-9]|1[0-2])/(?P<year>(?:19|20)[0-9]{{2}}){_RIGHT}",
-        lambda match: NAMES[int(match["month"]) - 1] + _year_of(match, " "),
-    ),
-    rule(
-        rf"{_LEFT}(?P<day>[0-3]?[0-9])(?P<sep>\.) ?(?P<month>[01]?[0-9])\. ?"
-        rf"(?P<year>{_YEAR}){_RIGHT}",
-        numeric,
-    ),
-    rule(
-        rf"\b{_ON} (?P<{PIECE}>(?P<month>[01]?[0-9])/(?P<day>[0-3]?[0-9])){_RIGHT}",
-        numeric,
-        re.IGNORECASE,
+    *where(
+        "[0-9][-/.] ?[0-9]",
+        Rule(
+            rf"{_LEFT}(?P<year>{_YEAR})(?P<sep>[-/.])(?P<month>[0-3]?[0-9])(?P=sep)"
+            rf"(?P<day>[0-3]?[0-9]){_RIGHT}",
+            numeric,
+        ),
+        Rule(
+            rf"{_LEFT}(?P<month>[0-3]?[0-9])(?P<sep>[-/])(?P<day>[0-3]?[0-9])(?P=sep)"
+            rf"(?P<year>{_YEAR}|(?<=/)[0-9]{{2}}){_RIGHT}",
+            numeric,
+        ),
+        Rule(
+            rf"{_LEFT}(?P<month>0?[1-9]|1[0-2])/(?P<year>(?:19|20)[0-9]{{2}}){_RIGHT}",
+            lambda match: NAMES[int(match["month"]) - 1] + _year_of(match, " "),
+        ),
+        Rule(
+            rf"{_LEFT}(?P<day>[0-3]?[0-9])(?P<sep>\.) ?(?P<month>[01]?[0-9])\. ?"
+            rf"(?P<year>{_YEAR}){_RIGHT}",
+            numeric,
+        ),
+        Rule(
+            rf"\b{_ON} (?P<{PIECE}>(?P<month>[01]?[0-9])/(?P<day>[0-3]?[0-9])){_RIGHT}",
+            numeric,
+            re.IGNORECASE,
+        ),
     ),
     *where(
         _ANY_MONTH,
-        rule(
+        Rule(
             rf"{_LEFT}(?P<year>{_YEAR})[/-](?P<month>{_MONTH})[/-](?P<day>{_DAY}){_RIGHT}",
             _month_first,
         ),
-        rule(
+        Rule(
             rf"{_LEFT}(?P<the>(?i:the) )?(?P<day>{_DAY})(?:{DASH}(?P<last>{_DAY}))?(?i: of)? "
             rf"(?P<month>{_MONTH})(?:,? (?P<year>{_YEAR}){_RIGHT})?",
             _day_first,
         ),
-        rule(
+        Rule(
             rf"\b(?P<month>{_MONTH})(?: |(?<=\.))(?P<day>{_DAY})(?:{DASH}(?P<last>{_DAY}))?"
             rf"(?:,? (?P<year>{_YEAR}))?{_RIGHT}",
             _month_first,
         ),
-        rule(
+        Rule(
             rf"{_LEFT}(?P<day>{_DAY})[-/](?P<month>{_MONTH})(?:[-/]{_SHORT_YEAR})?{_RIGHT}",
             _day_first,
         ),
-        rule(
+        Rule(
             rf"(?<![\w/-])(?P<month>{_MONTH})[-/](?P<day>{_DAY})(?:[-/]{_SHORT_YEAR})?{_RIGHT}",
             _month_first,
         ),
-        rule(
+        Rule(
             rf"\b(?P<month>{_MONTH}),? (?P<year>{_YEAR}){_RIGHT}",
             lambda match: f"{_month(match)} {year(int(match['year']))}",
         ),
         looks_up(rf"\b{one_of(name[:3] for name in NAMES if name != 'May')}\.(?=\s|$)", MONTHS),
         looks_up(r"\bSept\.(?=\s|$)", MONTHS),
     ),
-    rule(  # $20s · 100s of people
-        r"(?<!\w)(?:[$£€][0-9]{1,3}'?s\b|(?<![$£€])(?:10{1,3}|10{0,2},000)s(?= of\b))",
-        lambda match: plural(cardinal(int(re.sub(r"\D", "", match.group())))).removeprefix("one "),
+    *where(
+        "[0-9]['\u2019]?s",
+        Rule(  # $20s · 100s of people
+            r"(?<!\w)(?:[$£€][0-9]{1,3}'?s\b|(?<![$£€])(?:10{1,3}|10{0,2},000)s(?= of\b))",
+            lambda match: plural(cardinal(int(re.sub(r"\D", "", match.group())))).removeprefix(
+                "one "
+            ),
+        ),
+        Rule(r"(?<!\w)['\u2018\u2019]?(?P<decade>[0-9]{4}|[0-9]{2})['\u2019]?s\b", _decade),
     ),
-    rule(r"(?<!\w)['\u2018\u2019]?(?P<decade>[0-9]{4}|[0-9]{2})['\u2019]?s\b", _decade),
-    rule(
-        rf"{_LEFT}(?P<first>{_YEAR})[-/\u2013](?P<last>{_YEAR}|[0-9]{{2}}){_RIGHT}",
-        _years,
+    *where(
+        "[0-9][-/\u2013][0-9]",
+        Rule(
+            rf"{_LEFT}(?P<first>{_YEAR})[-/\u2013](?P<last>{_YEAR}|[0-9]{{2}}){_RIGHT}",
+            _years,
+        ),
     ),
-    rule(rf"{_LEFT}(?P<{PIECE}>[0-9]{{1,4}}) ?{_ERA}(?!\w)", _one_year),
-    rule(rf"\b(?:AD|A\.D\.) (?P<{PIECE}>[0-9]{{1,4}}){_RIGHT}", _one_year),
-    rule(rf"\b{_CUE} (?P<{PIECE}>1[0-9]{{3}}){_RIGHT}", _one_year, re.IGNORECASE),
+    *where("[0-9] ?[ABC]", Rule(rf"{_LEFT}(?P<{PIECE}>[0-9]{{1,4}}) ?{_ERA}(?!\w)", _one_year)),
+    *where(
+        r"D\.? [0-9]",
+        Rule(rf"\b(?:AD|A\.D\.) (?P<{PIECE}>[0-9]{{1,4}}){_RIGHT}", _one_year),
+    ),
+    *where(
+        " 1[0-9]{3}",
+        Rule(rf"\b{_CUE} (?P<{PIECE}>1[0-9]{{3}}){_RIGHT}", _one_year, re.IGNORECASE),
+    ),
 )
-YEARS = (
-    rule(
+YEARS = where(
+    "[12][0-9]{3}",
+    Rule(
         rf"(?<![\w$£€])(?<!(?<![-.])[-.])(?P<{PIECE}>1[1-9][0-9]{{2}}|20[0-9]{{2}})(?!\w)",
         _one_year,
     ),

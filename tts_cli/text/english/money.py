@@ -19,7 +19,7 @@ from tts_cli.text.english.words import (
     plain,
     whole,
 )
-from tts_cli.text.reading import one_of, rule, table, where
+from tts_cli.text.reading import Rule, one_of, table, where
 
 # What is written -> one, many, one hundredth, many hundredths.
 _DOLLAR, _CENT = ("dollar", "dollars"), ("cent", "cents")
@@ -126,14 +126,15 @@ def _small(match: re.Match[str]) -> str:
 
 _ADJECTIVE = re.compile(r"-[A-Za-z]")  # a $10-an-hour job
 
+_SIGNS = "$¢" + "".join(key for key in CURRENCIES if len(key) == 1)
 RULES = where(
-    f"[$¢]|{one_of(CURRENCIES)}",
-    rule(rf"(?<!\w){_LOW}{_HIGH}(?!\w){_PER}", _price),
-    rule(
+    f"[{_SIGNS}DFPRY](?:(?<=[{_SIGNS}])|(?<=USD|EUR|GBP|JPY|CHF))",
+    Rule(rf"(?<!\w){_LOW}{_HIGH}(?!\w){_PER}", _price),
+    Rule(
         rf"{START}(?P<low>{PRICE})(?:{DASH}(?P<high>{PRICE}))?"
         rf"(?P<scale>{_SCALE})?{SPACE}?(?P<currency>{one_of(k for k in CURRENCIES if k != '$')})"
         rf"(?![\w$]){_PER}",
         _price,
     ),
-    rule(rf"{START}(?P<low>{AMOUNT}){SPACE}?¢", _small),
+    Rule(rf"{START}(?P<low>{AMOUNT}){SPACE}?¢", _small),
 )

@@ -22,7 +22,7 @@ from tts_cli.text.english.words import (
     spelled,
     whole,
 )
-from tts_cli.text.reading import rule, where
+from tts_cli.text.reading import Rule, where
 
 MOST_DIGITS = 40  # more are left as written
 
@@ -77,22 +77,27 @@ def _whole(match: re.Match[str]) -> str:
 
 
 COMPOUND = (
-    rule(rf"{START}{COMMA}(?={SPACE}{_COUNTED}|-{_COUNTED})", lambda match: amount(match.group())),
+    *where(
+        "[0-9][.,][0-9]",
+        Rule(
+            rf"{START}{COMMA}(?={SPACE}{_COUNTED}|-{_COUNTED})", lambda match: amount(match.group())
+        ),
+    ),
     *where(
         "=",
-        rule(
+        Rule(
             rf"{START}(?P<low>{AMOUNT})[-\u2212](?P<high>{AMOUNT})(?=[-+*/\u00d7 0-9.]{{0,20}}=)",
             _minus,
         ),
-        rule(rf"(?<=\b[A-Za-z]=)(?P<low>{AMOUNT})[-\u2212](?P<high>{AMOUNT})(?!\w)", _minus),
+        Rule(rf"(?<=\b[A-Za-z]=)(?P<low>{AMOUNT})[-\u2212](?P<high>{AMOUNT})(?!\w)", _minus),
     ),
     *where(
         ":",
-        rule(
+        Rule(
             rf"{START}(?<!:)(?P<low>[0-9]{{1,3}}):(?P<high>[0-9]{{1,3}})(?![\w:]|[.,/-][0-9])",
             _range,
         ),
-        rule(
+        Rule(
             rf"{START}(?P<first>[0-9]{{1,3}}):(?P<then>[0-9]{{1,3}}){DASH}(?P<last>[0-9]{{1,3}})"
             r"(?!\w)",
             _from_to,
@@ -100,45 +105,63 @@ COMPOUND = (
     ),
     *where(
         "/[0-9]",
-        rule(
+        Rule(
             rf"{START}(?:(?P<whole>[0-9]{{1,3}})[ -])?(?P<above>[0-9]{{1,3}})/"
             r"(?P<below>[0-9]{1,4})(?:st|nd|rd|th)s?(?!\w)",
             _fraction,
             re.IGNORECASE,
         ),
-        rule(
+        Rule(
             rf"{START}(?P<low>[0-9]{{1,2}}/[0-9]{{1,2}}){DASH}(?P<high>[0-9]{{1,2}}/[0-9]{{1,2}})"
             r"(?!\w)",
             _range,
         ),
     ),
-    rule(
-        rf"{START}(?P<number>[0-9]{{1,3}}(?:,[0-9]{{3}}){{1,4}}|[0-9]{{1,15}})"
-        r"(?i:st|nd|rd|th)(?!\w)",
-        _ordinal,
+    *where(
+        "[0-9](?i:[snrt][tdh])",
+        Rule(
+            rf"{START}(?P<number>[0-9]{{1,3}}(?:,[0-9]{{3}}){{1,4}}|[0-9]{{1,15}})"
+            r"(?i:st|nd|rd|th)(?!\w)",
+            _ordinal,
+        ),
     ),
-    rule(
-        rf"{START}(?<![A-Za-z]-)(?P<low>{SIGN}{AMOUNT}){DASH}"
-        rf"(?P<high>{SIGN}{AMOUNT})(?=x\b|\W|$)",
-        _range,
+    *where(
+        f"[0-9]{DASH}[-+\u2212.0-9]",
+        Rule(
+            rf"{START}(?<![A-Za-z]-)(?P<low>{SIGN}{AMOUNT}){DASH}"
+            rf"(?P<high>{SIGN}{AMOUNT})(?=x\b|\W|$)",
+            _range,
+        ),
     ),
 )
 RULES = (
-    rule(
-        r"(?<!\w)(?:(?<!(?<![.-])[.-])|(?<=[A-Za-z]-)|(?<=[A-Za-z][0-9]-))(?:[A-Za-z]{1,6}[0-9]{1,4}(?:[A-Za-z]{1,3}[0-9]{0,3})?"
-        r"|[A-Z]{1,3}[0-9]{1,4}(?:[A-Z]{1,3}[0-9]{1,4}){1,3}[A-Z]{0,2}"
-        r"|[0-9]{1,4}[A-Za-z]{1,6}[0-9]{0,3})(?!\w|[-.][0-9])",
-        _mixed,
+    *where(
+        "[0-9](?:(?<=[A-Za-z].)|(?=[A-Za-z]))",
+        Rule(
+            r"(?<!\w)(?:(?<!(?<![.-])[.-])|(?<=[A-Za-z]-)|(?<=[A-Za-z][0-9]-))(?:[A-Za-z]{1,6}[0-9]{1,4}(?:[A-Za-z]{1,3}[0-9]{0,3})?"
+            r"|[A-Z]{1,3}[0-9]{1,4}(?:[A-Z]{1,3}[0-9]{1,4}){1,3}[A-Z]{0,2}"
+            r"|[0-9]{1,4}[A-Za-z]{1,6}[0-9]{0,3})(?!\w|[-.][0-9])",
+            _mixed,
+        ),
     ),
-    rule(
-        rf"{START}(?P<low>[0-9]{{1,9}}\.[0-9]{{1,9}})(?P<scale>[kKMB]|bn)(?!\w)",
-        lambda match: f"{amount(match['low'])} {SCALES[match['scale'].lower()]}",
+    *where(
+        r"\.[0-9]{1,9}[kKMBb]",
+        Rule(
+            rf"{START}(?P<low>[0-9]{{1,9}}\.[0-9]{{1,9}})(?P<scale>[kKMB]|bn)(?!\w)",
+            lambda match: f"{amount(match['low'])} {SCALES[match['scale'].lower()]}",
+        ),
     ),
-    rule(rf"{START}(?=[0-9,]*,0){LAKHS}(?!\w)", lambda match: amount(match.group())),
-    rule(rf"{START}{QUANTITY}(?!\w|[.,/][0-9])", lambda match: quantity(match.group())),
-    rule(
-        rf"{START}(?P<low>{AMOUNT})/(?P<high>{AMOUNT})(?!\w|[.,/][0-9])",
-        lambda match: f"{amount(match['low'])} over {amount(match['high'])}",
+    *where(
+        ",0",
+        Rule(rf"{START}(?=[0-9,]*,0){LAKHS}(?!\w)", lambda match: amount(match.group())),
     ),
-    rule(rf"{START}[0-9]{{1,{MOST_DIGITS}}}(?!\w)", _whole),
+    Rule(rf"{START}{QUANTITY}(?!\w|[.,/][0-9])", lambda match: quantity(match.group())),
+    *where(
+        "[0-9]/[0-9.]",
+        Rule(
+            rf"{START}(?P<low>{AMOUNT})/(?P<high>{AMOUNT})(?!\w|[.,/][0-9])",
+            lambda match: f"{amount(match['low'])} over {amount(match['high'])}",
+        ),
+    ),
+    Rule(rf"{START}[0-9]{{1,{MOST_DIGITS}}}(?!\w)", _whole),
 )

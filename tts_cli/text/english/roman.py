@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from tts_cli.text.english.words import cardinal, ordinal
-from tts_cli.text.reading import PIECE, any_case, one_of, rule, where
+from tts_cli.text.reading import PIECE, Rule, any_case, one_of, where
 
 _VALUES = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100, "D": 500, "M": 1000}
 # 0 .. 399, as far as these letters go: those of higher ones stand behind nothing we know.
@@ -75,13 +75,13 @@ def _rank(match: re.Match[str]) -> str | None:
 _NOT_I = r"(?!I\b)"
 RULES = where(
     r" (?:[IVXLC]{1,12}|[ivxl]{2,8})(?!\w)",
-    rule(rf"\b{_COUNTED} (?P<{PIECE}>{_NOT_I}(?![CL]\b)[IVXLC]{{1,12}})(?!\w)", _count),
-    rule(rf"\b{_COUNTED} (?P<{PIECE}>[ivxl]{{2,8}})(?!\w)", _count),
-    rule(rf"\b(?=[A-Z]){_COUNTED} (?P<{PIECE}>I){_BEHIND_I}", _count),
-    rule(
+    Rule(rf"\b{_COUNTED} (?P<{PIECE}>{_NOT_I}(?![CL]\b)[IVXLC]{{1,12}})(?!\w)", _count),
+    Rule(rf"\b{_COUNTED} (?P<{PIECE}>[ivxl]{{2,8}})(?!\w)", _count),
+    Rule(rf"\b(?=[A-Z]){_COUNTED} (?P<{PIECE}>I){_BEHIND_I}", _count),
+    Rule(
         rf"\b{any_case(TITLES)} [A-Z][a-z]{{1,20}}(?: [A-Z][a-z]{{1,20}})? "
         rf"(?P<{PIECE}>[IVX]{{1,8}})(?!\w)",
         _rank,
     ),
-    rule(rf"\b{one_of(RULERS)} (?P<{PIECE}>{_NOT_I}[IVX]{{1,8}})(?!\w)", _rank),
+    Rule(rf"\b{one_of(RULERS)} (?P<{PIECE}>{_NOT_I}[IVX]{{1,8}})(?!\w)", _rank),
 )

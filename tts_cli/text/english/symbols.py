@@ -6,7 +6,7 @@ import re
 from unicodedata import normalize
 
 from tts_cli.text.english.words import SAID_SIGNS, quantity, whole
-from tts_cli.text.reading import TAKEN, Rule, looks_up, rule, says, table
+from tts_cli.text.reading import TAKEN, Rule, looks_up, says, table, where
 
 _BEFORE, _BEHIND = rf"(?<=[\w{TAKEN})\]])", rf"(?=[\w{TAKEN}(\[])"
 _NUMBER = rf"(?=[.$£€]?[0-9{TAKEN}])"
@@ -32,34 +32,58 @@ def _signs(words: dict[str, str]) -> str:
 
 
 RULES: tuple[Rule, ...] = (
-    says(rf"(?<=[\w{TAKEN}]) ?&(?!#?\w+;) ?(?=[\w{TAKEN}])", " and "),
-    says(rf"(?<=[0-9{TAKEN}]) - (?=[0-9.{TAKEN}]{{1,20}} ?=)", " minus "),
-    says(rf"(?<={TAKEN})[-\u2013](?={TAKEN})", " to "),
-    rule(
-        rf"{_BEFORE}(?: {_signs(BETWEEN)} |(?<=[0-9{TAKEN}])[+=*\u00d7÷](?=[0-9{TAKEN}])){_BEHIND}",
-        lambda match: f" {BETWEEN[match.group().strip()]} ",
+    *where("&", says(rf"(?<=[\w{TAKEN}]) ?&(?!#?\w+;) ?(?=[\w{TAKEN}])", " and ")),
+    *where(
+        f"[0-9{TAKEN}] ?[-\u2013]",
+        says(rf"(?<=[0-9{TAKEN}]) - (?=[0-9.{TAKEN}]{{1,20}} ?=)", " minus "),
+        says(rf"(?<={TAKEN})[-\u2013](?={TAKEN})", " to "),
     ),
-    says(rf"(?<=[0-9{TAKEN}])\+(?!\w)", " plus"),
-    says(rf"(?<=[0-9½¼¾{TAKEN}])(?: ?x ?(?=[0-9])| x (?={TAKEN})|x(?={TAKEN}))", " by "),
-    rule(
-        rf"(?<=[0-9{TAKEN}])(?<![0-9]{{4}})(?:⁻[⁰¹²³⁴-⁹]{{1,3}}|[⁰¹²³⁴-⁹]{{2,3}}|[⁴-⁹])(?!\w)",
-        lambda match: f" to the power of {quantity(normalize('NFKC', match.group()))}",
+    *where(
+        _signs(BETWEEN),
+        Rule(
+            rf"{_BEFORE}(?: {_signs(BETWEEN)} |(?<=[0-9{TAKEN}])[+=*\u00d7÷](?=[0-9{TAKEN}]))"
+            f"{_BEHIND}",
+            lambda match: f" {BETWEEN[match.group().strip()]} ",
+        ),
+        says(rf"(?<=[0-9{TAKEN}])\+(?!\w)", " plus"),
     ),
-    rule(
-        r"(?<=[A-Za-z)\]])[₀-₉]{1,3}(?=(?P<next>[A-Za-z]?))",
-        lambda match: f" {whole(normalize('NFKC', match.group()))}{' ' if match['next'] else ''}",
+    *where(
+        f"[0-9½¼¾{TAKEN}] ?x",
+        says(rf"(?<=[0-9½¼¾{TAKEN}])(?: ?x ?(?=[0-9])| x (?={TAKEN})|x(?={TAKEN}))", " by "),
     ),
-    rule(
-        rf"(?<=UTC|GMT)[-+\u2212](?=[0-9]{{1,2}}(?!\w)|{TAKEN})",
-        lambda match: f" {SAID_SIGNS[match.group()]}",
+    *where(
+        "[⁻⁰¹²³⁴-⁹₀-₉]",
+        Rule(
+            rf"(?<=[0-9{TAKEN}])(?<![0-9]{{4}})(?:⁻[⁰¹²³⁴-⁹]{{1,3}}|[⁰¹²³⁴-⁹]{{2,3}}|[⁴-⁹])(?!\w)",
+            lambda match: f" to the power of {quantity(normalize('NFKC', match.group()))}",
+        ),
+        Rule(
+            r"(?<=[A-Za-z)\]])[₀-₉]{1,3}(?=(?P<next>[A-Za-z]?))",
+            lambda match: (
+                f" {whole(normalize('NFKC', match.group()))}{' ' if match['next'] else ''}"
+            ),
+        ),
     ),
-    says(rf"§§ ?{_NUMBER}", "sections "),
-    says(rf"(?<=[0-9{TAKEN}])[x\u00d7](?![\w+=])", " times"),
-    says(r"(?<=[0-9])\^(?=[-\u2212]?[0-9])", " to the power of "),
-    looks_up(r"(?<=[\w)])[²³](?!\w)", POWERS),
-    rule(
-        rf"(?<![\w#&]){_signs(BEFORE_NUMBERS)} ?{_NUMBER}",
-        lambda match: f"{BEFORE_NUMBERS[match.group().strip()]} ",
+    *where(
+        r"[CT][-+\u2212]",
+        Rule(
+            rf"(?<=UTC|GMT)[-+\u2212](?=[0-9]{{1,2}}(?!\w)|{TAKEN})",
+            lambda match: f" {SAID_SIGNS[match.group()]}",
+        ),
     ),
-    says("©", "copyright"),
+    *where("§§", says(rf"§§ ?{_NUMBER}", "sections ")),
+    *where(
+        rf"[0-9{TAKEN}][x\u00d7]",
+        says(rf"(?<=[0-9{TAKEN}])[x\u00d7](?![\w+=])", " times"),
+    ),
+    *where(
+        rf"[\^²³©]|{_signs(BEFORE_NUMBERS)}",
+        says(r"(?<=[0-9])\^(?=[-\u2212]?[0-9])", " to the power of "),
+        looks_up(r"(?<=[\w)])[²³](?!\w)", POWERS),
+        Rule(
+            rf"(?<![\w#&]){_signs(BEFORE_NUMBERS)} ?{_NUMBER}",
+            lambda match: f"{BEFORE_NUMBERS[match.group().strip()]} ",
+        ),
+        says("©", "copyright"),
+    ),
 )

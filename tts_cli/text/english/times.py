@@ -14,7 +14,7 @@ from tts_cli.text.english.words import (
     counted,
     has_article,
 )
-from tts_cli.text.reading import ends_sentence, one_of, rule, where
+from tts_cli.text.reading import Rule, ends_sentence, one_of, where
 
 _TIME = "(?P<h{0}>[0-5]?[0-9]):(?P<m{0}>[0-5][0-9])(?::(?P<s{0}>[0-5][0-9]))?"
 _HOUR = "(?P<h{0}>[0-2]?[0-9])(?:[.:](?P<m{0}>[0-5][0-9]))?"
@@ -113,7 +113,7 @@ def _lasting(match: re.Match[str]) -> str:
 # Before decades.
 LENGTHS = where(
     "[0-9] ?[hm]",
-    rule(
+    Rule(
         rf"{START}(?:(?P<h>[0-9]{{1,3}}) ?h(?:rs?)? ?(?P<m>[0-9]{{1,2}}) ?m(?:ins?)?"
         r"|(?P<minutes>[0-9]{1,3})m(?:ins?)?(?= ?[0-9]{1,2} ?s))"
         r"(?: ?(?P<s>[0-9]{1,2}) ?s(?:ecs?)?)?(?!\w)",
@@ -123,24 +123,27 @@ LENGTHS = where(
 RULES = (
     *where(
         ":",
-        rule(
+        Rule(
             rf"{START}{_DATE}T(?P<h>[0-2][0-9]):(?P<m>[0-5][0-9])"
             rf"(?::(?P<s>[0-5][0-9](?:[.,][0-9]{{1,9}})?))?{_ZONE}",
             _instant,
         ),
-        rule(
+        Rule(
             rf"{START}(?:(?P<h>[0-9]{{1,4}}):)?(?P<m>[0-9]{{1,3}}):"
             r"(?P<s>[0-5][0-9](?:\.[0-9]{1,6}|,[0-9]{3})?)(?![\w:])",
             _duration,
         ),
-        rule(
+        Rule(
             rf"{START}{_TIME.format(0)}(?:{DASH}{_TIME.format(1)})?(?:{_HALF}|{_RIGHT})",
             _time,
         ),
     ),
-    rule(
-        rf"{START}(?<![$£€#]){_HOUR.format(0)}"
-        rf"(?:(?:{DASH}|(?P<join> (?:to|and|or|until|till) )){_HOUR.format(1)})?{_HALF}",
-        _time,
+    *where(
+        f"[0-9]{SPACE}?[apAP][.mM]",
+        Rule(
+            rf"{START}(?<![$£€#]){_HOUR.format(0)}"
+            rf"(?:(?:{DASH}|(?P<join> (?:to|and|or|until|till) )){_HOUR.format(1)})?{_HALF}",
+            _time,
+        ),
     ),
 )

@@ -8,6 +8,7 @@ from tts_cli.text.english.words import (
     AMOUNT,
     DASH,
     MEASURED,
+    PARTS,
     SIGN,
     SPACE,
     START,
@@ -16,7 +17,7 @@ from tts_cli.text.english.words import (
     is_one,
     quantity,
 )
-from tts_cli.text.reading import ends_sentence, one_of, rule, table, where
+from tts_cli.text.reading import Rule, ends_sentence, one_of, table, where
 
 # What is written -> the name of one.
 UNITS = table(
@@ -71,7 +72,8 @@ DOTTED = ("ft", "lb", "lbs", "oz", "hr", "hrs", "min", "sec", "yd", "mi", "gal",
 
 _LOW = f"(?:{START}(?<![$£€])|(?<=[0-9]x))(?P<low>{MEASURED})"
 _HIGH = f"(?:(?:%|°)?{DASH}(?P<high>{MEASURED}))?"
-_SCALE = rf"(?P<scale>{SPACE}(?:hundred|thousand|million|billion|trillion))?"
+_SCALES = "hundred|thousand|million|billion|trillion"
+_SCALE = rf"(?P<scale>{SPACE}(?:{_SCALES}))?"
 _POWER = r"[²³]|\^?[23](?![0-9])"
 _UNIT = rf"(?P<unit>{one_of(UNITS)}|in(?=[²³^/]))(?P<power>{_POWER})?"
 _OVER = one_of({*PERIODS, *(unit for unit in UNITS if unit[0].isalpha())})
@@ -145,30 +147,39 @@ def _feet(match: re.Match[str]) -> str:
 RULES = (
     *where(
         "°",
-        rule(
+        Rule(
             rf"{START}(?P<degrees>{SIGN}{_PLAIN}) ?°(?: ?(?P<minutes>{_PLAIN})['\u2019\u2032]"
             rf"(?: ?(?P<seconds>{_PLAIN})(?:[\"\u201d\u2033]|['\u2019\u2032]{{2}}))?)?"
             r"(?: ?(?P<side>[NSEW])(?![\w'\u2019])|(?<=[\u2032\u2033'\"\u2019\u201d]))",
             _angle,
         ),
     ),
-    rule(
-        rf"{START}(?P<feet>[0-9]{{1,2}})['\u2019\u2032] ?"
-        rf"(?P<inches>[0-9]{{1,2}})(?:[\"\u201d\u2033]|(?![\w'\u2019]))",
-        _feet,
+    *where(
+        "[0-9]['\u2019\u2032]",
+        Rule(
+            rf"{START}(?P<feet>[0-9]{{1,2}})['\u2019\u2032] ?"
+            rf"(?P<inches>[0-9]{{1,2}})(?:[\"\u201d\u2033]|(?![\w'\u2019]))",
+            _feet,
+        ),
     ),
-    rule(
-        rf"{START}(?P<feet>[0-9]{{1,2}}) ?ft\.? (?P<inches>[0-9]{{1,2}}) ?in\b\.?",
-        _feet,
+    *where(
+        "[0-9] ?ft",
+        Rule(
+            rf"{START}(?P<feet>[0-9]{{1,2}}) ?ft\.? (?P<inches>[0-9]{{1,2}}) ?in\b\.?",
+            _feet,
+        ),
     ),
-    rule(
-        rf"{_LOW}{_HIGH}{_SCALE}(?P<join>{SPACE}?|-)(?:(?P<dotted>{one_of(DOTTED)})(?P<dot>\.)"
-        rf"|{_UNIT}(?:{_PER})?(?![\w²³^⁻]|/(?![-\u2212]?[0-9]))(?<!KV(?= [a-z]{{1,20}}s\b)))",
-        _measure,
+    *where(
+        rf"[0-9{PARTS}](?:{SPACE}(?:{_SCALES}))?(?:{SPACE}|-)?(?:{one_of(UNITS)}|in)(?![A-Za-z])",
+        Rule(
+            rf"{_LOW}{_HIGH}{_SCALE}(?P<join>{SPACE}?|-)(?:(?P<dotted>{one_of(DOTTED)})(?P<dot>\.)"
+            rf"|{_UNIT}(?:{_PER})?(?![\w²³^⁻]|/(?![-\u2212]?[0-9]))(?<!KV(?= [a-z]{{1,20}}s\b)))",
+            _measure,
+        ),
     ),
     *where(
         "/[0-9a-z]",
-        rule(
+        Rule(
             rf"{START}(?P<low>{AMOUNT})(?!/[0-9]){_PER}(?!\w)(?<=[a-z]{{2}})",
             lambda match: quantity(match["low"]) + _rate(match),
         ),

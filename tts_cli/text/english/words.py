@@ -65,15 +65,16 @@ COMMA = (
 )
 PRICE = rf"(?:{LAKHS}(?:\.[0-9]{{1,2}})?|{COMMA}|{AMOUNT})"
 SIGN = r"(?:(?<![-+\w)\]\u2014])(?<!(?<![0-9])\u2013)[-+\u2212])?"
+PARTS = "".join(_SIGNS)
 FRACTION = (
-    rf"(?:[0-9]{{1,4}}{SPACE}?[{''.join(_SIGNS)}]|[{''.join(_SIGNS)}]"
+    rf"(?:[0-9]{{1,4}}{SPACE}?[{PARTS}]|[{PARTS}]"
     rf"|(?:[0-9]{{1,3}}[ -])?[0-9]{{1,3}}/[0-9]{{1,4}}(?![\w/]))"
 )
 QUANTITY = f"(?:{SIGN}(?:{FRACTION}|{AMOUNT}))"
 MEASURED = f"(?:{SIGN}(?:{FRACTION}|{PRICE}))"
 
 _ARTICLE = re.compile(r"(?<!\w)[Aa]n? $")
-_SINGULAR = re.compile(rf"1|[0-9]+/[0-9]+|[{''.join(_SIGNS)}]")
+_SINGULAR = re.compile(rf"1|[0-9]+/[0-9]+|[{PARTS}]")
 
 
 def cardinal(number: int) -> str:
