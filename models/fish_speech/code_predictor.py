@@ -16,7 +16,6 @@ from torch import Tensor
 from kernels.linear.choose import linear
 from models.decoder.decoder import Decoder, Weight
 from models.fish_speech.config import FishSpeechConfig
-from models.fish_speech.talker import ROPE_DTYPE
 from models.slots.networks import PredictorNetwork
 
 
@@ -32,7 +31,7 @@ class FishCodePredictor(PredictorNetwork):
         width = config.predictor.width
         self.embedding = Weight(config.codebook_size, width)
         self.head = Weight(num_rest_codes, width)
-        self.decoder = Decoder(config.predictor, ROPE_DTYPE)
+        self.decoder = Decoder(config.predictor)
 
     @property
     def num_codes(self) -> int:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import math
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor
 
@@ -21,8 +20,6 @@ from kernels.frame.frame_embedding import frame_embedding
 from models.decoder.decoder import Decoder, Weight
 from models.fish_speech.config import FishSpeechConfig
 from models.slots.networks import TalkerNetwork
-
-ROPE_DTYPE = torch.bfloat16  # finer tables than in training end the speech early
 
 
 class FishTalker(TalkerNetwork):
@@ -35,7 +32,7 @@ class FishTalker(TalkerNetwork):
         self.text_embedding = Weight(config.text_vocab_size, width)
         self.code_embedding = Weight(config.num_codebooks, codes, width)
         self.head = Weight(codes + 1, width)  # its first rows are also the first codes' text rows
-        self.decoder = Decoder(config.talker, ROPE_DTYPE)
+        self.decoder = Decoder(config.talker)
 
     def embed_text(self, ids: Tensor) -> Tensor:
         """Text ids (...) to (..., D)."""

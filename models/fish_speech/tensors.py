@@ -45,5 +45,5 @@ def network_table(config: FishSpeechConfig, num_rest_codes: int) -> Table:
         (TEXT, "talker", config.talker),
         (AUDIO, "predictor", config.predictor),
     ):
-        add_layers(table, theirs, f"{ours}.decoder", sizes, LAYER, has_qk_norm=sizes.has_qk_norm)
+        add_layers(table, theirs, f"{ours}.decoder", sizes, LAYER)
     return table

@@ -23,11 +23,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from models.checkpoint.weights import assemble
-from models.decoder.decoder import Affine
+from models.decoder.config import TransformerConfig
+from models.decoder.decoder import Affine, rope_of
 from models.device.clips import clip_batches
-from models.fish_speech.codec.config import CodecConfig, WindowConfig
+from models.fish_speech.codec.config import CodecConfig
 from models.fish_speech.codec.tensors import LAST_KERNEL, encoder_table
-from models.fish_speech.rope import rounded_tables
 from models.vocoder.fold import FOLDS
 from models.vocoder.layers import (
     ConvNeXt,
@@ -87,13 +87,13 @@ class CodecEncoder(nn.Module):
             EncoderBlock(channels << index, stride)
             for index, stride in enumerate(config.encoder_strides)
         )
-        self.steps = PreTransformer(config.steps, has_projections=False)
+        self.steps = PreTransformer(config.steps)
         self.last_snake = Snake(latent)
         self.last_conv = Affine(latent, latent, 1, LAST_KERNEL)
         self.downsample = nn.ModuleList(
             DownsampleBlock(latent, ratio) for ratio in reversed(config.upsampling_ratios)
         )
-        self.frames = PreTransformer(config.frames, has_projections=False)
+        self.frames = PreTransformer(config.frames)
         num_entries = sum(config.codebook_sizes)
         self.in_weights = _fixed(config.num_codebooks, config.code_dim, latent)
         self.in_biases = _fixed(config.num_codebooks, config.code_dim)
@@ -151,11 +151,11 @@ class CodecEncoder(nn.Module):
         """The longest clip: what both transformers have positions for, in whole frames."""
         config = self.config
         steps_per_frame = math.prod(config.upsampling_ratios)
-        frames = min(config.frames.max_steps, config.steps.max_steps // steps_per_frame)
+        frames = min(config.frames.max_positions, config.steps.max_positions // steps_per_frame)
         return frames * config.samples_per_frame
 
-    def _tables(self, config: WindowConfig, steps: int) -> tuple[Tensor, Tensor]:
-        return rounded_tables(steps, config.head_dim, config.rope_theta, self.codebooks.device)
+    def _tables(self, config: TransformerConfig, steps: int) -> tuple[Tensor, Tensor]:
+        return rope_of(config, steps, self.codebooks.device, torch.float32)
 
     def quantise(self, x: Tensor) -> Tensor:
         """(B, F, latent_dim) to (B, F, K) int64: per codebook the entry of the smallest angle."""

@@ -185,7 +185,7 @@ def test_codes_do_not_look_ahead(encoder: QwenVoiceEncoder) -> None:
 
 def test_nearest_code_is_exact_and_the_first_of_equals(encoder: QwenVoiceEncoder) -> None:
     config = encoder.speech.config
-    x = torch.randn(2, 9, config.width)
+    x = torch.randn(2, 9, config.steps.width)
     codes = encoder.speech.quantise(x)
     for index in range(2):
         projection = (encoder.speech.semantic, encoder.speech.acoustic)[index].weight[:, :, 0]
