@@ -10,10 +10,8 @@ import torch
 from torch import Tensor
 
 from models.base import REFERENCE
-from models.fish_speech.code_predictor import FishCodePredictor
 from models.fish_speech.config import FishSpeechConfig
 from models.fish_speech.nucleus_slots import NucleusSlots
-from models.fish_speech.prompt import prompt_builder
 from models.fish_speech.talker import FishTalker
 from models.slots.model import SlotModel
 
@@ -23,9 +21,7 @@ class FishSpeech(SlotModel):
 
     config: FishSpeechConfig
     talker: FishTalker
-    predictor: FishCodePredictor
     sampling: NucleusSlots
-    prompt_builder = staticmethod(prompt_builder)
     decodes_references = False  # the official code decodes a row's own codes alone
 
     def new_sampling(self, num_slots: int) -> NucleusSlots:
@@ -41,7 +37,7 @@ class FishSpeech(SlotModel):
         """First codes (B,) as a frame keeps them, and their embeddings (B, D)."""
         # Rows that ended hold the end of speech, which is no code.
         codes = codes.clamp(max=self.config.codebook_size - 1)
-        return codes, self.predictor.embed(codes)
+        return codes, self.predictor.embed(codes, 0)
 
     def embed_frames(self, codes: Tensor, text: Tensor) -> Tensor:
         """Frames of codes (R, K) to talker inputs (R, D); there is never a text to add."""

@@ -12,9 +12,7 @@ from torch import Tensor
 from kernels.frame.frame_embedding import frame_embedding
 from models.base import Prompt
 from models.device.to_device import to_device
-from models.qwen3_tts.code_predictor import CodePredictor
 from models.qwen3_tts.config import SUPPRESSED_TAIL, Qwen3TTSConfig
-from models.qwen3_tts.prompt import prompt_builder
 from models.qwen3_tts.talker import Talker
 from models.slots.model import SlotModel
 from models.slots.sampling_slots import SamplingSlots
@@ -25,8 +23,6 @@ class Qwen3TTS(SlotModel):
 
     config: Qwen3TTSConfig
     talker: Talker
-    predictor: CodePredictor
-    prompt_builder = staticmethod(prompt_builder)
 
     def fix_shapes(self) -> None:
         """As `SlotModel.fix_shapes`; the projection of texts is one more product."""

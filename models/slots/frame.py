@@ -17,7 +17,7 @@ from models.decoder.kv_cache import cache_bytes
 from models.device.buckets import round_up
 from models.device.threads import decode_threads, limited_threads
 from models.slots.buffers import SlotBuffers
-from models.slots.networks import FamilyConfig, PredictorNetwork, TalkerNetwork
+from models.slots.networks import CodePredictor, FamilyConfig, TalkerNetwork
 from models.slots.sampling_slots import SamplingSlots
 
 CACHE_STEP = 32  # positions of a slot's cache are a multiple of this
@@ -30,7 +30,7 @@ class FrameModel:
     """
 
     def __init__(
-        self, config: FamilyConfig, talker: TalkerNetwork, predictor: PredictorNetwork
+        self, config: FamilyConfig, talker: TalkerNetwork, predictor: CodePredictor
     ) -> None:
         self.config = config
         self.talker = talker

@@ -1,13 +1,11 @@
 """A `SpeechModel` around a talker, a code predictor and a vocoder, whatever the family.
 
 What happens in a frame is in `frame.py`; here is all around it: prompts, graphs, audio. A family
-adds its config, how prompts are laid out (`prompt_builder`) and embedded (`embed`, `trailing`), and
-what a frame wants of it.
+adds how prompts are embedded (`embed`, `trailing`) and what a frame wants of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
@@ -24,17 +22,16 @@ from models.base import (
     RequestError,
     SlotStatus,
     SpeechRequest,
-    Tokenizer,
 )
 from models.device.beside import Beside
 from models.device.buckets import batch_buckets
-from models.device.graphs import EAGER, Capturers, GraphRunner
+from models.device.graphs import EAGER, GraphRunner, cuda_capturers
 from models.device.spans import Stage
 from models.device.threads import limited_threads, vocoder_threads
 from models.device.to_device import to_device
 from models.slots.buffers import Poll
 from models.slots.frame import FrameModel
-from models.slots.networks import FamilyConfig, PredictorNetwork, TalkerNetwork, VoiceEncoder
+from models.slots.networks import CodePredictor, FamilyConfig, TalkerNetwork, VoiceEncoder
 from models.slots.prefill import TOKEN_BUCKETS, PackedPrefill, Pass, reference_frames
 from models.slots.stages import frame_stages
 from models.vocoder.network import CodecDecoder
@@ -52,27 +49,27 @@ class SlotModel(FrameModel):
     Order is a contract: `allocate`, then `capture`, then prompts.
 
     Args:
-        voices: None where the checkpoint cannot clone.
+        prompt: lays requests out.
+        voices: None where the checkpoint cannot clone. use_graphs: of CUDA.
     """
 
-    prompt_builder: Callable[..., PromptBuilder]  # of a config and a tokenizer
     decodes_references = True  # whether a row's reference codes go through the vocoder with it
 
     def __init__(
         self,
+        use_graphs: bool,
         config: FamilyConfig,
         info: ModelInfo,
-        tokenize: Tokenizer,
-        talker: TalkerNetwork,
-        predictor: PredictorNetwork,
+        prompt: PromptBuilder,
         vocoder: CodecDecoder,
-        capturers: Capturers = EAGER,
-        voices: VoiceEncoder | None = None,
+        voices: VoiceEncoder | None,
+        talker: TalkerNetwork,
+        predictor: CodePredictor,
     ) -> None:
         super().__init__(config, talker, predictor)
+        capturers = cuda_capturers(self.device) if use_graphs else EAGER
         self.info = info
-        self.tokenize = tokenize
-        self._prompt = self.prompt_builder(config, tokenize)
+        self._prompt = prompt
         self.voices = voices
         self.frames: GraphRunner[int] = GraphRunner("frame", self._frame, capturers.frames)
         is_cuda = self.device.type == "cuda"

@@ -22,7 +22,7 @@ def frame_stages(model: FrameModel, batch: int, position: int) -> list[Stage]:
     The draws of the other codebooks are part of the code predictor; the last stage times all
     draws of a frame alone, to show what they cost.
     """
-    num_first, num_codes = model.talker.head.weight.shape[0], model.predictor.num_codes
+    num_first, num_codes = len(model.talker.head.weight), model.predictor.heads.weight.shape[1]
     projection = model.predictor.projection_weights
     config, itemsize = model.config, model.dtype.itemsize
     talker, predictor = config.talker, config.predictor

@@ -25,9 +25,9 @@ from torch import Tensor, nn
 from models.checkpoint.weights import assemble
 from models.decoder.config import TransformerConfig
 from models.decoder.decoder import Affine, rope_of
-from models.device.clips import clip_batches
 from models.fish_speech.codec.config import CodecConfig
 from models.fish_speech.codec.tensors import LAST_KERNEL, encoder_table
+from models.slots.networks import VoiceEncoder
 from models.vocoder.fold import FOLDS
 from models.vocoder.layers import (
     ConvNeXt,
@@ -171,17 +171,12 @@ class CodecEncoder(nn.Module):
         return torch.stack(codes, dim=-1).view(*x.shape[:2], -1)
 
 
-class FishVoiceEncoder:
-    """Reference recordings to the codes that stand in a prompt.
-
-    Args:
-        use_batches: encode several clips at once; None: on a GPU. On a CPU each clip runs alone.
-    """
+class FishVoiceEncoder(VoiceEncoder):
+    """Reference recordings to the codes that stand in a prompt."""
 
     def __init__(self, encoder: CodecEncoder, use_batches: bool | None = None) -> None:
+        super().__init__(encoder.codebooks.device, use_batches)
         self.encoder = encoder
-        self.device = encoder.codebooks.device
-        self.use_batches = self.device.type == "cuda" if use_batches is None else use_batches
 
     def encode(self, waves: list[Tensor], modes: list[str]) -> list[tuple[Tensor, Tensor | None]]:
         """Each clip to its embedding and its codes (R, K) int64 (None for xvec), on the device.
@@ -209,7 +204,7 @@ class FishVoiceEncoder:
         width = self.encoder.config.samples_per_frame
         whole = [F.pad(wave, (0, -len(wave) % width)) for wave in waves]
         codes: dict[int, Tensor] = {}
-        for batch, padded in clip_batches(whole, range(len(waves)), self.device, self.use_batches):
+        for batch, padded in self.batches(whole, range(len(waves))):
             for index, found in zip(batch, self.encoder(padded), strict=True):
                 codes[index] = found[: len(whole[index]) // width].clone()
         return [codes[index] for index in range(len(waves))]
