@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 from models.pace import Pace
 from models.sampling import Sampling
@@ -97,8 +97,14 @@ class Prompt:
 
 
 PromptBuilder = Callable[[SpeechRequest], Prompt]
-# What lays requests out without a weight; width of a voice's embedding; K.
-Prompts = tuple[PromptBuilder, int, int]
+
+
+class Reader(NamedTuple):
+    """What lays requests out, without a weight."""
+
+    prompt: PromptBuilder
+    tokenize: Tokenizer
+    config: Any  # of the family: `models.slots.networks.FamilyConfig`
 
 
 @dataclass(frozen=True)

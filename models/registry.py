@@ -2,9 +2,9 @@
 imported when it is asked for, and torch only to load weights.
 
 A family is an entry here and its folder in models/, in which `info` has describe(folder), and
-imports no torch; `loader` has load(folder, device, dtype, use_graphs) and reader(folder), which
-gives what lays requests out and the config. Each has a twin for random weights, with `_synthetic`
-behind its name and the name of a released size instead of a folder.
+imports no torch; `loader` has load(folder, device, dtype, use_graphs) and read(folder), which gives
+a `Reader`. Each has a twin for random weights, with `_synthetic` behind its name, which takes the
+name of a released size instead of a folder.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from models.checkpoint.section import Section
 if TYPE_CHECKING:
     import torch
 
-    from models.base import Licence, ModelInfo, Prompts, SpeechModel, SpeechRequest
+    from models.base import Licence, ModelInfo, PromptBuilder, Reader, SpeechModel, SpeechRequest
     from models.checkpoint.files import Conversion
     from models.pace import Pace
 
@@ -144,10 +144,12 @@ def load_model(
     return model
 
 
-def load_prompts(source: str, revision: str | None = None) -> Prompts:
-    """What lays requests out, without a weight. Raises CheckpointError."""
-    builder, config = _ask(source, revision, "loader", "reader")
-    return builder, config.talker.width, config.num_codebooks
+def load_prompts(source: str, revision: str | None = None) -> tuple[PromptBuilder, int, int]:
+    """What lays requests out, without a weight; width of a voice's embedding; K. Raises
+    CheckpointError.
+    """
+    reader: Reader = _ask(source, revision, "loader", "read")
+    return reader.prompt, reader.config.talker.width, reader.config.num_codebooks
 
 
 def load_prompt_counter(

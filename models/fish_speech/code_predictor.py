@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from kernels.linear.choose import linear
 from models.fish_speech.config import FishSpeechConfig
 from models.slots.networks import CodePredictor
 
@@ -27,4 +26,4 @@ class FishCodePredictor(CodePredictor):
     def expand(self, codes: Tensor, codebook: int, positions: Tensor) -> Tensor:
         """As `CodePredictor.expand`, always in operations of its own."""
         hidden = self.decoder.step(self.embed(codes, codebook - 1), positions)
-        return linear(hidden, self.head(codebook))
+        return self.logits(hidden, codebook)

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from models.base import PromptBuilder, Tokenizer
+from models.base import Reader, Tokenizer
 from models.checkpoint.files import CheckpointError
 from models.checkpoint.random import byte_tokenizer, randomise
 from models.checkpoint.weights import META, load_networks, read_tensors
@@ -24,7 +24,7 @@ from models.fish_speech.codec.load import (
 from models.fish_speech.config import FishSpeechConfig
 from models.fish_speech.info import describe, describe_synthetic
 from models.fish_speech.model import FishSpeech
-from models.fish_speech.prompt import prompt_builder
+from models.fish_speech.prompt import reader_of
 from models.fish_speech.talker import FishTalker
 from models.fish_speech.tensors import network_table
 
@@ -32,19 +32,20 @@ from models.fish_speech.tensors import network_table
 def load(folder: Path, device: torch.device, dtype: torch.dtype, use_graphs: bool) -> FishSpeech:
     """Load the weights of a folder onto a device. Raises CheckpointError."""
     info = describe(folder)
-    prompt, config = reader(folder)
+    reader = read(folder)
+    config = reader.config
     codec = CodecConfig.from_folder(folder)
     networks = _empty_networks(config, codec)
     table = network_table(config, codec.residual_codes)
     load_networks(networks, table, read_tensors(folder, device), dtype, f"{folder}: model")
     vocoder, voices = load_codec(folder, device, dtype), load_codec_encoder(folder, device)
-    return FishSpeech(use_graphs, config, info, prompt, vocoder, voices, **networks)
+    return FishSpeech(use_graphs, reader, info, vocoder, voices, **networks)
 
 
-def reader(folder: Path) -> tuple[PromptBuilder, FishSpeechConfig]:
-    """What lays requests out, without a weight, and the config. Raises CheckpointError."""
+def read(folder: Path) -> Reader:
+    """What lays requests out, without a weight. Raises CheckpointError."""
     config = FishSpeechConfig.from_folder(folder)
-    return prompt_builder(config, load_tokenizer(folder, config)), config
+    return reader_of(config, load_tokenizer(folder, config))
 
 
 def load_tokenizer(folder: Path, config: FishSpeechConfig) -> Tokenizer:
@@ -118,14 +119,13 @@ def load_synthetic(
     randomise(networks, config.eos, device, dtype, generator)
     vocoder = random_vocoder(device, dtype, generator)
     voices = random_encoder(device, generator)
-    info, prompt = describe_synthetic(name), prompt_builder(config, byte_ids)
-    return FishSpeech(use_graphs, config, info, prompt, vocoder, voices, **networks)
+    reader, info = reader_of(config, byte_ids), describe_synthetic(name)
+    return FishSpeech(use_graphs, reader, info, vocoder, voices, **networks)
 
 
-def reader_synthetic(name: str) -> tuple[PromptBuilder, FishSpeechConfig]:
-    """As `reader`, of random weights."""
-    config = FishSpeechConfig.released()
-    return prompt_builder(config, byte_ids), config
+def read_synthetic(name: str) -> Reader:
+    """As `read`, of random weights."""
+    return reader_of(FishSpeechConfig.released(), byte_ids)
 
 
 def _empty_networks(config: FishSpeechConfig, codec: CodecConfig) -> dict[str, Any]:

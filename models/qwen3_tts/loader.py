@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from models.base import PromptBuilder
+from models.base import Reader
 from models.checkpoint.random import LOUDNESS, byte_tokenizer, random_tensors, randomise
 from models.checkpoint.weights import META, load_networks, read_tensors, shapes_of, take_part
 from models.qwen3_tts.codec.speech_encoder import SpeechEncoder
@@ -27,7 +27,7 @@ from models.qwen3_tts.info import (
     read_encoder_configs,
 )
 from models.qwen3_tts.model import Qwen3TTS
-from models.qwen3_tts.prompt import prompt_builder
+from models.qwen3_tts.prompt import reader_of
 from models.qwen3_tts.speaker import SpeakerEncoder
 from models.qwen3_tts.speaker_config import SpeakerConfig
 from models.qwen3_tts.talker import Talker, code_predictor
@@ -39,7 +39,8 @@ from models.qwen3_tts.voice_encoder import QwenVoiceEncoder
 def load(folder: Path, device: torch.device, dtype: torch.dtype, use_graphs: bool) -> Qwen3TTS:
     """Load the weights of a folder onto a device. Raises CheckpointError."""
     info = describe(folder)
-    prompt, config = reader(folder)
+    reader = read(folder)
+    config = reader.config
     vocoder_config = VocoderConfig.from_folder(folder / TOKENIZER_FOLDER)
     tensors = read_tensors(folder, device)
     speaker = take_part(tensors, SPEAKER_ENCODER) if config.model_type == "base" else {}
@@ -54,13 +55,13 @@ def load(folder: Path, device: torch.device, dtype: torch.dtype, use_graphs: boo
             SpeakerEncoder.from_state(configs[0], speaker, dtype),
             SpeechEncoder.from_state(configs[1], encoder),
         )
-    return Qwen3TTS(use_graphs, config, info, prompt, vocoder, voices, **networks)
+    return Qwen3TTS(use_graphs, reader, info, vocoder, voices, **networks)
 
 
-def reader(folder: Path) -> tuple[PromptBuilder, Qwen3TTSConfig]:
-    """What lays requests out, without a weight, and the config. Raises CheckpointError."""
+def read(folder: Path) -> Reader:
+    """What lays requests out, without a weight. Raises CheckpointError."""
     config = Qwen3TTSConfig.from_folder(folder)
-    return prompt_builder(config, load_tokenizer(folder, config.text_vocab_size)), config
+    return reader_of(config, load_tokenizer(folder, config.text_vocab_size))
 
 
 byte_ids = byte_tokenizer(
@@ -90,14 +91,13 @@ def load_synthetic(
     voices = None
     if config.model_type == "base":
         voices = random_encoders(config.talker.width, device, dtype, generator)
-    info, prompt = describe_synthetic(name), prompt_builder(config, byte_ids)
-    return Qwen3TTS(use_graphs, config, info, prompt, vocoder, voices, **networks)
+    reader, info = reader_of(config, byte_ids), describe_synthetic(name)
+    return Qwen3TTS(use_graphs, reader, info, vocoder, voices, **networks)
 
 
-def reader_synthetic(name: str) -> tuple[PromptBuilder, Qwen3TTSConfig]:
-    """As `reader`, of random weights."""
-    config = Qwen3TTSConfig.released(name)
-    return prompt_builder(config, byte_ids), config
+def read_synthetic(name: str) -> Reader:
+    """As `read`, of random weights."""
+    return reader_of(Qwen3TTSConfig.released(name), byte_ids)
 
 
 def random_vocoder(device: torch.device, dtype: torch.dtype, generator: torch.Generator) -> Vocoder:

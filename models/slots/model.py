@@ -18,7 +18,7 @@ from models.base import (
     SPEAKER,
     ModelInfo,
     Prompt,
-    PromptBuilder,
+    Reader,
     RequestError,
     SlotStatus,
     SpeechRequest,
@@ -31,7 +31,7 @@ from models.device.threads import limited_threads, vocoder_threads
 from models.device.to_device import to_device
 from models.slots.buffers import Poll
 from models.slots.frame import FrameModel
-from models.slots.networks import CodePredictor, FamilyConfig, TalkerNetwork, VoiceEncoder
+from models.slots.networks import CodePredictor, TalkerNetwork, VoiceEncoder
 from models.slots.prefill import TOKEN_BUCKETS, PackedPrefill, Pass, reference_frames
 from models.slots.stages import frame_stages
 from models.vocoder.network import CodecDecoder
@@ -49,7 +49,6 @@ class SlotModel(FrameModel):
     Order is a contract: `allocate`, then `capture`, then prompts.
 
     Args:
-        prompt: lays requests out.
         voices: None where the checkpoint cannot clone. use_graphs: of CUDA.
     """
 
@@ -58,18 +57,17 @@ class SlotModel(FrameModel):
     def __init__(
         self,
         use_graphs: bool,
-        config: FamilyConfig,
+        reader: Reader,
         info: ModelInfo,
-        prompt: PromptBuilder,
         vocoder: CodecDecoder,
         voices: VoiceEncoder | None,
         talker: TalkerNetwork,
         predictor: CodePredictor,
     ) -> None:
-        super().__init__(config, talker, predictor)
+        super().__init__(reader.config, talker, predictor)
         capturers = cuda_capturers(self.device) if use_graphs else EAGER
         self.info = info
-        self._prompt = prompt
+        self._prompt, self.tokenize, _ = reader
         self.voices = voices
         self.frames: GraphRunner[int] = GraphRunner("frame", self._frame, capturers.frames)
         is_cuda = self.device.type == "cuda"

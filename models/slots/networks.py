@@ -93,12 +93,16 @@ class CodePredictor(nn.Module):
         """(B,) codes of a codebook to (B, talker width); below 0 (a failed row) they count as 0."""
         return F.embedding(codes.clamp(min=0), self.table(codebook))
 
+    def logits(self, hidden: Tensor, codebook: int) -> Tensor:
+        """(B, D) to (B, V) logits of codebook 1..K-1, in the model's dtype."""
+        return linear(hidden, self.head(codebook))
+
     def start(self, pair: Tensor, positions: Tensor) -> Tensor:
         """First pass: (2B, talker width) inputs, two a slot, at (2B,) positions 0 and 1 to (B, V)
-        logits of codebook 1, in the model's dtype.
+        logits of codebook 1.
         """
         hidden, _ = self.decoder.run(self.project(pair), positions, rows_per_slot=2)
-        return linear(hidden.unflatten(0, (-1, 2))[:, 1], self.head(1))
+        return self.logits(hidden.unflatten(0, (-1, 2))[:, 1], 1)
 
     def expand(self, codes: Tensor, codebook: int, positions: Tensor) -> Tensor:
         """One step: codes (B,) of codebook - 1 in, (B, V) logits of `codebook` (2..K-1) out."""
