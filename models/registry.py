@@ -26,9 +26,10 @@ from models.checkpoint.section import Section
 if TYPE_CHECKING:
     import torch
 
-    from models.base import Licence, ModelInfo, PromptBuilder, Reader, SpeechModel, SpeechRequest
+    from models.base import Licence, ModelInfo, PromptBuilder, Reader, SpeechRequest
     from models.checkpoint.files import Conversion
     from models.pace import Pace
+    from models.slots.model import SpeechModel
 
 log = logging.getLogger(__name__)
 

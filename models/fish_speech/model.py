@@ -1,4 +1,4 @@
-"""Fish Speech S2 as a `SpeechModel` (`models.slots.model` has what families share).
+"""Fish Speech S2: what it has of its own beside `models.slots.model`.
 
 A frame's talker input is the scaled sum of its K codes' embeddings; a first code among the last few
 drawn ones is drawn again.
@@ -13,10 +13,10 @@ from models.base import REFERENCE
 from models.fish_speech.config import FishSpeechConfig
 from models.fish_speech.nucleus_slots import NucleusSlots
 from models.fish_speech.talker import FishTalker
-from models.slots.model import SlotModel
+from models.slots.model import SpeechModel
 
 
-class FishSpeech(SlotModel):
+class FishSpeech(SpeechModel):
     """A loaded checkpoint. Call `allocate`, then `capture`, before the first prompt."""
 
     config: FishSpeechConfig

@@ -1,4 +1,4 @@
-"""A `SpeechModel` around a talker, a code predictor and a vocoder, whatever the family.
+"""A talker, a code predictor and a vocoder behind slots: what the engine knows of any family.
 
 What happens in a frame is in `frame.py`; here is all around it: prompts, graphs, audio. A family
 adds how prompts are embedded (`embed`, `trailing`) and what a frame wants of it.
@@ -43,7 +43,7 @@ GRAPH_FRAMES = 128
 MANY_ROWS = 32  # at once: as many fill the vocoder's largest batch
 
 
-class SlotModel(FrameModel):
+class SpeechModel(FrameModel):
     """The family-independent part of a loaded checkpoint.
 
     Order is a contract: `allocate`, then `capture`, then prompts.
@@ -80,12 +80,14 @@ class SlotModel(FrameModel):
         self.max_positions = 0  # prompt and frames a slot holds
 
     def prompt(self, request: SpeechRequest) -> Prompt:
-        """Tokenise and lay out one request. Raises RequestError."""
+        """Tokenise and lay out one request. Thread-safe. Raises RequestError."""
         return self._prompt(request)
 
     @property
     def work_choices(self) -> list[int]:
-        """Lanes of the vocoder's batches."""
+        """How much may be decoded to audio at once, as memory allows, in lanes of the vocoder's
+        batches: the largest choice first, which is the one in use until `choose_work`.
+        """
         return self.vocoder.layout.lane_choices
 
     def work_bytes(self, choice: int, max_batch: int, max_positions: int) -> int:
@@ -101,7 +103,9 @@ class SlotModel(FrameModel):
         return self.vocoder.layout.work_bytes(choice) + max(layer, logits)
 
     def choose_work(self, choice: int) -> None:
-        """Make the vocoder's batches of no more lanes than that."""
+        """Make the vocoder's batches of no more lanes than that, one of the choices; before
+        `capture`.
+        """
         self.vocoder.layout.use_lanes(choice)
 
     def fix_shapes(self) -> None:
@@ -141,6 +145,10 @@ class SlotModel(FrameModel):
 
         The vocoder, which the first row comes to last, is run once in a thread beside: cuDNN takes
         half a second to load and to choose its kernels.
+
+        Args:
+            max_audio_frames: of the longest row, without its reference.
+            max_reference_frames: of the longest reference that `decode_audio` puts in front.
         """
         num_slots = self.slots.num_slots
         assert max_batch <= num_slots, f"{max_batch} rows, allocated for {num_slots}"
@@ -348,7 +356,7 @@ class SlotModel(FrameModel):
     @property
     def decodes_beside(self) -> bool:
         """Whether it pays to decode in a thread beside the frames: on a CPU, where the vocoder
-        takes one of several threads.
+        takes one of several threads. It may then be called by two threads at once.
         """
         if self.device.type == "cuda":
             return False

@@ -129,7 +129,7 @@ class VoiceEncoder:
         self.use_batches = device.type == "cuda" if use_batches is None else use_batches
 
     def encode(self, waves: list[Tensor], modes: list[str]) -> list[tuple[Tensor, Tensor | None]]:
-        """As `SlotModel.encode_voices`."""
+        """As `SpeechModel.encode_voices`."""
         raise NotImplementedError
 
     def batches(

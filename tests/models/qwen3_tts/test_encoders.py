@@ -13,7 +13,6 @@ import tiny_qwen3_tts_shapes as shapes
 import torch
 from torch import Tensor
 
-from models.base import SpeechModel
 from models.checkpoint.files import CheckpointError
 from models.checkpoint.weights import read_tensors
 from models.device.clips import BATCH_SAMPLES
@@ -26,6 +25,7 @@ from models.qwen3_tts.speaker import SpeakerEncoder, mel_filters, mirror
 from models.qwen3_tts.speaker_config import HOP, SAMPLE_RATE_HZ, SpeakerConfig
 from models.qwen3_tts.voice_encoder import QwenVoiceEncoder
 from models.registry import load_model
+from models.slots.model import SpeechModel
 
 pytestmark = pytest.mark.slow
 
