@@ -26,7 +26,6 @@ from models.vocoder.lanes import Lanes
 from models.vocoder.network import CodecDecoder
 from models.vocoder.rows_alone import RowsAlone
 
-
 # How rows of different lengths lie in memory while the network runs.
 Layout = Lanes | RowsAlone
 
