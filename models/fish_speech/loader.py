@@ -13,7 +13,6 @@ from models.base import Reader, Tokenizer
 from models.checkpoint.files import CheckpointError
 from models.checkpoint.random import byte_tokenizer, randomise
 from models.checkpoint.weights import META, load_networks, read_tensors
-from models.fish_speech.code_predictor import FishCodePredictor
 from models.fish_speech.codec.config import CodecConfig
 from models.fish_speech.codec.load import (
     load_codec,
@@ -25,7 +24,7 @@ from models.fish_speech.config import FishSpeechConfig
 from models.fish_speech.info import describe, describe_synthetic
 from models.fish_speech.model import FishSpeech
 from models.fish_speech.prompt import reader_of
-from models.fish_speech.talker import FishTalker
+from models.fish_speech.talker import FishCodePredictor, FishTalker
 from models.fish_speech.tensors import network_table
 
 

@@ -1,6 +1,6 @@
 """The main weight files' tensors: talker and code predictor. Without torch.
 
-Of both heads the rows that can be drawn are kept: see `talker.py` and `code_predictor.py`.
+Of both heads the rows that can be drawn are kept: see `talker.py`.
 """
 
 from __future__ import annotations
