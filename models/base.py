@@ -1,15 +1,15 @@
 """The types every speech model and the engine agree on.
 
-A family implements `SpeechModel`. Each request is laid out as a `Prompt`; the engine prefills
-prompts into slots, steps all slots together one frame at a time, and hands finished codes to the
-vocoder. Nothing here knows a family by name.
+A family's model is a `SpeechModel` (`models/slots/model.py`). Each request is laid out as a
+`Prompt`; the engine prefills prompts into slots, steps all slots together one frame at a time, and
+hands finished codes to the vocoder. Nothing here knows a family by name.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from models.pace import Pace
 from models.sampling import Sampling
@@ -97,8 +97,14 @@ class Prompt:
 
 
 PromptBuilder = Callable[[SpeechRequest], Prompt]
-# What lays requests out without a weight; width of a voice's embedding; K.
-Prompts = tuple[PromptBuilder, int, int]
+
+
+class Reader(NamedTuple):
+    """What lays requests out, without a weight."""
+
+    prompt: PromptBuilder
+    tokenize: Tokenizer
+    config: Any  # of the family: `models.slots.networks.FamilyConfig`
 
 
 @dataclass(frozen=True)
@@ -157,147 +163,3 @@ class SlotStatus:
     frames: int  # frames kept so far
     is_finished: bool
     finish_reason: str  # eos, max_frames, nan; empty while running
-
-
-@runtime_checkable
-class SpeechModel(Protocol):
-    """A talker, a code predictor and a vocoder behind slots.
-
-    Order is a contract: load, allocate, capture, then accept prompts.
-    """
-
-    info: ModelInfo
-
-    def prompt(self, request: SpeechRequest) -> Prompt:
-        """Tokenise and lay out one request. Thread-safe. Raises RequestError."""
-        ...
-
-    def fix_shapes(self) -> None:
-        """From here on do all work in shapes that `allocate`'s max_batch and the row itself decide,
-        so that a row comes out the same in whatever company; before `allocate`. `decode_frames` is
-        then of all slots.
-        """
-        ...
-
-    def slot_bytes(self, max_positions: int, max_frames: int = 0, max_trailing: int = 0) -> int:
-        """Device memory that one slot takes, see `allocate`: nearly all of it is its cache."""
-        ...
-
-    @property
-    def work_choices(self) -> list[int]:
-        """How much may be decoded to audio at once, as memory allows: the largest choice first,
-        which is the one in use until `choose_work`.
-        """
-        ...
-
-    def work_bytes(self, choice: int, max_batch: int, max_positions: int) -> int:
-        """Device memory that the work takes beside weights and slots, with one of the choices."""
-        ...
-
-    def choose_work(self, choice: int) -> None:
-        """Make one of the choices; before `capture`."""
-        ...
-
-    def allocate(
-        self, max_batch: int, max_positions: int, max_frames: int, max_trailing: int = 0
-    ) -> None:
-        """Allocate every static buffer: slots, caches, codes."""
-        ...
-
-    def capture(
-        self,
-        max_batch: int,
-        max_audio_frames: int,
-        max_reference_frames: int = 0,
-        is_whole: bool = True,
-    ) -> None:
-        """Record the graphs of every bucket in use; does nothing where graphs are off.
-
-        Args:
-            max_audio_frames: of the longest row, without its reference.
-            max_reference_frames: of the longest reference that `decode_audio` puts in front.
-            is_whole: else the largest frame alone is recorded, and the others when they are used.
-        """
-        ...
-
-    def graph_runners(self) -> list[Any]:
-        """The runners whose hits, misses and captures belong into the report."""
-        ...
-
-    def stages(self, batch: int, position: int) -> list[Any]:
-        """The parts of a frame for slots 0..batch-1 at `position` (`models.device.spans.Stage`)."""
-        ...
-
-    def settle(self) -> None:
-        """Wait for what `capture` has begun beside; the device is the caller's alone then."""
-        ...
-
-    @property
-    def pass_tokens(self) -> int | None:
-        """Tokens of a full pass of prefill, which costs as much when it is not full; None where a
-        pass is as long as its prompts.
-        """
-        ...
-
-    def prefill(self, prompts: list[Prompt], slots: list[int]) -> None:
-        """Run prompts through the talker into distinct free slots and sample each first code."""
-        ...
-
-    def decode_frames(self, bucket: int, count: int) -> None:
-        """Run `count` frames for slots 0..bucket-1 without waiting for them."""
-        ...
-
-    def poll(self) -> Any:
-        """Start copying the slots' status to the host; `status` waits for it."""
-        ...
-
-    def status(self, poll: Any, slots: list[int]) -> list[SlotStatus]:
-        """Status of `slots` as of that poll."""
-        ...
-
-    def move(self, sources: list[int], targets: list[int]) -> None:
-        """Move live slots into free ones, cache and state."""
-        ...
-
-    def release(self, slots: list[int], is_failed: bool = False) -> None:
-        """Clear slots so that nothing of an old row reaches a new one; caches too if it failed."""
-        ...
-
-    def codes(self, slot: int, frames: int) -> Tensor:
-        """(F, K) int64 codes of a slot, a copy on the model's device."""
-        ...
-
-    def choose_audio(self, frames: list[int], references: list[int]) -> list[int]:
-        """Which of the rows that wait for `decode_audio`, the oldest first, to give it together on
-        a GPU: indices in their order; none where it is better to wait for more.
-
-        Args:
-            frames: of each row. references: of each row's reference codes; 0 without one.
-        """
-        ...
-
-    @property
-    def decodes_beside(self) -> bool:
-        """Whether it pays to call `decode_audio` in a thread of its own beside all else; it may
-        then be called by two threads at once. Never so on a GPU, which has streams.
-        """
-        ...
-
-    def decode_audio(
-        self, codes: list[Tensor], references: list[Tensor | None] | None = None
-    ) -> list[Tensor]:
-        """Each (F, K) codes to (F * samples_per_frame,) float32 samples in [-1, 1].
-
-        A row's reference codes (R, K) are decoded in front of its own and cut off again.
-        """
-        ...
-
-    def encode_voices(
-        self, waves: list[Tensor], modes: list[str]
-    ) -> list[tuple[Tensor, Tensor | None]]:
-        """Each reference (n,) float32 at `info.sample_rate_hz` to its embedding (D,) float32 and
-        its codes (R, K) int64, None where its mode is xvec; on the device.
-
-        Only where `info.can_clone`. A voice does not depend on its batch mates.
-        """
-        ...

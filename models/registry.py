@@ -1,10 +1,10 @@
 """The families, and which of them reads a checkpoint: the one its config.json names. A family is
 imported when it is asked for, and torch only to load weights.
 
-A family is an entry here and its folder in models/, in which `info` has describe(folder) and
-describe_synthetic(name), and imports no torch; `loader` has load(folder, device, dtype,
-use_graphs) and prompts(folder), and for random weights load_synthetic(name, device, dtype,
-use_graphs) and synthetic_prompts(name).
+A family is an entry here and its folder in models/, in which `info` has describe(folder), and
+imports no torch; `loader` has load(folder, device, dtype, use_graphs) and read(folder), which gives
+a `Reader`. Each has a twin for random weights, with `_synthetic` behind its name, which takes the
+name of a released size instead of a folder.
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ from models.checkpoint.section import Section
 if TYPE_CHECKING:
     import torch
 
-    from models.base import Licence, ModelInfo, Prompts, SpeechModel, SpeechRequest
+    from models.base import Licence, ModelInfo, PromptBuilder, Reader, SpeechRequest
     from models.checkpoint.files import Conversion
     from models.pace import Pace
+    from models.slots.model import SpeechModel
 
 log = logging.getLogger(__name__)
 
@@ -113,13 +114,7 @@ def describe(source: str, revision: str | None = None) -> ModelInfo:
     Raises:
         CheckpointError: it cannot be found or read.
     """
-    info: ModelInfo
-    if is_synthetic(source):
-        family, name = _synthetic(source)
-        info = family.module("info").describe_synthetic(name)
-    else:
-        folder = find(source, revision)
-        info = _family(folder).module("info").describe(folder)
+    info: ModelInfo = _ask(source, revision, "info", "describe")
     return info
 
 
@@ -146,26 +141,16 @@ def load_model(
     if dtype is None:
         dtype = torch.bfloat16 if device.type == "cuda" else torch.float32
     use_graphs = use_graphs and device.type == "cuda"
-    model: SpeechModel
-    if is_synthetic(source):
-        family, name = _synthetic(source)
-        model = family.module("loader").load_synthetic(name, device, dtype, use_graphs)
-    else:
-        folder = find(source, revision)
-        log.debug("reading weights in %s", folder)
-        model = _family(folder).module("loader").load(folder, device, dtype, use_graphs)
+    model: SpeechModel = _ask(source, revision, "loader", "load", device, dtype, use_graphs)
     return model
 
 
-def load_prompts(source: str, revision: str | None = None) -> Prompts:
-    """What lays requests out, without a weight. Raises CheckpointError."""
-    if is_synthetic(source):
-        family, name = _synthetic(source)
-        found: Prompts = family.module("loader").synthetic_prompts(name)
-    else:
-        folder = find(source, revision)
-        found = _family(folder).module("loader").prompts(folder)
-    return found
+def load_prompts(source: str, revision: str | None = None) -> tuple[PromptBuilder, int, int]:
+    """What lays requests out, without a weight; width of a voice's embedding; K. Raises
+    CheckpointError.
+    """
+    reader: Reader = _ask(source, revision, "loader", "read")
+    return reader.prompt, reader.config.talker.width, reader.config.num_codebooks
 
 
 def load_prompt_counter(
@@ -247,6 +232,17 @@ def synthetic_names() -> list[str]:
 def is_synthetic(source: str) -> bool:
     """Whether a source stands for random weights."""
     return source.startswith(SYNTHETIC_PREFIX)
+
+
+def _ask(source: str, revision: str | None, module: str, question: str, *arguments: object) -> Any:
+    """What a family's function answers about a folder; or its twin for random weights of a name."""
+    if is_synthetic(source):
+        family, name = _synthetic(source)
+        return getattr(family.module(module), f"{question}_synthetic")(name, *arguments)
+    folder = find(source, revision)
+    if question == "load":
+        log.debug("reading weights in %s", folder)
+    return getattr(_family(folder).module(module), question)(folder, *arguments)
 
 
 def _synthetic(source: str) -> tuple[Family, str]:

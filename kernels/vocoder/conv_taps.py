@@ -88,20 +88,9 @@ def _conv_taps_kernel(
     first_step = program // num_n_tiles * BLOCK_M
     first_channel = program % num_n_tiles * (BLOCK_N + REST_N)
     total, rest = tap_sums(
-        x,
-        weight,
-        weight_rest,
-        row,
-        first_step,
-        first_channel,
-        dilation,
-        TAPS,
-        C,
-        BLOCK_M,
-        BLOCK_N,
-        REST_N,
-        BLOCK_K,
-    )
+        x, weight, weight_rest, row, first_step, first_channel, dilation, TAPS, C, BLOCK_M, BLOCK_N,
+        REST_N, BLOCK_K,
+    )  # fmt: skip
     channel = first_channel + tl.arange(0, BLOCK_N)
     if HAS_SNAKE:
         total = active_of(total, alpha_exp_ptr, inv_beta_ptr, bias_ptr, channel, N, out.dtype)

@@ -108,20 +108,9 @@ def _residual_unit_kernel(
     first_step = tl.program_id(0) * BLOCK_M
     row = tl.program_id(1)
     total, rest = tap_sums(
-        s,
-        weight,
-        weight_rest,
-        row,
-        first_step,
-        0,
-        dilation,
-        TAPS,
-        C,
-        BLOCK_M,
-        BLOCK_N,
-        REST_N,
+        s, weight, weight_rest, row, first_step, 0, dilation, TAPS, C, BLOCK_M, BLOCK_N, REST_N,
         BLOCK_K,
-    )
+    )  # fmt: skip
     channel = tl.arange(0, BLOCK_N)
     active = factor(active_of(total, alpha_exp_ptr, inv_beta_ptr, bias_ptr, channel, C, x.dtype))
     channel = BLOCK_N + tl.arange(0, REST_N if REST_N > 0 else 16)
@@ -129,34 +118,14 @@ def _residual_unit_kernel(
         active_of(rest, alpha_exp_ptr, inv_beta_ptr, bias_ptr, channel, C, x.dtype)
     )
     _add_linear_(
-        x,
-        pointwise,
-        pointwise_rest,
-        active,
-        active_rest,
-        row,
-        first_step,
-        0,
-        BLOCK_M,
-        BLOCK_N,
-        REST_N,
-        BLOCK_N,
-    )
+        x, pointwise, pointwise_rest, active, active_rest, row, first_step, 0, BLOCK_M, BLOCK_N,
+        REST_N, BLOCK_N,
+    )  # fmt: skip
     if REST_N > 0:
         _add_linear_(
-            x_rest,
-            rest_pointwise,
-            rest_pointwise_rest,
-            active,
-            active_rest,
-            row,
-            first_step,
-            BLOCK_N,
-            BLOCK_M,
-            BLOCK_N,
-            REST_N,
-            REST_N,
-        )
+            x_rest, rest_pointwise, rest_pointwise_rest, active, active_rest, row, first_step,
+            BLOCK_N, BLOCK_M, BLOCK_N, REST_N, REST_N,
+        )  # fmt: skip
 
 
 def tile_of(channels: int, steps: int) -> Tile:

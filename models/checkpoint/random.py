@@ -16,11 +16,23 @@ FIRST_TEXT_ID = 1000  # byte b of a text becomes id 1000 + b
 
 
 def randomise(
-    network: nn.Module, device: torch.device, dtype: torch.dtype, generator: torch.Generator
+    networks: Mapping[str, nn.Module],
+    eos: int,
+    device: torch.device,
+    dtype: torch.dtype,
+    generator: torch.Generator,
 ) -> None:
-    """Give a meta-built network normal weights; vectors are norms and become 1, biases become 0."""
+    """Give meta-built networks normal weights; vectors are norms and become 1, biases become 0.
+
+    End of speech is made unlikely, so that rows run to their frame cap and lengths are known in
+    advance.
+
+    Args:
+        eos: where that is among the talker's logits.
+    """
+    whole = nn.ModuleDict(networks)
     state = {}
-    for name, tensor in network.state_dict().items():
+    for name, tensor in whole.state_dict().items():
         value = torch.empty(tensor.shape, device=device, dtype=dtype)
         if name.endswith("bias"):
             value.zero_()
@@ -29,8 +41,9 @@ def randomise(
         else:
             value.normal_(0, WEIGHT_STD, generator=generator)
         state[name] = value
-    network.load_state_dict(state, assign=True)
-    network.requires_grad_(False)
+    state["talker.head.weight"][eos] = 0
+    whole.load_state_dict(state, assign=True)
+    whole.requires_grad_(False)
 
 
 def by_fan_in(

@@ -28,8 +28,6 @@ LIMITS = {  # by our own names
     "num_codebooks": 2**8,
     "num_stored_codebooks": 2**8,
     "max_positions": MAX_POSITIONS,
-    "max_steps": MAX_POSITIONS,
-    "max_frames": MAX_POSITIONS,
     "kernel": MAX_KERNEL,
     "residual_kernel": MAX_KERNEL,
     "last_kernel": MAX_KERNEL,

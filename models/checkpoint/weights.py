@@ -114,7 +114,7 @@ WAYS: dict[str, Callable[..., Tensor]] = {
     "stack": lambda *parts: torch.stack(parts),
     "split": lambda weight, count: weight.view(count, -1, weight.shape[1]),
     # Of a table: copies, so that the whole one can be let go.
-    "first_rows": lambda weight, count: weight[:count].clone(),
+    "first_rows": lambda weight, count: weight[None, :count].clone(),
     "range_and_one": lambda weight, first, count, one: torch.cat(
         [weight[first : first + count], weight[one, None]]
     ),

@@ -23,7 +23,7 @@ from kernels.linear.choose import linear
 from kernels.linear.code_embedding import code_embedding
 from kernels.linear.layers import LayerWeights, is_all_ours, run_layers
 from kernels.persistent.step import NUM_COUNTERS, DecoderWeights, choose_settings, persistent_step
-from models.decoder.config import LayerSizes, TransformerConfig
+from models.decoder.config import TransformerConfig
 from models.decoder.kv_cache import StaticKVCache
 
 
@@ -54,9 +54,9 @@ class DecoderLayer(nn.Module):
     layers.
     """
 
-    def __init__(self, sizes: LayerSizes, has_qk_norm: bool) -> None:
+    def __init__(self, sizes: TransformerConfig) -> None:
         super().__init__()
-        width, head = sizes.width, sizes.head_dim
+        width, head, has_qk_norm = sizes.width, sizes.head_dim, sizes.has_qk_norm
         self.input_norm = Weight(width)
         self.qkv = Weight((sizes.num_heads + 2 * sizes.num_kv_heads) * head, width)
         self.q_norm = Weight(head) if has_qk_norm else NoWeight()
@@ -79,24 +79,26 @@ class DecoderLayer(nn.Module):
         )
 
 
+def rope_of(
+    config: TransformerConfig, num_positions: int, device: torch.device | str, dtype: torch.dtype
+) -> tuple[Tensor, Tensor]:
+    """RoPE's cos and sin in a dtype, each (S, D_h)."""
+    rounded = torch.bfloat16 if config.rounds_rope else dtype
+    cos, sin = rope_tables(num_positions, config.head_dim, config.rope_theta, device, rounded)
+    return cos.to(dtype), sin.to(dtype)
+
+
 class Decoder(nn.Module):
-    """A stack of layers with its final norm.
+    """A stack of layers with its final norm."""
 
-    Args:
-        rope_dtype: what the RoPE tables are rounded to; None: the weights' dtype.
-    """
-
-    def __init__(self, config: TransformerConfig, rope_dtype: torch.dtype | None = None) -> None:
+    def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
-        self.rope_dtype = rope_dtype
+        self.config = config
         self.num_heads = config.num_heads
-        self.num_kv_heads = config.num_kv_heads
-        self.head_dim = config.head_dim
-        self.rope_theta = config.rope_theta
         self.eps = config.norm_eps
         self.scale = config.head_dim**-0.5
         self.layers: Sequence[DecoderLayer] = nn.ModuleList(  # type: ignore[assignment]
-            DecoderLayer(config, config.has_qk_norm) for _ in range(config.num_layers)
+            DecoderLayer(config) for _ in range(config.num_layers)
         )
         self.norm = Weight(config.width)
         self.cos: Tensor
@@ -121,18 +123,9 @@ class Decoder(nn.Module):
         """
         weight = self.norm.weight
         self._cache = None  # frees the old one before the new one is made
-        rounded = self.rope_dtype or weight.dtype
-        tables = rope_tables(num_positions, self.head_dim, self.rope_theta, weight.device, rounded)
-        self.cos, self.sin = (table.to(weight.dtype) for table in tables)
-        self._cache = StaticKVCache(
-            len(self.layers),
-            num_slots,
-            self.num_kv_heads,
-            num_positions,
-            self.head_dim,
-            weight.device,
-            weight.dtype,
-        )
+        like = weight.device, weight.dtype
+        self.cos, self.sin = rope_of(self.config, num_positions, *like)
+        self._cache = StaticKVCache(self.config, num_slots, num_positions, *like)
         self.is_one_launch = num_slots == 1 and weight.is_cuda and self._fits_one_launch()
         if self.is_one_launch:
             self.stack()
@@ -150,8 +143,8 @@ class Decoder(nn.Module):
             q_norms=None,
             k_norms=None,
         )
-        num_positions = self.cache.num_positions
-        return choose_settings(weights, self.num_heads, self.head_dim, num_positions) is not None
+        sizes = self.num_heads, self.config.head_dim, self.cache.num_positions
+        return choose_settings(weights, *sizes) is not None
 
     def stack(self) -> None:
         """Put the weights of all layers behind each other, for steps in one launch.

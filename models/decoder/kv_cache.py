@@ -7,8 +7,12 @@ reference attention multiplies masked values by 0.
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
+
+from models.decoder.config import TransformerConfig
 
 
 class StaticKVCache:
@@ -16,24 +20,14 @@ class StaticKVCache:
 
     def __init__(
         self,
-        num_layers: int,
+        config: TransformerConfig,
         num_slots: int,
-        num_kv_heads: int,
         num_positions: int,
-        head_dim: int,
         device: torch.device,
         dtype: torch.dtype,
     ) -> None:
-        self.data = torch.zeros(
-            num_layers,
-            2,
-            num_slots,
-            num_kv_heads,
-            num_positions,
-            head_dim,
-            device=device,
-            dtype=dtype,
-        )
+        shape = cache_shape(config, num_slots, num_positions)
+        self.data = torch.zeros(shape, device=device, dtype=dtype)
         self.num_positions = num_positions
 
     def layer(self, index: int) -> tuple[Tensor, Tensor]:
@@ -53,8 +47,14 @@ class StaticKVCache:
         self.data.index_fill_(2, slots, 0)
 
 
-def cache_bytes(
-    num_layers: int, num_kv_heads: int, head_dim: int, num_positions: int, dtype: torch.dtype
-) -> int:
+def cache_shape(config: TransformerConfig, num_slots: int, num_positions: int) -> tuple[int, ...]:
+    """Layers; keys and values; slots, heads, positions, width of a head."""
+    return (
+        *(config.num_layers, 2, num_slots),
+        *(config.num_kv_heads, num_positions, config.head_dim),
+    )
+
+
+def cache_bytes(config: TransformerConfig, num_positions: int, dtype: torch.dtype) -> int:
     """Bytes one slot of a cache takes."""
-    return 2 * num_layers * num_kv_heads * head_dim * num_positions * dtype.itemsize
+    return math.prod(cache_shape(config, 1, num_positions)) * dtype.itemsize

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from models.checkpoint.table import Table
-from models.decoder.config import LayerSizes
+from models.decoder.config import TransformerConfig
 
 
 class LayerNames(NamedTuple):
@@ -28,10 +28,8 @@ def add_layers(
     table: Table,
     theirs: str,
     ours: str,
-    sizes: LayerSizes,
+    sizes: TransformerConfig,
     names: LayerNames,
-    *,
-    has_qk_norm: bool = False,
     has_scales: bool = False,
 ) -> None:
     """Add the last norm of `theirs` and its layers."""
@@ -58,7 +56,7 @@ def add_layers(
         down = hold(names.down, width, sizes.mlp_width)
         for part, name in (("input_norm", names.input_norm), ("post_norm", names.post_norm)):
             table.make(f"{new}.{part}.weight", "rows", hold(name, width))
-        if has_qk_norm:
+        if sizes.has_qk_norm:
             rotate("q_norm", 1, hold(names.q_norm, head))
             rotate("k_norm", 1, hold(names.k_norm, head))
         for part, weight, scale in zip(("o", "down"), (o, down), names.scales, strict=True):

@@ -25,6 +25,7 @@ SIZES = {  # of a transformer: our name -> theirs
     "head_dim": "head_dim",
     "max_positions": "max_seq_len",
 }
+ROPE = {"rounds_rope": True}  # finer tables than in training end the speech early
 # The official command line's. Both codebook kinds share one setting there.
 SAMPLING = Sampling(
     temperature=1.0,
@@ -72,14 +73,11 @@ class FishSpeechConfig:
     @classmethod
     def released(cls, num_layers: int = 36, predictor_layers: int = 4) -> FishSpeechConfig:
         """The configuration of S2 Pro, with fewer layers where a test wants less."""
-        talker = TransformerConfig(2560, 9728, num_layers, 32, 8, 128, 1e6, 1e-6, 32768)
-        predictor = TransformerConfig(
-            2560, 9728, predictor_layers, 32, 8, 128, 1e6, 1e-6, 11, has_qk_norm=False
-        )
+        layer = 32, 8, 128, 1e6, 1e-6
         return cls(
-            talker=talker,
+            talker=TransformerConfig(2560, 9728, num_layers, *layer, 32768, **ROPE),
             text_vocab_size=155776,
-            predictor=predictor,
+            predictor=TransformerConfig(2560, 9728, predictor_layers, *layer, 11, False, **ROPE),
             num_codebooks=10,
             codebook_size=4096,
             semantic_start=151678,
@@ -129,12 +127,5 @@ def read_transformer(section: Section, has_qk_norm: bool) -> TransformerConfig:
     section.expect("attention_qkv_bias", False)
     section.expect("attention_o_bias", False)
     section.expect("use_moe", False)
-    config = TransformerConfig(
-        **section.counts(**SIZES),
-        rope_theta=section.number("rope_base", least=1),
-        norm_eps=section.number("norm_eps"),
-        has_qk_norm=has_qk_norm,
-    )
-    section.check_heads(config.num_heads, config.num_kv_heads, config.head_dim)
-    section.check_table(config.max_positions, config.head_dim)
-    return config
+    others = {"rope_theta": section.number("rope_base", least=1), "has_qk_norm": has_qk_norm}
+    return TransformerConfig.read(section, SIZES, "norm_eps", **others, **ROPE)

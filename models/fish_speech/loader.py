@@ -1,20 +1,18 @@
 """From a checkpoint folder to a `FishSpeech`; or from random weights in the released size, so that
-hardware can be judged before any download. There end of speech is made unlikely, so rows run to
-their frame cap and lengths are known in advance.
+hardware can be judged before any download.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import torch
 
-from models.base import Prompts, Tokenizer
+from models.base import Reader, Tokenizer
 from models.checkpoint.files import CheckpointError
 from models.checkpoint.random import byte_tokenizer, randomise
-from models.checkpoint.weights import load_networks, read_tensors
-from models.device.graphs import EAGER, cuda_capturers
-from models.fish_speech.code_predictor import FishCodePredictor
+from models.checkpoint.weights import META, load_networks, read_tensors
 from models.fish_speech.codec.config import CodecConfig
 from models.fish_speech.codec.load import (
     load_codec,
@@ -25,32 +23,28 @@ from models.fish_speech.codec.load import (
 from models.fish_speech.config import FishSpeechConfig
 from models.fish_speech.info import describe, describe_synthetic
 from models.fish_speech.model import FishSpeech
-from models.fish_speech.prompt import prompt_builder
-from models.fish_speech.talker import FishTalker
+from models.fish_speech.prompt import reader_of
+from models.fish_speech.talker import FishCodePredictor, FishTalker
 from models.fish_speech.tensors import network_table
 
 
 def load(folder: Path, device: torch.device, dtype: torch.dtype, use_graphs: bool) -> FishSpeech:
     """Load the weights of a folder onto a device. Raises CheckpointError."""
     info = describe(folder)
-    config, codec = FishSpeechConfig.from_folder(folder), CodecConfig.from_folder(folder)
-    tokenize = load_tokenizer(folder, config)
-    tensors = read_tensors(folder, device)
-    talker, predictor = _empty_networks(config, codec)
-    networks = {"talker": talker, "predictor": predictor}
+    reader = read(folder)
+    config = reader.config
+    codec = CodecConfig.from_folder(folder)
+    networks = _empty_networks(config, codec)
     table = network_table(config, codec.residual_codes)
-    load_networks(networks, table, tensors, dtype, f"{folder}: model")
-    vocoder = load_codec(folder, device, dtype)
-    voices = load_codec_encoder(folder, device)
-    capturers = cuda_capturers(device) if use_graphs else EAGER
-    return FishSpeech(config, info, tokenize, talker, predictor, vocoder, capturers, voices)
+    load_networks(networks, table, read_tensors(folder, device), dtype, f"{folder}: model")
+    vocoder, voices = load_codec(folder, device, dtype), load_codec_encoder(folder, device)
+    return FishSpeech(use_graphs, reader, info, vocoder, voices, **networks)
 
 
-def prompts(folder: Path) -> Prompts:
+def read(folder: Path) -> Reader:
     """What lays requests out, without a weight. Raises CheckpointError."""
     config = FishSpeechConfig.from_folder(folder)
-    builder = prompt_builder(config, load_tokenizer(folder, config))
-    return builder, config.talker.width, config.num_codebooks
+    return reader_of(config, load_tokenizer(folder, config))
 
 
 def load_tokenizer(folder: Path, config: FishSpeechConfig) -> Tokenizer:
@@ -120,25 +114,20 @@ def load_synthetic(
     config = config or FishSpeechConfig.released()
     generator = torch.Generator(device).manual_seed(seed)
     codec = CodecConfig.released()
-    talker, predictor = _empty_networks(config, codec)
-    for network in (talker, predictor):
-        randomise(network, device, dtype, generator)
-    talker.head.weight[config.eos] = 0
+    networks = _empty_networks(config, codec)
+    randomise(networks, config.eos, device, dtype, generator)
     vocoder = random_vocoder(device, dtype, generator)
     voices = random_encoder(device, generator)
-    capturers = cuda_capturers(device) if use_graphs else EAGER
-    info = describe_synthetic(name)
-    return FishSpeech(config, info, byte_ids, talker, predictor, vocoder, capturers, voices)
+    reader, info = reader_of(config, byte_ids), describe_synthetic(name)
+    return FishSpeech(use_graphs, reader, info, vocoder, voices, **networks)
 
 
-def synthetic_prompts(name: str) -> Prompts:
-    """What lays requests out."""
-    config = FishSpeechConfig.released()
-    return prompt_builder(config, byte_ids), config.talker.width, config.num_codebooks
+def read_synthetic(name: str) -> Reader:
+    """As `read`, of random weights."""
+    return reader_of(FishSpeechConfig.released(), byte_ids)
 
 
-def _empty_networks(
-    config: FishSpeechConfig, codec: CodecConfig
-) -> tuple[FishTalker, FishCodePredictor]:
-    with torch.device("meta"):
-        return FishTalker(config), FishCodePredictor(config, codec.residual_codes)
+def _empty_networks(config: FishSpeechConfig, codec: CodecConfig) -> dict[str, Any]:
+    with META:
+        predictor = FishCodePredictor(config, codec.residual_codes)
+        return {"talker": FishTalker(config), "predictor": predictor}

@@ -1,4 +1,4 @@
-"""Fish Speech S2 as a `SpeechModel` (`models.slots.model` has what families share).
+"""Fish Speech S2: what it has of its own beside `models.slots.model`.
 
 A frame's talker input is the scaled sum of its K codes' embeddings; a first code among the last few
 drawn ones is drawn again.
@@ -10,22 +10,18 @@ import torch
 from torch import Tensor
 
 from models.base import REFERENCE
-from models.fish_speech.code_predictor import FishCodePredictor
 from models.fish_speech.config import FishSpeechConfig
 from models.fish_speech.nucleus_slots import NucleusSlots
-from models.fish_speech.prompt import prompt_builder
 from models.fish_speech.talker import FishTalker
-from models.slots.model import SlotModel
+from models.slots.model import SpeechModel
 
 
-class FishSpeech(SlotModel):
+class FishSpeech(SpeechModel):
     """A loaded checkpoint. Call `allocate`, then `capture`, before the first prompt."""
 
     config: FishSpeechConfig
     talker: FishTalker
-    predictor: FishCodePredictor
     sampling: NucleusSlots
-    prompt_builder = staticmethod(prompt_builder)
     decodes_references = False  # the official code decodes a row's own codes alone
 
     def new_sampling(self, num_slots: int) -> NucleusSlots:
@@ -41,7 +37,7 @@ class FishSpeech(SlotModel):
         """First codes (B,) as a frame keeps them, and their embeddings (B, D)."""
         # Rows that ended hold the end of speech, which is no code.
         codes = codes.clamp(max=self.config.codebook_size - 1)
-        return codes, self.predictor.embed(codes)
+        return codes, self.predictor.embed(codes, 0)
 
     def embed_frames(self, codes: Tensor, text: Tensor) -> Tensor:
         """Frames of codes (R, K) to talker inputs (R, D); there is never a text to add."""

@@ -17,7 +17,7 @@ from models.base import (
     NO_ID,
     REFERENCE,
     Prompt,
-    PromptBuilder,
+    Reader,
     RequestError,
     SpeechRequest,
     Tokenizer,
@@ -103,9 +103,9 @@ class Chat:
         return [int(code) for code in codes[:, 0].tolist()]
 
 
-def prompt_builder(config: FishSpeechConfig, tokenize: Tokenizer) -> PromptBuilder:
+def reader_of(config: FishSpeechConfig, tokenize: Tokenizer) -> Reader:
     """What lays out requests for one tokenizer."""
-    return Chat(config, tokenize).build
+    return Reader(Chat(config, tokenize).build, tokenize, config)
 
 
 def check_request(request: SpeechRequest) -> None:

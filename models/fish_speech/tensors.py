@@ -1,6 +1,6 @@
 """The main weight files' tensors: talker and code predictor. Without torch.
 
-Of both heads the rows that can be drawn are kept: see `talker.py` and `code_predictor.py`.
+Of both heads the rows that can be drawn are kept: see `talker.py`.
 """
 
 from __future__ import annotations
@@ -38,12 +38,13 @@ def network_table(config: FishSpeechConfig, num_rest_codes: int) -> Table:
     table.make("talker.head.weight", "range_and_one", text, numbers=drawn)
     books = table.hold(f"{AUDIO}.codebook_embeddings.weight", count * codes, width)
     table.make("talker.code_embedding.weight", "split", books, numbers=(count,))
-    table.keep(f"{AUDIO}.embeddings.weight", "predictor.embedding.weight", codes, narrow)
+    table_of_all = table.hold(f"{AUDIO}.embeddings.weight", codes, narrow)
+    table.make("predictor.embeddings.weight", "split", table_of_all, numbers=(1,))
     head = table.hold(f"{AUDIO}.output.weight", codes, narrow)
-    table.make("predictor.head.weight", "first_rows", head, numbers=(num_rest_codes,))
+    table.make("predictor.heads.weight", "first_rows", head, numbers=(num_rest_codes,))
     for theirs, ours, sizes in (
         (TEXT, "talker", config.talker),
         (AUDIO, "predictor", config.predictor),
     ):
-        add_layers(table, theirs, f"{ours}.decoder", sizes, LAYER, has_qk_norm=sizes.has_qk_norm)
+        add_layers(table, theirs, f"{ours}.decoder", sizes, LAYER)
     return table

@@ -15,7 +15,7 @@ from models.checkpoint.files import CheckpointError
 from models.checkpoint.section import MAX_POSITIONS, Section
 from models.decoder.config import TransformerConfig
 from models.pace import LONGEST_CHARS, Pace
-from models.qwen3_tts.transformer_config import SIZES, read_rope_theta
+from models.qwen3_tts.transformer_config import POSITIONS, SIZES, read_rope_theta
 from models.sampling import SETTINGS, Sampling
 
 PACE = Pace.of_people(12.5)  # no released weight was at hand to measure
@@ -198,17 +198,10 @@ def read_transformer(section: Section) -> TransformerConfig:
     section.expect("attention_bias", False)
     section.expect("use_sliding_window", False)
     section.expect("tie_word_embeddings", False)
-    config = TransformerConfig(
-        **section.counts(max_positions="max_position_embeddings", **SIZES),
-        # Three equal position rows make the talker's interleaved multimodal RoPE plain
-        # one-dimensional RoPE.
-        rope_theta=read_rope_theta(section),
-        norm_eps=section.number("rms_norm_eps"),
-        has_qk_norm=True,
-    )
-    section.check_heads(config.num_heads, config.num_kv_heads, config.head_dim)
-    section.check_table(config.max_positions, config.head_dim)
-    return config
+    # Three equal position rows make the talker's interleaved multimodal RoPE plain one-dimensional
+    # RoPE.
+    theta = read_rope_theta(section)
+    return TransformerConfig.read(section, SIZES | POSITIONS, "rms_norm_eps", rope_theta=theta)
 
 
 def read_generation(path: Path) -> tuple[Sampling, int]:

@@ -104,10 +104,9 @@ def check_sizes(config: Qwen3TTSConfig, vocoder: VocoderConfig) -> None:
             f"the talker makes {config.num_codebooks} codebooks, the vocoder takes "
             f"{vocoder.num_codebooks}"
         )
-    if vocoder.max_frames < LANE_FRAMES:
+    if (most := vocoder.frames.max_positions) < LANE_FRAMES:
         raise CheckpointError(
-            f"the vocoder is made for {vocoder.max_frames} frames at once, at least {LANE_FRAMES} "
-            "are needed"
+            f"the vocoder is made for {most} frames at once, at least {LANE_FRAMES} are needed"
         )
     num_first = config.vocab_size - SUPPRESSED_TAIL
     largest = max(num_first, config.predictor_vocab_size)

@@ -1,19 +1,17 @@
 """From a checkpoint folder to a `Qwen3TTS`; or from random weights in the released sizes, so that
-hardware can be judged before any download. There end of speech is made unlikely, so rows run to
-their frame cap and lengths are known in advance.
+hardware can be judged before any download.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import torch
 
-from models.base import Prompts
+from models.base import Reader
 from models.checkpoint.random import LOUDNESS, byte_tokenizer, random_tensors, randomise
-from models.checkpoint.weights import load_networks, read_tensors, shapes_of, take_part
-from models.device.graphs import EAGER, cuda_capturers
-from models.qwen3_tts.code_predictor import CodePredictor
+from models.checkpoint.weights import META, load_networks, read_tensors, shapes_of, take_part
 from models.qwen3_tts.codec.speech_encoder import SpeechEncoder
 from models.qwen3_tts.codec.speech_encoder_config import SpeechEncoderConfig
 from models.qwen3_tts.codec.tensors import vocoder_table
@@ -29,10 +27,10 @@ from models.qwen3_tts.info import (
     read_encoder_configs,
 )
 from models.qwen3_tts.model import Qwen3TTS
-from models.qwen3_tts.prompt import prompt_builder
+from models.qwen3_tts.prompt import reader_of
 from models.qwen3_tts.speaker import SpeakerEncoder
 from models.qwen3_tts.speaker_config import SpeakerConfig
-from models.qwen3_tts.talker import Talker
+from models.qwen3_tts.talker import Talker, code_predictor
 from models.qwen3_tts.tensors import network_table
 from models.qwen3_tts.tokenizer import load_tokenizer
 from models.qwen3_tts.voice_encoder import QwenVoiceEncoder
@@ -41,13 +39,12 @@ from models.qwen3_tts.voice_encoder import QwenVoiceEncoder
 def load(folder: Path, device: torch.device, dtype: torch.dtype, use_graphs: bool) -> Qwen3TTS:
     """Load the weights of a folder onto a device. Raises CheckpointError."""
     info = describe(folder)
-    config = Qwen3TTSConfig.from_folder(folder)
+    reader = read(folder)
+    config = reader.config
     vocoder_config = VocoderConfig.from_folder(folder / TOKENIZER_FOLDER)
-    tokenize = load_tokenizer(folder, config.text_vocab_size)
     tensors = read_tensors(folder, device)
     speaker = take_part(tensors, SPEAKER_ENCODER) if config.model_type == "base" else {}
-    talker, predictor = _empty_networks(config)
-    networks = {"talker": talker, "predictor": predictor}
+    networks = _empty_networks(config)
     load_networks(networks, network_table(config), tensors, dtype, f"{folder}: model")
     speech = read_tensors(folder / TOKENIZER_FOLDER, device)
     encoder = take_part(speech, ENCODER)
@@ -58,15 +55,13 @@ def load(folder: Path, device: torch.device, dtype: torch.dtype, use_graphs: boo
             SpeakerEncoder.from_state(configs[0], speaker, dtype),
             SpeechEncoder.from_state(configs[1], encoder),
         )
-    capturers = cuda_capturers(device) if use_graphs else EAGER
-    return Qwen3TTS(config, info, tokenize, talker, predictor, vocoder, capturers, voices)
+    return Qwen3TTS(use_graphs, reader, info, vocoder, voices, **networks)
 
 
-def prompts(folder: Path) -> Prompts:
+def read(folder: Path) -> Reader:
     """What lays requests out, without a weight. Raises CheckpointError."""
     config = Qwen3TTSConfig.from_folder(folder)
-    tokenize = load_tokenizer(folder, config.text_vocab_size)
-    return prompt_builder(config, tokenize), config.talker.width, config.num_codebooks
+    return reader_of(config, load_tokenizer(folder, config.text_vocab_size))
 
 
 byte_ids = byte_tokenizer(
@@ -90,23 +85,19 @@ def load_synthetic(
     """
     config = config or Qwen3TTSConfig.released(name)
     generator = torch.Generator(device).manual_seed(seed)
-    talker, predictor = _empty_networks(config)
-    for network in (talker, predictor):
-        randomise(network, device, dtype, generator)
-    talker.head.weight[config.codec.eos] = 0
+    networks = _empty_networks(config)
+    randomise(networks, config.codec.eos, device, dtype, generator)
     vocoder = random_vocoder(device, dtype, generator)
     voices = None
     if config.model_type == "base":
         voices = random_encoders(config.talker.width, device, dtype, generator)
-    capturers = cuda_capturers(device) if use_graphs else EAGER
-    info = describe_synthetic(name)
-    return Qwen3TTS(config, info, byte_ids, talker, predictor, vocoder, capturers, voices)
+    reader, info = reader_of(config, byte_ids), describe_synthetic(name)
+    return Qwen3TTS(use_graphs, reader, info, vocoder, voices, **networks)
 
 
-def synthetic_prompts(name: str) -> Prompts:
-    """What lays requests out."""
-    config = Qwen3TTSConfig.released(name)
-    return prompt_builder(config, byte_ids), config.talker.width, config.num_codebooks
+def read_synthetic(name: str) -> Reader:
+    """As `read`, of random weights."""
+    return reader_of(Qwen3TTSConfig.released(name), byte_ids)
 
 
 def random_vocoder(device: torch.device, dtype: torch.dtype, generator: torch.Generator) -> Vocoder:
@@ -123,7 +114,7 @@ def random_encoders(
 ) -> QwenVoiceEncoder:
     """The speaker encoder of a talker's width and the speech encoder."""
     config = SpeakerConfig(width)
-    with torch.device("meta"):
+    with META:
         shapes = shapes_of(SpeakerEncoder(config).state_dict())
         speech = SpeechEncoder(SpeechEncoderConfig.released())
     named = {f"speaker_encoder.{name}": shape for name, shape in shapes.items()}
@@ -133,6 +124,6 @@ def random_encoders(
     return QwenVoiceEncoder(speaker, speech.requires_grad_(False).eval())
 
 
-def _empty_networks(config: Qwen3TTSConfig) -> tuple[Talker, CodePredictor]:
-    with torch.device("meta"):
-        return Talker(config), CodePredictor(config)
+def _empty_networks(config: Qwen3TTSConfig) -> dict[str, Any]:
+    with META:
+        return {"talker": Talker(config), "predictor": code_predictor(config)}

@@ -1,4 +1,4 @@
-"""Qwen3-TTS 12 Hz as a `SpeechModel` (`models.slots.model` has what families share).
+"""Qwen3-TTS 12 Hz: what it has of its own beside `models.slots.model`.
 
 A frame's talker input is the sum of its K codes' embeddings and of a text vector; the repetition
 penalty is over all first codes a row has had.
@@ -12,24 +12,20 @@ from torch import Tensor
 from kernels.frame.frame_embedding import frame_embedding
 from models.base import Prompt
 from models.device.to_device import to_device
-from models.qwen3_tts.code_predictor import CodePredictor
 from models.qwen3_tts.config import SUPPRESSED_TAIL, Qwen3TTSConfig
-from models.qwen3_tts.prompt import prompt_builder
 from models.qwen3_tts.talker import Talker
-from models.slots.model import SlotModel
+from models.slots.model import SpeechModel
 from models.slots.sampling_slots import SamplingSlots
 
 
-class Qwen3TTS(SlotModel):
+class Qwen3TTS(SpeechModel):
     """A loaded checkpoint. Call `allocate`, then `capture`, before the first prompt."""
 
     config: Qwen3TTSConfig
     talker: Talker
-    predictor: CodePredictor
-    prompt_builder = staticmethod(prompt_builder)
 
     def fix_shapes(self) -> None:
-        """As `SlotModel.fix_shapes`; the projection of texts is one more product."""
+        """As `SpeechModel.fix_shapes`; the projection of texts is one more product."""
         super().fix_shapes()
         self.talker.is_fixed = True
 

@@ -15,7 +15,7 @@ from models.base import (
     REFERENCE,
     SPEAKER,
     Prompt,
-    PromptBuilder,
+    Reader,
     RequestError,
     SpeechRequest,
     Tokenizer,
@@ -31,9 +31,9 @@ TAIL_TOKENS = 5  # the template's end; never used
 REFERENCE_TAIL_TOKENS = 2
 
 
-def prompt_builder(config: Qwen3TTSConfig, tokenize: Tokenizer) -> PromptBuilder:
+def reader_of(config: Qwen3TTSConfig, tokenize: Tokenizer) -> Reader:
     """What lays out requests for one tokenizer."""
-    return partial(build_prompt, config, tokenize)
+    return Reader(partial(build_prompt, config, tokenize), tokenize, config)
 
 
 def build_prompt(config: Qwen3TTSConfig, tokenize: Tokenizer, request: SpeechRequest) -> Prompt:

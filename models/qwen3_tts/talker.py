@@ -11,21 +11,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from kernels.linear.choose import linear
 from models.base import SPEAKER
-from models.decoder.decoder import Affine, Decoder, Weight
+from models.decoder.decoder import Decoder, Weight
 from models.qwen3_tts.config import Qwen3TTSConfig
-from models.slots.networks import TalkerNetwork
+from models.slots.networks import BiasedLinear, CodePredictor, TalkerNetwork
 
 TEXT_ROWS = 256
-
-
-class BiasedLinear(Affine):
-    """A linear map of (outputs, inputs)."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        """(..., inputs) to (..., outputs)."""
-        return linear(x.flatten(0, -2), self.weight, self.bias).view(*x.shape[:-1], -1)
 
 
 class Talker(TalkerNetwork):
@@ -69,3 +60,9 @@ class Talker(TalkerNetwork):
         text = text.masked_fill((text_ids < 0).unsqueeze(-1), 0)
         codec = codec.masked_fill((codec_ids < 0).unsqueeze(-1), 0)
         return text + torch.where((codec_ids <= SPEAKER).unsqueeze(-1), given, codec)
+
+
+def code_predictor(config: Qwen3TTSConfig) -> CodePredictor:
+    """The code predictor, with embeddings and a head for each of its codebooks."""
+    size = config.predictor_vocab_size
+    return CodePredictor(config, config.num_codebooks - 1, size, size)

@@ -32,12 +32,10 @@ def network_table(config: Qwen3TTSConfig) -> Table:
     table.keep("talker.codec_head.weight", f"{ours}.head.weight", rows[1], width)
     table.affine("talker.text_projection.linear_fc1", "talker.text_fc1", text, text)
     table.affine("talker.text_projection.linear_fc2", "talker.text_fc2", width, text)
-    add_layers(table, theirs, "talker.decoder", config.talker, LAYER, has_qk_norm=True)
+    add_layers(table, theirs, "talker.decoder", config.talker, LAYER)
 
     theirs, ours = "talker.code_predictor", "predictor"
-    add_layers(
-        table, f"{theirs}.model", f"{ours}.decoder", config.predictor, LAYER, has_qk_norm=True
-    )
+    add_layers(table, f"{theirs}.model", f"{ours}.decoder", config.predictor, LAYER)
     for name, tables, size in (
         ("model.codec_embedding", "embeddings", width),
         ("lm_head", "heads", narrow),

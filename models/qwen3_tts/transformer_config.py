@@ -15,6 +15,7 @@ SIZES = {  # our name -> theirs
     "num_kv_heads": "num_key_value_heads",
     "head_dim": "head_dim",
 }
+POSITIONS = {"max_positions": "max_position_embeddings"}
 
 
 def read_rope_theta(section: Section) -> float:

@@ -6,31 +6,24 @@ result does not depend on its mates beyond rounding.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-
 import torch
 from torch import Tensor
 
-from models.device.clips import clip_batches
 from models.qwen3_tts.codec.speech_encoder import SpeechEncoder
 from models.qwen3_tts.speaker import SpeakerEncoder
+from models.slots.networks import VoiceEncoder
 
 MODES = ("icl", "xvec")
 
 
-class QwenVoiceEncoder:
-    """Both encoders of a Base checkpoint.
-
-    Args:
-        use_batches: encode several clips at once; None: on a GPU.
-    """
+class QwenVoiceEncoder(VoiceEncoder):
+    """Both encoders of a Base checkpoint."""
 
     def __init__(
         self, speaker: SpeakerEncoder, speech: SpeechEncoder, use_batches: bool | None = None
     ) -> None:
+        super().__init__(speaker.fc.weight.device, use_batches)
         self.speaker, self.speech = speaker, speech
-        self.device = speaker.fc.weight.device
-        self.use_batches = self.device.type == "cuda" if use_batches is None else use_batches
 
     @property
     def shortest_samples(self) -> int:
@@ -56,17 +49,12 @@ class QwenVoiceEncoder:
         lengths = torch.tensor([len(wave) for wave in waves])
         embeddings: dict[int, Tensor] = {}
         codes: dict[int, Tensor] = {}
-        for batch, padded in self._batches(waves, range(len(waves))):
+        for batch, padded in self.batches(waves, range(len(waves))):
             found = self.speaker(padded, lengths[batch].to(self.device))
             embeddings |= zip(batch, found.float(), strict=True)
         spoken = [index for index, mode in enumerate(modes) if mode == "icl"]
-        for batch, padded in self._batches(waves, spoken):
+        for batch, padded in self.batches(waves, spoken):
             found, _ = self.speech(padded, lengths[batch].to(self.device))
             for index, row in zip(batch, found, strict=True):
                 codes[index] = row[: self.speech.config.num_frames(len(waves[index]))]
         return [(embeddings[index], codes.get(index)) for index in range(len(waves))]
-
-    def _batches(
-        self, waves: list[Tensor], wanted: Iterable[int]
-    ) -> Iterator[tuple[list[int], Tensor]]:
-        return clip_batches(waves, wanted, self.device, self.use_batches)

@@ -17,7 +17,7 @@ from models.decoder.kv_cache import cache_bytes
 from models.device.buckets import round_up
 from models.device.threads import decode_threads, limited_threads
 from models.slots.buffers import SlotBuffers
-from models.slots.networks import FamilyConfig, PredictorNetwork, TalkerNetwork
+from models.slots.networks import CodePredictor, FamilyConfig, TalkerNetwork
 from models.slots.sampling_slots import SamplingSlots
 
 CACHE_STEP = 32  # positions of a slot's cache are a multiple of this
@@ -30,7 +30,7 @@ class FrameModel:
     """
 
     def __init__(
-        self, config: FamilyConfig, talker: TalkerNetwork, predictor: PredictorNetwork
+        self, config: FamilyConfig, talker: TalkerNetwork, predictor: CodePredictor
     ) -> None:
         self.config = config
         self.talker = talker
@@ -51,11 +51,8 @@ class FrameModel:
         """Bytes of one slot, as `allocate` makes it: both caches, text to come, codes."""
         talker, predictor = self.config.talker, self.config.predictor
         num_codebooks = self.config.num_codebooks
-        caches = ((talker, cache_positions(max_positions)), (predictor, num_codebooks))
-        cached = sum(
-            cache_bytes(shape.num_layers, shape.num_kv_heads, shape.head_dim, length, self.dtype)
-            for shape, length in caches
-        )
+        cached = cache_bytes(talker, cache_positions(max_positions), self.dtype)
+        cached += cache_bytes(predictor, num_codebooks, self.dtype)
         trailing = (max_trailing + 1) * talker.width * self.dtype.itemsize
         return cached + trailing + (max_frames + 1) * num_codebooks * torch.int16.itemsize
 

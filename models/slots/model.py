@@ -1,13 +1,11 @@
-"""A `SpeechModel` around a talker, a code predictor and a vocoder, whatever the family.
+"""A talker, a code predictor and a vocoder behind slots: what the engine knows of any family.
 
 What happens in a frame is in `frame.py`; here is all around it: prompts, graphs, audio. A family
-adds its config, how prompts are laid out (`prompt_builder`) and embedded (`embed`, `trailing`), and
-what a frame wants of it.
+adds how prompts are embedded (`embed`, `trailing`) and what a frame wants of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
@@ -20,21 +18,20 @@ from models.base import (
     SPEAKER,
     ModelInfo,
     Prompt,
-    PromptBuilder,
+    Reader,
     RequestError,
     SlotStatus,
     SpeechRequest,
-    Tokenizer,
 )
 from models.device.beside import Beside
 from models.device.buckets import batch_buckets
-from models.device.graphs import EAGER, Capturers, GraphRunner
+from models.device.graphs import EAGER, GraphRunner, cuda_capturers
 from models.device.spans import Stage
 from models.device.threads import limited_threads, vocoder_threads
 from models.device.to_device import to_device
 from models.slots.buffers import Poll
 from models.slots.frame import FrameModel
-from models.slots.networks import FamilyConfig, PredictorNetwork, TalkerNetwork, VoiceEncoder
+from models.slots.networks import CodePredictor, TalkerNetwork, VoiceEncoder
 from models.slots.prefill import TOKEN_BUCKETS, PackedPrefill, Pass, reference_frames
 from models.slots.stages import frame_stages
 from models.vocoder.network import CodecDecoder
@@ -46,33 +43,31 @@ GRAPH_FRAMES = 128
 MANY_ROWS = 32  # at once: as many fill the vocoder's largest batch
 
 
-class SlotModel(FrameModel):
+class SpeechModel(FrameModel):
     """The family-independent part of a loaded checkpoint.
 
     Order is a contract: `allocate`, then `capture`, then prompts.
 
     Args:
-        voices: None where the checkpoint cannot clone.
+        voices: None where the checkpoint cannot clone. use_graphs: of CUDA.
     """
 
-    prompt_builder: Callable[..., PromptBuilder]  # of a config and a tokenizer
     decodes_references = True  # whether a row's reference codes go through the vocoder with it
 
     def __init__(
         self,
-        config: FamilyConfig,
+        use_graphs: bool,
+        reader: Reader,
         info: ModelInfo,
-        tokenize: Tokenizer,
-        talker: TalkerNetwork,
-        predictor: PredictorNetwork,
         vocoder: CodecDecoder,
-        capturers: Capturers = EAGER,
-        voices: VoiceEncoder | None = None,
+        voices: VoiceEncoder | None,
+        talker: TalkerNetwork,
+        predictor: CodePredictor,
     ) -> None:
-        super().__init__(config, talker, predictor)
+        super().__init__(reader.config, talker, predictor)
+        capturers = cuda_capturers(self.device) if use_graphs else EAGER
         self.info = info
-        self.tokenize = tokenize
-        self._prompt = self.prompt_builder(config, tokenize)
+        self._prompt, self.tokenize, _ = reader
         self.voices = voices
         self.frames: GraphRunner[int] = GraphRunner("frame", self._frame, capturers.frames)
         is_cuda = self.device.type == "cuda"
@@ -85,12 +80,14 @@ class SlotModel(FrameModel):
         self.max_positions = 0  # prompt and frames a slot holds
 
     def prompt(self, request: SpeechRequest) -> Prompt:
-        """Tokenise and lay out one request. Raises RequestError."""
+        """Tokenise and lay out one request. Thread-safe. Raises RequestError."""
         return self._prompt(request)
 
     @property
     def work_choices(self) -> list[int]:
-        """Lanes of the vocoder's batches."""
+        """How much may be decoded to audio at once, as memory allows, in lanes of the vocoder's
+        batches: the largest choice first, which is the one in use until `choose_work`.
+        """
         return self.vocoder.layout.lane_choices
 
     def work_bytes(self, choice: int, max_batch: int, max_positions: int) -> int:
@@ -106,7 +103,9 @@ class SlotModel(FrameModel):
         return self.vocoder.layout.work_bytes(choice) + max(layer, logits)
 
     def choose_work(self, choice: int) -> None:
-        """Make the vocoder's batches of no more lanes than that."""
+        """Make the vocoder's batches of no more lanes than that, one of the choices; before
+        `capture`.
+        """
         self.vocoder.layout.use_lanes(choice)
 
     def fix_shapes(self) -> None:
@@ -146,6 +145,10 @@ class SlotModel(FrameModel):
 
         The vocoder, which the first row comes to last, is run once in a thread beside: cuDNN takes
         half a second to load and to choose its kernels.
+
+        Args:
+            max_audio_frames: of the longest row, without its reference.
+            max_reference_frames: of the longest reference that `decode_audio` puts in front.
         """
         num_slots = self.slots.num_slots
         assert max_batch <= num_slots, f"{max_batch} rows, allocated for {num_slots}"
@@ -353,7 +356,7 @@ class SlotModel(FrameModel):
     @property
     def decodes_beside(self) -> bool:
         """Whether it pays to decode in a thread beside the frames: on a CPU, where the vocoder
-        takes one of several threads.
+        takes one of several threads. It may then be called by two threads at once.
         """
         if self.device.type == "cuda":
             return False

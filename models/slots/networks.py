@@ -1,14 +1,24 @@
-"""What a family must bring along for its slots: sizes, two networks, and what hears references."""
+"""What a family must bring along for its slots: sizes, two networks, and what hears references.
+
+A code predictor is a small transformer over the codebooks of one frame (upstream: the talker's code
+predictor, subtalker; the fast AR). Per frame the talker's hidden state and the first code's
+embedding enter together, then one code at a time; position i predicts codebook i. Its cache holds K
+positions and starts afresh every frame, so it needs no clearing.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Protocol
 
+import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from kernels.linear.choose import linear
 from models.decoder.config import TransformerConfig
-from models.decoder.decoder import Decoder, Weight
+from models.decoder.decoder import Affine, Decoder, Weight
+from models.device.clips import clip_batches
 
 
 class FamilyConfig(Protocol):
@@ -22,6 +32,14 @@ class FamilyConfig(Protocol):
     def num_codebooks(self) -> int: ...
 
 
+class BiasedLinear(Affine):
+    """A linear map of (outputs, inputs)."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(..., inputs) to (..., outputs)."""
+        return linear(x.flatten(0, -2), self.weight, self.bias).view(*x.shape[:-1], -1)
+
+
 class TalkerNetwork(nn.Module):
     """A decoder and the head of the first codebook; a family adds its embeddings."""
 
@@ -33,37 +51,89 @@ class TalkerNetwork(nn.Module):
         return linear(hidden, self.head.weight)
 
 
-class PredictorNetwork(nn.Module):
-    """A decoder; a family adds embeddings and heads of the further codebooks."""
+class CodePredictor(nn.Module):
+    """Embeddings, projection, decoder and heads.
 
-    decoder: Decoder
+    Embeddings are as wide as the talker, `projection` narrows them where the predictor is narrower.
 
-    @property
-    def num_codes(self) -> int:
-        """Logits of each further codebook."""
-        raise NotImplementedError
+    Args:
+        num_tables: embeddings and heads: one a further codebook, or one of each for all of them,
+            which then only their position tells apart.
+        num_entries: rows of each table. num_codes: of each head.
+    """
+
+    def __init__(
+        self, config: FamilyConfig, num_tables: int, num_entries: int, num_codes: int
+    ) -> None:
+        super().__init__()
+        width, shape = config.talker.width, config.predictor
+        self.embeddings = Weight(num_tables, num_entries, width)
+        self.heads = Weight(num_tables, num_codes, shape.width)
+        self.projection = BiasedLinear(shape.width, width) if width != shape.width else None
+        self.decoder = Decoder(shape)
 
     @property
     def projection_weights(self) -> int:
-        """Weights between talker and code predictor; none where they are equally wide."""
-        return 0
+        """Weights between talker and code predictor."""
+        return 0 if self.projection is None else self.projection.weight.numel()
+
+    def project(self, x: Tensor) -> Tensor:
+        """(R, talker width) to (R, predictor width)."""
+        return x if self.projection is None else self.projection(x)
+
+    def table(self, codebook: int) -> Tensor:
+        """(V, talker width) embeddings of a codebook's codes."""
+        return self.embeddings.weight[(codebook - 1) % len(self.embeddings.weight)]
+
+    def head(self, codebook: int) -> Tensor:
+        """(V, D) of codebook 1..K-1."""
+        return self.heads.weight[(codebook - 1) % len(self.heads.weight)]
+
+    def embed(self, codes: Tensor, codebook: int) -> Tensor:
+        """(B,) codes of a codebook to (B, talker width); below 0 (a failed row) they count as 0."""
+        return F.embedding(codes.clamp(min=0), self.table(codebook))
+
+    def logits(self, hidden: Tensor, codebook: int) -> Tensor:
+        """(B, D) to (B, V) logits of codebook 1..K-1, in the model's dtype."""
+        return linear(hidden, self.head(codebook))
 
     def start(self, pair: Tensor, positions: Tensor) -> Tensor:
-        """First pass: (2B, D) inputs, two a slot, at (2B,) positions 0 and 1 to (B, V) logits of
-        codebook 1.
+        """First pass: (2B, talker width) inputs, two a slot, at (2B,) positions 0 and 1 to (B, V)
+        logits of codebook 1.
         """
-        raise NotImplementedError
+        hidden, _ = self.decoder.run(self.project(pair), positions, rows_per_slot=2)
+        return self.logits(hidden.unflatten(0, (-1, 2))[:, 1], 1)
 
     def expand(self, codes: Tensor, codebook: int, positions: Tensor) -> Tensor:
         """One step: codes (B,) of codebook - 1 in, (B, V) logits of `codebook` (2..K-1) out."""
-        raise NotImplementedError
+        head = self.head(codebook)
+        if self.projection is None:
+            table = self.table(codebook - 1)
+            _, logits = self.decoder.run(table, positions, codes=codes, head=head)
+        else:
+            x = self.project(self.embed(codes, codebook - 1))
+            _, logits = self.decoder.run(x, positions, head=head)
+        assert logits is not None
+        return logits
 
 
-class VoiceEncoder(Protocol):
-    """What turns references into what a prompt holds of them."""
+class VoiceEncoder:
+    """What turns references into what a prompt holds of them.
 
-    use_batches: bool  # whether several share a pass
+    Args:
+        use_batches: encode several clips at once; None: on a GPU. On a CPU each clip runs alone.
+    """
+
+    def __init__(self, device: torch.device, use_batches: bool | None = None) -> None:
+        self.device = device
+        self.use_batches = device.type == "cuda" if use_batches is None else use_batches
 
     def encode(self, waves: list[Tensor], modes: list[str]) -> list[tuple[Tensor, Tensor | None]]:
         """As `SpeechModel.encode_voices`."""
-        ...
+        raise NotImplementedError
+
+    def batches(
+        self, waves: list[Tensor], wanted: Iterable[int]
+    ) -> Iterator[tuple[list[int], Tensor]]:
+        """As `clip_batches`."""
+        return clip_batches(waves, wanted, self.device, self.use_batches)

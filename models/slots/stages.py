@@ -22,16 +22,15 @@ def frame_stages(model: FrameModel, batch: int, position: int) -> list[Stage]:
     The draws of the other codebooks are part of the code predictor; the last stage times all
     draws of a frame alone, to show what they cost.
     """
-    num_first, num_codes = model.talker.head.weight.shape[0], model.predictor.num_codes
+    num_first, num_codes = len(model.talker.head.weight), model.predictor.heads.weight.shape[1]
     projection = model.predictor.projection_weights
     config, itemsize = model.config, model.dtype.itemsize
     talker, predictor = config.talker, config.predictor
     num_rest = config.num_codebooks - 1
     talker_weights = talker.num_weights + num_first * talker.width
     pass_weights = predictor.num_weights + num_codes * predictor.width + projection
-    heads, layers = talker.num_kv_heads, talker.num_layers
-    cache = batch * cache_bytes(layers, heads, talker.head_dim, position, model.dtype)
-    attention = 4 * batch * position * layers * talker.num_heads * talker.head_dim
+    cache = batch * cache_bytes(talker, position, model.dtype)
+    attention = 4 * batch * position * talker.num_layers * talker.num_heads * talker.head_dim
     logits = torch.randn(batch, num_first, device=model.device).to(model.dtype)
     rest = torch.randn(batch, num_codes, device=model.device).to(model.dtype)
 

@@ -80,10 +80,8 @@ class Lanes:
             "render", self._render, capturer, beside=beside
         )
         self.runners: list[GraphRunner[Any]] = [self.whole, self.fronts, self.renderer]
-        self._codes: dict[Shape, Tensor] = {}
-        self._latents: dict[Shape, Tensor] = {}
         self._positions: dict[Shape, Tensor] = {}
-        self._made: dict[tuple[str, Shape], Tensor] = {}  # by runner
+        self._buffers: dict[tuple[str, Shape], Tensor] = {}  # inputs and outputs of runners
         self.most_lanes = MAX_LANES
         self._front_shapes: list[Shape] = []  # of lanes with a row each, where shapes are fixed
         self._size(LANE_FRAMES, MAX_LANES)
@@ -284,17 +282,11 @@ class Lanes:
 
     def _code_input(self, key: Shape) -> Tensor:
         """(lanes, frames, K): frames outermost, so that rows are put in at once."""
-        if key not in self._codes:
-            shape = (*key, self.network.num_codebooks)
-            self._codes[key] = torch.zeros(shape, dtype=torch.int64, device=self.device)
-        return self._codes[key]
+        return self._buffer("codes", key, self.network.num_codebooks, torch.int64)
 
     def _latent_input(self, key: Shape) -> Tensor:
         """(lanes, frames, latent_dim)."""
-        if key not in self._latents:
-            shape, dtype = (*key, self.network.latent_dim), self.network.dtype
-            self._latents[key] = torch.zeros(shape, dtype=dtype, device=self.device)
-        return self._latents[key]
+        return self._buffer("windows", key, self.network.latent_dim, self.network.dtype)
 
     def _position(self, key: Shape) -> Tensor:
         """(lanes, frames): each frame's place in its row, -1 in gaps."""
@@ -310,7 +302,7 @@ class Lanes:
         return out.copy_(self.network(codes, positions))
 
     def _run_latents(self, key: Shape) -> Tensor:
-        out = self._output("latents", key, self.network.latent_dim, self.network.dtype)
+        out = self._buffer("latents", key, self.network.latent_dim, self.network.dtype)
         codes = self._code_input(key).transpose(1, 2)
         return out.copy_(self.network.latents(codes, self._position(key)))
 
@@ -335,15 +327,15 @@ class Lanes:
         del piece
 
     def _samples_output(self, name: str, key: Shape) -> Tensor:
-        """(lanes, samples) float32, as `_output`."""
-        made = self._output(name, key, self.network.samples_per_frame, torch.float32)
+        """(lanes, samples) float32, as `_buffer`."""
+        made = self._buffer(name, key, self.network.samples_per_frame, torch.float32)
         return made.view(key[0], -1)
 
-    def _output(self, name: str, key: Shape, width: int, dtype: torch.dtype) -> Tensor:
-        """(lanes, frames, width): the static output of a runner and shape."""
-        if (name, key) not in self._made:
-            self._made[name, key] = torch.zeros(*key, width, dtype=dtype, device=self.device)
-        return self._made[name, key]
+    def _buffer(self, name: str, key: Shape, width: int, dtype: torch.dtype) -> Tensor:
+        """(lanes, frames, width): a static input or output of a shape."""
+        if (name, key) not in self._buffers:
+            self._buffers[name, key] = torch.zeros(*key, width, dtype=dtype, device=self.device)
+        return self._buffers[name, key]
 
 
 def _announce(runner: GraphRunner[Shape], shapes: list[Shape], usual: Shape | None = None) -> None:

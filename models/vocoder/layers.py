@@ -13,7 +13,6 @@ that reads it (see `tensors.py`).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
 
 import torch
 import torch.nn.functional as F
@@ -25,7 +24,7 @@ from kernels.vocoder.conv_taps import conv_taps
 from kernels.vocoder.conv_tile import has_kernel
 from kernels.vocoder.residual_unit import MAX_CHANNELS, residual_unit_
 from kernels.vocoder.snake import snake_beta
-from models.decoder.config import LayerSizes
+from models.decoder.config import TransformerConfig
 from models.decoder.decoder import Affine, DecoderLayer, Weight
 from models.vocoder.sizes import DILATIONS, KERNEL
 
@@ -38,22 +37,6 @@ from models.vocoder.sizes import DILATIONS, KERNEL
 # - float32: 261 and 203 ms, so cuDNN keeps that.
 UNFOLD_FROM = 2048
 LAYER_NORM_EPS = 1e-6  # of the ConvNeXt blocks; not in the config
-
-
-class WindowSizes(LayerSizes, Protocol):
-    """What `PreTransformer` is made by; projections are between latents and its width where they
-    are asked for.
-    """
-
-    @property
-    def latent_dim(self) -> int:
-        """Width of what goes in and comes out."""
-        ...
-
-    @property
-    def window(self) -> int:
-        """Steps a step attends to, itself included."""
-        ...
 
 
 def conv(
@@ -122,23 +105,21 @@ class PreTransformer(nn.Module):
     """Causal transformer over frames with a sliding window.
 
     Args:
-        has_projections: a linear map before and one behind, with biases.
+        latent_dim: width of what goes in and comes out, through a linear map before and one behind,
+            with biases; None: the layers' own, without.
     """
 
-    def __init__(self, config: WindowSizes, has_projections: bool = True) -> None:
+    def __init__(self, config: TransformerConfig, latent_dim: int | None = None) -> None:
         super().__init__()
-        self.num_heads = config.num_heads
-        self.num_kv_heads = config.num_kv_heads
-        self.head_dim = config.head_dim
-        self.window = config.window
-        self.eps = config.norm_eps
-        self.input_proj = Affine(config.width, config.latent_dim) if has_projections else None
+        self.config = config
+        width = config.width
+        self.input_proj = None if latent_dim is None else Affine(width, latent_dim)
         # Layer scales are folded into `o` and `down`.
         self.layers: Sequence[DecoderLayer] = nn.ModuleList(  # type: ignore[assignment]
-            DecoderLayer(config, has_qk_norm=False) for _ in range(config.num_layers)
+            DecoderLayer(config) for _ in range(config.num_layers)
         )
-        self.norm = Weight(config.width)
-        self.output_proj = Affine(config.latent_dim, config.width) if has_projections else None
+        self.norm = Weight(width)
+        self.output_proj = None if latent_dim is None else Affine(latent_dim, width)
 
     def forward(
         self, x: Tensor, cos: Tensor, sin: Tensor, positions: Tensor | None = None
@@ -162,7 +143,7 @@ class PreTransformer(nn.Module):
             x.reshape(batch * frames, -1),
             [layer.weights for layer in self.layers],
             self.norm.weight,
-            self.eps,
+            self.config.norm_eps,
             lambda qkv, _: self.attend(qkv, batch, frames, cos, sin, mask),
             products=PLAIN,
         )
@@ -174,15 +155,15 @@ class PreTransformer(nn.Module):
         self, qkv: Tensor, batch: int, frames: int, cos: Tensor, sin: Tensor, mask: Tensor
     ) -> Tensor:
         """Attention of (B * F, (H + 2 * H_kv) * D_h) projections; returns (B * F, H * D_h)."""
-        num_q, num_kv = self.num_heads, self.num_kv_heads
-        heads = qkv.view(batch, frames, num_q + 2 * num_kv, self.head_dim).transpose(1, 2)
+        num_q, num_kv = self.config.num_heads, self.config.num_kv_heads
+        heads = qkv.view(batch, frames, num_q + 2 * num_kv, -1).transpose(1, 2)
         rotated = apply_rope(heads[:, : num_q + num_kv].to(cos.dtype), cos, sin).to(qkv.dtype)
         q, k = rotated.split([num_q, num_kv], dim=1)
         v = heads[:, num_q + num_kv :].contiguous()
         attended = F.scaled_dot_product_attention(
             q, k, v, attn_mask=mask, enable_gqa=num_q != num_kv
         )
-        return attended.transpose(1, 2).reshape(batch * frames, num_q * self.head_dim)
+        return attended.transpose(1, 2).reshape(batch * frames, -1)
 
     def band_mask(self, frames: int, like: Tensor) -> Tensor:
         """(F, F) additive mask: 0 for the frame itself and the window - 1 before it, else -inf.
@@ -193,7 +174,7 @@ class PreTransformer(nn.Module):
         rows = torch.arange(frames, device=like.device)
         columns = torch.arange(-(-frames // 16) * 16, device=like.device)
         age = rows[:, None] - columns
-        is_hidden = (age < 0) | (age >= self.window)
+        is_hidden = (age < 0) | (age >= self.config.window)
         mask = torch.zeros(age.shape, dtype=like.dtype, device=like.device)
         return mask.masked_fill_(is_hidden, float("-inf"))[:, :frames]
 

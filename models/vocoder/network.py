@@ -7,18 +7,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, ClassVar, TypeVar
+from typing import Any, TypeVar
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from kernels.attention.rope import rope_tables
 from kernels.vocoder.snake_out import snake_out
 from models.checkpoint.files import Shapes
 from models.checkpoint.table import Table
 from models.checkpoint.weights import assemble, shapes_of
-from models.decoder.decoder import Affine, Weight
+from models.decoder.decoder import Affine, Weight, rope_of
 from models.vocoder.chunks import Cutting
 from models.vocoder.fold import FOLDS
 from models.vocoder.layers import (
@@ -44,15 +43,14 @@ Codec = TypeVar("Codec", bound="CodecDecoder")
 class CodecDecoder(nn.Module):
     """Codes to samples. Built without values: a family's `from_state` fills it."""
 
-    wide: ClassVar[Sequence[str]] = ()  # floating values besides Snakes' that stay float32
-
     def __init__(self, config: DecoderSizes) -> None:
         super().__init__()
         self.config = config
         entries = torch.empty(sum(config.codebook_sizes), config.code_width)
         self.codebooks = nn.Parameter(entries, requires_grad=False)
         for name in ROPE:
-            self.register_buffer(name, torch.empty(config.rope[:2]))
+            shape = config.frames.max_positions, config.frames.head_dim
+            self.register_buffer(name, torch.empty(shape))
         for name in ("first_codes", "last_codes"):
             values = torch.empty(config.num_codebooks, 1, dtype=torch.int64)
             self.register_buffer(name, values)
@@ -91,7 +89,8 @@ class CodecDecoder(nn.Module):
         state = assemble(cls.table(config), dict(tensors), FOLDS, torch.float32)
         sizes = torch.tensor(config.codebook_sizes)[:, None]
         state |= {"first_codes": sizes.cumsum(0) - sizes, "last_codes": sizes - 1}
-        tables = cls.rope_tables(*config.rope, device)
+        frames = config.frames
+        tables = rope_of(frames, frames.max_positions, device, torch.float32)
         state |= zip(ROPE, tables, strict=True)
         with torch.device("meta"):
             network = cls(config)
@@ -107,23 +106,16 @@ class CodecDecoder(nn.Module):
     def check(config: Any, shapes: Shapes) -> None:
         """Raise CheckpointError for tensors that do not fit, unless they were checked before."""
 
-    @staticmethod
-    def rope_tables(
-        num_positions: int, head_dim: int, theta: float, device: torch.device | str
-    ) -> tuple[Tensor, Tensor]:
-        """RoPE's cos and sin in float32, each (S, D_h)."""
-        return rope_tables(num_positions, head_dim, theta, device, torch.float32)
-
     def take(
         self, state: dict[str, Tensor], device: torch.device | str, dtype: torch.dtype
     ) -> None:
         """Take values under this module's own names.
 
         Args:
-            dtype: of weights and activations. Constants of the activations and what `wide` names
-                stay float32, whole numbers as they are.
+            dtype: of weights and activations. Constants of the activations stay float32, and so do
+                tables of RoPE that are rounded by themselves; whole numbers as they are.
         """
-        kept = set(self.wide)
+        kept = set(ROPE) if self.config.frames.rounds_rope else set()
         for name, module in self.named_modules():
             if isinstance(module, Snake):
                 kept |= {f"{name}.{constant}" for constant in SNAKE_CONSTANTS}
@@ -244,10 +236,14 @@ class CodecDecoder(nn.Module):
         """Entries of each codebook: what is beyond is no code. None: it counts as the last one."""
         return None
 
-    def check_codes(self, codes: Tensor, most: int) -> None:
-        """Raise ValueError for codes (B, K, F) of another K, no frame or more than `most`."""
-        count = self.num_codebooks
-        if codes.shape[1] != count or not 1 <= codes.shape[2] <= most:
+    def checked_tables(self, codes: Tensor) -> tuple[Tensor, Tensor]:
+        """RoPE's cos and sin for codes (B, K, F). Raises ValueError for another K, no frame, or
+        more than there are positions for.
+        """
+        (_, count, frames), most = codes.shape, len(self.rope_cos)
+        if count != self.num_codebooks or not 1 <= frames <= most:
             raise ValueError(
-                f"codes {tuple(codes.shape)} must be (rows, {count}, 1 to {most} frames)"
+                f"codes {tuple(codes.shape)} must be (rows, {self.num_codebooks}, 1 to {most} "
+                "frames)"
             )
+        return self.rope_cos[:frames], self.rope_sin[:frames]

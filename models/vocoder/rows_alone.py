@@ -1,7 +1,8 @@
 """The layout of a CPU: every row by itself, at its own length, as it is.
 
 Padding to a common length, and frames in front of others, are work that a CPU has no cores left
-for; and what a row sounds like then depends on nothing but the row, bit for bit.
+for; and what a row sounds like then depends on nothing but the row, bit for bit. What each method
+promises stands in `lanes.py`.
 """
 
 from __future__ import annotations

@@ -12,77 +12,22 @@ Where attention looks back further than a chunk's context, long rows are decoded
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
 from models.device.beside import Beside
-from models.device.graphs import Capturer, GraphRunner
+from models.device.graphs import Capturer
 from models.device.to_device import to_device
 from models.vocoder.chunks import Cutting, Slice
 from models.vocoder.lanes import Lanes
 from models.vocoder.network import CodecDecoder
 from models.vocoder.rows_alone import RowsAlone
 
-
-class Layout(Protocol):
-    """How rows of different lengths lie in memory while the network runs."""
-
-    runners: list[GraphRunner[Any]]  # its graphs
-
-    @property
-    def lane_choices(self) -> list[int]:
-        """How many lanes a batch may have at most, largest first."""
-        ...
-
-    def use_lanes(self, most: int) -> None:
-        """From here on batches have no more lanes than that, one of the choices."""
-        ...
-
-    def work_bytes(self, most: int) -> int:
-        """Device memory that decoding with up to so many lanes takes."""
-        ...
-
-    @property
-    def enough_frames(self) -> int:
-        """So many must wait before a choice among them can be made."""
-        ...
-
-    def fix_shapes(self) -> None:
-        """From here on a row's latents and samples depend on nothing but the row and on max_rows of
-        `announce`.
-        """
-        ...
-
-    def announce(self, max_rows: int, longest: int, longest_front: int) -> None:
-        """Name what up to max_rows rows need to the graphs' runners.
-
-        Args:
-            longest: frames of the longest row whose samples are made.
-            longest_front: of the longest row of which latents alone are made; 0 where none is.
-        """
-        ...
-
-    def choose(self, sizes: Sequence[int]) -> list[int]:
-        """Which rows of these many frames, the oldest first, make a good batch: indices in their
-        order; none where it is better to wait for more.
-        """
-        ...
-
-    def decode(self, rows: Sequence[Tensor], kept: Sequence[int]) -> list[Tensor]:
-        """(F, K) codes each to samples of their last `kept` frames, at least one."""
-        ...
-
-    def latents(self, rows: Sequence[Tensor]) -> Iterator[tuple[int, Tensor]]:
-        """(F, K) codes each to its index and (F, latent_dim), valid until the next; any order."""
-        ...
-
-    def render(self, windows: Sequence[Tensor], kept: Sequence[int]) -> list[Tensor]:
-        """(F, latent_dim) each to samples of their last `kept` frames, at least one."""
-        ...
+# How rows of different lengths lie in memory while the network runs.
+Layout = Lanes | RowsAlone
 
 
 class VocoderRunner:

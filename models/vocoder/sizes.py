@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from fractions import Fraction
+
+from models.decoder.config import TransformerConfig
 
 KERNEL = 7  # of every convolution after the transformer but the transposed and the pointwise ones
 PRE_KERNEL = 3  # of the convolution before the transformer
@@ -11,13 +14,16 @@ LANE_FRAMES = 1024  # of the longest pass on a GPU: RoPE tables must not be shor
 DILATIONS = (1, 3, 9)  # of the residual units in a decoder block
 
 
+@dataclass(frozen=True)
 class DecoderSizes:
     """What a family's config must say, and what follows from it. Frames are of codes."""
 
+    sample_rate_hz: int
     num_codebooks: int
     latent_dim: int  # width between `latents` and `render`
-    decoder_dim: int  # channels of the first convolution; every block halves them
+    frames: TransformerConfig  # over frames
     upsampling_ratios: tuple[int, ...]  # of the blocks at latent width
+    decoder_dim: int  # channels of the first convolution; every block halves them
     upsample_rates: tuple[int, ...]  # of the decoder blocks
 
     @property
@@ -28,11 +34,6 @@ class DecoderSizes:
     @property
     def code_width(self) -> int:
         """What an entry adds to a frame is so wide."""
-        raise NotImplementedError
-
-    @property
-    def rope(self) -> tuple[int, int, float]:
-        """Of the transformer over frames: positions, width of a head, base."""
         raise NotImplementedError
 
     @property

@@ -20,7 +20,7 @@ from made_voices import voice_files
 from tiny_qwen3_tts import SPECS
 from workbench import MakeCheckpoint, Workbench, finish
 
-from models.base import SpeechModel
+from models.slots.model import SpeechModel
 from tts_cli.engine import load
 from tts_cli.engine.load import Loaded, open_checkpoint
 

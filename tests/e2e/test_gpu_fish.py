@@ -20,9 +20,9 @@ from speak import speak
 from torch import Tensor
 
 from kernels.launch import dispatch
-from models.base import SpeechRequest
+from models.base import Reader, SpeechRequest
 from models.fish_speech.config import SAMPLING, FishSpeechConfig
-from models.fish_speech.loader import byte_ids, load_synthetic
+from models.fish_speech.loader import load_synthetic
 from models.fish_speech.model import FishSpeech
 from models.fish_speech.talker import FishTalker
 from models.registry import load_model
@@ -144,7 +144,9 @@ def test_bfloat16_logits_are_near_float32_ones(float_model: FishSpeech) -> None:
     state = {name: value.bfloat16() for name, value in wide.talker.state_dict().items()}
     talker.load_state_dict(state, assign=True)
     predictor = copy.deepcopy(wide.predictor).bfloat16()
-    narrow = FishSpeech(wide.config, wide.info, byte_ids, talker, predictor, wide.vocoder.network)
+    reader = Reader(wide.prompt, wide.tokenize, wide.config)
+    codec = wide.vocoder.network
+    narrow = FishSpeech(False, reader, wide.info, codec, None, talker, predictor)
     narrow.allocate(1, max_positions=320 + FRAMES, max_frames=FRAMES)
     (item,) = requests(1, sampling=GREEDY)
     logits = []

@@ -18,11 +18,12 @@ from engine_harness import attempt_of, row_of
 from tiny_qwen3_tts import write_checkpoint
 from torch import Tensor
 
-from models.base import SpeechModel, SpeechRequest
+from models.base import SpeechRequest
 from models.device.streams import WorkStreams
 from models.fish_speech.config import FishSpeechConfig
 from models.fish_speech.loader import load_synthetic
 from models.registry import load_model
+from models.slots.model import SpeechModel
 from tts_cli.engine.attempt import Attempt, AttemptQueue
 from tts_cli.engine.loop import Engine
 from tts_cli.engine.scheduler import BatchSize

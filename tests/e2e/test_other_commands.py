@@ -14,9 +14,8 @@ from fakes import FakeCapturer
 from tiny_qwen3_tts import LANGUAGES
 from workbench import MakeCheckpoint, Result, Workbench
 
-from models.base import SpeechModel
 from models.registry import load_model
-from models.slots.model import SlotModel
+from models.slots.model import SpeechModel
 from tts_cli.app import doctor
 from tts_cli.app.profile import Profiler
 from tts_cli.engine import load as session
@@ -248,10 +247,10 @@ class TestProfile:
         self, bench: Workbench, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """A vocoder that was being warmed up made 114 kernels of one slot's 43."""
-        capture, timed = SlotModel.capture, Profiler._device
+        capture, timed = SpeechModel.capture, Profiler._device
         is_over: list[bool] = []
 
-        def capture_and_begin(model: SlotModel, *args: Any, **settings: Any) -> None:
+        def capture_and_begin(model: SpeechModel, *args: Any, **settings: Any) -> None:
             capture(model, *args, **settings)
             model._beside.start(lambda: (time.sleep(0.3), is_over.append(True)))
 
@@ -259,7 +258,7 @@ class TestProfile:
             assert is_over
             return timed(profiler, *args, **settings)
 
-        monkeypatch.setattr(SlotModel, "capture", capture_and_begin)
+        monkeypatch.setattr(SpeechModel, "capture", capture_and_begin)
         monkeypatch.setattr(Profiler, "_device", device)
         flags = ("--model", bench.model, *CPU, "--batches", 1, "--frames", 4, "--repeats", 1)
         result = bench.run("profile", *flags, "--stages", "frame")

@@ -15,7 +15,7 @@ import tiny_qwen3_tts
 import torch
 from tiny_qwen3_tts import LANGUAGES, write_checkpoint
 
-from models.base import SpeechModel, SpeechRequest, Voice
+from models.base import SpeechRequest, Voice
 from models.checkpoint.files import CheckpointError
 from models.qwen3_tts.model import Qwen3TTS
 from models.registry import (
@@ -29,6 +29,7 @@ from models.registry import (
     synthetic_names,
 )
 from models.sampling import Sampling
+from models.slots.model import SpeechModel
 
 ROOT = Path(__file__).resolve().parents[2]
 

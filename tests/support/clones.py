@@ -5,7 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from models.base import SpeechModel, Voice
+from models.base import Voice
+from models.slots.model import SpeechModel
 
 
 def encode(model: SpeechModel, wave: Tensor, text: str | None = None) -> Voice:

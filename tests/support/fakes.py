@@ -1,8 +1,8 @@
 """Stand-ins for what a GPU and a real model do, so that their users are tested on a CPU.
 
 `FakeCapturer` records and replays like CUDA graphs do, output storage included. `FakeSpeechModel`
-keeps the whole contract of `models.base.SpeechModel` in plain Python and fails the test when its
-caller breaks it.
+keeps the whole contract of `models.slots.model.SpeechModel` in plain Python and fails the test when
+its caller breaks it.
 """
 
 from __future__ import annotations

@@ -21,7 +21,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from models.fish_speech.codec.config import CodecConfig, WindowConfig
+from models.decoder.config import TransformerConfig
+from models.fish_speech.codec.config import CodecConfig
 
 
 class _CodecMixin:
@@ -106,9 +107,9 @@ def build(config: CodecConfig, tensors: dict[str, Tensor], oracle: str = "fish_s
 
 
 def _dac(config: CodecConfig, codec: Any, quantizer: Any) -> Any:
-    def arguments(sizes: WindowConfig, **unused: Any) -> Any:
+    def arguments(sizes: TransformerConfig, **unused: Any) -> Any:
         return codec.ModelArgs(
-            block_size=sizes.max_steps,
+            block_size=sizes.max_positions,
             n_layer=sizes.num_layers,
             n_head=sizes.num_heads,
             dim=sizes.width,

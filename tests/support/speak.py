@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from models.base import Prompt, SpeechModel, SpeechRequest
+from models.base import Prompt, SpeechRequest
+from models.slots.model import SpeechModel
 
 
 @dataclass(frozen=True)

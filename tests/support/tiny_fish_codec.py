@@ -18,12 +18,13 @@ from safetensors.torch import save_file
 from tiny_qwen3_tts import reference_wave, uniform
 from torch import Tensor
 
+from models.decoder.config import TransformerConfig
 from models.fish_speech.codec.config import (
     CONFIG_FILE,
+    KIND,
     PICKLED_FILE,
     WEIGHTS_FILE,
     CodecConfig,
-    WindowConfig,
 )
 from models.fish_speech.codec.encoder import CodecEncoder, FishVoiceEncoder
 from models.fish_speech.codec.tensors import (
@@ -47,13 +48,13 @@ SMALL = CodecConfig(
     residual_codes=16,
     code_dim=4,
     latent_dim=32,
-    frames=WindowConfig(32, 40, 2, 16, 5, 1200, 10000.0, 1e-5),
+    frames=TransformerConfig(32, 40, 2, 2, 2, 16, 1e4, 1e-5, 1200, window=5, **KIND),
     upsampling_ratios=(3, 2),
     decoder_dim=16,
     upsample_rates=(4, 3, 2),
     encoder_dim=4,
     encoder_strides=(2, 3, 4),
-    steps=WindowConfig(32, 96, 1, 8, 9, 7200, 500.0, 1e-5),
+    steps=TransformerConfig(32, 96, 1, 4, 4, 8, 500.0, 1e-5, 7200, window=9, **KIND),
 )
 FEW_FRAMES = replace(  # a second has as few as released
     SMALL,
@@ -73,7 +74,7 @@ VARIANTS: dict[str, CodecConfig] = {
         upsample_rates=(8, 8, 4, 2),
         encoder_dim=2,
         encoder_strides=(2, 4, 8, 8),
-        frames=WindowConfig(32, 48, 3, 8, 1, 1200, 10000.0, 1e-5),
+        frames=TransformerConfig(32, 48, 3, 4, 4, 8, 1e4, 1e-5, 1200, window=1, **KIND),
     ),
 }
 

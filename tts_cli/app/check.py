@@ -47,7 +47,7 @@ from tts_cli.plan.checks import Only
 from tts_cli.text.languages import code_of
 
 if TYPE_CHECKING:
-    from models.base import SpeechModel
+    from models.slots.model import SpeechModel
 
 log = logging.getLogger(__name__)
 

@@ -34,7 +34,7 @@ from tts_cli.plan.checkpoint import approved_info, read_info
 from tts_cli.voices.merged import MergedVoices
 
 if TYPE_CHECKING:
-    from models.base import SpeechModel
+    from models.slots.model import SpeechModel
 
 MAX_RUNS = 100_000
 

@@ -22,7 +22,7 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -31,7 +31,7 @@ from torch.profiler import profile as torch_profile
 from torch.utils.flop_counter import FlopCounterMode
 
 from kernels.launch.dispatch import override
-from models.base import Prompt, SpeechModel, SpeechRequest, Voice
+from models.base import Prompt, SpeechRequest, Voice
 from models.device.buckets import is_power_of_two
 from models.device.graphs import GraphRunner
 from models.device.spans import time_stage
@@ -45,6 +45,9 @@ from tts_cli.plan.checkpoint import approved_info
 from tts_cli.plan.checks import require_speakable
 from tts_cli.plan.room import Needs
 from tts_cli.voices.encoding import ENCODE_ROWS
+
+if TYPE_CHECKING:
+    from models.slots.model import SpeechModel
 
 log = logging.getLogger(__name__)
 

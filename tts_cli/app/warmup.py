@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from kernels.launch.compilation import cache_folder
-from models.base import SpeechModel
 from models.device.graphs import GraphRunner
 from tts_cli.app.profile import sample_prompts
 from tts_cli.config import MANY_ROWS, RunConfig
@@ -19,6 +18,9 @@ from tts_cli.plan.checkpoint import approved_info
 from tts_cli.plan.checks import require_speakable
 from tts_cli.plan.room import Needs
 from tts_cli.voices.recording import MAX_SECONDS
+
+if TYPE_CHECKING:
+    from models.slots.model import SpeechModel
 
 LONGEST_S = 30.0  # rows that buckets have room for, unless --max-seconds says otherwise
 CHECK_FRAMES = 16

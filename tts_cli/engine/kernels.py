@@ -10,7 +10,7 @@ others, and with `--reproducible` none are once a device is open.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 import torch
 
@@ -24,8 +24,10 @@ from kernels.launch.dispatch import (
 )
 from kernels.launch.own_hash import begin_hash
 from kernels.launch.probe import begin_probe, remedy_for
-from models.base import SpeechModel
 from tts_cli.errors import SetupError, StoppedEarly
+
+if TYPE_CHECKING:
+    from models.slots.model import SpeechModel
 
 Result = TypeVar("Result")
 

@@ -21,13 +21,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import torch
 
 from kernels.launch.compilation import Compilation, cache_folder, use_cache_folder, watch
 from kernels.launch.dispatch import describe as describe_kernels
-from models.base import SpeechModel
 from models.checkpoint.files import CheckpointError
 from models.device.beside import Beside, load_libraries
 from models.device.buckets import next_power_of_two
@@ -42,6 +41,9 @@ from tts_cli.folder.files import shown_size
 from tts_cli.plan.checkpoint import model_label, model_source
 from tts_cli.plan.room import Needs
 from tts_cli.voices.encoding import VoiceCache
+
+if TYPE_CHECKING:
+    from models.slots.model import SpeechModel
 
 T = TypeVar("T")
 

@@ -16,12 +16,12 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from kernels.launch.dispatch import KernelFailed
-from models.base import SlotStatus, SpeechModel
+from models.base import SlotStatus
 from models.device.spans import DeviceSpan
 from models.device.streams import WorkStreams
 from tts_cli.core import Finish
@@ -31,6 +31,9 @@ from tts_cli.engine.kernels import leave_triton, with_fallback
 from tts_cli.engine.scheduler import BatchSize, Scheduler
 from tts_cli.engine.vocoder import VocoderQueue
 from tts_cli.errors import StoppedEarly, TtsCliError, first_line
+
+if TYPE_CHECKING:
+    from models.slots.model import SpeechModel
 
 log = logging.getLogger(__name__)
 

@@ -21,12 +21,12 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from functools import partial
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from kernels.launch.dispatch import KernelFailed
-from models.base import SpeechModel
 from models.device.memory import in_halves
 from models.device.spans import DeviceSpan
 from models.device.streams import WorkStreams
@@ -38,6 +38,9 @@ from tts_cli.errors import first_line
 from tts_cli.folder.recode import Decode
 from tts_cli.folder.sources import Array, Kept, decode, read_codes
 from tts_cli.folder.take import Take
+
+if TYPE_CHECKING:
+    from models.slots.model import SpeechModel
 
 SCALE = 32767.0
 MOST_WAITING = 256  # rows of a few frames each would gather by the thousand to fill a batch

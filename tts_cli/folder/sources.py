@@ -27,7 +27,7 @@ from tts_cli.manifest.ids import TAKES, id_problem
 from tts_cli.text.pauses import without_pauses
 
 if TYPE_CHECKING:
-    from models.base import SpeechModel
+    from models.slots.model import SpeechModel
 
 Array = np.ndarray[Any, Any]
 

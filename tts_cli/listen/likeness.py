@@ -20,7 +20,7 @@ from tts_cli.folder.take import Take
 from tts_cli.listen.hearing import recogniser as sound
 
 if TYPE_CHECKING:
-    from models.base import SpeechModel
+    from models.slots.model import SpeechModel
 
 Array = np.ndarray[Any, Any]
 

@@ -11,15 +11,19 @@ from __future__ import annotations
 from collections import OrderedDict, deque
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import torch
 
 from kernels.launch.dispatch import KernelFailed
-from models.base import RequestError, SpeechModel, Voice
+from models.base import RequestError, Voice
 from models.device.memory import in_halves
 from models.device.spans import DeviceSpan
 from tts_cli.errors import RowError, first_line, is_device_lost
 from tts_cli.voices.recording import Reference
+
+if TYPE_CHECKING:
+    from models.slots.model import SpeechModel
 
 MAX_VOICES = 256  # kept; an icl voice of 30 s takes about 50 KB
 MAX_PENDING = 32  # recordings waiting for the engine; one of 30 s takes 3 MB

@@ -10,81 +10,44 @@ number and shapes of the tensors agree with the released file (535; 391,430,530 
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from models.checkpoint.files import CheckpointError
 from models.checkpoint.section import Section
+from models.decoder.config import TransformerConfig
 from models.vocoder.sizes import LANE_FRAMES, DecoderSizes
 
 WEIGHTS_FILE, CONFIG_FILE, PICKLED_FILE = "codec.safetensors", "codec.json", "codec.pth"
 
 
-@dataclass(frozen=True)
-class WindowConfig:
-    """One transformer of the codec: causal, every step looks back over a window."""
-
-    width: int
-    mlp_width: int
-    num_layers: int
-    head_dim: int
-    window: int  # steps a step attends to, itself included
-    max_steps: int  # of one pass, that RoPE tables are made for
-    rope_theta: float
-    norm_eps: float
-
-    @property
-    def num_heads(self) -> int:
-        """Queries; the official code makes as many as fill the width."""
-        return self.width // self.head_dim
-
-    @property
-    def num_kv_heads(self) -> int:
-        """Keys and values: one a query."""
-        return self.num_heads
-
-    @property
-    def latent_dim(self) -> int:
-        """Width of what goes in and comes out."""
-        return self.width
-
-    @classmethod
-    def read(cls, section: Section) -> WindowConfig:
-        """Read one of the transformers of `codec.json`."""
-        config = cls(
-            **section.counts(
-                *("width", "mlp_width", "num_layers", "head_dim", "window", "max_steps")
-            ),
-            rope_theta=section.number("rope_theta", least=1),
-            norm_eps=section.number("norm_eps"),
-        )
-        section.check_table(config.max_steps, config.head_dim)
-        if config.head_dim % 2 or config.width % config.head_dim:
-            raise CheckpointError(
-                f"{section.where}: head_dim {config.head_dim} must be even and divide the width "
-                f"{config.width}"
-            )
-        return config
+FILE_ORDER = (
+    *("sample_rate_hz", "num_codebooks", "semantic_codes", "residual_codes", "code_dim"),
+    *("latent_dim", "frames", "upsampling_ratios", "decoder_dim", "upsample_rates"),
+    *("encoder_dim", "encoder_strides", "steps"),
+)
+KIND = {"has_qk_norm": False, "rounds_rope": True}  # of its transformers
+STACK = {  # of a transformer: our name -> that in the file
+    "width": "width",
+    "mlp_width": "mlp_width",
+    "num_layers": "num_layers",
+    "head_dim": "head_dim",
+    "window": "window",
+    "max_positions": "max_steps",
+}
 
 
 @dataclass(frozen=True)
 class CodecConfig(DecoderSizes):
     """Sizes of encoder, quantizer and decoder."""
 
-    sample_rate_hz: int
-    num_codebooks: int  # the first is semantic, the others residual
     semantic_codes: int  # entries of the first codebook
     residual_codes: int  # entries of each other one
     code_dim: int  # width of an entry
-    latent_dim: int  # of a frame
-    frames: WindowConfig  # the transformers before and behind the quantizer
-    upsampling_ratios: tuple[int, ...]  # behind the quantizer, in the decoder's order
-    decoder_dim: int  # channels of the first decoder block's input; every block halves them
-    upsample_rates: tuple[int, ...]  # one decoder block each
-    encoder_dim: int  # channels of the first convolution; every block doubles them
+    encoder_dim: int  # channels of the encoder's first convolution; every block doubles them
     encoder_strides: tuple[int, ...]  # one encoder block each
-    steps: WindowConfig  # the transformer of the last encoder block
+    steps: TransformerConfig  # of the last encoder block; behind all blocks is one like `frames`
 
     @property
     def codebook_sizes(self) -> tuple[int, ...]:
@@ -96,14 +59,10 @@ class CodecConfig(DecoderSizes):
         """What an entry adds to a frame is so wide."""
         return self.latent_dim
 
-    @property
-    def rope(self) -> tuple[int, int, float]:
-        """Of the transformer over frames: positions, width of a head, base."""
-        return self.frames.max_steps, self.frames.head_dim, self.frames.rope_theta
-
     @classmethod
     def released(cls) -> CodecConfig:
         """The codec of the released S2 Pro."""
+        layer = 16, 16, 64, 1e4, 1e-5
         return cls(
             sample_rate_hz=44100,
             num_codebooks=10,
@@ -111,13 +70,13 @@ class CodecConfig(DecoderSizes):
             residual_codes=1024,
             code_dim=8,
             latent_dim=1024,
-            frames=WindowConfig(1024, 3072, 8, 64, 128, 4096, 10000.0, 1e-5),
+            frames=TransformerConfig(1024, 3072, 8, *layer, 4096, window=128, **KIND),
             upsampling_ratios=(2, 2),
             decoder_dim=1536,
             upsample_rates=(8, 8, 4, 2),
             encoder_dim=64,
             encoder_strides=(2, 4, 8, 8),
-            steps=WindowConfig(1024, 3072, 4, 64, 512, 16384, 10000.0, 1e-5),
+            steps=TransformerConfig(1024, 3072, 4, *layer, 16384, window=512, **KIND),
         )
 
     @classmethod
@@ -146,11 +105,11 @@ class CodecConfig(DecoderSizes):
                 *("code_dim", "latent_dim", "decoder_dim", "encoder_dim"),
             ),
             num_codebooks=root.count("num_codebooks", least=2),
-            frames=WindowConfig.read(root.section("frames")),
+            frames=_read_stack(root.section("frames")),
             upsampling_ratios=root.factors("upsampling_ratios"),
             upsample_rates=root.factors("upsample_rates"),
             encoder_strides=root.factors("encoder_strides"),
-            steps=WindowConfig.read(root.section("steps")),
+            steps=_read_stack(root.section("steps")),
         )
         root.check_frame(config.samples_per_frame)
         _check(config, root.where)
@@ -158,7 +117,25 @@ class CodecConfig(DecoderSizes):
 
     def as_json(self) -> dict[str, Any]:
         """What `codec.json` holds."""
-        return asdict(self)
+        stacks = {name: _stack_json(getattr(self, name)) for name in ("frames", "steps")}
+        return {name: stacks.get(name, getattr(self, name)) for name in FILE_ORDER}
+
+
+def _read_stack(section: Section) -> TransformerConfig:
+    """One of the transformers, which have as many queries, keys and values as fill the width."""
+    width, head_dim = section.count("width"), section.count("head_dim")
+    if head_dim % 2 or width % head_dim:
+        raise CheckpointError(
+            f"{section.where}: head_dim {head_dim} must be even and divide the width {width}"
+        )
+    heads = dict.fromkeys(("num_heads", "num_kv_heads"), width // head_dim)
+    theta = section.number("rope_theta", least=1)
+    return TransformerConfig.read(section, STACK, "norm_eps", rope_theta=theta, **heads, **KIND)
+
+
+def _stack_json(config: TransformerConfig) -> dict[str, Any]:
+    names = STACK | {"rope_theta": "rope_theta", "norm_eps": "norm_eps"}
+    return {theirs: getattr(config, ours) for ours, theirs in names.items()}
 
 
 def _check(config: CodecConfig, where: str) -> None:
@@ -169,9 +146,9 @@ def _check(config: CodecConfig, where: str) -> None:
             f"{where}: the encoder takes {taken} samples a frame, the decoder makes "
             f"{config.samples_per_frame}"
         )
-    if config.frames.max_steps < LANE_FRAMES:
+    if config.frames.max_positions < LANE_FRAMES:
         raise CheckpointError(
-            f"{where}: 'frames' is made for {config.frames.max_steps} steps, at least "
+            f"{where}: 'frames' is made for {config.frames.max_positions} steps, at least "
             f"{LANE_FRAMES} are needed"
         )
     encoded = config.encoder_dim << len(config.encoder_strides)

@@ -23,11 +23,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from models.checkpoint.weights import assemble
-from models.decoder.decoder import Affine
-from models.device.clips import clip_batches
-from models.fish_speech.codec.config import CodecConfig, WindowConfig
+from models.decoder.config import TransformerConfig
+from models.decoder.decoder import Affine, rope_of
+from models.fish_speech.codec.config import CodecConfig
 from models.fish_speech.codec.tensors import LAST_KERNEL, encoder_table
-from models.fish_speech.rope import rounded_tables
+from models.slots.networks import VoiceEncoder
 from models.vocoder.fold import FOLDS
 from models.vocoder.layers import (
     ConvNeXt,
@@ -87,13 +87,13 @@ class CodecEncoder(nn.Module):
             EncoderBlock(channels << index, stride)
             for index, stride in enumerate(config.encoder_strides)
         )
-        self.steps = PreTransformer(config.steps, has_projections=False)
+        self.steps = PreTransformer(config.steps)
         self.last_snake = Snake(latent)
         self.last_conv = Affine(latent, latent, 1, LAST_KERNEL)
         self.downsample = nn.ModuleList(
             DownsampleBlock(latent, ratio) for ratio in reversed(config.upsampling_ratios)
         )
-        self.frames = PreTransformer(config.frames, has_projections=False)
+        self.frames = PreTransformer(config.frames)
         num_entries = sum(config.codebook_sizes)
         self.in_weights = _fixed(config.num_codebooks, config.code_dim, latent)
         self.in_biases = _fixed(config.num_codebooks, config.code_dim)
@@ -151,11 +151,11 @@ class CodecEncoder(nn.Module):
         """The longest clip: what both transformers have positions for, in whole frames."""
         config = self.config
         steps_per_frame = math.prod(config.upsampling_ratios)
-        frames = min(config.frames.max_steps, config.steps.max_steps // steps_per_frame)
+        frames = min(config.frames.max_positions, config.steps.max_positions // steps_per_frame)
         return frames * config.samples_per_frame
 
-    def _tables(self, config: WindowConfig, steps: int) -> tuple[Tensor, Tensor]:
-        return rounded_tables(steps, config.head_dim, config.rope_theta, self.codebooks.device)
+    def _tables(self, config: TransformerConfig, steps: int) -> tuple[Tensor, Tensor]:
+        return rope_of(config, steps, self.codebooks.device, torch.float32)
 
     def quantise(self, x: Tensor) -> Tensor:
         """(B, F, latent_dim) to (B, F, K) int64: per codebook the entry of the smallest angle."""
@@ -171,17 +171,12 @@ class CodecEncoder(nn.Module):
         return torch.stack(codes, dim=-1).view(*x.shape[:2], -1)
 
 
-class FishVoiceEncoder:
-    """Reference recordings to the codes that stand in a prompt.
-
-    Args:
-        use_batches: encode several clips at once; None: on a GPU. On a CPU each clip runs alone.
-    """
+class FishVoiceEncoder(VoiceEncoder):
+    """Reference recordings to the codes that stand in a prompt."""
 
     def __init__(self, encoder: CodecEncoder, use_batches: bool | None = None) -> None:
+        super().__init__(encoder.codebooks.device, use_batches)
         self.encoder = encoder
-        self.device = encoder.codebooks.device
-        self.use_batches = self.device.type == "cuda" if use_batches is None else use_batches
 
     def encode(self, waves: list[Tensor], modes: list[str]) -> list[tuple[Tensor, Tensor | None]]:
         """Each clip to its embedding and its codes (R, K) int64 (None for xvec), on the device.
@@ -209,7 +204,7 @@ class FishVoiceEncoder:
         width = self.encoder.config.samples_per_frame
         whole = [F.pad(wave, (0, -len(wave) % width)) for wave in waves]
         codes: dict[int, Tensor] = {}
-        for batch, padded in clip_batches(whole, range(len(waves)), self.device, self.use_batches):
+        for batch, padded in self.batches(whole, range(len(waves))):
             for index, found in zip(batch, self.encoder(padded), strict=True):
                 codes[index] = found[: len(whole[index]) // width].clone()
         return [codes[index] for index in range(len(waves))]

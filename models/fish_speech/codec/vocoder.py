@@ -22,10 +22,9 @@ from torch import Tensor
 
 from models.fish_speech.codec.config import CodecConfig
 from models.fish_speech.codec.tensors import decoder_table
-from models.fish_speech.rope import rounded_tables
 from models.vocoder.chunks import Cutting
 from models.vocoder.layers import PreTransformer
-from models.vocoder.network import ROPE, CodecDecoder
+from models.vocoder.network import CodecDecoder
 
 # With the frames that samples reach back to, two chunks fill a lane. For latents all frames before
 # a chunk are its context, up to what RoPE tables are made for.
@@ -35,20 +34,17 @@ CHUNK_FRAMES = 496
 class FishVocoder(CodecDecoder):
     """Codes to samples. Built without values: `from_state` is the way to a working one."""
 
-    wide = ROPE
-
     def __init__(self, config: CodecConfig) -> None:
         super().__init__(config)
         self.config: CodecConfig = config
-        self.transformer = PreTransformer(config.frames, has_projections=False)
+        self.transformer = PreTransformer(config.frames)
 
     table = staticmethod(decoder_table)
-    rope_tables = staticmethod(rounded_tables)
 
     @property
     def cut(self) -> Cutting:
         """How long rows are cut: a chunk and its context fill the RoPE tables."""
-        context = self.config.frames.max_steps - CHUNK_FRAMES
+        context = self.config.frames.max_positions - CHUNK_FRAMES
         return Cutting(CHUNK_FRAMES, left_context=context, renders_windows=True)
 
     @torch.no_grad()
@@ -56,10 +52,8 @@ class FishVocoder(CodecDecoder):
         """(B, K, F) codes to (B, F, latent_dim), a thirtieth of the work. What is beyond a codebook
         counts as its last entry, as in the official code.
         """
-        self.check_codes(codes, self.config.frames.max_steps)
-        frames = codes.shape[2]
+        tables = self.checked_tables(codes)
         x = self.look_up(torch.minimum(codes, self.last_codes))
-        tables = self.rope_cos[:frames], self.rope_sin[:frames]
         found: Tensor = self.transformer(x, *tables, positions)
         return found
 

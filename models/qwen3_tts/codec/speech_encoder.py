@@ -22,9 +22,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from kernels.attention.rope import apply_rope, rope_tables
+from kernels.attention.rope import apply_rope
 from models.checkpoint.weights import load_strictly
-from models.decoder.decoder import Affine, Weight
+from models.decoder.config import TransformerConfig
+from models.decoder.decoder import Affine, Weight, rope_of
 from models.qwen3_tts.codec.speech_encoder_config import (
     EMBEDDING_FLOOR,
     HALVING,
@@ -59,7 +60,7 @@ class EncoderStage(nn.Module):
 class TransformerLayer(nn.Module):
     """LayerNorm, causal attention, residual; LayerNorm, GELU between two linear maps, residual."""
 
-    def __init__(self, config: SpeechEncoderConfig) -> None:
+    def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
         width = config.width
         queries, keys = config.num_heads * config.head_dim, config.num_kv_heads * config.head_dim
@@ -110,11 +111,12 @@ class SpeechEncoder(nn.Module):
             EncoderStage(width, config, stride)
             for width, stride in zip(channels[:-1], config.strides, strict=True)
         )
-        self.last = Affine(config.width, channels[-1], config.last_kernel)
-        self.layers = nn.ModuleList(TransformerLayer(config) for _ in range(config.num_layers))
-        self.halve = Weight(config.width, config.width, config.halving_kernel)
-        self.semantic = Weight(config.codebook_dim, config.width, 1)
-        self.acoustic = Weight(config.codebook_dim, config.width, 1)
+        width, steps = config.steps.width, config.steps
+        self.last = Affine(width, channels[-1], config.last_kernel)
+        self.layers = nn.ModuleList(TransformerLayer(steps) for _ in range(steps.num_layers))
+        self.halve = Weight(width, width, config.halving_kernel)
+        self.semantic = Weight(config.codebook_dim, width, 1)
+        self.acoustic = Weight(config.codebook_dim, width, 1)
         self.codebooks = Weight(config.num_codebooks, config.codebook_size, config.codebook_dim)
 
     @classmethod
@@ -149,9 +151,7 @@ class SpeechEncoder(nn.Module):
         for stage in self.stages:
             x, lengths = stage(x, lengths)
         x = causal_conv(F.elu(x), self.last.weight, self.last.bias).transpose(1, 2)
-        cos, sin = rope_tables(
-            x.shape[1], self.config.head_dim, self.config.rope_theta, x.device, x.dtype
-        )
+        cos, sin = rope_of(self.config.steps, x.shape[1], x.device, x.dtype)
         for layer in self.layers:
             x = layer(x, cos, sin)
         return self.quantise(self.halved(x, lengths)), divide_up(lengths, HALVING)
@@ -205,7 +205,7 @@ def official_names(config: SpeechEncoderConfig) -> dict[str, str]:
         affine(f"stages.{index}.inner2", f"encoder.layers.{place}.block.3.conv")
         affine(f"stages.{index}.down", f"encoder.layers.{place + 2}.conv")
     affine("last", f"encoder.layers.{3 * len(config.strides) + 2}.conv")
-    for index in range(config.num_layers):
+    for index in range(config.steps.num_layers):
         ours, theirs = f"layers.{index}", f"encoder_transformer.layers.{index}"
         affine(f"{ours}.input_norm", f"{theirs}.input_layernorm")
         affine(f"{ours}.post_norm", f"{theirs}.post_attention_layernorm")

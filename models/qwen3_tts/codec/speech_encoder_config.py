@@ -8,6 +8,7 @@ from pathlib import Path
 
 from models.checkpoint.files import CheckpointError
 from models.checkpoint.section import MAX_KERNEL, MAX_SIZE, Section
+from models.decoder.config import TransformerConfig
 from models.qwen3_tts.transformer_config import SIZES, read_rope_theta
 
 HALVING = 2  # stride of the last convolution, fixed in the Mimi code
@@ -22,14 +23,7 @@ class SpeechEncoderConfig:
     num_stored_codebooks: int  # in the checkpoint
     codebook_size: int
     codebook_dim: int
-    width: int  # of the transformer
-    mlp_width: int
-    num_layers: int
-    num_heads: int
-    num_kv_heads: int
-    head_dim: int
-    rope_theta: float
-    norm_eps: float
+    steps: TransformerConfig  # two steps a frame
     num_filters: int  # channels of the first convolution; every stage doubles them
     kernel: int
     residual_kernel: int
@@ -56,14 +50,7 @@ class SpeechEncoderConfig:
             num_stored_codebooks=32,
             codebook_size=2048,
             codebook_dim=256,
-            width=512,
-            mlp_width=2048,
-            num_layers=8,
-            num_heads=8,
-            num_kv_heads=8,
-            head_dim=64,
-            rope_theta=10000.0,
-            norm_eps=1e-5,
+            steps=TransformerConfig(512, 2048, 8, 8, 8, 64, 1e4, 1e-5, 0, has_qk_norm=False),
             num_filters=64,
             kernel=7,
             residual_kernel=3,
@@ -97,6 +84,8 @@ class SpeechEncoderConfig:
 
         ratios = section.factors("upsampling_ratios")
         rate = section.count("sample_rate_hz", "sampling_rate")
+        others = {"max_positions": 0, "has_qk_norm": False}  # of tables made for each pass
+        theta = read_rope_theta(section)
         config = cls(
             **section.counts(
                 *("codebook_size", "codebook_dim", "num_filters", "compress"),
@@ -104,11 +93,9 @@ class SpeechEncoderConfig:
                 kernel="kernel_size",
                 residual_kernel="residual_kernel_size",
                 last_kernel="last_kernel_size",
-                **SIZES,
             ),
             num_codebooks=root.count("num_codebooks", "encoder_valid_num_quantizers", least=2),
-            rope_theta=read_rope_theta(section),
-            norm_eps=section.number("norm_eps"),
+            steps=TransformerConfig.read(section, SIZES, "norm_eps", rope_theta=theta, **others),
             strides=ratios[::-1],  # the config names them in the decoder's order
             halving_kernel=_halving_kernel(section, rate, math.prod(ratios)),
             sample_rate_hz=rate,
@@ -136,7 +123,6 @@ def _halving_kernel(section: Section, rate_hz: int, convolved: int) -> int:
 def _check(config: SpeechEncoderConfig, root: Section, section: Section) -> None:
     """Refuse sizes that contradict each other."""
     where = section.where
-    section.check_heads(config.num_heads, config.num_kv_heads, config.head_dim)
     section.check_frame(config.samples_per_frame)
     if config.halving_kernel > MAX_KERNEL:
         raise CheckpointError(f"{where}: the downsampling convolution would be too long")

@@ -48,9 +48,9 @@ def vocoder_table(config: VocoderConfig) -> CodecTable:
     table.make("codebooks", "averaged_tables", *parts)
     table.conv("decoder.pre_conv.conv", "pre_conv", "columns", latent, code, PRE_KERNEL)
     theirs, ours = "decoder.pre_transformer", "pre_transformer"
-    table.affine(f"{theirs}.input_proj", f"{ours}.input_proj", config.width, latent)
-    table.affine(f"{theirs}.output_proj", f"{ours}.output_proj", latent, config.width)
-    add_layers(table, theirs, ours, config, LAYER, has_scales=True)
+    table.affine(f"{theirs}.input_proj", f"{ours}.input_proj", config.frames.width, latent)
+    table.affine(f"{theirs}.output_proj", f"{ours}.output_proj", latent, config.frames.width)
+    add_layers(table, theirs, ours, config.frames, LAYER, has_scales=True)
     table.upsample("decoder.upsample", config)
     table.decoder("decoder.decoder", config)
     return table

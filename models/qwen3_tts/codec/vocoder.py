@@ -39,7 +39,7 @@ class Vocoder(CodecDecoder):
         super().__init__(config)
         self.config: VocoderConfig = config
         self.pre_conv = Affine(config.latent_dim, config.codebook_dim, 1, PRE_KERNEL)
-        self.pre_transformer = PreTransformer(config)
+        self.pre_transformer = PreTransformer(config.frames, config.latent_dim)
 
     table = staticmethod(vocoder_table)
     check = staticmethod(check_tensors)
@@ -57,12 +57,10 @@ class Vocoder(CodecDecoder):
     @torch.no_grad()
     def latents(self, codes: Tensor, positions: Tensor | None = None) -> Tensor:
         """(B, K, F) codes in 0..codebook_size-1 to (B, F, latent_dim), a fiftieth of the work."""
-        self.check_codes(codes, self.config.max_frames)
-        frames = codes.shape[2]
+        tables = self.checked_tables(codes)
         kept = None if positions is None else positions >= 0
         x = pad_left(self.look_up(codes), PRE_KERNEL - 1, kept)
         x = conv(x, self.pre_conv.weight, self.pre_conv.bias)
-        tables = self.rope_cos[:frames], self.rope_sin[:frames]
         found: Tensor = self.pre_transformer(x, *tables, positions)
         return found
 

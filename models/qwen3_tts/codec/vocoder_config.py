@@ -11,7 +11,8 @@ from pathlib import Path
 
 from models.checkpoint.files import CheckpointError
 from models.checkpoint.section import Section
-from models.qwen3_tts.transformer_config import SIZES, read_rope_theta
+from models.decoder.config import TransformerConfig
+from models.qwen3_tts.transformer_config import POSITIONS, SIZES, read_rope_theta
 from models.vocoder.sizes import DecoderSizes
 
 
@@ -19,24 +20,8 @@ from models.vocoder.sizes import DecoderSizes
 class VocoderConfig(DecoderSizes):
     """Sizes of the speech tokenizer's decoder."""
 
-    num_codebooks: int
     codebook_size: int
     codebook_dim: int  # width after a split's output projection; code vectors have half of it
-    latent_dim: int  # width between the quantizer and the upsampling convolutions
-    width: int  # of the pre-transformer
-    mlp_width: int
-    num_layers: int
-    num_heads: int
-    num_kv_heads: int
-    head_dim: int
-    window: int  # frames a frame attends to, itself included
-    rope_theta: float
-    norm_eps: float
-    max_frames: int  # frames of one forward pass that RoPE tables are made for
-    upsampling_ratios: tuple[int, ...]  # at latent width, before the decoder blocks
-    upsample_rates: tuple[int, ...]  # one decoder block each; a block halves the channels
-    decoder_dim: int  # channels of the first decoder block's input
-    sample_rate_hz: int
 
     @property
     def codebook_sizes(self) -> tuple[int, ...]:
@@ -48,11 +33,6 @@ class VocoderConfig(DecoderSizes):
         """What an entry adds to a frame is so wide."""
         return self.codebook_dim
 
-    @property
-    def rope(self) -> tuple[int, int, float]:
-        """Of the transformer: positions, width of a head, base."""
-        return self.max_frames, self.head_dim, self.rope_theta
-
     @classmethod
     def released(cls) -> VocoderConfig:
         """The decoder of the released speech tokenizer."""
@@ -61,16 +41,7 @@ class VocoderConfig(DecoderSizes):
             codebook_size=2048,
             codebook_dim=512,
             latent_dim=1024,
-            width=512,
-            mlp_width=1024,
-            num_layers=8,
-            num_heads=16,
-            num_kv_heads=16,
-            head_dim=64,
-            window=72,
-            rope_theta=10000.0,
-            norm_eps=1e-5,
-            max_frames=8000,
+            frames=TransformerConfig(512, 1024, 8, 16, 16, 64, 1e4, 1e-5, 8000, False, 72),
             upsampling_ratios=(2, 2),
             upsample_rates=(8, 5, 4, 3),
             decoder_dim=1536,
@@ -88,18 +59,13 @@ class VocoderConfig(DecoderSizes):
         section = root.section("decoder_config")
         section.expect("hidden_act", "silu")
         section.expect("attention_bias", False)
+        names = SIZES | POSITIONS | {"window": "sliding_window"}
+        others = {"rope_theta": read_rope_theta(section), "has_qk_norm": False}
         config = cls(
-            **section.counts(
-                *("codebook_size", "codebook_dim", "latent_dim", "decoder_dim"),
-                window="sliding_window",
-                max_frames="max_position_embeddings",
-                **SIZES,
-            ),
-            num_codebooks=section.count(
-                "num_codebooks", "num_quantizers", least=2
-            ),  # one is semantic
-            rope_theta=read_rope_theta(section),
-            norm_eps=section.number("rms_norm_eps"),
+            **section.counts("codebook_size", "codebook_dim", "latent_dim", "decoder_dim"),
+            # One is semantic.
+            num_codebooks=section.count("num_codebooks", "num_quantizers", least=2),
+            frames=TransformerConfig.read(section, names, "rms_norm_eps", **others),
             upsampling_ratios=section.factors("upsampling_ratios"),
             upsample_rates=section.factors("upsample_rates"),
             sample_rate_hz=root.count("sample_rate_hz", "output_sample_rate"),
@@ -111,8 +77,6 @@ class VocoderConfig(DecoderSizes):
 def _check(config: VocoderConfig, root: Section, section: Section) -> None:
     """Refuse sizes that contradict each other."""
     where = section.where
-    section.check_heads(config.num_heads, config.num_kv_heads, config.head_dim)
-    section.check_table(config.max_frames, config.head_dim)
     section.check_frame(config.samples_per_frame)
     for key, value, divisor in (
         ("codebook_dim", config.codebook_dim, 2),

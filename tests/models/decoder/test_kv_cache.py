@@ -6,16 +6,18 @@ import pytest
 import torch
 from torch import Tensor
 
+from models.decoder.config import TransformerConfig
 from models.decoder.kv_cache import StaticKVCache, cache_bytes
+from models.qwen3_tts.config import Qwen3TTSConfig
 
 LAYERS, SLOTS, HEADS, POSITIONS, WIDTH = 2, 5, 3, 7, 4
+CONFIG = TransformerConfig(12, 16, LAYERS, 2 * HEADS, HEADS, WIDTH, 1e4, 1e-6, POSITIONS)
+CPU = torch.device("cpu")
 
 
 @pytest.fixture
 def cache() -> StaticKVCache:
-    cache = StaticKVCache(
-        LAYERS, SLOTS, HEADS, POSITIONS, WIDTH, torch.device("cpu"), torch.float32
-    )
+    cache = StaticKVCache(CONFIG, SLOTS, POSITIONS, CPU, torch.float32)
     cache.data.copy_(torch.randn(cache.data.shape))
     return cache
 
@@ -48,14 +50,15 @@ def test_clear_zeroes_the_named_slots_alone(cache: StaticKVCache) -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_bytes_of_the_cache_are_slots_times_bytes_of_one(dtype: torch.dtype) -> None:
-    cache = StaticKVCache(LAYERS, SLOTS, HEADS, POSITIONS, WIDTH, torch.device("cpu"), dtype)
-    assert cache.data.nbytes == SLOTS * cache_bytes(LAYERS, HEADS, WIDTH, POSITIONS, dtype)
+    cache = StaticKVCache(CONFIG, SLOTS, POSITIONS, CPU, dtype)
+    assert cache.data.nbytes == SLOTS * cache_bytes(CONFIG, POSITIONS, dtype)
 
 
 def test_a_position_of_the_released_talker_takes_114688_bytes() -> None:
-    assert cache_bytes(28, 8, 128, 1, torch.bfloat16) == 114_688
+    talker = Qwen3TTSConfig.released("qwen3-tts-0.6b").talker
+    assert cache_bytes(talker, 1, torch.bfloat16) == 114_688
 
 
 def test_a_new_cache_holds_numbers() -> None:
-    data: Tensor = StaticKVCache(1, 2, 1, 3, 2, torch.device("cpu"), torch.bfloat16).data
+    data: Tensor = StaticKVCache(CONFIG, 2, 3, CPU, torch.bfloat16).data
     assert not data.any()

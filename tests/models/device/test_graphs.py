@@ -424,7 +424,7 @@ def test_what_runs_beside_the_frames_has_a_capturer_of_its_own(
         folder = tiny_qwen3_tts.write_checkpoint(tmp_path, "custom_voice_wide")
     else:
         loader, folder = fish_loader, tiny_fish_speech.write_checkpoint(tmp_path, "wide", 2)
-    monkeypatch.setattr(loader, "cuda_capturers", lambda device: capturers)
+    monkeypatch.setattr("models.slots.model.cuda_capturers", lambda device: capturers)
     # A CPU has no lanes, and so no graphs of the vocoder.
     monkeypatch.setattr("models.slots.model.vocoder_runner", lanes_runner)
     model = loader.load(folder, torch.device("cpu"), torch.float32, True)

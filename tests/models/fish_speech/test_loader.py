@@ -58,7 +58,7 @@ def test_heads_keep_the_rows_that_can_be_drawn(checkpoint: Write) -> None:
     assert torch.equal(model.talker.head.weight[-1], text[tiny.END])
     assert torch.equal(model.talker.text_embedding.weight, text)
     rest = weights["audio_decoder.output.weight"]
-    assert torch.equal(model.predictor.head.weight, rest[: SPEC.num_rest_codes])
+    assert torch.equal(model.predictor.heads.weight[0], rest[: SPEC.num_rest_codes])
     tables = weights["audio_decoder.codebook_embeddings.weight"]
     assert torch.equal(model.talker.code_embedding.weight[2, 5], tables[2 * 64 + 5])
 

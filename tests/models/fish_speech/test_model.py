@@ -15,12 +15,13 @@ import torch
 from fakes import FakeCapturer
 from speak import Row, speak
 
-from models.base import RequestError, SlotStatus, SpeechModel, SpeechRequest, Voice
+from models.base import RequestError, SlotStatus, SpeechRequest, Voice
 from models.device.graphs import GraphRunner
 from models.fish_speech.config import SAMPLING
 from models.fish_speech.model import FishSpeech
 from models.registry import load_model
 from models.sampling import Sampling
+from models.slots.model import SpeechModel
 
 pytestmark = pytest.mark.slow
 

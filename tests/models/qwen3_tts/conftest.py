@@ -14,8 +14,8 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
-from models.base import SpeechModel
 from models.registry import load_model
+from models.slots.model import SpeechModel
 
 ORACLE = Path(__file__).parents[2] / "oracle"
 GOLDEN_SPECS = ("custom_voice", "custom_voice_wide", "voice_design")

@@ -22,10 +22,11 @@ from official_package import Line, Reference
 from parity import as_request, check_codes, check_row, check_samples
 from speak import speak
 
-from models.base import SpeechModel, SpeechRequest, Voice
+from models.base import SpeechRequest, Voice
 from models.qwen3_tts.model import Qwen3TTS
 from models.qwen3_tts.speaker import mel_filters
 from models.registry import load_model
+from models.slots.model import SpeechModel
 
 pytestmark = pytest.mark.slow
 

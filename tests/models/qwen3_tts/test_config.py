@@ -18,12 +18,11 @@ from models.checkpoint.files import CheckpointError
 from models.decoder.config import TransformerConfig
 from models.pace import Pace
 from models.qwen3_tts import loader
-from models.qwen3_tts.code_predictor import CodePredictor
 from models.qwen3_tts.codec.tensors import vocoder_table
 from models.qwen3_tts.codec.vocoder_config import VocoderConfig
 from models.qwen3_tts.config import PACE, Qwen3TTSConfig
 from models.qwen3_tts.loader import byte_ids, describe, load_synthetic
-from models.qwen3_tts.talker import Talker
+from models.qwen3_tts.talker import Talker, code_predictor
 from models.sampling import Sampling
 
 Change = Callable[[dict[str, Any]], object]
@@ -258,7 +257,7 @@ class TestSynthetic:
     def test_talker_and_predictor_have_the_released_sizes(self, name: str) -> None:
         config = Qwen3TTSConfig.released(name)
         with torch.device("meta"):
-            networks = Talker(config), CodePredictor(config)
+            networks = Talker(config), code_predictor(config)
         count = sum(p.numel() for network in networks for p in network.parameters())
         assert count == RELEASED[name]
 

@@ -13,7 +13,6 @@ import tiny_qwen3_tts_shapes as shapes
 import torch
 from torch import Tensor
 
-from models.base import SpeechModel
 from models.checkpoint.files import CheckpointError
 from models.checkpoint.weights import read_tensors
 from models.device.clips import BATCH_SAMPLES
@@ -26,6 +25,7 @@ from models.qwen3_tts.speaker import SpeakerEncoder, mel_filters, mirror
 from models.qwen3_tts.speaker_config import HOP, SAMPLE_RATE_HZ, SpeakerConfig
 from models.qwen3_tts.voice_encoder import QwenVoiceEncoder
 from models.registry import load_model
+from models.slots.model import SpeechModel
 
 pytestmark = pytest.mark.slow
 
@@ -185,7 +185,7 @@ def test_codes_do_not_look_ahead(encoder: QwenVoiceEncoder) -> None:
 
 def test_nearest_code_is_exact_and_the_first_of_equals(encoder: QwenVoiceEncoder) -> None:
     config = encoder.speech.config
-    x = torch.randn(2, 9, config.width)
+    x = torch.randn(2, 9, config.steps.width)
     codes = encoder.speech.quantise(x)
     for index in range(2):
         projection = (encoder.speech.semantic, encoder.speech.acoustic)[index].weight[:, :, 0]

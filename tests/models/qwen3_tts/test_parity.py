@@ -23,8 +23,8 @@ from speak import speak
 from torch import Tensor
 
 from kernels.sampling.sample import sample
-from models.base import SpeechModel
 from models.registry import load_model
+from models.slots.model import SpeechModel
 
 pytestmark = pytest.mark.slow
 

@@ -23,7 +23,7 @@ from models.base import SpeechRequest
 from models.device.graphs import GraphRunner
 from models.qwen3_tts.model import Qwen3TTS
 from models.registry import load_model
-from models.slots.model import SlotModel
+from models.slots.model import SpeechModel
 from tts_cli.engine.attempt import Attempt
 
 pytestmark = pytest.mark.slow
@@ -42,7 +42,7 @@ def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 class Shapes:
     """What every operation of a model was called with."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, model: SlotModel) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, model: SpeechModel) -> None:
         self.seen: dict[str, set[tuple[int, ...]]] = {}
         network = model.vocoder.network
         for name, owner in (
@@ -65,10 +65,10 @@ class Shapes:
         return call
 
 
-def load(folder: Path) -> tuple[SlotModel, FakeCapturer]:
+def load(folder: Path) -> tuple[SpeechModel, FakeCapturer]:
     """A model as it is on a GPU: in lanes, with buckets and graphs."""
     model = load_model(str(folder))
-    assert isinstance(model, SlotModel)
+    assert isinstance(model, SpeechModel)
     capturer = FakeCapturer()
     model.frames = GraphRunner("frame", model._frame, capturer)
     model.vocoder = in_lanes(model.vocoder, capturer)
@@ -77,7 +77,7 @@ def load(folder: Path) -> tuple[SlotModel, FakeCapturer]:
     return model, capturer
 
 
-def requests(model: SlotModel, order: list[int]) -> list[SpeechRequest]:
+def requests(model: SpeechModel, order: list[int]) -> list[SpeechRequest]:
     voice = next(iter(model.info.voices), None)
     return [
         SpeechRequest(
@@ -91,7 +91,7 @@ def requests(model: SlotModel, order: list[int]) -> list[SpeechRequest]:
     ]
 
 
-def speak(model: SlotModel, order: list[int], is_fixed: bool) -> dict[int, Attempt]:
+def speak(model: SpeechModel, order: list[int], is_fixed: bool) -> dict[int, Attempt]:
     """Jobs by seed."""
     items = requests(model, order)
     longest = max(len(model.prompt(item).text_ids) + item.max_frames for item in items)
@@ -105,13 +105,13 @@ def speak(model: SlotModel, order: list[int], is_fixed: bool) -> dict[int, Attem
 
 
 @pytest.fixture
-def fixed(folder: Path) -> Iterator[SlotModel]:
+def fixed(folder: Path) -> Iterator[SpeechModel]:
     model, _ = load(folder)
     model.fix_shapes()
     return model
 
 
-def test_no_shape_depends_on_the_rows(fixed: SlotModel, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_shape_depends_on_the_rows(fixed: SpeechModel, monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
     for order in ([3], list(range(9)), [8, 1], [0, 7, 4, 2, 6]):
         shapes = Shapes(monkeypatch, fixed)
@@ -125,7 +125,7 @@ def test_no_shape_depends_on_the_rows(fixed: SlotModel, monkeypatch: pytest.Monk
     assert all(other == seen[0] for other in seen[1:])
 
 
-def test_the_speech_is_that_of_other_shapes(folder: Path, fixed: SlotModel) -> None:
+def test_the_speech_is_that_of_other_shapes(folder: Path, fixed: SpeechModel) -> None:
     model, _ = load(folder)
     order = list(range(9))
     expected = speak(model, order, is_fixed=False)
@@ -140,7 +140,7 @@ def test_the_speech_is_that_of_other_shapes(folder: Path, fixed: SlotModel) -> N
         assert torch.allclose(samples, attempt.samples, atol=1e-4)
 
 
-def test_frames_of_fewer_slots_are_refused(fixed: SlotModel) -> None:
+def test_frames_of_fewer_slots_are_refused(fixed: SpeechModel) -> None:
     fixed.allocate(MAX_BATCH, 64, 8)
     with pytest.raises(AssertionError, match="2 slots, fixed at 4"):
         fixed.decode_frames(2, 1)
@@ -161,14 +161,14 @@ def test_texts_are_projected_in_one_shape(count: int, folder: Path) -> None:
 
 def test_references_are_encoded_one_by_one(tmp_path: Path) -> None:
     model = load_model(str(tiny_qwen3_tts.write_checkpoint(tmp_path, "base_wide")))
-    assert isinstance(model, SlotModel)
+    assert isinstance(model, SpeechModel)
     assert model.voices is not None
     model.voices.use_batches = True  # as on a GPU
     model.fix_shapes()
     assert not model.voices.use_batches
 
 
-def test_a_prompt_longer_than_the_bucket_has_a_pass_of_its_own_length(fixed: SlotModel) -> None:
+def test_a_prompt_longer_than_the_bucket_has_a_pass_of_its_own_length(fixed: SpeechModel) -> None:
     [item] = requests(fixed, [0])
     least = fixed.packed._buckets(MAX_BATCH, 0)[0]
     long = replace(item, text="the thing " * 80)

@@ -12,7 +12,7 @@ import torch
 
 from models.base import Prompt, RequestError, SpeechRequest
 from models.registry import load_model
-from models.slots.model import SlotModel
+from models.slots.model import SpeechModel
 
 FRAMES = 4
 
@@ -25,30 +25,30 @@ def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     return tiny_fish_speech.write_checkpoint(folder, "wide", 2)
 
 
-def load(folder: Path) -> SlotModel:
+def load(folder: Path) -> SpeechModel:
     model = load_model(str(folder))
-    assert isinstance(model, SlotModel)
+    assert isinstance(model, SpeechModel)
     return model
 
 
 @pytest.fixture
-def model(folder: Path) -> SlotModel:
+def model(folder: Path) -> SpeechModel:
     return load(folder)
 
 
 @pytest.fixture(scope="module")
-def fresh(folder: Path) -> SlotModel:
+def fresh(folder: Path) -> SpeechModel:
     """Nobody allocates it."""
     return load(folder)
 
 
-def prompt(model: SlotModel) -> Prompt:
+def prompt(model: SpeechModel) -> Prompt:
     voice = next(iter(model.info.voices), None)
     sampling = model.info.sampling
     return model.prompt(SpeechRequest("the thing", voice, sampling=sampling, max_frames=FRAMES))
 
 
-CALLS: dict[str, Callable[[SlotModel], object]] = {
+CALLS: dict[str, Callable[[SpeechModel], object]] = {
     "capture": lambda model: model.capture(1, FRAMES),
     "prefill": lambda model: model.prefill([prompt(model)], [0]),
     "frames": lambda model: model.decode_frames(1, 1),
@@ -66,7 +66,7 @@ CALLS: dict[str, Callable[[SlotModel], object]] = {
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_before_allocate_everything_names_it(fresh: SlotModel, name: str) -> None:
+def test_before_allocate_everything_names_it(fresh: SpeechModel, name: str) -> None:
     """An AttributeError of some buffer told nobody what was missing; a capture kept it to itself
     and left a model that ran eagerly.
     """
@@ -74,7 +74,7 @@ def test_before_allocate_everything_names_it(fresh: SlotModel, name: str) -> Non
         CALLS[name](fresh)
 
 
-def test_no_more_rows_than_allocated(model: SlotModel) -> None:
+def test_no_more_rows_than_allocated(model: SpeechModel) -> None:
     # Slices of the buffers would be shorter without a word.
     model.allocate(2, max_positions=100, max_frames=FRAMES)
     with pytest.raises(AssertionError, match="4 slots, allocated for 2"):
@@ -87,7 +87,7 @@ def test_no_more_rows_than_allocated(model: SlotModel) -> None:
 
 
 def test_a_frame_and_its_stages_take_as_many_threads(
-    model: SlotModel, monkeypatch: pytest.MonkeyPatch
+    model: SpeechModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`profile` runs both without `decode_frames`: with two threads it said of the sample voice
     that it speaks at 0.6 times real time, which spoke at 1.4 with one.
@@ -111,7 +111,7 @@ def test_a_frame_and_its_stages_take_as_many_threads(
     [(2, 4_700_000, True), (1, 4_700_000, False), (2, 114_000_000, False)],
 )
 def test_a_vocoder_that_leaves_threads_idle_decodes_beside_the_frames(
-    model: SlotModel,
+    model: SpeechModel,
     monkeypatch: pytest.MonkeyPatch,
     threads: int,
     weights: int,
@@ -125,7 +125,7 @@ def test_a_vocoder_that_leaves_threads_idle_decodes_beside_the_frames(
 
 
 def test_a_frame_is_its_stages_in_their_order(
-    model: SlotModel, monkeypatch: pytest.MonkeyPatch
+    model: SpeechModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model.allocate(1, max_positions=100, max_frames=FRAMES)
     model.prefill([prompt(model)], [0])
@@ -144,7 +144,7 @@ def test_a_frame_is_its_stages_in_their_order(
     assert called == ["predict", "step", "draw_first", "advance"]
 
 
-def test_a_checkpoint_without_encoders_says_why(model: SlotModel) -> None:
+def test_a_checkpoint_without_encoders_says_why(model: SpeechModel) -> None:
     model.voices = None
     with pytest.raises(RequestError, match=f"cannot clone a voice: it is a {model.info.type}"):
         model.encode_voices([torch.zeros(100)], ["icl"])

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from kernels.launch import dispatch
 from models.registry import load_model
-from models.slots.model import SlotModel
+from models.slots.model import SpeechModel
 from models.vocoder.lanes import LANE_FRAMES, MAX_LANES, Lanes
 from models.vocoder.network import WORK_SPARE
 
@@ -30,7 +30,7 @@ def lanes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> It
     name, dtype = request.param
     monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)  # as in runs
     model = load_model(f"synthetic:{name}", "cuda", getattr(torch, dtype), use_graphs=True)
-    assert isinstance(model, SlotModel)
+    assert isinstance(model, SpeechModel)
     layout = model.vocoder.layout
     assert isinstance(layout, Lanes)
     del model

@@ -94,7 +94,7 @@ def test_chunks_equal_the_official_one_shot(golden, make) -> None:
 
 def _cut(vocoder: FishVocoder, chunk: int) -> Cutting:
     """Chunks that are exact."""
-    return Cutting(chunk, vocoder.config.frames.max_steps - chunk, renders_windows=True)
+    return Cutting(chunk, vocoder.config.frames.max_positions - chunk, renders_windows=True)
 
 
 @pytest.mark.oracle
@@ -206,9 +206,9 @@ def test_two_chunks_fill_a_lane() -> None:
 
 def test_chunks_are_what_rope_tables_allow(small: FishVocoder) -> None:
     """A chunk and its context were 4,096 frames whatever the codec: long rows ended the run."""
-    assert CodecConfig.released().frames.max_steps == 4096
-    assert small.cut.chunk_frames + small.cut.left_context == small.config.frames.max_steps
-    frames = small.config.frames.max_steps + 100
+    assert CodecConfig.released().frames.max_positions == 4096
+    assert small.cut.chunk_frames + small.cut.left_context == small.config.frames.max_positions
+    frames = small.config.frames.max_positions + 100
     codes = tiny.random_codes(small.config, 1, frames)[0].t().contiguous()
     (samples,) = vocoder_runner(small, small.cut, CPU, None).decode([codes])
     assert len(samples) == frames * small.config.samples_per_frame

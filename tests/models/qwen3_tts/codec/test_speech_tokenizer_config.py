@@ -41,9 +41,9 @@ def test_the_released_file_is_read() -> None:
     encoder = SpeechEncoderConfig.from_folder(released_files.RELEASED / CODEC)
     assert (encoder.halving_kernel, encoder.samples_per_frame) == (4, 1920)
     assert (encoder.num_codebooks, encoder.num_stored_codebooks) == (16, 32)
-    assert (encoder.rope_theta, encoder.strides) == (10000.0, (4, 5, 6, 8))
+    assert (encoder.steps.rope_theta, encoder.strides) == (10000.0, (4, 5, 6, 8))
     vocoder = VocoderConfig.from_folder(released_files.RELEASED / CODEC)
-    assert (vocoder.rope_theta, vocoder.samples_per_frame) == (10000.0, 1920)
+    assert (vocoder.frames.rope_theta, vocoder.samples_per_frame) == (10000.0, 1920)
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,8 @@ def test_a_tokenizer_saved_again_by_transformers_5_means_the_same(
 def test_a_moved_rope_theta_counts(part: str, values: dict[str, Any], read: Read) -> None:
     values[part]["rope_theta"] = 500.0
     move_rope(values[part])
-    thetas = [config.rope_theta for config in read(values)]
+    encoder, vocoder = read(values)
+    thetas = [encoder.steps.rope_theta, vocoder.frames.rope_theta]
     assert thetas == ([500, 10000] if part == "encoder_config" else [10000, 500])
 
 

@@ -174,7 +174,7 @@ def test_window_of_the_transformer(small) -> None:
     visible = mask == 0
     assert mask.shape == (9, 9)
     assert mask[~visible].isneginf().all()
-    window = small.config.window
+    window = small.config.frames.window
     for frame in range(9):
         assert visible[frame].nonzero().flatten().tolist() == [*range(frame + 1)][-window:]
 
