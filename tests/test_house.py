@@ -28,7 +28,6 @@ OURS = {
 }
 MOST_FILES = 199  # of tts_cli with code
 MOST_LINES = 450  # of code in a file
-LARGE = {"tts_cli/config.py": 518}  # until its fields say all about themselves
 MOST_INNER_IMPORTS = 142
 MOST_ASSERTS = 32  # that a value is there
 MOST_TWINS = 0  # public classes that have their name twice
@@ -137,7 +136,7 @@ def test_files_are_small_and_few() -> None:
         path.relative_to(ROOT).as_posix(): code_lines(path, tree) for path, tree in SOURCES.items()
     }
     large = {path: count for path, count in lines.items() if count > MOST_LINES}
-    assert large == LARGE
+    assert not large
     ours = sum(count > 0 for path, count in lines.items() if path.startswith("tts_cli"))
     assert ours <= MOST_FILES
 

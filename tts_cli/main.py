@@ -20,8 +20,7 @@ from typing import Any
 import click
 
 from tts_cli import signals, startup
-from tts_cli.cli.command import PREFIX, Invocation
-from tts_cli.cli.options import LOGGERS, WARNINGS_LOGGER
+from tts_cli.cli.options import LOGGERS, PREFIX, WARNINGS_LOGGER, Invocation
 from tts_cli.cli.screen import (
     flush,
     is_stdout_error,

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import click
 import pytest
 
-from models.sampling import SETTINGS, Range, Sampling
+from models.sampling import SETTINGS as SAMPLING
+from models.sampling import Range, Sampling
 from tts_cli.cli import options
-from tts_cli.config import RANGES, SAMPLING_FLAGS, SUBTYPES, RunConfig, describe_field, flag
+from tts_cli.config import SETTINGS, SUBTYPES, RunConfig
 from tts_cli.errors import UsageError
-
-NAMES = [entry.name for entry in fields(RunConfig) if entry.name != "sampling"] + SAMPLING_FLAGS
+from tts_cli.setting import Topic, flag
 
 
 def test_defaults_are_valid() -> None:
@@ -48,7 +47,7 @@ def test_defaults_are_valid() -> None:
         ({"manifest_format": "xls"}, "--manifest-format"),
         ({"subtype": "FLOAT", "format": "flac"}, "use --format wav"),
         ({"subtype": "PCM_24", "format": "mp3"}, "--subtype PCM_24 does not exist in mp3"),
-        ({"subtype": "PCM_8"}, "use PCM_16, PCM_24 or FLOAT"),
+        ({"subtype": "PCM_8"}, "must be one of PCM_16, PCM_24, FLOAT"),
         ({"shard": (0, 4)}, "--shard 0/4"),
         ({"shard": (5, 4)}, "--shard 5/4: the part must be 1 to 4"),
         ({"shard": (1, 0)}, "--shard"),
@@ -96,18 +95,14 @@ def test_flags_of_sampling_that_are_not_given_stand_for_nothing() -> None:
 def test_as_dict_is_plain() -> None:
     values = RunConfig(out=Path("x"), shard=(1, 2)).as_dict()
     assert (values["out"], values["shard"], values["seed"]) == ("x", "1/2", 0)
-    assert set(values) == set(NAMES)
+    assert set(values) == {*SETTINGS, "verbosity"}
     assert (values["greedy"], values["top_k"]) == (False, None)
     values = RunConfig(sampling={"greedy": True, "top_k": 0}).as_dict()
     assert (values["greedy"], values["top_k"]) == (True, 0)
 
 
-def test_ranges_belong_to_settings_or_rows() -> None:
-    assert set(RANGES) - set(NAMES) == {"max_frames"}
-
-
 def test_every_number_of_the_sampling_table_has_a_range_that_holds_its_default() -> None:
-    for name, setting in SETTINGS.items():
+    for name, setting in SAMPLING.items():
         default = getattr(Sampling(), name)
         assert type(default) is setting.kind
         assert setting.limits is None or setting.limits.problem(default) is None
@@ -120,18 +115,7 @@ def test_no_range_holds_infinity(value: float) -> None:
 
 
 def all_options() -> dict[str, click.Option]:
-    @options.manifests_argument
-    @options.model_options
-    @options.device_options
-    @options.worker_options
-    @options.reproducible_option
-    @options.row_options
-    @options.sampling_options
-    @options.reference_options
-    @options.output_options()
-    @options.run_options
-    @options.check_options
-    @options.reproducible_option
+    @options.settings(*Topic)
     @options.common_options
     def command(**_: Any) -> None: ...
 
@@ -142,16 +126,14 @@ def all_options() -> dict[str, click.Option]:
 def test_every_setting_has_a_flag_with_its_default_and_help() -> None:
     found = all_options()
     values = RunConfig().as_dict()
-    for name in NAMES:
-        if name == "verbosity":
-            continue
+    for name, one in SETTINGS.items():
         option = found.pop(name)
-        default, text, unset = describe_field(name)
         assert flag(name) in option.opts
-        assert option.default == default == values[name]
-        assert option.help == text
-        assert text.endswith(".")
-        assert default is not None or unset, f"{name}: what does None mean?"
+        assert option.default == one.default == values[name]
+        assert option.help == one.help
+        assert one.help.endswith(".")
+        assert one.default is not None or one.unset, f"{name}: what does None mean?"
+        assert one.problem(one.default) is None
     assert set(found) == {"verbose", "quiet"}
 
 
@@ -162,8 +144,8 @@ def test_the_lossy_formats_take_the_default_subtype() -> None:
 @pytest.mark.parametrize("value", ["1", "1/", "a/b", "1/2/3", "-1/2", "1/9999999", ""])
 def test_malformed_shards(value: str) -> None:
     with pytest.raises(click.BadParameter):
-        options.parse_shard(value)
+        all_options()["shard"].type(value)
 
 
 def test_shard_values() -> None:
-    assert options.parse_shard("2/8") == (2, 8)
+    assert all_options()["shard"].type("2/8") == (2, 8)

@@ -9,22 +9,18 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from tts_cli.cli.command import SectionedCommand, SectionedOption
 from tts_cli.cli.options import (
+    REQUIRED_OUT,
+    SPEAKING,
+    SectionedCommand,
+    SectionedOption,
     common_options,
-    config_option,
-    device_options,
     group,
-    model_options,
-    output_options,
-    reference_options,
-    reproducible_option,
-    run_options,
-    sampling_options,
-    worker_options,
+    settings,
 )
 from tts_cli.cli.screen import show_or_warn, shown_duration
-from tts_cli.config import RunConfig, Scope
+from tts_cli.config import RunConfig
+from tts_cli.setting import Scope, Topic
 
 if TYPE_CHECKING:
     from tts_cli.book.chapter import Book
@@ -36,7 +32,6 @@ LONG_S = 3600.0  # of a chapter
 FIRST_WORDS = 8  # of a chapter that a dry run shows
 MAX_TOLD = 5  # warnings and chapters that messages name
 
-
 _book_options = group(
     "Beside a file a chapter",
     click.option(
@@ -46,21 +41,16 @@ _book_options = group(
         type=click.Choice(("m4b",)),
         help="Also one file of all chapters, with chapter marks.  [default: none]",
     ),
-    config_option("encoding", metavar="NAME"),
+    settings("encoding"),
 )
 
 
 @click.command("book", cls=SectionedCommand)
 @click.argument("book", type=click.Path(path_type=Path), metavar="FILE|FOLDER")
-@output_options(is_out_required=True)
+@settings(Topic.OUTPUT, out=REQUIRED_OUT)
 @_book_options
-@model_options
-@device_options
-@worker_options
-@reproducible_option
-@sampling_options
-@reference_options
-@run_options
+@settings(Topic.MODEL, Topic.DEVICE, *SPEAKING)
+@settings(Topic.AGAIN, Topic.FAILURES, "progress")
 @common_options
 @click.pass_context
 def command(ctx: click.Context, /, book: Path, join: str | None, out: Path, **options: Any) -> int:

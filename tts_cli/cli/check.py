@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tts_cli.cli import complete
-from tts_cli.cli.command import SectionedCommand
-from tts_cli.cli.options import check_options, common_options, config_option, group
+from tts_cli.cli.options import SectionedCommand, common_options, group, settings
 from tts_cli.cli.screen import RunScreen, show_table, shown_duration
-from tts_cli.config import PROGRESS, RunConfig
+from tts_cli.config import RunConfig
 from tts_cli.errors import UsageError
 from tts_cli.folder.files import CHECKS_NAME
 from tts_cli.listen.page.build import spoken_by
+from tts_cli.setting import Topic
 
 if TYPE_CHECKING:
     from tts_cli.app.check import FolderCheck, Judged
@@ -31,32 +30,14 @@ _MAX_TEXT = 48  # characters of a cell
 MAX_PROBLEMS = 5  # that are told one by one
 TAKES = 3  # more of each suspect, in the command that is printed
 
-_model_options = group(
-    "Model, for --drift",
-    config_option("model", metavar="PATH|REPO", show_default="the one that spoke"),
-    config_option("revision", metavar="REV"),
-    config_option("accept_licence"),
-)
-_device_option = group(
-    "Device", config_option("device", metavar="DEVICE", shell_complete=complete.devices)
-)
-_row_options = group(
-    "Rows",
-    config_option("only", multiple=True, metavar="ID,...", shell_complete=complete.ids),
-    config_option("take_over"),
-)
-_progress_option = group(
-    "Messages", config_option("progress", type=click.Choice(PROGRESS, case_sensitive=False))
-)
-
 
 @click.command("check", cls=SectionedCommand)
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
-@check_options
-@_model_options
-@_device_option
-@_row_options
-@_progress_option
+@settings(Topic.RECOGNISER, Topic.DRIFT, Topic.TAKES)
+@group("Model, for --drift", settings(Topic.MODEL, model={"show_default": "the one that spoke"}))
+@settings("device")
+@group("Rows", settings("only", "take_over"))
+@settings("progress")
 @common_options
 def command(folder: Path, **options: Any) -> int:
     """Listen by machine to what was spoken, and name what somebody should listen to.

@@ -104,3 +104,12 @@ def ids(ctx: click.Context, incomplete: str) -> Iterator[str]:
             if len(found) >= MAX_IDS:
                 break
     yield from found
+
+
+VALUES = {  # of flags, by their settings
+    "voice": voices,
+    "language": languages,
+    "normalize": normalizers,
+    "device": devices,
+    "only": ids,
+}

@@ -9,12 +9,12 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from tts_cli.cli.command import variable_of
-from tts_cli.cli.options import common_options, refuse_misplaced
+from tts_cli.cli.options import common_options, refuse_misplaced, variable_of
 from tts_cli.cli.screen import show_table
 from tts_cli.cli.settings_files import load_settings, settings_files, user_file
-from tts_cli.config import SAMPLING_FLAGS, RunConfig, describe_field
+from tts_cli.config import SETTINGS, RunConfig
 from tts_cli.errors import SetupError
+from tts_cli.setting import SAMPLING_FLAGS
 
 _CHECKPOINT = "checkpoint"
 _BUILT_IN = "built-in"
@@ -90,17 +90,10 @@ def _settings(ctx: click.Context, name: str) -> dict[str, dict[str, Any]]:
         elif source == ParameterSource.DEFAULT_MAP:
             origin = settings.places[key]
         else:
-            value, origin = _default(key), _BUILT_IN
+            value, origin = SETTINGS[key].default if key in SETTINGS else None, _BUILT_IN
         found[key] = {"value": value, "origin": origin}
     _add_checkpoints(found)
     return found
-
-
-def _default(name: str) -> Any:
-    try:
-        return describe_field(name)[0]
-    except KeyError:
-        return None
 
 
 def _add_checkpoints(found: dict[str, dict[str, Any]]) -> None:

@@ -9,29 +9,23 @@ from typing import Any
 
 import click
 
-from tts_cli.cli.command import SectionedCommand
-from tts_cli.cli.options import common_options, config_option, encode_options, group, model_options
+from tts_cli.cli.options import SectionedCommand, common_options, group, settings
 from tts_cli.cli.screen import long_step, show_or_warn
-from tts_cli.config import DTYPES, PROGRESS, RunConfig
+from tts_cli.config import RunConfig
+from tts_cli.setting import Topic
 
 MAX_NAMED = 5  # rows that are left, without --json
-
-_device_options = group(
-    "Device",
-    config_option("device", metavar="DEVICE"),
-    config_option("dtype", type=click.Choice(DTYPES, case_sensitive=False)),
-)
-_progress_option = group(
-    "Messages", config_option("progress", type=click.Choice(PROGRESS, case_sensitive=False))
-)
 
 
 @click.command("encode", cls=SectionedCommand)
 @click.argument("folder", type=click.Path(path_type=Path, exists=True, file_okay=False))
-@encode_options
-@model_options
-@_device_options
-@_progress_option
+@settings(
+    Topic.OUTPUT,
+    without=("save_codes", "subtitles"),
+    out={"show_default": "beside the old files"},
+)
+@group(Topic.OUTPUT.heading, settings("take_over"))
+@settings(Topic.MODEL, "device", "dtype", "progress")
 @common_options
 def command(folder: Path, **options: Any) -> int:
     """Make new files of rows that were spoken, without speaking: another format, rate or level.

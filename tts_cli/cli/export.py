@@ -9,11 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tts_cli.cli.command import SectionedCommand, SectionedOption
-from tts_cli.cli.options import FolderPath, common_options, config_option, group
+from tts_cli.cli.options import (
+    NamedPath,
+    SectionedCommand,
+    SectionedOption,
+    common_options,
+    group,
+    settings,
+)
 from tts_cli.cli.screen import long_step, show_table
-from tts_cli.config import PROGRESS, RunConfig, Scope
+from tts_cli.config import RunConfig
 from tts_cli.export.made import ASIDE
+from tts_cli.setting import Scope
 
 if TYPE_CHECKING:
     from tts_cli.export.dataset import Exported
@@ -50,7 +57,7 @@ _output_options = group(
         "--out",
         "-o",
         scope=Scope.ONE_RUN,
-        type=FolderPath(path_type=Path),
+        type=NamedPath(path_type=Path),
         metavar="DIR",
         required=True,
         help="Folder for the data set: empty, or an earlier export of the same folder.",
@@ -64,7 +71,7 @@ _output_options = group(
         help="Splits and their shares, as in train=0.95,valid=0.05. A row's split follows from its "
         "text: the same text is never in two, and new rows move no other.",
     ),
-    config_option("sample_rate", type=int, metavar="HZ", show_default="as spoken; ljspeech 22050"),
+    settings("sample_rate", sample_rate={"show_default": "as spoken; ljspeech 22050"}),
     _option(
         "--shard-mb",
         type=click.IntRange(1, 100_000),
@@ -109,16 +116,13 @@ _filter_options = group(
         "--all-takes", is_flag=True, help="Also takes that are not the row's file, as rows.",
     ),
 )  # fmt: skip
-_progress_option = group(
-    "Messages", config_option("progress", type=click.Choice(PROGRESS, case_sensitive=False))
-)
 
 
 @click.command("export", cls=SectionedCommand)
 @click.argument("folder", type=click.Path(path_type=Path, exists=True, file_okay=False))
 @_output_options
 @_filter_options
-@_progress_option
+@settings("progress")
 @common_options
 def command(folder: Path, out: Path, **options: Any) -> int:
     """Make a data set for training of what a folder holds: audio, texts, splits, a card.

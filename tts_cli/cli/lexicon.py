@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tts_cli.cli.command import SectionedCommand
-from tts_cli.cli.options import common_options, model_options, refuse_misplaced, text_options
+from tts_cli.cli.options import SectionedCommand, common_options, refuse_misplaced, settings
 from tts_cli.cli.screen import show_table
 from tts_cli.config import RunConfig
+from tts_cli.setting import Topic
 
 if TYPE_CHECKING:
     from tts_cli.text.care import TextCare
@@ -35,8 +35,7 @@ def command(ctx: click.Context, /, **options: Any) -> int:
 
 @command.command("test", cls=SectionedCommand)
 @click.argument("words", metavar="WORD...", nargs=-1, required=True)
-@text_options
-@model_options
+@settings(Topic.TEXT, Topic.MODEL)
 @common_options
 def test_command(words: tuple[str, ...], **options: Any) -> int:
     """Show how words, or whole texts, are read, and by what.

@@ -10,10 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tts_cli.cli.command import SectionedCommand, SectionedOption
-from tts_cli.cli.options import FolderPath, common_options, config_option, group
+from tts_cli.cli.options import (
+    REQUIRED_OUT,
+    SectionedCommand,
+    SectionedOption,
+    common_options,
+    group,
+    settings,
+)
 from tts_cli.cli.screen import long_step, shown_duration
-from tts_cli.config import PROGRESS, RunConfig, Scope
+from tts_cli.config import RunConfig
+from tts_cli.setting import Scope
 
 if TYPE_CHECKING:
     from tts_cli.app.merge import Merged
@@ -22,10 +29,7 @@ log = logging.getLogger(__name__)
 
 _output_options = group(
     "Output",
-    config_option(
-        "out", "-o", type=FolderPath(path_type=Path), metavar="DIR", required=True,
-        show_default=False,
-    ),
+    settings("out", out=REQUIRED_OUT),
     click.option(
         "--prefer",
         cls=SectionedOption,
@@ -42,10 +46,7 @@ _output_options = group(
         is_flag=True,
         help="Copy files, where a hard link would be one file with two names.",
     ),
-    config_option("take_over"),
-)  # fmt: skip
-_progress_option = group(
-    "Messages", config_option("progress", type=click.Choice(PROGRESS, case_sensitive=False))
+    settings("take_over"),
 )
 
 
@@ -58,7 +59,7 @@ _progress_option = group(
     type=click.Path(path_type=Path),
 )
 @_output_options
-@_progress_option
+@settings("progress")
 @common_options
 def command(
     folders: tuple[Path, ...], prefer: tuple[Path, ...], copy: bool, out: Path, **options: Any

@@ -10,7 +10,7 @@ import click
 
 from models.checkpoint.files import CheckpointError
 from models.registry import convert
-from tts_cli.cli.options import common_options, config_option, refuse_misplaced
+from tts_cli.cli.options import common_options, refuse_misplaced, settings
 from tts_cli.cli.screen import show_table
 from tts_cli.config import RunConfig
 from tts_cli.errors import SetupError
@@ -60,8 +60,7 @@ def list_command(**options: Any) -> int:
 
 @command.command("download")
 @click.argument("model", metavar="REPO")
-@config_option("revision", metavar="REV")
-@config_option("accept_licence")
+@settings("revision", "accept_licence")
 @common_options
 def download_command(model: str, **options: Any) -> int:
     """Fetch a checkpoint into the hub's cache, with no more files than are read.
@@ -89,7 +88,7 @@ def download_command(model: str, **options: Any) -> int:
 
 @command.command("convert")
 @click.argument("model", metavar="PATH|REPO")
-@config_option("revision", metavar="REV")
+@settings("revision")
 @common_options
 def convert_command(model: str, **options: Any) -> int:
     """Convert the pickled weights of a checkpoint into safetensors, once.

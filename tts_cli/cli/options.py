@@ -1,41 +1,32 @@
-"""The flags that commands share, in groups. Defaults and help come from `RunConfig`.
+"""Options and commands as all of ours are: flags of settings, made of their facts, help under
+headings, values from files and variables.
 
-A command takes its groups' values as keyword arguments and hands them to `RunConfig.from_options`.
+A command names the topics that it has, takes their values as keyword arguments and hands them to
+`RunConfig.from_options`.
 """
 
 from __future__ import annotations
 
 import logging
-import re
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 from click.core import ParameterSource
 
-from models.sampling import SETTINGS
 from tts_cli.cli import complete
-from tts_cli.cli.command import Invocation, SectionedOption
-from tts_cli.config import (
-    DTYPES,
-    EXTRAS,
-    FREE_VOICES,
-    IDS,
-    KERNELS,
-    LAYOUTS,
-    MANIFEST_FORMATS,
-    PICKS,
-    PROGRESS,
-    SAMPLING_FLAGS,
-    SUBTITLES,
-    SUBTYPES,
-    WORDLESS,
-    Scope,
-    describe_field,
-    flag,
-)
+from tts_cli.config import SETTINGS, RunConfig
+from tts_cli.errors import UsageError
+from tts_cli.setting import Scope, SettingFacts, Topic, flag
 
+log = logging.getLogger(__name__)
+
+UNNAMED = "Options"
+PREFIX = "TTS_CLI"  # of variables
+PLACES = f"{__name__}.places"  # in a context's meta: where values of files stand, by setting
 F = TypeVar("F", bound=Callable[..., Any])
 Decorator = Callable[[F], F]
 
@@ -54,34 +45,139 @@ _LOCAL = ("verbose", "quiet", "debug")  # may stand before a subcommand
 WARNINGS_LOGGER = "py.warnings"  # where Python sends the warnings of libraries
 
 
-def parse_shard(value: str) -> tuple[int, int]:
-    """`I/N` as a pair of whole numbers."""
-    match = re.fullmatch(r"([0-9]{1,6})/([0-9]{1,6})", value)
-    if match is None:
-        raise click.BadParameter(f"{value!r} is not of the form I/N, such as 1/4")
-    return int(match[1]), int(match[2])
+@dataclass
+class Invocation:
+    """A command line, and what `main` must know of it."""
+
+    args: list[str] = field(default_factory=list)  # without the program's name
+    origins: dict[str, str] = field(default_factory=dict)  # of settings: flag, variable, file
+    is_debug: bool = False
 
 
-def parse_pad(value: str) -> tuple[float, float]:
-    """`S` or `S,S` as seconds in front and behind."""
-    match = re.fullmatch(r"([0-9]{1,4}(?:\.[0-9]{1,6})?)(?:,([0-9]{1,4}(?:\.[0-9]{1,6})?))?", value)
-    if match is None:
-        raise click.BadParameter(f"{value!r} is not of the form S or S,S, such as 0.5 or 0.5,1")
-    return float(match[1]), float(match[2] or match[1])
+class SectionedOption(click.Option):
+    """An option that knows its heading. Its value may come from a
+    variable of its command (`TTS_CLI_SYNTH_VOICE`) or one for all (`TTS_CLI_VOICE`).
+
+    Args:
+        scope: where else; None: where the setting of its name may, and from no file if there is
+            none.
+        section: its heading; whoever groups options sets it.
+    """
+
+    def __init__(
+        self, *args: Any, scope: Scope | None = None, section: str = UNNAMED, **settings: Any
+    ) -> None:
+        super().__init__(*args, **settings)
+        self.scope, self.section = scope, section
+
+    def resolve_envvar_value(self, ctx: click.Context) -> str | None:
+        """The variable's value; that of the command counts first."""
+        found = super().resolve_envvar_value(ctx)
+        if found is None and self.allow_from_autoenv and ctx.auto_envvar_prefix is not None:
+            found = os.environ.get(shared_variable(str(self.name))) or None
+        return found
+
+    def get_error_hint(self, ctx: click.Context | None) -> str:
+        """The flag, and the variable if it was that."""
+        hint = super().get_error_hint(ctx)
+        if ctx and ctx.get_parameter_source(str(self.name)) == ParameterSource.ENVIRONMENT:
+            hint += f" (from {variable_of(ctx, self)})"
+        return hint
 
 
-def config_option(name: str, *short: str, **settings: Any) -> Decorator[Any]:
-    """A click option for one field of `RunConfig`; `short` are other names of its flag."""
-    default, text, unset = describe_field(name)
-    if default is not False:
-        settings.setdefault("show_default", unset or True)
-    if not settings.get("required"):  # click takes a default of None for a value
-        settings["default"] = default
-    settings.setdefault("cls", SectionedOption)
-    return click.option(flag(name), *short, name, help=text, is_flag=default is False, **settings)
+class SectionedCommand(click.Command):
+    """A command whose help has headings, and that tells which settings came from elsewhere."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        tell_origins(ctx)
+        return super().invoke(ctx)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        sections: dict[str, list[tuple[str, str]]] = {}
+        for param in self.get_params(ctx):
+            record = param.get_help_record(ctx)
+            if record is not None:
+                sections.setdefault(_section(param), []).append(record)
+        for name, records in sections.items():
+            with formatter.section(name):
+                formatter.write_dl(records)
 
 
-class FolderPath(click.Path):
+def _section(param: Any) -> str:
+    return str(getattr(param, "section", UNNAMED))
+
+
+def shared_variable(name: str) -> str:
+    """The variable that stands for a flag in every command."""
+    return f"{PREFIX}_{name.upper()}"
+
+
+def variable_of(ctx: click.Context, param: click.Parameter) -> str:
+    """The variable that gives a flag its value."""
+    own = f"{ctx.auto_envvar_prefix}_{str(param.name).upper()}"
+    return own if os.environ.get(own) else shared_variable(str(param.name))
+
+
+def origins(ctx: click.Context) -> dict[str, str]:
+    """Where each value comes from that is not built in: flag, variable, file and line."""
+    found: dict[str, str] = {}
+    places = ctx.meta.get(PLACES, {})
+    for param in ctx.command.params:
+        name = str(param.name)
+        source = ctx.get_parameter_source(name)
+        if not isinstance(param, click.Option) or source is None:
+            continue
+        if source == ParameterSource.COMMANDLINE:
+            found[name] = "flag"
+        elif source == ParameterSource.ENVIRONMENT:
+            found[name] = variable_of(ctx, param)
+        elif source == ParameterSource.DEFAULT_MAP:
+            found[name] = places.get(name, "file")
+    return found
+
+
+def tell_origins(ctx: click.Context) -> None:
+    """Check what the environment says, and tell of every value that no flag gave.
+
+    Raises:
+        UsageError: a variable has a value that its flag would not take; a project's file says what
+            is not for it to say here.
+    """
+    for name, place in ctx.meta.get(PLACES, {}).items():
+        if ctx.get_parameter_source(name) == ParameterSource.DEFAULT:
+            raise UsageError(
+                f"{place}: {name} of a project's file is not for a command that writes there",
+                f"give {flag(name)}",
+            )
+    told: dict[str, list[str]] = {}
+    found = ctx.ensure_object(Invocation).origins = origins(ctx)
+    for name, origin in found.items():
+        if origin == "flag":
+            continue
+        param = next(param for param in ctx.command.params if param.name == name)
+        assert isinstance(param, click.Option)
+        if origin.startswith(f"{PREFIX}_"):
+            try:
+                check_value(ctx, param, ctx.params[name])
+            except (click.BadParameter, UsageError) as error:
+                raise UsageError(f"{origin}: {error}") from None
+            told.setdefault("the environment", []).append(f"{origin} {ctx.params[name]}")
+        else:
+            file = origin.rpartition(":")[0] or origin
+            told.setdefault(file, []).append(f"{name} {ctx.params[name]}")
+    for origin, values in told.items():
+        log.info("settings of %s: %s", origin, ", ".join(values))
+
+
+def check_value(ctx: click.Context, param: click.Option, value: Any) -> None:
+    """Raise click.BadParameter or UsageError for a value that the flag would not take."""
+    name = str(param.name)
+    cast = param.type_cast_value(ctx, value)
+    if name in SETTINGS:
+        RunConfig.from_options({name: cast})
+
+
+class NamedPath(click.Path):
     """A path that is not empty, which `--out "$UNSET"` would turn into the working folder."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
@@ -90,19 +186,7 @@ class FolderPath(click.Path):
         return super().convert(value, param, ctx)
 
 
-def group(section: str, *options: Decorator[Any]) -> Decorator[Any]:
-    """Options under one heading of a help."""
-
-    def apply(function: Any) -> Any:
-        for option in reversed(options):
-            function = option(function)
-            function.__click_params__[-1].section = section
-        return function
-
-    return apply
-
-
-class _AnyCase(click.Choice):  # type: ignore[type-arg]  # click 8.1 takes no type
+class AnyCase(click.Choice):  # type: ignore[type-arg]  # click 8.1 takes no type
     """Words in any letter case; messages show them as they are written everywhere else."""
 
     def __init__(self, values: tuple[str, ...]) -> None:
@@ -112,10 +196,6 @@ class _AnyCase(click.Choice):  # type: ignore[type-arg]  # click 8.1 takes no ty
         message = f"{value!r} is not one of {', '.join(map(repr, self.choices))}."
         hint = _CHOICE_HINTS.get(str(value).casefold())
         return f"{message} {hint}" if hint and hint.split()[0] in self.choices else message
-
-
-def _choice(values: tuple[str, ...]) -> click.Choice[str]:
-    return _AnyCase(values)
 
 
 def refuse_misplaced(ctx: click.Context) -> None:
@@ -148,208 +228,106 @@ manifests_argument = click.argument(
     type=click.Path(allow_dash=True),
 )
 
-model_options = group(
-    "Model",
-    config_option("model", metavar="PATH|REPO"),
-    config_option("revision", metavar="REV"),
-    config_option("accept_licence"),
-)
 
-cloning_model_options = group(
-    "Model",
-    config_option("model", metavar="PATH|REPO", show_default="none: name one that clones"),
-    config_option("revision", metavar="REV"),
-    config_option("accept_licence"),
-)
+def group(heading: str, *options: Decorator[Any]) -> Decorator[Any]:
+    """Options under one heading of a help."""
 
-device_options = group(
-    "Device",
-    config_option("device", metavar="DEVICE", shell_complete=complete.devices),
-    config_option("dtype", type=_choice(DTYPES)),
-    config_option("max_batch", type=int, metavar="N"),
-    config_option("no_graphs"),
-    config_option("kernels", type=_choice(KERNELS)),
-    config_option("kernel_cache", type=click.Path(path_type=Path, file_okay=False), metavar="DIR"),
-)
+    def apply(function: Any) -> Any:
+        for option in reversed(options):
+            before = len(getattr(function, "__click_params__", ()))
+            function = option(function)
+            for param in function.__click_params__[before:]:
+                param.section = heading
+        return function
 
-worker_options = group(
-    "Device",
-    config_option("workers", metavar="N|all"),
-    config_option("ray_address", metavar="HOST:PORT|auto"),
-)
-
-reproducible_option = group("Device", config_option("reproducible"))
-
-row_options = group(
-    "Rows of the manifest",
-    config_option("manifest_format", type=_choice(MANIFEST_FORMATS)),
-    config_option("map", metavar="COLUMN=field,..."),
-    config_option("columns", metavar="NAME,..."),
-    config_option("extra", type=_choice(EXTRAS)),
-    config_option("sheet", metavar="NAME"),
-    config_option("encoding", metavar="NAME"),
-    config_option(
-        "cast", type=click.Path(path_type=Path, exists=True, dir_okay=False), metavar="FILE.toml"
-    ),
-    config_option("speaker_prefix"),
-    config_option("ids", type=_choice(IDS)),
-    config_option("limit", type=int, metavar="N"),
-    config_option("shard", type=parse_shard, metavar="I/N"),
-    config_option("skip_invalid"),
-    config_option("wordless", type=_choice(WORDLESS)),
-)
+    return apply
 
 
-def voices_option(scope: Scope | None = None) -> Decorator[Any]:
-    """The folder of voice files; `scope`: see `SectionedOption`."""
-    return config_option("voices", type=click.Path(path_type=Path), metavar="DIR", scope=scope)
+def settings(
+    *wanted: Topic | str, without: Collection[str] = (), **changes: Mapping[str, Any]
+) -> Decorator[Any]:
+    """Flags of settings, all of topics and single ones by name, below their headings.
+
+    Args:
+        without: settings of the topics that a command does not have.
+        changes: what is otherwise in this command, by setting: what click is told, and `short`,
+            another name of the flag.
+    """
+    names = [
+        name
+        for one in wanted
+        for name in ([one] if isinstance(one, str) else _names(one))
+        if name not in without
+    ]
+
+    def apply(function: Any) -> Any:
+        for name in reversed(names):
+            function = _option(name, **changes.get(name, {}))(function)
+        return function
+
+    return apply
 
 
-def cloning_options(made_scope: Scope | None = None) -> Decorator[Any]:
-    """Whose voice rows have; `made_scope`: of --made-voices, see `SectionedOption`."""
-    return group(
-        "Cloning",
-        voices_option(),
-        config_option(
-            "ref_root", type=click.Path(path_type=Path, exists=True, file_okay=False), metavar="DIR"
-        ),
-        config_option("ref_silence", type=float, metavar="SECONDS"),
-        config_option("free_voice", type=_choice(FREE_VOICES)),
-        config_option("clone_model", metavar="PATH|REPO"),
-        config_option("voice_text", metavar="TEXT"),
-        config_option(
-            "made_voices", type=FolderPath(path_type=Path), metavar="DIR", scope=made_scope
-        ),
-        config_option("many_voices"),
+def _names(topic: Topic) -> list[str]:
+    return [name for name, one in SETTINGS.items() if one.topic is topic]
+
+
+def _option(name: str, *, short: str = "", **changes: Any) -> Decorator[Any]:
+    one = SETTINGS[name]
+    given: dict[str, Any] = {"cls": SectionedOption, "section": one.topic.heading}
+    given |= {"help": one.help, "default": one.default}
+    if one.kind is bool:
+        given["is_flag"] = True
+    else:
+        given |= {"type": _type_of(one), "metavar": one.metavar or _METAVARS.get(one.kind)}
+        given |= {"show_default": one.unset or True, "multiple": one.default == ()}
+    if changes.get("required"):  # click takes a default of None for a value
+        del given["default"]
+    return click.option(
+        flag(name),
+        *([short] if short else []),
+        name,
+        shell_complete=complete.VALUES.get(name),
+        **given | changes,
     )
 
 
-reference_options = cloning_options()
-
-text_options = group(
-    "Text",
-    config_option("language", metavar="NAME", shell_complete=complete.languages),
-    config_option("normalize", metavar="auto|off|LANGUAGE", shell_complete=complete.normalizers),
-    config_option(
-        "lexicon", type=click.Path(path_type=Path, exists=True, dir_okay=False), metavar="FILE.tsv"
-    ),
-    config_option("strip_markup"),
-)
-
-_speech_options = group(
-    "Speech, where rows do not say otherwise",
-    config_option("voice", metavar="NAME", shell_complete=complete.voices),
-    config_option("layout", type=_choice(LAYOUTS)),
-    config_option("seed", type=int, metavar="N"),
-    config_option("max_seconds", type=float, metavar="S"),
-    config_option("split", metavar="auto|CHARS|off"),
-    config_option("pause_paragraph", type=float, metavar="S"),
-    config_option("pause_sentence", type=float, metavar="S"),
-    config_option("pause_clause", type=float, metavar="S"),
-)
-
-_draw_options = group(
-    "Sampling, where rows do not say otherwise",
-    *(
-        config_option(name, type=SETTINGS[name].kind, metavar=SETTINGS[name].metavar)
-        for name in SAMPLING_FLAGS
-    ),
-)
+_METAVARS: dict[type, str] = {int: "N", float: "S", Path: "DIR"}
 
 
-def sampling_options(function: Any) -> Any:
-    """How rows are spoken."""
-    return text_options(_speech_options(_draw_options(function)))
+def _type_of(one: SettingFacts) -> Any:
+    """A setting's values as click has them."""
+    if one.choices is not None:
+        return AnyCase(one.choices)
+    if one.kind is Path:
+        is_file = one.metavar is not None  # others are folders
+        exists = one.exists or is_file
+        return NamedPath(
+            path_type=Path, exists=exists, dir_okay=not is_file, file_okay=is_file or not exists
+        )
+    if one.parse is not None:
+        return _parser(one.parse)
+    return str if one.kind is tuple else one.kind
 
 
-_delivery_options = (
-    config_option("format", type=_choice(tuple(SUBTYPES))),
-    config_option("subtype", type=_choice(SUBTYPES["wav"]), metavar="|".join(SUBTYPES["wav"])),
-    config_option("sample_rate", type=int, metavar="HZ"),
-    config_option("loudness", metavar="LUFS|ebu|acx|podcast"),
-    config_option("highpass", type=float, metavar="HZ"),
-    config_option("trim"),
-    config_option("pad", type=parse_pad, metavar="S[,S]"),
-)
-delivery_options = group("Output", *_delivery_options)
+def _parser(parse: Callable[[str], Any]) -> Callable[[str], Any]:
+    def parsed(text: str) -> Any:
+        try:
+            return parse(text)
+        except ValueError as error:
+            raise click.BadParameter(str(error)) from None
 
-encode_options = group(
-    "Output",
-    config_option(
-        "out", type=FolderPath(path_type=Path), metavar="DIR", show_default="beside the old files"
-    ),
-    *_delivery_options,
-    config_option("take_over"),
-)
+    return parsed
 
 
-def output_options(is_out_required: bool = False) -> Decorator[Any]:
-    """Where and how audio is written; `synth` requires --out."""
-    return group(
-        "Output",
-        config_option(
-            "out",
-            "-o",
-            type=FolderPath(path_type=Path),
-            metavar="DIR",
-            required=is_out_required,
-            show_default=False,
-        ),
-        *_delivery_options,
-        config_option("save_codes"),
-        config_option("subtitles", metavar=",".join(SUBTITLES)),
-    )
-
-
-_again_options = group(
-    "Running again",
-    config_option("dry_run"),
-    config_option("voices_only"),
-    config_option("only", multiple=True, metavar="ID,...", shell_complete=complete.ids),
-    config_option("overwrite"),
-    config_option("takes", type=int, metavar="N"),
-    config_option("retry_failed"),
-    config_option("verify_files"),
-    config_option("prune"),
-    config_option("take_over"),
-)
-
-_failure_options = group(
-    "Speech that goes wrong",
-    config_option("retries", type=int, metavar="N"),
-    config_option("accept_truncated"),
-    config_option("max_failures", metavar="N|P%"),
-)
-
-_check_options = (
-    group(
-        "Recogniser",
-        config_option("asr", metavar="pocketsphinx|PATH|REPO"),
-        config_option("batch", type=int, metavar="N"),
-    ),
-    group("Voice", config_option("drift")),
-    group("Takes", config_option("pick", type=_choice(PICKS))),
-)
-
-
-def check_options(function: Any) -> Any:
-    """What is listened to, and what follows."""
-    for options in reversed(_check_options):
-        function = options(function)
-    return function
-
-
-_progress_option = group("Messages", config_option("progress", type=_choice(PROGRESS)))
-
-
-def run_options(function: Any) -> Any:
-    """How a run goes on when it is repeated, when rows fail, and what it shows meanwhile."""
-    return _again_options(_failure_options(_progress_option(function)))
+OUT = {"short": "-o", "show_default": False}
+REQUIRED_OUT = {**OUT, "required": True}
+SPEAKING = (Topic.TEXT, Topic.SPEECH, Topic.SAMPLING, Topic.CLONING)  # how rows are spoken
 
 
 common_options = group(
-    "Messages",
-    config_option("json"),
+    Topic.MESSAGES.heading,
+    settings("json"),
     click.option(
         "-v",
         "--verbose",
@@ -366,5 +344,5 @@ common_options = group(
         callback=_set_levels,
         help="Warnings and errors only: no progress, no summary.",
     ),
-    config_option("debug", callback=_set_levels),
+    settings("debug", debug={"callback": _set_levels}),
 )

@@ -9,18 +9,15 @@ from typing import Any
 
 import click
 
-from tts_cli.cli.command import SectionedCommand
-from tts_cli.cli.options import common_options, config_option, group
+from tts_cli.cli.options import SectionedCommand, common_options, group, settings
 from tts_cli.cli.screen import show_table, shown
 from tts_cli.config import RunConfig
-
-_folder_options = group("Folder", config_option("take_over"))
 
 
 @click.command("pick", cls=SectionedCommand)
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
 @click.argument("choices", metavar="[ID=TAKE]...", nargs=-1)
-@_folder_options
+@group("Folder", settings("take_over"))
 @common_options
 def command(folder: Path, choices: tuple[str, ...], **options: Any) -> int:
     """Choose which take of a row is its file; without a choice, list the rows that have takes.

@@ -10,21 +10,21 @@ from typing import Any
 import click
 
 from models.registry import SYNTHETIC_PREFIX, synthetic_names
-from tts_cli.cli.command import SectionedCommand
-from tts_cli.cli.options import common_options, device_options, model_options
+from tts_cli.cli.options import SectionedCommand, common_options, settings
 from tts_cli.cli.screen import show_table
 from tts_cli.config import RunConfig
 from tts_cli.errors import UsageError
+from tts_cli.setting import Topic
 
 
 @click.command("profile", cls=SectionedCommand)
-@model_options
+@settings(Topic.MODEL)
 @click.option(
     "--synthetic",
     type=click.Choice(synthetic_names()),
     help="Random weights of a released size, so that hardware can be judged before any download.",
 )
-@device_options
+@settings(Topic.DEVICE, without=("workers", "ray_address", "reproducible"))
 @click.option(
     "--batches",
     metavar="N,N,...",

@@ -9,8 +9,7 @@ from typing import Any
 
 import click
 
-from tts_cli.cli.command import SectionedCommand, SectionedOption
-from tts_cli.cli.options import common_options, group
+from tts_cli.cli.options import SectionedCommand, SectionedOption, common_options, group
 from tts_cli.config import RunConfig
 from tts_cli.folder.files import shown_size
 

@@ -13,22 +13,19 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from tts_cli.cli.command import SectionedCommand, SectionedOption
 from tts_cli.cli.options import (
-    cloning_options,
+    SPEAKING,
+    SectionedCommand,
+    SectionedOption,
     common_options,
-    config_option,
-    delivery_options,
-    device_options,
     group,
-    model_options,
-    reproducible_option,
-    sampling_options,
+    settings,
 )
 from tts_cli.cli.screen import RunScreen
-from tts_cli.config import SUBTYPES, RunConfig, Scope
+from tts_cli.config import SUBTYPES, RunConfig
 from tts_cli.errors import ManifestError, SetupError, UsageError
 from tts_cli.folder.atomic import write_alone
+from tts_cli.setting import Scope, Topic
 
 log = logging.getLogger(__name__)
 
@@ -75,24 +72,19 @@ _row_options = group(
     ),
 )
 
-_failure_options = group(
-    "Speech that goes wrong",
-    config_option("retries", type=int, metavar="N"),
-    config_option("accept_truncated"),
-)
-
 
 @click.command("say", cls=SectionedCommand)
 @click.argument("words", metavar="TEXT", nargs=-1, required=True)
 @_file_options
-@delivery_options
-@model_options
-@device_options
-@reproducible_option
+@settings(Topic.OUTPUT, without=("out", "save_codes", "subtitles"))
+@settings(Topic.MODEL, Topic.DEVICE, without=("workers", "ray_address"))
 @_row_options
-@sampling_options
-@cloning_options(Scope.USERS)  # it keeps a voice there that it has made
-@_failure_options
+@settings(
+    *SPEAKING,
+    seed={"help": SEED_HELP},
+    made_voices={"scope": Scope.USERS},  # it keeps a voice there that it has made
+)
+@settings(Topic.FAILURES, without=("max_failures",))
 @common_options
 @click.pass_context
 def command(ctx: click.Context, /, words: tuple[str, ...], **options: Any) -> int:
@@ -128,9 +120,6 @@ def command(ctx: click.Context, /, words: tuple[str, ...], **options: Any) -> in
         voice = f", voice {facts['voice']}" if facts["voice"] else ""
         click.echo(f"{destination.path}: {facts['audio_s']:.2f} s{voice}, seed {facts['seed']}")
     return 0
-
-
-next(param for param in command.params if param.name == "seed").help = SEED_HELP
 
 
 @dataclass(frozen=True)

@@ -24,19 +24,19 @@ from typing import Any
 
 import click
 
-from tts_cli.cli.command import (
+from tts_cli.cli.options import (
     PLACES,
     PREFIX,
-    SETTING_NAMES,
     SectionedOption,
     check_value,
     shared_variable,
 )
-from tts_cli.config import Scope, scope_of
+from tts_cli.config import SETTINGS
 from tts_cli.errors import UsageError
 from tts_cli.manifest.cast import TomlFile
 from tts_cli.manifest.columns import map_text
 from tts_cli.named import nearest, shown
+from tts_cli.setting import Scope
 
 log = logging.getLogger(__name__)
 
@@ -147,7 +147,9 @@ def load_settings(
 
 def _scope(name: str, flags: Mapping[str, click.Option]) -> Scope:
     """Where a setting may come from: by its flag, where that says more than the setting."""
-    return getattr(flags.get(name), "scope", None) or scope_of(name)
+    if found := getattr(flags.get(name), "scope", None):
+        return Scope(found)
+    return SETTINGS[name].scope if name in SETTINGS else Scope.ONE_RUN
 
 
 def _flags_of(ctx: click.Context, name: str) -> dict[str, click.Option]:
@@ -199,7 +201,7 @@ def _entries(
         below: the commands that it has, whose tables are no keys of its own.
     """
     for key, value in file.values.items():
-        if key not in commands or (key in SETTING_NAMES and not isinstance(value, dict)):
+        if key not in commands or (key in SETTINGS and not isinstance(value, dict)):
             yield (key,), value
         elif not isinstance(value, dict):
             raise UsageError(f"{file.place(key)}: [{key}] must be a table")
@@ -224,7 +226,7 @@ def _check_name(
     is_users: bool,
 ) -> None:
     """Raise UsageError for a key that stands for nothing here."""
-    is_setting = name in SETTING_NAMES
+    is_setting = name in SETTINGS
     scope = _scope(name, {} if is_shared and is_setting else params)
     if scope is Scope.ONE_RUN and (is_setting or name in params):
         raise UsageError(f"{place}: {name} can only be given on the command line")
@@ -234,7 +236,7 @@ def _check_name(
         )
     if name in params or (is_shared and is_setting):
         return
-    names = SETTING_NAMES if is_shared else set(params)
+    names = set(SETTINGS if is_shared else params)
     known = sorted(
         [*commands] * is_shared + [key for key in names if _scope(key, params) is not Scope.ONE_RUN]
     )
@@ -274,7 +276,8 @@ def _converted(param: click.Option, value: Any, path: Path, place: str) -> Any:
         raise UsageError(f"{place}: {name}: must be {wanted}, not {shown(value)}")
     if not isinstance(value, str):
         return value
-    if isinstance(param.type, click.Path) or (name == "model" and _is_folder(path, value)):
+    may_be_path = name in SETTINGS and SETTINGS[name].names_path
+    if isinstance(param.type, click.Path) or (may_be_path and _is_folder(path, value)):
         return os.path.join(path.parent.absolute(), os.path.expanduser(value))
     return value
 
@@ -292,7 +295,7 @@ def warn_of_unknown_variables(ctx: click.Context) -> None:
     Args:
         ctx: of the program.
     """
-    shared = {shared_variable(name) for name in (*SETTING_NAMES, "settings", "verbose", "quiet")}
+    shared = {shared_variable(name) for name in (*SETTINGS, "settings", "verbose", "quiet")}
     given = {name for name in os.environ if name.startswith(f"{PREFIX}_")} - shared
     known = shared | _variables(ctx, ctx.command, PREFIX) if given else shared
     names = {name.removeprefix(PREFIX): name for name in sorted(known)}  # which all have alike

@@ -8,19 +8,15 @@ from typing import Any
 
 import click
 
-from tts_cli.cli.command import Invocation, SectionedCommand, SectionedOption
 from tts_cli.cli.options import (
+    REQUIRED_OUT,
+    SPEAKING,
+    Invocation,
+    SectionedCommand,
+    SectionedOption,
     common_options,
-    device_options,
     manifests_argument,
-    model_options,
-    output_options,
-    reference_options,
-    reproducible_option,
-    row_options,
-    run_options,
-    sampling_options,
-    worker_options,
+    settings,
 )
 from tts_cli.cli.screen import RunScreen
 from tts_cli.cli.summary import show_outcome
@@ -29,6 +25,7 @@ from tts_cli.config import RunConfig
 from tts_cli.errors import UsageError
 from tts_cli.manifest.manifest import open_manifests
 from tts_cli.manifest.source import Manifest
+from tts_cli.setting import Topic
 
 
 def _point_at_say(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
@@ -51,15 +48,9 @@ def _point_at_say(ctx: click.Context, param: click.Parameter, value: str | None)
     callback=_point_at_say,
 )
 @manifests_argument
-@output_options(is_out_required=True)
-@model_options
-@device_options
-@worker_options
-@reproducible_option
-@row_options
-@sampling_options
-@reference_options
-@run_options
+@settings(Topic.OUTPUT, out=REQUIRED_OUT)
+@settings(Topic.MODEL, Topic.DEVICE, Topic.ROWS, *SPEAKING)
+@settings(Topic.AGAIN, Topic.FAILURES, "progress")
 @common_options
 def command(manifests: tuple[str, ...], out: Path, **options: Any) -> int:
     """Speak every row of a manifest; resumes by itself.

@@ -10,20 +10,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tts_cli.cli.command import SectionedCommand
 from tts_cli.cli.options import (
+    OUT,
+    SPEAKING,
+    SectionedCommand,
     common_options,
     manifests_argument,
-    model_options,
-    output_options,
-    reference_options,
-    row_options,
-    sampling_options,
+    settings,
 )
 from tts_cli.cli.screen import RunScreen, shown_duration
 from tts_cli.config import RunConfig
 from tts_cli.folder.files import shown_size
 from tts_cli.manifest.manifest import open_manifests
+from tts_cli.setting import Topic
 
 if TYPE_CHECKING:
     from tts_cli.app.look import Looked
@@ -35,11 +34,8 @@ MAX_VOICES = 20  # that are listed
 
 @click.command("validate", cls=SectionedCommand)
 @manifests_argument
-@model_options
-@row_options
-@sampling_options
-@reference_options
-@output_options()
+@settings(Topic.MODEL, Topic.ROWS, *SPEAKING)
+@settings(Topic.OUTPUT, out=OUT)
 @common_options
 def command(manifests: tuple[str, ...], **options: Any) -> int:
     """Check manifests without a model in memory.

@@ -12,32 +12,33 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tts_cli.cli.command import SectionedCommand, SectionedOption
 from tts_cli.cli.options import (
-    FolderPath,
-    cloning_model_options,
+    UNNAMED,
+    NamedPath,
+    SectionedCommand,
+    SectionedOption,
     common_options,
-    config_option,
     group,
-    model_options,
     refuse_misplaced,
-    voices_option,
+    settings,
 )
 from tts_cli.cli.screen import show_table
-from tts_cli.config import DTYPES, RunConfig, Scope
+from tts_cli.config import RunConfig
 from tts_cli.errors import UsageError
 from tts_cli.manifest.row import CLONE_MODES
+from tts_cli.setting import Scope, Topic
 
 if TYPE_CHECKING:
     from models.base import ModelInfo
     from tts_cli.voices.made import MadeVoices
 
 _SHOWN_CHARS = 60  # of a text in a table
+_cloning_model = settings(Topic.MODEL, model={"show_default": "none: name one that clones"})
 
 
 @click.group("voices", invoke_without_command=True)
-@model_options
-@voices_option()
+@settings(Topic.MODEL)
+@group(UNNAMED, settings("voices"))
 @group(
     "Output folder",
     click.option(
@@ -45,7 +46,7 @@ _SHOWN_CHARS = 60  # of a text in a table
         "-o",
         "folder",
         cls=SectionedOption,
-        type=FolderPath(path_type=Path, exists=True, file_okay=False),
+        type=NamedPath(path_type=Path, exists=True, file_okay=False),
         metavar="DIR",
         help="List the voices that runs have made for this --out of theirs instead; no checkpoint "
         "is read.",
@@ -202,12 +203,10 @@ def show_made(path: str, facts: dict[str, Any], is_json: bool, is_new: bool = Tr
     help="icl clones voice and manner and needs --ref-text; xvec clones the voice alone.",
     show_default="icl with --ref-text or --from, else xvec",
 )
-@cloning_model_options
-@voices_option(Scope.USERS)
-@config_option("ref_silence", type=float, metavar="SECONDS")
+@_cloning_model
+@group(UNNAMED, settings("voices", "ref_silence", voices={"scope": Scope.USERS}))
 @click.option("--overwrite", "is_overwriting", is_flag=True, help="Replace a voice of that name.")
-@config_option("device", metavar="DEVICE")
-@config_option("dtype", type=click.Choice(DTYPES, case_sensitive=False))
+@group(UNNAMED, settings("device", "dtype"))
 @common_options
 def add_command(
     name: str,
@@ -272,28 +271,18 @@ def add_command(
     help="The VoiceDesign checkpoint.",
     show_default="none: --model makes the voice up, as Fish Speech does",
 )
-@cloning_model_options
-@voices_option(Scope.USERS)
-@click.option(
-    "--seed",
-    type=int,
-    default=0,
-    metavar="N",
-    help="Another seed, another take.",
-    show_default=True,
+@_cloning_model
+@group(
+    UNNAMED,
+    settings(
+        *("voices", "seed", "language", "ref_silence"),
+        voices={"scope": Scope.USERS},
+        seed={"help": "Another seed, another take."},
+        language={"help": "Language of --text."},
+    ),
 )
-@click.option(
-    "--language",
-    default="auto",
-    metavar="NAME",
-    help="Language of --text.",
-    show_default=True,
-)
-@config_option("ref_silence", type=float, metavar="SECONDS")
 @click.option("--overwrite", "is_overwriting", is_flag=True, help="Replace a voice of that name.")
-@config_option("device", metavar="DEVICE")
-@config_option("dtype", type=click.Choice(DTYPES, case_sensitive=False))
-@config_option("no_graphs")
+@group(UNNAMED, settings("device", "dtype", "no_graphs"))
 @common_options
 def design_command(
     name: str,

@@ -8,23 +8,15 @@ from typing import Any
 
 import click
 
-from tts_cli.cli.command import SectionedCommand
-from tts_cli.cli.options import (
-    common_options,
-    config_option,
-    device_options,
-    model_options,
-    reproducible_option,
-)
+from tts_cli.cli.options import UNNAMED, SectionedCommand, common_options, group, settings
 from tts_cli.cli.screen import show_table
 from tts_cli.config import RunConfig
+from tts_cli.setting import Topic
 
 
 @click.command("warmup", cls=SectionedCommand)
-@model_options
-@device_options
-@reproducible_option
-@config_option("max_seconds", type=float, metavar="S")
+@settings(Topic.MODEL, Topic.DEVICE, without=("workers", "ray_address"))
+@group(UNNAMED, settings("max_seconds"))
 @common_options
 def command(**options: Any) -> int:
     """Compile kernels, capture every graph once and check it against eager.

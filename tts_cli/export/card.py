@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any
 
-from tts_cli.config import SAMPLING_FLAGS
 from tts_cli.export.row import COLUMNS, code_of
 from tts_cli.export.statistics import NONE, OTHERS
+from tts_cli.setting import SAMPLING_FLAGS
 
 _MAX_NAMED = 30  # voices and languages in a table
 _REPOSITORY = re.compile(r"[\w.-]+(/[\w.-]+)?|synthetic:.*|sample voice")  # of the hub, or ours

@@ -21,7 +21,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 from tts_cli import signals
 from tts_cli.audio.file import is_whole_wav
-from tts_cli.config import About, about_of
+from tts_cli.config import SETTINGS
 from tts_cli.core import Status
 from tts_cli.errors import UsageError
 from tts_cli.folder.atomic import require_plain_file, written_whole
@@ -31,6 +31,7 @@ from tts_cli.folder.run_file import RUNS_NAME, FolderTotals
 from tts_cli.folder.take import Take
 from tts_cli.folder.takes import suffix_of
 from tts_cli.manifest.ids import IdTable, fold_id, id_hash, id_problem
+from tts_cli.setting import About
 
 MERGED_FROM = "merged_from"
 _COMPARED = (About.SPEECH, About.DELIVERY)  # how rows sound
@@ -160,7 +161,7 @@ def _facts(report: dict[str, Any]) -> dict[str, Any]:
         found |= {
             name: value
             for name, value in settings.items()
-            if name != "model" and about_of(name) in _COMPARED
+            if name != "model" and name in SETTINGS and SETTINGS[name].about in _COMPARED
         }
     return found
 

@@ -1,5 +1,6 @@
-"""What a `Speaker` and its rows can be told, by name and type. Meanings, defaults and ranges are
-those of the flags and of manifests: `config.RunConfig` and `manifest.row` have them.
+"""What a `Speaker` and its rows can be told, by name and type. Which settings it takes, and what
+they mean, stands in `config.SETTINGS`, and for rows in `manifest.row`; what a checker of types must
+know stands here.
 """
 
 from __future__ import annotations
@@ -7,20 +8,14 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict, get_type_hints
+from typing import Any, TypedDict
 
-from tts_cli.config import RunConfig
+from tts_cli.config import SETTINGS, RunConfig
 from tts_cli.core import Row
 from tts_cli.errors import UsageError
 from tts_cli.named import nearest, shown
 
-if TYPE_CHECKING:
-    pass
-
-
 GivenRow = str | Mapping[str, Any] | Row
-
-
 StrPath = str | os.PathLike[str]
 
 
@@ -99,20 +94,7 @@ class RowValues(RowFields, total=False):
     text: str
 
 
-class _Given(Settings, total=False):
-    """With those that `Speaker` names itself."""
-
-    model: StrPath
-    revision: str
-    device: str
-    dtype: str
-    max_batch: int
-    voices: StrPath
-    seed: int
-
-
-_KINDS: dict[str, Any] = get_type_hints(_Given)
-_PATHS = frozenset(name for name, kind in _KINDS.items() if kind == StrPath)
+KEYWORDS = {name: one for name, one in SETTINGS.items() if one.is_keyword}
 
 
 def config_of(given: Mapping[str, Any]) -> RunConfig:
@@ -123,31 +105,24 @@ def config_of(given: Mapping[str, Any]) -> RunConfig:
     """
     values: dict[str, Any] = {}
     for name, value in given.items():
-        if name not in _KINDS:
-            close = nearest(name, list(_KINDS))
-            advice = f"did you mean {close}?" if close else f"there are {', '.join(_KINDS)}"
+        if name not in KEYWORDS:
+            close = nearest(name, list(KEYWORDS))
+            advice = f"did you mean {close}?" if close else f"there are {', '.join(KEYWORDS)}"
             raise UsageError(f"unknown setting {shown(name)}", advice)
         if value is None:
             continue
-        kind = (str, os.PathLike) if name in _PATHS else _KINDS[name]
-        if not _is_of(value, kind):
-            raise UsageError(f"{name}: must be {_NAMES[kind]}, not {shown(value)}")
-        values[name] = Path(value) if name in _PATHS and name != "model" else value
-    if "model" in values:
-        values["model"] = os.fspath(values["model"])
+        kind = KEYWORDS[name].kind
+        types, words = _TYPES[Path if KEYWORDS[name].names_path else kind]
+        if not isinstance(value, types) or isinstance(value, bool) is not (kind is bool):
+            raise UsageError(f"{name}: must be {words}, not {shown(value)}")
+        values[name] = kind(value) if KEYWORDS[name].names_path else value
     return RunConfig.from_options(values)
 
 
-_NAMES: dict[Any, str] = {
-    str: "text",
-    (str, os.PathLike): "text or a path",
-    int: "a whole number",
-    float: "a number",
-    bool: "True or False",
+_TYPES: dict[type, tuple[Any, str]] = {
+    str: (str, "text"),
+    Path: ((str, os.PathLike), "text or a path"),
+    int: (int, "a whole number"),
+    float: ((int, float), "a number"),
+    bool: (bool, "True or False"),
 }
-
-
-def _is_of(value: object, kind: Any) -> bool:
-    if kind is bool or isinstance(value, bool):
-        return kind is bool and isinstance(value, bool)
-    return isinstance(value, (int, float) if kind is float else kind)

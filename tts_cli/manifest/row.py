@@ -12,8 +12,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from models.sampling import SETTINGS
-from tts_cli.config import RANGES
+from models.sampling import SETTINGS as SAMPLING
+from models.sampling import Range
+from tts_cli.config import SETTINGS
 from tts_cli.core import BadRow, Row
 from tts_cli.manifest.columns import ALIASES, KINDS, MAX_NAME_CHARS, RowProblem, unknown_names
 from tts_cli.manifest.ids import ContentIds, default_id, id_problem
@@ -37,6 +38,7 @@ MAX_PATH_CHARS = 4096
 MAX_EXTRA_CHARS = 1 << 16
 
 CLONE_MODES = ("icl", "xvec")
+_FRAMES = Range(1, 1_000_000, is_integer=True)
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")  # all but tab and newline
 _INT = re.compile(r"[+-]?[0-9]{1,30}")
@@ -90,7 +92,7 @@ def build_row(
         _resolve_reference(fields, folder)
         if "max_frames" in fields and "max_seconds" in fields:
             raise RowProblem("gives both max_frames and max_seconds; give one")
-        sampling = {name: fields.pop(name) for name in fields.keys() & SETTINGS.keys()}
+        sampling = {name: fields.pop(name) for name in fields.keys() & SAMPLING.keys()}
         if extra:
             fields["extra"] = _bounded(extra)
         return Row(line=line, number=number, id=row_id, sampling=sampling, **fields)
@@ -178,7 +180,8 @@ def _number(name: str, value: Any, is_text: bool, is_integer: bool) -> int | flo
         raise RowProblem(f"{name}: must be {wanted}, not {shown(value)}")
     if isinstance(value, int) and abs(value) >= 2**64:
         raise RowProblem(f"{name}: has too many digits")
-    if problem := RANGES[name].problem(value):
+    limits = _FRAMES if name == "max_frames" else SETTINGS[name].limits  # as the flags'
+    if limits and (problem := limits.problem(value)):
         raise RowProblem(f"{name}: {problem}")
     return value if is_integer else float(value)
 

@@ -16,7 +16,7 @@ from click.testing import CliRunner
 from kernels.launch import dispatch
 from kernels.launch.dispatch import KernelFailed
 from tts_cli.cli import profile
-from tts_cli.config import RunConfig, describe_field
+from tts_cli.config import SETTINGS, RunConfig
 from tts_cli.engine import load as module
 from tts_cli.engine.load import Loaded, read_tf32, write_tf32
 from tts_cli.engine.scheduler import BatchSize
@@ -147,7 +147,7 @@ def test_a_forgotten_session_puts_settings_back(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_help_names_the_defaults() -> None:
-    said = describe_field("max_batch")[2]
+    said = SETTINGS["max_batch"].unset
     assert said == (
         f"up to {module.BATCH_CUDA} on cuda, {2 * module.BATCH_CUDA} from {module.MANY_ROWS:,} "
         f"rows on, {module.BATCH_CPU} on cpu"

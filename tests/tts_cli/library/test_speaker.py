@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+from inspect import signature
 from typing import Any, get_type_hints
 
 import numpy as np
@@ -12,8 +13,7 @@ import soundfile
 from fake_speakers import OpenSpeaker, RoomyModel
 
 from tts_cli import Cancelled, RowError, Settings, SetupError, Speaker, UsageError
-from tts_cli.config import SAMPLING_FLAGS, RunConfig
-from tts_cli.library.settings import RowFields
+from tts_cli.library.settings import KEYWORDS, RowFields, StrPath
 from tts_cli.manifest.columns import KINDS
 from tts_cli.manifest.seeds import row_seed
 
@@ -88,13 +88,11 @@ def test_no_such_model() -> None:
 
 def test_settings_are_those_of_runs() -> None:
     """Names and kinds cannot drift from those of flags and rows."""
-    known = {**get_type_hints(RunConfig), **dict.fromkeys(SAMPLING_FLAGS)}
-    assert get_type_hints(Settings).keys() <= known.keys()
-    assert set(SAMPLING_FLAGS) <= get_type_hints(Settings).keys()
+    named = signature(Speaker).parameters.keys() & KEYWORDS.keys()
+    assert get_type_hints(Settings).keys() | named == KEYWORDS.keys()
     assert get_type_hints(RowFields).keys() | {"text", "x_vector_only_mode"} == KINDS.keys()
     for name, kind in get_type_hints(Settings).items():
-        if known[name] is not None and "Path" not in str(known[name]):
-            assert str(kind.__name__) in str(known[name]), name
+        assert kind == (StrPath if KEYWORDS[name].names_path else KEYWORDS[name].kind), name
 
 
 def test_pauses_and_parts(open_speaker: OpenSpeaker) -> None:

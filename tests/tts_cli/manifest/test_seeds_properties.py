@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import strategies as st
 from properties import holds_for
 
-from tts_cli.config import RANGES
+from tts_cli.config import SETTINGS
 from tts_cli.manifest.seeds import attempt_seed, derive, row_seed
 
 SEEDS = st.integers(0, 2**53 - 1)
@@ -16,7 +16,7 @@ TEXTS = st.text(st.characters(exclude_categories=[]), max_size=20)
 def test_derived_seeds_are_seeds(seed: int, label: str) -> None:
     """What is derived may be given in a manifest, and derives as any other does."""
     for found in (derive(seed, label), row_seed(seed, label), attempt_seed(seed, 2)):
-        assert RANGES["seed"].problem(found) is None
+        assert SETTINGS["seed"].problem(found) is None
     assert derive(seed, label) == derive(seed, label)
 
 

@@ -18,21 +18,12 @@ import html
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import fields
 from importlib import resources
 from string import Template
 from typing import Any
 
-from tts_cli.config import (
-    SAMPLING_FLAGS,
-    About,
-    RunConfig,
-    Scope,
-    about_of,
-    describe_field,
-    flag,
-    scope_of,
-)
+from tts_cli.config import SETTINGS
+from tts_cli.setting import About, Scope, SettingFacts, flag
 
 # In this order; each may use what stands before it.
 SCRIPTS = (
@@ -100,7 +91,6 @@ def _part(name: str) -> str:
 
 
 _TAKEN_OVER = (About.SPEECH, About.DELIVERY, About.ROWS)
-_PATHS = frozenset(["model", "clone_model", "made_voices", "voices", "lexicon", "cast"])
 UNKNOWN_MANIFEST = "MANIFEST"
 
 
@@ -118,25 +108,21 @@ def spoken_by(report: Mapping[str, Any]) -> list[str]:
     settings = report.get("settings")
     if not isinstance(settings, dict):
         return args
-    for name in _names(settings):
-        value, default = settings.get(name), describe_field(name)[0]
-        if value is None or value == default:
+    for name, one in SETTINGS.items():
+        value = settings.get(name)
+        if value is None or value == one.default or not _is_of_the_speech(name, one, settings):
             continue
-        if default is False:
+        if one.kind is bool:
             args += [flag(name)] * (value is True)
         elif isinstance(value, (str, int, float)) and not isinstance(value, bool):
-            args += [flag(name), _absolute(str(value)) if name in _PATHS else str(value)]
+            args += [flag(name), _absolute(str(value)) if one.names_path else str(value)]
     return args
 
 
-def _names(settings: Mapping[str, Any]) -> list[str]:
-    names = [*(entry.name for entry in fields(RunConfig)), *SAMPLING_FLAGS]
-    taken = [
-        name for name in names if about_of(name) in _TAKEN_OVER and scope_of(name) is Scope.ANY
-    ]
-    if settings.get("reproducible") is True:  # then audio depends on it
-        taken.append("max_batch")
-    return taken
+def _is_of_the_speech(name: str, one: SettingFacts, settings: Mapping[str, Any]) -> bool:
+    if name == "max_batch":
+        return settings.get("reproducible") is True  # then audio depends on it
+    return one.about in _TAKEN_OVER and one.scope is Scope.ANY
 
 
 def _absolute(path: str) -> str:
