@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tts_cli.config import RunConfig
-from tts_cli.workers import elsewhere, session, worker
+from tts_cli.workers import session, worker
 from tts_cli.workers.cluster import Share
 from tts_cli.workers.messages import Briefing
 from tts_cli.workers.worker import Worker
@@ -176,7 +176,6 @@ def use_fake_cluster(patch: pytest.MonkeyPatch) -> type[FakeCluster]:
     """Let commands of this process take threads for workers."""
     kind = type("Cluster", (FakeCluster,), {"calls": []})
     patch.setattr(session, "Cluster", kind)
-    patch.setattr(elsewhere, "Cluster", kind)
     # What workers say is heard as it is: they share this process's loggers.
     patch.setattr(worker._Ear, "emit", lambda *_: None)
     return kind

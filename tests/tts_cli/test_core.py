@@ -31,8 +31,9 @@ from tts_cli.core import (
     Unfinished,
     Work,
 )
+from tts_cli.engine.session import SessionFacts
 from tts_cli.voices.stage import Voiced
-from tts_cli.workers.messages import Ended, RowOrder
+from tts_cli.workers.messages import Ended, Ready, RowOrder
 
 WORDS = [word for kind in (Role, Status, Finish, Unfinished, Kind) for word in kind]
 
@@ -79,6 +80,7 @@ SHAPES = [
         queued_s=1.5,
     ),
     Spoken(encoded=Encoded("parts/a.wav", b"codes", 9, "aa", 3), worker=2),
+    Ready("host", SessionFacts(1.5, graph_misses_by={"frame": 2}, device={"graphs": 3}), 4, True),
     RowOrder(1, Voiced(task_of("a", REQUEST), error="its voice is gone"), 0),
     Ended(1, Spoken(encoded=Encoded(b"RIFF", None, 9, "aa", 3, Applied(pad_start_s=0.5))), 0.5),
 ]

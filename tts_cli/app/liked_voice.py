@@ -179,10 +179,9 @@ def require_row(values: Mapping[str, Any]) -> Row:
 
 def load(row: Row, info: ModelInfo, config: RunConfig) -> Reference:
     """The recording a row names. Raises UsageError where it cannot be used."""
-    assert row.ref_audio is not None
     try:
         return load_reference(
-            row.ref_audio,
+            row.ref_audio or "",
             config.ref_root,
             mode=row.clone_mode or "xvec",
             text=row.ref_text,

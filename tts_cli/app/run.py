@@ -127,7 +127,7 @@ def make_missing_voices(plan: Plan, session: LocalSession, step: Step) -> None:
     with ExitStack() as stack:
         studio = studio_of(session)
         if plan.config.has_workers:
-            from tts_cli.workers.elsewhere import elsewhere
+            from tts_cli.workers.session import elsewhere
 
             studio = stack.enter_context(elsewhere(plan.config))
         stack.enter_context(step("making a voice" if count == 1 else f"making {count} voices"))

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
@@ -41,8 +41,6 @@ if TYPE_CHECKING:
     import numpy as np
 
 log = logging.getLogger(__name__)
-
-Made = TypeVar("Made")
 
 MIN_MADE_S = 3.0  # of what a voice says, MAX_MADE_S at most
 
@@ -158,29 +156,15 @@ def voice_of_codes(codes: np.ndarray[Any, Any], text: str, info: ModelInfo) -> S
     return stored_voice(coded_voice(codes, text, info, digest), info)
 
 
-class Studio(Protocol):
-    """Where a checkpoint speaks or encodes voices: in this process, or in another one."""
-
-    def __call__(
-        self,
-        work: Callable[[LocalSession, list[Any]], list[Made]],
-        config: RunConfig,
-        info: ModelInfo,
-        asked: list[Any],
-    ) -> list[Made]:
-        """What `speak_voices` or `encode_voices` gives on a checkpoint."""
-        ...
+# `speak_voices` or `encode_voices`, and whoever does it on a checkpoint, here or elsewhere.
+Work = Callable[[LocalSession, list[Any]], list[Any]]
+Studio = Callable[[Work, RunConfig, ModelInfo, list[Any]], list[Any]]
 
 
 def studio_of(session: LocalSession) -> Studio:
     """Work goes to a session where it has the checkpoint, else to one that is open for as long."""
 
-    def done(
-        work: Callable[[LocalSession, list[Any]], list[Made]],
-        config: RunConfig,
-        info: ModelInfo,
-        asked: list[Any],
-    ) -> list[Made]:
+    def done(work: Work, config: RunConfig, info: ModelInfo, asked: list[Any]) -> list[Any]:
         if config is session.config:
             return work(session, asked)
         with closing(LocalSession(config, info)) as other:
@@ -235,9 +219,9 @@ def _words(ask: Ask, config: RunConfig) -> Words:
 
 def _keep(ask: Ask, task: Task, spoken: Spoken, voices: FreeVoices) -> None:
     """Keep what was spoken."""
-    info = voices.maker.info
-    assert spoken.samples is not None
-    assert spoken.codes is not None
+    info, samples, codes = voices.maker.info, spoken.samples, spoken.codes
+    if samples is None or codes is None:
+        raise _failed(ask, "no audio came of it")
     facts = {
         "of": {"character": ask.character, "description": ask.description},
         "text": task.row.text,
@@ -247,13 +231,13 @@ def _keep(ask: Ask, task: Task, spoken: Spoken, voices: FreeVoices) -> None:
         "run_seed": voices.config.seed,
         "seed": spoken.seed,
         "attempts": spoken.attempts,
-        "audio_s": round(len(spoken.samples) / info.sample_rate_hz, 6),
+        "audio_s": round(len(samples) / info.sample_rate_hz, 6),
         "suspect": [remark.text for remark in spoken.remarks],
         "created_by": created_by(),
     }
     tags = Tags(ask.shown, comment=synthetic(info))
-    wav = encode(spoken.samples, info.sample_rate_hz, "wav", "PCM_16", tags)
-    voices.made.keep(ask.voice, facts, wav, encode_codes(spoken.codes))
+    wav = encode(samples, info.sample_rate_hz, "wav", "PCM_16", tags)
+    voices.made.keep(ask.voice, facts, wav, encode_codes(codes))
     ask.is_gone = False
     path = voices.made.wav(ask.voice)
     if voices.config.out is not None or voices.config.made_voices is not None:

@@ -63,7 +63,7 @@ class Journal:
         self._table = RecordTable(has_sums)
         self._mutex = threading.Lock()
         self._pending: deque[_Entry] = deque()
-        self._handle: int | None = None
+        self._handle = -1  # it is closed, or read-only
         if out is None:
             return
         try:
@@ -218,7 +218,7 @@ class Journal:
         Raises:
             DiskFull: nothing was recorded.
         """
-        assert self._handle is not None, "the journal is closed or read-only"
+        assert self._handle >= 0, "the journal is closed or read-only"
         entry = _Entry([record.to_line().encode() for record in records])
         self._pending.append(entry)
         with self._mutex:
@@ -229,7 +229,6 @@ class Journal:
 
     def _flush(self) -> None:
         """Write what threads have left so far; the caller holds the mutex."""
-        assert self._handle is not None, "the journal is closed or read-only"
         group = list(self._pending)  # taken out only when it is known what came of them
         size = os.fstat(self._handle).st_size
         error: OSError | None = None
@@ -251,9 +250,9 @@ class Journal:
 
     def close(self) -> None:
         """Close the file; harmless if done already."""
-        if self._handle is not None:
+        if self._handle >= 0:
             os.close(self._handle)
-            self._handle = None
+            self._handle = -1
 
     def _lines_at(self, offsets: Sequence[int]) -> Iterator[CopiedLine]:
         """Lines that made sense before, and do."""
@@ -316,7 +315,6 @@ class Journal:
         """Record the row of a torn line as failed: its file is there, and is known to be ours. One
         that has lines is what they say.
         """
-        assert self._handle is not None
         found = _FIRST_ID.match(torn)
         row_id = json.loads(b'"%b"' % found[1]) if found else None
         if is_recorded_id(row_id, Status.FAILED) and not self.knows(row_id):
@@ -326,7 +324,6 @@ class Journal:
 
     def _cut(self, size: int) -> None:
         """Take back a half-written append."""
-        assert self._handle is not None
         try:
             os.ftruncate(self._handle, size)
         except OSError as error:

@@ -290,8 +290,7 @@ class Origins:
         first_key = self._names.setdefault(id_hash(fold_id(row_id)), row_key)
         if first_key != row_key:  # one file on a file system without letter case
             other = self.folder_of(first_key)
-            assert other is not None
-            if not self.is_settled(other):
+            if other is not None and not self.is_settled(other):
                 self._note(Conflict(row_id, other, new.folder))
             return
         found = self._rows.get(row_key)

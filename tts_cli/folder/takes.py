@@ -140,7 +140,8 @@ class TakeFolder:
         if problem := id_problem(row_id):
             raise RowError(f"row '{row_id}' {problem}")
         line, file = self.journal.line(row_id, take), self.journal.file(row_id)
-        assert line is not None
+        if line is None:
+            raise RowError(f"row '{row_id}' has no take {take}")
         is_file = file is not None and file.take == take
         suffix = suffix_of(line.take.path)
         path = self.path_of(row_id, take, suffix)

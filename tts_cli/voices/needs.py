@@ -152,9 +152,8 @@ class Cloning:
 
     def load(self, request: SpeechRequest, digest: str) -> Reference:
         """The recording of a request. Raises RowError."""
-        assert request.ref_audio is not None
         reference = load_reference(
-            request.ref_audio,
+            request.ref_audio or "",
             self.files.root,
             mode=request.clone_mode or "xvec",
             text=request.ref_text,

@@ -100,8 +100,8 @@ class Window(Generic[Item]):
 
     def give(self) -> UnansweredRow[Item]:
         """Take out the next row."""
-        row = self.next()
-        assert row is not None, "nothing waits"
+        if (row := self.next()) is None:
+            raise IndexError("nothing waits")
         row.is_gone = True
         if row.deaths:
             heapq.heappop(self._suspects)

@@ -2,6 +2,9 @@
 
 One thread, the caller's, does all of it, woken by events. Beside it one thread plans rows, and a
 few record them, see `Dealer`.
+
+Voices made by a worker, for a run whose driver has no model: each call is a process of its own,
+with a worker's share of the devices.
 """
 
 from __future__ import annotations
@@ -11,17 +14,17 @@ import os
 import secrets
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tts_cli.config import RunConfig
 from tts_cli.core import Keep, Task
-from tts_cli.engine.session import SessionFacts, Step
+from tts_cli.engine.session import LocalSession, SessionFacts, Step
 from tts_cli.folder.atomic import remove_stale_parts, stage
-from tts_cli.workers.cluster import Cluster
+from tts_cli.workers.cluster import Cluster, Share
 from tts_cli.workers.dealer import Dealer, Drop
-from tts_cli.workers.elsewhere import there
 from tts_cli.workers.lives import Events, Lives
 from tts_cli.workers.messages import Briefing
 from tts_cli.workers.voices import ClusterVoices
@@ -29,6 +32,7 @@ from tts_cli.workers.worker import Worker, version
 
 if TYPE_CHECKING:
     from models.base import ModelInfo
+    from tts_cli.engine.made_voices import Studio, Work
     from tts_cli.plan.room import Needs
     from tts_cli.voices.needs import Cloning
 
@@ -159,3 +163,48 @@ class WorkerSession:
             None if "OMP_NUM_THREADS" in os.environ else share.num_cpus,
             logging.getLogger("tts_cli").getEffectiveLevel(),
         )
+
+
+@contextmanager
+def elsewhere(config: RunConfig) -> Iterator[Studio]:
+    """One worker, as long as voices are made."""
+    alone = config if config.ray_address is not None else replace(config, workers="1")
+    cluster = Cluster(alone)
+    cluster.open()
+    share = cluster.share
+
+    def done(work: Work, config: RunConfig, info: ModelInfo, asked: list[Any]) -> list[Any]:
+        found: list[Any] = cluster.call(_done, work, there(config, share), info, asked, share)
+        return found
+
+    is_tidy = False
+    try:
+        yield done
+        is_tidy = True
+    finally:
+        cluster.close(is_tidy=is_tidy)
+
+
+def there(config: RunConfig, share: Share) -> RunConfig:
+    """Settings as another process has them."""
+    model = config.model
+    if model is not None and Path(model).expanduser().is_dir():
+        model = str(Path(model).expanduser().absolute())
+    return replace(
+        config,
+        out=None if config.out is None else config.out.absolute(),
+        model=model,
+        device="cuda" if share.is_gpu else "cpu",
+        kernel_cache=None if config.kernel_cache is None else config.kernel_cache.absolute(),
+    )
+
+
+def _done(
+    work: Work, config: RunConfig, info: ModelInfo, asked: list[Any], share: Share
+) -> list[Any]:
+    import torch
+
+    if "OMP_NUM_THREADS" not in os.environ:
+        torch.set_num_threads(share.num_cpus)
+    with closing(LocalSession(config, info)) as session:
+        return work(session, asked)

@@ -43,13 +43,12 @@ class Sphinx:
 
     def __init__(self, processes: int | None = None) -> None:
         try:
-            import pocketsphinx
+            import pocketsphinx  # noqa: F401  # its processes use it
         except ImportError:
             raise SetupError(
                 "--asr pocketsphinx needs the package pocketsphinx, which is not installed",
                 remedy="install the extra: pip install 'tts-cli[asr]'",
             ) from None
-        assert pocketsphinx is not None
         name = f"{POCKETSPHINX} {version('pocketsphinx')} en-us"
         self.identity = Identity(name, languages=("en",))
         self.processes = processes or _cores()
