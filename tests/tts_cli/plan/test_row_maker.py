@@ -147,7 +147,7 @@ def test_fields_that_are_none_may_be_kept(make_info: MakeInfo) -> None:
         ({"text": "a [pause 1s] b"}, {}, []),
         ({"text": "Hello.", "instruct": "softly"}, {}, ["gives instruct, which"]),
         ({"text": "Hello."}, {"needs_instruct": True}, ["gives no instruct"]),
-        ({"text": "Привет, мир"}, {"languages": ("english",)}, ["is in letters that"]),
+        ({"text": "Привет, мир"}, {"languages": ("auto", "english")}, ["is in letters that"]),
         ({"text": "Part 1/2/3."}, {}, []),
         (
             {"text": "Part 1/2/3.", "language": "english"},
