@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _PLAIN = re.compile(r"[A-Za-z ,.!?'\n-]*")  # no figures, no markup, no other letters
 
 
-class Topic(Enum):
+class NoteKind(Enum):
     """What a note is about. Notes on many rows are told in this order."""
 
     HOPELESS = auto()  # the row is certain to fail, alone
@@ -53,28 +53,28 @@ class Topic(Enum):
 
 # Rows of these are named; what is said of those beyond a few.
 _NAMED = {
-    Topic.HOPELESS: "rows that will fail",
-    Topic.RECORDING: "rows with odd recordings to clone",
-    Topic.FOREIGN: "rows in letters that no language of this checkpoint has",
-    Topic.MARKUP: "rows with markup that would be read aloud",
-    Topic.PAUSES: "rows whose pauses are left out",
-    Topic.UNHEARD: "rows described otherwise than their characters",
-    Topic.CUE: "rows that take longer than their cues",
+    NoteKind.HOPELESS: "rows that will fail",
+    NoteKind.RECORDING: "rows with odd recordings to clone",
+    NoteKind.FOREIGN: "rows in letters that no language of this checkpoint has",
+    NoteKind.MARKUP: "rows with markup that would be read aloud",
+    NoteKind.PAUSES: "rows whose pauses are left out",
+    NoteKind.UNHEARD: "rows described otherwise than their characters",
+    NoteKind.CUE: "rows that take longer than their cues",
 }
 # Rows of these are counted, kind by kind.
 _COUNTED = {
-    Topic.WORDLESS: "{are} without any letter or digit, '{first}' first: {what}",
-    Topic.OWN_CAP: "{give} max_seconds or max_frames, '{first}' first, which wins over "
+    NoteKind.WORDLESS: "{are} without any letter or digit, '{first}' first: {what}",
+    NoteKind.OWN_CAP: "{give} max_seconds or max_frames, '{first}' first, which wins over "
     "--max-seconds {what}: change it there",
-    Topic.UNREAD: "{are} {what}",
-    Topic.FIGURE: "figures that are not understood are left as written in {rows}, {what} of "
+    NoteKind.UNREAD: "{are} {what}",
+    NoteKind.FIGURE: "figures that are not understood are left as written in {rows}, {what} of "
     "'{first}' first; a --lexicon can say them",
-    Topic.INSTRUCT: "{count} rows give instruct, which this checkpoint ignores; remove it or "
+    NoteKind.INSTRUCT: "{count} rows give instruct, which this checkpoint ignores; remove it or "
     "choose another checkpoint",
-    Topic.WHOLE: "{are} longer than {what}, '{first}' first, and spoken in one: {kind}; words may "
-    "be lost",
-    Topic.LIMIT: "--split {what}; words may be lost",
-    Topic.NO_INSTRUCT: "{count} rows give no instruct, so nothing describes their voice to this "
+    NoteKind.WHOLE: "{are} longer than {what}, '{first}' first, and spoken in one: {kind}; words "
+    "may be lost",
+    NoteKind.LIMIT: "--split {what}; words may be lost",
+    NoteKind.NO_INSTRUCT: "{count} rows give no instruct, so nothing describes their voice to this "
     "checkpoint",
 }
 
@@ -82,7 +82,7 @@ _COUNTED = {
 class Note(NamedTuple):
     """One thing to be known of a row."""
 
-    about: Topic
+    about: NoteKind
     text: str = ""  # of the row alone; empty: only many rows are worth a word
     kind: str = ""  # rows of a kind are told together; empty: those of the same text
     what: str = ""  # for the sentence about many rows
@@ -114,18 +114,18 @@ class Notes:
         if is_silent:
             is_bad = self._config.wordless == "fail"
             fate = "they will fail" if is_bad else f"{SILENCE_S:g} s of silence each"
-            yield Note(Topic.WORDLESS, "has no letter or digit, so it is silence", what=fate)
+            yield Note(NoteKind.WORDLESS, "has no letter or digit, so it is silence", what=fate)
             return
         if care.is_normalized and (known := care.known(request.language)) not in LANGUAGES:
             why = f"in {known}, which has no rules for figures, and left as written"
             if known is None:
                 why = "of no known language, and left as written; "
                 why += "give --language, or name one by --normalize"
-            yield Note(Topic.UNREAD, kind=why, what=why)
+            yield Note(NoteKind.UNREAD, kind=why, what=why)
         text, has_marks = request.text, has_pauses(row.text)
         if has_marks and not has_pauses(text):
             lost = "its pauses are left out: nothing keeps its voice behind them"
-            yield Note(Topic.PAUSES, lost)
+            yield Note(NoteKind.PAUSES, lost)
         elif has_marks:
             text = without_pauses(text)
         if _PLAIN.fullmatch(text) is None or "www." in text:
@@ -133,26 +133,26 @@ class Notes:
         cue_s = None if row.extra is None else cue_length_s(row.extra)
         if cue_s is not None and (needed_s := usual_s(text)) > cue_s:
             late = f"takes about {needed_s:.1f} s, and its cue has {cue_s:.1f} s"
-            yield Note(Topic.CUE, late, "cue")
+            yield Note(NoteKind.CUE, late, "cue")
         if row.instruct is not None and not (info.takes_instruct or self._is_described):
-            yield Note(Topic.INSTRUCT, "gives instruct, which this checkpoint ignores")
+            yield Note(NoteKind.INSTRUCT, "gives instruct, which this checkpoint ignores")
         is_asked = self._is_described and (info.needs_instruct or is_made(request.voice))
         if is_asked and row.instruct is None and row.character is None:
             why = "so nothing describes its voice to this checkpoint"
-            yield Note(Topic.NO_INSTRUCT, f"gives no instruct, {why}")
+            yield Note(NoteKind.NO_INSTRUCT, f"gives no instruct, {why}")
 
     def _of_odd_text(self, text: str, language: str) -> Iterator[Note]:
         """Of a text that has signs of something."""
         info = self._info
         if figure := self._care.left_as_written(text, language):
             left = "is not understood, and left as written; a --lexicon can say it"
-            yield Note(Topic.FIGURE, f"{figure!r} {left}", what=repr(figure))
+            yield Note(NoteKind.FIGURE, f"{figure!r} {left}", what=repr(figure))
         if self._is_latin and is_foreign(text):
             known = ", ".join(name for name in info.languages if name != "auto")
             problem = f"is in letters that this checkpoint does not speak, which has {known}"
-            yield Note(Topic.FOREIGN, f"{problem}; name another by --model")
+            yield Note(NoteKind.FOREIGN, f"{problem}; name another by --model")
         for markup in markup_in(text, info.pace):
-            yield Note(Topic.MARKUP, str(markup), markup.kind)
+            yield Note(NoteKind.MARKUP, str(markup), markup.kind)
 
     def of_recording(self, row: Row, cloning: Cloning, *, is_heard: bool = False) -> Iterator[Note]:
         """What is odd about the recording that a row clones. Raises RowError: it cannot be used.
@@ -163,9 +163,9 @@ class Notes:
         if row.ref_audio is None:
             return
         if problem := cloning.transcript_problem(row.ref_audio, row.ref_text):
-            yield Note(Topic.RECORDING, problem)
+            yield Note(NoteKind.RECORDING, problem)
         for oddity in cloning.files.heard(row.ref_audio) if is_heard else ():
-            yield Note(Topic.RECORDING, oddity)
+            yield Note(NoteKind.RECORDING, oddity)
 
     def of_due(
         self, row: Row, request: SpeechRequest, *, is_silent: bool, is_joined: bool
@@ -178,17 +178,17 @@ class Notes:
         config, info, rule = self._config, self._info, self._split_rule
         has_own = row.max_frames is not None or row.max_seconds is not None
         if has_own and config.retry_failed and config.max_seconds is not None:
-            yield Note(Topic.OWN_CAP, what=f"{config.max_seconds:g}")
+            yield Note(NoteKind.OWN_CAP, what=f"{config.max_seconds:g}")
         longest = 0 if info.pace is None else info.pace.longest_chars or 0
         well = f"the about {longest} characters that this checkpoint speaks well"
         if is_joined and 0 < longest < rule.limit:
-            yield Note(Topic.LIMIT, what=f"{rule.limit} allows longer parts than {well}")
+            yield Note(NoteKind.LIMIT, what=f"{rule.limit} allows longer parts than {well}")
         if not (is_joined or is_silent) and (reason := rule.why_whole(request)):
             spoken = f"and spoken in one: {reason}; words may be lost"
-            yield Note(Topic.WHOLE, f"is longer than {well}, {spoken}", reason, well)
+            yield Note(NoteKind.WHOLE, f"is longer than {well}, {spoken}", reason, well)
         if self._voices.is_unheard(row, request):
             whose = shown(row.character)
-            yield Note(Topic.UNHEARD, f"its instruct is not that of the voice of {whose}")
+            yield Note(NoteKind.UNHEARD, f"its instruct is not that of the voice of {whose}")
 
 
 @dataclass
@@ -204,8 +204,8 @@ class Told:
     """Adds up the notes on the rows of a manifest."""
 
     def __init__(self) -> None:
-        self._named: dict[Topic, NamedRows] = {}
-        self._counts: dict[tuple[Topic, str], _Count] = {}
+        self._named: dict[NoteKind, NamedRows] = {}
+        self._counts: dict[tuple[NoteKind, str], _Count] = {}
 
     def add(self, row: Row, note: Note) -> None:
         """One more."""

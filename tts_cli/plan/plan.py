@@ -20,7 +20,7 @@ from tts_cli.manifest.seeds import take_seed
 from tts_cli.manifest.source import Manifest
 from tts_cli.plan.checks import CheckedRows, Only
 from tts_cli.plan.free_voices import Maker
-from tts_cli.plan.notes import Note, Topic
+from tts_cli.plan.notes import Note, NoteKind
 from tts_cli.plan.planner import Planner, RowAsk, silence_of
 from tts_cli.plan.spool import Spool
 from tts_cli.plan.standing import OutputFolder, ServedTakes, Standing, State, extra_places
@@ -206,7 +206,7 @@ class Plan:
             pieces = self.planner.pieces(asked, need) if is_asked else ()
         except RowError as error:
             if not is_silent:  # of the others the tally says what becomes of them
-                tally.told.add(row, Note(Topic.HOPELESS, f"{error}; the row will fail"))
+                tally.told.add(row, Note(NoteKind.HOPELESS, f"{error}; the row will fail"))
             found.bad += 1
             found.hopeless += 1
             message, file = str(error), row.file
