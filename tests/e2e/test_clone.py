@@ -18,7 +18,6 @@ from tiny_qwen3_tts import SPECS, write_checkpoint
 from workbench import Folder, Workbench
 
 from tts_cli.main import main
-from tts_cli.plan import request
 
 MakeCheckpoint = Callable[..., Path]
 
@@ -446,8 +445,8 @@ class TestVoicesDesign:
         make_checkpoint: MakeCheckpoint,
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
-        monkeypatch.setattr(request, "CAP_S", 0.1)  # frames are as short as 1 ms here
-        monkeypatch.setattr(request, "CAP_S_PER_BYTE", 0.0)
+        monkeypatch.setattr("tts_cli.text.words.CAP_S", 0.1)  # frames are as short as 1 ms here
+        monkeypatch.setattr("tts_cli.text.words.CAP_S_PER_BYTE", 0.0)
         endless = make_checkpoint("voice_design", eos_gain=0.0, generation={"top_k": 5})
         result = self.design(refs, base, endless)
         assert result.code == 1

@@ -14,7 +14,6 @@ from tts_cli.engine.attempt import Attempt
 from tts_cli.engine.scheduler import Scheduler
 from tts_cli.engine.speech_run import SpeechRun
 from tts_cli.manifest.seeds import attempt_seed, row_seed
-from tts_cli.plan import request as requests
 
 TEXTS = ("Hello there.", "Good morning.", "Hm.", "The rain in the street.")
 ROWS = [{"id": f"row{number}", "text": TEXTS[number % 4]} for number in range(8)]
@@ -25,8 +24,8 @@ FRAME_S = 0.0025
 @pytest.fixture
 def short_caps(monkeypatch: pytest.MonkeyPatch) -> None:
     """Usual caps of 64 frames and three a byte, as frames of 80 ms get; here they are shorter."""
-    monkeypatch.setattr(requests, "CAP_S", 64 * FRAME_S)
-    monkeypatch.setattr(requests, "CAP_S_PER_BYTE", 3 * FRAME_S)
+    monkeypatch.setattr("tts_cli.text.words.CAP_S", 64 * FRAME_S)
+    monkeypatch.setattr("tts_cli.text.words.CAP_S_PER_BYTE", 3 * FRAME_S)
 
 
 @pytest.fixture
@@ -141,7 +140,7 @@ class TestRunaways:
         self, bench: Workbench, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Some of these rows run into their usual cap of 40 frames, and not all of them twice."""
-        monkeypatch.setattr(requests, "CAP_S", 4 * FRAME_S)
+        monkeypatch.setattr("tts_cli.text.words.CAP_S", 4 * FRAME_S)
         rows = [{"id": f"r{number}", "text": "Hello there."} for number in range(8)]
         bench.synth(rows, "--seed", 8)
         retried = [

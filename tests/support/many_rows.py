@@ -23,7 +23,7 @@ from tts_cli.folder.hashes import request_hash
 from tts_cli.folder.take import Take
 from tts_cli.manifest.manifest import open_source, read_rows
 from tts_cli.plan.checkpoint import read_info
-from tts_cli.plan.request import build_request
+from tts_cli.plan.planner import build_request
 
 FILES_A_FOLDER = 1000
 AUDIO = b"RIFF" + bytes(40)  # of a row; whether it can be played is not asked

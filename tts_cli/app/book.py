@@ -27,7 +27,7 @@ from tts_cli.manifest.row import build_row
 from tts_cli.manifest.source import Source
 from tts_cli.named import shown
 from tts_cli.plan.checkpoint import read_info
-from tts_cli.plan.checks import CheckedRows
+from tts_cli.plan.checks import CheckedRows, Judge
 from tts_cli.plan.free_voices import makes_voices, who_speaks
 from tts_cli.plan.plan import Plan
 from tts_cli.plan.split_rule import pauses_of
@@ -152,7 +152,8 @@ class BookRun:
     def _require_good(self, info: ModelInfo) -> None:
         """Raise ManifestError if a row is bad, which is told by its place in the book."""
         config, info, maker = who_speaks(self.config, info)
-        rows = CheckedRows(self._source, config, info, makes_voices=makes_voices(info, maker))
+        judge = Judge(config, info, makes_voices=makes_voices(info, maker))
+        rows = CheckedRows(self._source, judge)
         bad = [row for row in rows.read() if isinstance(row, BadRow)]
         for row in bad[:MAX_TOLD]:
             log.error("%s: %s", self.script[row.number - 1].place, row.message)

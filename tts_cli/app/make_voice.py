@@ -13,7 +13,7 @@ from models.base import ModelInfo, Voice
 from tts_cli.app.liked_voice import find_liked, load, require_row
 from tts_cli.audio.file import encode
 from tts_cli.config import RunConfig
-from tts_cli.core import Row
+from tts_cli.core import BadRow, Row
 from tts_cli.engine.made_voices import (
     Words,
     encode_voices,
@@ -25,7 +25,7 @@ from tts_cli.engine.session import LocalSession
 from tts_cli.errors import RowError, UsageError
 from tts_cli.folder.atomic import write_alone
 from tts_cli.plan.checkpoint import approved_info, model_label
-from tts_cli.plan.checks import check_settings, require_speakable, row_problem
+from tts_cli.plan.checks import Judge, require_speakable
 from tts_cli.plan.free_voices import Maker, makes_voices
 from tts_cli.text.words import is_wordless
 from tts_cli.voices.recording import (
@@ -113,9 +113,9 @@ def design_voice(
         maker = Maker(design_config, approved_info(design_config))
     row = require_row({"seed": seed, **spoken})
     _require_maker(maker, row, design_config is not None)
-    check_settings(*maker, folder)
-    if problem := row_problem(row, *maker, folder, makes_voices=True):
-        raise UsageError(problem)
+    judge = Judge(replace(maker.config, cast=None), maker.info, makes_voices=True)
+    if isinstance(judged := judge.judged(row), BadRow):
+        raise UsageError(judged.message)
     if is_wordless(row.text, maker.info.pace):
         raise UsageError("--text has no letter or digit", remedy="give a sentence or two to speak")
     language = row.language or "auto"

@@ -282,7 +282,7 @@ def report_of(
         "settings": plan.planner.maker.config.as_dict(),
         "settings_from": dict(origins or {}),
         "read_as": plan.source.facts(),
-        "cast": plan.rows.casting.cast.facts(),
+        "cast": plan.planner.judge.cast.facts(),
         "model": model_facts(plan.config, plan.info),
         "voice_model": model_facts(*voices.maker) if voices.is_two else None,
         "text": plan.planner.care.facts(),

@@ -27,10 +27,10 @@ from tts_cli.folder.run_file import versions
 from tts_cli.manifest.seeds import row_seed
 from tts_cli.plan.checkpoint import never_ends
 from tts_cli.plan.free_voices import Ask, FreeVoices, Maker
-from tts_cli.plan.request import build_request, text_cap
+from tts_cli.plan.planner import build_request
 from tts_cli.plan.room import Needs
 from tts_cli.plan.split_rule import SplitRule
-from tts_cli.text.words import usual_s
+from tts_cli.text.words import text_cap, usual_s
 from tts_cli.voices.encoding import encode_references, make_voice
 from tts_cli.voices.made import MadeVoice
 from tts_cli.voices.needs import MAX_MADE_S, Cloning

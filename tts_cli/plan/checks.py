@@ -39,8 +39,6 @@ from tts_cli.text.languages import named_language
 from tts_cli.voices.voice_folder import VoiceFolder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from models.base import ModelInfo
 
 
@@ -51,30 +49,17 @@ _LINE_BITS = 40
 
 
 class CheckedRows:
-    """Every row of a manifest with its final verdict. It remembers one compact table of ids, 24 to
-    48 bytes a row.
-
-    Args:
-        makes_voices: for rows that have none.
-    Raises:
-        UsageError: `--voice` or `--language` is not one of the checkpoint's, or the cast asks for
-            what it does not have.
+    """Every row of a manifest with its final verdict: the judge's of each by itself, and what ids
+    are to each other. It remembers one compact table of them, 24 to 48 bytes a row.
     """
 
-    def __init__(
-        self, source: Manifest, config: RunConfig, info: ModelInfo, *, makes_voices: bool = False
-    ) -> None:
+    def __init__(self, source: Manifest, judge: Judge) -> None:
         self._source = source
-        self._config = config
-        self._info = info
-        self._voices = VoiceFolder(config.voices)
+        self.judge = judge
         self._places = IdTable()  # hash of a folded id -> manifest and first line it stands on
         self.has_nameless = False  # rows that were read without an id of their own
         names = [one.name for one in source.all]
         self._file_bits = {name: index << _LINE_BITS for index, name in enumerate(names)}
-        check_settings(config, info, self._voices)
-        self._makes_voices = makes_voices
-        self.casting = Casting(config, info, self._voices, self._setting_problem, makes_voices)
 
     def read(self) -> Iterator[Row | BadRow]:
         """The rows in order; again, with the same verdicts.
@@ -83,7 +68,8 @@ class CheckedRows:
             ManifestError: the file cannot be used at all.
             StoppedEarly: it is not what it was when it was read first.
         """
-        longest = MAX_PATH_BYTES - len(os.fsencode(self._config.out or "")) - PATH_EXTRAS
+        out = self.judge.config.out or ""
+        longest = MAX_PATH_BYTES - len(os.fsencode(out)) - PATH_EXTRAS
         for row in read_rows(self._source):
             if row.id is not None:
                 place = row.line if not row.file else row.line | self._file_bits[row.file]
@@ -96,13 +82,8 @@ class CheckedRows:
                 yield row
                 continue
             if isinstance(row, Row):
-                try:
-                    row = self.casting.played(row)
-                except RowProblem as error:
-                    row = _bad(row, str(error))
-            if isinstance(row, Row) and (problem := self._problem(row)):
-                row = _bad(row, problem)
-            elif len(row.record_id) * 4 > longest and _num_bytes(row.record_id) > longest:
+                row = self.judge.judged(row)
+            if len(row.record_id) * 4 > longest and _num_bytes(row.record_id) > longest:
                 problem = f"its path in --out is longer than the {MAX_PATH_BYTES} bytes of any path"
                 row = _bad(row, problem)
             yield row
@@ -114,12 +95,6 @@ class CheckedRows:
     def has_key(self, key: int) -> bool:
         """Whether this is the `id_hash` of the folded id of a row that was read."""
         return self._places.get(key) is not None
-
-    def _problem(self, row: Row) -> str | None:
-        return row_problem(row, self._config, self._info, self._voices, self._makes_voices)
-
-    def _setting_problem(self, row: Row) -> str | None:
-        return setting_problem(row, self._config, self._info, self._voices)
 
     def _taken(self, row_id: str, place: int) -> str:
         line = place & ((1 << _LINE_BITS) - 1)
@@ -161,68 +136,9 @@ def check_settings(config: RunConfig, info: ModelInfo, voices: VoiceFolder) -> N
         raise UsageError(f"--{problem}")
     if problem := _name_problem("language", config.language, info):
         raise UsageError(f"--{problem}")
-    problem = _seconds_problem(config.max_seconds, info)
-    if problem:
+    seconds = config.max_seconds
+    if seconds is not None and (problem := _seconds_problem(seconds, info)):
         raise UsageError(f"--max-seconds {problem}")
-
-
-def row_problem(
-    row: Row, config: RunConfig, info: ModelInfo, voices: VoiceFolder, makes_voices: bool = False
-) -> str | None:
-    """Why the checkpoint cannot speak this row, or None.
-
-    A reference recording is not looked at: one that cannot be used fails its row when it is spoken.
-    """
-    problem = setting_problem(row, config, info, voices)
-    if problem is not None or makes_voices:
-        return problem
-    return _voice_missing(row, config, info)
-
-
-def setting_problem(
-    row: Row, config: RunConfig, info: ModelInfo, voices: VoiceFolder
-) -> str | None:
-    """The same, whatever a row leaves open."""
-    if problem := _clone_problem(row, config, info):
-        return problem
-    if row.voice is not None and (problem := _voice_problem(row.voice, info, voices)):
-        return problem
-    if row.language is not None and (problem := _name_problem("language", row.language, info)):
-        return problem
-    if row.max_frames is not None and row.max_frames > info.max_positions:
-        return f"max_frames: is {row.max_frames}, the checkpoint holds {info.max_positions}"
-    if problem := _seconds_problem(row.max_seconds, info):
-        return f"max_seconds: {problem}"
-    return None
-
-
-def _clone_problem(row: Row, config: RunConfig, info: ModelInfo) -> str | None:
-    if row.ref_audio is not None and not info.can_clone:
-        what = f"a {info.type} checkpoint cannot clone"
-        if config.model is None:
-            what = "the sample voice cannot clone"
-        return f"gives ref_audio, but {what}; leave it out, or name a Base checkpoint by --model"
-    if not info.takes_voice_files:
-        return None
-    if row.ref_audio is not None and row.voice is not None:
-        return "gives both ref_audio and voice; give one"
-    if row.clone_mode is not None and row.clone_mode not in info.clone_modes:
-        return (
-            f"clone_mode {row.clone_mode}: this checkpoint clones by {', '.join(info.clone_modes)} "
-            "only; give ref_text, what the reference says"
-        )
-    return None
-
-
-def _voice_missing(row: Row, config: RunConfig, info: ModelInfo) -> str | None:
-    if not info.needs_reference:
-        return None
-    if row.ref_audio is None and row.voice is None and config.voice is None:
-        return (
-            "gives no ref_audio and no voice, and a base checkpoint speaks only in a reference's "
-            "voice"
-        )
-    return None
 
 
 def _voice_problem(value: str, info: ModelInfo, voices: VoiceFolder) -> str | None:
@@ -253,9 +169,7 @@ def _name_problem(field: str, value: str, info: ModelInfo) -> str | None:
     return f"{field}: {shown(value)} is unknown; {advice}the checkpoint has {listed}"
 
 
-def _seconds_problem(seconds: float | None, info: ModelInfo) -> str | None:
-    if seconds is None:
-        return None
+def _seconds_problem(seconds: float, info: ModelInfo) -> str | None:
     if seconds / info.frame_s < 1 - 1e-6:
         return f"{seconds:g} s is less than one frame ({info.frame_s:g} s)"
     if seconds > info.max_positions * info.frame_s:
@@ -268,35 +182,72 @@ _MAX_REMEMBERED = 4096
 _MAX_STRANGERS = 1000
 
 
-class Casting:
-    """The cast of a run.
+class Judge:
+    """Tells of a row by itself who says it, by the cast, and whether the checkpoint can.
 
     Args:
-        problem_of: why the checkpoint cannot do what a row asks, or None.
-        makes_voices: for characters that have none.
+        makes_voices: for rows and characters that have none.
     Raises:
-        UsageError: the cast file cannot be read, or asks for what the checkpoint does not have.
+        UsageError: a setting names what the checkpoint does not have; the cast cannot be read, or
+            does so.
     """
 
-    def __init__(
-        self,
-        config: RunConfig,
-        info: ModelInfo,
-        voices: VoiceFolder,
-        problem_of: Callable[[Row], str | None],
-        makes_voices: bool = False,
-    ) -> None:
+    def __init__(self, config: RunConfig, info: ModelInfo, *, makes_voices: bool = False) -> None:
+        self.config = config
+        self.info = info
+        self.voices = VoiceFolder(config.voices)
+        check_settings(config, info, self.voices)
         self.cast = Cast() if config.cast is None else read_cast(config.cast)
         self.strangers: dict[str, None] = {}  # characters without a voice, as they came
-        self._fields = parse_map(config.map or "")
-        self._info = info
-        self._voices = voices
+        self._is_voice_needed = info.needs_reference and config.voice is None and not makes_voices
         self._makes_voices = makes_voices and config.free_voice != "each"
         self._could_make = makes_voices and not self._makes_voices
         self._find = lru_cache(_MAX_REMEMBERED)(self._character)
         for name, row in self.cast.characters.items():
-            if problem := problem_of(row):
+            if problem := self._problem(row):
                 raise UsageError(f"{self.cast.places[name]}: [{name}] {problem}")
+
+    def judged(self, row: Row) -> Row | BadRow:
+        """A row in its character's voice, if it has one, or why the checkpoint cannot speak it.
+
+        A reference recording is not looked at: one that cannot be used fails its row when it is
+        planned.
+        """
+        try:
+            row = self.played(row)
+        except RowProblem as error:
+            return _bad(row, str(error))
+        if problem := self._problem(row):
+            return _bad(row, problem)
+        if self._is_voice_needed and row.ref_audio is None and row.voice is None:
+            only = "a base checkpoint speaks only in a reference's voice"
+            return _bad(row, f"gives no ref_audio and no voice, and {only}")
+        return row
+
+    def _problem(self, row: Row) -> str | None:
+        """Why the checkpoint cannot do what a row asks for, whatever it leaves open, or None."""
+        info = self.info
+        if row.ref_audio is not None and not info.can_clone:
+            what = f"a {info.type} checkpoint cannot clone"
+            if self.config.model is None:
+                what = "the sample voice cannot clone"
+            remedy = "leave it out, or name a Base checkpoint by --model"
+            return f"gives ref_audio, but {what}; {remedy}"
+        if info.takes_voice_files and row.ref_audio is not None and row.voice is not None:
+            return "gives both ref_audio and voice; give one"
+        modes, mode = info.clone_modes, row.clone_mode
+        if info.takes_voice_files and mode is not None and mode not in modes:
+            only = f"this checkpoint clones by {', '.join(modes)} only"
+            return f"clone_mode {mode}: {only}; give ref_text, what the reference says"
+        if row.voice is not None and (problem := _voice_problem(row.voice, info, self.voices)):
+            return problem
+        if row.language is not None and (problem := _name_problem("language", row.language, info)):
+            return problem
+        if row.max_frames is not None and row.max_frames > info.max_positions:
+            return f"max_frames: is {row.max_frames}, the checkpoint holds {info.max_positions}"
+        if row.max_seconds is not None and (problem := _seconds_problem(row.max_seconds, info)):
+            return f"max_seconds: {problem}"
+        return None
 
     def played(self, row: Row) -> Row:
         """A row in its character's voice, if it has one. Raises RowProblem: nobody knows it."""
@@ -323,19 +274,20 @@ class Casting:
 
     def _speaker(self, name: str) -> str | None:
         """The speaker of that name, or the voice file."""
-        if self._info.takes_voice_files:
-            return name if self._voices.find(name) is not None else None
-        same = (voice for voice in self._info.voices if voice.casefold() == name.casefold())
+        if self.info.takes_voice_files:
+            return name if self.voices.find(name) is not None else None
+        same = (voice for voice in self.info.voices if voice.casefold() == name.casefold())
         return next(same, None)
 
     def _unknown(self, name: str) -> str:
-        names = [*self.cast.characters, *self._info.voices]
+        names = [*self.cast.characters, *self.info.voices]
         close = nearest(name, names)
         advice = f"did you mean {shown(close)}? " if close else ""
         path = self.cast.path
         if path is None:
-            column = next((key for key in self._fields if self._fields[key] == "character"), None)
-            flag = as_flag({**self._fields, column or "character": ""})
+            columns = parse_map(self.config.map or "")
+            column = next((key for key in columns if columns[key] == "character"), "character")
+            flag = as_flag({**columns, column: ""})
             remedy = f"name its voice in a file for --cast, or leave the column out: {flag}"
             if self._could_make:
                 remedy = f"--free-voice one makes it a voice; or {remedy}"

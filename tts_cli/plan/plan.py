@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tts_cli.config import RunConfig
-from tts_cli.core import BadRow, Need, Piece, Row, Spoken, Task
+from tts_cli.core import BadRow, Need, Piece, Row, Spoken, Task, are_joined
 from tts_cli.errors import RowError
 from tts_cli.folder.folder import Folder
 from tts_cli.folder.recode import Order
@@ -20,6 +20,7 @@ from tts_cli.manifest.seeds import take_seed
 from tts_cli.manifest.source import Manifest
 from tts_cli.plan.checks import CheckedRows, Only
 from tts_cli.plan.free_voices import Maker
+from tts_cli.plan.notes import Note, NoteKind
 from tts_cli.plan.planner import Planner, RowAsk, silence_of
 from tts_cli.plan.spool import Spool
 from tts_cli.plan.standing import OutputFolder, ServedTakes, Standing, State, extra_places
@@ -60,10 +61,10 @@ class Plan:
         self.is_heard = is_heard
         self.planner = Planner(config, info, maker, made)
         self.voices = self.planner.voices
-        self.rows = CheckedRows(source, config, info, makes_voices=self.voices.is_possible)
+        self.rows = CheckedRows(source, self.planner.judge)
         self.only = Only(config.only, config.out)
         self.folder = Folder(None, config) if folder is None else folder
-        self._folder = OutputFolder(config, info, self.planner.identity, self.folder)
+        self._folder = OutputFolder(self.planner, self.folder)
         self.voices.take_of = self._folder.take_of
         self._served: ServedTakes | None = None
         self._keeps = keeps
@@ -94,7 +95,7 @@ class Plan:
             found, tally = self._read()  # the one row whose voice is not made after all
         self.only.require_rows(self.source.name, (row.record_id for row in self.rows.read()))
         tally.close()
-        found.summary.strangers = list(self.rows.casting.strangers)
+        found.summary.strangers = list(self.planner.judge.strangers)
         found.summary.made_voices = self.voices.facts()
         self.source.require_same()
         for spool in (self._due, self._orders, self._texts):
@@ -103,14 +104,7 @@ class Plan:
 
     def _read(self) -> tuple[Survey, Tally]:
         """Read all rows."""
-        tally = Tally(
-            self.source.name,
-            self.config,
-            self.info,
-            self.planner.split_rule,
-            self.planner.care,
-            is_described=self.planner.maker.info.needs_instruct,
-        )
+        tally = Tally(self.source.name, self.config, self.info)
         found = Survey(tally.summary)
         self.voices.begin()
         self._renew()
@@ -170,11 +164,13 @@ class Plan:
             self._due.add(found)
 
     def _would_split(self, request: SpeechRequest) -> bool:
-        return self.planner.split_rule.is_split(replace(request, voice=PREFIX))
+        return self.planner.split_rule.settings(replace(request, voice=PREFIX)) is not None
 
     def _judge(self, row: Row, asked: RowAsk, found: Survey, tally: Tally) -> None:
         """Judge a good row, count it, and keep what is to be done about it."""
-        request, is_silent = asked.request, asked.is_silent
+        request, is_silent, notes = asked.request, asked.is_silent, self.planner.notes
+        for note in notes.of_text(row, request, is_silent):
+            tally.told.add(row, note)
         extras = 0 if is_silent else self.config.takes
         if extras and request.sampling.draws_nothing:
             found.one_take += 1
@@ -187,8 +183,9 @@ class Plan:
         try:
             need = self.planner.need(asked)
             if row.ref_audio is not None and not is_silent:
-                self._judge_recording(row, row.ref_audio, tally)
-            standing = self._folder.standing(row.id, request, need, is_silent)
+                for note in notes.of_recording(row, self.planner.cloning, is_heard=self.is_heard):
+                    tally.told.add(row, note)
+            standing = self._folder.standing(row.id, asked, need)
             is_due = self._folder.is_due(standing.state)
             if not self.config.overwrite:
                 order = standing.order
@@ -209,7 +206,7 @@ class Plan:
             pieces = self.planner.pieces(asked, need) if is_asked else ()
         except RowError as error:
             if not is_silent:  # of the others the tally says what becomes of them
-                tally.add_hopeless(row, error)
+                tally.told.add(row, Note(NoteKind.HOPELESS, f"{error}; the row will fail"))
             found.bad += 1
             found.hopeless += 1
             message, file = str(error), row.file
@@ -234,14 +231,15 @@ class Plan:
         if not is_due:
             return
         state = standing.state
-        tally.add_due(row, request, pieces, is_silent)
-        if self.voices.is_unheard(row, request):
-            tally.add_unheard(row)
+        tally.add_due(request, pieces, is_silent)
+        is_joined = are_joined(pieces)
+        for note in notes.of_due(row, request, is_silent=is_silent, is_joined=is_joined):
+            tally.told.add(row, note)
         found.due[state] += 1
         if state is State.CHANGED:
             found.early += standing.is_early
             is_known = not standing.is_early
-            found.reread += is_known and self._folder.is_reread(row, request, self.planner.care)
+            found.reread += is_known and self._folder.is_reread(row, request)
             found.unfixed += self._was_free(row, request)
         if state is State.DAMAGED and len(found.damaged) < MAX_NAMED:
             found.damaged.append(row.id)
@@ -299,14 +297,6 @@ class Plan:
             return False
         by_another = take.anchor or take.clone_model  # of earlier versions
         return by_another is not None or take.ref_sha256 is None
-
-    def _judge_recording(self, row: Row, recording: str, tally: Tally) -> None:
-        """Tell what is odd about a row's recording. Raises RowError: it cannot be used."""
-        if problem := self.planner.cloning.transcript_problem(recording, row.ref_text):
-            tally.add_odd_recording(row, problem)
-        if self.is_heard:
-            for oddity in self.planner.cloning.files.heard(recording):
-                tally.add_odd_recording(row, oddity)
 
 
 def _seed_of(standing: Standing) -> int | None:

@@ -1,5 +1,8 @@
-"""Rows one by one, as they come and perhaps without end, to what is spoken of each: all that is
-checked of a manifest's row but what needs the other rows, such as ids that are taken.
+"""What is spoken of a row, for everybody: read from a manifest, or given alone, one by one and
+perhaps without end. All is checked of it but what needs the other rows, such as ids that are taken.
+
+Every setting of it is resolved, none left to chance: the row wins, then its character's table in
+the cast, then the flag, then the checkpoint's generation_config.json, then what is built in.
 
 Rows without any letter or digit: no model is asked to speak them, which would make something up.
 
@@ -9,44 +12,41 @@ reference; it has no frames, so that codes kept of it are none, (0, K).
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from models.base import SpeechRequest
+from models.sampling import Sampling
 from tts_cli.config import RunConfig
 from tts_cli.core import BadRow, Finish, Need, Piece, Row, Spoken, Task, are_joined
 from tts_cli.errors import RowError
 from tts_cli.folder.hashes import content_hash, request_hash
-from tts_cli.manifest.columns import Columns, RowProblem, parse_map
+from tts_cli.manifest.columns import Columns, parse_map
+from tts_cli.manifest.row import for_all
+from tts_cli.manifest.seeds import row_seed
 from tts_cli.manifest.source import RowBuilder, Rules, Source
 from tts_cli.named import shown
 from tts_cli.plan.checkpoint import prompt_counter
-from tts_cli.plan.checks import (
-    Casting,
-    check_settings,
-    require_speakable,
-    row_problem,
-    setting_problem,
-)
+from tts_cli.plan.checks import Judge, require_speakable
 from tts_cli.plan.free_voices import FreeVoices, Maker
-from tts_cli.plan.request import Requests
+from tts_cli.plan.notes import Notes
 from tts_cli.plan.room import most_positions, room_problem
 from tts_cli.plan.split_rule import SplitRule
-from tts_cli.text.pauses import has_pauses, sum_of_pauses, without_pauses
+from tts_cli.text.care import TextCare
+from tts_cli.text.languages import named_language
+from tts_cli.text.pauses import sum_of_pauses, without_pauses
 from tts_cli.text.reading import Reading
-from tts_cli.text.words import SILENCE_S, is_wordless, markup_in
+from tts_cli.text.words import SILENCE_S, is_wordless, text_cap
 from tts_cli.voices.made import MadeVoices
 from tts_cli.voices.needs import Cloning
-from tts_cli.voices.voice_folder import VoiceFolder
 
 if TYPE_CHECKING:
-    from models.base import ModelInfo, SpeechRequest
-    from tts_cli.text.care import TextCare
+    from models.base import ModelInfo
 
 
 _SOURCE = "<rows>"
@@ -57,8 +57,90 @@ class RowAsk(NamedTuple):
 
     request: SpeechRequest
     is_silent: bool  # it has no words
-    is_split: bool  # it is spoken in parts
+    split: dict[str, float] | None  # how it is taken apart and joined; None: it is spoken in one
     reading: Reading | None  # of its text; None: that is spoken as it is written
+
+    @property
+    def is_split(self) -> bool:
+        """Whether it is spoken in parts."""
+        return self.split is not None and not self.is_silent
+
+
+class Requests:
+    """Makes the requests of a run's rows; what they share is resolved once.
+
+    Raises:
+        UsageError: the settings say of texts what cannot be done, see `TextCare.of`.
+    """
+
+    def __init__(self, config: RunConfig, info: ModelInfo) -> None:
+        self.config = config
+        self.info = info
+        self.care = TextCare.of(config, info)
+        self._language = named_language(config.language, info.languages)
+        self._flags = for_all(config.sampling)
+        self._sampling = replace(info.sampling, **self._flags)
+        self._voice = info.voices[0] if info.voices else None
+
+    def read(self, row: Row) -> tuple[SpeechRequest, Reading | None]:
+        """Resolve one row. Raises SetupError: a library for its language is missing.
+
+        Returns:
+            Its request, and how its text was read; None: it is spoken as it is written.
+        """
+        config = self.config
+        language = self._language
+        if row.language:
+            language = named_language(row.language, self.info.languages)
+        spaced = reading = None
+        if not self.care.leaves(row.text):
+            reading = self.care.read(row.text, language)
+            spoken = reading.spoken
+            if reading.spaced != spoken:
+                spaced = reading.spaced
+            if spoken == row.text:
+                reading = None
+            else:
+                row = replace(row, text=spoken)
+        voice = row.voice
+        if voice is None and row.ref_audio is None:
+            voice = config.voice
+        request = SpeechRequest(
+            text=row.text,
+            voice=self._voice if voice is None else voice,
+            language=language,
+            instruct=row.instruct,
+            layout=config.layout,
+            sampling=self._sampling_of(row),
+            seed=row.seed if row.seed is not None else row_seed(config.seed, row.id),
+            max_frames=frame_cap(row, config, self.info),
+            ref_audio=row.ref_audio,
+            ref_text=row.ref_text,
+            clone_mode=row.clone_mode,
+            shapes=config.shapes,
+            spaced=spaced,
+        )
+        return request, reading
+
+    def _sampling_of(self, row: Row) -> Sampling:
+        if not row.sampling:
+            return self._sampling
+        return replace(self.info.sampling, **{**self._flags, **for_all(row.sampling)})
+
+
+def build_request(row: Row, config: RunConfig, info: ModelInfo) -> SpeechRequest:
+    """Resolve a row that is the only one."""
+    return Requests(config, info).read(row)[0]
+
+
+def frame_cap(row: Row, config: RunConfig, info: ModelInfo) -> int:
+    """Frames the row may keep."""
+    if row.max_frames is not None:
+        return row.max_frames
+    seconds = row.max_seconds if row.max_seconds is not None else config.max_seconds
+    if seconds is not None:
+        return max(1, int(seconds / info.frame_s + 1e-6))
+    return text_cap(row.text, info)
 
 
 class Planner:
@@ -69,7 +151,8 @@ class Planner:
         maker: who makes up voices; None: the same.
         made: where made voices are; None: as the settings say.
     Raises:
-        UsageError: the settings say of texts what cannot be done.
+        UsageError: a setting does not fit the checkpoint, or a file that it names is wrong.
+        SetupError: the checkpoint can speak no row at all.
     """
 
     def __init__(
@@ -79,15 +162,19 @@ class Planner:
         maker: Maker | None = None,
         made: MadeVoices | None = None,
     ) -> None:
+        require_speakable(info)
         self.config = config
         self.info = info
         self.maker = maker or Maker(config, info)
+        if made is None and config.out is None:
+            made = MadeVoices(config.made_voices)
         made = made or MadeVoices(config.out, config.made_voices)
         self.voices = FreeVoices(config, info, self.maker, made)
+        self.judge = Judge(config, info, makes_voices=self.voices.is_possible)
         self.cloning = Cloning(config, info, made)
         self.split_rule = SplitRule.of(config, info)
-        self.identity = RowIdentity(info, self.split_rule)
         self._requests = Requests(config, info)
+        self.notes = Notes(config, info, self.care, self.split_rule, self.voices)
 
     @property
     def care(self) -> TextCare:
@@ -99,18 +186,49 @@ class Planner:
         self.cloning = Cloning(self.config, self.info, self.voices.made)
         return self.cloning
 
-    def task(self, row: Row) -> Task:
-        """What is to be spoken of a row, or kept as silence.
+    @cached_property
+    def _columns(self) -> Columns:
+        return Columns(parse_map(self.config.map or ""), self.config.extra)
 
-        Raises:
-            RowError: it is certain to fail.
+    def row(self, given: str | Mapping[str, Any] | Row, number: int) -> Row | BadRow:
+        """A row as a manifest's line of that number would be; a text is a row that has no more."""
+        rules = Rules(strips_markup=self.config.strip_markup)
+        source = Source(_SOURCE, "jsonl", "", rules=rules, columns=self._columns)
+        builder = RowBuilder(source, number=number)
+        values: object = given
+        if isinstance(given, str):
+            values = {"text": given}
+        elif isinstance(given, Row):
+            values = values_of(given)
+        if not isinstance(values, Mapping):
+            return builder.bad(number, f"must be a text, a mapping or a Row, not {shown(given)}")
+        if strange := [name for name in values if not isinstance(name, str)]:
+            return builder.bad(number, f"must have names for keys, not {shown(strange[0])}")
+        if isinstance(path := values.get("ref_audio"), os.PathLike):
+            values = {**values, "ref_audio": os.fspath(path)}
+        return builder.row(values, number)
+
+    def make(self, given: str | Mapping[str, Any] | Row, number: int) -> Task | BadRow:
+        """What is spoken of a row that is given alone, or kept as silence, with all that is to be
+        known of it; or why it cannot be.
         """
-        asked = self.asked(row)
-        ask = self.voices.asks.get(asked.request.voice or "")
-        if ask is not None and ask.problem:
-            raise RowError(ask.problem)
-        need = self.need(asked)
-        return self.made(row, asked, need, self.pieces(asked, need))
+        row = self.row(given, number)
+        if isinstance(row, Row):
+            row = self.judge.judged(row)
+        if isinstance(row, BadRow):
+            return row
+        try:
+            asked = self.asked(row)
+            request, is_silent = asked.request, asked.is_silent
+            task = self.task(row, asked)
+            notes = [
+                *self.notes.of_text(row, request, is_silent),
+                *(() if is_silent else self.notes.of_recording(row, self.cloning)),
+                *self.notes.of_due(row, request, is_silent=is_silent, is_joined=task.is_joined),
+            ]
+        except RowError as error:
+            return BadRow(row.line, number, row.id, str(error), row.text)
+        return replace(task, notes=tuple(note.text for note in notes if note.text))
 
     def asked(self, row: Row) -> RowAsk:
         """What a row asks of the model, every setting resolved. Raises UsageError, SetupError."""
@@ -121,7 +239,15 @@ class Planner:
         request = self.split_rule.without_lost_pauses(request)
         if reading is None and request.text != row.text:
             reading = Reading(row.text)
-        return RowAsk(request, is_silent, self.split_rule.is_split(request), reading)
+        return RowAsk(request, is_silent, self.split_rule.settings(request, is_silent), reading)
+
+    def task(self, row: Row, asked: RowAsk) -> Task:
+        """What is to be spoken of a row. Raises RowError: it is certain to fail."""
+        ask = self.voices.asks.get(asked.request.voice or "")
+        if ask is not None and ask.problem:
+            raise RowError(ask.problem)
+        need = self.need(asked)
+        return self.made(row, asked, need, self.pieces(asked, need))
 
     def need(self, asked: RowAsk) -> Need | None:
         """The voice to be cloned. Raises RowError for a row that is certain to fail: it must not
@@ -152,16 +278,25 @@ class Planner:
 
     def made(self, row: Row, asked: RowAsk, need: Need | None, pieces: tuple[Piece, ...]) -> Task:
         """A task of all that is known of it."""
-        request, is_silent = asked.request, asked.is_silent
         return Task(
             row,
-            request,
+            asked.request,
             pieces,
-            self.split_rule.most_frames(request) if are_joined(pieces) else None,
+            self.split_rule.most_frames(asked.request) if are_joined(pieces) else None,
             need,
-            request_hash=self.identity.request(request, need, is_silent),
-            content_hash=self.identity.content(request, need, is_silent),
+            request_hash=self.request_hash(asked, need),
+            content_hash=self.content_hash(asked, need),
         )
+
+    def request_hash(self, asked: RowAsk, need: Need | None) -> str:
+        """What its speech is recorded under."""
+        digest = need.digest if need else None
+        return request_hash(asked.request, self.info.identity, digest, asked.split)
+
+    def content_hash(self, asked: RowAsk, need: Need | None) -> str:
+        """The same, however it is drawn."""
+        digest = need.digest if need else None
+        return content_hash(asked.request, self.info.identity, digest, asked.split)
 
     def _check_room(self, request: SpeechRequest, need: Need | None) -> None:
         """Raise RowError for what is certain not to fit into the checkpoint's positions."""
@@ -170,113 +305,6 @@ class Planner:
             count = partial(prompt_counter, self.config)
             if problem := room_problem(request, self.info, least, count):
                 raise RowError(problem)
-
-
-class RowMaker(Planner):
-    """A planner of rows that are given one by one, and judged as a manifest's are.
-
-    Raises:
-        UsageError: a setting does not fit the checkpoint, or a file that it names is wrong.
-        SetupError: the checkpoint can speak no row at all.
-    """
-
-    def __init__(self, config: RunConfig, info: ModelInfo) -> None:
-        require_speakable(info)
-        voices = VoiceFolder(config.voices)
-        check_settings(config, info, voices)
-        super().__init__(config, info, made=MadeVoices(config.made_voices))
-        self._columns = Columns(parse_map(config.map or ""), config.extra)
-        self._casting = Casting(
-            config,
-            info,
-            voices,
-            lambda row: setting_problem(row, config, info, voices),
-            self.voices.is_possible,
-        )
-
-    def row(self, given: str | Mapping[str, Any] | Row, number: int) -> Row | BadRow:
-        """A row as a manifest's line of that number would be; a text is a row that has no more."""
-        rules = Rules(strips_markup=self.config.strip_markup)
-        source = Source(_SOURCE, "jsonl", "", rules=rules, columns=self._columns)
-        builder = RowBuilder(source, number=number)
-        values: object = given
-        if isinstance(given, str):
-            values = {"text": given}
-        elif isinstance(given, Row):
-            values = values_of(given)
-        if not isinstance(values, Mapping):
-            return builder.bad(number, f"must be a text, a mapping or a Row, not {shown(given)}")
-        if strange := [name for name in values if not isinstance(name, str)]:
-            return builder.bad(number, f"must have names for keys, not {shown(strange[0])}")
-        if isinstance(path := values.get("ref_audio"), os.PathLike):
-            values = {**values, "ref_audio": os.fspath(path)}
-        return builder.row(values, number)
-
-    def make(self, given: str | Mapping[str, Any] | Row, number: int) -> Task | BadRow:
-        """What is spoken of a row, or kept as silence, or why it cannot be."""
-        row = self.row(given, number)
-        if isinstance(row, BadRow):
-            return row
-        try:
-            row = self._casting.played(row)
-            if problem := row_problem(row, self.config, self.info, self.cloning.folder):
-                raise RowProblem(problem)
-            task = self.task(row)
-            return replace(task, notes=tuple(self._notes(task)))
-        except (RowProblem, RowError) as error:
-            return BadRow(row.line, number, row.id, str(error), row.text)
-
-    def _notes(self, task: Task) -> list[str]:
-        """What is to be known of a row that is spoken nevertheless; a survey counts the same."""
-        request, info, pace = task.request, self.info, self.info.pace
-        found = []
-        if task.is_silent:
-            found.append("has no letter or digit, so it is silence")
-        else:
-            found += map(str, markup_in(without_pauses(request.text), pace))
-        if request.ref_audio is not None and not task.is_silent:
-            with contextlib.suppress(RowError):  # gone since
-                problem = self.cloning.transcript_problem(request.ref_audio, request.ref_text)
-                found += [] if problem is None else [problem]
-        if figure := self.care.left_as_written(without_pauses(request.text), request.language):
-            found.append(
-                f"{figure!r} is not understood, and left as written; a --lexicon can say it"
-            )
-        if has_pauses(task.row.text) and not has_pauses(request.text):
-            found.append("its pauses are left out: nothing keeps its voice behind them")
-        if request.instruct is not None and not info.takes_instruct:
-            found.append("gives instruct, which this checkpoint ignores")
-        if request.instruct is None and info.needs_instruct:
-            found.append("gives no instruct, so nothing describes its voice to this checkpoint")
-        if pace is not None and (why := self.split_rule.why_whole(request)):
-            found.append(
-                f"is longer than the about {pace.longest_chars} characters that this checkpoint "
-                f"speaks well, and spoken in one: {why}; words may be lost"
-            )
-        return found
-
-
-class RowIdentity:
-    """Tells the hashes of rows that a checkpoint speaks."""
-
-    def __init__(self, info: ModelInfo, split_rule: SplitRule) -> None:
-        self._info = info
-        self._split_rule = split_rule
-
-    def request(self, request: SpeechRequest, need: Need | None, is_silent: bool) -> str:
-        """The `request_hash`."""
-        return request_hash(request, *self._asked(request, need, is_silent))
-
-    def content(self, request: SpeechRequest, need: Need | None, is_silent: bool) -> str:
-        """The `content_hash`."""
-        return content_hash(request, *self._asked(request, need, is_silent))
-
-    def _asked(
-        self, request: SpeechRequest, need: Need | None, is_silent: bool
-    ) -> tuple[str, str | None, dict[str, float] | None]:
-        """Of whom, in which voice, and in which parts: what the hashes take besides."""
-        split = self._split_rule.settings(request, is_silent)
-        return self._info.identity, need.digest if need else None, split
 
 
 def values_of(row: Row) -> dict[str, Any]:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from models.base import RequestError, SpeechRequest
 from tts_cli.core import Need, Task
-from tts_cli.plan.request import text_cap
 from tts_cli.plan.split_rule import SplitRule
+from tts_cli.text.words import text_cap
 from tts_cli.voices.needs import reference_silence_s
 from tts_cli.voices.recording import MAX_SECONDS
 

@@ -18,10 +18,9 @@ from models.pace import Pace
 from tts_cli.audio.join import Pauses
 from tts_cli.core import Piece
 from tts_cli.manifest.seeds import part_seed
-from tts_cli.plan.request import text_cap
 from tts_cli.text.pauses import has_pauses, stretches, without_pauses
 from tts_cli.text.split import Part, split, with_tags_in_force
-from tts_cli.text.words import is_wordless, usual_s
+from tts_cli.text.words import is_wordless, text_cap, usual_s
 from tts_cli.voices.made import is_made
 
 if TYPE_CHECKING:
@@ -111,11 +110,6 @@ class SplitRule:
             return None
         return self.problem(request) if self.is_long(request) else BY_SETTING
 
-    def is_split(self, request: SpeechRequest) -> bool:
-        """Whether a row is spoken in parts."""
-        is_cut = has_pauses(request.text) or self.is_long(request)
-        return is_cut and self.problem(request) is None
-
     def without_lost_pauses(self, request: SpeechRequest) -> SpeechRequest:
         """The request as it is, or without the pauses that cannot be made."""
         if not has_pauses(request.text) or self.problem(request) is None:
@@ -129,13 +123,11 @@ class SplitRule:
         return replace(request, text=text, spaced=spaced, max_frames=cap)
 
     def pieces(self, request: SpeechRequest, reading: Reading | None) -> tuple[Piece, ...]:
-        """What a text is spoken in.
+        """What a text is spoken in that is split.
 
         Args:
             reading: of the text; None: it is spoken as it is written.
         """
-        if not self.is_split(request):
-            return (self.whole(request, reading),)
         cuts = self._cuts(request)
         carried = with_tags_in_force([cut.text for cut in cuts], self._pace.tags)
         most = self.most_frames(request)
@@ -174,7 +166,7 @@ class SplitRule:
         cap = request.max_frames
         return None if cap == text_cap(request.text, self.info) else cap
 
-    def settings(self, request: SpeechRequest, is_silent: bool) -> dict[str, float] | None:
+    def settings(self, request: SpeechRequest, is_silent: bool = False) -> dict[str, float] | None:
         """What of the rule changes how a row sounds; None for one that is spoken in one."""
         marks: dict[str, float] = {"marks": PAUSES_VERSION} if has_pauses(request.text) else {}
         if is_silent:

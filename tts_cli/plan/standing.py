@@ -27,10 +27,9 @@ from tts_cli.folder.take import Take
 from tts_cli.text.unseen import as_seen
 
 if TYPE_CHECKING:
-    from models.base import ModelInfo, SpeechRequest
+    from models.base import SpeechRequest
     from tts_cli.core import Row
-    from tts_cli.plan.planner import RowIdentity
-    from tts_cli.text.care import TextCare
+    from tts_cli.plan.planner import Planner, RowAsk
 
 
 _MOST_ATTEMPTS = 1 << 20  # that a line is believed
@@ -92,16 +91,9 @@ class OutputFolder:
         folder: that is looked at; it may come to be written to.
     """
 
-    def __init__(
-        self,
-        config: RunConfig,
-        info: ModelInfo,
-        identity: RowIdentity,
-        folder: Folder,
-    ) -> None:
-        self._config = config
-        self._info = info
-        self._identity = identity
+    def __init__(self, planner: Planner, folder: Folder) -> None:
+        self._planner = planner
+        self._config = planner.config
         self.folder = folder
 
     @property
@@ -120,17 +112,11 @@ class OutputFolder:
             return state is State.FAILED
         return state not in (State.DONE, State.BACK) or self._config.overwrite
 
-    def standing(
-        self,
-        row_id: str,
-        request: SpeechRequest,
-        need: Need | None,
-        is_silent: bool,
-    ) -> Standing:
+    def standing(self, row_id: str, asked: RowAsk, need: Need | None) -> Standing:
         """What the folder holds of a row; for --retry-failed no more than its journal says."""
         file = self.journal.file(row_id)
         if file is None:
-            is_back = self._is_back(row_id, request, need, is_silent)
+            is_back = self._is_back(row_id, asked, need)
             return Standing(State.BACK if is_back else State.NEW)
         if self._config.retry_failed:
             return Standing(State.FAILED if file.has_failed else State.DONE)
@@ -138,7 +124,7 @@ class OutputFolder:
             return Standing(State.FAILED if file.has_failed else State.CHANGED)
         if file.has_failed:
             return Standing(State.FAILED)
-        mine = self._identity.request(request, need, is_silent)
+        mine, is_silent = self._planner.request_hash(asked, need), asked.is_silent
         if self.journal.is_early(row_id, file.take):
             return Standing(State.CHANGED, has_fallen=file.is_held, is_early=True)
         is_done = self.journal.done(row_id, mine, self.writer.delivery_hash, file.take)
@@ -151,16 +137,14 @@ class OutputFolder:
         if not file.is_held:
             is_same = take.request_hash == mine and not is_silent
             return self._or_kept(Standing(State.CHANGED), row_id, take, is_same)
-        if not fits(take, request, self._identity.content(request, need, is_silent), need):
+        if not fits(take, asked.request, self._planner.content_hash(asked, need), need):
             return Standing(State.CHANGED, has_fallen=True)
         if take.delivery_hash != self.writer.delivery_hash:  # what was chosen stays, by any seed
             return self._or_kept(Standing(State.CHANGED, take), row_id, take, not is_silent)
         state = State.DONE if self._is_whole(row_id, file) else State.DAMAGED
         return Standing(state, take, is_expected=take.request_hash == mine)
 
-    def _is_back(
-        self, row_id: str, request: SpeechRequest, need: Need | None, is_silent: bool
-    ) -> bool:
+    def _is_back(self, row_id: str, asked: RowAsk, need: Need | None) -> bool:
         """Whether a row is gone and can come back: what was spoken of it is what it asks for now,
         and lies in `removed/`. How that is delivered is not asked.
         """
@@ -172,10 +156,9 @@ class OutputFolder:
         if take is None:
             return False
         if file.is_held:
-            content = self._identity.content(request, need, is_silent)
-            is_same = fits(take, request, content, need)
+            is_same = fits(take, asked.request, self._planner.content_hash(asked, need), need)
         else:
-            is_same = take.request_hash == self._identity.request(request, need, is_silent)
+            is_same = take.request_hash == self._planner.request_hash(asked, need)
         return is_same and self.folder.can_come_back(take)
 
     def _or_kept(self, standing: Standing, row_id: str, take: Take, is_same: bool) -> Standing:
@@ -189,14 +172,14 @@ class OutputFolder:
             return standing
         writer = self.writer
         try:
-            kept = find_kept(writer.out, take, self._info.sample_rate_hz)
+            kept = find_kept(writer.out, take, self._planner.info.sample_rate_hz)
             if writer.has_codes and not writer.codes_path_of(row_id).is_file():
                 raise RowError("its codes are to be kept, and were not")
         except RowError as error:
             return standing._replace(not_kept=str(error))
         return standing._replace(state=State.KEPT, order=Order(take, kept))
 
-    def is_reread(self, row: Row, request: SpeechRequest, care: TextCare) -> bool:
+    def is_reread(self, row: Row, request: SpeechRequest) -> bool:
         """Whether a changed row was spoken of the same text by a version that left signs in it
         which nobody sees, or that the checkpoint never learnt.
         """
@@ -205,7 +188,7 @@ class OutputFolder:
         spoken = (take and take.spoken_text) or written
         if spoken == request.text or as_seen(written) != row.text:
             return False
-        return written != row.text or care.finished(spoken) == request.text
+        return written != row.text or self._planner.care.finished(spoken) == request.text
 
     def take_of(self, row_id: str) -> Take | None:
         """What a row's file is, or was to be; None: no line tells."""

@@ -2,14 +2,10 @@
 spoken.
 
 What a survey of a manifest found: what is left to do.
-
-Rows that a message names: equal problems in one line, and of these the first in full, then a
-count, however many there are.
 """
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -20,24 +16,19 @@ from tts_cli.core import BadRow, Row, are_joined
 from tts_cli.errors import ManifestError, UsageError
 from tts_cli.folder.take import Take
 from tts_cli.manifest.speaker_names import SpeakerNames
-from tts_cli.manifest.subtitle_rows import cue_length_s
 from tts_cli.named import shown
+from tts_cli.plan.notes import MAX_SHOWN, NamedRows, Told
 from tts_cli.plan.room import Needs
 from tts_cli.plan.standing import State
 from tts_cli.plan.strays import Strays
-from tts_cli.text.care import LANGUAGES
-from tts_cli.text.pauses import has_pauses, sum_of_pauses, without_pauses
-from tts_cli.text.words import SILENCE_S, are_latin, is_foreign, markup_in, usual_s
-from tts_cli.voices.made import is_made
+from tts_cli.text.pauses import has_pauses, sum_of_pauses
+from tts_cli.text.words import SILENCE_S, usual_s
 
 if TYPE_CHECKING:
     from models.base import ModelInfo, SpeechRequest
     from tts_cli.core import BadRow, Piece, Row
-    from tts_cli.plan.split_rule import SplitRule
-    from tts_cli.text.care import TextCare
 
 
-_PLAIN = re.compile(r"[A-Za-z ,.!?'\n-]*")  # no figures, no markup, no other letters
 _MAX_STRANGERS = 100  # that a message lists
 
 
@@ -89,49 +80,16 @@ class ManifestSummary:
 
 
 class Tally:
-    """Adds the rows of one manifest up.
+    """Adds the rows of one manifest up."""
 
-    Args:
-        is_described: `instruct` says whose voice a row has, though who speaks it takes none.
-    """
-
-    def __init__(
-        self,
-        manifest: str,
-        config: RunConfig,
-        info: ModelInfo,
-        split_rule: SplitRule,
-        care: TextCare,
-        *,
-        is_described: bool = False,
-    ) -> None:
+    def __init__(self, manifest: str, config: RunConfig, info: ModelInfo) -> None:
         self.summary = ManifestSummary(manifest)
+        self.told = Told()
         self._config = config
         self._info = info
-        self._split_rule = split_rule
-        self._care = care
-        self._is_described = is_described
         self._remade, self._remade_s = 0, 0.0  # rows whose files are made of what is kept
-        # Rows to be normalized, by a language that has no rules; None: nobody knows which it is.
-        self._unread: Counter[str | None] = Counter()
-        self._figures = 0  # rows with a figure that is left as written
-        self._first_figure = ""  # it, and the id of its row
-        self._ignored_instruct = 0
-        self._whole: dict[str, tuple[int, str]] = {}  # why -> long rows in one, id of the first
-        self._no_instruct = 0
-        self._own_caps = 0  # rows to retry that --max-seconds does not reach
-        self._first_capped = ""  # its id
         self._bad = NamedRows("bad rows")
-        self._hopeless = NamedRows("rows that will fail", ending="; the row will fail")
-        self._odd_recordings = NamedRows("rows with odd recordings to clone")
-        self._marked_up = NamedRows("rows with markup that would be read aloud")
-        self._is_latin = are_latin(info.languages)
-        self._foreign = NamedRows("rows in letters that no language of this checkpoint has")
-        self._no_pauses = NamedRows("rows whose pauses are left out")
         self._names = SpeakerNames()
-        self._too_long = NamedRows("rows that take longer than their cues")
-        self._unheard = NamedRows("rows described otherwise than their characters")
-        self._first_wordless = ""  # its id
 
     def add_bad(self, row: BadRow) -> None:
         """A row that cannot be used, selected or not."""
@@ -149,7 +107,7 @@ class Tally:
             request: what is to be spoken; None: the row is not selected.
             is_silent: it has no words.
         """
-        found, info = self.summary, self._info
+        found = self.summary
         found.rows += 1
         if request is None:
             return
@@ -157,73 +115,21 @@ class Tally:
         found.chars += len(row.text)
         if len(row.text) > found.longest_chars:
             found.longest_id, found.longest_chars = row.id, len(row.text)
-        if is_silent:
-            self._first_wordless = self._first_wordless or row.id
-            found.wordless += 1
-            return
-        care = self._care
-        if care.is_normalized and (known := care.known(request.language)) not in LANGUAGES:
-            self._unread[known] += 1
-        has_marks = has_pauses(row.text)
-        if has_marks and not has_pauses(request.text):
-            self._no_pauses.add(row, "its pauses are left out: nothing keeps its voice behind them")
-        text = without_pauses(request.text) if has_marks else request.text
-        if _PLAIN.fullmatch(text) is None or "www." in text:
-            self._add_odd(row, text, request.language)
-        self._names.add(row.text)
-        cue_s = None if row.extra is None else cue_length_s(row.extra)
-        if cue_s is not None and (needed_s := usual_s(text)) > cue_s:
-            late = f"takes about {needed_s:.1f} s, and its cue has {cue_s:.1f} s"
-            self._too_long.add(row, late, kind="cue")
-        if row.instruct is not None:
-            self._ignored_instruct += not (info.takes_instruct or self._is_described)
-        elif self._is_described and (info.needs_instruct or is_made(request.voice)):
-            self._no_instruct += row.character is None
+        found.wordless += is_silent
+        if not is_silent:
+            self._names.add(row.text)
 
-    def _add_odd(self, row: Row, text: str, language: str) -> None:
-        """A row whose text has signs of something."""
-        if figure := self._care.left_as_written(text, language):
-            self._figures += 1
-            self._first_figure = self._first_figure or f"{figure!r} of '{row.id}'"
-        if self._is_latin and is_foreign(text):
-            known = ", ".join(name for name in self._info.languages if name != "auto")
-            problem = f"is in letters that this checkpoint does not speak, which has {known}"
-            self._foreign.add(row, f"{problem}; name another by --model")
-        for markup in markup_in(text, self._info.pace):
-            self._marked_up.add(row, markup, kind=markup.kind)
-
-    def add_hopeless(self, row: Row, problem: object) -> None:
-        """A selected row that is certain to fail, alone: that is a warning."""
-        self._hopeless.add(row, problem)
-
-    def add_odd_recording(self, row: Row, problem: str) -> None:
-        """A row whose recording can be cloned, and should not be."""
-        self._odd_recordings.add(row, problem)
-
-    def add_unheard(self, row: Row) -> None:
-        """A row whose description of a voice nobody will hear: its character has another one."""
-        self._unheard.add(row, f"its instruct is not that of the voice of {shown(row.character)}")
-
-    def add_due(
-        self, row: Row, request: SpeechRequest, pieces: Sequence[Piece], is_silent: bool
-    ) -> None:
+    def add_due(self, request: SpeechRequest, pieces: Sequence[Piece], is_silent: bool) -> None:
         """A row to speak, or to keep as silence; where it is only counted, perhaps without its one
         piece.
         """
         found = self.summary
         found.due += 1
-        if self._config.retry_failed and self._config.max_seconds is not None:
-            has_own = row.max_frames is not None or row.max_seconds is not None
-            self._first_capped = self._first_capped or (row.id if has_own else "")
-            self._own_caps += has_own
         found.audio_s += self._usual_s(request, pieces, is_silent)
         if are_joined(pieces):
             found.split += 1
             found.parts += len(pieces)
             found.audio_s += sum_of_pauses(request.text)
-        elif not is_silent and (reason := self._split_rule.why_whole(request)):
-            count, first = self._whole.get(reason, (0, row.id))
-            self._whole[reason] = (count + 1, first)
 
     def add_remade(self, request: SpeechRequest) -> None:
         """A row whose file is made of what is kept: it needs room, and is not spoken."""
@@ -250,72 +156,8 @@ class Tally:
         audio_s, rows = found.audio_s + self._remade_s, found.due + found.takes + self._remade
         found.disk_bytes = estimate_disk_bytes(audio_s, rows, self._config, self._info)
         found.problems = self._bad.lines(found.manifest)
-        found.warnings = self._warnings()
+        found.warnings = self.told.lines(found.manifest, self._names.warning())
         return found
-
-    def _warnings(self) -> list[str]:
-        """What is wrong without making a row bad."""
-        name = self.summary.manifest
-        found = self._hopeless.lines(name) + self._odd_recordings.lines(name)
-        found += self._foreign.lines(name) + self._marked_up.lines(name)
-        found += self._no_pauses.lines(name) + self._unheard.lines(name)
-        found += self._too_long.lines(name)
-        if names := self._names.warning():
-            found.append(f"{name}: {names}")
-        if self.summary.wordless:
-            fate = f"{SILENCE_S:g} s of silence each"
-            if self._config.wordless == "fail":
-                fate = "they will fail"
-            found.append(
-                f"{name}: {_counted(self.summary.wordless)} without any letter or digit, "
-                f"'{self._first_wordless}' first: {fate}"
-            )
-        if self._own_caps:
-            rows = "1 row gives" if self._own_caps == 1 else f"{self._own_caps} rows give"
-            found.append(
-                f"{name}: {rows} max_seconds or max_frames, '{self._first_capped}' first, which "
-                f"wins over --max-seconds {self._config.max_seconds:g}: change it there"
-            )
-        for language, count in self._unread.items():
-            why = f"in {language}, which has no rules for figures, and left as written"
-            if language is None:
-                why = "of no known language, and left as written; "
-                why += "give --language, or name one by --normalize"
-            found.append(f"{name}: {_counted(count)} {why}")
-        if self._figures:
-            found.append(
-                f"{name}: figures that are not understood are left as written in {self._figures} "
-                f"row{'s' * (self._figures > 1)}, {self._first_figure} first; a --lexicon "
-                "can say them"
-            )
-        if self._ignored_instruct:
-            found.append(
-                f"{name}: {self._ignored_instruct} rows give instruct, which this checkpoint "
-                "ignores; remove it or choose another checkpoint"
-            )
-        longest = None if self._info.pace is None else self._info.pace.longest_chars
-        for reason, (count, first) in self._whole.items():
-            found.append(
-                f"{name}: {_counted(count)} longer than the about {longest} characters that this "
-                f"checkpoint speaks well, '{first}' first, and spoken in one: {reason}; words may "
-                "be lost"
-            )
-        limit = self._split_rule.limit
-        if self.summary.split and longest is not None and limit > longest:
-            found.append(
-                f"{name}: --split {limit} allows longer parts than the about {longest} characters "
-                "that this checkpoint speaks well; words may be lost"
-            )
-        if self._no_instruct:
-            found.append(
-                f"{name}: {self._no_instruct} rows give no instruct, so nothing describes their "
-                "voice to this checkpoint"
-            )
-        return found
-
-
-def _counted(rows: int) -> str:
-    return "1 row is" if rows == 1 else f"{rows} rows are"
 
 
 def estimate_audio_s(request: SpeechRequest, info: ModelInfo, is_silent: bool = False) -> float:
@@ -408,64 +250,3 @@ class Survey:
     def pending(self) -> int:
         """Rows to speak, or to keep as silence."""
         return sum(self.due.values())
-
-
-MAX_SHOWN = 20  # problems told of one kind
-MAX_ROWS_NAMED = 8  # rows that a problem names
-
-
-@dataclass
-class _Problem:
-    """What some rows have in common."""
-
-    file: str  # of the first one, as the next two; "" where a run has but one manifest
-    said: str  # behind the manifest's name: line, id, what is wrong
-    count: int = 1
-    others: list[str] = field(default_factory=list)  # as a message names them
-
-
-class NamedRows:
-    """Rows of one manifest with one kind of problem.
-
-    Args:
-        ending: what follows the problem of each row, such as `; the row will fail`.
-        more: what the others are called, such as `rows that do not fit`.
-    """
-
-    def __init__(self, more: str, ending: str = "") -> None:
-        self.count = 0
-        self._more = more
-        self._ending = ending
-        self._found: dict[str, _Problem] = {}  # the first ones, by what makes them equal
-
-    def add(self, row: Row | BadRow, problem: object, kind: str | None = None) -> None:
-        """Take in a row.
-
-        Args:
-            kind: what rows are told together by; None: the problem as it is said.
-        """
-        self.count += 1
-        key = str(problem) if kind is None else kind
-        found = self._found.get(key)
-        if found is None:
-            if len(self._found) < MAX_SHOWN:
-                named = "" if row.id is None else f"id '{row.id}': "
-                said = f"{row.line}: {named}{problem}{self._ending}"
-                self._found[key] = _Problem(row.file, said)
-            return
-        found.count += 1
-        if len(found.others) < MAX_ROWS_NAMED - 1:
-            found.others.append(f"line {row.line}" if row.id is None else f"'{row.id}'")
-
-    def lines(self, manifest: str) -> list[str]:
-        """What is said of them."""
-        lines = []
-        for found in self._found.values():
-            said = f"{found.file or manifest}:{found.said}"
-            if found.others:
-                rows = "1 more row" if found.count == 2 else f"{found.count - 1} more rows"
-                more = ", ..." * (found.count > len(found.others) + 1)
-                said += f"; {rows} alike: {', '.join(found.others)}{more}"
-            lines.append(said)
-        rest = self.count - sum(found.count for found in self._found.values())
-        return [*lines, f"{manifest}: {rest} more {self._more}"] if rest else lines

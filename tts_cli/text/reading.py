@@ -170,14 +170,14 @@ def where(needs: str, *rules: Rule) -> tuple[Rule, ...]:
     return tuple(replace(one, needs=needs) for one in rules)
 
 
-def says(pattern: str, spoken: str, flags: int = 0) -> Rule:
+def says(pattern: str, spoken: str, needs: str = "") -> Rule:
     """A rule that always says the same."""
-    return Rule(pattern, lambda _: spoken, flags)
+    return Rule(pattern, lambda _: spoken, needs=needs)
 
 
-def looks_up(pattern: str, table: Mapping[str, str], flags: int = 0) -> Rule:
+def looks_up(pattern: str, table: Mapping[str, str]) -> Rule:
     """A rule whose piece is a key of a table, in lower case; what it lacks is left alone."""
-    return Rule(pattern, lambda match: table.get(piece(match).lower()), flags)
+    return Rule(pattern, lambda match: table.get(piece(match).lower()))
 
 
 def table(text: str) -> dict[str, str]:

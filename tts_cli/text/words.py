@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from models.base import ModelInfo
     from models.pace import Pace
 
 
@@ -45,6 +46,17 @@ SECONDS_PER_BYTE = 0.075  # of UTF-8: typical speech, in English and Chinese ali
 def usual_s(text: str) -> float:
     """Seconds that speech of a text usually takes."""
     return SECONDS_PER_BYTE * len(text.encode())
+
+
+# A text's cap when nobody gives one: three times that is a runaway.
+CAP_S = 5.12
+CAP_S_PER_BYTE = 0.24
+
+
+def text_cap(text: str, info: ModelInfo) -> int:
+    """Frames that a text may keep where nobody gives a cap."""
+    cap_s = CAP_S + CAP_S_PER_BYTE * len(text.encode())
+    return min(info.max_frames, round(cap_s / info.frame_s))
 
 
 SILENCE_S = 0.5  # of a row without words

@@ -20,11 +20,10 @@ from tts_cli.errors import UsageError
 from tts_cli.folder.take import Take
 from tts_cli.manifest.columns import RowProblem
 from tts_cli.manifest.source import Source
-from tts_cli.plan.checks import Casting
+from tts_cli.plan.checks import Judge
 from tts_cli.plan.free_voices import BUILT_IN, FreeVoices, Maker
 from tts_cli.plan.plan import Plan
 from tts_cli.voices.made import MadeVoices, Recipe
-from tts_cli.voices.voice_folder import VoiceFolder
 
 SAYS = "The boat left the harbor after five, and nobody spoke of it again that night."  # 6 s
 SHORT, LONG = "Nobody spoke of it again.", f"{SAYS} {SAYS.replace('five', 'six')} {SAYS}"
@@ -241,9 +240,9 @@ def test_a_character_without_a_voice(make_info: Callable[..., ModelInfo]) -> Non
     row, info = Row(1, 1, "a", SHORT, character="Ben"), make_info(**FISH)
     for settings, said in (({}, None), ({"free_voice": "each"}, "--free-voice one makes it")):
         config = RunConfig(model="fish", **settings)
-        casting = Casting(config, info, VoiceFolder(config.voices), lambda _: None, True)
+        judge = Judge(config, info, makes_voices=True)
         with pytest.raises(RowProblem, match=said) if said else nullcontext():
-            assert casting.played(row) is row
+            assert judge.played(row) is row
 
 
 def test_many_descriptions(find: Find) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tts_cli.core import BadRow, Row
-from tts_cli.plan.tally import NamedRows
+from tts_cli.plan.notes import NamedRows
 
 
 def row(number: int, row_id: str = "") -> Row:
@@ -11,19 +11,19 @@ def row(number: int, row_id: str = "") -> Row:
 
 
 def test_the_first_twenty_problems_then_a_count() -> None:
-    rows = NamedRows("rows that do not fit", ending="; the row will fail")
+    rows = NamedRows("rows that do not fit")
     assert rows.lines("m") == []
     for number in range(1, 24):
         rows.add(row(number), f"has {number} characters")
     found = rows.lines("m")
-    assert found[0] == "m:1: id 'id1': has 1 characters; the row will fail"
+    assert found[0] == "m:1: id 'id1': has 1 characters"
     assert found[19].startswith("m:20: ")
     assert found[20:] == ["m: 3 more rows that do not fit"]
 
 
 def test_equal_problems_are_one_line() -> None:
     """Twenty rows with one mistake filled a screen, and another one behind them was not told."""
-    rows = NamedRows("rows", ending="; the row will fail")
+    rows = NamedRows("rows")
     for number in range(1, 31):
         rows.add(row(number), "is too long")
     rows.add(BadRow(31, 31, None, "is no JSON"), "is no JSON")
@@ -32,7 +32,7 @@ def test_equal_problems_are_one_line() -> None:
     rows.add(row(34), "a tag ('<b>')", kind="a tag")
     others = ", ".join(f"'id{number}'" for number in range(2, 9))
     assert rows.lines("m") == [
-        f"m:1: id 'id1': is too long; the row will fail; 29 more rows alike: {others}, ...",
-        "m:31: is no JSON; the row will fail; 1 more row alike: line 32",
-        "m:33: id 'id33': a tag ('<i>'); the row will fail; 1 more row alike: 'id34'",
+        f"m:1: id 'id1': is too long; 29 more rows alike: {others}, ...",
+        "m:31: is no JSON; 1 more row alike: line 32",
+        "m:33: id 'id33': a tag ('<i>'); 1 more row alike: 'id34'",
     ]

@@ -18,7 +18,7 @@ from tts_cli.core import BadRow, Row, Task
 from tts_cli.errors import SetupError, UsageError
 from tts_cli.manifest.source import Source
 from tts_cli.plan.plan import Plan
-from tts_cli.plan.planner import RowMaker
+from tts_cli.plan.planner import Planner
 from tts_cli.plan.room import Needs
 
 MakeInfo = Callable[..., ModelInfo]
@@ -71,7 +71,7 @@ def test_as_the_plan_makes_them(
     source = make_source("".join(json.dumps(row) + "\n" for row in ROWS))
     plan = Plan(source, config, info)
     survey = plan.survey()
-    maker, needs = RowMaker(config, info), Needs()
+    maker, needs = Planner(config, info), Needs()
     made = [maker.make(row, number) for number, row in enumerate(ROWS, 1)]
     assert [shape(row) for row in made] == [shape(row) for row in plan]
     good = [row for row in made if isinstance(row, Task)]
@@ -100,7 +100,7 @@ def test_recordings_as_the_plan_takes_them(
     source = make_source("".join(json.dumps(row) + "\n" for row in rows))
     plan = Plan(source, config, info)
     plan.survey()
-    maker = RowMaker(config, info)
+    maker = Planner(config, info)
     made = [maker.make(row, number) for number, row in enumerate(rows, 1)]
     assert [shape(row) for row in made] == [shape(row) for row in plan]
     assert [isinstance(row, Task) for row in made] == [True, True, False, False, False]
@@ -110,7 +110,7 @@ def test_recordings_as_the_plan_takes_them(
 
 def test_forms_of_a_row(make_info: MakeInfo) -> None:
     info = make_info()
-    maker = RowMaker(RunConfig(), info)
+    maker = Planner(RunConfig(), info)
     given: list[Any] = [
         {"id": "a", "text": "Hello.", "voice": "clara", "top_k": 3, "seed": 1},
         Row(5, 6, "a", "Hello.", voice="clara", sampling={"top_k": 3}, seed=1, file="m.jsonl"),
@@ -132,7 +132,7 @@ def test_forms_of_a_row(make_info: MakeInfo) -> None:
 
 def test_fields_that_are_none_may_be_kept(make_info: MakeInfo) -> None:
     info, config = make_info(), RunConfig(extra="keep", map="Line=text")
-    row = RowMaker(config, info).make({"Line": "Hello.", "mood": "glad"}, 1)
+    row = Planner(config, info).make({"Line": "Hello.", "mood": "glad"}, 1)
     assert isinstance(row, Task)
     assert (row.request.text, row.row.extra) == ("Hello.", {"mood": "glad"})
 
@@ -147,6 +147,7 @@ def test_fields_that_are_none_may_be_kept(make_info: MakeInfo) -> None:
         ({"text": "a [pause 1s] b"}, {}, []),
         ({"text": "Hello.", "instruct": "softly"}, {}, ["gives instruct, which"]),
         ({"text": "Hello."}, {"needs_instruct": True}, ["gives no instruct"]),
+        ({"text": "Привет, мир"}, {"languages": ("auto", "english")}, ["is in letters that"]),
         ({"text": "Part 1/2/3."}, {}, []),
         (
             {"text": "Part 1/2/3.", "language": "english"},
@@ -161,7 +162,7 @@ def test_warnings(
     make_info: MakeInfo, fields: dict[str, Any], info: dict[str, Any], said: list[str]
 ) -> None:
     known = make_info(pace=PACE, **info)
-    row = RowMaker(RunConfig(), known).make(fields, 1)
+    row = Planner(RunConfig(), known).make(fields, 1)
     assert isinstance(row, Task)
     found = row.notes
     assert len(found) == len(said), found
@@ -171,6 +172,6 @@ def test_warnings(
 
 def test_what_cannot_be(make_info: MakeInfo) -> None:
     with pytest.raises(UsageError, match="'nobody' is unknown"):
-        RowMaker(RunConfig(voice="nobody"), make_info())
+        Planner(RunConfig(voice="nobody"), make_info())
     with pytest.raises(SetupError, match="speaks only by cloning"):
-        RowMaker(RunConfig(), make_info(needs_reference=True))
+        Planner(RunConfig(), make_info(needs_reference=True))

@@ -16,10 +16,9 @@ from tts_cli.audio.join import Pauses
 from tts_cli.config import RunConfig
 from tts_cli.core import Piece, are_joined
 from tts_cli.manifest.seeds import part_seed
-from tts_cli.plan.request import text_cap
 from tts_cli.plan.split_rule import NO_CLONING, NOT_MADE, SECOND_SPEAKER, SplitRule
 from tts_cli.text.reading import Change, Reading
-from tts_cli.text.words import usual_s
+from tts_cli.text.words import text_cap, usual_s
 
 SENTENCE = "The quick brown fox jumps over the lazy dog near the old bank. "
 MakeRule = Callable[..., SplitRule]
@@ -40,15 +39,24 @@ def asked(text: str, info: ModelInfo, **settings: Any) -> SpeechRequest:
     return replace(request(text, 5), **settings)
 
 
+def pieces_of(
+    rule: SplitRule, request: SpeechRequest, reading: Reading | None = None
+) -> tuple[Piece, ...]:
+    """What a row is spoken in, as the planner asks for it."""
+    if rule.settings(request) is None:
+        return (rule.whole(request, reading),)
+    return rule.pieces(request, reading)
+
+
 def parted(rule: SplitRule, request: SpeechRequest) -> tuple[Piece, ...]:
-    """What a row is spoken in, if it is put together."""
-    found = rule.pieces(request, None)
+    """The same, if it is put together."""
+    found = pieces_of(rule, request)
     return found if are_joined(found) else ()
 
 
 def test_a_short_row_is_spoken_in_one(make_rule: MakeRule) -> None:
     rule = make_rule()
-    (piece,) = rule.pieces(whole := asked(SENTENCE.strip(), rule.info), None)
+    (piece,) = pieces_of(rule, whole := asked(SENTENCE.strip(), rule.info))
     assert piece.request is whole
     assert piece.written == (0, len(whole.text))
 
@@ -246,14 +254,14 @@ def test_a_piece_knows_what_its_text_takes(make_rule: MakeRule) -> None:
     first, *_ = parted(rule, asked(SENTENCE * 3, rule.info))
     assert first.usual_s == pytest.approx(usual_s(first.request.text))
     assert first.least_frames == Pace(letter=0.5).least_frames(first.request.text)
-    (short,) = rule.pieces(asked(SENTENCE, rule.info, max_frames=5), None)
+    (short,) = pieces_of(rule, asked(SENTENCE, rule.info, max_frames=5))
     assert short.usual_s == pytest.approx(5 * rule.info.frame_s)
-    (unknown,) = make_rule(pace=None).pieces(asked("Yes.", rule.info), None)
+    (unknown,) = pieces_of(make_rule(pace=None), asked("Yes.", rule.info))
     assert (unknown.usual_s, unknown.least_frames) == (0.0, 0)
 
 
 def test_pieces_are_places_of_the_written_text(make_rule: MakeRule) -> None:
     rule = make_rule(None)
     reading = Reading.of("Dr. X. [pause 1s] No.", [Change(0, 3, "Doctor")])
-    pieces = rule.pieces(asked(reading.spoken, rule.info), reading)
+    pieces = pieces_of(rule, asked(reading.spoken, rule.info), reading)
     assert [reading.written[slice(*piece.written)] for piece in pieces] == ["Dr. X.", "No."]

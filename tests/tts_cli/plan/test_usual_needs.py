@@ -11,7 +11,7 @@ from models.base import ModelInfo
 from models.pace import Pace
 from tts_cli.config import RunConfig
 from tts_cli.core import Need, Row
-from tts_cli.plan.request import Requests
+from tts_cli.plan.planner import build_request
 from tts_cli.plan.room import Needs, usual_needs
 
 MakeInfo = Callable[..., ModelInfo]
@@ -21,7 +21,7 @@ def fits(length: int, config: RunConfig, info: ModelInfo, room: Needs, **more: o
     row = Row(1, 1, "a", "x" * length, **more)  # type: ignore[arg-type]
     needs = Needs()
     voice = Need("", 376, 300) if info.can_clone else None
-    needs.add(Requests(config, info).build(row), info, voice)
+    needs.add(build_request(row, config, info), info, voice)
     return needs.fits(room)
 
 

@@ -18,7 +18,6 @@ from tts_cli.text.reading import (
     piece,
     says,
     table,
-    where,
 )
 
 TITLES = table(
@@ -107,14 +106,10 @@ def _capitals(words: dict[str, str]) -> str:
 
 
 RULES = (
-    *where(
-        rf"\. ?[0-9#{TAKEN}]",
-        Rule(
-            rf"(?<![\w.])(?P<{PIECE}>{any_case(BEFORE_NUMBERS)}\.) ?(?=[0-9#{TAKEN}])",
-            lambda match: (
-                BEFORE_NUMBERS[piece(match)[:-1].lower()] + " " * (match.group()[-1] != " ")
-            ),
-        ),
+    Rule(
+        rf"(?<![\w.])(?P<{PIECE}>{any_case(BEFORE_NUMBERS)}\.) ?(?=[0-9#{TAKEN}])",
+        lambda match: BEFORE_NUMBERS[piece(match)[:-1].lower()] + " " * (match.group()[-1] != " "),
+        needs=rf"\. ?[0-9#{TAKEN}]",
     ),
     Rule(rf"(?<![\w.])(?P<{PIECE}>(?:{_capitals(TITLES)}|{_LOUD_TITLE})\.){_NEXT_NAME}", _title),
     Rule(
@@ -127,6 +122,6 @@ RULES = (
         _anywhere,
     ),
     looks_up(rf"(?<![\w.]){any_case(BEFORE_WORDS)}(?!\w)", BEFORE_WORDS),
-    *where(r" v\. ", says(r"(?<=[a-z] )v\.(?= [A-Z])", "versus")),
-    *where("w/", says(r"(?<!\w)w/ ?(?=\w)", "with ")),
+    says(r"(?<=[a-z] )v\.(?= [A-Z])", "versus", needs=r" v\. "),
+    says(r"(?<!\w)w/ ?(?=\w)", "with ", needs="w/"),
 )

@@ -141,13 +141,11 @@ def _hexadecimal(match: re.Match[str]) -> str:
 
 
 RULES = (
-    *where(
-        ":",
-        Rule(
-            rf"\b{_BOOK} (?P<{PIECE}>[0-9]{{1,3}}:[0-9]{{1,3}}"
-            rf"(?:[,\u2013-][0-9]{{1,3}}(?::[0-9]{{1,3}})?){{0,4}}){_RIGHT}(?! ?(?i:[ap]\.?m\b))",
-            _verses,
-        ),
+    Rule(
+        rf"\b{_BOOK} (?P<{PIECE}>[0-9]{{1,3}}:[0-9]{{1,3}}"
+        rf"(?:[,\u2013-][0-9]{{1,3}}(?::[0-9]{{1,3}})?){{0,4}}){_RIGHT}(?! ?(?i:[ap]\.?m\b))",
+        _verses,
+        needs=":",
     ),
     *where(
         f"{DASH}[0-9]",
@@ -162,12 +160,10 @@ RULES = (
             _runs,
         ),
     ),
-    *where(
-        "[0-9]s",
-        Rule(
-            r"(?<![\w.])(?P<name>[A-Z][A-Za-z]{0,3}-|[A-Z]{1,3}|(?=7[0-9]7s))(?P<number>[0-9]{1,4})s(?!\w)",
-            _plural,
-        ),
+    Rule(
+        r"(?<![\w.])(?P<name>[A-Z][A-Za-z]{0,3}-|[A-Z]{1,3}|(?=7[0-9]7s))(?P<number>[0-9]{1,4})s(?!\w)",
+        _plural,
+        needs="[0-9]s",
     ),
     *where(
         "[0-9]{5}",

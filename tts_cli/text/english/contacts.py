@@ -56,12 +56,10 @@ _HOST = r"(?:[a-z0-9][a-z0-9-]{0,62}\.){1,5}"
 _PATH = r"""(?:[/?#][^\s<>"'”\u2019)\]]{0,300}(?<![.,;:!?]))?"""
 
 RULES = (
-    *where(
-        "@",
-        Rule(
-            r"(?<![\w.+-])[\w+-][\w.+-]{0,63}@(?:[\w-]{1,63}\.){1,5}[A-Za-z]{2,24}(?![\w-])",
-            _address,
-        ),
+    Rule(
+        r"(?<![\w.+-])[\w+-][\w.+-]{0,63}@(?:[\w-]{1,63}\.){1,5}[A-Za-z]{2,24}(?![\w-])",
+        _address,
+        needs="@",
     ),
     *where(
         r"[.:]\S",
@@ -107,12 +105,10 @@ RULES = (
         ),
         Rule(rf"{_LEFT}[0-9]{{3}}-[0-9]{{4}}{_RIGHT}", _groups),
     ),
-    *where(
-        " [0-9]{3}",
-        Rule(
-            rf"\b(?:call|dial|ring|text)(?:ed|ing|s)? (?P<{PIECE}>[0-9]{{3}}){_RIGHT}",
-            lambda match: spelled(match[PIECE]),
-            re.IGNORECASE,
-        ),
+    Rule(
+        rf"\b(?:call|dial|ring|text)(?:ed|ing|s)? (?P<{PIECE}>[0-9]{{3}}){_RIGHT}",
+        lambda match: spelled(match[PIECE]),
+        re.IGNORECASE,
+        needs=" [0-9]{3}",
     ),
 )

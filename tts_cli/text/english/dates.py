@@ -216,21 +216,15 @@ RULES: tuple[Rule, ...] = (
         ),
         Rule(r"(?<!\w)['\u2018\u2019]?(?P<decade>[0-9]{4}|[0-9]{2})['\u2019]?s\b", _decade),
     ),
-    *where(
-        "[0-9][-/\u2013][0-9]",
-        Rule(
-            rf"{_LEFT}(?P<first>{_YEAR})[-/\u2013](?P<last>{_YEAR}|[0-9]{{2}}){_RIGHT}",
-            _years,
-        ),
+    Rule(
+        rf"{_LEFT}(?P<first>{_YEAR})[-/\u2013](?P<last>{_YEAR}|[0-9]{{2}}){_RIGHT}",
+        _years,
+        needs="[0-9][-/\u2013][0-9]",
     ),
-    *where("[0-9] ?[ABC]", Rule(rf"{_LEFT}(?P<{PIECE}>[0-9]{{1,4}}) ?{_ERA}(?!\w)", _one_year)),
-    *where(
-        r"D\.? [0-9]",
-        Rule(rf"\b(?:AD|A\.D\.) (?P<{PIECE}>[0-9]{{1,4}}){_RIGHT}", _one_year),
-    ),
-    *where(
-        " 1[0-9]{3}",
-        Rule(rf"\b{_CUE} (?P<{PIECE}>1[0-9]{{3}}){_RIGHT}", _one_year, re.IGNORECASE),
+    Rule(rf"{_LEFT}(?P<{PIECE}>[0-9]{{1,4}}) ?{_ERA}(?!\w)", _one_year, needs="[0-9] ?[ABC]"),
+    Rule(rf"\b(?:AD|A\.D\.) (?P<{PIECE}>[0-9]{{1,4}}){_RIGHT}", _one_year, needs=r"D\.? [0-9]"),
+    Rule(
+        rf"\b{_CUE} (?P<{PIECE}>1[0-9]{{3}}){_RIGHT}", _one_year, re.IGNORECASE, needs=" 1[0-9]{3}"
     ),
 )
 YEARS = where(

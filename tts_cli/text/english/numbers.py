@@ -77,11 +77,10 @@ def _whole(match: re.Match[str]) -> str:
 
 
 COMPOUND = (
-    *where(
-        "[0-9][.,][0-9]",
-        Rule(
-            rf"{START}{COMMA}(?={SPACE}{_COUNTED}|-{_COUNTED})", lambda match: amount(match.group())
-        ),
+    Rule(
+        rf"{START}{COMMA}(?={SPACE}{_COUNTED}|-{_COUNTED})",
+        lambda match: amount(match.group()),
+        needs="[0-9][.,][0-9]",
     ),
     *where(
         "=",
@@ -117,51 +116,38 @@ COMPOUND = (
             _range,
         ),
     ),
-    *where(
-        "[0-9](?i:[snrt][tdh])",
-        Rule(
-            rf"{START}(?P<number>[0-9]{{1,3}}(?:,[0-9]{{3}}){{1,4}}|[0-9]{{1,15}})"
-            r"(?i:st|nd|rd|th)(?!\w)",
-            _ordinal,
-        ),
+    Rule(
+        rf"{START}(?P<number>[0-9]{{1,3}}(?:,[0-9]{{3}}){{1,4}}|[0-9]{{1,15}})"
+        r"(?i:st|nd|rd|th)(?!\w)",
+        _ordinal,
+        needs="[0-9](?i:[snrt][tdh])",
     ),
-    *where(
-        f"[0-9]{DASH}[-+\u2212.0-9]",
-        Rule(
-            rf"{START}(?<![A-Za-z]-)(?P<low>{SIGN}{AMOUNT}){DASH}"
-            rf"(?P<high>{SIGN}{AMOUNT})(?=x\b|\W|$)",
-            _range,
-        ),
+    Rule(
+        rf"{START}(?<![A-Za-z]-)(?P<low>{SIGN}{AMOUNT}){DASH}"
+        rf"(?P<high>{SIGN}{AMOUNT})(?=x\b|\W|$)",
+        _range,
+        needs=f"[0-9]{DASH}[-+\u2212.0-9]",
     ),
 )
 RULES = (
-    *where(
-        "[0-9](?:(?<=[A-Za-z].)|(?=[A-Za-z]))",
-        Rule(
-            r"(?<!\w)(?:(?<!(?<![.-])[.-])|(?<=[A-Za-z]-)|(?<=[A-Za-z][0-9]-))(?:[A-Za-z]{1,6}[0-9]{1,4}(?:[A-Za-z]{1,3}[0-9]{0,3})?"
-            r"|[A-Z]{1,3}[0-9]{1,4}(?:[A-Z]{1,3}[0-9]{1,4}){1,3}[A-Z]{0,2}"
-            r"|[0-9]{1,4}[A-Za-z]{1,6}[0-9]{0,3})(?!\w|[-.][0-9])",
-            _mixed,
-        ),
+    Rule(
+        r"(?<!\w)(?:(?<!(?<![.-])[.-])|(?<=[A-Za-z]-)|(?<=[A-Za-z][0-9]-))(?:[A-Za-z]{1,6}[0-9]{1,4}(?:[A-Za-z]{1,3}[0-9]{0,3})?"
+        r"|[A-Z]{1,3}[0-9]{1,4}(?:[A-Z]{1,3}[0-9]{1,4}){1,3}[A-Z]{0,2}"
+        r"|[0-9]{1,4}[A-Za-z]{1,6}[0-9]{0,3})(?!\w|[-.][0-9])",
+        _mixed,
+        needs="[0-9](?:(?<=[A-Za-z].)|(?=[A-Za-z]))",
     ),
-    *where(
-        r"\.[0-9]{1,9}[kKMBb]",
-        Rule(
-            rf"{START}(?P<low>[0-9]{{1,9}}\.[0-9]{{1,9}})(?P<scale>[kKMB]|bn)(?!\w)",
-            lambda match: f"{amount(match['low'])} {SCALES[match['scale'].lower()]}",
-        ),
+    Rule(
+        rf"{START}(?P<low>[0-9]{{1,9}}\.[0-9]{{1,9}})(?P<scale>[kKMB]|bn)(?!\w)",
+        lambda match: f"{amount(match['low'])} {SCALES[match['scale'].lower()]}",
+        needs=r"\.[0-9]{1,9}[kKMBb]",
     ),
-    *where(
-        ",0",
-        Rule(rf"{START}(?=[0-9,]*,0){LAKHS}(?!\w)", lambda match: amount(match.group())),
-    ),
+    Rule(rf"{START}(?=[0-9,]*,0){LAKHS}(?!\w)", lambda match: amount(match.group()), needs=",0"),
     Rule(rf"{START}{QUANTITY}(?!\w|[.,/][0-9])", lambda match: quantity(match.group())),
-    *where(
-        "[0-9]/[0-9.]",
-        Rule(
-            rf"{START}(?P<low>{AMOUNT})/(?P<high>{AMOUNT})(?!\w|[.,/][0-9])",
-            lambda match: f"{amount(match['low'])} over {amount(match['high'])}",
-        ),
+    Rule(
+        rf"{START}(?P<low>{AMOUNT})/(?P<high>{AMOUNT})(?!\w|[.,/][0-9])",
+        lambda match: f"{amount(match['low'])} over {amount(match['high'])}",
+        needs="[0-9]/[0-9.]",
     ),
     Rule(rf"{START}[0-9]{{1,{MOST_DIGITS}}}(?!\w)", _whole),
 )

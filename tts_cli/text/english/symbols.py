@@ -32,7 +32,7 @@ def _signs(words: dict[str, str]) -> str:
 
 
 RULES: tuple[Rule, ...] = (
-    *where("&", says(rf"(?<=[\w{TAKEN}]) ?&(?!#?\w+;) ?(?=[\w{TAKEN}])", " and ")),
+    says(rf"(?<=[\w{TAKEN}]) ?&(?!#?\w+;) ?(?=[\w{TAKEN}])", " and ", needs="&"),
     *where(
         f"[0-9{TAKEN}] ?[-\u2013]",
         says(rf"(?<=[0-9{TAKEN}]) - (?=[0-9.{TAKEN}]{{1,20}} ?=)", " minus "),
@@ -47,9 +47,10 @@ RULES: tuple[Rule, ...] = (
         ),
         says(rf"(?<=[0-9{TAKEN}])\+(?!\w)", " plus"),
     ),
-    *where(
-        f"[0-9½¼¾{TAKEN}] ?x",
-        says(rf"(?<=[0-9½¼¾{TAKEN}])(?: ?x ?(?=[0-9])| x (?={TAKEN})|x(?={TAKEN}))", " by "),
+    says(
+        rf"(?<=[0-9½¼¾{TAKEN}])(?: ?x ?(?=[0-9])| x (?={TAKEN})|x(?={TAKEN}))",
+        " by ",
+        needs=f"[0-9½¼¾{TAKEN}] ?x",
     ),
     *where(
         "[⁻⁰¹²³⁴-⁹₀-₉]",
@@ -64,18 +65,13 @@ RULES: tuple[Rule, ...] = (
             ),
         ),
     ),
-    *where(
-        r"[CT][-+\u2212]",
-        Rule(
-            rf"(?<=UTC|GMT)[-+\u2212](?=[0-9]{{1,2}}(?!\w)|{TAKEN})",
-            lambda match: f" {SAID_SIGNS[match.group()]}",
-        ),
+    Rule(
+        rf"(?<=UTC|GMT)[-+\u2212](?=[0-9]{{1,2}}(?!\w)|{TAKEN})",
+        lambda match: f" {SAID_SIGNS[match.group()]}",
+        needs=r"[CT][-+\u2212]",
     ),
-    *where("§§", says(rf"§§ ?{_NUMBER}", "sections ")),
-    *where(
-        rf"[0-9{TAKEN}][x\u00d7]",
-        says(rf"(?<=[0-9{TAKEN}])[x\u00d7](?![\w+=])", " times"),
-    ),
+    says(rf"§§ ?{_NUMBER}", "sections ", needs="§§"),
+    says(rf"(?<=[0-9{TAKEN}])[x\u00d7](?![\w+=])", " times", needs=rf"[0-9{TAKEN}][x\u00d7]"),
     *where(
         rf"[\^²³©]|{_signs(BEFORE_NUMBERS)}",
         says(r"(?<=[0-9])\^(?=[-\u2212]?[0-9])", " to the power of "),

@@ -138,12 +138,10 @@ RULES = (
             _time,
         ),
     ),
-    *where(
-        f"[0-9]{SPACE}?[apAP][.mM]",
-        Rule(
-            rf"{START}(?<![$£€#]){_HOUR.format(0)}"
-            rf"(?:(?:{DASH}|(?P<join> (?:to|and|or|until|till) )){_HOUR.format(1)})?{_HALF}",
-            _time,
-        ),
+    Rule(
+        rf"{START}(?<![$£€#]){_HOUR.format(0)}"
+        rf"(?:(?:{DASH}|(?P<join> (?:to|and|or|until|till) )){_HOUR.format(1)})?{_HALF}",
+        _time,
+        needs=f"[0-9]{SPACE}?[apAP][.mM]",
     ),
 )

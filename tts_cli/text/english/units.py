@@ -17,7 +17,7 @@ from tts_cli.text.english.words import (
     is_one,
     quantity,
 )
-from tts_cli.text.reading import Rule, ends_sentence, one_of, table, where
+from tts_cli.text.reading import Rule, ends_sentence, one_of, table
 
 # What is written -> the name of one.
 UNITS = table(
@@ -145,43 +145,33 @@ def _feet(match: re.Match[str]) -> str:
 
 
 RULES = (
-    *where(
-        "°",
-        Rule(
-            rf"{START}(?P<degrees>{SIGN}{_PLAIN}) ?°(?: ?(?P<minutes>{_PLAIN})['\u2019\u2032]"
-            rf"(?: ?(?P<seconds>{_PLAIN})(?:[\"\u201d\u2033]|['\u2019\u2032]{{2}}))?)?"
-            r"(?: ?(?P<side>[NSEW])(?![\w'\u2019])|(?<=[\u2032\u2033'\"\u2019\u201d]))",
-            _angle,
-        ),
+    Rule(
+        rf"{START}(?P<degrees>{SIGN}{_PLAIN}) ?°(?: ?(?P<minutes>{_PLAIN})['\u2019\u2032]"
+        rf"(?: ?(?P<seconds>{_PLAIN})(?:[\"\u201d\u2033]|['\u2019\u2032]{{2}}))?)?"
+        r"(?: ?(?P<side>[NSEW])(?![\w'\u2019])|(?<=[\u2032\u2033'\"\u2019\u201d]))",
+        _angle,
+        needs="°",
     ),
-    *where(
-        "[0-9]['\u2019\u2032]",
-        Rule(
-            rf"{START}(?P<feet>[0-9]{{1,2}})['\u2019\u2032] ?"
-            rf"(?P<inches>[0-9]{{1,2}})(?:[\"\u201d\u2033]|(?![\w'\u2019]))",
-            _feet,
-        ),
+    Rule(
+        rf"{START}(?P<feet>[0-9]{{1,2}})['\u2019\u2032] ?"
+        rf"(?P<inches>[0-9]{{1,2}})(?:[\"\u201d\u2033]|(?![\w'\u2019]))",
+        _feet,
+        needs="[0-9]['\u2019\u2032]",
     ),
-    *where(
-        "[0-9] ?ft",
-        Rule(
-            rf"{START}(?P<feet>[0-9]{{1,2}}) ?ft\.? (?P<inches>[0-9]{{1,2}}) ?in\b\.?",
-            _feet,
-        ),
+    Rule(
+        rf"{START}(?P<feet>[0-9]{{1,2}}) ?ft\.? (?P<inches>[0-9]{{1,2}}) ?in\b\.?",
+        _feet,
+        needs="[0-9] ?ft",
     ),
-    *where(
-        rf"[0-9{PARTS}](?:{SPACE}(?:{_SCALES}))?(?:{SPACE}|-)?(?:{one_of(UNITS)}|in)(?![A-Za-z])",
-        Rule(
-            rf"{_LOW}{_HIGH}{_SCALE}(?P<join>{SPACE}?|-)(?:(?P<dotted>{one_of(DOTTED)})(?P<dot>\.)"
-            rf"|{_UNIT}(?:{_PER})?(?![\w²³^⁻]|/(?![-\u2212]?[0-9]))(?<!KV(?= [a-z]{{1,20}}s\b)))",
-            _measure,
-        ),
+    Rule(
+        rf"{_LOW}{_HIGH}{_SCALE}(?P<join>{SPACE}?|-)(?:(?P<dotted>{one_of(DOTTED)})(?P<dot>\.)"
+        rf"|{_UNIT}(?:{_PER})?(?![\w²³^⁻]|/(?![-\u2212]?[0-9]))(?<!KV(?= [a-z]{{1,20}}s\b)))",
+        _measure,
+        needs=rf"[0-9{PARTS}](?:{SPACE}(?:{_SCALES}))?(?:{SPACE}|-)?(?:{one_of(UNITS)}|in)(?![A-Za-z])",
     ),
-    *where(
-        "/[0-9a-z]",
-        Rule(
-            rf"{START}(?P<low>{AMOUNT})(?!/[0-9]){_PER}(?!\w)(?<=[a-z]{{2}})",
-            lambda match: quantity(match["low"]) + _rate(match),
-        ),
+    Rule(
+        rf"{START}(?P<low>{AMOUNT})(?!/[0-9]){_PER}(?!\w)(?<=[a-z]{{2}})",
+        lambda match: quantity(match["low"]) + _rate(match),
+        needs="/[0-9a-z]",
     ),
 )
