@@ -95,7 +95,7 @@ class RunConfig:
         is_keyword=True, about=About.RUN, scope=Scope.ONE_RUN)
     device: str = Topic.DEVICE.setting("auto", "Where to compute: auto, cpu, cuda or cuda:N.",
         metavar="DEVICE", check=either(r"auto|cpu|cuda(:[0-9]{1,3})?", "auto, cpu, cuda or cuda:N"),
-        is_keyword=True)
+        is_keyword=True, is_completed=True)
     dtype: str = Topic.DEVICE.setting("auto",
         "Precision; auto is bfloat16 on cuda and float32 on cpu.",
         choices=("auto", "float32", "bfloat16"), about=About.SPEECH)
@@ -192,11 +192,12 @@ class RunConfig:
     many_voices: bool = Topic.CLONING.setting(False,
         "Make more than 20 voices of descriptions, though most have one or two rows.",
         about=About.RUN, scope=Scope.ONE_RUN)
-    language: str = Topic.TEXT.setting("auto", "Language of rows that name none.", metavar="NAME")
+    language: str = Topic.TEXT.setting("auto", "Language of rows that name none.", metavar="NAME",
+        is_completed=True)
     normalize: str | None = Topic.TEXT.setting(None, "Read figures, money, dates, units and "
         "abbreviations in words: auto (by each row's language), off, or a language, which rows of "
         "language auto are then taken for.", "auto for the sample voice, off for others",
-        metavar="auto|off|LANGUAGE")
+        metavar="auto|off|LANGUAGE", is_completed=True)
     lexicon: Path | None = Topic.TEXT.setting(None,
         "Words to be said in a way of their own: lines of from, to, language, case.", "none",
         metavar="FILE.tsv")
@@ -204,7 +205,7 @@ class RunConfig:
         "texts (<b>, {i}, [color=red], **); what stands for something else ([name], {0}, %s) "
         "stays, and is told.")
     voice: str | None = Topic.SPEECH.setting(None, "Speaker of rows that name none.",
-        "the checkpoint's first", metavar="NAME")
+        "the checkpoint's first", metavar="NAME", is_completed=True)
     layout: str = Topic.SPEECH.setting("auto",
         "Where the text stands: in front of the speech (non_streaming), or beside it.",
         choices=("auto", "streaming", "non_streaming"))
@@ -270,7 +271,8 @@ class RunConfig:
     only: tuple[str, ...] = Topic.AGAIN.setting((), "Only these rows, parted by commas: an id, a "
         "pattern such as 'intro/*', @FILE with one of them a line, or the word suspects for rows "
         "that failed or that `tts-cli check` names. Can be given several times. Says which rows, "
-        "not that they are spoken again.", "all", metavar="ID,...", about=About.ROWS)
+        "not that they are spoken again.", "all", metavar="ID,...", about=About.ROWS,
+        is_completed=True)
     overwrite: bool = Topic.AGAIN.setting(False, "Speak done rows again. The same seed gives the "
         "same audio, another --seed other audio; what is replaced is kept in DIR/takes/.")
     takes: int = Topic.AGAIN.setting(0, "Speak N more takes of each row, with other seeds, into "

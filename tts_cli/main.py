@@ -41,6 +41,7 @@ from tts_cli.errors import (
     is_out_of_memory,
     out_of_memory,
 )
+from tts_cli.named import nearest
 
 log = logging.getLogger("tts_cli")
 
@@ -107,14 +108,12 @@ class LazyGroup(click.Group):
 
 
 def _unknown_command(name: str) -> str:
-    import difflib
-
     from tts_cli.cli.summary import command_meant
 
     if meant := command_meant(name):
         return f"no such command {name!r}; {meant}"
-    close = difflib.get_close_matches(name, COMMANDS, n=1)
-    advice = f"did you mean '{close[0]}'?" if close else "see tts-cli --help"
+    close = nearest(name, list(COMMANDS))
+    advice = f"did you mean '{close}'?" if close else "see tts-cli --help"
     return f"no such command {name!r}; {advice}"
 
 

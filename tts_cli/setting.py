@@ -86,6 +86,7 @@ class SettingFacts:
     form: str | None = None  # how a tuple is written
     exists: bool = False  # a path that must be there
     is_keyword: bool = False  # of the library
+    is_completed: bool = False  # by what `app.offers` has
 
     @property
     def names_path(self) -> bool:

@@ -13,7 +13,9 @@ import click
 import pytest
 from workbench import ROOT, Workbench
 
+from tts_cli.app import offers
 from tts_cli.cli.settings_files import load_settings
+from tts_cli.config import SETTINGS
 from tts_cli.errors import UsageError
 from tts_cli.main import COMMANDS, cli
 
@@ -252,10 +254,11 @@ def test_validate_knows_the_flags_that_only_synth_has(bench: Workbench, project:
 def test_paths_start_from_the_file(bench: Workbench, project: Path) -> None:
     (project / "words.tsv").write_text("Hello\tGood day\n")
     (project / "ckpt").mkdir()
-    write(project, 'lexicon = "words.tsv"\nmodel = "ckpt"\nsplit = 300\n')
+    lines = ('lexicon = "words.tsv"', 'model = "ckpt"', 'clone-model = "ckpt"', "split = 300")
+    write(project, "\n".join(lines))
     found = shown(bench)
     assert found["lexicon"][0] == str(project / "words.tsv")
-    assert found["model"][0] == str(project / "ckpt")
+    assert found["model"][0] == found["clone_model"][0] == str(project / "ckpt")
     assert found["split"][0] == "300"
     write(project, 'model = "org/name"\n')
     assert shown(bench)["model"][0] == "org/name"
@@ -383,17 +386,15 @@ def test_completion_scripts(bench: Workbench, shell: str) -> None:
 
 
 def test_completing_ids(bench: Workbench) -> None:
-    import click
-
-    from tts_cli.cli import complete as completers
+    from tts_cli.app.offers import values
     from tts_cli.core import Status
     from tts_cli.folder.take import Take
 
     lines = [Take(name, Status.OK).to_line().strip() for name in ("intro/1", "intro/2", "end")]
     bench.write("\n".join([*lines, "{torn"]), "timings.jsonl")
-    ctx = click.Context(click.Command("synth"))
-    param = click.Option(["--only"])
-    ctx.params["out"] = str(bench.folder)
-    assert completers.ids(ctx, param, "intro") == ["intro/1", "intro/2"]
-    ctx.params["out"] = None
-    assert completers.ids(ctx, param, "intro") == []
+    assert values("only", {"out": str(bench.folder)}, "intro") == ["intro/1", "intro/2"]
+    assert values("only", {"out": None}, "intro") == []
+
+
+def test_what_is_completed() -> None:
+    assert {name for name, one in SETTINGS.items() if one.is_completed} == offers._OFFERS.keys()

@@ -20,6 +20,8 @@ from made_voices import keep
 from spoken_folders import record, tone, with_file, write_folder
 from workbench import ROOT, MakeCheckpoint, Workbench
 
+from tts_cli.main import COMMANDS
+
 HEAVY = ("torch", "triton", "transformers", "soundfile", "tokenizers", "huggingface_hub", "lxml")
 ROW = {"id": "a", "text": "Hello there, on 3 May 1984."}
 PROGRAM = (
@@ -176,7 +178,12 @@ def test_without_torch(bench: Workbench, fault: str) -> None:
         (0, ("encode", out, "--format", "flac", "--out", "flac")),
         (0, ("export", out, "--to", "ljspeech", "--out", "lj")),
         (0, ("merge", out, "--out", "all")),
+        (0, ("lexicon", "test", "1984")),
+        (0, ("models", "list")),
+        (0, ("config", "show")),
+        (0, ("completion", "bash")),
     ]
+    assert {args[0] for _, args in commands} == COMMANDS.keys()
     program = textwrap.dedent(f"""
         import sys
         from tts_cli.main import main

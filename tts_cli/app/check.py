@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import partial
+from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -43,6 +44,7 @@ from tts_cli.listen.verdicts import (
     checks_by_take,
     write_checks,
 )
+from tts_cli.plan.checkpoint import approved_info
 from tts_cli.plan.checks import Only
 from tts_cli.text.languages import code_of
 
@@ -364,13 +366,11 @@ def listen(found: FolderCheck, config: RunConfig, step: Step, progress: Rows) ->
 
 def require_packages() -> None:
     """Raise SetupError where the package that counts wrong words is not there."""
-    try:
-        import jiwer  # noqa: F401  # its presence is all that is asked for
-    except ImportError:
+    if find_spec("jiwer") is None:
         raise SetupError(
             "--asr needs the package jiwer, which is not installed",
             remedy="install the extra: pip install 'tts-cli[asr]'",
-        ) from None
+        )
 
 
 def open_recogniser(config: RunConfig) -> Recogniser:
@@ -394,8 +394,6 @@ def compare_voices(found: FolderCheck, config: RunConfig, step: Step, progress: 
         source = told.get("source") if isinstance(told, dict) else None
         is_named = isinstance(source, str) and source != SAMPLE_VOICE
         config = replace(config, model=source if is_named else None)
-    from tts_cli.plan.checkpoint import approved_info
-
     refuse_absent(config)
     info = approved_info(config)
     if not info.can_clone or "xvec" not in info.clone_modes:

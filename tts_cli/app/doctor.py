@@ -8,6 +8,7 @@ import shutil
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 from models import registry
 from tts_cli.errors import SetupError, first_line
@@ -70,9 +71,7 @@ def extras() -> list[Finding]:
 
 def devices() -> list[Finding]:
     """The processor and every CUDA device with its memory."""
-    try:
-        import torch
-    except (ImportError, OSError):
+    if (torch := _torch()) is None:
         return []
     found = [Finding("cpu", "ok", f"{os.cpu_count()} cores, {torch.get_num_threads()} threads")]
     if not torch.cuda.is_available():
@@ -92,6 +91,14 @@ def devices() -> list[Finding]:
     return found
 
 
+def _torch() -> Any:
+    try:
+        import torch
+    except (ImportError, OSError):
+        return None
+    return torch
+
+
 def driver_version() -> str:
     """The kernel driver's version, as the driver itself publishes it."""
     try:
@@ -104,9 +111,9 @@ def driver_version() -> str:
 
 def kernels() -> list[Finding]:
     """Which kernel path would be taken: on a CUDA device a probe is compiled and launched."""
+    if (torch := _torch()) is None:
+        return []
     try:
-        import torch
-
         from kernels.launch.dispatch import describe
         from kernels.launch.probe import probe, remedy_for, tools
     except (ImportError, OSError):

@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from tts_cli.audio.file import resample
 from tts_cli.core import Kind, Remark
 
 Array = np.ndarray[Any, Any]
@@ -130,9 +131,7 @@ def measured(samples: Array, rate_hz: int, by: str) -> tuple[str, float | None]:
 
 def block_lufs(samples: Array, rate_hz: int) -> list[float]:
     """Loudness of each block of the gate, 0.4 s long and one every 0.1 s, of (n,) samples."""
-    from pyloudnorm import Meter
-
-    meter = Meter(_meter_hz(rate_hz), filter_class=FILTERS, block_size=GATE_S)
+    meter = _new_meter(_meter_hz(rate_hz))
     meter.integrated_loudness(_for_meter(samples, rate_hz))
     return [float(block) for block in meter.blockwise_loudness]
 
@@ -209,10 +208,9 @@ def limit(samples: Array, peaks: Array, rate_hz: int, ceiling_dbtp: float) -> tu
 
 def oversampled_peaks(samples: Array, rate_hz: int) -> Array:
     """(n,) the highest amplitude at or right around each sample."""
-    import soxr
-
     size = OVERSAMPLING
-    fine = np.abs(soxr.resample(samples.astype(np.float32), rate_hz, size * rate_hz))
+    fine = resample(samples.astype(np.float32), rate_hz, size * rate_hz, is_clipped=False)
+    fine = np.abs(fine)
     fine = np.pad(fine, (0, max(0, size * len(samples) - len(fine))))[: size * len(samples)]
     own = np.abs(samples)
     # By strides: the maximum along an axis of four takes ten times as long.
@@ -230,17 +228,17 @@ def _for_meter(samples: Array, rate_hz: int) -> Array:
     """Samples at a rate that the meter's filters are right at: towards half the rate their shape
     bends, which is 0.05 dB of speech at 24 kHz and 0.3 at 8.
     """
-    values: Array = samples.astype(np.float32)
-    if rate_hz < METER_HZ:
-        import soxr
-
-        values = soxr.resample(values, rate_hz, METER_HZ)
-    return values.astype(np.float64)
+    values = samples.astype(np.float32)
+    return resample(values, rate_hz, _meter_hz(rate_hz), is_clipped=False).astype(np.float64)
 
 
 @lru_cache(maxsize=8)
 def _meter(rate_hz: int) -> Any:
     """Measuring leaves only a list of block levels in it that nobody reads, so threads share it."""
+    return _new_meter(rate_hz)
+
+
+def _new_meter(rate_hz: int) -> Any:
     from pyloudnorm import Meter
 
     return Meter(rate_hz, filter_class=FILTERS, block_size=GATE_S)

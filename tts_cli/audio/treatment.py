@@ -9,8 +9,9 @@ What is taken out of a row's sound: rumble and DC below its speech.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -165,17 +166,15 @@ def highpass(samples: Array, rate_hz: int, cutoff_hz: float) -> Array:
     Returns:
         (n,) float32; it may lie outside of [-1, 1].
     """
-    from scipy.signal import sosfiltfilt
-
     # Long enough for what the filter's own start leaves to have died away.
     pad = min(len(samples) - 1, round(3 * rate_hz / cutoff_hz))
-    filtered = sosfiltfilt(_sections(rate_hz, cutoff_hz), samples, padlen=pad)
+    filtered = _filter(rate_hz, cutoff_hz)(samples, padlen=pad)
     return np.asarray(filtered, dtype=np.float32)
 
 
 @lru_cache(maxsize=8)
-def _sections(rate_hz: int, cutoff_hz: float) -> Array:
-    from scipy.signal import butter
+def _filter(rate_hz: int, cutoff_hz: float) -> Callable[..., Array]:
+    from scipy.signal import butter, sosfiltfilt
 
-    found: Array = butter(ORDER, cutoff_hz, "highpass", fs=rate_hz, output="sos")
-    return found
+    sections = butter(ORDER, cutoff_hz, "highpass", fs=rate_hz, output="sos")
+    return partial(sosfiltfilt, sections)

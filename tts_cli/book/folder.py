@@ -18,6 +18,8 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import unquote
 
+from markdown_it import MarkdownIt
+
 from tts_cli.errors import ManifestError
 
 MAX_FILES = 2_000
@@ -86,8 +88,6 @@ def _require_few(folder: Path, count: int) -> None:
 
 def _links(summary: Path, folder: Path) -> Iterator[tuple[int, str]]:
     """The links of a SUMMARY.md, each with its line."""
-    from markdown_it import MarkdownIt
-
     if not _is_within(summary, folder):
         raise _leads_out(str(summary), "the file")
     with open(summary, "rb") as file:

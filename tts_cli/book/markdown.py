@@ -12,13 +12,12 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
 
 from tts_cli.book.chapter import BREAK, Block, Heading, SceneBreak, Text, joined, parted
 from tts_cli.errors import ManifestError
-
-if TYPE_CHECKING:
-    from markdown_it.token import Token
 
 MAX_NESTING = 60  # of lists and quotations
 
@@ -98,8 +97,6 @@ class MarkdownReader:
         ]
 
     def _parse(self) -> list[Token]:
-        from markdown_it import MarkdownIt
-
         parser = MarkdownIt("commonmark", {"maxNesting": MAX_NESTING}).enable("table")
         try:
             tokens = parser.parse(self._text)

@@ -21,6 +21,7 @@ from tts_cli.cli.options import (
 from tts_cli.cli.screen import show_or_warn, shown_duration
 from tts_cli.config import RunConfig
 from tts_cli.setting import Scope, Topic
+from tts_cli.text.words import usual_s
 
 if TYPE_CHECKING:
     from tts_cli.book.chapter import Book
@@ -94,8 +95,6 @@ def tell_what_is_not_read(book: Book) -> None:
 
 def show_chapters(book: Book, config: RunConfig) -> None:
     """In a dry run, what became chapters; a long book that is a single one is told in any run."""
-    from tts_cli.text.words import usual_s
-
     lengths_s = [usual_s(" ".join(one.text for one in it.paragraphs)) for it in book.chapters]
     if len(book.chapters) == 1 and lengths_s[0] > LONG_S:
         log.warning(

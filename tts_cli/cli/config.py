@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from typing import Any
 
 import click
@@ -13,7 +12,6 @@ from tts_cli.cli.options import common_options, refuse_misplaced, variable_of
 from tts_cli.cli.screen import show_table
 from tts_cli.cli.settings_files import load_settings, settings_files, user_file
 from tts_cli.config import SETTINGS, RunConfig
-from tts_cli.errors import SetupError
 from tts_cli.setting import SAMPLING_FLAGS
 
 _CHECKPOINT = "checkpoint"
@@ -92,26 +90,13 @@ def _settings(ctx: click.Context, name: str) -> dict[str, dict[str, Any]]:
         else:
             value, origin = SETTINGS[key].default if key in SETTINGS else None, _BUILT_IN
         found[key] = {"value": value, "origin": origin}
-    _add_checkpoints(found)
+    from tts_cli.app.offers import of_checkpoint
+
+    for key, value in of_checkpoint(found.get("model", {}).get("value")).items():
+        one = found.get(key, {})
+        if one.get("origin") == _BUILT_IN and (key in SAMPLING_FLAGS or one["value"] is None):
+            found[key] = {"value": value, "origin": _CHECKPOINT}
     return found
-
-
-def _add_checkpoints(found: dict[str, dict[str, Any]]) -> None:
-    """What the checkpoint says, where nobody else does and it is at hand."""
-    model = found.get("model", {}).get("value")
-    if model is not None and not os.path.isdir(model):
-        return  # nothing is fetched to show a setting
-    from tts_cli.plan.checkpoint import read_info
-
-    try:
-        info = read_info(RunConfig(model=model))
-    except SetupError:
-        return
-    for name in SAMPLING_FLAGS:
-        if name in found and found[name]["origin"] == _BUILT_IN:
-            found[name] = {"value": getattr(info.sampling, name), "origin": _CHECKPOINT}
-    if "voice" in found and found["voice"]["value"] is None and info.voices:
-        found["voice"] = {"value": info.voices[0], "origin": _CHECKPOINT}
 
 
 def _shown(value: Any) -> str:

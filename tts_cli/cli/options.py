@@ -17,7 +17,6 @@ from typing import Any, TypeVar
 import click
 from click.core import ParameterSource
 
-from tts_cli.cli import complete
 from tts_cli.config import SETTINGS, RunConfig
 from tts_cli.errors import UsageError
 from tts_cli.setting import Scope, SettingFacts, Topic, flag
@@ -287,7 +286,7 @@ def _option(name: str, *, short: str = "", **changes: Any) -> Decorator[Any]:
         flag(name),
         *([short] if short else []),
         name,
-        shell_complete=complete.VALUES.get(name),
+        shell_complete=_complete if one.is_completed else None,
         **given | changes,
     )
 
@@ -308,6 +307,12 @@ def _type_of(one: SettingFacts) -> Any:
     if one.parse is not None:
         return _parser(one.parse)
     return str if one.kind is tuple else one.kind
+
+
+def _complete(ctx: click.Context, param: click.Parameter, start: str) -> list[str]:
+    from tts_cli.app.offers import values
+
+    return values(str(param.name), ctx.params, start)
 
 
 def _parser(parse: Callable[[str], Any]) -> Callable[[str], Any]:

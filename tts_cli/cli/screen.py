@@ -28,11 +28,11 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
-from tts_cli.config import RunConfig
 from tts_cli.errors import SetupError, StoppedEarly, TtsCliError
-from tts_cli.folder.run_file import Totals
 
 if TYPE_CHECKING:
+    from tts_cli.config import RunConfig
+    from tts_cli.folder.run_file import Totals
     from tts_cli.plan.plan import Plan
     from tts_cli.plan.tally import Survey
 
@@ -256,18 +256,7 @@ def show_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]
     """Print rows under column names; numbers (from the second column on) are right-aligned."""
     rows = [[shown(cell) for cell in row] for row in rows]
     if sys.stdout.isatty():
-        from rich.console import Console
-        from rich.table import Table
-        from rich.text import Text
-
-        table = Table(title=title, title_justify="left")
-        for index, name in enumerate(columns):
-            table.add_column(
-                name, justify="right" if index and _is_numeric(rows, index) else "left"
-            )
-        for row in rows:
-            table.add_row(*(Text(cell) for cell in row))
-        Console().print(table)
+        show_grid(title, columns, rows)
         return
     click.echo(title)
     widths = [max(len(row[i]) for row in [columns, *rows]) for i in range(len(columns))]
@@ -277,6 +266,18 @@ def show_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]
             for index, (cell, width) in enumerate(zip(row, widths, strict=True))
         ]
         click.echo("  " + "  ".join(cells).rstrip())
+
+
+def show_grid(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """The same on a terminal, with lines; without columns they have no names."""
+    from rich import console, table, text
+
+    grid = table.Table(title=text.Text(title), title_justify="left", show_header=bool(columns))
+    for index, name in enumerate(columns):
+        grid.add_column(name, justify="right" if index and _is_numeric(rows, index) else "left")
+    for row in rows:
+        grid.add_row(*(text.Text(cell) for cell in row))
+    console.Console().print(grid)
 
 
 def _is_numeric(rows: Sequence[Sequence[str]], index: int) -> bool:

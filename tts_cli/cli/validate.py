@@ -18,7 +18,7 @@ from tts_cli.cli.options import (
     manifests_argument,
     settings,
 )
-from tts_cli.cli.screen import RunScreen, shown_duration
+from tts_cli.cli.screen import RunScreen, show_grid, shown_duration
 from tts_cli.config import RunConfig
 from tts_cli.folder.files import shown_size
 from tts_cli.manifest.manifest import open_manifests
@@ -74,18 +74,11 @@ def show_plan(looked: Looked, config: RunConfig) -> None:
     if xrt:
         time = f"about {shown_duration(summary.audio_s / xrt)}"
         lines.append(("time", f"{time}, at the {xrt:,.4g} s of audio a second of the last run"))
-    if not sys.stdout.isatty():
-        for name, value in lines:
-            click.echo(f"{name}: {value}")
+    if sys.stdout.isatty():
+        show_grid(summary.manifest, (), lines)
         return
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(show_header=False, title=Text(summary.manifest))
     for name, value in lines:
-        table.add_row(name, Text(value))
-    Console().print(table)
+        click.echo(f"{name}: {value}")
 
 
 def _lines(summary: ManifestSummary) -> list[tuple[str, str]]:

@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from models.pace import reading_s
+from tts_cli.audio.file import resample
 from tts_cli.errors import RowError
 
 if TYPE_CHECKING:
@@ -184,10 +185,8 @@ def resampled(samples: Samples, native_rate_hz: int, rate_hz: int) -> Samples:
     """(n,) to (ceil(n * rate / native),), as librosa 0.10 does it with soxr's HQ."""
     if native_rate_hz == rate_hz:
         return samples
-    import soxr
-
     size = math.ceil(len(samples) * (float(rate_hz) / native_rate_hz))
-    changed: Samples = soxr.resample(samples, native_rate_hz, rate_hz, quality="HQ")[:size]
+    changed = resample(samples, native_rate_hz, rate_hz, is_clipped=False)[:size]
     return np.pad(changed, (0, size - len(changed)))
 
 

@@ -1,0 +1,110 @@
+"""What there is for a setting to be: values of flags that a shell completes, and what a checkpoint
+says of settings that nobody gives. No torch, no network.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from models.base import ModelInfo
+from tts_cli.config import RunConfig
+from tts_cli.core import Status
+from tts_cli.errors import SetupError
+from tts_cli.folder.take import Take
+from tts_cli.manifest.ids import is_recorded_id
+from tts_cli.plan.checkpoint import read_info
+from tts_cli.setting import SAMPLING_FLAGS
+from tts_cli.text.care import LANGUAGES
+from tts_cli.voices.voice_folder import VoiceFolder
+
+MAX_IDS = 200
+MAX_JOURNAL_BYTES = 8 << 20
+
+
+def of_checkpoint(model: str | None) -> dict[str, Any]:
+    """What it says of settings, by name; nothing where it is not at hand, as none is fetched."""
+    if model is not None and not os.path.isdir(model):
+        return {}
+    try:
+        info = read_info(RunConfig(model=model))
+    except SetupError:
+        return {}
+    found = {name: getattr(info.sampling, name) for name in SAMPLING_FLAGS}
+    return {**found, "voice": info.voices[0]} if info.voices else found
+
+
+def values(setting: str, given: Mapping[str, Any], start: str) -> list[str]:
+    """Those values of a setting that begin with what is typed, letter case ignored; whatever goes
+    wrong, as a shell that waits for a Tab wants nothing else on its line.
+
+    Args:
+        given: the flags of the line so far.
+    """
+    os.environ["HF_HUB_OFFLINE"] = "1"  # of this process, which ends with its answer
+    try:
+        found = _OFFERS[setting](given, start)
+        return [name for name in found if name.casefold().startswith(start.casefold())]
+    except Exception:  # whatever it is, this is not the place to tell
+        return []
+
+
+def _info(given: Mapping[str, Any]) -> ModelInfo:
+    return read_info(RunConfig(model=given.get("model"), revision=given.get("revision")))
+
+
+def _voices(given: Mapping[str, Any], start: str) -> Iterator[str]:
+    """Speakers of the checkpoint, or voice files."""
+    info = _info(given)
+    if not info.takes_voice_files:
+        yield from info.voices
+    else:
+        folder = given.get("voices")
+        yield from VoiceFolder(None if folder is None else Path(folder)).names()
+
+
+def _languages(given: Mapping[str, Any], start: str) -> Iterator[str]:
+    """Languages of the checkpoint."""
+    yield from _info(given).languages
+
+
+def _normalizers(given: Mapping[str, Any], start: str) -> Iterator[str]:
+    yield from ("auto", "off", *LANGUAGES)
+
+
+def _devices(given: Mapping[str, Any], start: str) -> Iterator[str]:
+    """auto, cpu, and the GPUs that the driver lists."""
+    yield from ("auto", "cpu")
+    gpus = Path("/proc/driver/nvidia/gpus")
+    count = len(list(gpus.iterdir())) if gpus.is_dir() else 0
+    if count:
+        yield "cuda"
+    yield from (f"cuda:{number}" for number in range(count))
+
+
+def _ids(given: Mapping[str, Any], start: str) -> Iterator[str]:
+    """Ids of the rows in --out, by its journal."""
+    out: Any = given.get("out")
+    found: dict[str, None] = {}
+    with open(Path(out) / "timings.jsonl", "rb") as file:
+        for line in file.read(MAX_JOURNAL_BYTES).splitlines():
+            if (take := Take.decode(line)) is None:
+                continue
+            if take.status is Status.GONE:
+                found.pop(take.id, None)
+            elif is_recorded_id(take.id) and take.id.startswith(start):
+                found[take.id] = None
+            if len(found) >= MAX_IDS:
+                break
+    yield from found
+
+
+_OFFERS = {
+    "voice": _voices,
+    "language": _languages,
+    "normalize": _normalizers,
+    "device": _devices,
+    "only": _ids,
+}
