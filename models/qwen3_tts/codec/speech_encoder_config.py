@@ -12,7 +12,6 @@ from models.decoder.config import TransformerConfig
 from models.qwen3_tts.transformer_config import SIZES, read_rope_theta
 
 HALVING = 2  # stride of the last convolution, fixed in the Mimi code
-EMBEDDING_FLOOR = 1e-5
 
 
 @dataclass(frozen=True)
