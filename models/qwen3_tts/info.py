@@ -14,9 +14,8 @@ from models.checkpoint.files import (
     tensor_shapes,
     weight_files,
 )
-from models.qwen3_tts.codec.speech_encoder_config import SpeechEncoderConfig
+from models.qwen3_tts.codec.config import SpeechEncoderConfig, VocoderConfig
 from models.qwen3_tts.codec.tensors import check_tensors, encoder_table
-from models.qwen3_tts.codec.vocoder_config import VocoderConfig
 from models.qwen3_tts.config import SUPPRESSED_TAIL, Qwen3TTSConfig
 from models.qwen3_tts.speaker_config import SAMPLE_RATE_HZ, SpeakerConfig
 from models.qwen3_tts.tensors import network_table

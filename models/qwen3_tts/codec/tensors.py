@@ -13,8 +13,7 @@ from collections.abc import Sequence
 from models.checkpoint.files import Shapes
 from models.checkpoint.table import Table
 from models.decoder.tensors import add_layers
-from models.qwen3_tts.codec.speech_encoder_config import SpeechEncoderConfig
-from models.qwen3_tts.codec.vocoder_config import VocoderConfig
+from models.qwen3_tts.codec.config import SpeechEncoderConfig, VocoderConfig
 from models.qwen3_tts.tensors import LAYER
 from models.vocoder.sizes import PRE_KERNEL
 from models.vocoder.tensors import CodecTable

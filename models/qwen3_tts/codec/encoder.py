@@ -26,7 +26,7 @@ from kernels.attention.rope import apply_rope
 from models.checkpoint.weights import META, assemble, load_strictly, shapes_of
 from models.decoder.config import TransformerConfig
 from models.decoder.decoder import Affine, Weight, rope_of
-from models.qwen3_tts.codec.speech_encoder_config import HALVING, SpeechEncoderConfig
+from models.qwen3_tts.codec.config import HALVING, SpeechEncoderConfig
 from models.qwen3_tts.codec.tensors import encoder_table
 from models.vocoder.fold import FOLDS
 
