@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from models.checkpoint.files import Shapes
+from models.checkpoint.files import Shapes, check_shapes
 
 
 class Assembly(NamedTuple):
@@ -25,6 +25,7 @@ class Table:
 
     shapes: Shapes = field(default_factory=dict)  # in the order that random stand-ins are drawn in
     recipes: dict[str, Assembly] = field(default_factory=dict)  # by our names
+    spare: set[str] = field(default_factory=set)  # may be there or not, and are not used
 
     def hold(self, theirs: str, *shape: int) -> str:
         """There is such a tensor; its name, for a recipe."""
@@ -43,3 +44,8 @@ class Table:
         """A weight, and a bias of its first dimension, as they are."""
         self.keep(f"{theirs}.weight", f"{ours}.weight", *shape)
         self.keep(f"{theirs}.bias", f"{ours}.bias", shape[0])
+
+    def check(self, found: Shapes, what: str) -> None:
+        """Raise CheckpointError with every missing, unexpected or misshapen tensor by name."""
+        needed = {name: shape for name, shape in found.items() if name not in self.spare}
+        check_shapes(needed, self.shapes, what)

@@ -14,9 +14,8 @@ from models.checkpoint.files import (
     tensor_shapes,
     weight_files,
 )
-from models.qwen3_tts.codec.speech_encoder_config import SpeechEncoderConfig
-from models.qwen3_tts.codec.tensors import check_tensors
-from models.qwen3_tts.codec.vocoder_config import VocoderConfig
+from models.qwen3_tts.codec.config import SpeechEncoderConfig, VocoderConfig
+from models.qwen3_tts.codec.tensors import check_tensors, encoder_table
 from models.qwen3_tts.config import SUPPRESSED_TAIL, Qwen3TTSConfig
 from models.qwen3_tts.speaker_config import SAMPLE_RATE_HZ, SpeakerConfig
 from models.qwen3_tts.tensors import network_table
@@ -37,8 +36,8 @@ def describe(folder: Path) -> ModelInfo:
 
     Raises:
         CheckpointError: a configuration is wrong, a weight file is not whole, or names or shapes of
-            talker, code predictor or vocoder are not what the configuration says. Whether a Base
-            checkpoint's encoders fit is seen when they are loaded.
+            talker, code predictor, vocoder or speech encoder are not what the configuration says.
+            Whether a Base checkpoint's speaker encoder fits is seen when it is loaded.
     """
     config = Qwen3TTSConfig.from_folder(folder)
     vocoder = VocoderConfig.from_folder(folder / TOKENIZER_FOLDER)
@@ -49,9 +48,13 @@ def describe(folder: Path) -> ModelInfo:
         found = _without(found, SPEAKER_ENCODER)
     check_shapes(found, network_table(config).shapes, f"{folder}: model")
     speech = tensor_shapes(folder / TOKENIZER_FOLDER)
-    can_clone = read_encoder_configs(folder, config, vocoder) is not None
-    check_tensors(vocoder, _without(speech, ENCODER))
-    return model_info(config, vocoder, identity(folder, parts), can_clone)
+    encoders = read_encoder_configs(folder, config, vocoder)
+    decoder = _without(speech, ENCODER)
+    check_tensors(vocoder, decoder)
+    if encoders is not None:
+        encoder = {name: shape for name, shape in speech.items() if name not in decoder}
+        encoder_table(encoders[1]).check(encoder, "speech encoder")
+    return model_info(config, vocoder, identity(folder, parts), encoders is not None)
 
 
 def _without(shapes: Shapes, prefix: str) -> Shapes:

@@ -12,11 +12,10 @@ import torch
 from models.base import Reader
 from models.checkpoint.random import LOUDNESS, byte_tokenizer, random_tensors, randomise
 from models.checkpoint.weights import META, load_networks, read_tensors, shapes_of, take_part
-from models.qwen3_tts.codec.speech_encoder import SpeechEncoder
-from models.qwen3_tts.codec.speech_encoder_config import SpeechEncoderConfig
+from models.qwen3_tts.codec.config import SpeechEncoderConfig, VocoderConfig
+from models.qwen3_tts.codec.encoder import SpeechEncoder
 from models.qwen3_tts.codec.tensors import vocoder_table
 from models.qwen3_tts.codec.vocoder import Vocoder
-from models.qwen3_tts.codec.vocoder_config import VocoderConfig
 from models.qwen3_tts.config import Qwen3TTSConfig
 from models.qwen3_tts.info import (
     ENCODER,

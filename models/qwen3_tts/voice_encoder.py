@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from models.qwen3_tts.codec.speech_encoder import SpeechEncoder
+from models.qwen3_tts.codec.encoder import SpeechEncoder
 from models.qwen3_tts.speaker import SpeakerEncoder
 from models.slots.networks import VoiceEncoder
 

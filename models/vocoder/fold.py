@@ -85,14 +85,21 @@ def code_tables(*parts: Tensor) -> Tensor:
     return torch.cat([entries @ weight.squeeze(-1).t() + bias for entries, weight, bias in books])
 
 
+def average(usage: Tensor, sums: Tensor) -> Tensor:
+    """Entries of a codebook that are stored as a sum and how often each was used."""
+    return sums / usage.clamp(min=USAGE_FLOOR)[:, None]
+
+
+def averages(*parts: Tensor) -> Tensor:
+    """(codebooks, entries, width) of such ones."""
+    return torch.stack([average(*book) for book in zip(parts[::2], parts[1::2], strict=True)])
+
+
 def averaged_tables(*parts: Tensor) -> Tensor:
-    """The same, of entries that are stored as a sum and how often each was used; no bias."""
+    """As `code_tables`, of such entries; no bias."""
     books = zip(parts[::3], parts[1::3], parts[2::3], strict=True)
     return torch.cat(
-        [
-            sums / usage.clamp(min=USAGE_FLOOR)[:, None] @ weight.squeeze(-1).t()
-            for usage, sums, weight in books
-        ]
+        [average(usage, sums) @ weight.squeeze(-1).t() for usage, sums, weight in books]
     )
 
 
@@ -113,5 +120,6 @@ FOLDS: dict[str, Callable[..., Tensor]] = WAYS | {
     "inverse_exp": lambda beta: inverse(beta.exp()),
     "directions": lambda *books: F.normalize(torch.cat(books)),
     "code_tables": code_tables,
+    "averages": averages,
     "averaged_tables": averaged_tables,
 }

@@ -17,9 +17,9 @@ import released_files
 import torch
 from torch import Tensor
 
+from models.qwen3_tts.codec.config import VocoderConfig
 from models.qwen3_tts.codec.tensors import vocoder_table
 from models.qwen3_tts.codec.vocoder import Vocoder
-from models.qwen3_tts.codec.vocoder_config import VocoderConfig
 
 DECODER = {
     "codebook_size": 16,

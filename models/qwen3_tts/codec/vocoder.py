@@ -22,8 +22,8 @@ import torch
 from torch import Tensor
 
 from models.decoder.decoder import Affine
+from models.qwen3_tts.codec.config import VocoderConfig
 from models.qwen3_tts.codec.tensors import check_tensors, vocoder_table
-from models.qwen3_tts.codec.vocoder_config import VocoderConfig
 from models.vocoder.chunks import Cutting
 from models.vocoder.layers import PreTransformer, conv, pad_left
 from models.vocoder.network import CodecDecoder

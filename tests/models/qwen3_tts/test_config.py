@@ -18,8 +18,8 @@ from models.checkpoint.files import CheckpointError
 from models.decoder.config import TransformerConfig
 from models.pace import Pace
 from models.qwen3_tts import loader
+from models.qwen3_tts.codec.config import VocoderConfig
 from models.qwen3_tts.codec.tensors import vocoder_table
-from models.qwen3_tts.codec.vocoder_config import VocoderConfig
 from models.qwen3_tts.config import PACE, Qwen3TTSConfig
 from models.qwen3_tts.loader import byte_ids, describe, load_synthetic
 from models.qwen3_tts.talker import Talker, code_predictor

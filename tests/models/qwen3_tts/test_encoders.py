@@ -16,9 +16,8 @@ from torch import Tensor
 from models.checkpoint.files import CheckpointError
 from models.checkpoint.weights import read_tensors
 from models.device.clips import BATCH_SAMPLES
-from models.qwen3_tts.codec.speech_encoder import SpeechEncoder
-from models.qwen3_tts.codec.speech_encoder_config import SpeechEncoderConfig
-from models.qwen3_tts.codec.vocoder_config import VocoderConfig
+from models.qwen3_tts.codec.config import SpeechEncoderConfig, VocoderConfig
+from models.qwen3_tts.codec.encoder import SpeechEncoder
 from models.qwen3_tts.config import Qwen3TTSConfig
 from models.qwen3_tts.model import Qwen3TTS
 from models.qwen3_tts.speaker import SpeakerEncoder, mel_filters, mirror

@@ -5,8 +5,8 @@ import torch
 from tiny_qwen3_tts import write_checkpoint
 
 from models.checkpoint.weights import read_tensors
+from models.qwen3_tts.codec.config import VocoderConfig
 from models.qwen3_tts.codec.vocoder import Vocoder
-from models.qwen3_tts.codec.vocoder_config import VocoderConfig
 
 
 @pytest.fixture(scope="package")

@@ -11,8 +11,7 @@ import pytest
 import released_files
 
 from models.checkpoint.files import CheckpointError
-from models.qwen3_tts.codec.speech_encoder_config import SpeechEncoderConfig
-from models.qwen3_tts.codec.vocoder_config import VocoderConfig
+from models.qwen3_tts.codec.config import SpeechEncoderConfig, VocoderConfig
 
 CODEC = "common/speech_tokenizer"
 Read = Callable[[dict[str, Any]], tuple[SpeechEncoderConfig, VocoderConfig]]

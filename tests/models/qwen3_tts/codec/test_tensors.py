@@ -11,9 +11,9 @@ import torch
 from safetensors.torch import load_file
 
 from models.checkpoint.files import CheckpointError
+from models.qwen3_tts.codec.config import VocoderConfig
 from models.qwen3_tts.codec.tensors import UNUSED, vocoder_table
 from models.qwen3_tts.codec.vocoder import Vocoder
-from models.qwen3_tts.codec.vocoder_config import VocoderConfig
 
 VOICE = Path(__file__).parents[4] / "samples" / "voice" / "checkpoint" / "speech_tokenizer"
 

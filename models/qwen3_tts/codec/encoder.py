@@ -23,14 +23,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from kernels.attention.rope import apply_rope
-from models.checkpoint.weights import load_strictly
+from models.checkpoint.weights import META, assemble, load_strictly, shapes_of
 from models.decoder.config import TransformerConfig
 from models.decoder.decoder import Affine, Weight, rope_of
-from models.qwen3_tts.codec.speech_encoder_config import (
-    EMBEDDING_FLOOR,
-    HALVING,
-    SpeechEncoderConfig,
-)
+from models.qwen3_tts.codec.config import HALVING, SpeechEncoderConfig
+from models.qwen3_tts.codec.tensors import encoder_table
+from models.vocoder.fold import FOLDS
 
 
 class EncoderStage(nn.Module):
@@ -129,9 +127,13 @@ class SpeechEncoder(nn.Module):
         Raises:
             CheckpointError: names every missing, unexpected and misshapen tensor.
         """
-        with torch.device("meta"):
+        table = encoder_table(config)
+        table.check(shapes_of(tensors), "speech encoder")
+        for name in table.spare:
+            tensors.pop(name, None)
+        with META:
             encoder = cls(config)
-        state = _renamed(config, tensors)
+        state = assemble(table, tensors, FOLDS, torch.float32)
         load_strictly(encoder, state, torch.float32, "speech encoder")
         return encoder.eval()
 
@@ -188,75 +190,3 @@ def causal_conv(x: Tensor, weight: Tensor, bias: Tensor, stride: int = 1) -> Ten
 def divide_up(lengths: Tensor, divisor: int) -> Tensor:
     """Quotients rounded up."""
     return (lengths + divisor - 1) // divisor
-
-
-def official_names(config: SpeechEncoderConfig) -> dict[str, str]:
-    """Our names, without those of the codebooks, and the checkpoint's."""
-    names: dict[str, str] = {}
-
-    def affine(ours: str, theirs: str) -> None:
-        for part in ("weight", "bias"):
-            names[f"{ours}.{part}"] = f"encoder.{theirs}.{part}"
-
-    affine("first", "encoder.layers.0.conv")
-    for index in range(len(config.strides)):
-        place = 3 * index + 1  # block, activation, convolution
-        affine(f"stages.{index}.inner1", f"encoder.layers.{place}.block.1.conv")
-        affine(f"stages.{index}.inner2", f"encoder.layers.{place}.block.3.conv")
-        affine(f"stages.{index}.down", f"encoder.layers.{place + 2}.conv")
-    affine("last", f"encoder.layers.{3 * len(config.strides) + 2}.conv")
-    for index in range(config.steps.num_layers):
-        ours, theirs = f"layers.{index}", f"encoder_transformer.layers.{index}"
-        affine(f"{ours}.input_norm", f"{theirs}.input_layernorm")
-        affine(f"{ours}.post_norm", f"{theirs}.post_attention_layernorm")
-        for part in "qkvo":
-            names[f"{ours}.{part}.weight"] = f"encoder.{theirs}.self_attn.{part}_proj.weight"
-        names[f"{ours}.attention_scale.weight"] = f"encoder.{theirs}.self_attn_layer_scale.scale"
-        names[f"{ours}.widen.weight"] = f"encoder.{theirs}.mlp.fc1.weight"
-        names[f"{ours}.narrow.weight"] = f"encoder.{theirs}.mlp.fc2.weight"
-        names[f"{ours}.mlp_scale.weight"] = f"encoder.{theirs}.mlp_layer_scale.scale"
-    names["halve.weight"] = "encoder.downsample.conv.weight"
-    for part in ("semantic", "acoustic"):
-        names[f"{part}.weight"] = f"{_quantizer(part)}.input_proj.weight"
-    return names
-
-
-def _quantizer(part: str) -> str:
-    return f"encoder.quantizer.{part}_residual_vector_quantizer"
-
-
-def _codebook(index: int) -> str:
-    """Where codebook `index` of the stored ones is."""
-    part, place = ("semantic", 0) if index == 0 else ("acoustic", index - 1)
-    return f"{_quantizer(part)}.layers.{place}.codebook"
-
-
-def _renamed(config: SpeechEncoderConfig, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Tensors under our names; what has no place keeps its own."""
-    state = {
-        ours: tensors.pop(theirs)
-        for ours, theirs in official_names(config).items()
-        if theirs in tensors
-    }
-    tables = []
-    for index in range(config.num_stored_codebooks):
-        book = _codebook(index)
-        tensors.pop(f"{book}.initialized", None)
-        total = tensors.get(f"{book}.embed_sum")
-        usage = tensors.get(f"{book}.cluster_usage")
-        if index >= config.num_codebooks:
-            tensors.pop(f"{book}.embed_sum", None)
-            tensors.pop(f"{book}.cluster_usage", None)
-        elif (
-            total is not None
-            and usage is not None
-            and total.shape == (config.codebook_size, config.codebook_dim)
-            and usage.shape == total.shape[:1]
-        ):
-            del tensors[f"{book}.embed_sum"], tensors[f"{book}.cluster_usage"]
-            tables.append(total.float() / usage.float().clamp(min=EMBEDDING_FLOOR)[:, None])
-    if len(tables) == config.num_codebooks:
-        state["codebooks.weight"] = torch.stack(tables)
-    for part in ("semantic", "acoustic"):
-        tensors.pop(f"{_quantizer(part)}.output_proj.weight", None)
-    return state | tensors
