@@ -19,6 +19,9 @@ endif
 # On all cores, eight at most (a worker takes 1 GB); in one process where a GPU is (tests/conftest.py).
 PYTEST := $(BIN)/python -m pytest -q -n auto --maxprocesses 8 --dist worksteal
 
+# Our modules and the tests' checks are compiled once, not in every process that tests start.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: demo test quick long clean
 
 $(BIN)/python:
