@@ -15,7 +15,7 @@ import pytest
 import torch
 from fakes import FakeCapturer, in_lanes
 from speak import Row, speak
-from tiny_qwen3_tts import SPECS, write_checkpoint
+from tiny_qwen3_tts import THINNEST, write_checkpoint
 from torch import Tensor
 
 from models.base import SlotStatus, SpeechRequest
@@ -26,19 +26,13 @@ from models.sampling import Sampling
 
 pytestmark = pytest.mark.slow
 
-# One layer of each network: how many there are is for the golden files.
-SPEC = replace(
-    SPECS["custom_voice_wide"],
-    talker=replace(SPECS["custom_voice_wide"].talker, layers=1),
-    predictor=replace(SPECS["custom_voice_wide"].predictor, layers=1),
-)
 FRAMES = 24
 LONG, SHORT = "the longer of the two texts", "hi"
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_checkpoint(tmp_path_factory.mktemp("voice"), SPEC)
+    return write_checkpoint(tmp_path_factory.mktemp("voice"), THINNEST)
 
 
 @pytest.fixture
@@ -114,13 +108,13 @@ def test_rows_end_in_both_ways_and_codes_are_codes(model: Qwen3TTS) -> None:
     )
     assert {row.finish_reason for row in rows} == {"eos", "max_frames"}
     for row in rows:
-        assert row.codes.shape == (len(row.codes), SPEC.num_codebooks)
+        assert row.codes.shape == (len(row.codes), THINNEST.num_codebooks)
         assert row.codes.dtype == torch.int64
         # The code that ends speech, and all other control ids, are above the codes.
         assert row.codes.min() >= 0
-        assert row.codes.max() < SPEC.codebook_size
+        assert row.codes.max() < THINNEST.codebook_size
         assert 2 <= len(row.codes) <= FRAMES
-        assert len(row.samples) == len(row.codes) * SPEC.samples_per_frame
+        assert len(row.samples) == len(row.codes) * THINNEST.samples_per_frame
         assert (len(row.codes) == FRAMES) or row.finish_reason == "eos"
 
 
