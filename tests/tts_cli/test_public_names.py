@@ -42,6 +42,7 @@ def test_names_are_those_that_type_checkers_see() -> None:
         _ = tts_cli.Speeker  # type: ignore[attr-defined]
 
 
+@pytest.mark.slow
 def test_nothing_heavy_is_imported_before_it_is_needed() -> None:
     program = (
         "import sys, tts_cli\n"

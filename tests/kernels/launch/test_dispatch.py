@@ -190,6 +190,7 @@ print(failure, remedy_for(failure))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("error", ["RuntimeError('no\\nlibtriton')", "ImportError('no libtriton')"])
 def test_triton_that_cannot_be_imported_is_as_none(error: str, tmp_path: Path) -> None:
     """Any error but an ImportError once ended every command."""
