@@ -19,6 +19,9 @@ endif
 # On all cores, eight at most (a worker takes 1 GB); in one process where a GPU is (tests/conftest.py).
 PYTEST := $(BIN)/python -m pytest -q -n auto --maxprocesses 8 --dist worksteal
 
+# Our modules and the tests' checks are compiled once, not in every process that tests start.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: demo test quick long clean
 
 $(BIN)/python:
@@ -43,7 +46,8 @@ test: $(VENV)/.installed-dev
 	MYPY_NUM_WORKERS=2 $(BIN)/mypy
 	$(PYTEST) -m "not long" --durations=10
 
-# Within a minute: no whole commands, no recipe, no file marked `slow`.
+# Within a minute, tests of every room (tests/test_quick.py): no whole commands, no recipe, nothing
+# marked `slow`.
 quick: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
 	$(PYTEST) -m "not slow and not long" --ignore tests/e2e --ignore tests/samples

@@ -11,21 +11,12 @@ import io
 import tokenize
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import rooms
 
 ROOT = Path(__file__).parent.parent
-SOURCES = {
-    path: ast.parse(path.read_text(encoding="utf-8"))
-    for package in ("tts_cli", "models", "kernels")
-    for path in sorted((ROOT / package).rglob("*.py"))
-}
-OURS = {
-    path.relative_to(ROOT / "tts_cli").as_posix(): tree
-    for path, tree in SOURCES.items()
-    if path.is_relative_to(ROOT / "tts_cli")
-}
 MOST_FILES = 198  # of tts_cli with code
 MOST_LINES = 450  # of code in a file
 MOST_INNER_IMPORTS = 120
@@ -35,6 +26,26 @@ _NO_CODE = (
     *(tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT),
     *(tokenize.ENDMARKER, tokenize.ENCODING),
 )
+
+
+@cache
+def sources() -> dict[Path, ast.Module]:
+    return {
+        path: ast.parse(path.read_text(encoding="utf-8"))
+        for package in ("tts_cli", "models", "kernels")
+        for path in sorted((ROOT / package).rglob("*.py"))
+    }
+
+
+@cache
+def ours() -> dict[str, ast.Module]:
+    """Those of tts_cli, by their paths in it."""
+    top = ROOT / "tts_cli"
+    return {
+        path.relative_to(top).as_posix(): tree
+        for path, tree in sources().items()
+        if path.is_relative_to(top)
+    }
 
 
 def code_lines(path: Path, tree: ast.Module) -> int:
@@ -57,11 +68,12 @@ def inner(tree: ast.Module) -> Iterator[ast.AST]:
     return iter({node for function in functions for node in ast.walk(function)})
 
 
+@cache
 def graph() -> dict[str, set[str]]:
     """Which files of tts_cli a file imports, wherever it does so."""
-    modules = {rooms.module_of(file): file for file in OURS}
+    modules = {rooms.module_of(file): file for file in ours()}
     found: dict[str, set[str]] = {}
-    for file, tree in OURS.items():
+    for file, tree in ours().items():
         nodes = (node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom))
         names = {(node.module or "", alias.name) for node in nodes for alias in node.names}
         targets = {modules.get(f"{module}.{name}") or modules.get(module) for module, name in names}
@@ -113,7 +125,7 @@ def test_files_stand_in_no_circle() -> None:
 def test_only_the_command_line_knows_click() -> None:
     knows = {
         file
-        for file, tree in OURS.items()
+        for file, tree in ours().items()
         for node in ast.walk(tree)
         if (isinstance(node, ast.Import) and any(one.name == "click" for one in node.names))
         or (isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "click")
@@ -124,7 +136,7 @@ def test_only_the_command_line_knows_click() -> None:
 def test_one_file_knows_ray() -> None:
     knows = {
         file
-        for file, tree in OURS.items()
+        for file, tree in ours().items()
         for node in ast.walk(tree)
         if isinstance(node, ast.Import) and any(one.name == "ray" for one in node.names)
     }
@@ -133,28 +145,24 @@ def test_one_file_knows_ray() -> None:
 
 def test_files_are_small_and_few() -> None:
     lines = {
-        path.relative_to(ROOT).as_posix(): code_lines(path, tree) for path, tree in SOURCES.items()
+        path.relative_to(ROOT).as_posix(): code_lines(path, tree)
+        for path, tree in sources().items()
     }
     large = {path: count for path, count in lines.items() if count > MOST_LINES}
     assert not large
-    ours = sum(count > 0 for path, count in lines.items() if path.startswith("tts_cli"))
-    assert ours <= MOST_FILES
+    files = sum(count > 0 for path, count in lines.items() if path.startswith("tts_cli"))
+    assert files <= MOST_FILES
 
 
 def test_habits_only_shrink() -> None:
-    imports = sum(
-        isinstance(node, ast.Import | ast.ImportFrom)
-        for tree in SOURCES.values()
-        for node in inner(tree)
-    )
+    nodes = [node for tree in sources().values() for node in inner(tree)]
+    imports = sum(isinstance(node, ast.Import | ast.ImportFrom) for node in nodes)
     asserts = sum(
-        isinstance(node, ast.Assert) and "is not None" in ast.unparse(node.test)
-        for tree in SOURCES.values()
-        for node in inner(tree)
+        isinstance(node, ast.Assert) and "is not None" in ast.unparse(node.test) for node in nodes
     )
     classes = Counter(
         node.name
-        for tree in SOURCES.values()
+        for tree in sources().values()
         for node in ast.walk(tree)
         if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
     )

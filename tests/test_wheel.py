@@ -17,6 +17,16 @@ pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parent.parent
 
 
+PROGRAM = """
+import tts_cli.main
+print(tts_cli.main.__file__)
+assert tts_cli.main.main(["synth", "lines.txt", "--out", "wavs"]) == 0
+with tts_cli.Speaker() as speaker:
+    speaker.say("Good morning.").save("a.wav")
+assert tts_cli.main.main(["report", "wavs"]) == 0
+"""
+
+
 def run(*command: str, cwd: Path, **environment: str) -> str:
     """A command's stdout; its stderr when it fails."""
     done = subprocess.run(
@@ -88,15 +98,11 @@ def test_an_installed_wheel_speaks_a_row(tmp_path: Path) -> None:
     work = tmp_path / "work"
     work.mkdir()
     (work / "lines.txt").write_text("Good morning.\n")
-    program = "import sys, tts_cli.main as m; print(m.__file__); sys.exit(m.main())"
-    out = run("-c", program, "synth", "lines.txt", "--out", "wavs", cwd=work, PYTHONPATH=str(site))
+    out = run("-c", PROGRAM, cwd=work, PYTHONPATH=str(site))
     assert out.startswith(str(site))
     assert soundfile.info(work / "wavs" / "000001.wav").duration > 0.5
-    library = "from tts_cli import Speaker as S; s = S(); s.say('Good morning.').save('a.wav')"
-    run("-c", library, cwd=work, PYTHONPATH=str(site))
     assert (work / "a.wav").read_bytes() == ((work / "wavs" / "000001.wav").read_bytes()), (
         "not what synth wrote"
     )
     assert (site / "tts_cli" / "py.typed").is_file()
-    run("-c", program, "report", "wavs", cwd=work, PYTHONPATH=str(site))
     assert "<script>" in (work / "wavs" / "report.html").read_text(encoding="utf-8")

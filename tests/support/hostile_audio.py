@@ -5,6 +5,7 @@ A maker gets a path to write to and returns the path a row would name. All are s
 
 from __future__ import annotations
 
+import functools
 import io
 import os
 import socket
@@ -64,8 +65,10 @@ def pcm(samples: Samples) -> bytes:
 
 
 def _file(content: Callable[[], bytes]) -> Maker:
+    kept = functools.cache(content)
+
     def make(path: Path) -> Path:
-        path.write_bytes(content())
+        path.write_bytes(kept())
         return path
 
     return make

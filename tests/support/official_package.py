@@ -45,10 +45,11 @@ def can_clone() -> bool:
     """Whether the package can encode references here: that takes librosa's mel filters and a
     transformers that builds its audio encoder.
     """
+    if not is_installed() or importlib.util.find_spec("librosa") is None:
+        return False
     import transformers
 
-    is_old = int(transformers.__version__.partition(".")[0]) < 5
-    return is_installed() and is_old and importlib.util.find_spec("librosa") is not None
+    return int(transformers.__version__.partition(".")[0]) < 5
 
 
 def load() -> Any:

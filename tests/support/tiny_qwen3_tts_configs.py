@@ -188,6 +188,11 @@ SPECS = {
         encoder_ratios=(6, 5, 4),
     ),
 }
+# One layer in each network, where how many there are is not the point.
+WIDE = SPECS["custom_voice_wide"]
+THINNEST = replace(
+    WIDE, talker=replace(WIDE.talker, layers=1), predictor=replace(WIDE.predictor, layers=1)
+)
 # What golden files were made from: the same, Base with the variant `small speaker encoder`.
 GOLDEN_SPECS = {
     name: replace(spec, has_small_speaker_encoder=spec.type == "base")

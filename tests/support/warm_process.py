@@ -115,6 +115,14 @@ class WarmProcess:
         return line
 
 
+def run_warm(program: str, *args: object, **environment: str) -> str:
+    """What a program says on stdout that begins with torch at hand; it must end with 0."""
+    process = WarmProcess(program, list(map(str, args)), {**os.environ, **environment})
+    out, err = process.communicate()
+    assert process.returncode == 0, err
+    return out
+
+
 @functools.cache
 def _server() -> tuple[socket.socket, threading.Lock]:
     """The server of this process; it ends with us."""

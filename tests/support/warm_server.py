@@ -5,6 +5,7 @@ Modules of ours are not imported: a command's patches are there before them, as 
 
 from __future__ import annotations
 
+import gc
 import importlib
 import json
 import os
@@ -21,6 +22,7 @@ def main() -> None:
     for name in HEAVY:
         importlib.import_module(name)
     importlib.import_module("transformers").AutoTokenizer  # noqa: B018 (imported when asked for)
+    gc.freeze()  # as commands do behind their imports
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # keepers need no burial
     while True:
         head, (*fds,), _, _ = socket.recv_fds(server, 8, 3)

@@ -53,6 +53,7 @@ def test_a_process_counts_from_its_own_beginning() -> None:
     assert 0.3 <= float(done.stdout) <= time.perf_counter() - began_s + 0.02  # ticks of 10 ms
 
 
+@pytest.mark.slow
 def test_imports_are_not_searched_for_garbage_and_it_is_collected_again_behind() -> None:
     program = (
         "import gc, sys\n"

@@ -7,12 +7,10 @@ none. The default of Triton's fusion has changed before and changes again with 3
 from __future__ import annotations
 
 import importlib.util
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from warm_process import run_warm
 
 from kernels.launch.dispatch import jit, tl
 
@@ -63,12 +61,9 @@ def test_no_product_is_joined_with_the_sum_behind_it(
     program = tmp_path / "program.py"  # Triton reads the source of what it compiles
     program.write_text(PROGRAM)
     root = str(Path(__file__).parents[3])
-    env = {**os.environ, "TRITON_CACHE_DIR": str(tmp_path), "PYTHONPATH": root}
-    env.pop("TRITON_INTERPRET", None)
-    command = [sys.executable, str(program), product]
-    done = subprocess.run(command, env=env, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    fused = [int(line) for line in done.stdout.split()]
+    place = {"TRITON_CACHE_DIR": str(tmp_path), "PYTHONPATH": root, "TRITON_INTERPRET": "0"}
+    run_it = f"import runpy; runpy.run_path({str(program)!r}, run_name='__main__')"
+    fused = [int(line) for line in run_warm(run_it, product, **place).split()]
     assert len(fused) == 2
     assert all(count > 0 for count in fused) if is_fused else fused == [0, 0]
 

@@ -95,6 +95,7 @@ def test_rotation_turns_pairs_as_complex_numbers() -> None:
     torch.testing.assert_close(apply_rope(x, cos, sin), torch.cat((turned.real, turned.imag), 1))
 
 
+@pytest.mark.slow
 def test_rotation_equals_transformers(dtype) -> None:
     modeling = pytest.importorskip("transformers.models.qwen3.modeling_qwen3")
     cos, sin = rope_tables(9, 64, 10000.0, "cpu", dtype)

@@ -5,13 +5,11 @@ virtual environment, another checkout, a container.
 from __future__ import annotations
 
 import importlib.util
-import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from warm_process import run_warm
 
 from kernels.launch.ahead import MARKS, SOURCES
 
@@ -19,6 +17,8 @@ pytestmark = pytest.mark.slow
 
 # What a GPU of Hopper's kind would run, compiled without one.
 PROGRAM = """
+import sys
+sys.path.remove("")
 import torch
 torch.cuda.is_available = lambda: True
 import triton
@@ -44,13 +44,8 @@ def compile_at(site: Path, cache: Path) -> list[str]:
     """Compile with what lies in a folder: how it went, where Triton and the kernel are, and what
     marks go by.
     """
-    env = {**os.environ, "TRITON_CACHE_DIR": str(cache), "PYTHONPATH": str(site)}
-    env.pop("TRITON_INTERPRET", None)
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM], cwd=site, env=env, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout.split()
+    place = {"TRITON_CACHE_DIR": str(cache), "PYTHONPATH": str(site), "TRITON_INTERPRET": "0"}
+    return run_warm(PROGRAM, **place).split()
 
 
 def test_another_place_finds_what_was_compiled(tmp_path: Path) -> None:

@@ -2,12 +2,11 @@ from __future__ import annotations
 
 import logging
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import torch
+from warm_process import run_warm
 
 from kernels.launch import dispatch
 from kernels.linear.rms_norm import _rms_norm_kernel
@@ -191,19 +190,17 @@ print(failure, remedy_for(failure))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("error", ["RuntimeError('no\\nlibtriton')", "ImportError('no libtriton')"])
 def test_triton_that_cannot_be_imported_is_as_none(error: str, tmp_path: Path) -> None:
     """Any error but an ImportError once ended every command."""
     (tmp_path / "triton.py").write_text(f"raise {error}")
     root = Path(dispatch.__file__).parents[2]
     path = os.pathsep.join(map(str, (tmp_path, root)))
-    environment = {**os.environ, "PYTHONPATH": path, "TRITON_INTERPRET": "1"}
-    command = [sys.executable, "-c", BROKEN]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    said = run_warm(BROKEN, PYTHONPATH=path, TRITON_INTERPRET="1")
     kind = error.partition("(")[0]
     why = f"triton cannot be imported: {kind}: no libtriton"
-    assert done.stdout.splitlines() == [
+    assert said.splitlines() == [
         "torch.Size([1, 2]) False",
         f"PyTorch reference ({why})",
         f"{why} install the Triton that this PyTorch asks for: pip install 'tts-cli[gpu]'",

@@ -27,6 +27,7 @@ def test_reference_rounds_before_the_weight() -> None:
     assert not torch.equal(rms_norm_ref(x, weight, 1e-6), (normed * weight.float()).bfloat16())
 
 
+@pytest.mark.slow
 def test_reference_equals_transformers(dtype) -> None:
     modeling = pytest.importorskip("transformers.models.qwen3.modeling_qwen3")
     norm = modeling.Qwen3RMSNorm(64, eps=1e-6).to(dtype)

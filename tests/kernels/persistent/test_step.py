@@ -26,8 +26,6 @@ from kernels.persistent.step import (
 from models.decoder.config import TransformerConfig
 from models.decoder.decoder import Decoder
 
-pytestmark = pytest.mark.slow
-
 EPS, THETA = 1e-6, 1e4
 TINY = StepSettings(block_s=4)
 VOCAB = 48
@@ -120,6 +118,7 @@ CASES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_step_equals_the_separate_operations(
     case, dtype, device, with_kernel, with_reference, assert_close
@@ -156,6 +155,7 @@ def test_step_starts_from_codes(dtype, device, with_kernel) -> None:
     assert logits is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("at", [[3], [3, 8]])
 def test_nothing_beyond_a_slot_is_read_or_written(at, dtype, device, with_kernel) -> None:
     decoder = make_decoder((32, 64, 2, 4, 2, 16), 3, 12, device, dtype)

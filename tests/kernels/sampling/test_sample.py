@@ -9,6 +9,8 @@ from torch import Tensor
 from kernels.sampling.draws import uniforms_ref
 from kernels.sampling.sample import sample
 
+pytestmark = pytest.mark.slow
+
 INF = float("inf")
 SAMPLER = sample
 LAST = 0.99999994  # the largest float32 below 1

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -25,7 +26,7 @@ from models.slots.model import SpeechModel
 
 pytestmark = pytest.mark.slow
 
-FRAMES = 30
+FRAMES = 20
 SPEC = tiny.SPECS["small"]
 GREEDY = replace(SAMPLING, greedy=True, subtalker_greedy=True)
 
@@ -40,6 +41,13 @@ def model(folder: Path) -> FishSpeech:
 @pytest.fixture(scope="session")
 def folder(checkpoint: Callable[..., Path]) -> Path:
     return checkpoint("small", 1)
+
+
+@pytest.fixture(scope="module")
+def alone(folder: Path) -> Callable[[SpeechRequest], Row]:
+    """Rows alone in a model that no other test touches, each once."""
+    model = load_model(str(folder))
+    return cache(lambda item: speak(model, [item], 1)[0])
 
 
 def request(text: str = "the longer text", seed: int = 1, **fields: object) -> SpeechRequest:
@@ -113,12 +121,13 @@ def test_a_cap_of_n_keeps_exactly_the_first_n_frames(model: FishSpeech, frames: 
 )
 def test_batch_mates_change_nothing(
     model: FishSpeech,
+    alone: Callable[[SpeechRequest], Row],
     requests: list[SpeechRequest],
     max_batch: int,
     frames_per_poll: int,
     is_compact: bool,
 ) -> None:
-    expected = [speak(model, [item], 1)[0] for item in requests]
+    expected = [alone(item) for item in requests]
     order = [5, 2, 6, 0, 4, 1, 3]
     rows = speak(
         model,
@@ -147,9 +156,10 @@ def test_passes_filled_up_to_a_bucket_give_the_same_codes(
     assert_same(speak(model, items, 4), expected)
 
 
-def test_nothing_of_an_old_row_stays(model: FishSpeech, requests: list[SpeechRequest]) -> None:
-    allocate(model, 4)
-    expected = [speak(model, [item], 1)[0] for item in requests[:4]]
+def test_nothing_of_an_old_row_stays(
+    model: FishSpeech, alone: Callable[[SpeechRequest], Row], requests: list[SpeechRequest]
+) -> None:
+    expected = [alone(item) for item in requests[:4]]
     allocate(model, 4)
     start(model, requests[3:7], [0, 1, 2, 3])
     model.decode_frames(4, 12)

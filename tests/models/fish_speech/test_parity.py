@@ -18,7 +18,7 @@ import tiny_fish_speech as tiny
 import torch
 from parity import check_codes
 from safetensors.torch import load_file
-from speak import speak
+from speak import Row, speak
 from torch import Tensor
 
 from kernels.sampling.nucleus import sample_nucleus
@@ -37,8 +37,8 @@ GREEDY = Sampling(greedy=True, subtalker_greedy=True, repetition_penalty=1.0)
 
 def recorded_logits(
     model: FishSpeech, request: SpeechRequest, monkeypatch: pytest.MonkeyPatch
-) -> tuple[Tensor, Tensor]:
-    """First-code logits of every step, (F + 1, C + 1), and the others', (F, K - 1, R), of a row."""
+) -> tuple[Row, Tensor, Tensor]:
+    """A row alone; first-code logits of every step, (F + 1, C + 1), the others', (F, K - 1, R)."""
     first: list[Tensor] = []
     rest: list[Tensor] = []
 
@@ -52,9 +52,10 @@ def recorded_logits(
     with monkeypatch.context() as patch:
         patch.setattr(NucleusSlots, "first", recorder(NucleusSlots.first, first))
         patch.setattr(NucleusSlots, "rest", recorder(NucleusSlots.rest, rest))
-        speak(model, [request], 1)
+        (row,) = speak(model, [request], 1)
     frames = len(first) - 1
-    return torch.stack(first), torch.stack(rest).view(frames, model.config.num_codebooks - 1, -1)
+    others = torch.stack(rest).view(frames, model.config.num_codebooks - 1, -1)
+    return row, torch.stack(first), others
 
 
 def test_goldens_are_worth_comparing_with(golden: Any) -> None:
@@ -79,32 +80,22 @@ def test_prompts_are_the_official_ids(golden: Any, golden_model: FishSpeech) -> 
         assert [prompt.codec_ids[i] for i in places] == [REFERENCE - r for r in range(frames)]
 
 
-def test_logits_equal_the_official_ones(
+def test_logits_and_codes_of_a_row_alone_equal_the_official_ones(
     golden: Any, golden_model: FishSpeech, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for row in golden.rows:
-        first, rest = recorded_logits(golden_model, golden.request(row), monkeypatch)
+        spoken, first, rest = recorded_logits(golden_model, golden.request(row), monkeypatch)
+        check(golden, row, spoken)
         ours = {"first": first[row["first_steps"]], "rest": rest[row["rest_steps"]]}
         for name, found in ours.items():
             expected = golden.tensors[f"{name}.{row['id']}"]
             torch.testing.assert_close(found, expected, rtol=0, atol=LOGIT_TOLERANCE)
 
 
-@pytest.mark.parametrize(
-    ("max_batch", "frames_per_poll", "is_compact"), [(1, 1, False), (3, 1, False), (4, 3, True)]
-)
-def test_codes_equal_the_official_ones(
-    golden: Any, golden_model: FishSpeech, max_batch: int, frames_per_poll: int, is_compact: bool
-) -> None:
+def test_codes_equal_the_official_ones(golden: Any, golden_model: FishSpeech) -> None:
     # Rows with and without references and of different caps share the slots.
-    rows = speak(
-        golden_model,
-        [golden.request(row) for row in golden.rows],
-        max_batch,
-        frames_per_poll=frames_per_poll,
-        is_compact=is_compact,
-    )
-    check_rows(golden, rows)
+    requests = [golden.request(row) for row in golden.rows]
+    check_rows(golden, speak(golden_model, requests, 3, is_compact=True))
 
 
 @pytest.mark.gpu
@@ -120,11 +111,15 @@ def test_gpu_float32_equals_official(
     check_rows(golden, rows)
 
 
-def check_rows(golden: Any, rows: list[Any]) -> None:
+def check_rows(golden: Any, rows: list[Row]) -> None:
     for row, ours in zip(golden.rows, rows, strict=True):
-        name = f"{golden.spec} {row['id']}"
-        check_codes(name, ours.codes, golden.tensors[f"codes.{row['id']}"].long())
-        assert ours.finish_reason == row["finish_reason"], name
+        check(golden, row, ours)
+
+
+def check(golden: Any, row: dict[str, Any], ours: Row) -> None:
+    name = f"{golden.spec} {row['id']}"
+    check_codes(name, ours.codes, golden.tensors[f"codes.{row['id']}"].long())
+    assert ours.finish_reason == row["finish_reason"], name
 
 
 def load_draws() -> list[tuple[dict[str, Any], Tensor, Tensor]]:

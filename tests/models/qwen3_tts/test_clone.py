@@ -20,7 +20,7 @@ from models.registry import load_model
 pytestmark = pytest.mark.slow
 
 SPEC = SPECS["base_wide"]
-FRAMES = 24
+FRAMES = 16
 
 
 @pytest.fixture(scope="module")
@@ -87,7 +87,7 @@ def assert_same(rows: list[Row], expected: list[Row]) -> None:
         torch.testing.assert_close(row.samples, other.samples, rtol=0, atol=1e-5)
 
 
-@pytest.mark.parametrize("max_batch", [2, 4, 16])
+@pytest.mark.parametrize("max_batch", [2, 16])
 def test_a_cloned_row_is_its_own_whatever_its_mates(
     model: Qwen3TTS, requests: list[SpeechRequest], alone: list[Row], max_batch: int
 ) -> None:

@@ -55,24 +55,6 @@ def test_a_checkpoint_is_read_as_it_is(folder: Path) -> None:
     assert config.max_frames == 8191
 
 
-@pytest.mark.parametrize(
-    ("spec", "takes_instruct"),
-    [("custom_voice", False), ("custom_voice_wide", True), ("voice_design", True), ("base", False)],
-)
-def test_which_checkpoints_take_an_instruction(
-    tmp_path: Path, spec: str, takes_instruct: bool
-) -> None:
-    info = describe(write_checkpoint(tmp_path, spec))
-    assert info.takes_instruct is takes_instruct
-    assert info.can_clone is (spec == "base")
-    assert info.needs is None
-
-
-def test_voice_design_and_base_name_no_voices(tmp_path: Path) -> None:
-    for spec in ("voice_design", "base"):
-        assert describe(write_checkpoint(tmp_path / spec, spec)).voices == ()
-
-
 KEYS: list[tuple[tuple[str, ...], str]] = [
     ((), "tts_model_type"),
     ((), "tts_model_size"),

@@ -15,7 +15,7 @@ import pytest
 import torch
 from fakes import FakeCapturer, in_lanes
 from speak import Row, speak
-from tiny_qwen3_tts import SPECS, write_checkpoint
+from tiny_qwen3_tts import THINNEST, write_checkpoint
 from torch import Tensor
 
 from models.base import SlotStatus, SpeechRequest
@@ -26,13 +26,13 @@ from models.sampling import Sampling
 
 pytestmark = pytest.mark.slow
 
-FRAMES = 40
+FRAMES = 24
 LONG, SHORT = "the longer of the two texts", "hi"
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_checkpoint(tmp_path_factory.mktemp("voice"), "custom_voice_wide")
+    return write_checkpoint(tmp_path_factory.mktemp("voice"), THINNEST)
 
 
 @pytest.fixture
@@ -103,19 +103,18 @@ def assert_same(rows: list[Spoken], expected: list[Spoken]) -> None:
 
 
 def test_rows_end_in_both_ways_and_codes_are_codes(model: Qwen3TTS) -> None:
-    spec = SPECS["custom_voice_wide"]
     rows = speak(
         model, [request(seed=seed, text="the thing " * (1 + seed % 3)) for seed in range(24)], 8
     )
     assert {row.finish_reason for row in rows} == {"eos", "max_frames"}
     for row in rows:
-        assert row.codes.shape == (len(row.codes), spec.num_codebooks)
+        assert row.codes.shape == (len(row.codes), THINNEST.num_codebooks)
         assert row.codes.dtype == torch.int64
         # The code that ends speech, and all other control ids, are above the codes.
         assert row.codes.min() >= 0
-        assert row.codes.max() < spec.codebook_size
+        assert row.codes.max() < THINNEST.codebook_size
         assert 2 <= len(row.codes) <= FRAMES
-        assert len(row.samples) == len(row.codes) * spec.samples_per_frame
+        assert len(row.samples) == len(row.codes) * THINNEST.samples_per_frame
         assert (len(row.codes) == FRAMES) or row.finish_reason == "eos"
 
 

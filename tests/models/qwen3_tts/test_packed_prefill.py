@@ -8,7 +8,7 @@ import pytest
 import torch
 from fakes import FakeCapturer
 from speak import Row, speak
-from tiny_qwen3_tts import write_checkpoint
+from tiny_qwen3_tts import THINNEST, write_checkpoint
 
 from models.base import SpeechRequest
 from models.qwen3_tts.model import Qwen3TTS
@@ -17,12 +17,12 @@ from models.slots.prefill import MAX_ROWS, TOKEN_BUCKETS, TOKENS_PER_ROW
 
 pytestmark = pytest.mark.slow
 
-FRAMES = 12
+FRAMES = 6
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_checkpoint(tmp_path_factory.mktemp("voice"), "custom_voice_wide")
+    return write_checkpoint(tmp_path_factory.mktemp("voice"), THINNEST)
 
 
 @pytest.fixture

@@ -401,6 +401,7 @@ class TestKernels:
             session.prepare(Needs(64, 100, 50))
 
 
+@pytest.mark.slow
 def test_profile_leaves_out_what_does_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     def fit_one(session: Loaded, needs: Needs, max_positions: int) -> None:
         session.batch.rows = 1

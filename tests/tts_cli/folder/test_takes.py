@@ -316,6 +316,7 @@ def speech(bench: Bench, setting: str) -> set[str]:
     return sums(bench) if "made" not in setting or "edited" in setting else kept
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("then", [speak_another_text, choose_if_whole, remake_again])
 @pytest.mark.parametrize(
     "setting", ["plain", "taken", "edited", "edited take", "made", "made take", "edited made"]
@@ -354,6 +355,7 @@ def test_a_remake_that_dies_destroys_no_speech(
     assert moment >= 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("setting", ["edited", "edited take", "edited made", "codes lost"])
 def test_what_is_spoken_over_is_a_take(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, setting: str

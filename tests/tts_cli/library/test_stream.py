@@ -115,6 +115,7 @@ def test_rows_without_end_are_pulled_as_needed(
             break
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow(open_speaker: OpenSpeaker) -> None:
     alive: weakref.WeakSet[Any] = weakref.WeakSet()
     sizes = []

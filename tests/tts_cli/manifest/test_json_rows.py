@@ -83,6 +83,7 @@ def test_an_empty_array_has_no_rows(make_source: MakeSource) -> None:
     assert list(read_rows(make_source(" [ ]\n", "m.json"))) == []
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_array(make_source: MakeSource) -> None:
     source = make_source(json.dumps([{"text": "x" * 1000}] * 20_000), "m.json")  # 20 MB
     tracemalloc.start()

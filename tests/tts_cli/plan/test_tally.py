@@ -334,6 +334,7 @@ def test_estimates(make_info: MakeInfo) -> None:
     assert estimate_disk_bytes(10, 1, RunConfig(save_codes=True), info) > wav
 
 
+@pytest.mark.slow
 def test_many_rows_need_little_memory(make_source: MakeSource, make_info: MakeInfo) -> None:
     count = 20_000
     source = make_source(jsonl(*[{"id": f"row/{n}"} for n in range(count)]))

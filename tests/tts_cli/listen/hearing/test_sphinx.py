@@ -40,15 +40,15 @@ def test_what_it_hears(tmp_path: Path, sample_speech: Path) -> None:
     broken.write_bytes(b"no audio")
     quiet = tmp_path / "quiet.wav"
     soundfile.write(quiet, samples * 0.1, rate_hz)
-    paths = [sample_speech, silent, broken, quiet, tmp_path / "none.wav"]
+    paths = [sample_speech, silent, broken, tmp_path / "none.wav"]
     asked = [Asked(place, path, "en") for place, path in enumerate(paths)]
     alone = [hear_one(one) for one in reversed(asked)][::-1]
     heard = alone[0].text.split()
     assert len(set(heard) & set(TEXT.lower().strip(".").split())) >= 7, heard
     assert alone[1].text == ""
     assert alone[2].problem is not None
-    assert alone[3].text == alone[0].text, "the level makes no difference"
-    assert alone[4].problem is not None
+    assert hear_one(Asked(4, quiet, "en")).text == alone[0].text, "the level makes no difference"
+    assert alone[3].problem is not None
     recogniser = Sphinx(processes=2)
     try:
         found: dict[int, Answer] = {answer.place: answer for answer in recogniser.hear(iter(asked))}
