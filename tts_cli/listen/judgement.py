@@ -176,7 +176,7 @@ def of_words(speech: Take, voices: Voices, heard: Heard, ears: Ears) -> list[Rem
     found = []
     limit = LETTER_ERROR.limit(ears.usual("error", speech, heard))
     if heard.letter_error >= limit:
-        text = f"{100 * heard.error:.0f} % of {heard.num_wanted} {heard.unit} not as in the text"
+        text = f"{100 * heard.error:.0f} % of {heard.wanted} {heard.unit} not as in the text"
         found.append(remark(Kind.WORDS, text, heard.letter_error / limit))
     limit = WRONG_LETTERS.limit(ears.usual("run", speech, heard))
     if heard.wrong_letters >= limit:

@@ -144,11 +144,13 @@ class TextCare:
         """What a run's report says of it."""
         lexicon = self.lexicon
         return {
+            # [true, false] whether figures, abbreviations and the like were read in words
             "normalize": self.is_normalized,
-            "auto_language": self.language,
+            "auto_language": self.language,  # [text] what `auto` was taken for; null: not known
+            # [text] its file; null: none
             "lexicon": None if lexicon.path is None else str(lexicon.path),
-            "lexicon_sha256": lexicon.sha256,
-            "lexicon_entries": len(lexicon.entries),
+            "lexicon_sha256": lexicon.sha256,  # of that file
+            "lexicon_entries": len(lexicon.entries),  # [number] of its lines
         }
 
 
