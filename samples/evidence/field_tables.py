@@ -63,6 +63,14 @@ TABLES = {
             *("folder/run_file.py:Totals.total_xrt", "folder/run_file.py:Totals.rtf"),
         ),
     ),
+    "wanted_voice": Table("0.4", ("plan/free_voices.py:FreeVoices.facts",), "entry"),
+    "device": Table(
+        "0.2",
+        (
+            *("engine/load.py:Loaded.facts", "engine/loop.py:Engine.facts"),
+            "engine/session.py:LocalSession.speak",
+        ),
+    ),
     "worker": Table("0.3", ("workers/hand.py:Hand.facts",)),
     "text": Table("0.2", ("text/care.py:TextCare.facts",)),
     "folder": Table("0.2", ("folder/run_file.py:FolderTotals",)),
@@ -143,10 +151,10 @@ def _entries(scope: ast.AST) -> Iterator[tuple[str, str, int]]:
     for node in scope.body if isinstance(scope, ast.ClassDef) else ast.walk(scope):
         if isinstance(node, ast.AnnAssign) and isinstance(scope, ast.ClassDef):
             yield _target(node), re.split(r"\W", ast.unparse(node.annotation))[0], node.lineno
-        elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant):
-            target = node.targets[0]
-            named = target.slice if isinstance(target, ast.Subscript) else node.value  # of an enum
-            yield str(getattr(named, "value", "")), "", node.lineno
+        elif isinstance(node, ast.Assign):  # `facts["name"] = ...`, or a word of an enum
+            named = getattr(node.targets[0], "slice", node.value)
+            if isinstance(named, ast.Constant):
+                yield str(named.value), "", node.lineno
         elif isinstance(node, ast.Dict | ast.Tuple):
             for key in node.keys if isinstance(node, ast.Dict) else node.elts:
                 if isinstance(key, ast.Constant):

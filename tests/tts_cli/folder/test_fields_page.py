@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from msgspec.structs import replace
 
 from tts_cli import startup
@@ -28,8 +29,11 @@ from tts_cli.book.chapter_audio import HeardSpan, JoinedChapter
 from tts_cli.book.script import BookPauses, script_of
 from tts_cli.config import RunConfig
 from tts_cli.core import Finish, Remark, Role, Spoken, Status, Unfinished
+from tts_cli.engine import load
+from tts_cli.engine.loop import Engine
 from tts_cli.engine.made_voices import _keep as keep_made
 from tts_cli.engine.pieces import part_facts
+from tts_cli.engine.session import SessionFacts
 from tts_cli.folder.journal import Journal
 from tts_cli.folder.run_file import FolderTotals, RunLog, Totals, with_folder, write_report
 from tts_cli.folder.sources import Kept
@@ -38,6 +42,7 @@ from tts_cli.folder.takes import _choice
 from tts_cli.listen.suspicion import KINDS
 from tts_cli.listen.verdicts import OK as FINE
 from tts_cli.listen.verdicts import Check
+from tts_cli.plan.free_voices import FreeVoices
 from tts_cli.plan.plan import Plan
 from tts_cli.voices.made import MadeVoices
 from tts_cli.workers.hand import Hand
@@ -72,7 +77,7 @@ def report(make_source: Any, make_info: Any) -> dict[str, Any]:
         run_id="r1",
         started=datetime(2026, 11, 22, tzinfo=timezone.utc),
         exit_code=1,
-        device={"device": "cpu"},
+        facts=SessionFacts(device={"device": "cpu"}),
     )
 
 
@@ -113,13 +118,39 @@ def made_voice(out: Path, ask: Any, info: Any) -> dict[str, Any]:
     return found
 
 
+def gpu_facts(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """What is written of a GPU, with one that is none."""
+    gpu = SimpleNamespace(name="GPU", total_memory=1)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: gpu)
+    monkeypatch.setattr(torch.cuda, "max_memory_allocated", lambda device: 1)
+    monkeypatch.setattr(torch.cuda, "max_memory_reserved", lambda device: 1)
+    monkeypatch.setattr(load, "describe_kernels", lambda device: "none")
+    loaded: Any = SimpleNamespace(
+        device=torch.device("cuda"),
+        dtype=torch.float32,
+        batch=SimpleNamespace(rows=1, is_fixed=False),
+        model=SimpleNamespace(graph_runners=list),
+        recorded=(0, 0.0),
+        step_downs=0,
+        memory={},
+    )
+    engine: Any = SimpleNamespace(steps=0, row_steps=0, padded_steps=0, shrinks=0, fall_backs=0)
+    return {**load.Loaded.facts(loaded), **Engine.facts(engine), "busy": None}
+
+
 def test_tables_are_what_is_written(
-    tmp_path: Path, report: dict[str, Any], book: dict[str, Any], make_info: Any
+    tmp_path: Path,
+    report: dict[str, Any],
+    book: dict[str, Any],
+    make_info: Any,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     written = with_folder(report, FolderTotals(1, 1, 1.0, 1, 1.0))
     piece: Any = SimpleNamespace(written=(0, 1), boundary=None)
     kept = Kept("audio", tmp_path / "a.wav", 1, None).as_source(tmp_path, tmp_path)
     ask: Any = SimpleNamespace(voice=".voices/a", character="Ann", description=None, shown="Ann")
+    wanted: Any = SimpleNamespace(asks={"a": ask}, config=RunConfig())
+    ask.rows, ask.is_gone = 1, False
     names: dict[str, Iterable[str]] = {
         "timings": FIELDS,
         "status": Status,
@@ -131,7 +162,9 @@ def test_tables_are_what_is_written(
         "applied": Applied().as_dict(),
         "source": kept,
         "run": written,
+        "wanted_voice": FreeVoices.facts(wanted)[0],
         "start": startup.MOMENTS,
+        "device": gpu_facts(monkeypatch),
         "totals": written["totals"],
         "worker": Hand(1, None).facts(),
         "text": written["text"],
