@@ -1,4 +1,4 @@
-"""How this process's start went: moments for `run.json`, in seconds since the process began.
+"""Shorten the start, and time it: moments for `run.json`, in seconds since the process began.
 
 A moment is noted where a part of the start is over, so the parts are what lies between.
 

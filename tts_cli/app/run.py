@@ -1,4 +1,4 @@
-"""A run from the top: a manifest in, the files and the lines of its rows out.
+"""Run `synth` from end to end: a manifest comes in, audio files and journal lines come out.
 
 Nothing is printed here. What shows that a run goes on is handed in, a `Screen`; what came of it is
 an `Outcome`, for whoever tells it.

@@ -1,4 +1,4 @@
-"""How loud audio is by the rules of broadcasters, and how it is brought to where it should be.
+"""Measure loudness by the rules of broadcasters, and bring audio to a level.
 
 Loudness is that of ITU-R BS.1770-4, by pyloudnorm at 44.1 kHz or above, with the filters that have
 the standard's own coefficients (its default ones are 0.04 dB off). The true peak is the highest of

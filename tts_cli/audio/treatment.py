@@ -1,4 +1,4 @@
-"""What happens to a row's samples between the model and the file: high-pass, trim, pad, level.
+"""The steps between a row's samples and its file: high-pass, trim, pad, level.
 
 Rumble goes first, because it hides where speech begins; silence is put on before the level is
 measured, and the level last of all, at the rate of the file: what is measured is what is handed

@@ -1,13 +1,11 @@
-"""Settings of the whole process that a run needs otherwise: changed while anybody needs them, and
-put back as they were after the last one, however the times of several overlap.
-
-Where a model computes, how precisely, and what of this process that takes.
-
-From settings to a model that is ready to speak: device, dtype, weights, memory, graphs.
+"""From settings to a model that is ready to speak: device, dtype, weights, memory, graphs.
 
 The order is a contract: load, size, allocate, capture. Slots are as many as asked for and as fit:
 the cache of every slot is as long as the longest row needs, so one very long row can lower the
 number of rows spoken at once, and that is said.
+
+Settings of the whole process that a run needs otherwise are changed while anybody needs them, and
+put back as they were after the last one, however the times of several overlap.
 """
 
 from __future__ import annotations

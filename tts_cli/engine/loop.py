@@ -1,4 +1,4 @@
-"""Keeps the slots of a model busy: prefill, frames, refill, compaction, vocoder.
+"""The loop that keeps the slots of a model busy: prefill, frames, refill, compaction, vocoder.
 
 The host never waits inside a frame. On a GPU it launches a few frames, asks for a copy of the
 slots' status, and reads the copy of the launch before, so that the device always has work queued;

@@ -1,4 +1,4 @@
-"""Voices are made: what each is to say is spoken once, and encoded for who clones it."""
+"""Make voices: each speaks its text once, which is encoded for the checkpoint that clones it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who turns tasks into what is spoken of them: this process (`LocalSession`), or several others
+"""Sessions turn tasks into speech: in this process (`LocalSession`), or in several others
 (`tts_cli.workers`). Whoever wants speech goes through `steps`, and hands tasks to `speak`.
 
 A checkpoint in this process, with room for rows that can be made anew. Torch is imported when it is

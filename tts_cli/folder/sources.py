@@ -1,4 +1,4 @@
-"""What a row's file can be made of again without speaking: audio without loss, else its codes.
+"""Find what a row's file can be made of without speaking: audio without loss, else its codes.
 
 Folders are not trusted. A line of the journal names no file that is opened: what belongs to a row
 follows from its id, must be a plain file inside of the folder, and audio must be what was written.

@@ -1,4 +1,4 @@
-"""Takes: several speeches of one row, of which one is the row's file.
+"""Takes: several speeches of one row, one of which is the row's file.
 
 As soon as a row has more than one, all lie as `takes/<id>/<n>.<ext>`, codes beside them, and
 `<id>.<ext>` is a hard link to the chosen one, or a copy where the file system has no links. Nothing

@@ -1,4 +1,4 @@
-"""Whether a take is suspect: by what the journal measured, and by what a recogniser heard in it.
+"""Decide whether a take is suspect, by what the journal measured and a recogniser heard.
 
 Recognisers err, and on some voices more than on others, so what was heard is compared with what is
 usual for that voice in this folder (median and MAD), between bounds: below the lower one nothing is

@@ -1,4 +1,4 @@
-"""Rows whose voice nothing fixes, and the voices that are made for them before the first row.
+"""Rows that nothing gives a voice, and the voices to be made for them before the first row.
 
 Fish Speech makes up another person in every row without a reference, and a VoiceDesign checkpoint
 for every row of a description. `--free-voice one` gives them voices that are made once

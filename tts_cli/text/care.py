@@ -1,5 +1,5 @@
-"""What is done to a text before it is spoken: the lexicon first, then the normaliser, and for a
-voice that asks for care the printed marks.
+"""Prepare a text before it is spoken: the lexicon first, then the normaliser, and the printed marks
+for a voice that needs it.
 
 The lexicon sees the text as its author wrote it, and what it says is said: the others leave those
 words alone. None touches a family's markup.

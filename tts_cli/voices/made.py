@@ -1,5 +1,5 @@
-"""Voices that runs have made because nothing else fixes them: `DIR/.voices`, whole, checked, and
-never made anew while they are there.
+"""Made voices: those that runs have made for rows without one, in `DIR/.voices`. They are checked,
+and never made anew while they are there.
 
 What was asked for (`Recipe`) names all files of a voice: `NAME.wav` is what it said, for people to
 hear; `NAME.codes.safetensors` are the codes of that; `NAME.json`, written behind both, says what it

@@ -1,6 +1,6 @@
-"""Rows that wait for a worker: longest first within a look-ahead window, as in the engine's own
-scheduler, so that the last rows of a run are short ones and the workers end together. Plain Python,
-no Ray.
+"""A worker as the driver sees it, and the rows that wait for one: longest first within a look-ahead
+window, as in the engine's own scheduler, so that the last rows of a run are short ones and the
+workers end together. Plain Python, no Ray.
 
 A row whose worker died waits behind all fresh ones, because it may have been what killed it, and
 each such death divides by eight the company that it may be spoken in: innocent rows lose little,
