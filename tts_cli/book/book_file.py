@@ -40,7 +40,7 @@ class MadeFile:
     path: str  # name of its file in the output folder; null: it has none
     key: str  # [hex] sum of all that it was made of
     bytes: int  # size of the file
-    sha256: str | None = None  # of the file; null: nobody wrote it down (since 0.4)
+    sha256: str | None = None  # sum of the file; null: nobody wrote it down (since 0.4)
 
 
 @dataclass
@@ -78,12 +78,12 @@ def write_book_file(
         "title": book.title,  # [text] the book's; null: not known
         "author": book.author,  # [text] likewise
         "language": book.language,  # [text] likewise
-        # [list of objects] in their order, see below
+        # [list of objects] the chapters in order, see below
         "chapters": [
             _chapter(chapter, rows[number], made.chapters.get(number), missing, parts or {})
             for number, chapter in enumerate(book.chapters)
         ],
-        # [list of objects] others, as one of all chapters: `path`, `key`, `bytes`, `sha256`
+        # [list of objects] other files, as one of all chapters: `path`, `key`, `bytes`, `sha256`
         "files": [vars(file) for file in made.others],
     }
     text = json.dumps(values, ensure_ascii=False, indent=1, allow_nan=False)
@@ -119,9 +119,10 @@ def _chapter(
     return {
         "title": chapter.title,  # [text] the chapter's
         **_audio_fields(made),
-        # [list of text] as they were read
+        # [list of text] its paragraphs as they were read
         "paragraphs": [paragraph.text for paragraph in chapter.paragraphs],
-        "sentences": _sentences(rows, made, missing, parts),  # [list of objects] its rows
+        # [list of objects] its rows, see below
+        "sentences": _sentences(rows, made, missing, parts),
     }
 
 
@@ -131,8 +132,8 @@ def _audio_fields(made: tuple[MadeFile, JoinedChapter] | None) -> dict[str, Any]
     file, joined = made
     return vars(file) | {
         "seconds": round(joined.seconds, 6),  # [s] length of its audio
-        "sample_rate_hz": joined.rate_hz,  # its sample rate
-        "samples": joined.num_samples,  # [number] how many there are
+        "sample_rate_hz": joined.rate_hz,  # sample rate of its audio
+        "samples": joined.num_samples,  # [number] samples of its audio
         # [object] as in `timings.jsonl`, with `gains_db` by voice and `misses` if levelled
         "applied": joined.applied,
     }
@@ -149,9 +150,10 @@ def _sentences(
         {
             "id": row.id,  # [text] the row's, as in `book.jsonl`
             "text": row.text,  # [text] what it says
-            "voice": row.voice,  # [text] null: the default voice
-            "paragraph": row.paragraph,  # [number] of `paragraphs`, from 0
-            "span": [row.start, row.end],  # [characters] of that: the first, and behind the last
+            "voice": row.voice,  # [text] its voice; null: the default one
+            "paragraph": row.paragraph,  # [number] which of `paragraphs`, from 0
+            # [characters] its place in that paragraph: the first, and the one behind the last
+            "span": [row.start, row.end],
             "place": row.place,  # [text] where it stands in the source
             "is_spoken": row.id not in missing,  # [true, false] whether it has audio of this book
             # speech begins here in the chapter's file; null: there is no such file
@@ -159,7 +161,7 @@ def _sentences(
             "end_s": round(span.end_s, 6) if span else None,  # speech ends here
             # the first sample of the row's own file lies here, kept or cut
             "file_start_s": round(span.file_start_s, 6) if span else None,
-            # [list of objects] that it was spoken in: `text`, `start_s` and `end_s` of each
+            # [list of objects] the parts it was spoken in: `text`, `start_s` and `end_s` of each
             "parts": [
                 {
                     "text": part.text,

@@ -203,22 +203,22 @@ class Loaded:
             runners = self.model.graph_runners()
             count, took_ms = _recorded(self)
             facts |= {
-                "name": properties.name,  # [text] of the GPU
-                "memory_bytes": properties.total_memory,  # all that the GPU has
+                "name": properties.name,  # [text] name of the GPU
+                "memory_bytes": properties.total_memory,  # memory of the GPU
                 "cuda": torch.version.cuda,  # [text] version of CUDA (since 0.3)
                 "cudnn": cudnn.version(),  # [number] version of cuDNN (since 0.3)
                 # [true, false] whether shapes were fixed, by `--reproducible` (since 0.3)
                 "has_fixed_shapes": self.batch.is_fixed,
-                # [number] that were recorded in all
+                # [number] CUDA graphs that were recorded in all
                 "graphs": sum(len(runner.keys) for runner in runners),
                 # [number] that could not be recorded; what they do runs without one (since 0.4)
                 "graphs_failed": sum(len(runner.stats.failures) for runner in runners),
                 "graphs_s": round(took_ms / 1000, 3),  # that recording all of them took (since 0.4)
-                # [number] recorded within `wall_s`, of all (since 0.4)
+                # [number] of all graphs, those recorded within `wall_s` (since 0.4)
                 "graphs_while_speaking": count - self.recorded[0],
                 # that recording those took (since 0.4)
                 "graphs_while_speaking_ms": round(took_ms - self.recorded[1], 1),
-                # [times] that fewer slots were tried: the chosen ones had no memory (since 0.4)
+                # [times] fewer slots were tried, because memory fell short (since 0.4)
                 "setup_step_downs": self.step_downs,
                 # [object] bytes of the device, see below (since 0.4)
                 "memory": self.memory

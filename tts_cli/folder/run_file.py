@@ -71,7 +71,7 @@ class Totals:
     wall_s: float = 0.0  # speaking and writing
     load_s: float = 0.0  # loading the checkpoint, before that
     capture_s: float = 0.0  # making room and capturing graphs, before that
-    references: int = 0  # [number] that were encoded; rows that name the same one share it
+    references: int = 0  # [number] recordings that were encoded; rows may share one
     reference_ms: float = 0.0  # encoding them, on the device
     reference_load_ms: float = 0.0  # reading, checking, resampling them, beside the device
     graph_hits: int = 0  # [steps] that a graph ran

@@ -63,14 +63,14 @@ class Take(msgspec.Struct, frozen=True):
     request_hash: str = ""
     delivery_hash: str = ""  # format, subtype, rate, level, high-pass, trim and padding of the file
     bytes: Whole = 0  # size of the audio file; 0 without one
-    sha256: str | None = None  # of the audio file
+    sha256: str | None = None  # sum of the audio file
     frames: Whole = 0  # kept frames of the codec; 0 without audio
     audio_s: Seconds = 0.0  # length of the audio; of parts with their pauses, without what was cut
     content_hash: str = ""  # tells whether a chosen take still fits its row
     path: str | None = None  # where the audio lies, from the folder
-    sample_rate_hz: Whole | None = None  # of the audio file
+    sample_rate_hz: Whole | None = None  # sample rate of the audio file
     error: str | None = None  # why it failed, for people
-    unfinished: Unfinished | None = None  # of a failed line that judges no speech (since 0.4)
+    unfinished: Unfinished | None = None  # why a failed line judges no speech (since 0.4)
     finish_reason: Finish | None = None  # how its speech ended
     # [list of lists] what to listen for: kind, text and weight of each (since 0.4)
     remarks: list[Remark] = field(default_factory=list)
@@ -89,21 +89,21 @@ class Take(msgspec.Struct, frozen=True):
     voice: str | None = None
     language: str | None = None  # as asked for, `auto` included
     instruct: str | None = None  # style, or the description of the voice
-    # of the recording that the row names; null for voice files and made voices
+    # sum of the recording that the row names; null for voice files and made voices
     ref_sha256: str | None = None
     anchor: str | None = None  # of earlier versions: id of the row whose voice this one has
     anchor_digest: str | None = None  # of earlier versions: of that row's speech and text
-    clone_mode: str | None = None  # [`icl`, `xvec`] null without cloning
+    clone_mode: str | None = None  # [`icl`, `xvec`] how its voice was cloned; null without cloning
     # [hex] of earlier versions: the second checkpoint, where it spoke the row or parts (since 0.3)
     clone_model: str | None = None
     seed: Whole | None = None  # of the attempt that was kept; parts have seeds made of it
     # in all, those of failed earlier runs too; in a row of parts, of the part that took most
     attempts: Whole = 0
-    # [list of objects] that a row was spoken in; empty: in one
+    # [list of objects] the parts that a row was spoken in; empty: it was spoken in one
     parts: list[dict[str, Any]] = field(default_factory=list)
     # root mean square of all samples; 0: a square wave of full scale; null: digital silence
     level_dbfs: Signed | None = None
-    peak_dbfs: Signed | None = None  # loudest sample
+    peak_dbfs: Signed | None = None  # the loudest sample
     clipped_share: Amount | None = None  # samples at full scale
     silence_start_s: Amount | None = None  # near-silence before the first sound
     silence_end_s: Amount | None = None  # near-silence after the last sound

@@ -450,9 +450,9 @@ class TakeFolder:
 def _choice(take: Take) -> str:
     """An entry of `takes.json`: the take that is a row's file, and whether somebody chose it."""
     facts = {
-        "take": take.take,  # [1, 2, ...] that is the row's file
-        "seed": take.seed,  # [integer] it was spoken with
-        "sha256": take.sha256,  # of its audio file
+        "take": take.take,  # [1, 2, ...] the take that is the row's file
+        "seed": take.seed,  # [number] the seed it was spoken with
+        "sha256": take.sha256,  # sum of its audio file
         "held": take.role is Role.HELD,  # [true, false] whether somebody chose it
     }
     return f"{json.dumps(take.id)}: {json.dumps(facts)}"

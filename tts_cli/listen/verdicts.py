@@ -80,7 +80,7 @@ class Check:
 
     id: str  # the row's
     take: int  # [1, 2, ...] as in `timings.jsonl`
-    sha256: str  # of the audio file that was judged
+    sha256: str  # sum of the audio file that was judged
     verdict: str  # [`ok`, `suspect`] whether somebody should listen to it
     # [list of objects] `kind`, `text`, `weight` of each, the weightiest first; empty: ok
     reasons: tuple[Remark, ...] = field(default=())

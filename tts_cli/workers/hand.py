@@ -216,10 +216,10 @@ class Hand:
             "number": self.number,  # [1 and up] as `worker` in `timings.jsonl`
             "host": self.host,  # [text] where it ran; null: it never did
             "device": self.device.get("device"),  # [text] such as `cuda:0`
-            "name": self.device.get("name"),  # [text] of the GPU
+            "name": self.device.get("name"),  # [text] name of the GPU
             "max_batch": self.device.get("max_batch"),  # [rows] spoken at once
-            "rows": self.num_rows,  # [rows] that it spoke
-            "audio_s": round(self.audio_s, 4),  # of these
+            "rows": self.num_rows,  # [rows] it spoke
+            "audio_s": round(self.audio_s, 4),  # audio of these
             "load_s": round(self.load_s, 4),  # loading the checkpoint
             "capture_s": round(self.capture_s, 4),  # making room and capturing graphs
             "graph_hits": self.counted.graph_hits,  # [steps] that a graph ran
