@@ -1,4 +1,4 @@
-"""How fast a checkpoint can speak, so that speech too short for its text is told from speech.
+"""How fast a checkpoint can speak: tells speech that is too short for its text.
 
 Only what is spoken counts: letters and digits, without what a family reads as markup. A character
 said long ("nooooo") or a number's zeros count twice at most. What a script writes in one character

@@ -26,17 +26,18 @@ class _Word(str, Enum):
 class Role(_Word):
     """What a take is to its row."""
 
-    OWN = "own"  # what the manifest and the settings ask for; the row's file is this take
-    HELD = "held"  # somebody chose it: the row's file is this take, whatever seed a run has
+    OWN = "own"  # the row's file, by manifest and settings
+    HELD = "held"  # the row's file, because somebody chose it, whatever seed a run has
     EXTRA = "extra"  # spoken beside the row's own file
 
 
 class Status(_Word):
     """What came of a take."""
 
-    OK = "ok"
-    FAILED = "failed"
-    GONE = "gone"  # no manifest has the row any more: nothing but a run for it may look at the line
+    OK = "ok"  # its audio came out well
+    FAILED = "failed"  # it did not, see `error`
+    # the manifest no longer has the row, and it was taken out; only a run for it looks at the line
+    GONE = "gone"
 
 
 class Finish(_Word):
@@ -44,9 +45,9 @@ class Finish(_Word):
 
     EOS = "eos"  # by itself
     MAX_FRAMES = "max_frames"  # at its cap
-    EARLY = "early"  # with fewer frames than its text can take
-    STUCK = "stuck"  # it stood still for 4 s
-    WORDLESS = "wordless"  # there was nothing to speak in its text: silence without frames
+    EARLY = "early"  # before its text can be over: with too few frames
+    STUCK = "stuck"  # after 4 s of standstill
+    WORDLESS = "wordless"  # its text has nothing to speak: silence without frames
 
     @property
     def is_runaway(self) -> bool:
@@ -59,8 +60,10 @@ class Unfinished(_Word):
 
     # It says what its row is once the file of its sum has its name, and stands alone only where the
     # run died about then; see `takes.TakeFolder.repair`.
+
+    # the run died while a file of another format or level took the place of the row's file
     REPLACING = "replacing"
-    TORN = "torn"  # the run died while the line was written
+    TORN = "torn"  # the run died while it wrote the row's line
     UNRECORDED = "unrecorded"  # the run died between the file and its line
 
 
@@ -101,9 +104,9 @@ class Kind(_Word):
 class Remark(NamedTuple):
     """What somebody should listen for. Nobody parses the text."""
 
-    kind: Kind
-    text: str  # with figures
-    weight: float = 2.0  # 1: just so; 10 at most
+    kind: Kind  # [see below] what it is about
+    text: str  # what was noticed, with figures
+    weight: float = 2.0  # [1 to 10] 1: only just
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The extras: packages that some commands need and that come only where they are asked for.
+"""The extras: optional packages that some commands need.
 
 The table is that of `pyproject.toml`: a test holds the two together, another one (`long`) speaks
 with the lowest versions.

@@ -1,6 +1,4 @@
-"""Names for a message: how many there are, the first of them, the one that is meant; values as they
-may be shown.
-"""
+"""Names and values in messages: how many there are, the first of them, the one that was meant."""
 
 from __future__ import annotations
 

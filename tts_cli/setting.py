@@ -1,6 +1,6 @@
-"""What is said of a setting, all of it beside its name and type, in a field of `config.RunConfig`.
+"""The facts of a setting, all of them beside its name and type in a field of `config.RunConfig`.
 Flags and their help, checks, settings files, variables, `config show`, the library's keywords, and
-whoever reads a run's settings back follow from that.
+whoever reads a run's settings back follow from them.
 """
 
 from __future__ import annotations

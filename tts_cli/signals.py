@@ -1,4 +1,4 @@
-"""SIGINT, SIGTERM and SIGHUP, from the first import to the last line.
+"""Handle SIGINT, SIGTERM and SIGHUP, from the first import to the last line.
 
 A signal is remembered before anything is raised, because what is raised can get lost: Python
 ignores exceptions of callbacks, C code drops them, and libraries turn them into an ImportError of

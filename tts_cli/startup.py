@@ -1,4 +1,4 @@
-"""How this process's start went: moments for `run.json`, in seconds since the process began.
+"""Shorten the start, and time it: moments for `run.json`, in seconds since the process began.
 
 A moment is noted where a part of the start is over, so the parts are what lies between.
 
@@ -29,13 +29,13 @@ from itertools import pairwise
 # In their order. What a run does not come to is left out.
 MOMENTS = (
     "command_s",  # Python runs, and the command line is imported
-    "checked_s",  # the manifest is checked: the model is wanted
-    "imported_s",  # torch and the engine are imported
+    "checked_s",  # the manifest is checked, and a model is wanted
+    "imported_s",  # PyTorch and the engine are imported
     "device_s",  # the device answers
     "loaded_s",  # weights are in memory
     "ready_s",  # slots are made, kernels loaded, and the graph of a frame is recorded
     "first_row_s",  # the first row's audio is on disk
-    "spoken_s",  # the last row's
+    "spoken_s",  # the last row's audio is on disk
 )
 
 TORCH = "pip install 'torch>=2.10'"  # what an import of it may lack

@@ -1,4 +1,4 @@
-"""The bookkeeping behind a frame: keep its codes, count, find who ended, hand over the next inputs.
+"""Finish a frame: keep its codes, count, find which rows ended, and hand over the next inputs.
 
 Everything is per slot, N slots of K codebooks; B <= N rows are stepped. A row fails where a code of
 its frame or the next first code is below 0. An active row that did not fail keeps its frame; all

@@ -1,4 +1,4 @@
-"""Tensor descriptors: tensors as Hopper's copy engine knows them, to fetch blocks of them."""
+"""Tensor descriptors, by which Hopper's copy engine fetches blocks of a tensor."""
 
 from __future__ import annotations
 

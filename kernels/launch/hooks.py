@@ -1,4 +1,4 @@
-"""What we use of Triton that it does not promise to keep, and how we do without.
+"""The parts of Triton that we use and it does not promise to keep, and what happens without them.
 
 Known for 3.6 (what torch 2.11 brings; run on a GPU) and 3.9 (compiled, without one):
 

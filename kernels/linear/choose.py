@@ -1,4 +1,4 @@
-"""Linear layers, by the kernel that serves the rows at hand.
+"""Linear layers: chooses the kernel by the number of rows.
 
 A large weight before a few rows on a GPU is read by `kernels/linear/few_rows.py`, all else by
 PyTorch.

@@ -1,4 +1,4 @@
-"""The body of `kernels.persistent.step`: stages of a layer, and who waits for whom.
+"""The kernel of `kernels.persistent.step`: stages of a layer, and which program waits for which.
 
 `arrived` is the count of arrivals that the stage at hand waits for. Stages follow each other in one
 chain, every stage waits for all of the one before, and so for all before that: a buffer may be

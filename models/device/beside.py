@@ -1,4 +1,4 @@
-"""The thread of a device in which a vocoder does all that is not a replay.
+"""The thread in which a vocoder does all that is not a graph's replay.
 
 What libraries load at a first call takes as long beside other work as alone, so it is begun early.
 And which kernels cuDNN takes for a shape, which it needs a quarter of a second to choose on an

@@ -1,4 +1,4 @@
-"""Recordings of different lengths to batches for an encoder.
+"""Batch recordings of different lengths for an encoder.
 
 On a GPU clips of similar length share a batch; on a CPU each clip runs alone.
 """

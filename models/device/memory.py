@@ -1,4 +1,4 @@
-"""Room on the device: how many rows fit, and where a batch finds none, half of it at a time."""
+"""Reckon room on the device: how many rows fit, and half of a batch where it does not fit."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Durations on the device's own clock: CUDA events where there is a stream, the wall clock
-elsewhere.
+"""Measure durations on the device's own clock: CUDA events where there is a stream, else the wall
+clock.
 """
 
 from __future__ import annotations

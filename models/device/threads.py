@@ -1,4 +1,4 @@
-"""How many CPU threads a piece of work is worth.
+"""Decide how many CPU threads a piece of work is worth.
 
 Small layers are over before a second thread has woken up: with the sample voice's (0.85 M weights
 a layer) two threads cost twice the processor time of one for the same frames, at any batch up to

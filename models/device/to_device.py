@@ -1,4 +1,4 @@
-"""Small host values to the device without stopping it.
+"""Copy small host values to the device without stopping it.
 
 A copy from ordinary memory waits for everything queued on the stream before it; from pinned memory
 it is just one more entry in the queue. PyTorch's pinned allocator reuses a block only when its copy

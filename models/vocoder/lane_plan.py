@@ -1,4 +1,5 @@
-"""Rows of different lengths one behind the other in lanes of one length, as pure functions.
+"""Plan lanes: rows of different lengths one after the other in lanes of one length, as pure
+functions.
 
 A batch of rows padded to the longest wastes what the others lack, and each of many lengths times
 many batch sizes wants a graph of its own. Lanes are filled instead, with a gap between two rows, so

@@ -1,4 +1,4 @@
-"""The layout of a GPU: rows lie one behind the other in lanes, each lane shape a graph.
+"""The vocoder's layout on a GPU: rows lie one after the other in lanes, each lane shape a graph.
 
 A bucket for every batch size and length would want 42 graphs where ten do here, and a third more
 work: rows of 62 to 187 frames cost that when each is padded to a power of two. Lanes are long, so

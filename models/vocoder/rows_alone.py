@@ -1,4 +1,4 @@
-"""The layout of a CPU: every row by itself, at its own length, as it is.
+"""The vocoder's layout on a CPU: every row by itself, at its own length.
 
 Padding to a common length, and frames in front of others, are work that a CPU has no cores left
 for; and what a row sounds like then depends on nothing but the row, bit for bit. What each method

@@ -1,21 +1,26 @@
-"""Figures of the pages: they stand in the JSON files of this folder, and in pages between marks.
+"""Figures of the pages and fields of files: JSON files and code have them, pages show them.
 
     python samples/evidence/render.py
 
 writes what stands between `<!-- FILE:NAME -->` and `<!-- / -->` in the README and in all pages of
 samples/ anew: a table, where and how it was measured (`FILE:NAME.source`), or a few words. A file
-has `sources`, `tables` (each with its `source`, `columns` and `rows`) and `words`.
+has `sources`, `tables` (each with its `source`, `columns` and `rows`) and `words`. The tables of
+`fields` are no file: see `field_tables.py`.
 """
 
 from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE))
+import field_tables  # noqa: E402
+
 ROOT = HERE.parents[1]
 MARK = re.compile(r"(<!-- (\w+):([\w.]+) -->)(.*?)(<!-- / -->)", re.DOTALL)
 
@@ -27,11 +32,12 @@ def pages() -> Iterator[Path]:
 
 
 def evidence() -> dict[str, dict[str, Any]]:
-    """All files of figures, by their names."""
-    return {
+    """All files of figures, by their names; `fields` are the code's."""
+    files = {
         path.stem: json.loads(path.read_text(encoding="utf-8"))
         for path in sorted(HERE.glob("*.json"))
     }
+    return {**files, "fields": field_tables.tables()}
 
 
 def render(page: str, found: dict[str, dict[str, Any]]) -> str:

@@ -18,7 +18,8 @@ from tts_cli.main import cli
 GUIDE = Path(__file__).parents[2] / "samples" / "guide"
 PAGES = sorted(GUIDE.glob("*.md"))
 TEXTS = {page.stem: page.read_text(encoding="utf-8") for page in PAGES}
-TASKS = sorted(set(TEXTS) - {"adding_a_model"})  # that one is for developers
+REFERENCE = "fields"  # is looked up, not read
+TASKS = sorted(set(TEXTS) - {"adding_a_model", REFERENCE})  # the first is for developers
 ORDER = ["What you get", "Options", "What goes wrong", "Figures"]
 MEAN_WORDS, MOST_WORDS, MOST_LINES = 15, 35, 120
 OTHERS_FLAGS = {"--array", "--help"}  # of sbatch; of every command
@@ -52,7 +53,7 @@ def test_sentences_are_short(name: str) -> None:
 @pytest.mark.parametrize("name", TEXTS)
 def test_a_page_is_short_and_no_notebook(name: str) -> None:
     text = TEXTS[name]
-    assert len(text.splitlines()) <= MOST_LINES
+    assert name == REFERENCE or len(text.splitlines()) <= MOST_LINES
     assert not prose.DATE.findall(text)
     assert not prose.HASH.findall(text)
 

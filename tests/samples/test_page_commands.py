@@ -24,7 +24,7 @@ from workbench import Folder, Workbench
 from tts_cli.main import cli
 
 ROOT = Path(__file__).parents[2]
-PATTERNS = ("README.md", "samples/**/*.md", "models/*/README.md", "tts_cli/*/README.md")
+PATTERNS = ("README.md", "samples/**/*.md", "models/*/README.md")
 PAGES = sorted(
     path.relative_to(ROOT).as_posix()
     for pattern in PATTERNS

@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 GUIDE = ROOT / "samples" / "guide"
-PATTERNS = ("README.md", "samples/**/*.md", "models/*/README.md", "tts_cli/*/README.md")
+PATTERNS = ("README.md", "samples/**/*.md", "models/*/README.md")
 PAGES = sorted(path for pattern in PATTERNS for path in ROOT.glob(pattern))
 FAMILY_FILES = re.findall(
     r"^\| `([\w/]+\.py)` \|", (GUIDE / "adding_a_model.md").read_text(), re.MULTILINE

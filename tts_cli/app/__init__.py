@@ -1,1 +1,1 @@
-"""The undertakings of commands and library: each ties rooms together."""
+"""What commands and the library do, one file a task: each ties rooms together, prints nothing."""

@@ -1,4 +1,4 @@
-"""A book becomes rows, and what was spoken of them its chapters; the speaking is a run's."""
+"""Speak a book: its text becomes rows, `run` speaks them, and their audio becomes chapters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A folder judged take by take, and `checks.jsonl` kept up to date while it goes on.
+"""Check a folder: judge each take, and keep `checks.jsonl` up to date while that goes on.
 
 What is usual of a voice and of a recogniser's errors is known only at the end, so every time the
 file is written all takes are judged anew by what is known so far: that costs microseconds a take,

@@ -1,5 +1,5 @@
-"""Whether the device of `--device` is there, asked of torch as late as can be: importing it takes
-seconds, and a rerun that has nothing to do needs none.
+"""Check that the device of `--device` is there. Torch is asked as late as can be: importing it
+takes seconds, and a rerun that has nothing to do needs none.
 """
 
 from __future__ import annotations

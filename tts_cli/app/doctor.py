@@ -1,4 +1,4 @@
-"""What is there of all that speaking needs, what is missing, and how to get it."""
+"""Examine an installation: what speaking needs, what is missing, and how to get it."""
 
 from __future__ import annotations
 

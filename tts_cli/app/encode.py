@@ -1,5 +1,5 @@
-"""Which rows of a folder can get new files, read from the folder alone: no manifest, and no model
-unless codes are all that is left of a row; and the making of them.
+"""Make new files for rows that were spoken, from the folder alone: no manifest, and no model unless
+codes are all that is left of a row.
 
 A folder may come from anybody. Its report only tells which checkpoint to look at; that codes are of
 that one is told by its identity, run by run.

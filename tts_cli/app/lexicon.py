@@ -1,4 +1,4 @@
-"""Words as the settings of a run have them spoken."""
+"""Show how words are spoken with the settings of a run: lexicon and normalizer."""
 
 from __future__ import annotations
 

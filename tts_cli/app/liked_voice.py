@@ -1,4 +1,4 @@
-"""A row that was spoken and is liked, as the reference of a voice.
+"""Take a row that was spoken and that you like as the reference of a voice.
 
 Codes that were kept of it are the reference as they stand where the checkpoint that spoke it clones
 by codes alone. Else its audio is a recording like any other: without loss, or decoded from codes of

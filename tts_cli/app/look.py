@@ -1,5 +1,5 @@
-"""What a run would do: `validate`, whatever a folder holds, and `--dry-run`, from one that is only
-looked at. What they do with a manifest every run does before it writes anything.
+"""Report what a run would do, and do nothing: `validate` from a manifest, `--dry-run` from a folder
+as well. Every run begins with what they do to a manifest.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Output folders into one: all are held and agree before anything is written. No model and no torch
-come in here.
+"""Merge output folders: all are locked and must agree before anything is written. No model and no
+torch come in here.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""What there is for a setting to be: values of flags that a shell completes, and what a checkpoint
-says of settings that nobody gives. No torch, no network.
+"""Offer values of settings: those that a shell completes, and those that a checkpoint brings where
+nobody sets them. No torch, no network.
 """
 
 from __future__ import annotations

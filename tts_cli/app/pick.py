@@ -1,4 +1,4 @@
-"""Takes of rows: which there are, and which of them is its row's file."""
+"""List the takes of rows, and choose which of them is its row's file."""
 
 from __future__ import annotations
 

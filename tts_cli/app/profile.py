@@ -1,4 +1,4 @@
-"""Timing of stages on a prepared model; `cli/profile.py` shows the figures.
+"""Time the stages of a prepared model; `cli/profile.py` shows the figures.
 
 Beside its time a stage has the bytes and operations it needs at least, as modelled from the
 configuration (the vocoder's are counted on one row), what that makes of the GPU's measured peaks

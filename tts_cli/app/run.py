@@ -1,4 +1,4 @@
-"""A run from the top: a manifest in, the files and the lines of its rows out.
+"""Run `synth` from end to end: a manifest comes in, audio files and journal lines come out.
 
 Nothing is printed here. What shows that a run goes on is handed in, a `Screen`; what came of it is
 an `Outcome`, for whoever tells it.
@@ -274,23 +274,35 @@ def report_of(
     """
     voices, facts = plan.voices, facts or SessionFacts()
     return {
-        "run_id": run_id,
-        "started": iso_time(started),
+        "run_id": run_id,  # [text] null where nothing was spoken, in `--json`
+        "started": iso_time(started),  # [time] of the command, once the manifest was checked
+        # [time] null in the first line of a run, as `exit_code` and `totals`
         "ended": None if totals is None else iso_time(datetime.now(timezone.utc)),
-        "exit_code": exit_code,
-        "manifests": plan.source.paths,
-        "settings": plan.planner.maker.config.as_dict(),
+        "exit_code": exit_code,  # [0 to 143] of the command
+        "manifests": plan.source.paths,  # [list of text] absolute; empty: a pipe or a book
+        "settings": plan.planner.maker.config.as_dict(),  # [object] every setting, by its flag
+        # [object] of those not built in: `flag`, a variable, or file and line
         "settings_from": dict(origins or {}),
+        # [list of objects] how each manifest was read: path, format, and encoding, separator, sheet
         "read_as": plan.source.facts(),
+        # [object] file, SHA-256 and characters of `--cast`; null: none
         "cast": plan.planner.judge.cast.facts(),
+        # [object] source, family, type, size, identity, licence, default voice
         "model": model_facts(plan.config, plan.info),
+        # [object] the same of what makes voices, with `--clone-model`; null: none (since 0.4)
         "voice_model": model_facts(*voices.maker) if voices.is_two else None,
-        "text": plan.planner.care.facts(),
+        "text": plan.planner.care.facts(),  # [object] how texts were read
+        # [object] when each part of the start was over; empty: nothing was spoken (since 0.4)
         "start": startup.moments() if facts.device else {},
+        # [list of objects] voices made for rows without one, see below (since 0.4)
         "made_voices": voices.facts(),
+        # [object] device, memory and what computed; empty: nothing was spoken
         "device": facts.device,
+        # [list of objects] of `--workers`; empty without (since 0.3)
         "workers": facts.workers,
-        "versions": {} if totals is None else versions(),  # which takes 20 ms
+        # [object] Python and packages; null: not installed; empty in the first line of a run
+        "versions": {} if totals is None else versions(),
+        # [object] of this run
         "totals": None if totals is None else totals.as_dict(),
     }
 

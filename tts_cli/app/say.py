@@ -1,4 +1,4 @@
-"""One text spoken as `synth` speaks a row; no folder, no journal."""
+"""Speak one text as `synth` speaks a row; no folder, no journal."""
 
 from __future__ import annotations
 

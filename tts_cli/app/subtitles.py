@@ -1,4 +1,4 @@
-"""Subtitles beside the audio of rows, `<id>.srt` and `<id>.vtt`.
+"""Write subtitles beside the audio of rows: `<id>.srt` and `<id>.vtt`.
 
 They are made of what lies in the folder, once nothing is spoken any more: the journal tells the
 text and the parts of a row, the file where speech begins and ends. So those that are missing, or

@@ -1,4 +1,4 @@
-"""What came of the rows of a run: counted, told, and whether too many have failed."""
+"""Count what came of the rows of a run, report it, and say whether too many have failed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Voices: those that a checkpoint can speak as, those in files, those that runs have made."""
+"""List voices: of a checkpoint, in files, and made by runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kernels compiled into the cache; every graph captured once and checked against eager."""
+"""Compile kernels into the cache, and check every graph against eager steps once."""
 
 from __future__ import annotations
 

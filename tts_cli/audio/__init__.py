@@ -1,1 +1,1 @@
-"""Samples to bytes: joining, filters, levels, formats, tags, subtitles."""
+"""From samples to bytes: joining, filters, levels, formats, tags, subtitles."""

@@ -1,6 +1,5 @@
-"""What is done with the samples of a task: treatment, levels, encoding, and files under temporary
-names. What follows, their names and the task's line, is the folder's, which may be in another
-process.
+"""Make the files of a task's samples: treatment, levels, encoding, temporary names. Their final
+names and the task's line are the folder's work, which may be in another process.
 """
 
 from __future__ import annotations

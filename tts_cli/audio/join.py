@@ -1,4 +1,4 @@
-"""Spoken parts of one text behind each other: silence at their ends cut off, pauses put between.
+"""Join the spoken parts of a text: cut the silence at their ends, and put pauses between them.
 
 What a part begins and ends with differs from part to part and says nothing of the text, so it is
 cut to a short margin, and the pause is what the boundary asks for, margins counted. Silence is told

@@ -1,4 +1,4 @@
-"""How loud a row's audio is, whether it is clipped, and where it is silent.
+"""Measure a row's audio: how loud it is, whether it is clipped, and where it is silent.
 
 Measured once, from the samples as they come from the model: before resampling and coding. It is one
 pass in blocks that stay in the processor's cache, 0.45 to 0.95 ns a sample on a shared CPU server

@@ -1,4 +1,4 @@
-"""How loud audio is by the rules of broadcasters, and how it is brought to where it should be.
+"""Measure loudness by the rules of broadcasters, and bring audio to a level.
 
 Loudness is that of ITU-R BS.1770-4, by pyloudnorm at 44.1 kHz or above, with the filters that have
 the standard's own coefficients (its default ones are 0.04 dB off). The true peak is the highest of
@@ -69,13 +69,15 @@ NAMED = {
 class Levelling:
     """What was done, and what came of it. None: digital silence, which has no level."""
 
-    by: str | None = None  # lufs or rms: what was measured
-    before_db: float | None = None
-    gain_db: float = 0.0
-    limited_db: float = 0.0  # taken off the highest peak by the limiter
-    after_db: float | None = None
-    true_peak_dbtp: float | None = None
-    floor_dbfs: float | None = None  # what the quietest 0.05 s with any sound in it have
+    # [`lufs`, `rms`] what was measured and set; null: no level was asked for, or all is silence
+    level_by: str | None = None
+    before_db: float | None = None  # [LUFS, dBFS] level of the whole file before
+    gain_db: float = 0.0  # that all samples got
+    limited_db: float = 0.0  # taken off the highest peak by the limiter; 0: nothing was
+    after_db: float | None = None  # [LUFS, dBFS] level of the file
+    true_peak_dbtp: float | None = None  # of the file: the highest of four times as many samples
+    # root mean square of the quietest 0.05 s with any sound; null: there is nothing else
+    floor_dbfs: float | None = None
 
     def misses(self, target: LevelTarget) -> list[Remark]:
         """Where the audio is not what was asked for."""

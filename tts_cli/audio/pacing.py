@@ -1,4 +1,4 @@
-"""Where in the audio a place of its text is heard, without a recogniser.
+"""Estimate when a place of a text is heard in its audio, without a recogniser.
 
 Letters say how long a piece of text takes, roughly; signs such as a full stop say where a voice may
 pause, and the audio where it did. Both are laid beside each other so that the letters between two

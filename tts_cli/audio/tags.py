@@ -1,4 +1,4 @@
-"""What a file says of itself: title, voice, model, and that its speech is synthetic.
+"""The tags of an audio file: title, voice, model, and that its speech is synthetic.
 
 WAV files get a LIST chunk behind the samples, where a reader that stops at their end never meets
 it; the other formats get what libsndfile makes of the same texts (comments of Vorbis, ID3 of MP3).

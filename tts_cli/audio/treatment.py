@@ -1,4 +1,4 @@
-"""What happens to a row's samples between the model and the file: high-pass, trim, pad, level.
+"""The steps between a row's samples and its file: high-pass, trim, pad, level.
 
 Rumble goes first, because it hides where speech begins; silence is put on before the level is
 measured, and the level last of all, at the rate of the file: what is measured is what is handed
@@ -33,11 +33,11 @@ TRIM_MARGIN_S = 0.05  # of silence kept at a trimmed end
 class Applied:
     """What was done to one row's samples, under the names of its line of the journal."""
 
-    highpass_hz: float | None = None
-    trimmed_start_s: float = 0.0
-    trimmed_end_s: float = 0.0
-    pad_start_s: float = 0.0
-    pad_end_s: float = 0.0
+    highpass_hz: float | None = None  # what lies below was taken out
+    trimmed_start_s: float = 0.0  # silence cut off at the start
+    trimmed_end_s: float = 0.0  # the same at the end
+    pad_start_s: float = 0.0  # silence put on at the start
+    pad_end_s: float = 0.0  # the same at the end
     level: Levelling = field(default_factory=Levelling)
 
     @property
@@ -55,7 +55,7 @@ class Applied:
         """Flat, as a line has it."""
         values = asdict(self)
         level = values.pop("level")
-        return _rounded(values | {"level_by": level.pop("by")} | level)
+        return _rounded(values | level)
 
 
 @dataclass(frozen=True)

@@ -1,1 +1,1 @@
-"""Books as people have them: Markdown, EPUB and plain text, read into chapters and rows."""
+"""Books in Markdown, EPUB or plain text: reading them, and making chapters of what was spoken."""

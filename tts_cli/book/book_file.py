@@ -19,7 +19,7 @@ from typing import Any
 
 from tts_cli.audio.file import is_whole_audio
 from tts_cli.audio.subtitles import SpokenText
-from tts_cli.book.chapter import Book
+from tts_cli.book.chapter import Book, Chapter
 from tts_cli.book.chapter_audio import HeardSpan, JoinedChapter
 from tts_cli.book.script import Sentence
 from tts_cli.config import SUBTITLES, SUBTYPES
@@ -37,10 +37,10 @@ _SUFFIXES = tuple(f".{form}" for form in (*SUBTYPES, *SUBTITLES, "m4b"))  # of w
 class MadeFile:
     """A file that was made of rows or chapters."""
 
-    path: str  # a name in the output folder
-    key: str  # stands for all it was made of
-    bytes: int
-    sha256: str | None = None  # None: written down by nobody
+    path: str  # name of its file in the output folder; null: it has none
+    key: str  # [hex] sum of all that it was made of
+    bytes: int  # size of the file
+    sha256: str | None = None  # sum of the file; null: nobody wrote it down (since 0.4)
 
 
 @dataclass
@@ -74,21 +74,16 @@ def write_book_file(
     for sentence in script:
         rows[sentence.chapter].append(sentence)
     values = {
-        "schema": SCHEMA,
-        "title": book.title,
-        "author": book.author,
-        "language": book.language,
+        "schema": SCHEMA,  # [1] form of the file
+        "title": book.title,  # [text] the book's; null: not known
+        "author": book.author,  # [text] likewise
+        "language": book.language,  # [text] likewise
+        # [list of objects] the chapters in order, see below
         "chapters": [
-            {
-                "title": chapter.title,
-                **_audio_fields(made.chapters.get(number)),
-                "paragraphs": [paragraph.text for paragraph in chapter.paragraphs],
-                "sentences": _sentences(
-                    rows[number], made.chapters.get(number), missing, parts or {}
-                ),
-            }
+            _chapter(chapter, rows[number], made.chapters.get(number), missing, parts or {})
             for number, chapter in enumerate(book.chapters)
         ],
+        # [list of objects] other files, as one of all chapters: `path`, `key`, `bytes`, `sha256`
         "files": [vars(file) for file in made.others],
     }
     text = json.dumps(values, ensure_ascii=False, indent=1, allow_nan=False)
@@ -114,14 +109,32 @@ def read_made(out: Path) -> MadeBook:
     return made
 
 
+def _chapter(
+    chapter: Chapter,
+    rows: list[Sentence],
+    made: tuple[MadeFile, JoinedChapter] | None,
+    missing: set[str],
+    parts: Mapping[str, list[SpokenText]],
+) -> dict[str, Any]:
+    return {
+        "title": chapter.title,  # [text] the chapter's
+        **_audio_fields(made),
+        # [list of text] its paragraphs as they were read
+        "paragraphs": [paragraph.text for paragraph in chapter.paragraphs],
+        # [list of objects] its rows, see below
+        "sentences": _sentences(rows, made, missing, parts),
+    }
+
+
 def _audio_fields(made: tuple[MadeFile, JoinedChapter] | None) -> dict[str, Any]:
     if made is None:
         return {"path": None}
     file, joined = made
     return vars(file) | {
-        "seconds": round(joined.seconds, 6),
-        "sample_rate_hz": joined.rate_hz,
-        "samples": joined.num_samples,
+        "seconds": round(joined.seconds, 6),  # [s] length of its audio
+        "sample_rate_hz": joined.rate_hz,  # sample rate of its audio
+        "samples": joined.num_samples,  # [number] samples of its audio
+        # [object] as in `timings.jsonl`, with `gains_db` by voice and `misses` if levelled
         "applied": joined.applied,
     }
 
@@ -135,16 +148,20 @@ def _sentences(
     spans = made[1].spans if made else (None,) * len(rows)
     return [
         {
-            "id": row.id,
-            "text": row.text,
-            "voice": row.voice,
-            "paragraph": row.paragraph,
-            "span": [row.start, row.end],  # characters of the paragraph's text
-            "place": row.place,
-            "is_spoken": row.id not in missing,
+            "id": row.id,  # [text] the row's, as in `book.jsonl`
+            "text": row.text,  # [text] what it says
+            "voice": row.voice,  # [text] its voice; null: the default one
+            "paragraph": row.paragraph,  # [number] which of `paragraphs`, from 0
+            # [characters] its place in that paragraph: the first, and the one behind the last
+            "span": [row.start, row.end],
+            "place": row.place,  # [text] where it stands in the source
+            "is_spoken": row.id not in missing,  # [true, false] whether it has audio of this book
+            # speech begins here in the chapter's file; null: there is no such file
             "start_s": round(span.start_s, 6) if span else None,
-            "end_s": round(span.end_s, 6) if span else None,
+            "end_s": round(span.end_s, 6) if span else None,  # speech ends here
+            # the first sample of the row's own file lies here, kept or cut
             "file_start_s": round(span.file_start_s, 6) if span else None,
+            # [list of objects] the parts it was spoken in: `text`, `start_s` and `end_s` of each
             "parts": [
                 {
                     "text": part.text,

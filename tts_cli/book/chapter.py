@@ -1,4 +1,4 @@
-"""A book as a reader aloud sees it: chapters of paragraphs, with nothing of the source's markup.
+"""The parts of a book as it is read aloud: chapters of paragraphs, without the source's markup.
 
 What every reader of a format makes of its source, and how blocks become chapters.
 

@@ -1,4 +1,4 @@
-"""One audio file of a chapter, made of its rows' files.
+"""Make the audio file of a chapter from the files of its rows.
 
 A row at a time is in memory, and the file grows under a temporary name, so that a chapter of hours
 takes no more than its longest row. Ends are cut and faded as `audio.join` does it; the beginning

@@ -1,4 +1,4 @@
-"""How loud a chapter becomes: one gain for each of its voices.
+"""Level a chapter: one gain for each of its voices.
 
 A gain a row would make a whisper as loud as a shout, and a short "No." louder than what stands
 around it; one for the whole chapter would leave one voice louder than the other. So each voice gets

@@ -1,4 +1,4 @@
-"""EPUB 2 and 3: a ZIP file of XHTML documents with an order and a table of contents.
+"""Read EPUB 2 and 3: a ZIP file of XHTML documents with an order and a table of contents.
 
 `META-INF/container.xml` names the package document, whose spine gives the order of the documents;
 those marked as not linear, such as notes, are left out, and so is a table of contents that stands

@@ -1,4 +1,4 @@
-"""The texts of a book that is a folder, in order.
+"""Find the texts of a book that is a folder, in their order.
 
 A `SUMMARY.md` (mdBook, GitBook), in the folder or in `src/` below it, names the files by its links,
 also those in subfolders, and is not read itself. Without one the texts at the top are the book, by

@@ -1,4 +1,4 @@
-"""The text of an XHTML document, as a reader would read it, by lxml.
+"""Read the text of an XHTML document as a person would read it aloud, by lxml.
 
 Read: what is in paragraphs, headings, lists, quotations, a table row by row, the text of links and
 emphasis. Not read: images with their alternative text, code blocks, formulas, the numbers of

@@ -1,4 +1,4 @@
-"""Chapters' files in one: AAC in an MP4 with chapter marks, by PyAV (extra `m4b`)."""
+"""Put chapters into one M4B file: AAC in an MP4 with chapter marks, by PyAV (extra `m4b`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Markdown, as a reader would read it, by markdown-it-py (CommonMark with tables).
+"""Read Markdown as a person would read it aloud, by markdown-it-py (CommonMark with tables).
 
 Read: headings, paragraphs, quotations, lists without their marks, a table row by row, the text of
 links and emphasis, code inside a sentence. Not read, and counted in the warnings: images with their

@@ -1,4 +1,4 @@
-"""A book's files out of its rows' audio: chapters, subtitles, one file of all, `book.json`.
+"""Make the files of a book from the audio of its rows: chapters, subtitles, one file of all.
 
 A chapter with a row missing has no file, not even one of an earlier run, and without all chapters
 there is no file of all: nothing that is not whole looks as if it were. What is made of the same

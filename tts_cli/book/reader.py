@@ -1,4 +1,4 @@
-"""A book from a file, or from a folder with a file a chapter or more.
+"""Read a book from a file, or from a folder with one or more files a chapter.
 
 Plain text: paragraphs between blank lines, with or without hard wraps, and headings by rules.
 

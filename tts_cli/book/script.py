@@ -1,4 +1,4 @@
-"""A book as rows of a manifest: a row a sentence, short ones joined, none over a paragraph's end.
+"""Cut a book into rows: a sentence each, short ones joined, none across the end of a paragraph.
 
 An id is made of what is read, the voice and how often both stood in the book before, and of nothing
 else: not of the place. So a line put in at the top, a chapter moved or renamed leaves all other

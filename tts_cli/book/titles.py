@@ -1,6 +1,6 @@
-"""Lines that are titles of chapters and parts by their words, in the languages of the guide: a
-word such as CHAPTER, KAPITEL or STAVE with a number, an ordinal with such a word, a word such as
-PROLOGUE alone; and numbers, alone or with a title, which are titles in a series only.
+"""Find titles of chapters and parts by their words, in the languages of the guide: a word such as
+CHAPTER, KAPITEL or STAVE with a number, an ordinal with such a word, a word such as PROLOGUE alone;
+and numbers, alone or with a title, which are titles in a series only.
 """
 
 from __future__ import annotations

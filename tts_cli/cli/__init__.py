@@ -1,1 +1,1 @@
-"""What a user types and reads: one file a command of the group in `tts_cli.main`."""
+"""The command line: what a user types and reads, one file a command of `tts_cli.main`."""

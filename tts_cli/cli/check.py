@@ -1,4 +1,6 @@
-"""`tts-cli check`: listen by machine. Without --asr no audio is read and torch is not imported."""
+"""`tts-cli check`: find takes to listen to. Without --asr no audio is read and torch is not
+imported.
+"""
 
 from __future__ import annotations
 

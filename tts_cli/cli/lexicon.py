@@ -1,4 +1,4 @@
-"""`tts-cli lexicon`: what becomes of words before they are spoken."""
+"""`tts-cli lexicon`: show what words become before they are spoken."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Options and commands as all of ours are: flags of settings, made of their facts, help under
-headings, values from files and variables.
+"""Build the options and commands of the command line: flags made of the facts of settings, help
+under headings, values from files and variables.
 
 A command names the topics that it has, takes their values as keyword arguments and hands them to
 `RunConfig.from_options`.

@@ -1,4 +1,4 @@
-"""How far a run is, on stderr: a bar on a terminal, elsewhere a line now and then through the log.
+"""Show how far a run is, on stderr: a bar on a terminal, elsewhere a line now and then in the log.
 
 A thread of its own tells the time, so that something is seen also while no row ends.
 

@@ -1,4 +1,4 @@
-"""Settings that are no flags: files called `tts-cli.toml`, and the environment.
+"""Read settings that are not flags: from files called `tts-cli.toml`, and from the environment.
 
 A value comes from the first of these that has one: the flag, the environment (`TTS_CLI_SYNTH_VOICE`
 for one command, `TTS_CLI_VOICE` for all), the project's file, which is the nearest in the working

@@ -1,4 +1,4 @@
-"""The end of a run in plain words: what came of the rows, where they are, and what to type next.
+"""Print the end of a run: what came of the rows, where they are, and what to type next.
 
 Command lines as other tools have them, or as one guesses: what this one calls it.
 

@@ -1,4 +1,4 @@
-"""`tts-cli warmup`: what was compiled and captured, and whether it is right."""
+"""`tts-cli warmup`: compile kernels, capture graphs, and check them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much of the time the device had work: the union of spans over the time they lie in.
+"""Measure how much of the time the device had work: the union of spans over the time they lie in.
 
 The engine wraps every prefill, launch of frames and vocoder batch into a span of device events
 anyway. What they cover together, held against the time from the first launch on, says whether the

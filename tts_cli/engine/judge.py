@@ -1,5 +1,5 @@
-"""What the audio of a row says about it: whether it stands still, repeats itself or goes on too
-long. Measured once, on the host, from samples and codes.
+"""Judge the audio of a row: whether it stands still, repeats itself or goes on too long. It is
+measured once, on the host, from samples and codes.
 
 Whether a row whose attempt has ended is spoken again: one rule for every command that speaks.
 """

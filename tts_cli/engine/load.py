@@ -1,13 +1,11 @@
-"""Settings of the whole process that a run needs otherwise: changed while anybody needs them, and
-put back as they were after the last one, however the times of several overlap.
-
-Where a model computes, how precisely, and what of this process that takes.
-
-From settings to a model that is ready to speak: device, dtype, weights, memory, graphs.
+"""From settings to a model that is ready to speak: device, dtype, weights, memory, graphs.
 
 The order is a contract: load, size, allocate, capture. Slots are as many as asked for and as fit:
 the cache of every slot is as long as the longest row needs, so one very long row can lower the
 number of rows spoken at once, and that is said.
+
+Settings of the whole process that a run needs otherwise are changed while anybody needs them, and
+put back as they were after the last one, however the times of several overlap.
 """
 
 from __future__ import annotations
@@ -192,29 +190,42 @@ class Loaded:
         """What run.json says of the device and of the path taken."""
         device = self.device
         facts: dict[str, Any] = {
-            "device": str(device),
-            "dtype": str(self.dtype).removeprefix("torch."),
-            "max_batch": self.batch.rows,
+            "device": str(device),  # [text] such as `cuda:0` or `cpu`
+            "dtype": str(self.dtype).removeprefix("torch."),  # [text] such as `bfloat16`
+            "max_batch": self.batch.rows,  # [rows] spoken at once, in the end
+            # [text] what computed in the end, Triton's kernels or the PyTorch reference, and why
             "kernels": describe_kernels(device),
-            "threads": torch.get_num_threads(),
+            "threads": torch.get_num_threads(),  # [number] that PyTorch has on the CPU
         }
         if device.type == "cuda":
             properties = torch.cuda.get_device_properties(device)
-            facts |= {"name": properties.name, "memory_bytes": properties.total_memory}
             cudnn: Any = torch.backends.cudnn  # torch's types lack its `version`
-            facts |= {"cuda": torch.version.cuda, "cudnn": cudnn.version()}
-            facts["has_fixed_shapes"] = self.batch.is_fixed
             runners = self.model.graph_runners()
-            facts["graphs"] = sum(len(runner.keys) for runner in runners)
-            facts["graphs_failed"] = sum(len(runner.stats.failures) for runner in runners)
             count, took_ms = _recorded(self)
-            facts["graphs_s"] = round(took_ms / 1000, 3)
-            facts["graphs_while_speaking"] = count - self.recorded[0]
-            facts["graphs_while_speaking_ms"] = round(took_ms - self.recorded[1], 1)
-            facts["setup_step_downs"] = self.step_downs
-            facts["memory"] = self.memory | {
-                "peak": torch.cuda.max_memory_allocated(self.device),
-                "reserved": torch.cuda.max_memory_reserved(self.device),
+            facts |= {
+                "name": properties.name,  # [text] name of the GPU
+                "memory_bytes": properties.total_memory,  # memory of the GPU
+                "cuda": torch.version.cuda,  # [text] version of CUDA (since 0.3)
+                "cudnn": cudnn.version(),  # [number] version of cuDNN (since 0.3)
+                # [true, false] whether shapes were fixed, by `--reproducible` (since 0.3)
+                "has_fixed_shapes": self.batch.is_fixed,
+                # [number] CUDA graphs that were recorded in all
+                "graphs": sum(len(runner.keys) for runner in runners),
+                # [number] that could not be recorded; what they do runs without one (since 0.4)
+                "graphs_failed": sum(len(runner.stats.failures) for runner in runners),
+                "graphs_s": round(took_ms / 1000, 3),  # that recording all of them took (since 0.4)
+                # [number] of all graphs, those recorded within `wall_s` (since 0.4)
+                "graphs_while_speaking": count - self.recorded[0],
+                # that recording those took (since 0.4)
+                "graphs_while_speaking_ms": round(took_ms - self.recorded[1], 1),
+                # [times] fewer slots were tried, because memory fell short (since 0.4)
+                "setup_step_downs": self.step_downs,
+                # [object] bytes of the device, see below (since 0.4)
+                "memory": self.memory
+                | {
+                    "peak": torch.cuda.max_memory_allocated(self.device),
+                    "reserved": torch.cuda.max_memory_reserved(self.device),
+                },
             }
         return facts
 

@@ -1,4 +1,4 @@
-"""Keeps the slots of a model busy: prefill, frames, refill, compaction, vocoder.
+"""The loop that keeps the slots of a model busy: prefill, frames, refill, compaction, vocoder.
 
 The host never waits inside a frame. On a GPU it launches a few frames, asks for a copy of the
 slots' status, and reads the copy of the launch before, so that the device always has work queued;
@@ -310,9 +310,10 @@ class Engine:
     def facts(self) -> dict[str, Any]:
         """What run.json says of the work."""
         return {
-            "steps": self.steps,
-            "row_steps": self.row_steps,
-            "padded_steps": self.padded_steps,
-            "memory_step_downs": self.shrinks,
+            "steps": self.steps,  # [frames] made, with however many rows in each
+            "row_steps": self.row_steps,  # [frames] of each row in them
+            "padded_steps": self.padded_steps,  # [frames] of each slot in them, empty or not
+            "memory_step_downs": self.shrinks,  # [times] memory fell short while speaking
+            # [0 or 1] 1: Triton failed, and the reference spoke on (since 0.4)
             "kernel_fall_backs": self.fall_backs,
         }

@@ -1,4 +1,4 @@
-"""Voices are made: what each is to say is spoken once, and encoded for who clones it."""
+"""Make voices: each speaks its text once, which is encoded for the checkpoint that clones it."""
 
 from __future__ import annotations
 
@@ -223,17 +223,18 @@ def _keep(ask: Ask, task: Task, spoken: Spoken, voices: FreeVoices) -> None:
     if samples is None or codes is None:
         raise _failed(ask, "no audio came of it")
     facts = {
+        # [object] whose voice it is: `character` and `description`
         "of": {"character": ask.character, "description": ask.description},
-        "text": task.row.text,
-        "language": task.request.language,
-        "model": info.identity,
-        "checkpoint": checkpoint_name(info),
-        "run_seed": voices.config.seed,
-        "seed": spoken.seed,
-        "attempts": spoken.attempts,
-        "audio_s": round(len(samples) / info.sample_rate_hz, 6),
-        "suspect": [remark.text for remark in spoken.remarks],
-        "created_by": created_by(),
+        "text": task.row.text,  # [text] what it has said
+        "language": task.request.language,  # [text] in which language
+        "model": info.identity,  # [hex] identity of the checkpoint that made it
+        "checkpoint": checkpoint_name(info),  # [text] name of that
+        "run_seed": voices.config.seed,  # [number] seed of the run
+        "seed": spoken.seed,  # [number] of the attempt that was kept
+        "attempts": spoken.attempts,  # [number] that were made
+        "audio_s": round(len(samples) / info.sample_rate_hz, 6),  # length of the WAV
+        "suspect": [remark.text for remark in spoken.remarks],  # [list of text] what to listen for
+        "created_by": created_by(),  # [text] tool and version
     }
     tags = Tags(ask.shown, comment=synthetic(info))
     wav = encode(samples, info.sample_rate_hz, "wav", "PCM_16", tags)

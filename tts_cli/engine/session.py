@@ -1,4 +1,4 @@
-"""Who turns tasks into what is spoken of them: this process (`LocalSession`), or several others
+"""Sessions turn tasks into speech: in this process (`LocalSession`), or in several others
 (`tts_cli.workers`). Whoever wants speech goes through `steps`, and hands tasks to `speak`.
 
 A checkpoint in this process, with room for rows that can be made anew. Torch is imported when it is
@@ -213,6 +213,7 @@ class LocalSession:
             for name, value in run.engine.facts().items():
                 self._work[name] = self._work.get(name, 0) + value
         if run.engine.is_async and not self._is_stopped:
+            # [object] seconds that the device worked, by kind, and the share of the time
             self._work["busy"] = run.engine.busy.summary()
 
     def stop(self) -> None:

@@ -1,5 +1,5 @@
-"""Tasks in, spoken ones out: the threads of a run on a loaded model. No manifest, no output file
-and no signal comes in here.
+"""The threads of a run on a loaded model: tasks go in, speech comes out. No manifest, no output
+file and no signal comes in here.
 
 Three kinds of threads work beside each other: one makes prompts, the caller's own runs the engine,
 which on a CPU has another for the vocoder, and takers wait for samples, judge and hand on.

@@ -1,5 +1,5 @@
-"""Finished rows on their way to samples on the host: they wait for company, are decoded on a stream
-of their own, and are handed on while their copies are still under way.
+"""The vocoder's queue: finished rows wait for company, are decoded on a stream of their own, and
+are handed on while their copies are still under way.
 
 On a GPU everything from codes to the copy of the samples is queued on the vocoder's stream, beside
 the frames of the rows that still speak (`models.device.streams`); the model itself just runs on

@@ -1,5 +1,5 @@
-"""Audio of a data set: the row's file itself, or 16-bit WAV at another rate made of it. Either way
-only of a file that is, byte for byte, what its line says.
+"""The audio of a data set: the row's file itself, or a 16-bit WAV at another rate made of it.
+Either way the file must be, byte for byte, what its line says.
 
 A file of a data set that is written bit by bit, and gets its name once it is whole.
 """

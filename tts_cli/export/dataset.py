@@ -1,4 +1,4 @@
-"""A folder becomes a data set.
+"""Export a folder as a data set.
 
 The folder of a data set: whose it is, and what of it is left of an earlier time.
 

@@ -1,4 +1,4 @@
-"""What all layouts have in common.
+"""The layouts of data sets, each a class, and what they have in common.
 
 Audiofolder of the Hugging Face library `datasets`: a folder a split, with audio and a
 `metadata.jsonl` whose `file_name` says whose columns a line has.

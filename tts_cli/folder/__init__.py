@@ -1,1 +1,1 @@
-"""Everything on disk that a run leaves behind: audio, journal, takes, reports, the lock."""
+"""The output folder, all that is on disk: audio, journal, takes, reports, the lock."""

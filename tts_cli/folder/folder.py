@@ -1,4 +1,4 @@
-"""An output folder, and the one who owns it."""
+"""An output folder, held by one owner at a time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What makes a row done: a hash of the speech that was asked for, and one of how it is delivered.
+"""The hashes that tell whether a row is done: of the speech that was asked for, and of its
+delivery.
 
 `request_hash` covers all that reaches the model, `delivery_hash` what happens to the audio behind
 it. `content_hash` tells whether a take that somebody chose still fits its row.

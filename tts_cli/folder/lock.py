@@ -1,4 +1,4 @@
-"""One run per output folder.
+"""The lock of an output folder: one run at a time.
 
 The lock is a file with process id, host, boot and start time, held by `flock` where there is one,
 so the system frees it when a run dies. A file left behind by a dead process of this host is taken

@@ -1,4 +1,4 @@
-"""Audio that a run had written, but not yet recorded, when it died.
+"""Recover audio that a run had written, but not yet recorded, when it died.
 
 What lies in an output folder, or stands in its journal, and belongs to no row of a manifest.
 """

@@ -1,5 +1,5 @@
-"""What tells of rows: journals, runs, checks. Each file is written anew, whole, so that
-a merge that was killed leaves the old one or the new one.
+"""Merge the files that tell of rows: journals, runs, checks. Each is written anew, whole, so that a
+merge that was killed leaves the old one or the new one.
 
 Which folder each row is taken from: a row comes whole, with all its lines, takes and files, from
 one folder.

@@ -1,4 +1,4 @@
-"""The files of rows: found in a folder, and given a name in another one.
+"""Find the files of rows in one folder, and give them names in another.
 
 A folder may come from anybody: links in it are not followed, and what is placed where follows from
 ids alone.

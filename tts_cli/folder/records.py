@@ -1,5 +1,5 @@
-"""Spoken rows to files and lines of the journal. A row is recorded only when its audio is safely on
-disk.
+"""Record spoken rows: their files and their lines of the journal. A row is recorded only when its
+audio is safely on disk.
 """
 
 from __future__ import annotations

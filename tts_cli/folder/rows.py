@@ -1,4 +1,4 @@
-"""An output folder as a listener finds it: every row with its takes, over all runs.
+"""Read an output folder for listening: every row with its takes, over all runs.
 
 Nothing is locked, repaired or written: a folder can be looked at while a run still fills it.
 """

@@ -51,37 +51,39 @@ class Totals:
     command's own thread fills in the rest.
     """
 
-    rows: int = 0  # selected rows, bad ones and skipped ones included
-    ok: int = 0
-    takes: int = 0  # more of rows, spoken beside their own
-    failed: int = 0
-    skipped: int = 0  # done by an earlier run
-    remade: int = 0  # whose files were made of what was kept, without speaking
-    strays: int = 0  # of the folder, that the manifest no longer has; in none of the other sums
-    removed: int = 0  # of those, taken out by this run
-    retried: int = 0  # rows that needed more than one attempt
-    frames: int = 0  # kept
-    audio_s: float = 0.0  # kept
+    rows: int = 0  # [rows] that were selected, bad ones and skipped ones included
+    ok: int = 0  # [rows] that were spoken
+    takes: int = 0  # [takes] spoken beside the rows' own
+    failed: int = 0  # [rows] that failed, bad ones included
+    skipped: int = 0  # [rows] done by an earlier run
+    remade: int = 0  # [rows] whose files were made of what the folder keeps, without speaking
+    # [rows] of the folder, that the manifest no longer has; in none of the other sums (since 0.4)
+    strays: int = 0
+    removed: int = 0  # [rows] of those, taken out by this run with `--prune` (since 0.4)
+    retried: int = 0  # [rows] that needed more than one attempt
+    frames: int = 0  # that were kept
+    audio_s: float = 0.0  # length of the audio that was kept
     expected_s: float = 0.0  # what the texts of these rows usually take; 0: not known
-    wordless: int = 0  # rows without any letter or digit, kept as silence, among those that are ok
-    suspect: int = 0  # rows to listen to, among those that are ok
+    # [rows] without a letter or digit, kept as silence, among those that are ok
+    wordless: int = 0
+    suspect: int = 0  # [rows] to listen to, among those that are ok
     decoded_s: float = 0.0  # all audio made, runaways and retries included
-    wall_s: float = 0.0
-    load_s: float = 0.0
-    capture_s: float = 0.0
-    references: int = 0  # encoded; rows that name the same one share it
-    reference_ms: float = 0.0  # on the device, all of them
-    reference_load_ms: float = 0.0  # reading, checking, resampling; beside the device
-    graph_hits: int = 0
-    graph_misses: int = 0
-    peak_memory_bytes: int | None = None  # of the device; None where it is not counted
-    is_interrupted: bool = False
-    bad_rows: int = 0  # of the failed ones, those that were never spoken
-    graph_misses_by: dict[str, int] = field(default_factory=dict)  # what missed -> how often
+    wall_s: float = 0.0  # speaking and writing
+    load_s: float = 0.0  # loading the checkpoint, before that
+    capture_s: float = 0.0  # making room and capturing graphs, before that
+    references: int = 0  # [number] recordings that were encoded; rows may share one
+    reference_ms: float = 0.0  # encoding them, on the device
+    reference_load_ms: float = 0.0  # reading, checking, resampling them, beside the device
+    graph_hits: int = 0  # [steps] that a graph ran
+    graph_misses: int = 0  # [steps] that had no graph
+    peak_memory_bytes: int | None = None  # of the device; null: not counted
+    is_interrupted: bool = False  # whether the run was stopped early
+    bad_rows: int = 0  # [rows] of the failed ones, those that were never spoken
+    graph_misses_by: dict[str, int] = field(default_factory=dict)  # what missed, and how often
 
     @property
     def xrt(self) -> float | None:
-        """Kept audio seconds per wall second, the effective speed."""
+        """`audio_s` / `wall_s`, the effective speed; higher is better."""
         return self.audio_s / self.wall_s if self.wall_s and self.audio_s else None
 
     @property
@@ -94,12 +96,12 @@ class Totals:
 
     @property
     def total_xrt(self) -> float | None:
-        """All audio seconds made per wall second."""
+        """`decoded_s` / `wall_s`."""
         return self.decoded_s / self.wall_s if self.wall_s and self.decoded_s else None
 
     @property
     def rtf(self) -> float | None:
-        """Wall seconds per kept audio second, lower is better."""
+        """`wall_s` / `audio_s`; lower is better."""
         return self.wall_s / self.audio_s if self.wall_s and self.audio_s else None
 
     def as_dict(self) -> dict[str, Any]:
@@ -122,7 +124,11 @@ def versions() -> dict[str, str | None]:
 def with_folder(report: Mapping[str, Any], folder: FolderTotals | None) -> dict[str, Any]:
     """The content of run.json, which is what `synth --json` prints too."""
     sums = {} if folder is None else asdict(folder)
-    return {**report, "folder": {name: _rounded(value) for name, value in sums.items()}}
+    return {
+        **report,
+        # [object] all runs together; not in `runs.jsonl`
+        "folder": {name: _rounded(value) for name, value in sums.items()},
+    }
 
 
 def _rounded(value: Any) -> Any:
@@ -173,11 +179,12 @@ _MAX_LINE_BYTES = 1 << 20
 class FolderTotals:
     """What a folder holds, all runs together; `folder` in run.json."""
 
-    ok: int  # rows by their last lines
-    failed: int
+    ok: int  # [rows] whose last line is ok
+    failed: int  # [rows] whose last line is failed
     audio_s: float  # of the rows that are ok
-    runs: int | None  # lines of runs.jsonl; None where rows are older than that file
-    wall_s: float | None  # of those runs, speaking and writing
+    # [number] that came to an end; null while the folder has rows older than `runs.jsonl`
+    runs: int | None
+    wall_s: float | None  # of those runs, speaking and writing; null likewise
 
 
 def new_run_id(now: datetime) -> str:

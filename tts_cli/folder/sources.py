@@ -1,4 +1,4 @@
-"""What a row's file can be made of again without speaking: audio without loss, else its codes.
+"""Find what a row's file can be made of without speaking: audio without loss, else its codes.
 
 Folders are not trusted. A line of the journal names no file that is opened: what belongs to a row
 follows from its id, must be a plain file inside of the folder, and audio must be what was written.
@@ -49,7 +49,12 @@ class Kept:
     def as_source(self, out: Path, into: Path) -> dict[str, Any]:
         """What a line of the folder `into` says of a file in `out`."""
         path = self.path.relative_to(out).as_posix() if out == into else None
-        return {"kind": self.kind, "path": path, "bytes": self.bytes, "sha256": self.sha256}
+        return {
+            "kind": self.kind,  # [`audio`, `codes`] what the file was made of
+            "path": path,  # [text] where that lies, from the folder; null: in another one
+            "bytes": self.bytes,  # size of that
+            "sha256": self.sha256,  # of that; null: nobody wrote it down
+        }
 
 
 def find_kept(

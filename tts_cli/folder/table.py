@@ -1,4 +1,4 @@
-"""What a run must know of the last line of each row, in flat arrays: about 70 bytes a row.
+"""The last line of each row in flat arrays, at about 70 bytes a row: what a run must know of it.
 
 A row's file is one of its takes, by its lines: that of the last one that is ok and no extra take. A
 failure behind it, of another take, leaves the file, but makes the row a failed one. Of a row that

@@ -2,8 +2,10 @@
 
 Lines may be of any version, and anybody may have rewritten them. Ours are decoded strictly, which
 is fast; what that refuses is read field by field: what is not of its kind, or out of bounds, is
-unknown, and no id and no path leads out of the folder. Its page is `README.md` beside this file; a
-test compares the two.
+unknown, and no id and no path leads out of the folder.
+
+The comments beside the fields are the page of fields in the guide: `samples/evidence/render.py`
+makes it of them.
 """
 
 from __future__ import annotations
@@ -26,7 +28,8 @@ from tts_cli.core import Finish, Kind, Remark, Role, Status, Unfinished
 from tts_cli.manifest.ids import is_recorded_id, voice_label
 from tts_cli.text.pauses import without_pauses
 
-# Of lines written now. Those of 2 have no `remarks`; what they lack is read out of their sentences.
+# Of lines written now. 2 is read as 3, which says the same: lines of 2 have no `remarks`; what they
+# lack is read out of their sentences.
 # Those of 1 have no `schema`, and derived seeds of 63 bits; those of 0 have no `delivery_hash`
 # either: one hash stands for request and delivery. Neither was ever published.
 SCHEMA = 3
@@ -50,64 +53,80 @@ class Take(msgspec.Struct, frozen=True):
     unknown, or what a row that was not spoken does not have.
     """
 
+    # the row's; `#7` stands for line 7 without a valid one, `#b.csv:7` for one of several manifests
     id: str
-    status: Status
-    take: Whole = 1  # which speech of the row
-    role: Role = Role.OWN  # of that take among them, when the line was written
-    schema: Whole = SCHEMA  # 0 and 1 as they are; 2 is read as 3, which says the same
-    request_hash: str = ""  # what was spoken, and how it is delivered: see `hashes`
-    delivery_hash: str = ""
-    bytes: Whole = 0  # of the audio file
-    sha256: str | None = None  # of the audio file
-    frames: Whole = 0
-    audio_s: Seconds = 0.0
-    content_hash: str = ""  # what was spoken, but for how it was drawn: see `hashes`
-    path: str | None = None  # of the audio, below the output folder
-    sample_rate_hz: Whole | None = None  # of the audio file
-    error: str | None = None  # for people
-    unfinished: Unfinished | None = None
-    finish_reason: Finish | None = None  # None: it was not spoken to an end
-    # What the audio should be listened to for. Their texts alone are in the line as `suspect`.
+    status: Status  # what came of it
+    take: Whole = 1  # [1, 2, ...] which speech of the row
+    role: Role = Role.OWN  # what this take is to its row
+    schema: Whole = SCHEMA  # [3] form of the line, see below
+    # what the model was asked for: text, voice, settings, seed and checkpoint
+    request_hash: str = ""
+    delivery_hash: str = ""  # format, subtype, rate, level, high-pass, trim and padding of the file
+    bytes: Whole = 0  # size of the audio file; 0 without one
+    sha256: str | None = None  # sum of the audio file
+    frames: Whole = 0  # kept frames of the codec; 0 without audio
+    audio_s: Seconds = 0.0  # length of the audio; of parts with their pauses, without what was cut
+    content_hash: str = ""  # tells whether a chosen take still fits its row
+    path: str | None = None  # where the audio lies, from the folder
+    sample_rate_hz: Whole | None = None  # sample rate of the audio file
+    error: str | None = None  # why it failed, for people
+    unfinished: Unfinished | None = None  # why a failed line judges no speech (since 0.4)
+    finish_reason: Finish | None = None  # how its speech ended
+    # [list of lists] what to listen for: kind, text and weight of each (since 0.4)
     remarks: list[Remark] = field(default_factory=list)
-    run_id: str | None = None  # None: noted for a run that died, or by an earlier version
-    started: str | None = None  # UTC, ISO 8601, when it was queued; None: it never was
-    text: str | None = None  # as the manifest has it
-    spoken_text: str | None = None  # what the model was given; None: the text as it is
-    text_chars: Whole = 0
-    character: str | None = None  # as the manifest has it; a cast gives it a voice
-    extra: dict[str, Any] = field(default_factory=dict)  # other columns of its, by --extra keep
+    # the run, as in `runs.jsonl`; null: noted for a run that died, or by an earlier version
+    run_id: str | None = None
+    # [time] when its prompt was made and it was queued; null for rows that never were
+    started: str | None = None
+    text: str | None = None  # as in the manifest, without signs that nobody sees
+    # what the model got instead, by lexicon and normalizer, with plain spaces; null: `text` itself
+    spoken_text: str | None = None
+    text_chars: Whole = 0  # length of `text`
+    character: str | None = None  # who says it, as in the manifest; a cast gives it a voice
+    # other columns of the manifest, with `--extra keep`
+    extra: dict[str, Any] = field(default_factory=dict)
+    # a speaker of the checkpoint, a voice file's name, or `.voices/NAME`: a voice a run has made
     voice: str | None = None
-    language: str | None = None
-    instruct: str | None = None
-    ref_sha256: str | None = None  # of the recording a row names
-    anchor: str | None = None  # id of the row whose voice this one has, by --anchor
-    anchor_digest: str | None = None  # of that row's speech
-    clone_mode: str | None = None
-    clone_model: str | None = None  # identity of what cloned its voice, by --clone-model
-    seed: Whole | None = None  # of the attempt that was kept
+    language: str | None = None  # as asked for, `auto` included
+    instruct: str | None = None  # style, or the description of the voice
+    # sum of the recording that the row names; null for voice files and made voices
+    ref_sha256: str | None = None
+    anchor: str | None = None  # of earlier versions: id of the row whose voice this one has
+    anchor_digest: str | None = None  # of earlier versions: of that row's speech and text
+    clone_mode: str | None = None  # [`icl`, `xvec`] how its voice was cloned; null without cloning
+    # [hex] of earlier versions: the second checkpoint, where it spoke the row or parts (since 0.3)
+    clone_model: str | None = None
+    seed: Whole | None = None  # of the attempt that was kept; parts have seeds made of it
+    # in all, those of failed earlier runs too; in a row of parts, of the part that took most
     attempts: Whole = 0
-    # That it was spoken in; none: in one. Of each its place in text and audio is told for sure.
+    # [list of objects] the parts that a row was spoken in; empty: it was spoken in one
     parts: list[dict[str, Any]] = field(default_factory=list)
-    level_dbfs: Signed | None = None  # this and the next five: see `core.Levels`
-    peak_dbfs: Signed | None = None
-    clipped_share: Amount | None = None
-    silence_start_s: Amount | None = None
-    silence_end_s: Amount | None = None
-    silence_inside_s: Amount | None = None
-    applied: dict[str, Any] | None = None  # to the samples, see `Applied`; None: nothing
-    source: dict[str, Any] | None = None  # what the file was made of again; None: it was spoken
+    # root mean square of all samples; 0: a square wave of full scale; null: digital silence
+    level_dbfs: Signed | None = None
+    peak_dbfs: Signed | None = None  # the loudest sample
+    clipped_share: Amount | None = None  # samples at full scale
+    silence_start_s: Amount | None = None  # near-silence before the first sound
+    silence_end_s: Amount | None = None  # near-silence after the last sound
+    silence_inside_s: Amount | None = None  # the longest near-silence between two sounds
+    # what was done to the samples before they were coded; null: nothing
+    applied: dict[str, Any] | None = None
+    # what the file was made of; null: the row was spoken for it
+    source: dict[str, Any] | None = None
+    # [frames] `frames` by characters of `text`, without marks of pauses
     frames_per_char: Amount | None = None
-    worker: Whole | None = None  # that spoke it, by --workers; None: the one process
-    prompt_tokens: Whole = 0
-    bucket: Whole = 0  # the largest batch it ran in
-    queue_ms: Amount = 0.0  # from being queued to its slot
-    reference_ms: Amount = 0.0  # encoding a reference, with the row that named it first
-    prefill_ms: Amount = 0.0
-    decode_ms: Amount = 0.0
-    vocoder_ms: Amount = 0.0
-    write_ms: Amount = 0.0
-    latency_ms: Amount = 0.0  # from being queued to being on disk
-    rtf: Amount | None = None  # (prefill + decode + vocoder + write) / audio, lower is better
+    # which worker spoke it, from 1; null without `--workers` (since 0.3)
+    worker: Whole | None = None
+    prompt_tokens: Whole = 0  # [tokens] length of the prompt
+    bucket: Whole = 0  # [rows] the largest batch it ran in
+    queue_ms: Amount = 0.0  # from being queued to its slot; in a row of parts, of the first part
+    reference_ms: Amount = 0.0  # encoding a reference; the row that names it first has it
+    prefill_ms: Amount = 0.0  # running the prompt: the row's share of its group
+    decode_ms: Amount = 0.0  # making frames: the row's share of its steps
+    vocoder_ms: Amount = 0.0  # frames to samples: the row's share of its batch
+    write_ms: Amount = 0.0  # coding, writing and syncing the file
+    latency_ms: Amount = 0.0  # from being queued to being on disk, waiting for others included
+    # (prefill + decode + vocoder + write) / audio: what the row cost; lower is better
+    rtf: Amount | None = None
 
     @property
     def is_ok(self) -> bool:
@@ -168,7 +187,7 @@ class Take(msgspec.Struct, frozen=True):
 
     @property
     def suspect(self) -> list[str]:
-        """What somebody should listen for, in words."""
+        """[list of text] `remarks` in words; empty: nothing was noticed."""
         return [remark.text for remark in self.remarks]
 
     @classmethod

@@ -1,4 +1,4 @@
-"""Takes: several speeches of one row, of which one is the row's file.
+"""Takes: several speeches of one row, one of which is the row's file.
 
 As soon as a row has more than one, all lie as `takes/<id>/<n>.<ext>`, codes beside them, and
 `<id>.<ext>` is a hard link to the chosen one, or a copy where the file system has no links. Nothing
@@ -449,8 +449,13 @@ class TakeFolder:
 
 def _choice(take: Take) -> str:
     """An entry of `takes.json`: the take that is a row's file, and whether somebody chose it."""
-    facts = {name: getattr(take, name) for name in ("take", "seed", "sha256")}
-    return f"{json.dumps(take.id)}: {json.dumps({**facts, 'held': take.role is Role.HELD})}"
+    facts = {
+        "take": take.take,  # [1, 2, ...] the take that is the row's file
+        "seed": take.seed,  # [number] the seed it was spoken with
+        "sha256": take.sha256,  # sum of its audio file
+        "held": take.role is Role.HELD,  # [true, false] whether somebody chose it
+    }
+    return f"{json.dumps(take.id)}: {json.dumps(facts)}"
 
 
 def room_of_takes(out: Path) -> int:

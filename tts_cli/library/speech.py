@@ -1,4 +1,4 @@
-"""What came of one row: samples, codes, and what is to be known of them."""
+"""The result of one row: samples, codes, and facts about them."""
 
 from __future__ import annotations
 

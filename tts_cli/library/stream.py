@@ -1,4 +1,4 @@
-"""Rows that come one by one, perhaps without end, to speech that comes one by one.
+"""Speak rows that come one by one, perhaps without end, and give the results one by one.
 
 One thread pulls rows from their iterator, one runs the engine, and results wait for the thread that
 wants them. A permit stands for each row between the two ends: it is taken before a row is pulled

@@ -1,1 +1,1 @@
-"""Takes judged by machine, and the page to listen with."""
+"""Listening by machine: which takes are suspect, and the page to listen with."""

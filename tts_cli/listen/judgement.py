@@ -1,4 +1,4 @@
-"""Whether a take is suspect: by what the journal measured, and by what a recogniser heard in it.
+"""Decide whether a take is suspect, by what the journal measured and a recogniser heard.
 
 Recognisers err, and on some voices more than on others, so what was heard is compared with what is
 usual for that voice in this folder (median and MAD), between bounds: below the lower one nothing is
@@ -176,7 +176,7 @@ def of_words(speech: Take, voices: Voices, heard: Heard, ears: Ears) -> list[Rem
     found = []
     limit = LETTER_ERROR.limit(ears.usual("error", speech, heard))
     if heard.letter_error >= limit:
-        text = f"{100 * heard.error:.0f} % of {heard.num_wanted} {heard.unit} not as in the text"
+        text = f"{100 * heard.error:.0f} % of {heard.wanted} {heard.unit} not as in the text"
         found.append(remark(Kind.WORDS, text, heard.letter_error / limit))
     limit = WRONG_LETTERS.limit(ears.usual("run", speech, heard))
     if heard.wrong_letters >= limit:

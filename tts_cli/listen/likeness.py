@@ -1,4 +1,4 @@
-"""How like its voice a take sounds, by the speaker encoder of a checkpoint.
+"""Measure how like its voice a take sounds, by the speaker encoder of a checkpoint.
 
 Each stretch of speech becomes a direction; those of one voice point the same way. A long row is
 heard part by part, since a part that drifts is lost in the whole. The middle of a voice is the mean

@@ -1,4 +1,4 @@
-"""What should be listened to first, by what the journal measured, with the figures that say so.
+"""Say which takes to listen to first and why, by what the journal measured.
 
 A row is compared with the other rows of its voice by median and MAD (median absolute deviation),
 which outliers do not move. A difference counts where it is both rare, `RARE` robust standard

@@ -1,5 +1,5 @@
-"""What the rows of a voice have in common, by median and MAD (median absolute deviation), which
-outliers do not move.
+"""What is usual for a voice, by median and MAD (median absolute deviation), which outliers do not
+move.
 
 How long speech takes is told by its text: letters, and what a breath costs. With `LEAD_LETTERS` for
 the row and `STOP_LETTERS` for every comma or full stop inside it, 240 sentences of the sample voice

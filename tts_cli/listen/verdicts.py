@@ -1,5 +1,4 @@
-"""`checks.jsonl`: what `tts-cli check` found in the audio of a folder. Its page is `README.md`
-beside this file; a test compares the two.
+"""`checks.jsonl`: what `tts-cli check` found in the audio of a folder.
 
 One line a take that was judged, the whole file written at once. A line holds for the audio it
 names by its SHA-256 and for no other: where the journal has another sum for that row and take, the
@@ -48,39 +47,47 @@ class Stretch(NamedTuple):
 class Heard:
     """What a recogniser heard in a take, held against its text."""
 
-    recogniser: str  # its name and what its result depends on
-    heard: str  # as the recogniser wrote it
-    error: float  # wrong units by units wanted, 0 to above 1
-    unit: str  # of `error`, `longest_wrong` and `num_wanted`: words or characters
-    num_wanted: int  # units of the text
-    longest_wrong: int  # most wrong units in a row, wanted or heard
-    # The same by letters and digits, which forgives a word that was nearly heard.
+    recogniser: str  # which one, and what its result depends on
+    heard: str  # the words as it wrote them
+    # [share] wrong units by units of the text, may be above 1; null: no recogniser has heard it
+    error: float
+    unit: str  # [`words`, `characters`] of `error`, `wanted` and `longest_wrong`
+    wanted: int  # [units] that the text has
+    longest_wrong: int  # [units] most wrong ones in a row, wanted or heard
+    # [share] `error` by letters and digits: a word nearly heard is nearly right
     letter_error: float = 0.0
-    wrong_letters: int = 0  # most in a row
-    stretches: tuple[Stretch, ...] = ()  # all of the text in order, after normalisation
+    wrong_letters: int = 0  # [letters] most wrong ones in one stretch
+    # [list of pairs] all of the text in order: what was wanted, and what was heard
+    stretches: tuple[Stretch, ...] = ()
 
 
 @dataclass(frozen=True)
 class Likeness:
     """How like its voice a take sounds, by a checkpoint's speaker encoder."""
 
-    encoder: str  # the checkpoint's identity
-    similarity: float  # cosine to the middle of its voice, -1 to 1
-    lowest_part: float | None = None  # of the parts of a long row; None: it was not cut
+    encoder: str  # identity of the checkpoint that has it
+    # [-1 to 1] cosine to the middle of its voice, by a speaker encoder; null: not measured
+    similarity: float
+    # [-1 to 1] the same of a long row's part that is least like it; null: not cut
+    lowest_part: float | None = None
 
 
 @dataclass(frozen=True)
 class Check:
-    """One line of `checks.jsonl`."""
+    """One line of `checks.jsonl`. Without `asr` no recogniser has heard this audio, without `drift`
+    nobody measured how like its voice it is; their fields stand in the line itself.
+    """
 
-    id: str
-    take: int
-    sha256: str  # of the audio that was judged
-    verdict: str  # ok or suspect
-    reasons: tuple[Remark, ...] = field(default=())  # the weightiest first; none: ok
-    severity: float = 0.0  # sum of the weights; the worst take has the highest
-    asr: Heard | None = None  # None: no recogniser has heard this audio
-    drift: Likeness | None = None  # None: not measured
+    id: str  # the row's
+    take: int  # [1, 2, ...] as in `timings.jsonl`
+    sha256: str  # sum of the audio file that was judged
+    verdict: str  # [`ok`, `suspect`] whether somebody should listen to it
+    # [list of objects] `kind`, `text`, `weight` of each, the weightiest first; empty: ok
+    reasons: tuple[Remark, ...] = field(default=())
+    # [number] sum of the weights; the worst take has the highest
+    severity: float = 0.0
+    asr: Heard | None = None
+    drift: Likeness | None = None
 
     @property
     def is_suspect(self) -> bool:
@@ -96,7 +103,7 @@ class Check:
         values: dict[str, Any] = {
             "id": self.id,
             "take": self.take,
-            "schema": SCHEMA,
+            "schema": SCHEMA,  # [1] form of the line
             "sha256": self.sha256,
             "verdict": self.verdict,
             "severity": round(self.severity, 2),
@@ -118,7 +125,7 @@ class Check:
             values.update(
                 error=round(self.asr.error, 4),
                 unit=self.asr.unit,
-                wanted=self.asr.num_wanted,
+                wanted=self.asr.wanted,
                 longest_wrong=self.asr.longest_wrong,
                 letter_error=round(self.asr.letter_error, 4),
                 wrong_letters=self.asr.wrong_letters,

@@ -1,4 +1,4 @@
-"""Who speaks in which voice: a cast file, and what it gives to a row of a character.
+"""Cast files: which voice each character has, and what a row of a character gets from it.
 
 A cast is TOML with a table a character, `[Anna]` or `[characters."Old Tom"]`, of fields that rows
 have too. What a row says itself counts before its character's table, and that before the flags.

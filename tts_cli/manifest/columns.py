@@ -1,4 +1,4 @@
-"""Which column of a manifest is which field, where its names are not ours: `--map` and `--extra`.
+"""Map the columns of a manifest to fields, where names differ: `--map` and `--extra`.
 
 A map is written as one line of CSV, `Line ID=id,Dialogue=text`: a name with a comma, an equals sign
 or a quote stands in quotes, with quotes inside it doubled. A name with nothing behind the equals

@@ -1,4 +1,4 @@
-"""In which encoding a manifest is written: UTF-8, UTF-16 as Excel writes it, or one of before.
+"""Detect the encoding of a manifest: UTF-8, UTF-16 as Excel writes it, or an older one.
 
 A mark at the start says it, and so does a text that is UTF-8 from end to end, which no other is by
 chance. The rest is judged by charset-normalizer, and told with words of the file, for it is a

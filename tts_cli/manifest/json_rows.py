@@ -1,5 +1,5 @@
-"""Rows that are JSON: an object a line, or an array of objects. An array is read as far as its next
-object, so that a million of them need no more memory than one.
+"""Read rows that are JSON: an object a line, or an array of objects. An array is read as far as its
+next object, so that a million of them need no more memory than one.
 
 Lines of a manifest: decoded, counted, each at most 1 MiB.
 """

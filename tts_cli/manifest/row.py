@@ -1,4 +1,4 @@
-"""One manifest row: the checks of its fields, and the plain value they become.
+"""Check the fields of one manifest row, and make a plain value of it.
 
 A row is judged by itself here; what needs the other rows or the checkpoint is in
 `plan.checks`.

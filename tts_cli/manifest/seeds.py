@@ -1,4 +1,4 @@
-"""Seeds: a row's own, and those that are derived from it.
+"""Seeds: a row's own, and those derived from it.
 
 A row's seed is its field `seed`, or made of run seed and id. Everything that speaks the row once
 more takes a seed derived from that one by a label, step by step in this order; the first of a kind

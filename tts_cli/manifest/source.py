@@ -1,4 +1,4 @@
-"""Manifests as they are found: where, in which form, and whether they are still what they were.
+"""The manifests of a run: where they are, in which form, and whether they have changed.
 
 A manifest is read once, and what was read is spoken. `require_same`, at the end of the reading,
 finds whether the file was changed meanwhile.

@@ -1,5 +1,5 @@
-"""Names in front of lines: `Anna: Come in.`, as Yarn Spinner, screenplays and podcasts write them.
-A model reads them aloud.
+"""Detect names in front of lines: `Anna: Come in.`, as Yarn Spinner, screenplays and podcasts write
+them. A model reads them aloud.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Rows of subtitles: a row a cue of an .srt, .vtt or .ass file, which pysubs2 reads.
+"""Read subtitles as rows: a row a cue of an .srt, .vtt or .ass file, by pysubs2.
 
 A cue's number is its row's, and its times stand beside it as `start_s` and `end_s`. Lines of a cue
 are one text. A cue that only tells of a sound, or is empty, has no words, and stays silent.

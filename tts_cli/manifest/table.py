@@ -1,5 +1,5 @@
-"""Rows of a table: a header that names the columns, and a row of cells after the other. How the
-table is written, `table_form` finds out.
+"""Read the rows of a table: a header that names the columns, then a line of cells a row.
+`table_form` finds out how the table is written.
 """
 
 from __future__ import annotations

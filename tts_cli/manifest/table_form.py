@@ -1,5 +1,5 @@
-"""How a table is written: what separates its cells, whether quotation marks are CSV's, and what its
-columns are where no header names them. Found out once, before its rows are read.
+"""Find out how a table is written, before its rows are read: its separator, whether quotation marks
+are CSV's, and what its columns are where no header names them.
 
 Lists of trainings have no header; they are known by their form. Sources of the forms: LJSpeech 1.1,
 VITS, Bert-VITS2 and GPT-SoVITS (path, speaker, language, text), seed-tts-eval (name, what a

@@ -1,4 +1,5 @@
-"""Rows of an .xlsx file, with every cell as its user sees it: dates, numbers, results of formulas.
+"""Read rows of an .xlsx file, with every cell as its user sees it: dates, numbers, results of
+formulas.
 
 python-calamine reads the values, and `workbook_scan` what it does not tell. A sheet is read whole,
 so its size is bounded; a million rows are for CSV or JSONL.

@@ -1,5 +1,5 @@
-"""What must be known of an .xlsx file before a library reads it: that its sizes are bearable, and
-what the library does not tell.
+"""Scan an .xlsx file before a library reads it: that its sizes are bearable, and what the library
+does not tell.
 
 The file is a zip of XML. Its parts are unpacked here, no further than a limit, and packed again
 without compression: the library gets what was looked at, and no bomb. It makes room for the whole

@@ -1,1 +1,1 @@
-"""Which rows of a manifest a run speaks, and as what: read, judged, held against the folder."""
+"""The plan of a run: which rows of a manifest it speaks, and as what."""

@@ -1,5 +1,5 @@
-"""Which checkpoint a run speaks with, and what it offers: the one named, or the sample voice that
-travels with the tool. No torch: a checkpoint is described from its small files.
+"""Find the checkpoint of a run, and what it offers: the one named, or the sample voice inside the
+package. No torch: a checkpoint is described from its small files.
 
 Consent to the terms of weights that ask for it: shown before the first use, recorded for good.
 

@@ -1,5 +1,5 @@
-"""What can be said of a manifest's rows before any weight is read: each by itself, ids against each
-other, and what the checkpoint can speak.
+"""Check a manifest's rows before any weight is read: each by itself, ids against each other, and
+what the checkpoint can speak.
 
 Characters of rows to voices: by the cast file, or by a speaker of the same name.
 

@@ -1,4 +1,4 @@
-"""Rows whose voice nothing fixes, and the voices that are made for them before the first row.
+"""Rows that nothing gives a voice, and the voices to be made for them before the first row.
 
 Fish Speech makes up another person in every row without a reference, and a VoiceDesign checkpoint
 for every row of a description. `--free-voice one` gives them voices that are made once
@@ -310,10 +310,11 @@ class FreeVoices:
         """The voices of the rows, as JSON can hold them."""
         return [
             {
-                "voice": ask.voice,
-                "of": ask.shown,
-                "rows": ask.rows,
-                "is_made": not ask.is_gone,
+                "voice": ask.voice,  # [text] `.voices/NAME`
+                "of": ask.shown,  # [text] the character or description it is for
+                "rows": ask.rows,  # [rows] of the manifest that have it
+                "is_made": not ask.is_gone,  # [true, false] whether it is there
+                # [text] what it is to say, where it is not made; else null
                 "says": ask.sentence(self.config.voice_text)[0] if ask.is_gone else None,
             }
             for ask in self.asks.values()

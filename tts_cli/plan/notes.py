@@ -1,5 +1,5 @@
-"""What is to be known of a row that is spoken nevertheless: found here, and told of one row that
-somebody gave, or of all rows of a manifest.
+"""Notes on rows that are spoken nevertheless: found here, and reported for one row that somebody
+gave, or for all rows of a manifest.
 
 Rows that a message names: equal problems in one line, and of these the first in full, then a
 count, however many there are.

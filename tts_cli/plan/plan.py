@@ -1,4 +1,4 @@
-"""Which rows of a manifest a run speaks, why, and what room they need.
+"""The plan itself: which rows a run speaks, why, and what room they need.
 
 The manifest is read once. Each row is judged, planned and held against the folder as it comes, and
 what is to be done about it waits in a spool: so what is spoken is what was read.

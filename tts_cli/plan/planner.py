@@ -1,5 +1,5 @@
-"""What is spoken of a row, for everybody: read from a manifest, or given alone, one by one and
-perhaps without end. All is checked of it but what needs the other rows, such as ids that are taken.
+"""Turn rows into tasks, read from a manifest or given alone, one by one and perhaps without end:
+with all checks but those that need the other rows, such as ids that are taken.
 
 Every setting of it is resolved, none left to chance: the row wins, then its character's table in
 the cast, then the flag, then the checkpoint's generation_config.json, then what is built in.

@@ -1,5 +1,5 @@
-"""How much room the rows of a run need, bounded before any of them is tokenised; and whether a row
-fits at all, which only rows near the limit are tokenised for.
+"""Bound the room that the rows of a run need before any is tokenised, and check whether a row fits
+at all. Only rows near the limit are tokenised for that.
 
 Room for rows that nobody has seen yet.
 """

@@ -1,4 +1,4 @@
-"""Which rows are spoken in parts, and in which: `--split`.
+"""Decide which rows are spoken in parts, and in which: `--split`.
 
 A row is split where it is longer than its checkpoint speaks well and its voice is the same in all
 parts: it is a speaker, a recording or a voice file. A voice that a run has made is that of one

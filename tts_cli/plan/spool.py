@@ -1,4 +1,4 @@
-"""What was planned, until it is spoken: in memory, and where that is too much, in a file."""
+"""Keep planned tasks until they are spoken: in memory, and in a file where that is too much."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What the output folder holds of a row: whether it is done, and if not, whether its file can be
-made without speaking; and which take its speech is to be.
+"""Compare a row with the output folder: whether it is done, whether its file can be made without
+speaking, and which take its speech is to be.
 
 Whether the take that somebody chose still fits its row, which take a speech is to be, and how
 many of them an earlier run has spoken already.

@@ -1,4 +1,4 @@
-"""Rows of a folder that the manifest they were spoken from no longer has.
+"""Find rows of a folder that their manifest no longer has.
 
 Which manifest that was is told by the run of a row's line, and the run by its line in `runs.jsonl`.
 A row of another manifest, or of another sheet of the same workbook, is no stray.

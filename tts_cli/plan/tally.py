@@ -1,5 +1,4 @@
-"""What a manifest holds in all: counts, estimates, and what is said of it before anything is
-spoken.
+"""Count what a manifest holds: rows, estimates, and what is reported before anything is spoken.
 
 What a survey of a manifest found: what is left to do.
 """

@@ -1,4 +1,4 @@
-"""What lies between two parts of a text.
+"""Boundaries between two parts of a text.
 
 Characters by what they do at a boundary.
 

@@ -1,5 +1,5 @@
-"""What is done to a text before it is spoken: the lexicon first, then the normaliser, and for a
-voice that asks for care the printed marks.
+"""Prepare a text before it is spoken: the lexicon first, then the normaliser, and the printed marks
+for a voice that needs it.
 
 The lexicon sees the text as its author wrote it, and what it says is said: the others leave those
 words alone. None touches a family's markup.
@@ -144,11 +144,13 @@ class TextCare:
         """What a run's report says of it."""
         lexicon = self.lexicon
         return {
+            # [true, false] whether figures, abbreviations and the like were read in words
             "normalize": self.is_normalized,
-            "auto_language": self.language,
+            "auto_language": self.language,  # [text] what `auto` was taken for; null: not known
+            # [text] its file; null: none
             "lexicon": None if lexicon.path is None else str(lexicon.path),
-            "lexicon_sha256": lexicon.sha256,
-            "lexicon_entries": len(lexicon.entries),
+            "lexicon_sha256": lexicon.sha256,  # of that file
+            "lexicon_entries": len(lexicon.entries),  # [number] of its lines
         }
 
 

@@ -1,4 +1,4 @@
-"""A lexicon: words that a user wants said in a way of their own.
+"""The lexicon: words that a user wants spoken in another way.
 
 A file of tab-separated lines in UTF-8: `from`, `to`, `language`, `case`. The last two may be left
 out: no language, or `any`, holds for all; `case` is `any` (the default) or `exact`. A first line

@@ -1,4 +1,4 @@
-"""What is written beside what is spoken: a text and the changes a reader made to it.
+"""A text as written beside the text as spoken: the changes that a reader made to it.
 
 Every change holds its place in the written text. So the map between both texts is kept whole, and
 readers of one text (a lexicon, then the normaliser) leave each other's changes alone.

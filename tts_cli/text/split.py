@@ -1,4 +1,4 @@
-"""A long text in parts that a checkpoint speaks well.
+"""Split a long text into parts that a checkpoint speaks well.
 
 Cuts are chosen together: the sum over the parts of (1 - size / limit)^2 is least, which gives parts
 of about one length and few of them, plus a price for each cut by what it cuts: nothing between

@@ -1,4 +1,4 @@
-"""Signs in a text that nobody sees, and letters in one form: what every text goes through as it is
+"""Take invisible signs out of texts, and compose letters: every text goes through here as it is
 read, before ids and hashes are made of it.
 
 A soft hyphen or a mark of direction in the middle of a word parts it for a model, a lexicon and the

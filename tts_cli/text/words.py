@@ -1,4 +1,4 @@
-"""Whether there is anything in a text to speak.
+"""Find out whether a text has anything to speak.
 
 Two questions, both asked of the text as it stands: is there anything to see in it (`is_blank`), and
 is there a letter or a digit (`is_wordless`).

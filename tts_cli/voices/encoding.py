@@ -1,4 +1,4 @@
-"""References on their way to voices: each distinct one is encoded once a run, in batches.
+"""Encode references to voices: each distinct one once a run, in batches.
 
 Two threads meet here. The one that makes prompts hands in recordings that are read and checked; the
 engine's encodes what has come together between two launches of frames, on the stream of the frames,

@@ -1,5 +1,5 @@
-"""Voices that runs have made because nothing else fixes them: `DIR/.voices`, whole, checked, and
-never made anew while they are there.
+"""Made voices: those that runs have made for rows without one, in `DIR/.voices`. They are checked,
+and never made anew while they are there.
 
 What was asked for (`Recipe`) names all files of a voice: `NAME.wav` is what it said, for people to
 hear; `NAME.codes.safetensors` are the codes of that; `NAME.json`, written behind both, says what it
@@ -182,7 +182,11 @@ class MadeVoices:
         """Keep what a voice has said. Raises SetupError, DiskFull."""
         files = {".wav": wav, CODES_SUFFIX: codes}
         sums = {suffix: hashlib.sha256(data).hexdigest() for suffix, data in files.items()}
-        about = json.dumps({**facts, "files": sums}, indent=2, ensure_ascii=False) + "\n"
+        told = {
+            **facts,
+            "files": sums,  # [object] SHA-256 of WAV and codes, by the ends of their names
+        }
+        about = json.dumps(told, indent=2, ensure_ascii=False) + "\n"
         name = voice.removeprefix(PREFIX)
         for suffix, data in {**files, ".json": about.encode("utf-8", "surrogatepass")}.items():
             self._write(name + suffix, data)

@@ -1,4 +1,4 @@
-"""The made voices of several folders become those of one.
+"""Merge the made voices of several folders.
 
 A folder may come from anybody: no link in it is followed out of it, and what is damaged stays where
 it is. What nothing tells of, since a run was killed before, is no voice yet.

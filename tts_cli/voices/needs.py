@@ -1,4 +1,4 @@
-"""What a row's voice is made of: a reference recording or a voice file, known before a weight is
+"""Find what a row's voice is made of, a reference recording or a voice file, before a weight is
 read. `stage.py` turns it into a voice while rows are spoken.
 """
 

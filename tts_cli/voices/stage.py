@@ -1,4 +1,4 @@
-"""Tasks get their voices on the way to the engine: recordings are read in the thread that makes
+"""Give tasks their voices on the way to the engine: recordings are read in the thread that makes
 prompts, while the engine encodes those read before.
 """
 

@@ -1,1 +1,3 @@
-"""Processes that speak the rows of one run through Ray; one of them, the driver, has the folder."""
+"""Workers: processes that speak the rows of one run through Ray. One of them, the driver, has the
+folder.
+"""

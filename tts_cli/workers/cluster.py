@@ -1,5 +1,5 @@
-"""The Ray that workers run on: one of our own on this machine, started and ended with the run, or
-one that runs already, which is joined and left as it was. The only file that imports ray.
+"""Start or join Ray: one of our own on this machine, ended with the run, or one that runs already,
+which is left as it was. The only file that imports ray.
 """
 
 from __future__ import annotations

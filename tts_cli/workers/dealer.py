@@ -1,4 +1,4 @@
-"""Rows on the driver's side: planned, given to workers, taken back from those that die, recorded.
+"""Deal rows to workers: planned, given out, taken back from workers that die, recorded.
 
 A call carries all rows that a worker has room for at the moment, and an answer all that have ended
 since the last one: a call costs Ray a millisecond on each side, whatever is in it. Which rows a

@@ -1,6 +1,6 @@
-"""Rows that wait for a worker: longest first within a look-ahead window, as in the engine's own
-scheduler, so that the last rows of a run are short ones and the workers end together. Plain Python,
-no Ray.
+"""A worker as the driver sees it, and the rows that wait for one: longest first within a look-ahead
+window, as in the engine's own scheduler, so that the last rows of a run are short ones and the
+workers end together. Plain Python, no Ray.
 
 A row whose worker died waits behind all fresh ones, because it may have been what killed it, and
 each such death divides by eight the company that it may be spoken in: innocent rows lose little,
@@ -213,19 +213,19 @@ class Hand:
             if name not in self.device or name.startswith("graphs")
         }
         return {
-            "number": self.number,
-            "host": self.host,
-            "device": self.device.get("device"),
-            "name": self.device.get("name"),
-            "max_batch": self.device.get("max_batch"),
-            "rows": self.num_rows,
-            "audio_s": round(self.audio_s, 4),
-            "load_s": round(self.load_s, 4),
-            "capture_s": round(self.capture_s, 4),
-            "graph_hits": self.counted.graph_hits,
-            "graph_misses": self.counted.graph_misses,
-            "peak_memory_bytes": self.counted.peak_memory_bytes,
-            "restarts": self.restarts,
-            "given_up": self.given_up,
+            "number": self.number,  # [1 and up] as `worker` in `timings.jsonl`
+            "host": self.host,  # [text] where it ran; null: it never did
+            "device": self.device.get("device"),  # [text] such as `cuda:0`
+            "name": self.device.get("name"),  # [text] name of the GPU
+            "max_batch": self.device.get("max_batch"),  # [rows] spoken at once
+            "rows": self.num_rows,  # [rows] it spoke
+            "audio_s": round(self.audio_s, 4),  # audio of these
+            "load_s": round(self.load_s, 4),  # loading the checkpoint
+            "capture_s": round(self.capture_s, 4),  # making room and capturing graphs
+            "graph_hits": self.counted.graph_hits,  # [steps] that a graph ran
+            "graph_misses": self.counted.graph_misses,  # [steps] that had no graph
+            "peak_memory_bytes": self.counted.peak_memory_bytes,  # of the device; null: not counted
+            "restarts": self.restarts,  # [times] its process died
+            "given_up": self.given_up,  # [text] why, if it was; null: it was not
             **work,
         }

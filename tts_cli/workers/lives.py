@@ -1,5 +1,5 @@
-"""Workers' lives as the driver sees them: a process is met, loads, takes rows, dies, is started
-anew by Ray, or is given up.
+"""Follow the lives of workers: a process is met, loads, takes rows, dies, is started anew by Ray,
+or is given up.
 
 What happens beside the driver's thread, put in a line: rows are planned, calls answered, rows
 recorded, the run is stopped. The driver's thread does what they ask for, one after the other.

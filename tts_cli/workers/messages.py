@@ -1,4 +1,4 @@
-"""What passes between the driver and a worker."""
+"""The messages between the driver and a worker."""
 
 from __future__ import annotations
 

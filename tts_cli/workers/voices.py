@@ -1,5 +1,5 @@
-"""Voices of a cluster: each reference is read by the driver and encoded once, by one worker; what
-came of it is in the object store for all of them.
+"""Share voices in a cluster: each reference is read by the driver and encoded once, by one worker;
+the result is in the object store for all of them.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""A worker: the same session and threads that speak in one process, behind the calls of a Ray
-actor. Rows come with calls, several in each; another call is answered by those that have ended.
+"""A worker: the session of one process behind the calls of a Ray actor. Rows come with calls,
+several in each; another call is answered by those that have ended.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ def test_loudness_is_what_was_asked_for(rate_hz: int, text: str) -> None:
         louder, found = level(samples, rate_hz, target)
         assert peer_lufs(louder, rate_hz) == pytest.approx(target.level_db, abs=0.1)
         assert found.after_db == pytest.approx(target.level_db, abs=0.06)
-        assert found.by == "lufs"
+        assert found.level_by == "lufs"
         assert peer_peak_dbtp(louder) <= target.ceiling_dbtp + 0.1
         assert found.true_peak_dbtp == pytest.approx(peer_peak_dbtp(louder), abs=0.1)
         assert found.misses(target) == []
@@ -92,7 +92,7 @@ def test_levels_of_a_voice() -> None:
 def test_short_audio_goes_by_its_rms() -> None:
     samples = bursts(0.39)
     louder, found = level(samples, RATE_HZ, LevelTarget.of("ebu"))
-    assert found.by == "rms"
+    assert found.level_by == "rms"
     assert rms_dbfs(louder) == pytest.approx(-23, abs=0.03)
 
 
@@ -102,7 +102,7 @@ def test_silence_stays_silence(samples: Array) -> None:
     for text in ("ebu", "acx"):
         louder, found = level(samples, RATE_HZ, LevelTarget.of(text))
         assert louder is samples
-        assert (found.by, found.gain_db, found.after_db) == (None, 0.0, None)
+        assert (found.level_by, found.gain_db, found.after_db) == (None, 0.0, None)
 
 
 def test_what_is_hardly_there_is_not_blown_up() -> None:

@@ -1,1 +1,3 @@
-"""Recognisers, and what they heard held against the text. None of them is ever shown the text."""
+"""Recognisers, and the comparison of what they heard with the text. None of them is ever shown the
+text.
+"""

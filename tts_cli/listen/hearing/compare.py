@@ -1,4 +1,4 @@
-"""What was heard, held against the text: how much is wrong, and how much of it in a row.
+"""Compare what was heard with the text: how much is wrong, and how much of it in a row.
 
 Both are normalised first, so that case, punctuation, numbers and spelling count for nothing: by
 Whisper's normaliser (transformers) for English, by its basic one for other languages, and spelling

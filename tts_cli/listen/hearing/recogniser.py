@@ -1,4 +1,4 @@
-"""What a recogniser is to `check`: takes go in, words come out, in any order.
+"""What `check` asks of a recogniser: takes go in, words come out, in any order.
 
 Audio as recognisers take it: one channel at 16 kHz, long rows in windows that end in silence.
 

@@ -1,4 +1,4 @@
-"""pocketsphinx with its stock English models, in as many processes as there are cores.
+"""Recognise with pocketsphinx and its stock English models, in one process a core.
 
 Each take is heard with the recogniser as it starts, so that its answer depends on nothing but its
 audio: neither on what came before nor on how many processes there are.

@@ -1,4 +1,4 @@
-"""Whisper checkpoints through transformers: bf16 on a GPU, float32 on a CPU.
+"""Recognise with Whisper checkpoints through transformers: bf16 on a GPU, float32 on a CPU.
 
 Files are read and resampled by threads while the device hears the batch before. Whisper hears 30 s
 at once, so every window costs the same and shorter ones are padded; the spectrogram is made on the

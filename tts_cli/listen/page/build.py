@@ -1,4 +1,4 @@
-"""The page itself: one HTML file that asks nobody for anything but the audio beside it.
+"""Build the page of `report`: one HTML file that loads nothing but the audio beside it.
 
 Its parts are the files in this folder. Texts of manifests come in as JSON that cannot end its
 element, and the page shows them as text alone; should that fail, the page's own policy allows no

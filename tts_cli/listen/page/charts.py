@@ -1,4 +1,4 @@
-"""The figures behind the charts: where time went, and how voices speak."""
+"""Figures for the charts of the page: where time went, and how voices speak."""
 
 from __future__ import annotations
 

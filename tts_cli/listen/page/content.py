@@ -1,4 +1,4 @@
-"""The page of a folder, and what it shows, as plain values for JSON.
+"""Content of the page: a folder's rows as plain values for JSON.
 
 Names are those of the journal. What is usual or unknown is left out of a row: most rows are fine,
 and a page of thousands stays small.

@@ -1,1 +1,1 @@
-"""What a voice is given that learnt typed texts alone: no printed marks, pictures or capitals."""
+"""Prepare texts for a voice that learnt typed texts alone: no printed marks, emoji, capitals."""

@@ -1,4 +1,4 @@
-"""Words in capitals that are no acronyms, as headings and shouts have them.
+"""Words in capitals that are not acronyms, as in headings and shouts.
 
 Three words or more in a row are written small, whatever stands between them, but for what is said
 letter by letter or looks otherwise when it is small: acronyms, words without a vowel, Roman

@@ -37,7 +37,7 @@ def test_what_counts_for_nothing(text: str, words: str) -> None:
 
 def test_words_lost_said_twice_and_misheard() -> None:
     lost = heard("one cat and two dogs sat there", "a cat and two dogs")
-    assert lost.num_wanted == 7
+    assert lost.wanted == 7
     assert lost.error == pytest.approx(3 / 7)
     assert lost.longest_wrong == 2
     assert lost.stretches[-1] == Stretch("sat there", "")
@@ -61,7 +61,7 @@ def test_the_form_that_fits_best_counts() -> None:
     assert found.error == 0
     digits = heard("Dial five five five", "dial five five nine")
     assert digits.error <= 0.5
-    assert digits.num_wanted >= 2
+    assert digits.wanted >= 2
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_units(language: str | None, text: str, unit: str) -> None:
 def test_characters() -> None:
     text, words = "\u4f60\u597d\uff0c\u4e16\u754c\u3002", "\u4f60\u597d\u4e16\u95f4"
     found = heard(text, words, "chinese")
-    assert (found.unit, found.num_wanted, found.error) == ("characters", 4, 0.25)
+    assert (found.unit, found.wanted, found.error) == ("characters", 4, 0.25)
     assert found.stretches == (Stretch(words[:3], words[:3]), Stretch("\u754c", "\u95f4"))
 
 
