@@ -1,4 +1,4 @@
-"""Runs on a GPU of 24, 48 and 80 GB, made of a larger one: another process takes what is too much.
+"""Runs on a GPU of 8 to 80 GB, made of a larger one: another process takes what is too much.
 
 That process asks the driver for plain memory and does nothing with it. So a run meets what it would
 meet on the smaller card: less is free, its CUDA context counts, and what it asks for beyond that
@@ -18,8 +18,14 @@ import manifests
 from process import CommandFailed, Commands
 from whole_run import GIB, Figures, Place, speak
 
-# GB: MiB as drivers say of an RTX 4090, an L40S and an H100; and the kernels that such a card runs.
-CARDS = {24: (24_564, "portable"), 48: (46_068, "portable"), 80: (81_559, "auto")}
+# GB: MiB as drivers say of an RTX 4060, 4070 and 4090, an L40S and an H100; the kernels of each.
+CARDS = {
+    8: (8_188, "portable"),
+    12: (12_282, "portable"),
+    24: (24_564, "portable"),
+    48: (46_068, "portable"),
+    80: (81_559, "auto"),
+}
 MODELS = {
     "0.6B": ("synthetic:qwen3-tts-0.6b", manifests.FRAMES),
     "1.7B": ("synthetic:qwen3-tts-1.7b", manifests.FRAMES),

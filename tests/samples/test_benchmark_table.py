@@ -241,7 +241,7 @@ def test_memory_is_taken_and_each_run_said(
     assert lines["24 GB, 1.7B"] == "failed: no room"
     assert lines["24 GB, Fish S2 Pro"].startswith("WRONG: stepped down; 64 rows")
     assert lines["80 GB, all"] == "failed: this device is smaller"
-    assert len(asked) == 6
+    assert len(asked) == 12
     assert all(flags[-2:] == ("--kernels", "portable") for flags in asked)
 
 
