@@ -26,21 +26,13 @@ ROWS = [
 FLAGS = ("--max-seconds", 1, "--save-codes")
 
 
-@pytest.fixture(scope="module")
-def store() -> dict[str, bytes]:
-    """Filled by the first test that needs the usual run."""
-    return {}
-
-
 @pytest.fixture
-def reference(bench: Workbench, store: dict[str, bytes]) -> dict[str, bytes]:
+def reference(bench: Workbench) -> dict[str, bytes]:
     """Audio and codes of ROWS from the usual run."""
-    if not store:
-        assert bench.synth(ROWS, *FLAGS, out="reference").code == 0
-        files = bench.out("reference").files
-        assert len(set(files.values())) == len(files) == 2 * len(ROWS)
-        store.update(files)
-    return store
+    bench.synth_once(ROWS, *FLAGS, out="reference")
+    files = bench.out("reference").files
+    assert len(set(files.values())) == len(files) == 2 * len(ROWS)
+    return files
 
 
 def test_a_second_run_gives_the_same_bytes(bench: Workbench, reference: dict[str, bytes]) -> None:
