@@ -94,8 +94,10 @@ def test_one_that_changes_while_it_is_read(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("moment", ["loading", "speaking"])
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    ("name", "moment"),
+    [*((name, "loading") for name in NAMES), ("emptied", "speaking"), ("replaced", "speaking")],
+)
 def test_what_was_read_is_spoken(
     bench: Workbench,
     at: Callable[[str, Callable[[], None]], None],

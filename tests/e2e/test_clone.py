@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +12,7 @@ import pytest
 import soundfile
 from hostile_audio import HOSTILE, RATE_HZ, encoded, tone
 from safetensors.numpy import load_file
-from tiny_qwen3_tts import SPECS, write_checkpoint
+from tiny_qwen3_tts import write_checkpoint
 from workbench import Folder, Workbench
 
 from tts_cli.main import main
@@ -469,14 +467,6 @@ def test_help_of_the_subcommands(capsys: pytest.CaptureFixture[str]) -> None:
         assert "Example" in capsys.readouterr().out
     assert main(["voices", "ad"]) == 2
     assert "No such command 'ad'" in capsys.readouterr().err
-
-
-def test_the_spec_of_the_designer_is_still_one(designer: Path) -> None:
-    """The frame length was changed to that of the release; the rest must be as it was."""
-    config = json.loads((designer / "config.json").read_text(encoding="utf-8"))
-    spec = replace(SPECS["voice_design"], upsample_rates=(8, 5, 4, 3), upsampling_ratios=(2, 2))
-    assert spec.samples_per_frame == 1920
-    assert config["tts_model_type"] == "voice_design"
 
 
 def test_warmup_and_profile_speak_with_a_base_checkpoint(bench: Workbench, base: Path) -> None:

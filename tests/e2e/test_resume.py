@@ -105,10 +105,6 @@ class TestRedone:
         [
             {"text": "Hello you."},
             {"voice": "emil"},
-            {"seed": 3},
-            {"language": "german"},
-            {"instruct": "slowly"},
-            {"temperature": 0.5},
             {"max_frames": 399},
         ],
     )
