@@ -42,13 +42,29 @@ Many years later a stranger came and asked for the ferry.
 CHAPTERS = ["01-the-river.wav", "02-the-bank.wav", "03-the-end.wav"]
 
 
-def speak(bench: Workbench, text: str | Path, *flags: object, model: Path | None = None) -> Result:
+@pytest.fixture
+def checkpoint(longer: Path) -> Path:
+    return longer
+
+
+def command(bench: Workbench, text: str | Path, *flags: object, model: Path | None = None) -> Any:
     if isinstance(text, str):
         path = bench.folder / "story.md"
         path.write_text(text, encoding="utf-8")
         text = path
     given = [text, "--out", bench.folder / "out", "--model", model or bench.model]
-    return bench.run("book", *given, "--device", "cpu", *flags)
+    return ["book", *given, "--device", "cpu", *flags]
+
+
+def speak(bench: Workbench, text: str | Path, *flags: object, model: Path | None = None) -> Result:
+    return bench.run(*command(bench, text, *flags, model=model))
+
+
+@pytest.fixture
+def told(bench: Workbench) -> Workbench:
+    """The workbench, with STORY spoken."""
+    bench.run_once(*command(bench, STORY))
+    return bench
 
 
 def book_file(out: Folder) -> dict[str, Any]:
@@ -120,9 +136,8 @@ def test_a_book(bench: Workbench) -> None:
     assert [line["voice"] for line in out.lines].count("emil") == 1
 
 
-def test_only_what_changed_is_spoken(bench: Workbench) -> None:
-    assert speak(bench, STORY).code == 0
-    out = bench.out()
+def test_only_what_changed_is_spoken(told: Workbench) -> None:
+    bench, out = told, told.out()
     count = len(out.lines)
     before = out.files
     stamps = {name: (out.path / name).stat().st_mtime_ns for name in CHAPTERS}
@@ -177,18 +192,16 @@ def test_an_edited_chapter_is_not_replaced_without_a_word(bench: Workbench) -> N
     assert "edited" not in speak(bench, changed, "--subtitles", "srt").err
 
 
-def test_pauses_are_no_reason_to_speak_again(bench: Workbench) -> None:
-    assert speak(bench, STORY).code == 0
-    out = bench.out()
+def test_pauses_are_no_reason_to_speak_again(told: Workbench) -> None:
+    bench, out = told, told.out()
     count, before = len(out.lines), book_file(out)["chapters"][1]["seconds"]
     assert speak(bench, STORY.replace("came. Then", "came. [pause 850ms] Then")).code == 0
     assert len(out.lines) == count
     assert book_file(out)["chapters"][1]["seconds"] == pytest.approx(before + 0.5, abs=0.001)
 
 
-def test_a_chapter_that_moves_takes_its_rows_along(bench: Workbench) -> None:
-    assert speak(bench, STORY).code == 0
-    out = bench.out()
+def test_a_chapter_that_moves_takes_its_rows_along(told: Workbench) -> None:
+    bench, out = told, told.out()
     count = len(out.lines)
     (out.path / "mine.txt").write_text("not of the book")
     top = "## Before\n\nSomething came before all of it, as it always does.\n\n## The River"
@@ -353,8 +366,8 @@ def test_a_dry_run_writes_nothing(bench: Workbench) -> None:
     assert not (bench.folder / "out").exists()
 
 
-def test_a_book_file_of_somebody_else_removes_nothing(bench: Workbench) -> None:
-    assert speak(bench, STORY).code == 0
+def test_a_book_file_of_somebody_else_removes_nothing(told: Workbench) -> None:
+    bench = told
     keep = bench.folder / "keep.wav"
     keep.write_bytes(b"x")
     path = bench.out().path / "book.json"
@@ -428,8 +441,8 @@ def test_a_lexicon_entry_concerns_the_sentences_that_hold_it(bench: Workbench) -
     assert "snaw" not in srt
 
 
-def test_chapters_are_no_orphans(bench: Workbench) -> None:
-    assert speak(bench, STORY).code == 0
+def test_chapters_are_no_orphans(told: Workbench) -> None:
+    bench = told
     for command in (
         ("book", bench.folder / "story.md"),
         ("synth", bench.out().path / "book.jsonl"),
@@ -478,9 +491,8 @@ def test_a_book_goes_on_after_a_crash(bench: Workbench, part: str, suffix: str, 
     assert [name for name in names(out) if name.endswith(".wav")] == CHAPTERS
 
 
-def test_another_level_or_format_of_chapters_speaks_nothing(bench: Workbench) -> None:
-    assert speak(bench, STORY).code == 0
-    out = bench.out()
+def test_another_level_or_format_of_chapters_speaks_nothing(told: Workbench) -> None:
+    bench, out = told, told.out()
     lines, rows = len(out.lines), {n: d for n, d in out.files.items() if n.startswith("sentences/")}
     plain = {name: out.samples(name) for name in CHAPTERS}
     result = speak(bench, STORY, "--loudness", "-30", "--highpass", 70, "--pad", "0.5,1")

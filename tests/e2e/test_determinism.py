@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import random
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from workbench import MakeCheckpoint, Workbench
@@ -26,21 +26,13 @@ ROWS = [
 FLAGS = ("--max-seconds", 1, "--save-codes")
 
 
-@pytest.fixture(scope="module")
-def store() -> dict[str, bytes]:
-    """Filled by the first test that needs the usual run."""
-    return {}
-
-
 @pytest.fixture
-def reference(bench: Workbench, store: dict[str, bytes]) -> dict[str, bytes]:
+def reference(bench: Workbench) -> dict[str, bytes]:
     """Audio and codes of ROWS from the usual run."""
-    if not store:
-        assert bench.synth(ROWS, *FLAGS, out="reference").code == 0
-        files = bench.out("reference").files
-        assert len(set(files.values())) == len(files) == 2 * len(ROWS)
-        store.update(files)
-    return store
+    bench.synth_once(ROWS, *FLAGS, out="reference")
+    files = bench.out("reference").files
+    assert len(set(files.values())) == len(files) == 2 * len(ROWS)
+    return files
 
 
 def test_a_second_run_gives_the_same_bytes(bench: Workbench, reference: dict[str, bytes]) -> None:
@@ -124,15 +116,15 @@ def test_greedy_needs_no_seed(bench: Workbench) -> None:
 class TestPrecedence:
     """Row, then flag, then the checkpoint's generation_config.json, then built-in."""
 
-    SETTINGS = (
-        ("temperature", 0.5),
-        ("top_k", 3),
-        ("top_p", 0.5),
-        ("repetition_penalty", 3.0),
-        ("subtalker_temperature", 0.5),
-        ("subtalker_top_k", 2),
-        ("subtalker_top_p", 0.5),
-    )
+    SETTINGS: ClassVar[dict[str, float]] = {
+        "temperature": 0.5,
+        "top_k": 3,
+        "top_p": 0.5,
+        "repetition_penalty": 3.0,
+        "subtalker_temperature": 0.5,
+        "subtalker_top_k": 2,
+        "subtalker_top_p": 0.5,
+    }
 
     @staticmethod
     def speak(
@@ -143,30 +135,33 @@ class TestPrecedence:
         assert result.code == 0
         return bench.out(name).sounds("x.wav")[0]
 
-    @pytest.mark.parametrize(("name", "value"), SETTINGS)
+    def test_each_setting_is_heard(self, bench: Workbench) -> None:
+        more = [{}, *({name: value} for name, value in self.SETTINGS.items())]
+        row = {"text": "Hello there.", "max_frames": 12, "seed": 7}
+        rows = [{"id": str(number), **row, **values} for number, values in enumerate(more)]
+        assert bench.synth(rows, "--accept-truncated").code == 0
+        usual, *others = bench.out().sounds(*(f"{row['id']}.wav" for row in rows))
+        assert usual not in others
+
     def test_settings(
-        self,
-        bench: Workbench,
-        checkpoint: Path,
-        make_checkpoint: MakeCheckpoint,
-        name: str,
-        value: float,
+        self, bench: Workbench, checkpoint: Path, make_checkpoint: MakeCheckpoint
     ) -> None:
-        """Each place to give the value sounds the same, and the nearer one hides the farther."""
-        tuned = make_checkpoint(generation={name: value})
-        flag = "--" + name.replace("_", "-")
-        other: float = getattr(describe(str(checkpoint)).sampling, name)
+        """Each place to give values sounds the same, and the nearer one hides the farther."""
+        values, sampling = self.SETTINGS, describe(str(checkpoint)).sampling
+        others = {name: getattr(sampling, name) for name in values}
+        tuned = make_checkpoint(generation=values)
+
+        def flags(given: dict[str, float]) -> list[object]:
+            return [f"--{name.replace('_', '-')}={value}" for name, value in given.items()]
 
         usual = self.speak(bench, "usual", {}, [], checkpoint)
         wanted = self.speak(bench, "file", {}, [], tuned)
         assert wanted != usual
-        assert self.speak(bench, "flag", {}, [flag, value], checkpoint) == wanted
-        assert self.speak(bench, "row", {name: value}, [], checkpoint) == wanted
-        assert self.speak(bench, "flag over file", {}, [flag, other], tuned) == usual
-        assert (
-            self.speak(bench, "row over flag", {name: value}, [flag, other], checkpoint) == wanted
-        )
-        assert self.speak(bench, "row over file", {name: other}, [], tuned) == usual
+        assert self.speak(bench, "flag", {}, flags(values), checkpoint) == wanted
+        assert self.speak(bench, "row", values, [], checkpoint) == wanted
+        assert self.speak(bench, "flag over file", {}, flags(others), tuned) == usual
+        assert self.speak(bench, "row over flag", values, flags(others), checkpoint) == wanted
+        assert self.speak(bench, "row over file", others, [], tuned) == usual
 
     def test_greedy(self, bench: Workbench, checkpoint: Path) -> None:
         usual = self.speak(bench, "usual", {}, [], checkpoint)

@@ -55,7 +55,7 @@ class TestDisk:
         where: str,
         is_hit: Callable[[bytes, int], bool],
     ) -> None:
-        assert bench.synth(ROWS, *FLAGS, out="clean").code == 0
+        bench.synth_once(ROWS, *FLAGS, out="clean")
         wanted = bench.out("clean").files
         with monkeypatch.context() as patched:
             fail_writes(patched, is_hit)
@@ -93,7 +93,7 @@ class TestDisk:
             result = bench.synth(ROWS[:2], *FLAGS)
         assert result.code == 4
         assert bench.out().lines == []
-        assert bench.synth(ROWS[:2], *FLAGS).code == 0
+        bench.synth_once(ROWS[:2], *FLAGS)
 
     def test_a_folder_called_run_json(self, bench: Workbench) -> None:
         """All rows were spoken before it ended as an internal error."""
@@ -155,7 +155,7 @@ class TestDisk:
         assert result.code == 4
         assert "error: there is no memory: Unable to allocate 8.00 PiB" in result.err
         assert "row1" not in bench.out().status()
-        assert bench.synth(ROWS[:2], *FLAGS).code == 0
+        bench.synth_once(ROWS[:2], *FLAGS)
 
     def test_something_in_the_way_fails_its_row(self, bench: Workbench) -> None:
         (bench.out().path / "row1.wav").mkdir(parents=True)
@@ -185,7 +185,7 @@ class TestDisk:
         assert bench.out().lines == []
         process.kill()
         finish(process)
-        assert bench.synth(ROWS, *FLAGS).code == 0
+        bench.synth_once(ROWS, *FLAGS)
 
     def test_a_folder_that_cannot_be_made(self, bench: Workbench) -> None:
         (bench.folder / "file").write_text("")

@@ -137,10 +137,11 @@ class TestRunaways:
 
     @pytest.mark.usefixtures("short_caps")
     def test_a_retry_that_ends_well_is_a_success(
-        self, bench: Workbench, monkeypatch: pytest.MonkeyPatch
+        self, bench: Workbench, make_checkpoint: MakeCheckpoint, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Some of these rows run into their usual cap of 40 frames, and not all of them twice."""
         monkeypatch.setattr("tts_cli.text.words.CAP_S", 4 * FRAME_S)
+        bench.model = make_checkpoint(eos_gain=1.3)
         rows = [{"id": f"r{number}", "text": "Hello there."} for number in range(8)]
         bench.synth(rows, "--seed", 8)
         retried = [
@@ -228,7 +229,7 @@ class TestEarlyEnds:
 class TestNaN:
     def test_only_its_own_row_fails(self, bench: Workbench, poisoned: Path) -> None:
         bad = {"id": "bad", "text": "Good ~ morning."}
-        assert bench.synth(ROWS, *FLAGS, model=poisoned, out="clean").code == 0
+        bench.synth_once(ROWS, *FLAGS, model=poisoned, out="clean")
         rows = [*ROWS[:2], bad, *ROWS[2:]]
         result = bench.synth(rows, *FLAGS, model=poisoned)
         assert result.code == 1
@@ -241,7 +242,7 @@ class TestNaN:
     def test_with_one_slot_the_next_row_is_clean(self, bench: Workbench, poisoned: Path) -> None:
         rows = [{"id": "bad", "text": "a~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~"}, *ROWS[:3]]
         assert bench.synth(rows, *FLAGS, "--max-batch", 1, model=poisoned).code == 1
-        assert bench.synth(ROWS[:3], *FLAGS, model=poisoned, out="clean").code == 0
+        bench.synth_once(ROWS[:3], *FLAGS, model=poisoned, out="clean")
         assert bench.out().files == bench.out("clean").files
 
 

@@ -24,7 +24,7 @@ def run(name: str, *flags: object, patience_s: float = PATIENCE_S) -> str:
     return result.stdout
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_kills() -> None:
     said = run("kill_moments", "--kills", 2, "--rows", 12)
     assert "every folder as if undisturbed" in said

@@ -159,6 +159,7 @@ def test_a_manifest_through_a_pipe(bench: Workbench) -> None:
     assert list(bench.out().files) == ["good.wav"]
 
 
+@pytest.mark.long  # tests of `plan` and `manifest` see what of it would grow
 def test_many_rows_are_checked_in_little_memory(bench: Workbench, tmp_path: Path) -> None:
     """20,000 rows of text take 8 MB as strings alone; the check keeps a table of their ids."""
     manifest = tmp_path / "many.jsonl"

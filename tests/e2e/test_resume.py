@@ -32,7 +32,7 @@ def checkpoint(longer: Path) -> Path:
 @pytest.fixture
 def done(bench: Workbench) -> Workbench:
     """A bench on which ROWS are spoken."""
-    assert bench.synth(ROWS, *FLAGS).code == 0
+    bench.synth_once(ROWS, *FLAGS)
     return bench
 
 
@@ -105,10 +105,6 @@ class TestRedone:
         [
             {"text": "Hello you."},
             {"voice": "emil"},
-            {"seed": 3},
-            {"language": "german"},
-            {"instruct": "slowly"},
-            {"temperature": 0.5},
             {"max_frames": 399},
         ],
     )
@@ -155,7 +151,7 @@ class TestRedone:
         assert len(done.out().lines) == 6
 
     def test_failed_rows_are_tried_again(self, done: Workbench) -> None:
-        rows = [*ROWS, {"id": "cut", "text": "Hello.", "max_frames": 2}]
+        rows = [*ROWS, {"id": "cut", "text": "Hello.", "max_frames": 1}]
         assert done.synth(rows, *FLAGS).code == 1
         assert done.out().status()["cut"] == "failed"
         result = done.synth(rows, *FLAGS)
@@ -163,7 +159,7 @@ class TestRedone:
         assert result.summary == "0 of 4 rows spoken, 3 were done already, 1 failed"
 
     def test_only_failed_rows(self, done: Workbench) -> None:
-        cut = {"id": "cut", "text": "Hello.", "max_frames": 2}
+        cut = {"id": "cut", "text": "Hello.", "max_frames": 1}
         assert done.synth([*ROWS, cut], *FLAGS).code == 1
         rows = [{"id": "new", "text": "Hi."}, {**ROWS[0], "text": "Changed."}, *ROWS[1:], cut]
         result = done.synth(rows, *FLAGS, "--retry-failed", "--accept-truncated")

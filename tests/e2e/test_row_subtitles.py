@@ -22,6 +22,7 @@ ROWS = [
     {"id": "deep/long.one", "text": LONG},
     {"id": "silent", "text": "* * *"},
 ]
+SPLIT = ("--split", 60)
 
 
 @pytest.fixture
@@ -30,7 +31,7 @@ def checkpoint(longer: Path) -> Path:
 
 
 def test_subtitles_of_rows(bench: Workbench) -> None:
-    result = bench.synth(ROWS, "--subtitles", "srt,vtt", "--split", 60)
+    result = bench.synth(ROWS, *SPLIT, "--subtitles", "srt,vtt")
     assert result.code == 0
     assert "subtitles: 6 files written" in result.err
     out = bench.out()
@@ -51,31 +52,31 @@ def test_subtitles_of_rows(bench: Workbench) -> None:
 
 
 def test_missing_subtitles_are_made_without_speaking(bench: Workbench) -> None:
-    assert bench.synth(ROWS).code == 0
+    bench.synth_once(ROWS, *SPLIT)
     out = bench.out()
     audio, count = out.files, len(out.lines)
-    assert bench.synth(ROWS, "--subtitles", "srt").code == 0
+    assert bench.synth(ROWS, *SPLIT, "--subtitles", "srt").code == 0
     made = {name: data for name, data in out.files.items() if name.endswith(".srt")}
     assert sorted(made) == ["deep/long.one.srt", "short.srt", "silent.srt"]
     assert (len(out.lines), {**audio, **made}) == (count, out.files)
 
     (out.path / "short.srt").write_text("mended by hand")
     (out.path / "deep/long.one.srt").unlink()
-    result = bench.synth(ROWS, "--subtitles", "srt")
+    result = bench.synth(ROWS, *SPLIT, "--subtitles", "srt")
     assert "subtitles: 1 files written" in result.err
     assert out.files == {**audio, **made, "short.srt": b"mended by hand"}
     assert len(out.lines) == count
 
 
 def test_subtitles_follow_the_text(bench: Workbench) -> None:
-    assert bench.synth(ROWS, "--subtitles", "srt").code == 0
+    bench.synth_once(ROWS, *SPLIT, "--subtitles", "srt")
     out = bench.out()
     row = {"id": "short", "text": "Go now."}
-    assert bench.synth([row, *ROWS[1:]], "--subtitles", "srt").code == 0
+    assert bench.synth([row, *ROWS[1:]], *SPLIT, "--subtitles", "srt").code == 0
     assert b"Go now." in out.files["short.srt"]
     # The audio still says the other text, so nothing is written for this one.
     before = out.files
-    result = bench.synth([{**row, "text": "Stay."}], "--subtitles", "srt", "--retry-failed")
+    result = bench.synth([{**row, "text": "Stay."}], *SPLIT, "--subtitles", "srt", "--retry-failed")
     assert result.code == 0
     assert out.files == before
 
@@ -103,26 +104,26 @@ def test_files_of_somebody_else_stay(bench: Workbench) -> None:
     path = bench.out().path / "short.srt"
     path.parent.mkdir()
     path.write_text("mine")
-    result = bench.synth(ROWS, "--subtitles", "srt,vtt")
+    result = bench.synth(ROWS, *SPLIT, "--subtitles", "srt,vtt")
     assert result.code == 2
     assert "short.srt: in the folder without a line in timings.jsonl" in result.err
-    assert bench.synth(ROWS).code == 0
+    assert bench.synth(ROWS, *SPLIT).code == 0
     assert path.read_text() == "mine"
     assert bench.synth([{"id": "b", "text": "One."}], "--subtitles", "ass").code == 2
 
 
 def test_subtitles_of_no_row_are_orphans(bench: Workbench) -> None:
-    assert bench.synth(ROWS, "--subtitles", "srt").code == 0
+    bench.synth_once(ROWS, *SPLIT, "--subtitles", "srt")
     (bench.out().path / "gone.vtt").write_text("WEBVTT\n")
-    result = bench.synth(ROWS, "--dry-run", "--json")
+    result = bench.synth(ROWS, *SPLIT, "--dry-run", "--json")
     assert result.json["first_orphans"] == ["gone"]
 
 
 @pytest.mark.skipif(os.name == "nt", reason="needs POSIX permissions")
 def test_a_row_whose_subtitles_cannot_be_written(bench: Workbench) -> None:
-    assert bench.synth(ROWS).code == 0
+    bench.synth_once(ROWS, *SPLIT)
     (bench.out().path / "short.srt").mkdir()
-    result = bench.synth(ROWS, "--subtitles", "srt")
+    result = bench.synth(ROWS, *SPLIT, "--subtitles", "srt")
     assert result.code == 1
     assert "warning: row short has no subtitles" in result.err
     assert (bench.out().path / "silent.srt").exists()

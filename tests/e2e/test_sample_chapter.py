@@ -51,7 +51,7 @@ def test_the_command_of_the_guide(
     place = args.index("--out") + 1
     shown, args[place] = args[place], str(bench.out().path)
     if not is_sample_voice:
-        model = make_checkpoint(speakers=("dora", "clara"), dialects=())
+        model = make_checkpoint(speakers=("dora", "clara"), dialects=(), eos_gain=1.4)
         args += ["--model", str(model), "--normalize", "english", "--accept-truncated"]
     result = bench.run(*args, "--device", "cpu")
     assert result.code == 0, result.err
@@ -90,8 +90,9 @@ def test_the_command_of_the_guide(
         assert all(len(record["suspect"]) == 0 for record in out.records.values())
 
 
-def test_what_a_change_costs(bench: Workbench, tmp_path: Path) -> None:
+def test_what_a_change_costs(bench: Workbench, longer: Path, tmp_path: Path) -> None:
     """With random weights: exactly the sentences that a change touches are spoken again."""
+    bench.model = longer
     text = CHAPTER.read_text(encoding="utf-8").replace("voice=clara", "voice=dora")
     lexicon = tmp_path / "lexicon.tsv"
     lexicon.write_bytes(LEXICON.read_bytes())

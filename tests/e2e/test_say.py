@@ -58,7 +58,8 @@ def test_any_row_of_a_journal_again(bench: Workbench, here: Path) -> None:
     assert np.array_equal(found, bench.out().samples("row.wav"))
 
 
-def test_a_level_and_an_end(bench: Workbench, here: Path) -> None:
+def test_a_level_and_an_end(bench: Workbench, longer: Path, here: Path) -> None:
+    bench.model = longer  # what is very short has no loudness
     flags = ("--loudness", -20, "--highpass", 60, "--trim", "--pad", "0.5,0.25")
     result = say(bench, "Good morning.", *flags, "-o", "a.opus", "--json")
     assert result.code == 0

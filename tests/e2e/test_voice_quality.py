@@ -11,12 +11,12 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+
+from tts_cli.main import main
 
 ROOT = Path(__file__).parents[2]
 RECIPE = ROOT / "samples" / "voice" / "recipe"
@@ -61,10 +61,8 @@ def test_words_are_recognised(score: ModuleType, tmp_path: Path, every: int) -> 
     manifest.write_text("".join(json.dumps(row) + "\n" for row in rows))
     out = tmp_path / "wavs"
     start_s = cpu_seconds()
-    command = [sys.executable, "-m", "tts_cli", "synth", str(manifest), "--out", str(out)]
-    command += ["--device", "cpu", "--seed", "0"]
-    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    assert result.returncode == 0, result.stderr
+    command = ["synth", str(manifest), "--out", str(out), "--device", "cpu", "--seed", "0"]
+    assert main(command) == 0
     synth_s = cpu_seconds() - start_s
 
     sentences = score.read_sentences(RECIPE / "sentences.txt")

@@ -68,7 +68,7 @@ def test_silence_beside_speech(bench: Workbench, prompts: list[str]) -> None:
         assert len(samples) == round(seconds * 24_000)
         assert not np.any(samples)
         codes = load_file(out.path / f"{row['id']}.codes.safetensors")["codes"]
-        assert codes.shape == (0, 4)
+        assert codes.shape == (0, 2)
     totals = out.report["totals"]
     assert (totals["ok"], totals["wordless"], totals["suspect"]) == (4, 3, 0)
     assert totals["frames"] == out.records["a"]["frames"]

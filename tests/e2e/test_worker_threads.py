@@ -26,29 +26,16 @@ OF_A_RUN = {
 
 
 @pytest.fixture
-def checkpoint(longer: Path) -> Path:
-    return longer
-
-
-@pytest.fixture
 def cluster(monkeypatch: pytest.MonkeyPatch) -> type[FakeCluster]:
     """Workers are threads."""
     return use_fake_cluster(monkeypatch)
 
 
-@pytest.fixture(scope="module")
-def store() -> dict[str, Folder]:
-    """The folder of one process that spoke ROWS; empty until the first test needs it."""
-    return {}
-
-
 @pytest.fixture
-def one(bench: Workbench, store: dict[str, Folder]) -> Folder:
+def one(bench: Workbench) -> Folder:
     """What one process makes of ROWS."""
-    if not store:
-        assert bench.synth(ROWS, *FLAGS, out="one").code == 0
-        store["one"] = bench.out("one")
-    return store["one"]
+    bench.synth_once(ROWS, *FLAGS, out="one")
+    return bench.out("one")
 
 
 def lines_of(folder: Folder) -> dict[tuple[str, int | None], dict[str, Any]]:

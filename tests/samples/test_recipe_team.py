@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 
 import pytest
 import torch
 from torch import nn
+from warm_process import WarmProcess
 
 PROGRAM = """
 import torch
@@ -23,17 +23,12 @@ print(weight.tolist(), weight.grad.tolist(), team.agree(5.0 + team.rank), team.i
 """
 
 
-def test_two_processes_agree(voice_folder):
+@pytest.mark.skipif(sys.platform != "linux", reason="forks of Linux")
+def test_two_processes_agree(voice_folder, monkeypatch):
+    monkeypatch.chdir(voice_folder / "recipe")
     env = {**os.environ, "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29533"}
-    command = [sys.executable, "-c", PROGRAM]
     mates = [
-        subprocess.Popen(
-            command,
-            cwd=voice_folder / "recipe",
-            env={**env, "RANK": str(rank), "LOCAL_RANK": str(rank)},
-            stdout=subprocess.PIPE,
-            text=True,
-        )
+        WarmProcess(PROGRAM, [], {**env, "RANK": str(rank), "LOCAL_RANK": str(rank)})
         for rank in (0, 1)
     ]
     lines = [mate.communicate(timeout=60)[0].strip() for mate in mates]

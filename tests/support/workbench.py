@@ -10,6 +10,7 @@ import csv
 import io
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -32,6 +33,9 @@ PATIENCE_S = 60.0
 
 Rows = Sequence[Mapping[str, Any]]
 MakeCheckpoint = Callable[..., Path]
+# What commands made that `run_once` ran -> its copy, and the folder that it was made in.
+_KEPT: dict[tuple[object, ...], tuple[Path, Path]] = {}
+
 Process = subprocess.Popen[str] | WarmProcess
 
 
@@ -153,6 +157,38 @@ class Workbench:
         """Run `synth` on rows, a manifest's content or its path."""
         manifest = content if isinstance(content, Path) else self.write(content)
         return self.run(*self.command(manifest, *flags, out=out, model=model))
+
+    def synth_once(
+        self,
+        rows: Rows,
+        *flags: object,
+        out: str = "out",
+        model: Path | None = None,
+        code: int = 0,
+    ) -> None:
+        """Like `synth`, for a run that others need as well; see `run_once`."""
+        command = self.command(self.write(rows), *flags, out=out, model=model)
+        self.run_once(*command, out=out, code=code)
+
+    def run_once(self, *args: object, out: str = "out", code: int = 0) -> None:
+        """Run a command that fills `out` and answers `code`; where this process has run it before,
+        with the same files beside it, its folder is copied.
+        """
+        path = self.folder / out
+        files = {one: one.read_bytes() for one in self.folder.rglob("*") if one.is_file()}
+        words = [str(one).replace(str(self.folder), "") for one in (*args, *files)]
+        key = (*words, *files.values())
+        if key not in _KEPT:
+            result = self.run(*args)
+            assert result.code == code, result
+            _KEPT[key] = self.folder.parent / f"kept-{len(_KEPT)}", self.folder
+            shutil.copytree(path, _KEPT[key][0])
+            return
+        kept, folder = _KEPT[key]
+        shutil.copytree(kept, path)
+        for one in path.glob("*.json*"):  # some say where a manifest lay
+            if (text := one.read_text()) != (moved := text.replace(str(folder), str(self.folder))):
+                one.write_text(moved)
 
     def command(
         self, manifest: Path | str, *flags: object, out: str = "out", model: Path | None = None
