@@ -39,8 +39,10 @@ def pytest_xdist_auto_num_workers() -> int | None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Skip tests marked `gpu` where no CUDA device is, and those of kernels for Hopper's copy
     engine on a GPU that has none, or is to do without: they would compare a reference with itself.
-    What asks an official package afresh takes long; golden files hold its answers.
+    What asks an official package afresh takes long; golden files hold its answers. Goldens, of
+    which a section is one worker's work, come first, so that no worker is left with them alone.
     """
+    items.sort(key=lambda item: "goldens" not in item.path.parts)
     for item in items:
         if item.get_closest_marker("oracle"):
             item.add_marker("long")
