@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import json
 import os
-import shutil
 import signal
 import weakref
 from dataclasses import replace
@@ -64,20 +63,10 @@ def designs(bench: Workbench, design: Path) -> Workbench:
     return bench
 
 
-@pytest.fixture(scope="module")
-def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the first test that speaks ROWS leaves them."""
-    return tmp_path_factory.mktemp("kept") / "out"
-
-
 @pytest.fixture
-def spoken(designs: Workbench, base: Path, kept: Path) -> Workbench:
+def spoken(designs: Workbench, base: Path) -> Workbench:
     """The same, with ROWS spoken."""
-    if not kept.exists():
-        assert designs.synth(ROWS, *CAP, "--clone-model", base).code == 0
-        shutil.copytree(designs.out().path, kept)
-    elif not designs.out().path.exists():
-        shutil.copytree(kept, designs.out().path)
+    designs.synth_once(ROWS, *CAP, "--clone-model", base)
     return designs
 
 
@@ -110,7 +99,7 @@ ROWS = [
 
 
 def test_each_description_is_one_voice(
-    designs: Workbench, design: Path, base: Path, other_base: Path, opened: list[str], kept: Path
+    designs: Workbench, design: Path, base: Path, other_base: Path, opened: list[str]
 ) -> None:
     flags = (*CAP, "--clone-model", base)
     result = designs.synth(ROWS, *flags)
@@ -118,7 +107,6 @@ def test_each_description_is_one_voice(
     assert result.summary == "6 of 6 rows spoken"
     assert opened == [str(design), str(base)]
     out = designs.out()
-    shutil.copytree(out.path, kept)
     voices = {name: line["voice"] for name, line in out.records.items()}
     assert voices["long"] == voices["short"]
     assert voices["pause"] == voices["old"]

@@ -57,20 +57,10 @@ def made(bench: Workbench, fish: Path) -> Workbench:
     return bench
 
 
-@pytest.fixture(scope="module")
-def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the first test of FORTY leaves what it has spoken."""
-    return tmp_path_factory.mktemp("kept") / "out"
-
-
 @pytest.fixture
-def forty(made: Workbench, kept: Path) -> Workbench:
+def forty(made: Workbench) -> Workbench:
     """The same, with the forty rows spoken."""
-    if not kept.exists():
-        assert made.synth(FORTY, *CAP).code == 0
-        shutil.copytree(made.out().path, kept)
-    elif not made.out().path.exists():
-        shutil.copytree(kept, made.out().path)
+    made.synth_once(FORTY, *CAP)
     return made
 
 
@@ -92,9 +82,7 @@ def spy(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str | None]]:
     return found
 
 
-def test_forty_rows_have_one_voice(
-    made: Workbench, kept: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_forty_rows_have_one_voice(made: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
     prompts = spy(monkeypatch)
     result = made.synth(FORTY, *CAP)
     assert result.code == 0, result.err
@@ -121,7 +109,6 @@ def test_forty_rows_have_one_voice(
             "says": None,
         }
     ]
-    shutil.copytree(out.path, kept)
 
 
 CHANGES: dict[str, tuple[Callable[[list[dict[str, Any]]], object], tuple[object, ...], str]] = {
