@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from safetensors.torch import load_file, save_file
 from tiny_qwen3_tts import SPECS, write_checkpoint
-from workbench import MakeCheckpoint, Workbench
+from workbench import MakeCheckpoint, Workbench, forbid_weights
 
 SPEC = "custom_voice_wide"
 # Thinner than those the golden files are for: a frame (2.5 ms of sound) takes two passes of one
@@ -90,3 +90,9 @@ def poison(folder: Path) -> Path:
 def bench(tmp_path: Path, checkpoint: Path, capsys: pytest.CaptureFixture[str]) -> Workbench:
     """A folder to run commands in."""
     return Workbench(tmp_path, checkpoint, capsys)
+
+
+@pytest.fixture
+def no_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Loading weights fails the test."""
+    forbid_weights(monkeypatch)

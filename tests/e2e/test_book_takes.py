@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
-from workbench import Workbench
+from workbench import Workbench, forbid_weights
 
 pytestmark = pytest.mark.slow
 
@@ -43,11 +42,7 @@ def test_a_chosen_take_is_joined(bench: Workbench, monkeypatch: pytest.MonkeyPat
     assert f"takes/{row_id}/3.wav" in out.files
     result = bench.run("pick", out.path, f"{row_id}=2")
     assert result.out.splitlines()[1] == "next, for the chapters: the tts-cli book command again"
-
-    def refuse(*_: Any) -> None:
-        raise AssertionError("weights were loaded for nothing")
-
-    monkeypatch.setattr("tts_cli.engine.load.load_model", refuse)
+    forbid_weights(monkeypatch)
     num_lines = len(out.lines)
     stay = (out.path / "02-the-end.wav").stat().st_mtime_ns
     assert bench.run(*book).code == 0

@@ -16,7 +16,7 @@ import pyloudnorm
 import pytest
 import soundfile
 from made_voices import keep, names
-from workbench import Folder, MakeCheckpoint, Result, Workbench, finish
+from workbench import Folder, MakeCheckpoint, Result, Workbench, finish, forbid_weights
 
 from tts_cli.core import Status, Unfinished
 from tts_cli.folder.journal import Journal
@@ -59,11 +59,7 @@ def test_a_changed_format_speaks_nothing(bench: Workbench, monkeypatch: pytest.M
     bench.synth_once(ROWS, *CAP)
     out = bench.out()
     spoken, before = runs_of(out), {name: out.samples(f"{name}.wav") for name in IDS}
-
-    def refuse(*_: Any) -> None:
-        raise AssertionError("weights were loaded for nothing")
-
-    monkeypatch.setattr("tts_cli.engine.load.load_model", refuse)
+    forbid_weights(monkeypatch)
     planned = bench.synth(ROWS, *CAP, "--format", "flac", "--dry-run")
     assert "to speak: 0 rows" in planned.out
     assert "not spoken, but made anew: 3 of kept audio without loss" in planned.out

@@ -14,7 +14,7 @@ import tiny_fish_speech as tiny
 from hostile_audio import encoded, tone
 from safetensors.numpy import load_file
 from tiny_fish_codec import SMALL
-from workbench import MakeCheckpoint, Result, Workbench
+from workbench import MakeCheckpoint, Result, Workbench, forbid_weights
 
 from tts_cli.audio.file import encode_codes
 
@@ -84,14 +84,10 @@ def codes(bench: Workbench, name: str) -> np.ndarray[Any, Any]:
     return found
 
 
-def refuse(*_: Any) -> None:
-    raise AssertionError("weights were loaded for nothing")
-
-
 def test_kept_codes_are_the_reference(spoken: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever becomes of the file; and no weight is read for it."""
     with monkeypatch.context() as patch:
-        patch.setattr("tts_cli.engine.load.load_model", refuse)
+        forbid_weights(patch)
         result = add(spoken, "long", "--json")
         assert result.code == 0, result.err
         assert (result.json["mode"], result.json["text"]) == ("icl", SAID)

@@ -36,16 +36,6 @@ def done(bench: Workbench) -> Workbench:
     return bench
 
 
-@pytest.fixture
-def no_model(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Loading weights fails the test."""
-
-    def refuse(*_: Any) -> None:
-        raise AssertionError("weights were loaded for nothing")
-
-    monkeypatch.setattr("tts_cli.engine.load.load_model", refuse)
-
-
 class TestNothingToDo:
     def test_no_weights_are_read(self, done: Workbench, no_model: None) -> None:
         journal = (done.out().path / "timings.jsonl").read_bytes()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -35,16 +34,6 @@ def prompts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.setattr(SpeechRun, "_prompt", note)
     return texts
-
-
-@pytest.fixture
-def no_model(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Loading weights fails the test."""
-
-    def refuse(*_: Any) -> None:
-        raise AssertionError("weights were loaded for nothing")
-
-    monkeypatch.setattr("tts_cli.engine.load.load_model", refuse)
 
 
 def test_silence_beside_speech(bench: Workbench, prompts: list[str]) -> None:

@@ -227,6 +227,15 @@ class Workbench:
         wait_until(lambda: journal.exists() and journal.read_bytes().count(b"\n") >= count, process)
 
 
+def forbid_weights(patch: pytest.MonkeyPatch) -> None:
+    """From here on loading weights fails the test."""
+
+    def refuse(*_: Any) -> None:
+        raise AssertionError("weights were loaded for nothing")
+
+    patch.setattr("tts_cli.engine.load.load_model", refuse)
+
+
 def wait_until(is_reached: Callable[[], bool], process: Process) -> None:
     """Wait for a state that a running process brings about."""
     deadline_s = time.monotonic() + PATIENCE_S
