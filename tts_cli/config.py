@@ -86,139 +86,146 @@ class RunConfig:
 
     # fmt: off
     model: str | None = Topic.MODEL.setting(None,
-        "Model folder, repository on the Hugging Face hub, or synthetic:NAME for random weights.",
-        "the sample voice", metavar="PATH|REPO")
-    revision: str | None = Topic.MODEL.setting(None, "Branch, tag or commit of a hub repository.",
-        "the repository's main branch", metavar="REV")
+        "Model folder, Hugging Face repository, or synthetic:NAME for random weights.",
+        "the sample voice", metavar="PATH|REPO", is_common=True,
+        others="--model-name --model-path --model-id --model-dir --model-name-or-path --checkpoint "
+        "--ckpt --ckpt-path --weights -m")
+    revision: str | None = Topic.MODEL.setting(None,
+        "Branch, tag or commit of a Hugging Face repository.", "its main branch", metavar="REV")
     accept_licence: bool = Topic.MODEL.setting(False,
-        "Accept the licence of the checkpoint's weights, where it asks; is remembered.",
+        "Accept the licence of the checkpoint's weights. It is asked for only once.",
         is_keyword=True, about=About.RUN, scope=Scope.ONE_RUN)
     device: str = Topic.DEVICE.setting("auto", "Where to compute: auto, cpu, cuda or cuda:N.",
         metavar="DEVICE", check=either(r"auto|cpu|cuda(:[0-9]{1,3})?", "auto, cpu, cuda or cuda:N"),
-        is_keyword=True, is_completed=True)
+        is_keyword=True, is_completed=True, is_common=True)
     dtype: str = Topic.DEVICE.setting("auto",
         "Precision; auto is bfloat16 on cuda and float32 on cpu.",
         choices=("auto", "float32", "bfloat16"), about=About.SPEECH)
     max_batch: int | None = Topic.DEVICE.setting(None,
-        "Rows spoken at once, a power of two; fewer take less memory.",
+        "Speak at most N rows at once, a power of two. Fewer need less memory.",
         "up to 256 on cuda, 512 from 1,024 rows on, 16 on cpu", limits=_whole(1, 1024),
-        check=_power_of_two, is_keyword=True)
-    no_graphs: bool = Topic.DEVICE.setting(False, "Run without CUDA graphs; slower, same audio.",
+        check=_power_of_two, is_keyword=True, is_common=True,
+        others="--batch --batch-size --batchsize --max-batch-size --bs -b")
+    no_graphs: bool = Topic.DEVICE.setting(False, "Run without CUDA graphs: slower, same audio.",
         is_keyword=True)
-    kernels: str = Topic.DEVICE.setting("auto", "Kernels on cuda: auto; portable, which are "
-        "those of older and consumer GPUs; or reference, PyTorch's own operations, to which auto "
-        "falls back where Triton fails.", choices=("auto", "portable", "reference"))
-    kernel_cache: Path | None = Topic.DEVICE.setting(None, "Folder of compiled kernels; a copy "
-        "of a warmed-up one spares other machines of the same GPU and versions the compiling.",
+    kernels: str = Topic.DEVICE.setting("auto", "Which kernels to use on cuda. portable: those "
+        "for older and consumer GPUs. reference: PyTorch's own operations, which auto uses too "
+        "where Triton fails.", choices=("auto", "portable", "reference"))
+    kernel_cache: Path | None = Topic.DEVICE.setting(None, "Folder of compiled kernels. Copy a "
+        "warmed-up one to machines with the same GPU and versions: they need not compile.",
         "TRITON_CACHE_DIR, or .triton/cache in the home folder", check=_folder, scope=Scope.USERS)
-    workers: str | None = Topic.DEVICE.setting(None, "Speak with N workers through Ray, a GPU "
-        "each (on a CPU a share of the cores), or with all GPUs there are; into one folder, as one "
-        "run. Needs the extra ray.", "this process alone", metavar="N|all",
+    workers: str | None = Topic.DEVICE.setting(None, "Speak with N workers through Ray, one GPU "
+        "each, or with all GPUs there are. They fill one folder, as one run. On a CPU they share "
+        "the cores. Needs the extra ray.", "no workers, one process", metavar="N|all",
         check=either(r"all|[1-9][0-9]{0,3}", "all or a number, 1 to 9999"))
     ray_address: str | None = Topic.DEVICE.setting(None, "Put the workers on a Ray cluster that "
-        "runs already: HOST:PORT, or auto for the one of this machine; without --workers, on all "
-        "of its free GPUs.", "a Ray of the run's own on this machine", metavar="HOST:PORT|auto",
+        "already runs: HOST:PORT, or auto for the one on this machine. Without --workers they take "
+        "all its free GPUs.", "a Ray of its own on this machine", metavar="HOST:PORT|auto",
         check=_address, scope=Scope.USERS)
     reproducible: bool = Topic.DEVICE.setting(False, "On cuda, give a row the same audio "
-        "whatever is spoken beside it, in whatever order, run, shard or worker: all work in shapes "
-        "that --max-batch decides alone. Slower; on a CPU in float32 it is always so.",
-        about=About.SPEECH)
-    json: bool = Topic.MESSAGES.setting(False, "Print the result as JSON on stdout.")
+        "whatever rows, order, shards or workers the run has, as long as --max-batch is the same. "
+        "Slower. A CPU in float32 always does this.", about=About.SPEECH)
+    json: bool = Topic.MESSAGES.setting(False, "Print the result as JSON on stdout.",
+        is_common=True)
     verbosity: int = 0  # -1 warnings only, 0 normal, 1 details: of -v and -q
     debug: bool = Topic.MESSAGES.setting(False,
-        "As -v, with times, threads and modules, what libraries say, and tracebacks.")
-    progress: str = Topic.MESSAGES.setting("auto", "How far a run is: auto is a bar on a "
-        "terminal and a line every 30 s elsewhere, log always the lines.",
+        "Like -v, with times, threads and modules, messages of libraries, and tracebacks.")
+    progress: str = Topic.MESSAGES.setting("auto", "How to show progress. auto: a bar on a "
+        "terminal, a line every 30 s elsewhere. log: always lines.",
         choices=("auto", "log", "none"), scope=Scope.ANY)
-    manifest_format: str | None = Topic.ROWS.setting(None, "How to read the manifest.",
+    manifest_format: str | None = Topic.ROWS.setting(None, "Format of the manifest.",
         "by its suffix; jsonl on stdin",
-        choices=("jsonl", "csv", "tsv", "txt", "xlsx", "subtitles"))
-    map: str | None = Topic.ROWS.setting(None, "What the manifest's columns are: "
-        'COLUMN=field,COLUMN=field, as in "Line ID=id,Dialogue=text,Character=character". A name '
-        "with a comma, an equals sign or a quote stands in double quotes; COLUMN= is no field.",
-        "columns have the names of fields", metavar="COLUMN=field,...", is_keyword=True)
-    columns: str | None = Topic.ROWS.setting(None, "Names of the columns of a table without a "
-        "header, as in id,text; path is a path that the id is made of, an empty place a column "
-        "without a name.", "the first row has them; of lists of trainings, by their form",
-        metavar="NAME,...")
-    extra: str = Topic.ROWS.setting("error",
-        "Columns that are no fields: an error, kept in timings.jsonl, or dropped.", choices=EXTRAS,
-        is_keyword=True)
+        choices=("jsonl", "csv", "tsv", "txt", "xlsx", "subtitles"), others="--input-format")
+    map: str | None = Topic.ROWS.setting(None, "Which column is which field, as in "
+        '"Line ID=id,Dialogue=text,Character=character". COLUMN= says that it is none. Put a name '
+        "that has a comma, an equals sign or a quote in double quotes.",
+        "columns are named like fields", metavar="COLUMN=field,...", is_keyword=True,
+        is_common=True)
+    columns: str | None = Topic.ROWS.setting(None, "Name the columns of a table without a "
+        "header, as in id,text. The id is made of a column called path. A column may have no name.",
+        "the first row has the names; training lists are known by their form", metavar="NAME,...")
+    extra: str = Topic.ROWS.setting("error", "What to do with columns that are no fields: stop "
+        "with an error, keep them in timings.jsonl, or drop them.", choices=EXTRAS,
+        is_keyword=True, is_common=True)
     sheet: str | None = Topic.ROWS.setting(None, "Sheet of an .xlsx manifest.",
-        "the first that shows", metavar="NAME")
+        "the first visible one", metavar="NAME")
     encoding: str | None = Topic.ROWS.setting(None,
-        "Encoding of the manifest, such as cp1252 or utf-16.", "UTF-8, or as its bytes show",
+        "Encoding of the manifest, such as cp1252 or utf-16.", "UTF-8, or found from its bytes",
         metavar="NAME")
     cast: Path | None = Topic.ROWS.setting(None,
-        "Who speaks in which voice: a TOML file with a table a character.", "none",
-        metavar="FILE.toml", about=About.SPEECH)
-    speaker_prefix: bool = Topic.ROWS.setting(False, "Take names in front of lines (Anna: Come "
-        "in.) off; they are the character, where a cast is given.")
-    ids: str = Topic.ROWS.setting("number", "What names rows without an id: their number, or "
-        "their content (a hash of text and voice), so that a line put in at the top speaks one "
-        "line.", choices=("number", "content"))
+        "Give each character a voice: a TOML file with one table per character.", "none",
+        metavar="FILE.toml", about=About.SPEECH, is_common=True)
+    speaker_prefix: bool = Topic.ROWS.setting(False, "Remove names in front of lines (Anna: Come "
+        "in.). With --cast, the name is the row's character.")
+    ids: str = Topic.ROWS.setting("number", "How to name rows without an id. number: by their "
+        "place. content: by a hash of text and voice, so a new line at the top renames no other.",
+        choices=("number", "content"))
     limit: int | None = Topic.ROWS.setting(None, "Take only the first N rows.", "all",
-        limits=_whole(1, ENDLESS), scope=Scope.ONE_RUN)
+        limits=_whole(1, ENDLESS), scope=Scope.ONE_RUN, is_common=True,
+        others="--max-rows --num-rows --max-samples --head")
     shard: tuple[int, int] | None = Topic.ROWS.setting(None,
-        "Take part I of N; a row's part depends on its id alone.", "all", metavar="I/N",
+        "Take part I of N. A row's part depends on its id alone.", "all", metavar="I/N",
         parse=_shard_of, form="{}/{}", check=_part, scope=Scope.ONE_RUN)
     skip_invalid: bool = Topic.ROWS.setting(False,
-        "Speak the good rows, record the bad ones as failed.")
+        "Speak the good rows, record the bad ones as failed.", is_common=True)
     wordless: str = Topic.ROWS.setting("silence",
-        "What becomes of rows without any letter or digit: half a second of silence, or a failure.",
+        "Give rows without a letter or digit half a second of silence, or fail them.",
         choices=("silence", "fail"), about=About.SPEECH)
-    voices: Path | None = Topic.CLONING.setting(None, "Folder of voice files.",
-        "voices in the user's data folder, see `tts-cli voices -h`")
+    voice_dir: Path | None = Topic.CLONING.setting(None, "Folder of voice files.",
+        "yours; see `tts-cli voices -h`", others="--voices --voices-dir --voice-folder")
     ref_root: Path | None = Topic.CLONING.setting(None,
-        "Folder that every ref_audio must lie in, links followed.", "anywhere", exists=True,
-        is_keyword=True, about=About.RUN, scope=Scope.USERS)
+        "Take recordings (ref_audio) from this folder alone; links are followed.", "anywhere",
+        exists=True, is_keyword=True, about=About.RUN, scope=Scope.USERS)
     ref_silence: float | None = Topic.CLONING.setting(None,
-        "Seconds of silence behind a reference of mode icl, 0 to 10.", "by the model's family",
-        metavar="SECONDS", limits=Range(0.0, 10.0, hint="0 is what the official package does"))
-    free_voice: str | None = Topic.CLONING.setting(None, "Whose voice rows have that nothing "
-        "gives one (Fish Speech without a reference): one, made before the first row and kept in "
-        "DIR/.voices, one for each character; or each, another person in every row, which is then "
-        "spoken in one however long it is.",
-        "one; each for a single short text and for random weights", choices=("one", "each"))
-    clone_model: str | None = Topic.CLONING.setting(None, "Base checkpoint, folder or "
-        "repository, that speaks all rows in voices that a VoiceDesign checkpoint (--model) makes "
-        "first, one for each character or description.", "none: every row is another person",
-        metavar="PATH|REPO", is_keyword=False)
+        "Silence after a recording that is cloned in mode icl, 0 to 10 s.", "by the model's family",
+        limits=Range(0.0, 10.0, hint="0 is what the official package does"))
+    free_voice: str | None = Topic.CLONING.setting(None, "Who speaks rows without a voice (Fish "
+        "Speech without a recording). one: a voice that is made before the first row and kept in "
+        "DIR/.voices, another for each character. each: another person in every row, and no row "
+        "is split.", "one; each for a single short text and for random weights",
+        choices=("one", "each"))
+    clone_model: str | None = Topic.CLONING.setting(None, "Base checkpoint that speaks the rows, "
+        "in voices that --model, a VoiceDesign checkpoint, makes first: one for each character or "
+        "description.", "none: every row is another person", metavar="PATH|REPO", is_keyword=False)
     voice_text: str | None = Topic.CLONING.setting(None,
-        "What made voices say as their reference; 5 to 10 s are best.",
-        "the first of their rows' texts of 5 to 10 s, or a sentence of our own", metavar="TEXT")
+        "What a made voice says as its reference; 5 to 10 s are best.",
+        "a text of 5 to 10 s from its rows, or a sentence of ours", metavar="TEXT")
     made_voices: Path | None = Topic.CLONING.setting(None,
-        "Take made voices from this output folder.", "they are made")
+        "Take made voices from this output folder.", "make them")
     many_voices: bool = Topic.CLONING.setting(False,
-        "Make more than 20 voices of descriptions, though most have one or two rows.",
+        "Make more than 20 voices of descriptions, even if most speak only one or two rows.",
         about=About.RUN, scope=Scope.ONE_RUN)
     language: str = Topic.TEXT.setting("auto", "Language of rows that name none.", metavar="NAME",
-        is_completed=True)
-    normalize: str | None = Topic.TEXT.setting(None, "Read figures, money, dates, units and "
-        "abbreviations in words: auto (by each row's language), off, or a language, which rows of "
-        "language auto are then taken for.", "auto for the sample voice, off for others",
+        is_completed=True, is_common=True,
+        others="--lang --language-code --lang-code --locale -l")
+    normalize: str | None = Topic.TEXT.setting(None, "Read numbers, money, dates, units and "
+        "abbreviations as words. auto: in each row's language. LANGUAGE: rows with language auto "
+        "are read in this one.", "auto for the sample voice, off for others",
         metavar="auto|off|LANGUAGE", is_completed=True)
     lexicon: Path | None = Topic.TEXT.setting(None,
-        "Words to be said in a way of their own: lines of from, to, language, case.", "none",
-        metavar="FILE.tsv")
-    strip_markup: bool = Topic.TEXT.setting(False, "Take tags of style and emphasis out of the "
-        "texts (<b>, {i}, [color=red], **); what stands for something else ([name], {0}, %s) "
-        "stays, and is told.")
+        "How to say certain words: a table with columns from, to, language and case.", "none",
+        metavar="FILE.tsv", is_common=True, others="--dictionary --dict --pronunciations")
+    strip_markup: bool = Topic.TEXT.setting(False, "Remove tags for style and emphasis from "
+        "texts (<b>, {i}, [color=red], **). Placeholders ([name], {0}, %s) stay, with a warning.")
     voice: str | None = Topic.SPEECH.setting(None, "Speaker of rows that name none.",
-        "the checkpoint's first", metavar="NAME", is_completed=True)
+        "the checkpoint's first", metavar="NAME", is_completed=True, is_common=True,
+        others="--speaker --speaker-id --speaker-name --spk --voice-id --voice-name")
     layout: str = Topic.SPEECH.setting("auto",
-        "Where the text stands: in front of the speech (non_streaming), or beside it.",
+        "Where the model gets the text: before the speech (non_streaming), or beside it.",
         choices=("auto", "streaming", "non_streaming"))
     seed: int = Topic.SPEECH.setting(0,
-        "Run seed, 0 to 2^53-1; a row's seed is made of it and the id.",
-        limits=_whole(0, 2**53 - 1, hint="jq, pandas and browsers read no larger number exactly"))
+        "Seed of the run, 0 to 2^53-1. A row's seed is made of it and the row's id.",
+        limits=_whole(0, 2**53 - 1, hint="jq, pandas and browsers read no larger number exactly"),
+        is_common=True)
     max_seconds: float | None = Topic.SPEECH.setting(None,
-        "Longest audio of a row, in seconds; longer is a runaway.", "by its text",
-        limits=Range(0.0, 86_400.0, is_low_open=True))
-    split: str = Topic.SPEECH.setting("auto", "Speak longer rows in parts of at most so many "
-        "characters (UTF-8 bytes), cut between paragraphs, sentences, clauses, words, and joined: "
-        "a number, off, or auto: rows longer than the checkpoint speaks well, in parts of 0.6 of "
-        "that.", metavar="auto|CHARS|off",
+        "Longest audio of a row. Speech that goes on after that has run away.", "by its text",
+        limits=Range(0.0, 86_400.0, is_low_open=True),
+        others="--max-length --max-len --max-duration --max-tokens --max-new-tokens "
+        "--max-audio-length")
+    split: str = Topic.SPEECH.setting("auto", "Speak rows of more than CHARS characters (UTF-8 "
+        "bytes) in parts, cut after paragraphs, sentences, clauses or words, and join them. auto: "
+        "rows longer than the checkpoint speaks well, in parts of 0.6 of that.",
+        metavar="auto|CHARS|off",
         check=either("auto|off|[0-9]{1,9}", "auto, off or a number of characters",
             _whole(40, 20_000)))
     pause_paragraph: float = Topic.SPEECH.setting(0.8,
@@ -227,78 +234,85 @@ class RunConfig:
         "Seconds between parts where a sentence ends.", limits=_PAUSE)
     pause_clause: float = Topic.SPEECH.setting(0.15, "Seconds between parts within a sentence.",
         limits=_PAUSE)
-    retries: int = Topic.FAILURES.setting(2, "Times a row is tried again with another seed when "
-        "its speech never ends, ends too early for its text, or stands still. A later run goes on "
-        "with further seeds.", limits=_whole(0, 100), is_keyword=True)
-    accept_truncated: bool = Topic.FAILURES.setting(False, "Keep rows that reach their cap, end "
-        "too early or stand still as they are, instead of failing them.", about=About.SPEECH)
+    retries: int = Topic.FAILURES.setting(2, "Try a row N times more, with other seeds, when its "
+        "speech never ends, ends too early or stands still. A later run takes further seeds.",
+        limits=_whole(0, 100), is_keyword=True)
+    accept_truncated: bool = Topic.FAILURES.setting(False, "Keep rows whose speech reaches its "
+        "limit, ends too early or stands still, instead of failing them.", about=About.SPEECH)
     max_failures: str | None = Topic.FAILURES.setting(None,
-        "Stop with exit code 4 once more rows than N, or than P% of the run, have failed.",
+        "Stop with exit code 4 when more than N rows, or P% of the run, have failed.",
         "no limit", metavar="N|P%",
         check=either("[0-9]{1,12}|0{0,9}(100|[0-9]{1,2})%", "a number of rows, or 0% to 100%"))
     out: Path | None = Topic.OUTPUT.setting(None,
         "Folder for the audio, timings.jsonl and run.json.", "nothing is written", about=About.RUN,
-        scope=Scope.ONE_RUN)
+        scope=Scope.ONE_RUN, is_common=True,
+        others="--output --output-dir --output-folder --output-path --out-dir --outdir --out-path "
+        "--save-dir --save-path --dest --target -O")
     format: str = Topic.OUTPUT.setting("wav",
-        "Audio format; ogg (Vorbis), mp3 and opus are lossy.", choices=tuple(SUBTYPES))
+        "Audio format; ogg (Vorbis), mp3 and opus are lossy.", choices=tuple(SUBTYPES),
+        is_common=True, others="--output-format --audio-format --ext --extension")
     subtype: str = Topic.OUTPUT.setting("PCM_16",
         "Sample format of wav and flac; FLOAT, ULAW and ALAW (telephony, lossy): wav only.",
         choices=SUBTYPES["wav"], metavar="|".join(SUBTYPES["wav"]))
     sample_rate: int | None = Topic.OUTPUT.setting(None, "Sample rate in Hz, 8000 to 192000.",
-        "the checkpoint's", metavar="HZ", limits=_whole(8_000, 192_000))
+        "the checkpoint's", metavar="HZ", limits=_whole(8_000, 192_000), is_common=True,
+        others="--sr --sampling-rate --samplerate --rate-hz")
     loudness: str | None = Topic.OUTPUT.setting(None, "Level of each file: LUFS (-40 to -10, "
         "ITU-R BS.1770-4; true peaks up to -1 dBTP), ebu (-23), podcast (-16), or acx (RMS -20 dB, "
-        "peaks up to -3 dB, noise floor looked at).", "as the model speaks",
-        metavar="LUFS|ebu|acx|podcast",
+        "peaks up to -3 dB; the noise floor is checked).", "as the model speaks",
+        metavar="LUFS|ebu|acx|podcast", is_common=True,
         check=either(r"ebu|acx|podcast|-[0-9]{1,2}(\.[0-9]{1,3})?",
             "ebu, acx, podcast or a number of LUFS, such as -19", Range(-40.0, -10.0)))
     highpass: float | None = Topic.OUTPUT.setting(None,
-        "Take out rumble and DC below so many Hz, 10 to 500; 60 to 80 suit speech.", "off",
+        "Remove rumble and DC below this frequency, 10 to 500 Hz; 60 to 80 suit speech.", "off",
         metavar="HZ", limits=Range(10.0, 500.0))
     trim: bool = Topic.OUTPUT.setting(False, "Cut silence at both ends down to 0.05 s.")
     pad: tuple[float, float] | None = Topic.OUTPUT.setting(None,
-        "Seconds of silence, 0 to 60, put at both ends, or in front and behind: 0.5,1.", "none",
+        "Add silence at both ends, 0 to 60 s, or in front and behind: 0.5,1.", "none",
         metavar="S[,S]", parse=_pad_of, form="{:g},{:g}", check=_seconds)
-    save_codes: bool = Topic.OUTPUT.setting(False,
-        "Also write <id>.codes.safetensors, codes (F, K) int16.")
-    subtitles: str | None = Topic.OUTPUT.setting(None, "Also subtitles with the times of the "
-        "audio, of each row, or of each chapter of a book: srt, vtt or both.", "none",
+    save_codes: bool = Topic.OUTPUT.setting(False, "Also save the model's codes of each row, as "
+        "<id>.codes.safetensors. `encode` can make other formats of them.", others="--save-tokens")
+    subtitles: str | None = Topic.OUTPUT.setting(None, "Also write subtitles for each row, or "
+        "for each chapter of a book: srt, vtt or both.", "none",
         metavar=",".join(SUBTITLES), check=_subtitles)
     dry_run: bool = Topic.AGAIN.setting(False,
-        "Check everything, tell what would be spoken and why; change nothing.")
+        "Check everything and show what would be spoken, and why. Change nothing.", is_common=True,
+        others="--check --plan -n")
     voices_only: bool = Topic.AGAIN.setting(False,
-        "Make the voices of the whole manifest, print their WAVs, and speak no row.")
-    only: tuple[str, ...] = Topic.AGAIN.setting((), "Only these rows, parted by commas: an id, a "
-        "pattern such as 'intro/*', @FILE with one of them a line, or the word suspects for rows "
-        "that failed or that `tts-cli check` names. Can be given several times. Says which rows, "
-        "not that they are spoken again.", "all", metavar="ID,...", about=About.ROWS,
-        is_completed=True)
+        "Make the voices of the whole manifest, print their WAV files, and speak no row.")
+    only: tuple[str, ...] = Topic.AGAIN.setting((), "Only these rows, separated by commas: an "
+        "id, a pattern such as 'intro/*', @FILE with one of them per line, or suspects: rows that "
+        "failed, or that `tts-cli check` found. Can be given several times. `synth` speaks done "
+        "rows again only with --overwrite or --takes.", "all", metavar="ID,...", about=About.ROWS,
+        is_completed=True, is_common=True)
     overwrite: bool = Topic.AGAIN.setting(False, "Speak done rows again. The same seed gives the "
-        "same audio, another --seed other audio; what is replaced is kept in DIR/takes/.")
+        "same audio, another --seed other audio. The old audio is kept in DIR/takes/.",
+        is_common=True, others="--force --force-overwrite --redo -f -y")
     takes: int = Topic.AGAIN.setting(0, "Speak N more takes of each row, with other seeds, into "
-        "DIR/takes/; the row's file stays what it is until `tts-cli pick` chooses another take.",
-        limits=_whole(0, 100))
+        "DIR/takes/. The row's file stays the same until `tts-cli pick` chooses another take.",
+        limits=_whole(0, 100), is_common=True)
     retry_failed: bool = Topic.AGAIN.setting(False, "Speak only rows that failed in an earlier "
-        "run, with further seeds where their speech went wrong.")
+        "run, with further seeds where their speech went wrong.", is_common=True)
     verify_files: bool = Topic.AGAIN.setting(False,
-        "Read every recorded file and speak again what is not as it was written.")
-    prune: bool = Topic.AGAIN.setting(False, "Take rows out that the manifest no longer has: "
-        "they are in no report, export or merge any more, and their audio is in DIR/removed/, "
-        "until the manifest has them again.")
+        "Read every recorded file, and speak a row again if its file is not as it was written.")
+    prune: bool = Topic.AGAIN.setting(False, "Move rows that are no longer in the manifest to "
+        "DIR/removed/. Reports, exports and merges leave them out. They come back when the "
+        "manifest has them again.")
     take_over: bool = Topic.AGAIN.setting(False,
-        "Take the folder from a run of another host, which must be dead.")
-    asr: str | None = Topic.RECOGNISER.setting(None, "What hears the words: pocketsphinx "
-        "(English, on a CPU), or the folder or hub repository of a Whisper checkpoint.",
-        "nothing: no audio is read", metavar="pocketsphinx|PATH|REPO")
-    batch: int | None = Topic.RECOGNISER.setting(None,
-        "Heard at once: processes of pocketsphinx, or windows of 30 s by Whisper.",
-        "one process a core; 64 windows on cuda, 4 on cpu", limits=_whole(1, 1024))
-    drift: bool = Topic.DRIFT.setting(False, "Also measure how like its voice each row sounds, "
-        "by the speaker encoder of the folder's checkpoint, or of --model: a Qwen3-TTS Base, whose "
-        "weights are read.")
-    pick: str | None = Topic.TAKES.setting(None, "best: of rows whose file is suspect, make a "
-        "take without remarks the file; what somebody chose with `tts-cli pick` stays.",
-        "takes stay as they are; the command for it is printed", choices=("best",))
+        "Take the folder from a run on another host, which must be dead.")
+    asr: str | None = Topic.RECOGNISER.setting(None, "Recogniser that transcribes the audio: "
+        "pocketsphinx (English, on a CPU), or a Whisper checkpoint, as a folder or a Hugging Face "
+        "repository.", "none: no audio is read", metavar="pocketsphinx|PATH|REPO", is_common=True)
+    asr_batch: int | None = Topic.RECOGNISER.setting(None,
+        "Transcribe in N processes (pocketsphinx), or N windows of 30 s at once (Whisper).",
+        "one process a core; 64 windows on cuda, 4 on cpu", limits=_whole(1, 1024),
+        others="--batch --batch-size")
+    drift: bool = Topic.DRIFT.setting(False, "Also measure how much each row sounds like its "
+        "voice. The speaker encoder of a Qwen3-TTS Base checkpoint does it: the one that spoke, or "
+        "--model.", is_common=True)
+    pick: str | None = Topic.TAKES.setting(None, "best: where the file of a row is suspect and "
+        "another take is not, make that take the file. What you chose with `tts-cli pick` stays.",
+        "change no file, print the command for it", choices=("best",), is_common=True)
     sampling: Mapping[str, float] = field(default_factory=dict)  # what flags give, by name
     # fmt: on
 

@@ -81,7 +81,7 @@ class Interrupted(BaseException):
 
     def __init__(self, number: int) -> None:
         name = signal.Signals(number).name
-        super().__init__("interrupted" if name == "SIGINT" else f"stopped by {name}")
+        super().__init__("Interrupted" if name == "SIGINT" else f"Stopped by {name}")
         self.exit_code = 128 + number
 
 

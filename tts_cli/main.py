@@ -45,26 +45,36 @@ from tts_cli.named import nearest
 
 log = logging.getLogger("tts_cli")
 
-COMMANDS = {
-    "synth": "Speak every row of a manifest; resumes by itself.",
-    "say": "Speak one text into a file.",
-    "book": "Markdown, EPUB or plain text to spoken chapters.",
-    "check": "Listen by machine, and name what is suspect.",
-    "pick": "Choose which take of a row is its file; the choice lasts.",
-    "encode": "New files of rows that were spoken: other format, rate or level.",
-    "merge": "Join output folders, of shards or machines, into one.",
-    "export": "Make a data set for training of what was spoken.",
-    "report": "Make a page to listen to a folder and choose what to redo.",
-    "warmup": "Compile kernels and capture graphs ahead of a run.",
-    "profile": "Measure each stage: latency, bandwidth, real-time factors.",
-    "validate": "Check a manifest without a model in memory.",
-    "voices": "List what a checkpoint speaks as; make voice files for cloning.",
-    "lexicon": "Try a lexicon, and how figures and abbreviations are read.",
-    "models": "List checkpoints at hand, fetch others, convert pickled weights.",
-    "config": "Show settings, and where each comes from.",
-    "completion": "Print what completes commands in bash, zsh or fish.",
-    "doctor": "Show versions, devices and caches, and what is missing.",
+GROUPS = {
+    "Speak": {
+        "synth": "Speak every row of a manifest into a folder.",
+        "say": "Speak one text into a file.",
+        "book": "Speak a book, Markdown, EPUB or text, a file a chapter.",
+        "validate": "Check a manifest without loading a model.",
+        "voices": "List voices, and make voice files for cloning.",
+        "lexicon": "Try how words, numbers and abbreviations are read.",
+    },
+    "Listen": {
+        "report": "Make a web page to listen to the rows of a folder.",
+        "check": "Find rows that may sound wrong.",
+        "pick": "Choose which take of a row is its file.",
+    },
+    "Deliver": {
+        "encode": "Make files in another format, sample rate or level.",
+        "merge": "Join output folders into one.",
+        "export": "Make a data set for training.",
+    },
+    "Models and machine": {
+        "models": "List, download and convert checkpoints.",
+        "doctor": "Check this machine: what is there, what is missing.",
+        "warmup": "Compile kernels and capture graphs before a run.",
+        "profile": "Measure how fast this machine speaks.",
+        "config": "Show the settings, and where each comes from.",
+        "completion": "Print the script for completion in your shell.",
+    },
 }
+COMMANDS = {name: says for group in GROUPS.values() for name, says in group.items()}
+HELP_FLAGS = {"-h", "--help", "--help-all"}
 EXIT_PIPE = 128 + 13  # as a shell reports it when the reader of stdout went away
 
 
@@ -82,13 +92,19 @@ class LazyGroup(click.Group):
         signals.check()
         return command
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if args[:1] == ["help"]:
+            args = [*args[1:], "--help"]
+        return super().parse_args(ctx, args)
+
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
             ctx.fail(_unknown_command(args[0]))
         name, command, rest = super().resolve_command(ctx, args)
-        if name and command and not ctx.resilient_parsing and not {"-h", "--help"} & set(rest):
+        is_help = ctx.resilient_parsing or HELP_FLAGS & set(rest)
+        if name and command and not is_help:
             from tts_cli.cli.settings_files import use_settings, warn_of_unknown_variables
 
             warn_of_unknown_variables(ctx)
@@ -103,8 +119,10 @@ class LazyGroup(click.Group):
             return EXIT_PIPE
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+        widest = max(map(len, COMMANDS))
+        for heading, commands in GROUPS.items():
+            with formatter.section(heading):
+                formatter.write_dl([(name.ljust(widest), says) for name, says in commands.items()])
 
 
 def _unknown_command(name: str) -> str:
@@ -132,12 +150,13 @@ def _print_version(ctx: click.Context, param: click.Parameter, value: bool) -> N
 @click.group(
     cls=LazyGroup,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="Exit codes: 0 every row done; 1 some rows failed; 2 usage or manifest error; "
-    "3 environment; 4 stopped early; 129, 130 or 143 after SIGHUP, "
-    "SIGINT or SIGTERM.",
+    epilog="`tts-cli help COMMAND` shows examples and options. Exit codes: 0 every row done; "
+    "1 some rows failed; 2 wrong command line or manifest; 3 something is missing on this machine; "
+    "4 stopped early; 129, 130 or 143 stopped by SIGHUP, Ctrl-C or SIGTERM.",
 )
 @click.option(
     "--version",
+    "-V",
     is_flag=True,
     is_eager=True,
     expose_value=False,
@@ -146,7 +165,14 @@ def _print_version(ctx: click.Context, param: click.Parameter, value: bool) -> N
     help="Show versions and exit.",
 )
 def cli() -> None:
-    """Turn manifests of text into speech, in batches, on your own hardware."""
+    """Turn texts into speech, in batches, on your own machine.
+
+    \b
+    Examples:
+      tts-cli say "Hello there."
+      tts-cli synth lines.jsonl --out wavs/
+      tts-cli report wavs/
+    """
 
 
 class _Formatter(logging.Formatter):
@@ -161,7 +187,8 @@ class _Formatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         if self._invocation.is_debug:
             return shown(super().format(record))
-        label = f"{record.levelname.lower()}: " if record.levelno >= logging.WARNING else ""
+        is_labelled = record.levelno >= logging.WARNING and not getattr(record, "is_asked_for", 0)
+        label = f"{record.levelname.capitalize()}: " if is_labelled else ""
         return label + shown(record.getMessage())
 
 
@@ -267,7 +294,8 @@ def _is_of_torchs_import(error: Exception) -> bool:
 
 def _report(error: TtsCliError | Interrupted) -> int:
     """Log the error being handled; its traceback shows with --debug."""
-    log.error("%s", error, exc_info=True)
+    is_asked_for = isinstance(error, Interrupted)
+    log.error("%s", error, exc_info=True, extra={"is_asked_for": is_asked_for})
     with contextlib.suppress(OSError, ValueError):
         flush()
     return error.exit_code

@@ -31,6 +31,11 @@ class Named:
         return ", ".join(self.first) + (f" and {more} more" if more else "")
 
 
+def counted(count: int, one: str, many: str = "") -> str:
+    """A number and what it is of: 1 row, 2 rows; with a verb both are given."""
+    return f"{count:,} {one if count == 1 else many or one + 's'}"
+
+
 def shown(value: object, limit: int = 60) -> str:
     """A value as a message may show it: short, and with no control characters."""
     if isinstance(value, (list, dict)):

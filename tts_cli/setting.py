@@ -6,7 +6,7 @@ whoever reads a run's settings back follow from them.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from enum import Enum
 from pathlib import Path
@@ -47,12 +47,12 @@ class Topic(Enum):
     ROWS = "Rows of the manifest", About.ROWS, Scope.ANY
     CLONING = "Cloning", About.SPEECH, Scope.ANY
     TEXT = "Text", About.SPEECH, Scope.ANY
-    SPEECH = "Speech, where rows do not say otherwise", About.SPEECH, Scope.ANY
-    SAMPLING = "Sampling, where rows do not say otherwise", About.SPEECH, Scope.ANY
+    SPEECH = "Speech (a row's own values come first)", About.SPEECH, Scope.ANY
+    SAMPLING = "Sampling (a row's own values come first)", About.SPEECH, Scope.ANY
     OUTPUT = "Output", About.DELIVERY, Scope.ANY
     AGAIN = "Running again", About.RUN, Scope.ONE_RUN
-    FAILURES = "Speech that goes wrong", About.RUN, Scope.ANY
-    RECOGNISER = "Recogniser", About.RUN, Scope.ANY
+    FAILURES = "When speech goes wrong", About.RUN, Scope.ANY
+    RECOGNISER = "Speech recognition", About.RUN, Scope.ANY
     DRIFT = "Voice", About.RUN, Scope.ANY
     TAKES = "Takes", About.RUN, Scope.ONE_RUN
 
@@ -87,6 +87,8 @@ class SettingFacts:
     exists: bool = False  # a path that must be there
     is_keyword: bool = False  # of the library
     is_completed: bool = False  # by what `app.offers` has
+    is_common: bool = False  # in the short help of a command with many options
+    others: str = ""  # flags that other tools, or earlier versions, have for it
 
     @property
     def names_path(self) -> bool:
@@ -159,3 +161,9 @@ def _of_drawing(name: str) -> SettingFacts:
 def flag(name: str) -> str:
     """The flag of a setting: max_batch -> --max-batch."""
     return "--" + name.replace("_", "-")
+
+
+def meant(name: str, known: Mapping[str, Any]) -> str | None:
+    """Which setting or option, of those known by name, another flag stands for."""
+    others = ((own, getattr(one, "others", "")) for own, one in known.items())
+    return next((own for own, names in others if name in names.split()), None)

@@ -156,7 +156,8 @@ def use_triton(tensor: Tensor) -> bool:
     if is_cuda not in _logged:  # asking for the device's name would take as long as all else here
         _logged.add(is_cuda)
         device_type = tensor.device.type
-        _log.info("kernels on %s: %s", device_type, describe(device_type))
+        level = logging.INFO if is_cuda else logging.DEBUG  # a CPU has one path
+        _log.log(level, "kernels on %s: %s", device_type, describe(device_type))
     return answer
 
 

@@ -12,7 +12,7 @@ from tts_cli import RowError, Speaker
 
 def main(text: str, path: str) -> int:
     """Returns the exit code."""
-    with Speaker(max_batch=1) as speaker:  # the sample voice; model="FOLDER or REPO" for others
+    with Speaker(max_batch=1) as speaker:  # the sample voice; model="PATH or REPO" for others
         try:
             speech = speaker.say(text, voice="clara")
         except RowError as error:

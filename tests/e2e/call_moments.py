@@ -170,7 +170,7 @@ def edited_book(place: Place) -> None:
 
 def voice(*flags: object) -> Command:
     def command(place: Place) -> list[object]:
-        given = ["--ref-audio", place.path / "a.wav", "--voices", place.path / "voices"]
+        given = ["--ref-audio", place.path / "a.wav", "--voice-dir", place.path / "voices"]
         return ["voices", "add", "anna", *given, "--model", place.base, "--device", "cpu", *flags]
 
     return command

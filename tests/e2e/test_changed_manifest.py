@@ -86,7 +86,7 @@ def test_one_that_changes_while_it_is_read(
     at("planning", lambda: change(manifest, name, as_bytes))
     result = bench.synth(manifest, *FLAGS)
     assert result.code == 4
-    assert f"error: {manifest}: the manifest was changed, or is gone, since it was read" in (
+    assert f"Error: {manifest}: the manifest was changed, or is gone, since it was read" in (
         result.err
     )
     assert "run the same command again" in result.err

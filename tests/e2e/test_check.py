@@ -79,7 +79,7 @@ def test_without_a_recogniser(bench: Workbench, folder: Path) -> None:
     assert "loud (-3.0 dBFS; clara usually -20.0)" in result.out
     assert f"12 rows judged, 1 suspect; verdicts are in {folder / 'checks.jsonl'}" in result.out
     assert "--only suspects --takes 3" in result.out
-    assert "no words were heard; --asr has a recogniser do that" in result.out
+    assert "only levels, lengths and pauses were checked; --asr checks the words too" in result.out
     checks = checks_by_take(folder)
     assert len(checks) == ROWS
     assert [key for key, check in checks.items() if check.is_suspect] == [("r01", 1)]
@@ -174,9 +174,9 @@ def test_what_cannot_be_heard_is_told(
     monkeypatch.setattr(ear, "hear", losing)
     result = bench.run("check", folder, "--asr", "pocketsphinx")
     for said in (
-        "1 takes are in a language that it does not hear",
-        "2 takes have no words to hear, or no text in the journal",
-        "1 takes are not as they were written: what they are now was heard",
+        "1 take in a language that the recogniser does not support",
+        "2 takes without words to hear, or without a text in the journal",
+        "1 take not as written: what the file holds now was heard",
         "row r07 cannot be heard: gone",
     ):
         assert said in result.err
@@ -293,7 +293,7 @@ def test_drift(
     ("flags", "said", "code"),
     [
         (("--only", "r99"), "--only: no row of .* is called 'r99'", 2),
-        (("--batch", 0), "--batch must be", 2),
+        (("--asr-batch", 0), "--asr-batch must be", 2),
         (("--pick", "worst"), "'worst' is not", 2),
         (("--asr", "./none"), "no such folder; give --asr pocketsphinx", 3),
     ],

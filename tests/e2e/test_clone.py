@@ -54,7 +54,7 @@ def row(row_id: str, audio: str | None = "a.wav", text: str | None = SAID, **mor
 
 def adding(bench: Workbench, base: Path, name: str, *flags: object) -> tuple[object, ...]:
     audio = bench.folder / "a.wav"
-    voices = ("--voices", bench.folder / "voices", "--model", base)
+    voices = ("--voice-dir", bench.folder / "voices", "--model", base)
     return ("voices", "add", name, "--ref-audio", audio, *voices, *flags)
 
 
@@ -98,7 +98,7 @@ def test_rows_of_every_kind_share_a_run(refs: Workbench, base: Path) -> None:
         row("bad", "none.wav"),
         row("other-words", text="Something else."),
     ]
-    voices = ("--voices", refs.folder / "voices")
+    voices = ("--voice-dir", refs.folder / "voices")
     result = refs.synth(rows, *CAP, *voices, model=base)
     assert result.code == 1
     assert "bad failed: ref_audio" in result.err
@@ -237,8 +237,8 @@ def test_transcripts_that_cannot_be_the_recordings(refs: Workbench, base: Path) 
     assert short in told
     assert long in told
     flags = ("--ref-audio", refs.folder / "long.wav", "--ref-text", "Yes.", "--model", base)
-    added = refs.run("voices", "add", "anna", "--voices", refs.folder / "v", *flags)
-    assert "warning: ref_text takes about 0.2 s to say" in added.err
+    added = refs.run("voices", "add", "anna", "--voice-dir", refs.folder / "v", *flags)
+    assert "Warning: ref_text takes about 0.2 s to say" in added.err
 
 
 @pytest.mark.parametrize(
@@ -258,7 +258,7 @@ def test_bad_rows_are_found_before_a_weight_is_read(
     folder = refs.folder / "voices"
     folder.mkdir()
     (folder / "broken.voice.safetensors").write_bytes(b"broken")
-    result = refs.synth([row("a", **values)], "--voices", folder, model=base)
+    result = refs.synth([row("a", **values)], "--voice-dir", folder, model=base)
     assert result.code == 2
     assert words in result.err
     assert not refs.out().path.exists()
@@ -290,7 +290,7 @@ class TestRefusals:
         self, refs: Workbench, base: Path
     ) -> None:
         have(refs, base, "anna")
-        voices = ("--voices", refs.folder / "voices")
+        voices = ("--voice-dir", refs.folder / "voices")
         result = refs.synth([{"text": "hi", "voice": "anna"}], *voices)
         assert result.code == 2
         assert "a voice file has that name, but a custom_voice checkpoint cannot" in result.err
@@ -300,7 +300,7 @@ class TestRefusals:
     ) -> None:
         have(refs, base, "anna")
         other = write_checkpoint(tmp_path / "other", "base", seed=1)
-        flags = ("--voices", refs.folder / "voices")
+        flags = ("--voice-dir", refs.folder / "voices")
         result = refs.synth([{"text": "hi", "voice": "anna"}], *flags, model=other)
         assert result.code == 2
         assert "was made with another checkpoint (qwen3_tts 1b7 base, " in result.err
@@ -326,11 +326,11 @@ class TestVoicesAdd:
         assert add(refs, base, "bea").out == (
             f"wrote {folder / 'bea.voice.safetensors'}: xvec, 0 reference frames\n"
         )
-        listed = refs.run("voices", "--model", base, "--voices", folder, "--json").json
+        listed = refs.run("voices", "--model", base, "--voice-dir", folder, "--json").json
         assert [file["name"] for file in listed["voice_files"]] == ["anna", "bea"]
         assert [file["problem"] for file in listed["voice_files"]] == [None, None]
         assert listed["voices_folder"] == str(folder)
-        table = refs.run("voices", "--model", base, "--voices", folder).out
+        table = refs.run("voices", "--model", base, "--voice-dir", folder).out
         assert f"voice files in {folder}" in table
 
     def test_an_existing_voice_is_kept_unless_told(self, refs: Workbench, base: Path) -> None:
@@ -352,7 +352,7 @@ class TestVoicesAdd:
         ("name", "flags", "words"),
         [
             ("../anna", (), "holds '/'"),
-            ("anna", ("--mode", "icl"), "clone_mode icl needs ref_text"),
+            ("anna", ("--clone-mode", "icl"), "clone_mode icl needs ref_text"),
             ("anna", ("--ref-text", " "), "ref_text: is blank"),
             ("anna", ("--ref-silence", 11), "--ref-silence must be 0 to 10"),
         ],
@@ -379,7 +379,7 @@ class TestVoicesAdd:
 
     def test_the_flag_names_a_voice_for_all_rows(self, refs: Workbench, base: Path) -> None:
         have(refs, base, "anna")
-        flags = ("--voices", refs.folder / "voices", "--voice", "anna")
+        flags = ("--voice-dir", refs.folder / "voices", "--voice", "anna")
         rows = [{"id": "a", "text": "hi", "seed": 1}, row("b", seed=1, text=None)]
         assert refs.synth(rows, *CAP, *flags, model=base).code == 0
         records = refs.out().records
@@ -393,7 +393,7 @@ class TestVoicesDesign:
     def design(self, refs: Workbench, base: Path, designer: Path, *flags: object) -> Any:
         return refs.run(
             *("voices", "design", "teller", "--model", base, "--design-model", designer),
-            *("--voices", refs.folder / "voices", "--instruct", "A low, calm voice."),
+            *("--voice-dir", refs.folder / "voices", "--instruct", "A low, calm voice."),
             *("--text", "It was late in the year when the letter came at last."),
             *flags,
         )
@@ -418,7 +418,7 @@ class TestVoicesDesign:
         (refs.folder / "a.wav").write_bytes((folder / "teller.wav").read_bytes())
         assert add(refs, base, "teller", *words).code == 0
         assert (folder / "teller.voice.safetensors").read_bytes() == first
-        flags = ("--voices", folder)
+        flags = ("--voice-dir", folder)
         rows = [{"id": "a", "text": "Hi.", "voice": "teller"}]
         assert refs.synth(rows, *CAP, *flags, model=base).code == 0
         assert refs.out().status() == {"a": "ok"}
@@ -482,8 +482,8 @@ def test_say_clones(refs: Workbench, base: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.chdir(refs.folder)
     have(refs, base, "anna", "--ref-text", SAID)
     assert refs.synth([row("row")], *CAP, model=base).code == 0
-    command = ("say", "Good morning.", "--seed", 5, "--model", base, "--device", "cpu", *CAP)
-    by_file = ("--voice", "anna", "--voices", refs.folder / "voices")
+    command = ("say", "Good morning.", "--row-seed", 5, "--model", base, "--device", "cpu", *CAP)
+    by_file = ("--voice", "anna", "--voice-dir", refs.folder / "voices")
     by_recording = ("--ref-audio", "a.wav", "--ref-text", SAID)
     for flags in (by_file, by_recording):
         assert refs.run(*command, *flags).code == 0

@@ -16,7 +16,7 @@ def test_a_line_put_in_at_the_top_speaks_one(bench: Workbench) -> None:
     assert len(first) == 3, "the same line twice is two rows"
     bench.write("A new one.\n\n" + LINES, "lines.txt")
     dry = bench.synth(manifest, *FLAGS, "--dry-run").out
-    assert "to speak: 1 rows: 1 new\n" in dry
+    assert "to speak: 1 row: 1 new\n" in dry
     result = bench.synth(manifest, *FLAGS)
     assert "1 of 4 rows spoken, 3 were done" in result.out
     assert {**bench.out().files, **first} == bench.out().files

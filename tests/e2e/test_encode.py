@@ -122,7 +122,7 @@ def test_some_rows_are_spoken_and_some_made_anew(bench: Workbench) -> None:
     (bench.out().path / "one.wav").unlink()
     result = bench.synth(ROWS, *CAP, "--format", "flac")
     assert result.code == 0
-    assert result.summary == "2 of 3 rows spoken, 1 files made of what was kept"
+    assert result.summary == "2 of 3 rows spoken, 1 file made of what was kept"
     assert "1 row is spoken again for another format or level" in result.err
     assert "one.wav is no plain file" in result.err or "one.wav is gone" in result.err
     totals = bench.out().report["totals"]
@@ -192,7 +192,7 @@ def test_encode_into_another_folder_without_torch(bench: Workbench) -> None:
     assert bench.out().files == before
     assert names(bench.folder / "flac") == names(bench.out().path)  # `synth` asks for them
     again = encode(bench, "--format", "flac", to="flac")
-    assert again.summary == "0 files made, 3 were done already, 0 left"
+    assert again.summary == "0 files made, 3 done already, 0 left"
     result = bench.synth(ROWS, *CAP, "--format", "flac", out="flac")
     assert result.out.startswith("nothing to do: all 3 rows are done already")
     named = {record["source"]["path"] for record in bench.out("flac").records.values()}
@@ -209,7 +209,7 @@ def test_rows_that_cannot_be_made_are_named(bench: Workbench) -> None:
     result = encode(bench, "--format", "flac", to="flac")
     assert result.code == 1
     lines = result.out.splitlines()
-    assert lines[0] == "1 files made, 0 were done already, 3 left"
+    assert lines[0] == "1 file made, 0 done already, 3 left"
     assert any(line.startswith("left: one: ") and "gone" in line for line in lines)
     assert "left: cut: it failed when it was spoken" in lines
     assert any("three.wav is not what was written" in line for line in lines)
@@ -378,7 +378,7 @@ def test_a_row_left_in_the_middle_of_a_replacement_is_found_again(bench: Workben
     (out.path / "one.wav").unlink()
     (out.path / "one.wav").write_bytes(b"RIFF")
     result = bench.synth(ROWS[:1], *CAP, "--loudness", "-20")
-    assert result.out == "nothing to speak: 1 files made of what is kept\n"
+    assert result.out == "nothing to speak: 1 file made of what is kept\n"
     assert out.records["one"]["source"]["path"] == "one.wav.original"
 
 
@@ -394,16 +394,16 @@ class TestTakes:
     def test_the_chosen_one_is_made_anew(self, taken: Workbench) -> None:
         out = taken.out()
         before = {name: data for name, data in out.files.items() if name.endswith(".wav")}
-        assert encode(taken, "--format", "flac").out.startswith("3 files made, 0 were done")
+        assert encode(taken, "--format", "flac").out.startswith("3 files made, 0 done")
         assert os.path.samefile(out.path / "one.flac", out.path / "takes/one/2.flac")
         assert np.array_equal(out.samples("one.flac"), out.samples("takes/one/2.wav"))
         assert out.records["one"]["role"] == "held"
         assert {name: out.files[name] for name in before} == before
         assert not (out.path / "takes/one/1.flac").exists()
-        assert encode(taken, "--format", "flac").out.startswith("0 files made, 3 were done")
+        assert encode(taken, "--format", "flac").out.startswith("0 files made, 3 done")
         # Another one that is chosen is another file.
         assert taken.run("pick", out.path, "one=1").code == 0
-        assert encode(taken, "--format", "flac").out.startswith("1 files made, 2 were done")
+        assert encode(taken, "--format", "flac").out.startswith("1 file made, 2 done")
         assert np.array_equal(out.samples("one.flac"), out.samples("takes/one/1.wav"))
         assert taken.run("pick", out.path, "one=2").code == 0
         assert taken.synth(ROWS, *CAP, "--loudness", -20).out == MADE_3
@@ -419,7 +419,7 @@ class TestTakes:
         out, flags = bench.out(), (*CAP, "--format", "flac", "--takes", 1, "--only", "one")
         assert "made anew: 1 of kept audio" in bench.synth(ROWS, *flags, "--dry-run").out
         result = bench.synth(ROWS, *flags)
-        assert result.summary == "0 of 1 rows spoken, 1 files made of what was kept"
+        assert result.summary == "0 of 1 row spoken, 1 file made of what was kept"
         assert os.path.samefile(out.path / "one.flac", out.path / "takes/one/1.flac")
         assert np.array_equal(out.samples("one.flac"), out.samples("one.wav"))
         assert not np.array_equal(out.samples("takes/one/2.flac"), out.samples("one.wav"))
@@ -437,7 +437,7 @@ class TestTakes:
         assert taken.synth(*synth, out="opus").out.startswith("nothing to do")
         assert taken.run("pick", taken.out().path, "one=1").code == 0
         again = encode(taken, "--format", "opus", to="opus")
-        assert again.out.startswith("1 files made, 2 were done")
+        assert again.out.startswith("1 file made, 2 done")
         assert taken.synth(*synth, out="opus").out.startswith("nothing to do")
 
     def test_what_was_edited_counts(self, taken: Workbench) -> None:
@@ -456,7 +456,7 @@ class TestTakes:
         assert encode(taken, "--loudness", -20).code == 0
         (out.path / "one.wav").unlink()
         os.link(out.path / "takes/one/2.wav.original", out.path / "one.wav")
-        assert encode(taken, "--loudness", -20).out.startswith("0 files made, 3 were done")
+        assert encode(taken, "--loudness", -20).out.startswith("0 files made, 3 done")
         assert out.files["one.wav"] == out.files["takes/one/2.wav"]
 
     def test_a_kill_in_the_middle_keeps_the_choice(self, taken: Workbench) -> None:

@@ -155,14 +155,14 @@ def test_filters(bench: Workbench) -> None:
     )
     everything = ["code", "long", "odd", "short"]
     assert ids(bench) == everything
-    assert ids(bench, "--min-s", 1) == ["code", "long", "odd"]
-    assert ids(bench, "--max-s", 10) == ["code", "odd", "short"]
+    assert ids(bench, "--shortest", 1) == ["code", "long", "odd"]
+    assert ids(bench, "--longest", 10) == ["code", "odd", "short"]
     assert ids(bench, "--voice", "dora") == ["long"]
     assert ids(bench, "--voice", "dora", "--voice", "clara") == everything
     assert ids(bench, "--language", "de") == ["code", "long"]
     assert ids(bench, "--language", "auto") == ["odd", "short"]
     assert ids(bench, "--no-suspects") == ["code", "long", "short"]
-    found = exported(bench, "nemo", "--min-s", 1, "--no-suspects", "--overwrite")
+    found = exported(bench, "nemo", "--shortest", 1, "--no-suspects", "--overwrite")
     assert found["left_out"] == {
         "failed": 1,
         "its line does not tell its text": 1,
@@ -319,7 +319,7 @@ def test_the_folder_must_be_empty_or_ours(bench: Workbench) -> None:
     assert export(bench, "nemo", "--overwrite").code == 2
     mine.unlink()
     exported(bench, "nemo")
-    result = export(bench, "nemo", "--min-s", 1)
+    result = export(bench, "nemo", "--shortest", 1)
     assert result.code == 2
     assert "add --overwrite" in result.err
     write_folder(bench.folder / "other", [record("a")])

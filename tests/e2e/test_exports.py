@@ -83,7 +83,7 @@ def test_a_code_is_the_language_it_stands_for(bench: Workbench) -> None:
     row = {"id": "a", "text": "Hello there."}
     assert bench.synth([{**row, "language": "english"}], *CAP).code == 0
     result = bench.synth([{**row, "language": "en-US"}], *CAP)
-    assert "nothing to do: all 1 rows are done already" in result.out
+    assert "nothing to do: 1 row is done already" in result.out
     assert "nothing to do" in bench.synth([row], *CAP, "--language", "en").out
     result = bench.synth([{**row, "language": "xx"}], *CAP)
     assert "language: 'xx' is unknown; the checkpoint has auto, chinese, english" in result.err
@@ -127,7 +127,7 @@ def test_a_cast(bench: Workbench) -> None:
     assert "nothing to do" in bench.synth(plain, *CAP).out  # a cast is a way to write rows
     write_cast(bench, CAST.replace("seed = 5", "seed = 6"))
     result = bench.synth(SCENE, *CAP, "--cast", cast, "--dry-run")
-    assert "to speak: 1 rows: 1 changed" in result.out
+    assert "to speak: 1 row: 1 changed" in result.out
 
 
 @pytest.mark.parametrize(
@@ -199,7 +199,7 @@ def test_several_manifests(bench: Workbench) -> None:
     assert result.code == 2
     assert f"{second}:2: id '000001' is taken by {first}:1" in result.err
     assert f"{second}:3: id 'x': text: is blank" in result.err
-    assert f"error: {first}, {second}: 2 of 4 rows are bad" in result.err
+    assert f"Error: {first}, {second}: 2 bad rows of 4" in result.err
     result = bench.run(*command, "--skip-invalid")
     assert result.code == 1
     assert f"#{second}:2" in bench.out().records
@@ -217,7 +217,7 @@ def test_a_workbook_is_spoken(bench: Workbench) -> None:
     assert bench.out().report["read_as"][0]["sheet"] == "Sheet1"
     bench.write(workbook([*rows[:2], ["b", "Ha.", None]]), "lines.xlsx")
     result = bench.synth(manifest, *CAP, "--extra", "drop", "--dry-run")
-    assert "to speak: 1 rows: 1 changed" in result.out
+    assert "to speak: 1 row: 1 changed" in result.out
 
 
 def test_an_array_on_stdin_of_a_shell(bench: Workbench) -> None:

@@ -78,7 +78,7 @@ class TestCheckpoint:
         """Without its encoder it can speak no row at all, and everything says so at once."""
         base = write_checkpoint(tmp_path / "base", "base", has_audio_encoder=False)
         words = (
-            "error: a Base checkpoint speaks only by cloning a reference recording, and this one "
+            "Error: a Base checkpoint speaks only by cloning a reference recording, and this one "
             "cannot: its speech tokenizer has no encoder; get the whole checkpoint, or use a "
             "CustomVoice or VoiceDesign one\n"
         )

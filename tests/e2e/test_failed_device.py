@@ -46,7 +46,7 @@ class TestDevice:
         assert result.code == 4
         last = result.err.splitlines()[-1]
         assert last.startswith(
-            "error: the device failed: CUDA error: an illegal memory access was encountered; "
+            "Error: the device failed: CUDA error: an illegal memory access was encountered; "
             "finished rows are kept"
         )
         report = bench.out().report
@@ -73,11 +73,11 @@ class TestDevice:
         result = bench.synth(ROWS, *FLAGS, "--max-batch", 2)
         assert result.code == 0
         told = (
-            "warning: Triton cannot be used (swiglu: Failed to find C compiler); install gcc (with "
+            "Warning: Triton cannot be used (swiglu: Failed to find C compiler); install gcc (with "
             "the headers of Python and libc), or name a compiler in CC; going on with PyTorch's "
             "own operations, which is slower"
         )
-        assert [line for line in result.err.splitlines() if "warning" in line] == [told]
+        assert [line for line in result.err.splitlines() if "Warning" in line] == [told]
         assert bench.out().files == bench.out("clean").files
         device = bench.out().report["device"]
         assert device["kernel_fall_backs"] == 1
@@ -102,7 +102,7 @@ class TestDevice:
             "cpu",
         )
         assert result.code == 0, result.err
-        assert "warning: Triton cannot be used (swiglu" in result.err
+        assert "Warning: Triton cannot be used (swiglu" in result.err
         assert {f"{row['id']}.flac" for row in ROWS} <= bench.out().files.keys()
 
     def test_out_of_memory_lowers_the_batch(
@@ -134,7 +134,7 @@ class TestDevice:
         result = bench.synth(ROWS, *FLAGS)
         assert result.code == 4
         assert result.err.splitlines()[-1] == (
-            "error: internal error: ZeroDivisionError: oh; run again with --debug"
+            "Error: internal error: ZeroDivisionError: oh; run again with --debug"
         )
         assert threading.active_count() == threads
         assert not (bench.out().path / LOCK_NAME).exists()

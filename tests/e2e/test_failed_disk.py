@@ -80,8 +80,8 @@ class TestDisk:
             fail_writes(patched, lambda data, calls: b'"totals": {' in data)
             result = bench.synth(ROWS[:2], *FLAGS)
         assert result.code == 0  # every row is done
-        assert "warning: run.json is missing: " in result.err
-        assert "warning: runs.jsonl lacks this run: " in result.err
+        assert "Warning: run.json is missing: " in result.err
+        assert "Warning: runs.jsonl lacks this run: " in result.err
         assert bench.synth(ROWS[:2], *FLAGS).out.startswith("nothing to do")
 
     def test_full_before_the_first_row(
@@ -134,7 +134,7 @@ class TestDisk:
             with monkeypatch.context() as patched, open("/dev/full", "w") as full:
                 patched.setattr(sys, "stdout", full)
                 result = bench.run(*args)
-            level = "error" if code else "warning"
+            level = "Error" if code else "Warning"
             assert result.code == code, args
             assert f"{level}: cannot write to stdout: No space left on device" in result.err
         assert bench.out().status() == {"row0": "ok", "row1": "ok"}
@@ -153,7 +153,7 @@ class TestDisk:
             patched.setattr(writer, "encode", encode)
             result = bench.synth(ROWS[:2], *FLAGS)
         assert result.code == 4
-        assert "error: there is no memory: Unable to allocate 8.00 PiB" in result.err
+        assert "Error: there is no memory: Unable to allocate 8.00 PiB" in result.err
         assert "row1" not in bench.out().status()
         bench.synth_once(ROWS[:2], *FLAGS)
 

@@ -37,7 +37,7 @@ def row(row_id: str, text: str = "Good morning.", **more: Any) -> dict[str, Any]
 
 
 def test_rows_of_every_kind_share_a_run(refs: Workbench, fish: Path) -> None:
-    voices = ("--voices", refs.folder / "voices")
+    voices = ("--voice-dir", refs.folder / "voices")
     recording = ("--ref-audio", refs.folder / "a.wav", "--ref-text", SAID)
     assert refs.run("voices", "add", "anna", "--model", fish, *recording, *voices).code == 0
     rows = [
@@ -128,7 +128,7 @@ def test_what_it_cannot_speak_fails_with_a_reason(refs: Workbench, fish: Path) -
 def test_a_voice_file_needs_a_transcript(refs: Workbench, fish: Path) -> None:
     # It once ended as an internal error.
     given = ("--model", fish, "--ref-audio", refs.folder / "a.wav", "--device", "cpu")
-    added = refs.run("voices", "add", "tone", *given, "--voices", refs.folder / "voices")
+    added = refs.run("voices", "add", "tone", *given, "--voice-dir", refs.folder / "voices")
     assert added.code not in (0, 4)
     assert "with its transcript only" in added.err
     assert "internal error" not in added.err

@@ -50,7 +50,7 @@ def run(bench: Workbench, what: str, *args: object) -> Result:
     assert "internal error" not in result.err, (what, result.err)
     assert "\x1b" not in result.out + result.err, what  # a terminal would obey
     assert result.code in (0, 1, 2, 3), (what, result)
-    assert result.code in (0, 1) or "error: " in result.err, (what, result)
+    assert result.code in (0, 1) or "Error: " in result.err, (what, result)
     return result
 
 

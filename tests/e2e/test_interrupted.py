@@ -106,11 +106,11 @@ class TestKilled:
         result = finish(bench.start(bench.command(bench.write(after), *FLAGS), deadly))
         assert result.code == -signal.SIGKILL
         assert bench.out().files["a.wav"] == wanted["a.wav"]
-        assert bench.synth(before, *FLAGS).summary == "nothing to do: all 1 rows are done already"
+        assert bench.synth(before, *FLAGS).summary == "nothing to do: 1 row is done already"
         files = bench.out().files
         assert files["takes/a/2.wav"] != wanted["a.wav"]
         assert {name: files[name] for name in files if not name.startswith("takes/")} == wanted
-        assert bench.synth(after, *FLAGS).summary == "1 of 1 rows spoken"
+        assert bench.synth(after, *FLAGS).summary == "1 of 1 row spoken"
         assert bench.out().files["takes/a/1.wav"] == wanted["a.wav"]
         assert bench.out().files["a.wav"] == bench.out().files["takes/a/2.wav"]
 
@@ -171,5 +171,5 @@ class TestKilled:
         )
         result = finish(bench.start(bench.command(bench.write(ROWS), *SLOWLY), patch))
         assert result.code == 143
-        assert result.err.splitlines()[-1] == "error: stopped by SIGTERM"
+        assert result.err.splitlines()[-1] == "Stopped by SIGTERM"
         assert not (bench.out().path / LOCK_NAME).exists()

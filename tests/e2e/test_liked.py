@@ -68,7 +68,7 @@ def add(bench: Workbench, take: str, *flags: object, name: str = "teller") -> Re
 
 
 def add_plainly(bench: Workbench, name: str, *flags: object) -> Result:
-    voices = ("--voices", bench.folder / "voices", "--model", bench.model, "--device", "cpu")
+    voices = ("--voice-dir", bench.folder / "voices", "--model", bench.model, "--device", "cpu")
     return bench.run("voices", "add", name, *voices, *flags)
 
 
@@ -102,7 +102,7 @@ def test_kept_codes_are_the_reference(spoken: Workbench, monkeypatch: pytest.Mon
         assert np.array_equal(voice(spoken, "tags")["codes"], codes(spoken, "tags"))
     assert "is there already; add --overwrite" in add(spoken, "tags").err
     # It speaks; and so does what is liked of its own speech.
-    flags = ("--voices", spoken.folder / "voices", "--voice", "teller", "--save-codes")
+    flags = ("--voice-dir", spoken.folder / "voices", "--voice", "teller", "--save-codes")
     assert spoken.synth([ROWS[0]], *CAP, *flags, out="next").code == 0
     out = spoken.out("next").path
     assert add_plainly(spoken, "next", "--from", out, "--take", "long").code == 0
@@ -236,7 +236,7 @@ class TestQwen:
             name: values.tobytes() for name, values in voice(bench, "wav").items()
         }
         assert "is there already, made of the same" in add(bench, "a").out
-        assert add(bench, "a", "--mode", "xvec", name="xvec").code == 0
+        assert add(bench, "a", "--clone-mode", "xvec", name="xvec").code == 0
         assert list(voice(bench, "xvec")) == ["embedding"]
 
     def test_audio_without_loss_is_taken_as_it_is(

@@ -139,6 +139,6 @@ def test_a_voice_of_its_own_is_not_split(bench: Workbench, make_checkpoint: Make
 def test_validate_counts_parts(bench: Workbench) -> None:
     manifest = bench.write([LONG, *SHORT])
     shown = bench.run("validate", manifest, "--model", bench.model, "--split", 60)
-    assert "in parts: 1 rows, 3 parts\n" in shown.out
+    assert "in parts: 1 row, 3 parts\n" in shown.out
     found = bench.run("validate", manifest, "--model", bench.model, "--split", 60, "--json").json
     assert (found["split"], found["parts"]) == (1, 3)

@@ -121,10 +121,10 @@ CHANGES: dict[str, tuple[Callable[[list[dict[str, Any]]], object], tuple[object,
     ),
     "voice-text": (lambda rows: None, ("--voice-text", "Something else is said now."), DONE),
     "overwrite": (lambda rows: None, ("--overwrite",), "40 of 40 rows spoken"),
-    "only": (lambda rows: rows[3].update(text="Not so."), ("--only", "r03"), "1 of 1 rows spoken"),
+    "only": (lambda rows: rows[3].update(text="Not so."), ("--only", "r03"), "1 of 1 row spoken"),
     "takes": (lambda rows: None, ("--only", "r03", "--takes", 2), "takes/"),
     "limit": (lambda rows: None, ("--limit", 2), "all 2 rows are done already"),
-    "cut": (lambda rows: rows.__delitem__(slice(1, None)), (), "all 1 rows are done already"),
+    "cut": (lambda rows: rows.__delitem__(slice(1, None)), (), "1 row is done already"),
 }
 
 
@@ -248,7 +248,7 @@ def test_rows_with_and_without_a_voice_as_before_there_were_made_ones(
         {"id": "own", "text": "Yes.", "ref_audio": "a.wav", "ref_text": "What is said."},
         {"id": "file", "text": "Yes.", "voice": "mine"},
     ]
-    flags = (*CAP[:3], "--save-codes", "--voices", bench.folder / "voices", "--accept-licence")
+    flags = (*CAP[:3], "--save-codes", "--voice-dir", bench.folder / "voices", "--accept-licence")
     result = bench.synth(rows, *flags, "--free-voice", "each")
     assert result.code == 0, result.err
     out = bench.out()

@@ -72,12 +72,12 @@ def test_a_bad_row_stops_the_run_before_it_begins(
     assert result.code == 2
     assert result.out == ""
     first, last = result.err.splitlines()
-    assert first.startswith(f"error: {manifest}:3: ")
+    assert first.startswith(f"Error: {manifest}:3: ")
     assert words.replace("nowhere", str(bench.folder / "nowhere")) in first
     assert len(first) < 600
     assert last == (
-        f"error: {manifest}: 1 of 3 rows are bad; mend them, or add --skip-invalid to speak the "
-        "rest"
+        f"Error: {manifest}: 1 bad row of 3; correct what is named above, or add --skip-invalid "
+        "to speak the rest"
     )
     assert not bench.out().path.exists()
 
@@ -87,11 +87,11 @@ def test_all_bad_rows_are_named_up_to_twenty(bench: Workbench) -> None:
     manifest = bench.write(as_jsonl([GOOD]).encode() + lines + b"\n")
     result = bench.synth(manifest)
     assert result.code == 2
-    named = [line for line in result.err.splitlines() if line.startswith(f"error: {manifest}:")]
+    named = [line for line in result.err.splitlines() if line.startswith(f"Error: {manifest}:")]
     # Two are blank, and stand in one line.
     assert [int(line.split(":")[2]) for line in named[:20]] == [*range(2, 17), *range(18, 23)]
     assert f"{len(HOSTILE) - 21} more bad rows" in named[20]
-    assert f"{len(HOSTILE)} of {len(HOSTILE) + 1} rows are bad" in named[21]
+    assert f"{len(HOSTILE)} bad rows of {len(HOSTILE) + 1}" in named[21]
 
 
 def test_the_rest_can_be_spoken(bench: Workbench) -> None:
@@ -140,7 +140,7 @@ def test_a_missing_file_and_a_folder(bench: Workbench) -> None:
     missing = bench.folder / "missing.jsonl"
     result = bench.synth(missing)
     assert (result.code, result.out) == (2, "")
-    assert result.err == f"error: {missing}: no such file or directory; check the path\n"
+    assert result.err == f"Error: {missing}: no such file or directory; check the path\n"
     result = bench.synth(bench.folder)
     assert result.code == 2
     assert "is a folder; give a manifest file" in result.err

@@ -56,6 +56,6 @@ def test_many_rows(tmp_path: Path) -> None:
     assert seconds < START_S + 45e-6 * ROWS
     write_done(manifest, out)
     shown, seconds, mib = measure("synth", manifest, "--out", out, *AS_WRITTEN)
-    assert shown == f"nothing to do: all {ROWS} rows are done already"
+    assert shown == f"nothing to do: all {ROWS:,} rows are done already"
     assert seconds < START_S + 60e-6 * ROWS
     assert mib < 600

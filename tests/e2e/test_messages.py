@@ -40,7 +40,9 @@ def test_the_end_names_the_folder_the_failures_and_the_next_command(
 def test_nothing_is_left_to_do(bench: Workbench) -> None:
     result = bench.synth(ROWS, *CAP, "--accept-truncated")
     assert result.code == 0
-    assert "next" not in result.out
+    folder = f"{bench.folder / 'out'}/"
+    assert result.out.splitlines()[-1] == f"next, to listen: tts-cli report {folder}"
+    assert bench.run("report", folder).code == 0
     assert "failed" not in result.out
 
 

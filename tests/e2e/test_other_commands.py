@@ -70,7 +70,7 @@ class TestValidate:
         flags += ["--shard", "1/2", "--layout", "streaming", "--model", bench.model]
         result = bench.run("validate", manifest, *flags)
         assert result.code == 2
-        assert f"error: {manifest}:3: id '000003': voice: '?' is unknown" in result.err
+        assert f"Error: {manifest}:3: id '000003': voice: '?' is unknown" in result.err
         assert result.out.startswith("rows: 2 good, 1 bad\n")
         assert bench.run("validate", manifest, *flags, "--skip-invalid").code == 0
         assert not bench.out().path.exists()
@@ -385,5 +385,5 @@ class TestBeforeTheWeights:
         monkeypatch.setattr(consent, "require_consent", refuse)
         monkeypatch.delattr(session, "load_model")
         result = self.run(bench, command)
-        assert (result.code, result.err) == (2, "error: it must be accepted\n")
+        assert (result.code, result.err) == (2, "Error: it must be accepted\n")
         assert not bench.out().path.exists()

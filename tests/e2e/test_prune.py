@@ -24,7 +24,7 @@ ROWS: Rows = [
     {"id": "c", "text": "Hm."},
 ]
 FLAGS = ("--max-seconds", 1)
-DONE = "nothing to do: all 1 rows are done already\n"
+DONE = "nothing to do: 1 row is done already\n"
 PRUNED = {"a.wav", "removed/sub/b.wav", "removed/c.wav"}
 
 
@@ -56,7 +56,7 @@ class TestTold:
     def test_by_a_dry_run(self, done: Workbench) -> None:
         before = done.out().files
         result = done.synth(ROWS[:2], *FLAGS, "--dry-run", "--prune")
-        assert "no longer in the manifest: 1 rows: c\n" in result.out
+        assert "no longer in the manifest: 1 row: c\n" in result.out
         found = json.loads(done.synth(ROWS[:2], *FLAGS, "--dry-run", "--json").out)
         assert (found["strays"], found["back"]) == (1, 0)
         assert done.out().files == before
@@ -150,13 +150,13 @@ class TestPruned:
     def test_no_command_shows_them(self, done: Workbench) -> None:
         done.synth(ROWS[:1], *FLAGS, "--prune")
         out = done.out().path
-        assert "1 rows judged" in done.run("check", out).out
+        assert "1 row judged" in done.run("check", out).out
         data = done.folder / "data"
         assert done.run("export", out, "--to", "ljspeech", "--out", data).code == 0
         assert (data / "metadata.csv").read_text().count("\n") == 1
-        assert "1 files made" in done.run("encode", out, "--format", "flac").out
+        assert "1 file made" in done.run("encode", out, "--format", "flac").out
         merged = done.folder / "merged"
-        assert "1 rows ok, 0 failed" in done.run("merge", out, "--out", merged).out
+        assert "1 row ok, 0 failed" in done.run("merge", out, "--out", merged).out
         assert set(done.out("merged").records) == {"a"}
 
     def test_beside_what_is_spoken(self, done: Workbench) -> None:
@@ -318,8 +318,8 @@ def test_killed_at_calls_that_change_the_folder(done: Workbench, step: int) -> N
         for number in range(2):
             is_whole = (moment // step + number) % 2 == 0
             result = done.synth(ROWS if is_whole else ROWS[:1], *FLAGS, "--prune")
-            rows = 3 if is_whole else 1
-            assert result.out.startswith(f"nothing to do: all {rows} rows are done already\n")
+            rows = "all 3 rows are" if is_whole else "1 row is"
+            assert result.out.startswith(f"nothing to do: {rows} done already\n")
             files = done.out().files
             assert set(files) == (
                 set(before)

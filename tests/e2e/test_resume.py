@@ -263,7 +263,7 @@ def test_a_folder_that_goes_away(bench: Workbench, monkeypatch: pytest.MonkeyPat
         patched.setattr(AudioWriter, "put", put)
         result = bench.synth(rows, *FLAGS, "--max-batch", 2)
     assert result.code == 4
-    assert "error: the output folder is gone: " in result.err
+    assert "Error: the output folder is gone: " in result.err
     assert not bench.out().path.exists()
     moved.rename(bench.out().path)
     assert set(bench.out().status().values()) <= {"ok"}

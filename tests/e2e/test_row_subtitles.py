@@ -63,7 +63,7 @@ def test_missing_subtitles_are_made_without_speaking(bench: Workbench) -> None:
     (out.path / "short.srt").write_text("mended by hand")
     (out.path / "deep/long.one.srt").unlink()
     result = bench.synth(ROWS, *SPLIT, "--subtitles", "srt")
-    assert "subtitles: 1 files written" in result.err
+    assert "subtitles: 1 file written" in result.err
     assert out.files == {**audio, **made, "short.srt": b"mended by hand"}
     assert len(out.lines) == count
 
@@ -125,5 +125,5 @@ def test_a_row_whose_subtitles_cannot_be_written(bench: Workbench) -> None:
     (bench.out().path / "short.srt").mkdir()
     result = bench.synth(ROWS, *SPLIT, "--subtitles", "srt")
     assert result.code == 1
-    assert "warning: row short has no subtitles" in result.err
+    assert "Warning: row short has no subtitles" in result.err
     assert (bench.out().path / "silent.srt").exists()

@@ -38,22 +38,23 @@ def test_a_text(bench: Workbench, here: Path) -> None:
     result = say(bench, "Hello there.")
     assert result.code == 0
     assert result.out.startswith("say.wav: ")
-    assert result.out.endswith(", voice dora, seed 0\n")
     assert os.listdir(here) == ["say.wav"]
-    # It is what a row of that seed is.
-    rows = [{"id": "any", "text": "Hello there.", "seed": 0}]
+    # It is what a row of the id `say` is, with the seed of the run.
+    rows = [{"id": "say", "text": "Hello there."}]
     assert bench.synth(rows, *SHORT).code == 0
+    seed = bench.out().records["say"]["seed"]
+    assert result.out.endswith(f", voice dora, seed {seed}\n")
     found, _ = soundfile.read(here / "say.wav", dtype="float32")
-    assert np.array_equal(found, bench.out().samples("any.wav"))
+    assert np.array_equal(found, bench.out().samples("say.wav"))
+    assert say(bench, "Hello there.", "--seed", 4).out != result.out
 
 
 def test_any_row_of_a_journal_again(bench: Workbench, here: Path) -> None:
     rows = [{"id": "row", "text": "Good morning.", "voice": "emil"}]
     assert bench.synth(rows, *SHORT, "--seed", 4).code == 0
     seed = bench.out().records["row"]["seed"]
-    assert (
-        say(bench, "Good", "morning.", "--voice", "emil", "--seed", seed, "-o", "a.wav").code == 0
-    )
+    flags = ("--voice", "emil", "--row-seed", seed, "--seed", 9, "-o", "a.wav")
+    assert say(bench, "Good", "morning.", *flags).code == 0
     found, _ = soundfile.read(here / "a.wav", dtype="float32")
     assert np.array_equal(found, bench.out().samples("row.wav"))
 
@@ -112,6 +113,7 @@ def test_pipes(bench: Workbench, here: Path) -> None:
         (("Hi.", "--voice", "nobody"), "--voice: 'nobody' is unknown"),
         (("Hi.", "--ref-audio", "x.wav"), "a custom_voice checkpoint cannot clone"),
         (("Hi.", "--seed", "-1"), "--seed must be"),
+        (("Hi.", "--row-seed", "-1"), "'--row-seed': -1 is not in the range"),
     ],
 )
 def test_what_cannot_be(

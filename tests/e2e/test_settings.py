@@ -93,6 +93,8 @@ def test_a_run_tells_and_keeps_them(bench: Workbench, project: Path) -> None:
     [
         ('voise = "a"', "tts-cli.toml:1: unknown key 'voise'; did you mean 'voice'?"),
         ('[sinth]\nvoice = "a"', ":1: unknown key 'sinth'; did you mean 'synth'?"),
+        ('voices = "a"', ":1: unknown key 'voices'; did you mean 'voice_dir'?"),
+        ('speaker = "a"', ":1: unknown key 'speaker'; did you mean 'voice'?"),
         ('[synth]\n\nvoise = "a"', ":3: unknown key 'voise'; did you mean 'voice'?"),
         ("[synth.voice]\na = 1", ":1: voice: must be text, not an object"),
         ("synth = 5", ":1: [synth] must be a table"),
@@ -105,7 +107,7 @@ def test_a_run_tells_and_keeps_them(bench: Workbench, project: Path) -> None:
         ('dtype = "float8"', ":1: dtype: 'float8' is not one of 'auto', 'float32', 'bfloat16'"),
         ("max_batch = 3", ":1: max_batch: --max-batch must be a power of two"),
         ('lexicon = "no.tsv"', ":1: lexicon: File '"),
-        ("voices = ['a']", ":1: voices: must be text, not a list"),
+        ("voice_dir = ['a']", ":1: voice_dir: must be text, not a list"),
         ('out = "x"', ":1: out can only be given on the command line"),
         ("overwrite = true", ":1: overwrite can only be given on the command line"),
         ("accept-licence = true", ":1: accept_licence can only be given on the command line"),
@@ -121,7 +123,7 @@ def test_files_that_are_none(bench: Workbench, project: Path, content: str, word
     path = write(project, content)
     result = bench.synth(ROW, *CAP)
     assert (result.code, result.out) == (2, "")
-    assert result.err.startswith(f"error: {path}")
+    assert result.err.startswith(f"Error: {path}")
     assert words in result.err
     assert len(result.err) < 600
     assert not bench.out().path.exists()
@@ -134,7 +136,7 @@ HARMLESS = (
     *("model", "revision", "device", "dtype", "max_batch", "no_graphs", "kernels", "reproducible"),
     *("workers", "manifest_format", "sheet", "encoding", "map", "columns", "extra", "cast"),
     *("speaker_prefix", "ids"),
-    *("skip_invalid", "voices", "ref_silence", "free_voice", "voice_text"),
+    *("skip_invalid", "voice_dir", "ref_silence", "free_voice", "voice_text"),
     *("made_voices", "clone_model", "voice", "language"),
     *(
         "normalize",
@@ -148,15 +150,15 @@ HARMLESS = (
     ),
     *("pause_sentence", "pause_clause", "retries", "accept_truncated", "wordless", "format"),
     *("subtype", "sample_rate", "loudness", "highpass", "trim", "pad", "save_codes", "subtitles"),
-    *("max_failures", "progress", "asr", "batch", "drift", "greedy", "subtalker_greedy"),
+    *("max_failures", "progress", "asr", "asr_batch", "drift", "greedy", "subtalker_greedy"),
     *("temperature", "top_k", "top_p", "repetition_penalty", "subtalker_temperature"),
     *("subtalker_top_k", "subtalker_top_p", "join", "instruct", "to", "splits", "shard_mb"),
-    *("copy", "of_voice", "of_language", "min_s", "max_s", "max_error", "no_suspects"),
-    "all_takes",
+    *("copy", "of_voice", "of_language", "shortest", "longest", "max_error", "no_suspects"),
+    *("all_takes", "row_seed"),
 )
 WRITTEN_THERE = {
-    ("voices add", "voices"),
-    ("voices design", "voices"),
+    ("voices add", "voice_dir"),
+    ("voices design", "voice_dir"),
     ("say", "made_voices"),
 }
 OF_A_FLAG_ALONE = {("voices design", "instruct")}
@@ -224,14 +226,14 @@ def test_say_into_a_file_that_a_project_names(bench: Workbench, project: Path) -
 
 
 def test_voices_are_not_made_where_a_project_says(bench: Workbench, project: Path) -> None:
-    path = write(project, 'voices = "theirs"\n')
+    path = write(project, 'voice_dir = "theirs"\n')
     args = ("voices", "add", "anna", "--ref-audio", "no.wav", "--model", "synthetic:qwen3-tts-0.6b")
     result = bench.run(*args)
     assert result.code == 2
-    words = "voices of a project's file is not for a command that writes there; give --voices"
-    assert f"error: {path}:1: {words}" in result.err
-    assert words not in bench.run(*args, "--voices", "mine").err
-    assert shown(bench, "voices")["voices"][0] == str(project / "theirs")
+    words = "voice_dir of a project's file is not for a command that writes there; give --voice-dir"
+    assert f"Error: {path}:1: {words}" in result.err
+    assert words not in bench.run(*args, "--voice-dir", "mine").err
+    assert shown(bench, "voices")["voice_dir"][0] == str(project / "theirs")
 
 
 def test_validate_knows_the_flags_that_only_synth_has(bench: Workbench, project: Path) -> None:
@@ -314,6 +316,33 @@ def test_every_command_tells_of_unknown_variables(
     assert "TTS_CLI_SYNTH_VOISE is no setting; did you mean TTS_CLI_SYNTH_VOICE?" in told
     assert "TTS_CLI_STAGES is no setting; " in told
     assert told.count("is no setting") == 3
+
+
+def test_keys_of_earlier_versions(bench: Workbench, project: Path) -> None:
+    path = write(project, "[check]\nbatch = 4\n[export]\nmin_s = 1.0\n")
+    for line, name, meant in ((2, "check", "asr_batch"), (4, "export", "shortest")):
+        told = f"Error: {path}:{line}: unknown key '"
+        result = bench.run(name, bench.folder)
+        assert (result.code, told in result.err) == (2, True)
+        assert f"did you mean '{meant}'?" in result.err
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("VOICES", "VOICE_DIR"),
+        ("SYNTH_VOICES", "SYNTH_VOICE_DIR"),
+        ("VOICES_ADD_MODE", "VOICES_ADD_CLONE_MODE"),
+        ("CHECK_BATCH", "CHECK_ASR_BATCH"),
+        ("EXPORT_MAX_S", "EXPORT_LONGEST"),
+    ],
+)
+def test_variables_of_earlier_versions(
+    bench: Workbench, project: Path, monkeypatch: pytest.MonkeyPatch, old: str, new: str
+) -> None:
+    monkeypatch.setenv(f"TTS_CLI_{old}", "x")
+    told = bench.run("pick", "--no-such-option").err
+    assert f"TTS_CLI_{old} is no setting; did you mean TTS_CLI_{new}?" in told
 
 
 def test_subcommands_have_settings(bench: Workbench, project: Path) -> None:

@@ -71,15 +71,15 @@ def test_what_only_looks_and_what_has_nothing_to_do(spoken: list[str]) -> None:
     _, manifest, _, out, *_ = spoken
     keep(Path(out))
     answers = [
-        ([*spoken, "--device", "auto"], "nothing to do: all 1 rows are done already"),
+        ([*spoken, "--device", "auto"], "nothing to do: 1 row is done already"),
         ([*spoken, "--json"], '"skipped": 1'),
         ([*spoken, "--dry-run"], "to speak: 0 rows"),
         ([*spoken, "--retry-failed", "--verify-files"], "nothing to do: no row of this manifest"),
         (["validate", "samples/manifest.jsonl"], ""),
         (["validate", "samples/manifest.jsonl", "--json"], ""),
         (["validate", manifest, "--out", out], "\ntime: about "),
-        (["voices", "--voices", "no-such-folder"], ""),
-        (["voices", "--model", "synthetic:fish-s2-pro", "--voices", "no-such-folder"], ""),
+        (["voices", "--voice-dir", "no-such-folder"], ""),
+        (["voices", "--model", "synthetic:fish-s2-pro", "--voice-dir", "no-such-folder"], ""),
         (["lexicon", "test", "1984"], ""),
         (["say", "--help"], ""),
         (["--version"], ""),
@@ -118,7 +118,7 @@ def test_another_version_of_the_tool_leaves_rows_done(
     assert report["versions"]["tts-cli"] == version("tts-cli")
     monkeypatch.setattr(metadata, "version", lambda _: "9.9.9")
     assert bench.run("--version").out.startswith("tts-cli 9.9.9\n")
-    assert bench.run(*spoken).out == "nothing to do: all 1 rows are done already\n"
+    assert bench.run(*spoken).out == "nothing to do: 1 row is done already\n"
 
 
 @pytest.mark.slow
@@ -187,7 +187,7 @@ def test_without_torch(bench: Workbench, fault: str) -> None:
     )
     assert done.returncode == 0, done.stderr
     told = sum(code == 3 and args != ("doctor",) for code, args in commands)
-    assert done.stderr.count("error: torch cannot be imported: ") == told
+    assert done.stderr.count("Error: torch cannot be imported: ") == told
     assert (
         done.stderr.count("install it: pip install 'torch>=2.10'; `tts-cli doctor` tells") == told
     )

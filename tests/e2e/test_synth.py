@@ -315,7 +315,7 @@ def test_voice_design_speaks_by_description(
     ]
     result = bench.synth(rows, "--accept-truncated", model=model)
     assert result.code == 0
-    assert "1 rows give no instruct" in result.err
+    assert "1 row gives no instruct" in result.err
     assert len(set(bench.out().files.values())) == 3
     assert {record["voice"] for record in bench.out().records.values()} == {None}
 
@@ -352,7 +352,7 @@ def test_the_sample_voice_ignores_instructions_and_says_so(bench: Workbench) -> 
     flags = ("--device", "cpu", "--out", bench.out().path)
     result = bench.run("synth", bench.write(rows), *flags)
     assert result.code == 0
-    assert "1 rows give instruct, which this checkpoint ignores" in result.err
+    assert "1 row gives instruct, which this checkpoint ignores" in result.err
     told, plain = (bench.out().samples(f"{name}.wav") for name in ("told", "plain"))
     assert np.array_equal(told, plain)
 

@@ -46,7 +46,7 @@ class TestMoreTakes:
         before = done.out().files
         result = done.synth(ROWS, *FLAGS, "--only", "a", "--takes", 3)
         assert result.code == 0
-        assert result.summary == "0 of 1 rows spoken, 1 were done already"
+        assert result.summary == "0 of 1 row spoken, 1 were done already"
         assert "3 more takes of 1 row in " in result.out
         after = done.out().files
         assert {name: after[name] for name in before} == before
@@ -268,7 +268,7 @@ class TestPick:
         assert pick(done, "a=1").code == 0
         assert done.synth(ROWS, *FLAGS, "--only", "a", "--seed", 4).out.startswith("nothing to do")
         rows = [{**ROWS[0], "voice": "emil"}]
-        assert done.synth(rows, *FLAGS, "--seed", 4).summary == "1 of 1 rows spoken"
+        assert done.synth(rows, *FLAGS, "--seed", 4).summary == "1 of 1 row spoken"
 
     def test_it_imports_no_torch(self, taken: Workbench) -> None:
         patch = "import sys; sys.modules['torch'] = None"

@@ -115,7 +115,7 @@ def test_validate_names_entries_that_no_text_has(bench: Workbench, tmp_path: Pat
     flags = ("--model", bench.model, "--lexicon", lexicon)
     (line,) = bench.run("validate", manifest, *flags).err.splitlines()
     named = ", ".join(map(repr, words[:8]))
-    assert line.endswith(f"{lexicon}: 9 of 10 entries are in no text: {named}, ...")
+    assert line.endswith(f"{lexicon}: no text has 9 of 10 entries: {named}, ...")
     assert bench.run("validate", manifest, *flags, "--limit", 2).err == ""
 
 
@@ -132,14 +132,14 @@ def test_the_sample_voice_gets_them_in_words(bench: Workbench) -> None:
     assert bench.run("synth", manifest, *flags).code == 0
     assert pairs(bench.out())["auto"][1] == "It costs seven dollars."
     result = bench.run("synth", manifest, *flags, "--normalize", "off")
-    assert result.summary.startswith("1 of 1 rows spoken")
+    assert result.summary.startswith("1 of 1 row spoken")
     assert pairs(bench.out())["auto"][1] is None
 
 
 def test_texts_that_nobody_knows_the_language_of_are_left_and_counted(bench: Workbench) -> None:
     result = bench.synth(ROWS, *CAP, "--normalize", "auto")
     manifest = bench.folder / "rows.jsonl"
-    assert f"warning: {manifest}: 1 row is of no known language, and left" in result.err
+    assert f"Warning: {manifest}: 1 row is of no known language, and left" in result.err
     assert pairs(bench.out())["auto"][1] is None
     assert pairs(bench.out())["five"][1] == "It costs five dollars."
 

@@ -200,9 +200,9 @@ def retried(it: Frozen) -> None:
 def voice_file(it: Frozen) -> None:
     it.model = "base"
     write_recording(it.desk, f"{it.name}/ref.wav")
-    given = ("--ref-audio", f"{it.name}/ref.wav", "--voices", f"{it.name}/voices")
+    given = ("--ref-audio", f"{it.name}/ref.wav", "--voice-dir", f"{it.name}/voices")
     it.do("voices", "add", "anna", *given, "--model", "models/base", "--device", "cpu")
-    it.flags += ("--voices", "NAME/voices", "--voice", "anna")
+    it.flags += ("--voice-dir", "NAME/voices", "--voice", "anna")
     it.speak(rows=ROWS[:2])
 
 

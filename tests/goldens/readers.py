@@ -34,7 +34,7 @@ def facts_of(desk: Desk, name: str) -> dict[str, Any]:
         place = mine.path / name
         out = f"{name}/out"
         run = ["synth", f"{name}/rows.jsonl", "--out", out, "--model", model, "--device", "cpu"]
-        run += kind["flags"]
+        run += [{"--voices": "--voice-dir"}.get(flag, flag) for flag in kind["flags"]]
         found["files"] = files_of(place / "out")
         found["dry run"] = told(mine.run(*run, "--dry-run", "--json"))
         if name in IN_ALL:

@@ -117,7 +117,7 @@ SERIES: dict[str, Series] = {
     "silence": Series([_hello("icl", **REF)], ("--ref-silence", 0.5), model="base"),
     "voice_file": Series(
         TWO,
-        ("--voices", "voice_file/voices", "--voice", "anna"),  # frozen: made anew it may differ
+        ("--voice-dir", "voice_file/voices", "--voice", "anna"),  # frozen: made anew it may differ
         model="base",
     ),
     "design": Series([_hello(f"d{n}", instruct=f"Voice {n}.") for n in range(2)], model="design"),

@@ -24,7 +24,7 @@ REFERENCE = "fields"  # is looked up, not read
 TASKS = sorted(set(TEXTS) - {"adding_a_model", REFERENCE})  # the first is for developers
 ORDER = ["What you get", "Options", "What goes wrong", "Figures"]
 MEAN_WORDS, MOST_WORDS, MOST_LINES = 15, 35, 120
-OTHERS_FLAGS = {"--array", "--help"}  # of sbatch; of every command
+OTHERS_FLAGS = {"--array", "--help", "--help-all"}  # of sbatch; of every command
 FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]*[a-z]")
 
 

@@ -23,7 +23,7 @@ import pytest
 
 from tts_cli import main as main_module
 from tts_cli.errors import DiskFull, Interrupted, ManifestError, SetupError, UsageError
-from tts_cli.main import COMMANDS, cli, main
+from tts_cli.main import COMMANDS, GROUPS, cli, main
 
 Install = Callable[[Callable[[], Any]], None]
 
@@ -138,7 +138,39 @@ def test_no_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == 2
     out, err = capsys.readouterr()
     assert out == ""
-    assert "Commands:" in err
+    for heading in GROUPS:
+        assert f"\n{heading}:\n" in err
+
+
+def test_help_of_a_command(capsys: pytest.CaptureFixture[str]) -> None:
+    said = {}
+    for args in (["help"], ["--help"], ["help", "check"], ["check", "-h"], ["voices", "add", "-h"]):
+        assert main(args) == 0
+        said[" ".join(args)] = capsys.readouterr().out
+    assert said["help"] == said["--help"]
+    assert said["help check"] == said["check -h"]
+    assert main(["help", "voices", "add"]) == 0
+    assert capsys.readouterr().out == said["voices add -h"]
+    assert main(["help", "chekc"]) == 2
+    assert "did you mean 'check'?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["synth", "book", "say", "validate"])
+def test_short_help_and_all_of_it(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """What most runs use, at most 25; --help-all has every option, wherever it stands."""
+    assert main([name, "-h"]) == 0
+    short = capsys.readouterr().out
+    assert main([name, "nothing", "--help-all"]) == 0
+    whole = capsys.readouterr().out
+    flags = re.compile(r"^  (?:-\w, )?(--[a-z-]+)", re.MULTILINE)
+    few, many = flags.findall(short), flags.findall(whole)
+    assert {"--model", "--voice", "--seed", "--json"} <= set(few) < set(many)
+    assert len(few) <= 26
+    assert "--help-all" in few
+    command: click.Command = importlib.import_module(f"tts_cli.cli.{name}").command
+    options = [one for one in command.params if isinstance(one, click.Option) and not one.hidden]
+    assert len(many) == len(options) + 2
+    assert short.index("Examples:") < short.index("MANIFEST is" if name == "synth" else "Output:")
 
 
 @pytest.mark.parametrize(
@@ -169,20 +201,20 @@ def test_usage_errors(args: list[str], words: str, capsys: pytest.CaptureFixture
 @pytest.mark.parametrize(
     ("error", "code", "words"),
     [
-        (UsageError("bad flag", "try x"), 2, "error: bad flag; try x\n"),
-        (ManifestError("bad file"), 2, "error: bad file\n"),
-        (SetupError("no device"), 3, "error: no device\n"),
-        (DiskFull("full"), 4, "error: full\n"),
-        (Interrupted(signal.SIGTERM), 143, "error: stopped by SIGTERM\n"),
-        (Interrupted(signal.SIGINT), 130, "error: interrupted\n"),
-        (KeyboardInterrupt(), 130, "error: interrupted\n"),
+        (UsageError("bad flag", "try x"), 2, "Error: bad flag; try x\n"),
+        (ManifestError("bad file"), 2, "Error: bad file\n"),
+        (SetupError("no device"), 3, "Error: no device\n"),
+        (DiskFull("full"), 4, "Error: full\n"),
+        (Interrupted(signal.SIGTERM), 143, "Stopped by SIGTERM\n"),
+        (Interrupted(signal.SIGINT), 130, "Interrupted\n"),
+        (KeyboardInterrupt(), 130, "Interrupted\n"),
         (ZeroDivisionError("oh"), 4, "internal error: ZeroDivisionError: oh; run again with"),
         (OSError(28, "No space left on device"), 4, "cannot write to stdout: No space left"),
         (OSError(28, "No space left", "f"), 4, "cannot write f: No space left; make room and run"),
         (OSError(30, "Read-only", "f"), 4, "cannot write f: Read-only; choose another folder, or"),
         (OSError(5, "I/O error", "f"), 4, "cannot write f: I/O error; see that the disk answers"),
         (OSError(12, "Cannot allocate memory"), 4, "there is no memory: [Errno 12] Cannot"),
-        (MemoryError(), 4, "error: there is no memory: MemoryError; end other programs, or"),
+        (MemoryError(), 4, "Error: there is no memory: MemoryError; end other programs, or"),
         (RuntimeError("can't allocate memory: you"), 4, "there is no memory: can't allocate"),
         (OSError(13, "Permission denied", "f"), 3, "f: permission denied; check its permissions"),
         (click.UsageError("odd"), 2, "odd"),
@@ -218,7 +250,7 @@ def test_a_signal_that_a_library_turned_into_its_own_error(
 
     install(fail)
     assert main(["doctor"]) == 143
-    assert capsys.readouterr().err == "error: stopped by SIGTERM\n"
+    assert capsys.readouterr().err == "Stopped by SIGTERM\n"
 
 
 @pytest.mark.parametrize("error", [ValueError("odd"), SetupError("missing")])
@@ -239,9 +271,9 @@ def test_a_command_returns_its_exit_code(install: Install, result: Any, code: in
 @pytest.mark.parametrize(
     ("flags", "seen"),
     [
-        ([], ["info", "warning: warn", "error: err"]),
-        (["-v"], ["debug", "info", "warning: warn", "error: err"]),
-        (["-q"], ["warning: warn", "error: err"]),
+        ([], ["info", "Warning: warn", "Error: err"]),
+        (["-v"], ["debug", "info", "Warning: warn", "Error: err"]),
+        (["-q"], ["Warning: warn", "Error: err"]),
     ],
 )
 def test_how_much_is_said(
@@ -360,8 +392,8 @@ def test_signals(signal_number: int, code: int) -> None:
 @pytest.mark.parametrize(
     ("line", "code", "words"),
     [
-        ("--help >&-", 3, "error: cannot write to stdout: it is closed"),
-        ("validate - <&-", 2, "error: <stdin>: is closed"),
+        ("--help >&-", 3, "Error: cannot write to stdout: it is closed"),
+        ("validate - <&-", 2, "Error: <stdin>: is closed"),
     ],
 )
 def test_closed_streams(line: str, code: int, words: str) -> None:
@@ -424,9 +456,9 @@ class TestValidate:
         summary = json.loads(out)
         assert (summary["rows"], summary["bad_rows"]) == (1, 2)
         assert [row["line"] for row in summary["bad"]] == [2, 3]
-        assert err.splitlines()[0].startswith(f"error: {path}:2: id 'X' is taken by line 1")
+        assert err.splitlines()[0].startswith(f"Error: {path}:2: id 'X' is taken by line 1")
         assert main(["validate", str(path), "--skip-invalid"]) == 0
-        assert capsys.readouterr().err.startswith("warning: ")
+        assert capsys.readouterr().err.startswith("Warning: ")
 
     @pytest.mark.parametrize(
         ("args", "code", "words"),

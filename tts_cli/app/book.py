@@ -25,7 +25,7 @@ from tts_cli.manifest.encoding import known_encoding
 from tts_cli.manifest.ids import REMOVED
 from tts_cli.manifest.row import build_row
 from tts_cli.manifest.source import Source
-from tts_cli.named import shown
+from tts_cli.named import counted, shown
 from tts_cli.plan.checkpoint import read_info
 from tts_cli.plan.checks import CheckedRows, Judge
 from tts_cli.plan.free_voices import makes_voices, who_speaks
@@ -159,7 +159,7 @@ class BookRun:
             log.error("%s: %s", self.script[row.number - 1].place, row.message)
         if bad:
             raise ManifestError(
-                f"{len(bad)} of {len(self.script)} rows of the book cannot be spoken",
+                f"{counted(len(bad), 'row')} of {len(self.script)} of the book cannot be spoken",
                 remedy="mend these places in the book",
             )
 

@@ -379,12 +379,12 @@ def open_recogniser(config: RunConfig) -> Recogniser:
     if config.asr.casefold() == POCKETSPHINX:
         from tts_cli.listen.hearing.sphinx import Sphinx
 
-        return Sphinx(config.batch)
+        return Sphinx(config.asr_batch)
     refuse_absent(config)
     from tts_cli.engine.load import choose_device
     from tts_cli.listen.hearing.whisper import Whisper
 
-    return Whisper(config.asr, choose_device(config), config.batch)
+    return Whisper(config.asr, choose_device(config), config.asr_batch)
 
 
 def compare_voices(found: FolderCheck, config: RunConfig, step: Step, progress: Rows) -> None:

@@ -18,7 +18,7 @@ from tts_cli.voices.voice_folder import VoiceFolder
 def read_words(words: Iterable[str], config: RunConfig) -> tuple[TextCare, list[dict[str, Any]]]:
     """What reads them, and each as it is read. Raises UsageError, SetupError."""
     info = read_info(config)
-    check_settings(config, info, VoiceFolder(config.voices))
+    check_settings(config, info, VoiceFolder(config.voice_dir))
     care = TextCare.of(config, info)
     language = named_language(config.language, info.languages)
     words = map(as_seen, words)

@@ -60,7 +60,7 @@ def add_voice(
         SetupError: the checkpoint or a package is missing.
     """
     liked = None if spoken is None else find_liked(*spoken)
-    folder = VoiceFolder(config.voices)
+    folder = VoiceFolder(config.voice_dir)
     there = None if is_overwriting else folder.find(name)
     if there is None:
         folder.target(name, is_overwriting)
@@ -102,7 +102,7 @@ def design_voice(
         UsageError, SetupError: as `add_voice`.
         RowError: the speech did not end or is no reference.
     """
-    folder = VoiceFolder(config.voices)
+    folder = VoiceFolder(config.voice_dir)
     target = folder.target(name, is_overwriting)
     wav = target.with_name(target.name.removesuffix(SUFFIX) + ".wav")
     if wav.exists() and not is_overwriting:

@@ -61,7 +61,7 @@ def _voices(given: Mapping[str, Any], start: str) -> Iterator[str]:
     if not info.takes_voice_files:
         yield from info.voices
     else:
-        folder = given.get("voices")
+        folder = given.get("voice_dir")
         yield from VoiceFolder(None if folder is None else Path(folder)).names()
 
 

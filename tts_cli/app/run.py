@@ -30,6 +30,7 @@ from tts_cli.folder.run_file import Totals, new_run_id, versions
 from tts_cli.folder.take import Take, iso_time
 from tts_cli.folder.takes import room_of_takes
 from tts_cli.manifest.source import Manifest
+from tts_cli.named import counted
 from tts_cli.plan.checkpoint import model_facts
 from tts_cli.plan.plan import Plan
 from tts_cli.plan.planner import silence_of
@@ -110,7 +111,7 @@ def run(
 def bring_back(folder: Folder, survey: Survey) -> None:
     """Give rows that the manifest has again what was removed of them. Raises StoppedEarly."""
     folder.mark(back=survey.back)
-    rows = "1 row is" if len(survey.back) == 1 else f"{len(survey.back)} rows are"
+    rows = counted(len(survey.back), "row is", "rows are")
     log.info("%s back from removed/, as spoken before", rows)
 
 
@@ -130,7 +131,7 @@ def make_missing_voices(plan: Plan, session: LocalSession, step: Step) -> None:
             from tts_cli.workers.session import elsewhere
 
             studio = stack.enter_context(elsewhere(plan.config))
-        stack.enter_context(step("making a voice" if count == 1 else f"making {count} voices"))
+        stack.enter_context(step("making " + counted(count, "voice")))
         make_voices(plan.voices, plan.voices.to_make(), plan.planner.cloning, studio)
 
 
@@ -147,7 +148,7 @@ def remake(plan: Plan, survey: Survey, session: LocalSession, step: Step) -> Non
     with step("making files of what is kept, without speaking"):
         made = folder.remake(plan.orders(), decode)
     survey.remade = made.count
-    log.info("%d files made of what is kept, without speaking", made.count)
+    log.info("%s made of what is kept, without speaking", counted(made.count, "file"))
     for row_id, reason in made.failed:
         log.warning("row %s: %s; run the same command again to speak it", row_id, reason)
         survey.unmade.append(Take(row_id, Status.FAILED, error=reason))

@@ -31,9 +31,9 @@ from tts_cli.voices.made import MadeVoices, is_made
 log = logging.getLogger(__name__)
 
 
-def row_of(text: str, fields: Mapping[str, str | None], config: RunConfig) -> Row:
+def row_of(text: str, fields: Mapping[str, str | int | None], config: RunConfig) -> Row:
     """The text as a row of a manifest. Raises ManifestError."""
-    values = {"id": "say", "text": text, "seed": config.seed, **fields}
+    values = {"id": "say", "text": text, **fields}
     row = build_row(values, line=1, number=1, folder="", strips_markup=config.strip_markup)
     if isinstance(row, BadRow):
         raise ManifestError(

@@ -27,6 +27,7 @@ from tts_cli.folder.atomic import write_atomic
 from tts_cli.folder.files import AudioWriter
 from tts_cli.folder.journal import Journal
 from tts_cli.folder.take import Take
+from tts_cli.named import counted
 from tts_cli.text.pauses import without_pauses
 
 if TYPE_CHECKING:
@@ -65,8 +66,8 @@ def write_row_subtitles(plan: Plan) -> Made:
             if made.failed <= MAX_TOLD:
                 log.warning("row %s has no subtitles: %s", row.id, error)
     if made.failed:
-        log.warning("subtitles of %d rows could not be written", made.failed)
-    log.info("subtitles: %d files written", made.written)
+        log.warning("subtitles of %s could not be written", counted(made.failed, "row"))
+    log.info("subtitles: %s written", counted(made.written, "file"))
     return made
 
 

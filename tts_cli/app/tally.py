@@ -14,6 +14,7 @@ from tts_cli.errors import StoppedEarly
 from tts_cli.folder.folder import Folder
 from tts_cli.folder.run_file import Totals
 from tts_cli.folder.take import Take
+from tts_cli.named import counted
 from tts_cli.plan.tally import Survey
 
 log = logging.getLogger(__name__)
@@ -108,8 +109,9 @@ class RunTally:
             self.on_row(totals)
             failed = totals.failed - totals.bad_rows
             if self.failures_allowed is not None and failed > self.failures_allowed:
+                rows = counted(failed, "row has", "rows have")
                 raise StoppedEarly(
-                    f"{failed} rows have failed, more than --max-failures allows",
+                    f"{rows} failed, more than --max-failures allows",
                     "see what the last ones say above, and run the same command again",
                 )
 

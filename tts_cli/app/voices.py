@@ -39,7 +39,7 @@ def offered(config: RunConfig) -> Offered:
     licence = info.licence
     if config.accept_licence:
         require_consent(licence, config)
-    own = VoiceFolder(config.voices)
+    own = VoiceFolder(config.voice_dir)
     return Offered(
         info,
         model_label(config.model),

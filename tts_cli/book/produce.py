@@ -33,6 +33,7 @@ from tts_cli.folder.atomic import write_atomic
 from tts_cli.folder.folder import Folder
 from tts_cli.folder.journal import Journal
 from tts_cli.folder.mend import BOOK_NAME
+from tts_cli.named import counted
 
 log = logging.getLogger(__name__)
 
@@ -188,7 +189,8 @@ class _Producer:
         lost = [row.id for row in rows if row.id in self._missing]
         if lost:
             shown = ", ".join(lost[:3]) + ", ..." * (len(lost) > 3)
-            self._produced.incomplete.append(f"{name}: {len(lost)} rows are missing: {shown}")
+            missing = counted(len(lost), "row is", "rows are")
+            self._produced.incomplete.append(f"{name}: {missing} missing: {shown}")
             return None
         wanted = self._wanted
         takes = [

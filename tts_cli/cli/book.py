@@ -20,6 +20,7 @@ from tts_cli.cli.options import (
 )
 from tts_cli.cli.screen import show_or_warn, shown_duration
 from tts_cli.config import RunConfig
+from tts_cli.named import counted
 from tts_cli.setting import Scope, Topic
 from tts_cli.text.words import usual_s
 
@@ -34,20 +35,20 @@ FIRST_WORDS = 8  # of a chapter that a dry run shows
 MAX_TOLD = 5  # warnings and chapters that messages name
 
 _book_options = group(
-    "Beside a file a chapter",
+    "Book",
     click.option(
         "--join",
         cls=SectionedOption,
         scope=Scope.ANY,
         type=click.Choice(("m4b",)),
-        help="Also one file of all chapters, with chapter marks.  [default: none]",
+        help="Also make one file of all chapters, with chapter marks.  [default: none]",
     ),
     settings("encoding"),
 )
 
 
 @click.command("book", cls=SectionedCommand)
-@click.argument("book", type=click.Path(path_type=Path), metavar="FILE|FOLDER")
+@click.argument("book", type=click.Path(path_type=Path), metavar="BOOK")
 @settings(Topic.OUTPUT, out=REQUIRED_OUT)
 @_book_options
 @settings(Topic.MODEL, Topic.DEVICE, *SPEAKING)
@@ -55,18 +56,20 @@ _book_options = group(
 @common_options
 @click.pass_context
 def command(ctx: click.Context, /, book: Path, join: str | None, out: Path, **options: Any) -> int:
-    """Speak a book: a file a chapter. Run again, it speaks what is missing or changed.
-
-    FILE is Markdown (.md), EPUB 2 or 3 (.epub) or plain text (.txt); a FOLDER of .md and .txt files
-    is read as its SUMMARY.md tells, or in the order of their numbers. Headings begin chapters. DIR
-    gets 01-title.wav and so on, book.json with the place of every sentence in text and audio,
-    book.jsonl with a row a sentence, the rows' audio in sentences/, and all that synth writes. In
-    the text, [pause 500ms] is a pause and {voice=NAME} at an end of a paragraph a voice.
+    """Speak a book, a file a chapter.
 
     \b
     Examples:
       tts-cli book novel.epub --out novel/ --voice clara
       tts-cli book chapters/ --out course/ --format flac --join m4b --subtitles srt,vtt
+
+    BOOK is a file of Markdown (.md), EPUB 2 or 3 (.epub) or plain text (.txt), or a folder of .md
+    and .txt files, in the order of its SUMMARY.md or of their numbers. Each heading begins a
+    chapter. DIR gets the chapters (01-title.wav and so on), the audio of every sentence in
+    sentences/, book.json with the place of every sentence in text and audio, book.jsonl with one
+    row per sentence, and all that `synth` writes. In the text, [pause 500ms] is a pause, and
+    {voice=NAME} at the end of a paragraph gives it a voice. Run the same command again to speak
+    only what is missing or changed.
     """
     from tts_cli.app.book import BookRun
     from tts_cli.cli.synth import run
@@ -120,4 +123,5 @@ def show_book(made: Produced, config: RunConfig, num_chapters: int) -> None:
         return
     hours, rest = divmod(round(made.seconds), 3600)
     length = f"{hours}:{rest // 60:02d}:{rest % 60:02d}"
-    show_or_warn(f"{len(made.made.chapters)} of {num_chapters} chapters, {length}, in {config.out}")
+    chapters = f"{len(made.made.chapters)} of {counted(num_chapters, 'chapter')}"
+    show_or_warn(f"{chapters}, {length}, in {config.out}")

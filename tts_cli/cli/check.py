@@ -19,6 +19,7 @@ from tts_cli.config import RunConfig
 from tts_cli.errors import UsageError
 from tts_cli.folder.files import CHECKS_NAME
 from tts_cli.listen.page.build import spoken_by
+from tts_cli.named import counted
 from tts_cli.setting import Topic
 
 if TYPE_CHECKING:
@@ -42,16 +43,7 @@ TAKES = 3  # more of each suspect, in the command that is printed
 @settings("progress")
 @common_options
 def command(folder: Path, **options: Any) -> int:
-    """Listen by machine to what was spoken, and name what somebody should listen to.
-
-    DIR is the --out of `synth` or `book`. Without --asr its journal is all that is read: each row
-    is held against its own voice's rate, level and pauses; clipping, silence and standstill are
-    told. That hears no words: with --asr a recogniser does, which never sees the text, and what it
-    heard is held against it: letters wrong, words lost or said twice, a garbled stretch in a long
-    row. Every take is judged. DIR/checks.jsonl has the verdicts; run again, only what is new or was
-    replaced is heard again.
-
-    The exit code is 1 if the file of any row is suspect, or a row has failed.
+    """Find rows that may sound wrong, for you to listen to.
 
     \b
     Examples:
@@ -61,6 +53,15 @@ def command(folder: Path, **options: Any) -> int:
       tts-cli check wavs/ --drift --model Qwen/Qwen3-TTS-12Hz-0.6B-Base
       tts-cli synth lines.jsonl --out wavs/ --only suspects --takes 3
       tts-cli check wavs/ --asr pocketsphinx --pick best
+
+    DIR is the output folder of `synth` or `book`. Without --asr no audio is read: `check` compares
+    each row's speed, level and pauses with the other rows of its voice, and finds clipping, silence
+    and speech that stands still. With --asr a recogniser transcribes every take without knowing its
+    text. `check` then compares the two, and finds wrong letters, missing or repeated words, and
+    garbled stretches in long rows. DIR/checks.jsonl gets the results. Run `check` again, and only
+    new or replaced audio is transcribed.
+
+    Exit code 1: the file of a row is suspect, or a row has failed.
     """
     from tts_cli.app.check import FolderCheck, compare_voices, listen
 
@@ -84,7 +85,7 @@ def command(folder: Path, **options: Any) -> int:
 def tell(found: FolderCheck, name: str) -> None:
     """What the recogniser has heard, and what it could not."""
     hearing = found.hearing
-    said = f"{name}: {hearing.heard} takes heard"
+    said = f"{name}: {counted(hearing.heard, 'take')} heard"
     if hearing.heard:
         speed = hearing.audio_s / max(hearing.wall_s, 1e-9)
         said += f", {shown_duration(hearing.audio_s)} of audio at {speed:.1f} xRT"
@@ -92,12 +93,12 @@ def tell(found: FolderCheck, name: str) -> None:
         said += f"; {hearing.kept} had been heard before"
     log.info("%s", said)
     for count, why in (
-        (hearing.other_language, "are in a language that it does not hear"),
-        (hearing.without_words, "have no words to hear, or no text in the journal"),
-        (hearing.changed, "are not as they were written: what they are now was heard"),
+        (hearing.other_language, "in a language that the recogniser does not support"),
+        (hearing.without_words, "without words to hear, or without a text in the journal"),
+        (hearing.changed, "not as written: what the file holds now was heard"),
     ):
         if count:
-            log.warning("%d takes %s", count, why)
+            log.warning("%s %s", counted(count, "take"), why)
     for row_id, problem in hearing.problems[:MAX_PROBLEMS]:
         log.warning("row %s cannot be heard: %s", row_id, problem)
     if len(hearing.problems) > MAX_PROBLEMS:
@@ -135,13 +136,13 @@ def show(config: RunConfig, found: FolderCheck, picked: list[dict[str, Any]]) ->
     for one in picked:
         click.echo(f"{one['id']}: take {one['take']} is its file now")
     rows = sum(one.is_named and one.is_chosen for one in found.judged)
-    said = f"{rows} rows judged, {len(suspects)} suspect"
+    said = f"{counted(rows, 'row')} judged, {len(suspects)} suspect"
     if failed:
         said += f", {len(failed)} failed and without audio"
     kept = f"verdicts are in {path}" if found.is_kept else "not kept, as the folder is read only"
     click.echo(f"{said}; {kept}")
     if not config.asr and not any(one.heard for one in found.judged):
-        click.echo("no words were heard; --asr has a recogniser do that")
+        click.echo("only levels, lengths and pauses were checked; --asr checks the words too")
     for args in next_commands(found, best):
         click.echo(f"next: {shlex.join(['tts-cli', *args])}")
 

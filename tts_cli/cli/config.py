@@ -22,16 +22,17 @@ _BUILT_IN = "built-in"
 @common_options
 @click.pass_context
 def command(ctx: click.Context, /, **options: Any) -> int:
-    """Show settings, and where each comes from.
-
-    A setting comes from the first of: a row of the manifest, its character's table in the cast, the
-    flag, the environment (TTS_CLI_SYNTH_VOICE for one command, TTS_CLI_VOICE for all), tts-cli.toml
-    in the working folder or the nearest folder above it, tts-cli/tts-cli.toml in $XDG_CONFIG_HOME
-    or ~/.config, the checkpoint's generation_config.json, what is built in.
+    """Show the settings, and where each comes from.
 
     \b
     Example:
       tts-cli config show synth
+
+    The first of these that has a setting gives its value: a row of the manifest, its character's
+    table in the cast, the flag, the environment (TTS_CLI_SYNTH_VOICE for one command, TTS_CLI_VOICE
+    for all), tts-cli.toml in the working folder or the nearest folder above it,
+    tts-cli/tts-cli.toml in $XDG_CONFIG_HOME or ~/.config, the checkpoint's generation_config.json,
+    the built-in default.
     """
     if ctx.invoked_subcommand is not None:
         refuse_misplaced(ctx)

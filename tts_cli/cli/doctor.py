@@ -16,9 +16,9 @@ from tts_cli.config import RunConfig
 @click.command("doctor")
 @common_options
 def command(**options: Any) -> int:
-    """Show versions, devices, driver, caches and disk; say what is missing and how to get it.
+    """Check this machine: versions, devices, driver, caches, disk; and how to get what is missing.
 
-    Exit code 3 when something is missing without which nothing can be spoken.
+    Exit code 3: something is missing without which nothing can be spoken.
     """
     config = RunConfig.from_options(options)
     from tts_cli.app.doctor import findings_of_all

@@ -9,39 +9,44 @@ from typing import Any
 
 import click
 
-from tts_cli.cli.options import SectionedCommand, common_options, group, settings
+from tts_cli.cli.options import OUT, SectionedCommand, common_options, group, settings
 from tts_cli.cli.screen import long_step, show_or_warn
 from tts_cli.config import RunConfig
+from tts_cli.named import counted
 from tts_cli.setting import Topic
 
 MAX_NAMED = 5  # rows that are left, without --json
 
 
 @click.command("encode", cls=SectionedCommand)
-@click.argument("folder", type=click.Path(path_type=Path, exists=True, file_okay=False))
+@click.argument(
+    "folder", metavar="DIR", type=click.Path(path_type=Path, exists=True, file_okay=False)
+)
 @settings(
     Topic.OUTPUT,
     without=("save_codes", "subtitles"),
-    out={"show_default": "beside the old files"},
+    out={**OUT, "help": "Folder for the new files.", "show_default": "DIR itself"},
 )
 @group(Topic.OUTPUT.heading, settings("take_over"))
 @settings(Topic.MODEL, "device", "dtype", "progress")
 @common_options
 def command(folder: Path, **options: Any) -> int:
-    """Make new files of rows that were spoken, without speaking: another format, rate or level.
-
-    FOLDER is one that `synth` has spoken into. A row's file is made of its audio, if that is
-    without loss and had no level, filter, trim or padding (files that this command replaces stay as
-    NAME.original), else of its codes (`synth --save-codes`), which takes the checkpoint that spoke.
-    Of rows with several takes the chosen one is made anew, the others stay as they are.
-    Rows of which neither is left are named, and the exit code is 1. Run again, it makes what is
-    missing; `synth` with the same format finds the rows done.
+    """Make files in another format, sample rate or level, without speaking again.
 
     \b
     Examples:
       tts-cli encode wavs/ --format opus --out opus/
       tts-cli encode wavs/ --subtype ULAW --sample-rate 8000 --loudness -19 --out phone/
       tts-cli encode wavs/ --loudness podcast --trim --pad 0.3
+
+    DIR is the output folder of `synth`, `book` or `merge`. Each file is made from the row's audio,
+    if that is lossless and has no level, filter, trim or padding yet. Otherwise it is made from the
+    row's codes (`synth --save-codes`), with the checkpoint that spoke. The old files stay, as
+    NAME.original, where new ones take their place. Only the chosen take of a row is made anew. Run
+    the same command again to make what is missing. `synth` with the same format finds the rows
+    done.
+
+    Exit code 1: some rows have neither such audio nor codes. They are named.
     """
     from tts_cli.app.encode import encode
 
@@ -63,7 +68,8 @@ def command(folder: Path, **options: Any) -> int:
         return show_or_warn(json.dumps(facts, indent=2), exit_code, is_json=True)
     if config.verbosity < 0:
         return exit_code
-    lines = [f"{made.count} files made, {found.done} were done already, {len(found.left)} left"]
+    files = counted(made.count, "file")
+    lines = [f"{files} made, {found.done} done already, {len(found.left)} left"]
     lines += [f"left: {row_id}: {reason}" for row_id, reason in found.left[:MAX_NAMED]]
     if len(found.left) > MAX_NAMED:
         lines.append(f"left: {len(found.left) - MAX_NAMED} more; --json has them all")

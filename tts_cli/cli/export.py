@@ -20,6 +20,7 @@ from tts_cli.cli.options import (
 from tts_cli.cli.screen import long_step, show_table
 from tts_cli.config import RunConfig
 from tts_cli.export.made import ASIDE
+from tts_cli.named import counted
 from tts_cli.setting import Scope
 
 if TYPE_CHECKING:
@@ -31,9 +32,10 @@ FORMATS = ("ljspeech", "audiofolder", "nemo", "webdataset", "parquet")
 _MAX_SHOWN = 20  # voices and languages in a table
 # Flags that no other command has.
 _OWN = (
-    *("to", "splits", "shard_mb", "copy", "of_voice", "of_language", "min_s", "max_s"),
+    *("to", "splits", "shard_mb", "copy", "of_voice", "of_language", "shortest", "longest"),
     *("max_error", "no_suspects", "all_takes", "overwrite"),
 )
+_FIELDS = {"shortest": "min_s", "longest": "max_s"}  # of export.json, where it is otherwise
 _seconds = click.FloatRange(min=0)
 
 
@@ -51,7 +53,7 @@ _output_options = group(
         required=True,
         type=click.Choice(FORMATS, case_sensitive=False),
         help="Layout: ljspeech (metadata.csv and WAV), audiofolder or parquet (Hugging Face "
-        "datasets), nemo (manifests), webdataset (tar shards).",
+        "datasets), nemo (JSON manifests), or webdataset (tar files).",
     ),
     _option(
         "--out",
@@ -60,7 +62,7 @@ _output_options = group(
         type=NamedPath(path_type=Path),
         metavar="DIR",
         required=True,
-        help="Folder for the data set: empty, or an earlier export of the same folder.",
+        help="Folder for the data set: empty, or an earlier export of the same DIR.",
     ),
     _option(
         "--split",
@@ -68,8 +70,8 @@ _output_options = group(
         default="train",
         show_default=True,
         metavar="NAME=SHARE,...",
-        help="Splits and their shares, as in train=0.95,valid=0.05. A row's split follows from its "
-        "text: the same text is never in two, and new rows move no other.",
+        help="Splits and their shares, as in train=0.95,valid=0.05. A row's text decides its "
+        "split, so no text is in two splits, and new rows do not move old ones.",
     ),
     settings("sample_rate", sample_rate={"show_default": "as spoken; ljspeech 22050"}),
     _option(
@@ -78,74 +80,85 @@ _output_options = group(
         default=1000,
         show_default=True,
         metavar="MB",
-        help="Size of a file of webdataset and parquet, in millions of bytes.",
+        help="Size of the files of webdataset and parquet, in MB.",
     ),
     _option(
         "--copy",
         is_flag=True,
-        help="Copy files, where a hard link would be one file with two names.",
+        help="Copy the files, so that you can edit them. Hard links share their content with DIR.",
     ),
     _option(
         "--overwrite",
         scope=Scope.ONE_RUN,
         is_flag=True,
-        help="Replace an export of the same folder that was made with other settings.",
+        help="Replace an earlier export of the same DIR that had other settings.",
     ),
 )  # fmt: skip
 _filter_options = group(
     "Which rows",
     _option(
         "--voice", "of_voice", multiple=True, metavar="NAME",
-        help="Only this voice; can be given several times.  [default: all]",
+        help="Only rows of this voice. Can be given several times.  [default: all]",
     ),
     _option(
         "--language", "of_language", multiple=True, metavar="NAME",
-        help="Only this language, by name or code; can be given several times.  [default: all]",
+        help="Only rows in this language, by name or code. Can be given several times.  "
+        "[default: all]",
     ),
-    _option("--min-s", type=_seconds, metavar="S", help="Only rows of at least so many seconds."),
-    _option("--max-s", type=_seconds, metavar="S", help="Only rows of at most so many seconds."),
+    _option(
+        "--shortest", type=_seconds, metavar="S", others="--min-s --min-seconds --min-duration",
+        help="Only rows of at least S seconds.",
+    ),
+    _option(
+        "--longest", type=_seconds, metavar="S", others="--max-s --max-seconds --max-duration",
+        help="Only rows of at most S seconds.",
+    ),
     _option(
         "--max-error",
         type=_seconds,
         metavar="SHARE",
-        help="Only rows in which a recogniser heard at most this share of words or characters "
-        "otherwise (`tts-cli check --asr`); 0.1 is one in ten.",
+        help="Only rows whose error rate by `tts-cli check --asr` is at most this; 0.1 is one word "
+        "(or character) in ten.",
     ),
-    _option("--no-suspects", is_flag=True, help="Leave out rows that run or check suspects."),
+    _option("--no-suspects", is_flag=True, help="Leave out suspect rows, by run or by check."),
     _option(
-        "--all-takes", is_flag=True, help="Also takes that are not the row's file, as rows.",
+        "--all-takes", is_flag=True, help="Add the other takes of a row, each as a row of its own.",
     ),
 )  # fmt: skip
 
 
 @click.command("export", cls=SectionedCommand)
-@click.argument("folder", type=click.Path(path_type=Path, exists=True, file_okay=False))
+@click.argument(
+    "folder", metavar="DIR", type=click.Path(path_type=Path, exists=True, file_okay=False)
+)
 @_output_options
 @_filter_options
 @settings("progress")
 @common_options
 def command(folder: Path, out: Path, **options: Any) -> int:
-    """Make a data set for training of what a folder holds: audio, texts, splits, a card.
-
-    FOLDER is an output folder of synth, book or merge. Of each row that is ok the chosen take is
-    taken, if its file is, byte for byte, what the journal says; rows that are left out are counted
-    by reason. Files stay what they are, as hard links where the layout has single files (edit them
-    with --copy only); --sample-rate makes 16-bit WAV, as ljspeech does in any case.
-
-    Beside the data stand README.md, a card for the Hugging Face hub that says that the speech is
-    synthetic and by which model, and export.json, with all figures. Run again, it brings the data
-    set up to date. Exit code 1: files of rows are gone or damaged, or a command died while it
-    replaced them, and they were left out.
+    """Make a data set for training: audio, texts, splits and a card.
 
     \b
     Examples:
       tts-cli export wavs/ --to ljspeech --out ljs/
       tts-cli export wavs/ --to parquet --out data/ --split train=0.95,valid=0.05
-      tts-cli export wavs/ --to webdataset --out wds/ --min-s 1 --max-s 20 --no-suspects
+      tts-cli export wavs/ --to webdataset --out wds/ --shortest 1 --longest 20 --no-suspects
+
+    DIR is the output folder of `synth`, `book` or `merge`. The data set gets the chosen take of
+    each row that is ok, if the file is still exactly what was written. Rows that are left out are
+    counted by reason. Layouts with single files get hard links: if you want to edit them, use
+    --copy. ljspeech, and any layout with --sample-rate, gets new 16-bit WAV files.
+
+    The data set also gets README.md, a card for the Hugging Face hub which says that the speech is
+    synthetic and which model made it, and export.json with all figures. Run the same command again
+    to update the data set.
+
+    Exit code 1: rows were left out because their files are missing or damaged, or a command stopped
+    while it replaced them.
     """
     from tts_cli.export.dataset import export_folder
 
-    own = {name: options.pop(name) for name in _OWN}
+    own = {_FIELDS.get(name, name): options.pop(name) for name in _OWN}
     own["to"] = own["to"].lower()
     is_overwriting = own.pop("overwrite")
     config = RunConfig.from_options({**options, "out": out})
@@ -190,7 +203,9 @@ def show(out: Path, config: RunConfig, made: Exported) -> None:
     length = found["length_s"]
     lasts = f"; a row lasts {length['p5']:.1f} to {length['p95']:.1f} s" if length else ""
     wanted = made.wanted
-    click.echo(f"{out}: {found['rows']} rows, {found['hours']:.2f} hours as {wanted.to}{lasts}")
+    click.echo(
+        f"{out}: {counted(found['rows'], 'row')}, {found['hours']:.2f} hours as {wanted.to}{lasts}"
+    )
     if wanted.final_rate_hz is not None:
         click.echo(f"all audio at {wanted.final_rate_hz} Hz, mono, 16 bits")
     rows = [

@@ -10,6 +10,7 @@ import click
 from tts_cli.cli.options import SectionedCommand, common_options, refuse_misplaced, settings
 from tts_cli.cli.screen import show_table
 from tts_cli.config import RunConfig
+from tts_cli.named import counted
 from tts_cli.setting import Topic
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 @common_options
 @click.pass_context
 def command(ctx: click.Context, /, **options: Any) -> int:
-    """Try a lexicon, and how figures and abbreviations are read.
+    """Try how words, numbers and abbreviations are read.
 
     \b
     Example:
@@ -38,14 +39,15 @@ def command(ctx: click.Context, /, **options: Any) -> int:
 @settings(Topic.TEXT, Topic.MODEL)
 @common_options
 def test_command(words: tuple[str, ...], **options: Any) -> int:
-    """Show how words, or whole texts, are read, and by what.
-
-    A word is taken as `synth` with the same flags takes the text of a row. What is said otherwise
-    than it is written comes from a line of the lexicon (words.tsv:12) or from the normalizer.
+    """Show how words, or whole texts, are read, and why.
 
     \b
     Example:
       tts-cli lexicon test --lexicon words.tsv "Dr. Nguyen" '$1,299.50' NASA
+
+    Each WORD is read as `synth` with the same options reads the text of a row. Where it is said
+    differently from how it is written, you see which line of the lexicon (words.tsv:12) or which
+    rule did it.
     """
     config = RunConfig.from_options(options)
     from tts_cli.app.lexicon import read_words
@@ -64,7 +66,11 @@ def test_command(words: tuple[str, ...], **options: Any) -> int:
 
 def _title(care: TextCare) -> str:
     number = len(care.lexicon.entries)
-    lexicon = "no lexicon" if care.lexicon.path is None else f"lexicon of {number} entries"
+    lexicon = (
+        "no lexicon"
+        if care.lexicon.path is None
+        else f"lexicon of {counted(number, 'entry', 'entries')}"
+    )
     language = "left alone" if care.language is None else f"taken for {care.language}"
     state = "on" if care.is_normalized else "off"
     return f"{lexicon}, normalizing is {state}, texts of language auto are {language}"

@@ -20,6 +20,7 @@ from tts_cli.cli.options import (
 )
 from tts_cli.cli.screen import long_step, shown_duration
 from tts_cli.config import RunConfig
+from tts_cli.named import counted
 from tts_cli.setting import Scope
 
 if TYPE_CHECKING:
@@ -36,15 +37,15 @@ _output_options = group(
         multiple=True,
         type=click.Path(path_type=Path),
         metavar="DIR",
-        help="Of rows with other speech in several folders take this one's; can be given several "
-        "times, the first counts first.  [default: refuse, and name them]",
+        help="Take this folder's audio where folders differ. Can be given several times, the most "
+        "important first.  [default: name the rows and write nothing]",
     ),
     click.option(
         "--copy",
         cls=SectionedOption,
         scope=Scope.ANY,
         is_flag=True,
-        help="Copy files, where a hard link would be one file with two names.",
+        help="Copy the files, so that you can edit them. Hard links share their content.",
     ),
     settings("take_over"),
 )
@@ -64,23 +65,22 @@ _output_options = group(
 def command(
     folders: tuple[Path, ...], prefer: tuple[Path, ...], copy: bool, out: Path, **options: Any
 ) -> int:
-    """Join output folders, of the shards of a manifest or of several machines, into one.
-
-    Each row comes whole from one DIR, with its takes, codes, subtitles and all its lines: from the
-    one where it is ok. Rows that are ok in several are the same if request and audio are; other
-    audio under one id is refused, with the ids, before anything is written, unless --prefer says
-    whose to take. So are other made voices under one name. All runs are kept, and checks.jsonl
-    and made voices too; chapters of a book are made anew by `book`.
-
-    The DIRs stay as they are, and may be read only. Files are hard links where the file system has
-    them, and take no room; edit them with --copy only. Rows that --out has are never replaced, so a
-    further folder can be merged in later, and a merge that was stopped is simply run again. Then
-    `synth` with the whole manifest and --out finds nothing to do, or what is missing.
+    """Join output folders into one, such as those of shards or of several machines.
 
     \b
     Examples:
       tts-cli merge parts/1 parts/2 --out wavs/
       tts-cli merge parts/* redone/ --prefer redone/ --out wavs/
+
+    Each row comes from the folder in which it is ok, with its takes, codes and subtitles. If two
+    folders have different audio for one id, `merge` names the ids and writes nothing: say with
+    --prefer whose audio to take. The same holds for made voices. Runs, checks and made voices come
+    along; make the chapters of a book again with `book`.
+
+    The folders stay as they are, and may be read-only. Files are hard links where possible, and
+    then need no space: if you want to edit them, use --copy. Rows that --out already has are never
+    replaced, so you can merge more folders in later. Run a stopped merge again to finish it. After
+    that, `synth` with the whole manifest and this --out speaks only what is missing.
     """
     from tts_cli.app.merge import merge
 
@@ -122,8 +122,9 @@ def show(config: RunConfig, out: Path, merged: Merged) -> None:
     if config.verbosity < 0:
         return
     count = len(origins.folders) - 1
-    files = f"{placing.num_linked} files linked, {placing.num_copied} copied"
+    files = f"{counted(placing.num_linked, 'file')} linked, {placing.num_copied} copied"
     click.echo(
-        f"{out}: {sums.ok} rows ok, {sums.failed} failed, {shown_duration(sums.audio_s)} of "
-        f"audio; {added} rows added from {count} folder{'s' * (count != 1)}, {files}"
+        f"{out}: {counted(sums.ok, 'row')} ok, {sums.failed} failed, "
+        f"{shown_duration(sums.audio_s)} of audio; "
+        f"{counted(added, 'row')} added from {counted(count, 'folder')}, {files}"
     )

@@ -21,7 +21,7 @@ from tts_cli.folder.files import shown_size
 @common_options
 @click.pass_context
 def command(ctx: click.Context, /, **options: Any) -> int:
-    """List, fetch and prepare checkpoints.
+    """List, download and convert checkpoints.
 
     \b
     Examples:
@@ -39,9 +39,9 @@ def command(ctx: click.Context, /, **options: Any) -> int:
 @command.command("list")
 @common_options
 def list_command(**options: Any) -> int:
-    """List the checkpoints that are at hand: the sample voice, and those in the hub's cache.
+    """List the checkpoints on this machine: the sample voice, and those in the Hugging Face cache.
 
-    Folders elsewhere are looked at by `tts-cli voices --model FOLDER`.
+    For a checkpoint in another folder use `tts-cli voices --model DIR`.
     """
     config = RunConfig.from_options(options)
     from tts_cli.plan.checkpoint import stored_models
@@ -63,14 +63,14 @@ def list_command(**options: Any) -> int:
 @settings("revision", "accept_licence")
 @common_options
 def download_command(model: str, **options: Any) -> int:
-    """Fetch a checkpoint into the hub's cache, with no more files than are read.
-
-    What the repository is, and whether its licence is accepted, is looked at before its weights
-    are fetched. A download that was stopped goes on where it ended.
+    """Download a checkpoint into the Hugging Face cache: only the files that are needed.
 
     \b
     Example:
       tts-cli models download Qwen/Qwen3-TTS-12Hz-0.6B-CustomVoice
+
+    The repository's kind and licence are checked before its weights are fetched. Run the same
+    command again to go on with a download that was stopped.
     """
     config = replace(RunConfig.from_options(options), model=model)
     from tts_cli.plan.checkpoint import download
@@ -93,14 +93,14 @@ def download_command(model: str, **options: Any) -> int:
 def convert_command(model: str, **options: Any) -> int:
     """Convert the pickled weights of a checkpoint into safetensors, once.
 
-    A pickle can run code when it is read, so no other command reads one. This one does, with
-    PyTorch's reader that builds nothing but tensors, and takes only what has the names and shapes
-    of the codec. It writes codec.safetensors, with the SHA-256 of codec.pth, and codec.json beside
-    codec.pth, which is then needed no more. Fish Speech needs it; other checkpoints do not.
-
     \b
     Example:
       tts-cli models convert fishaudio/s2-pro
+
+    Fish Speech needs this; other checkpoints do not. Reading a pickle can run code, so no other
+    command reads one. This command uses PyTorch's reader that builds only tensors, and takes only
+    tensors with the names and shapes of the codec. It writes codec.safetensors and codec.json
+    beside codec.pth, which is then no longer needed.
     """
     config = RunConfig.from_options(options)
     try:

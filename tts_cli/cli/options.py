@@ -24,6 +24,8 @@ from tts_cli.setting import Scope, SettingFacts, Topic, flag
 log = logging.getLogger(__name__)
 
 UNNAMED = "Options"
+MOST_OPTIONS = 25  # of which help shows all
+_WHOLE = f"{__name__}.whole"  # in a context's meta: whether help is to show all options
 PREFIX = "TTS_CLI"  # of variables
 PLACES = f"{__name__}.places"  # in a context's meta: where values of files stand, by setting
 F = TypeVar("F", bound=Callable[..., Any])
@@ -61,13 +63,23 @@ class SectionedOption(click.Option):
         scope: where else; None: where the setting of its name may, and from no file if there is
             none.
         section: its heading; whoever groups options sets it.
+        is_common: it is in the short help too.
+        others: what else it might be called, beside what the setting of its flag might.
     """
 
     def __init__(
-        self, *args: Any, scope: Scope | None = None, section: str = UNNAMED, **settings: Any
+        self,
+        *args: Any,
+        scope: Scope | None = None,
+        section: str = UNNAMED,
+        is_common: bool = True,
+        others: str = "",
+        **settings: Any,
     ) -> None:
         super().__init__(*args, **settings)
-        self.scope, self.section = scope, section
+        self.scope, self.section, self.is_common = scope, section, is_common
+        settings_of = (SETTINGS.get(opt.lstrip("-").replace("-", "_")) for opt in self.opts)
+        self.others = " ".join([others, *(one.others for one in settings_of if one)])
 
     def resolve_envvar_value(self, ctx: click.Context) -> str | None:
         """The variable's value; that of the command counts first."""
@@ -91,11 +103,20 @@ class SectionedCommand(click.Command):
         tell_origins(ctx)
         return super().invoke(ctx)
 
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        """Those of the command, -h, and --help-all where -h shows some alone."""
+        params = super().get_params(ctx)
+        return [*params, _HELP_ALL] if len(params) > MOST_OPTIONS else params
+
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         sections: dict[str, list[tuple[str, str]]] = {}
-        for param in self.get_params(ctx):
+        params = self.get_params(ctx)
+        is_whole = _HELP_ALL not in params or ctx.meta.get(_WHOLE, False)
+        for param in params:
             record = param.get_help_record(ctx)
-            if record is not None:
+            if isinstance(param, click.Argument) or record is None:
+                continue
+            if is_whole or getattr(param, "is_common", True):
                 sections.setdefault(_section(param), []).append(record)
         for name, records in sections.items():
             with formatter.section(name):
@@ -104,6 +125,24 @@ class SectionedCommand(click.Command):
 
 def _section(param: Any) -> str:
     return str(getattr(param, "section", UNNAMED))
+
+
+def _show_all(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+    if value and not ctx.resilient_parsing:
+        ctx.meta[_WHOLE] = True
+        click.echo(ctx.get_help(), color=ctx.color)
+        ctx.exit()
+
+
+_HELP_ALL = click.Option(
+    ["--help-all"],
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    allow_from_autoenv=False,
+    callback=_show_all,
+    help="Show every option and exit.",
+)
 
 
 def shared_variable(name: str) -> str:
@@ -274,7 +313,7 @@ def _names(topic: Topic) -> list[str]:
 def _option(name: str, *, short: str = "", **changes: Any) -> Decorator[Any]:
     one = SETTINGS[name]
     given: dict[str, Any] = {"cls": SectionedOption, "section": one.topic.heading}
-    given |= {"help": one.help, "default": one.default}
+    given |= {"help": one.help, "default": one.default, "is_common": one.is_common}
     if one.kind is bool:
         given["is_flag"] = True
     else:
@@ -339,7 +378,7 @@ common_options = group(
         cls=SectionedOption,
         count=True,
         callback=_set_levels,
-        help="Also tell settings, sizes, why a path is taken, each retry and each row.",
+        help="Say more: settings, sizes, reasons, each retry and each row.",
     ),
     click.option(
         "-q",
@@ -347,7 +386,7 @@ common_options = group(
         cls=SectionedOption,
         count=True,
         callback=_set_levels,
-        help="Warnings and errors only: no progress, no summary.",
+        help="Warnings and errors only, no progress and no summary.",
     ),
     settings("debug", debug={"callback": _set_levels}),
 )

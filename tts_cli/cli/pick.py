@@ -20,12 +20,7 @@ from tts_cli.config import RunConfig
 @group("Folder", settings("take_over"))
 @common_options
 def command(folder: Path, choices: tuple[str, ...], **options: Any) -> int:
-    """Choose which take of a row is its file; without a choice, list the rows that have takes.
-
-    DIR is an output folder of synth or book. TAKE is a number, or seed:N: the take that was spoken
-    with that seed, be it the row's own (as in timings.jsonl) or the run's (as in --seed). The
-    choice lasts: no later run replaces it, whatever its seed, until the row's text, voice or other
-    settings change. DIR/takes.json tells what is chosen.
+    """Choose which take of a row is its file. Without a choice, list the rows that have takes.
 
     \b
     Examples:
@@ -33,6 +28,11 @@ def command(folder: Path, choices: tuple[str, ...], **options: Any) -> int:
       tts-cli pick wavs/ intro/003=2
       tts-cli pick wavs/ intro/003=seed:9 intro/004=1
       tts-cli pick wavs/
+
+    DIR is the output folder of `synth` or `book`. TAKE is a number, or seed:N for the take that was
+    spoken with that seed: the row's own, as in timings.jsonl, or the run's, as in --seed. The
+    choice lasts until the row's text, voice or other settings change. No later run replaces it,
+    whatever its seed. DIR/takes.json has the choices.
     """
     config = RunConfig.from_options({**options, "out": folder})
     from tts_cli.app.pick import described, pick, takes_in

@@ -22,7 +22,7 @@ from tts_cli.setting import Topic
 @click.option(
     "--synthetic",
     type=click.Choice(synthetic_names()),
-    help="Random weights of a released size, so that hardware can be judged before any download.",
+    help="Measure random weights of a released size, so you need not download a checkpoint.",
 )
 @settings(Topic.DEVICE, without=("workers", "ray_address", "reproducible"))
 @click.option(
@@ -36,21 +36,20 @@ from tts_cli.setting import Topic
     type=click.IntRange(1, 2000),
     default=125,
     show_default=True,
-    help="Length of the rows in frames: where decoding stands, and what the vocoder gets.",
+    help="Length of the rows in frames.",
 )
 @click.option(
     "--repeats",
     type=click.IntRange(1, 1000),
     show_default="50 on cuda, 5 on cpu",
-    help="Timed runs of each stage.",
+    help="Measure each stage this many times.",
 )
 @click.option(
     "--stages",
     metavar="NAME,NAME,...",
     show_default="all",
-    help="Measure some of them only, with no graphs but theirs, which is sooner done: prompt, "
-    "prefill, parts (of a frame), frame, eager (the frame without its graph), vocoder, write, "
-    "reference, first (audio and row).",
+    help="Measure only these stages, which is faster: prompt, prefill, parts (of a frame), frame, "
+    "eager (the frame without its graph), vocoder, write, reference, first (audio and row).",
 )
 @click.option(
     "--trace",
@@ -68,20 +67,21 @@ def command(
     trace: Path | None,
     **options: Any,
 ) -> int:
-    """Measure each stage: latency, bandwidth, real-time factors.
-
-    For each batch size: prompt, prefill, code predictor, talker, sampling, the whole frame by graph
-    and eagerly, vocoder and file writing; then the time from the asking to the first audio, and to
-    the first row's file; p50, p95 and p99 in ms, the share of the frame, the kernels the device
-    runs, the bytes and operations the model needs at least, GB/s and TFLOP/s against them, their
-    share of what this GPU was measured to reach, and the time that would be left at that peak
-    (roofline). xRT is audio seconds per second, RTF its inverse; together counts frames and vocoder
-    one after the other, which synth runs at the same time on a GPU.
+    """Measure how fast this machine speaks, stage by stage.
 
     \b
     Examples:
       tts-cli profile --synthetic qwen3-tts-0.6b --batches 1,64,256
       tts-cli profile --device cpu --json
+
+    Shows for each batch size how long a prompt, a prefill, the code predictor, the talker,
+    sampling, a whole frame (with and without its graph), the vocoder and writing a file take, as
+    p50, p95 and p99 in ms, and the time to the first audio and to the first row's file. Beside each
+    stage are its share of the frame, the number of kernels, the least bytes and operations that the
+    model needs, the rates reached (GB/s, TFLOP/s), their share of what this GPU was measured to
+    reach, and the time left at that peak (roofline). xRT is seconds of audio per second; RTF is its
+    inverse. "together" counts frames and vocoder one after the other; on a GPU `synth` runs both at
+    once.
     """
     if synthetic and options.get("model"):
         raise UsageError("--synthetic and --model exclude each other", "give one")

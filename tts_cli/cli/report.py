@@ -12,6 +12,7 @@ import click
 from tts_cli.cli.options import SectionedCommand, SectionedOption, common_options, group
 from tts_cli.config import RunConfig
 from tts_cli.folder.files import shown_size
+from tts_cli.named import counted
 
 
 @click.command("report", cls=SectionedCommand)
@@ -19,29 +20,29 @@ from tts_cli.folder.files import shown_size
 @group(
     "Output",
     click.option(
-        "--out",
         "-o",
+        "--out",
         "page",
         cls=SectionedOption,
         type=click.Path(path_type=Path, dir_okay=False),
         metavar="PAGE",
-        help="File of the page; it plays the audio from where DIR is now.  "
+        help="File for the page. Elsewhere than in DIR, it plays the audio from where DIR is now.  "
         "[default: report.html in DIR]",
     ),
 )
 @common_options
 def command(folder: Path, page: Path | None, **options: Any) -> int:
-    """Make a page to listen to a folder, search it and choose what to speak again.
-
-    DIR is the --out of `synth` or `book`. DIR/report.html holds all rows of all runs: failures
-    first, then rows that are suspect by what was measured, then the others, each with its waveform,
-    text, takes and the commands to speak it again. It opens from disk, asks no server for anything,
-    and plays the audio beside it, also after DIR was moved. Make it again after another run.
+    """Make a web page to listen to the rows of a folder, and to choose what to redo.
 
     \b
     Examples:
       tts-cli report wavs/
-      tts-cli report wavs/ --out wavs.html
+      tts-cli report wavs/ -o wavs.html
+
+    DIR is the output folder of `synth`, `book` or `merge`. Open DIR/report.html in a browser. It
+    shows failed rows first, then suspect ones, then the others, each with its waveform, text, takes
+    and the commands to speak it again. The page needs no server, and you can move DIR. Make the
+    page again after another run.
     """
     config = RunConfig.from_options(options)
     from tts_cli.listen.page.content import write_page
@@ -53,6 +54,8 @@ def command(folder: Path, page: Path | None, **options: Any) -> int:
     if config.json:
         click.echo(json.dumps({"page": str(page), "bytes": size, "totals": totals}, indent=2))
         return 0
-    found = f"{totals['rows']} rows, {totals['failed']} failed, {totals['suspect']} suspect"
+    found = (
+        f"{counted(totals['rows'], 'row')}, {totals['failed']} failed, {totals['suspect']} suspect"
+    )
     click.echo(f"{page}: {found}, {shown_size(size)}, made in {seconds:.1f} s")
     return 0

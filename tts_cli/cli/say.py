@@ -31,10 +31,6 @@ log = logging.getLogger(__name__)
 
 STDIO = "-"
 MAX_STDIN_BYTES = 1 << 20
-SEED_HELP = (
-    "Seed of the speech, 0 to 2^53-1, as the field seed of a row: with the seed that timings.jsonl "
-    "has of a row, its voice and settings, say gives its audio."
-)
 
 _file_options = group(
     "Output",
@@ -44,8 +40,8 @@ _file_options = group(
         "target",
         cls=SectionedOption,
         metavar="FILE",
-        help="Where the audio goes, in the format that the suffix says; a file that is there is "
-        "replaced. - is stdout, as WAV unless --format says otherwise.  [default: say.wav here]",
+        help="File for the audio; its suffix is the format. An old file is replaced. - is stdout, "
+        "as WAV unless --format is given.  [default: say.wav]",
     ),
 )
 
@@ -56,19 +52,29 @@ _row_options = group(
         cls=SectionedOption,
         scope=Scope.ANY,
         metavar="TEXT",
-        help="Style, or for VoiceDesign the voice, where the checkpoint takes it.  [default: none]",
+        help="Style of the speech, or for VoiceDesign the voice, in words.  [default: none]",
     ),
     click.option(
         "--ref-audio",
         cls=SectionedOption,
         metavar="FILE",
-        help="Recording to clone, with a checkpoint that clones.  [default: none]",
+        help="Recording whose voice is cloned; the checkpoint must be able to.  [default: none]",
     ),
     click.option(
         "--ref-text",
         cls=SectionedOption,
         metavar="TEXT",
-        help="What is said in --ref-audio.  [default: none; its voice alone is cloned]",
+        help="What is said in --ref-audio.  [default: none: only the voice is cloned]",
+    ),
+    click.option(
+        "--row-seed",
+        cls=SectionedOption,
+        scope=Scope.ANY,
+        is_common=False,
+        type=click.IntRange(0, 2**53 - 1),
+        metavar="N",
+        help="Seed of the text, like the field seed of a row. With a row's seed in timings.jsonl, "
+        "its voice and its settings, you get that row's audio.  [default: made of --seed]",
     ),
 )
 
@@ -81,7 +87,6 @@ _row_options = group(
 @_row_options
 @settings(
     *SPEAKING,
-    seed={"help": SEED_HELP},
     made_voices={"scope": Scope.USERS},  # it keeps a voice there that it has made
 )
 @settings(Topic.FAILURES, without=("max_failures",))
@@ -90,20 +95,21 @@ _row_options = group(
 def command(ctx: click.Context, /, words: tuple[str, ...], **options: Any) -> int:
     """Speak one text into a file.
 
-    TEXT is spoken as synth speaks a row; several words are joined by spaces, - reads the text from
-    stdin. Long texts are split as there, up to 20,000 characters; `tts-cli book` takes more.
-
     \b
     Examples:
       tts-cli say "Hello there."
       tts-cli say "Hello there." -o hello.flac --voice clara
       echo "Hello there." | tts-cli say - -o - | aplay
+
+    TEXT may be several words, or - to read it from stdin. It is spoken as `synth` speaks a row.
+    Long texts are split and joined, up to 20,000 characters; `tts-cli book` takes more.
     """
     from tts_cli.app.say import row_of, say
 
     target, fields = options.pop("target"), {}
     for name in ("instruct", "ref_audio", "ref_text"):
         fields[name] = options.pop(name)
+    fields["seed"] = options.pop("row_seed")
     has_format = ctx.get_parameter_source("format") == ParameterSource.COMMANDLINE
     destination = Destination.of(target, options["format"] if has_format else None)
     config = RunConfig.from_options({**options, "format": destination.format})

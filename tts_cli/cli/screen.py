@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 import click
 
 from tts_cli.errors import SetupError, StoppedEarly, TtsCliError
+from tts_cli.named import counted
 
 if TYPE_CHECKING:
     from tts_cli.config import RunConfig
@@ -155,7 +156,7 @@ class Progress:
         """The state in one line."""
         ended, failed, audio_s = self._state
         wall_s = self._wall_s
-        said = f"{ended:,} of {self.num_rows:,} rows after {shown_duration(wall_s)}"
+        said = f"{ended:,} of {counted(self.num_rows, 'row')} after {shown_duration(wall_s)}"
         if failed:
             said += f", {failed:,} failed"
         if audio_s:
@@ -194,7 +195,7 @@ class RunScreen:
         for line in survey.summary.warnings:
             log.warning("%s", line)
         if survey.again:
-            rows = "1 row is" if survey.again == 1 else f"{survey.again} rows are"
+            rows = counted(survey.again, "row is", "rows are")
             log.warning(
                 "%s spoken again for another format or level: nothing is kept that it could be "
                 "made of without; first %s",
@@ -213,10 +214,10 @@ class RunScreen:
             fate = "would be spoken again" if self._config.dry_run else "spoken again"
             log.warning("%s; %s, and the old take kept in takes/: %s", what, fate, named)
         if survey.served and survey.takes:
-            takes = "1 take counts" if survey.served == 1 else f"{survey.served} takes count"
+            takes = counted(survey.served, "take counts", "takes count")
             log.info("%s that a run has spoken which was cut short", takes)
         if survey.unfixed:
-            rows = "1 row was" if survey.unfixed == 1 else f"{survey.unfixed} rows were"
+            rows = counted(survey.unfixed, "row was", "rows were")
             log.warning(
                 "%s spoken in a voice that nothing fixed, and %s spoken again in one that is kept; "
                 "%s leaves those that were spoken in one as they are",
@@ -224,7 +225,7 @@ class RunScreen:
                 "a run without --clone-model" if plan.voices.is_two else "--free-voice each",
             )
         if survey.one_take:
-            rows = "1 row draws" if survey.one_take == 1 else f"{survey.one_take} rows draw"
+            rows = counted(survey.one_take, "row draws", "rows draw")
             why = "nothing (greedy), so every take would be the same: none is spoken"
             log.warning("%s %s", rows, why)
 

@@ -36,13 +36,14 @@ from tts_cli.errors import UsageError
 from tts_cli.manifest.cast import TomlFile
 from tts_cli.manifest.columns import map_text
 from tts_cli.named import nearest, shown
-from tts_cli.setting import Scope
+from tts_cli.setting import Scope, flag, meant
 
 log = logging.getLogger(__name__)
 
 FILE_NAME = "tts-cli.toml"
 FILE_VARIABLE = f"{PREFIX}_SETTINGS"
 OFF = "off"
+_COUNTS = ("verbose", "quiet")  # flags that are no settings, and of every command
 _SECTIONS = {"validate": ("synth", "validate")}  # whose command line it tries
 
 
@@ -201,7 +202,8 @@ def _entries(
         below: the commands that it has, whose tables are no keys of its own.
     """
     for key, value in file.values.items():
-        if key not in commands or (key in SETTINGS and not isinstance(value, dict)):
+        is_setting = key in SETTINGS or meant(flag(key), SETTINGS) is not None
+        if key not in commands or (is_setting and not isinstance(value, dict)):
             yield (key,), value
         elif not isinstance(value, dict):
             raise UsageError(f"{file.place(key)}: [{key}] must be a table")
@@ -240,7 +242,7 @@ def _check_name(
     known = sorted(
         [*commands] * is_shared + [key for key in names if _scope(key, params) is not Scope.ONE_RUN]
     )
-    close = nearest(name, known)
+    close = meant(flag(name), {**params, **(SETTINGS if is_shared else {})}) or nearest(name, known)
     advice = f"did you mean '{close}'?" if close else "see `tts-cli config show`"
     raise UsageError(f"{place}: unknown key '{name[:80]}'", advice)
 
@@ -295,23 +297,34 @@ def warn_of_unknown_variables(ctx: click.Context) -> None:
     Args:
         ctx: of the program.
     """
-    shared = {shared_variable(name) for name in (*SETTINGS, "settings", "verbose", "quiet")}
-    given = {name for name in os.environ if name.startswith(f"{PREFIX}_")} - shared
-    known = shared | _variables(ctx, ctx.command, PREFIX) if given else shared
-    names = {name.removeprefix(PREFIX): name for name in sorted(known)}  # which all have alike
-    for variable in sorted(given - known):
-        close = nearest(variable.removeprefix(PREFIX), list(names))
-        advice = f"; did you mean {names[close]}?" if close else ""
+    names = {shared_variable(name): shared_variable(name) for name in ("settings", *_COUNTS)}
+    for name, one in SETTINGS.items():
+        names |= _called(PREFIX, name, one.others)
+    given = {name for name in os.environ if name.startswith(f"{PREFIX}_")} - set(names.values())
+    if given:
+        names |= _variables(ctx, ctx.command, PREFIX)
+    fronted = {name.removeprefix(PREFIX): name for name in sorted(set(names.values()))}
+    for variable in sorted(given - set(names.values())):
+        close = names.get(variable) or fronted.get(
+            nearest(variable.removeprefix(PREFIX), list(fronted)) or ""
+        )
+        advice = f"; did you mean {close}?" if close else ""
         log.warning("%s is no setting%s", variable, advice)
 
 
-def _variables(ctx: click.Context, command: click.Command, prefix: str) -> set[str]:
-    """All that give a flag of a command, or of those below it, its value."""
-    found = set()
+def _called(prefix: str, name: str, others: str) -> dict[str, str]:
+    """The variable of a flag, by its name and by what might be taken for that."""
+    called = (*(other.lstrip("-").replace("-", "_") for other in others.split()), name)
+    return {f"{prefix}_{one}".upper(): f"{prefix}_{name}".upper() for one in called}
+
+
+def _variables(ctx: click.Context, command: click.Command, prefix: str) -> dict[str, str]:
+    """All that give a flag of a command, or of those below it, its value, as `_called` has them."""
+    found: dict[str, str] = {}
     for name, param in _flags(command).items():
-        found.add(f"{prefix}_{name.upper()}")
+        found |= _called(prefix, name, getattr(param, "others", ""))
         if isinstance(param, SectionedOption):
-            found.add(shared_variable(name))
+            found |= _called(PREFIX, name, param.others)
     if isinstance(command, click.Group):
         for name in command.list_commands(ctx):
             below = command.get_command(ctx, name)

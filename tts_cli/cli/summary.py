@@ -20,6 +20,8 @@ import click
 from tts_cli.cli.screen import show_or_warn
 from tts_cli.folder.files import JOURNAL_NAME, shown_size
 from tts_cli.manifest.ids import REMOVED, TAKES
+from tts_cli.named import counted
+from tts_cli.setting import meant
 
 if TYPE_CHECKING:
     from tts_cli.app.run import Outcome
@@ -76,8 +78,8 @@ def _spoken_lines(outcome: Outcome, args: Sequence[str]) -> list[str]:
     lines[-1:-1] = take_lines(totals, survey.with_takes, plan.folder.num_same, out, room)
     num_bad = totals.failed - failures.count
     is_stopped = outcome.error is not None
-    step = next_step(args, config, failures, num_bad, is_stopped)
-    return [*lines, step] if step else lines
+    listen = f"next, to listen: {shlex.join(['tts-cli', 'report', _folder(out)])}"
+    return [*lines, next_step(args, config, failures, num_bad, is_stopped) or listen]
 
 
 def _unspoken_lines(outcome: Outcome) -> list[str]:
@@ -88,11 +90,12 @@ def _unspoken_lines(outcome: Outcome) -> list[str]:
 
 
 def _nothing_to_do(config: RunConfig, survey: Survey) -> str:
-    reason = f"all {survey.skipped} rows are done already"
+    reason = _done(survey.skipped)
     if survey.remade or survey.unmade:
-        made = f"{survey.remade} files made of what is kept"
-        more = [f"{survey.skipped} rows are done already"] if survey.skipped else []
-        more += [f"{len(survey.unmade)} files could not be made"] if survey.unmade else []
+        made = f"{counted(survey.remade, 'file')} made of what is kept"
+        lost = counted(len(survey.unmade), "file")
+        more = [_done(survey.skipped, "")] if survey.skipped else []
+        more += [f"{lost} could not be made"] if survey.unmade else []
         return "; ".join([f"nothing to speak: {made}", *more])
     if survey.served:
         reason = (
@@ -107,8 +110,8 @@ def _nothing_to_do(config: RunConfig, survey: Survey) -> str:
             "--overwrite with another --seed speaks anew"
         )
     elif survey.silent:
-        rows = "1 row is" if survey.silent == 1 else f"{survey.silent} rows are"
-        reason = f"{rows} silent for want of words, {survey.skipped} were done already"
+        rows = counted(survey.silent, "row is", "rows are")
+        reason = f"{rows} silent for want of words, {survey.skipped} done already"
     elif config.retry_failed:
         reason = "no row of this manifest is recorded as failed"
     elif not survey.skipped and not survey.bad:
@@ -118,8 +121,8 @@ def _nothing_to_do(config: RunConfig, survey: Survey) -> str:
     return f"nothing to do: {reason}" + (f"; {survey.bad} are bad" if survey.bad else "")
 
 
-def _done(rows: int) -> str:
-    return "1 row is done already" if rows == 1 else f"all {rows} rows are done already"
+def _done(rows: int, all_of_them: str = "all ") -> str:
+    return f"{all_of_them * (rows > 1)}{counted(rows, 'row is', 'rows are')} done already"
 
 
 def summary_lines(
@@ -144,7 +147,7 @@ def early_lines(rows: int) -> list[str]:
     """What is said of rows spoken anew because a version that was never published spoke them."""
     if not rows:
         return []
-    were = "1 row was" if rows == 1 else f"{rows} rows were"
+    were = counted(rows, "row was", "rows were")
     return [
         f"{were} done by a version that was never published, and due again; audio that came out "
         "otherwise is kept in takes/"
@@ -155,7 +158,7 @@ def reread_lines(rows: int) -> list[str]:
     """What is said of rows spoken anew for what is taken out of their texts, or typed, now."""
     if not rows:
         return []
-    were = "1 row was" if rows == 1 else f"{rows} rows were"
+    were = counted(rows, "row was", "rows were")
     return [
         f"{were} done, and due again for signs in the text that nobody sees, or that a voice is "
         "now given as typed ones"
@@ -172,11 +175,11 @@ def take_lines(totals: Totals, rows: int, num_same: int, out: Path, room: int) -
     """
     lines = []
     if totals.takes:
-        takes = "1 more take" if totals.takes == 1 else f"{totals.takes} more takes"
-        lines.append(f"{takes} of {rows} row{'s' * (rows > 1)} in {_folder(out / TAKES)}")
+        takes = counted(totals.takes, "more take")
+        lines.append(f"{takes} of {counted(rows, 'row')} in {_folder(out / TAKES)}")
         lines.append(f"choose by: {shlex.join(['tts-cli', 'pick', str(out)])} ID=TAKE")
     if num_same:
-        rows_are = "1 row is" if num_same == 1 else f"{num_same} rows are"
+        rows_are = counted(num_same, "row is", "rows are")
         lines.append(
             f"{rows_are} byte for byte what was there: the same seed gives the same audio; "
             "--seed N gives another, --takes N more"
@@ -211,11 +214,11 @@ def stray_lines(strays: Strays | None, manifest: str, out: Path) -> list[str]:
 
 
 def _row_lines(totals: Totals, left_out: str) -> list[str]:
-    lines = [f"{totals.ok} of {totals.rows} rows spoken"]
+    lines = [f"{totals.ok:,} of {counted(totals.rows, 'row')} spoken"]
     if totals.skipped:
-        lines[0] += f", {totals.skipped} {left_out}"
+        lines[0] += f", {totals.skipped:,} {left_out}"
     if totals.remade:
-        lines[0] += f", {totals.remade} files made of what was kept"
+        lines[0] += f", {counted(totals.remade, 'file')} made of what was kept"
     if totals.failed:
         lines[0] += f", {totals.failed} failed"
     if totals.xrt is not None:
@@ -243,9 +246,8 @@ def _cost_lines(totals: Totals) -> list[str]:
             graphs = f", graphs {totals.capture_s:.1f} s"
         lines.append(f"before that: loading {totals.load_s:.1f} s{graphs}")
     if totals.references:
-        lines.append(
-            f"{totals.references} references encoded in {totals.reference_ms / 1000:,.2f} s"
-        )
+        references = counted(totals.references, "reference")
+        lines.append(f"{references} encoded in {totals.reference_ms / 1000:,.2f} s")
     if totals.graph_misses:
         lines.append(
             f"{totals.graph_misses} of {totals.graph_hits + totals.graph_misses} steps had no graph"
@@ -318,29 +320,9 @@ def _short(reason: str) -> str:
 
 
 def _counted(rows: int, where: str = "") -> str:
-    return f"1 row{where} is" if rows == 1 else f"{rows} rows{where} are"
+    return counted(rows, f"row{where} is", f"rows{where} are")
 
 
-_FLAGS = {
-    "--out": "--output --output-dir --output-folder --output-path --out-dir --outdir --out-path "
-    "--save-dir --save-path --dest --target -O",
-    "--voice": "--speaker --speaker-id --speaker-name --spk --voice-id --voice-name",
-    "--language": "--lang --language-code --lang-code --locale -l",
-    "--model": "--model-name --model-path --model-id --model-dir --model-name-or-path --checkpoint "
-    "--ckpt --ckpt-path --weights -m",
-    "--max-batch": "--batch --batch-size --batchsize --max-batch-size --bs -b",
-    "--sample-rate": "--sr --sampling-rate --samplerate --rate-hz",
-    "--format": "--output-format --audio-format --ext --extension",
-    "--manifest-format": "--input-format",
-    "--max-seconds": "--max-length --max-len --max-duration --max-tokens --max-new-tokens "
-    "--max-audio-length",
-    "--temperature": "--temp -t",
-    "--overwrite": "--force --force-overwrite --redo -f -y",
-    "--lexicon": "--dictionary --dict --pronunciations",
-    "--save-codes": "--save-tokens",
-    "--dry-run": "--check --plan -n",
-    "--limit": "--max-rows --num-rows --max-samples --head",
-}
 _STYLE = "style is said in the rows' field instruct, where the checkpoint takes one"
 _WORDS = {
     "a rerun of the same command resumes by itself": "--resume --continue --skip-existing "
@@ -375,7 +357,7 @@ _COMMANDS = {
     "export": "dataset to-dataset publish",
     "lexicon": "normalize normalise dict dictionary",
     "book": "audiobook epub",
-    "--help": "help usage",
+    "--help": "usage",
     "--version": "version",
 }
 
@@ -386,8 +368,8 @@ def _by_name(table: dict[str, str]) -> dict[str, str]:
 
 def command_meant(name: str) -> str | None:
     """What is said of an argument that stands in the place of a command; None: no idea."""
-    if meant := _by_name(_COMMANDS).get(name.lower()):
-        return f"use tts-cli {meant}" if meant.startswith("-") else f"did you mean '{meant}'?"
+    if ours := _by_name(_COMMANDS).get(name.lower()):
+        return f"use tts-cli {ours}" if ours.startswith("-") else f"did you mean '{ours}'?"
     if os.path.isfile(name):
         return f"to speak a manifest: tts-cli synth {name} --out DIR"
     return None
@@ -404,10 +386,10 @@ def explain(error: click.ClickException) -> click.ClickException:
         advice = "options stand behind the command, as in tts-cli synth MANIFEST --out DIR"
         return click.UsageError(f"No such option '{given}': {advice}.", ctx)
     name = given.replace("_", "-")
-    known = {opt for param in ctx.command.params for opt in param.opts}
-    flag = name if name in known else _by_name(_FLAGS).get(name)
+    flags = {opt: param for param in ctx.command.params for opt in param.opts if opt[0] == "-"}
+    flag = name if name in flags else meant(name, flags)
     words = _by_name(_WORDS).get(name)
-    if flag in known:
+    if flag is not None:
         advice = f"here it is called {flag}"
     elif words is not None and "MANIFEST" in " ".join(ctx.command.collect_usage_pieces(ctx)):
         advice = words.format(command=ctx.info_name)

@@ -53,13 +53,7 @@ def _point_at_say(ctx: click.Context, param: click.Parameter, value: str | None)
 @settings(Topic.AGAIN, Topic.FAILURES, "progress")
 @common_options
 def command(manifests: tuple[str, ...], out: Path, **options: Any) -> int:
-    """Speak every row of a manifest; resumes by itself.
-
-    MANIFEST is JSONL (one object a line: id, text, voice, language, instruct, seed, ...) or an
-    array of JSON, CSV, TSV or .xlsx with a header, plain .txt with one text a line, or - for JSONL
-    on stdin; several are spoken as if they were one. DIR gets one audio file a row, timings.jsonl
-    with one line a row, run.json and runs.jsonl. Run the same command again and only rows that are
-    missing, changed or failed are spoken.
+    """Speak every row of a manifest into a folder.
 
     \b
     Examples:
@@ -68,6 +62,12 @@ def command(manifests: tuple[str, ...], out: Path, **options: Any) -> int:
       tts-cli synth script.xlsx --out wavs/ --map "Line ID=id,Dialogue=text" --extra keep
       tts-cli synth book.csv --out wavs/ --language en \\
         --model Qwen/Qwen3-TTS-12Hz-0.6B-CustomVoice
+
+    MANIFEST is JSONL (one object per line: id, text, voice, language, instruct, seed, ...), a JSON
+    array, CSV, TSV or .xlsx with a header, or .txt with one text per line; - is JSONL on stdin. You
+    can give several. DIR gets one audio file per row, timings.jsonl with one line per row, run.json
+    and runs.jsonl. Run the same command again to speak only the rows that are missing, changed or
+    failed.
     """
     config = RunConfig.from_options({**options, "out": out})
     with open_manifests(manifests, config) as source:

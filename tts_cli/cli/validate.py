@@ -22,6 +22,7 @@ from tts_cli.cli.screen import RunScreen, show_grid, shown_duration
 from tts_cli.config import RunConfig
 from tts_cli.folder.files import shown_size
 from tts_cli.manifest.manifest import open_manifests
+from tts_cli.named import counted
 from tts_cli.setting import Topic
 
 if TYPE_CHECKING:
@@ -38,13 +39,20 @@ MAX_VOICES = 20  # that are listed
 @settings(Topic.OUTPUT, out=OUT)
 @common_options
 def command(manifests: tuple[str, ...], **options: Any) -> int:
-    """Check manifests without a model in memory.
+    """Check a manifest without loading a model.
 
-    Reads every row of MANIFEST (JSONL, CSV, TSV, .xlsx, .txt, or - for JSONL on stdin) and reports
-    bad rows, duplicate ids, voices and languages the checkpoint lacks, and estimates of audio and
-    disk. With --out DIR also how long speaking it all takes, at the speed of the last run there;
-    what is done in DIR already is told by synth --dry-run. The options are those of synth, so its
-    command line can be tried here. Exit code 1: some rows would fail, 2: synth would speak none.
+    \b
+    Examples:
+      tts-cli validate lines.jsonl
+      tts-cli validate script.xlsx --map "Line ID=id,Dialogue=text" --extra keep
+
+    Reads every row of MANIFEST, reports bad rows, ids that are taken twice, and voices and
+    languages that the checkpoint does not have, and estimates how much audio and disk space it all
+    takes. With --out DIR it also estimates the time, from the last run there. `synth --dry-run`
+    tells what is already done in DIR. The options are those of `synth`, so you can try a command
+    line here.
+
+    Exit code 1: some rows would fail. 2: `synth` would refuse the manifest.
     """
     config = RunConfig.from_options(options)
     with open_manifests(manifests, config) as source:
@@ -84,21 +92,21 @@ def show_plan(looked: Looked, config: RunConfig) -> None:
 def _lines(summary: ManifestSummary) -> list[tuple[str, str]]:
     lines = [
         ("rows", f"{summary.rows:,} good, {summary.bad_rows:,} bad"),
-        ("selected", f"{summary.selected:,} rows"),
-        ("text", f"{summary.chars:,} characters"),
+        ("selected", counted(summary.selected, "row")),
+        ("text", counted(summary.chars, "character")),
         ("audio", f"about {shown_duration(summary.audio_s)}"),
         ("disk", f"about {shown_size(summary.disk_bytes)}"),
     ]
     if summary.longest_chars:
-        longest = f"{summary.longest_chars:,} characters, id {summary.longest_id}"
+        longest = f"{counted(summary.longest_chars, 'character')}, id {summary.longest_id}"
         lines.insert(3, ("longest text", longest))
     if summary.selected == summary.rows:
         del lines[1]  # it would say the same again
     if summary.split:
-        lines.append(("in parts", f"{summary.split:,} rows, {summary.parts:,} parts"))
+        lines.append(("in parts", f"{counted(summary.split, 'row')}, {summary.parts:,} parts"))
     lines += _voice_lines(summary)
     if summary.wordless:
-        lines.append(("without a word", f"{summary.wordless:,} rows"))
+        lines.append(("without a word", counted(summary.wordless, "row")))
     return lines
 
 
@@ -107,7 +115,7 @@ def _voice_lines(summary: ManifestSummary) -> list[tuple[str, str]]:
     found = [
         (
             "voice, made" if one["is_made"] else "voice to be made",
-            f"{one['rows']:,} row{'s' * (one['rows'] != 1)}: {one['of']}"
+            f"{counted(one['rows'], 'row')}: {one['of']}"
             + (f"; says {one['says']!r}" if one["says"] else f"; {one['voice']}.wav"),
         )
         for one in summary.made_voices[:MAX_VOICES]
@@ -120,7 +128,7 @@ def _voice_lines(summary: ManifestSummary) -> list[tuple[str, str]]:
 def _folder_lines(survey: Survey, orphans: Named) -> list[tuple[str, str]]:
     reasons = ", ".join(f"{count:,} {name}" for name, count in survey.reasons.items() if count)
     lines = [
-        ("to speak", f"{survey.pending:,} rows" + (f": {reasons}" if reasons else "")),
+        ("to speak", counted(survey.pending, "row") + (f": {reasons}" if reasons else "")),
         *_kept_lines(survey),
         ("not spoken", f"{survey.skipped:,} done or left out, {survey.bad:,} that will fail"),
     ]
@@ -129,17 +137,21 @@ def _folder_lines(survey: Survey, orphans: Named) -> list[tuple[str, str]]:
     if survey.reread:
         lines.append(("read otherwise", f"{survey.reread:,} of those, for signs in their texts"))
     if survey.takes:
-        lines.append(("more takes", f"{survey.takes:,} of {survey.with_takes:,} rows"))
+        lines.append(("more takes", f"{survey.takes:,} of {counted(survey.with_takes, 'row')}"))
     fallen = sum(survey.fallen.values())
     if survey.held or fallen:
         lines.append(("chosen takes", f"{survey.held:,} hold, {fallen:,} do not fit any more"))
     if survey.back:
-        lines.append(("back from removed/", f"{len(survey.back):,} rows, as spoken before"))
+        lines.append(
+            ("back from removed/", f"{counted(len(survey.back), 'row')}, as spoken before")
+        )
     if survey.strays is not None and survey.left:
-        named = f"{survey.left:,} rows: {survey.strays.left}"
+        named = f"{counted(survey.left, 'row')}: {survey.strays.left}"
         lines.append(("no longer in the manifest", named))
     if orphans.count:
-        lines.append(("orphans", f"{orphans.count:,} ids that no row has, kept: {orphans}"))
+        lines.append(
+            ("orphans", f"{counted(orphans.count, 'id')} that no row has, kept: {orphans}")
+        )
     return lines
 
 

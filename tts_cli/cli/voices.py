@@ -38,7 +38,7 @@ _cloning_model = settings(Topic.MODEL, model={"show_default": "none: name one th
 
 @click.group("voices", invoke_without_command=True)
 @settings(Topic.MODEL)
-@group(UNNAMED, settings("voices"))
+@group(UNNAMED, settings("voice_dir"))
 @group(
     "Output folder",
     click.option(
@@ -48,28 +48,17 @@ _cloning_model = settings(Topic.MODEL, model={"show_default": "none: name one th
         cls=SectionedOption,
         type=NamedPath(path_type=Path, exists=True, file_okay=False),
         metavar="DIR",
-        help="List the voices that runs have made for this --out of theirs instead; no checkpoint "
-        "is read.",
+        help="List the voices that runs made for this output folder instead.",
     ),
 )
 @common_options
 @click.pass_context
 def command(ctx: click.Context, /, folder: Path | None, **options: Any) -> int:
-    """List what a checkpoint can speak as: speakers, languages, modes, and voice files.
-
-    --model takes a folder, a repository id such as Qwen/Qwen3-TTS-12Hz-0.6B-CustomVoice (its small
-    files are enough once they are in the hub's cache), or synthetic:qwen3-tts-0.6b. Left out, it
-    is the sample voice.
-
-    Voice files hold a cloned voice for one checkpoint that clones (Base, Fish Speech), so that its
-    recording is encoded once and for all: `voices add` makes one of a recording, `voices design` of
-    a description. A manifest's row uses it by its name: {"text": "...", "voice": "anna"}. They are
-    looked for in --voices, by default tts-cli/voices in $XDG_DATA_HOME or ~/.local/share.
-
-    Voices that runs have made, because rows named none, lie in DIR/.voices of their --out DIR.
+    """List the speakers, languages and modes of a checkpoint, and your voice files.
 
     \b
     Examples:
+      tts-cli voices
       tts-cli voices --out wavs/
       tts-cli voices --model Qwen/Qwen3-TTS-12Hz-0.6B-Base
       tts-cli voices add anna --model Qwen/Qwen3-TTS-12Hz-0.6B-Base \\
@@ -78,6 +67,17 @@ def command(ctx: click.Context, /, folder: Path | None, **options: Any) -> int:
         --design-model Qwen/Qwen3-TTS-12Hz-1.7B-VoiceDesign \\
         --instruct "A calm, low voice of an elderly man." \\
         --text "It was late in the year when the letter came."
+
+    --model is a folder, a Hugging Face repository such as Qwen/Qwen3-TTS-12Hz-0.6B-CustomVoice (its
+    small files must be in the cache), or synthetic:qwen3-tts-0.6b. Without it you see the sample
+    voice.
+
+    A voice file holds a cloned voice for one checkpoint that clones (Base, Fish Speech), so its
+    recording is read only once. Make one from a recording with `voices add`, or from a description
+    with `voices design`. A row of the manifest names it: {"text": "...", "voice": "anna"}. Voice
+    files are in --voice-dir, by default tts-cli/voices in $XDG_DATA_HOME or ~/.local/share.
+
+    Voices that runs made for rows without one are in .voices of their output folder.
     """
     if ctx.invoked_subcommand is not None:
         refuse_misplaced(ctx)
@@ -184,28 +184,36 @@ def show_made(path: str, facts: dict[str, Any], is_json: bool, is_new: bool = Tr
 @command.command(
     "add",
     cls=SectionedCommand,
-    short_help="Make a voice file of a recording, or of a row that was spoken.",
+    short_help="Make a voice file from a recording, or from a row that you like.",
 )
 @click.argument("name")
-@click.option("--ref-audio", metavar="FILE", help="The recording, 1 to 30 s.")
-@click.option("--ref-text", metavar="TEXT", help="What is said in it, word for word.")
+@click.option("--ref-audio", metavar="FILE", help="Recording, 1 to 30 s.")
+@click.option("--ref-text", metavar="TEXT", help="What is said in the recording, word for word.")
 @click.option(
     "--from",
     "source",
     type=click.Path(path_type=Path, exists=True, file_okay=False),
     metavar="DIR",
-    help="Instead of a recording: an output folder, of whose row --take the voice is made.",
+    help="Instead of a recording: the output folder that has the row --take.",
 )
-@click.option("--take", metavar="ID[=TAKE]", help="That row, or a take of it as in pick.")
 @click.option(
-    "--mode",
+    "--take",
+    metavar="ID[=TAKE]",
+    help="Row whose voice is taken, or one of its takes, as in `pick`.",
+)
+@click.option(
+    "--clone-mode",
+    cls=SectionedOption,
+    others="--mode",
     type=click.Choice(CLONE_MODES, case_sensitive=False),
-    help="icl clones voice and manner and needs --ref-text; xvec clones the voice alone.",
+    help="icl clones voice and manner, and needs --ref-text. xvec clones only the voice.",
     show_default="icl with --ref-text or --from, else xvec",
 )
 @_cloning_model
-@group(UNNAMED, settings("voices", "ref_silence", voices={"scope": Scope.USERS}))
-@click.option("--overwrite", "is_overwriting", is_flag=True, help="Replace a voice of that name.")
+@group(UNNAMED, settings("voice_dir", "ref_silence", voice_dir={"scope": Scope.USERS}))
+@click.option(
+    "--overwrite", "is_overwriting", is_flag=True, help="Replace a voice file of that name."
+)
 @group(UNNAMED, settings("device", "dtype"))
 @common_options
 def add_command(
@@ -214,26 +222,24 @@ def add_command(
     ref_text: str | None,
     source: Path | None,
     take: str | None,
-    mode: str | None,
+    clone_mode: str | None,
     is_overwriting: bool,
     **options: Any,
 ) -> int:
-    """Make a voice file of a recording or of a row that was spoken, for one checkpoint that clones:
-    Base or Fish Speech.
-
-    Writes NAME.voice.safetensors: the speaker's embedding (Qwen3-TTS) and, for icl, the
-    recording's codes and its transcript. Rows then name it as their voice, and the recording is
-    needed no more. Any format that libsndfile reads will do; 5 to 15 s of one speaker without noise
-    are best.
-
-    --from and --take make it of a row that you like: of its codes (synth --save-codes) or else its
-    audio, and of the words that it says.
+    """Make a voice file from a recording, or from a row that you like.
 
     \b
     Examples:
       tts-cli voices add anna --model Qwen/Qwen3-TTS-12Hz-0.6B-Base \\
         --ref-audio anna.wav --ref-text "What she says in it."
       tts-cli voices add teller --model fishaudio/s2-pro --from wavs/ --take intro/003=2
+
+    Writes NAME.voice.safetensors for one checkpoint that clones (Base, Fish Speech). Rows then give
+    NAME as their voice, and the recording is no longer needed. Best are 5 to 15 s of one speaker
+    without noise, in any format that libsndfile reads.
+
+    With --from and --take the voice is that of a row: of its codes (synth --save-codes) or else its
+    audio, and of its text.
     """
     is_row = source is not None
     is_both = is_row and (ref_audio or ref_text) is not None
@@ -245,7 +251,7 @@ def add_command(
     config = RunConfig.from_options(options)
     from tts_cli.app.make_voice import add_voice
 
-    reference = {"ref_audio": ref_audio, "ref_text": ref_text, "clone_mode": mode}
+    reference = {"ref_audio": ref_audio, "ref_text": ref_text, "clone_mode": clone_mode}
     spoken = None if source is None or take is None else (source, take)
     path, stored, is_new = add_voice(name, reference, config, is_overwriting, spoken)
     show_made(str(path), stored.facts(), config.json, is_new)
@@ -253,35 +259,37 @@ def add_command(
 
 
 @command.command(
-    "design", cls=SectionedCommand, short_help="Make a voice file of a voice described in words."
+    "design", cls=SectionedCommand, short_help="Make a voice file from a description in words."
 )
 @click.argument("name")
 @click.option(
-    "--instruct", metavar="TEXT", help="What the voice is like.  [default: the model's choice]"
+    "--instruct", metavar="TEXT", help="Description of the voice.  [default: the model's choice]"
 )
 @click.option(
     "--text",
     required=True,
     metavar="TEXT",
-    help="What it says as its reference; 5 to 15 s of plain speech.",
+    help="What the voice says as its reference, 5 to 15 s of plain speech.",
 )
 @click.option(
     "--design-model",
     metavar="PATH|REPO",
-    help="The VoiceDesign checkpoint.",
+    help="VoiceDesign checkpoint.",
     show_default="none: --model makes the voice up, as Fish Speech does",
 )
 @_cloning_model
 @group(
     UNNAMED,
     settings(
-        *("voices", "seed", "language", "ref_silence"),
-        voices={"scope": Scope.USERS},
-        seed={"help": "Another seed, another take."},
+        *("voice_dir", "seed", "language", "ref_silence"),
+        voice_dir={"scope": Scope.USERS},
+        seed={"help": "Seed of the voice: another seed gives another voice."},
         language={"help": "Language of --text."},
     ),
 )
-@click.option("--overwrite", "is_overwriting", is_flag=True, help="Replace a voice of that name.")
+@click.option(
+    "--overwrite", "is_overwriting", is_flag=True, help="Replace a voice file of that name."
+)
 @group(UNNAMED, settings("device", "dtype", "no_graphs"))
 @common_options
 def design_command(
@@ -292,12 +300,7 @@ def design_command(
     is_overwriting: bool,
     **options: Any,
 ) -> int:
-    """Make a voice file of a voice described in words, so that a whole book keeps one voice.
-
-    The VoiceDesign checkpoint (--design-model) speaks --text once in the voice of --instruct; the
-    Base checkpoint (--model) encodes that with its transcript. The speech is kept beside the voice
-    file as NAME.wav: listen to it, and try another --seed if it is not what you meant. Fish Speech
-    makes a voice up itself, and takes neither --design-model nor --instruct.
+    """Make a voice file from a description, so that a whole book keeps one voice.
 
     \b
     Examples:
@@ -307,6 +310,11 @@ def design_command(
         --text "It was late in the year when the letter came."
       tts-cli voices design narrator --model fishaudio/s2-pro --seed 7 \\
         --text "It was late in the year when the letter came."
+
+    The VoiceDesign checkpoint (--design-model) speaks --text once in the voice that --instruct
+    describes. The Base checkpoint (--model) makes the voice file of it. The speech is kept beside
+    it as NAME.wav: listen to it, and try another --seed if you do not like it. Fish Speech makes up
+    a voice by itself, and takes neither --design-model nor --instruct.
     """
     config = RunConfig.from_options(options)
     from tts_cli.app.make_voice import design_voice

@@ -11,6 +11,7 @@ import click
 from tts_cli.cli.options import UNNAMED, SectionedCommand, common_options, group, settings
 from tts_cli.cli.screen import show_table
 from tts_cli.config import RunConfig
+from tts_cli.named import counted
 from tts_cli.setting import Topic
 
 
@@ -19,12 +20,19 @@ from tts_cli.setting import Topic
 @group(UNNAMED, settings("max_seconds"))
 @common_options
 def command(**options: Any) -> int:
-    """Compile kernels, capture every graph once and check it against eager.
+    """Compile kernels and capture graphs before a run, and check them.
 
-    Compiled kernels stay in the kernel cache (see `tts-cli doctor`), so later runs start faster;
-    graphs live in one process and are captured again by every run. Prints one line a graph:
-    bucket, capture time, memory, and whether its output equals the eager one. Exit code 1 when a
-    graph is missing or differs.
+    \b
+    Examples:
+      tts-cli warmup
+      tts-cli warmup --model Qwen/Qwen3-TTS-12Hz-0.6B-CustomVoice --max-batch 64
+
+    Compiled kernels stay in the kernel cache (`tts-cli doctor` shows where), so later runs start
+    faster. Graphs live in one process: every run captures its own. Each graph is compared with the
+    same step without a graph, and shown in a line: batch size, time, memory, and whether both are
+    equal.
+
+    Exit code 1: a graph is missing or differs.
     """
     config = RunConfig.from_options(options)
     from tts_cli.app.warmup import warm_up
@@ -44,11 +52,12 @@ def command(**options: Any) -> int:
         rows = [
             [g["graph"], g["key"], str(g["capture_ms"]), str(g["mib"]), g["check"]] for g in graphs
         ]
-        title = f"{len(graphs)} graphs on {session.device}, captured in {session.capture_s:.1f} s"
+        count = counted(len(graphs), "graph")
+        title = f"{count} on {session.device}, captured in {session.capture_s:.1f} s"
         show_table(title, ["graph", "bucket", "capture ms", "MiB", "graph against eager"], rows)
         kernels = session.kernels
         click.echo(
-            f"  {kernels.compiled} kernels compiled in {kernels.compile_s:.1f} s, {kernels.cached} "
-            f"found in {cache}"
+            f"  {counted(kernels.compiled, 'kernel')} compiled in {kernels.compile_s:.1f} s, "
+            f"{kernels.cached} found in {cache}"
         )
     return int(any(graph["check"] != "equal" for graph in graphs))

@@ -36,6 +36,7 @@ from tts_cli.engine.kernels import choose_kernels, with_fallback
 from tts_cli.engine.scheduler import BatchSize
 from tts_cli.errors import SetupError
 from tts_cli.folder.files import shown_size
+from tts_cli.named import counted
 from tts_cli.plan.checkpoint import model_label, model_source
 from tts_cli.plan.room import Needs
 from tts_cli.voices.encoding import VoiceCache
@@ -311,9 +312,9 @@ def _prepare(loaded: Loaded, needs: Needs, is_whole: bool) -> None:
     runners = [runner for runner in model.graph_runners() if runner.capturer is not None]
     if runners:
         log.info(
-            "making slots and graphs for up to %d rows at once; the first run on a machine "
+            "making slots and graphs for up to %s at once; the first run on a machine "
             "compiles kernels too, which takes longer",
-            batch.rows,
+            counted(batch.rows, "row"),
         )
     started = time.perf_counter()
     with watch(_say_compiled) as loaded.kernels:
@@ -339,14 +340,13 @@ def _prepare(loaded: Loaded, needs: Needs, is_whole: bool) -> None:
     if runners:
         count = sum(len(runner.keys) for runner in runners)
         waiting = sum(len(runner.announced) for runner in runners)
-        graphs = "1 graph" if count == 1 else f"{count} graphs"
         later = "it is" if waiting == 1 else "they are"
         more = f"; {waiting} more when {later} used" if waiting else ""
-        log.info("captured %s in %.1f s%s", graphs, loaded.capture_s, more)
+        log.info("captured %s in %.1f s%s", counted(count, "graph"), loaded.capture_s, more)
     if loaded.kernels.compiled:
         log.info(
-            "compiled %d kernels in %.1f s of that; they are kept in %s",
-            loaded.kernels.compiled,
+            "compiled %s in %.1f s of that, kept in %s",
+            counted(loaded.kernels.compiled, "kernel"),
             loaded.kernels.compile_s,
             cache_folder(),
         )
@@ -446,10 +446,10 @@ def _fit_rows(loaded: Loaded, needs: Needs, max_positions: int) -> None:
     if batch.rows < asked:
         log.log(
             _level(loaded),
-            "the longest row needs %s a slot, so %d rows are spoken at once instead of %d; "
+            "the longest row needs %s a slot, so %s spoken at once instead of %d; "
             "splitting long texts or lowering --max-seconds allows more",
             shown_size(slot_bytes),
-            batch.rows,
+            counted(batch.rows, "row is", "rows are"),
             asked,
         )
 
@@ -487,7 +487,8 @@ def _halve(loaded: Loaded) -> None:
         )
     loaded.batch.halve()
     loaded.step_downs += 1
-    log.log(_level(loaded), "no memory for %s; trying %d rows at once", what, loaded.batch.rows)
+    rows = counted(loaded.batch.rows, "row")
+    log.log(_level(loaded), "no memory for %s; trying %s at once", what, rows)
     torch.cuda.empty_cache()
 
 

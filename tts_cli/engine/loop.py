@@ -31,6 +31,7 @@ from tts_cli.engine.kernels import leave_triton, with_fallback
 from tts_cli.engine.scheduler import BatchSize, Scheduler
 from tts_cli.engine.vocoder import VocoderQueue
 from tts_cli.errors import StoppedEarly, TtsCliError, first_line
+from tts_cli.named import counted
 
 if TYPE_CHECKING:
     from models.slots.model import SpeechModel
@@ -267,7 +268,9 @@ class Engine:
         slots = self.batch.rows
         self.batch.halve()
         self.shrinks += 1
-        log.warning("out of device memory; going on with %d rows at a time", self.batch.rows)
+        log.warning(
+            "out of device memory; going on with %s at a time", counted(self.batch.rows, "row")
+        )
         self._begin_again(slots)
 
     def _leave_triton(self, failure: str) -> None:

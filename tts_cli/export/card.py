@@ -16,6 +16,7 @@ from typing import Any
 
 from tts_cli.export.row import COLUMNS, code_of
 from tts_cli.export.statistics import NONE, OTHERS
+from tts_cli.named import counted
 from tts_cli.setting import SAMPLING_FLAGS
 
 _MAX_NAMED = 30  # voices and languages in a table
@@ -92,7 +93,7 @@ def _body(about: CardFacts, statistics: Mapping[str, Any]) -> Iterator[str]:
     yield "# Synthetic speech"
     yield ""
     yield (
-        f"All speech in this data set is synthetic: {statistics['rows']} rows, "
+        f"All speech in this data set is synthetic: {counted(statistics['rows'], 'row')}, "
         f"{statistics['hours']:.2f} hours, made and exported by tts-cli "
         f"{about.version or '(version unknown)'} as {about.to}."
     )

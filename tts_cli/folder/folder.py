@@ -41,6 +41,7 @@ from tts_cli.folder.run_file import (
 )
 from tts_cli.folder.takes import LIST_NAME, TakeFolder
 from tts_cli.manifest.ids import REMOVED, TAKES
+from tts_cli.named import counted
 
 if TYPE_CHECKING:
     from models.base import ModelInfo
@@ -404,7 +405,7 @@ class Folder:
                 remedy="check the permissions of the folder",
             ) from error
         if mended:
-            files = "1 file was" if mended == 1 else f"{mended} files were"
+            files = counted(mended, "file was", "files were")
             log.warning("%s put back from %s/: gone, cut, or not the chosen take", files, TAKES)
 
     def _close_takes(self) -> None:

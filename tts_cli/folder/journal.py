@@ -27,6 +27,7 @@ from tts_cli.folder.files import JOURNAL_NAME
 from tts_cli.folder.table import FolderRows, RecordTable, RowFile, line_of
 from tts_cli.folder.take import CopiedLine, Take
 from tts_cli.manifest.ids import id_hash, is_recorded_id
+from tts_cli.named import counted
 
 log = logging.getLogger(__name__)
 
@@ -77,7 +78,8 @@ class Journal:
                 f"{self.path}: {error.strerror or error}", remedy="check the file's permissions"
             ) from error
         if self.num_garbage:
-            log.warning("%s: %d lines make no sense, ignored", self.path, self.num_garbage)
+            lines = counted(self.num_garbage, "line makes", "lines make")
+            log.warning("%s: %s no sense, ignored", self.path, lines)
 
     def __enter__(self) -> Journal:
         return self

@@ -31,6 +31,7 @@ from tts_cli.folder.run_file import RUNS_NAME, FolderTotals
 from tts_cli.folder.take import Take
 from tts_cli.folder.takes import suffix_of
 from tts_cli.manifest.ids import IdTable, fold_id, id_hash, id_problem
+from tts_cli.named import counted
 from tts_cli.setting import About
 
 MERGED_FROM = "merged_from"
@@ -326,7 +327,7 @@ class Origins:
         if not self.num_conflicts:
             return
         shown = "".join(f"\n  {line}" for line in self._shown_conflicts())
-        count = "1 row is" if self.num_conflicts == 1 else f"{self.num_conflicts} rows are"
+        count = counted(self.num_conflicts, "row is", "rows are")
         with_target = any(conflict.first == 0 for conflict in self.conflicts)
         remedy = "say by --prefer DIR whose rows to take"
         if with_target:

@@ -61,7 +61,7 @@ class Speaker:
         max_batch: rows spoken at once, a power of two; None: 256 on cuda, 16 on cpu, fewer where
             memory is short. Where only `say` is used, 1 starts faster.
         revision: of a hub repository.
-        voices: folder of voice files; None: the user's own.
+        voice_dir: folder of voice files; None: the user's own.
         seed: run seed; a row without a seed has one made of it and its id.
         longest: UTF-8 bytes of the longest text spoken in one that room is made for at once; None:
             400, or what the checkpoint speaks well, if that is less. A longer one makes the room
@@ -81,13 +81,13 @@ class Speaker:
         dtype: str = "auto",
         max_batch: int | None = None,
         revision: str | None = None,
-        voices: StrPath | None = None,
+        voice_dir: StrPath | None = None,
         seed: int = 0,
         longest: int | None = None,
         **settings: Unpack[Settings],
     ) -> None:
         own = {"model": model, "device": device, "dtype": dtype, "max_batch": max_batch}
-        own |= {"revision": revision, "voices": voices, "seed": seed}
+        own |= {"revision": revision, "voice_dir": voice_dir, "seed": seed}
         config = config_of({**own, **settings})
         if longest is not None and longest < 1:
             raise UsageError(f"longest: must be at least 1, not {longest}")
@@ -119,7 +119,7 @@ class Speaker:
     def voices(self) -> tuple[str, ...]:
         """Names that a row's `voice` can have: speakers, or voice files where it clones."""
         if self.maker.info.takes_voice_files:
-            return tuple(VoiceFolder(self.maker.config.voices).names())
+            return tuple(VoiceFolder(self.maker.config.voice_dir).names())
         return self.maker.info.voices
 
     @property

@@ -23,7 +23,7 @@ from tts_cli.manifest.columns import (
 from tts_cli.manifest.json_rows import Lines
 from tts_cli.manifest.source import TableForm
 from tts_cli.manifest.table_form import PATH, path_id, skip_excel_separator
-from tts_cli.named import shown
+from tts_cli.named import counted, shown
 
 if TYPE_CHECKING:
     from tts_cli.manifest.source import RowBuilder, Source
@@ -173,10 +173,10 @@ class TableHeader:
         found = self.overhanging
         if found and len(found) < num_rows:
             log.warning(
-                "%s: %d of %d rows have something behind the last column with a name: %s; is there "
+                "%s: %s of %d with something behind the last column that has a name: %s; is there "
                 "a separator too many, and half a sentence behind it?",
                 name,
-                len(found),
+                counted(len(found), "row"),
                 num_rows,
                 ", ".join(found[:_MAX_TOLD]) + ", ..." * (len(found) > _MAX_TOLD),
             )

@@ -195,7 +195,7 @@ class Judge:
     def __init__(self, config: RunConfig, info: ModelInfo, *, makes_voices: bool = False) -> None:
         self.config = config
         self.info = info
-        self.voices = VoiceFolder(config.voices)
+        self.voices = VoiceFolder(config.voice_dir)
         check_settings(config, info, self.voices)
         self.cast = Cast() if config.cast is None else read_cast(config.cast)
         self.strangers: dict[str, None] = {}  # characters without a voice, as they came

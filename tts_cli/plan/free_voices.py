@@ -16,6 +16,7 @@ from tts_cli.config import RunConfig
 from tts_cli.core import Row
 from tts_cli.errors import RowError, SetupError, UsageError
 from tts_cli.manifest.ids import VOICES
+from tts_cli.named import counted
 from tts_cli.plan.checkpoint import model_label, never_ends, read_info
 from tts_cli.text.pauses import without_pauses
 from tts_cli.text.split import sentences
@@ -272,7 +273,8 @@ class FreeVoices:
         lost = {voice: ask.lost for voice, ask in self.asks.items() if ask.lost}
         if lost and not self.config.overwrite:
             raise UsageError(
-                f"{', '.join(lost)}: gone, and {sum(lost.values())} rows were spoken with it",
+                f"{', '.join(lost)}: gone, and "
+                f"{counted(sum(lost.values()), 'row was', 'rows were')} spoken with it",
                 remedy="copy it back, or add --overwrite to make it and speak them again",
             )
         missing = [ask for ask in self.to_make() if ask.is_gone]

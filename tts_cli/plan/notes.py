@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from tts_cli.config import RunConfig
 from tts_cli.core import BadRow, Row
 from tts_cli.manifest.subtitle_rows import cue_length_s
-from tts_cli.named import shown
+from tts_cli.named import counted, shown
 from tts_cli.plan.free_voices import FreeVoices
 from tts_cli.plan.split_rule import SplitRule
 from tts_cli.text.care import LANGUAGES, TextCare
@@ -69,13 +69,12 @@ _COUNTED = {
     NoteKind.UNREAD: "{are} {what}",
     NoteKind.FIGURE: "figures that are not understood are left as written in {rows}, {what} of "
     "'{first}' first; a --lexicon can say them",
-    NoteKind.INSTRUCT: "{count} rows give instruct, which this checkpoint ignores; remove it or "
+    NoteKind.INSTRUCT: "{give} instruct, which this checkpoint ignores; remove it or "
     "choose another checkpoint",
     NoteKind.WHOLE: "{are} longer than {what}, '{first}' first, and spoken in one: {kind}; words "
     "may be lost",
     NoteKind.LIMIT: "--split {what}; words may be lost",
-    NoteKind.NO_INSTRUCT: "{count} rows give no instruct, so nothing describes their voice to this "
-    "checkpoint",
+    NoteKind.NO_INSTRUCT: "{give} no instruct, so nothing describes their voice to this checkpoint",
 }
 
 
@@ -231,9 +230,8 @@ class Told:
 
 def _sentence(one: _Count) -> str:
     num, note = one.rows, one.note
-    rows = "1 row" if num == 1 else f"{num} rows"
-    are, give = (f"{rows} is", f"{rows} gives") if num == 1 else (f"{rows} are", f"{rows} give")
-    words = {"rows": rows, "are": are, "give": give, "count": num, "first": one.first}
+    are, give = counted(num, "row is", "rows are"), counted(num, "row gives", "rows give")
+    words = {"rows": counted(num, "row"), "are": are, "give": give, "first": one.first}
     return _COUNTED[note.about].format(**words, what=note.what, kind=note.kind)
 
 
@@ -288,7 +286,7 @@ class NamedRows:
         for found in self._found.values():
             said = f"{found.file or manifest}:{found.said}"
             if found.others:
-                rows = "1 more row" if found.count == 2 else f"{found.count - 1} more rows"
+                rows = counted(found.count - 1, "more row")
                 more = ", ..." * (found.count > len(found.others) + 1)
                 said += f"; {rows} alike: {', '.join(found.others)}{more}"
             lines.append(said)

@@ -15,7 +15,7 @@ from tts_cli.core import BadRow, Row, are_joined
 from tts_cli.errors import ManifestError, UsageError
 from tts_cli.folder.take import Take
 from tts_cli.manifest.speaker_names import SpeakerNames
-from tts_cli.named import shown
+from tts_cli.named import counted, shown
 from tts_cli.plan.notes import MAX_SHOWN, NamedRows, Told
 from tts_cli.plan.room import Needs
 from tts_cli.plan.standing import State
@@ -73,8 +73,9 @@ class ManifestSummary:
         """Raise ManifestError if any row is bad."""
         if self.bad_rows:
             raise ManifestError(
-                f"{self.manifest}: {self.bad_rows} of {self.rows + self.bad_rows} rows are bad",
-                remedy="mend them, or add --skip-invalid to speak the rest",
+                f"{self.manifest}: {counted(self.bad_rows, 'bad row')} of "
+                f"{self.rows + self.bad_rows:,}",
+                remedy="correct what is named above, or add --skip-invalid to speak the rest",
             )
 
 

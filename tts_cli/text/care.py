@@ -20,6 +20,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from tts_cli.errors import UsageError
+from tts_cli.named import counted
 from tts_cli.text import languages
 from tts_cli.text.languages import named_language
 from tts_cli.text.lexicon import Lexicon, read_lexicon
@@ -124,7 +125,8 @@ class TextCare:
             return None
         named = ", ".join(map(repr, words[:MAX_UNUSED])) + ", ..." * (len(words) > MAX_UNUSED)
         return (
-            f"{self.lexicon.path}: {len(words)} of {len(entries)} entries are in no text: {named}"
+            f"{self.lexicon.path}: no text has {len(words)} of "
+            f"{counted(len(entries), 'entry', 'entries')}: {named}"
         )
 
     def left_as_written(self, spoken: str, language: str = AUTO) -> str | None:

@@ -16,7 +16,7 @@ from tts_cli import signals
 from tts_cli.errors import RowError, SetupError, StoppedEarly, UsageError
 from tts_cli.folder.atomic import is_part
 from tts_cli.manifest.ids import VOICES
-from tts_cli.named import Named
+from tts_cli.named import Named, counted
 from tts_cli.voices.made import MadeVoices, Whole, files_of, told_last
 
 log = logging.getLogger(__name__)
@@ -70,7 +70,7 @@ class MergedVoices:
         """
         if self._conflicts.count:
             count = self._conflicts.count
-            what = "1 made voice is" if count == 1 else f"{count} made voices are"
+            what = counted(count, "made voice is", "made voices are")
             remedy = "say by --prefer DIR whose voice to keep"
             if self._is_target_disputed:
                 remedy = f"--prefer {self._folders[0]} keeps what is there"

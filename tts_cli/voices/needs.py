@@ -93,7 +93,7 @@ class Cloning:
         self.info = info
         self.silence_s = reference_silence_s(config, info)
         self.files = ReferenceFiles(config.ref_root)
-        self.folder = VoiceFolder(config.voices)
+        self.folder = VoiceFolder(config.voice_dir)
         self.made = made or MadeVoices(None)
 
     def need(self, request: SpeechRequest) -> Need | None:

@@ -109,7 +109,7 @@ class VoiceFolder:
             write_alone(path, encode(voice))
         except OSError as error:
             raise SetupError(
-                f"cannot write {path}: {error.strerror or error}", remedy="choose another --voices"
+                f"cannot write {path}: {error.strerror or error}", "choose another --voice-dir"
             ) from error
         self._known.clear()
         return path

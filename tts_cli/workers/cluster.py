@@ -20,6 +20,7 @@ from typing import Any
 
 from tts_cli.config import RunConfig
 from tts_cli.errors import SetupError, UsageError, first_line
+from tts_cli.named import counted
 
 log = logging.getLogger(__name__)
 
@@ -255,7 +256,7 @@ def share_of(config: RunConfig, nodes: list[tuple[int, int]], where: str) -> Sha
                 f"--device cuda: no free CUDA device on {where}", remedy="use --device cpu"
             )
         if asked is not None and asked > num_gpus:
-            gpus = "1 free GPU" if num_gpus == 1 else f"{num_gpus} free GPUs"
+            gpus = counted(num_gpus, "free GPU")
             raise UsageError(
                 f"--workers {asked}: there are {gpus} on {where}, and a worker takes one",
                 remedy=f"use --workers {num_gpus}, or --device cpu",

@@ -96,7 +96,7 @@ def test_forcing_triton_on_cpu_needs_the_interpreter(monkeypatch) -> None:
 
 def test_path_is_logged_once_with_its_reason(monkeypatch, caplog) -> None:
     monkeypatch.setattr(dispatch, "_logged", set())
-    with caplog.at_level(logging.INFO, logger="kernels.launch.dispatch"):
+    with caplog.at_level(logging.DEBUG, logger="kernels.launch.dispatch"):  # of a CPU with -v
         for _ in range(3):
             dispatch.use_triton(torch.zeros(1))
     assert [record.getMessage() for record in caplog.records] == [

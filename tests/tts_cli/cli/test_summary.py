@@ -43,7 +43,7 @@ def test_closing_lines() -> None:
     assert "loading 3.0 s" in load
     assert failed == "failed: a/b: no end"
     assert place == PLACE
-    assert lines(Totals(rows=1, ok=1)) == ["1 of 1 rows spoken", PLACE]
+    assert lines(Totals(rows=1, ok=1)) == ["1 of 1 row spoken", PLACE]
     assert "1 of 4 steps had no graph" in lines(Totals(graph_hits=3, graph_misses=1))
 
 

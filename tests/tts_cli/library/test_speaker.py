@@ -61,6 +61,7 @@ def test_texts_that_are_none(open_speaker: OpenSpeaker) -> None:
     ("settings", "said"),
     [
         ({"voyce": "clara"}, "unknown setting 'voyce'; did you mean voice"),
+        ({"voices": "mine"}, "unknown setting 'voices'; did you mean voice_dir"),
         ({"voice": "clarra"}, "'clarra' is unknown"),
         ({"max_batch": 3}, "must be a power of two"),
         ({"max_batch": True}, "max_batch: must be a whole number, not True"),

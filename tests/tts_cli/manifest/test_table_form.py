@@ -324,7 +324,7 @@ class TestNameless:
         path.write_text("id,text,\na,Come in, please.\nb,No.,\n")
         assert list(said(path, extra=extra)) == ["a", "b"]
         (warning,) = [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]
-        assert "1 of 2 rows have something behind the last column with a name: a;" in warning
+        assert "1 row of 2 with something behind the last column that has a name: a;" in warning
         (bad, good) = read(path)
         assert isinstance(bad, BadRow)
         assert "' please.' behind the last column" in bad.message

@@ -96,7 +96,7 @@ def test_recordings_as_the_plan_takes_them(
         {"text": "Hello.", "ref_audio": str(tmp_path / "no.wav")},
         {"text": "Hello.", "voice": "nobody"},
     ]
-    config = RunConfig(voices=tmp_path / "voices", skip_invalid=True)
+    config = RunConfig(voice_dir=tmp_path / "voices", skip_invalid=True)
     source = make_source("".join(json.dumps(row) + "\n" for row in rows))
     plan = Plan(source, config, info)
     plan.survey()

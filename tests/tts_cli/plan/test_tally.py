@@ -175,7 +175,7 @@ def test_bad_rows_are_reported_up_to_twenty(make_source: MakeSource, make_info: 
     assert len(lines) == 21
     assert lines[0].startswith(f"{source.name}:2: id 'x': seed: must be")
     assert lines[20] == f"{source.name}: 11 more bad rows"
-    with pytest.raises(ManifestError, match=r"31 of 32 rows are bad; .*--skip-invalid"):
+    with pytest.raises(ManifestError, match=r"31 bad rows of 32; .*--skip-invalid"):
         summary.require_good()
 
 
@@ -239,7 +239,7 @@ def test_a_design_without_description_is_a_warning(
 ) -> None:
     info = make_info(type="voice_design", needs_instruct=True, voices=(), takes_instruct=True)
     (warning,) = check_manifest(make_source(jsonl({}, {"instruct": "y"})), CONFIG, info).warnings
-    assert "1 rows give no instruct" in warning
+    assert "1 row gives no instruct" in warning
 
 
 LONG_ROWS = [

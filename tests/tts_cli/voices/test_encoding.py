@@ -227,7 +227,7 @@ class TestVoiceStage:
 
     @pytest.fixture
     def cloning(self, info: ModelInfo, tmp_path: Path) -> Cloning:
-        return Cloning(RunConfig(voices=tmp_path / "voices"), info)
+        return Cloning(RunConfig(voice_dir=tmp_path / "voices"), info)
 
     def rows(self, cloning: Cloning, paths: list[Path], mode: str = "icl") -> list[Task]:
         found = []

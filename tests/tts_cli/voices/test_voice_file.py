@@ -232,7 +232,7 @@ def test_a_folder_that_is_missing_or_cannot_be_written(tmp_path: Path) -> None:
     assert VoiceFolder(tmp_path / "none").names() == []
     (tmp_path / "file").write_text("")
     assert VoiceFolder(tmp_path / "file").names() == []
-    with pytest.raises(SetupError, match="choose another --voices"):
+    with pytest.raises(SetupError, match="choose another --voice-dir"):
         VoiceFolder(tmp_path / "file").write("anna", ICL)
 
 

@@ -108,6 +108,7 @@ def spoken_by(report: Mapping[str, Any]) -> list[str]:
     settings = report.get("settings")
     if not isinstance(settings, dict):
         return args
+    settings = {"voice_dir": settings.get("voices"), **settings}  # as it was called before
     for name, one in SETTINGS.items():
         value = settings.get(name)
         if value is None or value == one.default or not _is_of_the_speech(name, one, settings):
