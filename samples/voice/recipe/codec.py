@@ -42,6 +42,7 @@ LOG_EVERY_STEPS = 500
 SAVE_EVERY_S = 60
 RAMP_STEPS = 300  # of the learning rate and of the GAN's weight
 EDGE_FRAMES = 2  # at the start of what is decoded, where the convolutions miss their context
+JUDGED_FRAMES = 6  # at the end of a segment, shown to the discriminators
 Autocast = Callable[[], AbstractContextManager[Any]]
 Log = Callable[[str], None]
 Corpus = tuple[list[Utterance], list[NDArray[np.uint8]]]  # utterances and the codes of each
@@ -263,7 +264,9 @@ def save_half(module: nn.Module, out: Path) -> None:
 class Trainer:
     """Decoder, discriminators, optimisers and the averaged weights."""
 
-    def __init__(self, segments: Segments, books: Tensor, settings: CodecTraining, log: Log) -> None:
+    def __init__(
+        self, segments: Segments, books: Tensor, settings: CodecTraining, log: Log
+    ) -> None:
         device = settings.device
         self.settings, self.log, self.segments = settings, log, segments
         decoder = build(books=books)
@@ -272,13 +275,19 @@ class Trainer:
         self.decoder = decoder.to(device).train()
         self.judge = Judge(settings.judge_rate, device)
         if settings.init and settings.init.with_suffix(".judge.pt").exists():
-            saved = torch.load(settings.init.with_suffix(".judge.pt"), weights_only=True)
-            self.judge.members.load_state_dict({name: value.float() for name, value in saved.items()})
+            saved = torch.load(
+                settings.init.with_suffix(".judge.pt"), weights_only=True, map_location="cpu"
+            )
+            self.judge.members.load_state_dict(
+                {name: value.float() for name, value in saved.items()}
+            )
         self.spectral = SpectralLoss().to(device)
         self.parameters = [p for p in decoder.parameters() if p.requires_grad]
         self.averages = [parameter.detach().clone() for parameter in self.parameters]
         self.optimizer = _adamw(self.parameters, settings.learning_rate, device)
-        sizes = [sum(p.numel() for p in part.parameters()) for part in (decoder, self.judge.members)]
+        sizes = [
+            sum(p.numel() for p in part.parameters()) for part in (decoder, self.judge.members)
+        ]
         log(f"decoder {sizes[0]} parameters, discriminators {sizes[1]}")
         codes, wanted = segments.draw(settings.batch)
         self.codes, self.wanted = codes.clone(), wanted.clone()
@@ -298,8 +307,10 @@ class Trainer:
         loss = 12 * spectral
         results = {"spectral": spectral.detach()}
         if with_judge:
-            results["judge"] = self.judge.learn(made, self.wanted, self.autocast)
-            fooling, matching = self.judge.judge(made, self.wanted, self.autocast)
+            span = slice(-JUDGED_FRAMES * FRAME_SAMPLES, None)
+            heard, real = made[..., span], self.wanted[..., span]
+            results["judge"] = self.judge.learn(heard, real, self.autocast)
+            fooling, matching = self.judge.judge(heard, real, self.autocast)
             loss = loss + self.gan_weight * (fooling + 0.7 * matching)
             results |= {"fooling": fooling.detach(), "matching": matching.detach()}
         self.optimizer.zero_grad(set_to_none=True)
@@ -371,7 +382,10 @@ def _initial_state(init: Path | None) -> dict[str, Tensor]:
     if init is None:
         return {}
     if not init.is_dir():
-        return {name: value.float() for name, value in torch.load(init, weights_only=True).items()}
+        return {
+            name: value.float()
+            for name, value in torch.load(init, weights_only=True, map_location="cpu").items()
+        }
     weights = load_file(init / "speech_tokenizer" / "model.safetensors")
     state = {name.removeprefix("decoder."): value.float() for name, value in weights.items()}
     return {name: value for name, value in state.items() if "_codebook" not in name}

@@ -7,8 +7,15 @@ from pathlib import Path
 
 import torch
 from data import Utterance, features_of, finished_chunks, load_chunk
-from features import NUM_MEL_FEATURES, NUM_MELS, PITCH_WEIGHT, PITCHES_PER_FRAME, Features, fit
-from features import Quantizer
+from features import (
+    NUM_MEL_FEATURES,
+    NUM_MELS,
+    PITCH_WEIGHT,
+    PITCHES_PER_FRAME,
+    Features,
+    Quantizer,
+    fit,
+)
 from safetensors.torch import save_file
 from torch import Tensor
 

@@ -129,7 +129,9 @@ class Kokoro(nn.Module):
     def _lstm(lstm: nn.LSTM, hidden: Tensor, lengths: Tensor) -> Tensor:
         """(B, T, C) through a two-way LSTM that stops at each row's end."""
         packed = pack_padded_sequence(hidden, lengths, batch_first=True, enforce_sorted=False)
-        return pad_packed_sequence(lstm(packed)[0], batch_first=True, total_length=hidden.shape[1])[0]
+        return pad_packed_sequence(lstm(packed)[0], batch_first=True, total_length=hidden.shape[1])[
+            0
+        ]
 
     @torch.inference_mode()
     def speak(self, texts: list[list[int]], styles: Tensor, speeds: Tensor) -> list[Spoken]:
@@ -157,24 +159,40 @@ class Kokoro(nn.Module):
         longest = -(-int(totals.max()) // 8) * 8
         ends = durations.cumsum(1)
         places = torch.arange(longest, device=device)
-        index = torch.searchsorted(ends, places[None].expand(len(texts), -1).contiguous(), right=True)
+        index = torch.searchsorted(
+            ends, places[None].expand(len(texts), -1).contiguous(), right=True
+        )
         index = index.clamp(max=ids.shape[1] - 1)[..., None]
         self.lengths.steps, self.lengths.longest = totals, longest
         is_real = (places[None] < totals[:, None])[..., None]
         spread = encoded.gather(1, index.expand(-1, -1, encoded.shape[2])) * is_real
         shared = self._lstm(self.predictor.shared, spread, totals.cpu()).transpose(1, 2)
         curves = []
-        for blocks, last in ((self.predictor.F0, self.predictor.F0_proj), (self.predictor.N, self.predictor.N_proj)):
+        for blocks, last in (
+            (self.predictor.F0, self.predictor.F0_proj),
+            (self.predictor.N, self.predictor.N_proj),
+        ):
             curve = shared
             for block in blocks:
                 curve = block(curve, prosody)
             curve = last(curve)
             curves.append((curve * self.lengths.mask(curve))[:, 0])
         letters = self.text_encoder(ids, counts, is_pad).transpose(1, 2)
-        letters = (letters.gather(1, index.expand(-1, -1, letters.shape[2])) * is_real).transpose(1, 2)
+        letters = (letters.gather(1, index.expand(-1, -1, letters.shape[2])) * is_real).transpose(
+            1, 2
+        )
         waves = self._decode(letters, *curves, sound)
-        rows = zip(waves.float().cpu().numpy(), durations.cpu().numpy(), totals.tolist(), counts.tolist(), strict=True)
-        return [Spoken(wave[: total * SAMPLES_PER_STEP], parts[:count]) for wave, parts, total, count in rows]
+        rows = zip(
+            waves.float().cpu().numpy(),
+            durations.cpu().numpy(),
+            totals.tolist(),
+            counts.tolist(),
+            strict=True,
+        )
+        return [
+            Spoken(wave[: total * SAMPLES_PER_STEP], parts[:count])
+            for wave, parts, total, count in rows
+        ]
 
     def _decode(self, letters: Tensor, pitch: Tensor, energy: Tensor, sound: Tensor) -> Tensor:
         """Encoded letters (B, C, T), pitch and energy (B, 2 T) to samples (B, 600 T)."""
@@ -206,4 +224,6 @@ class Kokoro(nn.Module):
                 hidden = hidden * mask(hidden)
         hidden = generator.conv_post(F.leaky_relu(hidden.float()))
         half = generator.post_n_fft // 2 + 1
-        return generator.stft.inverse(torch.exp(hidden[:, :half]), torch.sin(hidden[:, half:]))[:, 0]
+        return generator.stft.inverse(torch.exp(hidden[:, :half]), torch.sin(hidden[:, half:]))[
+            :, 0
+        ]

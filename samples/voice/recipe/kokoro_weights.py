@@ -43,15 +43,16 @@ def read_parts() -> bytes:
 
 def module_of(node: str) -> str:
     """The module that a node of the export belongs to: its path without repeats and suffixes."""
-    for exported, own in PREFIXES:
-        if node.startswith(exported):
-            path = node.removeprefix(exported).split("/")[:-1]
-            break
-    else:
+    found = [pair for pair in PREFIXES if node.startswith(pair[0])]
+    if not found:
         raise ValueError(f"node {node} is in no known part")
+    exported, own = found[0]
+    path = node.removeprefix(exported).split("/")[:-1]
     # "cnn.0/cnn.0.0" names the inner module whole; "asr_res/asr_res.0" as well.
     inner = [*path[1:], ""][: len(path)]
-    kept = [part for part, behind in zip(path, inner, strict=True) if not behind.startswith(f"{part}.")]
+    kept = [
+        part for part, behind in zip(path, inner, strict=True) if not behind.startswith(f"{part}.")
+    ]
     return (own + re.sub(r"_\d+$", "", ".".join(kept))).rstrip(".")
 
 
@@ -73,14 +74,18 @@ class Export:
         self.constants = {item.name: numpy_helper.to_array(item) for item in graph.initializer}
         self.weights: dict[str, Tensor] = {}
 
-    def _keep(self, name: str, values: NDArray[Any], scale: NDArray[Any], zero: NDArray[Any]) -> None:
+    def _keep(
+        self, name: str, values: NDArray[Any], scale: NDArray[Any], zero: NDArray[Any]
+    ) -> None:
         """Keep 8-bit values; scales and zero points stand along their first axis, or are single."""
         scale = scale.astype(np.float32).reshape(-1)
         self.weights[name] = torch.from_numpy(values.copy(order="C"))
         self.weights[name + SCALE] = torch.from_numpy(scale.copy())
         self.weights[name + ZERO] = torch.from_numpy(zero.astype(np.int16).reshape(-1))
 
-    def _quantized(self, tensor: str, transposed: bool = False) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    def _quantized(
+        self, tensor: str, transposed: bool = False
+    ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
         """Values, scale and zero point; those stand along the first axis afterwards."""
         stem = tensor.removesuffix("_quantized")
         values = self.constants[tensor]
@@ -98,7 +103,10 @@ class Export:
             self._read_node(node)
         for name, value in self.constants.items():
             own = re.sub(r"^(encoder|decoder)\.", "", name, count=1)
-            if re.search(r"\.(bias|weight|gamma|beta|alpha[12]\.\d)$", own) and value.dtype == np.float32:
+            if (
+                re.search(r"\.(bias|weight|gamma|beta|alpha[12]\.\d)$", own)
+                and value.dtype == np.float32
+            ):
                 self.weights.setdefault(own, torch.from_numpy(value.copy()))
         return self.weights
 
@@ -115,13 +123,26 @@ class Export:
         elif kind == "DequantizeLinear":
             stem = inputs[1].removesuffix("_scale")
             own = stem.removeprefix("encoder.")
-            self._keep(own, self.constants[f"{stem}_quantized"], self.constants[inputs[1]], self.constants[inputs[2]])
+            self._keep(
+                own,
+                self.constants[f"{stem}_quantized"],
+                self.constants[inputs[1]],
+                self.constants[inputs[2]],
+            )
         elif kind == "DynamicQuantizeLSTM":
             self._read_lstm(module_of(node.name), inputs)
-        elif kind in ("Conv", "ConvTranspose") and inputs[1] in self.constants and "stft" not in node.name:
-            self.weights[f"{module_of(node.name)}.weight"] = torch.from_numpy(self.constants[inputs[1]].copy())
+        elif (
+            kind in ("Conv", "ConvTranspose")
+            and inputs[1] in self.constants
+            and "stft" not in node.name
+        ):
+            self.weights[f"{module_of(node.name)}.weight"] = torch.from_numpy(
+                self.constants[inputs[1]].copy()
+            )
         elif kind == "MatMul" and inputs[1] in self.constants:
-            self.weights[f"{module_of(node.name)}.weight"] = torch.from_numpy(self.constants[inputs[1]].T.copy())
+            self.weights[f"{module_of(node.name)}.weight"] = torch.from_numpy(
+                self.constants[inputs[1]].T.copy()
+            )
 
     def _read_lstm(self, module: str, inputs: list[str]) -> None:
         for side, tensor in (("ih", inputs[1]), ("hh", inputs[2])):
@@ -129,13 +150,20 @@ class Export:
             zero = self.constants[inputs[9 if side == "ih" else 11]]
             for direction, suffix in enumerate(("", "_reverse")):
                 values = _torch_gates(self.constants[tensor][direction].T)
-                scale, offset = (part.reshape(2, -1)[direction] if part.size > 1 else part for part in (self.constants[f"{stem}_scale"], zero))
+                scale, offset = (
+                    part.reshape(2, -1)[direction] if part.size > 1 else part
+                    for part in (self.constants[f"{stem}_scale"], zero)
+                )
                 if scale.size > 1:
                     scale, offset = _torch_gates(scale), _torch_gates(offset)
                 self._keep(f"{module}.weight_{side}_l0{suffix}", values, scale, offset)
         for direction, suffix in enumerate(("", "_reverse")):
-            for side, half in zip(("ih", "hh"), np.split(self.constants[inputs[3]][direction], 2), strict=True):
-                self.weights[f"{module}.bias_{side}_l0{suffix}"] = torch.from_numpy(_torch_gates(half))
+            for side, half in zip(
+                ("ih", "hh"), np.split(self.constants[inputs[3]][direction], 2), strict=True
+            ):
+                self.weights[f"{module}.bias_{side}_l0{suffix}"] = torch.from_numpy(
+                    _torch_gates(half)
+                )
 
 
 def float_weights(path: Path) -> dict[str, Tensor]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.machinery
+import importlib.util
 import inspect
 import sys
 import types
@@ -31,6 +32,10 @@ def _plain_rope(config: Any, device: Any = None, **_: Any) -> tuple[Any, float]:
     theta = getattr(config, "rope_theta", None) or 10000.0
     steps = torch.arange(0, config.head_dim, 2).float().to(device) / config.head_dim
     return 1.0 / theta**steps, 1.0
+
+
+def _is_there(name: str) -> bool:
+    return name in sys.modules or importlib.util.find_spec(name) is not None
 
 
 def _renamed(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -63,19 +68,17 @@ def load() -> None:
     check = generic.check_model_inputs
     # Once called with brackets, later without.
     generic.check_model_inputs = lambda function=None: check(function) if function else check
-    for name, items in STAND_INS.items():
-        try:
-            importlib.import_module(name)
-        except ImportError:
-            module = types.ModuleType(name)
-            module.__spec__ = importlib.machinery.ModuleSpec(name, None, is_package=True)
-            module.__path__ = []
-            for item in items:
-                setattr(module, item, None)
-            parent, _, child = name.rpartition(".")
-            if parent:
-                setattr(sys.modules[parent], child, module)
-            sys.modules[name] = module
+    added = [name for name in STAND_INS if not _is_there(name.partition(".")[0])]
+    for name in added:
+        module = types.ModuleType(name)
+        module.__spec__ = importlib.machinery.ModuleSpec(name, None, is_package=True)
+        module.__path__ = []
+        for item in STAND_INS[name]:
+            setattr(module, item, None)
+        parent, _, child = name.rpartition(".")
+        if parent:
+            setattr(sys.modules[parent], child, module)
+        sys.modules[name] = module
     try:
         importlib.import_module("qwen_tts")
         configs = importlib.import_module("qwen_tts.core.models.configuration_qwen3_tts")
@@ -83,6 +86,8 @@ def load() -> None:
             if not hasattr(kind, "pad_token_id"):
                 kind.pad_token_id = None
     finally:
+        for name in added:
+            del sys.modules[name]
         generic.check_model_inputs = check
         for name, builder in builders.items():
             setattr(masking_utils, name, builder)

@@ -18,15 +18,18 @@ class Phrase(NamedTuple):
 
 
 def read_sentence(g2p: Any, vocabulary: dict[str, int], sentence: str, start: int) -> Phrase:
-    """Phonemes of a sentence that stands at byte `start`; the phonemes of a token share its letters.
+    """Phonemes of a sentence that stands at byte `start`; those of a token share its letters.
 
     A word in capitals is read like one in small letters: the rules would spell it.
     """
     lowered = " ".join(
-        word.capitalize() if len(word) > 2 and word.isupper() else word for word in sentence.split(" ")
+        word.capitalize() if len(word) > 2 and word.isupper() else word
+        for word in sentence.split(" ")
     )
     tokens = g2p.phonemize_tokens(g2p.tokenize(lowered))
-    is_known = "".join(token.text + token.whitespace for token in tokens).rstrip() == lowered.rstrip()
+    is_known = (
+        "".join(token.text + token.whitespace for token in tokens).rstrip() == lowered.rstrip()
+    )
     ids, places, place = [], [], start
     for token in tokens:
         phonemes = token.phonemes or ""

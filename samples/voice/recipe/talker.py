@@ -219,7 +219,11 @@ def load_or_init(init: Path | None) -> Any:
     else:
         is_folder = init.is_dir()
         file = init / "model.safetensors" if is_folder else init
-        weights = load_file(file) if is_folder else torch.load(file, weights_only=True)
+        weights = (
+            load_file(file)
+            if is_folder
+            else torch.load(file, weights_only=True, map_location="cpu")
+        )
         state = {name: value.float() for name, value in weights.items()}
         model.load_state_dict(state)
     return model

@@ -245,7 +245,9 @@ def run_men(
 
 def main() -> None:
     """Command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     commands = parser.add_subparsers(dest="command", required=True)
     heart = commands.add_parser("heart")
     heart.add_argument("texts", type=Path, help='lines "id|voice|text" from texts.py')
@@ -262,7 +264,9 @@ def main() -> None:
     men.add_argument("--rows", type=int, default=512, help="texts sorted by length at once (512)")
     args = parser.parse_args()
     if args.command == "men":
-        run_men(args.out, args.weights, args.seconds, args.device, args.phonemes, args.rows, args.even)
+        run_men(
+            args.out, args.weights, args.seconds, args.device, args.phonemes, args.rows, args.even
+        )
         return
     (args.out / "men").mkdir(parents=True, exist_ok=True)
     until_s = time.time() + args.seconds

@@ -174,7 +174,7 @@ def main() -> None:
         "--final-rate",
         type=float,
         default=0.0,
-        help="share of the learning rate left at the end, for a run to be continued (0, codec 0.03)",
+        help="share of the learning rate left at the end, for a run to go on (0, codec 0.03)",
     )
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--batch", type=int, default=24, help="codec: segments a step (24)")
