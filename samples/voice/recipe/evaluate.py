@@ -119,7 +119,7 @@ def pitch(waves: list[NDArray[np.float32]], texts: list[str]) -> Row:
         "pitch_spread_semitones": round(float(np.mean(spreads)), 2),
     }
     if rises:
-        result["questions_rise"] = round(float(np.mean(rises)), 2)
+        result |= {"questions": len(rises), "questions_rise": round(float(np.mean(rises)), 2)}
     return result
 
 
@@ -170,7 +170,6 @@ def table(results: dict[str, Row]) -> str:
         "wrong_open": "open",
         "pitch_hz": "pitch",
         "pitch_spread_semitones": "spread",
-        "questions_rise": "rise",
     }
     lines = ["| speech | " + " | ".join(columns.values()) + " |", "|---" * (len(columns) + 1) + "|"]
     for name, row in results.items():
