@@ -160,7 +160,7 @@ def main() -> None:
     parser.add_argument("part", choices=["codec", "talker", "encode"])
     parser.add_argument("--speech", type=Path, required=True, help="folder teachers.py writes to")
     parser.add_argument("--out", type=Path, required=True, help="folder for PART.pt and PART.log")
-    parser.add_argument("--codes", type=Path, default=Path(__file__).parent / "codes.safetensors")
+    parser.add_argument("--codes", type=Path, required=True, help="file of fit_codes.py")
     parser.add_argument("--seconds", type=float, default=1200, help="length of the training (1200)")
     parser.add_argument("--first", type=int, default=8, help="chunks to wait for (8)")
     parser.add_argument("--most", type=int, default=ALL, help="chunks to use at most (all)")
