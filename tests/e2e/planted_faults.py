@@ -1,6 +1,7 @@
 """The table of faults that `tts-cli check` finds: gross ones, planted among good rows.
 
     python tests/e2e/planted_faults.py speak OUT [--texts show|pages|hands|plain] [--device cpu]
+        [--lines 534] [--each 20]
     python tests/e2e/planted_faults.py check OUT [--asr pocketsphinx]
     python tests/e2e/planted_faults.py mend OUT [--rows 20] [--asr pocketsphinx]
 
@@ -126,9 +127,9 @@ TEXTS: dict[str, Callable[[], list[Line]]] = {
 }
 
 
-def faults(rows: list[Line]) -> dict[str, str]:
+def faults(rows: list[Line], each: int = EACH) -> dict[str, str]:
     """Id -> kind of the rows that are to have a fault."""
-    drawn = random.Random(SEED).sample([row["id"] for row in rows], EACH * len(KINDS))
+    drawn = random.Random(SEED).sample([row["id"] for row in rows], each * len(KINDS))
     return {row_id: KINDS[place % len(KINDS)] for place, row_id in enumerate(drawn)}
 
 
@@ -142,11 +143,11 @@ def doubled(row: Line) -> Line:
     return {**row, "id": f"again/{row['id']}", "text": " ".join(words)}
 
 
-def speak(out: Path, texts: str, device: str) -> None:
+def speak(out: Path, texts: str, device: str, lines: int, each: int) -> None:
     """Run `synth`, then make the folder with the faults."""
     out.mkdir(parents=True, exist_ok=True)
-    rows = manifest(texts)
-    kinds = faults(rows)
+    rows = manifest(texts)[:lines]
+    kinds = faults(rows, each)
     write_lines(out / "rows.jsonl", rows)
     write_lines(
         out / "again.jsonl", [doubled(row) for row in rows if kinds.get(row["id"]) == "again"]
@@ -363,10 +364,12 @@ def main() -> int:
     parser.add_argument("--texts", choices=TEXTS, default="show")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--asr", default="pocketsphinx")
+    parser.add_argument("--lines", type=int, default=10**6, help="of the texts, to speak (all)")
+    parser.add_argument("--each", type=int, default=EACH, help=f"faults of a kind ({EACH})")
     parser.add_argument("--rows", type=int, default=20, help="to mend (20)")
     args = parser.parse_args()
     if args.what == "speak":
-        speak(args.out, args.texts, args.device)
+        speak(args.out, args.texts, args.device, args.lines, args.each)
         return 0
     if args.what == "mend":
         result = mend(args.out, args.asr, args.rows)

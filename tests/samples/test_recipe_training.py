@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import contextlib
+import json
+from importlib.util import find_spec
 
 import numpy as np
-import official_package
 import pytest
 import torch
+from safetensors.torch import load_file
 
 pytestmark = [
     pytest.mark.oracle,
-    pytest.mark.skipif(not official_package.is_installed(), reason="needs the qwen-tts package"),
+    pytest.mark.skipif(find_spec("qwen_tts") is None, reason="needs the qwen-tts package"),
     pytest.mark.filterwarnings("ignore"),
 ]
 
 
 @pytest.fixture(scope="module", autouse=True)
-def official():
-    """The official package, imported with stand-ins for what speaking does not need."""
-    return official_package.load()
+def official(recipe):
+    """The official package, as the recipe imports it."""
+    recipe("official").load()
 
 
 def test_talker_losses_at_tiny_sizes(recipe):
@@ -41,7 +43,7 @@ def test_talker_losses_at_tiny_sizes(recipe):
     store = recipe("talker_data").Store("cpu")
     codes = [np.full((frames, 16), frames, np.uint8) for frames in (5, 2)]
     places = [np.arange(5, dtype=np.int16), np.array([0, 3], np.int16)]
-    store.add(["Good morning.", "Yes."], ["rms", "slt"], codes, places)
+    store.add(["Good morning.", "Yes."], ["kumo", "heart"], codes, places)
     store.freeze()
     optimizer = talker.make_optimizer(model.talker, talker.TalkerTraining(10, device="cpu"))
     guide = recipe("alignment").Guide(model.talker, [(1, 0)])
@@ -109,16 +111,16 @@ def test_trainings_write_what_export_reads(recipe, voice_folder, tmp_path):
     codec, talker, data = recipe("codec"), recipe("talker"), recipe("data")
     shipped = voice_folder / "checkpoint"
     rng = np.random.default_rng(0)
-    samples, places = rng.integers(-99, 99, 6 * 1280).astype(np.int16), np.zeros(6, np.int16)
-    items = [data.Utterance("Yes.", "rms", samples, places)]
-    codes = [rng.integers(0, 256, (6, 16)).astype(np.uint8)]
+    samples, places = rng.integers(-99, 99, 9 * 1920).astype(np.int16), np.zeros(9, np.int16)
+    items = [data.Utterance("Yes.", "kumo", samples, places)]
+    codes = [rng.integers(0, 256, (9, 16)).astype(np.uint8)]
     lines: list[str] = []
     settings = codec.CodecTraining(
-        0.01, device="cpu", batch=1, frames=4, judged_frames=2, gan_start=-1, init=shipped
+        0.01, device="cpu", batch=1, frames=9, decoded_frames=8, gan_start=-1, init=shipped
     )
     codec.train((items, codes), torch.randn(16, 256, 96), tmp_path / "c.pt", settings, lines.append)
     store = recipe("talker_data").Store("cpu")
-    store.add(["Yes."], ["rms"], codes, [places])
+    store.add(["Yes."], ["kumo"], codes, [places])
     store.freeze()
     settings = talker.TalkerTraining(
         0.01, device="cpu", max_positions=100, init=shipped, guided=((4, 1),)
@@ -131,5 +133,38 @@ def test_trainings_write_what_export_reads(recipe, voice_folder, tmp_path):
     assert any("validation" in line for line in lines)
     states = [torch.load(tmp_path / name, weights_only=True) for name in ("t.pt", "c.pt")]
     recipe("export").write_checkpoint(*states, tmp_path / "made", 0.3, 0.05)
-    for name in ("model.safetensors", "speech_tokenizer/model.safetensors"):
-        assert (tmp_path / "made" / name).stat().st_size == (shipped / name).stat().st_size
+    talkers = [folder / "model.safetensors" for folder in (tmp_path / "made", shipped)]
+    assert talkers[0].stat().st_size == talkers[1].stat().st_size
+    sizes = json.loads((tmp_path / "made" / "speech_tokenizer" / "config.json").read_text())
+    assert sizes["decoder_config"]["decoder_dim"] == recipe("config").DECODER["decoder_dim"]
+
+
+def test_a_wider_decoder_begins_with_the_sound_of_the_narrow_one(recipe):
+    codec, config = recipe("codec"), recipe("config")
+    sizes = {**config.DECODER, "num_hidden_layers": 1, "codebook_size": 8}
+    books = torch.randn(16, 8, 96)
+    narrow, wide = (codec.build({**sizes, "decoder_dim": dim}, books).eval() for dim in (32, 48))
+    codec.take_over(wide, narrow.state_dict())
+    codes = torch.randint(0, 8, (1, 16, 3))
+    with torch.no_grad():
+        sounds = [codec.synthesise(one, codes, contextlib.nullcontext) for one in (narrow, wide)]
+    assert sounds[0].abs().max() > 0
+    assert torch.allclose(*sounds, atol=1e-6)
+
+
+def test_convolutions_of_the_last_frames_sound_alike(recipe, voice_folder):
+    """Behind the edge, where they lack what came before."""
+    codec, config = recipe("codec"), recipe("config")
+    shipped = load_file(voice_folder / "checkpoint" / "speech_tokenizer" / "model.safetensors")
+    state = {name.removeprefix("decoder."): value.float() for name, value in shipped.items()}
+    width = state["decoder.0.conv.weight"].shape[0]
+    decoder = codec.build({**config.DECODER, "decoder_dim": width}).eval()
+    decoder.load_state_dict(state)
+    generator = torch.Generator().manual_seed(0)
+    codes = torch.randint(0, 256, (1, 16, 12), generator=generator)
+    with torch.no_grad():
+        whole = codec.synthesise(decoder, codes, contextlib.nullcontext)
+        part = codec.synthesise(decoder, codes, contextlib.nullcontext, 6)
+    heard = (6 - codec.EDGE_FRAMES) * 1920
+    difference = (whole[..., -heard:] - part[..., -heard:]).abs().max()
+    assert difference < 0.05 * whole.abs().max()

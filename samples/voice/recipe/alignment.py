@@ -1,7 +1,7 @@
 """Alignment aid for the talker's training: chosen attention heads are taught to look at the text
 being spoken.
 
-The teacher says which byte of the text a frame speaks (teacher.c, data.py). While the talker
+The teacher says which byte of the text a frame speaks (reading.py, teachers.py). While the talker
 predicts that frame, a chosen head should attend near it. The idea is that of guided attention
 (Tachibana et al., arXiv:1710.08969), with the teacher's times in place of a diagonal.
 """

@@ -4,6 +4,10 @@ codes.
 The codes come from features.py and never change, so there is no encoder to train and no codebook to
 collapse; the decoder's own code vectors are free parameters. Spectral losses alone come first, then
 a small GAN joins.
+
+Small steps, many of them: the transformer sees 32 frames of context, the expensive convolutions
+behind it only the last 12 of them, and a step is one CUDA graph, since launching its thousands of
+kernels would take longer than running them.
 """
 
 from __future__ import annotations
@@ -18,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import official
 import torch
 from codec_losses import (
     Discriminators,
@@ -27,17 +32,19 @@ from codec_losses import (
     feature_loss,
 )
 from config import DECODER
-from data import Utterance, resample_to_24k, resampling_filter
+from data import Utterance
 from features import FRAME_SAMPLES
 from numpy.typing import NDArray
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
-SAMPLES_PER_FRAME = 1920  # at 24 kHz
-LOG_EVERY_STEPS = 200
+LOG_EVERY_STEPS = 500
 SAVE_EVERY_S = 60
 RAMP_STEPS = 300  # of the learning rate and of the GAN's weight
+EDGE_FRAMES = 2  # at the start of what is decoded, where the convolutions miss their context
+JUDGED_FRAMES = 6  # at the end of a segment, shown to the discriminators
 Autocast = Callable[[], AbstractContextManager[Any]]
+Log = Callable[[str], None]
 Corpus = tuple[list[Utterance], list[NDArray[np.uint8]]]  # utterances and the codes of each
 
 
@@ -45,14 +52,16 @@ Corpus = tuple[list[Utterance], list[NDArray[np.uint8]]]  # utterances and the c
 class CodecTraining:
     """Settings of one training run."""
 
-    seconds: float  # of training; the learning rate ends with them
+    seconds: float  # of training, counted from the second step; the learning rate ends with them
     device: str = "cuda"
-    batch: int = 32
-    frames: int = 24  # of one training segment
-    judged_frames: int = 10  # of a segment, seen by the discriminators
-    gan_start: float = 0.35  # share of the time after which the GAN joins
-    learning_rate: float = 6e-4
-    init: Path | None = None  # checkpoint folder to go on from
+    batch: int = 24
+    frames: int = 32  # of one training segment
+    decoded_frames: int = 12  # of a segment, its last ones
+    gan_start: float = 0.2  # share of the time after which the GAN joins
+    learning_rate: float = 8e-4
+    judge_rate: float = 6e-4  # the discriminators' learning rate
+    final_rate: float = 0.03  # share of the learning rates left at the end
+    init: Path | None = None  # checkpoint folder, or state of a run, to go on from
 
 
 def build(sizes: dict[str, Any] = DECODER, books: Tensor | None = None) -> nn.Module:
@@ -62,6 +71,7 @@ def build(sizes: dict[str, Any] = DECODER, books: Tensor | None = None) -> nn.Mo
     Of each book the first codebook_dim / 2 components are taken, scaled to a quarter of the first
     book's spread.
     """
+    official.load()
     from qwen_tts.core.tokenizer_12hz.configuration_qwen3_tts_tokenizer_v2 import (
         Qwen3TTSTokenizerV2DecoderConfig,
     )
@@ -87,14 +97,26 @@ def build(sizes: dict[str, Any] = DECODER, books: Tensor | None = None) -> nn.Mo
     return decoder
 
 
-def synthesise(decoder: Any, codes: Tensor, autocast: Autocast) -> Tensor:
-    """(B, K, F) codes -> (B, 1, F * 1920) samples.
+def window_mask(num_frames: int, config: Any, device: torch.device) -> Tensor:
+    """(1, 1, F, F) what each frame may look at; the package's own way waits for the device."""
+    places = torch.arange(num_frames, device=device)
+    distance = places[:, None] - places
+    return ((distance >= 0) & (distance < config.sliding_window))[None, None]
+
+
+def synthesise(decoder: Any, codes: Tensor, autocast: Autocast, last: int | None = None) -> Tensor:
+    """(B, K, F) codes -> (B, 1, F * 1920) samples, or those of the `last` frames alone.
 
     The last two layers run in float32: bfloat16 would put a noise floor into the waveform.
     """
     with autocast():
         hidden = decoder.pre_conv(decoder.quantizer.decode(codes)).transpose(1, 2)
-        hidden = decoder.pre_transformer(inputs_embeds=hidden).last_hidden_state.permute(0, 2, 1)
+        masks = {"sliding_attention": window_mask(hidden.shape[1], decoder.config, hidden.device)}
+        hidden = decoder.pre_transformer(
+            inputs_embeds=hidden, attention_mask=masks, use_cache=False
+        ).last_hidden_state.permute(0, 2, 1)
+        if last is not None:
+            hidden = hidden[..., -last:]
         for block in decoder.upsample:
             for layer in block:
                 hidden = layer(hidden)
@@ -114,11 +136,12 @@ def _snake_beta(hidden: Tensor, alpha: Tensor, beta: Tensor) -> Tensor:
 
 def fuse_snake(device: str, log: Callable[[str], None]) -> None:
     """Compile the official activation, one kernel instead of six, where that works."""
+    official.load()
     from qwen_tts.core.tokenizer_12hz import modeling_qwen3_tts_tokenizer_v2 as modeling
 
     try:
         compiled = torch.compile(_snake_beta, dynamic=True)
-        for channels, dtype in ((20, torch.float32), (40, torch.bfloat16), (320, torch.bfloat16)):
+        for channels, dtype in ((24, torch.float32), (48, torch.bfloat16), (384, torch.bfloat16)):
             hidden = torch.randn(4, channels, 96, device=device, dtype=dtype, requires_grad=True)
             alpha = torch.zeros(channels, device=device, requires_grad=True)
             beta = torch.zeros(channels, device=device, requires_grad=True)
@@ -135,31 +158,41 @@ def fuse_snake(device: str, log: Callable[[str], None]) -> None:
 
 
 class Segments:
-    """All samples and codes in flat device buffers, for drawing aligned segments."""
+    """All samples and codes in flat device buffers, for drawing aligned segments.
 
-    def __init__(self, corpus: Corpus, num_frames: int, device: str) -> None:
+    Each voice is drawn equally often, whatever it has of speech.
+    """
+
+    def __init__(self, corpus: Corpus, settings: CodecTraining) -> None:
         items, codes = corpus
-        self.num_frames = num_frames
+        device = settings.device
+        self.num_frames, self.num_heard = settings.frames, settings.decoded_frames - EDGE_FRAMES
         self.samples = torch.from_numpy(np.concatenate([item.samples for item in items])).to(device)
         self.codes = torch.from_numpy(np.concatenate(codes)).to(device)
         lengths = torch.tensor([len(rows) for rows in codes])
-        self.starts = (lengths.cumsum(0) - lengths).to(device)  # in frames
-        self.lengths = lengths.to(device)
-        self.usable = torch.nonzero(self.lengths >= num_frames).squeeze(1)
-        self.weights = self.lengths[self.usable].float()
-        self.sample_steps = torch.arange(num_frames * FRAME_SAMPLES, device=device)
-        self.frame_steps = torch.arange(num_frames, device=device)
-        self.taps = resampling_filter().to(device)
+        starts = lengths.cumsum(0) - lengths  # in frames
+        usable = lengths >= self.num_frames
+        voices = sorted({item.voice for item in items})
+        voice = torch.tensor([voices.index(item.voice) for item in items])[usable]
+        # Frames at which a segment may start, utterance behind utterance.
+        room = (lengths - self.num_frames + 1)[usable].double()
+        room /= torch.zeros(len(voices)).double().index_add_(0, voice, room)[voice]
+        self.ends = (room.cumsum(0) / room.sum()).to(device)
+        self.starts, self.lengths = starts[usable].to(device), lengths[usable].to(device)
+        self.frame_steps = torch.arange(self.num_frames, device=device)
+        self.sample_steps = torch.arange(self.num_heard * FRAME_SAMPLES, device=device)
 
     def draw(self, batch: int) -> tuple[Tensor, Tensor]:
-        """(B, K, F) int64 codes and the (B, 1, F * 1920) samples at 24 kHz they stand for."""
-        rows = self.usable[torch.multinomial(self.weights, batch, replacement=True)]
-        room = self.lengths[rows] - self.num_frames + 1
-        offsets = (torch.rand(batch, device=room.device) * room.float()).long() + self.starts[rows]
-        places = (offsets * FRAME_SAMPLES)[:, None] + self.sample_steps
-        speech = (self.samples[places].float() / 32768.0).unsqueeze(1)
+        """(B, K, F) int64 codes, and the (B, 1, n) samples of their last frames."""
+        device = self.ends.device
+        rows = torch.searchsorted(self.ends, torch.rand(batch, device=device).double())
+        rows = rows.clamp(max=len(self.ends) - 1)
+        room = (self.lengths[rows] - self.num_frames + 1).double()
+        offsets = (torch.rand(batch, device=device) * room).long() + self.starts[rows]
+        places = (offsets + self.num_frames - self.num_heard) * FRAME_SAMPLES
+        speech = self.samples[places[:, None] + self.sample_steps].float() / 32768.0
         codes = self.codes[offsets[:, None] + self.frame_steps].long().transpose(1, 2)
-        return codes, resample_to_24k(speech, self.taps)
+        return codes, speech.unsqueeze(1)
 
 
 class Judge:
@@ -194,9 +227,20 @@ class Judge:
 def _adamw(
     parameters: Iterable[nn.Parameter], learning_rate: float, device: str
 ) -> torch.optim.AdamW:
+    on_gpu = device == "cuda"
+    rate = torch.tensor(learning_rate, device=device) if on_gpu else learning_rate
     return torch.optim.AdamW(
-        parameters, learning_rate, (0.8, 0.99), weight_decay=1e-4, fused=device == "cuda"
+        parameters, rate, (0.8, 0.99), weight_decay=1e-4, fused=on_gpu, capturable=on_gpu
     )
+
+
+def _set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
+    """Change the learning rate; inside a graph it is a tensor."""
+    for group in optimizer.param_groups:
+        if isinstance(group["lr"], Tensor):
+            group["lr"].fill_(rate)
+        else:
+            group["lr"] = rate
 
 
 @contextmanager
@@ -217,12 +261,142 @@ def save_half(module: nn.Module, out: Path) -> None:
     os.replace(part, out)
 
 
+class Trainer:
+    """Decoder, discriminators, optimisers and the averaged weights."""
+
+    def __init__(
+        self, segments: Segments, books: Tensor, settings: CodecTraining, log: Log
+    ) -> None:
+        device = settings.device
+        self.settings, self.log, self.segments = settings, log, segments
+        decoder = build(books=books)
+        state = _initial_state(settings.init)
+        log(f"decoder: {take_over(decoder, state)} of its weights begin as given")
+        self.decoder = decoder.to(device).train()
+        self.judge = Judge(settings.judge_rate, device)
+        if settings.init and settings.init.with_suffix(".judge.pt").exists():
+            saved = torch.load(
+                settings.init.with_suffix(".judge.pt"), weights_only=True, map_location="cpu"
+            )
+            self.judge.members.load_state_dict(
+                {name: value.float() for name, value in saved.items()}
+            )
+        self.spectral = SpectralLoss().to(device)
+        self.parameters = [p for p in decoder.parameters() if p.requires_grad]
+        self.averages = [parameter.detach().clone() for parameter in self.parameters]
+        self.optimizer = _adamw(self.parameters, settings.learning_rate, device)
+        sizes = [
+            sum(p.numel() for p in part.parameters()) for part in (decoder, self.judge.members)
+        ]
+        log(f"decoder {sizes[0]} parameters, discriminators {sizes[1]}")
+        codes, wanted = segments.draw(settings.batch)
+        self.codes, self.wanted = codes.clone(), wanted.clone()
+        self.gan_weight = torch.zeros((), device=device)
+        self.results: dict[str, Tensor] = {}
+
+    def autocast(self) -> AbstractContextManager[Any]:
+        """bfloat16 on a GPU."""
+        device = self.settings.device
+        return torch.autocast(device, torch.bfloat16, enabled=device == "cuda", cache_enabled=False)
+
+    def step(self, with_judge: bool) -> None:
+        """One step on `codes` and `wanted`; every tensor stays where it is."""
+        made = synthesise(self.decoder, self.codes, self.autocast, self.settings.decoded_frames)
+        made = made[..., -self.wanted.shape[-1] :]
+        spectral = self.spectral(made, self.wanted)
+        loss = 12 * spectral
+        results = {"spectral": spectral.detach()}
+        if with_judge:
+            span = slice(-JUDGED_FRAMES * FRAME_SAMPLES, None)
+            heard, real = made[..., span], self.wanted[..., span]
+            results["judge"] = self.judge.learn(heard, real, self.autocast)
+            fooling, matching = self.judge.judge(heard, real, self.autocast)
+            loss = loss + self.gan_weight * (fooling + 0.7 * matching)
+            results |= {"fooling": fooling.detach(), "matching": matching.detach()}
+        self.optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        results["norm"] = torch.nn.utils.clip_grad_norm_(self.parameters, 30.0).detach()
+        self.optimizer.step()
+        self.results = results
+
+    def capture(self, with_judge: bool) -> Callable[[], None]:
+        """The step as one CUDA graph, where there is a GPU."""
+        if self.settings.device != "cuda":
+            return lambda: self.step(with_judge)
+        _set_rate(self.optimizer, 1e-7)  # the first runs only warm up
+        _set_rate(self.judge.optimizer, 1e-7)
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            for _ in range(3):
+                self.step(with_judge)
+        torch.cuda.current_stream().wait_stream(side)
+        graph = torch.cuda.CUDAGraph()
+        self.optimizer.zero_grad(set_to_none=True)
+        self.judge.optimizer.zero_grad(set_to_none=True)
+        try:
+            with torch.cuda.graph(graph):
+                self.step(with_judge)
+        except Exception as error:
+            self.log(f"no graph: {error!r:.300}")
+            torch.cuda.synchronize()
+            return lambda: self.step(with_judge)
+        return graph.replay
+
+    def save(self, out: Path) -> None:
+        """Write the averaged weights, and the discriminators beside them."""
+        with _swapped(self.parameters, self.averages):
+            save_half(self.decoder, out)
+        save_half(self.judge.members, out.with_suffix(".judge.pt"))
+
+
+def take_over(decoder: nn.Module, state: dict[str, Tensor]) -> int:
+    """Load a decoder's weights, also those of a narrower one: it sounds the same at first.
+
+    New channels keep their random weights, and nothing old listens to them yet.
+    """
+    own = decoder.state_dict()
+    turned = {
+        f"{name}.weight"
+        for name, module in decoder.named_modules()
+        if isinstance(module, nn.ConvTranspose1d)
+    }
+    for name, value in state.items():
+        mine = own[name]
+        if mine.shape != value.shape:
+            inside = tuple(slice(0, size) for size in value.shape)
+            if value.dim() == 3:
+                inputs, outputs = (0, 1) if name in turned else (1, 0)
+                heard = [slice(None)] * 3
+                heard[inputs] = slice(value.shape[inputs], None)
+                heard[outputs] = slice(0, value.shape[outputs])
+                mine[tuple(heard)] = 0
+            mine[inside] = value
+        else:
+            mine.copy_(value)
+    return len(state)
+
+
+def _initial_state(init: Path | None) -> dict[str, Tensor]:
+    """A decoder's weights in float32, without the code vectors where it is another codec's."""
+    if init is None:
+        return {}
+    if not init.is_dir():
+        return {
+            name: value.float()
+            for name, value in torch.load(init, weights_only=True, map_location="cpu").items()
+        }
+    weights = load_file(init / "speech_tokenizer" / "model.safetensors")
+    state = {name.removeprefix("decoder."): value.float() for name, value in weights.items()}
+    return {name: value for name, value in state.items() if "_codebook" not in name}
+
+
 def train(
     corpus: Corpus,
     books: Tensor,
     out: Path,
     settings: CodecTraining,
-    log: Callable[[str], None] = print,
+    log: Log = print,
     refresh: Callable[[], Corpus | None] = lambda: None,
 ) -> None:
     """Train the decoder and write its averaged weights (float16) to `out` every minute and at the
@@ -233,73 +407,49 @@ def train(
         books: (K, 256, C) the quantiser's codebooks.
         refresh: gives a longer corpus when more speech has been made, else None.
     """
-    device = settings.device
-    segments = Segments(corpus, settings.frames, device)
     torch.manual_seed(0)
-    if device == "cuda":
-        fuse_snake(device, log)
-        torch.backends.cudnn.benchmark = True
-    decoder = build(books=books)
-    if settings.init:
-        weights = load_file(settings.init / "speech_tokenizer" / "model.safetensors")
-        decoder.load_state_dict(
-            {name.removeprefix("decoder."): value.float() for name, value in weights.items()}
-        )
-    decoder = decoder.to(device).train()
-    rate = settings.learning_rate
-    judge, spectral = Judge(rate / 2, device), SpectralLoss().to(device)
-    sizes = [sum(p.numel() for p in part.parameters()) for part in (decoder, judge.members)]
-    log(f"decoder {sizes[0]} parameters, discriminators {sizes[1]}")
-    parameters = [parameter for parameter in decoder.parameters() if parameter.requires_grad]
-    averages = [parameter.detach().clone() for parameter in parameters]
-    optimizer = _adamw(parameters, rate, device)
-
-    def autocast() -> AbstractContextManager[Any]:
-        return torch.autocast(device, torch.bfloat16, enabled=device == "cuda")
-
-    start_s, saved_s, step = time.time(), 0.0, 0
-    gan_step: int | None = None
+    if settings.device == "cuda":
+        fuse_snake(settings.device, log)
+        torch.backends.cudnn.benchmark, torch.backends.cudnn.benchmark_limit = True, 4
+    trainer = Trainer(Segments(corpus, settings), books, settings, log)
+    begun_s, saved_s, step, gan_step = time.time(), 0.0, 0, None
+    run = trainer.capture(False)
+    start_s = time.time()
+    log(f"first steps took {start_s - begun_s:.0f} s")
     while (elapsed := (time.time() - start_s) / settings.seconds) < 1:
         if elapsed > settings.gan_start and gan_step is None:
-            gan_step = step
-        factor = 0.5 * (1 + math.cos(math.pi * elapsed)) * 0.97 + 0.03
-        factor *= min(1, step / RAMP_STEPS)
-        optimizer.param_groups[0]["lr"] = rate * factor
-        judge.optimizer.param_groups[0]["lr"] = rate / 2 * factor
-        if step % 500 == 499 and (longer := refresh()):
-            segments = Segments(longer, settings.frames, device)
-            log(f"codec data {len(segments.lengths)} utterances")
-        codes, wanted = segments.draw(settings.batch)
-        made = synthesise(decoder, codes, autocast)
-        wanted = wanted[..., : made.shape[-1]]
-        spectral_error = spectral(made, wanted)
-        loss = 12 * spectral_error
-        note = ""
+            gan_step, paused_s = step, time.time()
+            run = trainer.capture(True)
+            paused_s = time.time() - paused_s
+            start_s += paused_s  # compiling is not training
+            log(f"the GAN joins at step {step}, {paused_s:.0f} s")
+        fall = (1 - settings.final_rate) * 0.5 * (1 + math.cos(math.pi * min(1.0, elapsed)))
+        factor = (settings.final_rate + fall) * min(1, (step + 1) / RAMP_STEPS)
+        _set_rate(trainer.optimizer, settings.learning_rate * factor)
         if gan_step is not None:
-            first = int(torch.randint(0, settings.frames - settings.judged_frames + 1, ()))
-            first *= SAMPLES_PER_FRAME
-            span = slice(first, first + settings.judged_frames * SAMPLES_PER_FRAME)
-            judge_error = judge.learn(made[..., span], wanted[..., span], autocast)
-            fooling, matching = judge.judge(made[..., span], wanted[..., span], autocast)
-            loss = loss + min(1.0, (step - gan_step) / RAMP_STEPS) * (fooling + 0.7 * matching)
-            if step % LOG_EVERY_STEPS == 0:
-                note = f" judge {judge_error:.2f} fooling {fooling:.2f} matching {matching:.2f}"
-        optimizer.zero_grad(set_to_none=True)
-        loss.backward()
-        norm = torch.nn.utils.clip_grad_norm_(parameters, 30.0)
-        optimizer.step()
-        current = [parameter.detach() for parameter in parameters]
-        torch._foreach_lerp_(averages, current, 1 - min(0.999, step / (step + 20)))
+            joined = min(1.0, (step - gan_step + 1) / RAMP_STEPS)
+            _set_rate(trainer.judge.optimizer, settings.judge_rate * (settings.final_rate + fall))
+            trainer.gan_weight.fill_(joined)
+        if step % 500 == 499 and (longer := refresh()):
+            trainer.segments = Segments(longer, settings)
+            log(f"codec data {len(trainer.segments.lengths)} utterances")
+        codes, wanted = trainer.segments.draw(settings.batch)
+        trainer.codes.copy_(codes)
+        trainer.wanted.copy_(wanted)
+        run()
+        if step % 8 == 7 and settings.device == "cuda":
+            torch.cuda.synchronize()  # or the clock runs behind
+        current = [parameter.detach() for parameter in trainer.parameters]
+        torch._foreach_lerp_(trainer.averages, current, 1 - min(0.999, step / (step + 20)))
         if step % LOG_EVERY_STEPS == 0:
+            results = {name: round(float(value), 3) for name, value in trainer.results.items()}
             now_s = time.time() - start_s
-            log(f"codec {step} {now_s:.0f} s spectral {spectral_error:.3f} norm {norm:.1f}{note}")
-            if not math.isfinite(norm.item()):
+            log(f"codec {step} {now_s:.0f} s {results}")
+            if not math.isfinite(results["norm"]):
                 log("codec: gradient not finite")
             if now_s - saved_s > SAVE_EVERY_S:
                 saved_s = now_s
-                with _swapped(parameters, averages):
-                    save_half(decoder, out)
+                trainer.save(out)
         step += 1
-    with _swapped(parameters, averages):
-        save_half(decoder, out)
+    trainer.save(out)
     log(f"codec steps {step}")

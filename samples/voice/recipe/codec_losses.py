@@ -10,7 +10,10 @@ from features import mel_bank
 from torch import Tensor, nn
 
 SAMPLE_RATE_HZ = 24000
-RESOLUTIONS = ((2048, 120), (1024, 100), (512, 80), (256, 40), (128, 20))  # (FFT size, mel bands)
+# (FFT size, mel bands); the longest sees single harmonics
+RESOLUTIONS = ((4096, 160), (2048, 120), (1024, 100), (512, 80), (256, 40), (128, 20))
+HARMONIC_HZ = 4000.0  # below, magnitudes weigh three times what they weigh above
+JUDGED_GAIN = 3.0  # of samples shown to the discriminators: speech is quiet
 
 
 def _unit_hann(size: int) -> Tensor:
@@ -29,6 +32,9 @@ class SpectralLoss(nn.Module):
             filters = mel_bank(SAMPLE_RATE_HZ, fft_size, num_mels)
             filters = filters / filters.sum(1, keepdim=True).clamp(min=1.0)
             self.register_buffer(f"filters_{index}", filters)
+            hz = torch.linspace(0, SAMPLE_RATE_HZ / 2, fft_size // 2 + 1)
+            weights = torch.where(hz < HARMONIC_HZ, 1.5, 0.5)
+            self.register_buffer(f"weights_{index}", (weights / weights.mean())[:, None])
 
     def forward(self, made: Tensor, wanted: Tensor) -> Tensor:
         """(B, 1, n) and (B, 1, n) samples at 24 kHz -> scalar."""
@@ -45,7 +51,8 @@ class SpectralLoss(nn.Module):
             magnitude = torch.log10(magnitude + 1e-3)
             mel_error = (mel[:num_rows] - mel[num_rows:]).abs().mean()
             total = total + mel_error
-            total = total + 0.3 * (magnitude[:num_rows] - magnitude[num_rows:]).abs().mean()
+            magnitude_error = (magnitude[:num_rows] - magnitude[num_rows:]).abs()
+            total = total + 0.3 * (magnitude_error * self.get_buffer(f"weights_{index}")).mean()
         return total
 
 
@@ -112,7 +119,6 @@ class SpectrumDiscriminator(nn.Module):
                 self.get_buffer("window"),
                 return_complex=True,
             )
-            spectrum = spectrum[:, : self.fft_size // 3 + 1]  # the teacher has nothing above 8 kHz
             spectrum = spectrum * (spectrum.abs() + 1e-3).pow(-0.5)  # compressed magnitude
         hidden = torch.view_as_real(spectrum).permute(0, 3, 2, 1)
         activations = []
@@ -128,13 +134,13 @@ class Discriminators(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.members = nn.ModuleList(
-            [PeriodDiscriminator(period, 16) for period in (2, 3, 5, 7, 11)]
-            + [SpectrumDiscriminator(fft_size, 24) for fft_size in (1024, 512, 256)]
+            [PeriodDiscriminator(period, 32) for period in (2, 3, 5, 7, 11)]
+            + [SpectrumDiscriminator(fft_size, 32) for fft_size in (2048, 1024, 512)]
         )
 
     def forward(self, samples: Tensor) -> list[Judgement]:
         """(B, 1, n) samples -> one judgement a member."""
-        return [member(samples) for member in self.members]
+        return [member(samples * JUDGED_GAIN) for member in self.members]
 
 
 def discriminator_loss(judgements: list[Judgement], num_real: int) -> Tensor:

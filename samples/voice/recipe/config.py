@@ -41,7 +41,7 @@ DECODER = {
     "num_quantizers": NUM_CODEBOOKS,
     "upsample_rates": (8, 5, 4, 3),
     "upsampling_ratios": (2, 2),
-    "decoder_dim": 320,
+    "decoder_dim": 384,
 }
 
 # Neither trained nor shipped: the official class always builds an encoder, so the config names a
@@ -110,9 +110,9 @@ PREDICTOR = {
 }
 
 VOICES = {
-    "rms": "arthur",
-    "slt": "clara",
-    "awb": "ewan",
+    "kumo": "arthur",
+    "heart": "clara",
+    "ewan": "ewan",
 }  # the teacher's voice -> the speaker's name
 
 

@@ -1,136 +1,53 @@
-"""Teacher speech: run the bulk driver (teacher.c) over chunks of text on all cores.
+"""Speech of the teachers in files, and its codes.
 
-A chunk becomes one .npz: texts, voices and the samples (int16, 16 kHz), each utterance trimmed to
-whole 80 ms frames.
+A chunk is one .npz: texts, voices and the samples (int16, 24 kHz), each utterance trimmed to whole
+80 ms frames.
 """
 
 from __future__ import annotations
 
-import argparse
-import os
-import subprocess
-from collections import Counter
-from multiprocessing import Pool
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import torch
-from features import FRAME_SAMPLES, PITCH_RANGE_HZ, SAMPLE_RATE_HZ, Features, Quantizer
+from features import FRAME_SAMPLES, PITCH_RANGE_HZ, Features, Quantizer
 from numpy.typing import NDArray
 from torch import Tensor
 
-LEAD_S, TAIL_S = 0.08, 0.16  # kept before the first and after the last phone
-FRAME_S = FRAME_SAMPLES / SAMPLE_RATE_HZ
-FADE_IN_SAMPLES, FADE_OUT_SAMPLES = 80, 160
-SILENCE = "pau"  # the teacher's pause
+LEAD_SAMPLES, TAIL_SAMPLES = 1920, 3840  # kept before the first and behind the last loud sample
+LOUD = 0.004
+PACK = ".pack.npz"  # ends the name of a file of codes without samples
+FADE_IN_SAMPLES, FADE_OUT_SAMPLES = 120, 240
 
 
 class Utterance(NamedTuple):
     """One spoken text."""
 
     text: str
-    voice: str  # the teacher's name of it: rms, slt or awb
-    samples: NDArray[np.int16]  # whole frames at 16 kHz
+    voice: str  # the teacher's name of it, as in `config.VOICES`
+    samples: NDArray[np.int16]  # whole frames at 24 kHz
     places: NDArray[np.int16]  # per frame: the byte of the text being spoken, -1 for unknown
 
 
-class Phone(NamedTuple):
-    """One phone of the teacher."""
-
-    name: str
-    end_s: float
-    place: int  # first byte of the written token it belongs to, -1 for none
-    chars: int  # length of that token
-
-
-def parse_phone(field: str) -> Phone:
-    """A field "phone:end:place:chars" of the driver."""
-    name, end_s, place, chars = field.rsplit(":", 3)
-    return Phone(name, float(end_s), int(place), int(chars))
-
-
-def _speech_span(phones: list[Phone], num_samples: int) -> tuple[int, int] | None:
-    """First and last sample to keep; None where nothing is spoken."""
-    spoken = [index for index, phone in enumerate(phones) if phone.name != SILENCE]
-    if not spoken:
+def speech_span(wave: NDArray[np.float32]) -> tuple[int, int] | None:
+    """First and last sample to keep; None where nothing is loud."""
+    loud = np.nonzero(np.abs(wave) > LOUD)[0]
+    if len(loud) == 0:
         return None
-    start_s = phones[spoken[0] - 1].end_s if spoken[0] else 0.0
-    first = max(0, int((start_s - LEAD_S) * SAMPLE_RATE_HZ))
-    return first, min(num_samples, int((phones[spoken[-1]].end_s + TAIL_S) * SAMPLE_RATE_HZ))
+    return max(0, loud[0] - LEAD_SAMPLES), min(len(wave), loud[-1] + TAIL_SAMPLES)
 
 
-def _spoken_bytes(phones: list[Phone]) -> list[int]:
-    """The byte of the text each phone stands for: the phones of a token share its bytes evenly.
-
-    A pause stands for the byte behind the token before it, its space or mark.
-    """
-    counts = Counter(phone.place for phone in phones)
-    given: Counter[int] = Counter()
-    spoken, behind = [], 0
-    for phone in phones:
-        if phone.place < 0:
-            spoken.append(behind if phone.name == SILENCE else -1)
-            continue
-        share = (given[phone.place] + 0.5) / counts[phone.place]
-        given[phone.place] += 1
-        spoken.append(phone.place + int(share * phone.chars))
-        behind = phone.place + phone.chars
-    return spoken
-
-
-def frame_places(phones: list[Phone], first_sample: int, num_frames: int) -> NDArray[np.int16]:
-    """(F,) byte of the text spoken in the middle of each frame.
-
-    Args:
-        first_sample: where frame 0 begins in the teacher's recording.
-    """
-    middles_s = first_sample / SAMPLE_RATE_HZ + (np.arange(num_frames) + 0.5) * FRAME_S
-    ends_s = np.array([phone.end_s for phone in phones])
-    index = np.minimum(np.searchsorted(ends_s, middles_s, side="right"), len(phones) - 1)
-    return np.array(_spoken_bytes(phones), np.int16)[index]
-
-
-def _whole_frames(samples: NDArray[np.int16]) -> NDArray[np.int16]:
-    """Fade both ends and fill up with zeros to whole frames."""
-    length = len(samples)
-    framed = np.zeros(-(-length // FRAME_SAMPLES) * FRAME_SAMPLES, np.int16)
-    framed[:length] = samples
-    fade_in = np.linspace(0, 1, FADE_IN_SAMPLES)
-    framed[:FADE_IN_SAMPLES] = (framed[:FADE_IN_SAMPLES] * fade_in).astype(np.int16)
-    tail = slice(length - FADE_OUT_SAMPLES, length)
-    framed[tail] = (framed[tail] * np.linspace(1, 0, FADE_OUT_SAMPLES)).astype(np.int16)
-    return framed
-
-
-def read_driver_output(index: Path, texts: Path, pcm: Path) -> list[Utterance]:
-    """Utterances of one chunk.
-
-    Args:
-        index: the driver's lines "id voice rate offset samples phone:end:place:chars ...", or
-            "id FAIL".
-        texts: the driver's input, lines "id|voice|text".
-        pcm: all samples, int16.
-    """
-    text_of = {}
-    for line in texts.read_text().splitlines():
-        row_id, _, text = line.split("|", 2)
-        text_of[row_id] = text
-    pcm_samples = np.fromfile(pcm, dtype=np.int16)
-    utterances = []
-    for line in index.read_text().splitlines():
-        fields = line.split()
-        if len(fields) < 8 or fields[1] == "FAIL" or fields[2] != str(SAMPLE_RATE_HZ):
-            continue
-        offset, num_samples = int(fields[3]), int(fields[4])
-        phones = [parse_phone(field) for field in fields[5:]]
-        span = _speech_span(phones, num_samples)
-        if span is None:
-            continue
-        samples = _whole_frames(pcm_samples[offset + span[0] : offset + span[1]])
-        places = frame_places(phones, span[0], len(samples) // FRAME_SAMPLES)
-        utterances.append(Utterance(text_of[fields[0]], fields[1], samples, places))
-    return utterances
+def whole_frames(wave: NDArray[np.float32]) -> NDArray[np.int16]:
+    """Fade both ends, fill up with zeros to whole frames, and round to 16 bits."""
+    length = len(wave)
+    framed = np.zeros(-(-length // FRAME_SAMPLES) * FRAME_SAMPLES, np.float32)
+    framed[:length] = wave
+    framed[:FADE_IN_SAMPLES] *= np.linspace(0, 1, FADE_IN_SAMPLES, dtype=np.float32)
+    framed[length - FADE_OUT_SAMPLES : length] *= np.linspace(
+        1, 0, FADE_OUT_SAMPLES, dtype=np.float32
+    )
+    return (framed.clip(-1, 1) * 32767).round().astype(np.int16)
 
 
 def save_chunk(path: Path, utterances: list[Utterance]) -> None:
@@ -147,32 +64,44 @@ def save_chunk(path: Path, utterances: list[Utterance]) -> None:
     part.rename(path)
 
 
-def load_chunk(path: Path) -> list[Utterance]:
-    """Utterances of one .npz."""
+def load_chunk(path: Path, is_silent: bool = False) -> list[Utterance]:
+    """Utterances of one .npz, without their samples if `is_silent`."""
     with np.load(path) as chunk:
         texts, voices = str(chunk["t"]).split("\n"), str(chunk["v"]).split(" ")
-        samples, places, num_frames = chunk["x"], chunk["a"], chunk["n"]
+        places, num_frames = chunk["a"], chunk["n"]
+        samples = np.zeros(0, np.int16) if is_silent else chunk["x"]
     assert len(texts) == len(voices) == len(num_frames), (len(texts), len(voices), len(num_frames))
     ends = np.cumsum(num_frames)[:-1]
     parts, spoken = np.split(samples, ends * FRAME_SAMPLES), np.split(places, ends)
     return [Utterance(*row) for row in zip(texts, voices, parts, spoken, strict=True)]
 
 
+def save_pack(path: Path, items: list[Utterance], codes: list[NDArray[np.uint8]]) -> None:
+    """Write what the talker learns from, without the samples: 0.8 MB an hour."""
+    np.savez_compressed(
+        path,
+        t=np.array("\n".join(item.text for item in items)),
+        v=np.array(" ".join(item.voice for item in items)),
+        n=np.array([len(item.places) for item in items]),
+        a=np.concatenate([item.places for item in items]),
+        c=np.concatenate(codes),
+    )
+
+
+def load_pack(path: Path) -> tuple[list[Utterance], list[NDArray[np.uint8]]]:
+    """Utterances without samples, and their codes."""
+    with np.load(path) as pack:
+        texts, voices = str(pack["t"]).split("\n"), str(pack["v"]).split(" ")
+        ends = np.cumsum(pack["n"])[:-1]
+        places, codes = np.split(pack["a"], ends), np.split(pack["c"], ends)
+    silent = np.zeros(0, np.int16)
+    rows = zip(texts, voices, places, strict=True)
+    return [Utterance(text, voice, silent, spoken) for text, voice, spoken in rows], codes
+
+
 def finished_chunks(folder: Path) -> list[Path]:
     """Chunks that are complete, in order."""
     return sorted(path for path in folder.glob("*.npz") if ".part" not in path.name)
-
-
-def speak_chunk(job: tuple[Path, Path, int, list[str]]) -> None:
-    """Let the driver speak one chunk of lines. job: driver, folder, number of the chunk, lines."""
-    driver, folder, number, lines = job
-    texts, index, pcm = (folder / f"{number:04d}{suffix}" for suffix in (".txt", ".idx", ".pcm"))
-    texts.write_text("\n".join(lines) + "\n")
-    with texts.open() as source, index.open("w") as target:
-        subprocess.run([driver, pcm], stdin=source, stdout=target, stderr=subprocess.DEVNULL)
-    save_chunk(folder / f"{number:04d}.npz", read_driver_output(index, texts, pcm))
-    for path in (texts, index, pcm):
-        path.unlink()
 
 
 def pad_samples(items: list[Utterance]) -> NDArray[np.int16]:
@@ -189,17 +118,32 @@ def pitch_ranges(items: list[Utterance], device: str) -> tuple[Tensor, Tensor]:
     return torch.tensor(low_hz, device=device), torch.tensor(high_hz, device=device)
 
 
-def _encode_batch(
-    items: list[Utterance], extractor: Features, quantizer: Quantizer, device: str
-) -> list[NDArray[np.uint8]]:
-    samples = torch.from_numpy(pad_samples(items)).to(device).float() / 32768
-    with torch.inference_mode():
-        codes = quantizer.encode(extractor(samples, *pitch_ranges(items, device)))
-        rows = codes.to(torch.uint8).cpu().numpy()
-    return [
-        row[: len(item.samples) // FRAME_SAMPLES].copy()
-        for row, item in zip(rows, items, strict=True)
-    ]
+def batches_by_length(items: list[Utterance], max_frames: int) -> list[list[int]]:
+    """Indices of utterances of similar length, padded at most `max_frames` together."""
+    batches: list[list[int]] = []
+    batch: list[int] = []
+    for index in sorted(range(len(items)), key=lambda index: len(items[index].samples)):
+        frames = len(items[index].samples) // FRAME_SAMPLES
+        if batch and frames * (len(batch) + 1) > max_frames:
+            batches.append(batch)
+            batch = []
+        batch.append(index)
+    return [*batches, batch] if batch else batches
+
+
+def features_of(
+    items: list[Utterance], extractor: Features, device: str, max_frames: int
+) -> list[Tensor]:
+    """(F, 648) features of each utterance, in the given order, on the device."""
+    found: dict[int, Tensor] = {}
+    for batch in batches_by_length(items, max_frames):
+        rows = [items[index] for index in batch]
+        samples = torch.from_numpy(pad_samples(rows)).to(device).float() / 32768
+        with torch.inference_mode():
+            features = extractor(samples, *pitch_ranges(rows, device))
+        for row, index in enumerate(batch):
+            found[index] = features[row, : len(items[index].samples) // FRAME_SAMPLES].clone()
+    return [found[index] for index in range(len(items))]
 
 
 def encode(
@@ -210,70 +154,7 @@ def encode(
     max_frames: int = 6000,
 ) -> list[NDArray[np.uint8]]:
     """(F, K) codes of each utterance, in the given order; about `max_frames` frames at once."""
-
-    def num_frames(place: int) -> int:
-        return len(items[order[min(place, len(order) - 1)]].samples) // FRAME_SAMPLES
-
-    order = sorted(range(len(items)), key=lambda index: len(items[index].samples))
-    codes: dict[int, NDArray[np.uint8]] = {}
-    start = 0
-    while start < len(order):
-        count = max(1, max_frames // (num_frames(start) + 1))
-        while count > 1 and num_frames(start + count - 1) * count > max_frames * 2:
-            count //= 2
-        batch = order[start : start + count]
-        rows = _encode_batch([items[index] for index in batch], extractor, quantizer, device)
-        codes.update(zip(batch, rows, strict=True))
-        start += len(batch)
-    return [codes[index] for index in range(len(items))]
-
-
-def resampling_filter() -> Tensor:
-    """(97,) low-pass of the 2:3 resampling, with a gain of 3.
-
-    A Kaiser-windowed sinc that cuts at 0.97 of the lower Nyquist rate.
-    """
-    time = torch.arange(-48, 49, dtype=torch.float64)
-    window = torch.kaiser_window(97, False, 9.0, dtype=torch.float64)
-    taps = torch.sinc(time / 3 * 0.97) * 0.97 * window
-    return (taps / taps.sum() * 3).float()
-
-
-def resample_to_24k(samples: Tensor, taps: Tensor) -> Tensor:
-    """(B, 1, n) at 16 kHz -> (B, 1, n * 3 / 2) at 24 kHz; `taps` from `resampling_filter`."""
-    num_rows, _, num_samples = samples.shape
-    stuffed = torch.zeros(num_rows, 1, num_samples * 3, device=samples.device)
-    stuffed[..., ::3] = samples
-    return torch.nn.functional.conv1d(stuffed, taps[None, None], padding=48)[..., ::2]
-
-
-def main() -> None:
-    """Command line."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("texts", type=Path, help='lines "id|voice|text" from texts.py')
-    parser.add_argument("driver", type=Path, help="compiled teacher.c")
-    parser.add_argument("out", type=Path, help="folder for the chunks")
-    parser.add_argument(
-        "--processes", type=int, default=os.cpu_count(), help="drivers at once (all cores)"
-    )
-    parser.add_argument(
-        "--chunks", type=int, default=480, help="parts the texts are cut into (480)"
-    )
-    parser.add_argument("--first", type=int, help="speak only this many chunks (all)")
-    args = parser.parse_args()
-    args.out.mkdir(parents=True, exist_ok=True)
-    lines = args.texts.read_text().splitlines()
-    size = -(-len(lines) // args.chunks)
-    count = min(args.first or args.chunks, args.chunks)
-    jobs = [
-        (args.driver.resolve(), args.out, number, lines[number * size : (number + 1) * size])
-        for number in range(count)
-    ]
-    with Pool(args.processes) as pool:
-        for _ in pool.imap_unordered(speak_chunk, jobs):
-            pass
-    (args.out / "DONE").write_text("ok")
-
-
-if __name__ == "__main__":
-    main()
+    features = features_of(items, extractor, device, max_frames)
+    with torch.inference_mode():
+        codes = quantizer.encode(torch.cat(features)).to(torch.uint8).cpu().numpy()
+    return np.split(codes, np.cumsum([len(rows) for rows in features])[:-1])

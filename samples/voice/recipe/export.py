@@ -203,7 +203,7 @@ def processor_config() -> dict[str, Any]:
     }
 
 
-def codec_config() -> dict[str, Any]:
+def codec_config(decoder_dim: int = DECODER["decoder_dim"]) -> dict[str, Any]:
     """`speech_tokenizer/config.json`; the encoder it names is a token one and is not shipped."""
     return {
         "architectures": ["Qwen3TTSTokenizerV2Model"],
@@ -213,7 +213,12 @@ def codec_config() -> dict[str, Any]:
         "output_sample_rate": 24000,
         "decode_upsample_rate": 1920,
         "encode_downsample_rate": 1920,
-        "decoder_config": {**DECODER, "attention_dropout": 0.0, "hidden_act": "silu"},
+        "decoder_config": {
+            **DECODER,
+            "decoder_dim": decoder_dim,
+            "attention_dropout": 0.0,
+            "hidden_act": "silu",
+        },
         "encoder_config": ENCODER,
     }
 
@@ -259,7 +264,8 @@ def write_checkpoint(
     write_json(out / "tokenizer_config.json", tokenizer_config())
     write_json(out / "preprocessor_config.json", processor_config())
     save_file(decoder_weights(decoder), codec / "model.safetensors", metadata)
-    write_json(codec / "config.json", codec_config())
+    width = decoder["decoder.0.conv.weight"].shape[0]  # today's voice has a narrower one
+    write_json(codec / "config.json", codec_config(width))
     write_json(codec / "preprocessor_config.json", codec_processor_config())
 
 

@@ -1,6 +1,6 @@
 """Speech to codes without a neural encoder.
 
-A frame (80 ms, 1,280 samples at 16 kHz) is described by 648 numbers: 8 log-mel spectra of 80 bands,
+A frame (80 ms, 1,920 samples at 24 kHz) is described by 648 numbers: 8 log-mel spectra of 80 bands,
 4 pitch values and 4 voicing values. A PCA and a residual k-means quantiser (16 codebooks of 256)
 turn them into codes. Only the decoder of the codec is shipped, so the encoder may know which
 teacher voice it hears: the range of the pitch search depends on it.
@@ -15,13 +15,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-SAMPLE_RATE_HZ = 16000
-FRAME_SAMPLES = 1280  # 80 ms at 16 kHz
-SPECTRA_PER_FRAME, NUM_MELS, FFT_SIZE = 8, 80, 512
-PITCHES_PER_FRAME, PITCH_WINDOW, PITCH_FFT, NUM_LAGS = 4, 1024, 2048, 400
-MEL_FLOOR = 2e-2  # of the mel magnitudes; the Hann window is not normalised
+SAMPLE_RATE_HZ = 24000
+FRAME_SAMPLES = 1920  # 80 ms at 24 kHz
+SPECTRA_PER_FRAME, NUM_MELS, FFT_SIZE = 8, 80, 768
+PITCHES_PER_FRAME, PITCH_WINDOW, PITCH_FFT, NUM_LAGS = 4, 1536, 4096, 600
+MEL_FLOOR = 3e-2  # of the mel magnitudes; the Hann window is not normalised
 PITCH_WEIGHT, VOICING_WEIGHT = 7.0, 20.0  # beside decibels: per semitone, per unit of voicing
-PITCH_RANGE_HZ = {"rms": (65.0, 150.0), "slt": (120.0, 260.0), "awb": (80.0, 190.0)}
+PITCH_RANGE_HZ = {"kumo": (60.0, 220.0), "heart": (90.0, 320.0), "ewan": (60.0, 220.0)}
 NUM_COMPONENTS = 96  # of the PCA
 NUM_MEL_FEATURES = SPECTRA_PER_FRAME * NUM_MELS
 NUM_FEATURES = NUM_MEL_FEATURES + 2 * PITCHES_PER_FRAME
@@ -62,14 +62,14 @@ class Features:
 
     def __init__(self, device: str) -> None:
         self.mel_window = torch.hann_window(FFT_SIZE, device=device)
-        self.mel_filters = mel_bank(SAMPLE_RATE_HZ, FFT_SIZE, NUM_MELS, 50.0, 8000.0).to(device)
+        self.mel_filters = mel_bank(SAMPLE_RATE_HZ, FFT_SIZE, NUM_MELS, 50.0, 12000.0).to(device)
         self.pitch_window = torch.hann_window(PITCH_WINDOW, device=device)
         power = torch.fft.rfft(self.pitch_window, PITCH_FFT).abs() ** 2
         autocorrelation = torch.fft.irfft(power)[:NUM_LAGS]
         self.window_autocorrelation = autocorrelation / autocorrelation[0]
 
     def mel(self, samples: Tensor) -> Tensor:
-        """(B, n) samples -> (B, n / 160, 80) mel magnitudes in dB."""
+        """(B, n) samples -> (B, n / 240, 80) mel magnitudes in dB."""
         hop = FRAME_SAMPLES // SPECTRA_PER_FRAME
         windows = _centred_windows(samples, FFT_SIZE, hop) * self.mel_window
         magnitudes = torch.fft.rfft(windows).abs().matmul(self.mel_filters.t())
@@ -82,7 +82,7 @@ class Features:
             samples: (B, n).
             low_hz, high_hz: (B,) range of the search.
         Returns:
-            (B, n / 320) semitones above 100 Hz, and (B, n / 320) voicing in [0, 1].
+            (B, n / 480) semitones above 100 Hz, and (B, n / 480) voicing in [0, 1].
         """
         hop = FRAME_SAMPLES // PITCHES_PER_FRAME
         windows = _centred_windows(samples, PITCH_WINDOW, hop)
@@ -91,14 +91,14 @@ class Features:
             ..., :NUM_LAGS
         ]
         energy = correlation[..., :1]
-        correlation = correlation / (energy + 1e-2) / self.window_autocorrelation
+        correlation = correlation / (energy + 1.5e-2) / self.window_autocorrelation
         lags = torch.arange(NUM_LAGS, device=samples.device)
         is_allowed = (lags[None] >= (SAMPLE_RATE_HZ / high_hz)[:, None]) & (
             lags[None] <= (SAMPLE_RATE_HZ / low_hz)[:, None]
         )
         # A small slope prefers the shorter of two equally good lags.
         score = torch.where(
-            is_allowed[:, None], correlation - 0.0004 * lags, torch.full_like(correlation, -9.0)
+            is_allowed[:, None], correlation - 0.000267 * lags, torch.full_like(correlation, -9.0)
         )
         best = score.argmax(-1).clamp(1, NUM_LAGS - 2)
         left, peak, right = (
@@ -108,7 +108,7 @@ class Features:
         curvature = (left - 2 * peak + right).clamp(max=-1e-4)
         offset = (0.5 * (left - right) / curvature).clamp(-0.5, 0.5)
         semitones = 12 * torch.log2(SAMPLE_RATE_HZ / (best + offset) / 100)
-        voicing = peak.clamp(0, 1) * (energy[..., 0] > 0.02)
+        voicing = peak.clamp(0, 1) * (energy[..., 0] > 0.03)
         return self._smooth(semitones, voicing**6), voicing
 
     @staticmethod
@@ -124,7 +124,7 @@ class Features:
         return (weighted + 1e-3 * mean) / (total + 1e-3)
 
     def __call__(self, samples: Tensor, low_hz: Tensor, high_hz: Tensor) -> Tensor:
-        """(B, F * 1280) samples in [-1, 1] at 16 kHz -> (B, F, 648) features."""
+        """(B, F * 1920) samples in [-1, 1] at 24 kHz -> (B, F, 648) features."""
         num_rows, num_samples = samples.shape
         num_frames = num_samples // FRAME_SAMPLES
         mels = self.mel(samples).reshape(num_rows, num_frames, NUM_MEL_FEATURES)
@@ -169,7 +169,9 @@ def kmeans(points: Tensor, num_centres: int, num_steps: int, generator: torch.Ge
 
     Lloyd's algorithm; near-empty cells restart inside large ones.
     """
-    centres = points[torch.randperm(len(points), generator=generator)[:num_centres]].clone()
+    device = points.device
+    picked = torch.randperm(len(points), generator=generator)[:num_centres]
+    centres = points[picked.to(device)].clone()
     for step in range(num_steps):
         nearest = _nearest(points, centres)
         counts = torch.bincount(nearest, minlength=num_centres).float()
@@ -177,8 +179,10 @@ def kmeans(points: Tensor, num_centres: int, num_steps: int, generator: torch.Ge
         centres = sums / counts.clamp(min=1)[:, None]
         dead = torch.nonzero(counts < max(3, len(points) / num_centres * 0.02)).squeeze(1)
         if len(dead) and step < num_steps - 3:
-            parents = torch.multinomial(counts, len(dead), replacement=True, generator=generator)
-            jitter = torch.randn(len(dead), points.shape[1], generator=generator)
+            parents = torch.multinomial(
+                counts.cpu(), len(dead), replacement=True, generator=generator
+            ).to(device)
+            jitter = torch.randn(len(dead), points.shape[1], generator=generator).to(device)
             centres[dead] = centres[parents] + 0.05 * points.std(0) * jitter
     return centres
 

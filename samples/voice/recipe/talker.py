@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import official
 import torch
 import torch.nn.functional as F
 from alignment import Guide
@@ -56,6 +57,7 @@ class Losses(NamedTuple):
 
 def build(talker: dict[str, Any] = TALKER, predictor: dict[str, Any] = PREDICTOR) -> Any:
     """The official model with random weights; `build().talker` holds talker and code predictor."""
+    official.load()
     from qwen_tts.core.models.configuration_qwen3_tts import Qwen3TTSConfig
     from qwen_tts.core.models.modeling_qwen3_tts import Qwen3TTSForConditionalGeneration
 
@@ -197,6 +199,7 @@ def save_bfloat16(model: nn.Module, out: Path) -> None:
 
 def use_fused_norm() -> None:
     """Let the official RMSNorm run as PyTorch's own kernel."""
+    official.load()
     from qwen_tts.core.models import modeling_qwen3_tts as modeling
 
     def forward(self: Any, hidden: Tensor) -> Tensor:
@@ -216,8 +219,13 @@ def load_or_init(init: Path | None) -> Any:
     else:
         is_folder = init.is_dir()
         file = init / "model.safetensors" if is_folder else init
-        weights = load_file(file) if is_folder else torch.load(file, weights_only=True)
-        model.load_state_dict({name: value.float() for name, value in weights.items()})
+        weights = (
+            load_file(file)
+            if is_folder
+            else torch.load(file, weights_only=True, map_location="cpu")
+        )
+        state = {name: value.float() for name, value in weights.items()}
+        model.load_state_dict(state)
     return model
 
 

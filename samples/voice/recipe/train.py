@@ -1,4 +1,7 @@
-"""Train one part beside a running data.py: new chunks of speech are encoded and taken in."""
+"""Train one part beside a running teachers.py: new chunks of speech are encoded and taken in.
+
+`encode` trains nothing: it leaves the codes beside the chunks, for the talker to come.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +9,13 @@ import argparse
 import os
 import time
 from pathlib import Path
+from zlib import crc32
 
 import numpy as np
 import torch
 from codec import CodecTraining
 from codec import train as train_codec
-from data import Utterance, encode, finished_chunks, load_chunk
+from data import PACK, Utterance, encode, finished_chunks, load_chunk, load_pack
 from features import Features, Quantizer
 from numpy.typing import NDArray
 from safetensors.torch import load_file
@@ -55,23 +59,26 @@ class Feed:
         self.rank, self.size = rank, size
         self.extractor, self.quantizer = Features(device), Quantizer(state, device)
         self.books = state["books"]
+        self.is_silent = False  # whether codes alone will do
         self.seen: list[Path] = []
 
     def _finished(self) -> list[Path]:
         paths = finished_chunks(self.folder)
-        return [path for path in paths if int(path.stem) % self.size == self.rank]
+        return [path for path in paths if crc32(path.stem.encode()) % self.size == self.rank]
 
-    def _codes(self, kept: Path, items: list[Utterance]) -> list[NDArray[np.uint8]]:
-        """Codes of a chunk, from `kept` where another process has left them."""
+    def _load(self, path: Path) -> tuple[list[Utterance], list[NDArray[np.uint8]]]:
+        """A chunk and its codes, from the file beside it where another process has left them."""
+        kept = path.with_suffix(".npy")
+        items = load_chunk(path, self.is_silent and kept.exists())
         if kept.exists():
             rows = np.load(kept)
-            return np.split(rows, np.cumsum([len(item.places) for item in items])[:-1])
+            return items, np.split(rows, np.cumsum([len(item.places) for item in items])[:-1])
         max_frames = 6000 if self.device == "cpu" else 60_000
         codes = encode(items, self.extractor, self.quantizer, self.device, max_frames)
         part = kept.with_suffix(f".{os.getpid()}.part.npy")
         np.save(part, np.concatenate(codes))
         part.rename(kept)
-        return codes
+        return items, codes
 
     def wait(self, num_chunks: int) -> None:
         """Return when that many chunks are there."""
@@ -84,9 +91,10 @@ class Feed:
         items: list[Utterance] = []
         codes: list[NDArray[np.uint8]] = []
         for path in new[: max(0, self.max_chunks - len(self.seen))][:limit]:
-            chunk = load_chunk(path)
-            codes += self._codes(path.with_suffix(".npy"), chunk)
+            is_pack = path.name.endswith(PACK)
+            chunk, rows = load_pack(path) if is_pack else self._load(path)
             items += chunk
+            codes += rows
             self.seen.append(path)
         return items, codes
 
@@ -149,14 +157,14 @@ def parse_heads(text: str) -> tuple[tuple[int, int], ...]:
 def main() -> None:
     """Command line."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("part", choices=["codec", "talker"])
-    parser.add_argument("--speech", type=Path, required=True, help="folder data.py writes to")
+    parser.add_argument("part", choices=["codec", "talker", "encode"])
+    parser.add_argument("--speech", type=Path, required=True, help="folder teachers.py writes to")
     parser.add_argument("--out", type=Path, required=True, help="folder for PART.pt and PART.log")
-    parser.add_argument("--codes", type=Path, default=Path(__file__).parent / "codes.safetensors")
+    parser.add_argument("--codes", type=Path, required=True, help="file of fit_codes.py")
     parser.add_argument("--seconds", type=float, default=1200, help="length of the training (1200)")
     parser.add_argument("--first", type=int, default=8, help="chunks to wait for (8)")
     parser.add_argument("--most", type=int, default=ALL, help="chunks to use at most (all)")
-    parser.add_argument("--lr", type=float, help="peak learning rate (codec 6e-4, talker 1.2e-3)")
+    parser.add_argument("--lr", type=float, help="peak learning rate (codec 8e-4, talker 1.2e-3)")
     parser.add_argument(
         "--init",
         type=Path,
@@ -166,11 +174,12 @@ def main() -> None:
         "--final-rate",
         type=float,
         default=0.0,
-        help="talker: share of the learning rate left at the end, for a run to be continued (0)",
+        help="share of the learning rate left at the end, for a run to go on (0, codec 0.03)",
     )
     parser.add_argument("--device", default="cuda")
-    parser.add_argument("--batch", type=int, default=32, help="codec: segments a step (32)")
-    parser.add_argument("--gan-at", type=float, default=0.35, help="codec: share of time (0.35)")
+    parser.add_argument("--batch", type=int, default=24, help="codec: segments a step (24)")
+    parser.add_argument("--gan-at", type=float, default=0.2, help="codec: share of time (0.2)")
+    parser.add_argument("--judge-lr", type=float, default=6e-4, help="codec: of the GAN (6e-4)")
     parser.add_argument(
         "--positions", type=int, default=40_000, help="talker: positions a step and GPU (40000)"
     )
@@ -197,10 +206,19 @@ def main() -> None:
             batch=args.batch,
             gan_start=args.gan_at,
             learning_rate=args.lr or CodecTraining.learning_rate,
+            judge_rate=args.judge_lr,
+            final_rate=args.final_rate or CodecTraining.final_rate,
             init=args.init,
         )
         run_codec(feed, codec, args.out, log)
+    elif args.part == "encode":
+        feed.is_silent = True
+        until_s = time.time() + args.seconds
+        while time.time() < until_s and not (args.out / "codec.done").exists():
+            if not feed.more(8)[0]:
+                time.sleep(0.3)
     else:
+        feed.is_silent = True
         talker = TalkerTraining(
             seconds=args.seconds,
             device=args.device,

