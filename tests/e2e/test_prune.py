@@ -318,8 +318,9 @@ def test_killed_at_calls_that_change_the_folder(done: Workbench, step: int) -> N
         for number in range(2):
             is_whole = (moment // step + number) % 2 == 0
             result = done.synth(ROWS if is_whole else ROWS[:1], *FLAGS, "--prune")
-            rows = "all 3 rows are" if is_whole else "1 row is"
-            assert result.out.startswith(f"nothing to do: {rows} done already\n")
+            rows = 3 if is_whole else 1
+            done_rows = "all 3 rows are" if is_whole else "1 row is"
+            assert result.out.startswith(f"nothing to do: {done_rows} done already\n")
             files = done.out().files
             assert set(files) == (
                 set(before)
