@@ -310,6 +310,9 @@ class RunConfig:
     drift: bool = Topic.DRIFT.setting(False, "Also measure how much each row sounds like its "
         "voice. The speaker encoder of a Qwen3-TTS Base checkpoint does it: the one that spoke, or "
         "--model.", is_common=True)
+    mos: bool = Topic.DRIFT.setting(False, "Also predict how people would rate the sound of each "
+        "row, from 1 to 5. DNSMOS does it, on a CPU. A row far below the usual score of its voice "
+        "is suspect.")
     pick: str | None = Topic.TAKES.setting(None, "best: where the file of a row is suspect and "
         "another take is not, make that take the file. What you chose with `tts-cli pick` stays.",
         "change no file, print the command for it", choices=("best",), is_common=True)
