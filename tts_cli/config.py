@@ -301,10 +301,10 @@ class RunConfig:
     take_over: bool = Topic.AGAIN.setting(False,
         "Take the folder from a run on another host, which must be dead.")
     asr: str | None = Topic.RECOGNISER.setting(None, "Recogniser that transcribes the audio: "
-        "pocketsphinx (English, on a CPU), or a Whisper checkpoint, as a folder or a Hugging Face "
-        "repository.", "none: no audio is read", metavar="pocketsphinx|PATH|REPO", is_common=True)
+        "pocketsphinx (English, on a CPU), or a Whisper or Qwen3-ASR checkpoint, as a folder or a "
+        "Hugging Face repository.", "none: no audio is read", metavar="pocketsphinx|PATH|REPO", is_common=True)
     asr_batch: int | None = Topic.RECOGNISER.setting(None,
-        "Transcribe in N processes (pocketsphinx), or N windows of 30 s at once (Whisper).",
+        "Transcribe in N processes (pocketsphinx), or N windows of 30 s at once (checkpoints).",
         "one process a core; 64 windows on cuda, 4 on cpu", limits=_whole(1, 1024),
         others="--batch --batch-size")
     drift: bool = Topic.DRIFT.setting(False, "Also measure how much each row sounds like its "

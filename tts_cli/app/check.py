@@ -30,8 +30,11 @@ from tts_cli.folder.lock import is_read_only
 from tts_cli.folder.rows import FolderRow, SpokenFolder, TakeFile, read_folder
 from tts_cli.folder.run_file import Totals
 from tts_cli.listen import likeness
+from tts_cli.listen.hearing.checkpoint import folder_of, kind_of
 from tts_cli.listen.hearing.compare import compare
+from tts_cli.listen.hearing.qwen3_asr import Qwen3Asr
 from tts_cli.listen.hearing.recogniser import POCKETSPHINX, Answer, Asked, Recogniser
+from tts_cli.listen.hearing.whisper import Whisper
 from tts_cli.listen.judgement import Ears, judge, likeness_beside, opinions_beside
 from tts_cli.listen.opinion import Dnsmos
 from tts_cli.listen.suspicion import rate_times, severity
@@ -59,6 +62,7 @@ log = logging.getLogger(__name__)
 Step = Callable[[str], AbstractContextManager[Any]]
 Rows = Callable[[int], AbstractContextManager[Any]]
 
+FAMILIES = {family.kind: family for family in (Whisper, Qwen3Asr)}  # of checkpoints that hear
 WRITE_S = 60.0  # between two writings of the file while takes are heard
 WRITE_SHARE = 0.02  # of the time that may go into that
 SAMPLE_VOICE = "sample voice"  # as run.json names it
@@ -434,9 +438,14 @@ def open_recogniser(config: RunConfig) -> Recogniser:
         return Sphinx(config.asr_batch)
     refuse_absent(config)
     from tts_cli.engine.load import choose_device
-    from tts_cli.listen.hearing.whisper import Whisper
 
-    return Whisper(config.asr, choose_device(config), config.asr_batch)
+    folder = folder_of(config.asr)
+    family = FAMILIES.get(kind := kind_of(folder))
+    if family is None:
+        raise SetupError(
+            f"--asr {folder}: is of type {kind!r}, not a Whisper or Qwen3-ASR checkpoint"
+        )
+    return family(folder, choose_device(config), config.asr_batch)
 
 
 def compare_voices(found: FolderCheck, config: RunConfig, step: Step, progress: Rows) -> None:
