@@ -302,7 +302,8 @@ class RunConfig:
         "Take the folder from a run on another host, which must be dead.")
     asr: str | None = Topic.RECOGNISER.setting(None, "Recogniser that transcribes the audio: "
         "pocketsphinx (English, on a CPU), or a Whisper or Qwen3-ASR checkpoint, as a folder or a "
-        "Hugging Face repository.", "none: no audio is read", metavar="pocketsphinx|PATH|REPO", is_common=True)
+        "Hugging Face repository.", "none: no audio is read", metavar="pocketsphinx|PATH|REPO",
+        is_common=True)
     asr_batch: int | None = Topic.RECOGNISER.setting(None,
         "Transcribe in N processes (pocketsphinx), or N windows of 30 s at once (checkpoints).",
         "one process a core; 64 windows on cuda, 4 on cpu", limits=_whole(1, 1024),

@@ -56,10 +56,11 @@ class CheckpointRecogniser(ABC):
     languages: tuple[str, ...] = ()  # as `Identity` has them
     spellings: tuple[tuple[str, str], ...] = ()
 
-    def __init__(self, folder: Path, device: torch.device, batch: int | None = None) -> None:
+    def __init__(self, folder: Path | str, device: torch.device, batch: int | None = None) -> None:
         import torch
         import transformers
 
+        folder = Path(folder)
         self.device = device
         self.dtype = torch.bfloat16 if device.type == "cuda" else torch.float32
         self.batch = batch or (BATCH_CUDA if device.type == "cuda" else BATCH_CPU)
