@@ -301,15 +301,19 @@ class RunConfig:
     take_over: bool = Topic.AGAIN.setting(False,
         "Take the folder from a run on another host, which must be dead.")
     asr: str | None = Topic.RECOGNISER.setting(None, "Recogniser that transcribes the audio: "
-        "pocketsphinx (English, on a CPU), or a Whisper checkpoint, as a folder or a Hugging Face "
-        "repository.", "none: no audio is read", metavar="pocketsphinx|PATH|REPO", is_common=True)
+        "pocketsphinx (English, on a CPU), or a Whisper or Qwen3-ASR checkpoint, as a folder or a "
+        "Hugging Face repository.", "none: no audio is read", metavar="pocketsphinx|PATH|REPO",
+        is_common=True)
     asr_batch: int | None = Topic.RECOGNISER.setting(None,
-        "Transcribe in N processes (pocketsphinx), or N windows of 30 s at once (Whisper).",
+        "Transcribe in N processes (pocketsphinx), or N windows of 30 s at once (checkpoints).",
         "one process a core; 64 windows on cuda, 4 on cpu", limits=_whole(1, 1024),
         others="--batch --batch-size")
     drift: bool = Topic.DRIFT.setting(False, "Also measure how much each row sounds like its "
         "voice. The speaker encoder of a Qwen3-TTS Base checkpoint does it: the one that spoke, or "
         "--model.", is_common=True)
+    mos: bool = Topic.DRIFT.setting(False, "Also predict how people would rate the sound of each "
+        "row, from 1 to 5. DNSMOS does it, on a CPU. A row far below the usual score of its voice "
+        "is suspect.")
     pick: str | None = Topic.TAKES.setting(None, "best: where the file of a row is suspect and "
         "another take is not, make that take the file. What you chose with `tts-cli pick` stays.",
         "change no file, print the command for it", choices=("best",), is_common=True)

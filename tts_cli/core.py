@@ -86,6 +86,7 @@ class Kind(_Word):
     LESS = "less"
     MORE = "more"
     DRIFT = "drift"
+    QUALITY = "quality"
     OTHER = "other"
     LEVEL = "level"
     NOISE_FLOOR = "noise_floor"

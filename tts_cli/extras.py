@@ -88,6 +88,13 @@ EXTRAS = {
         "check --asr",
         (Package("jiwer", "jiwer", "3"), Package("pocketsphinx", "pocketsphinx", "5")),
     ),
+    "mos": Extra(
+        "check --mos",
+        (
+            Package("speechmos", "speechmos", "0.0.1.1"),
+            Package("onnxruntime", "onnxruntime", "1.20"),
+        ),
+    ),
 }
 
 

@@ -53,7 +53,7 @@ class Topic(Enum):
     AGAIN = "Running again", About.RUN, Scope.ONE_RUN
     FAILURES = "When speech goes wrong", About.RUN, Scope.ANY
     RECOGNISER = "Speech recognition", About.RUN, Scope.ANY
-    DRIFT = "Voice", About.RUN, Scope.ANY
+    DRIFT = "Voice and sound", About.RUN, Scope.ANY
     TAKES = "Takes", About.RUN, Scope.ONE_RUN
 
     def __init__(self, heading: str, about: About, scope: Scope) -> None:

@@ -79,6 +79,7 @@ TABLES = {
         (
             *("listen/verdicts.py:Check", "listen/verdicts.py:Check.to_line"),
             *("listen/verdicts.py:Heard", "listen/verdicts.py:Likeness"),
+            "listen/verdicts.py:Opinion",
         ),
     ),
     "made_voice": Table(

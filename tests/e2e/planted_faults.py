@@ -3,6 +3,7 @@
     python tests/e2e/planted_faults.py speak OUT [--texts show|pages|hands|plain] [--device cpu]
         [--lines 534] [--each 20]
     python tests/e2e/planted_faults.py check OUT [--asr pocketsphinx]
+    python tests/e2e/planted_faults.py rate OUT
     python tests/e2e/planted_faults.py mend OUT [--rows 20] [--asr pocketsphinx]
 
 `speak` has the sample voice say some 500 lines (three voices), and of 100 of them, drawn at random,
@@ -17,8 +18,10 @@ makes faults, 20 of each kind, in a copy of the folder as a run would have left 
 The audio is edited, then measured by what measures it in a run (`run/verdict.py`), and the
 journal's line is what that run would have written; the text stays the row's own. `check` runs the
 command, without a recogniser and with one, and prints how many of each kind are found, and how many
-of the good rows are called suspect. `mend` speaks some suspects again (`synth --only suspects
---takes 3`), checks again with `--pick best`, and prints how many rows are right then.
+of the good rows are called suspect. `rate` runs `check --mos` and prints how DNSMOS rates the good
+rows of each voice and each kind of fault, and how many are suspect as `quality`. `mend` speaks some
+suspects again (`synth --only suspects --takes 3`), checks again with `--pick best`, and prints how
+many rows are right then.
 
 `--texts show` is a story with dates, money and dialogue that nothing was chosen on. `pages` is
 another, which showed what the rules before were worth. What is suspect was chosen on `plain`
@@ -40,9 +43,11 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -299,6 +304,33 @@ def check(out: Path, asr: str | None, folder: str = "planted") -> Line:
     }
 
 
+def rate(out: Path) -> Line:
+    """Run `check --mos`: rows, median scores and how many are suspect as `quality`, of the good
+    rows of each voice, and of each kind of fault.
+    """
+    kinds = json.loads((out / "faults.json").read_text())
+    started_s = time.perf_counter()
+    require(tts_cli("check", out / "planted", "--mos", "--quiet"), {0, 1})
+    wall_s = time.perf_counter() - started_s
+    groups: dict[str, list[Line]] = {}
+    for line in read_lines(out / "planted" / "checks.jsonl"):
+        name = kinds.get(line["id"]) or line["id"].rsplit("-", 1)[-1]
+        groups.setdefault(name, []).append(line)
+    scores = ("mos", "mos_signal", "mos_background", "mos_p808")
+    found: Line = {
+        name: {
+            "rows": len(lines),
+            **{score: round(median(line[score] for line in lines), 2) for score in scores},
+            "least_mos": min(line["mos"] for line in lines),
+            "quality": sum(
+                any(reason["kind"] == "quality" for reason in line["reasons"]) for line in lines
+            ),
+        }
+        for name, lines in sorted(groups.items())
+    }
+    return {"groups": found, "wall_s": round(wall_s, 1)}
+
+
 def mend(out: Path, asr: str, count: int) -> Line:
     """Speak suspects with planted faults again, check, pick, and see what the rows are then."""
     kinds = json.loads((out / "faults.json").read_text())
@@ -359,7 +391,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("what", choices=("speak", "check", "mend"))
+    parser.add_argument("what", choices=("speak", "check", "rate", "mend"))
     parser.add_argument("out", type=Path)
     parser.add_argument("--texts", choices=TEXTS, default="show")
     parser.add_argument("--device", default="cpu")
@@ -370,6 +402,9 @@ def main() -> int:
     args = parser.parse_args()
     if args.what == "speak":
         speak(args.out, args.texts, args.device, args.lines, args.each)
+        return 0
+    if args.what == "rate":
+        print(json.dumps(rate(args.out), indent=1))
         return 0
     if args.what == "mend":
         result = mend(args.out, args.asr, args.rows)

@@ -16,11 +16,14 @@ import pytest
 from spoken_folders import TEXT, record, tone, with_file, write_folder
 from workbench import ROOT, MakeCheckpoint, Workbench
 
+from tts_cli.app import check as app_check
 from tts_cli.audio.file import encode
+from tts_cli.folder.rows import read_folder
 from tts_cli.listen import judgement
 from tts_cli.listen.hearing import sphinx
 from tts_cli.listen.hearing.recogniser import Answer, Asked, Identity
-from tts_cli.listen.verdicts import checks_by_take
+from tts_cli.listen.page.content import content_of
+from tts_cli.listen.verdicts import Opinion, checks_by_take
 
 ROWS = 12
 
@@ -248,6 +251,65 @@ def test_suspects_are_spoken_again(tmp_path: Path, checkpoint: Path, capsys: Any
     assert told.code == 0, told.err
     takes = [line["id"] for line in bench.out().lines if line["take"] == 2]
     assert takes == ["r2"]
+
+
+def test_opinions_are_asked_once(
+    bench: Workbench, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A folder that was heard before gets its scores, and keeps what was heard; a row far below its
+    voice is suspect as `quality`, which the page and an export have.
+    """
+
+    class Rater(Ear):
+        def hear(self, asked: Iterable[Asked]) -> Iterator[Answer]:
+            for answer in super().hear(list(asked)):
+                mos = 2.0 if self.asked[-1] == "r05.wav" else 3.4 + answer.place / 100
+                yield answer._replace(opinion=Opinion("ear 1", mos, 3.6, 4.0, 3.7))
+
+    rater = Rater({})
+    monkeypatch.setattr(app_check, "Dnsmos", lambda: rater)
+    listens(monkeypatch, Ear({}))
+    assert bench.run("check", folder, "--asr", "pocketsphinx").code == 1
+    result = bench.run("check", folder, "--mos", "--json")
+    assert "ear 1: 12 takes rated" in result.err
+    found = {row["id"]: row for row in result.json["suspects"]}
+    assert (sorted(found), found["r05"]["mos"]) == (["r01", "r05"], 2.0)
+    assert found["r05"]["reasons"][0]["kind"] == "quality"
+    assert found["r05"]["reasons"][0]["text"] == "2.0 of 5; usually 3.5"
+    again = bench.run("check", folder, "--mos", "--only", "r05", "--json")
+    assert "0 takes rated; 1 had been rated before" in again.err
+    assert len(rater.asked) == ROWS
+    checks = checks_by_take(folder)
+    assert all(check.asr and check.opinion for check in checks.values())
+    content = content_of(read_folder(folder), None)
+    row = next(row for row in content["rows"] if row["id"] == "r05")
+    assert (row["takes"][0]["mos"], row["reasons"][0][0]) == ([2.0, 3.6, 4.0, 3.7], "quality")
+    assert content["charts"]["mos"]["voices"][0]["rows"] == ROWS
+    assert (
+        bench.run("export", folder, "--to", "audiofolder", "--out", bench.folder / "set").code == 0
+    )
+    lines = (bench.folder / "set" / "train" / "metadata.jsonl").read_text().splitlines()
+    assert {json.loads(line)["id"]: json.loads(line)["mos"] for line in lines}["r05"] == 2.0
+
+
+def test_opinions_of_a_file_that_was_edited(
+    bench: Workbench, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was heard in the file before says nothing of it."""
+
+    class Rater(Ear):
+        def hear(self, asked: Iterable[Asked]) -> Iterator[Answer]:
+            for answer in super().hear(asked):
+                yield answer._replace(opinion=Opinion("ear 1", 3.0, 3.0, 3.0, 3.0))
+
+    monkeypatch.setattr(app_check, "Dnsmos", lambda: Rater({}))
+    listens(monkeypatch, Ear({}))
+    bench.run("check", folder, "--asr", "pocketsphinx")
+    (folder / "r07.wav").write_bytes(tone(0.5, hz=300))
+    result = bench.run("check", folder, "--mos")
+    assert "1 takes are not as they were written: what they are now was rated" in result.err
+    assert checks_by_take(folder)["r07", 1].asr is None
+    assert checks_by_take(folder)["r06", 1].asr is not None
 
 
 def test_drift(

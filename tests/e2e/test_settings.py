@@ -150,7 +150,7 @@ HARMLESS = (
     ),
     *("pause_sentence", "pause_clause", "retries", "accept_truncated", "wordless", "format"),
     *("subtype", "sample_rate", "loudness", "highpass", "trim", "pad", "save_codes", "subtitles"),
-    *("max_failures", "progress", "asr", "asr_batch", "drift", "greedy", "subtalker_greedy"),
+    *("max_failures", "progress", "asr", "asr_batch", "drift", "mos", "greedy", "subtalker_greedy"),
     *("temperature", "top_k", "top_p", "repetition_penalty", "subtalker_temperature"),
     *("subtalker_top_k", "subtalker_top_p", "join", "instruct", "to", "splits", "shard_mb"),
     *("copy", "of_voice", "of_language", "shortest", "longest", "max_error", "no_suspects"),

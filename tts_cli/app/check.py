@@ -30,9 +30,13 @@ from tts_cli.folder.lock import is_read_only
 from tts_cli.folder.rows import FolderRow, SpokenFolder, TakeFile, read_folder
 from tts_cli.folder.run_file import Totals
 from tts_cli.listen import likeness
+from tts_cli.listen.hearing.checkpoint import folder_of, kind_of
 from tts_cli.listen.hearing.compare import compare
-from tts_cli.listen.hearing.recogniser import POCKETSPHINX, Asked, Recogniser
-from tts_cli.listen.judgement import Ears, Likeliness, judge
+from tts_cli.listen.hearing.qwen3_asr import Qwen3Asr
+from tts_cli.listen.hearing.recogniser import POCKETSPHINX, Answer, Asked, Recogniser
+from tts_cli.listen.hearing.whisper import Whisper
+from tts_cli.listen.judgement import Ears, judge, likeness_beside, opinions_beside
+from tts_cli.listen.opinion import Dnsmos
 from tts_cli.listen.suspicion import rate_times, severity
 from tts_cli.listen.usual import Voices
 from tts_cli.listen.verdicts import (
@@ -41,6 +45,7 @@ from tts_cli.listen.verdicts import (
     Check,
     Heard,
     Likeness,
+    Opinion,
     checks_by_take,
     write_checks,
 )
@@ -57,6 +62,7 @@ log = logging.getLogger(__name__)
 Step = Callable[[str], AbstractContextManager[Any]]
 Rows = Callable[[int], AbstractContextManager[Any]]
 
+FAMILIES = {family.kind: family for family in (Whisper, Qwen3Asr)}  # of checkpoints that hear
 WRITE_S = 60.0  # between two writings of the file while takes are heard
 WRITE_SHARE = 0.02  # of the time that may go into that
 SAMPLE_VOICE = "sample voice"  # as run.json names it
@@ -72,6 +78,7 @@ class Judged:
     is_named: bool = True  # by --only
     heard: Heard | None = None
     drift: Likeness | None = None
+    opinion: Opinion | None = None
     check: Check | None = None  # None: not judged yet
 
     @property
@@ -118,7 +125,7 @@ class FolderCheck:
     def _read(self, out: Path) -> None:
         self.folder: SpokenFolder = read_folder(out)
         self.voices = Voices(row.take for row in self.folder.rows)
-        self.hearing = Hearing()
+        self.hearing, self.rating = Hearing(), Hearing()
         self.judged = list(self._takes())
 
     def _takes(self) -> Iterator[Judged]:
@@ -136,7 +143,7 @@ class FolderCheck:
                     continue
                 found = Judged(row, file, speech.sha256, is_named)
                 if old is not None:
-                    found.heard, found.drift = old.asr, old.drift
+                    found.heard, found.drift, found.opinion = old.asr, old.drift, old.opinion
                 yield found
 
     @property
@@ -158,8 +165,45 @@ class FolderCheck:
         Raises:
             Interrupted, StoppedEarly: what was heard until then is in the file.
         """
-        identity, hearing = recogniser.identity, self.hearing
+        identity = recogniser.identity
+
+        def keep(one: Judged, answer: Answer) -> None:
+            speech = one.file.take
+            one.heard = compare(
+                (speech.spoken_text, speech.text),
+                answer.text,
+                self._language(one),
+                identity.name,
+                identity.spellings,
+            )
+
         waiting = list(self._to_hear(identity.name, identity.languages))
+        self._take_in(recogniser, waiting, keep, self.hearing, on_take)
+
+    def rate(self, rater: Recogniser, on_take: Callable[[int, float], None]) -> None:
+        """Have opinions predicted of the takes that this rater has not rated yet; as `listen`."""
+
+        def keep(one: Judged, answer: Answer) -> None:
+            one.opinion = answer.opinion
+
+        waiting = []
+        for one in self.judged:
+            if one.is_named and one.opinion and one.opinion.rated_by == rater.identity.name:
+                self.rating.kept += 1
+            elif one.is_named:
+                one.opinion = None
+                waiting.append(one)
+        self._take_in(rater, waiting, keep, self.rating, on_take)
+
+    def _take_in(
+        self,
+        recogniser: Recogniser,
+        waiting: list[Judged],
+        keep: Callable[[Judged, Answer], None],
+        hearing: Hearing,
+        on_take: Callable[[int, float], None],
+    ) -> None:
+        """Keep the answers to what waits, and write the file now and then."""
         started_s = written_s = time.perf_counter()
         every_s = WRITE_S
         try:
@@ -169,18 +213,13 @@ class FolderCheck:
                 if answer.problem is not None:
                     hearing.problems.append((one.row.id, answer.problem))
                     continue
-                speech = one.file.take
-                one.heard = compare(
-                    (speech.spoken_text, speech.text),
-                    answer.text,
-                    self._language(one),
-                    identity.name,
-                    identity.spellings,
-                )
-                hearing.changed += answer.sha256 != one.sha256
-                one.sha256 = answer.sha256
+                if answer.sha256 != one.sha256:  # what is known is of what the file was
+                    one.heard = one.drift = one.opinion = None
+                    one.sha256 = answer.sha256
+                    hearing.changed += 1
+                keep(one, answer)
                 hearing.heard += 1
-                hearing.audio_s += speech.audio_s
+                hearing.audio_s += one.file.take.audio_s
                 on_take(hearing.heard, hearing.audio_s)
                 now_s = time.perf_counter()
                 if now_s - written_s > every_s:
@@ -289,14 +328,18 @@ class FolderCheck:
         ears = Ears(
             (one.file.take, one.heard) for one in self.judged if one.is_chosen and one.heard
         )
-        likeliness = Likeliness(
+        likely = likeness_beside(
             (one.file.take, one.drift) for one in self.judged if one.is_chosen and one.drift
+        )
+        rated = opinions_beside(
+            (one.file.take, one.opinion) for one in self.judged if one.is_chosen and one.opinion
         )
         for one in self.judged:
             speech = one.file.take
             heard = None if one.heard is None else (one.heard, ears)
-            drift = None if one.drift is None else (one.drift, likeliness)
-            reasons = tuple(judge(speech, self.voices, heard, drift))
+            drift = None if one.drift is None else (one.drift, likely)
+            opinion = None if one.opinion is None else (one.opinion, rated)
+            reasons = tuple(judge(speech, self.voices, heard, drift, opinion))
             one.check = Check(
                 one.row.id,
                 speech.take,
@@ -306,6 +349,7 @@ class FolderCheck:
                 severity(reasons),
                 one.heard,
                 one.drift,
+                one.opinion,
             )
 
     def best_takes(self) -> dict[str, Judged]:
@@ -354,11 +398,23 @@ def listen(found: FolderCheck, config: RunConfig, step: Step, progress: Rows) ->
     require_packages()
     with step("loading the recogniser"):
         recogniser = open_recogniser(config)
+    return _ask(found, recogniser, found.listen, progress)
+
+
+def rate(found: FolderCheck, progress: Rows) -> str:
+    """Have opinions of the takes predicted; as `listen`."""
+    return _ask(found, Dnsmos(), found.rate, progress)
+
+
+def _ask(
+    found: FolderCheck,
+    recogniser: Recogniser,
+    have: Callable[[Recogniser, Callable[[int, float], None]], None],
+    progress: Rows,
+) -> str:
     try:
         with progress(sum(one.is_named for one in found.judged)) as shown:
-            found.listen(
-                recogniser, lambda count, audio_s: shown.update(Totals(ok=count, audio_s=audio_s))
-            )
+            have(recogniser, lambda count, audio_s: shown.update(Totals(ok=count, audio_s=audio_s)))
     finally:
         recogniser.close()
     return recogniser.identity.name
@@ -382,9 +438,14 @@ def open_recogniser(config: RunConfig) -> Recogniser:
         return Sphinx(config.asr_batch)
     refuse_absent(config)
     from tts_cli.engine.load import choose_device
-    from tts_cli.listen.hearing.whisper import Whisper
 
-    return Whisper(config.asr, choose_device(config), config.asr_batch)
+    folder = folder_of(config.asr)
+    family = FAMILIES.get(kind := kind_of(folder))
+    if family is None:
+        raise SetupError(
+            f"--asr {folder}: is of type {kind!r}, not a Whisper or Qwen3-ASR checkpoint"
+        )
+    return family(folder, choose_device(config), config.asr_batch)
 
 
 def compare_voices(found: FolderCheck, config: RunConfig, step: Step, progress: Rows) -> None:

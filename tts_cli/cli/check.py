@@ -23,7 +23,7 @@ from tts_cli.named import counted
 from tts_cli.setting import Topic
 
 if TYPE_CHECKING:
-    from tts_cli.app.check import FolderCheck, Judged
+    from tts_cli.app.check import FolderCheck, Hearing, Judged
 
 log = logging.getLogger(__name__)
 
@@ -51,6 +51,7 @@ def command(folder: Path, **options: Any) -> int:
       tts-cli check wavs/ --asr pocketsphinx
       tts-cli check wavs/ --asr openai/whisper-large-v3-turbo --device cuda
       tts-cli check wavs/ --drift --model Qwen/Qwen3-TTS-12Hz-0.6B-Base
+      tts-cli check wavs/ --mos
       tts-cli synth lines.jsonl --out wavs/ --only suspects --takes 3
       tts-cli check wavs/ --asr pocketsphinx --pick best
 
@@ -63,7 +64,7 @@ def command(folder: Path, **options: Any) -> int:
 
     Exit code 1: the file of a row is suspect, or a row has failed.
     """
-    from tts_cli.app.check import FolderCheck, compare_voices, listen
+    from tts_cli.app.check import FolderCheck, compare_voices, listen, rate
 
     config = RunConfig.from_options({**options, "out": folder})
     found = FolderCheck(folder, config.only)
@@ -73,7 +74,10 @@ def command(folder: Path, **options: Any) -> int:
         log.warning("%s is read only: what is found is told, and not kept", folder)
     screen = RunScreen(config)
     if config.asr is not None:
-        tell(found, listen(found, config, screen.step, screen.progress))
+        name = listen(found, config, screen.step, screen.progress)
+        tell(found.hearing, name, "heard")
+    if config.mos:
+        tell(found.rating, rate(found, screen.progress), "rated")
     if config.drift:
         compare_voices(found, config, screen.step, screen.progress)
     found.write()
@@ -82,27 +86,26 @@ def command(folder: Path, **options: Any) -> int:
     return int(bool(found.suspects or found.failed))
 
 
-def tell(found: FolderCheck, name: str) -> None:
-    """What the recogniser has heard, and what it could not."""
-    hearing = found.hearing
-    said = f"{name}: {counted(hearing.heard, 'take')} heard"
+def tell(hearing: Hearing, name: str, did: str) -> None:
+    """What the recogniser has heard, or rated, and what it could not."""
+    said = f"{name}: {counted(hearing.heard, 'take')} {did}"
     if hearing.heard:
         speed = hearing.audio_s / max(hearing.wall_s, 1e-9)
         said += f", {shown_duration(hearing.audio_s)} of audio at {speed:.1f} xRT"
     if hearing.kept:
-        said += f"; {hearing.kept} had been heard before"
+        said += f"; {hearing.kept} had been {did} before"
     log.info("%s", said)
     for count, why in (
         (hearing.other_language, "in a language that the recogniser does not support"),
         (hearing.without_words, "without words to hear, or without a text in the journal"),
-        (hearing.changed, "not as written: what the file holds now was heard"),
+        (hearing.changed, f"not as written: what the file holds now was {did}"),
     ):
         if count:
             log.warning("%s %s", counted(count, "take"), why)
     for row_id, problem in hearing.problems[:MAX_PROBLEMS]:
-        log.warning("row %s cannot be heard: %s", row_id, problem)
+        log.warning("row %s cannot be %s: %s", row_id, did, problem)
     if len(hearing.problems) > MAX_PROBLEMS:
-        log.warning("%d more cannot be heard", len(hearing.problems) - MAX_PROBLEMS)
+        log.warning("%d more cannot be %s", len(hearing.problems) - MAX_PROBLEMS, did)
 
 
 def show(config: RunConfig, found: FolderCheck, picked: list[dict[str, Any]]) -> None:
@@ -116,6 +119,7 @@ def show(config: RunConfig, found: FolderCheck, picked: list[dict[str, Any]]) ->
             "takes": sum(one.is_named for one in found.judged),
             "heard": found.hearing.heard,
             "kept": found.hearing.kept,
+            "rated": found.rating.heard,
             "failed": [row.id for row in failed],
             "suspects": [suspect_facts(one, best) for one in suspects],
             "picked": [{"id": one["id"], "take": one["take"]} for one in picked],
@@ -158,6 +162,7 @@ def suspect_facts(one: Judged, best: dict[str, Judged]) -> dict[str, Any]:
         "reasons": [reason._asdict() for reason in one.check.reasons],
         "error": None if one.heard is None else round(one.heard.error, 4),
         "heard": None if one.heard is None else one.heard.heard,
+        "mos": None if one.opinion is None else round(one.opinion.mos, 2),
         "text": one.file.take.text,
         "better_take": None if better is None else better.file.take.take,
     }

@@ -34,6 +34,7 @@ _MEANINGS = {
     "sample_rate": "Hz",
     "seed": "of the sampling",
     "error": "share of words or characters that a recogniser heard otherwise; null: none listened",
+    "mos": "how people would rate the sound, 1 to 5, as DNSMOS predicts; null: it was not asked",
 }
 
 

@@ -27,6 +27,7 @@ COLUMNS: dict[str, type] = {
     "sample_rate": int,
     "seed": int,
     "error": float,
+    "mos": float,
 }
 
 
@@ -48,6 +49,7 @@ class ExportRow:
     rate_hz: int | None
     seed: int | None
     error: float | None  # of its words or characters, by `check`; None: nobody has listened
+    mos: float | None  # predicted opinion, by `check`; None: nobody has asked for it
 
     @property
     def suffix(self) -> str:
@@ -88,6 +90,7 @@ class ExportRow:
         values = (
             *(self.id, self.take, self.text, self.spoken_text, self.voice, self.language),
             *(round(self.duration_s, 6), rate_hz or self.rate_hz, self.seed, self.error),
+            self.mos,
         )
         return dict(zip(COLUMNS, values, strict=True))
 

@@ -69,15 +69,18 @@ class Filters:
 
 
 class Checks:
-    """What `check` found of every take, in 24 to 48 bytes each."""
+    """What `check` found of every take, in 24 to 72 bytes each."""
 
     def __init__(self, out: Path) -> None:
         self._errors = IdTable()  # take and sum -> 0: not heard; else the error, and one
+        self._opinions = IdTable()  # the same of predicted opinions, where there are any
         self._suspects = IdTable()
         for check in read_checks(out):
             key = _key(check.id, check.take, check.sha256)
             error = 0 if check.asr is None else 1 + round(check.asr.error * _PARTS)
             self._errors.put(key, error)
+            if check.opinion is not None:
+                self._opinions.put(key, round(check.opinion.mos * _PARTS))
             self._suspects.put(key, int(check.is_suspect))
         self.has_errors = any(self._errors.values())
 
@@ -85,6 +88,11 @@ class Checks:
         """Share of words or characters that were heard otherwise; None: nobody has listened."""
         found = self._errors.get(_key(record.id, record.take, str(record.sha256)))
         return None if not found else (found - 1) / _PARTS
+
+    def mos(self, record: Take) -> float | None:
+        """A predicted opinion, 1 to 5; None: nobody has asked for it."""
+        found = self._opinions.get(_key(record.id, record.take, str(record.sha256)))
+        return None if found is None else found / _PARTS
 
     def is_suspect(self, record: Take) -> bool:
         """Whether it found the take to be suspect."""
@@ -174,6 +182,7 @@ class Selection:
             rate_hz=record.sample_rate_hz,
             seed=record.seed,
             error=self._checks.error(record),
+            mos=self._checks.mos(record),
         )
         is_suspect = bool(record.remarks) or self._checks.is_suspect(record)
         return self.filters.reason(row, is_suspect) or row

@@ -36,11 +36,12 @@ from tts_cli.listen.hearing.compare import repeat_of
 from tts_cli.listen.likeness import voice_of
 from tts_cli.listen.suspicion import rate_times, reasons_of, remark
 from tts_cli.listen.usual import MIN_ROWS, Usual, Voices, usual
-from tts_cli.listen.verdicts import Check, Heard, Likeness
+from tts_cli.listen.verdicts import Check, Heard, Likeness, Opinion
 
 RARE = 6.0  # deviations; a recogniser's errors have long tails
 QUARTILE = 0.6745  # of a normal distribution, in its deviations
-HEARD_KINDS = (Kind.WORDS, Kind.GARBLED, Kind.LESS, Kind.MORE, Kind.DRIFT)  # only by `check`
+# Only by `check`.
+HEARD_KINDS = (Kind.WORDS, Kind.GARBLED, Kind.LESS, Kind.MORE, Kind.DRIFT, Kind.QUALITY)
 
 
 class Bounds(NamedTuple):
@@ -70,6 +71,9 @@ LENGTH_WITH_PHRASE, LEAST_WITH_PHRASE = 0.05, 4
 # Of a cosine: so many deviations below its voice's usual one, and so much. No released encoder was
 # at hand, so these two are no more than what is far from usual.
 DRIFT_RARE, DRIFT = 5.0, 0.1
+# The same of a predicted opinion, of 1 to 5: 70 good rows of the sample voice are at most 3.4
+# deviations below; noise 10 dB below the speech is 4.3 to 6.5 (2026-11-25).
+QUALITY_RARE, QUALITY = 4.0, 0.5
 
 
 class Ears:
@@ -119,30 +123,40 @@ def judged(speech: Take, voices: Voices, check: Check | None) -> list[Remark]:
     return sorted(found, key=lambda reason: -reason.weight)
 
 
-class Likeliness:
-    """How like its voice every voice's rows usually are.
+class UsualFigures:
+    """Rows held against what is usual of a figure of which more is better, voice by voice.
 
     Args:
-        found: the takes that are rows' files, with what the encoder says of them.
+        found: the takes that are rows' files, with their figures.
+        rare, least: so many deviations below its voice's usual one, and so much, is suspect.
     """
 
-    def __init__(self, found: Iterable[tuple[Take, Likeness]]) -> None:
+    def __init__(self, found: Iterable[tuple[Take, float]], rare: float, least: float) -> None:
         values: dict[Hashable, list[float]] = defaultdict(list)
-        for speech, drift in found:
-            values[voice_of(speech)].append(lowest(drift))
+        for speech, figure in found:
+            values[voice_of(speech)].append(figure)
         self._usual = usual(values)
+        self._rare, self._least = rare, least
 
-    def reasons(self, speech: Take, drift: Likeness) -> Iterable[Remark]:
-        """Whether a take is unlike its voice."""
+    def below(self, speech: Take, figure: float) -> tuple[float, float] | None:
+        """What its voice usually has, and by how many times the limit a row is below that; None:
+        by less than once, or there are too few rows to tell.
+        """
         usually = self._usual.get(voice_of(speech))
         if usually is None:
-            return
-        below = usually.median - lowest(drift)
-        limit = max(DRIFT, DRIFT_RARE * usually.spread)
-        if below >= limit:
-            where = "a part" if drift.lowest_part is not None else "it"
-            text = f"{where} is {lowest(drift):.2f} like its voice; usually {usually.median:.2f}"
-            yield remark(Kind.DRIFT, text, below / limit)
+            return None
+        times = (usually.median - figure) / max(self._least, self._rare * usually.spread)
+        return (usually.median, times) if times >= 1 else None
+
+
+def likeness_beside(found: Iterable[tuple[Take, Likeness]]) -> UsualFigures:
+    """How like its voice every voice's rows usually are."""
+    return UsualFigures(((speech, lowest(drift)) for speech, drift in found), DRIFT_RARE, DRIFT)
+
+
+def opinions_beside(found: Iterable[tuple[Take, Opinion]]) -> UsualFigures:
+    """How every voice's rows are usually rated."""
+    return UsualFigures(((speech, opinion.mos) for speech, opinion in found), QUALITY_RARE, QUALITY)
 
 
 def lowest(drift: Likeness) -> float:
@@ -154,20 +168,30 @@ def judge(
     speech: Take,
     voices: Voices,
     heard: tuple[Heard, Ears] | None,
-    drift: tuple[Likeness, Likeliness] | None = None,
+    drift: tuple[Likeness, UsualFigures] | None = None,
+    opinion: tuple[Opinion, UsualFigures] | None = None,
 ) -> list[Remark]:
     """Why a take should be listened to, the weightiest first; empty: it is fine.
 
     Args:
         heard: what was heard in it, and what usually is; None: no recogniser listened.
         drift: how like its voice it is, and rows usually are; None: that was not measured.
+        opinion: how it is rated, and rows usually are; None: it was not.
     """
     found = reasons_of(speech, voices)
     if heard is not None:
         found += of_words(speech, voices, *heard)
     if drift is not None:
-        likeness, likeliness = drift
-        found += likeliness.reasons(speech, likeness)
+        likeness, beside = drift
+        if below := beside.below(speech, lowest(likeness)):
+            where = "a part" if likeness.lowest_part is not None else "it"
+            text = f"{where} is {lowest(likeness):.2f} like its voice; usually {below[0]:.2f}"
+            found.append(remark(Kind.DRIFT, text, below[1]))
+    if opinion is not None:
+        rated, beside = opinion
+        if below := beside.below(speech, rated.mos):
+            text = f"{rated.mos:.1f} of 5; usually {below[0]:.1f}"
+            found.append(remark(Kind.QUALITY, text, below[1]))
     return sorted(found, key=lambda reason: -reason.weight)
 
 

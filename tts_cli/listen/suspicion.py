@@ -39,6 +39,7 @@ KINDS: dict[Kind, str] = {
     Kind.LESS: "a recogniser heard less than the text",
     Kind.MORE: "a recogniser heard more than the text",
     Kind.DRIFT: "sounds unlike its voice",
+    Kind.QUALITY: "sounds worse than its voice usually does",
     Kind.OTHER: "something else that the run noticed",
 }
 _END_KINDS = {

@@ -73,9 +73,21 @@ class Likeness:
 
 
 @dataclass(frozen=True)
+class Opinion:
+    """How people are likely to rate a take, as a model of others predicts it."""
+
+    rated_by: str  # model and version of what predicts (since 0.4)
+    mos: float  # [1 to 5] overall; null: not predicted (since 0.4)
+    mos_signal: float  # [1 to 5] of the speech itself (since 0.4)
+    mos_background: float  # [1 to 5] of what is heard beside it, 5 for silence (since 0.4)
+    mos_p808: float  # [1 to 5] overall, by a model of ratings as in ITU-T P.808 (since 0.4)
+
+
+@dataclass(frozen=True)
 class Check:
     """One line of `checks.jsonl`. Without `asr` no recogniser has heard this audio, without `drift`
-    nobody measured how like its voice it is; their fields stand in the line itself.
+    nobody measured how like its voice it is, without `opinion` nobody predicted one; their fields
+    stand in the line itself.
     """
 
     id: str  # the row's
@@ -88,6 +100,7 @@ class Check:
     severity: float = 0.0
     asr: Heard | None = None
     drift: Likeness | None = None
+    opinion: Opinion | None = None
 
     @property
     def is_suspect(self) -> bool:
@@ -120,6 +133,8 @@ class Check:
             "similarity": None,
             "lowest_part": None,
             "encoder": None,
+            **dict.fromkeys(SCORES),
+            "rated_by": None,
         }
         if self.asr is not None:
             values.update(
@@ -141,7 +156,13 @@ class Check:
                 else round(self.drift.lowest_part, 4),
                 encoder=self.drift.encoder,
             )
+        if self.opinion is not None:
+            values |= {name: round(getattr(self.opinion, name), 2) for name in SCORES}
+            values["rated_by"] = self.opinion.rated_by
         return json.dumps(values, allow_nan=False) + "\n"
+
+
+SCORES = tuple(Opinion.__dataclass_fields__)[1:]
 
 
 def read_checks(out: Path) -> Iterator[Check]:
@@ -200,6 +221,7 @@ def check_of(values: Any) -> Check | None:
         severity=_number(values.get("severity")) or 0.0,
         asr=_heard(values),
         drift=_likeness(values),
+        opinion=_opinion(values),
     )
 
 
@@ -253,6 +275,12 @@ def _likeness(values: dict[str, Any]) -> Likeness | None:
     if not isinstance(encoder, str) or similarity is None:
         return None
     return Likeness(encoder, similarity, _number(values.get("lowest_part")))
+
+
+def _opinion(values: dict[str, Any]) -> Opinion | None:
+    by, scores = values.get("rated_by"), [_number(values.get(name)) for name in SCORES]
+    known = [score for score in scores if score is not None]
+    return Opinion(by, *known) if isinstance(by, str) and len(known) == len(scores) else None
 
 
 def _whole(value: Any) -> int | None:

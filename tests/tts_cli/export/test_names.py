@@ -16,7 +16,7 @@ from tts_cli.export.row import ExportRow, Names
 from tts_cli.manifest.ids import id_problem
 
 ROW = ExportRow(
-    "a", 1, True, Path("a.wav"), 1, "0", "T", "t", "v", "english", 1.0, 24_000, 7, None
+    "a", 1, True, Path("a.wav"), 1, "0", "T", "t", "v", "english", 1.0, 24_000, 7, None, None
 )  # fmt: skip
 
 

@@ -10,7 +10,7 @@ import pytest
 from tts_cli.export.row import COLUMNS, ExportRow, code_of
 
 ROW = ExportRow(
-    "a", 1, True, Path("a.wav"), 1, "0", "T", "t", "v", "english", 1.0, 24_000, 7, None
+    "a", 1, True, Path("a.wav"), 1, "0", "T", "t", "v", "english", 1.0, 24_000, 7, None, None
 )  # fmt: skip
 
 
@@ -33,7 +33,7 @@ def test_a_key_has_no_dot() -> None:
 
 
 def test_columns_have_their_kinds() -> None:
-    row = replace(ROW, error=0.5)
+    row = replace(ROW, error=0.5, mos=3.5)
     for name, value in row.columns().items():
         assert isinstance(value, COLUMNS[name]), name
     assert row.columns(16_000)["sample_rate"] == 16_000

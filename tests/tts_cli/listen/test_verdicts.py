@@ -18,6 +18,7 @@ from tts_cli.listen.verdicts import (
     Check,
     Heard,
     Likeness,
+    Opinion,
     Stretch,
     check_of,
     checks_by_take,
@@ -37,6 +38,7 @@ WHOLE = Check(
     2.5,
     HEARD,
     Likeness("enc", 0.5, 0.25),
+    Opinion("DNSMOS 1", 3.25, 3.5, 4.0, 3.75),
 )
 FINE = Check("a", 1, "cd" * 32, OK)
 
@@ -98,6 +100,8 @@ def test_what_is_no_line(values: Any) -> None:
         ({"similarity": "x"}, True, False),
         ({"encoder": 7}, True, False),
         ({"reasons": "no", "severity": None}, True, True),
+        ({"mos": "good"}, True, True),
+        ({"rated_by": None}, True, True),
     ],
 )
 def test_what_is_not_of_its_type_is_unknown(
@@ -107,6 +111,7 @@ def test_what_is_not_of_its_type_is_unknown(
     assert check is not None
     assert (check.asr is not None) == has_heard
     assert (check.drift is not None) == has_likeness
+    assert (check.opinion is None) == bool({"mos", "rated_by"} & set(changes))
 
 
 @pytest.mark.parametrize("stretches", [7, [["a"]], [["a", 1]], ["ab"], [["a", "b"]] * 20_001])

@@ -15,6 +15,8 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from tts_cli.listen.verdicts import Opinion
+
 POCKETSPHINX = "pocketsphinx"
 
 
@@ -34,6 +36,7 @@ class Answer(NamedTuple):
     text: str = ""
     sha256: str = ""  # of the file that was heard
     problem: str | None = None  # why nothing could be heard
+    opinion: Opinion | None = None  # of what predicts one, in place of a text
 
 
 @dataclass(frozen=True)

@@ -9,21 +9,16 @@ words wrong and takes 0.3 s of one core for a second of audio.
 
 from __future__ import annotations
 
-import os
-import signal
 from collections.abc import Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
 from importlib.metadata import version
-from itertools import islice
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from tts_cli.errors import SetupError, StoppedEarly
+from tts_cli.errors import SetupError
 from tts_cli.listen.hearing import recogniser as sound
+from tts_cli.listen.hearing.processes import Processes
 from tts_cli.listen.hearing.recogniser import POCKETSPHINX, Answer, Asked, Identity
 
 PEAK = 0.7
@@ -51,37 +46,15 @@ class Sphinx:
             ) from None
         name = f"{POCKETSPHINX} {version('pocketsphinx')} en-us"
         self.identity = Identity(name, languages=("en",))
-        self.processes = processes or _cores()
-        self._pool: ProcessPoolExecutor | None = None
+        self._processes = Processes(hear_one, processes)
 
     def hear(self, asked: Iterable[Asked]) -> Iterator[Answer]:
         """See `Recogniser`. Raises StoppedEarly where a process dies."""
-        self._pool = ProcessPoolExecutor(
-            self.processes, get_context("spawn"), initializer=_start_process
-        )
-        waiting = iter(asked)
-        running: set[Future[Answer]] = set()
-        try:
-            while True:
-                for one in islice(waiting, 2 * self.processes - len(running)):
-                    running.add(self._pool.submit(hear_one, one))
-                if not running:
-                    return
-                done, running = wait(running, return_when=FIRST_COMPLETED)
-                for future in done:
-                    yield future.result()
-        except BrokenProcessPool as error:
-            raise StoppedEarly(
-                "a process of the recogniser ended by itself",
-                remedy="see if memory is short, and run the same command again: what was heard "
-                "is kept",
-            ) from error
+        return self._processes.answers(asked)
 
     def close(self) -> None:
         """See `Recogniser`."""
-        if self._pool is not None:
-            self._pool.shutdown(cancel_futures=True)
-            self._pool = None
+        self._processes.close()
 
 
 def hear_one(asked: Asked) -> Answer:
@@ -128,13 +101,3 @@ def _decoder_of_process() -> Any:
             loglevel="FATAL",
         )
     return _decoder
-
-
-def _start_process() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the main process tells when it is over
-
-
-def _cores() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1

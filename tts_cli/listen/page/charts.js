@@ -125,6 +125,7 @@ function showCharts() {
   if (charts.time.length) cards.push(timeCard(charts));
   if (charts.rate.voices.length) cards.push(voiceCard("How fast does each voice speak?", "letters a second", charts.rate, ["fast", "slow"]));
   if (charts.level.voices.length) cards.push(voiceCard("How loud is each voice?", "dBFS", charts.level, ["loud", "quiet"]));
+  if (charts.mos.voices.length) cards.push(voiceCard("How good does each voice sound?", "of 5", charts.mos, ["quality"]));
   byId("cards").replaceChildren(...cards);
   byId("charts").hidden = !cards.length;
 }

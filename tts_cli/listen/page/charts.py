@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tts_cli.folder.rows import STAGES, FolderRow, SpokenFolder
 from tts_cli.folder.take import Take
 from tts_cli.listen.usual import letters_a_second
+from tts_cli.listen.verdicts import Check
 
 MOST_RUNS = 4
 MOST_VOICES = 12
@@ -16,17 +17,27 @@ MOST_OUTLIERS = 60  # that a voice shows
 WHISKERS = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 
-def charts_of(folder: SpokenFolder, rows: Sequence[FolderRow]) -> dict[str, Any]:
+def charts_of(
+    folder: SpokenFolder, rows: Sequence[FolderRow], checks: Mapping[tuple[str, int], Check]
+) -> dict[str, Any]:
     """All charts.
 
     Args:
         rows: as the page has them; outliers name their places.
     """
+
+    def mos(speech: Take) -> float | None:
+        check = checks.get((speech.id, speech.take))
+        if check is None or check.opinion is None or not check.fits(speech.sha256):
+            return None
+        return check.opinion.mos
+
     return {
         "stages": ["loading", "graphs", *STAGES, "other"],
         "time": _times(folder),
         "rate": _by_voice(rows, letters_a_second),
         "level": _by_voice(rows, lambda speech: speech.level_dbfs),
+        "mos": _by_voice(rows, mos),
     }
 
 

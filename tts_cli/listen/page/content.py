@@ -28,7 +28,7 @@ from tts_cli.listen.page.build import build_page, spoken_by
 from tts_cli.listen.page.charts import charts_of
 from tts_cli.listen.suspicion import KINDS, severity
 from tts_cli.listen.usual import Voices, letters_a_second
-from tts_cli.listen.verdicts import Check, Heard, checks_by_take
+from tts_cli.listen.verdicts import SCORES, Check, Heard, checks_by_take
 from tts_cli.listen.waveform import LETTERS, outlines
 
 log = logging.getLogger(__name__)
@@ -103,7 +103,7 @@ def content_of(folder: SpokenFolder, version: str | None, base: str = "") -> dic
         "totals": _totals(folder, reasons),
         "runs": [_run(run) for run in folder.runs],
         "last": spoken_by(folder.last_run),
-        "charts": charts_of(folder, rows),
+        "charts": charts_of(folder, rows, checks),
         "rows": [_row(row, reasons[row.id], runs, shown, checks, base) for row in rows],
     }
 
@@ -201,7 +201,8 @@ def _take(
     file: TakeFile, chosen: Take, waveform: str | None, check: Check | None, base: str
 ) -> dict[str, Any]:
     speech = file.take
-    heard = check.asr if check is not None and check.fits(speech.sha256) else None
+    is_known = check is not None and check.fits(speech.sha256)
+    heard, rated = (check.asr, check.opinion) if check and is_known else (None, None)
     is_other = (speech.said, speech.voice_name) != (chosen.said, chosen.voice_name)
     values = {
         "take": speech.take,
@@ -215,6 +216,7 @@ def _take(
         "waveform": waveform,
         "level_dbfs": speech.level_dbfs,
         "asr": None if heard is None else _heard(heard),
+        "mos": None if rated is None else [getattr(rated, name) for name in SCORES],
     }
     return _told(values)
 

@@ -56,7 +56,7 @@ const detail = {
   takes(row, place) {
     if (row.takes.length < 2) return null;
     const choices = row.takes.map((take, at) => {
-      const facts = [take.url ? duration(take.audio_s ?? 0) : "no audio", take.level_dbfs === undefined ? null : decibels(take.level_dbfs), take.seed === undefined ? null : `seed ${take.seed}`, take.status === "failed" ? "failed" : null, take.is_other ? "of another text or voice" : null];
+      const facts = [take.url ? duration(take.audio_s ?? 0) : "no audio", take.level_dbfs === undefined ? null : decibels(take.level_dbfs), take.mos === undefined ? null : `${take.mos[0].toFixed(1)} of 5`, take.seed === undefined ? null : `seed ${take.seed}`, take.status === "failed" ? "failed" : null, take.is_other ? "of another text or voice" : null];
       return h("button", { type: "button", class: "choice", "aria-pressed": String(at === place), "data-key": `take ${take.take}`, onclick: () => chooseTake(row, at) },
         h("b", { text: `Take ${take.take}` }), h("span", { text: facts.filter(Boolean).join(" \u00b7 ") }), at === row.chosen ? h("span", { class: "now", text: "chosen" }) : null);
     });
@@ -108,12 +108,14 @@ const detail = {
 
   figures(row, take) {
     const run = data.runs[row.run];
+    const [mos, signal, background, p808] = (take.mos ?? []).map((score) => score.toFixed(1));
     const [start, inside, end] = row.silences_s ?? [];
     const facts = {
       Voice: row.voice ?? "none",
       Duration: take.url ? duration(take.audio_s ?? 0) : null,
       Rate: row.rate === undefined ? null : `${row.rate.toFixed(1)} letters a second`,
       Level: take.level_dbfs === undefined ? null : decibels(take.level_dbfs),
+      Opinion: take.mos === undefined ? null : `${mos} of 5; speech ${signal}, background ${background}; P.808 ${p808}`,
       Peak: row.peak_dbfs === undefined ? null : decibels(row.peak_dbfs),
       Clipped: row.clipped_share === undefined ? null : `${(100 * row.clipped_share).toFixed(2)} % of samples`,
       Silence: row.silences_s === undefined ? null : `${start} s at the start, ${inside} s inside, ${end} s at the end`,

@@ -94,7 +94,7 @@ function drawItem(item) {
 
 function lengthText(row, take) {
   if (!take.url) return row.group === 0 && !take.audio_s ? "no audio" : "audio missing";
-  return duration(take.audio_s ?? 0);
+  return [duration(take.audio_s ?? 0), take.mos === undefined ? null : `${take.mos[0].toFixed(1)} of 5`].filter(Boolean).join(" \u00b7 ");
 }
 
 function chip([kind, text]) {

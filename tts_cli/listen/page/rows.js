@@ -25,6 +25,7 @@ const SORTS = {
   spoken: { label: "When spoken", value: (row) => row.place },
   suspicion: { label: "Suspicion", value: (row) => row.severity, falls: true },
   words: { label: "Words heard wrong", value: (row) => takeOf(row).asr?.error, falls: true },
+  mos: { label: "Predicted opinion", value: (row) => takeOf(row).mos?.[0] },
   duration: { label: "Duration", value: audioSeconds, falls: true },
   rate: { label: "Rate, letters a second", value: (row) => row.rate, falls: true },
   level: { label: "Level", value: (row) => row.level_dbfs, falls: true },

@@ -37,8 +37,8 @@ function showFilters() {
   byId("voice").replaceChildren(option("", "all"), ...voices.map(([voice, number]) => option(voice, `${voice} (${whole.format(number)})`)));
   const kinds = count(rows.flatMap((row) => [...new Set(row.reasons.map(([kind]) => kind))]));
   byId("kind").replaceChildren(option("", "any"), ...Object.keys(data.kinds).filter((kind) => kinds.has(kind)).map((kind) => option(kind, `${kind} (${whole.format(kinds.get(kind))})`)));
-  const isHeard = rows.some((row) => takeOf(row).asr);
-  byId("sort").replaceChildren(...Object.entries(SORTS).filter(([name]) => isHeard || name !== "words").map(([name, { label }]) => option(name, label)));
+  const hidden = [rows.some((row) => takeOf(row).asr) || "words", rows.some((row) => takeOf(row).mos) || "mos"];
+  byId("sort").replaceChildren(...Object.entries(SORTS).filter(([name]) => !hidden.includes(name)).map(([name, { label }]) => option(name, label)));
 }
 
 const option = (value, text) => h("option", { value, text });

@@ -13,8 +13,10 @@ import soundfile
 import torch
 from tiny_whisper import write_tiny_whisper
 
+from tts_cli.app.check import open_recogniser
+from tts_cli.config import RunConfig
 from tts_cli.errors import SetupError
-from tts_cli.listen.hearing.recogniser import RATE_HZ, Answer, Asked
+from tts_cli.listen.hearing.recogniser import RATE_HZ, Answer, Asked, Recogniser
 from tts_cli.listen.hearing.whisper import Whisper
 
 pytestmark = pytest.mark.slow
@@ -40,8 +42,13 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     return paths
 
 
+def listener(source: Path | str) -> Recogniser:
+    """As `check --asr` opens it."""
+    return open_recogniser(RunConfig(asr=str(source), device="cpu"))
+
+
 def heard(checkpoint: Path, batch: int, asked: list[Asked]) -> dict[int, Answer]:
-    recogniser = Whisper(str(checkpoint), CPU, batch)
+    recogniser = Whisper(checkpoint, CPU, batch)
     return {answer.place: answer for answer in recogniser.hear(iter(asked))}
 
 
@@ -61,7 +68,7 @@ def test_a_batch_hears_what_each_alone_does(
 
 
 def test_the_language_is_told(checkpoint: Path) -> None:
-    recogniser = Whisper(str(checkpoint), CPU)
+    recogniser = Whisper(checkpoint, CPU)
     samples = [np.random.default_rng(1).normal(0, 0.1, RATE_HZ).astype(np.float32)]
     assert recogniser.words(samples, "en") != recogniser.words(samples, "zh")
     assert recogniser.words(samples, None)[0]
@@ -69,13 +76,13 @@ def test_the_language_is_told(checkpoint: Path) -> None:
 
 def test_its_name_is_that_of_its_weights(checkpoint: Path, tmp_path: Path) -> None:
     """Answers of other weights, or of another dtype, are not taken for its own."""
-    first = Whisper(str(checkpoint), CPU).identity
-    again = Whisper(str(checkpoint), CPU).identity
+    first = listener(checkpoint).identity
+    again = listener(checkpoint).identity
     assert first == again
     assert first.name.endswith("float32")
     assert ("waggon", "wagon") in first.spellings
     other = write_tiny_whisper(tmp_path / "tiny", seed=1)
-    assert Whisper(str(other), CPU).identity.name != first.name
+    assert listener(other).identity.name != first.name
 
 
 @pytest.mark.parametrize(
@@ -92,7 +99,7 @@ def test_what_is_not_there(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     with pytest.raises(SetupError, match=said):
-        Whisper(source, CPU)
+        listener(source)
 
 
 def broken(checkpoint: Path, folder: Path, **changes: Any) -> Path:
@@ -104,15 +111,17 @@ def broken(checkpoint: Path, folder: Path, **changes: Any) -> Path:
 
 def test_checkpoints_that_are_none(checkpoint: Path, tmp_path: Path) -> None:
     other = broken(checkpoint, tmp_path / "other", model_type="qwen3_tts")
-    with pytest.raises(SetupError, match="is of type 'qwen3_tts', not a Whisper checkpoint"):
-        Whisper(str(other), CPU)
+    with pytest.raises(
+        SetupError, match="is of type 'qwen3_tts', not a Whisper or Qwen3-ASR checkpoint"
+    ):
+        listener(other)
     sizes = broken(checkpoint, tmp_path / "sizes", d_model=36)
     with pytest.raises(SetupError, match="cannot be loaded: "):
-        Whisper(str(sizes), CPU)
+        listener(sizes)
     pickled = broken(checkpoint, tmp_path / "pickled")
     (pickled / "model.safetensors").rename(pickled / "pytorch_model.bin")
     with pytest.raises(SetupError, match="pickled weights are there, and are never read"):
-        Whisper(str(pickled), CPU)
+        listener(pickled)
     (tmp_path / "empty").mkdir()
     with pytest.raises(SetupError, match=r"config.json: not found"):
-        Whisper(str(tmp_path / "empty"), CPU)
+        listener(tmp_path / "empty")

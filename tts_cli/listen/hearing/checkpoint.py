@@ -1,0 +1,198 @@
+"""Recognise with checkpoints through transformers: bf16 on a GPU, float32 on a CPU.
+
+Files are read and resampled by threads while the device hears the batch before. A batch has one
+language, as the manifest tells it; where it tells none, the checkpoint finds out. Greedy: a take's
+words do not depend on what came before.
+
+Weights are read from safetensors alone, and no code of a checkpoint's is run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+from abc import ABC, abstractmethod
+from collections import defaultdict, deque
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from models.checkpoint.files import CheckpointError, fetch, read_json, weight_files
+from tts_cli.errors import SetupError
+from tts_cli.listen.hearing import recogniser as sound
+from tts_cli.listen.hearing.recogniser import Answer, Asked, Identity
+
+if TYPE_CHECKING:
+    import torch
+
+log = logging.getLogger(__name__)
+
+FILES = ["*.json", "*.jinja", "*.txt", "*.safetensors"]
+BATCH_CUDA, BATCH_CPU = 64, 4  # windows heard at once
+_READERS = 8  # threads at most
+
+
+class _Window(NamedTuple):
+    place: int  # of its take
+    number: int  # in it
+    samples: sound.Array
+    language: str | None
+
+
+class CheckpointRecogniser(ABC):
+    """Args:
+        folder: of the checkpoint.
+        device: torch's.
+        batch: windows heard at once; None: by the device.
+    Raises:
+        SetupError: it cannot be read.
+    """
+
+    kind = ""  # as its config.json calls it
+    needs = ""  # of transformers, to have its classes
+    codes: frozenset[str] = frozenset()  # of languages that it can be told
+    languages: tuple[str, ...] = ()  # as `Identity` has them
+    spellings: tuple[tuple[str, str], ...] = ()
+
+    def __init__(self, folder: Path | str, device: torch.device, batch: int | None = None) -> None:
+        import torch
+        import transformers
+
+        folder = Path(folder)
+        self.device = device
+        self.dtype = torch.bfloat16 if device.type == "cuda" else torch.float32
+        self.batch = batch or (BATCH_CUDA if device.type == "cuda" else BATCH_CPU)
+        library: Any = transformers  # types of some of its names are made when they are asked for
+        library.utils.logging.set_verbosity_error()  # of settings that it thinks unusual
+        library.utils.logging.disable_progress_bar()
+        try:
+            self._model = self._load(library, folder).to(device).eval()
+        except AttributeError as error:
+            raise SetupError(
+                f"--asr {folder}: transformers {library.__version__} has no {self.kind}",
+                remedy=f"pip install 'transformers>={self.needs}'",
+            ) from error
+        except Exception as error:  # libraries raise what they like over a broken checkpoint
+            reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+            raise SetupError(f"--asr {folder}: cannot be loaded: {reason}") from error
+        name = f"{self.kind} {_identity(folder)} {str(self.dtype)[6:]}"
+        self.identity = Identity(name, self.languages, self.spellings)
+        log.info("listening with %s on %s in %s", folder, device, str(self.dtype)[6:])
+
+    @abstractmethod
+    def _load(self, library: Any, folder: Path) -> Any:
+        """The model; its processor is kept. Raises whatever `library`, transformers, does."""
+
+    @abstractmethod
+    def words(self, samples: list[sound.Array], language: str | None) -> list[str]:
+        """What is said in windows of up to 30 s.
+
+        Args:
+            samples: each (n,) float32 at 16 kHz.
+            language: a code that the checkpoint has; None: it finds out.
+        """
+
+    def hear(self, asked: Iterable[Asked]) -> Iterator[Answer]:
+        """See `Recogniser`."""
+        full: dict[str | None, list[_Window]] = defaultdict(list)  # by language
+        sums: dict[int, str] = {}
+        texts: dict[int, dict[int, str]] = defaultdict(dict)
+        sizes: dict[int, int] = {}
+        for one, found in self._read(asked):
+            if isinstance(found, Exception):
+                yield Answer(one.place, problem=str(found))
+                continue
+            sums[one.place] = found.sha256
+            cut = list(sound.windows(found.samples, one.gaps_s))
+            sizes[one.place] = len(cut)
+            language = one.language if one.language in self.codes else None
+            for number, samples in enumerate(cut):
+                waiting = full[language]
+                waiting.append(_Window(one.place, number, samples, language))
+                if len(waiting) == self.batch:
+                    yield from self._hear_batch(full.pop(language), texts, sizes, sums)
+        for waiting in full.values():
+            yield from self._hear_batch(waiting, texts, sizes, sums)
+
+    def close(self) -> None:
+        """See `Recogniser`."""
+        self._model = None
+
+    def _read(self, asked: Iterable[Asked]) -> Iterator[tuple[Asked, sound.Sound | Exception]]:
+        """Every file in order, read ahead by threads."""
+        waiting: deque[tuple[Asked, Future[sound.Sound | Exception]]] = deque()
+        with ThreadPoolExecutor(min(_READERS, os.cpu_count() or 1)) as pool:
+            try:
+                for one in asked:
+                    waiting.append((one, pool.submit(_read_one, one.path)))
+                    if len(waiting) > 2 * self.batch:
+                        first, future = waiting.popleft()
+                        yield first, future.result()
+                for first, future in waiting:
+                    yield first, future.result()
+            finally:
+                pool.shutdown(wait=False, cancel_futures=True)
+
+    def _hear_batch(
+        self,
+        batch: list[_Window],
+        texts: dict[int, dict[int, str]],
+        sizes: dict[int, int],
+        sums: dict[int, str],
+    ) -> Iterator[Answer]:
+        """Hear some windows; the takes whose last ones are among them are answered."""
+        heard = self.words([window.samples for window in batch], batch[0].language)
+        for window, text in zip(batch, heard, strict=True):
+            found = texts[window.place]
+            found[window.number] = text.strip()
+            if len(found) == sizes[window.place]:
+                whole = " ".join(found[number] for number in sorted(found) if found[number])
+                yield Answer(window.place, whole, sums.pop(window.place))
+                del texts[window.place], sizes[window.place]
+
+
+def _read_one(path: Path) -> sound.Sound | Exception:
+    try:
+        return sound.load(path)
+    except (OSError, ValueError) as error:
+        return error
+
+
+def folder_of(source: str) -> Path:
+    """Where a checkpoint lies. Raises SetupError."""
+    path = Path(source).expanduser()
+    remedy = "give --asr pocketsphinx, the folder of a Whisper or Qwen3-ASR checkpoint or its "
+    remedy += "hub repository"
+    if path.is_dir():
+        return path
+    if path.exists() or source.startswith((".", "/", "~")) or source.count("/") != 1:
+        raise SetupError(f"--asr {source}: no such folder", remedy)
+    try:
+        return fetch(source, None, FILES)
+    except CheckpointError as error:
+        raise SetupError(f"--asr {error}", remedy) from None
+
+
+def kind_of(folder: Path) -> str:
+    """What a checkpoint is, by its configuration; its weights are there. Raises SetupError."""
+    try:
+        config = read_json(folder / "config.json")
+        weight_files(folder)
+    except CheckpointError as error:
+        raise SetupError(f"--asr {error}") from None
+    return str(config.get("model_type") if isinstance(config, dict) else None)
+
+
+def _identity(folder: Path) -> str:
+    """A name of the checkpoint, and a sum of its configuration and of its weights' ends."""
+    digest = hashlib.sha256()
+    for path in sorted([*weight_files(folder), folder / "config.json"]):
+        with open(path, "rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            digest.update(f"{path.name} {size}\n".encode())
+            digest.update(file.read(1 << 20))
+            file.seek(max(0, size - (1 << 20)))
+            digest.update(file.read(1 << 20))
+    return f"{folder.resolve().name}-{digest.hexdigest()[:12]}"

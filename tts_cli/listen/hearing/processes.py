@@ -1,0 +1,63 @@
+"""A function called for take after take in processes of their own, one a core."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from itertools import islice
+from multiprocessing import get_context
+
+from tts_cli.errors import StoppedEarly
+from tts_cli.listen.hearing.recogniser import Answer, Asked
+
+
+class Processes:
+    """Args:
+    function: of a module, so that a process finds it.
+    count: of processes; None: one a core.
+    """
+
+    def __init__(self, function: Callable[[Asked], Answer], count: int | None = None) -> None:
+        self._function = function
+        self.count = count or _cores()
+        self._pool: ProcessPoolExecutor | None = None
+
+    def answers(self, asked: Iterable[Asked]) -> Iterator[Answer]:
+        """Each take's, as it comes. Raises StoppedEarly where a process dies."""
+        self._pool = ProcessPoolExecutor(self.count, get_context("spawn"), initializer=_start)
+        waiting = iter(asked)
+        running: set[Future[Answer]] = set()
+        try:
+            while True:
+                for one in islice(waiting, 2 * self.count - len(running)):
+                    running.add(self._pool.submit(self._function, one))
+                if not running:
+                    return
+                done, running = wait(running, return_when=FIRST_COMPLETED)
+                for future in done:
+                    yield future.result()
+        except BrokenProcessPool as error:
+            raise StoppedEarly(
+                "a process that hears takes ended by itself",
+                remedy="see if memory is short, and run the same command again: what was heard "
+                "is kept",
+            ) from error
+
+    def close(self) -> None:
+        """Give the processes back."""
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
+            self._pool = None
+
+
+def _start() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the main process tells when it is over
+
+
+def _cores() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
