@@ -307,7 +307,7 @@ def test_opinions_of_a_file_that_was_edited(
     bench.run("check", folder, "--asr", "pocketsphinx")
     (folder / "r07.wav").write_bytes(tone(0.5, hz=300))
     result = bench.run("check", folder, "--mos")
-    assert "1 takes are not as they were written: what they are now was rated" in result.err
+    assert "1 take not as written: what the file holds now was rated" in result.err
     assert checks_by_take(folder)["r07", 1].asr is None
     assert checks_by_take(folder)["r06", 1].asr is not None
 
