@@ -14,14 +14,14 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 
-import msgspec
+from msgspec.structs import replace
 
 from tts_cli import signals
 from tts_cli.app.check import Rows
 from tts_cli.config import RunConfig
 from tts_cli.core import Finish
-from tts_cli.errors import RowError, UsageError, is_disk_error
-from tts_cli.folder.files import TEXTGRID_SUFFIX, WORDS_SUFFIX, WORDS_VTT_SUFFIX
+from tts_cli.errors import RowError, UsageError
+from tts_cli.folder.files import WORDS_SUFFIX
 from tts_cli.folder.folder import Folder
 from tts_cli.folder.rows import FolderRow, SpokenFolder, read_folder
 from tts_cli.folder.run_file import Totals
@@ -30,14 +30,13 @@ from tts_cli.listen.hearing.aligner import Aligned, Passage, SphinxAligner, ToAl
 from tts_cli.listen.hearing.recogniser import POCKETSPHINX
 from tts_cli.listen.usual import Usual, usual
 from tts_cli.listen.verdicts import Check, checks_by_take
-from tts_cli.listen.words import MAX_BYTES, TimedWord, WordTimes, textgrid, words_vtt
+from tts_cli.listen.words import FORMS, TimedWord, WordTimes, read_words
 from tts_cli.plan.checks import Only
 from tts_cli.text.lexicon import Lexicon, read_lexicon
 from tts_cli.text.wording import WrittenWord, has_figures, read_alone, written_words
 
 log = logging.getLogger(__name__)
 
-FORMS = {WORDS_VTT_SUFFIX: words_vtt, TEXTGRID_SUFFIX: textgrid}
 # A row below this is unsure whatever its voice: of 240 sentences of the sample voice 1 % had less
 # than 0.18, and 95 % of those that were given another row's text less than 0.05.
 LEAST_SCORE = 0.12
@@ -137,13 +136,12 @@ class FolderAlignment:
 
     def _kept(self, folder: Folder, row: FolderRow, aligner: SphinxAligner) -> WordTimes | None:
         """What an earlier command has found; the further files are made of it."""
-        raw = folder.beside(row.id, WORDS_SUFFIX, MAX_BYTES)
-        kept = None if raw is None else WordTimes.decode(raw)
+        kept = read_words(folder.out, row.id)
         if kept is None or kept.sha256 != row.take.sha256 or kept.text != row.take.text:
             return None
         if kept.aligner != aligner.identity.name or kept.id != row.id:
             return None
-        if any(folder.beside(row.id, form, MAX_BYTES) is None for form in self._forms):
+        if not all((folder.out / f"{row.id}{form}").is_file() for form in self._forms):
             self._write(folder, kept)
         return kept
 
@@ -200,9 +198,7 @@ class FolderAlignment:
         )
         try:
             self._write(folder, times)
-        except (OSError, RowError) as error:
-            if isinstance(error, OSError) and is_disk_error(error):
-                raise
+        except RowError as error:
             self.done.problems.append((one.row.id, str(error)))
             return
         self.done.aligned += 1
@@ -228,10 +224,9 @@ class FolderAlignment:
                 self.done.unsure.append((one.row.id, reasons))
             if reasons == one.unsure:
                 continue
-            raw = folder.beside(one.row.id, WORDS_SUFFIX, MAX_BYTES)
-            times = None if raw is None else WordTimes.decode(raw)
+            times = read_words(folder.out, one.row.id)
             if times is not None:
-                self._write(folder, msgspec.structs.replace(times, unsure=reasons))
+                self._write(folder, replace(times, unsure=reasons))
 
     def _reasons(self, one: _Row, voice: Usual | None) -> list[str]:
         """Why the times of a row may be wrong."""

@@ -25,7 +25,7 @@ from tts_cli.errors import (
     is_disk_error,
 )
 from tts_cli.folder.atomic import remove_stale_parts, require_plain_file, write_atomic
-from tts_cli.folder.files import JOURNAL_NAME, AudioWriter, Inside, PlainFiles, prepare_folder
+from tts_cli.folder.files import JOURNAL_NAME, AudioWriter, Inside, prepare_folder
 from tts_cli.folder.journal import Journal
 from tts_cli.folder.lock import FolderLock
 from tts_cli.folder.mend import BOOK_NAME, unrecorded_rows
@@ -265,21 +265,16 @@ class Folder:
         """Whether there is anything of a row that could be moved out."""
         return self._removed.has_files(row_id)
 
-    def beside(self, row_id: str, suffix: str, most_bytes: int) -> bytes | None:
-        """A file beside a row's audio; None: there is none, or one that is no plain file of ours.
-
-        Raises:
-            OSError: it cannot be read.
-        """
-        path = self.out / f"{row_id}{suffix}"
-        size = PlainFiles(self.out).size(path)
-        return path.read_bytes() if size is not None and size <= most_bytes else None
-
     def put_beside(self, row_id: str, suffix: str, data: bytes) -> None:
-        """Write one, whole or not at all. Raises RowError, OSError, DiskFull."""
+        """Write a file beside a row's audio, whole or not at all. Raises RowError, DiskFull."""
         path = self.out / f"{row_id}{suffix}"
-        self._inside.make_room(path)
-        write_atomic(path, data)
+        try:
+            self._inside.make_room(path)
+            write_atomic(path, data)
+        except OSError as error:
+            if is_disk_error(error):
+                raise disk_full(error, path) from error
+            raise RowError(f"cannot write {path}: {error.strerror or error}") from error
 
     def speech_is(self, rate_hz: int, comment: str) -> None:
         """Say what is written here, where that is learnt late: the rate of what the model gave, and

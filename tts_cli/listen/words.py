@@ -10,10 +10,15 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 
 from tts_cli.audio.subtitles import MAX_CUE_CHARS
+from tts_cli.errors import TtsCliError
+from tts_cli.folder.atomic import require_plain_file
+from tts_cli.folder.files import TEXTGRID_SUFFIX, WORDS_SUFFIX, WORDS_VTT_SUFFIX
 from tts_cli.text.pauses import pause_spans, without_pauses
 from tts_cli.text.split import sentences
 
@@ -67,9 +72,32 @@ class WordTimes(msgspec.Struct, frozen=True):
             return None
         return found
 
+    def moved(self, by_s: float, audio_s: float, sha256: str) -> WordTimes:
+        """The same of another file of this speech, in which all is later."""
+        words = [
+            replace(
+                word,
+                start_s=round(min(max(word.start_s + by_s, 0.0), audio_s), 3),
+                end_s=round(min(max(word.end_s + by_s, 0.0), audio_s), 3),
+            )
+            for word in self.words
+        ]
+        return replace(self, words=words, audio_s=round(audio_s, 6), sha256=sha256)
+
     def encode(self) -> bytes:
         """The file, which people may read."""
         return msgspec.json.format(msgspec.json.encode(self), indent=1) + b"\n"
+
+
+def read_words(out: Path, row_id: str) -> WordTimes | None:
+    """The file of a row; None where there is none, or one that makes no sense."""
+    path = out / f"{row_id}{WORDS_SUFFIX}"
+    try:
+        if not require_plain_file(path) or path.stat().st_size > MAX_BYTES:
+            return None
+        return WordTimes.decode(path.read_bytes())
+    except (OSError, TtsCliError):
+        return None
 
 
 def words_vtt(found: WordTimes) -> str:
@@ -172,3 +200,7 @@ def textgrid(found: WordTimes) -> str:
             f'            text = "{quoted}"',
         ]
     return "\n".join(lines) + "\n"
+
+
+# Further files of the same, by their suffixes.
+FORMS = {WORDS_VTT_SUFFIX: words_vtt, TEXTGRID_SUFFIX: textgrid}
