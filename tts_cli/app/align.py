@@ -237,7 +237,7 @@ class FolderAlignment:
             reasons += told or ["check calls it suspect"]
         score = one.score or 0.0
         if score < LEAST_SCORE:
-            reasons.append(f"score {score:.2f}, less than {LEAST_SCORE}: perhaps other words")
+            reasons.append(f"score {score:.3f}, less than {LEAST_SCORE}: perhaps other words")
         elif voice is not None and voice.off(score) < -MAX_OFF:
             reasons.append(f"score {score:.2f}, where {voice.median:.2f} is usual for its voice")
         return reasons

@@ -62,21 +62,21 @@ MAX_WORDS = 8  # that no dictionary has
 def command(
     folder: Path, aligner: str, subtitles: str | None, textgrid: bool, **options: Any
 ) -> int:
-    """Find when each word of a row's text is said, and write it beside the audio.
-
-    DIR is the --out of `synth` or `book`. An aligner is told the text of a row and finds it in the
-    row's file: <id>.words.json has each word as the manifest writes it, with its start, end, score
-    and place in the text. Run again, only what is new or was replaced is aligned. Rows that `check`
-    suspects, or whose score is low, are marked unsure: an aligner finds a place for wrong words
-    too.
-
-    The exit code is 1 if a row cannot be aligned.
+    """Find when each word of a row is said.
 
     \b
     Examples:
       tts-cli align wavs/
       tts-cli align wavs/ --subtitles words-vtt --textgrid
       tts-cli align wavs/ --only 'intro/*'
+
+    DIR is the output folder of `synth` or `book`. `align` looks for the text of each row in the
+    row's file, and writes <id>.words.json beside it: each word as the manifest has it, with its
+    start, end, score and place in the text. Run it again after other runs: only new and replaced
+    files are aligned.
+
+    Rows that `check` suspects, or whose score is low, are marked unsure, because wrong words find a
+    place too. The exit code is 1 if a row cannot be aligned.
     """
     from tts_cli.app.align import FolderAlignment, open_aligner
 
