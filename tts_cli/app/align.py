@@ -78,7 +78,7 @@ class FolderAlignment:
     """The rows of a folder and the times of their words.
 
     Args:
-        config: `only`, `batch` and `lexicon` of it.
+        config: `only`, `asr_batch` and `lexicon` of it.
         forms: suffixes of the further files that are wanted.
     Raises:
         UsageError, SetupError: the folder cannot be read, or has none of the rows asked for.

@@ -37,8 +37,10 @@ MAX_WORDS = 8  # that no dictionary has
         help="What finds the words: pocketsphinx, for English, on a CPU.",
     ),
     settings(
-        batch={"show_default": "one a core"},
-        lexicon={"show_default": "none"},
+        "asr_batch",
+        "lexicon",
+        asr_batch={"help": "Align in N processes.", "show_default": "one process a core"},
+        lexicon={"help": "Respellings of words that the aligner does not know."},
     ),
 )
 @group(
