@@ -57,6 +57,7 @@ GROUPS = {
     "Listen": {
         "report": "Make a web page to listen to the rows of a folder.",
         "check": "Find rows that may sound wrong.",
+        "align": "Find when each word of a row is said.",
         "pick": "Choose which take of a row is its file.",
     },
     "Deliver": {

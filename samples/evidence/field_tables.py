@@ -82,6 +82,8 @@ TABLES = {
             "listen/verdicts.py:Opinion",
         ),
     ),
+    "words": Table("0.4", ("listen/words.py:WordTimes",)),
+    "timed_word": Table("0.4", ("listen/words.py:TimedWord",), "entry"),
     "made_voice": Table(
         "0.4", ("engine/made_voices.py:_keep", "voices/made.py:MadeVoices.keep"), "entry"
     ),

@@ -21,6 +21,7 @@ from workbench import Folder, MakeCheckpoint, Result, Workbench, finish, forbid_
 from tts_cli.core import Status, Unfinished
 from tts_cli.folder.journal import Journal
 from tts_cli.folder.take import UNFINISHED
+from tts_cli.listen.words import TimedWord, WordTimes, read_words
 
 ROWS = [
     {"id": "one", "text": "Hello there."},
@@ -469,3 +470,30 @@ class TestTakes:
         assert taken.synth(ROWS, *CAP).out.startswith("nothing to do: all 3 rows are done already")
         assert (out.records["one"]["take"], out.records["one"]["role"]) == (2, "held")
         assert taken.synth(ROWS, *CAP).out.startswith("nothing to do")
+
+
+@pytest.mark.parametrize("to", [None, "other"])
+def test_times_of_words_follow_what_is_put_on_and_cut_off(bench: Workbench, to: str | None) -> None:
+    bench.synth_once(ROWS, *CAP)
+    out, record = bench.out(), bench.out().records["sub/two"]
+    word = TimedWord("Good", 0.01, 0.02, 0.5, 0, 4, "dictionary")
+    facts = (1, record["sha256"], "an aligner", record["text"], record["audio_s"], 0.5, [word])
+    times = WordTimes("sub/two", *facts)
+    (out.path / "sub/two.words.json").write_bytes(times.encode())
+    (out.path / "sub/two.TextGrid").write_text("to be made anew")
+    stale = WordTimes("one", 1, "another sum", *facts[2:])
+    (out.path / "one.words.json").write_bytes(stale.encode())
+    assert encode(bench, "--pad", "0.25", "--format", "flac", to=to).code == 0
+    made = bench.out(to or "out")
+    found = read_words(made.path, "sub/two")
+    assert found is not None
+    assert found.sha256 == made.records["sub/two"]["sha256"]
+    assert (found.words[0].start_s, found.words[0].end_s) == (0.26, 0.27)
+    assert found.audio_s == pytest.approx(record["audio_s"] + 0.5)
+    assert 'text = "Good"' in (made.path / "sub/two.TextGrid").read_text()
+    assert not (made.path / "sub/two.words.vtt").exists()
+    told = read_words(made.path, "one")
+    assert told is None or told.sha256 == "another sum", "it was of other audio"
+    if to is None:  # back again
+        assert encode(bench).code == 0
+        assert read_words(made.path, "sub/two") == times

@@ -87,6 +87,7 @@ def test_what_only_looks_and_what_has_nothing_to_do(spoken: list[str]) -> None:
         (["report", out], ""),
         (["pick", out], ""),
         (["voices", "--out", out], ""),
+        (["align", "--help"], "--lexicon"),
     ]
     found = run(*(args for args, _ in answers))
     for (args, answer), (_, imported, said) in zip(answers, found, strict=True):

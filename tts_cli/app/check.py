@@ -51,7 +51,6 @@ from tts_cli.listen.verdicts import (
 )
 from tts_cli.plan.checkpoint import approved_info
 from tts_cli.plan.checks import Only
-from tts_cli.text.languages import code_of
 
 if TYPE_CHECKING:
     from models.slots.model import SpeechModel
@@ -172,7 +171,7 @@ class FolderCheck:
             one.heard = compare(
                 (speech.spoken_text, speech.text),
                 answer.text,
-                self._language(one),
+                self.folder.language(one.file.take),
                 identity.name,
                 identity.spellings,
             )
@@ -240,24 +239,11 @@ class FolderCheck:
                 self.hearing.kept += 1
             elif speech.said is None or not speech.letters:
                 self.hearing.without_words += 1
-            elif languages and not self._is_of(one, languages):
+            elif not self.folder.is_in(speech, languages):
                 self.hearing.other_language += 1
             else:
                 one.heard = None  # another recogniser's, which is not to be compared with
                 yield one
-
-    def _is_of(self, one: Judged, languages: tuple[str, ...]) -> bool:
-        code = self._language(one)
-        return (one.file.take.said or "").isascii() if code is None else code in languages
-
-    def _language(self, one: Judged) -> str | None:
-        """The code of a take's language, as it was spoken; None: not told."""
-        text = self.folder.last_run.get("text")
-        auto = text.get("auto_language") if isinstance(text, dict) else None
-        for told in (one.file.take.language, auto if isinstance(auto, str) else None):
-            if told and (code := code_of(told)):
-                return code
-        return None
 
     def _asked(self, waiting: list[Judged]) -> Iterator[Asked]:
         for place, one in enumerate(waiting):
@@ -266,7 +252,7 @@ class FolderCheck:
             yield Asked(
                 place,
                 self.folder.path / one.file.path,
-                self._language(one),
+                self.folder.language(one.file.take),
                 tuple((part["end_s"], behind["start_s"]) for part, behind in pairwise(parts)),
             )
 

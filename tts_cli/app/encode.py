@@ -8,7 +8,8 @@ that one is told by its identity, run by run.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+import logging
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -22,12 +23,14 @@ from tts_cli.audio.treatment import Treatment
 from tts_cli.config import RunConfig
 from tts_cli.errors import RowError, SetupError, UsageError
 from tts_cli.folder.atomic import require_plain_file
+from tts_cli.folder.files import WORDS_SUFFIX
 from tts_cli.folder.folder import Folder
 from tts_cli.folder.journal import MAX_LINE_BYTES
 from tts_cli.folder.recode import Order, Recoded
 from tts_cli.folder.run_file import RUNS_NAME, read_report
 from tts_cli.folder.sources import find_kept, why_failed
 from tts_cli.folder.take import Take
+from tts_cli.listen.words import FORMS, read_words
 from tts_cli.manifest.ids import id_problem
 from tts_cli.named import Named
 from tts_cli.plan.checkpoint import approved_info, read_info
@@ -35,6 +38,8 @@ from tts_cli.voices.merged import MergedVoices
 
 if TYPE_CHECKING:
     from models.slots.model import SpeechModel
+
+log = logging.getLogger(__name__)
 
 MAX_RUNS = 100_000
 
@@ -74,9 +79,37 @@ def encode(folder: Path, out: Path, config: RunConfig, step: Step) -> tuple[Reco
             decode, identity = decoder_of(model), model.info.identity
         found = Findings()
         with step("making files"):
-            made = held.remake(spoken.find(held, identity, found), decode, folder)
+            timed: list[Take] = []
+            orders = _noting(spoken.find(held, identity, found), folder, timed)
+            made = held.remake(orders, decode, folder)
+            carry_words(timed, folder, held)
     found.left += made.failed
     return made, found
+
+
+def _noting(orders: Iterator[Order], folder: Path, timed: list[Take]) -> Iterator[Order]:
+    """Orders, of which those are noted whose times of words are known."""
+    for order in orders:
+        times = read_words(folder, order.record.id)
+        if times is not None and times.sha256 == order.record.sha256:
+            timed.append(order.record)
+        yield order
+
+
+def carry_words(timed: Iterable[Take], folder: Path, held: Folder) -> None:
+    """Write the times of words of rows beside their new files, by what was cut off or put on."""
+    for old in timed:
+        times, new = read_words(folder, old.id), held.journal.ok_take(old.id)
+        if times is None or new is None or new.sha256 is None or new.sha256 == old.sha256:
+            continue
+        moved = times.moved(new.shift_s - old.shift_s, new.audio_s, new.sha256)
+        try:
+            for suffix, form in FORMS.items():
+                if (folder / f"{old.id}{suffix}").is_file():
+                    held.put_beside(old.id, suffix, form(moved).encode())
+            held.put_beside(old.id, WORDS_SUFFIX, moved.encode())
+        except RowError as error:
+            log.warning("row %s has no times of words: %s", old.id, error)
 
 
 def require_own_files(spoken: KeptSpeech, held: Folder) -> None:

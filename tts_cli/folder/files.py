@@ -52,8 +52,14 @@ CODES_SUFFIX = ".codes.safetensors"
 # Behind the names of files that had to make room for others made of them, see `folder.recode`.
 ORIGINAL_SUFFIX = ".original"
 ORIGINALS = tuple(f".{format}{ORIGINAL_SUFFIX}" for format in ("wav", "flac"))
-# All that can stand behind an id in the name of a row's file.
-ROW_SUFFIXES = (CODES_SUFFIX, *ORIGINALS, *(f".{name}" for name in (*SUBTYPES, *SUBTITLES)))
+# When each word of a row is said, see `listen.words`.
+WORDS_SUFFIX, WORDS_VTT_SUFFIX, TEXTGRID_SUFFIX = ".words.json", ".words.vtt", ".TextGrid"
+WORD_SUFFIXES = (WORDS_SUFFIX, WORDS_VTT_SUFFIX, TEXTGRID_SUFFIX)
+# All that can stand behind an id in the name of a row's file; of two that fit the first does.
+ROW_SUFFIXES = (
+    *(CODES_SUFFIX, *ORIGINALS, *WORD_SUFFIXES),
+    *(f".{name}" for name in (*SUBTYPES, *SUBTITLES)),
+)
 
 
 def prepare_folder(out: Path) -> None:

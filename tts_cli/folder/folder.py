@@ -24,8 +24,8 @@ from tts_cli.errors import (
     disk_full,
     is_disk_error,
 )
-from tts_cli.folder.atomic import remove_stale_parts, require_plain_file
-from tts_cli.folder.files import JOURNAL_NAME, AudioWriter, prepare_folder
+from tts_cli.folder.atomic import remove_stale_parts, require_plain_file, write_atomic
+from tts_cli.folder.files import JOURNAL_NAME, AudioWriter, Inside, prepare_folder
 from tts_cli.folder.journal import Journal
 from tts_cli.folder.lock import FolderLock
 from tts_cli.folder.mend import BOOK_NAME, unrecorded_rows
@@ -144,6 +144,11 @@ class Folder:
         return AudioWriter(self.out, self._config, self._native_rate_hz)
 
     @cached_property
+    def _inside(self) -> Inside:
+        """Its subfolders, and no way out of it."""
+        return Inside(self.out)
+
+    @cached_property
     def _takes(self) -> TakeFolder:
         """Several takes of a row."""
         return TakeFolder(self.out, self.journal)
@@ -259,6 +264,17 @@ class Folder:
     def has_files(self, row_id: str) -> bool:
         """Whether there is anything of a row that could be moved out."""
         return self._removed.has_files(row_id)
+
+    def put_beside(self, row_id: str, suffix: str, data: bytes) -> None:
+        """Write a file beside a row's audio, whole or not at all. Raises RowError, DiskFull."""
+        path = self.out / f"{row_id}{suffix}"
+        try:
+            self._inside.make_room(path)
+            write_atomic(path, data)
+        except OSError as error:
+            if is_disk_error(error):
+                raise disk_full(error, path) from error
+            raise RowError(f"cannot write {path}: {error.strerror or error}") from error
 
     def speech_is(self, rate_hz: int, comment: str) -> None:
         """Say what is written here, where that is learnt late: the rate of what the model gave, and

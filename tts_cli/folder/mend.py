@@ -14,6 +14,7 @@ from typing import Any
 
 from tts_cli.config import SUBTITLES, SUBTYPES
 from tts_cli.core import Unfinished
+from tts_cli.folder.files import WORDS_VTT_SUFFIX
 from tts_cli.folder.journal import Journal
 from tts_cli.folder.take import Take
 from tts_cli.manifest.ids import IdTable, id_hash, id_problem, is_recorded_id
@@ -49,7 +50,7 @@ def audio_files(
             row_id = path.relative_to(out).with_suffix("").as_posix()
             if path.suffix.removeprefix(".") not in suffixes or id_problem(row_id):
                 continue
-            if path.relative_to(out).as_posix() in made:
+            if name.endswith(WORDS_VTT_SUFFIX) or path.relative_to(out).as_posix() in made:
                 continue
             yield row_id, path
 

@@ -9,27 +9,30 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from concurrent.futures.process import BrokenProcessPool
 from itertools import islice
 from multiprocessing import get_context
+from typing import Generic, TypeVar
 
 from tts_cli.errors import StoppedEarly
-from tts_cli.listen.hearing.recogniser import Answer, Asked
+
+A = TypeVar("A")
+B = TypeVar("B")
 
 
-class Processes:
+class Processes(Generic[A, B]):
     """Args:
     function: of a module, so that a process finds it.
     count: of processes; None: one a core.
     """
 
-    def __init__(self, function: Callable[[Asked], Answer], count: int | None = None) -> None:
+    def __init__(self, function: Callable[[A], B], count: int | None = None) -> None:
         self._function = function
         self.count = count or _cores()
         self._pool: ProcessPoolExecutor | None = None
 
-    def answers(self, asked: Iterable[Asked]) -> Iterator[Answer]:
+    def answers(self, asked: Iterable[A]) -> Iterator[B]:
         """Each take's, as it comes. Raises StoppedEarly where a process dies."""
         self._pool = ProcessPoolExecutor(self.count, get_context("spawn"), initializer=_start)
         waiting = iter(asked)
-        running: set[Future[Answer]] = set()
+        running: set[Future[B]] = set()
         try:
             while True:
                 for one in islice(waiting, 2 * self.count - len(running)):

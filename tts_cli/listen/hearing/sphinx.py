@@ -37,15 +37,7 @@ class Sphinx:
     """
 
     def __init__(self, processes: int | None = None) -> None:
-        try:
-            import pocketsphinx  # noqa: F401  # its processes use it
-        except ImportError:
-            raise SetupError(
-                "--asr pocketsphinx needs the package pocketsphinx, which is not installed",
-                remedy="install the extra: pip install 'tts-cli[asr]'",
-            ) from None
-        name = f"{POCKETSPHINX} {version('pocketsphinx')} en-us"
-        self.identity = Identity(name, languages=("en",))
+        self.identity = identity_of("--asr")
         self._processes = Processes(hear_one, processes)
 
     def hear(self, asked: Iterable[Asked]) -> Iterator[Answer]:
@@ -55,6 +47,22 @@ class Sphinx:
     def close(self) -> None:
         """See `Recogniser`."""
         self._processes.close()
+
+
+def identity_of(flag: str) -> Identity:
+    """Which version is there. Raises SetupError if none is.
+
+    Args:
+        flag: that asks for it.
+    """
+    try:
+        import pocketsphinx  # noqa: F401  # its processes use it
+    except ImportError:
+        raise SetupError(
+            f"{flag} pocketsphinx needs the package pocketsphinx, which is not installed",
+            remedy="install the extra: pip install 'tts-cli[asr]'",
+        ) from None
+    return Identity(f"{POCKETSPHINX} {version('pocketsphinx')} en-us", languages=("en",))
 
 
 def hear_one(asked: Asked) -> Answer:
@@ -72,9 +80,19 @@ def hear_one(asked: Asked) -> Answer:
 def _words(samples: sound.Array) -> str:
     """The words of (n,) float32 samples at 16 kHz."""
     decoder = _decoder_of_process()
+    if not search(decoder, samples):
+        return ""
+    found = decoder.hyp()
+    return "" if found is None else str(found.hypstr)
+
+
+def search(decoder: Any, samples: sound.Array) -> bool:
+    """Have a decoder go through (n,) float32 samples at 16 kHz, `EDGE_S` of silence put on both
+    ends. False where they are silent, and it did not.
+    """
     peak = float(np.abs(samples).max(initial=0.0))
     if peak == 0.0:
-        return ""
+        return False
     padded = np.pad(samples * (PEAK / peak), round(EDGE_S * sound.RATE_HZ))
     padded = padded + np.random.default_rng(0).normal(0, NOISE, len(padded))
     data = (np.clip(padded, -1, 1) * 32767).astype("<i2").tobytes()
@@ -82,22 +100,26 @@ def _words(samples: sound.Array) -> str:
     decoder.start_utt()
     decoder.process_raw(data, no_search=False, full_utt=True)
     decoder.end_utt()
-    found = decoder.hyp()
-    return "" if found is None else str(found.hypstr)
+    return True
+
+
+def new_decoder(has_words: bool, **settings: Any) -> Any:
+    """A decoder of the stock models, that knows which words follow which or not."""
+    import pocketsphinx
+
+    folder = Path(pocketsphinx.get_model_path()) / "en-us"
+    return pocketsphinx.Decoder(
+        hmm=str(folder / "en-us"),
+        lm=str(folder / "en-us.lm.bin") if has_words else None,
+        dict=str(folder / "cmudict-en-us.dict"),
+        samprate=sound.RATE_HZ,
+        loglevel="FATAL",
+        **settings,
+    )
 
 
 def _decoder_of_process() -> Any:
     global _decoder
     if _decoder is None:
-        import pocketsphinx
-
-        folder = Path(pocketsphinx.get_model_path()) / "en-us"
-        _decoder = pocketsphinx.Decoder(
-            hmm=str(folder / "en-us"),
-            lm=str(folder / "en-us.lm.bin"),
-            dict=str(folder / "cmudict-en-us.dict"),
-            samprate=sound.RATE_HZ,
-            maxhmmpf=MOST_STATES,
-            loglevel="FATAL",
-        )
+        _decoder = new_decoder(has_words=True, maxhmmpf=MOST_STATES)
     return _decoder

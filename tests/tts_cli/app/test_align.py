@@ -1,0 +1,156 @@
+"""Words of a folder's rows are found, kept, judged, and written beside the audio."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from contextlib import nullcontext
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from spoken_folders import record, tone, with_file, write_folder
+
+from tts_cli.app.align import Alignment, FolderAlignment, open_aligner, passages_of
+from tts_cli.config import RunConfig
+from tts_cli.errors import UsageError
+from tts_cli.folder.files import TEXTGRID_SUFFIX, WORDS_SUFFIX, WORDS_VTT_SUFFIX
+from tts_cli.folder.take import Take
+from tts_cli.listen.hearing.aligner import Aligned, Known, SaidWord, ToAlign
+from tts_cli.listen.hearing.recogniser import Identity
+from tts_cli.listen.verdicts import SUSPECT, Check, write_checks
+from tts_cli.listen.words import WordTimes
+
+SOUND = tone(2.0)
+SHA = with_file(SOUND)["sha256"]
+
+
+class FakeAligner:
+    """Finds a word every tenth of a second; rows it is told to have bad scores, or none."""
+
+    def __init__(self, scores: dict[str, float] | None = None) -> None:
+        self.identity = Identity("fake 1", languages=("en",))
+        self.scores = scores or {}
+        self.asked: list[ToAlign] = []
+
+    def align(self, asked: Iterable[ToAlign]) -> Iterator[Aligned]:
+        for one in asked:
+            self.asked.append(one)
+            score = self.scores.get(one.path.stem, 0.3 + 0.001 * one.place)
+            words = [word for passage in one.passages for word in passage.words]
+            said = tuple(
+                SaidWord(0.1 * n, 0.1 * n + 0.1, score, Known.DICTIONARY) for n in range(len(words))
+            )
+            problem = "its words are not found in its audio" if score < 0 else None
+            yield Aligned(one.place, () if problem else said, score, SHA, 2.0, problem)
+
+    def close(self) -> None: ...
+
+
+def spoken(out: Path, *rows: dict[str, Any]) -> Path:
+    lines = [record(**{"language": "english", **row}, **with_file(SOUND)) for row in rows]
+    audio = {line["path"]: SOUND for line in lines}
+    write_folder(out, lines, audio=audio)
+    return out
+
+
+def aligned(
+    out: Path, aligner: FakeAligner, forms: tuple[str, ...] = (), **settings: Any
+) -> Alignment:
+    config = RunConfig(**settings)
+    progress = lambda count: nullcontext(SimpleNamespace(update=lambda totals: None))  # noqa: E731
+    return FolderAlignment(out, config, forms).run(aligner, progress)  # type: ignore[arg-type]
+
+
+def words_of(out: Path, row_id: str) -> WordTimes:
+    found = WordTimes.decode((out / f"{row_id}{WORDS_SUFFIX}").read_bytes())
+    assert found is not None
+    return found
+
+
+def test_words_are_those_of_the_manifest(tmp_path: Path) -> None:
+    row = {
+        "row_id": "a/b",
+        "text": "It costs $3.50, Nguyen.",
+        "spoken_text": "It costs three dollars and fifty cents, win.",
+    }
+    out, aligner = spoken(tmp_path / "out", row), FakeAligner()
+    done = aligned(out, aligner, (WORDS_VTT_SUFFIX, TEXTGRID_SUFFIX))
+    assert (done.aligned, done.words, done.problems) == (1, 4, [])
+    found = words_of(out, "a/b")
+    assert [word.word for word in found.words] == ["It", "costs", "$3.50", "Nguyen"]
+    assert [found.text[word.text_start : word.text_end] for word in found.words][2] == "$3.50"
+    assert aligner.asked[0].passages[0].words[2] == ("three", "dollars", "and", "fifty", "cents")
+    assert (out / "a/b.words.vtt").is_file()
+    assert (out / "a/b.TextGrid").is_file()
+
+
+def test_run_again_only_what_is_new_is_aligned(tmp_path: Path) -> None:
+    out = spoken(tmp_path / "out", {"row_id": "a"}, {"row_id": "b"}, {"row_id": "c"})
+    assert aligned(out, FakeAligner(), only=("a", "b")).aligned == 2
+    (out / f"b{WORDS_SUFFIX}").write_bytes(b"{}")
+    again = aligned(out, FakeAligner(), (WORDS_VTT_SUFFIX,))
+    assert (again.kept, again.aligned) == (1, 2)
+    assert (out / "a.words.vtt").is_file(), "made of what was found"
+    assert aligned(out, FakeAligner()).kept == 3
+
+
+def test_unsure_rows(tmp_path: Path) -> None:
+    ids = [f"r{number}" for number in range(12)]
+    out = spoken(tmp_path / "out", *({"row_id": row_id} for row_id in ids))
+    write_checks(out, [Check("r5", 1, SHA, SUSPECT), Check("r6", 1, "other", SUSPECT)])
+    aligner = FakeAligner({"r1": 0.05, "r2": -1.0, "r3": 0.2})
+    done = aligned(out, aligner)
+    assert [row_id for row_id, _ in done.problems] == ["r2"]
+    assert [row_id for row_id, _ in done.unsure] == ["r1", "r3", "r5"]
+    assert not (out / f"r2{WORDS_SUFFIX}").exists()
+    assert "0.31 is usual" in words_of(out, "r3").unsure[0]
+    assert words_of(out, "r5").unsure == ["check calls it suspect"]
+    assert words_of(out, "r4").unsure == []
+    assert "less than 0.12" in words_of(out, "r1").unsure[0]
+
+
+def test_what_is_not_aligned_is_counted(tmp_path: Path) -> None:
+    out = spoken(
+        tmp_path / "out",
+        {"row_id": "chinese", "language": "chinese", "text": "\u4f60\u597d"},
+        {"row_id": "wordless", "text": "..."},
+        {"row_id": "gone"},
+    )
+    (out / "gone.wav").unlink()
+    done = aligned(out, FakeAligner())
+    assert (done.other_language, done.without_words, done.without_audio) == (1, 1, 1)
+
+
+def test_a_lexicon_says_what_the_dictionary_lacks(tmp_path: Path) -> None:
+    out, aligner = (
+        spoken(tmp_path / "out", {"row_id": "a", "text": "Ask Xqwy 7 times."}),
+        FakeAligner(),
+    )
+    lexicon = tmp_path / "words.tsv"
+    lexicon.write_text("Xqwy\tex cue\n")
+    aligned(out, aligner, lexicon=lexicon)
+    assert aligner.asked[0].passages[0].words == (("ask",), ("ex", "cue"), ("seven",), ("times",))
+
+
+def test_parts_are_looked_for_where_they_lie() -> None:
+    parts = [
+        {"text_start": 0, "text_end": 4, "start_s": 0.0, "end_s": 1.0},
+        {"text_start": 4, "text_end": 9, "start_s": 2.0, "end_s": 3.0},
+    ]
+    applied = {"pad_start_s": 0.5, "trimmed_start_s": 0.1}
+    line = json.dumps(record("a", text="one. two.", parts=parts, applied=applied))
+    take = Take.decode(line.encode())
+    assert take is not None
+    words = [(0, ("one",)), (5, ("two",))]
+    found = list(passages_of(take, words))
+    assert [(round(one.start_s, 3), one.end_s, one.words) for one in found] == [
+        (0.0, pytest.approx(1.9), (("one",),)),
+        (1.9, None, (("two",),)),
+    ]
+
+
+def test_no_such_aligner() -> None:
+    with pytest.raises(UsageError, match="--with other: no such aligner"):
+        open_aligner("other", RunConfig())

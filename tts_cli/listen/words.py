@@ -1,0 +1,206 @@
+"""When each word of a row is said: `<id>.words.json`, and the same for players (WebVTT) and for
+phoneticians (Praat's TextGrid).
+
+A file holds for the audio it names by its SHA-256. It may come from anybody: one that makes no
+sense is none.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+from msgspec.structs import replace
+
+from tts_cli.audio.subtitles import MAX_CUE_CHARS
+from tts_cli.errors import TtsCliError
+from tts_cli.folder.atomic import require_plain_file
+from tts_cli.folder.files import TEXTGRID_SUFFIX, WORDS_SUFFIX, WORDS_VTT_SUFFIX
+from tts_cli.text.pauses import pause_spans, without_pauses
+from tts_cli.text.split import sentences
+
+SCHEMA = 1
+MAX_BYTES = 1 << 26
+
+
+class TimedWord(msgspec.Struct, frozen=True):
+    """A word of a row's text, and when it is said."""
+
+    # as written, without the marks around it; several where nobody knows which is said how
+    word: str
+    start_s: float  # from the start of the file
+    end_s: float  # from the start of the file
+    # [0 to 1] how near its sounds come to those that fit best; null: it was not looked for
+    score: float | None
+    text_start: int  # [characters] of `text`: its first, from 0
+    text_end: int  # [characters] behind its last one
+    # [`dictionary`, `letters`, `neighbours`] how its sounds are known: `letters` is a guess, and
+    # `neighbours` that only those were looked for
+    known: str
+
+
+class WordTimes(msgspec.Struct, frozen=True):
+    """A file `<id>.words.json`."""
+
+    id: str  # the row's
+    take: int  # [1, 2, ...] as in `timings.jsonl`
+    sha256: str  # sum of the audio file whose times they are
+    aligner: str  # what found them
+    text: str  # as in the manifest
+    audio_s: float  # length of the file
+    score: float  # [0 to 1] of all words together
+    words: list[TimedWord]  # [list of objects] in order
+    # [list of text] why the times may be wrong: what `check` says of the row, or a low score
+    unsure: list[str] = []
+    schema: int = SCHEMA  # [1] form of the file
+
+    @classmethod
+    def decode(cls, raw: bytes) -> WordTimes | None:
+        """A whole file; None for one that makes no sense."""
+        try:
+            found = msgspec.json.decode(raw, type=cls)
+        except (msgspec.MsgspecError, ValueError, RecursionError):
+            return None
+        edges = [edge for word in found.words for edge in (word.start_s, word.end_s)]
+        places = [place for word in found.words for place in (word.text_start, word.text_end)]
+        is_sound = edges == sorted(edges) and places == sorted(places)
+        bounds = (*edges[:1], *places[:1], 0)
+        if not is_sound or min(bounds) < 0 or max(places, default=0) > len(found.text):
+            return None
+        return found
+
+    def moved(self, by_s: float, audio_s: float, sha256: str) -> WordTimes:
+        """The same of another file of this speech, in which all is later."""
+        words = [
+            replace(
+                word,
+                start_s=round(min(max(word.start_s + by_s, 0.0), audio_s), 3),
+                end_s=round(min(max(word.end_s + by_s, 0.0), audio_s), 3),
+            )
+            for word in self.words
+        ]
+        return replace(self, words=words, audio_s=round(audio_s, 6), sha256=sha256)
+
+    def encode(self) -> bytes:
+        """The file, which people may read."""
+        return msgspec.json.format(msgspec.json.encode(self), indent=1) + b"\n"
+
+
+def read_words(out: Path, row_id: str) -> WordTimes | None:
+    """The file of a row; None where there is none, or one that makes no sense."""
+    path = out / f"{row_id}{WORDS_SUFFIX}"
+    try:
+        if not require_plain_file(path) or path.stat().st_size > MAX_BYTES:
+            return None
+        return WordTimes.decode(path.read_bytes())
+    except (OSError, TtsCliError):
+        return None
+
+
+def words_vtt(found: WordTimes) -> str:
+    """A WebVTT file: a cue a line, with the moment of each word in front of it."""
+    head = "WEBVTT\n\n"
+    if found.unsure:
+        told = html.escape("; ".join(found.unsure), quote=False).replace("\n", " ")
+        head += f"NOTE unsure: {told}\n\n"
+    return head + "".join(
+        f"{number}\n{_cue(found.text, line, behind)}\n\n"
+        for number, (line, behind) in enumerate(_lines(found), 1)
+    )
+
+
+def _lines(found: WordTimes) -> Iterator[tuple[list[TimedWord], int]]:
+    """Words that a screen shows at once, and where the text of the next ones begins."""
+    text = found.text
+    for start, end in pause_spans(text):
+        text = text[:start] + " " * (end - start) + text[end:]
+    starts = [part.start for part in sentences(text)]
+    line: list[TimedWord] = []
+    for word in found.words:
+        if line:
+            begin, before = line[0].text_start, line[-1].text_start
+            is_new = any(before < start <= word.text_start for start in starts)
+            if is_new or word.text_end - begin > MAX_CUE_CHARS:
+                yield line, word.text_start
+                line = []
+        line.append(word)
+    if line:
+        yield line, len(found.text)
+
+
+def _cue(text: str, line: Sequence[TimedWord], behind: int) -> str:
+    """The times and text of a cue. Moments inside are between both ends, each after the one before,
+    as the format asks for.
+    """
+    start_ms = round(line[0].start_s * 1000)
+    end_ms = max(start_ms + 1, round(line[-1].end_s * 1000))
+    pieces, last_ms = [], start_ms
+    ends = [*(word.text_start for word in line[1:]), behind]
+    begin = 0 if line[0].text_start == _first(text) else line[0].text_start
+    for word, end in zip(line, ends, strict=True):
+        moment_ms = round(word.start_s * 1000)
+        if last_ms < moment_ms < end_ms:
+            pieces.append(f"<{_clock(moment_ms)}>")
+            last_ms = moment_ms
+        pieces.append(_shown(text[begin:end]))
+        begin = end
+    return f"{_clock(start_ms)} --> {_clock(end_ms)}\n{''.join(pieces).strip()}"
+
+
+def _first(text: str) -> int:
+    """Where the first word of a text begins."""
+    found = re.search(r"\w", text)
+    return found.start() if found else 0
+
+
+def _shown(piece: str) -> str:
+    """A piece of a text in one line, the space at its end kept."""
+    space = " " * (piece != piece.rstrip())
+    return html.escape(" ".join(without_pauses(piece).split()), quote=False) + space
+
+
+def _clock(ms: int) -> str:
+    seconds, rest = divmod(ms, 1000)
+    return f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}.{rest:03d}"
+
+
+def textgrid(found: WordTimes) -> str:
+    """A file of Praat, in its long form: one tier, whose intervals cover all of the audio."""
+    end_s = max([found.audio_s, *(word.end_s for word in found.words)])
+    intervals: list[tuple[float, float, str]] = []
+    place_s = 0.0
+    for word in found.words:
+        start_s = max(word.start_s, place_s)
+        if word.end_s <= start_s:
+            continue
+        if start_s > place_s:
+            intervals.append((place_s, start_s, ""))
+        intervals.append((start_s, word.end_s, word.word))
+        place_s = word.end_s
+    if place_s < end_s or not intervals:
+        intervals.append((place_s, end_s, ""))
+    lines = [
+        'File type = "ooTextFile"',
+        'Object class = "TextGrid"',
+        "",
+        *("xmin = 0", f"xmax = {end_s:.6f}", "tiers? <exists>", "size = 1", "item []:"),
+        *("    item [1]:", '        class = "IntervalTier"', '        name = "words"'),
+        *("        xmin = 0", f"        xmax = {end_s:.6f}"),
+        f"        intervals: size = {len(intervals)}",
+    ]
+    for number, (start_s, stop_s, text) in enumerate(intervals, 1):
+        quoted = " ".join(text.split()).replace('"', '""')
+        lines += [
+            f"        intervals [{number}]:",
+            f"            xmin = {start_s:.6f}",
+            f"            xmax = {stop_s:.6f}",
+            f'            text = "{quoted}"',
+        ]
+    return "\n".join(lines) + "\n"
+
+
+# Further files of the same, by their suffixes.
+FORMS = {WORDS_VTT_SUFFIX: words_vtt, TEXTGRID_SUFFIX: textgrid}
