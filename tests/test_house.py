@@ -17,7 +17,7 @@ from pathlib import Path
 import rooms
 
 ROOT = Path(__file__).parent.parent
-MOST_FILES = 202  # of tts_cli with code
+MOST_FILES = 204  # of tts_cli with code
 MOST_LINES = 450  # of code in a file
 MOST_INNER_IMPORTS = 120
 MOST_ASSERTS = 19  # that a value is there

@@ -48,7 +48,7 @@ class Sphinx:
         self.identity = Identity(name, languages=("en",))
         self._processes = Processes(hear_one, processes)
 
-    def hear(self, asked: Iterable[Asked]) -> Iterator[Answer]:
+    def hear(self, asked: Iterable[Asked | None]) -> Iterator[Answer]:
         """See `Recogniser`. Raises StoppedEarly where a process dies."""
         return self._processes.answers(asked)
 
