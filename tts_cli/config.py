@@ -31,10 +31,14 @@ SUBTYPES: dict[str, tuple[str, ...]] = {
     "opus": ("PCM_16",),
 }
 # Ways to speak again, of which a run takes one.
-AGAIN = (("overwrite", "retry_failed"), ("overwrite", "takes"), ("retry_failed", "takes"))
+AGAIN = (
+    *(("overwrite", "retry_failed"), ("overwrite", "takes"), ("retry_failed", "takes")),
+    ("verify", "takes"),
+)
 _PAUSE = Range(0.0, 10.0)
 _PAD = Range(0.0, 60.0)
 _whole = partial(Range, is_integer=True)
+_device = either(r"auto|cpu|cuda(:[0-9]{1,3})?", "auto, cpu, cuda or cuda:N")
 
 
 def _power_of_two(rows: int) -> str | None:
@@ -96,8 +100,7 @@ class RunConfig:
         "Accept the licence of the checkpoint's weights. It is asked for only once.",
         is_keyword=True, about=About.RUN, scope=Scope.ONE_RUN)
     device: str = Topic.DEVICE.setting("auto", "Where to compute: auto, cpu, cuda or cuda:N.",
-        metavar="DEVICE", check=either(r"auto|cpu|cuda(:[0-9]{1,3})?", "auto, cpu, cuda or cuda:N"),
-        is_keyword=True, is_completed=True, is_common=True)
+        metavar="DEVICE", check=_device, is_keyword=True, is_completed=True, is_common=True)
     dtype: str = Topic.DEVICE.setting("auto",
         "Precision; auto is bfloat16 on cuda and float32 on cpu.",
         choices=("auto", "float32", "bfloat16"), about=About.SPEECH)
@@ -317,6 +320,15 @@ class RunConfig:
     pick: str | None = Topic.TAKES.setting(None, "best: where the file of a row is suspect and "
         "another take is not, make that take the file. What you chose with `tts-cli pick` stays.",
         "change no file, print the command for it", choices=("best",), is_common=True)
+    verify: str | None = Topic.VERIFY.setting(None, "Transcribe rows while others are spoken, with "
+        "what `check --asr` takes. Speak suspect rows again, and keep the take that `check --pick "
+        "best` chooses.", "none: no audio is read", metavar="pocketsphinx|PATH|REPO",
+        is_common=True)
+    retakes: int = Topic.VERIFY.setting(2, "Speak N more takes of each suspect row.",
+        limits=_whole(0, 100))
+    verify_device: str | None = Topic.VERIFY.setting(None, "Where a checkpoint of --verify "
+        "computes: auto, cpu, cuda or cuda:N.", "as --device", metavar="DEVICE", check=_device,
+        is_completed=True)
     sampling: Mapping[str, float] = field(default_factory=dict)  # what flags give, by name
     # fmt: on
 
@@ -356,6 +368,11 @@ class RunConfig:
                 f"--subtype {self.subtype} does not exist in {self.format}",
                 remedy=f"use --format {fits}",
             )
+        if self.verify is not None and self.has_workers:
+            raise UsageError(
+                "--verify hears what this process speaks, and --workers lets others speak",
+                remedy="run `tts-cli check --asr` behind it",
+            )
         for first, second in AGAIN:
             if getattr(self, first) and getattr(self, second):
                 raise UsageError(f"{flag(first)} and {flag(second)} exclude each other", "give one")
@@ -381,6 +398,11 @@ class RunConfig:
             return None
         number = int(self.max_failures.removesuffix("%"))
         return number * num_rows // 100 if self.max_failures.endswith("%") else number
+
+    @property
+    def most_takes(self) -> int:
+        """How many takes of a row a run speaks beside its own, at most."""
+        return max(self.takes, self.retakes) if self.verify else self.takes
 
     @property
     def has_workers(self) -> bool:

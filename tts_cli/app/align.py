@@ -27,6 +27,7 @@ from tts_cli.folder.rows import FolderRow, SpokenFolder, read_folder
 from tts_cli.folder.run_file import Totals
 from tts_cli.folder.take import Take
 from tts_cli.listen.hearing.aligner import Aligned, Passage, SphinxAligner, ToAlign
+from tts_cli.listen.hearing.listener import Listener
 from tts_cli.listen.hearing.recogniser import POCKETSPHINX
 from tts_cli.listen.usual import Usual, usual
 from tts_cli.listen.verdicts import Check, checks_by_take
@@ -113,6 +114,7 @@ class FolderAlignment:
         return self.done
 
     def _waiting(self, folder: Folder, aligner: SphinxAligner) -> Iterator[_Row]:
+        listener = Listener(aligner.identity, self.found.last_run.get("text"))
         for row in self._named:
             take = row.take
             if not take.is_ok or row.file.path is None or take.sha256 is None:
@@ -121,7 +123,7 @@ class FolderAlignment:
             if not take.said or not take.letters or take.finish_reason is Finish.WORDLESS:
                 self.done.without_words += 1
                 continue
-            if not self.found.is_in(take, aligner.identity.languages):
+            if not listener.is_fluent(take):
                 self.done.other_language += 1
                 continue
             kept = self._kept(folder, row, aligner)

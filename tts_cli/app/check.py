@@ -14,7 +14,6 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib.util import find_spec
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +21,7 @@ from tts_cli import signals
 from tts_cli.app.device import refuse_absent
 from tts_cli.app.pick import Choice, choose_takes
 from tts_cli.config import RunConfig
-from tts_cli.core import Role
+from tts_cli.core import Remark, Role
 from tts_cli.errors import SetupError, UsageError, is_disk_error
 from tts_cli.folder.files import CHECKS_NAME
 from tts_cli.folder.folder import Folder
@@ -30,10 +29,11 @@ from tts_cli.folder.lock import is_read_only
 from tts_cli.folder.rows import FolderRow, SpokenFolder, TakeFile, read_folder
 from tts_cli.folder.run_file import Totals
 from tts_cli.listen import likeness
+from tts_cli.listen.hearing import sphinx
 from tts_cli.listen.hearing.checkpoint import folder_of, kind_of
-from tts_cli.listen.hearing.compare import compare
+from tts_cli.listen.hearing.listener import Listener
 from tts_cli.listen.hearing.qwen3_asr import Qwen3Asr
-from tts_cli.listen.hearing.recogniser import POCKETSPHINX, Answer, Asked, Recogniser
+from tts_cli.listen.hearing.recogniser import POCKETSPHINX, Answer, Recogniser
 from tts_cli.listen.hearing.whisper import Whisper
 from tts_cli.listen.judgement import Ears, judge, likeness_beside, opinions_beside
 from tts_cli.listen.opinion import Dnsmos
@@ -73,6 +73,7 @@ class Judged:
 
     row: FolderRow
     file: TakeFile
+    path: Path  # of its audio
     sha256: str  # of the audio that is judged
     is_named: bool = True  # by --only
     heard: Heard | None = None
@@ -89,6 +90,11 @@ class Judged:
     def is_suspect(self) -> bool:
         """Whether its verdict says so."""
         return self.check is not None and self.check.is_suspect
+
+    @property
+    def reasons(self) -> tuple[Remark, ...]:
+        """Why it is suspect."""
+        return () if self.check is None else self.check.reasons
 
 
 @dataclass
@@ -110,13 +116,17 @@ class FolderCheck:
 
     Args:
         only: the rows that are asked for; the others keep the lines that they have.
+        names: whether a row is, instead.
     Raises:
         UsageError, SetupError: the folder cannot be read, or nothing was spoken into it; or it has
             none of these rows.
     """
 
-    def __init__(self, out: Path, only: Sequence[str] = ()) -> None:
+    def __init__(
+        self, out: Path, only: Sequence[str] = (), names: Callable[[str], bool] | None = None
+    ) -> None:
         self._only = Only(only, out)
+        self._names = names or self._only.names
         self.is_kept = not is_read_only(out)  # verdicts, in the folder
         self._read(out)
         self._only.require_rows(str(out), (row.id for row in self.folder.rows))
@@ -130,7 +140,7 @@ class FolderCheck:
     def _takes(self) -> Iterator[Judged]:
         before = checks_by_take(self.folder.path)
         for row in self.folder.rows:
-            is_named = self._only.names(row.id)
+            is_named = self._names(row.id)
             for file in row.files:
                 speech = file.take
                 if not speech.is_ok or file.path is None or speech.sha256 is None:
@@ -140,7 +150,7 @@ class FolderCheck:
                     old = None
                 if old is None and not is_named:
                     continue
-                found = Judged(row, file, speech.sha256, is_named)
+                found = Judged(row, file, self.folder.path / file.path, speech.sha256, is_named)
                 if old is not None:
                     found.heard, found.drift, found.opinion = old.asr, old.drift, old.opinion
                 yield found
@@ -164,20 +174,12 @@ class FolderCheck:
         Raises:
             Interrupted, StoppedEarly: what was heard until then is in the file.
         """
-        identity = recogniser.identity
+        listener = self._listener(recogniser)
 
         def keep(one: Judged, answer: Answer) -> None:
-            speech = one.file.take
-            one.heard = compare(
-                (speech.spoken_text, speech.text),
-                answer.text,
-                self.folder.language(one.file.take),
-                identity.name,
-                identity.spellings,
-            )
+            one.heard = listener.heard(one.file.take, answer)
 
-        waiting = list(self._to_hear(identity.name, identity.languages))
-        self._take_in(recogniser, waiting, keep, self.hearing, on_take)
+        self._take_in(recogniser, list(self._to_hear(listener)), keep, self.hearing, on_take)
 
     def rate(self, rater: Recogniser, on_take: Callable[[int, float], None]) -> None:
         """Have opinions predicted of the takes that this rater has not rated yet; as `listen`."""
@@ -194,6 +196,9 @@ class FolderCheck:
                 waiting.append(one)
         self._take_in(rater, waiting, keep, self.rating, on_take)
 
+    def _listener(self, recogniser: Recogniser) -> Listener:
+        return Listener(recogniser.identity, self.folder.last_run.get("text"))
+
     def _take_in(
         self,
         recogniser: Recogniser,
@@ -203,10 +208,14 @@ class FolderCheck:
         on_take: Callable[[int, float], None],
     ) -> None:
         """Keep the answers to what waits, and write the file now and then."""
+        listener = self._listener(recogniser)
         started_s = written_s = time.perf_counter()
         every_s = WRITE_S
+        asked = (
+            listener.asked(place, one.path, one.file.take) for place, one in enumerate(waiting)
+        )
         try:
-            for answer in recogniser.hear(self._asked(waiting)):
+            for answer in recogniser.hear(asked):
                 signals.check()
                 one = waiting[answer.place]
                 if answer.problem is not None:
@@ -230,31 +239,19 @@ class FolderCheck:
             if hearing.heard:
                 self.write()
 
-    def _to_hear(self, name: str, languages: tuple[str, ...]) -> Iterator[Judged]:
+    def _to_hear(self, listener: Listener) -> Iterator[Judged]:
         for one in self.judged:
             if not one.is_named:
                 continue
-            speech = one.file.take
-            if one.heard is not None and one.heard.recogniser == name:
+            if listener.knows(one.heard):
                 self.hearing.kept += 1
-            elif speech.said is None or not speech.letters:
+            elif not listener.has_words(one.file.take):
                 self.hearing.without_words += 1
-            elif not self.folder.is_in(speech, languages):
+            elif not listener.is_fluent(one.file.take):
                 self.hearing.other_language += 1
             else:
                 one.heard = None  # another recogniser's, which is not to be compared with
                 yield one
-
-    def _asked(self, waiting: list[Judged]) -> Iterator[Asked]:
-        for place, one in enumerate(waiting):
-            assert one.file.path is not None
-            parts = one.file.take.parts
-            yield Asked(
-                place,
-                self.folder.path / one.file.path,
-                self.folder.language(one.file.take),
-                tuple((part["end_s"], behind["start_s"]) for part, behind in pairwise(parts)),
-            )
 
     def compare_voices(self, model: SpeechModel, on_take: Callable[[int, float], None]) -> None:
         """Measure how like its voice each take sounds. All of a voice are measured again each time,
@@ -270,11 +267,9 @@ class FolderCheck:
         audio_s = 0.0
         for one in self.judged:
             signals.check()
-            assert one.file.path is not None
             speech = one.file.take
             try:
-                path = self.folder.path / one.file.path
-                waves = likeness.stretches_of(path, speech, rate_hz)
+                waves = likeness.stretches_of(one.path, speech, rate_hz)
             except (OSError, ValueError) as error:
                 self.hearing.problems.append((one.row.id, str(error)))
                 continue
@@ -354,9 +349,12 @@ class FolderCheck:
         error = 0.0 if one.heard is None else round(one.heard.letter_error, 2)
         return error, abs(rate_times(one.file.take, self.voices) - 1)
 
-    def pick(self, config: RunConfig) -> list[dict[str, Any]]:
+    def pick(self, folder: AbstractContextManager[Folder]) -> list[dict[str, Any]]:
         """Make the best takes their rows' files, and judge the folder as it is then. What somebody
         chose stays.
+
+        Args:
+            folder: this one, entered where there is anything to choose.
         """
         wanted = [
             Choice(row_id, one.file.take.take)
@@ -365,10 +363,9 @@ class FolderCheck:
         ]
         if not wanted:
             return []
-        out = self.folder.path
-        with Folder.at(out, config) as folder:
-            picked = choose_takes(folder, wanted)
-        self._read(out)
+        with folder as held:
+            picked = choose_takes(held, wanted)
+        self._read(self.folder.path)
         self.write()
         return picked
 
@@ -419,9 +416,7 @@ def open_recogniser(config: RunConfig) -> Recogniser:
     """The recogniser that `--asr` means. Raises SetupError."""
     assert config.asr is not None
     if config.asr.casefold() == POCKETSPHINX:
-        from tts_cli.listen.hearing.sphinx import Sphinx
-
-        return Sphinx(config.asr_batch)
+        return sphinx.Sphinx(config.asr_batch)
     refuse_absent(config)
     from tts_cli.engine.load import choose_device
 

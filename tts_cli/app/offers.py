@@ -106,5 +106,6 @@ _OFFERS = {
     "language": _languages,
     "normalize": _normalizers,
     "device": _devices,
+    "verify_device": _devices,
     "only": _ids,
 }

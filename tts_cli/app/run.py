@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tts_cli import signals, startup
 from tts_cli.app import device
@@ -37,6 +37,9 @@ from tts_cli.plan.planner import silence_of
 from tts_cli.plan.strays import settle_strays
 from tts_cli.plan.tally import Survey
 
+if TYPE_CHECKING:
+    from tts_cli.app.verify import Verification, Verified
+
 log = logging.getLogger(__name__)
 
 Step = Callable[[str], AbstractContextManager[Any]]
@@ -50,6 +53,7 @@ class Outcome:
     survey: Survey
     totals: Totals = field(default_factory=Totals)
     failures: Failures = field(default_factory=Failures)
+    verified: Verified | None = None  # with --verify, at its end
     report: dict[str, Any] = field(default_factory=dict)  # as run.json; none where nobody asks
     error: BaseException | None = None  # that has ended it early
     exit_code: int = 0
@@ -165,27 +169,54 @@ def speak(
     run_id = new_run_id(started)
     report = partial(report_of, plan, origins, started=started)
     allowed = config.failures_allowed(survey.pending + survey.takes)
-    tally = RunTally(folder, plan.info.frame_s, totals, allowed)
-    outcome.failures = tally.failures
-    for take in survey.unmade:
-        tally.failures.add(take)
+    is_spoken, is_run = survey.needs_model, survey.needs_model or survey.served > 0
+    with ExitStack() as stack:
+        verification = None
+        if config.verify is not None:
+            from tts_cli.app.verify import Verification
 
-    def note() -> None:
-        folder.note_run(report(None, run_id=run_id))
+            verification = stack.enter_context(closing(Verification(plan, screen)))
 
-    signals.check()
-    facts = SessionFacts()
-    if survey.needs_model:
-        facts = speak_due(outcome, speaker_of(plan, session), screen, tally, note)
-    else:  # no model is opened
-        record(plan, tally, note)
+        def note() -> None:
+            folder.note_run(report(None, run_id=run_id))
+            if verification is not None:
+                verification.begin()
+
+        if verification is None:
+            tally = RunTally(folder, plan.info.frame_s, totals, allowed)
+        else:
+            tally = verification.tally(totals, allowed)
+        outcome.failures = tally.failures
+        for take in survey.unmade:
+            tally.failures.add(take)
+        signals.check()
+        speaker: Session = session
+        if survey.needs_model:
+            speaker = stack.enter_context(closing(speaker_of(plan, session)))
+            speak_due(outcome, speaker, screen, tally, note)
+        else:  # no model is opened
+            record(plan, tally, note)
+        if verification is not None and outcome.error is None:
+            verify(outcome, verification, session, note)
+            is_spoken = is_spoken or verification.is_spoken
+            is_run = is_run or verification.is_spoken or verification.is_served
+        facts = speaker.facts() if is_spoken else SessionFacts()
+    take_in(totals, facts)
     error = outcome.error
     exit_code = int(totals.failed > 0) if error is None else getattr(error, "exit_code", 4)
-    is_run = survey.needs_model or survey.served > 0
+    if outcome.verified is not None:
+        exit_code = max(exit_code, int(bool(outcome.verified.suspects)))
     if is_run or config.json:
-        ran = report(totals, facts, run_id=run_id if is_run else None, exit_code=exit_code)
-        outcome.report = folder.end_run(ran, is_spoken=survey.needs_model)
-    if not survey.needs_model:
+        verified = None if outcome.verified is None else outcome.verified.as_dict()
+        ran = report(
+            totals,
+            facts,
+            run_id=run_id if is_run else None,
+            exit_code=exit_code,
+            verified=verified,
+        )
+        outcome.report = folder.end_run(ran, is_spoken=is_spoken)
+    if not is_spoken:
         folder.renew_totals()
     has_stayed = survey.strays is not None and bool(survey.strays.stayed)
     outcome.exit_code = max(exit_code, int(has_stayed))
@@ -205,34 +236,42 @@ def speaker_of(plan: Plan, session: LocalSession) -> Session:
 
 def speak_due(
     outcome: Outcome, session: Session, screen: Screen, tally: RunTally, note: Callable[[], None]
-) -> SessionFacts:
-    """Have all rows spoken that are due. Returns what there is to be told of who spoke them."""
+) -> None:
+    """Have all rows spoken that are due."""
     plan, survey, totals = outcome.plan, outcome.survey, outcome.totals
     if survey.summary.split:
         parts = survey.summary.parts
         log.info("rows spoken in parts: %d, %d parts", survey.summary.split, parts)
-    with closing(session):
-        for what, step in session.steps(survey.needs):
-            with screen.step(what):
-                step()
-            signals.check()
-        log.debug("model: %s", listed(model_facts(plan.config, plan.info)))
-        log.debug("device: %s", listed(session.facts().device))
-        note()
-        started_s = time.perf_counter()
-        with screen.progress(survey.pending + survey.takes + survey.bad) as shown:
-            tally.on_row = shown.update
-            try:
-                with signals.stopping(session.stop):
-                    session.speak(plan.due(tally.keep, tally.fail), tally.keep)
-            except (Exception, Interrupted) as caught:
-                outcome.error = caught
-        totals.wall_s = time.perf_counter() - started_s
-        startup.reach("spoken_s")
-        facts = session.facts()
+    for what, step in session.steps(survey.needs):
+        with screen.step(what):
+            step()
+        signals.check()
+    log.debug("model: %s", listed(model_facts(plan.config, plan.info)))
+    log.debug("device: %s", listed(session.facts().device))
+    note()
+    started_s = time.perf_counter()
+    with screen.progress(survey.pending + survey.takes + survey.bad) as shown:
+        tally.on_row = shown.update
+        try:
+            with signals.stopping(session.stop):
+                session.speak(plan.due(tally.keep, tally.fail), tally.keep)
+        except (Exception, Interrupted) as caught:
+            outcome.error = caught
+    totals.wall_s = time.perf_counter() - started_s
     totals.is_interrupted = outcome.error is not None
-    take_in(totals, facts)
-    return facts
+    startup.reach("spoken_s")
+
+
+def verify(
+    outcome: Outcome, verification: Verification, session: LocalSession, note: Callable[[], None]
+) -> None:
+    """Have rows judged that were heard, and suspects spoken again."""
+    totals, failures = outcome.totals, outcome.failures
+    try:
+        outcome.verified = verification.end(session, totals, failures, note)
+    except (Exception, Interrupted) as caught:
+        outcome.error = caught
+    totals.is_interrupted = outcome.error is not None
 
 
 def record(plan: Plan, tally: RunTally, note: Callable[[], None]) -> None:
@@ -263,6 +302,7 @@ def report_of(
     run_id: str | None,
     started: datetime,
     exit_code: int | None = None,
+    verified: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     """What is to be known of a run that ends now, or begins.
 
@@ -303,6 +343,8 @@ def report_of(
         "workers": facts.workers,
         # [object] Python and packages; null: not installed; empty in the first line of a run
         "versions": {} if totals is None else versions(),
+        # [object] of `--verify`: rows that are right, mended, suspect; null: none heard (since 0.4)
+        "verified": verified,
         # [object] of this run
         "totals": None if totals is None else totals.as_dict(),
     }

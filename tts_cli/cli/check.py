@@ -18,6 +18,7 @@ from tts_cli.cli.screen import RunScreen, show_table, shown_duration
 from tts_cli.config import RunConfig
 from tts_cli.errors import UsageError
 from tts_cli.folder.files import CHECKS_NAME
+from tts_cli.folder.folder import Folder
 from tts_cli.listen.page.build import spoken_by
 from tts_cli.named import counted
 from tts_cli.setting import Topic
@@ -81,7 +82,7 @@ def command(folder: Path, **options: Any) -> int:
     if config.drift:
         compare_voices(found, config, screen.step, screen.progress)
     found.write()
-    picked = found.pick(config) if config.pick else []
+    picked = found.pick(Folder.at(folder, config)) if config.pick else []
     show(config, found, picked)
     return int(bool(found.suspects or found.failed))
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tts_cli.cli.screen import show_or_warn
-from tts_cli.folder.files import JOURNAL_NAME, shown_size
+from tts_cli.folder.files import CHECKS_NAME, JOURNAL_NAME, shown_size
 from tts_cli.manifest.ids import REMOVED, TAKES
 from tts_cli.named import counted
 from tts_cli.setting import meant
@@ -26,6 +26,7 @@ from tts_cli.setting import meant
 if TYPE_CHECKING:
     from tts_cli.app.run import Outcome
     from tts_cli.app.tally import Failures
+    from tts_cli.app.verify import Verified
     from tts_cli.config import RunConfig
     from tts_cli.folder.run_file import Totals
     from tts_cli.plan.strays import Strays
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 
 MAX_REASON_CHARS = 160
+MAX_NAMED = 20  # rows that were heard
 MAX_RETRIES = 100
 
 
@@ -48,7 +50,7 @@ def show_outcome(outcome: Outcome, args: Sequence[str]) -> int:
     if config.json:
         exit_code = show_or_warn(json.dumps(outcome.report, indent=2), exit_code, is_json=True)
     elif not outcome.survey.needs_model:
-        show_or_warn("\n".join(_unspoken_lines(outcome)))
+        show_or_warn("\n".join(_unspoken_lines(outcome, args)))
     elif config.verbosity >= 0:
         show_or_warn("\n".join(_spoken_lines(outcome, args)))
     if outcome.error is not None:
@@ -75,18 +77,49 @@ def _spoken_lines(outcome: Outcome, args: Sequence[str]) -> list[str]:
     lines[1:1] = early_lines(survey.early) + reread_lines(survey.reread)
     lines[-1:-1] = stray_lines(survey.strays, plan.source.name, out)
     room = outcome.room_of_takes
-    lines[-1:-1] = take_lines(totals, survey.with_takes, plan.folder.num_same, out, room)
+    if outcome.verified is None:
+        lines[-1:-1] = take_lines(totals, survey.with_takes, plan.folder.num_same, out, room)
+    lines += verified_lines(outcome.verified, args)
     num_bad = totals.failed - failures.count
     is_stopped = outcome.error is not None
     listen = f"next, to listen: {shlex.join(['tts-cli', 'report', _folder(out)])}"
     return [*lines, next_step(args, config, failures, num_bad, is_stopped) or listen]
 
 
-def _unspoken_lines(outcome: Outcome) -> list[str]:
+def verified_lines(verified: Verified | None, args: Sequence[str]) -> list[str]:
+    """What came of rows that were heard.
+
+    Args:
+        verified: None: none were.
+        args: the command line, without the program's name.
+    """
+    if verified is None:
+        return []
+    rows, mended = verified.rows, verified.mended
+    said = f"{rows} row{'s' * (rows != 1)} heard and judged: {verified.right} right at once"
+    said += f", {len(mended)} mended, {len(verified.suspects)} still suspect"
+    said += f", {len(verified.failed)} failed" if verified.failed else ""
+    lines = [said]
+    if mended:
+        more = f" and {len(mended) - MAX_NAMED} more" if len(mended) > MAX_NAMED else ""
+        lines.append(f"mended: {', '.join(mended[:MAX_NAMED])}{more}")
+    for one in verified.suspects[:MAX_NAMED]:
+        reasons = ", ".join(f"{reason.kind} ({reason.text})" for reason in one.reasons)
+        lines.append(f"still suspect: {one.row.id}: {_short(reasons)}")
+    if len(verified.suspects) > MAX_NAMED:
+        left = len(verified.suspects) - MAX_NAMED
+        lines.append(f"still suspect: {left} more; {CHECKS_NAME} has them all")
+    if verified.suspects:
+        lines.append(f"next, for other takes of these: {_command(args)}")
+    return lines
+
+
+def _unspoken_lines(outcome: Outcome, args: Sequence[str]) -> list[str]:
     """That no row is left to speak; run.json of the run that spoke the others stays."""
     plan, survey = outcome.plan, outcome.survey
     strays = stray_lines(survey.strays, plan.source.name, plan.folder.out)
-    return [_nothing_to_do(plan.config, survey), *strays]
+    verified = verified_lines(outcome.verified, args)
+    return [_nothing_to_do(plan.config, survey), *strays, *verified]
 
 
 def _nothing_to_do(config: RunConfig, survey: Survey) -> str:

@@ -50,7 +50,7 @@ def _point_at_say(ctx: click.Context, param: click.Parameter, value: str | None)
 @manifests_argument
 @settings(Topic.OUTPUT, out=REQUIRED_OUT)
 @settings(Topic.MODEL, Topic.DEVICE, Topic.ROWS, *SPEAKING)
-@settings(Topic.AGAIN, Topic.FAILURES, "progress")
+@settings(Topic.VERIFY, Topic.AGAIN, Topic.FAILURES, "progress")
 @common_options
 def command(manifests: tuple[str, ...], out: Path, **options: Any) -> int:
     """Speak every row of a manifest into a folder.

@@ -124,6 +124,11 @@ class LocalSession:
         return self._loaded
 
     @property
+    def is_loaded(self) -> bool:
+        """Whether it has loaded the checkpoint."""
+        return self._loaded is not None
+
+    @property
     def info(self) -> ModelInfo:
         """Of the checkpoint."""
         return self._info or self.loaded.model.info

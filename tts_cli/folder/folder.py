@@ -168,7 +168,7 @@ class Folder:
         """What gives rows files and lines."""
         with self._mutex:
             if self._records is None:
-                self._takes.extras = self._config.takes  # from now on a plan gives numbers
+                self._takes.extras = self._config.most_takes  # from now on a plan gives numbers
                 self._records = Records(self.writer, self._takes, self.run_id, self._comment)
             return self._records
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import stat
 from collections import defaultdict
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
@@ -21,7 +21,6 @@ from tts_cli.folder.journal import MAX_LINE_BYTES
 from tts_cli.folder.run_file import RUNS_NAME, last_of_runs, read_report
 from tts_cli.folder.take import Take, values_of
 from tts_cli.manifest.ids import TAKES
-from tts_cli.text.languages import code_of
 
 STAGES = ("prefill", "decode", "vocoder", "write")
 
@@ -66,24 +65,6 @@ class SpokenFolder:
     # Run id -> seconds of prefill, decode, vocoder and write, over all lines of that run.
     stages_s: dict[str, list[float]] = field(default_factory=dict)
     num_garbage: int = 0  # lines of the journal that make no sense
-
-    def language(self, take: Take) -> str | None:
-        """The code of a take's language, as it was spoken; None: not told."""
-        text = self.last_run.get("text")
-        auto = text.get("auto_language") if isinstance(text, dict) else None
-        for told in (take.language, auto if isinstance(auto, str) else None):
-            if told and (code := code_of(told)):
-                return code
-        return None
-
-    def is_in(self, take: Take, languages: Collection[str]) -> bool:
-        """Whether a take is in one of these, by their codes; what is not told is English where it
-        has no other letters. None of them: any.
-        """
-        if not languages:
-            return True
-        code = self.language(take)
-        return (take.said or "").isascii() if code is None else code in languages
 
 
 def read_folder(out: Path) -> SpokenFolder:

@@ -53,7 +53,7 @@ class Dnsmos:
         self.identity = Identity(_name())
         self._processes = Processes(rate_one)
 
-    def hear(self, asked: Iterable[Asked]) -> Iterator[Answer]:
+    def hear(self, asked: Iterable[Asked | None]) -> Iterator[Answer]:
         """See `Recogniser`. Raises StoppedEarly where a process dies."""
         return self._processes.answers(asked)
 

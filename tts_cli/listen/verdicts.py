@@ -29,6 +29,7 @@ UNITS = ("words", "characters")
 MAX_LINE_BYTES = 1 << 20
 MAX_REASONS = 20
 MAX_STRETCHES = 20_000
+DECIMALS = 4  # of a share, so that a verdict is the same of what was heard and of what is read
 
 
 class Stretch(NamedTuple):
@@ -138,11 +139,11 @@ class Check:
         }
         if self.asr is not None:
             values.update(
-                error=round(self.asr.error, 4),
+                error=round(self.asr.error, DECIMALS),
                 unit=self.asr.unit,
                 wanted=self.asr.wanted,
                 longest_wrong=self.asr.longest_wrong,
-                letter_error=round(self.asr.letter_error, 4),
+                letter_error=round(self.asr.letter_error, DECIMALS),
                 wrong_letters=self.asr.wrong_letters,
                 recogniser=self.asr.recogniser,
                 heard=self.asr.heard,

@@ -327,6 +327,13 @@ class Only:
             else:
                 self._ids[fold_id(name)] = False
 
+    @classmethod
+    def these(cls, ids: Iterable[str]) -> Only:
+        """Rows of these ids, whatever they are called."""
+        only = cls((), None)
+        only.is_given, only._suspects = True, set(map(id_hash, ids))
+        return only
+
     def names(self, row_id: str) -> bool:
         """Whether a row is named."""
         if not self.is_given:

@@ -6,7 +6,7 @@ what is to be done about it waits in a spool: so what is spoken is what was read
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -158,6 +158,22 @@ class Plan:
                 yield found
                 continue
             yield None
+
+    def has(self, row_id: str) -> bool:
+        """Whether a row of the manifest is this run's, as far as its id tells."""
+        is_named = self.rows.has_id(row_id) and self.only.names(row_id)
+        return is_named and is_in_shard(row_id, self.config.shard)
+
+    def again(self, ids: Iterable[str], takes: int) -> Plan:
+        """Some of its rows once more, as `--only suspects --takes N` plans them: further takes of
+        each, and those that failed anew.
+        """
+        config = replace(self.config, takes=takes, limit=None, subtitles=None)
+        config = replace(config, overwrite=False, retry_failed=False, verify=None)
+        maker, made = self.planner.maker, self.voices.made
+        plan = Plan(self.source, config, self.info, self.folder, maker=maker, made=made)
+        plan.only = Only.these(ids)
+        return plan
 
     def _keep(self, found: Task | BadRow) -> None:
         if self._keeps:

@@ -333,7 +333,7 @@ class ServedTakes:
                 continue
             self._ended.add(str(run.get("run_id")))
             is_of_mine = all(settings.get(name) in (None, [], mine[name]) for name in _WHICH_ROWS)
-            if settings.get("takes") and is_of_mine:
+            if (settings.get("takes") or settings.get("verify")) and is_of_mine:
                 self._since = max(self._since, str(run.get("started")))
 
     def count(self, row_id: str) -> int:

@@ -94,13 +94,18 @@ class CheckpointRecogniser(ABC):
             language: a code that the checkpoint has; None: it finds out.
         """
 
-    def hear(self, asked: Iterable[Asked]) -> Iterator[Answer]:
+    def hear(self, asked: Iterable[Asked | None]) -> Iterator[Answer]:
         """See `Recogniser`."""
         full: dict[str | None, list[_Window]] = defaultdict(list)  # by language
         sums: dict[int, str] = {}
         texts: dict[int, dict[int, str]] = defaultdict(dict)
         sizes: dict[int, int] = {}
-        for one, found in self._read(asked):
+        for read in self._read(asked):
+            if read is None:
+                for language in list(full):
+                    yield from self._hear_batch(full.pop(language), texts, sizes, sums)
+                continue
+            one, found = read
             if isinstance(found, Exception):
                 yield Answer(one.place, problem=str(found))
                 continue
@@ -120,16 +125,21 @@ class CheckpointRecogniser(ABC):
         """See `Recogniser`."""
         self._model = None
 
-    def _read(self, asked: Iterable[Asked]) -> Iterator[tuple[Asked, sound.Sound | Exception]]:
-        """Every file in order, read ahead by threads."""
+    def _read(
+        self, asked: Iterable[Asked | None]
+    ) -> Iterator[tuple[Asked, sound.Sound | Exception] | None]:
+        """Every file in order, read ahead by threads; None where none has come for a while."""
         waiting: deque[tuple[Asked, Future[sound.Sound | Exception]]] = deque()
         with ThreadPoolExecutor(min(_READERS, os.cpu_count() or 1)) as pool:
             try:
                 for one in asked:
-                    waiting.append((one, pool.submit(_read_one, one.path)))
-                    if len(waiting) > 2 * self.batch:
+                    if one is not None:
+                        waiting.append((one, pool.submit(_read_one, one.path)))
+                    while waiting and (one is None or len(waiting) > 2 * self.batch):
                         first, future = waiting.popleft()
                         yield first, future.result()
+                    if one is None:
+                        yield None
                 for first, future in waiting:
                     yield first, future.result()
             finally:

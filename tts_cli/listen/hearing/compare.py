@@ -25,7 +25,7 @@ from difflib import SequenceMatcher
 from functools import cache
 from typing import Any, NamedTuple
 
-from tts_cli.listen.verdicts import Heard, Stretch
+from tts_cli.listen.verdicts import DECIMALS, Heard, Stretch
 from tts_cli.text.languages import code_of
 from tts_cli.text.pauses import without_pauses
 
@@ -137,11 +137,11 @@ def _compared(
     return Heard(
         recogniser,
         as_heard,
-        error,
+        round(error, DECIMALS),
         unit,
         len(wanted),
         longest_wrong(stretches, unit),
-        sum(wrong) / max(1, sum(map(len, wanted))),
+        round(sum(wrong) / max(1, sum(map(len, wanted))), DECIMALS),
         max(wrong),
         stretches,
     )

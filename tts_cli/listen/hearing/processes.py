@@ -16,6 +16,8 @@ from tts_cli.errors import StoppedEarly
 A = TypeVar("A")
 B = TypeVar("B")
 
+IDLE_S = 0.1  # waited for answers, where no further take has come
+
 
 class Processes(Generic[A, B]):
     """Args:
@@ -28,18 +30,22 @@ class Processes(Generic[A, B]):
         self.count = count or _cores()
         self._pool: ProcessPoolExecutor | None = None
 
-    def answers(self, asked: Iterable[A]) -> Iterator[B]:
-        """Each take's, as it comes. Raises StoppedEarly where a process dies."""
+    def answers(self, asked: Iterable[A | None]) -> Iterator[B]:
+        """Each take's, as it comes; see `Recogniser`. Raises StoppedEarly where a process dies."""
         self._pool = ProcessPoolExecutor(self.count, get_context("spawn"), initializer=_start)
         waiting = iter(asked)
         running: set[Future[B]] = set()
         try:
             while True:
+                is_idle = False
                 for one in islice(waiting, 2 * self.count - len(running)):
+                    if one is None:
+                        is_idle = True
+                        break
                     running.add(self._pool.submit(self._function, one))
-                if not running:
+                if not running and not is_idle:
                     return
-                done, running = wait(running, return_when=FIRST_COMPLETED)
+                done, running = wait(running, IDLE_S if is_idle else None, FIRST_COMPLETED)
                 for future in done:
                     yield future.result()
         except BrokenProcessPool as error:

@@ -53,8 +53,12 @@ class Recogniser(Protocol):
 
     identity: Identity
 
-    def hear(self, asked: Iterable[Asked]) -> Iterator[Answer]:
-        """Every take, as it is heard; a file that cannot be read answers with its problem."""
+    def hear(self, asked: Iterable[Asked | None]) -> Iterator[Answer]:
+        """Every take, as it is heard; a file that cannot be read answers with its problem.
+
+        Args:
+            asked: None among them: none has come for a while, so nobody waits for more of them.
+        """
         ...
 
     def close(self) -> None:

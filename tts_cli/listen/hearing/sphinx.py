@@ -40,7 +40,7 @@ class Sphinx:
         self.identity = identity_of("--asr")
         self._processes = Processes(hear_one, processes)
 
-    def hear(self, asked: Iterable[Asked]) -> Iterator[Answer]:
+    def hear(self, asked: Iterable[Asked | None]) -> Iterator[Answer]:
         """See `Recogniser`. Raises StoppedEarly where a process dies."""
         return self._processes.answers(asked)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +66,23 @@ def test_a_batch_hears_what_each_alone_does(
     assert all(single[place].problem is None and single[place].text for place in range(5))
     assert heard(checkpoint, 3, asked) == single
     assert heard(checkpoint, 3, asked[::-1]) == single
+
+
+def test_nobody_waits_for_takes_that_do_not_come(checkpoint: Path, files: list[Path]) -> None:
+    """None among them: what was asked before is answered, though the batch is not full."""
+    recogniser = Whisper(str(checkpoint), CPU, 4)
+    answered: list[int] = []
+
+    def asked() -> Iterator[Asked | None]:
+        for place in (0, 1):
+            yield Asked(place, files[place], "en")
+            assert len(answered) == place
+            yield None
+            assert len(answered) == place + 1
+
+    for answer in recogniser.hear(asked()):
+        answered.append(answer.place)
+    assert answered == [0, 1]
 
 
 def test_the_language_is_told(checkpoint: Path) -> None:

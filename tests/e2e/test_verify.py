@@ -1,0 +1,292 @@
+"""`synth --verify`: heard beside the speaking, suspects spoken again, the best take chosen."""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import planted
+import pytest
+from planted import KINDS, ByHeart, Planter
+from tiny_whisper import write_tiny_whisper
+from workbench import Workbench, finish
+
+from tts_cli.errors import StoppedEarly
+from tts_cli.listen.hearing.recogniser import Answer, Asked
+
+WORDS = (
+    *("river", "horses", "bridge", "lamps", "harbour", "letter"),
+    *("morning", "apples", "gate", "clock", "tower", "noon"),
+)
+ROWS = [
+    {"id": f"r{number:02d}", "text": f"The {one} was near every {WORDS[number * 5 % 11]} by now."}
+    for number, one in enumerate([*WORDS, *WORDS])
+]
+FAULTS = {f"r{4 * place + 1:02d}": kind for place, kind in enumerate(KINDS)}
+FLAGS = ("--language", "english", "--max-seconds", 1, "--retries", 20)
+VERIFY = ("--verify", "pocketsphinx")
+
+
+@pytest.fixture(scope="module")
+def checkpoint(longer: Path) -> Path:
+    """One whose speech is seldom too short."""
+    return longer
+
+
+@pytest.fixture
+def notes(tmp_path: Path) -> Path:
+    path = tmp_path / "notes.jsonl"
+    path.touch()
+    return path
+
+
+def verdicts(out: Path) -> dict[tuple[str, int], dict[str, Any]]:
+    """What checks.jsonl says of each take."""
+    lines = (out / "checks.jsonl").read_text().splitlines()
+    return {(line["id"], line["take"]): line for line in map(json.loads, lines)}
+
+
+def heard(notes: Path) -> Counter[str]:
+    """How often each audio was heard."""
+    lines = map(json.loads, notes.read_text().splitlines())
+    return Counter(line["heard"] for line in lines if "heard" in line)
+
+
+def test_faults_of_first_takes_are_mended(
+    bench: Workbench, notes: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """None is left, good rows stay as they were spoken, and all is told."""
+    Planter({}, notes).install(monkeypatch.setattr)
+    assert bench.synth(ROWS, *FLAGS, out="good").code == 0
+    Planter(FAULTS, notes).install(monkeypatch.setattr)
+    result = bench.synth(ROWS, *FLAGS, *VERIFY)
+    assert result.code == 0, result.out
+    told = f"24 rows heard and judged: 19 right at once, {len(FAULTS)} mended, 0 still suspect"
+    assert told in result.out
+    (line,) = (line for line in result.out.splitlines() if line.startswith("mended: "))
+    assert sorted(line.removeprefix("mended: ").split(", ")) == sorted(FAULTS)
+    good, files = bench.out("good").files, bench.out().files
+    for row in ROWS:
+        name = f"{row['id']}.wav"
+        assert (files[name] == good[name]) == (row["id"] not in FAULTS)
+    takes = {name for name in files if name.startswith("takes/")}
+    assert takes == {f"takes/{row_id}/{take}.wav" for row_id in FAULTS for take in (1, 2, 3)}
+    assert max(heard(notes).values()) == 1
+    verified = bench.out().report["verified"]
+    assert (verified["rows"], verified["right"], verified["heard"]) == (24, 19, 24 + 10)
+    assert (sorted(verified["mended"]), verified["suspect"]) == (sorted(FAULTS), [])
+    assert bench.run("check", bench.out().path).code == 0
+
+    again = bench.synth(ROWS, *FLAGS, *VERIFY)
+    assert (again.code, again.summary) == (0, "nothing to do: all 24 rows are done already")
+    assert "24 rows heard and judged: 24 right at once" in again.out
+    assert bench.out().files == files
+    assert (len(heard(notes)), sum(heard(notes).values())) == (34, 34), "nothing twice"
+
+
+def test_faults_of_every_take_are_named(
+    bench: Workbench, notes: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The exit code is 1; the next command speaks other takes of these."""
+    Planter(FAULTS, notes, on_every_take=True).install(monkeypatch.setattr)
+    result = bench.synth(ROWS, *FLAGS, *VERIFY, "--retakes", 1)
+    assert result.code == 1, result.out
+    named = [line.split(": ")[1] for line in result.out.splitlines() if "still suspect: " in line]
+    assert sorted(named) == sorted(FAULTS)
+    assert "next, for other takes of these: tts-cli synth " in result.out
+    before = bench.out().files
+    assert len(bench.out().lines) == 24 + 2 * len(FAULTS), "one more take, and where the first is"
+    told = bench.synth(ROWS, *FLAGS, *VERIFY, "--retakes", 1, "--json")
+    assert (told.code, sorted(told.json["verified"]["suspect"])) == (1, sorted(FAULTS))
+    assert told.json["totals"]["takes"] == len(FAULTS)
+    after = bench.out().files
+    assert {name: after[name] for name in before if name != "checks.jsonl"} == {
+        name: data for name, data in before.items() if name != "checks.jsonl"
+    }
+
+
+@pytest.mark.parametrize("on_every_take", [False, True])
+def test_it_ends_as_four_commands(
+    bench: Workbench, notes: Path, monkeypatch: pytest.MonkeyPatch, on_every_take: bool
+) -> None:
+    """Row by row: verdicts, reasons, files, and which take is which row's."""
+    kinds = {**FAULTS, "r02": "other", "r03": "cut"}
+    Planter(kinds, notes, on_every_take).install(monkeypatch.setattr)
+    one = bench.synth(ROWS, *FLAGS, *VERIFY, "--retakes", 3, out="one")
+    assert one.code == int(on_every_take), one.out
+    four, asr = bench.out("four").path, ("--asr", "pocketsphinx")
+    assert bench.synth(ROWS, *FLAGS, out="four").code == 0
+    assert bench.run("check", four, *asr).code == 1
+    bench.synth(ROWS, *FLAGS, "--only", "suspects", "--takes", 3, out="four")
+    assert bench.run("check", four, *asr, "--pick", "best").code == one.code
+    assert verdicts(bench.out("one").path) == verdicts(four)
+    ours, theirs = bench.out("one").files, bench.out("four").files
+    del ours["checks.jsonl"], theirs["checks.jsonl"]
+    assert ours == theirs
+    chosen = [
+        json.loads((bench.out(name).path / "takes.json").read_text()) for name in ("one", "four")
+    ]
+    assert chosen[0] == chosen[1]
+    shown = [bench.run("pick", bench.out(name).path, "--json").json for name in ("one", "four")]
+    assert shown[0] == shown[1]
+
+
+def test_verdicts_do_not_depend_on_the_order_of_hearing(
+    bench: Workbench, notes: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = []
+    for seed in range(3):
+        Planter(FAULTS, notes).install(monkeypatch.setattr)
+        monkeypatch.setattr(ByHeart, "order", random.Random(seed).shuffle)
+        bench.synth(ROWS, *FLAGS, *VERIFY, out=f"out{seed}")
+        found.append(verdicts(bench.out(f"out{seed}").path))
+    assert found[0] == found[1] == found[2]
+
+
+def test_what_somebody_chose_stays(
+    bench: Workbench, notes: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Planter(FAULTS, notes).install(monkeypatch.setattr)
+    assert bench.synth(ROWS, *FLAGS).code == 0
+    (row_id, *_) = FAULTS
+    assert bench.run("pick", bench.out().path, f"{row_id}=1").code == 0
+    before = bench.out().files[f"{row_id}.wav"]
+    result = bench.synth(ROWS, *FLAGS, *VERIFY)
+    assert result.code == 1
+    assert f"still suspect: {row_id}: " in result.out
+    assert bench.out().files[f"{row_id}.wav"] == before
+    mended = {name for name in FAULTS if name != row_id}
+    assert set(bench.out().report["verified"]["mended"]) == mended
+
+
+def test_failed_rows_end_as_by_four_commands(
+    bench: Workbench, notes: Path, monkeypatch: pytest.MonkeyPatch, checkpoint: Path
+) -> None:
+    """A row that failed is spoken anew, and a further take of it may become its file."""
+    rows = [*ROWS[:8], {"id": "long", "text": "There is far too much here for it. " * 4}]
+    rows.append({"id": "bad", "text": " "})
+    flags = (*FLAGS[:-2], "--retries", 0, "--skip-invalid")
+    Planter({"r05": "cut"}, notes).install(monkeypatch.setattr)
+    one = bench.synth(rows, *flags, *VERIFY, "--retakes", 4, out="one")
+    four = bench.out("four").path
+    assert bench.synth(rows, *flags, out="four").code == 1
+    assert bench.run("check", four, "--asr", "pocketsphinx").code == 1
+    bench.synth(rows, *flags, "--only", "suspects", "--takes", 4, out="four")
+    last = bench.run("check", four, "--asr", "pocketsphinx", "--pick", "best", "--json")
+    assert (one.code, last.code) == (1, 1)
+    assert verdicts(bench.out("one").path) == verdicts(four)
+    verified = bench.out("one").report["verified"]
+    assert sorted(verified["failed"]) == sorted(last.json["failed"])
+    assert verified["suspect"] == [found["id"] for found in last.json["suspects"]]
+    totals = bench.out("one").report["totals"]
+    assert totals["ok"] + totals["failed"] == totals["rows"] == len(rows)
+    assert totals["failed"] == len(verified["failed"])
+
+
+def test_a_recogniser_that_ends_leaves_what_it_heard(
+    bench: Workbench, notes: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All rows are spoken; the next run hears the others."""
+    Planter(FAULTS, notes).install(monkeypatch.setattr)
+    hear = ByHeart.hear
+
+    def ends(self: ByHeart, asked: Iterable[Asked | None]) -> Iterator[Answer]:
+        yield from islice(hear(self, asked), 5)
+        raise StoppedEarly("its process died", "run it again")
+
+    monkeypatch.setattr(ByHeart, "hear", ends)
+    result = bench.synth(ROWS, *FLAGS, *VERIFY)
+    assert (result.code, "its process died" in result.err) == (4, True)
+    assert len(bench.out().records) == 24
+    monkeypatch.setattr(ByHeart, "hear", hear)
+    assert bench.synth(ROWS, *FLAGS, *VERIFY).code == 0
+    assert (len(heard(notes)), sum(heard(notes).values())) == (34, 34)
+
+
+def test_nothing_is_spoken_where_none_can_hear(
+    bench: Workbench, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setitem(sys.modules, "pocketsphinx", None)
+    result = bench.synth(ROWS[:1], *VERIFY)
+    assert (result.code, "needs the package pocketsphinx" in result.err) == (3, True)
+    assert bench.synth(ROWS[:1], "--verify", tmp_path / "nothing").code == 3
+    assert bench.out().lines == []
+
+
+@pytest.mark.slow
+def test_a_checkpoint_hears(bench: Workbench, tmp_path: Path) -> None:
+    """One of random weights understands nothing, so every row is spoken again, in vain."""
+    whisper = write_tiny_whisper(tmp_path / "whisper")
+    flags = (*FLAGS, "--verify", whisper, "--verify-device", "cpu", "--retakes", 1)
+    result = bench.synth(ROWS[:3], *flags, "--json")
+    assert result.code == 1
+    assert result.json["verified"]["heard"] == 6
+    assert sorted(result.json["verified"]["suspect"]) == ["r00", "r01", "r02"]
+    assert {line["recogniser"][:7] for line in verdicts(bench.out().path).values()} == {"whisper"}
+
+
+# Files are kept 24 times, heard 24 times beside that, then 10 of each, then 5 chosen.
+LATER = (2, 9, 20, 33, 44, 50, 67, 71)
+MOMENTS = [pytest.param(moment, marks=pytest.mark.long) for moment in LATER]
+
+
+@pytest.mark.parametrize("moment", [30, 62, *MOMENTS])
+def test_a_killed_run_goes_on(
+    bench: Workbench, notes: Path, monkeypatch: pytest.MonkeyPatch, moment: int
+) -> None:
+    """What comes of it is the same, and nothing that was heard is heard again."""
+    support = Path(planted.__file__).parent
+    patch = f"sys.path.insert(0, {str(support)!r})\nfrom pathlib import Path\nimport planted\n"
+    patch += f"planted.Planter({FAULTS!r}, Path({str(notes)!r})).install()\n"
+    patch += f"planted.die_at({moment})"
+    command = bench.command(bench.write(ROWS), *FLAGS, *VERIFY)
+    assert finish(bench.start(command, patch)).code == -signal.SIGKILL
+    Planter(FAULTS, notes).install(monkeypatch.setattr)
+    result = bench.run(*command)
+    assert result.code == 0, result.out + result.err
+    after = heard(notes)
+    assert sum(after.values()) <= len(after) + 1, "but for the one that was heard at that moment"
+    assert len(after) == 24 + 10
+    whole = bench.synth(ROWS, *FLAGS, *VERIFY, out="whole")
+    assert verdicts(bench.out().path) == verdicts(bench.out("whole").path)
+    ours, theirs = bench.out().files, bench.out("whole").files
+    for files in (ours, theirs):
+        del files["checks.jsonl"]
+    assert ours == theirs
+    assert whole.code == 0
+
+
+@pytest.mark.parametrize("count", [pytest.param(600, marks=pytest.mark.long)])
+def test_the_sample_voice_is_mended(
+    bench: Workbench, monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    """By a real recogniser: one row in twenty has a fault; hardly a good one is spoken again."""
+    monkeypatch.syspath_prepend(Path(__file__).parent)
+    from planted_faults import MOST_ALARMS, plain_rows
+
+    rows = random.Random(7).sample(plain_rows(), count)
+    kinds = {row["id"]: KINDS[place % 5] for place, row in enumerate(rows[::20])}
+    Planter(kinds).install(monkeypatch.setattr)
+    command = ["synth", bench.write(rows), "--out", bench.out().path, "--device", "cpu"]
+    result = bench.run(*command, *VERIFY, "--json")
+    verified = result.json["verified"]
+    assert set(kinds) <= set(verified["mended"]), verified
+    assert result.code == int(bool(verified["suspect"]))
+    again = {*verified["mended"], *verified["suspect"]} - set(kinds)
+    assert len(again) <= MOST_ALARMS * count, again
+    replaced = {take["id"] for take in bench.run("pick", bench.out().path, "--json").json}
+    assert replaced <= {*kinds, *again}, "no other row has a second take"
+
+
+def test_it_is_refused_where_others_speak(bench: Workbench) -> None:
+    result = bench.synth(ROWS[:1], *VERIFY, "--workers", 2)
+    assert (result.code, "run `tts-cli check --asr` behind it" in result.err) == (2, True)
+    assert bench.synth(ROWS[:1], *VERIFY, "--takes", 2).code == 2
+    assert not bench.out().path.exists()

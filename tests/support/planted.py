@@ -1,0 +1,199 @@
+"""Faults in what a run speaks, planted where a folder keeps it: before the file is written, so that
+journal and hearing have them as if they had been spoken. And a recogniser that hears by heart.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import signal
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from tts_cli.core import Spoken, Task
+from tts_cli.engine.judge import judge
+from tts_cli.folder.folder import Folder
+from tts_cli.folder.take import Take
+from tts_cli.listen.hearing import sphinx
+from tts_cli.listen.hearing.recogniser import Answer, Asked, Identity
+from tts_cli.manifest.ids import TAKES
+
+KINDS = ("cut", "again", "other", "clipped", "silence")
+SILENCE_S, LETTER_S = 2.5, 0.025
+_KEEP = Folder.keep
+Array = np.ndarray[Any, Any]
+
+
+class Planter:
+    """Plants faults in rows.
+
+    Args:
+        kinds: id -> which.
+        notes: where it is written what a recogniser hears of each file, whose speech is then a tone
+            as long as its text takes; None: a real one hears what was spoken.
+        on_every_take: not on the first alone.
+    """
+
+    def __init__(
+        self, kinds: Mapping[str, str], notes: Path | None = None, on_every_take: bool = False
+    ) -> None:
+        self.kinds, self.notes, self.on_every_take = kinds, notes, on_every_take
+        self._other: Array | None = None  # of a row before
+
+    def install(self, put: Callable[[Any, str, Any], Any] = setattr) -> None:
+        """From now on folders keep faults, and pocketsphinx hears by heart."""
+        put(Folder, "keep", lambda folder, task, spoken: self.keep(folder, task, spoken))
+        if self.notes is not None:
+            notes = self.notes
+            put(sphinx, "Sphinx", lambda processes: ByHeart(notes))
+
+    def keep(self, folder: Folder, task: Task, spoken: Spoken) -> Take:
+        """As `Folder.keep`, with the row's fault."""
+        kind = self.kinds.get(task.id, "")
+        if task.place.take > 1 and not self.on_every_take:
+            kind = ""
+        if spoken.error is None and (kind or self.notes is not None):
+            spoken = self._made(folder, task, spoken, kind)
+        if self.notes is not None:  # before the file: nobody asks for what is not noted
+            name = f"{task.id}/{task.place.take}"
+            note(self.notes, {"name": name, "said": said(task.row.text, kind)})
+        return _KEEP(folder, task, spoken)
+
+    def _made(self, folder: Folder, task: Task, spoken: Spoken, kind: str) -> Spoken:
+        samples, codes = spoken.samples, spoken.codes
+        assert samples is not None, "it came out well"
+        assert codes is not None
+        rate_hz, frame = folder._native_rate_hz, len(samples) // len(codes)
+        if self.notes is not None:
+            samples, codes = tone(task.row.text, spoken.seed, codes, frame, rate_hz)
+        if kind:
+            whole = samples
+            samples, codes = edited(kind, samples, codes, frame, rate_hz, self._other)
+            self._other = whole if self.notes is None else None  # whose, threads decide
+        found = judge(samples, codes, frame / rate_hz, spoken.usual_s)
+        return replace(
+            spoken,
+            samples=samples,
+            codes=codes,
+            frames=len(codes),
+            levels=found.levels,
+            remarks=tuple(found.remarks),
+        )
+
+
+def tone(text: str, seed: int, codes: Array, frame: int, rate_hz: int) -> tuple[Array, Array]:
+    """What sounds at the usual rate and level, another one for each seed."""
+    draw = np.random.default_rng(seed)
+    frames = round(len(text) * LETTER_S * draw.uniform(0.97, 1.03) * rate_hz / frame)
+    times = np.arange(frames * frame) / rate_hz
+    sound = 0.3 * np.sin(2 * np.pi * draw.uniform(150, 250) * times)
+    places = [place % len(codes) for place in range(frames)]
+    return (sound * 32767).astype(np.int16), codes[places]
+
+
+def edited(
+    kind: str, samples: Array, codes: Array, frame: int, rate_hz: int, other: Array | None
+) -> tuple[Array, Array]:
+    """Samples and codes with a fault."""
+    count = len(codes)
+    first, last = 3 * count // 10, max(1, 6 * count // 10)
+    if kind == "cut":
+        return samples[: last * frame], codes[:last]
+    if kind == "again":
+        twice = samples[first * frame : last * frame]
+        places = [*range(last), *range(first, count)]
+        return np.concatenate([samples[: last * frame], twice, samples[last * frame :]]), codes[
+            places
+        ]
+    if kind == "clipped":
+        top = 32767 if samples.dtype == np.int16 else 1.0
+        loud = samples * (top / max(float(np.quantile(np.abs(samples), 0.95)), 1e-6))
+        return np.clip(loud, -top, top).astype(samples.dtype), codes
+    if kind == "silence":
+        frames = round(SILENCE_S * rate_hz / frame)
+        gap = np.zeros(frames * frame, samples.dtype)
+        cut = [samples[: last * frame], gap, samples[last * frame :]]
+        return np.concatenate(cut), codes[[*range(last), *[last - 1] * frames, *range(last, count)]]
+    found = samples[::-1] if other is None or len(other) < frame else other
+    frames = len(found) // frame
+    return found[: frames * frame].copy(), codes[[place % count for place in range(frames)]]
+
+
+def said(text: str, kind: str) -> str:
+    """What is heard of a row."""
+    words = text.split()
+    if kind == "cut":
+        return " ".join(words[: len(words) // 2])
+    if kind == "again":
+        return " ".join([*words[:4], *words[1:]])
+    return "nobody has ever said a thing like that" if kind == "other" else text
+
+
+def die_at(event: int) -> None:
+    """Have this process killed before so many files were kept, heard or chosen."""
+    left = [event]
+    kept_note, kept_choose = globals()["note"], Folder.choose
+
+    def count() -> None:
+        left[0] -= 1
+        if left[0] == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def noted(path: Path, values: Mapping[str, Any]) -> None:
+        count()
+        kept_note(path, values)
+
+    def chosen(folder: Folder, row_id: str, take: int) -> bool:
+        count()
+        return kept_choose(folder, row_id, take)
+
+    globals()["note"], Folder.choose = noted, chosen  # type: ignore[method-assign]
+
+
+def note(path: Path, values: Mapping[str, Any]) -> None:
+    """Add a line; any process may."""
+    with open(path, "a", encoding="utf-8") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        file.write(json.dumps(values) + "\n")
+
+
+class ByHeart:
+    """Hears of a file what was noted of it, and notes that it was heard."""
+
+    order: ClassVar[Callable[[list[Asked]], object]] = list[Asked].reverse  # of what waits
+
+    def __init__(self, notes: Path) -> None:
+        self.identity = Identity("by heart", ("en",))
+        self._notes = notes
+
+    def hear(self, asked: Iterable[Asked | None]) -> Iterator[Answer]:
+        waiting: list[Asked] = []
+        for one in asked:
+            if one is not None:
+                waiting.append(one)
+            else:
+                yield from self._answers(waiting)
+                waiting = []
+        yield from self._answers(waiting)
+
+    def close(self) -> None:
+        """Nothing to give back."""
+
+    def _answers(self, waiting: list[Asked]) -> Iterator[Answer]:
+        type(self).order(waiting)
+        yield from map(self._answer, waiting)
+
+    def _answer(self, one: Asked) -> Answer:
+        digest = hashlib.sha256(one.path.read_bytes()).hexdigest()
+        is_take = one.path.parent.parent.name == TAKES
+        name = f"{one.path.parent.name}/{one.path.stem}" if is_take else f"{one.path.stem}/1"
+        lines = [json.loads(line) for line in self._notes.read_text().splitlines()]
+        (text, *_) = [line["said"] for line in lines if line.get("name") == name][-1:] or [""]
+        note(self._notes, {"heard": digest})
+        return Answer(one.place, text, digest)
