@@ -42,6 +42,7 @@ from tts_cli.folder.takes import _choice
 from tts_cli.listen.suspicion import KINDS
 from tts_cli.listen.verdicts import OK as FINE
 from tts_cli.listen.verdicts import Check
+from tts_cli.listen.words import TimedWord, WordTimes
 from tts_cli.plan.free_voices import FreeVoices
 from tts_cli.plan.plan import Plan
 from tts_cli.voices.made import MadeVoices
@@ -171,6 +172,8 @@ def test_tables_are_what_is_written(
         "folder": written["folder"],
         "checks": json.loads(Check("a", 1, "00", FINE).to_line()),
         "kind": KINDS,
+        "words": WordTimes.__struct_fields__,
+        "timed_word": TimedWord.__struct_fields__,
         "choice": json.loads("{" + _choice(OK) + "}")["000001"],
         "book": book,
         "chapter": book["chapters"][0],
