@@ -258,7 +258,7 @@ class RunConfig:
         "Sample format of wav and flac; FLOAT, ULAW and ALAW (telephony, lossy): wav only.",
         choices=SUBTYPES["wav"], metavar="|".join(SUBTYPES["wav"]))
     sample_rate: int | None = Topic.OUTPUT.setting(None, "Sample rate in Hz, 8000 to 192000.",
-        "the checkpoint's", metavar="HZ", limits=_whole(8_000, 192_000), is_common=True,
+        "the checkpoint's", metavar="HZ", limits=_whole(8_000, 192_000),
         others="--sr --sampling-rate --samplerate --rate-hz")
     loudness: str | None = Topic.OUTPUT.setting(None, "Level of each file: LUFS (-40 to -10, "
         "ITU-R BS.1770-4; true peaks up to -1 dBTP), ebu (-23), podcast (-16), or acx (RMS -20 dB, "

@@ -370,6 +370,11 @@ class FolderCheck:
         return picked
 
 
+def pick_best(found: FolderCheck, config: RunConfig) -> list[dict[str, Any]]:
+    """See `FolderCheck.pick`; nobody holds the folder yet."""
+    return found.pick(Folder.at(found.folder.path, config))
+
+
 def listen(found: FolderCheck, config: RunConfig, step: Step, progress: Rows) -> str:
     """Have the takes heard by the recogniser that `--asr` means.
 

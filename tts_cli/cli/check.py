@@ -18,7 +18,6 @@ from tts_cli.cli.screen import RunScreen, show_table, shown_duration
 from tts_cli.config import RunConfig
 from tts_cli.errors import UsageError
 from tts_cli.folder.files import CHECKS_NAME
-from tts_cli.folder.folder import Folder
 from tts_cli.listen.page.build import spoken_by
 from tts_cli.named import counted
 from tts_cli.setting import Topic
@@ -65,7 +64,7 @@ def command(folder: Path, **options: Any) -> int:
 
     Exit code 1: the file of a row is suspect, or a row has failed.
     """
-    from tts_cli.app.check import FolderCheck, compare_voices, listen, rate
+    from tts_cli.app.check import FolderCheck, compare_voices, listen, pick_best, rate
 
     config = RunConfig.from_options({**options, "out": folder})
     found = FolderCheck(folder, config.only)
@@ -82,7 +81,7 @@ def command(folder: Path, **options: Any) -> int:
     if config.drift:
         compare_voices(found, config, screen.step, screen.progress)
     found.write()
-    picked = found.pick(Folder.at(folder, config)) if config.pick else []
+    picked = pick_best(found, config) if config.pick else []
     show(config, found, picked)
     return int(bool(found.suspects or found.failed))
 
