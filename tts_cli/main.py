@@ -189,7 +189,9 @@ class _Formatter(logging.Formatter):
         if self._invocation.is_debug:
             return shown(super().format(record))
         is_labelled = record.levelno >= logging.WARNING and not getattr(record, "is_asked_for", 0)
-        label = f"{record.levelname.capitalize()}: " if is_labelled else ""
+        label = ""
+        if is_labelled:  # errors as click words them; scripts look for "warning" in small letters
+            label = "warning: " if record.levelno == logging.WARNING else "Error: "
         return label + shown(record.getMessage())
 
 

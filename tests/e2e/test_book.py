@@ -94,7 +94,7 @@ def test_a_book(bench: Workbench) -> None:
     assert result.code == 0
     assert result.out.splitlines()[0] == "11 of 11 rows spoken"
     assert result.out.splitlines()[-1].startswith("3 of 3 chapters, 0:00:")
-    assert "Warning: story.md:11: a footnote is not read\n" in result.err
+    assert "warning: story.md:11: a footnote is not read\n" in result.err
     out = bench.out()
     subtitles = [name.replace(".wav", suffix) for name in CHAPTERS for suffix in (".srt", ".vtt")]
     assert set(names(out)) >= {*CHAPTERS, *subtitles, "book.json", "book.jsonl", "timings.jsonl"}
@@ -224,7 +224,7 @@ def test_a_chapter_with_a_failed_row_is_not_written(bench: Workbench, poisoned: 
     result = speak(bench, sick, "--join", "m4b", "--subtitles", "srt", model=poisoned)
     assert result.code == 1
     assert f"\nnext, for what failed: tts-cli book {bench.folder}/story.md --out" in result.out
-    assert "Warning: not written: 02-the-bank.wav: 1 row is missing: sentences/" in result.err
+    assert "warning: not written: 02-the-bank.wav: 1 row is missing: sentences/" in result.err
     assert result.out.splitlines()[-1].startswith("2 of 3 chapters")
     left = [name for name in names(out) if name.endswith((".wav", ".srt", ".m4b"))]
     assert left == ["01-the-river.srt", CHAPTERS[0], "03-the-end.srt", CHAPTERS[2]]

@@ -238,7 +238,7 @@ def test_transcripts_that_cannot_be_the_recordings(refs: Workbench, base: Path) 
     assert long in told
     flags = ("--ref-audio", refs.folder / "long.wav", "--ref-text", "Yes.", "--model", base)
     added = refs.run("voices", "add", "anna", "--voice-dir", refs.folder / "v", *flags)
-    assert "Warning: ref_text takes about 0.2 s to say" in added.err
+    assert "warning: ref_text takes about 0.2 s to say" in added.err
 
 
 @pytest.mark.parametrize(

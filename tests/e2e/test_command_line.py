@@ -97,7 +97,7 @@ def test_on_a_terminal_messages_stand_above_the_bar(bench: Workbench) -> None:
     assert done.stdout.startswith("2 of 3 rows spoken, 1 failed\n")
     assert "3/3" in said
     assert "1 failed]" in said
-    assert "\rWarning: row cut failed: " in said
+    assert "\rwarning: row cut failed: " in said
 
 
 def test_the_module_is_the_command(bench: Workbench) -> None:

@@ -80,8 +80,8 @@ class TestDisk:
             fail_writes(patched, lambda data, calls: b'"totals": {' in data)
             result = bench.synth(ROWS[:2], *FLAGS)
         assert result.code == 0  # every row is done
-        assert "Warning: run.json is missing: " in result.err
-        assert "Warning: runs.jsonl lacks this run: " in result.err
+        assert "warning: run.json is missing: " in result.err
+        assert "warning: runs.jsonl lacks this run: " in result.err
         assert bench.synth(ROWS[:2], *FLAGS).out.startswith("nothing to do")
 
     def test_full_before_the_first_row(
@@ -134,7 +134,7 @@ class TestDisk:
             with monkeypatch.context() as patched, open("/dev/full", "w") as full:
                 patched.setattr(sys, "stdout", full)
                 result = bench.run(*args)
-            level = "Error" if code else "Warning"
+            level = "Error" if code else "warning"
             assert result.code == code, args
             assert f"{level}: cannot write to stdout: No space left on device" in result.err
         assert bench.out().status() == {"row0": "ok", "row1": "ok"}

@@ -54,7 +54,7 @@ class TestRunaways:
         assert result.code == 1
         assert result.out.startswith("0 of 1 row spoken, 1 failed\n")
         reason = "no end of speech within 12 frames (0.0 s) in 3 attempts; its audio is kept under"
-        assert f"Warning: row sub/x failed: {reason} truncated/\n" in result.err
+        assert f"warning: row sub/x failed: {reason} truncated/\n" in result.err
         out = bench.out()
         record = out.records["sub/x"]
         assert (record["status"], record["finish_reason"]) == ("failed", "max_frames")

@@ -29,7 +29,7 @@ ROWS = [
 ]
 FLAGS = ("--device", "cuda", "--max-batch", 64, "--save-codes", "--seed", 7, "--retries", 5)
 FLOAT32 = ("--dtype", "float32")
-TOLD = "Warning: Triton cannot be used ("
+TOLD = "warning: Triton cannot be used ("
 NO_COMPILER = {"CC": "/bin/false"}  # and a cache that holds nothing
 
 
@@ -43,7 +43,7 @@ class Done(NamedTuple):
 
     @property
     def warnings(self) -> list[str]:
-        return [line for line in self.err.splitlines() if line.startswith("Warning: ")]
+        return [line for line in self.err.splitlines() if line.startswith("warning: ")]
 
     @property
     def device(self) -> dict[str, Any]:

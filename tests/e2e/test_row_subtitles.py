@@ -125,5 +125,5 @@ def test_a_row_whose_subtitles_cannot_be_written(bench: Workbench) -> None:
     (bench.out().path / "short.srt").mkdir()
     result = bench.synth(ROWS, *SPLIT, "--subtitles", "srt")
     assert result.code == 1
-    assert "Warning: row short has no subtitles" in result.err
+    assert "warning: row short has no subtitles" in result.err
     assert (bench.out().path / "silent.srt").exists()

@@ -139,7 +139,7 @@ def test_the_sample_voice_gets_them_in_words(bench: Workbench) -> None:
 def test_texts_that_nobody_knows_the_language_of_are_left_and_counted(bench: Workbench) -> None:
     result = bench.synth(ROWS, *CAP, "--normalize", "auto")
     manifest = bench.folder / "rows.jsonl"
-    assert f"Warning: {manifest}: 1 row is of no known language, and left" in result.err
+    assert f"warning: {manifest}: 1 row is of no known language, and left" in result.err
     assert pairs(bench.out())["auto"][1] is None
     assert pairs(bench.out())["five"][1] == "It costs five dollars."
 

@@ -43,7 +43,7 @@ def test_silence_beside_speech(bench: Workbench, prompts: list[str]) -> None:
     assert prompts == [SPOKEN["text"]]
     manifest = bench.folder / "rows.jsonl"
     said = "3 rows are without any letter or digit, 'sub/dash' first: 0.5 s of silence each"
-    assert result.err.splitlines()[0] == f"Warning: {manifest}: {said}"
+    assert result.err.splitlines()[0] == f"warning: {manifest}: {said}"
     assert result.out.startswith("4 of 4 rows spoken\n")
     assert "\n3 rows are silent: no letter or digit in the text\n" in result.out
     out = bench.out()
@@ -92,7 +92,7 @@ def test_they_can_fail_instead(bench: Workbench) -> None:
     assert result.code == 1
     assert "'sub/dash' first: they will fail\n" in result.err
     reason = "its text has no letter or digit; add words, or let --wordless silence keep it silent"
-    assert f"Warning: row smile failed: {reason}\n" in result.err
+    assert f"warning: row smile failed: {reason}\n" in result.err
     assert f"\nfailed: smile: {reason}\n" in result.out
     assert list(bench.out().files) == ["a.wav"]
 
@@ -125,11 +125,11 @@ def test_validate_counts_them(bench: Workbench) -> None:
     assert result.code == 0
     assert "without a word: 3 rows\n" in result.out
     assert result.err == (
-        f"Warning: {manifest}:5: id 'tag': a tag ('<b>Hm</b> [pause]') would be read aloud; "
+        f"warning: {manifest}:5: id 'tag': a tag ('<b>Hm</b> [pause]') would be read aloud; "
         "remove it, or add --strip-markup\n"
-        f"Warning: {manifest}:5: id 'tag': a stage direction ('[pause]') would be read aloud; "
+        f"warning: {manifest}:5: id 'tag': a stage direction ('[pause]') would be read aloud; "
         "remove it\n"
-        f"Warning: {manifest}: 3 rows are without any letter or digit, 'sub/dash' first: 0.5 s of "
+        f"warning: {manifest}: 3 rows are without any letter or digit, 'sub/dash' first: 0.5 s of "
         "silence each\n"
     )
     found = bench.run("validate", manifest, "--model", bench.model, "--json").json

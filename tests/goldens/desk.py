@@ -245,7 +245,7 @@ def write_recording(
     soundfile.write(desk.path / name, wave, rate_hz, "PCM_16")
 
 
-_OF_ROWS = ("row ", "Warning: row ", "failed: ")
+_OF_ROWS = ("row ", "warning: row ", "failed: ")
 # What is said once a process, or of this machine, or of insides.
 _ONCE = ("kernels on cpu: ", "versions: ", "left to do: ")
 

@@ -271,9 +271,9 @@ def test_a_command_returns_its_exit_code(install: Install, result: Any, code: in
 @pytest.mark.parametrize(
     ("flags", "seen"),
     [
-        ([], ["info", "Warning: warn", "Error: err"]),
-        (["-v"], ["debug", "info", "Warning: warn", "Error: err"]),
-        (["-q"], ["Warning: warn", "Error: err"]),
+        ([], ["info", "warning: warn", "Error: err"]),
+        (["-v"], ["debug", "info", "warning: warn", "Error: err"]),
+        (["-q"], ["warning: warn", "Error: err"]),
     ],
 )
 def test_how_much_is_said(
@@ -458,7 +458,7 @@ class TestValidate:
         assert [row["line"] for row in summary["bad"]] == [2, 3]
         assert err.splitlines()[0].startswith(f"Error: {path}:2: id 'X' is taken by line 1")
         assert main(["validate", str(path), "--skip-invalid"]) == 0
-        assert capsys.readouterr().err.startswith("Warning: ")
+        assert capsys.readouterr().err.startswith("warning: ")
 
     @pytest.mark.parametrize(
         ("args", "code", "words"),
