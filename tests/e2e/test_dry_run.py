@@ -139,3 +139,28 @@ def test_validate_tells_the_time(spoken: Workbench) -> None:
     for report in ("[]", '{"totals": {"xrt": null}}', '{"totals": {"xrt": 0}}', "{" * 9999):
         (spoken.out().path / "run.json").write_text(report)
         assert "time: " not in spoken.run(*args, "--out", spoken.out().path).out
+
+
+def test_another_model_is_refused_where_nobody_named_it(spoken: Workbench) -> None:
+    out, rows = spoken.out().path, [{**ROWS[0], "text": "Hm."}, *ROWS[1:]]
+    command = ["synth", spoken.write(rows), "--out", out, *FLAGS, "--dry-run"]
+    for flags, count in (((), 8), (("--only", "part/row0"), 1), (("--takes", 2), 24)):
+        result = spoken.run(*command, *flags)
+        assert result.code == 2
+        told = f"without it the sample voice would speak {count} row"
+        assert f"was spoken with --model {spoken.model}; {told}" in result.err, result.err
+    assert spoken.run(*command, "--overwrite", "--device", "cpu").code == 0
+    (out / "run.json").unlink()  # nobody knows
+    assert spoken.run(*command).code == 0
+
+
+def test_other_settings_are_told_where_they_speak_again(spoken: Workbench) -> None:
+    told = "was last spoken with other settings"
+    again = spoken.synth(ROWS, *FLAGS, "--dry-run", "--seed", 5, "--temperature", 0.7)
+    assert f"{told} (seed: 0, now 5; temperature: none, now 0.7): 8 rows that were done" in again.err
+    takes = spoken.synth(ROWS, *FLAGS, "--dry-run", "--seed", 5, "--takes", 1, "--greedy")
+    assert told in takes.err
+    for flags in ((), ("--format", "flac"), ("--max-batch", 2)):
+        assert told not in spoken.synth(ROWS, *FLAGS, "--dry-run", *flags).err
+    more = [*ROWS, {"id": "new", "text": "Hm."}]
+    assert told not in spoken.synth(more, *FLAGS, "--dry-run").err

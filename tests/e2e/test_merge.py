@@ -278,7 +278,7 @@ def test_other_settings_are_told(bench: Workbench, shards: Path) -> None:
     code, said = merge(bench, bench.folder / "one", three, "--prefer", bench.folder / "one")
     assert code == 0, said
     assert "spoken otherwise: " in said
-    assert f"temperature: null in {bench.folder / 'one'}, 0.5 in {three}" in said
+    assert f"temperature: none in {bench.folder / 'one'}, 0.5 in {three}" in said
     assert "shard" not in said
 
 

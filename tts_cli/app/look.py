@@ -5,6 +5,7 @@ as well. Every run begins with what they do to a manifest.
 from __future__ import annotations
 
 import logging
+import shlex
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -17,15 +18,16 @@ from tts_cli.errors import UsageError
 from tts_cli.folder.files import check_space
 from tts_cli.folder.folder import Folder
 from tts_cli.folder.mend import find_orphans
-from tts_cli.folder.run_file import measured_xrt, versions
+from tts_cli.folder.run_file import measured_xrt, read_report, settings_of, versions
 from tts_cli.manifest.source import Manifest
-from tts_cli.named import Named
-from tts_cli.plan.checkpoint import approved_info, read_info, require_consent
+from tts_cli.named import Named, counted
+from tts_cli.plan.checkpoint import approved_info, model_facts, read_info, require_consent
 from tts_cli.plan.checks import require_possible
 from tts_cli.plan.free_voices import Maker, who_speaks
 from tts_cli.plan.plan import Plan
 from tts_cli.plan.strays import Strays
 from tts_cli.plan.tally import Survey
+from tts_cli.setting import About
 
 if TYPE_CHECKING:
     from models.base import ModelInfo
@@ -130,6 +132,10 @@ def survey_of(plan: Plan, screen: Screen) -> Survey:
     if not config.skip_invalid:
         survey.summary.require_good()
     plan.voices.require_there()
+    if survey.needs_model and not folder.is_new:
+        survey.unlike = unlike_last_run(plan)
+        if not config.overwrite:
+            require_same_model(plan, survey)
     screen.choices(plan, survey)
     try:
         survey.require_own_files()
@@ -141,6 +147,31 @@ def survey_of(plan: Plan, screen: Screen) -> Survey:
     if folder.is_new or not config.overwrite:  # which replaces files, so more fits than is free
         warn_of_space(survey, folder.out)
     return survey
+
+
+def unlike_last_run(plan: Plan) -> dict[str, tuple[Any, Any]]:
+    """Settings of the speech that the last run of a folder had otherwise: then and now."""
+    settings = plan.planner.maker.config.as_dict()
+    report = {"model": model_facts(plan.config, plan.info), "settings": settings}
+    now = settings_of(report, (About.SPEECH,))
+    then = now | settings_of(read_report(plan.folder.out), (About.SPEECH,))
+    return {name: (then[name], now[name]) for name in now if then[name] != now[name]}
+
+
+def require_same_model(plan: Plan, survey: Survey) -> None:
+    """Raise UsageError if a folder would get rows of the sample voice only because nobody said
+    which model it was spoken with.
+    """
+    model, _ = survey.unlike.get("model", (None, None))
+    is_same = "identity of the model" not in survey.unlike
+    if model is None or is_same or plan.planner.maker.config.model is not None:
+        return
+    out, rows = plan.folder.out, counted(survey.pending + survey.takes, "row")
+    model = shlex.quote(str(model))
+    raise UsageError(
+        f"{out} was spoken with --model {model}; without it the sample voice would speak {rows}",
+        remedy=f"add --model {model}; or give another --out, or --overwrite, for the sample voice",
+    )
 
 
 def warn_of_space(survey: Survey, out: Path) -> None:

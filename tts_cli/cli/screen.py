@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 import click
 
 from tts_cli.errors import SetupError, StoppedEarly, TtsCliError
+from tts_cli.folder.run_file import shown_value
 from tts_cli.named import counted
 
 if TYPE_CHECKING:
@@ -213,6 +214,20 @@ class RunScreen:
             what = "text, voice or other settings have changed since a take was chosen"
             fate = "would be spoken again" if self._config.dry_run else "spoken again"
             log.warning("%s; %s, and the old take kept in takes/: %s", what, fate, named)
+        if survey.unlike and survey.respoken + survey.takes:
+            told = counted(survey.takes, "take")
+            if survey.respoken:
+                told = counted(survey.respoken, "row that was done", "rows that were done")
+            log.warning(
+                "%s was last spoken with other settings (%s): %s %s spoken with these",
+                plan.folder.out,
+                "; ".join(
+                    f"{name}: {shown_value(then)}, now {shown_value(now)}"
+                    for name, (then, now) in survey.unlike.items()
+                ),
+                told,
+                "would be" if self._config.dry_run else "will be",
+            )
         if survey.served and survey.takes:
             takes = counted(survey.served, "take counts", "takes count")
             log.info("%s that a run has spoken which was cut short", takes)

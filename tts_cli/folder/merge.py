@@ -21,13 +21,12 @@ from typing import Any, BinaryIO, NamedTuple
 
 from tts_cli import signals
 from tts_cli.audio.file import is_whole_wav
-from tts_cli.config import SETTINGS
 from tts_cli.core import Status
 from tts_cli.errors import UsageError
 from tts_cli.folder.atomic import require_plain_file, written_whole
 from tts_cli.folder.files import CHECKS_NAME, JOURNAL_NAME, PlainFiles, hash_of
 from tts_cli.folder.journal import MAX_LINE_BYTES, Journal, sound_lines
-from tts_cli.folder.run_file import RUNS_NAME, FolderTotals
+from tts_cli.folder.run_file import RUNS_NAME, FolderTotals, settings_of, shown_value
 from tts_cli.folder.take import Take
 from tts_cli.folder.takes import suffix_of
 from tts_cli.manifest.ids import IdTable, fold_id, id_hash, id_problem
@@ -145,31 +144,12 @@ def differences(folders: list[Path], reports: list[dict[str, Any]]) -> Iterator[
     """
     known: dict[str, tuple[Path, Any]] = {}
     for folder, report in zip(folders, reports, strict=True):
-        facts = _facts(report)
+        facts = settings_of(report, _COMPARED)
         for name, value in facts.items():
             first = known.setdefault(name, (folder, value))
             if first[1] != value:
-                yield f"{name}: {_shown(first[1])} in {first[0]}, {_shown(value)} in {folder}"
-
-
-def _facts(report: dict[str, Any]) -> dict[str, Any]:
-    model, settings = report.get("model"), report.get("settings")
-    found: dict[str, Any] = {}
-    if isinstance(model, dict):
-        names = {"source": "model", "identity": "identity of the model"}
-        found |= {names[name]: model.get(name) for name in names}
-    if isinstance(settings, dict):
-        found |= {
-            name: value
-            for name, value in settings.items()
-            if name != "model" and name in SETTINGS and SETTINGS[name].about in _COMPARED
-        }
-    return found
-
-
-def _shown(value: Any) -> str:
-    text = str(value) if isinstance(value, str) else json.dumps(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
+                held, found = shown_value(first[1]), shown_value(value)
+                yield f"{name}: {held} in {first[0]}, {found} in {folder}"
 
 
 def _object(raw: bytes) -> dict[str, Any]:

@@ -12,15 +12,17 @@ import json
 import os
 import platform
 import secrets
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tts_cli.config import SETTINGS
 from tts_cli.errors import disk_full, is_disk_error
 from tts_cli.folder.atomic import open_to_append, require_plain_file, write_atomic
+from tts_cli.setting import About
 
 if TYPE_CHECKING:
     from tts_cli.folder.table import FolderRows
@@ -159,6 +161,32 @@ def read_report(out: Path) -> dict[str, Any]:
     except (ValueError, RecursionError):
         return {}
     return values if isinstance(values, dict) else {}
+
+
+def settings_of(report: Mapping[str, Any], about: Collection[About]) -> dict[str, Any]:
+    """The model of a run and its settings of some kinds, by name; what a report lacks is left out.
+
+    Args:
+        report: run.json or a line of runs.jsonl; may hold anything.
+    """
+    model, settings = report.get("model"), report.get("settings")
+    found: dict[str, Any] = {}
+    if isinstance(model, dict):
+        names = {"source": "model", "identity": "identity of the model"}
+        found |= {names[name]: model.get(name) for name in names}
+    if isinstance(settings, dict):
+        found |= {
+            name: value
+            for name, value in settings.items()
+            if name != "model" and name in SETTINGS and SETTINGS[name].about in about
+        }
+    return found
+
+
+def shown_value(value: Any) -> str:
+    """A setting of a report, in a message."""
+    text = "none" if value is None else value if isinstance(value, str) else json.dumps(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def measured_xrt(out: Path) -> float | None:

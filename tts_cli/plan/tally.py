@@ -209,6 +209,8 @@ class Survey:
     served: int = 0  # takes that count, of a run that did not come to its end
     one_take: int = 0  # rows that draw nothing, so that every take would be the same
     back: list[str] = field(default_factory=list)  # ids of State.BACK
+    # Settings of the speech that the folder's last run had otherwise: then and now.
+    unlike: dict[str, tuple[Any, Any]] = field(default_factory=dict)
     strays: Strays | None = None  # of the folder, once they were looked for
     held: int = 0  # rows whose chosen takes hold
     fallen: Counter[str] = field(default_factory=Counter)  # by id, rows whose chosen do not
@@ -229,6 +231,11 @@ class Survey:
                 f"{shown}: in the folder without a line in timings.jsonl, so not of an earlier run",
                 remedy="move them, choose another --out, or add --overwrite to replace them",
             )
+
+    @property
+    def respoken(self) -> int:
+        """Rows that are spoken again though they were done, for what the user has changed."""
+        return self.due[State.CHANGED] - self.early - self.reread - self.unfixed
 
     @property
     def reasons(self) -> dict[str, int]:
