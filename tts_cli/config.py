@@ -17,6 +17,7 @@ from models.sampling import ENDLESS, Range
 from tts_cli.errors import UsageError
 from tts_cli.setting import SAMPLING_FLAGS, About, Scope, Topic, either, flag, table_of
 
+SAMPLE_VOICE = "sample voice"  # the model, where none is named, in messages and reports
 SUBTITLES = ("srt", "vtt")
 EXTRAS = ("error", "keep", "drop")
 # Rows at once where --max-batch says nothing; twice as many on cuda where so many are to be spoken.

@@ -99,8 +99,9 @@ EXTRAS = {
 
 
 def remedy_of(extra: str) -> str:
-    """How one gets it."""
-    return f'pip install "tts-cli[{extra}]"'
+    """How one gets it. By the names of its packages: no index may have ours under its name."""
+    names = " ".join(f'"{one.name}>={one.least}"' for one in EXTRAS[extra].packages)
+    return f"pip install {names}"
 
 
 def require(extra: str, name: str, what: str) -> Package:

@@ -57,7 +57,7 @@ def test_versions(monkeypatch: pytest.MonkeyPatch, found: str, problem: str | No
     if problem is not None:
         with pytest.raises(SetupError) as caught:
             extras.require("m4b", "av", "--join m4b")
-        assert str(caught.value) == f'--join m4b needs av: {problem}; pip install "tts-cli[m4b]"'
+        assert str(caught.value) == f'--join m4b needs av: {problem}; pip install "av>=16"'
 
 
 def test_packages_that_cannot_be_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

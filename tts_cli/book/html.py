@@ -31,7 +31,8 @@ from tts_cli.book.chapter import (
     one_line,
     parted,
 )
-from tts_cli.errors import ManifestError, SetupError
+from tts_cli.errors import ManifestError
+from tts_cli.extras import load
 
 MAX_SHORT_CHARS = 1_000  # of titles
 MAX_MARK_ELEMENTS = 8  # inside of a footnote's number
@@ -70,11 +71,7 @@ _EPUB_TYPE = "{http://www.idpf.org/2007/ops}type"
 
 def load_lxml() -> Any:
     """The package's `etree`. Raises SetupError."""
-    try:
-        from lxml import etree
-    except ImportError:
-        raise SetupError("EPUB needs lxml", remedy='pip install "tts-cli[book]"') from None
-    return etree
+    return load("book", "lxml", "EPUB")
 
 
 def parse_xml(data: bytes, name: str, *, is_html: bool = False) -> Any:

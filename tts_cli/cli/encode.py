@@ -73,5 +73,13 @@ def command(folder: Path, **options: Any) -> int:
     lines += [f"left: {row_id}: {reason}" for row_id, reason in found.left[:MAX_NAMED]]
     if len(found.left) > MAX_NAMED:
         lines.append(f"left: {len(found.left) - MAX_NAMED} more; --json has them all")
-    lines.append(f"files and timings.jsonl are in {out}/")
+    if found.left:
+        lines.append(
+            "next, for rows that are left: run their `synth` again with these flags, which speaks "
+            "them again; with --save-codes every later delivery is made without speaking"
+        )
+    if made.count or found.done:
+        lines.append(f"files and timings.jsonl are in {out}/")
+    if out == folder and config.format != "wav" and made.count:
+        lines.append(f"later runs of `synth` into {out}/: with --format {config.format}, as these")
     return show_or_warn("\n".join(lines), exit_code)

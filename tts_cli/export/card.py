@@ -14,13 +14,14 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any
 
+from tts_cli.config import SAMPLE_VOICE
 from tts_cli.export.row import COLUMNS, code_of
 from tts_cli.export.statistics import NONE, OTHERS
 from tts_cli.named import counted
 from tts_cli.setting import SAMPLING_FLAGS
 
 _MAX_NAMED = 30  # voices and languages in a table
-_REPOSITORY = re.compile(r"[\w.-]+(/[\w.-]+)?|synthetic:.*|sample voice")  # of the hub, or ours
+_REPOSITORY = re.compile(rf"[\w.-]+(/[\w.-]+)?|synthetic:.*|{SAMPLE_VOICE}")  # of the hub, or ours
 _SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (10**6, "100K<n<1M"))
 _MEANINGS = {
     "id": "of the row in the manifest",
@@ -115,9 +116,12 @@ def _body(about: CardFacts, statistics: Mapping[str, Any]) -> Iterator[str]:
     yield ""
     licence = model.get("licence")
     if licence is None:
+        whose = "No terms of the checkpoint's weights had to be accepted; read its own page."
+        if model.get("source") == SAMPLE_VOICE:
+            whose = "The sample voice of tts-cli is under Apache-2.0."
         yield (
-            "None is stated: the checkpoint names none. Whoever publishes this data set says what "
-            "holds for the audio and for the texts."
+            f"{whose} No licence is stated for the audio: whoever publishes this data set says "
+            "what holds for the audio and for the texts."
         )
     else:
         yield (

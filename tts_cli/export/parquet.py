@@ -14,10 +14,10 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from tts_cli.errors import SetupError
 from tts_cli.export.audio import WholeFile
 from tts_cli.export.layouts import ExportPlan, Target
 from tts_cli.export.row import COLUMNS, ExportRow
+from tts_cli.extras import load
 
 if TYPE_CHECKING:
     import pyarrow
@@ -125,13 +125,7 @@ def schema_of(rate_hz: int | None) -> pyarrow.Schema:
     Raises:
         SetupError: pyarrow is not installed.
     """
-    try:
-        import pyarrow
-    except ImportError as error:
-        raise SetupError(
-            "--to parquet needs pyarrow, which is not installed",
-            remedy='install it: pip install "tts-cli[export]"',
-        ) from error
+    pyarrow = load("export", "pyarrow", "--to parquet")
     audio = pyarrow.struct([("bytes", pyarrow.binary()), ("path", pyarrow.string())])
     kinds = {name: _NAMES[kind] for name, kind in COLUMNS.items()}
     columns = [("audio", audio), *((name, pyarrow.type_for_alias(k)) for name, k in kinds.items())]

@@ -410,6 +410,19 @@ class TakeFolder:
             own_codes.unlink(missing_ok=True)  # those of another take would not fit
         link_whole(self.path_of(row_id, take, suffix), own)
         os.utime(own)  # what is made of rows' files tells by their times that one has changed
+        for other in _SUFFIXES:
+            if other != suffix:
+                self._remove_older(row_id, take, other)
+
+    def _remove_older(self, row_id: str, take: int, suffix: str) -> None:
+        """Remove the row's file of another format where it is a take that is not its file any more,
+        and is kept as that.
+        """
+        path, kept = self.out / f"{row_id}{suffix}", self.out / TAKES / row_id
+        found = facts_of(path)
+        older = [one for one in kept.glob(f"*{suffix}") if one.stem != str(take)]
+        if found is not None and any(facts_of(one) == found for one in older):
+            path.unlink()
 
     def _folders(self) -> Iterator[tuple[str, list[Path]]]:
         """The ids that have takes, and the audio files of these."""

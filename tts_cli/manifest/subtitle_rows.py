@@ -14,7 +14,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from tts_cli.core import BadRow, Row
-from tts_cli.errors import ManifestError, SetupError
+from tts_cli.errors import ManifestError
+from tts_cli.extras import load
 from tts_cli.manifest.columns import DROP
 from tts_cli.manifest.table_form import OpenLines
 
@@ -62,13 +63,7 @@ def subtitle_rows(file: BinaryIO, source: Source, rows: RowBuilder) -> Iterator[
         ManifestError: these are no subtitles, or too many.
         SetupError: pysubs2 is missing.
     """
-    try:
-        import pysubs2
-    except ImportError:
-        raise SetupError(
-            f"{source.name}: to read subtitles, pysubs2 is needed",
-            remedy='pip install "tts-cli[subtitles]"',
-        ) from None
+    pysubs2 = load("subtitles", "pysubs2", f"{source.name}: reading subtitles")
     data = file.read(MAX_FILE_BYTES + 1)
     if len(data) > MAX_FILE_BYTES:
         raise ManifestError(f"{source.name}: has more than {MAX_FILE_BYTES >> 20} MiB of subtitles")

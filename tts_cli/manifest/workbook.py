@@ -14,7 +14,8 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from tts_cli.core import BadRow, Row
-from tts_cli.errors import ManifestError, SetupError
+from tts_cli.errors import ManifestError
+from tts_cli.extras import load
 from tts_cli.manifest.table import TableHeader
 from tts_cli.manifest.workbook_scan import (
     MAX_FILE_BYTES,
@@ -108,14 +109,8 @@ def _tell(sheets: list[Sheet], sheet: Sheet, scan: SheetScan, name: str) -> None
 
 
 def _read(book: WorkbookFile, sheet: Sheet, name: str) -> tuple[list[list[Any]], SheetScan]:
-    try:
-        import python_calamine
-    except ImportError:
-        raise SetupError(
-            f"{name}: .xlsx needs python-calamine",
-            remedy='pip install "tts-cli[xlsx]", or save the sheet as CSV (UTF-8)',
-        ) from None
-
+    what = f"{name}: .xlsx, unless the sheet is saved as CSV,"
+    python_calamine = load("xlsx", "python-calamine", what)
     data, scan = book.repacked(sheet)
     try:
         opened = python_calamine.load_workbook(io.BytesIO(data))

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 from models.base import ModelInfo
 from models.checkpoint.files import HUB_FILES, CheckpointError, NoSuchCheckpoint, fetch
 from models.registry import describe, did_you_mean, family_of, is_synthetic, load_prompt_counter
-from tts_cli.config import RunConfig
+from tts_cli.config import SAMPLE_VOICE, RunConfig
 from tts_cli.errors import SetupError, StoppedEarly, UsageError
 from tts_cli.folder.atomic import write_atomic
 from tts_cli.plan.room import Count
@@ -63,7 +63,7 @@ def model_source(model: str | None) -> str:
 
 def model_label(model: str | None) -> str:
     """How messages and reports name the model."""
-    return "sample voice" if model is None else model
+    return SAMPLE_VOICE if model is None else model
 
 
 def never_ends(model: str | None) -> bool:
@@ -244,7 +244,7 @@ def stored_models() -> list[StoredModel]:
     """
     sample = sample_voice()
     size = sum(path.stat().st_size for path in sample.rglob("*") if path.is_file())
-    found = [StoredModel("sample voice", family_of(sample)[0], str(sample), size)]
+    found = [StoredModel(SAMPLE_VOICE, family_of(sample)[0], str(sample), size)]
     from huggingface_hub import CacheNotFound, constants, scan_cache_dir
 
     try:

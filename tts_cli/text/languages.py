@@ -18,7 +18,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache, lru_cache
 
-from tts_cli.errors import SetupError
+from tts_cli.extras import load
 from tts_cli.text.reading import Rule
 
 # Codes of two letters and of three (ISO 639-1, 639-2 and 639-3), and those of lists of trainings,
@@ -125,13 +125,8 @@ _SIGNS = "$£€¥₩₽#@°º"  # prices and the like, of which only the number
 @cache
 def rules_of(language: str) -> tuple[Rule, ...]:
     """The rules of a language of LANGUAGES. SetupError where num2words is missing."""
-    try:
-        from num2words import num2words
-    except ImportError:
-        raise SetupError(
-            f"numbers in {language} need num2words",
-            "install tts-cli[languages], or give --normalize off",
-        ) from None
+    what = f"reading numbers in {language}, unless --normalize is off,"
+    num2words = load("languages", "num2words", what).num2words
     writing = LANGUAGES[language]
     groups = f"[{re.escape(writing.thousands)}]"
 

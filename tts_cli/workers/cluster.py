@@ -20,6 +20,7 @@ from typing import Any
 
 from tts_cli.config import RunConfig
 from tts_cli.errors import SetupError, UsageError, first_line
+from tts_cli.extras import load
 from tts_cli.named import counted
 
 log = logging.getLogger(__name__)
@@ -60,14 +61,7 @@ class Share:
 
 def require_ray() -> Any:
     """The module. Raises SetupError where it is not installed."""
-    try:
-        import ray
-    except ImportError:
-        raise SetupError(
-            "--workers needs Ray, which is not installed",
-            remedy="install it by: pip install 'tts-cli[ray]'",
-        ) from None
-    return ray
+    return load("ray", "ray", "--workers")
 
 
 class Cluster:
