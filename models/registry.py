@@ -87,6 +87,9 @@ def find(source: str, revision: str | None = None) -> Path:
         raise NoSuchCheckpoint(f"{error}{did_you_mean(source)}") from None
 
 
+_MOST_MEANT = 3  # names that a question has
+
+
 def did_you_mean(source: str) -> str:
     """What is said behind the name of a checkpoint that is not there: one that is called almost so,
     among those released, those in the hub's cache, and folders beside it; nothing if there is none.
@@ -101,9 +104,11 @@ def did_you_mean(source: str) -> str:
         }
     by_folded = {name.casefold(): found for name, found in known.items()}
     close = difflib.get_close_matches(source.casefold(), list(by_folded), n=1, cutoff=0.75)
-    if not close or by_folded[close[0]] == source:
-        return ""
-    return f"; did you mean {by_folded[close[0]]}?"
+    # Or one whose name is given in short, as "Qwen3-TTS-0.6B" is.
+    words = set(source.casefold().split("-"))
+    found = [by_folded[name] for name in close or by_folded if close or words <= set(name.split("-"))]
+    found = sorted({name for name in found if name != source})[:_MOST_MEANT]
+    return f"; did you mean {' or '.join(found)}?" if found else ""
 
 
 def describe(source: str, revision: str | None = None) -> ModelInfo:

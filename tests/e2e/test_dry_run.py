@@ -78,7 +78,7 @@ def test_every_reason(spoken: Workbench) -> None:
     assert time.endswith(" s of audio a second of the last run")
 
     result = spoken.synth(rows, *FLAGS, "--skip-invalid")
-    assert result.summary == "5 of 10 rows spoken, 4 were done already, 1 failed"
+    assert result.summary == "5 of 10 rows spoken, 4 done already, 1 failed"
 
 
 def test_a_changed_delivery(spoken: Workbench) -> None:
@@ -114,7 +114,7 @@ def test_a_folder_in_use_and_a_torn_line(spoken: Workbench) -> None:
     journal.write_bytes(journal.read_bytes()[:-20])
     with FolderLock(spoken.out().path):
         assert plan(spoken, ROWS)["reasons"] == {**REASONS, "new": 1}
-    assert spoken.synth(ROWS, *FLAGS).summary == "1 of 8 rows spoken, 7 were done already"
+    assert spoken.synth(ROWS, *FLAGS).summary == "1 of 8 rows spoken, 7 done already"
 
 
 def test_a_folder_without_a_journal(bench: Workbench) -> None:

@@ -110,7 +110,7 @@ def test_one_level_after_the_other(bench: Workbench, longer: Path) -> None:
     # What the row's text has become is another matter.
     rows = [{**ROWS[0], "text": "Something else."}, *ROWS[1:]]
     result = bench.synth(rows, *CAP, *chain)
-    assert result.summary == "1 of 3 rows spoken, 2 were done already"
+    assert result.summary == "1 of 3 rows spoken, 2 done already"
     # The old one is kept as a take, and what its file was made of with it.
     assert (out.path / "takes" / "one" / "1.wav").exists()
     assert bench.run("pick", out.path, "one=1").code == 0

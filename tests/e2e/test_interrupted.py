@@ -49,7 +49,7 @@ def resume(bench: Workbench, manifest: Path, wanted: dict[str, bytes]) -> None:
     rows = len(bench.out().records)
     result = bench.synth(manifest, *FLAGS)
     assert result.code == 0
-    skipped = f", {rows} were done already" if rows else ""
+    skipped = f", {rows} done already" if rows else ""
     assert result.summary == f"{len(ROWS) - rows} of {len(ROWS)} rows spoken{skipped}"
     assert bench.out().files == wanted
     assert bench.out().status() == {row["id"]: "ok" for row in ROWS}

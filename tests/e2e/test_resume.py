@@ -86,7 +86,7 @@ class TestRedone:
         before = done.out().files
         path = done.out().path / "sub" / "b.wav"
         path.unlink() if damage == "deleted" else path.write_bytes(b"")
-        assert done.synth(ROWS, *FLAGS).summary == "1 of 3 rows spoken, 2 were done already"
+        assert done.synth(ROWS, *FLAGS).summary == "1 of 3 rows spoken, 2 done already"
         assert done.out().files == before
         assert [line["id"] for line in done.out().lines].count("sub/b") == 2
 
@@ -102,7 +102,7 @@ class TestRedone:
         before = done.out().files
         rows = [{**ROWS[0], **change}, *ROWS[1:]]
         result = done.synth(rows, *FLAGS)
-        assert result.summary == "1 of 3 rows spoken, 2 were done already"
+        assert result.summary == "1 of 3 rows spoken, 2 done already"
         after = done.out().files
         # A longer or shorter cap alone leaves the audio as it was. What was replaced is a take.
         is_same = after.pop("a.wav") == before["a.wav"]
@@ -131,7 +131,7 @@ class TestRedone:
 
     def test_new_rows_are_added(self, done: Workbench) -> None:
         rows = [{"id": "new", "text": "Hi."}, *ROWS]
-        assert done.synth(rows, *FLAGS).summary == "1 of 4 rows spoken, 3 were done already"
+        assert done.synth(rows, *FLAGS).summary == "1 of 4 rows spoken, 3 done already"
 
     def test_overwrite(self, done: Workbench) -> None:
         before = done.out().files
@@ -146,7 +146,7 @@ class TestRedone:
         assert done.out().status()["cut"] == "failed"
         result = done.synth(rows, *FLAGS)
         assert result.code == 1
-        assert result.summary == "0 of 4 rows spoken, 3 were done already, 1 failed"
+        assert result.summary == "0 of 4 rows spoken, 3 done already, 1 failed"
 
     def test_only_failed_rows(self, done: Workbench) -> None:
         cut = {"id": "cut", "text": "Hello.", "max_frames": 1}
@@ -170,7 +170,7 @@ class TestJournal:
         result = done.synth(ROWS, *FLAGS)
         assert result.code == 0
         assert "cut off a last line torn by a crash" in result.err
-        assert result.summary == "1 of 3 rows spoken, 2 were done already"
+        assert result.summary == "1 of 3 rows spoken, 2 done already"
         assert done.out().status() == dict.fromkeys(["a", "sub/b", "c"], "ok")
         assert lost in done.out().records
         assert done.out().files == before
@@ -209,7 +209,7 @@ class TestFilesOfRecordedRows:
         (path / names[0]).write_bytes(before[names[0]][:-100])
         (path / names[1]).write_bytes(b"\0" * 100)
         result = done.synth(ROWS, *FLAGS)
-        assert result.summary == "2 of 3 rows spoken, 1 were done already"
+        assert result.summary == "2 of 3 rows spoken, 1 done already"
         assert "audio that is gone, cut or not what was written is spoken again: " in result.err
         assert done.out().files == before
 

@@ -182,7 +182,7 @@ def test_the_report_adds_up(bench: Workbench, checkpoint: Path) -> None:
     assert report["settings"]["retries"] == 1
     assert report["versions"]["torch"] == torch.__version__
     words = result.out.splitlines()[0]
-    assert words == "1 of 4 rows spoken, 2 were done already, 1 failed"
+    assert words == "1 of 4 rows spoken, 2 done already, 1 failed"
 
 
 @pytest.mark.parametrize(
@@ -228,7 +228,7 @@ def test_codes_reproduce_the_audio(bench: Workbench, checkpoint: Path) -> None:
     # The codes belong to a finished row: without them it is spoken again.
     (out.path / "one.codes.safetensors").unlink()
     result = bench.synth(ROWS[:2], *CAP, "--save-codes", "--subtype", "FLOAT")
-    assert result.out.startswith("1 of 2 rows spoken, 1 were done already")
+    assert result.out.startswith("1 of 2 rows spoken, 1 done already")
 
 
 def test_limit_takes_the_first_rows(bench: Workbench) -> None:

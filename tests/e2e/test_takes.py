@@ -46,7 +46,7 @@ class TestMoreTakes:
         before = done.out().files
         result = done.synth(ROWS, *FLAGS, "--only", "a", "--takes", 3)
         assert result.code == 0
-        assert result.summary == "0 of 1 row spoken, 1 were done already"
+        assert result.summary == "0 of 1 row spoken, 1 done already"
         assert "3 more takes of 1 row in " in result.out
         after = done.out().files
         assert {name: after[name] for name in before} == before
@@ -214,7 +214,7 @@ class TestPick:
         for name in ("a.wav", "takes/a/2.wav"):
             (taken.out().path / name).unlink()
         result = taken.synth(ROWS, *FLAGS)
-        assert result.summary == "1 of 3 rows spoken, 2 were done already"
+        assert result.summary == "1 of 3 rows spoken, 2 done already"
         assert taken.out().files == before
         (taken.out().path / "a.wav").unlink()
         result = taken.synth(ROWS, *FLAGS)
@@ -315,7 +315,7 @@ class TestOnly:
         path.write_text("".join(json.dumps(line) + "\n" for line in lines))
         marked = lines[0]["id"]
         result = done.synth(rows, *FLAGS, *only, "--takes", 1, "--accept-truncated")
-        assert result.summary == "1 of 2 rows spoken, 1 were done already"
+        assert result.summary == "1 of 2 rows spoken, 1 done already"
         assert f"takes/{marked}/2.wav" in done.out().files
         result = done.synth(rows, *FLAGS, *only, out="new")
         assert result.code == 2

@@ -66,7 +66,7 @@ def read_book(path: Path, encoding: str | None = None) -> Book:
     if path.suffix.lower() not in MARKDOWN + PLAIN:
         raise ManifestError(
             f"{path}: the suffix {path.suffix!r} is of no book that is read here",
-            remedy="give a .md, .epub or .txt file, or a folder of .md and .txt files",
+            remedy="save it as .txt or .epub; .md and folders of .md and .txt are read too",
         )
     return _read_text(path, path.name, encoding)
 

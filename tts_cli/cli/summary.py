@@ -72,7 +72,7 @@ def _show_voices(outcome: Outcome) -> int:
 def _spoken_lines(outcome: Outcome, args: Sequence[str]) -> list[str]:
     plan, survey, totals = outcome.plan, outcome.survey, outcome.totals
     config, failures, out = plan.config, outcome.failures, plan.folder.out
-    left_out = "had not failed" if config.retry_failed else "were done already"
+    left_out = "had not failed" if config.retry_failed else "done already"
     lines = summary_lines(totals, out, failures, left_out)
     lines[1:1] = early_lines(survey.early) + reread_lines(survey.reread)
     lines[-1:-1] = stray_lines(survey.strays, plan.source.name, out)
@@ -159,7 +159,7 @@ def _done(rows: int, all_of_them: str = "all ") -> str:
 
 
 def summary_lines(
-    totals: Totals, out: Path, failures: Failures, left_out: str = "were done already"
+    totals: Totals, out: Path, failures: Failures, left_out: str = "done already"
 ) -> list[str]:
     """What came of the rows of a run.
 

@@ -155,6 +155,12 @@ def _voice_problem(value: str, info: ModelInfo, voices: VoiceFolder) -> str | No
     return None
 
 
+_ELSE = {  # what else a name may have meant
+    "voice": "; who speaks in a story is the field character, with --cast",
+    "language": "; others need another --model",
+}
+
+
 def _name_problem(field: str, value: str, info: ModelInfo) -> str | None:
     valid = list(info.voices if field == "voice" else info.languages)
     if field == "language":
@@ -166,7 +172,8 @@ def _name_problem(field: str, value: str, info: ModelInfo) -> str | None:
     close = nearest(value, valid)
     advice = f"did you mean '{close}'? " if close else ""
     listed = ", ".join(valid[:_MAX_NAMES]) + (", ..." if len(valid) > _MAX_NAMES else "")
-    return f"{field}: {shown(value)} is unknown; {advice}the checkpoint has {listed}"
+    more = _ELSE[field]
+    return f"{field}: {shown(value)} is unknown; {advice}the checkpoint has {listed}{more}"
 
 
 def _seconds_problem(seconds: float, info: ModelInfo) -> str | None:

@@ -38,7 +38,7 @@ def test_closing_lines() -> None:
         rows=10, ok=6, failed=1, skipped=3, audio_s=600.0, decoded_s=660.0, wall_s=2.0, load_s=3.0
     )
     first, speed, load, failed, place = lines(totals, failures(("a/b", "no end", "max_frames")))
-    assert first == "6 of 10 rows spoken, 3 were done already, 1 failed"
+    assert first == "6 of 10 rows spoken, 3 done already, 1 failed"
     assert "300.0 times real time" in speed
     assert "loading 3.0 s" in load
     assert failed == "failed: a/b: no end"
