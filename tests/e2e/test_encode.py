@@ -84,6 +84,24 @@ def test_a_changed_format_speaks_nothing(bench: Workbench, monkeypatch: pytest.M
     assert all(np.array_equal(out.samples(f"{name}.wav"), before[name]) for name in IDS)
 
 
+def test_no_file_of_another_format_says_what_a_row_was(bench: Workbench) -> None:
+    bench.synth_once(ROWS, *CAP)
+    out = bench.out().path
+    made = encode(bench, "--format", "opus")
+    assert "later runs of `synth`" in made.out and "--format opus" in made.out
+    old = (out / "sub/two.opus").read_bytes()
+    (out / "sub/two.mp3").write_bytes(b"somebody's own")
+    rows = [ROWS[0], {**ROWS[1], "text": "Nothing at all, or so it seems."}, ROWS[2]]
+    assert bench.synth(rows, *CAP).code == 0
+    assert not (out / "sub/two.opus").exists()
+    assert (out / "takes/sub/two/1.opus").read_bytes() == old
+    assert (out / "three.opus").exists()  # which says what its row says
+    assert (out / "sub/two.mp3").read_bytes() == b"somebody's own"
+    assert bench.run("pick", out, "sub/two=1").code == 0
+    assert (out / "sub/two.opus").read_bytes() == old
+    assert not (out / "sub/two.wav").exists()
+
+
 def test_one_level_after_the_other(bench: Workbench, longer: Path) -> None:
     """A second level is made of what was spoken, not of the first one's file."""
     bench.model = longer  # what is very short has no loudness
