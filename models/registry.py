@@ -106,8 +106,8 @@ def did_you_mean(source: str) -> str:
     close = difflib.get_close_matches(source.casefold(), list(by_folded), n=1, cutoff=0.75)
     # Or one whose name is given in short, as "Qwen3-TTS-0.6B" is.
     words = set(source.casefold().split("-"))
-    found = [by_folded[name] for name in close or by_folded if close or words <= set(name.split("-"))]
-    found = sorted({name for name in found if name != source})[:_MOST_MEANT]
+    close = close or [name for name in by_folded if words <= set(name.split("-"))]
+    found = sorted({by_folded[name] for name in close} - {source})[:_MOST_MEANT]
     return f"; did you mean {' or '.join(found)}?" if found else ""
 
 

@@ -88,7 +88,8 @@ def test_no_file_of_another_format_says_what_a_row_was(bench: Workbench) -> None
     bench.synth_once(ROWS, *CAP)
     out = bench.out().path
     made = encode(bench, "--format", "opus")
-    assert "later runs of `synth`" in made.out and "--format opus" in made.out
+    assert "later runs of `synth`" in made.out
+    assert "--format opus" in made.out
     old = (out / "sub/two.opus").read_bytes()
     (out / "sub/two.mp3").write_bytes(b"somebody's own")
     rows = [ROWS[0], {**ROWS[1], "text": "Nothing at all, or so it seems."}, ROWS[2]]
