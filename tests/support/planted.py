@@ -8,7 +8,9 @@ import fcntl
 import hashlib
 import json
 import os
+import random
 import signal
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -26,6 +28,7 @@ from tts_cli.manifest.ids import TAKES
 
 KINDS = ("cut", "again", "other", "clipped", "silence")
 SILENCE_S, LETTER_S = 2.5, 0.025
+LATE_S = 0.1  # that a thread comes too late
 _KEEP = Folder.keep
 Array = np.ndarray[Any, Any]
 
@@ -133,6 +136,18 @@ def said(text: str, kind: str) -> str:
     if kind == "again":
         return " ".join([*words[:4], *words[1:]])
     return "nobody has ever said a thing like that" if kind == "other" else text
+
+
+def shuffle(seed: int, put: Callable[[Any, str, Any], Any]) -> None:
+    """From now on files are kept and heard in another order: threads are late by chance."""
+    draw, keep = random.Random(seed), Folder.keep
+
+    def late(folder: Folder, task: Task, spoken: Spoken) -> Take:
+        time.sleep(draw.uniform(0, LATE_S))
+        return keep(folder, task, spoken)
+
+    put(Folder, "keep", late)
+    put(ByHeart, "order", draw.shuffle)
 
 
 def die_at(event: int) -> None:
