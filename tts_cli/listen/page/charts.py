@@ -17,9 +17,7 @@ MOST_OUTLIERS = 60  # that a voice shows
 WHISKERS = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 
-def charts_of(
-    folder: SpokenFolder, checks: Mapping[tuple[str, int], Check]
-) -> dict[str, Any]:
+def charts_of(folder: SpokenFolder, checks: Mapping[tuple[str, int], Check]) -> dict[str, Any]:
     """All charts. Outliers name their rows by place."""
     rows = folder.rows
 
