@@ -461,11 +461,11 @@ class HeardSession:
             said = _Said(row, task, spoken, unkept(task, spoken, info.sample_rate_hz))
             row.said.append(said)
         path = Path(self._folder.name) / f"{task.row.number}.{task.place.take}.wav"
-        is_heard = spoken.error is None and spoken.samples is not None
-        if is_heard:
-            path.write_bytes(encode(spoken.samples, info.sample_rate_hz, "wav", "PCM_16"))
+        samples = None if spoken.error is not None else spoken.samples
+        if samples is not None:
+            path.write_bytes(encode(samples, info.sample_rate_hz, "wav", "PCM_16"))
         with self._mutex:
-            if not (is_heard and self._hearing.put((said, path), path, said.take)):
+            if not (samples is not None and self._hearing.put((said, path), path, said.take)):
                 self._know(said)
 
     def _take_in(self, one: tuple[_Said, Path], answer: Answer) -> None:
