@@ -35,20 +35,10 @@ from tts_cli.listen.hearing.listener import Listener
 from tts_cli.listen.hearing.qwen3_asr import Qwen3Asr
 from tts_cli.listen.hearing.recogniser import POCKETSPHINX, Answer, Recogniser
 from tts_cli.listen.hearing.whisper import Whisper
-from tts_cli.listen.judgement import Ears, judge, likeness_beside, opinions_beside
+from tts_cli.listen.judgement import Ears, likeness_beside, opinions_beside, rank, verdict_of
 from tts_cli.listen.opinion import Dnsmos
-from tts_cli.listen.suspicion import rate_times, severity
 from tts_cli.listen.usual import Voices
-from tts_cli.listen.verdicts import (
-    OK,
-    SUSPECT,
-    Check,
-    Heard,
-    Likeness,
-    Opinion,
-    checks_by_take,
-    write_checks,
-)
+from tts_cli.listen.verdicts import Check, Heard, Likeness, Opinion, checks_by_take, write_checks
 from tts_cli.plan.checkpoint import approved_info
 from tts_cli.plan.checks import Only
 
@@ -320,34 +310,22 @@ class FolderCheck:
             heard = None if one.heard is None else (one.heard, ears)
             drift = None if one.drift is None else (one.drift, likely)
             opinion = None if one.opinion is None else (one.opinion, rated)
-            reasons = tuple(judge(speech, self.voices, heard, drift, opinion))
-            one.check = Check(
-                one.row.id,
-                speech.take,
-                one.sha256,
-                SUSPECT if reasons else OK,
-                reasons,
-                severity(reasons),
-                one.heard,
-                one.drift,
-                one.opinion,
-            )
+            one.check = verdict_of(speech, one.sha256, self.voices, heard, drift, opinion)
 
     def best_takes(self) -> dict[str, Judged]:
         """Row id -> the take that should be its file: of rows that failed, or whose file is
-        suspect, and that have a take without any remark. The least wrong one, then the one whose
-        rate is the most usual.
+        suspect, and that have a take without any remark.
         """
         others: dict[str, list[Judged]] = {}
         bad = {one.row.id for one in self.suspects} | {row.id for row in self.failed}
         for one in self.judged:
             if one.row.id in bad and one.is_named and not one.is_suspect:
                 others.setdefault(one.row.id, []).append(one)
-        return {row_id: min(takes, key=self._rank) for row_id, takes in others.items()}
 
-    def _rank(self, one: Judged) -> tuple[float, float]:
-        error = 0.0 if one.heard is None else round(one.heard.letter_error, 2)
-        return error, abs(rate_times(one.file.take, self.voices) - 1)
+        def order(one: Judged) -> tuple[float, float]:
+            return rank(one.file.take, one.heard, self.voices)
+
+        return {row_id: min(takes, key=order) for row_id, takes in others.items()}
 
     def pick(self, folder: AbstractContextManager[Folder]) -> list[dict[str, Any]]:
         """Make the best takes their rows' files, and judge the folder as it is then. What somebody

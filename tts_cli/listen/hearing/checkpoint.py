@@ -2,7 +2,7 @@
 
 Files are read and resampled by threads while the device hears the batch before. A batch has one
 language, as the manifest tells it; where it tells none, the checkpoint finds out. Greedy: a take's
-words do not depend on what came before.
+words do not depend on what came before. Where memory falls short, fewer windows are heard at once.
 
 Weights are read from safetensors alone, and no code of a checkpoint's is run.
 """
@@ -23,6 +23,7 @@ from models.checkpoint.files import CheckpointError, fetch, read_json, weight_fi
 from tts_cli.errors import SetupError
 from tts_cli.listen.hearing import recogniser as sound
 from tts_cli.listen.hearing.recogniser import Answer, Asked, Identity
+from tts_cli.named import counted
 
 if TYPE_CHECKING:
     import torch
@@ -77,6 +78,8 @@ class CheckpointRecogniser(ABC):
         except Exception as error:  # libraries raise what they like over a broken checkpoint
             reason = (str(error).strip() or type(error).__name__).splitlines()[0]
             raise SetupError(f"--asr {folder}: cannot be loaded: {reason}") from error
+        # A stream of its own: on the usual one, it and whoever speaks would wait for each other.
+        self._stream = torch.cuda.Stream(device) if device.type == "cuda" else None
         name = f"{self.kind} {_identity(folder)} {str(self.dtype)[6:]}"
         self.identity = Identity(name, self.languages, self.spellings)
         log.info("listening with %s on %s in %s", folder, device, str(self.dtype)[6:])
@@ -116,10 +119,26 @@ class CheckpointRecogniser(ABC):
             for number, samples in enumerate(cut):
                 waiting = full[language]
                 waiting.append(_Window(one.place, number, samples, language))
-                if len(waiting) == self.batch:
+                if len(waiting) >= self.batch:
                     yield from self._hear_batch(full.pop(language), texts, sizes, sums)
         for waiting in full.values():
             yield from self._hear_batch(waiting, texts, sizes, sums)
+
+    def _words(self, samples: list[sound.Array], language: str | None) -> list[str]:
+        """See `words`; in halves where there is no memory for all. On a GPU beside other work."""
+        import torch
+
+        try:
+            with torch.cuda.stream(self._stream):
+                return self.words(samples, language)
+        except torch.OutOfMemoryError:
+            if len(samples) == 1:
+                raise
+        half = len(samples) // 2  # outside of the handler, because the error holds what there was
+        self.batch = min(self.batch, max(half, 1))
+        log.warning("out of device memory; hearing %s at a time", counted(self.batch, "window"))
+        torch.cuda.empty_cache()
+        return self._words(samples[:half], language) + self._words(samples[half:], language)
 
     def close(self) -> None:
         """See `Recogniser`."""
@@ -153,7 +172,7 @@ class CheckpointRecogniser(ABC):
         sums: dict[int, str],
     ) -> Iterator[Answer]:
         """Hear some windows; the takes whose last ones are among them are answered."""
-        heard = self.words([window.samples for window in batch], batch[0].language)
+        heard = self._words([window.samples for window in batch], batch[0].language)
         for window, text in zip(batch, heard, strict=True):
             found = texts[window.place]
             found[window.number] = text.strip()

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import os
-import re
 from collections.abc import Sequence
 from datetime import datetime, timezone
 from pathlib import Path
@@ -37,7 +36,6 @@ PAGE_NAME = "report.html"
 SCHEMA = 1
 TOLD_SILENCE_S = 0.5
 _PART = ("text_start", "text_end", "start_s", "end_s")
-_DIGITS = re.compile(r"([0-9]+)")
 
 
 def write_page(out: Path, page: Path | None = None) -> tuple[Path, dict[str, Any]]:
@@ -88,9 +86,8 @@ def content_of(folder: SpokenFolder, version: str | None, base: str = "") -> dic
     reasons = {
         row.id: judged(row.take, voices, checks.get((row.id, row.take.take))) for row in folder.rows
     }
-    rows = sorted(folder.rows, key=lambda row: natural_order(row.id))
     runs = {run["run_id"]: place for place, run in enumerate(folder.runs) if _has_id(run)}
-    files = [file for row in rows for file in row.files]
+    files = [file for row in folder.rows for file in row.files]
     paths = [None if file.path is None else folder.path / file.path for file in files]
     shown = dict(zip(map(id, files), outlines(paths), strict=True))
     return {
@@ -103,17 +100,9 @@ def content_of(folder: SpokenFolder, version: str | None, base: str = "") -> dic
         "totals": _totals(folder, reasons),
         "runs": [_run(run) for run in folder.runs],
         "last": spoken_by(folder.last_run),
-        "charts": charts_of(folder, rows, checks),
-        "rows": [_row(row, reasons[row.id], runs, shown, checks, base) for row in rows],
+        "charts": charts_of(folder, checks),
+        "rows": [_row(row, reasons[row.id], runs, shown, checks, base) for row in folder.rows],
     }
-
-
-def natural_order(row_id: str) -> list[tuple[int, int, str]]:
-    """A key that puts `line2` before `line10`."""
-    return [
-        (0, int(part), part) if part.isascii() and part.isdigit() else (1, 0, part)
-        for part in _DIGITS.split(row_id)
-    ]
 
 
 def audio_url(path: str) -> str:
