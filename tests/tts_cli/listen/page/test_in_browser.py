@@ -12,9 +12,10 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
-from spoken_folders import TEXT, many_records, record, run, tone, write_folder
+from spoken_folders import TEXT, many_records, record, run, tone, with_file, write_folder
 
 from tts_cli.listen.page.content import write_page
+from tts_cli.listen.words import TimedWord, WordTimes
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
@@ -51,7 +52,7 @@ def small_folder(out: Path) -> Path:
     for take in (1, 2, 3):
         sound = tone(0.4 + take / 10)
         rows.append(
-            record("many", take=take, role=None, seed=100 + take, voice="ewan", path="many.wav")
+            record("many", take=take, role="extra", seed=100 + take, voice="ewan", path="many.wav")
         )
         sounds[f"takes/many/{take}.wav"] = sound
     sounds["many.wav"] = sounds["takes/many/2.wav"]
@@ -197,6 +198,35 @@ def test_parts_of_a_long_row_play_from_their_start(open_report: Any, tmp_path: P
     page.locator("#detail .parts button").nth(1).click()
     wait_until_playing(window)
     window.wait_for("Number(document.querySelector('#detail .seek').value) >= 600")
+
+
+def test_words_are_shown_as_they_are_said_and_play(open_report: Any, tmp_path: Path) -> None:
+    text, sound = "\U0001f600 One, two \u2014 three.", tone(3.0)
+    facts = with_file(sound)
+    write_folder(
+        tmp_path / "out",
+        [record("a", text=text, audio_s=3.0, **facts)],
+        audio={"a.wav": sound},
+    )
+    words = [
+        TimedWord(
+            word, start_s, start_s + 0.9, 0.4, text.index(word), text.index(word) + len(word), ""
+        )
+        for word, start_s in (("One", 0.05), ("two", 1.0), ("three", 2.0))
+    ]
+    times = WordTimes("a", 1, facts["sha256"], "an aligner", text, 3.0, 0.4, words)
+    (tmp_path / "out/a.words.json").write_bytes(times.encode())
+    window = open_report(tmp_path / "out")
+    page = window.page
+    assert page.locator("#detail .full").all_inner_texts() == [text]
+    assert page.locator("#detail .word").all_inner_texts() == ["One", "two", "three"]
+    assert page.locator("#detail .now").count() == 0, "nothing plays yet"
+    page.locator("#detail .word").nth(1).click()
+    page.wait_for_selector("#detail .round[data-icon=pause]")
+    for word in ("two", "three"):
+        window.wait_for(f"document.querySelector('#detail .now')?.textContent === '{word}'")
+    window.wait_for("document.querySelector('#detail .now') === null")
+    assert window.problems == []
 
 
 def test_one_row_plays_on_to_the_next(open_report: Any, tmp_path: Path) -> None:
