@@ -9,17 +9,22 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
+from dataclasses import replace as replaced
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from tts_cli import signals
 from tts_cli.app.check import Rows, checkpoint_of
+from tts_cli.app.look import Screen
 from tts_cli.config import RunConfig
-from tts_cli.errors import RowError, SetupError
+from tts_cli.errors import Interrupted, RowError, SetupError
 from tts_cli.folder.files import WORDS_SUFFIX
 from tts_cli.folder.folder import Folder
 from tts_cli.folder.rows import FolderRow, SpokenFolder, read_folder
@@ -37,9 +42,12 @@ from tts_cli.plan.checks import Only
 from tts_cli.text.lexicon import Lexicon, read_lexicon
 from tts_cli.text.wording import WrittenWord, has_figures, read_alone, written_words
 
+if TYPE_CHECKING:
+    from tts_cli.app.run import Outcome
+
 log = logging.getLogger(__name__)
 
-REMEDY = "give --with pocketsphinx, the folder of a Qwen3-ForcedAligner or its hub repository"
+REMEDY = "pocketsphinx, the folder of a Qwen3-ForcedAligner or its hub repository"
 GUESSED = (Known.LETTERS.value, Known.NEIGHBOURS.value)
 MAX_OFF = 5.0  # deviations below its voice, from which on a row is unsure
 
@@ -82,16 +90,24 @@ class FolderAlignment:
     Args:
         config: `only`, `asr_batch` and `lexicon` of it.
         forms: suffixes of the further files that are wanted.
+        names: whether a row is asked for, instead of `only`.
     Raises:
         UsageError, SetupError: the folder cannot be read, or has none of the rows asked for.
     """
 
-    def __init__(self, out: Path, config: RunConfig, forms: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        out: Path,
+        config: RunConfig,
+        forms: Sequence[str] = (),
+        names: Callable[[str], bool] | None = None,
+    ) -> None:
         self.found: SpokenFolder = read_folder(out)
         self.done = Alignment()
         self._config, self._forms = config, forms
-        only = Only(config.only, out)
-        self._named = [row for row in self.found.rows if only.names(row.id)]
+        only = Only(() if names else config.only, out)
+        names = names or only.names
+        self._named = [row for row in self.found.rows if names(row.id)]
         only.require_rows(str(out), (row.id for row in self.found.rows))
         self._lexicon = Lexicon() if config.lexicon is None else read_lexicon(config.lexicon)
         self._checks = checks_by_take(out)
@@ -280,11 +296,58 @@ def passages_of(take: Take, words: Sequence[tuple[int, tuple[str, ...]]]) -> Ite
             yield Passage(start_s or 0.0, end_s, inside)
 
 
-def open_aligner(name: str, config: RunConfig) -> Aligner:
-    """The aligner of a name. Raises SetupError."""
+def align(
+    out: Path,
+    config: RunConfig,
+    opened: Callable[[], Aligner],
+    screen: Screen,
+    forms: Sequence[str] = (),
+    names: Callable[[str], bool] | None = None,
+) -> Alignment:
+    """Align a folder. Arguments as `FolderAlignment` has them.
+
+    Args:
+        opened: see `aligner_of`.
+    Raises:
+        UsageError, SetupError, Interrupted, StoppedEarly, DiskFull, FolderLocked
+    """
+    rows = FolderAlignment(out, config, forms, names)
+    with screen.step("loading the aligner"):
+        aligner = opened()
+    with closing(aligner):
+        return rows.run(aligner, screen.progress)
+
+
+def align_run(outcome: Outcome, opened: Callable[[], Aligner], screen: Screen) -> Alignment | None:
+    """Align what a run has in its folder, at its end. None: it ended early, or this did, as the
+    outcome tells then.
+    """
+    if outcome.error is not None:
+        return None
+    plan = outcome.plan
+    config = replaced(plan.config, lexicon=None)  # texts have been through it
+    try:
+        return align(plan.folder.out, config, opened, screen, names=plan.has)
+    except (Exception, Interrupted) as caught:
+        outcome.error = caught
+        return None
+
+
+def aligner_of(name: str, config: RunConfig, flag: str = "--with") -> Callable[[], Aligner]:
+    """What opens the aligner of a name, which is there. Raises SetupError.
+
+    Args:
+        flag: that names it.
+    """
     if name.casefold() == POCKETSPHINX:
-        return SphinxAligner(config.asr_batch)
-    folder, kind, device = checkpoint_of(name, config, "--with", REMEDY)
+        aligner = SphinxAligner(config.asr_batch, flag)
+        return lambda: aligner  # whose processes begin with the first take
+    if config.has_workers:  # the device is theirs
+        config = replaced(config, device="auto")
+    folder, kind, device = checkpoint_of(name, config, flag, f"give {flag} {REMEDY}")
     if kind != Qwen3Aligner.kind:
-        raise SetupError(f"--with {folder}: is of type {kind!r}, not a Qwen3-ForcedAligner", REMEDY)
-    return Qwen3Aligner(folder, device, config.asr_batch)
+        raise SetupError(
+            f"{flag} {folder}: is of type {kind!r}, not a Qwen3-ForcedAligner",
+            remedy=f"give {flag} {REMEDY}",
+        )
+    return partial(Qwen3Aligner, folder, device, config.asr_batch, flag)

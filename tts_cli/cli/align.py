@@ -86,36 +86,33 @@ def command(
     Rows that `check` suspects, or whose score is low, are marked unsure, because wrong words find a
     place too. The exit code is 1 if a row cannot be aligned.
     """
-    from tts_cli.app.align import FolderAlignment, open_aligner
+    from tts_cli.app.align import align, aligner_of
 
     config = RunConfig.from_options({**options, "out": folder})
     forms = [WORDS_VTT_SUFFIX] * (subtitles is not None) + [TEXTGRID_SUFFIX] * textgrid
-    rows = FolderAlignment(folder, config, forms)
-    screen = RunScreen(config)
-    with screen.step("loading the aligner"):
-        opened = open_aligner(aligner, config)
-    try:
-        done = rows.run(opened, screen.progress)
-    finally:
-        opened.close()
+    done = align(folder, config, aligner_of(aligner, config), RunScreen(config), forms)
     show(config, folder, done)
     return int(bool(done.problems))
+
+
+def facts(done: Alignment) -> dict[str, Any]:
+    """The same, for programs."""
+    return {
+        "aligned": done.aligned,
+        "kept": done.kept,
+        "audio_s": round(done.audio_s, 3),
+        "unsure": [{"id": row_id, "reasons": reasons} for row_id, reasons in done.unsure],
+        "left": [{"id": row_id, "reason": reason} for row_id, reason in done.problems],
+        "other_language": done.other_language,
+        "without_words": done.without_words,
+        "without_audio": done.without_audio,
+    }
 
 
 def show(config: RunConfig, folder: Path, done: Alignment) -> None:
     """What was found, and what was not."""
     if config.json:
-        facts = {
-            "aligned": done.aligned,
-            "kept": done.kept,
-            "audio_s": round(done.audio_s, 3),
-            "unsure": [{"id": row_id, "reasons": reasons} for row_id, reasons in done.unsure],
-            "left": [{"id": row_id, "reason": reason} for row_id, reason in done.problems],
-            "other_language": done.other_language,
-            "without_words": done.without_words,
-            "without_audio": done.without_audio,
-        }
-        click.echo(json.dumps(facts, indent=2))
+        click.echo(json.dumps(facts(done), indent=2))
         return
     for count, why in (
         (done.other_language, "in a language that it does not know"),

@@ -60,18 +60,24 @@ class Checkpoint(ABC):
         folder: of the checkpoint.
         device: torch's.
         batch: windows heard at once; None: by the device.
+        flag: that names it.
     Raises:
         SetupError: it cannot be read.
     """
 
-    flag = "--asr"  # that names it
     kind = ""  # as its config.json calls it
     needs = ""  # of transformers, to have its classes
     languages: tuple[str, ...] = ()  # as `Identity` has them
     least_score = 0.0  # likewise
     spellings: tuple[tuple[str, str], ...] = ()
 
-    def __init__(self, folder: Path | str, device: torch.device, batch: int | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path | str,
+        device: torch.device,
+        batch: int | None = None,
+        flag: str = "--asr",
+    ) -> None:
         import torch
         import transformers
 
@@ -87,12 +93,12 @@ class Checkpoint(ABC):
             self._model = self._load(library, folder).to(device).eval()
         except AttributeError as error:
             raise SetupError(
-                f"{self.flag} {folder}: transformers {library.__version__} has no {self.kind}",
+                f"{flag} {folder}: transformers {library.__version__} has no {self.kind}",
                 remedy=f"pip install 'transformers>={self.needs}'",
             ) from error
         except Exception as error:  # libraries raise what they like over a broken checkpoint
             reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-            raise SetupError(f"{self.flag} {folder}: cannot be loaded: {reason}") from error
+            raise SetupError(f"{flag} {folder}: cannot be loaded: {reason}") from error
         name = f"{self.kind} {_identity(folder)} {str(self.dtype)[6:]}"
         self.identity = Identity(name, self.languages, self.least_score, self.spellings)
         log.info("listening with %s on %s in %s", folder, device, str(self.dtype)[6:])

@@ -97,7 +97,7 @@ class Qwen3Aligner(Checkpoint):
     A tenth is a bound that somebody chose: released weights were not at hand to measure one.
     """
 
-    flag, kind, needs = "--with", "qwen3_asr", "5.17"
+    kind, needs = "qwen3_asr", "5.17"
     languages, least_score = ALIGNED_CODES, 0.1
 
     def _load(self, library: Any, folder: Path) -> Any:

@@ -64,10 +64,14 @@ class Sphinx(Processes[Asked, Answer]):
 
 
 class SphinxAligner(Processes[ToAlign, Aligned]):
-    """Likewise."""
+    """Likewise.
 
-    def __init__(self, processes: int | None = None) -> None:
-        identity = replace(identity_of("--with"), least_score=LEAST_SCORE)
+    Args:
+        flag: that asks for it.
+    """
+
+    def __init__(self, processes: int | None = None, flag: str = "--with") -> None:
+        identity = replace(identity_of(flag), least_score=LEAST_SCORE)
         super().__init__(align_one, identity, processes)
 
 

@@ -18,7 +18,7 @@ from tiny_qwen3_asr import write_tiny_qwen3_asr
 from tiny_whisper import write_tiny_whisper
 
 from tts_cli import extras
-from tts_cli.app.align import open_aligner
+from tts_cli.app.align import aligner_of
 from tts_cli.app.check import open_recogniser
 from tts_cli.config import RunConfig
 from tts_cli.errors import SetupError
@@ -80,7 +80,7 @@ def test_the_language_is_told(checkpoint: Path, monkeypatch: pytest.MonkeyPatch)
     assert recogniser.words(samples, None)[0]
 
 
-@pytest.mark.parametrize(("family", "flag"), [(Qwen3Asr, "--asr"), (Qwen3Aligner, "--with")])
+@pytest.mark.parametrize(("family", "flag"), [(Qwen3Asr, "--asr"), (Qwen3Aligner, "--words")])
 def test_an_older_transformers_says_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, family: type[Checkpoint], flag: str
 ) -> None:
@@ -93,7 +93,7 @@ def test_an_older_transformers_says_what_to_install(
     monkeypatch.setattr(family, "_load", lambda self, library, folder: Older.Qwen3ASRProcessor)  # type: ignore[attr-defined]
     told = rf"{flag} .* has no qwen3_asr; pip install 'transformers>=5"
     with pytest.raises(SetupError, match=told):
-        family(folder, CPU)
+        family(folder, CPU, flag=flag)
 
 
 @pytest.fixture(scope="module")
@@ -228,20 +228,20 @@ def test_a_checkpoint_of_another_kind_is_refused(
     with pytest.raises(
         SetupError, match=r"--with .*it is no Qwen3ASRForToken.* lacks score.weight"
     ):
-        open_aligner(str(checkpoint), config)
+        aligner_of(str(checkpoint), config)()
     with pytest.raises(SetupError, match=r"--asr .* but an aligner"):
         Qwen3Asr(aligning, CPU)
     with pytest.raises(SetupError, match="is of type 'whisper', not a Qwen3-ForcedAligner; give"):
-        open_aligner(str(write_tiny_whisper(tmp_path / "whisper")), config)
+        aligner_of(str(write_tiny_whisper(tmp_path / "whisper")), config)
     with pytest.raises(
         SetupError, match=r"--with \./none: no such folder; give --with pocketsphinx"
     ):
-        open_aligner("./none", config)
+        aligner_of("./none", config)
     official = tmp_path / "official"
     shutil.copytree(aligning, official)
     (official / "config.json").write_text('{"model_type": "qwen3_asr", "thinker_config": {}}')
     with pytest.raises(SetupError, match="in the form of qwen-asr; take the repository that ends"):
-        open_aligner(str(official), config)
+        aligner_of(str(official), config)()
 
 
 @needs_it
