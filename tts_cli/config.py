@@ -330,6 +330,10 @@ class RunConfig:
     verify_device: str | None = Topic.VERIFY.setting(None, "Where a checkpoint of --verify "
         "computes: auto, cpu, cuda or cuda:N.", "as --device", metavar="DEVICE", check=_device,
         is_completed=True, is_keyword=True)
+    words: str | None = Topic.WORDS.setting(None, "Once all is spoken, find when each word of a "
+        "row is said, as `tts-cli align --with` does: pocketsphinx (English, on a CPU), or a "
+        "Qwen3-ForcedAligner, as a folder or a Hugging Face repository.", "no times",
+        metavar="pocketsphinx|PATH|REPO")
     sampling: Mapping[str, float] = field(default_factory=dict)  # what flags give, by name
     # fmt: on
 

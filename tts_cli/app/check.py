@@ -43,6 +43,8 @@ from tts_cli.plan.checkpoint import approved_info
 from tts_cli.plan.checks import Only
 
 if TYPE_CHECKING:
+    import torch
+
     from models.slots.model import SpeechModel
 
 log = logging.getLogger(__name__)
@@ -52,6 +54,8 @@ Step = Callable[[str], AbstractContextManager[Any]]
 Rows = Callable[[int], AbstractContextManager[Any]]
 
 FAMILIES = {family.kind: family for family in (Whisper, Qwen3Asr)}  # of checkpoints that hear
+REMEDY = "give --asr pocketsphinx, the folder of a Whisper or Qwen3-ASR checkpoint or its hub "
+REMEDY += "repository"
 WRITE_S = 60.0  # between two writings of the file while takes are heard
 WRITE_SHARE = 0.02  # of the time that may go into that
 SAMPLE_VOICE = "sample voice"  # as run.json names it
@@ -400,16 +404,31 @@ def open_recogniser(config: RunConfig) -> Recogniser:
     assert config.asr is not None
     if config.asr.casefold() == POCKETSPHINX:
         return sphinx.Sphinx(config.asr_batch)
-    refuse_absent(config)
-    from tts_cli.engine.load import choose_device
-
-    folder = folder_of(config.asr)
-    family = FAMILIES.get(kind := kind_of(folder))
+    folder, kind, device = checkpoint_of(config.asr, config, "--asr", REMEDY)
+    family = FAMILIES.get(kind)
     if family is None:
         raise SetupError(
             f"--asr {folder}: is of type {kind!r}, not a Whisper or Qwen3-ASR checkpoint"
         )
-    return family(folder, choose_device(config), config.asr_batch)
+    return family(folder, device, config.asr_batch)
+
+
+def checkpoint_of(
+    source: str, config: RunConfig, flag: str, remedy: str
+) -> tuple[Path, str, torch.device]:
+    """A checkpoint that hears: its folder, its kind, and the device that it is for.
+
+    Args:
+        flag: that names it.
+        remedy: what else it may name.
+    Raises:
+        SetupError
+    """
+    refuse_absent(config)
+    from tts_cli.engine.load import choose_device
+
+    folder = folder_of(source, flag, remedy)
+    return folder, kind_of(folder, flag), choose_device(config)
 
 
 def compare_voices(found: FolderCheck, config: RunConfig, step: Step, progress: Rows) -> None:

@@ -37,8 +37,8 @@ class TimedWord(msgspec.Struct, frozen=True):
     score: float | None
     text_start: int  # [characters] of `text`: its first, from 0
     text_end: int  # [characters] behind its last one
-    # [`dictionary`, `letters`, `neighbours`] how its sounds are known: `letters` is a guess, and
-    # `neighbours` that only those were looked for
+    # [`dictionary`, `letters`, `model`, `neighbours`] how its sounds are known: `letters` is a
+    # guess, `model` reads any word, and `neighbours` is that only those were looked for
     known: str
 
 

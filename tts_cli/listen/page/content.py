@@ -29,6 +29,7 @@ from tts_cli.listen.suspicion import KINDS, severity
 from tts_cli.listen.usual import Voices, letters_a_second
 from tts_cli.listen.verdicts import SCORES, Check, Heard, checks_by_take
 from tts_cli.listen.waveform import LETTERS, outlines
+from tts_cli.listen.words import WordTimes, read_words
 
 log = logging.getLogger(__name__)
 
@@ -101,7 +102,10 @@ def content_of(folder: SpokenFolder, version: str | None, base: str = "") -> dic
         "runs": [_run(run) for run in folder.runs],
         "last": spoken_by(folder.last_run),
         "charts": charts_of(folder, checks),
-        "rows": [_row(row, reasons[row.id], runs, shown, checks, base) for row in folder.rows],
+        "rows": [
+            _row(row, reasons[row.id], runs, shown, checks, base, read_words(folder.path, row.id))
+            for row in folder.rows
+        ],
     }
 
 
@@ -152,8 +156,11 @@ def _row(
     shown: dict[int, str | None],
     checks: dict[tuple[str, int], Check],
     base: str,
+    times: WordTimes | None,
 ) -> dict[str, Any]:
     speech = row.take
+    if times is not None and times.text != speech.text:
+        times = None
     rate = letters_a_second(speech) if speech.is_ok else None
     values: dict[str, Any] = {
         "id": row.id,
@@ -179,7 +186,7 @@ def _row(
         "parts": [[part[name] for name in _PART] for part in speech.parts],
         "chosen": row.chosen,
         "takes": [
-            _take(file, speech, shown[id(file)], checks.get((row.id, file.take.take)), base)
+            _take(file, speech, shown[id(file)], checks.get((row.id, file.take.take)), base, times)
             for file in row.files
         ],
     }
@@ -187,9 +194,16 @@ def _row(
 
 
 def _take(
-    file: TakeFile, chosen: Take, waveform: str | None, check: Check | None, base: str
+    file: TakeFile,
+    chosen: Take,
+    waveform: str | None,
+    check: Check | None,
+    base: str,
+    times: WordTimes | None,
 ) -> dict[str, Any]:
     speech = file.take
+    if times is not None and times.sha256 != speech.sha256:  # of another take, or an earlier file
+        times = None
     is_known = check is not None and check.fits(speech.sha256)
     heard, rated = (check.asr, check.opinion) if check and is_known else (None, None)
     is_other = (speech.said, speech.voice_name) != (chosen.said, chosen.voice_name)
@@ -206,6 +220,8 @@ def _take(
         "level_dbfs": speech.level_dbfs,
         "asr": None if heard is None else _heard(heard),
         "mos": None if rated is None else [getattr(rated, name) for name in SCORES],
+        "words": None if times is None else _words(times),
+        "unsure": None if times is None else times.unsure,
     }
     return _told(values)
 
@@ -219,6 +235,22 @@ def _heard(heard: Heard) -> dict[str, Any]:
         "by": heard.recogniser,
         "heard": [list(piece) if piece.is_wrong else [piece.wanted] for piece in heard.stretches],
     }
+
+
+def _words(times: WordTimes) -> list[int]:
+    """Four figures a word: its characters in the text, first and behind the last, and its start and
+    end in hundredths of a second.
+    """
+    return [
+        figure
+        for word in times.words
+        for figure in (
+            word.text_start,
+            word.text_end,
+            round(100 * word.start_s),
+            round(100 * word.end_s),
+        )
+    ]
 
 
 def _told(values: dict[str, Any]) -> dict[str, Any]:
