@@ -1,0 +1,369 @@
+"""Whether our speech is as good as the official package's, or graphs as good as eager: the
+evaluation that papers print, for whoever has the weights.
+
+    python samples/quality.py MODEL --texts FILE --out DIR --against official --asr pocketsphinx
+    python samples/quality.py MODEL --texts meta.lst --out DIR --against eager,official
+        --official-python ENV/bin/python --seeds 3 --asr openai/whisper-large-v3 --mos
+    python samples/quality.py MODEL --texts FILE... --out DIR -- --max-batch 64
+
+FILE is any manifest, such as the lists of seed-tts-eval. `ours` is `synth` as users run it (on a
+GPU: graphs, bfloat16), `eager` is `synth` without graphs and kernels in float32, `official` is the
+qwen-tts package in an environment of its own. All speak the same rows as they are written, in one
+piece, with the checkpoint's or the row's sampling, up to the same cap, once. Flags behind `--` go
+to both of ours.
+
+Prints a table for each comparison and writes DIR/quality.json. The exit code is 1 if ours is worse
+in a figure. What was spoken and heard is kept: the same command goes on where it was.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import soundfile
+
+HERE = Path(__file__).parent
+sys.path.append(str(HERE / "judging"))
+
+import figures  # noqa: E402
+from judges import OWN, Judge, Likeness, Opinions, Row, Spoken, Values, Words, sum_of  # noqa: E402
+
+from models.base import ModelInfo  # noqa: E402
+from tts_cli.app.profile import commit  # noqa: E402
+from tts_cli.config import RunConfig  # noqa: E402
+from tts_cli.core import BadRow  # noqa: E402
+from tts_cli.core import Row as GivenRow  # noqa: E402
+from tts_cli.errors import ManifestError, SetupError, TtsCliError, UsageError  # noqa: E402
+from tts_cli.folder.run_file import versions  # noqa: E402
+from tts_cli.manifest.manifest import open_manifests, read_rows  # noqa: E402
+from tts_cli.named import counted  # noqa: E402
+from tts_cli.plan.checkpoint import read_info  # noqa: E402
+from tts_cli.text.words import text_cap  # noqa: E402
+
+OURS, EAGER, OFFICIAL = "ours", "eager", "official"
+# The plainest way through our code, and what makes a run comparable: texts as they are, one attempt
+# that counts however it ends, nothing behind a recording.
+PLAIN = ("--no-graphs", "--kernels", "reference", "--dtype", "float32")
+ALIKE = ("--normalize", "off", "--split", "off", "--retries", "0", "--accept-truncated")
+BATCH_CUDA, BATCH_CPU = 64, 16  # rows that the official package speaks at once
+
+Key = tuple[str, ...]  # text, id, seed
+
+
+def read_texts(paths: Sequence[str], info: ModelInfo, voices: Sequence[str], limit: int | None) -> list[Row]:
+    """The rows as all systems speak them, each with its cap.
+
+    Args:
+        voices: that speak the rows which name none, each of them all.
+    Raises:
+        ManifestError: a row cannot be used.
+    """
+    found: list[Row] = []
+    with open_manifests(paths, RunConfig(extra="drop")) as manifest:
+        for row in read_rows(manifest):
+            if isinstance(row, BadRow):
+                raise ManifestError(f"{row.file or paths[0]}, line {row.line}: {row.message}")
+            if limit is not None and row.number > limit:
+                break
+            free = row.voice is None and row.ref_audio is None
+            for voice in voices if free else [row.voice]:
+                name = row.id if len(voices) < 2 or not free else f"{row.id}-{voice}"
+                found.append(_as_spoken(row, name, voice, info))
+    if not found:
+        raise ManifestError(f"{', '.join(paths)}: no rows", "give texts to speak")
+    return found
+
+
+def _as_spoken(row: GivenRow, name: str, voice: str | None, info: ModelInfo) -> Row:
+    cap = row.max_frames or text_cap(row.text, info)
+    if row.max_seconds is not None:
+        cap = max(1, int(row.max_seconds / info.frame_s))
+    given = {
+        "id": name,
+        "text": row.text,
+        "voice": voice,
+        "language": row.language,
+        "instruct": row.instruct,
+        "ref_audio": None if row.ref_audio is None else str(Path(row.ref_audio).resolve()),
+        "ref_text": row.ref_text,
+        "clone_mode": row.clone_mode,
+        **row.sampling,
+        "max_frames": cap,
+    }
+    return {key: value for key, value in given.items() if value is not None}
+
+
+class Speakers:
+    """Speaks with every system.
+
+    Args:
+        args: of the command line.
+    """
+
+    def __init__(self, args: argparse.Namespace, rows: Sequence[Row], info: ModelInfo) -> None:
+        self._args, self._rows, self._info = args, rows, info
+        self._manifest = args.out / "rows.jsonl"
+        args.out.mkdir(parents=True, exist_ok=True)
+        self._manifest.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+    def speak(self, system: str, seed: int) -> Path:
+        """Have one system speak all rows, those that it has not yet; its folder."""
+        out: Path = self._args.out / f"{system}-{seed}"
+        out.mkdir(exist_ok=True)
+        print(f"{out}: {counted(len(self._rows), 'row')}", file=sys.stderr, flush=True)
+        command = self._official(out, seed) if system == OFFICIAL else self._ours(system, out, seed)
+        code = subprocess.run(command, stdout=sys.stderr).returncode
+        if code > (0 if system == OFFICIAL else 1):
+            raise SetupError(f"{system}: ended with exit code {code}", "see what it says above")
+        return out
+
+    def _ours(self, system: str, out: Path, seed: int) -> list[str]:
+        args = self._args
+        command = [sys.executable, "-m", "tts_cli", "synth", str(self._manifest), "--out", str(out)]
+        command += ["--model", args.model, "--device", args.device, "--seed", str(seed), *ALIKE]
+        if self._info.can_clone:
+            command += ["--ref-silence", "0"]
+        return [*command, *(PLAIN if system == EAGER else ()), *args.flags]
+
+    def _official(self, out: Path, seed: int) -> list[str]:
+        args, is_cuda = self._args, device_of(self._args.device) != "cpu"
+        job = {
+            "model": args.official_model or args.model,
+            "identity": read_info(RunConfig(model=args.official_model or args.model)).identity,
+            "device": device_of(args.device),
+            "dtype": "bfloat16" if is_cuda else "float32",
+            "batch": args.official_batch or (BATCH_CUDA if is_cuda else BATCH_CPU),
+            "frame_s": self._info.frame_s,
+            "seed": seed,
+            "out": str(out),
+            "rows": self._rows,
+        }
+        path = out / "job.json"
+        path.write_text(json.dumps(job))
+        return [args.official_python, str(HERE / "judging" / "official.py"), str(path)]
+
+
+def device_of(device: str) -> str:
+    """What `--device` means, by torch's name."""
+    if device != "auto":
+        return "cuda:0" if device == "cuda" else device
+    import torch
+
+    return "cuda:0" if torch.cuda.is_available() else "cpu"
+
+
+class Judged:
+    """What judges said of files, kept in DIR/judged.jsonl.
+
+    A line holds for a file's sum, the judge and what the judge was told; who spoke it is not asked.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._known: dict[tuple[str, str, str], Values] = {}
+        if path.exists():
+            for line in path.read_text(encoding="utf-8").splitlines():
+                try:
+                    judge, sha256, beside, values = json.loads(line)
+                except ValueError:  # torn by a kill
+                    continue
+                self._known[judge, sha256, beside] = values
+
+    def ask(self, judge: Judge, takes: Iterable[Spoken]) -> list[Values]:
+        """What a judge says of each take; nothing of those that it does not judge."""
+        listed = [(one, judge.beside(one.row)) for one in takes]
+        keys = [None if told is None else (judge.name, one.sha256, told) for one, told in listed]
+        waiting = {
+            key: one
+            for (one, _), key in zip(listed, keys, strict=True)
+            if key is not None and key not in self._known
+        }
+        print(f"{judge.name}: {len(waiting)} of {len(listed)} to hear", file=sys.stderr, flush=True)
+        order = list(waiting)
+        with open(self._path, "a", encoding="utf-8") as file:
+            for place, values in judge.judge(list(waiting.values())) if order else ():
+                self._known[order[place]] = values
+                file.write(json.dumps([*order[place], values]) + "\n")
+                file.flush()
+        return [self._known.get(key, {}) if key is not None else {} for key in keys]
+
+
+def takes_of(folder: Path, rows: Sequence[Row]) -> list[Spoken]:
+    """The files of the rows that were spoken."""
+    paths = [(folder / f"{row['id']}.wav", row) for row in rows]
+    return [Spoken(path, sum_of(path), row) for path, row in paths if path.exists()]
+
+
+def ends(take: Spoken, info: ModelInfo) -> Values:
+    """Length and end of a take, by one rule for all systems: from its file and its text."""
+    file = soundfile.info(take.path)
+    audio_s = file.frames / file.samplerate
+    num_frames = round(audio_s / info.frame_s)
+    least = 0 if info.pace is None else info.pace.least_frames(take.row["text"])
+    return {
+        "audio_s": audio_s,
+        "is_runaway": float(num_frames >= take.row["max_frames"]),
+        "is_early": float(num_frames < least),
+    }
+
+
+def judges_of(args: argparse.Namespace, rows: Sequence[Row], info: ModelInfo) -> list[Judge]:
+    """Those that were asked for. Raises UsageError, SetupError."""
+    config = RunConfig(model=args.model, device=args.device, asr=args.asr, asr_batch=args.asr_batch)
+    found: list[Judge] = []
+    if args.asr is not None:
+        found.append(Words(config))
+    if args.mos:
+        found.append(Opinions())
+    is_cloned = any("ref_audio" in row for row in rows)
+    encoder = args.similarity
+    if encoder is None and is_cloned and "xvec" in info.clone_modes:
+        encoder = OWN
+    if encoder is not None:
+        if not is_cloned:
+            raise UsageError("--similarity: no row has a recording to be like", "leave it out")
+        found.append(Likeness(encoder, replace(config, asr=None, asr_batch=None)))
+    return found
+
+
+def evaluate(args: argparse.Namespace) -> int:
+    """Speak, judge, compare and print; the exit code."""
+    started_s = time.perf_counter()
+    info = read_info(RunConfig(model=args.model))
+    against = args.against.split(",")
+    for name in against:
+        if name not in (EAGER, OFFICIAL):
+            raise UsageError(f"--against {name}: is neither {EAGER} nor {OFFICIAL}")
+    if OFFICIAL in against and info.family != "qwen3_tts":
+        raise UsageError(f"--against official: there is none for {info.family}", "give eager")
+    voices = args.voices.split(",") if args.voices else info.voices[:1] or [None]
+    rows = read_texts(args.texts, info, voices, args.limit)
+    systems = [OURS, *against]
+    speakers = Speakers(args, rows, info)
+    spoken = {
+        (system, seed): takes_of(speakers.speak(system, seed), rows)
+        for seed in range(args.seeds)
+        for system in systems
+    }
+    values = {key: [ends(one, info) for one in takes] for key, takes in spoken.items()}
+    judged, judges = Judged(args.out / "judged.jsonl"), judges_of(args, rows, info)
+    flat = [(key, place) for key, takes in spoken.items() for place in range(len(takes))]
+    for judge in judges:
+        said = judged.ask(judge, (spoken[key][place] for key, place in flat))
+        for (key, place), found in zip(flat, said, strict=True):
+            values[key][place].update(found)
+    takes: dict[str, dict[Key, Values]] = {system: {} for system in systems}
+    for (system, seed), listed in spoken.items():
+        for one, found in zip(listed, values[system, seed], strict=True):
+            takes[system][one.row["text"], one.row["id"], str(seed)] = found
+    report: dict[str, Any] = {
+        "model": args.model,
+        "identity": info.identity,
+        "official_model": args.official_model,
+        "texts": args.texts,
+        "rows": len(rows),
+        "seeds": args.seeds,
+        "device": device_of(args.device),
+        "flags": args.flags,
+        "judges": [judge.name for judge in judges],
+        "versions": versions(),
+        "commit": commit(),
+        "comparisons": {},
+    }
+    official = args.out / f"{OFFICIAL}-0" / "versions.json"
+    if OFFICIAL in against and official.exists():
+        report["official_versions"] = json.loads(official.read_text())
+    is_worse = False
+    for other in against:
+        found = _compared(takes[OURS], takes[other], len(rows) * args.seeds, other)
+        report["comparisons"][other] = found
+        is_worse |= "worse" in (one["verdict"] for one in found["figures"].values())
+    report["wall_s"] = round(time.perf_counter() - started_s, 1)
+    (args.out / "quality.json").write_text(json.dumps(report, indent=1) + "\n")
+    return int(is_worse)
+
+
+def _compared(
+    ours: dict[Key, Values], theirs: dict[Key, Values], wanted: int, other: str
+) -> dict[str, Any]:
+    """Print a comparison of what both spoke; as the report has it."""
+    both = [key for key in ours if key in theirs]
+    if not both:
+        raise SetupError(f"{OURS} and {other} have no row in common", "see what they say above")
+    tables = figures.tabulate([{key: takes[key] for key in both} for takes in (ours, theirs)])
+    differences = figures.compare(tables)
+    told = figures.conclusion(differences, OURS, other)
+    texts, takes = counted(len(tables.texts), "text"), counted(len(both), "take")
+    print(f"\n{OURS} against {other}: {texts}, {takes} of each\n")
+    print(figures.table(differences, OURS, other) + f"\n\n{told}")
+    unspoken = {OURS: wanted - len(ours), other: wanted - len(theirs)}
+    if any(unspoken.values()):
+        print("Left out, because they were not spoken:", json.dumps(unspoken))
+    return {
+        "texts": len(tables.texts),
+        "takes": len(both),
+        "unspoken": unspoken,
+        "conclusion": told,
+        "figures": {
+            one.figure.name: {
+                OURS: one.ours._asdict(),
+                other: one.theirs._asdict(),
+                "difference": one.off._asdict(),
+                "verdict": one.verdict,
+            }
+            for one in differences
+        },
+    }
+
+
+def parser() -> argparse.ArgumentParser:
+    """Of the command line."""
+    found = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add = found.add_argument
+    add("model", help="folder or Hugging Face repository")
+    add("--texts", nargs="+", required=True, help="manifests, such as a list of seed-tts-eval")
+    add("--out", type=Path, required=True, help="for audio, what was heard, and quality.json")
+    add("--against", default=OFFICIAL, help="eager, official or both, comma between (official)")
+    add("--official-python", default=sys.executable, help="of the environment with qwen-tts")
+    add("--official-model", help="another checkpoint for the official package (MODEL)")
+    add("--official-batch", type=int, help="rows it speaks at once (64 on cuda, 16 on cpu)")
+    add("--seeds", type=int, default=1, help="takes of each row (1)")
+    add("--voices", help="speakers of rows that name none, comma between (the first)")
+    add("--limit", type=int, help="only the first N rows (all)")
+    add("--device", default="auto", help="auto, cpu, cuda or cuda:N (auto)")
+    add("--asr", help="count wrong words: pocketsphinx, or a Whisper or Qwen3-ASR checkpoint")
+    add("--asr-batch", type=int, help="as in `tts-cli check`")
+    add("--mos", action="store_true", help="predict opinions with DNSMOS")
+    add(
+        "--similarity",
+        metavar="own|PATH|REPO",
+        help="of clones to their recordings: the checkpoint's own speaker encoder, or a WavLM for "
+        "speaker verification (own, where rows have recordings)",
+    )
+    return found
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Command line."""
+    given = list(sys.argv[1:] if words is None else words)
+    end = given.index("--") if "--" in given else len(given)
+    args = parser().parse_args(given[:end], argparse.Namespace(flags=given[end + 1 :]))
+    try:
+        return evaluate(args)
+    except TtsCliError as error:
+        print(f"Error: {error}", file=sys.stderr)
+        return error.exit_code
+
+
+if __name__ == "__main__":
+    sys.exit(main())
