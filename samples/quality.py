@@ -23,6 +23,7 @@ import json
 import subprocess
 import sys
 import time
+import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -55,30 +56,31 @@ PLAIN = ("--no-graphs", "--kernels", "reference", "--dtype", "float32")
 ALIKE = ("--normalize", "off", "--split", "off", "--retries", "0", "--accept-truncated")
 BATCH_CUDA, BATCH_CPU = 64, 16  # rows that the official package speaks at once
 
-Key = tuple[str, ...]  # text, id, seed
+SUFFIXES = (".wav", ".flac")  # `-- --format flac` makes files that travel more easily
+
+Key = tuple[str, ...]  # text, id of the take
 
 
-def read_texts(paths: Sequence[str], info: ModelInfo, voices: Sequence[str], limit: int | None) -> list[Row]:
-    """The rows as all systems speak them, each with its cap.
-
-    Args:
-        voices: that speak the rows which name none, each of them all.
-    Raises:
-        ManifestError: a row cannot be used.
+def read_texts(args: argparse.Namespace, info: ModelInfo) -> list[Row]:
+    """The takes that all systems speak, as rows of a manifest with cap and seed: of each row so
+    many, by each of `--voices` if it names none. Raises ManifestError.
     """
+    voices = args.voices.split(",") if args.voices else info.voices[:1] or [None]
     found: list[Row] = []
-    with open_manifests(paths, RunConfig(extra="drop")) as manifest:
+    with open_manifests(args.texts, RunConfig(extra="drop")) as manifest:
         for row in read_rows(manifest):
             if isinstance(row, BadRow):
-                raise ManifestError(f"{row.file or paths[0]}, line {row.line}: {row.message}")
-            if limit is not None and row.number > limit:
+                raise ManifestError(f"{row.file or args.texts[0]}, line {row.line}: {row.message}")
+            if args.limit is not None and row.number > args.limit:
                 break
             free = row.voice is None and row.ref_audio is None
             for voice in voices if free else [row.voice]:
-                name = row.id if len(voices) < 2 or not free else f"{row.id}-{voice}"
-                found.append(_as_spoken(row, name, voice, info))
+                for number in range(args.seeds):
+                    name = row.id if len(voices) < 2 or not free else f"{row.id}-{voice}"
+                    name += f"-{number}" if args.seeds > 1 else ""
+                    found.append(_as_spoken(row, name, voice, info))
     if not found:
-        raise ManifestError(f"{', '.join(paths)}: no rows", "give texts to speak")
+        raise ManifestError(f"{', '.join(args.texts)}: no rows", "give texts to speak")
     return found
 
 
@@ -97,6 +99,7 @@ def _as_spoken(row: GivenRow, name: str, voice: str | None, info: ModelInfo) -> 
         "clone_mode": row.clone_mode,
         **row.sampling,
         "max_frames": cap,
+        "seed": zlib.crc32(name.encode()),  # takes that share one would share their draws
     }
     return {key: value for key, value in given.items() if value is not None}
 
@@ -110,39 +113,39 @@ class Speakers:
 
     def __init__(self, args: argparse.Namespace, rows: Sequence[Row], info: ModelInfo) -> None:
         self._args, self._rows, self._info = args, rows, info
+        self._other = args.against_model or args.model
         self._manifest = args.out / "rows.jsonl"
         args.out.mkdir(parents=True, exist_ok=True)
         self._manifest.write_text("".join(json.dumps(row) + "\n" for row in rows))
 
-    def speak(self, system: str, seed: int) -> Path:
-        """Have one system speak all rows, those that it has not yet; its folder."""
-        out: Path = self._args.out / f"{system}-{seed}"
+    def speak(self, system: str) -> None:
+        """Have one system speak all rows, those that it has not yet. Raises SetupError."""
+        out: Path = self._args.out / system
         out.mkdir(exist_ok=True)
-        print(f"{out}: {counted(len(self._rows), 'row')}", file=sys.stderr, flush=True)
-        command = self._official(out, seed) if system == OFFICIAL else self._ours(system, out, seed)
+        print(f"{out}: {counted(len(self._rows), 'take')}", file=sys.stderr, flush=True)
+        command = self._official(out) if system == OFFICIAL else self._ours(system, out)
         code = subprocess.run(command, stdout=sys.stderr).returncode
         if code > (0 if system == OFFICIAL else 1):
             raise SetupError(f"{system}: ended with exit code {code}", "see what it says above")
-        return out
 
-    def _ours(self, system: str, out: Path, seed: int) -> list[str]:
+    def _ours(self, system: str, out: Path) -> list[str]:
         args = self._args
         command = [sys.executable, "-m", "tts_cli", "synth", str(self._manifest), "--out", str(out)]
-        command += ["--model", args.model, "--device", args.device, "--seed", str(seed), *ALIKE]
+        model = args.model if system == OURS else self._other
+        command += ["--model", model, "--device", args.device, *ALIKE]
         if self._info.can_clone:
             command += ["--ref-silence", "0"]
         return [*command, *(PLAIN if system == EAGER else ()), *args.flags]
 
-    def _official(self, out: Path, seed: int) -> list[str]:
+    def _official(self, out: Path) -> list[str]:
         args, is_cuda = self._args, device_of(self._args.device) != "cpu"
         job = {
-            "model": args.official_model or args.model,
-            "identity": read_info(RunConfig(model=args.official_model or args.model)).identity,
+            "model": self._other,
+            "identity": read_info(RunConfig(model=self._other)).identity,
             "device": device_of(args.device),
             "dtype": "bfloat16" if is_cuda else "float32",
             "batch": args.official_batch or (BATCH_CUDA if is_cuda else BATCH_CPU),
             "frame_s": self._info.frame_s,
-            "seed": seed,
             "out": str(out),
             "rows": self._rows,
         }
@@ -198,7 +201,7 @@ class Judged:
 
 def takes_of(folder: Path, rows: Sequence[Row]) -> list[Spoken]:
     """The files of the rows that were spoken."""
-    paths = [(folder / f"{row['id']}.wav", row) for row in rows]
+    paths = [(folder / f"{row['id']}{suffix}", row) for row in rows for suffix in SUFFIXES]
     return [Spoken(path, sum_of(path), row) for path, row in paths if path.exists()]
 
 
@@ -244,32 +247,26 @@ def evaluate(args: argparse.Namespace) -> int:
             raise UsageError(f"--against {name}: is neither {EAGER} nor {OFFICIAL}")
     if OFFICIAL in against and info.family != "qwen3_tts":
         raise UsageError(f"--against official: there is none for {info.family}", "give eager")
-    voices = args.voices.split(",") if args.voices else info.voices[:1] or [None]
-    rows = read_texts(args.texts, info, voices, args.limit)
-    systems = [OURS, *against]
-    speakers = Speakers(args, rows, info)
-    spoken = {
-        (system, seed): takes_of(speakers.speak(system, seed), rows)
-        for seed in range(args.seeds)
-        for system in systems
-    }
-    values = {key: [ends(one, info) for one in takes] for key, takes in spoken.items()}
+    rows, systems = read_texts(args, info), [OURS, *against]
+    if not args.judge_only:
+        speakers = Speakers(args, rows, info)
+        for system in systems:
+            speakers.speak(system)
+    spoken = [(system, one) for system in systems for one in takes_of(args.out / system, rows)]
+    values = [ends(one, info) for _, one in spoken]
     judged, judges = Judged(args.out / "judged.jsonl"), judges_of(args, rows, info)
-    flat = [(key, place) for key, takes in spoken.items() for place in range(len(takes))]
     for judge in judges:
-        said = judged.ask(judge, (spoken[key][place] for key, place in flat))
-        for (key, place), found in zip(flat, said, strict=True):
-            values[key][place].update(found)
+        for known, found in zip(values, judged.ask(judge, [one for _, one in spoken]), strict=True):
+            known.update(found)
     takes: dict[str, dict[Key, Values]] = {system: {} for system in systems}
-    for (system, seed), listed in spoken.items():
-        for one, found in zip(listed, values[system, seed], strict=True):
-            takes[system][one.row["text"], one.row["id"], str(seed)] = found
+    for (system, one), found in zip(spoken, values, strict=True):
+        takes[system][one.row["text"], one.row["id"]] = found
     report: dict[str, Any] = {
         "model": args.model,
         "identity": info.identity,
-        "official_model": args.official_model,
+        "against_model": args.against_model,
         "texts": args.texts,
-        "rows": len(rows),
+        "takes": len(rows),
         "seeds": args.seeds,
         "device": device_of(args.device),
         "flags": args.flags,
@@ -278,12 +275,12 @@ def evaluate(args: argparse.Namespace) -> int:
         "commit": commit(),
         "comparisons": {},
     }
-    official = args.out / f"{OFFICIAL}-0" / "versions.json"
+    official = args.out / OFFICIAL / "versions.json"
     if OFFICIAL in against and official.exists():
         report["official_versions"] = json.loads(official.read_text())
     is_worse = False
     for other in against:
-        found = _compared(takes[OURS], takes[other], len(rows) * args.seeds, other)
+        found = _compared(takes[OURS], takes[other], len(rows), other)
         report["comparisons"][other] = found
         is_worse |= "worse" in (one["verdict"] for one in found["figures"].values())
     report["wall_s"] = round(time.perf_counter() - started_s, 1)
@@ -297,7 +294,7 @@ def _compared(
     """Print a comparison of what both spoke; as the report has it."""
     both = [key for key in ours if key in theirs]
     if not both:
-        raise SetupError(f"{OURS} and {other} have no row in common", "see what they say above")
+        raise SetupError(f"{OURS} and {other} have no take in common", "see what they say above")
     tables = figures.tabulate([{key: takes[key] for key in both} for takes in (ours, theirs)])
     differences = figures.compare(tables)
     told = figures.conclusion(differences, OURS, other)
@@ -335,11 +332,12 @@ def parser() -> argparse.ArgumentParser:
     add("--out", type=Path, required=True, help="for audio, what was heard, and quality.json")
     add("--against", default=OFFICIAL, help="eager, official or both, comma between (official)")
     add("--official-python", default=sys.executable, help="of the environment with qwen-tts")
-    add("--official-model", help="another checkpoint for the official package (MODEL)")
+    add("--against-model", help="checkpoint of what ours is held against (MODEL)")
     add("--official-batch", type=int, help="rows it speaks at once (64 on cuda, 16 on cpu)")
     add("--seeds", type=int, default=1, help="takes of each row (1)")
     add("--voices", help="speakers of rows that name none, comma between (the first)")
     add("--limit", type=int, help="only the first N rows (all)")
+    add("--judge-only", action="store_true", help="speak nothing: judge what lies in DIR")
     add("--device", default="auto", help="auto, cpu, cuda or cuda:N (auto)")
     add("--asr", help="count wrong words: pocketsphinx, or a Whisper or Qwen3-ASR checkpoint")
     add("--asr-batch", type=int, help="as in `tts-cli check`")

@@ -32,7 +32,7 @@ class Figure(NamedTuple):
     value: str  # of a take
     by: str | None = None  # of a take; None: 1
     scale: float = 1.0
-    better: int = 0  # 1: more is better, -1: less is; 0: neither
+    better: int = 0  # 1: more is better, -1: less is; 0: neither, of a length
     digits: int = 2
 
 
@@ -70,7 +70,7 @@ class Difference(NamedTuple):
             return "within"
         is_more = self.off.value > 0
         if not self.figure.better:
-            return "more" if is_more else "less"
+            return "longer" if is_more else "shorter"
         return "better" if is_more == (self.figure.better > 0) else "worse"
 
     @property
@@ -84,27 +84,29 @@ class Tables(NamedTuple):
 
     texts: list[str]
     sums: Array  # (texts, systems, figures, 2) float64: of values, and of what they go by
-    figures: list[Figure]  # that all takes have
+    figures: list[Figure]  # that any take has
 
 
 def tabulate(systems: Sequence[Mapping[tuple[str, ...], Take]]) -> Tables:
-    """Add takes up by their texts.
+    """Add takes up by their texts. A figure has the takes of which every system has it.
 
     Args:
         systems: each (text, ...) -> take; all have the same keys.
     """
-    keys = list(systems[0])
-    texts = list(dict.fromkeys(key[0] for key in keys))
+    texts = list(dict.fromkeys(key[0] for key in systems[0]))
     places = {text: place for place, text in enumerate(texts)}
-    known = set.intersection(*(set(take) for takes in systems for take in takes.values()))
-    figures = [figure for figure in FIGURES if figure.value in known]
-    sums = np.zeros((len(texts), len(systems), len(figures), 2))
-    for number, takes in enumerate(systems):
-        for key, take in takes.items():
-            for column, figure in enumerate(figures):
-                by = take[figure.by] if figure.by else 1.0
-                sums[places[key[0]], number, column] += figure.scale * take[figure.value], by
-    return Tables(texts, sums, figures)
+    figures = []
+    sums = np.zeros((len(texts), len(systems), len(FIGURES), 2))
+    for figure in FIGURES:
+        both = [key for key in systems[0] if all(figure.value in takes[key] for takes in systems)]
+        for number, takes in enumerate(systems):
+            for key in both:
+                by = takes[key][figure.by] if figure.by else 1.0
+                value = figure.scale * takes[key][figure.value]
+                sums[places[key[0]], number, len(figures)] += value, by
+        if both:
+            figures.append(figure)
+    return Tables(texts, sums[:, :, : len(figures)], figures)
 
 
 def compare(tables: Tables) -> list[Difference]:
@@ -150,31 +152,26 @@ def table(differences: Sequence[Difference], ours: str, theirs: str) -> str:
     lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
     for one in differences:
         form = f"{{:.{one.figure.digits}f}}"
+        forms = (form, form, form.replace(":", ":+"))
         cells = [
-            "{} ({} to {})".format(*map(form.format, estimate))
-            for estimate in (one.ours, one.theirs)
+            "{} ({} to {})".format(*map(form.format, estimate)) if any(estimate) else "0"
+            for form, estimate in zip(forms, (one.ours, one.theirs, one.off), strict=True)
         ]
-        signed = form.replace(":", ":+")
-        cells.append("{} ({} to {})".format(*map(signed.format, one.off)))
         lines.append(f"| {' | '.join([one.figure.name, *cells, one.verdict])} |")
     return "\n".join(lines)
 
 
 def conclusion(differences: Sequence[Difference], ours: str, theirs: str) -> str:
     """Whether the two differ, in a sentence or two."""
-    by_verdict: dict[str, list[str]] = {}
+    named: dict[str, list[str]] = {}
     for one in differences:
-        by_verdict.setdefault(one.verdict, []).append(one.figure.name.partition(",")[0])
+        named.setdefault(one.verdict, []).append(one.figure.name.removesuffix(", %"))
     said = [
-        f"{ours} {is_} than {theirs} in: {', '.join(dict.fromkeys(by_verdict[verdict]))}."
-        for verdict, is_ in (
-            ("worse", "is worse"),
-            ("better", "is better"),
-            ("more", "has more"),
-            ("less", "has less"),
-        )
-        if verdict in by_verdict
+        f"{ours} is {verdict} than {theirs} in: {'; '.join(named[verdict])}."
+        for verdict in ("worse", "better")
+        if verdict in named
     ]
+    said += [f"It is {verdict}." for verdict in ("longer", "shorter") if verdict in named]
     if not said:
         said = [f"Every difference of {ours} from {theirs} is within its interval."]
     open_ = [

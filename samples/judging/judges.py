@@ -154,7 +154,10 @@ class Likeness:
         """See `Judge`."""
         for place, one in enumerate(takes):
             reference = self._reference(one.row["ref_audio"])[1]
-            found = self._direction(sound.load(one.path, self._rate_hz).samples)
+            samples = sound.load(one.path, self._rate_hz).samples
+            if len(samples) < likeness.SHORTEST_S * self._rate_hz:
+                continue  # too little to tell a voice by
+            found = self._direction(samples)
             yield place, {"similarity": float(np.dot(found.astype(np.float32), reference))}
 
     def _reference(self, path: str) -> tuple[str, Any]:
