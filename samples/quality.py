@@ -56,6 +56,7 @@ PLAIN = ("--no-graphs", "--kernels", "reference", "--dtype", "float32")
 ALIKE = ("--normalize", "off", "--split", "off", "--retries", "0", "--accept-truncated")
 BATCH_CUDA, BATCH_CPU = 64, 16  # rows that the official package speaks at once
 
+FACTS = ("device", "name", "dtype", "kernels", "max_batch")  # of a run's device
 SUFFIXES = (".wav", ".flac")  # `-- --format flac` makes files that travel more easily
 
 Key = tuple[str, ...]  # text, id of the take
@@ -199,6 +200,14 @@ class Judged:
         return [self._known.get(key, {}) if key is not None else {} for key in keys]
 
 
+def spoken_by(folder: Path) -> Row:
+    """What spoke into a folder: device, precision, kernels and versions, as its last run has it."""
+    path = folder / ("versions.json" if folder.name == OFFICIAL else "run.json")
+    said = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    facts = {name: said["device"].get(name) for name in FACTS} if "device" in said else {}
+    return {**facts, **said.get("versions", said)}
+
+
 def takes_of(folder: Path, rows: Sequence[Row]) -> list[Spoken]:
     """The files of the rows that were spoken."""
     paths = [(folder / f"{row['id']}{suffix}", row) for row in rows for suffix in SUFFIXES]
@@ -268,16 +277,13 @@ def evaluate(args: argparse.Namespace) -> int:
         "texts": args.texts,
         "takes": len(rows),
         "seeds": args.seeds,
-        "device": device_of(args.device),
+        "spoken": {system: spoken_by(args.out / system) for system in systems},
         "flags": args.flags,
         "judges": [judge.name for judge in judges],
         "versions": versions(),
         "commit": commit(),
         "comparisons": {},
     }
-    official = args.out / OFFICIAL / "versions.json"
-    if OFFICIAL in against and official.exists():
-        report["official_versions"] = json.loads(official.read_text())
     is_worse = False
     for other in against:
         found = _compared(takes[OURS], takes[other], len(rows), other)

@@ -10,11 +10,13 @@ where the row's cap is, as ours is. Calls and defaults are those of the package'
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import itertools
 import json
 import os
 import sys
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -89,6 +91,15 @@ def load(job: Row) -> Any:
     )
 
 
+def versions() -> dict[str, str]:
+    """Of what spoke, as it is installed."""
+    found = {}
+    for name in ("qwen-tts", "qwen-tts-hf", "torch", "transformers"):
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            found[name] = metadata.version(name)
+    return found
+
+
 def main() -> None:
     """Command line."""
     job = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
@@ -115,12 +126,9 @@ def main() -> None:
             marker.touch()
         done += len(rows)
         print(f"official: {done} of {len(job['rows'])} rows", file=sys.stderr, flush=True)
-    if model is not None:  # what spoke, for the report
-        import torch
-        import transformers
-
-        versions = {"torch": torch.__version__, "transformers": transformers.__version__}
-        (out / "versions.json").write_text(json.dumps(versions))
+    if model is not None:
+        facts = {**versions(), "dtype": job["dtype"], "max_batch": job["batch"]}
+        (out / "versions.json").write_text(json.dumps(facts))
 
 
 if __name__ == "__main__":

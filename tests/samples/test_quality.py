@@ -176,24 +176,21 @@ def test_a_take_without_a_figure_is_left_out_of_it(scripts):
 
 
 def test_the_whole_path(scripts, here, package, ear, tmp_path, capsys):
-    """Against ourselves nothing differs. Against a package that rambles, or says too little, the
-    table says so. The second time nobody speaks or hears anything.
+    """Against a package that rambles, or says too little, the table says so. The second time nobody
+    speaks or hears anything.
     """
     texts = tmp_path / "texts.txt"
     texts.write_text("\n".join(TEXTS))
     out = tmp_path / "out"
     line = [str(VOICE), "--texts", str(texts), "--out", str(out), "--voices", "clara"]
-    line += ["--against", "eager,official", "--asr", str(ear), "--mos", "--device", "cpu"]
+    line += ["--against", "official", "--asr", str(ear), "--mos", "--device", "cpu"]
     assert scripts.quality.main([*line, "--", "--max-batch", "4"]) in (0, 1)
     told = capsys.readouterr()
-    assert "ours against eager: 2 texts, 2 takes of each" in told.out
+    assert "ours against official: 2 texts, 2 takes of each" in told.out
     report = json.loads((out / "quality.json").read_text())
-    same = report["comparisons"]["eager"]["figures"]
-    assert {one["verdict"] for one in same.values()} == {"within"}
-    assert all(one["difference"]["value"] == 0 for one in same.values()), "on a CPU they are one"
     other = report["comparisons"]["official"]["figures"]
     names = [figure.name for figure in scripts.figures.FIGURES if figure.value != "similarity"]
-    assert list(other) == list(same) == names
+    assert list(other) == names
     assert other["runaways, %"]["official"]["value"] == 50
     assert other["early ends, %"]["official"]["value"] == 50
     assert other["runaways, %"]["ours"]["value"] == other["early ends, %"]["ours"]["value"] == 0
@@ -203,20 +200,15 @@ def test_the_whole_path(scripts, here, package, ear, tmp_path, capsys):
     for row in rows:  # cut where ours would be
         frames = soundfile.info(out / "official" / f"{row['id']}.wav").frames
         assert frames == FRAME * (row["max_frames"] if "ship" in row["text"] else 2)
-    ours, eager, _ = here
-    assert ours[-2:] == ["--max-batch", "4"]
-    assert "--no-graphs" in eager
-    assert "--no-graphs" not in ours
+    assert here[0][-2:] == ["--max-batch", "4"]
     calls, judged = len(package.calls), (out / "judged.jsonl").read_bytes()
     (out / "judged.jsonl").write_bytes(judged + b'["torn')
     assert scripts.quality.main(line) in (0, 1)
     again = capsys.readouterr()
     assert again.out.partition("ours against")[2] == told.out.partition("ours against")[2]
-    assert again.err.count(": 0 of 6 to hear") == 2
-    assert again.out.count("nothing to do") == 2
+    assert again.err.count(": 0 of 4 to hear") == 2
+    assert "nothing to do" in again.out
     assert len(package.calls) == calls
-    assert scripts.quality.main([*line, "--judge-only"]) in (0, 1)
-    assert len(here) == 6
 
 
 def test_rows_without_a_voice_are_spoken_by_all(scripts, tmp_path):
@@ -249,14 +241,19 @@ def test_clones_are_held_against_their_recordings(scripts, here, tmp_path, capsy
     assert scripts.quality.main(line) == 0
     own = json.loads((tmp_path / "out" / "quality.json").read_text())
     assert own["comparisons"]["eager"]["takes"] == 6
-    likeness = own["comparisons"]["eager"]["figures"]["speaker similarity"]
+    same = own["comparisons"]["eager"]["figures"]
+    assert all(one["difference"]["value"] == 0 for one in same.values()), "on a CPU they are one"
+    likeness = same["speaker similarity"]
     assert -1 <= likeness["ours"]["value"] <= 1
-    assert "--ref-silence" in here[0]
+    ours, eager = here
+    assert "--ref-silence" in ours
+    assert "--no-graphs" in set(eager) - set(ours)
     wavlm = write_tiny_wavlm(tmp_path / "wavlm")
     assert scripts.quality.main([*line, "--similarity", str(wavlm), "--judge-only"]) == 0
     other = json.loads((tmp_path / "out" / "quality.json").read_text())
     assert other["judges"] == [f"wavlm {wavlm}"]
     assert other["comparisons"]["eager"]["figures"]["speaker similarity"] != likeness
+    assert len(here) == 2
     capsys.readouterr()
     assert scripts.quality.main([*line, "--similarity", str(tmp_path), "--judge-only"]) == 3
     assert f"Error: --similarity {tmp_path}: " in capsys.readouterr().err
