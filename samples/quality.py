@@ -24,7 +24,7 @@ import subprocess
 import sys
 import time
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -35,7 +35,18 @@ HERE = Path(__file__).parent
 sys.path.append(str(HERE / "judging"))
 
 import figures  # noqa: E402
-from judges import OWN, Judge, Likeness, Opinions, Row, Spoken, Values, Words, sum_of  # noqa: E402
+from judges import (  # noqa: E402
+    OWN,
+    Judge,
+    Likeness,
+    Opinions,
+    Row,
+    Spoken,
+    Values,
+    Words,
+    require_recogniser,
+    sum_of,
+)
 
 from models.base import ModelInfo  # noqa: E402
 from tts_cli.app.profile import commit  # noqa: E402
@@ -55,7 +66,6 @@ OURS, EAGER, OFFICIAL = "ours", "eager", "official"
 PLAIN = ("--no-graphs", "--kernels", "reference", "--dtype", "float32")
 ALIKE = ("--normalize", "off", "--split", "off", "--retries", "0", "--accept-truncated")
 BATCH_CUDA, BATCH_CPU = 64, 16  # rows that the official package speaks at once
-
 FACTS = ("device", "name", "dtype", "kernels", "max_batch")  # of a run's device
 SUFFIXES = (".wav", ".flac")  # `-- --format flac` makes files that travel more easily
 
@@ -66,7 +76,7 @@ def read_texts(args: argparse.Namespace, info: ModelInfo) -> list[Row]:
     """The takes that all systems speak, as rows of a manifest with cap and seed: of each row so
     many, by each of `--voices` if it names none. Raises ManifestError.
     """
-    voices = args.voices.split(",") if args.voices else info.voices[:1] or [None]
+    voices = args.voices or info.voices[:1] or [None]
     found: list[Row] = []
     with open_manifests(args.texts, RunConfig(extra="drop")) as manifest:
         for row in read_rows(manifest):
@@ -227,44 +237,61 @@ def ends(take: Spoken, info: ModelInfo) -> Values:
     }
 
 
-def judges_of(args: argparse.Namespace, rows: Sequence[Row], info: ModelInfo) -> list[Judge]:
-    """Those that were asked for. Raises UsageError, SetupError."""
-    config = RunConfig(model=args.model, device=args.device, asr=args.asr, asr_batch=args.asr_batch)
-    found: list[Judge] = []
-    if args.asr is not None:
-        found.append(Words(config))
-    if args.mos:
-        found.append(Opinions())
+def require(args: argparse.Namespace, rows: Sequence[Row], info: ModelInfo) -> None:
+    """Find out what is missing before anything is spoken. Raises UsageError, SetupError."""
     is_cloned = any("ref_audio" in row for row in rows)
-    encoder = args.similarity
-    if encoder is None and is_cloned and "xvec" in info.clone_modes:
-        encoder = OWN
-    if encoder is not None:
-        if not is_cloned:
-            raise UsageError("--similarity: no row has a recording to be like", "leave it out")
-        found.append(Likeness(encoder, replace(config, asr=None, asr_batch=None)))
-    return found
+    if args.asr is not None:
+        require_recogniser(args.asr)
+    if args.mos:
+        Opinions()
+    if args.similarity is not None and not is_cloned:
+        raise UsageError("--similarity: no row has a recording to be like", "leave it out")
+    if is_cloned and args.similarity is None and "xvec" not in info.clone_modes:
+        print("warning: similarity is not measured; --similarity names an encoder", file=sys.stderr)
+    if OFFICIAL not in args.against or args.judge_only:
+        return
+    if info.family != "qwen3_tts":
+        raise UsageError(f"--against official: there is none for {info.family}", "give eager")
+    if info.needs_reference and not all("ref_audio" in row for row in rows):
+        raise UsageError("--against official: knows no voice files", "give every row a recording")
+    code = "import importlib.util, sys; sys.exit(importlib.util.find_spec('qwen_tts') is None)"
+    if subprocess.run([args.official_python, "-c", code]).returncode:
+        raise SetupError(
+            f"--official-python {args.official_python}: has no package qwen_tts",
+            "make an environment with it: python -m venv ENV, ENV/bin/pip install qwen-tts",
+        )
+
+
+def judges_of(args: argparse.Namespace, rows: Sequence[Row], info: ModelInfo) -> Iterator[Judge]:
+    """Those that were asked for, one in memory at a time. Raises SetupError."""
+    config = RunConfig(model=args.model, device=args.device)
+    if args.asr is not None:
+        yield Words(replace(config, asr=args.asr, asr_batch=args.asr_batch))
+    if args.mos:
+        yield Opinions()
+    encoder = args.similarity or (OWN if "xvec" in info.clone_modes else None)
+    if encoder is not None and any("ref_audio" in row for row in rows):
+        yield Likeness(encoder, config)
 
 
 def evaluate(args: argparse.Namespace) -> int:
     """Speak, judge, compare and print; the exit code."""
     started_s = time.perf_counter()
     info = read_info(RunConfig(model=args.model))
-    against = args.against.split(",")
-    for name in against:
+    for name in args.against:
         if name not in (EAGER, OFFICIAL):
             raise UsageError(f"--against {name}: is neither {EAGER} nor {OFFICIAL}")
-    if OFFICIAL in against and info.family != "qwen3_tts":
-        raise UsageError(f"--against official: there is none for {info.family}", "give eager")
-    rows, systems = read_texts(args, info), [OURS, *against]
+    rows, systems = read_texts(args, info), [OURS, *args.against]
+    require(args, rows, info)
     if not args.judge_only:
         speakers = Speakers(args, rows, info)
         for system in systems:
             speakers.speak(system)
     spoken = [(system, one) for system in systems for one in takes_of(args.out / system, rows)]
     values = [ends(one, info) for _, one in spoken]
-    judged, judges = Judged(args.out / "judged.jsonl"), judges_of(args, rows, info)
-    for judge in judges:
+    judged, judges = Judged(args.out / "judged.jsonl"), []
+    for judge in judges_of(args, rows, info):
+        judges.append(judge.name)
         for known, found in zip(values, judged.ask(judge, [one for _, one in spoken]), strict=True):
             known.update(found)
     takes: dict[str, dict[Key, Values]] = {system: {} for system in systems}
@@ -279,13 +306,13 @@ def evaluate(args: argparse.Namespace) -> int:
         "seeds": args.seeds,
         "spoken": {system: spoken_by(args.out / system) for system in systems},
         "flags": args.flags,
-        "judges": [judge.name for judge in judges],
+        "judges": judges,
         "versions": versions(),
         "commit": commit(),
         "comparisons": {},
     }
     is_worse = False
-    for other in against:
+    for other in args.against:
         found = _compared(takes[OURS], takes[other], len(rows), other)
         report["comparisons"][other] = found
         is_worse |= "worse" in (one["verdict"] for one in found["figures"].values())
@@ -327,6 +354,11 @@ def _compared(
     }
 
 
+def listed(words: str) -> list[str]:
+    """What commas separate."""
+    return words.split(",")
+
+
 def parser() -> argparse.ArgumentParser:
     """Of the command line."""
     found = argparse.ArgumentParser(
@@ -336,12 +368,17 @@ def parser() -> argparse.ArgumentParser:
     add("model", help="folder or Hugging Face repository")
     add("--texts", nargs="+", required=True, help="manifests, such as a list of seed-tts-eval")
     add("--out", type=Path, required=True, help="for audio, what was heard, and quality.json")
-    add("--against", default=OFFICIAL, help="eager, official or both, comma between (official)")
+    add(
+        "--against",
+        default=[OFFICIAL],
+        type=listed,
+        help="eager, official or both, comma between (official)",
+    )
     add("--official-python", default=sys.executable, help="of the environment with qwen-tts")
     add("--against-model", help="checkpoint of what ours is held against (MODEL)")
     add("--official-batch", type=int, help="rows it speaks at once (64 on cuda, 16 on cpu)")
     add("--seeds", type=int, default=1, help="takes of each row (1)")
-    add("--voices", help="speakers of rows that name none, comma between (the first)")
+    add("--voices", type=listed, help="speakers of rows that name none, comma between (the first)")
     add("--limit", type=int, help="only the first N rows (all)")
     add("--judge-only", action="store_true", help="speak nothing: judge what lies in DIR")
     add("--device", default="auto", help="auto, cpu, cuda or cuda:N (auto)")

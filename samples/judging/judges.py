@@ -14,8 +14,10 @@ from tts_cli.config import RunConfig
 from tts_cli.errors import SetupError
 from tts_cli.listen import likeness
 from tts_cli.listen.hearing import recogniser as sound
+from tts_cli.listen.hearing.checkpoint import folder_of, kind_of
 from tts_cli.listen.hearing.compare import compare
 from tts_cli.listen.hearing.recogniser import Asked
+from tts_cli.listen.hearing.sphinx import identity_of
 from tts_cli.listen.opinion import Dnsmos
 from tts_cli.text.languages import code_of
 
@@ -33,7 +35,7 @@ class Spoken(NamedTuple):
 
 
 class Judge(Protocol):
-    """Args are of the class; raises SetupError where it cannot be had."""
+    """One that is ready to hear."""
 
     name: str  # with version or weights
 
@@ -44,6 +46,15 @@ class Judge(Protocol):
     def judge(self, takes: Sequence[Spoken]) -> Iterator[tuple[int, Values]]:
         """Place and values of each take that it could hear."""
         ...
+
+
+def require_recogniser(asr: str) -> None:
+    """Raise SetupError where what `--asr` means, or what it needs, is not there."""
+    require_packages()
+    if asr.casefold() == sound.POCKETSPHINX:
+        identity_of("--asr")
+    else:
+        kind_of(folder_of(asr))
 
 
 class Words:

@@ -6,6 +6,7 @@ stand-in for the package. A recogniser of random weights hears; one window of DN
 
 from __future__ import annotations
 
+import importlib.util
 import itertools
 import json
 import sys
@@ -15,7 +16,6 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
-import official_package
 import pytest
 import soundfile
 import torch
@@ -38,8 +38,6 @@ TEXTS = ("Good morning to all of you.", "The ship is here.")
 @pytest.fixture(scope="module")
 def scripts() -> Iterator[SimpleNamespace]:
     """The script and the modules beside it, which no other test sees."""
-    import importlib
-
     names = ("quality", "figures", "judges", "official", "disturb")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "path", [str(SAMPLES), str(SAMPLES / "judging"), *sys.path])
@@ -57,6 +55,8 @@ def here(scripts: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> list[list
 
     def run(command: Sequence[str], **_: Any) -> SimpleNamespace:
         commands.append(list(command))
+        if command[1] == "-c":
+            return SimpleNamespace(returncode=int("qwen_tts" not in sys.modules))
         if command[1] == "-m":
             return SimpleNamespace(returncode=tts_cli(list(command[3:])))
         with monkeypatch.context() as patch:
@@ -200,7 +200,7 @@ def test_the_whole_path(scripts, here, package, ear, tmp_path, capsys):
     for row in rows:  # cut where ours would be
         frames = soundfile.info(out / "official" / f"{row['id']}.wav").frames
         assert frames == FRAME * (row["max_frames"] if "ship" in row["text"] else 2)
-    assert here[0][-2:] == ["--max-batch", "4"]
+    assert here[1][-2:] == ["--max-batch", "4"]
     calls, judged = len(package.calls), (out / "judged.jsonl").read_bytes()
     (out / "judged.jsonl").write_bytes(judged + b'["torn')
     assert scripts.quality.main(line) in (0, 1)
@@ -333,19 +333,27 @@ def test_one_matrix_is_disturbed(scripts, tmp_path):
         (("--similarity", "own", "--judge-only"), "--similarity: no row has a recording"),
         (("--texts", "bad.jsonl"), "bad.jsonl, line 1: "),
         (("--judge-only",), "have no take in common"),
+        (("--asr", "nothing/here/at/all"), "--asr nothing/here/at/all: no such folder"),
+        (("--against", "official"), "has no package qwen_tts; make an environment with it"),
     ],
 )
-def test_mistakes_are_told(scripts, tmp_path, monkeypatch, capsys, flags, told):
+def test_mistakes_are_told_before_anything_is_spoken(
+    scripts, here, tmp_path, monkeypatch, capsys, flags, told
+):
     monkeypatch.chdir(tmp_path)
     Path("texts.txt").write_text(TEXTS[0])
     Path("bad.jsonl").write_text('{"txt": "a"}\n')
     line = [str(VOICE), "--texts", "texts.txt", "--out", "out", "--against", "eager", *flags]
     assert scripts.quality.main(line) in (2, 3)
     assert told in capsys.readouterr().err
+    assert [command for command in here if "synth" in command] == []
 
 
 @pytest.mark.oracle
-@pytest.mark.skipif(not official_package.is_installed(), reason="needs the official package")
+@pytest.mark.skipif(
+    not all(map(importlib.util.find_spec, ("qwen_tts", "librosa", "torchaudio", "einops", "sox"))),
+    reason="needs the official package with all that it needs",
+)
 def test_the_official_package_is_understood_as_well(scripts, tmp_path, capsys):
     texts = tmp_path / "texts.txt"
     texts.write_text("\n".join(TEXTS))
