@@ -39,6 +39,7 @@ from kernels.launch.dispatch import jit, next_power_of_2, tl
 from kernels.launch.early_launch import launch_options, wait_for_previous
 from kernels.launch.factor import factor
 from kernels.launch.op import op
+from kernels.linear.early_weights import early_linear, early_tile
 from kernels.linear.swiglu import swiglu_ref
 
 TILE_ROWS = 64  # at most
@@ -222,6 +223,8 @@ def _launch(x: Tensor, weight: Tensor, out: Tensor, parts: int) -> None:
     num_columns, width = weight.shape
     if x.shape[0] == 0:
         return
+    if tile := early_tile(x, weight):
+        return early_linear(x, weight, out, tile, parts)
     rows = tile_rows(x.shape[0])
     num_tiles = -(-x.shape[0] // rows)
     block_n, block_k, num_stages = linear_settings(x.shape[0], num_columns, parts)
@@ -268,6 +271,9 @@ def row_swiglu(x: Tensor, gate_up: Tensor) -> Tensor:
     _check(x, gate_up)
     out = torch.empty((x.shape[0], width), dtype=x.dtype, device=x.device)
     if x.shape[0] == 0:
+        return out
+    if tile := early_tile(x, gate_up):
+        early_linear(x, gate_up, out, tile, is_gated=True)
         return out
     rows = tile_rows(x.shape[0])
     num_tiles = -(-x.shape[0] // rows)
