@@ -111,6 +111,8 @@ WAITS = ("wait_for_previous", "wait_for_all")
 TOUCHING = re.compile(r"(?:load|store|atomic\w*|fetch|wide_halves|_norm_of|cache_tile)\((\w+)")
 # Weights, tables and positions, which nobody writes, and what steps before have cached.
 EARLY = {
+    "_rms_norm_kernel": {"weight_ptr"},
+    "_code_embedding_kernel": {"weight_ptr"},
     "_step_attention_kernel": {
         *("positions_ptr", "cos_ptr", "sin_ptr", "k_norm_ptr", "q_norm_ptr"),
         *("keys_ptr", "values_ptr"),
