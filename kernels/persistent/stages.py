@@ -21,14 +21,14 @@ def arrive(counter_ptr):
 
 
 @jit
-def wait_for(counter_ptr, target, POLL_ATOMIC: tl.constexpr):
-    """Spin until `target` arrivals of this launch are counted."""
-    if POLL_ATOMIC:
-        while tl.atomic_add(counter_ptr, 0, sem="acquire", scope="gpu") < target:
-            pass
-    else:
-        while tl.load(counter_ptr, volatile=True) < target:
-            pass
+def wait_for(counter_ptr, target):
+    """Spin until `target` arrivals of this launch are counted.
+
+    By acquiring atomics: an empty barrier of 132 programs took 0.87 us, with volatile loads 1.11 (4
+    warps) or 1.61 (8 warps), on an H200.
+    """
+    while tl.atomic_add(counter_ptr, 0, sem="acquire", scope="gpu") < target:
+        pass
     tl.debug_barrier()
 
 
