@@ -11,6 +11,8 @@ consistency model, causality order).
 from __future__ import annotations
 
 from kernels.launch.dispatch import jit, tl
+from kernels.linear import rms_norm
+from kernels.linear.swiglu import gated
 
 
 @jit
@@ -63,9 +65,7 @@ def norm_weight(ptr, SIZE: tl.constexpr, BLOCK_K: tl.constexpr):
 @jit
 def normed_row(ptr, weight, eps, dtype: tl.constexpr, SIZE: tl.constexpr, BLOCK_K: tl.constexpr):
     """RMSNorm of a row, rounded where `kernels.linear.rms_norm` rounds, as float32."""
-    x = row(ptr, SIZE, BLOCK_K)
-    scale = tl.rsqrt(tl.sum(x * x, axis=0) / SIZE + eps)
-    return ((x * scale).to(dtype).to(tl.float32) * weight).to(dtype).to(tl.float32)
+    return rms_norm.normed_row(row(ptr, SIZE, BLOCK_K), weight, SIZE, eps, dtype).to(tl.float32)
 
 
 @jit
@@ -83,7 +83,4 @@ def store_act(out_ptr, first, end, gate, up, COLS: tl.constexpr):
     """SwiGLU, rounded where `kernels.linear.swiglu` rounds."""
     dtype: tl.constexpr = out_ptr.dtype.element_ty
     cols = first + tl.arange(0, COLS)
-    gate = gate.to(dtype).to(tl.float32)
-    silu = (gate / (1.0 + tl.exp(-gate))).to(dtype).to(tl.float32)
-    act = silu * up.to(dtype).to(tl.float32)
-    tl.store(out_ptr + cols, act.to(dtype), mask=cols < end)
+    tl.store(out_ptr + cols, gated(gate, up, dtype), mask=cols < end)
