@@ -23,6 +23,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from kernels.attention.rope import check_caches
 from kernels.launch.dispatch import jit, next_power_of_2, tl, use_triton
 from kernels.launch.factor import factor
 from kernels.launch.op import op
@@ -233,12 +234,7 @@ def prefill_attention(
     """
     num_tokens = q.shape[0]
     num_kv_heads, head_dim = k_cache.shape[1], k_cache.shape[3]
-    if num_heads % num_kv_heads or q.shape[1] != num_heads * head_dim or q.stride(1) != 1:
-        raise ValueError(f"q {tuple(q.shape)} does not hold {num_heads} heads of {head_dim}")
-    if v_cache.shape != k_cache.shape or k_cache.stride(3) != 1 or v_cache.stride(3) != 1:
-        raise ValueError("k_cache and v_cache must share a shape and have contiguous heads")
-    if k_cache.dtype != q.dtype or v_cache.dtype != q.dtype:
-        raise ValueError("q and caches must share a dtype")
+    check_caches(q, k_cache, v_cache, num_heads)
     for name, values in (("slots", slots), ("positions", positions)):
         if values.shape != (num_tokens,) or not values.is_contiguous():
             raise ValueError(f"{name} must be contiguous ({num_tokens},), not {values.shape}")

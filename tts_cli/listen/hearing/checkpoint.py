@@ -101,7 +101,8 @@ class Checkpoint(ABC):
             reason = (str(error).strip() or type(error).__name__).splitlines()[0]
             raise SetupError(f"{flag} {folder}: cannot be loaded: {reason}") from error
         # A stream of its own: on the usual one, it and whoever speaks would wait for each other.
-        self._stream = torch.cuda.Stream(device) if device.type == "cuda" else None
+        cuda: Any = torch.cuda
+        self._stream = cuda.Stream(device) if device.type == "cuda" else None
         name = f"{self.kind} {_identity(folder)} {str(self.dtype)[6:]}"
         self.identity = Identity(name, self.languages, self.least_score, self.spellings)
         log.info("listening with %s on %s in %s", folder, device, str(self.dtype)[6:])

@@ -213,7 +213,7 @@ def test_japanese_and_korean(
         missing.setattr(extras, "find_spec", lambda name: None)
         (without,) = answers(aligning, asked, 1)
     assert f"needs {package}: {package} is not installed" in (without.problem or "")
-    assert 'pip install "tts-cli[align]"' in (without.problem or "")
+    assert 'pip install "nagisa>=' in (without.problem or "")
     pytest.importorskip(package, reason=f"{package} comes with the align extra")
     (found,) = answers(aligning, asked, 1)
     assert len(found.words) == len(text.split())
