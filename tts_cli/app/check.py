@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +22,7 @@ from tts_cli.app.pick import Choice, choose_takes
 from tts_cli.config import RunConfig
 from tts_cli.core import Remark, Role
 from tts_cli.errors import SetupError, UsageError, is_disk_error
+from tts_cli.extras import require
 from tts_cli.folder.files import CHECKS_NAME
 from tts_cli.folder.folder import Folder
 from tts_cli.folder.lock import is_read_only
@@ -392,11 +392,7 @@ def _ask(
 
 def require_packages() -> None:
     """Raise SetupError where the package that counts wrong words is not there."""
-    if find_spec("jiwer") is None:
-        raise SetupError(
-            "--asr needs the package jiwer, which is not installed",
-            remedy="install the extra: pip install 'tts-cli[asr]'",
-        )
+    require("asr", "jiwer", "--asr")
 
 
 def open_recogniser(config: RunConfig) -> Recogniser:

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from tts_cli.errors import SetupError
+from tts_cli.extras import require
 from tts_cli.listen.hearing import recogniser as sound
 from tts_cli.listen.hearing.aligner import (
     FRAME_S,
@@ -81,13 +81,7 @@ def identity_of(flag: str) -> Identity:
     Args:
         flag: that asks for it.
     """
-    try:
-        import pocketsphinx  # noqa: F401  # its processes use it
-    except ImportError:
-        raise SetupError(
-            f"{flag} pocketsphinx needs the package pocketsphinx, which is not installed",
-            remedy="install the extra: pip install 'tts-cli[asr]'",
-        ) from None
+    require("asr", POCKETSPHINX, flag)  # its processes use it
     return Identity(f"{POCKETSPHINX} {version('pocketsphinx')} en-us", languages=("en",))
 
 
