@@ -1,7 +1,7 @@
 """The transformer both the talker and the code predictor are made of, over a static cache.
 
 Layer: RMSNorm, fused q/k/v, QK norm and RoPE, grouped-query attention, residual; RMSNorm, SwiGLU,
-residual. Two ways through it: `prefill` for whole prompts one behind the other, `step` for one new
+residual. Two ways through it: `prefill` for prompts one behind the other, `step` for one new
 position a row.
 Rounding points in bf16 are the reference implementation's: norms and softmax compute in float32
 and round where it rounds.
@@ -255,7 +255,8 @@ class Decoder(nn.Module):
             return self._run_layers(x, attend, normed=normed)
 
     def prefill(self, x: Tensor, slots: Tensor, positions: Tensor, last: Tensor) -> Tensor:
-        """Whole prompts, one behind the other; fills the cache of their slots.
+        """Prompts, one behind the other; fills the cache of their slots. Those that do not begin at
+        position 0 go on behind the keys and values that their slots hold.
 
         Every shape depends on the number of tokens and of rows alone, so it can be captured.
 
