@@ -16,10 +16,14 @@ With fixed shapes every pass is of one bucket, which the number of slots alone d
 longer than it, which runs alone, of what its own length asks for. So no product changes its kernel,
 and with it its rounding, with what is spoken beside a row.
 
-Prompts that begin alike, as those of a cloned voice do in a family that puts the reference first,
-are run once up to where they differ: by the first row of the voice. The others copy its keys and
-values from the slot of whoever has them (`VoicePrefixes`) and run what is their own. Of Fish S2 Pro
-with 10 s of reference that is a quarter of a prompt.
+Prompts of a voice that begin alike for a stretch that counts (`Prompt.num_shared`) are run whole by
+one row alone. The others copy the beginning's keys and values from the slot of a row that has them
+(`VoicePrefixes`) and run what is their own: of Fish S2 Pro with 10 s of reference some 80 tokens of
+300. Copying is the 33 MB of 226 positions a row, hundredths of a millisecond; running them took
+4.7 ms a row (H200, 256 rows). Where prompts share little nothing is gained. In Qwen3-TTS the text
+stands in front of the frames, so a voice's prompts share the template and the transcript, about 40
+tokens, which are 0.1 ms of the 5 ms that a row takes. Without a reference both families share 20
+tokens or fewer, unless a description stands there.
 """
 
 from __future__ import annotations
