@@ -89,11 +89,19 @@ class Prompt:
     codec_ids: list[int]  # one per prompt position, or NO_ID, SPEAKER, REFERENCE - r
     trailing_ids: list[int]  # text added to frame 0, 1, ...; after them the pad text is added
     request: SpeechRequest
+    # Positions that every prompt of its cloned voice begins with, all frames of the reference among
+    # them; 0: too few to count.
+    num_shared: int = 0
 
     @property
     def num_tokens(self) -> int:
         """Prompt positions the talker's cache must hold before the first frame."""
         return len(self.text_ids)
+
+    @property
+    def num_own(self) -> int:
+        """Those behind what its voice's prompts share."""
+        return self.num_tokens - self.num_shared
 
 
 PromptBuilder = Callable[[SpeechRequest], Prompt]

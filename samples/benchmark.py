@@ -13,8 +13,9 @@ is resumed.
 `table` measures on whatever GPU it finds: a frame, the vocoder, whole runs of all models, each
 after a shorter one in the same process, the median of three, and the first of them with the kernels
 of other GPUs as well; prints a line a part and, at the end, the table, and keeps all figures in
-OUT/table.json. Parts that are not in it unless they are named: mixed (rows cloned in two ways in
-one run), memory (as on cards of 24, 48 and 80 GB).
+OUT/table.json. With --baseline it exits with 1 where a part is slower than in an earlier table.json
+of the same GPU and versions. Parts that are not in it unless they are named: mixed (rows cloned in
+two ways in one run), memory (as on cards of 24, 48 and 80 GB).
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 HERE = Path(__file__).parent
-sys.path.append(str(HERE / "benchmarks"))
+sys.path += [str(HERE / "benchmarks"), str(HERE.parent)]
 
 import manifests  # noqa: E402
 from manifests import FRAMES  # noqa: E402
@@ -73,7 +74,7 @@ def run(folder: Path, model: str, batch: int, count: int, lengths: str) -> list[
 def measure_table(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
     """The part `table`; returns the exit code."""
     from parts import PARTS
-    from table import KERNELS, run
+    from table import KERNELS, conditions_of, run, times_of
 
     known = [part.name for part in PARTS]
     only = None if args.only is None else args.only.split(",")
@@ -83,7 +84,16 @@ def measure_table(parser: argparse.ArgumentParser, args: argparse.Namespace) -> 
             if name not in allowed:
                 parser.error(f"{name!r} is none of {', '.join(allowed)}")
     flags = ("--device", args.device)
-    return run(args.folder, only, kernels, args.repeats, args.budget, flags)
+    if args.baseline is None:
+        return run(args.folder, only, kernels, args.repeats, args.budget, flags)
+    from tts_cli.app.profile import Baseline
+    from tts_cli.errors import UsageError
+
+    try:
+        against = Baseline.read(args.baseline, args.tolerance, conditions_of, times_of)
+        return run(args.folder, only, kernels, args.repeats, args.budget, flags, against)
+    except UsageError as error:
+        parser.error(str(error))
 
 
 def main() -> None:
@@ -106,6 +116,10 @@ def main() -> None:
     table.add_argument("--repeats", type=int, default=3, help="timed whole runs (3)")
     table.add_argument("--budget", type=float, help="begin no part behind so many seconds")
     table.add_argument("--device", default="auto", help="of every command (auto)")
+    table.add_argument(
+        "--baseline", type=Path, help="a table.json: exit with 1 if a part is slower"
+    )
+    table.add_argument("--tolerance", default="5%", help="how much slower it may be (5%%)")
     args = parser.parse_args()
     if args.part == "table":
         sys.exit(measure_table(parser, args))

@@ -324,12 +324,16 @@ class RunConfig:
     verify: str | None = Topic.VERIFY.setting(None, "Transcribe rows while others are spoken, with "
         "what `check --asr` takes. Speak suspect rows again, and keep the take that `check --pick "
         "best` chooses.", "none: no audio is read", metavar="pocketsphinx|PATH|REPO",
-        is_common=True)
+        is_common=True, is_keyword=True)
     retakes: int = Topic.VERIFY.setting(2, "Speak N more takes of each suspect row.",
-        limits=_whole(0, 100))
+        limits=_whole(0, 100), is_keyword=True)
     verify_device: str | None = Topic.VERIFY.setting(None, "Where a checkpoint of --verify "
         "computes: auto, cpu, cuda or cuda:N.", "as --device", metavar="DEVICE", check=_device,
-        is_completed=True)
+        is_completed=True, is_keyword=True)
+    words: str | None = Topic.WORDS.setting(None, "Once all is spoken, find when each word of a "
+        "row is said, as `tts-cli align --with` does: pocketsphinx (English, on a CPU), or a "
+        "Qwen3-ForcedAligner, as a folder or a Hugging Face repository.", "no times",
+        metavar="pocketsphinx|PATH|REPO")
     sampling: Mapping[str, float] = field(default_factory=dict)  # what flags give, by name
     # fmt: on
 
@@ -368,11 +372,6 @@ class RunConfig:
             raise UsageError(
                 f"--subtype {self.subtype} does not exist in {self.format}",
                 remedy=f"use --format {fits}",
-            )
-        if self.verify is not None and self.has_workers:
-            raise UsageError(
-                "--verify hears what this process speaks, and --workers lets others speak",
-                remedy="run `tts-cli check --asr` behind it",
             )
         for first, second in AGAIN:
             if getattr(self, first) and getattr(self, second):

@@ -88,6 +88,10 @@ EXTRAS = {
         "check --asr",
         (Package("jiwer", "jiwer", "3"), Package("pocketsphinx", "pocketsphinx", "5")),
     ),
+    "align": Extra(
+        "align of Japanese and Korean",
+        (Package("nagisa", "nagisa", "0.2.11"), Package("soynlp", "soynlp", "0.0.493")),
+    ),
     "mos": Extra(
         "check --mos",
         (

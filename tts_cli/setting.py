@@ -53,6 +53,7 @@ class Topic(Enum):
     AGAIN = "Running again", About.RUN, Scope.ONE_RUN
     FAILURES = "When speech goes wrong", About.RUN, Scope.ANY
     VERIFY = "Checking while speaking", About.RUN, Scope.ANY
+    WORDS = "Times of words", About.RUN, Scope.ANY
     RECOGNISER = "Speech recognition", About.RUN, Scope.ANY
     DRIFT = "Voice and sound", About.RUN, Scope.ANY
     TAKES = "Takes", About.RUN, Scope.ONE_RUN

@@ -20,6 +20,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from kernels.attention.rope import check_caches
 from kernels.launch.dispatch import jit, next_power_of_2, tl
 from kernels.launch.early_launch import launch_options, wait_for_previous
 from kernels.launch.factor import factor
@@ -274,14 +275,11 @@ def decode_attention(
     """
     num_rows = q.shape[0]
     num_slots, num_kv_heads, num_positions, head_dim = k_cache.shape
-    if num_heads % num_kv_heads or q.shape[1] != num_heads * head_dim or q.stride(1) != 1:
-        raise ValueError(f"q {tuple(q.shape)} does not hold {num_heads} heads of {head_dim}")
+    check_caches(q, k_cache, v_cache, num_heads)
     if num_rows % rows_per_slot or num_rows > num_slots * rows_per_slot:
         raise ValueError(f"{num_rows} rows, {rows_per_slot} a slot, do not fit {num_slots} slots")
-    if v_cache.shape != k_cache.shape or k_cache.stride(3) != 1 or v_cache.stride(3) != 1:
-        raise ValueError("k_cache and v_cache must share a shape and have contiguous heads")
-    if k_cache.dtype != q.dtype or v_cache.dtype != q.dtype or not positions.is_contiguous():
-        raise ValueError("q and caches must share a dtype; positions must be contiguous")
+    if not positions.is_contiguous():
+        raise ValueError("positions must be contiguous")
     out = torch.empty((num_rows, num_heads * head_dim), dtype=q.dtype, device=q.device)
     if num_rows == 0:
         return out

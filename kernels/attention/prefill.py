@@ -4,16 +4,17 @@
 
 q is (T, H * D_h); K and V lie in the static cache (N, H_kv, S, D_h), where `qk_norm_rope_store`
 put them just before; token t belongs to the row in slot slots[t] and stands at positions[t].
-Tokens of a row are neighbours and count up from position 0, so its first token is t - p, and that
-is all the kernel needs to keep rows apart. Tokens with slot -1 fill the bucket up: they read
-nothing, give zeros, and stand behind all others.
+Tokens of a row are neighbours and count up, from 0 or from behind what its slot holds already; its
+slot keeps it apart from others. Tokens with slot -1 fill the bucket up: they read nothing, give
+zeros, and stand behind all others.
 
 A padded (B, T) batch spends its time on padding as soon as prompts differ in length, and every
 length is a new shape for a library. Here a launch depends on the number of tokens alone, which
 suits a CUDA graph a bucket. A program owns a tile of tokens of one head and goes through the rows
 in it one after the other, a block of a row's keys at a time: online softmax in float32, as
-FlashAttention (Dao et al., 2022). Blocks begin at a row's own first token and what belongs to other
-rows adds exact zeros, so a row is rounded alike wherever it stands in a pass and whoever is in it.
+FlashAttention (Dao et al., 2022). Blocks begin at a row's position 0 and what belongs to other rows
+adds exact zeros, so a row is rounded alike wherever it stands in a pass and whoever is in it, and
+whether all of it is in the pass or only its end.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from kernels.launch.dispatch import jit, next_power_of_2, tl
+from kernels.attention.rope import check_caches
+from kernels.launch.dispatch import jit, next_power_of_2, tl, use_triton
 from kernels.launch.factor import factor
 from kernels.launch.op import op
 
@@ -42,33 +44,38 @@ def prefill_attention_ref(
     scale: float,
 ) -> Tensor:
     """Plain PyTorch in float32: the CPU path, and what the kernel is tested against. Row by row
-    where the host may look (a CPU), and for more tokens than any graph has.
+    where the host may look (a CPU), and for more tokens than any graph has; elsewhere rows must
+    begin at position 0 (`can_go_on`).
     """
     if q.device.type != "cpu" and len(q) <= MOST_MASKED:
         return _attend_masked(q, k_cache, v_cache, slots, positions, num_heads, scale)
     num_kv_heads, head_dim = k_cache.shape[1], k_cache.shape[3]
 
-    def whole(x: Tensor) -> Tensor:
-        """(T, heads, D_h) to (1, heads, T and what is missing to whole blocks, D_h)."""
-        return F.pad(x.float(), (0, 0, 0, 0, 0, -len(x) % WHOLE)).transpose(0, 1)[None]
+    def whole(x: Tensor, before: int = 0) -> Tensor:
+        """(T, heads, D_h) to (1, heads, T and what is missing to whole blocks, D_h), behind as many
+        positions of zeros.
+        """
+        behind = -(before + len(x)) % WHOLE
+        return F.pad(x.float(), (0, 0, 0, 0, before, behind)).transpose(0, 1)[None]
 
     out = torch.zeros_like(q)
     row_of, place_of = slots.tolist(), positions.tolist()
     first = 0
     while first < len(row_of) and row_of[first] >= 0:
         last = first + 1
-        while last < len(row_of) and row_of[last] >= 0 and place_of[last] > 0:
+        while last < len(row_of) and row_of[last] == row_of[first]:
             last += 1
-        length, slot = last - first, row_of[first]
+        slot, start, length = row_of[first], place_of[first], place_of[last - 1] + 1
         attended = F.scaled_dot_product_attention(
-            whole(q[first:last].view(length, num_heads, head_dim)),
+            # With queries for what is there already, a token rounds as in a pass over all of it.
+            whole(q[first:last].view(-1, num_heads, head_dim), start),
             whole(k_cache[slot, :, :length].transpose(0, 1)),
             whole(v_cache[slot, :, :length].transpose(0, 1)),
             is_causal=True,
             scale=scale,
             enable_gqa=num_heads != num_kv_heads,
-        )
-        out[first:last] = attended[0, :, :length].transpose(0, 1).reshape(length, -1).to(q.dtype)
+        )[0, :, start:length]
+        out[first:last] = attended.transpose(0, 1).flatten(1).to(q.dtype)
         first = last
     return out
 
@@ -83,7 +90,7 @@ def _attend_masked(
     scale: float,
 ) -> Tensor:
     """Every token with every other, of which those of its row in front of it count: shapes are
-    those of the arguments, so it can be recorded.
+    those of the arguments, so it can be recorded. It reads no keys but those of tokens.
     """
     num_kv_heads, head_dim = k_cache.shape[1], k_cache.shape[3]
     is_real = slots >= 0
@@ -135,10 +142,8 @@ def _prefill_attention_kernel(
     slot = tl.load(slots_ptr + token, mask=is_token, other=-1)
     is_real = slot >= 0
     position = tl.load(positions_ptr + token, mask=is_real, other=0).to(tl.int32)
-    row_start = token - position
-    # A tile of padding alone reads nothing.
-    end = tl.max(tl.where(is_real, token + 1, 0), axis=0)
-    begin = tl.min(tl.where(is_real, row_start, end), axis=0)
+    first = tile * BLOCK_M
+    end = first + tl.sum(is_real.to(tl.int32), axis=0)  # a tile of padding alone reads nothing
 
     dim = tl.arange(0, BLOCK_D)
     is_dim = dim < HEAD_DIM
@@ -150,37 +155,37 @@ def _prefill_attention_kernel(
     highest = tl.full((BLOCK_M,), -1e30, tl.float32)
     total = tl.zeros((BLOCK_M,), tl.float32)
     mixed = tl.zeros((BLOCK_M, BLOCK_D), tl.float32)
-    first = begin
-    while first < end:
-        key = first + tile_s
-        key_row = first - tl.load(positions_ptr + first).to(tl.int32)  # where its row starts
-        key_slot = tl.load(slots_ptr + key, mask=key < end, other=-1)
-        place = tl.load(positions_ptr + key, mask=key < end, other=0)
-        is_key = (key_slot >= 0) & (key - place.to(tl.int32) == key_row)
-        k_offset = key_slot * k_slot_stride + place * k_position_stride
-        k_mask = is_dim[:, None] & is_key[None, :]
-        k = tl.load(k_base + k_offset[None, :] + dim[:, None], mask=k_mask, other=0.0)
-        v_offset = key_slot * v_slot_stride + place * v_position_stride
-        v_mask = is_key[:, None] & is_dim[None, :]
-        v = tl.load(v_base + v_offset[:, None] + dim[None, :], mask=v_mask, other=0.0)
-        # A weight of zero does not silence a NaN of another row, so values that are not finite
-        # become 0 here, and their own row learns of them through its scores.
-        wide = v.to(tl.float32)
-        poison = tl.sum(wide * 0.0, axis=1)
-        v = factor(tl.where(tl.abs(wide) < float("inf"), wide, 0.0).to(v.dtype))
-        scores = tl.dot(q, factor(k), input_precision="ieee") * scale + poison[None, :]
-        is_seen = (key[None, :] <= token[:, None]) & (row_start[:, None] == key_row)
-        is_seen = is_seen & is_key[None, :]
-        scores = tl.where(is_seen, scores, -1e30)
-        new_highest = tl.maximum(highest, tl.max(scores, axis=1))
-        fade = tl.exp(highest - new_highest)
-        # Exact zeros where nothing is seen, and a fade of exactly 1: another row's block is none.
-        weight = tl.where(is_seen, tl.exp(scores - new_highest[:, None]), 0.0)
-        total = total * fade + tl.sum(weight, axis=1)
-        mixed = mixed * fade[:, None]
-        mixed += tl.dot(weight.to(v.dtype), v, input_precision="ieee")
-        highest = new_highest
-        first += tl.sum(is_key.to(tl.int32), axis=0)  # at least 1
+    while first < end:  # a row of the tile after the other
+        key_slot = tl.load(slots_ptr + first)
+        is_row = slot == key_slot
+        num_keys = tl.max(tl.where(is_row, position + 1, 0), axis=0)
+        k_row = k_base + key_slot * k_slot_stride
+        v_row = v_base + key_slot * v_slot_stride
+        for start in range(0, num_keys, BLOCK_S):
+            place = start + tile_s
+            is_key = place < num_keys
+            k_offset = place[None, :].to(tl.int64) * k_position_stride + dim[:, None]
+            k = tl.load(k_row + k_offset, mask=is_dim[:, None] & is_key[None, :], other=0.0)
+            v_offset = place[:, None].to(tl.int64) * v_position_stride + dim[None, :]
+            v = tl.load(v_row + v_offset, mask=is_key[:, None] & is_dim[None, :], other=0.0)
+            # A weight of zero does not silence a NaN of another row, so values that are not finite
+            # become 0 here, and their own row learns of them through its scores.
+            wide = v.to(tl.float32)
+            poison = tl.sum(wide * 0.0, axis=1)
+            v = factor(tl.where(tl.abs(wide) < float("inf"), wide, 0.0).to(v.dtype))
+            scores = tl.dot(q, factor(k), input_precision="ieee") * scale + poison[None, :]
+            is_seen = is_row[:, None] & (place[None, :] <= position[:, None])
+            scores = tl.where(is_seen, scores, -1e30)
+            new_highest = tl.maximum(highest, tl.max(scores, axis=1))
+            fade = tl.exp(highest - new_highest)
+            # Exact zeros where nothing is seen, and a fade of exactly 1: another row's block is
+            # none.
+            weight = tl.where(is_seen, tl.exp(scores - new_highest[:, None]), 0.0)
+            total = total * fade + tl.sum(weight, axis=1)
+            mixed = mixed * fade[:, None]
+            mixed += tl.dot(weight.to(v.dtype), v, input_precision="ieee")
+            highest = new_highest
+        first += tl.sum(is_row.to(tl.int32), axis=0)  # at least 1
 
     mixed = mixed / tl.where(is_real, total, 1.0)[:, None]
     mixed = tl.where(is_real[:, None], mixed, 0.0).to(out_ptr.dtype.element_ty)
@@ -193,6 +198,13 @@ def launch_settings(dtype: torch.dtype, num_tokens: int) -> tuple[int, int, int,
     if dtype == torch.float32 or num_tokens <= 64:
         return 32, 32, 4, 1
     return 64, 64, 4, 2
+
+
+def can_go_on(like: Tensor) -> bool:
+    """Whether rows may begin behind what their slots hold, by any tensor of the device: everywhere
+    but in the reference of a GPU, which reads the keys of its tokens alone.
+    """
+    return like.device.type == "cpu" or use_triton(like)
 
 
 @op(prefill_attention_ref)
@@ -209,10 +221,12 @@ def prefill_attention(
 
     Args:
         q: (T, H * D_h), last dimension contiguous.
-        k_cache, v_cache: (N, H_kv, S, D_h) of q's dtype, written for these tokens before;
-            may be views.
-        slots: (T,) int64, each token's slot; -1 for padding, which comes last.
-        positions: (T,) int64, each token's position in its row, counting up from 0.
+        k_cache, v_cache: (N, H_kv, S, D_h) of q's dtype, written for these tokens before, and for
+            those in front of them; may be views.
+        slots: (T,) int64, each token's slot, another for each row; -1 for padding, which comes
+            last.
+        positions: (T,) int64, each token's position in its row, counting up from 0, or from further
+            behind where `can_go_on`.
         num_heads: H, a multiple of H_kv.
         scale: of the scores, before the softmax.
     Returns:
@@ -220,12 +234,7 @@ def prefill_attention(
     """
     num_tokens = q.shape[0]
     num_kv_heads, head_dim = k_cache.shape[1], k_cache.shape[3]
-    if num_heads % num_kv_heads or q.shape[1] != num_heads * head_dim or q.stride(1) != 1:
-        raise ValueError(f"q {tuple(q.shape)} does not hold {num_heads} heads of {head_dim}")
-    if v_cache.shape != k_cache.shape or k_cache.stride(3) != 1 or v_cache.stride(3) != 1:
-        raise ValueError("k_cache and v_cache must share a shape and have contiguous heads")
-    if k_cache.dtype != q.dtype or v_cache.dtype != q.dtype:
-        raise ValueError("q and caches must share a dtype")
+    check_caches(q, k_cache, v_cache, num_heads)
     for name, values in (("slots", slots), ("positions", positions)):
         if values.shape != (num_tokens,) or not values.is_contiguous():
             raise ValueError(f"{name} must be contiguous ({num_tokens},), not {values.shape}")

@@ -88,6 +88,21 @@ def qk_norm_rope_store_ref(
     return qk[:, :num_heads].reshape(num_rows, num_heads * head_dim)
 
 
+def check_caches(q: Tensor, k_cache: Tensor, v_cache: Tensor, num_heads: int = 0) -> None:
+    """Raise ValueError unless the caches fit each other and, if their number is given, the heads
+    of q (R, H * D_h).
+    """
+    num_kv_heads, head_dim = k_cache.shape[1], k_cache.shape[3]
+    if num_heads and (
+        num_heads % num_kv_heads or q.shape[1] != num_heads * head_dim or q.stride(1) != 1
+    ):
+        raise ValueError(f"q {tuple(q.shape)} does not hold {num_heads} heads of {head_dim}")
+    if v_cache.shape != k_cache.shape or k_cache.stride(3) != 1 or v_cache.stride(3) != 1:
+        raise ValueError("k_cache and v_cache must share a shape and have contiguous heads")
+    if k_cache.dtype != q.dtype or v_cache.dtype != q.dtype:
+        raise ValueError("q and caches must share a dtype")
+
+
 def _check_norms(q_weight: Tensor | None, k_weight: Tensor | None) -> None:
     if (q_weight is None) != (k_weight is None):
         raise ValueError("q_weight and k_weight must both be given or both be None")
@@ -305,8 +320,7 @@ def qk_norm_rope_store(
         raise ValueError(f"{num_rows} rows, {rows_per_slot} a slot, do not fit {num_slots} slots")
     if slots is not None and (slots.shape != (num_rows,) or not slots.is_contiguous()):
         raise ValueError(f"slots must be contiguous ({num_rows},), not {tuple(slots.shape)}")
-    if v_cache.shape != k_cache.shape or k_cache.stride(3) != 1 or v_cache.stride(3) != 1:
-        raise ValueError("k_cache and v_cache must share a shape and have contiguous heads")
+    check_caches(qkv, k_cache, v_cache)
     if cos.stride() != sin.stride() or cos.stride(1) != 1 or not positions.is_contiguous():
         raise ValueError(
             "cos and sin must share a layout with contiguous rows; positions contiguous"

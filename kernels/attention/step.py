@@ -16,7 +16,7 @@ from torch import Tensor
 from kernels.attention.decode import decode_attention
 from kernels.attention.rope import qk_norm_rope_store, rotate, wide_halves
 from kernels.launch.dispatch import jit, next_power_of_2, tl, use_triton
-from kernels.launch.early_launch import launch_options, wait_for_previous
+from kernels.launch.early_launch import launch_options, start_next, wait_for_previous
 
 SHORT_CACHE = 32  # positions up to which one launch serves
 
@@ -146,7 +146,9 @@ def _step_attention_kernel(
     A head is handled as its two halves, which the rotation pairs. Multiply-adds instead of tl.dot:
     a KV head serves too few query heads for the tensor cores, and reading the cache is the work.
     With one row a slot this step's key and value never leave the registers on their way to the
-    scores.
+    scores, and older ones are asked for before the launch in front has ended: steps before have
+    written them, and between two steps a launch lets nothing overtake it (`wait_for_all`, or one
+    that is no early launch).
     """
     HALF: tl.constexpr = HEAD_DIM // 2
     GROUP: tl.constexpr = NUM_HEADS // NUM_KV_HEADS
@@ -157,7 +159,7 @@ def _step_attention_kernel(
     PASSES: tl.constexpr = GROUP // PAIR // SHARES
     share = tl.program_id(1) + tl.arange(0, 1)
     dtype: tl.constexpr = out_ptr.dtype.element_ty
-    wait_for_previous(IS_DEPENDENT)
+    start_next(IS_DEPENDENT)
     task = tl.program_id(0) + tl.arange(0, 1)
     slot = (task // NUM_KV_HEADS).to(tl.int64)
     head = task % NUM_KV_HEADS
@@ -175,6 +177,7 @@ def _step_attention_kernel(
         old = old.to(tl.int32)
         first_keys_low, first_keys_high = cache_tile(keys_ptr, base, tile, old, low, HEAD_DIM)
         first_values_low, first_values_high = cache_tile(values_ptr, base, tile, old, low, HEAD_DIM)
+    wait_for_previous(IS_DEPENDENT)
     for index in tl.static_range(ROWS_PER_SLOT):
         row = slot * ROWS_PER_SLOT + index
         position = tl.load(positions_ptr + row)[:, None]

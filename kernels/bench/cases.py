@@ -215,8 +215,11 @@ def _sample_cases(batch: int, dtype: torch.dtype) -> list[Case]:
         return (sample(*(i[name] for name in plain)),)
 
     def talker(i: Inputs) -> tuple[Tensor, ...]:
-        masks = {name: i[name] for name in ("seen", "repetition_penalty", "suppress", "no_eos")}
-        return (sample(*(i[name] for name in plain), **masks, eos=_EOS),)
+        out = sample(
+            *(i[name] for name in plain), seen=i["seen"], suppress=i["suppress"], eos=_EOS,
+            repetition_penalty=i["repetition_penalty"], no_eos=i["no_eos"],
+        )  # fmt: skip
+        return (out,)
 
     small = batch * _PREDICTOR_IDS * dtype.itemsize
     large = batch * _TALKER_IDS * (dtype.itemsize + 1)

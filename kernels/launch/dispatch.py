@@ -85,16 +85,21 @@ def reason_of(error: Exception) -> str:
     return reason
 
 
-def jit(function: Callable[..., Any] | None = None, **options: Any) -> Any:
+def jit(
+    function: Callable[..., Any] | None = None, by: Callable[..., Any] | None = None, **options: Any
+) -> Any:
     """`triton.jit`, or the plain function (never called) where Triton is not imported.
 
     With options (those of `triton.jit`) alone it returns the decorator.
+
+    Args:
+        by: another language's in place of `triton.jit`.
     """
     if function is None:
-        return lambda given: jit(given, **options)
+        return lambda given: jit(given, by, **options)
     if not HAS_TRITON:
         return function
-    kernel = triton.jit(function, **options)
+    kernel = (by or triton.jit)(function, **options)
 
     # Said at every launch: Triton 3.10 changes its default, and sums would round otherwise.
     def run(*args: Any, enable_fp_fusion: bool = True, **given: Any) -> Any:

@@ -34,16 +34,40 @@ _is_on: bool | None = None  # None: outside of any block
 
 
 @jit
+def start_next(IS_DEPENDENT: tl.constexpr):
+    """Let the next kernel start; first thing in one that reads before it waits."""
+    if IS_DEPENDENT:
+        gdc_launch_dependents()
+
+
+@jit
 def wait_for_previous(IS_DEPENDENT: tl.constexpr):
-    """First thing in a kernel: let the next one start, then wait for the one in front."""
+    """First thing in any other kernel: let the next one start, then wait for the one in front."""
     if IS_DEPENDENT:
         gdc_launch_dependents()
         gdc_wait()
 
 
-def launch_options() -> dict[str, Any]:
-    """Keywords of a launch of a kernel that calls `wait_for_previous`."""
-    return {"IS_DEPENDENT": True, "launch_pdl": True} if _is_on else {"IS_DEPENDENT": False}
+@jit
+def wait_for_all(IS_DEPENDENT: tl.constexpr):
+    """Wait for the one in front, and only then let the next one start: what starts behind it finds
+    all that was written in front of it.
+    """
+    if IS_DEPENDENT:
+        gdc_wait()
+        gdc_launch_dependents()
+
+
+def are_launches_early() -> bool:
+    """Whether kernels are launched this way now."""
+    return bool(_is_on)
+
+
+def launch_options(is_wanted: bool = True) -> dict[str, Any]:
+    """Keywords of a launch of a kernel that calls `wait_for_previous` or `wait_for_all`."""
+    if _is_on and is_wanted:
+        return {"IS_DEPENDENT": True, "launch_pdl": True}
+    return {"IS_DEPENDENT": False}
 
 
 @contextmanager

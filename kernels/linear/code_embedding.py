@@ -9,13 +9,27 @@ frame, where PyTorch launches two kernels before the norm.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 
 from kernels.launch.dispatch import jit, next_power_of_2, tl
-from kernels.launch.early_launch import launch_options, wait_for_previous
+from kernels.launch.early_launch import launch_options, start_next, wait_for_previous
 from kernels.launch.op import op
 from kernels.linear.rms_norm import normed_row, rms_norm_ref, row_warps
+
+
+class Beginning(NamedTuple):
+    """Where a step begins with codes that are not drawn yet: what `code_embedding` takes, and
+    makes.
+    """
+
+    table: Tensor
+    weight: Tensor
+    eps: float
+    out: Tensor
+    normed: Tensor
 
 
 def code_embedding_ref(
@@ -24,6 +38,20 @@ def code_embedding_ref(
     """Plain PyTorch: the CPU path, and what the kernel is tested against."""
     torch.index_select(table, 0, codes.clamp(min=0), out=out)
     return rms_norm_ref(out, weight, eps)
+
+
+@jit
+def embed_row(
+    code, row, column, weight, table_ptr, out_ptr, normed_ptr, table_stride, width, eps
+):  # fmt: skip
+    """Store the embedding of a row's code, and its norm, of which a program has the weight."""
+    inside = column < width
+    place = row * width + column
+    x = tl.load(table_ptr + tl.maximum(code, 0) * table_stride + column, mask=inside, other=0.0)
+    tl.store(out_ptr + place, x, mask=inside)
+    dtype: tl.constexpr = out_ptr.dtype.element_ty
+    normed = normed_row(x.to(tl.float32), weight, width, eps, dtype)
+    tl.store(normed_ptr + place, normed, mask=inside)
 
 
 @jit(do_not_specialize_on_alignment=["codes_ptr"])
@@ -40,16 +68,28 @@ def _code_embedding_kernel(
     IS_DEPENDENT: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    wait_for_previous(IS_DEPENDENT)
+    start_next(IS_DEPENDENT)
     row = tl.program_id(0).to(tl.int64)
     column = tl.arange(0, BLOCK)
-    inside = column < width
-    code = tl.maximum(tl.load(codes_ptr + row * codes_stride), 0)
-    x = tl.load(table_ptr + code * table_stride + column, mask=inside, other=0.0)
-    tl.store(out_ptr + row * width + column, x, mask=inside)
-    dtype: tl.constexpr = out_ptr.dtype.element_ty
-    normed = normed_row(x.to(tl.float32), weight_ptr, column, inside, width, eps, dtype)
-    tl.store(normed_ptr + row * width + column, normed, mask=inside)
+    weight = tl.load(weight_ptr + column, mask=column < width, other=0.0)
+    wait_for_previous(IS_DEPENDENT)
+    code = tl.load(codes_ptr + row * codes_stride)
+    embed_row(code, row, column, weight, table_ptr, out_ptr, normed_ptr, table_stride, width, eps)
+
+
+def check_embedding(codes: Tensor, table: Tensor, weight: Tensor, out: Tensor) -> None:
+    """Raise ValueError unless `code_embedding` can take these."""
+    num_rows, width = out.shape
+    is_fitting = codes.shape == (num_rows,) and codes.dtype == torch.int64
+    if not is_fitting or table.shape[1:] != (width,) or weight.shape != (width,):
+        raise ValueError(
+            f"codes {tuple(codes.shape)} {codes.dtype}, table {tuple(table.shape)} and weight "
+            f"{tuple(weight.shape)} do not fit {num_rows} rows of {width}"
+        )
+    if not (table.dtype == weight.dtype == out.dtype):
+        raise ValueError("table, weight and out must share a dtype")
+    if table.stride(1) != 1 or weight.stride(0) != 1 or not out.is_contiguous():
+        raise ValueError("table, weight and out must be contiguous in their last dimension")
 
 
 @op(code_embedding_ref)
@@ -65,16 +105,7 @@ def code_embedding(codes: Tensor, table: Tensor, weight: Tensor, eps: float, out
         (R, D), their norm.
     """
     num_rows, width = out.shape
-    is_fitting = codes.shape == (num_rows,) and codes.dtype == torch.int64
-    if not is_fitting or table.shape[1:] != (width,) or weight.shape != (width,):
-        raise ValueError(
-            f"codes {tuple(codes.shape)} {codes.dtype}, table {tuple(table.shape)} and weight "
-            f"{tuple(weight.shape)} do not fit {num_rows} rows of {width}"
-        )
-    if not (table.dtype == weight.dtype == out.dtype):
-        raise ValueError("table, weight and out must share a dtype")
-    if table.stride(1) != 1 or weight.stride(0) != 1 or not out.is_contiguous():
-        raise ValueError("table, weight and out must be contiguous in their last dimension")
+    check_embedding(codes, table, weight, out)
     normed = torch.empty_like(out)
     if num_rows == 0:
         return normed

@@ -39,7 +39,8 @@ from kernels.launch.dispatch import jit, next_power_of_2, tl
 from kernels.launch.early_launch import launch_options, wait_for_previous
 from kernels.launch.factor import factor
 from kernels.launch.op import op
-from kernels.linear.swiglu import swiglu_ref
+from kernels.linear.early_weights import early_linear, early_tile
+from kernels.linear.swiglu import gated, swiglu_ref
 
 TILE_ROWS = 64  # at most
 MAX_ROWS = 256
@@ -135,14 +136,10 @@ def _row_swiglu_kernel(
         gate = tl.dot(x, factor(gate_weight).T, gate, input_precision="ieee")
         up = tl.dot(x, factor(up_weight).T, up, input_precision="ieee")
     # A tile may reach beyond its half; what it makes there is not stored.
-    # Both are rounded as a linear layer rounds them; then as `kernels/linear/swiglu.py` does.
-    gate = gate.to(dtype).to(tl.float32)
-    up = up.to(dtype).to(tl.float32)
-    silu = (gate / (1.0 + tl.exp(-gate))).to(dtype).to(tl.float32)
     row = (first_row + tl.arange(0, ROWS))[:, None]
     column = (first_column + tl.arange(0, BLOCK_N))[None, :]
     mask = (row < num_rows) & (column < width)
-    tl.store(out_ptr + row * width + column, (silu * up).to(dtype), mask=mask)
+    tl.store(out_ptr + row * width + column, gated(gate, up, dtype), mask=mask)
 
 
 def use_row_kernels(x: Tensor, weight: Tensor) -> bool:
@@ -222,6 +219,8 @@ def _launch(x: Tensor, weight: Tensor, out: Tensor, parts: int) -> None:
     num_columns, width = weight.shape
     if x.shape[0] == 0:
         return
+    if tile := early_tile(x, weight):
+        return early_linear(x, weight, out, tile, parts)
     rows = tile_rows(x.shape[0])
     num_tiles = -(-x.shape[0] // rows)
     block_n, block_k, num_stages = linear_settings(x.shape[0], num_columns, parts)
@@ -268,6 +267,9 @@ def row_swiglu(x: Tensor, gate_up: Tensor) -> Tensor:
     _check(x, gate_up)
     out = torch.empty((x.shape[0], width), dtype=x.dtype, device=x.device)
     if x.shape[0] == 0:
+        return out
+    if tile := early_tile(x, gate_up):
+        early_linear(x, gate_up, out, tile, is_gated=True)
         return out
     rows = tile_rows(x.shape[0])
     num_tiles = -(-x.shape[0] // rows)

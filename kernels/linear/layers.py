@@ -3,8 +3,8 @@
     h = norm(x);   x += attend(h . qkv) . o
     h = norm(x);   x += swiglu(h . gate_up) . down
 
-Talkers and code predictors (prefill and step), the vocoders' transformers and `kernels.bench.step`
-all go through here, so what is measured is what runs. A sum and the norm behind it, which belongs
+Talkers and code predictors (prefill and step) and the vocoders' transformers all go through here. A
+sum and the norm behind it, which belongs
 to the next half or to the next layer, are one operation.
 """
 

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from kernels.launch.dispatch import jit, next_power_of_2, tl
-from kernels.launch.early_launch import launch_options, wait_for_previous
+from kernels.launch.early_launch import launch_options, start_next, wait_for_previous
 from kernels.launch.op import op
 
 
@@ -38,12 +38,11 @@ def add_rms_norm_ref_(x: Tensor, residual: Tensor, weight: Tensor, eps: float) -
 
 
 @jit
-def normed_row(x, weight_ptr, column, inside, width, eps, dtype: tl.constexpr):
+def normed_row(x, weight, width, eps, dtype: tl.constexpr):
     """RMSNorm of one row, of which a program holds all columns as float32; rounded to dtype."""
     scale = tl.rsqrt(tl.sum(x * x, axis=0) / width + eps)
-    weight = tl.load(weight_ptr + column, mask=inside, other=0.0).to(tl.float32)
     normed = (x * scale).to(dtype).to(tl.float32)
-    return (normed * weight).to(dtype)
+    return (normed * weight.to(tl.float32)).to(dtype)
 
 
 @jit
@@ -62,11 +61,13 @@ def _rms_norm_kernel(
     IS_DEPENDENT: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    wait_for_previous(IS_DEPENDENT)
+    start_next(IS_DEPENDENT)
     row = tl.program_id(0).to(tl.int64)
     column = tl.arange(0, BLOCK)
     inside = column < width
     dtype: tl.constexpr = out_ptr.dtype.element_ty
+    weight = tl.load(weight_ptr + column, mask=inside, other=0.0)
+    wait_for_previous(IS_DEPENDENT)
     x = tl.load(x_ptr + row * x_stride + column, mask=inside, other=0.0).to(tl.float32)
     for part in tl.static_range(1, NUM_PARTS):
         place = part * part_stride + row * x_stride + column
@@ -79,7 +80,7 @@ def _rms_norm_kernel(
         x = (x + tl.load(residual, mask=inside, other=0.0).to(tl.float32)).to(dtype)
         tl.store(residual, x, mask=inside)
         x = x.to(tl.float32)
-    normed = normed_row(x, weight_ptr, column, inside, width, eps, dtype)
+    normed = normed_row(x, weight, width, eps, dtype)
     tl.store(out_ptr + row * width + column, normed, mask=inside)
 
 

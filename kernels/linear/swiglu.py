@@ -27,6 +27,14 @@ def swiglu_ref(gate_up: Tensor) -> Tensor:
 
 
 @jit
+def gated(gate, up, dtype: tl.constexpr):
+    """silu(gate) * up, each rounded to dtype, as is what comes out."""
+    gate = gate.to(dtype).to(tl.float32)
+    silu = (gate / (1.0 + tl.exp(-gate))).to(dtype).to(tl.float32)
+    return (silu * up.to(dtype).to(tl.float32)).to(dtype)
+
+
+@jit
 def _swiglu_kernel(
     gate_up_ptr, out_ptr, row_stride, width, IS_DEPENDENT: tl.constexpr, BLOCK: tl.constexpr
 ):
@@ -34,12 +42,11 @@ def _swiglu_kernel(
     row = tl.program_id(0).to(tl.int64)
     column = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     inside = column < width
-    dtype = out_ptr.dtype.element_ty
+    dtype: tl.constexpr = out_ptr.dtype.element_ty
     base = gate_up_ptr + row * row_stride + column
-    gate = tl.load(base, mask=inside, other=0.0).to(tl.float32)
-    up = tl.load(base + width, mask=inside, other=0.0).to(tl.float32)
-    silu = (gate / (1.0 + tl.exp(-gate))).to(dtype).to(tl.float32)
-    tl.store(out_ptr + row * width + column, (silu * up).to(dtype), mask=inside)
+    gate = tl.load(base, mask=inside, other=0.0)
+    up = tl.load(base + width, mask=inside, other=0.0)
+    tl.store(out_ptr + row * width + column, gated(gate, up, dtype), mask=inside)
 
 
 @op(swiglu_ref)

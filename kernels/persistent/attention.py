@@ -127,7 +127,6 @@ def attend_split(
     BLOCK_S: tl.constexpr,
     BLOCK_H: tl.constexpr,
     IS_ONE_BLOCK: tl.constexpr,
-    POLL_ATOMIC: tl.constexpr,
 ):
     """One span of the cache for one row and KV head; the last span to end joins them all.
 
@@ -168,7 +167,7 @@ def attend_split(
             qw_low, qw_high = wide_halves(q_norm_ptr, dims, mask, HALF)
         cos_low, cos_high = wide_halves(cos_ptr + own * HEAD_DIM, dims, mask, HALF)
         sin_low, sin_high = wide_halves(sin_ptr + own * HEAD_DIM, dims, mask, HALF)
-        wait_for(counter_ptr, target_count, POLL_ATOMIC)
+        wait_for(counter_ptr, target_count)
 
         k_low, k_high, v_low, v_high = _new_pair(
             qkv_ptr, row_index, head, own, kw_low, kw_high, cos_ptr, sin_ptr, dims, mask, eps,

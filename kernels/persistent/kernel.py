@@ -96,7 +96,6 @@ def _persistent_decoder_kernel(
     BLOCK_MIXED: tl.constexpr,
     BLOCK_INNER: tl.constexpr,
     IS_ONE_BLOCK: tl.constexpr,
-    POLL_ATOMIC: tl.constexpr,
 ):
     pid = tl.program_id(0)
     programs = tl.num_programs(0)
@@ -118,7 +117,7 @@ def _persistent_decoder_kernel(
             if QKV_B > 0:
                 w_more = columns(w_ptr, first + QKV_A, end, WIDTH, QKV_B, BLOCK_D)
             weight = norm_weight(norms_ptr + layer * WIDTH, WIDTH, BLOCK_D)
-            wait_for(counters_ptr, arrived, POLL_ATOMIC)
+            wait_for(counters_ptr, arrived)
             for index in range(ROWS):
                 source = residual_ptr + index * WIDTH
                 if layer == 0:
@@ -144,7 +143,7 @@ def _persistent_decoder_kernel(
                 values_ptr + long_layer * layer_stride, attended_ptr, mixed_ptr, stats_ptr,
                 tickets_ptr, counters_ptr, arrived, task, head_stride, eps, scale,
                 NUM_HEADS, NUM_KV_HEADS, HEAD_DIM, ROWS, HAS_QK_NORM, SPLITS, BLOCK_S,
-                BLOCK_H, IS_ONE_BLOCK, POLL_ATOMIC,
+                BLOCK_H, IS_ONE_BLOCK,
             )  # fmt: skip
         arrived += ROWS * NUM_KV_HEADS
 
@@ -156,7 +155,7 @@ def _persistent_decoder_kernel(
             w = columns(w_ptr, first, end, MIXED, OUT_A, BLOCK_MIXED)
             if OUT_B > 0:
                 w_more = columns(w_ptr, first + OUT_A, end, MIXED, OUT_B, BLOCK_MIXED)
-            wait_for(counters_ptr, arrived, POLL_ATOMIC)
+            wait_for(counters_ptr, arrived)
             for index in range(ROWS):
                 target = residual_ptr + index * WIDTH
                 source = target
@@ -184,7 +183,7 @@ def _persistent_decoder_kernel(
                 w_more = columns(w_ptr, first + MLP_A, end, WIDTH, MLP_B, BLOCK_D)
                 w_more_up = columns(up_ptr, first + MLP_A, end, WIDTH, MLP_B, BLOCK_D)
             weight = norm_weight(post_norms_ptr + layer * WIDTH, WIDTH, BLOCK_D)
-            wait_for(counters_ptr, arrived, POLL_ATOMIC)
+            wait_for(counters_ptr, arrived)
             for index in range(ROWS):
                 x = normed_row(residual_ptr + index * WIDTH, weight, eps, dtype, WIDTH, BLOCK_D)
                 target = act_ptr + index * INNER
@@ -202,7 +201,7 @@ def _persistent_decoder_kernel(
             w = columns(w_ptr, first, end, INNER, OUT_A, BLOCK_INNER)
             if OUT_B > 0:
                 w_more = columns(w_ptr, first + OUT_A, end, INNER, OUT_B, BLOCK_INNER)
-            wait_for(counters_ptr, arrived, POLL_ATOMIC)
+            wait_for(counters_ptr, arrived)
             for index in range(ROWS):
                 target = residual_ptr + index * WIDTH
                 x = row(act_ptr + index * INNER, INNER, BLOCK_INNER)
@@ -221,7 +220,7 @@ def _persistent_decoder_kernel(
             if HEAD_B > 0:
                 w_more = columns(head_w_ptr, first + HEAD_A, end, WIDTH, HEAD_B, BLOCK_D)
         weight = norm_weight(norms_ptr + num_layers * WIDTH, WIDTH, BLOCK_D)
-        wait_for(counters_ptr, arrived, POLL_ATOMIC)
+        wait_for(counters_ptr, arrived)
         for index in range(ROWS):
             x = normed_row(residual_ptr + index * WIDTH, weight, eps, dtype, WIDTH, BLOCK_D)
             if pid == 0:

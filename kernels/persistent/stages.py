@@ -11,6 +11,8 @@ consistency model, causality order).
 from __future__ import annotations
 
 from kernels.launch.dispatch import jit, tl
+from kernels.linear import rms_norm
+from kernels.linear.swiglu import gated
 
 
 @jit
@@ -21,14 +23,14 @@ def arrive(counter_ptr):
 
 
 @jit
-def wait_for(counter_ptr, target, POLL_ATOMIC: tl.constexpr):
-    """Spin until `target` arrivals of this launch are counted."""
-    if POLL_ATOMIC:
-        while tl.atomic_add(counter_ptr, 0, sem="acquire", scope="gpu") < target:
-            pass
-    else:
-        while tl.load(counter_ptr, volatile=True) < target:
-            pass
+def wait_for(counter_ptr, target):
+    """Spin until `target` arrivals of this launch are counted.
+
+    By acquiring atomics: an empty barrier of 132 programs took 0.87 us, with volatile loads 1.11 (4
+    warps) or 1.61 (8 warps), on an H200.
+    """
+    while tl.atomic_add(counter_ptr, 0, sem="acquire", scope="gpu") < target:
+        pass
     tl.debug_barrier()
 
 
@@ -63,9 +65,7 @@ def norm_weight(ptr, SIZE: tl.constexpr, BLOCK_K: tl.constexpr):
 @jit
 def normed_row(ptr, weight, eps, dtype: tl.constexpr, SIZE: tl.constexpr, BLOCK_K: tl.constexpr):
     """RMSNorm of a row, rounded where `kernels.linear.rms_norm` rounds, as float32."""
-    x = row(ptr, SIZE, BLOCK_K)
-    scale = tl.rsqrt(tl.sum(x * x, axis=0) / SIZE + eps)
-    return ((x * scale).to(dtype).to(tl.float32) * weight).to(dtype).to(tl.float32)
+    return rms_norm.normed_row(row(ptr, SIZE, BLOCK_K), weight, SIZE, eps, dtype).to(tl.float32)
 
 
 @jit
@@ -83,7 +83,4 @@ def store_act(out_ptr, first, end, gate, up, COLS: tl.constexpr):
     """SwiGLU, rounded where `kernels.linear.swiglu` rounds."""
     dtype: tl.constexpr = out_ptr.dtype.element_ty
     cols = first + tl.arange(0, COLS)
-    gate = gate.to(dtype).to(tl.float32)
-    silu = (gate / (1.0 + tl.exp(-gate))).to(dtype).to(tl.float32)
-    act = silu * up.to(dtype).to(tl.float32)
-    tl.store(out_ptr + cols, act.to(dtype), mask=cols < end)
+    tl.store(out_ptr + cols, gated(gate, up, dtype), mask=cols < end)

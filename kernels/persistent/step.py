@@ -55,9 +55,6 @@ class StepSettings:
     num_warps: int = 4
     attention_splits: int = 1  # of a row's cache, a power of two
     block_s: int = 16  # cache positions a step of attention
-    # Wait with acquiring atomics instead of volatile loads: an empty barrier of 132 programs took
-    # 0.87 us instead of 1.11 (4 warps) or 1.61 (8 warps) on an H200.
-    use_atomic_poll: bool = True
 
 
 @dataclass(frozen=True)
@@ -272,7 +269,6 @@ def persistent_step(
         BLOCK_MIXED=next_power_of_2(mixed),
         BLOCK_INNER=next_power_of_2(inner),
         IS_ONE_BLOCK=num_positions <= splits * settings.block_s,
-        POLL_ATOMIC=settings.use_atomic_poll,
         num_warps=settings.num_warps,
         **options,
     )

@@ -149,7 +149,7 @@ def _sample_nucleus_kernel(
 ):
     row, ids, x, is_greedy, temperature, top_k, top_p, uniform, is_usable = row_of(
         logits_ptr, uniform_ptr, greedy_ptr, temperature_ptr, top_k_ptr, top_p_ptr, logits_stride,
-        uniform_stride, num_ids, BLOCK,
+        uniform_stride, num_ids, False, BLOCK,
     )  # fmt: skip
     x, top, is_usable, token = top_of(x, ids, row, eos, no_eos_ptr, is_usable, HAS_NO_EOS)
     if is_usable & is_greedy:

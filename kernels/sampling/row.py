@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from kernels.launch.dispatch import jit, tl
+from kernels.launch.early_launch import wait_for_all
 
 INF = float("inf")
 
@@ -71,6 +72,7 @@ def row_of(
     logits_stride,
     uniform_stride,
     num_ids,
+    IS_DEPENDENT: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
     """A program's row: its number, ids, logits as float32, settings, and whether logits are finite
@@ -80,13 +82,14 @@ def row_of(
     ids = tl.arange(0, BLOCK)
     inside = ids < num_ids
     place = logits_ptr + row * logits_stride + ids
-    x = tl.load(place, mask=inside, other=float("-inf")).to(tl.float32)
     # All settings at once: one behind the other each would wait for memory.
     is_greedy = tl.load(greedy_ptr + row) != 0
     temperature = tl.load(temperature_ptr + row)
     top_k = tl.load(top_k_ptr + row)
     top_p = tl.load(top_p_ptr + row)
     uniform = tl.load(uniform_ptr + row * uniform_stride)
+    wait_for_all(IS_DEPENDENT)
+    x = tl.load(place, mask=inside, other=float("-inf")).to(tl.float32)
     # False for NaN as well as +inf.
     is_usable = tl.min((x < float("inf")).to(tl.int32), axis=0) > 0
     return row, ids, x, is_greedy, temperature, top_k, top_p, uniform, is_usable

@@ -14,7 +14,8 @@ models' own generation:
     8. softmax, then the first id in id order whose cumulative mass exceeds uniform * total
 
 A row with nothing left to draw also gets -1. The noise comes in as `uniform`, so a draw is a pure
-function of its row.
+function of its row. The same launch may go on to what the next step begins with, the id's embedding
+and its norm (`kernels.linear.code_embedding`), as fourteen times a frame in Qwen3-TTS.
 
 In PyTorch this is a sort or two and some thirty kernels; here one program keeps a whole row in
 registers. Sorting is avoided by searching for the thresholds: the k-th value by bisection in about
@@ -28,7 +29,9 @@ import torch
 from torch import Tensor
 
 from kernels.launch.dispatch import jit, next_power_of_2, tl
+from kernels.launch.early_launch import launch_options
 from kernels.launch.op import op
+from kernels.linear.code_embedding import Beginning, check_embedding, code_embedding_ref, embed_row
 from kernels.sampling.row import (
     INF,
     check_draws,
@@ -56,6 +59,7 @@ def sample_ref(
     suppress: Tensor | None = None,
     eos: int = -1,
     no_eos: Tensor | None = None,
+    then: Beginning | None = None,
 ) -> Tensor:
     """Plain PyTorch: the CPU path, and what the kernel is tested against.
 
@@ -78,7 +82,10 @@ def sample_ref(
         token = _draw(x, top, uniform, temperature, top_k, top_p, on_host)
         if some_greedy:
             token = torch.where(greedy, x.argmax(-1), token)
-    return keep_usable(token, incoming_top, top, out)
+    keep_usable(token, incoming_top, top, out)
+    if then is not None:
+        then.normed.copy_(code_embedding_ref(out, *then[:4]))
+    return out
 
 
 def _masked(
@@ -177,20 +184,33 @@ def _sample_kernel(
     penalty_ptr,
     suppress_ptr,
     no_eos_ptr,
+    table_ptr,
+    norm_ptr,
+    embedded_ptr,
+    normed_ptr,
     logits_stride,
     uniform_stride,
     out_stride,
     seen_stride,
+    table_stride,
     num_ids,
     eos,
+    width,
+    eps,
     HAS_SEEN: tl.constexpr,
     HAS_SUPPRESS: tl.constexpr,
     HAS_NO_EOS: tl.constexpr,
+    IS_EMBEDDED: tl.constexpr,
+    IS_DEPENDENT: tl.constexpr,
     BLOCK: tl.constexpr,
+    BLOCK_D: tl.constexpr,
 ):
+    if IS_EMBEDDED:
+        column = tl.arange(0, BLOCK_D)
+        norm = tl.load(norm_ptr + column, mask=column < width, other=0.0)
     row, ids, x, is_greedy, temperature, k, top_p, uniform, is_usable = row_of(
         logits_ptr, uniform_ptr, greedy_ptr, temperature_ptr, top_k_ptr, top_p_ptr, logits_stride,
-        uniform_stride, num_ids, BLOCK,
+        uniform_stride, num_ids, IS_DEPENDENT, BLOCK,
     )  # fmt: skip
     inside = ids < num_ids
     low = float("-inf")
@@ -226,7 +246,12 @@ def _sample_kernel(
             # With top_p at 0 no mass exceeds the limit; the largest value stays all the same.
             x = tl.where((key >= threshold) | (x == top), x, low)
         token = first_id_beyond(tl.exp(x - top), uniform, ids, num_ids)
-    tl.store(out_ptr + row * out_stride, token.to(tl.int64))
+    token = token.to(tl.int64)
+    tl.store(out_ptr + row * out_stride, token)
+    if IS_EMBEDDED:
+        embed_row(
+            token, row, column, norm, table_ptr, embedded_ptr, normed_ptr, table_stride, width, eps
+        )
 
 
 def _check_penalty(seen: Tensor | None, penalty: Tensor | None) -> None:
@@ -249,6 +274,7 @@ def sample(
     suppress: Tensor | None = None,
     eos: int = -1,
     no_eos: Tensor | None = None,
+    then: Beginning | None = None,
 ) -> Tensor:
     """Draw one id per row; the module docstring gives the order of steps.
 
@@ -263,6 +289,8 @@ def sample(
         seen: (R, V) bool, ids that repetition_penalty (R,) float32 applies to. Both or neither.
         suppress: (V,) bool, ids no row may draw.
         eos: the end id; no_eos (R,) bool marks rows that may not draw it.
+        then: fill its tensors (R, D), contiguous, from the ids. The launch may be an early one:
+            what starts behind it finds all that was written in front of it.
     Returns:
         out.
     """
@@ -276,6 +304,12 @@ def sample(
         raise ValueError("seen must have contiguous rows")
     if num_rows == 0:
         return out
+    width = table_stride = 0
+    beginning = logits, logits, logits, logits
+    if then is not None:
+        check_embedding(out, then.table, then.weight, then.out)
+        width, table_stride = then.out.shape[1], then.table.stride(0)
+        beginning = then.table, then.weight, then.out, then.normed
     block = next_power_of_2(num_ids)
     _sample_kernel[(num_rows,)](
         logits,
@@ -289,16 +323,23 @@ def sample(
         repetition_penalty if repetition_penalty is not None else temperature,
         suppress if suppress is not None else greedy,
         no_eos if no_eos is not None else greedy,
+        *beginning,
         logits.stride(0),
         uniform.stride(0),
         out.stride(0),
         seen.stride(0) if seen is not None else 0,
+        table_stride,
         num_ids,
         eos,
+        width,
+        0.0 if then is None else then.eps,
         HAS_SEEN=seen is not None,
         HAS_SUPPRESS=suppress is not None,
         HAS_NO_EOS=no_eos is not None and eos >= 0,
+        IS_EMBEDDED=then is not None,
         BLOCK=block,
+        BLOCK_D=next_power_of_2(max(1, width)),
         num_warps=num_warps(block),
+        **launch_options(then is not None),
     )
     return out

@@ -48,7 +48,6 @@ def conv_taps_ref(
     weight: Tensor,
     dilation: int,
     snake: Constants | None = None,
-    tile: Tile | None = None,
 ) -> Tensor:
     """Plain PyTorch in float32: the CPU path, and what the kernel is tested against."""
     taps = weight.shape[3]
@@ -118,7 +117,6 @@ def conv_taps(
     weight: Tensor,
     dilation: int,
     snake: Constants | None = None,
-    tile: Tile | None = None,
 ) -> Tensor:
     """Convolution over time without bias and groups, and SnakeBeta of it.
 
@@ -127,7 +125,6 @@ def conv_taps(
         weight: (N, C, 1, taps), channels last, of x's dtype.
         snake: alpha_exp, inv_beta and bias, (N,) float32 each, as for `snake_beta`; None: no
             activation.
-        tile: instead of `tile_of`, to measure others.
     Returns:
         (B, T, N), contiguous.
     Raises:
@@ -139,7 +136,7 @@ def conv_taps(
     if batch == 0:
         return out
     num_in = x.shape[2]
-    tile = tile or tile_of(num_out, num_in, steps)
+    tile = tile_of(num_out, num_in, steps)
     num_n_tiles = -(-num_out // (tile.out + tile.out_rest))
     _conv_taps_kernel[(-(-steps // tile.steps) * num_n_tiles, batch)](
         *described_inputs(x, weight, tile),

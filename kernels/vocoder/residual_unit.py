@@ -46,7 +46,6 @@ def residual_unit_ref_(
     dilation: int,
     snake: Constants,
     pointwise: Tensor,
-    tile: Tile | None = None,
 ) -> Tensor:
     """The separate steps in plain PyTorch, without tiles: the CPU path, and what the kernel is
     tested against.
@@ -143,7 +142,6 @@ def residual_unit_(
     dilation: int,
     snake: Constants,
     pointwise: Tensor,
-    tile: Tile | None = None,
 ) -> Tensor:
     """x += snake_beta(convolution of s + bias) @ pointwise^T in place; returns x.
 
@@ -153,7 +151,6 @@ def residual_unit_(
         weight: (C, C, 1, taps), channels last, of x's dtype.
         snake: alpha_exp, inv_beta and bias, (C,) float32 each, as for `snake_beta`.
         pointwise: (C, C) of x's dtype, contiguous.
-        tile: instead of `tile_of`, to measure others.
     Raises:
         ValueError: arguments do not fit, C is above MAX_CHANNELS or fills no multiple of 16 bytes.
     """
@@ -170,7 +167,7 @@ def residual_unit_(
     if channels > MAX_CHANNELS:
         raise ValueError(f"at most {MAX_CHANNELS} channels, not {channels}")
     check_constants(snake, channels)
-    tile = tile or tile_of(channels, steps)
+    tile = tile_of(channels, steps)
     if batch == 0:
         return x
     _residual_unit_kernel[(-(-steps // tile.steps), batch)](

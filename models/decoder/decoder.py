@@ -1,7 +1,7 @@
 """The transformer both the talker and the code predictor are made of, over a static cache.
 
 Layer: RMSNorm, fused q/k/v, QK norm and RoPE, grouped-query attention, residual; RMSNorm, SwiGLU,
-residual. Two ways through it: `prefill` for whole prompts one behind the other, `step` for one new
+residual. Two ways through it: `prefill` for prompts one behind the other, `step` for one new
 position a row.
 Rounding points in bf16 are the reference implementation's: norms and softmax compute in float32
 and round where it rounds.
@@ -10,6 +10,7 @@ and round where it rounds.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 
 import torch
 from torch import Tensor, nn
@@ -177,6 +178,7 @@ class Decoder(nn.Module):
         rows_per_slot: int = 1,
         codes: Tensor | None = None,
         head: Tensor | None = None,
+        normed: Tensor | None = None,
     ) -> tuple[Tensor, Tensor | None]:
         """`step`, with an embedding in front and a product behind it.
 
@@ -186,6 +188,7 @@ class Decoder(nn.Module):
             codes: (R,) int64; x is then a table (V, D) whose rows they choose, and is kept. Codes
                 below 0 (a failed row) count as 0.
             head: (V, D) weight for logits, or None.
+            normed: as of `step`; then never in one launch.
         Returns:
             hidden states (R, D) after the final norm, and logits (R, V) or None.
         """
@@ -205,13 +208,12 @@ class Decoder(nn.Module):
                 codes,
                 head,
             )
-        table, normed = x, None
+        table = x
         if codes is not None:
             x = table.new_empty(len(codes), table.shape[1])
-        first = self.layers[0].weights
-        with dependent_launches(x, is_all_ours(x, first)):
+        with self.early_launches(x):
             if codes is not None:
-                normed = code_embedding(codes, table, first.input_norm, self.eps, x)
+                normed = code_embedding(codes, table, self.layers[0].input_norm.weight, self.eps, x)
             hidden = self.step(x, positions, rows_per_slot, normed)
             return hidden, None if head is None else linear(hidden, head)
 
@@ -251,11 +253,16 @@ class Decoder(nn.Module):
                 self.is_fixed,
             )
 
-        with dependent_launches(x, is_all_ours(x, self.layers[0].weights)):
+        with self.early_launches(x):
             return self._run_layers(x, attend, normed=normed)
 
+    def early_launches(self, x: Tensor) -> AbstractContextManager[None]:
+        """`dependent_launches` for steps of as many rows as x (R, _), if all products are ours."""
+        return dependent_launches(x, is_all_ours(x, self.layers[0].weights))
+
     def prefill(self, x: Tensor, slots: Tensor, positions: Tensor, last: Tensor) -> Tensor:
-        """Whole prompts, one behind the other; fills the cache of their slots.
+        """Prompts, one behind the other; fills the cache of their slots. Those that do not begin at
+        position 0 go on behind the keys and values that their slots hold.
 
         Every shape depends on the number of tokens and of rows alone, so it can be captured.
 

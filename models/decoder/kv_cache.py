@@ -42,6 +42,12 @@ class StaticKVCache:
         for layer in self.data:
             layer[:, targets] = layer[:, sources]
 
+    def copy_first(self, source: int, targets: Tensor, num_positions: int) -> None:
+        """Copy the first positions of one slot to other slots (n,), in one launch."""
+        first = self.data[:, :, :, :, :num_positions]
+        given = first[:, :, source : source + 1].expand(-1, -1, len(targets), -1, -1, -1)
+        first.index_copy_(2, targets, given)
+
     def clear(self, slots: Tensor) -> None:
         """Zero the given slots (n,)."""
         self.data.index_fill_(2, slots, 0)

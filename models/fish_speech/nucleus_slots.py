@@ -16,6 +16,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from kernels.linear.code_embedding import Beginning
 from kernels.sampling.nucleus import sample_nucleus
 from models.slots.sampling_slots import SamplingSlots
 
@@ -33,6 +34,7 @@ class NucleusSlots(SamplingSlots):
         num_codebooks: K; the second draw of a first code is addressed as codebook K.
     """
 
+    EMBEDS = False
     UNUSED: ClassVar[frozenset[str]] = frozenset({"repetition_penalty"})  # `prompt` refuses it
 
     def __init__(self, num_slots: int, eos: int, num_codebooks: int, device: torch.device) -> None:
@@ -81,6 +83,13 @@ class NucleusSlots(SamplingSlots):
         place = (steps - 1).remainder(WINDOW)
         self.window[:bucket].scatter_(1, place.unsqueeze(1), out.unsqueeze(1))
 
-    def rest(self, bucket: int, logits: Tensor, uniform: Tensor, out: Tensor) -> Tensor:
+    def rest(
+        self,
+        bucket: int,
+        logits: Tensor,
+        uniform: Tensor,
+        out: Tensor,
+        then: Beginning | None = None,
+    ) -> Tensor:
         """Draw the codes (B,) of one further codebook for slots 0..bucket-1 into `out`."""
         return sample_nucleus(logits, uniform, out=out, **self.rest_settings(bucket))

@@ -21,6 +21,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from kernels.frame.frame_embedding import frame_embedding
+from kernels.linear.code_embedding import Beginning
 from models.decoder.decoder import Decoder, Weight
 from models.fish_speech.config import FishSpeechConfig
 from models.slots.networks import CodePredictor, TalkerNetwork
@@ -59,7 +60,9 @@ class FishCodePredictor(CodePredictor):
     def __init__(self, config: FishSpeechConfig, num_rest_codes: int) -> None:
         super().__init__(config, 1, config.codebook_size, num_rest_codes)
 
-    def expand(self, codes: Tensor, codebook: int, positions: Tensor) -> Tensor:
+    def expand(
+        self, codes: Tensor, codebook: int, positions: Tensor, begun: Beginning | None = None
+    ) -> Tensor:
         """As `CodePredictor.expand`, always in operations of its own."""
         hidden = self.decoder.step(self.embed(codes, codebook - 1), positions)
         return self.logits(hidden, codebook)

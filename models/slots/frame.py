@@ -113,11 +113,16 @@ class FrameModel:
         work[:, 0], embedded = self.first_inputs(slots.code[:bucket])
         pair = torch.stack([slots.hidden[:bucket], embedded], dim=1).flatten(0, 1)
         logits = predictor.start(pair, self._pair_positions[: 2 * bucket])
-        for codebook in range(1, work.shape[1]):
-            if codebook > 1:
-                positions = self._positions[codebook, :bucket]
-                logits = predictor.expand(work[:, codebook - 1], codebook, positions)
-            self.sampling.rest(bucket, logits, uniform[:, codebook], work[:, codebook])
+        then = None
+        with predictor.decoder.early_launches(logits):
+            for codebook in range(1, work.shape[1]):
+                if codebook > 1:
+                    codes, positions = work[:, codebook - 1], self._positions[codebook, :bucket]
+                    logits = predictor.expand(codes, codebook, positions, then)
+                has_next = self.sampling.EMBEDS and codebook + 1 < work.shape[1]
+                then = predictor.beginning(bucket, codebook) if has_next else None
+                drawn = uniform[:, codebook], work[:, codebook]
+                self.sampling.rest(bucket, logits, *drawn, then)
 
     def first_inputs(self, codes: Tensor) -> tuple[Tensor, Tensor]:
         """First codes (B,) as a frame keeps them, and their embeddings (B, D)."""

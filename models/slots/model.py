@@ -32,7 +32,13 @@ from models.device.to_device import to_device
 from models.slots.buffers import Poll
 from models.slots.frame import FrameModel
 from models.slots.networks import CodePredictor, TalkerNetwork, VoiceEncoder
-from models.slots.prefill import TOKEN_BUCKETS, PackedPrefill, Pass, reference_frames
+from models.slots.prefill import (
+    TOKEN_BUCKETS,
+    PackedPrefill,
+    Pass,
+    VoicePrefixes,
+    reference_frames,
+)
 from models.slots.stages import frame_stages
 from models.vocoder.network import CodecDecoder
 from models.vocoder.runner import vocoder_runner
@@ -72,6 +78,7 @@ class SpeechModel(FrameModel):
         self.frames: GraphRunner[int] = GraphRunner("frame", self._frame, capturers.frames)
         is_cuda = self.device.type == "cuda"
         self.packed = PackedPrefill(self._start, capturers.frames, has_buckets=is_cuda)
+        self.prefixes = VoicePrefixes()
         self._beside = Beside(self.device)
         self.vocoder = vocoder_runner(
             vocoder, vocoder.cut, self.device, capturers.vocoder, self._beside
@@ -129,6 +136,7 @@ class SpeechModel(FrameModel):
         super().allocate(max_batch, max_positions, max_frames, max_trailing)
         weight = self.talker.decoder.norm.weight
         self.packed.allocate(max_batch, max_positions, self.sampling, weight)
+        self.prefixes = VoicePrefixes()
 
     @torch.inference_mode()
     def capture(
@@ -228,7 +236,8 @@ class SpeechModel(FrameModel):
 
     @torch.inference_mode()
     def prefill(self, prompts: list[Prompt], slots: list[int]) -> None:
-        """Run prompts through the talker into distinct free slots and sample each first code.
+        """Run prompts through the talker into distinct free slots and sample each first code. What
+        prompts of a voice begin with is run by the first of them and copied for the others.
 
         Raises:
             ValueError: a row is longer than the slots were allocated for.
@@ -241,13 +250,36 @@ class SpeechModel(FrameModel):
                     f"{tokens} prompt tokens and {frames} frames; slots hold {room} and "
                     f"{most} frames"
                 )
-        for rows in self.packed.groups([prompt.num_tokens for prompt in prompts]):
-            self._prefill([prompts[row] for row in rows], [slots[row] for row in rows])
+        voices = [p.request.clone if self.packed.shares(p) else None for p in prompts]
+        followers = self.prefixes.followers(voices, slots)
+        starts = [0] * len(prompts)
+        for rows in followers.values():
+            for row in rows:
+                starts[row] = prompts[row].num_shared
+        self._run(prompts, slots, starts, [row for row, start in enumerate(starts) if not start])
+        for source, rows in followers.items():
+            targets = self._index([slots[row] for row in rows])
+            self.talker.decoder.cache.copy_first(source, targets, starts[rows[0]])
+        self._run(prompts, slots, starts, [row for row, start in enumerate(starts) if start])
+        self.prefixes.hold(voices, slots)
 
-    def _prefill(self, prompts: list[Prompt], slots: list[int]) -> None:
+    def _run(
+        self, prompts: list[Prompt], slots: list[int], starts: list[int], chosen: list[int]
+    ) -> None:
+        """Passes over some of the prompts, each from its start on."""
+        for group in self.packed.groups([prompts[row].num_tokens - starts[row] for row in chosen]):
+            rows = [chosen[index] for index in group]
+            self._prefill(
+                [prompts[row] for row in rows],
+                [slots[row] for row in rows],
+                [starts[row] for row in rows],
+            )
+
+    def _prefill(self, prompts: list[Prompt], slots: list[int], starts: list[int]) -> None:
         """One pass over prompts one behind the other; their slots are ready for the first frame."""
         is_cloned = any(prompt.request.clone is not None for prompt in prompts)
-        self.packed.run(prompts, slots, self.given(prompts) if is_cloned else None)
+        given = self.given(prompts) if is_cloned and not any(starts) else None
+        self.packed.run(prompts, slots, starts, given)
         owing = [row for row, prompt in enumerate(prompts) if prompt.trailing_ids]
         if owing:
             index = self._index([slots[row] for row in owing])
@@ -332,12 +364,14 @@ class SpeechModel(FrameModel):
         self.slots.move(source, target)
         self.sampling.move(source, target)
         self.talker.decoder.cache.move(source, target)
+        self.prefixes.move(sources, targets)
 
     @torch.inference_mode()
     def release(self, slots: list[int], is_failed: bool = False) -> None:
         """Clear slots; the cache as well where a row failed and may have left non-finite values."""
         index = self._index(slots)
         self.slots.release(index)
+        self.prefixes.release(slots, is_failed)
         if is_failed:
             self.talker.decoder.cache.clear(index)
 

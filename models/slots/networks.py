@@ -16,6 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from kernels.linear.choose import linear
+from kernels.linear.code_embedding import Beginning
 from models.decoder.config import TransformerConfig
 from models.decoder.decoder import Affine, Decoder, Weight
 from models.device.clips import clip_batches
@@ -104,10 +105,29 @@ class CodePredictor(nn.Module):
         hidden, _ = self.decoder.run(self.project(pair), positions, rows_per_slot=2)
         return self.logits(hidden.unflatten(0, (-1, 2))[:, 1], 1)
 
-    def expand(self, codes: Tensor, codebook: int, positions: Tensor) -> Tensor:
-        """One step: codes (B,) of codebook - 1 in, (B, V) logits of `codebook` (2..K-1) out."""
+    def beginning(self, num_rows: int, codebook: int) -> Beginning | None:
+        """The step of a codebook's codes, for whoever draws them to begin it; None where it begins
+        in another way.
+        """
+        if self.projection is not None or self.decoder.is_one_launch:
+            return None
+        decoder, table = self.decoder, self.table(codebook)
+        out, normed = (table.new_empty(num_rows, table.shape[1]) for _ in range(2))
+        return Beginning(table, decoder.layers[0].input_norm.weight, decoder.eps, out, normed)
+
+    def expand(
+        self, codes: Tensor, codebook: int, positions: Tensor, begun: Beginning | None = None
+    ) -> Tensor:
+        """One step: codes (B,) of codebook - 1 in, (B, V) logits of `codebook` (2..K-1) out.
+
+        Args:
+            begun: the step, where it was begun with the draw of the codes.
+        """
         head = self.head(codebook)
-        if self.projection is None:
+        if begun is not None:
+            x, normed = begun.out, begun.normed
+            _, logits = self.decoder.run(x, positions, head=head, normed=normed)
+        elif self.projection is None:
             table = self.table(codebook - 1)
             _, logits = self.decoder.run(table, positions, codes=codes, head=head)
         else:

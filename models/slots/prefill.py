@@ -15,18 +15,28 @@ On a CPU, which records nothing, a pass is as long as its prompts.
 With fixed shapes every pass is of one bucket, which the number of slots alone decides, and a prompt
 longer than it, which runs alone, of what its own length asks for. So no product changes its kernel,
 and with it its rounding, with what is spoken beside a row.
+
+Prompts of a voice that begin alike for a stretch that counts (`Prompt.num_shared`) are run whole by
+one row alone. The others copy the beginning's keys and values from the slot of a row that has them
+(`VoicePrefixes`) and run what is their own: of Fish S2 Pro with 10 s of reference some 80 tokens of
+300. Copying is the 33 MB of 226 positions a row, hundredths of a millisecond; running them took
+4.7 ms a row (H200, 256 rows). Where prompts share little nothing is gained. In Qwen3-TTS the text
+stands in front of the frames, so a voice's prompts share the template and the transcript, about 40
+tokens, which are 0.1 ms of the 5 ms that a row takes. Without a reference both families share 20
+tokens or fewer, unless a description stands there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import chain, repeat
+from itertools import accumulate, chain, repeat
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from models.base import NO_ID, REFERENCE, Prompt, SpeechRequest
+from kernels.attention.prefill import can_go_on
+from models.base import NO_ID, REFERENCE, Prompt, SpeechRequest, Voice
 from models.device.buckets import choose_bucket, packed_groups, round_up
 from models.device.graphs import Capturer, GraphRunner
 from models.device.to_device import to_device
@@ -72,10 +82,54 @@ class Pass(NamedTuple):
     last: Tensor  # (R,) int64, the row's last token
     owner: Tensor  # (R,) int64, the row itself; of a spare row the one it repeats
     row_slots: Tensor  # (R,) int64, the row's slot
-    lengths: Tensor  # (R,) int64, its tokens
+    lengths: Tensor  # (R,) int64, its prompt's tokens, those run before among them
     limits: Tensor  # (R,) int64, frames it may keep
     counts: Tensor  # (R, C) int64, its seed and the whole numbers among its sampling settings
     numbers: Tensor  # (R, S) float32, the others
+
+
+class VoicePrefixes:
+    """In which slots the beginning of a voice's prompts lies.
+
+    It is kept nowhere else: a row of the voice has it in its own slot, untouched until the slot is
+    free. So it takes no memory, and is run anew only where nobody speaks in the voice any more.
+    """
+
+    def __init__(self) -> None:
+        self._voices: dict[int, Voice] = {}
+
+    def followers(
+        self, voices: Sequence[Voice | None], slots: Sequence[int]
+    ) -> dict[int, list[int]]:
+        """Of prompts that are to be run in free slots, those that copy their beginning: the slot
+        they copy from, which may be that of an earlier one of them, and their indices.
+
+        Args:
+            voices: None of a prompt that shares nothing.
+        """
+        self.release(slots)
+        found = {voice: slot for slot, voice in self._voices.items()}
+        followers: dict[int, list[int]] = {}
+        for row, (voice, slot) in enumerate(zip(voices, slots, strict=True)):
+            if voice is not None and (source := found.setdefault(voice, slot)) != slot:
+                followers.setdefault(source, []).append(row)
+        return followers
+
+    def hold(self, voices: Sequence[Voice | None], slots: Sequence[int]) -> None:
+        """Say that they have been run there."""
+        pairs = zip(slots, voices, strict=True)
+        self._voices |= {slot: voice for slot, voice in pairs if voice is not None}
+
+    def move(self, sources: Sequence[int], targets: Sequence[int]) -> None:
+        """Rows have moved to free slots."""
+        voices = [self._voices.pop(source, None) for source in sources]
+        self.hold(voices, targets)
+
+    def release(self, slots: Sequence[int], is_failed: bool = False) -> None:
+        """Slots are free. Where rows failed, nobody copies what they began with any more."""
+        gone = {self._voices.pop(slot, None) for slot in slots}
+        if is_failed:
+            self._voices = {s: voice for s, voice in self._voices.items() if voice not in gone}
 
 
 class PackedPrefill:
@@ -151,23 +205,32 @@ class PackedPrefill:
         """Prompts that share a pass, as indices into their lengths."""
         return packed_groups(lengths, self.buckets[-1], self.max_rows)
 
+    def shares(self, prompt: Prompt) -> bool:
+        """Whether it may be run in two parts, and others behind the same beginning. With fixed
+        shapes both must be of the one bucket, or the parts would round otherwise than the whole.
+        """
+        is_alike = not self.is_fixed or prompt.num_tokens <= self.buckets[-1]
+        return bool(prompt.num_shared) and is_alike and can_go_on(self.given)
+
     def run(
         self,
         prompts: Sequence[Prompt],
         slots: Sequence[int],
+        starts: Sequence[int],
         given: tuple[Tensor, Tensor] | None = None,
     ) -> None:
         """One pass: the prompts' slots are ready for their first frame.
 
         Args:
             slots: distinct.
+            starts: positions of each prompt that its slot holds already; 0: all of it is run.
             given: (N,) int64 places of cloned voices' vectors among the pass's tokens, on the host,
                 and (N, D) those vectors.
         """
         if given is not None:
             places, vectors = given
             self.given.index_copy_(0, to_device(places, self.given.device), vectors)
-        self.runner.run(self._fill(prompts, slots))
+        self.runner.run(self._fill(prompts, slots, starts))
 
     def _rows(self, bucket: int) -> int:
         return min(self.max_rows, bucket // TOKENS_PER_ROW) if self.has_buckets else self._num_rows
@@ -181,34 +244,38 @@ class PackedPrefill:
         bucket = choose_bucket(needed, self.buckets)
         return self.runner.pick(bucket, 1, GRAPH_PASSES)
 
-    def _fill(self, prompts: Sequence[Prompt], slots: Sequence[int], key: int | None = None) -> int:
+    def _fill(
+        self,
+        prompts: Sequence[Prompt],
+        slots: Sequence[int],
+        starts: Sequence[int],
+        key: int | None = None,
+    ) -> int:
         """Send all that a pass must know to the device: its bucket.
 
         In plain Python up to the copy: every call of PyTorch would let other threads in.
         """
-        lengths = [prompt.num_tokens for prompt in prompts]
+        ends = [prompt.num_tokens for prompt in prompts]
+        lengths = [end - start for start, end in zip(starts, ends, strict=True)]
         num_tokens, num_rows = sum(lengths), len(prompts)
         key = self._key(num_tokens, num_rows) if key is None else key
         self._num_rows = num_rows
         padding, spare = key - num_tokens, self._rows(key) - num_rows
         requests = [prompt.request for prompt in prompts]
         counts, numbers = self._sampling.settings_of(requests)
-        last, end = [], 0
-        for length in lengths:
-            end += length
-            last.append(end - 1)
+        last = [behind - 1 for behind in accumulate(lengths)]
         whole = [
-            *chain.from_iterable(prompt.text_ids for prompt in prompts),
+            *chain.from_iterable(p.text_ids[at:] for p, at in zip(prompts, starts, strict=True)),
             *repeat(NO_ID, padding),
-            *chain.from_iterable(prompt.codec_ids for prompt in prompts),
+            *chain.from_iterable(p.codec_ids[at:] for p, at in zip(prompts, starts, strict=True)),
             *repeat(NO_ID, padding),
             *chain.from_iterable(map(repeat, slots, lengths)),
             *repeat(-1, padding),
-            *chain.from_iterable(map(range, lengths)),
+            *chain.from_iterable(map(range, starts, ends)),
             *repeat(0, padding),
         ]
         limits = [request.max_frames for request in requests]
-        for column in (last, range(num_rows), slots, lengths, limits):
+        for column in (last, range(num_rows), slots, ends, limits):
             whole += [*column, *repeat(column[-1], spare)]
         whole += chain.from_iterable([*counts, *repeat(counts[-1], spare)])
         real = [*chain.from_iterable([*numbers, *repeat(numbers[-1], spare)])]
@@ -227,7 +294,7 @@ class PackedPrefill:
         ids, none = [token % SAMPLE_IDS for token in range(length)], [NO_ID] * length
         requests = [SpeechRequest("", seed=row) for row in range(rows)]
         prompts = [Prompt(ids, none, [], request) for request in requests]
-        self._fill(prompts, range(rows), bucket)
+        self._fill(prompts, range(rows), [0] * rows, bucket)
 
     def _run(self, bucket: int) -> Tensor:
         return self.start(self._pass(bucket))

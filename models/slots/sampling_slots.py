@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
+from kernels.linear.code_embedding import Beginning
 from kernels.sampling.draws import uniforms
 from kernels.sampling.sample import sample
 from models.base import SpeechRequest
@@ -26,6 +27,7 @@ DTYPES = {float: torch.float32, int: torch.int32, bool: torch.bool}
 class SamplingSlots:
     """Settings, seeds and penalty history of every slot."""
 
+    EMBEDS: ClassVar[bool] = True  # whether `rest` can begin the step behind it
     UNUSED: ClassVar[frozenset[str]] = frozenset()  # settings that the kernel has no argument for
 
     def __init__(
@@ -126,6 +128,17 @@ class SamplingSlots:
         self.seen[:bucket].scatter_(1, spoken[:, None], True)
         self.first(slice(0, bucket), logits, steps, out)
 
-    def rest(self, bucket: int, logits: Tensor, uniform: Tensor, out: Tensor) -> Tensor:
-        """Draw the codes (B,) of one further codebook for slots 0..bucket-1 into `out`."""
-        return sample(logits, uniform, out=out, **self.rest_settings(bucket))
+    def rest(
+        self,
+        bucket: int,
+        logits: Tensor,
+        uniform: Tensor,
+        out: Tensor,
+        then: Beginning | None = None,
+    ) -> Tensor:
+        """Draw the codes (B,) of one further codebook for slots 0..bucket-1 into `out`.
+
+        Args:
+            then: the step that they are the codes of, where EMBEDS.
+        """
+        return sample(logits, uniform, out=out, then=then, **self.rest_settings(bucket))

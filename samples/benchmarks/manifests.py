@@ -19,6 +19,7 @@ TEXT = (
     "It was late, and the rain had not stopped since the morning, so nobody came to the harbour. "
 )
 REFERENCES = 8
+ONE_REFERENCE_S = 10.0
 REFERENCE_TEXT = "Somebody has left the lamp in the window, and the boats are still out at sea."
 RATE_HZ = 24_000
 
@@ -52,22 +53,35 @@ def cloned(count: int, modes: str, folder: Path) -> Iterator[Row]:
         yield row
 
 
+def behind_one(count: int, lengths: str, folder: Path) -> Iterator[Row]:
+    """The same rows, all behind one recording of 10 s in `folder`, made where it is missing."""
+    path = folder / f"reference-{ONE_REFERENCE_S:g}s.wav"
+    folder.mkdir(parents=True, exist_ok=True)
+    hum(path, ONE_REFERENCE_S, 110.0)
+    for row in rows(count, lengths):
+        yield row | {"ref_audio": str(path), "ref_text": REFERENCE_TEXT}
+
+
 def write_references(folder: Path) -> None:
-    """Recordings of 5 to 7 s, as a machine would hum them."""
+    """Recordings of 5 to 7 s."""
+    for number in range(REFERENCES):
+        seconds = 5 + 2 * number / (REFERENCES - 1)
+        hum(folder / f"reference-{number}.wav", seconds, 110.0 + 12 * number)
+
+
+def hum(path: Path, seconds: float, usual_hz: float) -> None:
+    """A recording as a machine would hum it, unless it is there."""
     import numpy as np
     import soundfile
 
-    for number in range(REFERENCES):
-        path = folder / f"reference-{number}.wav"
-        if path.exists():
-            continue
-        seconds = 5 + 2 * number / (REFERENCES - 1)
-        time_s = np.arange(round(seconds * RATE_HZ)) / RATE_HZ
-        pitch_hz = 110 + 12 * number + 6 * np.sin(2 * np.pi * 1.5 * time_s)
-        phase = 2 * np.pi * np.cumsum(pitch_hz) / RATE_HZ
-        loudness = 0.6 + 0.4 * np.sin(2 * np.pi * 3.1 * time_s)
-        wave = loudness * sum(np.sin(k * phase) / k for k in range(1, 9))
-        soundfile.write(path, (0.2 * wave).astype(np.float32), RATE_HZ)
+    if path.exists():
+        return
+    time_s = np.arange(round(seconds * RATE_HZ)) / RATE_HZ
+    pitch_hz = usual_hz + 6 * np.sin(2 * np.pi * 1.5 * time_s)
+    phase = 2 * np.pi * np.cumsum(pitch_hz) / RATE_HZ
+    loudness = 0.6 + 0.4 * np.sin(2 * np.pi * 3.1 * time_s)
+    wave = loudness * sum(np.sin(k * phase) / k for k in range(1, 9))
+    soundfile.write(path, (0.2 * wave).astype(np.float32), RATE_HZ)
 
 
 def write(rows: Iterable[Row], path: Path) -> Path:

@@ -69,12 +69,20 @@ def _vocoder_lines(figures: Figures) -> dict[str, str]:
     return {name: f"{one['vocoder_xrt']:,.0f} xRT ({one['p50_ms']:.1f} ms)"}
 
 
-def whole(model: str, batch: int, count: int, lengths: str) -> Callable[[Place], Figures]:
-    """Whole runs: one over fewer rows to warm the process up, and the median of several."""
+def whole(
+    model: str, batch: int, count: int, lengths: str, has_voice: bool = False
+) -> Callable[[Place], Figures]:
+    """Whole runs: one over fewer rows to warm the process up, and the median of several.
+
+    Args:
+        has_voice: all rows clone one recording.
+    """
 
     def measure(place: Place) -> Figures:
         name = f"{model.rpartition(':')[2].replace('/', '_')}-{batch}"
         made = manifests.rows(count, lengths)
+        if has_voice:
+            name, made = f"{name}-one", manifests.behind_one(count, lengths, place.folder)
         manifest = manifests.write(made, place.folder / f"{name}.jsonl")
         flags = ("--model", model, "--max-batch", batch, "--accept-licence", *place.flags)
         out = place.folder / name
@@ -155,10 +163,13 @@ def _qwen(name: str, model: str, size: str, batch: int, **flags: bool) -> Part:
     return Part(name, run, _whole_lines(text), **flags)
 
 
-def _fish(batch: int) -> Part:
-    run = whole(FISH, batch, 256, manifests.FISH_FRAMES)
-    text = f"whole run, Fish S2 Pro, 256 rows, B = {batch}"
-    return Part(f"whole-fish-{batch}", run, _whole_lines(text))
+def _fish(batch: int, has_voice: bool = False) -> Part:
+    run = whole(FISH, batch, 256, manifests.FISH_FRAMES, has_voice)
+    text = "whole run, Fish S2 Pro, 256 rows"
+    if has_voice:
+        text += f" behind one reference of {manifests.ONE_REFERENCE_S:g} s"
+    name = f"whole-fish-one-{batch}" if has_voice else f"whole-fish-{batch}"
+    return Part(name, run, _whole_lines(f"{text}, B = {batch}"))
 
 
 # In the order of what is wanted most, as minutes may run out.
@@ -172,6 +183,8 @@ PARTS = (
     _qwen("whole-1.7b-512", LARGE, "1.7B", 512),
     _fish(64),
     _fish(256),
+    _fish(64, has_voice=True),
+    _fish(256, has_voice=True),
     Part("mixed", mixed, _mixed_lines, is_usual=False),
     Part("memory", memory.measure, memory.lines, is_usual=False),
 )

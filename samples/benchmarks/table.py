@@ -9,11 +9,14 @@ import time
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from parts import PARTS, Part
 from process import ROOT, CommandFailed, Commands
 from whole_run import Figures, Place
+
+if TYPE_CHECKING:
+    from tts_cli.app.profile import Baseline
 
 KERNELS = ("auto", "portable")
 
@@ -72,6 +75,10 @@ class Table:
         report = {"about": about(), "parts": self.found}
         (self.folder / "table.json").write_text(json.dumps(report, indent=1) + "\n")
 
+    def times(self) -> dict[str, float]:
+        """As `times_of` what was found."""
+        return times_of({"parts": self.found})
+
     def markdown(self) -> str:
         """The table: a line for each figure, a column for each kind of kernels."""
         cells: dict[str, dict[str, str]] = {}
@@ -84,6 +91,30 @@ class Table:
         rows = [[name, *(of.get(kind, "") for kind in kinds)] for name, of in cells.items()]
         lines = [f"| {' | '.join(row)} |" for row in [head, *rows]]
         return "\n".join([lines[0], "|---" * len(head) + "|", *lines[1:]])
+
+
+def conditions_of(report: Any) -> dict[str, object]:
+    """What must be alike for two tables to be compared."""
+    about = report["about"]
+    return {
+        "GPU or driver": about["device"],
+        "version of torch": about["torch"],
+        "version of triton": about["triton"],
+    }
+
+
+def times_of(report: Any) -> dict[str, float]:
+    """What each part of a table took, by its name: ms of frames and of the vocoder, ms a second of
+    speech of whole runs.
+    """
+    found = {}
+    for entry in report["parts"]:
+        figures, name = entry.get("figures", {}), f"{entry['part']} ({entry['kernels']})"
+        for one in figures.get("results", []):
+            found[f"{name}, batch {one['batch']}"] = float(one["p50_ms"])
+        if "xrt" in figures:
+            found[name] = 1000 / float(figures["xrt"])
+    return found
 
 
 def about() -> dict[str, Any]:
@@ -118,12 +149,17 @@ def run(
     repeats: int,
     budget_s: float | None,
     flags: Sequence[str],
+    against: Baseline | None = None,
 ) -> int:
-    """Measure and print. Returns 1 if a part failed.
+    """Measure and print. Returns 1 if a part failed, or is slower than before.
 
     Args:
         names: of parts; None: the usual ones.
+    Raises:
+        UsageError: nothing of this can be compared with `against`.
     """
+    if against is not None:
+        against.require_like(conditions_of({"about": about()}))
     table = Table(folder, repeats, budget_s, flags)
     try:
         for kind in kernels:
@@ -137,4 +173,10 @@ def run(
     finally:
         table.write()
         print(table.markdown(), flush=True)
-    return int(any("error" in entry for entry in table.found))
+    slower = [] if against is None else against.slower(table.times())
+    for one in slower:
+        print(
+            f"slower: {one['what']}: {one['now']:.3f} ms, before {one['before']:.3f} "
+            f"(+{100 * one['more']:.1f} %)"
+        )
+    return int(bool(slower) or any("error" in entry for entry in table.found))

@@ -12,8 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 import soundfile
+from fake_aligner import FakeAligner
 from make_epub import XHTML, document, package, small_epub, write_epub
 from workbench import Folder, Result, Workbench, finish
+
+from tts_cli.app import align as app_align
 
 pytestmark = pytest.mark.slow
 
@@ -65,6 +68,16 @@ def told(bench: Workbench) -> Workbench:
     """The workbench, with STORY spoken."""
     bench.run_once(*command(bench, STORY))
     return bench
+
+
+def test_words_of_sentences_are_aligned(bench: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(app_align, "SphinxAligner", lambda processes, flag: FakeAligner())
+    result = speak(bench, "# One\n\nIt rained. He went home.", "--words", "pocketsphinx")
+    assert result.code == 0, result.err
+    assert "rows aligned" in result.out
+    out = bench.out().path
+    sounds = {path.stem for path in out.glob("sentences/**/*.wav")}
+    assert {path.name.removesuffix(".words.json") for path in out.rglob("*.words.json")} == sounds
 
 
 def book_file(out: Folder) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from workbench import Result, Workbench, finish
 from tts_cli.core import Unfinished
 from tts_cli.folder.lock import LOCK_NAME, FolderLock
 from tts_cli.listen.verdicts import Check, Heard, write_checks
+from tts_cli.listen.words import TimedWord, WordTimes
 
 SPLIT = ("--split", "train=0.7,valid=0.2,test=0.1")
 
@@ -205,6 +206,29 @@ def test_errors_that_a_recogniser_heard(bench: Workbench) -> None:
     lines = (bench.folder / "audiofolder" / "train" / "metadata.jsonl").read_text().splitlines()
     errors = {row["id"]: row["error"] for row in map(json.loads, lines)}
     assert errors == {"good": 0.1, "bad": 0.6, "deaf": None}
+
+
+@pytest.mark.parametrize("to", ["audiofolder", "parquet"])
+def test_times_of_words(bench: Workbench, to: str) -> None:
+    """Of the file that was exported, and of no other; read back as the hub's library does."""
+    library = pytest.importorskip("datasets", reason="datasets comes with the dev extra")
+    lines = [
+        record(name, text=name.upper(), **with_file(tone(0.1)))
+        for name in ("aligned", "stale", "no")
+    ]
+    out = folder(bench, *lines)
+    words = [TimedWord("ALIGNED", 0.01, 0.09, None, 0, 7, "neighbours")]
+    for name, sha256 in (("aligned", lines[0]["sha256"]), ("stale", "0" * 64)):
+        times = WordTimes(name, 1, sha256, "an aligner", name.upper(), 0.1, 0.3, words, ["low"])
+        (out / f"{name}.words.json").write_bytes(times.encode())
+    exported(bench, to)
+    kind, files = ("json", "*/metadata.jsonl") if to == "audiofolder" else (to, "data/*")
+    read = library.load_dataset(kind, data_files=str(bench.folder / to / files), split="train")
+    if to == "parquet":  # which knows it as audio
+        read = read.cast_column("audio", library.Audio(decode=False))
+    rows = {row["id"]: (row["words"], row["words_unsure"]) for row in read}
+    word = {"word": "ALIGNED", "start": 0.01, "end": 0.09, "score": None}
+    assert rows == {"aligned": ([word], True), "stale": (None, None), "no": (None, None)}
 
 
 def test_only_files_that_are_what_was_written(bench: Workbench) -> None:

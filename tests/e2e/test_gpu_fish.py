@@ -20,7 +20,7 @@ from speak import speak
 from torch import Tensor
 
 from kernels.launch import dispatch
-from models.base import Reader, SpeechRequest
+from models.base import Reader, SpeechRequest, Voice
 from models.fish_speech.config import SAMPLING, FishSpeechConfig
 from models.fish_speech.loader import load_synthetic
 from models.fish_speech.model import FishSpeech
@@ -157,6 +157,91 @@ def test_bfloat16_logits_are_near_float32_ones(float_model: FishSpeech) -> None:
         model.release([0])
     error = (logits[0] - logits[1]).square().mean().sqrt() / logits[0].square().mean().sqrt()
     assert error < 0.03, f"relative error of logits {error:.3f}"
+
+
+SLOTS, VOICE_FRAMES = 64, 96
+
+
+def in_one_voice(count: int, **fields: object) -> list[SpeechRequest]:
+    """Rows behind one reference."""
+    generator = torch.Generator().manual_seed(5)
+    codes = torch.randint(0, 1024, (VOICE_FRAMES, 10), generator=generator)
+    clone = Voice(torch.zeros(1), codes, "So it is.", "icl", "random", "one")
+    return [replace(item, clone=clone) for item in requests(count, **fields)]
+
+
+@pytest.fixture
+def cloning(request: pytest.FixtureRequest) -> Iterator[FishSpeech]:
+    """A model of (dtype, whether its shapes are fixed) with room for prompts behind a reference."""
+    dtype, is_fixed = request.param
+    config = FishSpeechConfig.released(LAYERS, PREDICTOR_LAYERS)
+    model = load_synthetic("fish-s2-pro", torch.device("cuda"), dtype, True, config=config)
+    if is_fixed:
+        model.fix_shapes()
+    model.allocate(SLOTS, max_positions=512 + FRAMES, max_frames=FRAMES)
+    with torch.inference_mode():
+        model.frames.announce([SLOTS], size=int)
+        model.packed.announce()
+        for runner in (model.frames, model.packed.runner):
+            runner.capture()
+            assert runner.stats.failures == {}
+    model.release(list(range(SLOTS)))
+    yield model
+    del model
+    gc.collect()
+    torch.cuda.empty_cache()
+
+
+def whole(model: FishSpeech, items: list[SpeechRequest]) -> list[Tensor]:
+    """The slow twin: every prompt is run whole."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(model.packed, "shares", lambda prompt: False)
+        return run(model, items, SLOTS)
+
+
+@pytest.mark.parametrize("cloning", [(torch.float32, False)], indirect=True)
+def test_float32_rows_behind_one_reference_are_those_of_whole_prompts(cloning: FishSpeech) -> None:
+    items = in_one_voice(12, sampling=GREEDY)
+    prompts = [cloning.prompt(item) for item in items]
+    assert all(cloning.packed.shares(prompt) for prompt in prompts)
+    with dispatch.override("reference"):
+        assert not cloning.packed.shares(prompts[0])
+    expected = whole(cloning, items)
+    before = cloning.packed.runner.stats.hits
+    rows = run(cloning, items, SLOTS)
+    own = sum(prompt.num_own for prompt in prompts[1:])
+    assert own <= cloning.packed.buckets[-1]
+    assert cloning.packed.runner.stats.hits - before == 2  # the first whole, the others behind it
+    assert cloning.packed.runner.stats.misses == 0
+    for index, (row, other) in enumerate(zip(rows, expected, strict=True)):
+        check_codes(f"row {index}", row, other)
+
+
+@pytest.mark.parametrize("cloning", [(torch.bfloat16, False)], indirect=True)
+def test_bfloat16_hidden_states_are_near_those_of_whole_prompts(cloning: FishSpeech) -> None:
+    items = in_one_voice(12, sampling=SAMPLING)
+    prompts = [cloning.prompt(item) for item in items]
+    slots = list(range(len(items)))
+    hidden = []
+    for shares in (cloning.packed.shares, lambda prompt: False):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(cloning.packed, "shares", shares)
+            cloning.prefill(prompts, slots)
+        hidden.append(cloning.slots.hidden[: len(items)].double())
+        cloning.release(slots)
+    error = (hidden[0] - hidden[1]).square().mean().sqrt() / hidden[1].square().mean().sqrt()
+    assert error < 0.03, f"relative error of hidden states {error:.3f}"
+
+
+@pytest.mark.parametrize("cloning", [(torch.bfloat16, True)], indirect=True)
+def test_with_fixed_shapes_a_copied_beginning_changes_no_bit(cloning: FishSpeech) -> None:
+    items = in_one_voice(12, sampling=SAMPLING)
+    assert all(cloning.packed.shares(cloning.prompt(item)) for item in items)
+    rows, expected = run(cloning, items, SLOTS), whole(cloning, items)
+    backwards = run(cloning, items[::-1], SLOTS)[::-1]
+    for index, row in enumerate(rows):
+        for other in (expected[index], backwards[index], *run(cloning, [items[index]], SLOTS)):
+            assert torch.equal(row, other), f"row {index}"
 
 
 @pytest.fixture(scope="module")

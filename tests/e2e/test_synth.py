@@ -11,10 +11,12 @@ import numpy as np
 import pytest
 import soundfile
 import torch
+from fake_aligner import FakeAligner
 from safetensors.torch import load_file
 from workbench import MakeCheckpoint, Workbench, as_jsonl, as_table
 
 from models.registry import describe, load_model
+from tts_cli.app import align as app_align
 from tts_cli.plan.checkpoint import sample_voice
 
 RATE_HZ = 24_000
@@ -363,3 +365,35 @@ def test_a_row_may_be_named_like_our_files(bench: Workbench) -> None:
     assert bench.synth(rows, *CAP).code == 0
     assert list(bench.out().files) == ["run.wav", "timings.wav", "truncated.wav"]
     assert json.loads((bench.out().path / "run.json").read_text())["exit_code"] == 0
+
+
+def test_words_are_aligned_at_the_end(bench: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the run's rows alone, as `align` does it, which has nothing left to do then."""
+    aligner = FakeAligner({"bad": -1.0})
+    monkeypatch.setattr(app_align, "SphinxAligner", lambda processes, flag: aligner)
+    rows = [
+        {"id": name, "text": "One, two.", "language": "english"} for name in ("good", "bad", "no")
+    ]
+    result = bench.synth(rows, *CAP, "--words", "pocketsphinx", "--only", "good,bad")
+    assert result.code == 1, result.err
+    assert "2 of 2 rows spoken" in result.out
+    assert "1 row aligned, 2 words in 2.0 s" in result.out
+    assert result.out.splitlines()[-1].startswith("next, to listen: ")
+    assert "row bad is left out: its words are not found in its audio" in result.err
+    assert [one.path.name for one in aligner.asked] == ["bad.wav", "good.wav"]
+    assert (bench.out().path / "good.words.json").is_file()
+    again = bench.synth(rows, *CAP, "--words", "pocketsphinx", "--only", "good", "--json")
+    assert again.code == 0, again.err
+    assert (again.json["words"]["aligned"], again.json["words"]["kept"]) == (0, 1)
+
+
+def test_an_aligner_that_is_not_there_is_told_before_anything_is_spoken(
+    bench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "pocketsphinx", None)
+    result = bench.synth(ROWS, *CAP, "--words", "pocketsphinx")
+    assert result.code == 3
+    assert "--words needs pocketsphinx: pocketsphinx is not installed" in result.err
+    result = bench.synth(ROWS, *CAP, "--words", bench.model)
+    assert "not a Qwen3-ForcedAligner; give --words pocketsphinx, the folder of" in result.err
+    assert not bench.out().path.exists()

@@ -154,6 +154,18 @@ def test_recordings_can_be_cloned(bench: SimpleNamespace, tmp_path: Path) -> Non
         assert len(found.samples) == pytest.approx(24_000 * (5 + 2 * number / 7), abs=2)
 
 
+def test_all_rows_clone_one_recording(bench: SimpleNamespace, tmp_path: Path) -> None:
+    answers = Answers({"fish-s2-pro-64-one": 3.0, "fish-s2-pro-64": 2.0})
+    place = bench.whole_run.Place(tmp_path, answers, (), repeats=1)
+    for has_voice in (True, False):
+        bench.parts.whole(bench.parts.FISH, 64, 4, "5-9", has_voice)(place)
+    behind, plain = (rows_of(tmp_path / f"{name}.jsonl") for name in answers.walls)
+    assert len({row.pop("ref_audio") for row in behind}) == 1
+    assert {row.pop("ref_text") for row in behind} == {bench.manifests.REFERENCE_TEXT}
+    assert behind == plain
+    assert (tmp_path / "reference-10s.wav").stat().st_size > 10 * bench.manifests.RATE_HZ * 2
+
+
 def test_a_part_that_fails_leaves_the_others(
     bench: SimpleNamespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
@@ -201,6 +213,43 @@ def test_a_part_that_fails_leaves_the_others(
     assert "| works | failed, see table.json | failed, see table.json |" in run(["works"], -1.0)
     written = json.loads((tmp_path / "table.json").read_text())
     assert {entry["error"] for entry in written["parts"]} == {"left out: no time"}
+
+
+def test_a_slower_part_is_named_and_another_gpu_refused(
+    bench: SimpleNamespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    from tts_cli.app.profile import Baseline
+    from tts_cli.errors import UsageError
+
+    def measure(place: Any) -> dict[str, Any]:
+        return {"results": [{"batch": 64, "p50_ms": 3.0}]}
+
+    parts = (
+        bench.parts.Part("frames", measure, lambda _: {}),
+        bench.parts.Part("whole", lambda _: {"xrt": 1000.0}, lambda _: {}),
+    )
+    monkeypatch.setattr(bench.table, "PARTS", parts)
+
+    def run(against: Any = None) -> int:
+        return bench.table.run(tmp_path, None, ["auto"], 1, None, [], against)  # type: ignore[no-any-return]
+
+    def before(tolerance: str, **about: str) -> Baseline:
+        path = tmp_path / "before.json"
+        found = json.loads((tmp_path / "table.json").read_text())
+        found["about"] |= about
+        found["parts"][0]["figures"]["results"][0]["p50_ms"] = 2.5
+        found["parts"][1]["figures"]["xrt"] = 1040.0
+        path.write_text(json.dumps(found))
+        read = bench.table.conditions_of, bench.table.times_of
+        return Baseline.read(path, tolerance, *read)
+
+    assert run() == 0
+    assert run(before("30%")) == 0
+    assert run(before("5%")) == 1
+    slower = [line for line in capsys.readouterr().out.splitlines() if line.startswith("slower")]
+    assert slower == ["slower: frames (auto), batch 64: 3.000 ms, before 2.500 (+20.0 %)"]
+    with pytest.raises(UsageError, match="another GPU or driver: other, now"):
+        run(before("5%", device="other"))
 
 
 def test_memory_is_taken_and_each_run_said(
@@ -258,12 +307,19 @@ def test_no_device_is_no_ballast(bench: SimpleNamespace, tmp_path: Path) -> None
     assert "cuda" in (tmp_path / "log").read_text().lower()
 
 
-@pytest.mark.parametrize("flags", [("--only", "frames,nothing"), ("--kernels", "fast")])
-def test_unknown_names_are_refused(flags: tuple[str, ...], tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (("--only", "frames,nothing"), "is none of"),
+        (("--kernels", "fast"), "is none of"),
+        (("--baseline", "no/such.json"), "--baseline no/such.json: No such file"),
+    ],
+)
+def test_unknown_names_are_refused(flags: tuple[str, ...], words: str, tmp_path: Path) -> None:
     import subprocess
 
     command = [sys.executable, str(SAMPLES / "benchmark.py"), "table", str(tmp_path), *flags]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 2
-    assert "is none of" in done.stderr
+    assert words in done.stderr
     assert not any(tmp_path.iterdir())

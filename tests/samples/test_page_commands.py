@@ -42,6 +42,7 @@ PARSED = {  # only parsed: what stands in a command, and why that is not run
 ELSEWHERE = {  # run by a test of their own
     "samples/guide/listening.md": "test_listening_guide.py",
     "samples/guide/books.md": "../e2e/test_sample_chapter.py",
+    "samples/guide/quality.md": "../e2e/test_verify.py",
 }
 # What makes a command shorter without making it another one.
 SHORTER = {

@@ -8,7 +8,9 @@ import fcntl
 import hashlib
 import json
 import os
+import random
 import signal
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +18,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from tts_cli.app.verify import HeardSession
 from tts_cli.core import Spoken, Task
 from tts_cli.engine.judge import judge
 from tts_cli.folder.folder import Folder
@@ -26,7 +29,8 @@ from tts_cli.manifest.ids import TAKES
 
 KINDS = ("cut", "again", "other", "clipped", "silence")
 SILENCE_S, LETTER_S = 2.5, 0.025
-_KEEP = Folder.keep
+LATE_S = 0.1  # that a thread comes too late
+_KEEP, _SPOKEN = Folder.keep, HeardSession._spoken
 Array = np.ndarray[Any, Any]
 
 
@@ -38,38 +42,58 @@ class Planter:
         notes: where it is written what a recogniser hears of each file, whose speech is then a tone
             as long as its text takes; None: a real one hears what was spoken.
         on_every_take: not on the first alone.
+        is_toned: False: speech stays as it is, and only what is heard has the faults.
     """
 
     def __init__(
-        self, kinds: Mapping[str, str], notes: Path | None = None, on_every_take: bool = False
+        self,
+        kinds: Mapping[str, str],
+        notes: Path | None = None,
+        on_every_take: bool = False,
+        is_toned: bool = True,
     ) -> None:
         self.kinds, self.notes, self.on_every_take = kinds, notes, on_every_take
+        self.is_toned = is_toned
         self._other: Array | None = None  # of a row before
 
     def install(self, put: Callable[[Any, str, Any], Any] = setattr) -> None:
-        """From now on folders keep faults, and pocketsphinx hears by heart."""
+        """From now on folders keep faults, as do those that have none, and pocketsphinx hears by
+        heart.
+        """
+
+        def spoken(session: HeardSession, task: Task, spoken: Spoken) -> None:
+            name = f"{task.row.number}.{task.place.take}/1"
+            rate_hz = session._planner.info.sample_rate_hz
+            _SPOKEN(session, task, self.planted(task, spoken, rate_hz, name))
+
         put(Folder, "keep", lambda folder, task, spoken: self.keep(folder, task, spoken))
+        put(HeardSession, "_spoken", spoken)
         if self.notes is not None:
             notes = self.notes
             put(sphinx, "Sphinx", lambda processes: ByHeart(notes))
 
     def keep(self, folder: Folder, task: Task, spoken: Spoken) -> Take:
         """As `Folder.keep`, with the row's fault."""
+        name = f"{task.id}/{task.place.take}"
+        return _KEEP(folder, task, self.planted(task, spoken, folder._native_rate_hz, name))
+
+    def planted(self, task: Task, spoken: Spoken, rate_hz: int, name: str) -> Spoken:
+        """What was spoken, with the row's fault; what is heard of it is noted under a name."""
         kind = self.kinds.get(task.id, "")
         if task.place.take > 1 and not self.on_every_take:
             kind = ""
-        if spoken.error is None and (kind or self.notes is not None):
-            spoken = self._made(folder, task, spoken, kind)
+        is_edited = self.is_toned and (kind or self.notes is not None)
+        if spoken.error is None and is_edited:
+            spoken = self._made(rate_hz, task, spoken, kind)
         if self.notes is not None:  # before the file: nobody asks for what is not noted
-            name = f"{task.id}/{task.place.take}"
             note(self.notes, {"name": name, "said": said(task.row.text, kind)})
-        return _KEEP(folder, task, spoken)
+        return spoken
 
-    def _made(self, folder: Folder, task: Task, spoken: Spoken, kind: str) -> Spoken:
+    def _made(self, rate_hz: int, task: Task, spoken: Spoken, kind: str) -> Spoken:
         samples, codes = spoken.samples, spoken.codes
         assert samples is not None, "it came out well"
         assert codes is not None
-        rate_hz, frame = folder._native_rate_hz, len(samples) // len(codes)
+        frame = len(samples) // len(codes)
         if self.notes is not None:
             samples, codes = tone(task.row.text, spoken.seed, codes, frame, rate_hz)
         if kind:
@@ -133,6 +157,22 @@ def said(text: str, kind: str) -> str:
     if kind == "again":
         return " ".join([*words[:4], *words[1:]])
     return "nobody has ever said a thing like that" if kind == "other" else text
+
+
+def shuffle(seed: int, put: Callable[[Any, str, Any], Any]) -> None:
+    """From now on files are kept and heard in another order: threads are late by chance."""
+    draw = random.Random(seed)
+
+    def late(keep: Callable[[Any, Task, Spoken], Any]) -> Callable[[Any, Task, Spoken], Any]:
+        def keep_late(keeper: Any, task: Task, spoken: Spoken) -> Any:
+            time.sleep(draw.uniform(0, LATE_S))
+            return keep(keeper, task, spoken)
+
+        return keep_late
+
+    put(Folder, "keep", late(Folder.keep))
+    put(HeardSession, "_spoken", late(HeardSession._spoken))
+    put(ByHeart, "order", draw.shuffle)
 
 
 def die_at(event: int) -> None:

@@ -17,8 +17,8 @@ sys.path.insert(0, str(ROOT))
 import torch  # noqa: E402
 
 from kernels.bench.graph_timing import replay_us  # noqa: E402
-from kernels.bench.step import launches  # noqa: E402
 from models.qwen3_tts.loader import load_synthetic  # noqa: E402
+from tts_cli.app.profile import count_kernels  # noqa: E402
 
 PATHS = ("chain", "persistent")
 POSITION, REPLAYS = 150, 30
@@ -47,7 +47,7 @@ def main() -> None:
                         partial(model.step, batch),
                     )
                     times = [replay_us(stage, REPLAYS) / 1e3 for stage in stages]
-                    count = launches(stages[0]).total()
+                    count = count_kernels(stages[0], model.device)
                 except Exception as error:  # one path must not cost the others
                     print(f"{batch:5} {path:16} {type(error).__name__}: {str(error)[:200]}")
                     continue

@@ -1,4 +1,6 @@
-"""A Qwen3-ASR checkpoint of random weights, with every file that a released one has."""
+"""Checkpoints of random weights with every file that released ones have: Qwen3-ASR, and the forced
+aligner, whose template puts two marks behind each word.
+"""
 
 from __future__ import annotations
 
@@ -19,12 +21,19 @@ TEMPLATE = """{%- for message in messages -%}
 {%- else -%}{{ part.text }}{%- endif -%}
 {%- endfor -%}<|im_end|>
 {% endfor -%}"""
+ALIGNER_TEMPLATE = """{%- for part in messages[0].content -%}
+{%- if part.type == 'audio' -%}<|audio_start|><|audio_pad|><|audio_end|>
+{%- else -%}{{ part.text }}<timestamp><timestamp>{%- endif -%}
+{%- endfor -%}"""
 
 
-def write_tiny_qwen3_asr(folder: Path, *, seed: int = 0, scale: float = 8.0) -> Path:
+def write_tiny_qwen3_asr(
+    folder: Path, *, labels: int = 0, seed: int = 0, scale: float = 8.0
+) -> Path:
     """Write a checkpoint. Needs a transformers that has the family.
 
     Args:
+        labels: moments that an aligner tells apart; 0: it is a recogniser.
         scale: of the weights, by what they are initialised with: wide enough that what is heard
             depends on what is said.
     """
@@ -71,14 +80,17 @@ def write_tiny_qwen3_asr(folder: Path, *, seed: int = 0, scale: float = 8.0) -> 
         timestamp_token_id=ids["<timestamp>"],
         pad_token_id=ids["<|endoftext|>"],
         eos_token_id=ids["<|im_end|>"],
+        **({"num_labels": labels} if labels else {}),
     )
     torch.manual_seed(seed)
-    model = transformers.Qwen3ASRForConditionalGeneration(config)
+    of = "TokenClassification" if labels else "ConditionalGeneration"
+    model = getattr(transformers, f"Qwen3ASRFor{of}")(config)
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.mul_(scale)
     model.save_pretrained(folder)
     features = transformers.Qwen3ASRFeatureExtractor(feature_size=16)
-    processor = transformers.Qwen3ASRProcessor(features, tokenizer, chat_template=TEMPLATE)
+    template = ALIGNER_TEMPLATE if labels else TEMPLATE
+    processor = transformers.Qwen3ASRProcessor(features, tokenizer, chat_template=template)
     processor.save_pretrained(folder)
     return folder

@@ -9,26 +9,32 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
+from dataclasses import replace as replaced
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from tts_cli import signals
-from tts_cli.app.check import Rows
+from tts_cli.app.check import Rows, checkpoint_of
+from tts_cli.app.look import Screen
 from tts_cli.config import RunConfig
-from tts_cli.core import Finish
-from tts_cli.errors import RowError, UsageError
+from tts_cli.errors import Interrupted, RowError, SetupError
 from tts_cli.folder.files import WORDS_SUFFIX
 from tts_cli.folder.folder import Folder
 from tts_cli.folder.rows import FolderRow, SpokenFolder, read_folder
 from tts_cli.folder.run_file import Totals
 from tts_cli.folder.take import Take
-from tts_cli.listen.hearing.aligner import Aligned, Passage, SphinxAligner, ToAlign
+from tts_cli.listen.hearing.aligner import Aligned, Aligner, Known, Passage, SaidWord, ToAlign
 from tts_cli.listen.hearing.listener import Listener
-from tts_cli.listen.hearing.recogniser import POCKETSPHINX
+from tts_cli.listen.hearing.qwen3_asr import Qwen3Aligner
+from tts_cli.listen.hearing.recogniser import POCKETSPHINX, Identity
+from tts_cli.listen.hearing.sphinx import SphinxAligner
 from tts_cli.listen.usual import Usual, usual
 from tts_cli.listen.verdicts import Check, checks_by_take
 from tts_cli.listen.words import FORMS, TimedWord, WordTimes, read_words
@@ -36,12 +42,14 @@ from tts_cli.plan.checks import Only
 from tts_cli.text.lexicon import Lexicon, read_lexicon
 from tts_cli.text.wording import WrittenWord, has_figures, read_alone, written_words
 
+if TYPE_CHECKING:
+    from tts_cli.app.run import Outcome
+
 log = logging.getLogger(__name__)
 
-# A row below this is unsure whatever its voice: of 240 sentences of the sample voice 1 % had less
-# than 0.18, and 95 % of those that were given another row's text less than 0.05.
-LEAST_SCORE = 0.12
-MAX_OFF = 5.0  # deviations below its voice
+REMEDY = "pocketsphinx, the folder of a Qwen3-ForcedAligner or its hub repository"
+GUESSED = (Known.LETTERS.value, Known.NEIGHBOURS.value)
+MAX_OFF = 5.0  # deviations below its voice, from which on a row is unsure
 
 
 @dataclass(eq=False)
@@ -50,7 +58,8 @@ class _Row:
 
     row: FolderRow
     path: Path
-    words: list[WrittenWord]
+    language: str | None  # code
+    words: list[WrittenWord] = field(default_factory=list)
     score: float | None = None  # None: not aligned
     unsure: list[str] = field(default_factory=list)  # as its file has it
 
@@ -81,67 +90,75 @@ class FolderAlignment:
     Args:
         config: `only`, `asr_batch` and `lexicon` of it.
         forms: suffixes of the further files that are wanted.
+        names: whether a row is asked for, instead of `only`.
     Raises:
         UsageError, SetupError: the folder cannot be read, or has none of the rows asked for.
     """
 
-    def __init__(self, out: Path, config: RunConfig, forms: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        out: Path,
+        config: RunConfig,
+        forms: Sequence[str] = (),
+        names: Callable[[str], bool] | None = None,
+    ) -> None:
         self.found: SpokenFolder = read_folder(out)
         self.done = Alignment()
         self._config, self._forms = config, forms
-        only = Only(config.only, out)
-        self._named = [row for row in self.found.rows if only.names(row.id)]
+        only = Only(() if names else config.only, out)
+        names = names or only.names
+        self._named = [row for row in self.found.rows if names(row.id)]
         only.require_rows(str(out), (row.id for row in self.found.rows))
         self._lexicon = Lexicon() if config.lexicon is None else read_lexicon(config.lexicon)
         self._checks = checks_by_take(out)
         self._rows: list[_Row] = []
 
-    def run(self, aligner: SphinxAligner, progress: Rows) -> Alignment:
+    def run(self, aligner: Aligner, progress: Rows) -> Alignment:
         """Align what is not aligned yet.
 
         Raises:
             Interrupted, StoppedEarly, DiskFull, FolderLocked: what was aligned is kept.
         """
+        listener = Listener(aligner.identity, self.found.last_run.get("text"))
         with Folder.at(self.found.path, self._config) as folder:
-            waiting = list(self._waiting(folder, aligner))
+            waiting = list(self._waiting(folder, listener))
             with progress(len(waiting)) as shown:
-                for answer in aligner.align(self._asked(waiting)):
+                for answer in aligner.hear(self._asked(waiting)):
                     signals.check()
-                    self._take(folder, waiting[answer.place], answer, aligner.identity.name)
+                    self._take(folder, waiting[answer.place], answer, aligner.identity)
                     ended = self.done.aligned + len(self.done.problems)
                     shown.update(Totals(ok=ended, audio_s=self.done.audio_s))
-            self._compare(folder)
+            self._compare(folder, aligner.identity)
         return self.done
 
-    def _waiting(self, folder: Folder, aligner: SphinxAligner) -> Iterator[_Row]:
-        listener = Listener(aligner.identity, self.found.last_run.get("text"))
+    def _waiting(self, folder: Folder, listener: Listener) -> Iterator[_Row]:
         for row in self._named:
             take = row.take
             if not take.is_ok or row.file.path is None or take.sha256 is None:
                 self.done.without_audio += 1
                 continue
-            if not take.said or not take.letters or take.finish_reason is Finish.WORDLESS:
+            if not listener.has_words(take):
                 self.done.without_words += 1
                 continue
             if not listener.is_fluent(take):
                 self.done.other_language += 1
                 continue
-            kept = self._kept(folder, row, aligner)
-            one = _Row(row, self.found.path / row.file.path, [])
+            kept = self._kept(folder, row, listener.identity.name)
+            one = _Row(row, self.found.path / row.file.path, listener.language_of(take))
             self._rows.append(one)
             if kept is not None:
                 self.done.kept += 1
                 one.score, one.unsure = kept.score, kept.unsure
                 continue
-            one.words = written_words(take.text or take.said, take.said)
+            one.words = written_words(take.text or take.said or "", take.said or "")
             yield one
 
-    def _kept(self, folder: Folder, row: FolderRow, aligner: SphinxAligner) -> WordTimes | None:
+    def _kept(self, folder: Folder, row: FolderRow, aligner: str) -> WordTimes | None:
         """What an earlier command has found; the further files are made of it."""
         kept = read_words(folder.out, row.id)
         if kept is None or kept.sha256 != row.take.sha256 or kept.text != row.take.text:
             return None
-        if kept.aligner != aligner.identity.name or kept.id != row.id:
+        if kept.aligner != aligner or kept.id != row.id:
             return None
         if not all((folder.out / f"{row.id}{form}").is_file() for form in self._forms):
             self._write(folder, kept)
@@ -149,22 +166,34 @@ class FolderAlignment:
 
     def _asked(self, waiting: Sequence[_Row]) -> Iterator[ToAlign]:
         for place, one in enumerate(waiting):
-            words = [(word.start, self._sounds(word)) for word in one.words]
-            passages = tuple(passages_of(one.take, words))
-            yield ToAlign(place, one.path, passages)
+            words = [(word.start, self._sounds(one, word)) for word in one.words]
+            yield ToAlign(place, one.path, one.language, tuple(passages_of(one.take, words)))
 
-    def _sounds(self, word: WrittenWord) -> tuple[str, ...]:
-        """The words that the dictionary is asked for."""
+    def _sounds(self, one: _Row, word: WrittenWord) -> tuple[str, ...]:
+        """What the aligner is told for a word."""
+        is_english = (
+            (one.take.said or "").isascii() if one.language is None else one.language == "en"
+        )
         found: list[str] = []
-        for spoken in word.spoken:
-            if entries := self._lexicon.changes(spoken, "english"):
+        for spoken in word.said:
+            language = "english" if is_english else one.take.language
+            if entries := self._lexicon.changes(spoken, language):
                 spoken = " ".join(entry.spoken for entry in entries)
-            for part in spoken.casefold().split():
-                parts = read_alone(part) if has_figures(part) else [part]
-                found += [bit for one in parts for bit in _bits(one)]
+            for part in spoken.split():
+                found += read_alone(part) if is_english and has_figures(part) else [part]
         return tuple(found)
 
-    def _take(self, folder: Folder, one: _Row, answer: Aligned, aligner: str) -> None:
+    def _timed(self, one: _Row, word: WrittenWord, said: SaidWord) -> Iterator[TimedWord]:
+        """A word and its times; where its script puts no spaces between words, those inside."""
+        if said.inside and self._sounds(one, word) == (word.text,):
+            for part in said.inside:
+                text, place = word.text[part.start : part.end], word.start + part.start
+                inside = SaidWord(part.start_s, part.end_s, part.score, said.known)
+                yield _timed_word(text, place, inside)
+        else:
+            yield _timed_word(word.text, word.start, said)
+
+    def _take(self, folder: Folder, one: _Row, answer: Aligned, aligner: Identity) -> None:
         """Take in what was found of a row."""
         problem = answer.problem
         if problem is None and not answer.words:
@@ -174,24 +203,17 @@ class FolderAlignment:
             return
         take = one.take
         words = [
-            TimedWord(
-                word.text,
-                round(said.start_s, 3),
-                round(said.end_s, 3),
-                None if said.score is None else round(said.score, 4),
-                word.start,
-                word.end,
-                said.known.value,
-            )
+            timed
             for word, said in zip(one.words, answer.words, strict=True)
+            for timed in self._timed(one, word, said)
         ]
         one.score = round(answer.score, 4)
-        one.unsure = self._reasons(one, None)
+        one.unsure = self._reasons(one, aligner, None)
         times = WordTimes(
             one.row.id,
             take.take,
             answer.sha256,
-            aligner,
+            aligner.name,
             take.text or take.said or "",
             round(answer.audio_s, 6),
             one.score,
@@ -206,14 +228,14 @@ class FolderAlignment:
         self.done.aligned += 1
         self.done.audio_s += answer.audio_s
         self.done.words += len(words)
-        self.done.guessed += [word.word for word in words if word.known != "dictionary"]
+        self.done.guessed += [word.word for word in words if word.known in GUESSED]
 
     def _write(self, folder: Folder, times: WordTimes) -> None:
         for form in self._forms:
             folder.put_beside(times.id, form, FORMS[form](times).encode())
         folder.put_beside(times.id, WORDS_SUFFIX, times.encode())
 
-    def _compare(self, folder: Folder) -> None:
+    def _compare(self, folder: Folder, aligner: Identity) -> None:
         """Judge every row by what is usual of its voice; write again what that changes."""
         scores: dict[Hashable, list[float]] = defaultdict(list)
         aligned = [one for one in self._rows if one.score is not None]
@@ -221,7 +243,7 @@ class FolderAlignment:
             scores[one.take.voice_name].append(one.score or 0.0)
         voices = usual(scores)
         for one in aligned:
-            reasons = self._reasons(one, voices.get(one.take.voice_name))
+            reasons = self._reasons(one, aligner, voices.get(one.take.voice_name))
             if reasons:
                 self.done.unsure.append((one.row.id, reasons))
             if reasons == one.unsure:
@@ -230,25 +252,25 @@ class FolderAlignment:
             if times is not None:
                 self._write(folder, replace(times, unsure=reasons))
 
-    def _reasons(self, one: _Row, voice: Usual | None) -> list[str]:
+    def _reasons(self, one: _Row, aligner: Identity, voice: Usual | None) -> list[str]:
         """Why the times of a row may be wrong."""
         reasons = []
         check: Check | None = self._checks.get((one.row.id, one.take.take))
         if check is not None and check.is_suspect and check.fits(one.take.sha256):
             told = [f"check: {reason.text}" for reason in check.reasons]
             reasons += told or ["check calls it suspect"]
-        score = one.score or 0.0
-        if score < LEAST_SCORE:
-            reasons.append(f"score {score:.3f}, less than {LEAST_SCORE}: perhaps other words")
+        score, least = one.score or 0.0, aligner.least_score
+        if score < least:
+            reasons.append(f"score {score:.3f}, less than {least:g}: perhaps other words")
         elif voice is not None and voice.off(score) < -MAX_OFF:
             reasons.append(f"score {score:.2f}, where {voice.median:.2f} is usual for its voice")
         return reasons
 
 
-def _bits(word: str) -> Iterable[str]:
-    """A word as dictionaries have it: without marks, in its halves if it has a hyphen."""
-    letters = "".join(char if char.isalnum() or char == "'" else " " for char in word)
-    return (bit.strip("'") or bit for bit in letters.split() if bit.strip("'"))
+def _timed_word(text: str, place: int, said: SaidWord) -> TimedWord:
+    start_s, end_s = round(said.start_s, 3), round(said.end_s, 3)
+    score = None if said.score is None else round(said.score, 4)
+    return TimedWord(text, start_s, end_s, score, place, place + len(text), said.known.value)
 
 
 def passages_of(take: Take, words: Sequence[tuple[int, tuple[str, ...]]]) -> Iterator[Passage]:
@@ -274,10 +296,58 @@ def passages_of(take: Take, words: Sequence[tuple[int, tuple[str, ...]]]) -> Ite
             yield Passage(start_s or 0.0, end_s, inside)
 
 
-def open_aligner(name: str, config: RunConfig) -> SphinxAligner:
-    """The aligner of a name. Raises UsageError, SetupError."""
-    if name.casefold() != POCKETSPHINX:
-        raise UsageError(
-            f"--with {name}: no such aligner", remedy=f"{POCKETSPHINX} is the one there is"
+def align(
+    out: Path,
+    config: RunConfig,
+    opened: Callable[[], Aligner],
+    screen: Screen,
+    forms: Sequence[str] = (),
+    names: Callable[[str], bool] | None = None,
+) -> Alignment:
+    """Align a folder. Arguments as `FolderAlignment` has them.
+
+    Args:
+        opened: see `aligner_of`.
+    Raises:
+        UsageError, SetupError, Interrupted, StoppedEarly, DiskFull, FolderLocked
+    """
+    rows = FolderAlignment(out, config, forms, names)
+    with screen.step("loading the aligner"):
+        aligner = opened()
+    with closing(aligner):
+        return rows.run(aligner, screen.progress)
+
+
+def align_run(outcome: Outcome, opened: Callable[[], Aligner], screen: Screen) -> Alignment | None:
+    """Align what a run has in its folder, at its end. None: it ended early, or this did, as the
+    outcome tells then.
+    """
+    if outcome.error is not None:
+        return None
+    plan = outcome.plan
+    config = replaced(plan.config, lexicon=None)  # texts have been through it
+    try:
+        return align(plan.folder.out, config, opened, screen, names=plan.has)
+    except (Exception, Interrupted) as caught:
+        outcome.error = caught
+        return None
+
+
+def aligner_of(name: str, config: RunConfig, flag: str = "--with") -> Callable[[], Aligner]:
+    """What opens the aligner of a name, which is there. Raises SetupError.
+
+    Args:
+        flag: that names it.
+    """
+    if name.casefold() == POCKETSPHINX:
+        aligner = SphinxAligner(config.asr_batch, flag)
+        return lambda: aligner  # whose processes begin with the first take
+    if config.has_workers:  # the device is theirs
+        config = replaced(config, device="auto")
+    folder, kind, device = checkpoint_of(name, config, flag, f"give {flag} {REMEDY}")
+    if kind != Qwen3Aligner.kind:
+        raise SetupError(
+            f"{flag} {folder}: is of type {kind!r}, not a Qwen3-ForcedAligner",
+            remedy=f"give {flag} {REMEDY}",
         )
-    return SphinxAligner(config.asr_batch)
+    return partial(Qwen3Aligner, folder, device, config.asr_batch, flag)

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +22,7 @@ from tts_cli.app.pick import Choice, choose_takes
 from tts_cli.config import RunConfig
 from tts_cli.core import Remark, Role
 from tts_cli.errors import SetupError, UsageError, is_disk_error
+from tts_cli.extras import require
 from tts_cli.folder.files import CHECKS_NAME
 from tts_cli.folder.folder import Folder
 from tts_cli.folder.lock import is_read_only
@@ -35,24 +35,16 @@ from tts_cli.listen.hearing.listener import Listener
 from tts_cli.listen.hearing.qwen3_asr import Qwen3Asr
 from tts_cli.listen.hearing.recogniser import POCKETSPHINX, Answer, Recogniser
 from tts_cli.listen.hearing.whisper import Whisper
-from tts_cli.listen.judgement import Ears, judge, likeness_beside, opinions_beside
+from tts_cli.listen.judgement import Ears, likeness_beside, opinions_beside, rank, verdict_of
 from tts_cli.listen.opinion import Dnsmos
-from tts_cli.listen.suspicion import rate_times, severity
 from tts_cli.listen.usual import Voices
-from tts_cli.listen.verdicts import (
-    OK,
-    SUSPECT,
-    Check,
-    Heard,
-    Likeness,
-    Opinion,
-    checks_by_take,
-    write_checks,
-)
+from tts_cli.listen.verdicts import Check, Heard, Likeness, Opinion, checks_by_take, write_checks
 from tts_cli.plan.checkpoint import approved_info
 from tts_cli.plan.checks import Only
 
 if TYPE_CHECKING:
+    import torch
+
     from models.slots.model import SpeechModel
 
 log = logging.getLogger(__name__)
@@ -62,6 +54,8 @@ Step = Callable[[str], AbstractContextManager[Any]]
 Rows = Callable[[int], AbstractContextManager[Any]]
 
 FAMILIES = {family.kind: family for family in (Whisper, Qwen3Asr)}  # of checkpoints that hear
+REMEDY = "give --asr pocketsphinx, the folder of a Whisper or Qwen3-ASR checkpoint or its hub "
+REMEDY += "repository"
 WRITE_S = 60.0  # between two writings of the file while takes are heard
 WRITE_SHARE = 0.02  # of the time that may go into that
 SAMPLE_VOICE = "sample voice"  # as run.json names it
@@ -320,34 +314,22 @@ class FolderCheck:
             heard = None if one.heard is None else (one.heard, ears)
             drift = None if one.drift is None else (one.drift, likely)
             opinion = None if one.opinion is None else (one.opinion, rated)
-            reasons = tuple(judge(speech, self.voices, heard, drift, opinion))
-            one.check = Check(
-                one.row.id,
-                speech.take,
-                one.sha256,
-                SUSPECT if reasons else OK,
-                reasons,
-                severity(reasons),
-                one.heard,
-                one.drift,
-                one.opinion,
-            )
+            one.check = verdict_of(speech, one.sha256, self.voices, heard, drift, opinion)
 
     def best_takes(self) -> dict[str, Judged]:
         """Row id -> the take that should be its file: of rows that failed, or whose file is
-        suspect, and that have a take without any remark. The least wrong one, then the one whose
-        rate is the most usual.
+        suspect, and that have a take without any remark.
         """
         others: dict[str, list[Judged]] = {}
         bad = {one.row.id for one in self.suspects} | {row.id for row in self.failed}
         for one in self.judged:
             if one.row.id in bad and one.is_named and not one.is_suspect:
                 others.setdefault(one.row.id, []).append(one)
-        return {row_id: min(takes, key=self._rank) for row_id, takes in others.items()}
 
-    def _rank(self, one: Judged) -> tuple[float, float]:
-        error = 0.0 if one.heard is None else round(one.heard.letter_error, 2)
-        return error, abs(rate_times(one.file.take, self.voices) - 1)
+        def order(one: Judged) -> tuple[float, float]:
+            return rank(one.file.take, one.heard, self.voices)
+
+        return {row_id: min(takes, key=order) for row_id, takes in others.items()}
 
     def pick(self, folder: AbstractContextManager[Folder]) -> list[dict[str, Any]]:
         """Make the best takes their rows' files, and judge the folder as it is then. What somebody
@@ -410,11 +392,7 @@ def _ask(
 
 def require_packages() -> None:
     """Raise SetupError where the package that counts wrong words is not there."""
-    if find_spec("jiwer") is None:
-        raise SetupError(
-            "--asr needs the package jiwer, which is not installed",
-            remedy="install the extra: pip install 'tts-cli[asr]'",
-        )
+    require("asr", "jiwer", "--asr")
 
 
 def open_recogniser(config: RunConfig) -> Recogniser:
@@ -422,16 +400,31 @@ def open_recogniser(config: RunConfig) -> Recogniser:
     assert config.asr is not None
     if config.asr.casefold() == POCKETSPHINX:
         return sphinx.Sphinx(config.asr_batch)
-    refuse_absent(config)
-    from tts_cli.engine.load import choose_device
-
-    folder = folder_of(config.asr)
-    family = FAMILIES.get(kind := kind_of(folder))
+    folder, kind, device = checkpoint_of(config.asr, config, "--asr", REMEDY)
+    family = FAMILIES.get(kind)
     if family is None:
         raise SetupError(
             f"--asr {folder}: is of type {kind!r}, not a Whisper or Qwen3-ASR checkpoint"
         )
-    return family(folder, choose_device(config), config.asr_batch)
+    return family(folder, device, config.asr_batch)
+
+
+def checkpoint_of(
+    source: str, config: RunConfig, flag: str, remedy: str
+) -> tuple[Path, str, torch.device]:
+    """A checkpoint that hears: its folder, its kind, and the device that it is for.
+
+    Args:
+        flag: that names it.
+        remedy: what else it may name.
+    Raises:
+        SetupError
+    """
+    refuse_absent(config)
+    from tts_cli.engine.load import choose_device
+
+    folder = folder_of(source, flag, remedy)
+    return folder, kind_of(folder, flag), choose_device(config)
 
 
 def compare_voices(found: FolderCheck, config: RunConfig, step: Step, progress: Rows) -> None:

@@ -15,6 +15,7 @@ from tts_cli.folder.folder import Folder
 from tts_cli.folder.journal import Journal
 from tts_cli.folder.mend import recorded_ids
 from tts_cli.folder.take import Take
+from tts_cli.manifest.ids import natural_order
 from tts_cli.manifest.seeds import is_made_of
 
 _CHOICE = re.compile(r"(.+)=(?:(seed:)?([0-9]{1,16}))")
@@ -148,11 +149,12 @@ def described(take: dict[str, Any]) -> str:
 
 def listed(journal: Journal) -> Iterator[dict[str, Any]]:
     """Every take of rows that have several or a chosen one, and whether it is the row's file:
-    `held` where somebody chose it, `yes` where it is what the settings give.
+    `held` where somebody chose it, `yes` where it is what the settings give. In natural order of
+    ids: lines come in the order in which threads wrote them.
     """
-    for chosen in journal.chosen():
-        file = journal.file(chosen.id)
-        for take in takes_of(journal, chosen.id):
+    for row_id in sorted((chosen.id for chosen in journal.chosen()), key=natural_order):
+        file = journal.file(row_id)
+        for take in takes_of(journal, row_id):
             is_file = file is not None and file.take == take.take and take.is_ok
             how = "held" if file is not None and file.is_held else "yes"
             yield {**facts(take), "chosen": how if is_file else None}

@@ -15,11 +15,12 @@ compare.
 from __future__ import annotations
 
 import functools
+import json
 import logging
-import subprocess
+import re
 import tempfile
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -40,7 +41,7 @@ from tts_cli.engine.kernels import with_fallback
 from tts_cli.engine.load import Loaded, choose_device, open_checkpoint
 from tts_cli.errors import UsageError
 from tts_cli.folder.files import AudioWriter
-from tts_cli.folder.run_file import versions
+from tts_cli.folder.run_file import commit, versions
 from tts_cli.plan.checkpoint import approved_info
 from tts_cli.plan.checks import require_speakable
 from tts_cli.plan.room import Needs
@@ -68,13 +69,16 @@ def profile(
     repeats: int | None,
     stages: str | None,
     trace: Path | None,
+    against: Baseline | None = None,
 ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """Measure a checkpoint; the arguments are the command's.
 
+    Args:
+        against: an earlier report, which `slower` of the new one names the stages of.
     Returns:
         The figures of each batch size, and a report of all.
     Raises:
-        UsageError, SetupError: nothing can be measured so.
+        UsageError, SetupError: nothing can be measured so, or compared.
     """
     is_cuda = choose_device(config).type == "cuda"
     sizes = parse_batches(batches or (BATCHES_CUDA if is_cuda else BATCHES_CPU))
@@ -85,6 +89,8 @@ def profile(
     loaded = open_checkpoint(replace(config, max_batch=max(sizes)))
     profiler = Profiler(loaded, frames, repeats or (50 if is_cuda else 5), chosen)
     results: list[dict[str, Any]] = []
+    if against is not None:
+        against.require_like(conditions_of(profiler.report(results)))
     for size in sorted(sizes, reverse=True):  # slots only ever get fewer
         if results and size >= results[0]["batch"]:
             continue
@@ -92,7 +98,92 @@ def profile(
         if trace is not None and len(results) == 1:
             profiler.write_trace(trace, results[0]["batch"])
             log.info("trace written to %s", trace)
-    return results, profiler.report(results)
+    report = profiler.report(results)
+    if against is not None:
+        report["slower"] = against.slower(times_of(report))
+    return results, report
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """What was measured before, to be held against what is measured now.
+
+    Args:
+        name: of the flag and its file.
+        conditions: what must be alike, by what it is called; times: by what was timed.
+        tolerance: share by which a time may be longer.
+    """
+
+    name: str
+    conditions: Mapping[str, object]
+    times: Mapping[str, float]
+    tolerance: float
+
+    @classmethod
+    def read(
+        cls,
+        path: Path,
+        tolerance: str,
+        conditions: Callable[[Any], Mapping[str, object]],
+        times: Callable[[Any], Mapping[str, float]],
+    ) -> Baseline:
+        """Read a report as two functions take it apart. Raises UsageError."""
+        share = re.fullmatch(r"(\d{1,3}(?:\.\d+)?)\s*%?", tolerance.strip())
+        if share is None:
+            raise UsageError(f"--tolerance {tolerance!r}: must be a share such as 5%")
+        try:
+            report = json.loads(path.read_text(encoding="utf-8"))
+            found = conditions(report), times(report)
+        except OSError as error:
+            raise UsageError(f"--baseline {path}: {error.strerror or error}") from None
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+            raise UsageError(
+                f"--baseline {path}: it is no report of this command",
+                "keep one of `profile --json`, or the table.json of samples/benchmark.py",
+            ) from None
+        return cls(f"--baseline {path}", *found, float(share[1]) / 100)
+
+    def require_like(self, now: Mapping[str, object]) -> None:
+        """Raises UsageError where it was measured under other conditions."""
+        for what, value in now.items():
+            if (before := self.conditions.get(what)) != value:
+                raise UsageError(
+                    f"{self.name}: it was measured with another {what}: {before}, now {value}",
+                    "measure both alike",
+                )
+
+    def slower(self, now: Mapping[str, float]) -> list[dict[str, Any]]:
+        """What takes longer than it may, with its times and the share that it takes more.
+
+        Raises:
+            UsageError: nothing was timed both times.
+        """
+        both = [what for what in now if what in self.times]
+        if not both:
+            raise UsageError(f"{self.name}: nothing was timed there that was timed now")
+        return [
+            {"what": what, "before": before, "now": now[what], "more": now[what] / before - 1}
+            for what in both
+            if now[what] > (before := self.times[what]) * (1 + self.tolerance)
+        ]
+
+
+def conditions_of(report: Any) -> dict[str, object]:
+    """What must be alike for the times of two reports to be compared; not our own version."""
+    device, installed = report["device"], report["versions"]
+    found: dict[str, object] = {"GPU": device.get("name", "none"), "dtype": device["dtype"]}
+    found |= {f"version of {name}": installed[name] for name in ("torch", "triton")}
+    found |= {"version of CUDA": device.get("cuda"), "kernels": device["kernels"]}
+    return found | {"model": report["model"], "number of --frames": report["frames"]}
+
+
+def times_of(report: Any) -> dict[str, float]:
+    """The median of each stage in ms, by its name and batch size."""
+    return {
+        f"{stage['stage']}, batch {result['batch']}": float(stage["p50_ms"])
+        for result in report["results"]
+        for stage in result["stages"]
+    }
 
 
 class Profiler:
@@ -420,26 +511,6 @@ def against_peak(entry: dict[str, Any], peak: Peak | None, has_bf16: bool) -> di
     num_bytes, num_ops = entry["num_bytes"] or 0, entry["num_ops"] or 0
     entry["roofline_ms"] = roofline_ms(num_bytes, num_ops, peak, has_bf16)
     return entry
-
-
-def commit() -> str | None:
-    """The checkout's commit, with `+` when it has changes; None outside a checkout."""
-    folder = Path(__file__).resolve().parent
-
-    def git(*args: str) -> str:
-        done = subprocess.run(
-            ["git", "-C", str(folder), *args],
-            capture_output=True,
-            text=True,
-            timeout=10,
-            check=True,
-        )
-        return done.stdout.strip()
-
-    try:
-        return git("rev-parse", "--short", "HEAD") + ("+" if git("status", "--porcelain") else "")
-    except (OSError, subprocess.SubprocessError):
-        return None
 
 
 @dataclass(frozen=True)

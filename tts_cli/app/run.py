@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, ExitStack, closing
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +23,7 @@ from tts_cli.app.tally import Failures, RunTally, take_in, totals_of
 from tts_cli.audio.tags import synthetic
 from tts_cli.config import RunConfig
 from tts_cli.core import BadRow, Status
-from tts_cli.engine.session import LocalSession, Session, SessionFacts
+from tts_cli.engine.session import LocalSession, Session, SessionFacts, make_ready
 from tts_cli.errors import Interrupted
 from tts_cli.folder.folder import Folder
 from tts_cli.folder.run_file import Totals, new_run_id, versions
@@ -57,6 +57,8 @@ class Outcome:
     report: dict[str, Any] = field(default_factory=dict)  # as run.json; none where nobody asks
     error: BaseException | None = None  # that has ended it early
     exit_code: int = 0
+    is_spoken: bool = False  # a row was, by a model
+    is_run: bool = False  # it is told of in runs.jsonl
 
     @property
     def room_of_takes(self) -> int:
@@ -143,9 +145,7 @@ def remake(plan: Plan, survey: Survey, session: LocalSession, step: Step) -> Non
     """Make the files that only their delivery sets apart."""
     folder, decode = plan.folder, None
     if survey.kept["codes"]:
-        for what, load in session.steps():
-            with step(what):
-                load()
+        make_ready(session, None, step)
         from tts_cli.engine.vocoder import decoder_of
 
         decode = decoder_of(session.loaded.model)
@@ -162,64 +162,57 @@ def remake(plan: Plan, survey: Survey, session: LocalSession, step: Step) -> Non
 def speak(
     outcome: Outcome, session: LocalSession, screen: Screen, origins: Mapping[str, str] | None
 ) -> None:
-    """Have rows spoken and recorded, and tell of the run in its folder."""
-    plan, survey, totals = outcome.plan, outcome.survey, outcome.totals
-    config, folder = plan.config, plan.folder
+    """Have rows spoken, recorded and verified, and tell of the run in its folder."""
+    plan, survey = outcome.plan, outcome.survey
     started = datetime.now(timezone.utc)
-    run_id = new_run_id(started)
-    report = partial(report_of, plan, origins, started=started)
-    allowed = config.failures_allowed(survey.pending + survey.takes)
-    is_spoken, is_run = survey.needs_model, survey.needs_model or survey.served > 0
+    run_id, report = new_run_id(started), partial(report_of, plan, origins, started=started)
     with ExitStack() as stack:
-        verification = None
-        if config.verify is not None:
+        speaker = cache(lambda: stack.enter_context(closing(speaker_of(plan, session))))
+        verification, hear = None, None
+        if plan.config.verify is not None:
             from tts_cli.app.verify import Verification
 
             verification = stack.enter_context(closing(Verification(plan, screen)))
-
-        def note() -> None:
-            folder.note_run(report(None, run_id=run_id))
-            if verification is not None:
-                verification.begin()
-
-        if verification is None:
-            tally = RunTally(folder, plan.info.frame_s, totals, allowed)
-        else:
-            tally = verification.tally(totals, allowed)
+            hear = verification.hear
+        allowed = plan.config.failures_allowed(survey.pending + survey.takes)
+        tally = RunTally(plan.folder, plan.info.frame_s, outcome.totals, allowed, hear)
         outcome.failures = tally.failures
         for take in survey.unmade:
             tally.failures.add(take)
+
+        def note() -> None:
+            plan.folder.note_run(report(None, run_id=run_id))
+            if verification is not None:
+                verification.begin()
+
         signals.check()
-        speaker: Session = session
         if survey.needs_model:
-            speaker = stack.enter_context(closing(speaker_of(plan, session)))
-            speak_due(outcome, speaker, screen, tally, note)
+            speak_due(outcome, speaker(), screen, tally, note)
         else:  # no model is opened
             record(plan, tally, note)
+        outcome.is_spoken = survey.needs_model
+        outcome.is_run = survey.needs_model or survey.served > 0
         if verification is not None and outcome.error is None:
-            verify(outcome, verification, session, note)
-            is_spoken = is_spoken or verification.is_spoken
-            is_run = is_run or verification.is_spoken or verification.is_served
-        facts = speaker.facts() if is_spoken else SessionFacts()
+            verify(outcome, verification, speaker, note)
+        facts = speaker().facts() if outcome.is_spoken else SessionFacts()
+    conclude(outcome, facts, partial(report, run_id=run_id if outcome.is_run else None))
+
+
+def conclude(outcome: Outcome, facts: SessionFacts, report: Callable[..., dict[str, Any]]) -> None:
+    """Record how a run has ended."""
+    config, folder, totals = outcome.plan.config, outcome.plan.folder, outcome.totals
+    error, verified, strays = outcome.error, outcome.verified, outcome.survey.strays
     take_in(totals, facts)
-    error = outcome.error
     exit_code = int(totals.failed > 0) if error is None else getattr(error, "exit_code", 4)
-    if outcome.verified is not None:
-        exit_code = max(exit_code, int(bool(outcome.verified.suspects)))
-    if is_run or config.json:
-        verified = None if outcome.verified is None else outcome.verified.as_dict()
-        ran = report(
-            totals,
-            facts,
-            run_id=run_id if is_run else None,
-            exit_code=exit_code,
-            verified=verified,
-        )
-        outcome.report = folder.end_run(ran, is_spoken=is_spoken)
-    if not is_spoken:
+    if verified is not None and verified.suspects:
+        exit_code = max(exit_code, 1)
+    if outcome.is_run or config.json:
+        told = None if verified is None else verified.as_dict()
+        ran = report(totals, facts, exit_code=exit_code, verified=told)
+        outcome.report = folder.end_run(ran, is_spoken=outcome.is_spoken)
+    if not outcome.is_spoken:
         folder.renew_totals()
-    has_stayed = survey.strays is not None and bool(survey.strays.stayed)
-    outcome.exit_code = max(exit_code, int(has_stayed))
+    outcome.exit_code = max(exit_code, int(strays is not None and bool(strays.stayed)))
 
 
 def speaker_of(plan: Plan, session: LocalSession) -> Session:
@@ -242,10 +235,7 @@ def speak_due(
     if survey.summary.split:
         parts = survey.summary.parts
         log.info("rows spoken in parts: %d, %d parts", survey.summary.split, parts)
-    for what, step in session.steps(survey.needs):
-        with screen.step(what):
-            step()
-        signals.check()
+    make_ready(session, survey.needs, screen.step)
     log.debug("model: %s", listed(model_facts(plan.config, plan.info)))
     log.debug("device: %s", listed(session.facts().device))
     note()
@@ -263,15 +253,20 @@ def speak_due(
 
 
 def verify(
-    outcome: Outcome, verification: Verification, session: LocalSession, note: Callable[[], None]
+    outcome: Outcome,
+    verification: Verification,
+    speaker: Callable[[], Session],
+    note: Callable[[], None],
 ) -> None:
     """Have rows judged that were heard, and suspects spoken again."""
     totals, failures = outcome.totals, outcome.failures
     try:
-        outcome.verified = verification.end(session, totals, failures, note)
+        outcome.verified = verification.end(speaker, totals, failures, note)
     except (Exception, Interrupted) as caught:
         outcome.error = caught
     totals.is_interrupted = outcome.error is not None
+    outcome.is_spoken = outcome.is_spoken or verification.is_spoken
+    outcome.is_run = outcome.is_run or verification.is_spoken or verification.is_served
 
 
 def record(plan: Plan, tally: RunTally, note: Callable[[], None]) -> None:
@@ -345,7 +340,7 @@ def report_of(
         # [object] versions of Python and packages; null: not installed; empty in the first line of
         # a run
         "versions": {} if totals is None else versions(),
-        # [object] of `--verify`: rows that are right, mended, suspect; null: none heard (since 0.4)
+        # [object] of `--verify`: rows right at once, mended, still suspect; null: no row (since 0.4)
         "verified": verified,
         "totals": None if totals is None else totals.as_dict(),  # [object] totals of this run
     }

@@ -12,13 +12,16 @@ from typing import Any
 from tts_cli import signals, startup
 from tts_cli.app.look import Screen
 from tts_cli.app.run import make_missing_voices, session_of
+from tts_cli.app.verify import HeardSession
 from tts_cli.audio.file import check_format, encode
 from tts_cli.audio.tags import Tags, synthetic
 from tts_cli.audio.treatment import Treatment
 from tts_cli.config import RunConfig
 from tts_cli.core import BadRow, Row, Spoken, Task
+from tts_cli.engine.session import make_ready
 from tts_cli.errors import ManifestError, RowError
 from tts_cli.folder.files import is_int16_enough, treat
+from tts_cli.listen.verdicts import Check
 from tts_cli.manifest.row import build_row
 from tts_cli.manifest.source import Source
 from tts_cli.plan.checkpoint import approved_info, require_consent
@@ -46,7 +49,7 @@ def say(row: Row, config: RunConfig, screen: Screen) -> tuple[bytes, dict[str, A
     """Speak a row.
 
     Returns:
-        The audio's file, and what is to be known of it.
+        The audio's file, and what is to be known of it; with `--verify`, `verified` is in it.
     Raises:
         ManifestError, RowError: it cannot be spoken, or did not come out well.
         UsageError, SetupError: a setting does not fit, or the checkpoint is not to be had.
@@ -63,13 +66,19 @@ def say(row: Row, config: RunConfig, screen: Screen) -> tuple[bytes, dict[str, A
         source = Source("<text>", "jsonl", "", given=(row,))
         plan = Plan(source, config, info, maker=maker, made=MadeVoices(folder))
         is_int16 = is_int16_enough(config.subtype, rate_hz, info.sample_rate_hz)
-        task, spoken = spoken_of(plan, screen, is_int16=is_int16 and treatment.is_none)
+        heard = None
+        if config.verify is not None:
+            heard = HeardSession(config, plan.planner, screen.step)
+            stack.enter_context(closing(heard))
+        is_int16 = is_int16 and treatment.is_none
+        task, spoken, check = spoken_of(plan, screen, heard, is_int16=is_int16)
     if spoken.samples is None:
         raise RowError(str(spoken.error))
     if spoken.error is not None:
         raise RowError(spoken.error, "try another --seed, or keep it by --accept-truncated")
     samples, applied = treat(spoken.samples, info.sample_rate_hz, rate_hz, treatment)
-    remarks = [*spoken.remarks, *([] if applied is None else treatment.misses(applied))]
+    remarks = [*(spoken.remarks if check is None else check.reasons)]
+    remarks += [] if applied is None else treatment.misses(applied)
     for remark in remarks:
         log.warning("listen to it: %s", remark.text)
     voice = None if is_made(task.request.voice) else task.request.voice
@@ -92,11 +101,18 @@ def say(row: Row, config: RunConfig, screen: Screen) -> tuple[bytes, dict[str, A
         "spoken_text": task.request.text,
         "suspect": [remark.text for remark in remarks],
         "applied": None if applied is None else applied.as_dict(),
+        "verified": None if heard is None or check is None else heard.facts(task, check),
     }
 
 
-def spoken_of(plan: Plan, screen: Screen, *, is_int16: bool) -> tuple[Task, Spoken]:
-    """The one row of a plan, and what came of it. Raises ManifestError, RowError."""
+def spoken_of(
+    plan: Plan, screen: Screen, heard: HeardSession | None, *, is_int16: bool
+) -> tuple[Task, Spoken, Check | None]:
+    """The one row of a plan, what came of it, and its verdict. Raises ManifestError, RowError.
+
+    Args:
+        heard: gives the verdict; None: nobody does.
+    """
     survey = plan.survey()
     screen.problems(survey)
     if survey.summary.bad_rows:
@@ -110,13 +126,14 @@ def spoken_of(plan: Plan, screen: Screen, *, is_int16: bool) -> tuple[Task, Spok
         if isinstance(task, BadRow):
             raise RowError(task.message)
         if task.is_silent:
-            return task, silence_of(task, plan.info)
+            return task, silence_of(task, plan.info), None
         startup.use_device(plan.config.device)
         signals.check()
-        with screen.step("loading the model"):
-            session.make_room(survey.needs)
-        signals.check()
-        spoken: dict[Task, Spoken] = {}
+        make_ready(session, survey.needs, screen.step)
+        made: list[tuple[Task, Spoken, Check | None]] = []
         with signals.stopping(session.stop):
-            session.speak([task], spoken.__setitem__)
-    return task, spoken.get(task, Spoken())
+            if heard is None:
+                session.speak([task], lambda *found: made.append((*found, None)))
+            else:
+                heard.speak(session, [task], lambda *found: made.append(found))
+    return made[0] if made else (task, Spoken(), None)

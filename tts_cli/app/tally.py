@@ -72,6 +72,7 @@ class RunTally:
         frame_s: seconds of audio in a frame.
         totals: are counted up, under a lock of its own.
         failures_allowed: rows that may fail, beside those known to be bad; None: all.
+        on_ok: gets every take that comes out well, one thread at a time; None: nobody does.
     """
 
     def __init__(
@@ -80,6 +81,7 @@ class RunTally:
         frame_s: float,
         totals: Totals,
         failures_allowed: int | None = None,
+        on_ok: Callable[[Take], None] | None = None,
     ) -> None:
         self.folder = folder
         self.frame_s = frame_s
@@ -87,6 +89,7 @@ class RunTally:
         self.on_row: Callable[[Totals], None] = lambda _: None  # after every row, under that lock
         self.failures_allowed = failures_allowed
         self.failures = Failures()
+        self._on_ok = on_ok
         self._mutex = threading.Lock()
 
     def keep(self, task: Task, spoken: Spoken) -> None:
@@ -103,6 +106,8 @@ class RunTally:
             totals.retried += take.attempts > 1
             if take.is_ok:
                 self._count(take, spoken.usual_s)
+                if self._on_ok is not None:
+                    self._on_ok(take)
             else:
                 totals.failed += 1
                 self._tell(take)

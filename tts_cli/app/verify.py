@@ -14,96 +14,103 @@ killed hears nothing twice.
 from __future__ import annotations
 
 import logging
+import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from tts_cli import signals
 from tts_cli.app import device
 from tts_cli.app.check import FolderCheck, Judged, Step, open_recogniser, require_packages
 from tts_cli.app.look import Screen
 from tts_cli.app.tally import Failures, RunTally
-from tts_cli.engine.session import LocalSession
-from tts_cli.errors import Cancelled, RowError, StoppedEarly, disk_full, is_disk_error
+from tts_cli.audio.file import encode
+from tts_cli.config import RunConfig
+from tts_cli.core import Spoken, Task
+from tts_cli.engine.session import Session, make_ready
+from tts_cli.errors import Cancelled, StoppedEarly, disk_full, is_disk_error
 from tts_cli.folder.files import CHECKS_NAME
+from tts_cli.folder.records import unkept
 from tts_cli.folder.run_file import Totals
 from tts_cli.folder.take import Take
 from tts_cli.listen.hearing.listener import Listener
 from tts_cli.listen.hearing.recogniser import Answer, Asked
-from tts_cli.listen.judgement import Ears, judge
-from tts_cli.listen.suspicion import severity
+from tts_cli.listen.judgement import Ears, rank, verdict_of
 from tts_cli.listen.usual import Voices
-from tts_cli.listen.verdicts import OK, SUSPECT, Check
+from tts_cli.listen.verdicts import Check, Heard
+from tts_cli.named import counted
 from tts_cli.plan.plan import Plan
-from tts_cli.plan.room import Needs
+from tts_cli.plan.planner import Planner
 
 log = logging.getLogger(__name__)
 
 Note = Callable[[], None]
+T = TypeVar("T")
 
 IDLE_S = 0.25  # without a further take, until those before are heard by themselves
 LOOK_S = 0.05  # between two looks whether all are heard
 
 
-class _Waiting(NamedTuple):
-    """A take that is to be heard."""
+class HearingThread(Generic[T]):
+    """A recogniser, and a thread that hands it takes and gives on what it heard.
 
-    speech: Take
-    before: Judged | None  # what is known of it; None: it was spoken just now
-
-
-class HearingThread:
-    """A recogniser, and a thread that hands it takes and writes down what it heard.
-
+    Args:
+        text: how texts are read, see `Listener`.
+        take_in: gets what was put, and the answer, in that thread.
     Raises:
         SetupError: it cannot be had.
     """
 
-    def __init__(self, plan: Plan, step: Step) -> None:
-        config = plan.config
+    def __init__(
+        self, config: RunConfig, text: Any, step: Step, take_in: Callable[[T, Answer], None]
+    ) -> None:
         device = config.verify_device or config.device
         require_packages()
         with step("loading the recogniser"):
             self.recogniser = open_recogniser(replace(config, asr=config.verify, device=device))
-        self.listener = Listener(self.recogniser.identity, plan.planner.care.facts())
-        self.count = 0  # heard by this run
-        self._out: Path = plan.folder.out
+        self.listener = Listener(self.recogniser.identity, text)
+        self._take_in = take_in
         self._feed: SimpleQueue[Asked] = SimpleQueue()
-        self._waiting: dict[int, _Waiting] = {}
+        self._waiting: dict[int, T] = {}
         self._num_put = 0
         self._is_over = threading.Event()
         self._error: BaseException | None = None
         self._thread = threading.Thread(target=self._hear, name="hearing", daemon=True)
 
-    def put(self, speech: Take, before: Judged | None = None) -> None:
-        """Have a take heard, if there is anything to hear; one thread at a time.
-
-        Args:
-            before: what is known of it; None: it was spoken just now.
-        """
-        if self.listener.has_words(speech) and self.listener.is_fluent(speech):
-            place, self._num_put = self._num_put, self._num_put + 1
-            self._waiting[place] = _Waiting(speech, before)
-            path = self._out / (speech.path or "") if before is None else before.path
-            self._feed.put(self.listener.asked(place, path, speech))
-
-    def begin(self, found: FolderCheck) -> None:
-        """Start, with what earlier runs have left unheard."""
-        for one in found.judged:
-            if one.is_named and not self.listener.knows(one.heard):
-                self.put(one.file.take, one)
+    def begin(self) -> None:
+        """Start."""
         self._thread.start()
 
+    def put(self, one: T, path: Path, speech: Take) -> bool:
+        """Have a take heard; one thread at a time. False: there is nothing to hear."""
+        if not (self.listener.has_words(speech) and self.listener.is_fluent(speech)):
+            return False
+        place, self._num_put = self._num_put, self._num_put + 1
+        self._waiting[place] = one
+        self._feed.put(self.listener.asked(place, path, speech))
+        return True
+
+    def forget(self) -> None:
+        """What was put and is not heard yet is not wanted any more."""
+        self._waiting.clear()
+        with suppress(Empty):
+            while True:
+                self._feed.get_nowait()
+
     def settle(self) -> None:
-        """Wait until all that was put is heard. Raises Interrupted, StoppedEarly, DiskFull."""
+        """Wait until all that was put is heard. Raises as `require`, and Interrupted."""
         while self._waiting and self._thread.is_alive():
             self._is_over.wait(LOOK_S)
             signals.check()
+        self.require()
+
+    def require(self) -> None:
+        """Raise what has ended the thread: StoppedEarly, DiskFull."""
         if self._error is not None:
             raise self._error
 
@@ -118,19 +125,10 @@ class HearingThread:
         """The thread."""
         try:
             for answer in self.recogniser.hear(self._asked()):
-                waiting = self._waiting[answer.place]
-                if answer.problem is not None:
-                    log.warning("row %s cannot be heard: %s", waiting.speech.id, answer.problem)
-                else:
-                    line = self._line(answer, *waiting)
-                    with open(self._out / CHECKS_NAME, "a", encoding="utf-8") as file:
-                        file.write(line)  # of a file that another takes the place of, see `end`
-                    self.count += 1
-                del self._waiting[answer.place]
-        except OSError as error:
-            path = self._out / CHECKS_NAME
-            full = disk_full(error, path) if is_disk_error(error) else None
-            self._error = full or StoppedEarly(f"cannot write {path}: {error.strerror or error}")
+                one = self._waiting.get(answer.place)
+                if one is not None:
+                    self._take_in(one, answer)
+                    self._waiting.pop(answer.place, None)
         except BaseException as error:
             self._error = error
 
@@ -143,26 +141,12 @@ class HearingThread:
         if self._waiting:
             raise Cancelled("nothing more is to be heard")  # what is left is not waited for
 
-    def _line(self, answer: Answer, speech: Take, before: Judged | None) -> str:
-        """What was heard, judged by fixed bounds, beside what else is known of this audio."""
-        heard = self.listener.heard(speech, answer)
-        known = None if heard is None else (heard, Ears(()))
-        reasons = tuple(judge(speech, Voices(()), known))
-        verdict = SUSPECT if reasons else OK
-        sums = answer.sha256, verdict, reasons, severity(reasons)
-        if before is None or answer.sha256 != before.sha256:
-            return Check(speech.id, speech.take, *sums, heard).to_line()
-        return Check(speech.id, speech.take, *sums, heard, before.drift, before.opinion).to_line()
 
+class _Waiting(NamedTuple):
+    """A take of a folder that is to be heard."""
 
-class HeardTally(RunTally):
-    """Has every take heard that comes out well, by one thread at a time."""
-
-    hear: Callable[[Take], None]
-
-    def _count(self, take: Take, usual_s: float) -> None:
-        super()._count(take, usual_s)
-        self.hear(take)
+    speech: Take
+    before: Judged | None  # what is known of it; None: it was spoken just now
 
 
 @dataclass
@@ -206,31 +190,36 @@ class Verification:
     def __init__(self, plan: Plan, screen: Screen) -> None:
         self._plan = plan
         self._screen = screen
-        self._hearing = HearingThread(plan, screen.step)
+        text = plan.planner.care.facts()
+        self._hearing = HearingThread(plan.config, text, screen.step, self._write)
+        self._num_heard = 0  # by this run
         self._has_begun = False
         self.is_spoken = False  # a row again
         self.is_served = False  # or an earlier run has, which did not come to its end
 
-    def tally(self, totals: Totals, allowed: int | None = None) -> HeardTally:
-        """Counts rows that are spoken, and has them heard; see `RunTally`."""
-        plan = self._plan
-        tally = HeardTally(plan.folder, plan.info.frame_s, totals, allowed)
-        tally.hear = self._hearing.put
-        return tally
+    def hear(self, take: Take) -> None:
+        """Have a take heard that was spoken just now; one thread at a time."""
+        self._hearing.put(_Waiting(take, None), self._plan.folder.out / (take.path or ""), take)
 
     def begin(self) -> None:
-        """Hear, from now on. Raises SetupError."""
-        if not self._has_begun:
-            self._has_begun = True
-            self._hearing.begin(self._found())
+        """Hear, from now on, what earlier runs have left unheard before all else. Raises
+        SetupError.
+        """
+        if self._has_begun:
+            return
+        self._has_begun = True
+        for one in self._found().judged:
+            if one.is_named and not self._hearing.listener.knows(one.heard):
+                self._hearing.put(_Waiting(one.file.take, one), one.path, one.file.take)
+        self._hearing.begin()
 
     def end(
-        self, session: LocalSession, totals: Totals, failures: Failures, note: Note
+        self, speaker: Callable[[], Session], totals: Totals, failures: Failures, note: Note
     ) -> Verified:
         """Judge all rows, once all are spoken; have suspects spoken and judged again, and choose.
 
         Args:
-            session: that has spoken the others, or nothing yet.
+            speaker: gives who speaks: the others, or nothing yet.
             totals, failures: of the others; what came of these is counted in.
             note: tells of the run, before anything of it is recorded.
         Raises:
@@ -241,12 +230,12 @@ class Verification:
         found = self._verdicts()
         suspects, failed = _ids(found.suspects), self._failed(found)
         if suspects or failed:
-            self._speak({*suspects, *failed}, session, totals, note)
+            self._speak({*suspects, *failed}, speaker, totals, note)
             found = self._verdicts()
             found.pick(nullcontext(plan.folder))
         verified = Verified(self._hearing.recogniser.identity.name)
         verified.rows = sum(plan.has(row.id) for row in found.folder.rows)
-        verified.heard = self._hearing.count
+        verified.heard = self._num_heard
         verified.suspects, verified.failed = found.suspects, self._failed(found)
         bad = {*_ids(found.suspects), *verified.failed}
         verified.mended = [row_id for row_id in (*suspects, *failed) if row_id not in bad]
@@ -277,7 +266,9 @@ class Verification:
     def _failed(self, found: FolderCheck) -> list[str]:
         return [row.id for row in found.failed if self._plan.has(row.id)]
 
-    def _speak(self, ids: set[str], session: LocalSession, totals: Totals, note: Note) -> None:
+    def _speak(
+        self, ids: set[str], speaker: Callable[[], Session], totals: Totals, note: Note
+    ) -> None:
         """Speak rows again."""
         retakes = self._plan.config.retakes
         if not retakes:
@@ -287,14 +278,16 @@ class Verification:
         self.is_served = survey.served > 0
         if not survey.needs_model:
             return
-        rows = "1 row is" if len(ids) == 1 else f"{len(ids)} rows are"
+        rows = counted(len(ids), "row is", "rows are")
         log.info("%s spoken again, in %d takes", rows, survey.pending + survey.takes)
-        self._make_room(session, survey.needs)
+        device.require(plan.config)
+        session = speaker()
+        make_ready(session, survey.needs, self._screen.step)
         if plan.folder.run_id is None:
             note()
         self.is_spoken = True
         again = Totals()
-        tally = self.tally(again)
+        tally = RunTally(plan.folder, plan.info.frame_s, again, on_ok=self.hear)
         started_s = time.perf_counter()
         try:
             with self._screen.progress(survey.pending + survey.takes) as shown:
@@ -306,18 +299,234 @@ class Verification:
             for name in ("takes", "frames", "audio_s", "expected_s", "decoded_s", "retried"):
                 setattr(totals, name, getattr(totals, name) + getattr(again, name))
 
-    def _make_room(self, session: LocalSession, needs: Needs) -> None:
-        """Load what speaks, or see that there is room in it. Raises SetupError."""
-        if session.is_loaded:
-            with suppress(RowError):  # rows that find no room fail, and say so
-                session.widen(needs)
+    def _write(self, waiting: _Waiting, answer: Answer) -> None:
+        """Write down what was heard. Raises StoppedEarly, DiskFull."""
+        speech, path = waiting.speech, self._plan.folder.out / CHECKS_NAME
+        if answer.problem is not None:
+            log.warning("row %s cannot be heard: %s", speech.id, answer.problem)
             return
-        device.require(self._plan.config)
-        for what, step in session.steps(needs):
-            with self._screen.step(what):
-                step()
-            signals.check()
+        line = self._line(answer, *waiting)
+        try:
+            with open(path, "a", encoding="utf-8") as file:
+                file.write(line)  # of a file that another takes the place of, see `end`
+        except OSError as error:
+            if is_disk_error(error):
+                raise disk_full(error, path) from error
+            raise StoppedEarly(f"cannot write {path}: {error.strerror or error}") from error
+        self._num_heard += 1
+
+    def _line(self, answer: Answer, speech: Take, before: Judged | None) -> str:
+        """What was heard, judged by fixed bounds, beside what else is known of this audio."""
+        heard = self._hearing.listener.heard(speech, answer)
+        known = None if heard is None else (heard, Ears(()))
+        check = verdict_of(speech, answer.sha256, Voices(()), known)
+        if before is not None and answer.sha256 == before.sha256:
+            check = replace(check, drift=before.drift, opinion=before.opinion)
+        return check.to_line()
 
 
 def _ids(found: list[Judged]) -> list[str]:
     return [one.row.id for one in found]
+
+
+KeepHeard = Callable[[Task, Spoken, Check | None], None]  # None: nothing was heard of it
+
+USUAL_ROWS = 32  # the first of a stream; what is usual of them is taken for usual of all
+STALL_S = 1.0  # without a further row, and those before wait for it no longer
+WAIT_S = 0.1  # between two looks at what is to be spoken again
+
+
+@dataclass(eq=False)
+class _Said:
+    """A take of a row that no folder keeps."""
+
+    row: _Row
+    task: Task
+    spoken: Spoken
+    take: Take
+    heard: Heard | None = None
+    sha256: str = ""
+
+
+@dataclass(eq=False)
+class _Row:
+    """A row that is spoken without a folder."""
+
+    task: Task
+    said: list[_Said] = field(default_factory=list)
+    num_waiting: int = 1  # takes that are not spoken or not heard yet
+
+
+class HeardSession:
+    """`--verify` without a folder, for `say` and the library: what a session speaks is heard before
+    it is handed on, suspects are spoken again, and the best take is what comes of the row.
+
+    What is usual is known of the first rows, so these wait for each other; then they and all others
+    are judged by that, in whatever order they are heard.
+
+    Args:
+        planner: makes the further takes.
+        step: shows that the recogniser is loaded.
+    Raises:
+        SetupError: there is no such recogniser.
+    """
+
+    def __init__(self, config: RunConfig, planner: Planner, step: Step) -> None:
+        self._planner = planner
+        self._retakes = config.retakes
+        self._hearing = HearingThread(config, planner.care.facts(), step, self._take_in)
+        self._folder = tempfile.TemporaryDirectory(prefix="tts-cli-")
+        self._mutex = threading.RLock()
+        self._again: SimpleQueue[_Row] = SimpleQueue()  # to be spoken
+        self._keep: KeepHeard = lambda *_: None
+        self.renew()
+        self._hearing.begin()
+
+    def facts(self, task: Task, check: Check) -> dict[str, Any]:
+        """What is told of the take that was kept of a row."""
+        return {
+            "recogniser": self._hearing.recogniser.identity.name,
+            "take": task.place.take,
+            "verdict": check.verdict,
+            "heard": None if check.asr is None else check.asr.heard,
+        }
+
+    def renew(self, most: int = USUAL_ROWS) -> None:
+        """Begin a new stream, of which nothing is known.
+
+        Args:
+            most: rows that wait for each other, at most.
+        """
+        with self._mutex:
+            self._hearing.forget()
+            for path in Path(self._folder.name).iterdir():
+                path.unlink(missing_ok=True)
+            self._most = min(most, USUAL_ROWS)
+            self._rows: dict[Task, _Row] = {}  # by each of their takes; that are not handed on
+            self._firsts: list[_Row] = []
+            self._usual: tuple[Voices, Ears] | None = None  # None: too few are known
+            self._again = SimpleQueue()
+
+    def speak(self, session: Session, tasks: Iterable[Task | None], keep: KeepHeard) -> None:
+        """Have tasks spoken, see `Session`, and each one's best take kept, with its verdict.
+
+        Raises:
+            StoppedEarly: nothing more can be heard.
+        """
+        self._keep = keep
+        session.speak(self._due(tasks), self._spoken)
+
+    def close(self) -> None:
+        """Give back what hears."""
+        self._hearing.close()
+        self._folder.cleanup()
+
+    def _due(self, tasks: Iterable[Task | None]) -> Iterator[Task | None]:
+        """The tasks, and those of them once more that are suspect, until all are handed on."""
+        came_s = time.perf_counter()
+        for task in tasks:
+            if task is not None:
+                came_s = time.perf_counter()
+                self._add(task)
+            yield task
+            yield from self._look(time.perf_counter() - came_s > STALL_S)
+        while self._rows:
+            yield from self._look(True, WAIT_S)
+            yield None
+
+    def _look(self, has_stalled: bool, wait_s: float = 0.0) -> Iterator[Task]:
+        """What is to be spoken again now."""
+        self._hearing.require()
+        with self._mutex:
+            self._judge(has_stalled)
+        with suppress(Empty):
+            while True:
+                row = self._again.get(wait_s > 0, wait_s)
+                for task in self._planner.again(row.task, self._retakes):
+                    with self._mutex:
+                        self._rows[task] = row
+                    yield task
+
+    def _add(self, task: Task) -> None:
+        with self._mutex:
+            self._rows[task] = row = _Row(task)
+            if self._usual is None and len(self._firsts) < self._most:
+                self._firsts.append(row)
+
+    def _spoken(self, task: Task, spoken: Spoken) -> None:
+        """What came of a take; any thread."""
+        info = self._planner.info
+        with self._mutex:
+            row = self._rows[task]
+            said = _Said(row, task, spoken, unkept(task, spoken, info.sample_rate_hz))
+            row.said.append(said)
+        path = Path(self._folder.name) / f"{task.row.number}.{task.place.take}.wav"
+        samples = None if spoken.error is not None else spoken.samples
+        if samples is not None:
+            path.write_bytes(encode(samples, info.sample_rate_hz, "wav", "PCM_16"))
+        with self._mutex:
+            if not (samples is not None and self._hearing.put((said, path), path, said.take)):
+                self._know(said)
+
+    def _take_in(self, one: tuple[_Said, Path], answer: Answer) -> None:
+        """What was heard; the thread that hears."""
+        said, path = one
+        if answer.problem is not None:
+            log.warning("row %s cannot be heard: %s", said.task.name, answer.problem)
+        else:
+            said.heard, said.sha256 = self._hearing.listener.heard(said.take, answer), answer.sha256
+        path.unlink(missing_ok=True)
+        with self._mutex:
+            self._know(said)
+
+    def _know(self, said: _Said) -> None:
+        """All is known of a take. The caller holds the mutex, as of the next."""
+        said.row.num_waiting -= 1
+        self._judge(has_stalled=False)
+
+    def _judge(self, has_stalled: bool) -> None:
+        """Give verdicts, as far as that can be done."""
+        rows = {row: None for row in self._rows.values()}
+        is_known = not any(row.num_waiting for row in self._firsts)
+        if self._usual is None and len(self._firsts) == self._most and is_known:
+            self._usual = _usual_of(self._firsts)
+        usual = self._usual
+        if usual is None:
+            if not has_stalled or any(row.num_waiting for row in rows):
+                return
+            usual = _usual_of(self._firsts)
+        for row in rows:
+            if not row.num_waiting:
+                self._settle(row, *usual)
+
+    def _settle(self, row: _Row, voices: Voices, ears: Ears) -> None:
+        """Hand a row on, or have it spoken again."""
+        checks = [_check_of(said, voices, ears) for said in row.said]
+        good = [
+            (rank(said.take, said.heard, voices), place)
+            for place, (said, check) in enumerate(zip(row.said, checks, strict=True))
+            if said.spoken.error is None and not check.is_suspect
+        ]
+        own = row.said[0]
+        is_hopeless = own.spoken.samples is None and not own.spoken.attempts  # there is no prompt
+        draws = not row.task.request.sampling.draws_nothing
+        if not good and len(row.said) == 1 and self._retakes and draws and not is_hopeless:
+            row.num_waiting = self._retakes
+            self._again.put(row)
+            return
+        best = min(good)[1] if good else 0
+        for said in row.said:
+            del self._rows[said.task]
+        self._keep(row.said[best].task, row.said[best].spoken, checks[best])
+
+
+def _usual_of(rows: list[_Row]) -> tuple[Voices, Ears]:
+    """What first takes have in common."""
+    firsts = [row.said[0] for row in rows]
+    heard = ((said.take, said.heard) for said in firsts if said.heard is not None)
+    return Voices(said.take for said in firsts), Ears(heard)
+
+
+def _check_of(said: _Said, voices: Voices, ears: Ears) -> Check:
+    known = None if said.heard is None else (said.heard, ears)
+    return verdict_of(said.take, said.sha256, voices, known)

@@ -13,6 +13,7 @@ from tts_cli.cli.options import SectionedCommand, SectionedOption, common_option
 from tts_cli.cli.screen import RunScreen, shown, shown_duration
 from tts_cli.config import RunConfig
 from tts_cli.folder.files import TEXTGRID_SUFFIX, WORDS_SUFFIX, WORDS_VTT_SUFFIX
+from tts_cli.named import counted
 
 if TYPE_CHECKING:
     from tts_cli.app.align import Alignment
@@ -31,15 +32,20 @@ MAX_WORDS = 8  # that no dictionary has
         "--with",
         "aligner",
         cls=SectionedOption,
-        metavar="pocketsphinx",
+        metavar="NAME",
         default="pocketsphinx",
         show_default=True,
-        help="What finds the words: pocketsphinx, for English, on a CPU.",
+        help="What finds the words: pocketsphinx, for English, on a CPU; or the folder or hub "
+        "repository of a Qwen3-ForcedAligner, for ten languages.",
     ),
     settings(
+        "device",
         "asr_batch",
         "lexicon",
-        asr_batch={"help": "Align in N processes.", "show_default": "one process a core"},
+        asr_batch={
+            "help": "Align N passages at once, or in N processes with pocketsphinx.",
+            "show_default": "by the device; one process a core",
+        },
         lexicon={"help": "Respellings of words that the aligner does not know."},
     ),
 )
@@ -70,7 +76,7 @@ def command(
     Examples:
       tts-cli align wavs/
       tts-cli align wavs/ --subtitles words-vtt --textgrid
-      tts-cli align wavs/ --only 'intro/*'
+      tts-cli align wavs/ --with Qwen/Qwen3-ForcedAligner-0.6B-hf
 
     DIR is the output folder of `synth` or `book`. `align` looks for the text of each row in the
     row's file, and writes <id>.words.json beside it: each word as the manifest has it, with its
@@ -80,58 +86,58 @@ def command(
     Rows that `check` suspects, or whose score is low, are marked unsure, because wrong words find a
     place too. The exit code is 1 if a row cannot be aligned.
     """
-    from tts_cli.app.align import FolderAlignment, open_aligner
+    from tts_cli.app.align import align, aligner_of
 
     config = RunConfig.from_options({**options, "out": folder})
     forms = [WORDS_VTT_SUFFIX] * (subtitles is not None) + [TEXTGRID_SUFFIX] * textgrid
-    rows = FolderAlignment(folder, config, forms)
-    opened = open_aligner(aligner, config)
-    try:
-        done = rows.run(opened, RunScreen(config).progress)
-    finally:
-        opened.close()
+    done = align(folder, config, aligner_of(aligner, config), RunScreen(config), forms)
     show(config, folder, done)
     return int(bool(done.problems))
+
+
+def facts(done: Alignment) -> dict[str, Any]:
+    """The same, for programs."""
+    return {
+        "aligned": done.aligned,
+        "kept": done.kept,
+        "audio_s": round(done.audio_s, 3),
+        "unsure": [{"id": row_id, "reasons": reasons} for row_id, reasons in done.unsure],
+        "left": [{"id": row_id, "reason": reason} for row_id, reason in done.problems],
+        "other_language": done.other_language,
+        "without_words": done.without_words,
+        "without_audio": done.without_audio,
+    }
 
 
 def show(config: RunConfig, folder: Path, done: Alignment) -> None:
     """What was found, and what was not."""
     if config.json:
-        facts = {
-            "aligned": done.aligned,
-            "kept": done.kept,
-            "audio_s": round(done.audio_s, 3),
-            "unsure": [{"id": row_id, "reasons": reasons} for row_id, reasons in done.unsure],
-            "left": [{"id": row_id, "reason": reason} for row_id, reason in done.problems],
-            "other_language": done.other_language,
-            "without_words": done.without_words,
-            "without_audio": done.without_audio,
-        }
-        click.echo(json.dumps(facts, indent=2))
+        click.echo(json.dumps(facts(done), indent=2))
         return
     for count, why in (
-        (done.other_language, "are in a language that it does not know"),
-        (done.without_words, "have no words, or no text in the journal"),
-        (done.without_audio, "have no audio"),
+        (done.other_language, "in a language that it does not know"),
+        (done.without_words, "without words, or without a text in the journal"),
+        (done.without_audio, "without audio"),
     ):
         if count:
-            log.warning("%d rows %s", count, why)
+            log.warning("%s %s", counted(count, "row"), why)
     for row_id, problem in done.problems[:MAX_NAMED]:
         log.warning("row %s is left out: %s", row_id, problem)
     if len(done.problems) > MAX_NAMED:
         log.warning("%d more are left out; --json has them all", len(done.problems) - MAX_NAMED)
     if done.guessed:
         some = ", ".join(dict.fromkeys(done.guessed[: 4 * MAX_WORDS]))
-        log.info("%d words are not in the dictionary, such as %s", len(done.guessed), shown(some))
+        words = counted(len(done.guessed), "word is", "words are")
+        log.info("%s not in the dictionary, such as %s", words, shown(some))
     if config.verbosity < 0:
         return
     for row_id, reasons in done.unsure[:MAX_NAMED]:
         click.echo(f"unsure: {row_id}: {shown('; '.join(reasons))}")
     if len(done.unsure) > MAX_NAMED:
         click.echo(f"unsure: {len(done.unsure) - MAX_NAMED} more; --json has them all")
-    said = f"{done.aligned} rows aligned"
+    said = f"{counted(done.aligned, 'row')} aligned"
     if done.aligned:
-        said += f", {done.words} words in {shown_duration(done.audio_s)}"
+        said += f", {counted(done.words, 'word')} in {shown_duration(done.audio_s)}"
     if done.kept:
         said += f"; {done.kept} had been before"
     if done.unsure:

@@ -52,7 +52,7 @@ _book_options = group(
 @settings(Topic.OUTPUT, out=REQUIRED_OUT)
 @_book_options
 @settings(Topic.MODEL, Topic.DEVICE, *SPEAKING)
-@settings(Topic.AGAIN, Topic.FAILURES, "progress")
+@settings(Topic.VERIFY, Topic.WORDS, Topic.AGAIN, Topic.FAILURES, "progress")
 @common_options
 @click.pass_context
 def command(ctx: click.Context, /, book: Path, join: str | None, out: Path, **options: Any) -> int:

@@ -57,6 +57,20 @@ from tts_cli.setting import Topic
     metavar="FILE",
     help="Write a Chrome trace of one prefill, five frames and one vocoder batch.",
 )
+@click.option(
+    "--baseline",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Compare with what an earlier `profile --json` printed, of the same GPU, dtype and "
+    "versions; exit with 1 if a stage takes longer.",
+)
+@click.option(
+    "--tolerance",
+    metavar="SHARE",
+    default="5%",
+    show_default=True,
+    help="How much longer than in --baseline a stage may take.",
+)
 @common_options
 def command(
     synthetic: str | None,
@@ -65,6 +79,8 @@ def command(
     repeats: int | None,
     stages: str | None,
     trace: Path | None,
+    baseline: Path | None,
+    tolerance: str,
     **options: Any,
 ) -> int:
     """Measure how fast this machine speaks, stage by stage.
@@ -90,16 +106,27 @@ def command(
     if synthetic:
         options["model"] = SYNTHETIC_PREFIX + synthetic
     config = RunConfig.from_options(options)
-    from tts_cli.app.profile import profile
+    from tts_cli.app.profile import Baseline, conditions_of, profile, times_of
 
-    results, report = profile(config, batches, frames, repeats, stages, trace)
+    against = None
+    if baseline is not None:
+        against = Baseline.read(baseline, tolerance, conditions_of, times_of)
+    results, report = profile(config, batches, frames, repeats, stages, trace, against)
+    slower = report.get("slower", [])
     if config.json:
         click.echo(json.dumps(report, indent=2))
-        return 0
+        return int(bool(slower))
     for result in results:
         show(result)
+    for stage in slower:
+        click.echo(
+            f"slower: {stage['what']}: {stage['now']:.3f} ms, before {stage['before']:.3f} "
+            f"(+{100 * stage['more']:.1f} %)"
+        )
+    if baseline is not None and not slower:
+        click.echo(f"no stage is slower than in {baseline} by more than {tolerance}")
     sys.stdout.flush()
-    return 0
+    return int(bool(slower))
 
 
 def show(result: dict[str, Any]) -> None:

@@ -89,6 +89,7 @@ _row_options = group(
     *SPEAKING,
     made_voices={"scope": Scope.USERS},  # it keeps a voice there that it has made
 )
+@settings(Topic.VERIFY)
 @settings(Topic.FAILURES, without=("max_failures",))
 @common_options
 @click.pass_context
@@ -125,7 +126,8 @@ def command(ctx: click.Context, /, words: tuple[str, ...], **options: Any) -> in
     elif destination.path is not None and config.verbosity >= 0:
         voice = f", voice {facts['voice']}" if facts["voice"] else ""
         click.echo(f"{destination.path}: {facts['audio_s']:.2f} s{voice}, seed {facts['seed']}")
-    return 0
+    verified = facts["verified"]
+    return int(verified is not None and verified["verdict"] == "suspect")
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from tts_cli.cli.align import facts, show
 from tts_cli.cli.options import (
     REQUIRED_OUT,
     SPEAKING,
@@ -50,7 +51,7 @@ def _point_at_say(ctx: click.Context, param: click.Parameter, value: str | None)
 @manifests_argument
 @settings(Topic.OUTPUT, out=REQUIRED_OUT)
 @settings(Topic.MODEL, Topic.DEVICE, Topic.ROWS, *SPEAKING)
-@settings(Topic.VERIFY, Topic.AGAIN, Topic.FAILURES, "progress")
+@settings(Topic.VERIFY, Topic.WORDS, Topic.AGAIN, Topic.FAILURES, "progress")
 @common_options
 def command(manifests: tuple[str, ...], out: Path, **options: Any) -> int:
     """Speak every row of a manifest into a folder.
@@ -88,5 +89,17 @@ def run(source: Manifest, config: RunConfig, out: Path, own: str = "") -> int:
         show_plan(look(source, config, out, screen, own=own), config)
         return 0
     given = click.get_current_context().ensure_object(Invocation)
+    if config.words is None or config.voices_only:
+        outcome = run(source, config, out, screen, own=own, origins=given.origins)
+        return show_outcome(outcome, given.args)
+    from tts_cli.app.align import align_run, aligner_of
+
+    opened = aligner_of(config.words, config, "--words")  # before anything is spoken
     outcome = run(source, config, out, screen, own=own, origins=given.origins)
-    return show_outcome(outcome, given.args)
+    done = align_run(outcome, opened, screen)
+    if done is not None and config.json:
+        outcome.report["words"] = facts(done)
+    elif done is not None:
+        show(config, out, done)
+    exit_code = show_outcome(outcome, given.args)
+    return exit_code or int(done is not None and bool(done.problems))

@@ -223,7 +223,7 @@ class Loaded:
                 # [times] how often the number of slots was lowered, because memory was short (since
                 # 0.4)
                 "setup_step_downs": self.step_downs,
-                "memory": self.memory  # [object] memory in bytes, see below (since 0.4)
+                "memory": self.memory  # [object] memory of the device, see below (since 0.4)
                 | {
                     "peak": torch.cuda.max_memory_allocated(self.device),
                     "reserved": torch.cuda.max_memory_reserved(self.device),

@@ -166,7 +166,7 @@ class Engine:
             attempt = self.queue.take(max(0.0, wait_s))
             if attempt is None:
                 break
-            scheduler.offer(attempt, attempt.estimated_frames, attempt.prompt.num_tokens)
+            scheduler.offer(attempt, attempt.estimated_frames, attempt.prompt.num_own)
             num_waiting += 1
 
     def _take_again(self, is_idle: bool) -> None:
@@ -293,7 +293,7 @@ class Engine:
 
     def _offer_again(self, attempt: Attempt) -> None:
         """Put a row that was spoken, or begun, before all others."""
-        tokens = attempt.prompt.num_tokens
+        tokens = attempt.prompt.num_own
         self.scheduler.offer(attempt, attempt.estimated_frames, tokens, is_urgent=True)
 
     def _too_many(self, reason: str) -> tuple[str, str]:

@@ -59,7 +59,7 @@ class WaitingRow(Generic[Item]):
 
     item: Item
     estimate: float  # frames it will probably take
-    tokens: int  # of its prompt
+    tokens: int  # of its prompt, that are its own
     round: int  # admission rounds that were over when it came
 
 

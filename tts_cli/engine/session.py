@@ -10,11 +10,11 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
-from tts_cli import startup
+from tts_cli import signals, startup
 from tts_cli.config import RunConfig
 from tts_cli.core import Keep, Task
 from tts_cli.engine.judge import RetryPolicy
@@ -57,9 +57,9 @@ class SessionFacts:
 class Session(Protocol):
     """Tasks in, spoken ones out."""
 
-    def steps(self, needs: Needs) -> Iterator[Step]:
-        """What is to be done before the first of rows that need so much, each step with its name.
-        Steps raise SetupError.
+    def steps(self, needs: Needs | None = None) -> Iterator[Step]:
+        """What is to be done before the first of rows that need so much, each step with its name:
+        nothing where there is room for them. Steps raise SetupError.
         """
         ...
 
@@ -80,6 +80,20 @@ class Session(Protocol):
     def close(self) -> None:
         """Give back what was taken; harmless when done before."""
         ...
+
+
+def make_ready(
+    session: Session, needs: Needs | None, show: Callable[[str], AbstractContextManager[Any]]
+) -> None:
+    """Take a session's steps, see `Session.steps`. Raises SetupError, Interrupted.
+
+    Args:
+        show: a step is taken inside of what it gives for the step's name.
+    """
+    for what, step in session.steps(needs):
+        with show(what):
+            step()
+        signals.check()
 
 
 class LocalSession:
@@ -124,22 +138,23 @@ class LocalSession:
         return self._loaded
 
     @property
-    def is_loaded(self) -> bool:
-        """Whether it has loaded the checkpoint."""
-        return self._loaded is not None
-
-    @property
     def info(self) -> ModelInfo:
         """Of the checkpoint."""
         return self._info or self.loaded.model.info
 
     def steps(self, needs: Needs | None = None) -> Iterator[Step]:
-        """See `Session`; without needs no room is made."""
+        """See `Session`; without needs no room is made. Rows find as much room as can be made where
+        there is some already, and those that find none fail.
+        """
         if self._loaded is None:
             yield "loading the model", lambda: self.loaded
-        if needs is not None:
+        if needs is None:
+            return
+        if self.loaded.room is None:
             yield "making slots and graphs", lambda: self.make_room(needs)
-            startup.reach("ready_s")
+        elif not self.has_room(needs):
+            yield "making slots and graphs", lambda: self._widen_if_possible(needs)
+        startup.reach("ready_s")
 
     def make_room(self, needs: Needs) -> None:
         """Make slots and capture graphs, instead of those there are. Raises SetupError."""
@@ -171,6 +186,10 @@ class LocalSession:
             loaded.batch.rows = slots
             self.make_room(replace(room, rows=slots))
             raise RowError(str(error)) from error
+
+    def _widen_if_possible(self, needs: Needs) -> None:
+        with suppress(RowError):
+            self.widen(needs)
 
     @contextmanager
     def room_for(self, needs: Needs) -> Iterator[None]:

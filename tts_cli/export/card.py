@@ -36,6 +36,9 @@ _MEANINGS = {
     "seed": "of the sampling",
     "error": "share of words or characters that a recogniser heard otherwise; null: none listened",
     "mos": "how people would rate the sound, 1 to 5, as DNSMOS predicts; null: it was not asked",
+    "words": "when each word of the text is said: word, start and end in seconds, score; null: not "
+    "aligned",
+    "words_unsure": "whether these times may be wrong; null: there are none",
 }
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from tts_cli.export.audio import WholeFile
 from tts_cli.export.layouts import ExportPlan, Target
-from tts_cli.export.row import COLUMNS, ExportRow
+from tts_cli.export.row import COLUMNS, WORD, ExportRow
 from tts_cli.extras import load
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _PAGE_ROWS = 16  # looked at together for a page's end
 GROUP_BYTES = 32 << 20
 _FOLDER = "data"
-_NAMES = {str: "string", int: "int64", float: "float64"}  # in both libraries
+_NAMES = {str: "string", int: "int64", float: "float64", bool: "bool"}  # in both libraries
 
 
 class _Shard:
@@ -127,11 +127,25 @@ def schema_of(rate_hz: int | None) -> pyarrow.Schema:
     """
     pyarrow = load("export", "pyarrow", "--to parquet")
     audio = pyarrow.struct([("bytes", pyarrow.binary()), ("path", pyarrow.string())])
-    kinds = {name: _NAMES[kind] for name, kind in COLUMNS.items()}
-    columns = [("audio", audio), *((name, pyarrow.type_for_alias(k)) for name, k in kinds.items())]
+    columns = [("audio", audio)]
     features: dict[str, Any] = {"audio": {"_type": "Audio"}}
     if rate_hz is not None:
         features["audio"] = {"sampling_rate": rate_hz, "_type": "Audio"}
-    features |= {name: {"dtype": kind, "_type": "Value"} for name, kind in kinds.items()}
+    word = [(name, pyarrow.type_for_alias(_NAMES[kind])) for name, kind in WORD.items()]
+    for name, kind in COLUMNS.items():
+        is_list = kind is list
+        columns.append(
+            (
+                name,
+                pyarrow.list_(pyarrow.struct(word))
+                if is_list
+                else pyarrow.type_for_alias(_NAMES[kind]),
+            )
+        )
+        features[name] = [{one: _value(k) for one, k in WORD.items()}] if is_list else _value(kind)
     about = json.dumps({"info": {"features": features}})
     return pyarrow.schema(columns, metadata={"huggingface": about})
+
+
+def _value(kind: type) -> dict[str, str]:
+    return {"dtype": _NAMES[kind], "_type": "Value"}

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tts_cli.listen.words import read_words
 from tts_cli.manifest.ids import IdTable, fold_id, id_hash
 from tts_cli.text.languages import CODES
 
@@ -15,7 +16,9 @@ AUTO = "auto"
 _MAX_NAME_BYTES = 200  # leaves room for a suffix and a temporary name in 255
 _MAX_ID_CHARS = 40
 _MAX_WISHED_CHARS = 40  # of a name that digits are added to; 160 bytes at most
-# Columns of a data set, and what their values are, None aside.
+# What is told of each word; times in seconds.
+WORD: dict[str, type] = {"word": str, "start": float, "end": float, "score": float}
+# Columns of a data set, and what their values are, None aside; a list is one of `WORD`.
 COLUMNS: dict[str, type] = {
     "id": str,
     "take": int,
@@ -28,6 +31,8 @@ COLUMNS: dict[str, type] = {
     "seed": int,
     "error": float,
     "mos": float,
+    "words": list,
+    "words_unsure": bool,
 }
 
 
@@ -50,6 +55,7 @@ class ExportRow:
     seed: int | None
     error: float | None  # of its words or characters, by `check`; None: nobody has listened
     mos: float | None  # predicted opinion, by `check`; None: nobody has asked for it
+    folder: Path | None = None  # where `align` writes; None: this take is not the row's file
 
     @property
     def suffix(self) -> str:
@@ -87,10 +93,18 @@ class ExportRow:
         Args:
             rate_hz: that the audio was changed to; None: it was not.
         """
+        found = None if self.folder is None else read_words(self.folder, self.id)
+        words = is_unsure = None
+        if found is not None and (found.sha256, found.text) == (self.sha256, self.text):
+            words = [
+                dict(zip(WORD, (one.word, one.start_s, one.end_s, one.score), strict=True))
+                for one in found.words
+            ]
+            is_unsure = bool(found.unsure)
         values = (
             *(self.id, self.take, self.text, self.spoken_text, self.voice, self.language),
             *(round(self.duration_s, 6), rate_hz or self.rate_hz, self.seed, self.error),
-            self.mos,
+            *(self.mos, words, is_unsure),
         )
         return dict(zip(COLUMNS, values, strict=True))
 

@@ -183,6 +183,7 @@ class Selection:
             seed=record.seed,
             error=self._checks.error(record),
             mos=self._checks.mos(record),
+            folder=self.out if is_file else None,
         )
         is_suspect = bool(record.remarks) or self._checks.is_suspect(record)
         return self.filters.reason(row, is_suspect) or row

@@ -33,6 +33,45 @@ def bad_record(row: BadRow, run_id: str | None = None) -> Take:
     )
 
 
+def _told(task: Task, spoken: Spoken) -> dict[str, Any]:
+    """Fields of a line that any speech has, whoever keeps it."""
+    request, need, text = task.request, task.need, task.row.text
+    return vars(spoken.work) | {
+        "finish_reason": spoken.finish,
+        "text": text,
+        "spoken_text": None if request.text == text else request.text,
+        "text_chars": len(text),
+        "voice": request.voice,
+        "language": request.language,
+        "instruct": request.instruct,
+        "ref_sha256": None if need is None else need.ref_sha256,
+        "seed": spoken.seed,
+        "attempts": spoken.attempts,
+        "remarks": list(spoken.remarks),
+        "parts": list(spoken.parts),
+    }
+
+
+def _levels(spoken: Spoken) -> dict[str, Any]:
+    return {} if spoken.levels is None else vars(spoken.levels)
+
+
+def unkept(task: Task, spoken: Spoken, rate_hz: int) -> Take:
+    """The line of speech that no folder keeps, as far as it can be judged by it."""
+    samples, is_ok = spoken.samples, spoken.error is None
+    return Take(
+        task.id,
+        Status.OK if is_ok else Status.FAILED,
+        take=task.place.take,
+        role=task.place.role,
+        error=spoken.error,
+        frames=spoken.frames,
+        audio_s=0.0 if samples is None else len(samples) / rate_hz,
+        **_told(task, spoken),
+        **_levels(spoken),
+    )
+
+
 def moved(parts: list[dict[str, Any]], by_s: float, audio_s: float) -> list[dict[str, Any]]:
     """Parts in audio whose beginning was moved."""
     if not by_s:
@@ -91,7 +130,7 @@ class Records:
         """Give a task's files their names, if there are any, and describe what happened."""
         error, placed = spoken.error, None
         place, files, request = task.place, spoken.encoded, task.request
-        values = vars(spoken.work) | {"remarks": list(spoken.remarks), "parts": list(spoken.parts)}
+        values = _told(task, spoken)
         started_s = time.perf_counter()
         if files is not None:
             is_truncated = error is not None
@@ -109,28 +148,18 @@ class Records:
                 write_ms = spoken.encode_ms + 1000 * (time.perf_counter() - started_s)
                 values |= self._of_file(task, spoken, files, file, write_ms)
         error = spoken.unwritable or error
-        queued_s, need, text = spoken.queued_s, task.need, task.row.text
+        queued_s, need = spoken.queued_s, task.need
         record = Take(
             task.id,
             Status.OK if error is None else Status.FAILED,
             take=place.take,
             role=place.role,
             error=error,
-            finish_reason=spoken.finish,
             run_id=self.run_id,
             started=None if queued_s is None else self._time(queued_s),
-            text=text,
-            spoken_text=None if request.text == text else request.text,
-            text_chars=len(text),
             character=task.row.character,
             extra=dict(task.row.extra or {}),
-            voice=request.voice,
-            language=request.language,
-            instruct=request.instruct,
-            ref_sha256=None if need is None else need.ref_sha256,
             clone_mode=request.clone_mode or (None if need is None else need.mode),
-            seed=spoken.seed,
-            attempts=spoken.attempts,
             latency_ms=0.0 if queued_s is None else 1000 * (time.perf_counter() - queued_s),
             request_hash=task.request_hash,
             delivery_hash=self.writer.delivery_hash,
@@ -165,7 +194,7 @@ class Records:
             "audio_s": audio_s,
             "write_ms": write_ms,
             "rtf": own_ms / 1000 / audio_s,
-            **({} if spoken.levels is None else vars(spoken.levels)),
+            **_levels(spoken),
             **treated,
         }
 

@@ -20,7 +20,7 @@ from tts_cli.folder.files import JOURNAL_NAME
 from tts_cli.folder.journal import MAX_LINE_BYTES
 from tts_cli.folder.run_file import RUNS_NAME, last_of_runs, read_report
 from tts_cli.folder.take import Take, values_of
-from tts_cli.manifest.ids import TAKES
+from tts_cli.manifest.ids import TAKES, natural_order
 
 STAGES = ("prefill", "decode", "vocoder", "write")
 
@@ -59,7 +59,7 @@ class SpokenFolder:
     """What `read_folder` found."""
 
     path: Path
-    rows: list[FolderRow]  # in the order of their first lines
+    rows: list[FolderRow]  # in natural order of their ids, whichever came first
     runs: list[dict[str, Any]]  # last lines of runs.jsonl, the first run first
     last_run: dict[str, Any]  # run.json; empty: there is none
     # Run id -> seconds of prefill, decode, vocoder and write, over all lines of that run.
@@ -85,7 +85,7 @@ def read_folder(out: Path) -> SpokenFolder:
             )
         folder = SpokenFolder(out, [], _runs(out), read_report(out))
         lines = _lines(journal, folder)
-        folder.rows = list(_rows(out, lines))
+        folder.rows = sorted(_rows(out, lines), key=lambda row: natural_order(row.id))
     except OSError as error:
         raise SetupError(
             f"{error.filename or out}: {error.strerror or error}",

@@ -12,6 +12,7 @@ import json
 import os
 import platform
 import secrets
+import subprocess
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
@@ -123,6 +124,26 @@ def versions() -> dict[str, str | None]:
         except metadata.PackageNotFoundError:
             found[package] = None
     return found
+
+
+def commit() -> str | None:
+    """The checkout's commit, with `+` when it has changes; None outside a checkout."""
+    folder = Path(__file__).resolve().parent
+
+    def git(*args: str) -> str:
+        done = subprocess.run(
+            ["git", "-C", str(folder), *args],
+            capture_output=True,
+            text=True,
+            timeout=10,
+            check=True,
+        )
+        return done.stdout.strip()
+
+    try:
+        return git("rev-parse", "--short", "HEAD") + ("+" if git("status", "--porcelain") else "")
+    except (OSError, subprocess.SubprocessError):
+        return None
 
 
 def with_folder(report: Mapping[str, Any], folder: FolderTotals | None) -> dict[str, Any]:

@@ -40,7 +40,7 @@ from tts_cli.folder.files import (
 )
 from tts_cli.folder.journal import Journal
 from tts_cli.folder.take import CopiedLine, Take
-from tts_cli.manifest.ids import TAKES, id_problem
+from tts_cli.manifest.ids import TAKES, id_problem, natural_order
 
 log = logging.getLogger(__name__)
 
@@ -216,7 +216,8 @@ class TakeFolder:
         OSError.
         """
         path = self.out / LIST_NAME
-        rows = [_choice(take) for take in self.journal.chosen() if take.is_ok]
+        chosen = ((take.id, _choice(take)) for take in self.journal.chosen() if take.is_ok)
+        rows = [row for _, row in sorted(chosen, key=lambda one: natural_order(one[0]))]
         if not rows and not path.exists():
             return
         inside = ",\n".join(f"  {row}" for row in rows)

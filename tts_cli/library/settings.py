@@ -62,6 +62,10 @@ class Settings(TypedDict, total=False):
     subtalker_temperature: float
     subtalker_top_k: int
     subtalker_top_p: float
+    # whether they are heard
+    verify: StrPath
+    retakes: int
+    verify_device: str
 
 
 class RowFields(TypedDict, total=False):

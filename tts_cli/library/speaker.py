@@ -17,10 +17,11 @@ import tempfile
 import threading
 import weakref
 from collections.abc import Generator, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tts_cli.app.verify import HeardSession
 from tts_cli.core import BadRow, Spoken, Task
 from tts_cli.engine.load import choose_device, on_device
 from tts_cli.engine.session import LocalSession
@@ -35,6 +36,7 @@ from tts_cli.errors import (
 from tts_cli.library.settings import GivenRow, RowFields, Settings, StrPath, config_of
 from tts_cli.library.speech import Speech, speech_of
 from tts_cli.library.stream import SpeechStream, is_ready, made_ready
+from tts_cli.listen.verdicts import Check
 from tts_cli.plan.checkpoint import approved_info
 from tts_cli.plan.planner import Planner, silence_of
 from tts_cli.plan.room import usual_needs
@@ -67,10 +69,11 @@ class Speaker:
             400, or what the checkpoint speaks well, if that is less. A longer one makes the room
             grow when it comes: graphs are captured again, and rows of a batch wait for that.
         settings: what `tts-cli synth` has as flags, see `Settings`. Files of settings and
-            variables of the environment count for commands only.
+            variables of the environment count for commands only. With `verify`, all that is spoken
+            is heard, and what is suspect is spoken again, before it is handed over.
     Raises:
         UsageError: a setting is unknown, has no such value, or does not fit the checkpoint.
-        SetupError: there is no such model or device, or no memory for it.
+        SetupError: there is no such model, recogniser or device, or no memory for it.
     """
 
     def __init__(
@@ -97,6 +100,7 @@ class Speaker:
         self._busy = threading.Lock()  # somebody is in the middle of a call
         self._stream: SpeechStream | None = None  # of the call that goes on
         self._is_lost = False  # its device has failed
+        self._heard: HeardSession | None = None  # with `verify`
         self.session = LocalSession(config, info)
         with on_device(choose_device(config)):
             _open.add(self)
@@ -104,6 +108,8 @@ class Speaker:
                 self._folder = tempfile.TemporaryDirectory(prefix="tts-cli-")
                 self.maker.voices.made = MadeVoices(Path(self._folder.name))
             try:
+                if config.verify is not None:
+                    self._heard = HeardSession(config, self.maker, nullcontext)
                 slots = self.session.loaded.batch.rows
                 self.session.make_room(usual_needs(config, info, longest, slots))
             except BaseException:
@@ -148,18 +154,28 @@ class Speaker:
             if isinstance(task, BadRow):
                 raise RowError(task.message)
             info = self.maker.info
-            spoken = silence_of(task, info) if task.is_silent else self._say(task)
-            speech = speech_of(task, spoken, info)
+            if task.is_silent:
+                speech = speech_of(task, silence_of(task, info), info)
+            else:
+                speech = self._say(task)
         if speech.error is not None:
             raise RowError(speech.error)
         return speech
 
-    def _say(self, task: Task) -> Spoken:
-        made: list[Spoken] = []
+    def _say(self, task: Task) -> Speech:
+        made: list[Speech] = []
+
+        def keep(task: Task, spoken: Spoken, check: Check | None = None) -> None:
+            made.append(speech_of(task, spoken, self.maker.info, check))
+
         with self.session.in_use:
             if not is_ready(task, self.session):
                 task = made_ready(task, self.session, self.maker)
-            self.session.speak([task], lambda _, spoken: made.append(spoken))
+            if self._heard is None:
+                self.session.speak([task], keep)
+            else:
+                self._heard.renew()
+                self._heard.speak(self.session, [task], keep)
         if not made:
             raise Cancelled("the text was not spoken to its end")
         return made[0]
@@ -198,7 +214,12 @@ class Speaker:
             if look_ahead is None:
                 look_ahead = max(LEAST_AHEAD, 2 * self.session.loaded.batch.rows)
             self._stream = SpeechStream(
-                self.session, self.maker, rows, look_ahead, is_ordered=is_ordered
+                self.session,
+                self.maker,
+                rows,
+                look_ahead,
+                is_ordered=is_ordered,
+                heard=self._heard,
             )
             yield from self._stream.results()
 
@@ -216,6 +237,8 @@ class Speaker:
             stream.close()
         self.cancel()
         self.session.close()
+        if self._heard is not None:
+            self._heard.close()
         if self._folder is not None:
             self._folder.cleanup()
 

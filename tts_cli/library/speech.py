@@ -20,6 +20,7 @@ from tts_cli.folder.atomic import write_alone
 if TYPE_CHECKING:
     from models.base import ModelInfo
     from tts_cli.core import Spoken, Task
+    from tts_cli.listen.verdicts import Check
 
 
 @dataclass(frozen=True)
@@ -64,12 +65,15 @@ class Speech:
     seed: int | None  # of the attempt that was kept; None: it was never tried
     attempts: int
     parts: tuple[SpeechPart, ...]  # none for a row that was spoken in one
-    suspect: tuple[str, ...]  # what it should be listened to for
+    suspect: tuple[str, ...]  # what it should be listened to for; with `verify`, why it is suspect
     warnings: tuple[str, ...]  # what is odd about its row
     timings: Timings
     error: str | None  # None: it came out well. Else it may have samples: of speech gone wrong
     extra: dict[str, Any]  # fields that are none, if `extra="keep"`
     comment: str  # what its files say of themselves: synthetic speech, and of which model
+    take: int = 1  # of its row; above 1 with `verify`, where another was better than the first
+    verdict: str | None = None  # ok, suspect; None: without `verify`
+    heard: str | None = None  # what the recogniser heard; None: none has heard it
 
     @property
     def is_ok(self) -> bool:
@@ -114,8 +118,12 @@ class Speech:
         return target
 
 
-def speech_of(task: Task, spoken: Spoken, info: ModelInfo) -> Speech:
-    """What came of a task. Its samples and codes are its own: others may be dropped meanwhile."""
+def speech_of(task: Task, spoken: Spoken, info: ModelInfo, check: Check | None = None) -> Speech:
+    """What came of a task. Its samples and codes are its own: others may be dropped meanwhile.
+
+    Args:
+        check: its verdict; None: nobody gave one.
+    """
     request, work, error = task.request, spoken.work, spoken.error
     samples = np.zeros(0, np.float32)
     if spoken.samples is not None:
@@ -138,7 +146,9 @@ def speech_of(task: Task, spoken: Spoken, info: ModelInfo) -> Speech:
         seed=spoken.seed,
         attempts=spoken.attempts,
         parts=tuple(SpeechPart(**part) for part in spoken.parts),
-        suspect=tuple(remark.text for remark in spoken.remarks),
+        suspect=tuple(
+            remark.text for remark in (spoken.remarks if check is None else check.reasons)
+        ),
         warnings=task.notes,
         timings=Timings(
             queue_ms=work.queue_ms,
@@ -151,6 +161,9 @@ def speech_of(task: Task, spoken: Spoken, info: ModelInfo) -> Speech:
         error=error,
         extra=dict(task.row.extra or {}),
         comment=synthetic(info),
+        take=task.place.take,
+        verdict=None if check is None else check.verdict,
+        heard=None if check is None or check.asr is None else check.asr.heard,
     )
 
 

@@ -17,6 +17,7 @@ from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+from tts_cli.app.verify import HeardSession
 from tts_cli.core import BadRow, Spoken, Task
 from tts_cli.engine.made_voices import make_voices, studio_of
 from tts_cli.engine.session import LocalSession
@@ -30,6 +31,7 @@ from tts_cli.errors import (
 )
 from tts_cli.library.settings import GivenRow
 from tts_cli.library.speech import Speech, speech_of, unspoken
+from tts_cli.listen.verdicts import Check
 from tts_cli.plan.planner import Planner, silence_of
 from tts_cli.plan.room import Needs
 
@@ -80,6 +82,7 @@ class SpeechStream:
         maker: makes tasks of rows.
         look_ahead: rows that may be pulled while their results are not handed over.
         is_ordered: results come in the order of the rows, not as they are ready.
+        heard: has them heard, and spoken again; None: nobody does.
     """
 
     def __init__(
@@ -90,8 +93,12 @@ class SpeechStream:
         look_ahead: int,
         *,
         is_ordered: bool,
+        heard: HeardSession | None = None,
     ) -> None:
         self._session = session
+        self._heard = heard
+        if heard is not None:
+            heard.renew(look_ahead)
         self._maker = maker
         self._rows = rows
         self._is_ordered = is_ordered
@@ -203,7 +210,10 @@ class SpeechStream:
                 self._larger = made_ready(first, self._session, self._maker)
             except RowError as error:
                 self._keep(first, Spoken(error=str(error), seed=first.request.seed))
-        self._session.speak(self._feed(), self._keep)
+        if self._heard is None:
+            self._session.speak(self._feed(), self._keep)
+        else:
+            self._heard.speak(self._session, self._feed(), self._keep)
 
     def _feed(self) -> Iterator[Task | None]:
         """The tasks of a run; None where none comes."""
@@ -233,6 +243,6 @@ class SpeechStream:
                 self._larger = made
                 return
 
-    def _keep(self, task: Task, spoken: Spoken) -> None:
+    def _keep(self, task: Task, spoken: Spoken, check: Check | None = None) -> None:
         """What came of a task; any thread."""
-        self._ended.put((task.row.number, speech_of(task, spoken, self._session.info)))
+        self._ended.put((task.row.number, speech_of(task, spoken, self._session.info, check)))

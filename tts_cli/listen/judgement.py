@@ -34,9 +34,9 @@ from tts_cli.core import Kind, Remark
 from tts_cli.folder.take import Take
 from tts_cli.listen.hearing.compare import repeat_of
 from tts_cli.listen.likeness import voice_of
-from tts_cli.listen.suspicion import rate_times, reasons_of, remark
+from tts_cli.listen.suspicion import rate_times, reasons_of, remark, severity
 from tts_cli.listen.usual import MIN_ROWS, Usual, Voices, usual
-from tts_cli.listen.verdicts import Check, Heard, Likeness, Opinion
+from tts_cli.listen.verdicts import OK, SUSPECT, Check, Heard, Likeness, Opinion
 
 RARE = 6.0  # deviations; a recogniser's errors have long tails
 QUARTILE = 0.6745  # of a normal distribution, in its deviations
@@ -193,6 +193,41 @@ def judge(
             text = f"{rated.mos:.1f} of 5; usually {below[0]:.1f}"
             found.append(remark(Kind.QUALITY, text, below[1]))
     return sorted(found, key=lambda reason: -reason.weight)
+
+
+def verdict_of(
+    speech: Take,
+    sha256: str,
+    voices: Voices,
+    heard: tuple[Heard, Ears] | None,
+    drift: tuple[Likeness, UsualFigures] | None = None,
+    opinion: tuple[Opinion, UsualFigures] | None = None,
+) -> Check:
+    """A take's verdict, with all that it was given by; see `judge`.
+
+    Args:
+        sha256: of the audio that is judged.
+    """
+    reasons = tuple(judge(speech, voices, heard, drift, opinion))
+    return Check(
+        speech.id,
+        speech.take,
+        sha256,
+        SUSPECT if reasons else OK,
+        reasons,
+        severity(reasons),
+        None if heard is None else heard[0],
+        None if drift is None else drift[0],
+        None if opinion is None else opinion[0],
+    )
+
+
+def rank(speech: Take, heard: Heard | None, voices: Voices) -> tuple[float, float]:
+    """Of takes without a remark the lowest is the best: the least wrong one, then the one whose
+    rate is the most usual.
+    """
+    error = 0.0 if heard is None else round(heard.letter_error, 2)
+    return error, abs(rate_times(speech, voices) - 1)
 
 
 def of_words(speech: Take, voices: Voices, heard: Heard, ears: Ears) -> list[Remark]:

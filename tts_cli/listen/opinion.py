@@ -11,7 +11,7 @@ librosa, whose first spectrogram takes seconds a process, and refuses samples be
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import cache
 from importlib.metadata import version
 from importlib.resources import files
@@ -40,7 +40,7 @@ FFT, HOP, MELS, RANGE_DB = 321, 160, 120, 80.0
 _LINEAR_HZ, _KNEE_HZ, _STEP = 200 / 3, 1000.0, np.log(6.4) / 27
 
 
-class Dnsmos:
+class Dnsmos(Processes[Asked, Answer]):
     """Asked as a recogniser is; its answers are opinions. Raises SetupError."""
 
     def __init__(self) -> None:
@@ -50,16 +50,7 @@ class Dnsmos:
             _models()
         except Exception as error:  # whatever it raises over a package that is not whole
             raise SetupError(f"--mos: {first_line(error)}", remedy_of(EXTRA)) from error
-        self.identity = Identity(_name())
-        self._processes = Processes(rate_one)
-
-    def hear(self, asked: Iterable[Asked | None]) -> Iterator[Answer]:
-        """See `Recogniser`. Raises StoppedEarly where a process dies."""
-        return self._processes.answers(asked)
-
-    def close(self) -> None:
-        """See `Recogniser`."""
-        self._processes.close()
+        super().__init__(rate_one, Identity(_name()))
 
 
 def rate_one(asked: Asked) -> Answer:

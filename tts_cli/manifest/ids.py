@@ -33,6 +33,7 @@ _RESERVED = {
     "book.m4b": "a book in one file",
 }
 
+_DIGITS = re.compile(r"([0-9]+)")
 _ASCII_ID = re.compile(r"[A-Za-z0-9._/-]+")
 # Most ids: with none of the things that need a closer look, and short.
 _PART = (
@@ -67,6 +68,14 @@ def id_problem(row_id: str) -> str | None:
     if rest and (kept := _RESERVED.get(folder)):
         return f"starts with '{folder}/', which is kept for {kept}"
     return None
+
+
+def natural_order(row_id: str) -> list[tuple[int, int, str]]:
+    """A key that puts `line2` before `line10`."""
+    return [
+        (0, int(part), part) if part.isascii() and part.isdigit() else (1, 0, part)
+        for part in _DIGITS.split(row_id)
+    ]
 
 
 def is_recorded_id(row_id: object, status: object = "ok") -> TypeGuard[str]:

@@ -279,7 +279,7 @@ class Plan:
         """
         own = None
         if standing is not None:
-            task = self._drawn(row, asked, need, pieces, _seed_of(standing))
+            task = self.planner.drawn(row, asked, need, pieces, _seed_of(standing))
             own = self._folder.place(task, standing)
             task = replace(task, place=own)
             if standing.state is State.FAILED:
@@ -287,22 +287,8 @@ class Plan:
             self._keep(task)
         for place in extra_places(self.folder.journal, row.id, own, extras):
             seed = take_seed(asked.request.seed, place.take)
-            task = self._drawn(row, asked, need, pieces, seed)
+            task = self.planner.drawn(row, asked, need, pieces, seed)
             self._keep(replace(task, place=place))
-
-    def _drawn(
-        self,
-        row: Row,
-        asked: RowAsk,
-        need: Need | None,
-        pieces: tuple[Piece, ...],
-        seed: int | None,
-    ) -> Task:
-        """What is spoken of a row by another seed; None: by its own."""
-        if seed is not None:
-            asked = asked._replace(request=replace(asked.request, seed=seed))
-            pieces = self.planner.pieces(asked, need)
-        return self.planner.made(row, asked, need, pieces)
 
     def _was_free(self, row: Row, request: SpeechRequest) -> bool:
         """Whether a row of a made voice was spoken when nothing fixed its voice."""

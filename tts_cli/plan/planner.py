@@ -13,7 +13,7 @@ reference; it has no frames, so that codes kept of it are none, (0, K).
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -23,12 +23,23 @@ import numpy as np
 from models.base import SpeechRequest
 from models.sampling import Sampling
 from tts_cli.config import RunConfig
-from tts_cli.core import BadRow, Finish, Need, Piece, Row, Spoken, Task, are_joined
+from tts_cli.core import (
+    BadRow,
+    Finish,
+    Need,
+    Piece,
+    Place,
+    Role,
+    Row,
+    Spoken,
+    Task,
+    are_joined,
+)
 from tts_cli.errors import RowError
 from tts_cli.folder.hashes import content_hash, request_hash
 from tts_cli.manifest.columns import Columns, parse_map
 from tts_cli.manifest.row import for_all
-from tts_cli.manifest.seeds import row_seed
+from tts_cli.manifest.seeds import row_seed, take_seed
 from tts_cli.manifest.source import RowBuilder, Rules, Source
 from tts_cli.named import shown
 from tts_cli.plan.checkpoint import prompt_counter
@@ -287,6 +298,28 @@ class Planner:
             request_hash=self.request_hash(asked, need),
             content_hash=self.content_hash(asked, need),
         )
+
+    def drawn(
+        self,
+        row: Row,
+        asked: RowAsk,
+        need: Need | None,
+        pieces: tuple[Piece, ...],
+        seed: int | None,
+    ) -> Task:
+        """What is spoken of a row by another seed; None: by its own. Raises RowError."""
+        if seed is not None:
+            asked = asked._replace(request=replace(asked.request, seed=seed))
+            pieces = self.pieces(asked, need)
+        return self.made(row, asked, need, pieces)
+
+    def again(self, task: Task, takes: int) -> Iterator[Task]:
+        """Further takes of a row that is given alone, each by a seed of its own."""
+        asked = self.asked(task.row)
+        for number in range(2, takes + 2):
+            seed = take_seed(task.request.seed, number)
+            found = self.drawn(task.row, asked, task.need, task.pieces, seed)
+            yield replace(found, notes=task.notes, place=Place(number, Role.EXTRA))
 
     def request_hash(self, asked: RowAsk, need: Need | None) -> str:
         """What its speech is recorded under."""

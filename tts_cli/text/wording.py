@@ -30,7 +30,12 @@ class WrittenWord:
     text: str  # as written, without the marks around it
     start: int  # its place in the written text
     end: int  # behind its last character
-    spoken: tuple[str, ...]  # the words that are said for it
+    spoken: tuple[str, ...]  # the words that are said for it, in small letters
+
+    @property
+    def said(self) -> tuple[str, ...]:
+        """The same, in the letters of the text where it is said as it is written."""
+        return (self.text,) if self.spoken == (_fold(self.text),) else self.spoken
 
 
 def written_words(written: str, spoken: str) -> list[WrittenWord]:

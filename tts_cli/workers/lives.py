@@ -116,6 +116,13 @@ class Lives:
         for hand in self.hands:
             self._cluster.kill(hand.actor, is_final=True)
 
+    def leave(self) -> None:
+        """End the processes, if there are any, and have none; answers come too late now."""
+        self.end()
+        for hand in self.hands:
+            hand.lose()
+        self.hands.clear()
+
     def _ask(self, hand: Hand) -> None:
         """Wait for a worker's process, from when on it is known when that dies."""
         call = hand.actor.hello.remote()

@@ -69,12 +69,19 @@ class WorkerSession:
         self._events.on_stop = self._lives.stop
         self._voices = ClusterVoices(self._events, self._lives, self._cluster.keep)
         self._is_closed = self._has_spoken = False
+        self._room: Needs | None = None  # that workers have; None: there are none
         self._token: Path | None = None
         self._load_s = 0.0  # reading references
 
-    def steps(self, needs: Needs) -> Iterator[Step]:
-        """See `Session`."""
-        yield "starting Ray", self._cluster.open
+    def steps(self, needs: Needs | None = None) -> Iterator[Step]:
+        """See `Session`. Workers that have too little room for rows give their places to others."""
+        if needs is None or (self._room is not None and needs.fits(self._room)):
+            return
+        if self._room is None:
+            yield "starting Ray", self._cluster.open
+        else:
+            needs = needs.joined(self._room)
+        self._room = needs
         yield "loading the model in each worker", lambda: self._start(needs)
 
     def speak(self, tasks: Iterable[Task | None], keep: Keep) -> None:
@@ -130,6 +137,7 @@ class WorkerSession:
 
     def _start(self, needs: Needs) -> None:
         """Start the workers, and wait until each is ready or given up. Raises SetupError."""
+        self._lives.leave()
         share = self._cluster.share
         briefing = self._briefing(needs)
         devices = "GPU" if share.is_gpu else "CPU"
@@ -148,6 +156,8 @@ class WorkerSession:
         share = self._cluster.share
         config = there(self._config, share)
         text = secrets.token_hex(16)
+        if self._token is not None:
+            self._token.unlink(missing_ok=True)
         self._token = stage(self._out / "workers", text.encode(), secrets.randbits(63))
         rows = -(-needs.rows // share.num_workers)
         return Briefing(

@@ -93,6 +93,80 @@ def test_only_padding_gives_zeros(device, with_kernel) -> None:
     assert not out.any()
 
 
+def ends_of(q: Tensor, owners: Tensor, places: Tensor, starts: dict[int, int]):
+    """The tokens from each slot's start on, as a pass of their own: q, slots, positions, which."""
+    wanted = [
+        place >= starts.get(slot, 0)
+        for slot, place in zip(owners.tolist(), places.tolist(), strict=True)
+    ]
+    chosen = torch.tensor(wanted, device=q.device)
+    return q[chosen], owners[chosen], places[chosen], chosen
+
+
+# By slot: where the tokens of a pass begin. Neighbours of one length and start, a start in the
+# middle of a block of keys, one of none, and one token behind all others.
+STARTS = [
+    (([40, 2, 33, 20], [3, 0, 2, 5], 1, 4, 2, 16), {3: 39, 2: 7, 5: 19}),
+    (([70, 70, 9], [1, 0, 4], 3, 2, 1, 40), {1: 66, 0: 66}),
+    (([100], [2], 0, 2, 2, 16), {2: 64}),
+]
+GPU_STARTS = [
+    pytest.param(*start, marks=pytest.mark.gpu)
+    for start in (
+        (([306] * 12, list(range(12)), 64, 32, 8, 128), {slot: 226 for slot in range(12)}),
+        (([300 + 50 * row for row in range(8)], list(range(8)), 24, 16, 8, 128), {1: 20, 5: 511}),
+    )
+]
+
+
+@pytest.mark.parametrize(("case", "starts"), STARTS)
+def test_behind_what_a_slot_holds_the_reference_equals_the_definition(
+    case, starts, dtype, device, with_reference, assert_close
+) -> None:
+    q, *caches, owners, places, heads, scale = make(*case, "cpu", dtype)
+    q, owners, places, _ = ends_of(q, owners, places, starts)
+    arguments = q, *caches, owners, places, heads, scale
+    assert_close(with_reference(prefill_attention, *arguments), slow_attention(*arguments))
+
+
+@pytest.mark.parametrize(("case", "starts"), [*STARTS, *GPU_STARTS])
+def test_behind_what_a_slot_holds_the_kernel_equals_the_reference(
+    case, starts, dtype, device, with_kernel, assert_close
+) -> None:
+    q, *caches, owners, places, heads, scale = make(*case, device, dtype)
+    q, owners, places, _ = ends_of(q, owners, places, starts)
+    out = with_kernel(prefill_attention, q, *caches, owners, places, heads, scale)
+    on_cpu = (x.cpu() for x in (q, *caches, owners, places))
+    assert_close(out.cpu(), prefill_attention_ref(*on_cpu, heads, scale))
+    padding = case[2]
+    assert not out[len(out) - padding :].any()
+
+
+@pytest.mark.parametrize(("case", "starts"), STARTS)
+def test_on_a_cpu_the_end_of_a_row_rounds_as_in_a_pass_over_all_of_it(case, starts) -> None:
+    q, *caches, owners, places, heads, scale = make(*case, "cpu", torch.float32)
+    whole = prefill_attention(q, *caches, owners, places, heads, scale)
+    q, owners, places, chosen = ends_of(q, owners, places, starts)
+    assert torch.equal(prefill_attention(q, *caches, owners, places, heads, scale), whole[chosen])
+
+
+@pytest.mark.gpu  # see below
+@pytest.mark.parametrize(("case", "starts"), [*STARTS, *GPU_STARTS])
+def test_the_end_of_a_row_rounds_as_in_a_pass_over_all_of_it(
+    case, starts, device, with_kernel
+) -> None:
+    """In a pass of as many tokens, as with fixed shapes: what is left out is padding."""
+    q, *caches, owners, places, heads, scale = make(*case, device, torch.bfloat16)
+    whole = with_kernel(prefill_attention, q, *caches, owners, places, heads, scale)
+    some, owners, places, chosen = ends_of(q, owners, places, starts)
+    missing = len(q) - len(some)
+    filled = torch.cat([some, torch.zeros_like(q[:missing])])
+    owners = torch.cat([owners, owners.new_full((missing,), -1)])
+    places = torch.cat([places, places.new_zeros(missing)])
+    found = with_kernel(prefill_attention, filled, *caches, owners, places, heads, scale)
+    assert torch.equal(found[: len(some)], whole[chosen])
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_the_references_of_both_devices_agree(case, dtype, device, assert_close) -> None:
     arguments = make(*case, device, dtype)

@@ -106,7 +106,7 @@ CASES = [
     # width, inner, layers, H, H_kv, D_h; positions of the slot's rows; settings.
     # Columns that are no power of two, a cache in one and in several spans.
     ((32, 64, 2, 4, 2, 16), [5], TINY),
-    ((32, 64, 3, 2, 2, 16), [9], replace(TINY, use_atomic_poll=False)),
+    ((32, 64, 3, 2, 2, 16), [9], TINY),
     ((32, 48, 2, 4, 2, 16), [11], replace(TINY, attention_splits=2)),
     ((48, 80, 2, 6, 2, 16), [9], replace(TINY, attention_splits=4, block_s=2)),
     ((32, 64, 2, 2, 2, 16), [0, 1], TINY),

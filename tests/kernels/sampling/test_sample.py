@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from kernels.linear.code_embedding import Beginning, code_embedding
 from kernels.sampling.draws import uniforms_ref
 from kernels.sampling.sample import sample
 
@@ -56,6 +57,44 @@ def test_kernel_equals_reference(shape, masked, dtype, device, draw_kernel, draw
         for name in ("seen", "repetition_penalty", "suppress", "no_eos"):
             changes[name] = None
     assert torch.equal(draw_kernel(logits, **changes), draw_reference(logits, **changes))
+
+
+@pytest.mark.parametrize(
+    ("rows", "width"), [(3, 64), (5, 320), pytest.param(256, 1024, marks=pytest.mark.gpu)]
+)
+def test_a_draw_begins_the_next_step(
+    rows, width, dtype, device, draw_kernel, draw_reference, with_kernel
+) -> None:
+    """As the embedding of the ids does, in an operation of its own."""
+    logits = (torch.randn(rows, 100, device=device) * 3).to(dtype)
+    logits[1, 7] = float("nan")  # a failed row
+    changes = random_settings(rows, 100, device)
+    for name in ("seen", "repetition_penalty", "suppress", "no_eos"):
+        changes[name] = None
+    table = torch.randn(100, 2 * width, device=device).to(dtype)[:, :width]
+    weight = torch.rand(width, device=device).to(dtype)
+
+    def beginning() -> Beginning:
+        made = (torch.full((rows, width), -1.0, device=device, dtype=dtype) for _ in range(2))
+        return Beginning(table, weight, 1e-6, *made)
+
+    expected = draw_kernel(logits, **changes)
+    assert expected[1] == -1
+    embedded = torch.empty(rows, width, device=device, dtype=dtype)
+    normed = with_kernel(code_embedding, expected, table, weight, 1e-6, embedded)
+    for draw in (draw_kernel, draw_reference):
+        then = beginning()
+        assert torch.equal(draw(logits, **changes, then=then), expected)
+        assert torch.equal(then.out, embedded)
+        difference = (then.normed.float() - normed.float()).abs().max()
+        assert difference <= (0 if draw is draw_kernel and width == 1024 else 0.05)
+
+
+def test_a_step_that_does_not_fit_is_refused(device, draw_kernel) -> None:
+    table, made = torch.randn(9, 64, device=device), torch.empty(3, 64, device=device)
+    then = Beginning(table, table[0, :32], 1e-6, made, made.clone())
+    with pytest.raises(ValueError, match="do not fit 3 rows of 64"):
+        draw_kernel(torch.zeros(3, 9, device=device), then=then)
 
 
 @pytest.mark.parametrize("top_p", [1.0, 0.9, 0.4])

@@ -4,6 +4,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from kernels.vocoder import conv_taps as module
 from kernels.vocoder.conv_taps import conv_taps
 from kernels.vocoder.conv_tile import Tile
 from kernels.vocoder.snake import snake_beta
@@ -78,9 +79,12 @@ def test_snake_rides_along_with_the_rounding_of_two_steps(
     "tile",
     [Tile(64, 32, 16, 32, 4, 2), Tile(64, 16, 0, 16, 4, 1), Tile(64, 32, 32, 64, 4, 3)],
 )
-def test_tiles_of_two_parts(tile, device, with_kernel, with_reference, assert_close) -> None:
+def test_tiles_of_two_parts(
+    tile, device, with_kernel, with_reference, assert_close, monkeypatch
+) -> None:
+    monkeypatch.setattr(module, "tile_of", lambda *_: tile)
     x, weight, dilation = make((2, 40, 96, 48, 3, 2), device, torch.bfloat16)
-    out = with_kernel(conv_taps, x, weight, dilation, None, tile)
+    out = with_kernel(conv_taps, x, weight, dilation)
     assert_close(out, with_reference(conv_taps, x, weight, dilation))
 
 

@@ -31,6 +31,13 @@ def test_layer_is_the_live_storage(cache: StaticKVCache) -> None:
     assert (cache.data[1, 1, 4, 0, 6] == 6).all()
 
 
+def test_the_first_positions_of_a_slot_are_copied_to_others(cache: StaticKVCache) -> None:
+    expected = cache.data.clone()
+    expected[:, :, [4, 0], :, :3] = expected[:, :, 2:3, :, :3]
+    cache.copy_first(2, torch.tensor([4, 0]), 3)
+    assert torch.equal(cache.data, expected)
+
+
 def test_move_copies_whole_slots_and_leaves_the_rest(cache: StaticKVCache) -> None:
     before = cache.data.clone()
     cache.move(torch.tensor([4, 3]), torch.tensor([0, 2]))

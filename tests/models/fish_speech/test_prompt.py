@@ -50,6 +50,22 @@ def test_reference_frames_stand_for_their_codes(small: FishSpeech) -> None:
     assert [prompt.text_ids[i] - tiny.SEMANTIC_START for i in places] == first
 
 
+def test_prompts_of_a_voice_begin_alike_up_to_their_texts(small: FishSpeech) -> None:
+    prompts = [small.prompt(replace(clone(), text=text)) for text in ("Hi.", "It rains.")]
+    one, other = prompts
+    shared = one.num_shared
+    assert shared == other.num_shared
+    assert one.text_ids[:shared] == other.text_ids[:shared]
+    assert one.codec_ids[:shared] == other.codec_ids[:shared]
+    assert {REFERENCE, REFERENCE - 1, REFERENCE - 2} <= set(one.codec_ids[:shared])
+    for prompt in prompts:
+        tokens = small.tokenize(prompt.request.text)
+        assert prompt.text_ids[shared : shared + len(tokens)] == tokens
+        assert prompt.num_own == len(prompt.text_ids[shared:]) > len(tokens)
+        assert set(prompt.codec_ids[shared:]) == {NO_ID}
+    assert small.prompt(PLAIN).num_shared == 0
+
+
 def test_a_transcript_gets_a_speaker_tag_unless_it_has_one(small: FishSpeech) -> None:
     plain = small.prompt(clone(text="Yes."))
     tagged = small.prompt(clone(text="<|speaker:0|>Yes."))

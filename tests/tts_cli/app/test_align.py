@@ -3,49 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from fake_aligner import FakeAligner
 from spoken_folders import record, tone, with_file, write_folder
 
-from tts_cli.app.align import Alignment, FolderAlignment, open_aligner, passages_of
+from tts_cli.app.align import Alignment, FolderAlignment, passages_of
 from tts_cli.config import RunConfig
-from tts_cli.errors import UsageError
 from tts_cli.folder.files import TEXTGRID_SUFFIX, WORDS_SUFFIX, WORDS_VTT_SUFFIX
 from tts_cli.folder.take import Take
-from tts_cli.listen.hearing.aligner import Aligned, Known, SaidWord, ToAlign
-from tts_cli.listen.hearing.recogniser import Identity
 from tts_cli.listen.verdicts import SUSPECT, Check, write_checks
 from tts_cli.listen.words import WordTimes
 
 SOUND = tone(2.0)
 SHA = with_file(SOUND)["sha256"]
-
-
-class FakeAligner:
-    """Finds a word every tenth of a second; rows it is told to have bad scores, or none."""
-
-    def __init__(self, scores: dict[str, float] | None = None) -> None:
-        self.identity = Identity("fake 1", languages=("en",))
-        self.scores = scores or {}
-        self.asked: list[ToAlign] = []
-
-    def align(self, asked: Iterable[ToAlign]) -> Iterator[Aligned]:
-        for one in asked:
-            self.asked.append(one)
-            score = self.scores.get(one.path.stem, 0.3 + 0.001 * one.place)
-            words = [word for passage in one.passages for word in passage.words]
-            said = tuple(
-                SaidWord(0.1 * n, 0.1 * n + 0.1, score, Known.DICTIONARY) for n in range(len(words))
-            )
-            problem = "its words are not found in its audio" if score < 0 else None
-            yield Aligned(one.place, () if problem else said, score, SHA, 2.0, problem)
-
-    def close(self) -> None: ...
 
 
 def spoken(out: Path, *rows: dict[str, Any]) -> Path:
@@ -131,7 +106,7 @@ def test_a_lexicon_says_what_the_dictionary_lacks(tmp_path: Path) -> None:
     lexicon = tmp_path / "words.tsv"
     lexicon.write_text("Xqwy\tex cue\n")
     aligned(out, aligner, lexicon=lexicon)
-    assert aligner.asked[0].passages[0].words == (("ask",), ("ex", "cue"), ("seven",), ("times",))
+    assert aligner.asked[0].passages[0].words == (("Ask",), ("ex", "cue"), ("seven",), ("times",))
 
 
 def test_parts_are_looked_for_where_they_lie() -> None:
@@ -149,8 +124,3 @@ def test_parts_are_looked_for_where_they_lie() -> None:
         (0.0, pytest.approx(1.9), (("one",),)),
         (1.9, None, (("two",),)),
     ]
-
-
-def test_no_such_aligner() -> None:
-    with pytest.raises(UsageError, match="--with other: no such aligner"):
-        open_aligner("other", RunConfig())

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tts_cli.export.row import COLUMNS, ExportRow, code_of
+from tts_cli.export.row import COLUMNS, WORD, ExportRow, code_of
+from tts_cli.listen.words import TimedWord, WordTimes
 
 ROW = ExportRow(
     "a", 1, True, Path("a.wav"), 1, "0", "T", "t", "v", "english", 1.0, 24_000, 7, None, None
@@ -32,10 +33,15 @@ def test_a_key_has_no_dot() -> None:
     assert replace(ROW, id="v1-5").name(has_dots=False) == "v1-5"
 
 
-def test_columns_have_their_kinds() -> None:
-    row = replace(ROW, error=0.5, mos=3.5)
+def test_columns_have_their_kinds(tmp_path: Path) -> None:
+    row = replace(ROW, error=0.5, mos=3.5, sha256="ab", folder=tmp_path)
+    words = [TimedWord("T", 0.1, 0.3, 0.5, 0, 1, "dictionary")]
+    times = WordTimes(row.id, 1, "ab", "an aligner", row.text, 1.0, 0.5, words)
+    (tmp_path / f"{row.id}.words.json").write_bytes(times.encode())
     for name, value in row.columns().items():
         assert isinstance(value, COLUMNS[name]), name
+    (word,) = row.columns()["words"]
+    assert {name: type(value) for name, value in word.items()} == WORD
     assert row.columns(16_000)["sample_rate"] == 16_000
 
 

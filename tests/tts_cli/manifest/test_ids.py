@@ -108,6 +108,12 @@ def test_default_ids_sort_and_grow() -> None:
     ]
 
 
+def test_ids_come_in_the_order_people_count() -> None:
+    ids = ["\u0663", "line10", "a", "line2b", "line2", "10", "2"]  # a digit that `int` would take
+    ordered = ["2", "10", "a", "line2", "line2b", "line10", "\u0663"]
+    assert sorted(ids, key=ids_module.natural_order) == ordered
+
+
 def test_shards_cover_every_id_once() -> None:
     ids = [f"row-{n}" for n in range(1000)]
     parts = [[i for i in ids if is_in_shard(i, (part, 4))] for part in range(1, 5)]

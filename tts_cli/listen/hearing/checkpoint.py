@@ -1,8 +1,8 @@
-"""Recognise with checkpoints through transformers: bf16 on a GPU, float32 on a CPU.
+"""Recognise and align with checkpoints through transformers: bf16 on a GPU, float32 on a CPU.
 
 Files are read and resampled by threads while the device hears the batch before. A batch has one
 language, as the manifest tells it; where it tells none, the checkpoint finds out. Greedy: a take's
-words do not depend on what came before.
+words do not depend on what came before. Where memory falls short, fewer windows are heard at once.
 
 Weights are read from safetensors alone, and no code of a checkpoint's is run.
 """
@@ -14,15 +14,17 @@ import logging
 import os
 from abc import ABC, abstractmethod
 from collections import defaultdict, deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from models.checkpoint.files import CheckpointError, fetch, read_json, weight_files
 from tts_cli.errors import SetupError
 from tts_cli.listen.hearing import recogniser as sound
 from tts_cli.listen.hearing.recogniser import Answer, Asked, Identity
+from tts_cli.named import counted
 
 if TYPE_CHECKING:
     import torch
@@ -41,22 +43,45 @@ class _Window(NamedTuple):
     language: str | None
 
 
-class CheckpointRecogniser(ABC):
-    """Args:
+class HasPath(Protocol):
+    """What is asked of a take."""
+
+    @property
+    def path(self) -> Path:
+        """Its audio."""
+        ...
+
+
+T = TypeVar("T", bound=HasPath)
+A = TypeVar("A")
+B = TypeVar("B")
+
+
+class Checkpoint(ABC):
+    """A checkpoint in memory, that takes are read for.
+
+    Args:
         folder: of the checkpoint.
         device: torch's.
         batch: windows heard at once; None: by the device.
+        flag: that names it.
     Raises:
         SetupError: it cannot be read.
     """
 
     kind = ""  # as its config.json calls it
     needs = ""  # of transformers, to have its classes
-    codes: frozenset[str] = frozenset()  # of languages that it can be told
     languages: tuple[str, ...] = ()  # as `Identity` has them
+    least_score = 0.0  # likewise
     spellings: tuple[tuple[str, str], ...] = ()
 
-    def __init__(self, folder: Path | str, device: torch.device, batch: int | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path | str,
+        device: torch.device,
+        batch: int | None = None,
+        flag: str = "--asr",
+    ) -> None:
         import torch
         import transformers
 
@@ -64,6 +89,7 @@ class CheckpointRecogniser(ABC):
         self.device = device
         self.dtype = torch.bfloat16 if device.type == "cuda" else torch.float32
         self.batch = batch or (BATCH_CUDA if device.type == "cuda" else BATCH_CPU)
+        self._inference = torch.inference_mode
         library: Any = transformers  # types of some of its names are made when they are asked for
         library.utils.logging.set_verbosity_error()  # of settings that it thinks unusual
         library.utils.logging.disable_progress_bar()
@@ -71,19 +97,70 @@ class CheckpointRecogniser(ABC):
             self._model = self._load(library, folder).to(device).eval()
         except AttributeError as error:
             raise SetupError(
-                f"--asr {folder}: transformers {library.__version__} has no {self.kind}",
+                f"{flag} {folder}: transformers {library.__version__} has no {self.kind}",
                 remedy=f"pip install 'transformers>={self.needs}'",
             ) from error
         except Exception as error:  # libraries raise what they like over a broken checkpoint
             reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-            raise SetupError(f"--asr {folder}: cannot be loaded: {reason}") from error
+            raise SetupError(f"{flag} {folder}: cannot be loaded: {reason}") from error
+        # A stream of its own: on the usual one, it and whoever speaks would wait for each other.
+        cuda: Any = torch.cuda
+        self._stream = cuda.Stream(device) if device.type == "cuda" else None
         name = f"{self.kind} {_identity(folder)} {str(self.dtype)[6:]}"
-        self.identity = Identity(name, self.languages, self.spellings)
+        self.identity = Identity(name, self.languages, self.least_score, self.spellings)
         log.info("listening with %s on %s in %s", folder, device, str(self.dtype)[6:])
 
     @abstractmethod
     def _load(self, library: Any, folder: Path) -> Any:
         """The model; its processor is kept. Raises whatever `library`, transformers, does."""
+
+    def close(self) -> None:
+        """See `Recogniser`."""
+        self._model = None
+
+    def halved(self, work: Callable[[list[A]], list[B]], items: list[A]) -> list[B]:
+        """What some work makes of items: of all at once, in halves where there is no memory for
+        all. On a GPU beside other work.
+        """
+        import torch
+
+        try:
+            with torch.cuda.stream(self._stream):
+                return work(items)
+        except torch.OutOfMemoryError:
+            if len(items) == 1:
+                raise
+        half = len(items) // 2  # outside of the handler, because the error holds what there was
+        self.batch = min(self.batch, max(half, 1))
+        log.warning("out of device memory; hearing %s at a time", counted(self.batch, "window"))
+        torch.cuda.empty_cache()
+        return self.halved(work, items[:half]) + self.halved(work, items[half:])
+
+    def _read(
+        self, asked: Iterable[T | None]
+    ) -> Iterator[tuple[T, sound.Sound | Exception] | None]:
+        """Every file in order, read ahead by threads; None where none has come for a while."""
+        waiting: deque[tuple[T, Future[sound.Sound | Exception]]] = deque()
+        with ThreadPoolExecutor(min(_READERS, os.cpu_count() or 1)) as pool:
+            try:
+                for one in asked:
+                    if one is not None:
+                        waiting.append((one, pool.submit(_read_one, one.path)))
+                    while waiting and (one is None or len(waiting) > 2 * self.batch):
+                        first, future = waiting.popleft()
+                        yield first, future.result()
+                    if one is None:
+                        yield None
+                for first, future in waiting:
+                    yield first, future.result()
+            finally:
+                pool.shutdown(wait=False, cancel_futures=True)
+
+
+class CheckpointRecogniser(Checkpoint):
+    """See `Checkpoint`."""
+
+    codes: frozenset[str] = frozenset()  # of languages that it can be told
 
     @abstractmethod
     def words(self, samples: list[sound.Array], language: str | None) -> list[str]:
@@ -116,34 +193,10 @@ class CheckpointRecogniser(ABC):
             for number, samples in enumerate(cut):
                 waiting = full[language]
                 waiting.append(_Window(one.place, number, samples, language))
-                if len(waiting) == self.batch:
+                if len(waiting) >= self.batch:
                     yield from self._hear_batch(full.pop(language), texts, sizes, sums)
         for waiting in full.values():
             yield from self._hear_batch(waiting, texts, sizes, sums)
-
-    def close(self) -> None:
-        """See `Recogniser`."""
-        self._model = None
-
-    def _read(
-        self, asked: Iterable[Asked | None]
-    ) -> Iterator[tuple[Asked, sound.Sound | Exception] | None]:
-        """Every file in order, read ahead by threads; None where none has come for a while."""
-        waiting: deque[tuple[Asked, Future[sound.Sound | Exception]]] = deque()
-        with ThreadPoolExecutor(min(_READERS, os.cpu_count() or 1)) as pool:
-            try:
-                for one in asked:
-                    if one is not None:
-                        waiting.append((one, pool.submit(_read_one, one.path)))
-                    while waiting and (one is None or len(waiting) > 2 * self.batch):
-                        first, future = waiting.popleft()
-                        yield first, future.result()
-                    if one is None:
-                        yield None
-                for first, future in waiting:
-                    yield first, future.result()
-            finally:
-                pool.shutdown(wait=False, cancel_futures=True)
 
     def _hear_batch(
         self,
@@ -153,7 +206,8 @@ class CheckpointRecogniser(ABC):
         sums: dict[int, str],
     ) -> Iterator[Answer]:
         """Hear some windows; the takes whose last ones are among them are answered."""
-        heard = self.words([window.samples for window in batch], batch[0].language)
+        words = partial(self.words, language=batch[0].language)
+        heard = self.halved(words, [window.samples for window in batch])
         for window, text in zip(batch, heard, strict=True):
             found = texts[window.place]
             found[window.number] = text.strip()
@@ -170,28 +224,31 @@ def _read_one(path: Path) -> sound.Sound | Exception:
         return error
 
 
-def folder_of(source: str) -> Path:
-    """Where a checkpoint lies. Raises SetupError."""
+def folder_of(source: str, flag: str, remedy: str) -> Path:
+    """Where a checkpoint lies. Raises SetupError.
+
+    Args:
+        flag: that names it.
+        remedy: what else it may name.
+    """
     path = Path(source).expanduser()
-    remedy = "give --asr pocketsphinx, the folder of a Whisper or Qwen3-ASR checkpoint or its "
-    remedy += "hub repository"
     if path.is_dir():
         return path
     if path.exists() or source.startswith((".", "/", "~")) or source.count("/") != 1:
-        raise SetupError(f"--asr {source}: no such folder", remedy)
+        raise SetupError(f"{flag} {source}: no such folder", remedy)
     try:
         return fetch(source, None, FILES)
     except CheckpointError as error:
-        raise SetupError(f"--asr {error}", remedy) from None
+        raise SetupError(f"{flag} {error}", remedy) from None
 
 
-def kind_of(folder: Path) -> str:
+def kind_of(folder: Path, flag: str) -> str:
     """What a checkpoint is, by its configuration; its weights are there. Raises SetupError."""
     try:
         config = read_json(folder / "config.json")
         weight_files(folder)
     except CheckpointError as error:
-        raise SetupError(f"--asr {error}") from None
+        raise SetupError(f"{flag} {error}") from None
     return str(config.get("model_type") if isinstance(config, dict) else None)
 
 

@@ -36,25 +36,27 @@ class Listener:
         return speech.said is not None and bool(speech.letters)
 
     def is_fluent(self, speech: Take) -> bool:
-        """Whether it hears a take's language."""
-        languages, code = self.identity.languages, self._language(speech)
-        if not languages:
-            return True
-        return (speech.said or "").isascii() if code is None else code in languages
+        """Whether it hears a take's language; one of several finds out what nobody tells."""
+        languages, code = self.identity.languages, self.language_of(speech)
+        if not languages or code is not None:
+            return not languages or code in languages
+        if len(languages) > 1:
+            return (speech.language or "auto").casefold() == "auto"
+        return (speech.said or "").isascii()
 
     def asked(self, place: int, path: Path, speech: Take) -> Asked:
         """What it is told of a take."""
         gaps_s = tuple((part["end_s"], next_["start_s"]) for part, next_ in pairwise(speech.parts))
-        return Asked(place, path, self._language(speech), gaps_s)
+        return Asked(place, path, self.language_of(speech), gaps_s)
 
     def heard(self, speech: Take, answer: Answer) -> Heard | None:
         """What it heard in a take; None: its text has nothing to say."""
         forms = speech.spoken_text, speech.text
         identity = self.identity
-        language = self._language(speech)
+        language = self.language_of(speech)
         return compare(forms, answer.text, language, identity.name, identity.spellings)
 
-    def _language(self, speech: Take) -> str | None:
+    def language_of(self, speech: Take) -> str | None:
         """The code of a take's language, as it was spoken; None: not told."""
         for told in (speech.language, self._auto):
             if told and (code := code_of(told)):

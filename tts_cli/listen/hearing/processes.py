@@ -12,6 +12,7 @@ from multiprocessing import get_context
 from typing import Generic, TypeVar
 
 from tts_cli.errors import StoppedEarly
+from tts_cli.listen.hearing.recogniser import Identity
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -20,18 +21,23 @@ IDLE_S = 0.1  # waited for answers, where no further take has come
 
 
 class Processes(Generic[A, B]):
-    """Args:
-    function: of a module, so that a process finds it.
-    count: of processes; None: one a core.
+    """A recogniser, or whatever else is asked as one is, whose work a function does.
+
+    Args:
+        function: of a module, so that a process finds it.
+        count: of processes; None: one a core.
     """
 
-    def __init__(self, function: Callable[[A], B], count: int | None = None) -> None:
+    def __init__(
+        self, function: Callable[[A], B], identity: Identity, count: int | None = None
+    ) -> None:
         self._function = function
+        self.identity = identity
         self.count = count or _cores()
         self._pool: ProcessPoolExecutor | None = None
 
-    def answers(self, asked: Iterable[A | None]) -> Iterator[B]:
-        """Each take's, as it comes; see `Recogniser`. Raises StoppedEarly where a process dies."""
+    def hear(self, asked: Iterable[A | None]) -> Iterator[B]:
+        """See `Recogniser`. Raises StoppedEarly where a process dies."""
         self._pool = ProcessPoolExecutor(self.count, get_context("spawn"), initializer=_start)
         waiting = iter(asked)
         running: set[Future[B]] = set()
@@ -56,7 +62,7 @@ class Processes(Generic[A, B]):
             ) from error
 
     def close(self) -> None:
-        """Give the processes back."""
+        """See `Recogniser`."""
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
             self._pool = None

@@ -45,6 +45,7 @@ class Identity:
 
     name: str  # with version, and the sum of its weights
     languages: tuple[str, ...] = ()  # codes that it hears; empty: any
+    least_score: float = 0.0  # of an aligner: what has less is unsure, whatever its voice
     spellings: tuple[tuple[str, str], ...] = field(default=(), repr=False)
 
 

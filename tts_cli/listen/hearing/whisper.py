@@ -41,8 +41,6 @@ class Whisper(CheckpointRecogniser):
 
     def words(self, samples: list[sound.Array], language: str | None) -> list[str]:
         """See `CheckpointRecogniser`."""
-        import torch
-
         features = self._features(
             samples,
             sampling_rate=sound.RATE_HZ,
@@ -54,7 +52,7 @@ class Whisper(CheckpointRecogniser):
             told["task"] = "transcribe"
             if language is not None:
                 told["language"] = language
-        with torch.inference_mode():
+        with self._inference():
             tokens = self._model.generate(
                 features.to(self.device, self.dtype),
                 do_sample=False,

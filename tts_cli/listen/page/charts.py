@@ -17,14 +17,9 @@ MOST_OUTLIERS = 60  # that a voice shows
 WHISKERS = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 
-def charts_of(
-    folder: SpokenFolder, rows: Sequence[FolderRow], checks: Mapping[tuple[str, int], Check]
-) -> dict[str, Any]:
-    """All charts.
-
-    Args:
-        rows: as the page has them; outliers name their places.
-    """
+def charts_of(folder: SpokenFolder, checks: Mapping[tuple[str, int], Check]) -> dict[str, Any]:
+    """All charts. Outliers name their rows by place."""
+    rows = folder.rows
 
     def mos(speech: Take) -> float | None:
         check = checks.get((speech.id, speech.take))

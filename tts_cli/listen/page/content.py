@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import os
-import re
 from collections.abc import Sequence
 from datetime import datetime, timezone
 from pathlib import Path
@@ -30,6 +29,7 @@ from tts_cli.listen.suspicion import KINDS, severity
 from tts_cli.listen.usual import Voices, letters_a_second
 from tts_cli.listen.verdicts import SCORES, Check, Heard, checks_by_take
 from tts_cli.listen.waveform import LETTERS, outlines
+from tts_cli.listen.words import WordTimes, read_words
 
 log = logging.getLogger(__name__)
 
@@ -37,7 +37,6 @@ PAGE_NAME = "report.html"
 SCHEMA = 1
 TOLD_SILENCE_S = 0.5
 _PART = ("text_start", "text_end", "start_s", "end_s")
-_DIGITS = re.compile(r"([0-9]+)")
 
 
 def write_page(out: Path, page: Path | None = None) -> tuple[Path, dict[str, Any]]:
@@ -88,9 +87,8 @@ def content_of(folder: SpokenFolder, version: str | None, base: str = "") -> dic
     reasons = {
         row.id: judged(row.take, voices, checks.get((row.id, row.take.take))) for row in folder.rows
     }
-    rows = sorted(folder.rows, key=lambda row: natural_order(row.id))
     runs = {run["run_id"]: place for place, run in enumerate(folder.runs) if _has_id(run)}
-    files = [file for row in rows for file in row.files]
+    files = [file for row in folder.rows for file in row.files]
     paths = [None if file.path is None else folder.path / file.path for file in files]
     shown = dict(zip(map(id, files), outlines(paths), strict=True))
     return {
@@ -103,17 +101,12 @@ def content_of(folder: SpokenFolder, version: str | None, base: str = "") -> dic
         "totals": _totals(folder, reasons),
         "runs": [_run(run) for run in folder.runs],
         "last": spoken_by(folder.last_run),
-        "charts": charts_of(folder, rows, checks),
-        "rows": [_row(row, reasons[row.id], runs, shown, checks, base) for row in rows],
+        "charts": charts_of(folder, checks),
+        "rows": [
+            _row(row, reasons[row.id], runs, shown, checks, base, read_words(folder.path, row.id))
+            for row in folder.rows
+        ],
     }
-
-
-def natural_order(row_id: str) -> list[tuple[int, int, str]]:
-    """A key that puts `line2` before `line10`."""
-    return [
-        (0, int(part), part) if part.isascii() and part.isdigit() else (1, 0, part)
-        for part in _DIGITS.split(row_id)
-    ]
 
 
 def audio_url(path: str) -> str:
@@ -163,8 +156,11 @@ def _row(
     shown: dict[int, str | None],
     checks: dict[tuple[str, int], Check],
     base: str,
+    times: WordTimes | None,
 ) -> dict[str, Any]:
     speech = row.take
+    if times is not None and times.text != speech.text:
+        times = None
     rate = letters_a_second(speech) if speech.is_ok else None
     values: dict[str, Any] = {
         "id": row.id,
@@ -190,7 +186,7 @@ def _row(
         "parts": [[part[name] for name in _PART] for part in speech.parts],
         "chosen": row.chosen,
         "takes": [
-            _take(file, speech, shown[id(file)], checks.get((row.id, file.take.take)), base)
+            _take(file, speech, shown[id(file)], checks.get((row.id, file.take.take)), base, times)
             for file in row.files
         ],
     }
@@ -198,9 +194,16 @@ def _row(
 
 
 def _take(
-    file: TakeFile, chosen: Take, waveform: str | None, check: Check | None, base: str
+    file: TakeFile,
+    chosen: Take,
+    waveform: str | None,
+    check: Check | None,
+    base: str,
+    times: WordTimes | None,
 ) -> dict[str, Any]:
     speech = file.take
+    if times is not None and times.sha256 != speech.sha256:  # of another take, or an earlier file
+        times = None
     is_known = check is not None and check.fits(speech.sha256)
     heard, rated = (check.asr, check.opinion) if check and is_known else (None, None)
     is_other = (speech.said, speech.voice_name) != (chosen.said, chosen.voice_name)
@@ -217,6 +220,8 @@ def _take(
         "level_dbfs": speech.level_dbfs,
         "asr": None if heard is None else _heard(heard),
         "mos": None if rated is None else [getattr(rated, name) for name in SCORES],
+        "words": None if times is None else _words(times),
+        "unsure": None if times is None else times.unsure,
     }
     return _told(values)
 
@@ -230,6 +235,22 @@ def _heard(heard: Heard) -> dict[str, Any]:
         "by": heard.recogniser,
         "heard": [list(piece) if piece.is_wrong else [piece.wanted] for piece in heard.stretches],
     }
+
+
+def _words(times: WordTimes) -> list[int]:
+    """Four figures a word: its characters in the text, first and behind the last, and its start and
+    end in hundredths of a second.
+    """
+    return [
+        figure
+        for word in times.words
+        for figure in (
+            word.text_start,
+            word.text_end,
+            round(100 * word.start_s),
+            round(100 * word.end_s),
+        )
+    ]
 
 
 def _told(values: dict[str, Any]) -> dict[str, Any]:

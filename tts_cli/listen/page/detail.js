@@ -5,6 +5,8 @@ const RATES = [0.75, 1, 1.25, 1.5, 2];
 const detail = {
   node: byId("detail"),
   row: null,
+  said: [], // words of its text with their times
+  now: undefined, // the one that is being said
   isOpen: false, // the sheet
 
   show() {
@@ -46,7 +48,7 @@ const detail = {
       row.takes[place].is_other && row.takes[place].said !== undefined ? h("p", { class: "hint", text: `This take says: ${row.takes[place].said}` }) : null,
       row.error ? h("p", { class: "wrong", text: row.error }) : null,
       row.reasons.length ? h("ul", { class: "reasons" }, ...row.reasons.map(([kind, text]) => h("li", { title: data.kinds[kind] }, h("b", { text: kind }), ` ${text.replaceAll(/-(?=\d)/g, "\u2212")}`))) : null,
-      ...this.texts(row),
+      ...this.texts(row, row.takes[place]),
       ...this.heard(row.takes[place].asr),
       this.actions(row),
       this.figures(row, row.takes[place]),
@@ -64,13 +66,31 @@ const detail = {
     return h("div", { class: "choices", role: "group", "aria-label": "Takes" }, ...choices, command);
   },
 
-  texts(row) {
+  texts(row, take) {
     const nodes = [];
-    if (row.text !== undefined) nodes.push(h("h3", { text: "Text" }), h("p", { class: "full", dir: "auto", text: row.text }));
+    this.said = [];
+    if (row.text !== undefined) nodes.push(h("h3", { text: "Text" }), h("p", { class: "full", dir: "auto" }, ...this.words(row, take)));
+    if (take.unsure) nodes.push(h("p", { class: "hint", text: `Times of words may be wrong: ${take.unsure.join("; ")}` }));
     if (row.spoken_text !== undefined) nodes.push(h("h3", { text: "Spoken as" }), h("p", { class: "full", dir: "auto", text: row.spoken_text }));
     if (row.instruct !== undefined) nodes.push(h("h3", { text: "Style" }), h("p", { class: "full", dir: "auto", text: row.instruct }));
     if (row.parts) nodes.push(this.parts(row));
     return nodes;
+  },
+
+  // The text; its words, where it is known when they are said, play from there.
+  words(row, take) {
+    const letters = [...row.text]; // places count characters, not halves of surrogate pairs
+    const nodes = [];
+    let place = 0;
+    for (let at = 0; at < (take.words ?? []).length; at += 4) {
+      const [first, behind, start, end] = take.words.slice(at, at + 4);
+      const play = () => player.seek(row, basket.placeOf(row), Math.min(0.999, start / 100 / (take.audio_s || 1)));
+      const node = h("span", { class: "word", text: letters.slice(first, behind).join(""), onclick: play });
+      nodes.push(letters.slice(place, first).join(""), node);
+      this.said.push({ node, start_s: start / 100, end_s: end / 100 });
+      place = behind;
+    }
+    return [...nodes, letters.slice(place).join("")];
   },
 
   // What a recogniser heard of a take: words of the text that it did not hear struck out, others marked.
@@ -154,5 +174,11 @@ const detail = {
     this.range.setAttribute("aria-valuetext", `${(share * seconds).toFixed(1)} of ${seconds.toFixed(1)} seconds`);
     this.time.textContent = take.url ? `${(share * seconds).toFixed(1)} / ${duration(seconds)}` : lengthText(row, take);
     drawWaveform(this.canvas, take, share);
+    const now_s = share * seconds;
+    const node = isLoaded ? this.said.find(({ start_s, end_s }) => start_s <= now_s && now_s < end_s)?.node : undefined;
+    if (node === this.now) return;
+    this.now?.classList.remove("now");
+    node?.classList.add("now");
+    this.now = node;
   },
 };

@@ -9,20 +9,14 @@ import pytest
 import soundfile
 from workbench import Workbench
 
-from tts_cli.listen.hearing.aligner import (
-    Known,
-    Passage,
-    SphinxAligner,
-    ToAlign,
-    align_one,
-    sounded_out,
-)
+from tts_cli.listen.hearing.aligner import Known, Passage, ToAlign
+from tts_cli.listen.hearing.sphinx import SphinxAligner, align_one, sounded_out
 
 WORDS = "the weather will be cold and windy on saturday afternoon".split()  # noqa: SIM905
 
 
 def asked(path: Path, *words: str, start_s: float = 0.0) -> ToAlign:
-    return ToAlign(0, path, (Passage(start_s, None, tuple((word,) for word in words)),))
+    return ToAlign(0, path, "en", (Passage(start_s, None, tuple((word,) for word in words)),))
 
 
 @pytest.mark.parametrize(
@@ -88,7 +82,7 @@ def test_files_without_speech(tmp_path: Path) -> None:
     aligner = SphinxAligner(1)
     try:
         paths = [silent, broken, tmp_path / "none.wav"]
-        answers = list(aligner.align(asked(path, "hello") for path in paths))
+        answers = list(aligner.hear(asked(path, "hello") for path in paths))
     finally:
         aligner.close()
     assert len(answers) == 3

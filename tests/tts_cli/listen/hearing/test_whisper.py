@@ -68,6 +68,23 @@ def test_a_batch_hears_what_each_alone_does(
     assert heard(checkpoint, 3, asked[::-1]) == single
 
 
+def test_it_hears_fewer_at_once_where_memory_is_short(
+    checkpoint: Path, files: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = [Asked(place, path, "en") for place, path in enumerate(files)]
+    single, words, sizes = heard(checkpoint, 1, asked), Whisper.words, []
+
+    def short(self: Whisper, samples: list[Any], language: str | None) -> list[str]:
+        sizes.append(len(samples))
+        if len(samples) > 2:
+            raise torch.OutOfMemoryError("CUDA out of memory.\nTried")
+        return words(self, samples, language)
+
+    monkeypatch.setattr(Whisper, "words", short)
+    assert heard(checkpoint, 6, asked) == single
+    assert sizes == [6, 3, 1, 2, 3, 1, 2]
+
+
 def test_nobody_waits_for_takes_that_do_not_come(checkpoint: Path, files: list[Path]) -> None:
     """None among them: what was asked before is answered, though the batch is not full."""
     recogniser = Whisper(str(checkpoint), CPU, 4)

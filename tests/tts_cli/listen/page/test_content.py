@@ -11,13 +11,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from spoken_folders import RUN_ID, TEXT, many_records, record, run, tone, write_folder
 
 from tts_cli.core import Kind, Remark
 from tts_cli.folder.rows import read_folder
 from tts_cli.listen.page.build import SCRIPTS, as_safe_json, build_page
-from tts_cli.listen.page.content import audio_url, content_of, natural_order
+from tts_cli.listen.page.content import audio_url, content_of
 from tts_cli.listen.verdicts import SUSPECT, Check, Heard, Stretch, write_checks
+from tts_cli.listen.words import TimedWord, WordTimes
 
 
 def content(out: Path) -> dict[str, Any]:
@@ -30,7 +32,6 @@ def test_rows_come_in_the_order_people_count(tmp_path: Path) -> None:
     rows = content(tmp_path)["rows"]
     assert [row["id"] for row in rows] == ["2", "10", "a", "b/line2", "b/line2b", "b/line10"]
     assert [row["place"] for row in rows] == [3, 4, 2, 1, 5, 0]
-    assert natural_order("\u0663") > natural_order("a")  # a digit that `int` would take
 
 
 def test_a_usual_row_has_what_the_page_needs(tmp_path: Path) -> None:
@@ -80,6 +81,24 @@ def test_what_a_recogniser_heard_stands_with_its_take(tmp_path: Path) -> None:
     assert "asr" not in found["b"]["takes"][0]
     assert "reasons" not in found["b"]
     assert content(tmp_path)["totals"]["suspect"] == 1
+
+
+def test_words_stand_with_the_take_whose_audio_they_are_of(tmp_path: Path) -> None:
+    """Not with audio that has replaced what was aligned, nor with another text."""
+    rows = [record(name, sha256=name * 32, text="Hi, you.") for name in ("aa", "bb", "cc")]
+    write_folder(tmp_path, rows)
+    words = [
+        TimedWord("Hi", 0.104, 0.35, 0.5, 0, 2, "dictionary"),
+        TimedWord("you", 0.4, 1.2, None, 4, 7, "neighbours"),
+    ]
+    times = WordTimes("aa", 1, "aa" * 32, "an aligner", "Hi, you.", 4.0, 0.5, words, ["score 0.1"])
+    for name, text in (("aa", "Hi, you."), ("bb", "Hi, you."), ("cc", "Hi, you!")):
+        found = replace(times, id=name, text=text, sha256=("aa" if name == "bb" else name) * 32)
+        (tmp_path / f"{name}.words.json").write_bytes(found.encode())
+    aligned, stale, other = (row["takes"][0] for row in content(tmp_path)["rows"])
+    assert aligned["words"] == [0, 2, 10, 35, 4, 7, 40, 120]
+    assert aligned["unsure"] == ["score 0.1"]
+    assert not {"words", "unsure"} & {*stale, *other}
 
 
 def test_totals_are_of_the_whole_folder(tmp_path: Path) -> None:

@@ -12,9 +12,10 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
-from spoken_folders import TEXT, many_records, record, run, tone, write_folder
+from spoken_folders import TEXT, many_records, record, run, tone, with_file, write_folder
 
 from tts_cli.listen.page.content import write_page
+from tts_cli.listen.words import TimedWord, WordTimes
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
@@ -50,9 +51,9 @@ def small_folder(out: Path) -> Path:
     sounds |= {"truncated/bad.wav": tone(0.3), "loud.wav": tone(0.6, peak=0.9)}
     for take in (1, 2, 3):
         sound = tone(0.4 + take / 10)
-        rows.append(
-            record("many", take=take, role=None, seed=100 + take, voice="ewan", path="many.wav")
-        )
+        role = "held" if take == 2 else "extra"
+        many = {"seed": 100 + take, "voice": "ewan", "path": "many.wav"}
+        rows.append(record("many", take=take, role=role, **many))
         sounds[f"takes/many/{take}.wav"] = sound
     sounds["many.wav"] = sounds["takes/many/2.wav"]
     write_folder(out, rows, audio=sounds)
@@ -199,6 +200,35 @@ def test_parts_of_a_long_row_play_from_their_start(open_report: Any, tmp_path: P
     window.wait_for("Number(document.querySelector('#detail .seek').value) >= 600")
 
 
+def test_words_are_shown_as_they_are_said_and_play(open_report: Any, tmp_path: Path) -> None:
+    text, sound = "\U0001f600 One, two \u2014 three.", tone(3.0)
+    facts = with_file(sound)
+    write_folder(
+        tmp_path / "out",
+        [record("a", text=text, audio_s=3.0, **facts)],
+        audio={"a.wav": sound},
+    )
+    words = [
+        TimedWord(
+            word, start_s, start_s + 0.9, 0.4, text.index(word), text.index(word) + len(word), ""
+        )
+        for word, start_s in (("One", 0.05), ("two", 1.0), ("three", 2.0))
+    ]
+    times = WordTimes("a", 1, facts["sha256"], "an aligner", text, 3.0, 0.4, words)
+    (tmp_path / "out/a.words.json").write_bytes(times.encode())
+    window = open_report(tmp_path / "out")
+    page = window.page
+    assert page.locator("#detail .full").all_inner_texts() == [text]
+    assert page.locator("#detail .word").all_inner_texts() == ["One", "two", "three"]
+    assert page.locator("#detail .now").count() == 0, "nothing plays yet"
+    page.locator("#detail .word").nth(1).click()
+    page.wait_for_selector("#detail .round[data-icon=pause]")
+    for word in ("two", "three"):
+        window.wait_for(f"document.querySelector('#detail .now')?.textContent === '{word}'")
+    window.wait_for("document.querySelector('#detail .now') === null")
+    assert window.problems == []
+
+
 def test_one_row_plays_on_to_the_next(open_report: Any, tmp_path: Path) -> None:
     window = open_report(small_folder(tmp_path / "out"))
     window.page.check("#detail .goes-on input")
@@ -296,9 +326,9 @@ def test_the_policy_stops_what_gets_in(open_report: Any, tmp_path: Path) -> None
 
 def test_the_folder_was_moved(open_report: Any, tmp_path: Path) -> None:
     out = small_folder(tmp_path / "out")
-    (out / "c" / "\u00fc#100%?.wav").write_bytes(tone(0.5))
+    (out / "c" / "\u00fc.wav").write_bytes(tone(0.5))
     with (out / "timings.jsonl").open("a") as journal:
-        name = "c/\u00fc#100%?"
+        name = "c/\u00fc"
         journal.write(json.dumps(record(name, text="Odd name. " + TEXT)) + "\n")
     write_page(out)
     moved = tmp_path / "else where" / "b\u00fccher 50%"
@@ -309,7 +339,7 @@ def test_the_folder_was_moved(open_report: Any, tmp_path: Path) -> None:
     page.fill("#search", "odd name")
     page.locator("#list .row .round").click()
     wait_until_playing(window)
-    assert window.requests[-1] == moved.as_uri() + "/c/" + quote("\u00fc#100%?.wav")
+    assert window.requests[-1] == moved.as_uri() + "/c/" + quote("\u00fc.wav")
     page.keyboard.press("c")
     page.get_by_role("button", name="Copy: speak again").click()
     assert words_of(window.copied())[-5:-3] == ["--out", str(moved)]
