@@ -19,7 +19,7 @@ import rooms
 ROOT = Path(__file__).parent.parent
 MOST_FILES = 209  # of tts_cli with code
 MOST_LINES = 450  # of code in a file
-MOST_INNER_IMPORTS = 119
+MOST_INNER_IMPORTS = 120
 MOST_ASSERTS = 17  # that a value is there
 MOST_TWINS = 0  # public classes that have their name twice
 _NO_CODE = (

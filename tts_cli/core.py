@@ -27,27 +27,28 @@ class Role(_Word):
     """What a take is to its row."""
 
     OWN = "own"  # the row's file, by manifest and settings
-    HELD = "held"  # the row's file, because somebody chose it, whatever seed a run has
-    EXTRA = "extra"  # spoken beside the row's own file
+    HELD = "held"  # the row's file, because somebody chose it; other seeds do not replace it
+    EXTRA = "extra"  # a take beside the row's file
 
 
 class Status(_Word):
     """What came of a take."""
 
-    OK = "ok"  # its audio came out well
-    FAILED = "failed"  # it did not, see `error`
-    # the manifest no longer has the row, and it was taken out; only a run for it looks at the line
+    OK = "ok"  # the audio is good
+    FAILED = "failed"  # the row failed, see `error`
+    # the manifest no longer has the row, and it was removed; only commands about this row read the
+    # line
     GONE = "gone"
 
 
 class Finish(_Word):
     """How a speech ended."""
 
-    EOS = "eos"  # by itself
-    MAX_FRAMES = "max_frames"  # at its cap
-    EARLY = "early"  # before its text can be over: with too few frames
-    STUCK = "stuck"  # after 4 s of standstill
-    WORDLESS = "wordless"  # its text has nothing to speak: silence without frames
+    EOS = "eos"  # the speech ended by itself
+    MAX_FRAMES = "max_frames"  # it reached its limit
+    EARLY = "early"  # it ended too soon for its text: too few frames
+    STUCK = "stuck"  # it stood still for 4 s
+    WORDLESS = "wordless"  # the text has nothing to speak: silence without frames
 
     @property
     def is_runaway(self) -> bool:
@@ -61,10 +62,10 @@ class Unfinished(_Word):
     # It says what its row is once the file of its sum has its name, and stands alone only where the
     # run died about then; see `takes.TakeFolder.repair`.
 
-    # the run died while a file of another format or level took the place of the row's file
+    # the run died while it replaced the row's file with one of another format or level
     REPLACING = "replacing"
     TORN = "torn"  # the run died while it wrote the row's line
-    UNRECORDED = "unrecorded"  # the run died between the file and its line
+    UNRECORDED = "unrecorded"  # the run died after it wrote the file and before it wrote the line
 
 
 class Kind(_Word):
@@ -105,9 +106,9 @@ class Kind(_Word):
 class Remark(NamedTuple):
     """What somebody should listen for. Nobody parses the text."""
 
-    kind: Kind  # [see below] what it is about
+    kind: Kind  # [see below] what the remark is about
     text: str  # what was noticed, with figures
-    weight: float = 2.0  # [1 to 10] 1: only just
+    weight: float = 2.0  # [1 to 10] how serious it is; 1: only just above the limit
 
 
 @dataclass(frozen=True)

@@ -28,12 +28,12 @@ from itertools import pairwise
 
 # In their order. What a run does not come to is left out.
 MOMENTS = (
-    "command_s",  # Python runs, and the command line is imported
-    "checked_s",  # the manifest is checked, and a model is wanted
+    "command_s",  # Python has started, and the command line is imported
+    "checked_s",  # the manifest is checked, and the model is needed
     "imported_s",  # PyTorch and the engine are imported
-    "device_s",  # the device answers
-    "loaded_s",  # weights are in memory
-    "ready_s",  # slots are made, kernels loaded, and the graph of a frame is recorded
+    "device_s",  # the device responds
+    "loaded_s",  # the weights are in memory
+    "ready_s",  # slots are allocated, kernels loaded, and the graph of a frame is captured
     "first_row_s",  # the first row's audio is on disk
     "spoken_s",  # the last row's audio is on disk
 )

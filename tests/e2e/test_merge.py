@@ -21,6 +21,7 @@ from workbench import Folder, Workbench, as_jsonl, finish
 from tts_cli.folder.journal import Journal
 from tts_cli.folder.lock import FolderLock
 from tts_cli.listen.verdicts import Check, read_checks, write_checks
+from tts_cli.listen.words import TimedWord, WordTimes, read_words, textgrid, words_vtt
 
 ROWS = [{"id": f"part{n % 2}/{n:03d}", "text": f"Line number {n}."} for n in range(8)]
 CAP = ("--max-seconds", 0.2, "--accept-truncated")
@@ -228,6 +229,30 @@ def test_checks_come_along(bench: Workbench) -> None:
     assert [check.id for check in read_checks(done)] == ["one", "two"]
     assert merge(bench, *parts)[0] == 0
     assert [check.id for check in read_checks(done)] == ["one", "two"]
+
+
+def test_times_of_words_come_along(bench: Workbench) -> None:
+    """Of the row that is taken, in all their forms."""
+    parts, wanted = [], {}
+    for name in ("one", "two"):
+        file = with_file(tone(0.1))
+        part = folder(bench, name, record(f"sub/{name}", text="Hi.", **file))
+        words = [TimedWord("Hi", 0.0, 0.1, 0.5, 0, 2, "dictionary")]
+        times = WordTimes(f"sub/{name}", 1, file["sha256"], "some", "Hi.", 0.1, 0.5, words)
+        for suffix, content in (
+            (".words.json", times.encode()),
+            (".words.vtt", words_vtt(times).encode()),
+            (".TextGrid", textgrid(times).encode()),
+        ):
+            (part / f"sub/{name}{suffix}").write_bytes(content)
+            wanted[f"sub/{name}{suffix}"] = content
+        parts.append(part)
+    code, said = merge(bench, *parts)
+    assert code == 0, said
+    assert "no row's" not in said
+    found = names(bench.folder / "all")
+    assert {name: found.get(name) for name in wanted} == wanted
+    assert read_words(bench.folder / "all", "sub/two") is not None
 
 
 def test_made_voices_come_along(bench: Workbench) -> None:

@@ -154,7 +154,7 @@ HARMLESS = (
     *("temperature", "top_k", "top_p", "repetition_penalty", "subtalker_temperature"),
     *("subtalker_top_k", "subtalker_top_p", "join", "instruct", "to", "splits", "shard_mb"),
     *("copy", "of_voice", "of_language", "shortest", "longest", "max_error", "no_suspects"),
-    *("all_takes", "row_seed", "verify", "retakes", "verify_device"),
+    *("all_takes", "row_seed", "verify", "retakes", "verify_device", "words"),
 )
 WRITTEN_THERE = {
     ("voices add", "voice_dir"),

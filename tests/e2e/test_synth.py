@@ -380,7 +380,7 @@ def test_words_are_aligned_at_the_end(bench: Workbench, monkeypatch: pytest.Monk
     assert "1 row aligned, 2 words in 2.0 s" in result.out
     assert result.out.splitlines()[-1].startswith("next, to listen: ")
     assert "row bad is left out: its words are not found in its audio" in result.err
-    assert [one.path.name for one in aligner.asked] == ["good.wav", "bad.wav"]
+    assert [one.path.name for one in aligner.asked] == ["bad.wav", "good.wav"]
     assert (bench.out().path / "good.words.json").is_file()
     again = bench.synth(rows, *CAP, "--words", "pocketsphinx", "--only", "good", "--json")
     assert again.code == 0, again.err
@@ -393,7 +393,7 @@ def test_an_aligner_that_is_not_there_is_told_before_anything_is_spoken(
     monkeypatch.setitem(sys.modules, "pocketsphinx", None)
     result = bench.synth(ROWS, *CAP, "--words", "pocketsphinx")
     assert result.code == 3
-    assert "--words pocketsphinx needs the package pocketsphinx" in result.err
+    assert "--words needs pocketsphinx: pocketsphinx is not installed" in result.err
     result = bench.synth(ROWS, *CAP, "--words", bench.model)
     assert "not a Qwen3-ForcedAligner; give --words pocketsphinx, the folder of" in result.err
     assert not bench.out().path.exists()

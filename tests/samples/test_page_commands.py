@@ -37,6 +37,7 @@ PARSED = {  # only parsed: what stands in a command, and why that is not run
     r"--workers|--ray-address": "starts Ray: tests/e2e runs it",
     r"^(check|encode|export) ": "needs rows with words: tests/e2e runs it on such",
     r"sentences\.jsonl|\bMANIFEST\b": "needs rows that are not in the repository",
+    r"^(report|pick) (first|course|novel)/| act1/": "needs a folder that a released model spoke",
 }
 ELSEWHERE = {  # run by a test of their own
     "samples/guide/listening.md": "test_listening_guide.py",

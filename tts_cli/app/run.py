@@ -310,38 +310,39 @@ def report_of(
     """
     voices, facts = plan.voices, facts or SessionFacts()
     return {
-        "run_id": run_id,  # [text] null where nothing was spoken, in `--json`
-        "started": iso_time(started),  # [time] of the command, once the manifest was checked
-        # [time] null in the first line of a run, as `exit_code` and `totals`
+        "run_id": run_id,  # [text] id of the run; null in `--json` if nothing was spoken
+        "started": iso_time(started),  # [time] when the manifest was checked and the run began
+        # [time] when the run ended; null in its first line, as `exit_code` and `totals`
         "ended": None if totals is None else iso_time(datetime.now(timezone.utc)),
-        "exit_code": exit_code,  # [0 to 143] of the command
-        "manifests": plan.source.paths,  # [list of text] absolute; empty: a pipe or a book
-        "settings": plan.planner.maker.config.as_dict(),  # [object] every setting, by its flag
-        # [object] of those not built in: `flag`, a variable, or file and line
+        "exit_code": exit_code,  # [0 to 143] exit code of the command
+        "manifests": plan.source.paths,  # [list of text] absolute paths; empty: a pipe or a book
+        # [object] value of every setting, by the name of its flag
+        "settings": plan.planner.maker.config.as_dict(),
+        # [object] where values other than defaults came from: `flag`, a variable, or file and line
         "settings_from": dict(origins or {}),
         # [list of objects] how each manifest was read: path, format, and encoding, separator, sheet
         "read_as": plan.source.facts(),
-        # [object] file, SHA-256 and characters of `--cast`; null: none
+        # [object] file, SHA-256 and characters of `--cast`; null: no cast
         "cast": plan.planner.judge.cast.facts(),
         # [object] source, family, type, size, identity, licence, default voice
         "model": model_facts(plan.config, plan.info),
-        # [object] the same of what makes voices, with `--clone-model`; null: none (since 0.4)
+        # [object] the same for the checkpoint that makes voices, with `--clone-model`; null: none
+        # (since 0.4)
         "voice_model": model_facts(*voices.maker) if voices.is_two else None,
         "text": plan.planner.care.facts(),  # [object] how texts were read
-        # [object] when each part of the start was over; empty: nothing was spoken (since 0.4)
+        # [object] when each step of the start was finished; empty: nothing was spoken (since 0.4)
         "start": startup.moments() if facts.device else {},
         # [list of objects] voices made for rows without one, see below (since 0.4)
         "made_voices": voices.facts(),
-        # [object] device, memory and what computed; empty: nothing was spoken
-        "device": facts.device,
-        # [list of objects] of `--workers`; empty without (since 0.3)
+        "device": facts.device,  # [object] device, memory and kernels; empty: nothing was spoken
+        # [list of objects] the workers of `--workers`; empty without it (since 0.3)
         "workers": facts.workers,
-        # [object] Python and packages; null: not installed; empty in the first line of a run
+        # [object] versions of Python and packages; null: not installed; empty in the first line of
+        # a run
         "versions": {} if totals is None else versions(),
-        # [object] of `--verify`: rows that are right, mended, suspect; null: none heard (since 0.4)
+        # [object] rows that `--verify` found right, mended and still suspect; null: none (since 0.4)
         "verified": verified,
-        # [object] of this run
-        "totals": None if totals is None else totals.as_dict(),
+        "totals": None if totals is None else totals.as_dict(),  # [object] totals of this run
     }
 
 

@@ -69,14 +69,14 @@ NAMED = {
 class Levelling:
     """What was done, and what came of it. None: digital silence, which has no level."""
 
-    # [`lufs`, `rms`] what was measured and set; null: no level was asked for, or all is silence
+    # [`lufs`, `rms`] how the level was measured; null: no level was requested, or all is silence
     level_by: str | None = None
     before_db: float | None = None  # [LUFS, dBFS] level of the whole file before
-    gain_db: float = 0.0  # that all samples got
-    limited_db: float = 0.0  # taken off the highest peak by the limiter; 0: nothing was
-    after_db: float | None = None  # [LUFS, dBFS] level of the file
-    true_peak_dbtp: float | None = None  # of the file: the highest of four times as many samples
-    # root mean square of the quietest 0.05 s with any sound; null: there is nothing else
+    gain_db: float = 0.0  # gain of all samples
+    limited_db: float = 0.0  # how much the limiter lowered the highest peak; 0: not at all
+    after_db: float | None = None  # [LUFS, dBFS] level of the file afterwards
+    true_peak_dbtp: float | None = None  # true peak of the file, at four times the sample rate
+    # root mean square of the quietest 0.05 s that is not digital silence; null: all is silence
     floor_dbfs: float | None = None
 
     def misses(self, target: LevelTarget) -> list[Remark]:

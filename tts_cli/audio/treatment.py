@@ -33,11 +33,11 @@ TRIM_MARGIN_S = 0.05  # of silence kept at a trimmed end
 class Applied:
     """What was done to one row's samples, under the names of its line of the journal."""
 
-    highpass_hz: float | None = None  # what lies below was taken out
+    highpass_hz: float | None = None  # frequency of the high-pass filter
     trimmed_start_s: float = 0.0  # silence cut off at the start
-    trimmed_end_s: float = 0.0  # the same at the end
-    pad_start_s: float = 0.0  # silence put on at the start
-    pad_end_s: float = 0.0  # the same at the end
+    trimmed_end_s: float = 0.0  # silence cut off at the end
+    pad_start_s: float = 0.0  # silence added at the start
+    pad_end_s: float = 0.0  # silence added at the end
     level: Levelling = field(default_factory=Levelling)
 
     @property

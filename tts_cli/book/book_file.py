@@ -37,10 +37,10 @@ _SUFFIXES = tuple(f".{form}" for form in (*SUBTYPES, *SUBTITLES, "m4b"))  # of w
 class MadeFile:
     """A file that was made of rows or chapters."""
 
-    path: str  # name of its file in the output folder; null: it has none
-    key: str  # [hex] sum of all that it was made of
+    path: str  # name of the file in the output folder; null: there is none
+    key: str  # [hex] hash of everything the file was made from
     bytes: int  # size of the file
-    sha256: str | None = None  # sum of the file; null: nobody wrote it down (since 0.4)
+    sha256: str | None = None  # SHA-256 of the file; null: not recorded (since 0.4)
 
 
 @dataclass
@@ -74,16 +74,17 @@ def write_book_file(
     for sentence in script:
         rows[sentence.chapter].append(sentence)
     values = {
-        "schema": SCHEMA,  # [1] form of the file
-        "title": book.title,  # [text] the book's; null: not known
-        "author": book.author,  # [text] likewise
-        "language": book.language,  # [text] likewise
+        "schema": SCHEMA,  # [1] version of the file's format
+        "title": book.title,  # [text] title of the book; null: not known
+        "author": book.author,  # [text] author of the book; null: not known
+        "language": book.language,  # [text] language of the book; null: not known
         # [list of objects] the chapters in order, see below
         "chapters": [
             _chapter(chapter, rows[number], made.chapters.get(number), missing, parts or {})
             for number, chapter in enumerate(book.chapters)
         ],
-        # [list of objects] other files, as one of all chapters: `path`, `key`, `bytes`, `sha256`
+        # [list of objects] other files, such as one of all chapters: `path`, `key`, `bytes`,
+        # `sha256`
         "files": [vars(file) for file in made.others],
     }
     text = json.dumps(values, ensure_ascii=False, indent=1, allow_nan=False)
@@ -117,11 +118,11 @@ def _chapter(
     parts: Mapping[str, list[SpokenText]],
 ) -> dict[str, Any]:
     return {
-        "title": chapter.title,  # [text] the chapter's
+        "title": chapter.title,  # [text] title of the chapter
         **_audio_fields(made),
-        # [list of text] its paragraphs as they were read
+        # [list of text] the paragraphs as they were read
         "paragraphs": [paragraph.text for paragraph in chapter.paragraphs],
-        # [list of objects] its rows, see below
+        # [list of objects] the rows of the chapter, see below
         "sentences": _sentences(rows, made, missing, parts),
     }
 
@@ -131,10 +132,10 @@ def _audio_fields(made: tuple[MadeFile, JoinedChapter] | None) -> dict[str, Any]
         return {"path": None}
     file, joined = made
     return vars(file) | {
-        "seconds": round(joined.seconds, 6),  # [s] length of its audio
-        "sample_rate_hz": joined.rate_hz,  # sample rate of its audio
-        "samples": joined.num_samples,  # [number] samples of its audio
-        # [object] as in `timings.jsonl`, with `gains_db` by voice and `misses` if levelled
+        "seconds": round(joined.seconds, 6),  # [s] length of the audio
+        "sample_rate_hz": joined.rate_hz,  # sample rate of the audio
+        "samples": joined.num_samples,  # [number] samples of the audio
+        # [object] as in `timings.jsonl`, with `gains_db` by voice and `misses` if there is a level
         "applied": joined.applied,
     }
 
@@ -148,20 +149,22 @@ def _sentences(
     spans = made[1].spans if made else (None,) * len(rows)
     return [
         {
-            "id": row.id,  # [text] the row's, as in `book.jsonl`
-            "text": row.text,  # [text] what it says
-            "voice": row.voice,  # [text] its voice; null: the default one
-            "paragraph": row.paragraph,  # [number] which of `paragraphs`, from 0
-            # [characters] its place in that paragraph: the first, and the one behind the last
+            "id": row.id,  # [text] id of the row, as in `book.jsonl`
+            "text": row.text,  # [text] text of the row
+            "voice": row.voice,  # [text] voice of the row; null: the default one
+            "paragraph": row.paragraph,  # [number] index in `paragraphs`, from 0
+            # [characters] its place in that paragraph: the first character, and the one after the
+            # last
             "span": [row.start, row.end],
-            "place": row.place,  # [text] where it stands in the source
-            "is_spoken": row.id not in missing,  # [true, false] whether it has audio of this book
-            # speech begins here in the chapter's file; null: there is no such file
+            "place": row.place,  # [text] place in the source
+            "is_spoken": row.id not in missing,  # [true, false] whether it has audio for this book
+            # where its speech begins in the chapter's file; null: there is no such file
             "start_s": round(span.start_s, 6) if span else None,
-            "end_s": round(span.end_s, 6) if span else None,  # speech ends here
-            # the first sample of the row's own file lies here, kept or cut
+            "end_s": round(span.end_s, 6) if span else None,  # where its speech ends
+            # where the first sample of the row's own file is, kept or cut off
             "file_start_s": round(span.file_start_s, 6) if span else None,
-            # [list of objects] the parts it was spoken in: `text`, `start_s` and `end_s` of each
+            # [list of objects] the parts of a row that was split: `text`, `start_s` and `end_s` of
+            # each
             "parts": [
                 {
                     "text": part.text,

@@ -193,10 +193,10 @@ class Loaded:
         facts: dict[str, Any] = {
             "device": str(device),  # [text] such as `cuda:0` or `cpu`
             "dtype": str(self.dtype).removeprefix("torch."),  # [text] such as `bfloat16`
-            "max_batch": self.batch.rows,  # [rows] spoken at once, in the end
-            # [text] what computed in the end, Triton's kernels or the PyTorch reference, and why
+            "max_batch": self.batch.rows,  # [rows] rows spoken at once, at the end of the run
+            # [text] what computed at the end, Triton's kernels or the PyTorch reference, and why
             "kernels": describe_kernels(device),
-            "threads": torch.get_num_threads(),  # [number] that PyTorch has on the CPU
+            "threads": torch.get_num_threads(),  # [number] threads of PyTorch on the CPU
         }
         if device.type == "cuda":
             properties = torch.cuda.get_device_properties(device)
@@ -210,19 +210,20 @@ class Loaded:
                 "cudnn": cudnn.version(),  # [number] version of cuDNN (since 0.3)
                 # [true, false] whether shapes were fixed, by `--reproducible` (since 0.3)
                 "has_fixed_shapes": self.batch.is_fixed,
-                # [number] CUDA graphs that were recorded in all
+                # [number] CUDA graphs captured in all
                 "graphs": sum(len(runner.keys) for runner in runners),
-                # [number] that could not be recorded; what they do runs without one (since 0.4)
+                # [number] graphs that could not be captured; their steps run without one (since
+                # 0.4)
                 "graphs_failed": sum(len(runner.stats.failures) for runner in runners),
-                "graphs_s": round(took_ms / 1000, 3),  # that recording all of them took (since 0.4)
-                # [number] of all graphs, those recorded within `wall_s` (since 0.4)
+                "graphs_s": round(took_ms / 1000, 3),  # time to capture all of them (since 0.4)
+                # [number] graphs captured within `wall_s` (since 0.4)
                 "graphs_while_speaking": count - self.recorded[0],
-                # that recording those took (since 0.4)
+                # time to capture those (since 0.4)
                 "graphs_while_speaking_ms": round(took_ms - self.recorded[1], 1),
-                # [times] fewer slots were tried, because memory fell short (since 0.4)
+                # [times] how often the number of slots was lowered, because memory was short (since
+                # 0.4)
                 "setup_step_downs": self.step_downs,
-                # [object] bytes of the device, see below (since 0.4)
-                "memory": self.memory
+                "memory": self.memory  # [object] memory of the device, see below (since 0.4)
                 | {
                     "peak": torch.cuda.max_memory_allocated(self.device),
                     "reserved": torch.cuda.max_memory_reserved(self.device),

@@ -313,10 +313,11 @@ class Engine:
     def facts(self) -> dict[str, Any]:
         """What run.json says of the work."""
         return {
-            "steps": self.steps,  # [frames] made, with however many rows in each
-            "row_steps": self.row_steps,  # [frames] of each row in them
-            "padded_steps": self.padded_steps,  # [frames] of each slot in them, empty or not
-            "memory_step_downs": self.shrinks,  # [times] memory fell short while speaking
-            # [0 or 1] 1: Triton failed, and the reference spoke on (since 0.4)
+            "steps": self.steps,  # [frames] steps, each with any number of rows
+            "row_steps": self.row_steps,  # [frames] frames of rows in these steps
+            # [frames] frames of slots in these steps, also of empty slots
+            "padded_steps": self.padded_steps,
+            "memory_step_downs": self.shrinks,  # [times] how often memory ran short while speaking
+            # [0 or 1] 1: Triton failed, and the reference continued (since 0.4)
             "kernel_fall_backs": self.fall_backs,
         }

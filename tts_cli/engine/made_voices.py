@@ -225,16 +225,16 @@ def _keep(ask: Ask, task: Task, spoken: Spoken, voices: FreeVoices) -> None:
     facts = {
         # [object] whose voice it is: `character` and `description`
         "of": {"character": ask.character, "description": ask.description},
-        "text": task.row.text,  # [text] what it has said
-        "language": task.request.language,  # [text] in which language
+        "text": task.row.text,  # [text] what the voice says in its WAV
+        "language": task.request.language,  # [text] language of that text
         "model": info.identity,  # [hex] identity of the checkpoint that made it
-        "checkpoint": checkpoint_name(info),  # [text] name of that
+        "checkpoint": checkpoint_name(info),  # [text] name of that checkpoint
         "run_seed": voices.config.seed,  # [number] seed of the run
-        "seed": spoken.seed,  # [number] of the attempt that was kept
-        "attempts": spoken.attempts,  # [number] that were made
+        "seed": spoken.seed,  # [number] seed of the attempt that was kept
+        "attempts": spoken.attempts,  # [number] attempts that were made
         "audio_s": round(len(samples) / info.sample_rate_hz, 6),  # length of the WAV
         "suspect": [remark.text for remark in spoken.remarks],  # [list of text] what to listen for
-        "created_by": created_by(),  # [text] tool and version
+        "created_by": created_by(),  # [text] name and version of the tool
     }
     tags = Tags(ask.shown, comment=synthetic(info))
     wav = encode(samples, info.sample_rate_hz, "wav", "PCM_16", tags)

@@ -219,16 +219,18 @@ def joined(task: Task, pieces: list[Spoken], info: ModelInfo) -> Spoken:
 def part_facts(piece: Piece, spoken: Spoken, place: JoinedPart, rate_hz: int) -> dict[str, Any]:
     """What came of a piece as its task's line of the journal shows it."""
     return {
-        "text_start": piece.written[0],  # [characters] of `text`: the first that it speaks, from 0
-        "text_end": piece.written[1],  # [characters] behind the last one
-        "start_s": round(place.start / rate_hz, 6),  # where it lies in the audio
-        "end_s": round(place.end / rate_hz, 6),  # where it ends there
-        # [`paragraph`, `sentence`, `clause`, `word`, `pause`] what ends behind it; null: the text
+        # [characters] first character of `text` that the part speaks, from 0
+        "text_start": piece.written[0],
+        "text_end": piece.written[1],  # [characters] the character after the last one
+        "start_s": round(place.start / rate_hz, 6),  # where the part begins in the audio
+        "end_s": round(place.end / rate_hz, 6),  # where the part ends in the audio
+        # [`paragraph`, `sentence`, `clause`, `word`, `pause`] what ends after the part; null: the
+        # text
         "boundary": piece.boundary,
-        "frames": spoken.frames,  # its own
-        "seed": spoken.seed,  # [integer] its own
-        "attempts": spoken.attempts,  # [number] its own
-        # [text] why it failed; else it is not there
+        "frames": spoken.frames,  # frames of the part
+        "seed": spoken.seed,  # [integer] seed of the part
+        "attempts": spoken.attempts,  # [number] attempts of the part
+        # [text] why the part failed; only there if it did
         **({} if spoken.error is None else {"error": spoken.error}),
     }
 

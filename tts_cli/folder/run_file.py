@@ -54,35 +54,37 @@ class Totals:
     command's own thread fills in the rest.
     """
 
-    rows: int = 0  # [rows] that were selected, bad ones and skipped ones included
-    ok: int = 0  # [rows] that were spoken
-    takes: int = 0  # [takes] spoken beside the rows' own
-    failed: int = 0  # [rows] that failed, bad ones included
-    skipped: int = 0  # [rows] done by an earlier run
-    remade: int = 0  # [rows] whose files were made of what the folder keeps, without speaking
-    # [rows] of the folder, that the manifest no longer has; in none of the other sums (since 0.4)
+    rows: int = 0  # [rows] selected rows, including bad and skipped ones
+    ok: int = 0  # [rows] rows that were spoken
+    takes: int = 0  # [takes] takes spoken in addition to the rows' own
+    failed: int = 0  # [rows] rows that failed, including bad ones
+    skipped: int = 0  # [rows] rows that an earlier run had done
+    # [rows] rows whose files were made from audio or codes in the folder, without speaking
+    remade: int = 0
+    # [rows] rows of the folder that the manifest no longer has; not in any other total (since 0.4)
     strays: int = 0
-    removed: int = 0  # [rows] of those, taken out by this run with `--prune` (since 0.4)
-    retried: int = 0  # [rows] that needed more than one attempt
-    frames: int = 0  # that were kept
-    audio_s: float = 0.0  # length of the audio that was kept
-    expected_s: float = 0.0  # what the texts of these rows usually take; 0: not known
-    # [rows] without a letter or digit, kept as silence, among those that are ok
-    wordless: int = 0
-    suspect: int = 0  # [rows] to listen to, among those that are ok
-    decoded_s: float = 0.0  # all audio made, runaways and retries included
-    wall_s: float = 0.0  # speaking and writing
-    load_s: float = 0.0  # loading the checkpoint, before that
-    capture_s: float = 0.0  # making room and capturing graphs, before that
+    # [rows] those of the `strays` that this run removed with `--prune` (since 0.4)
+    removed: int = 0
+    retried: int = 0  # [rows] rows that needed more than one attempt
+    frames: int = 0  # frames that were kept
+    audio_s: float = 0.0  # audio that was kept
+    expected_s: float = 0.0  # usual length of the audio for these texts; 0: not known
+    wordless: int = 0  # [rows] ok rows without a letter or digit, kept as silence
+    suspect: int = 0  # [rows] ok rows that somebody should listen to
+    decoded_s: float = 0.0  # all audio that was made, including runaways and retries
+    wall_s: float = 0.0  # time for speaking and writing
+    load_s: float = 0.0  # time to load the checkpoint, before that
+    capture_s: float = 0.0  # time to allocate slots and capture graphs, before that
     references: int = 0  # [number] recordings that were encoded; rows may share one
-    reference_ms: float = 0.0  # encoding them, on the device
-    reference_load_ms: float = 0.0  # reading, checking, resampling them, beside the device
-    graph_hits: int = 0  # [steps] that a graph ran
-    graph_misses: int = 0  # [steps] that had no graph
-    peak_memory_bytes: int | None = None  # of the device; null: not counted
+    reference_ms: float = 0.0  # time to encode them, on the device
+    reference_load_ms: float = 0.0  # time to read, check and resample them, while the device works
+    graph_hits: int = 0  # [steps] steps that used a graph
+    graph_misses: int = 0  # [steps] steps that had no graph
+    peak_memory_bytes: int | None = None  # peak memory of the device; null: not measured
     is_interrupted: bool = False  # whether the run was stopped early
-    bad_rows: int = 0  # [rows] of the failed ones, those that were never spoken
-    graph_misses_by: dict[str, int] = field(default_factory=dict)  # what missed, and how often
+    bad_rows: int = 0  # [rows] failed rows that were never spoken, because the manifest was wrong
+    # what had no graph, and how often
+    graph_misses_by: dict[str, int] = field(default_factory=dict)
 
     @property
     def xrt(self) -> float | None:
@@ -149,7 +151,7 @@ def with_folder(report: Mapping[str, Any], folder: FolderTotals | None) -> dict[
     sums = {} if folder is None else asdict(folder)
     return {
         **report,
-        # [object] all runs together; not in `runs.jsonl`
+        # [object] totals of all runs of the folder; not in `runs.jsonl`
         "folder": {name: _rounded(value) for name, value in sums.items()},
     }
 
@@ -228,12 +230,12 @@ _MAX_LINE_BYTES = 1 << 20
 class FolderTotals:
     """What a folder holds, all runs together; `folder` in run.json."""
 
-    ok: int  # [rows] whose last line is ok
-    failed: int  # [rows] whose last line is failed
-    audio_s: float  # of the rows that are ok
-    # [number] that came to an end; null while the folder has rows older than `runs.jsonl`
+    ok: int  # [rows] rows whose last line is ok
+    failed: int  # [rows] rows whose last line is failed
+    audio_s: float  # audio of the rows that are ok
+    # [number] runs that ended; null while the folder has rows older than `runs.jsonl`
     runs: int | None
-    wall_s: float | None  # of those runs, speaking and writing; null likewise
+    wall_s: float | None  # time these runs took to speak and write; null in the same case
 
 
 def new_run_id(now: datetime) -> str:

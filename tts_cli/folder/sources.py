@@ -50,10 +50,11 @@ class Kept:
         """What a line of the folder `into` says of a file in `out`."""
         path = self.path.relative_to(out).as_posix() if out == into else None
         return {
-            "kind": self.kind,  # [`audio`, `codes`] what the file was made of
-            "path": path,  # [text] where that lies, from the folder; null: in another one
-            "bytes": self.bytes,  # size of that
-            "sha256": self.sha256,  # of that; null: nobody wrote it down
+            "kind": self.kind,  # [`audio`, `codes`] what the file was made from
+            # [text] path of that file, relative to the folder; null: in another folder
+            "path": path,
+            "bytes": self.bytes,  # size of that file
+            "sha256": self.sha256,  # SHA-256 of that file; null: not recorded
         }
 
 

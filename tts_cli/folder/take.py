@@ -53,79 +53,87 @@ class Take(msgspec.Struct, frozen=True):
     unknown, or what a row that was not spoken does not have.
     """
 
-    # the row's; `#7` stands for line 7 without a valid one, `#b.csv:7` for one of several manifests
+    # id of the row; `#7` is line 7 if it has no valid id, `#b.csv:7` if there are several manifests
     id: str
-    status: Status  # what came of it
-    take: Whole = 1  # [1, 2, ...] which speech of the row
-    role: Role = Role.OWN  # what this take is to its row
-    schema: Whole = SCHEMA  # [3] form of the line, see below
-    # what the model was asked for: text, voice, settings, seed and checkpoint
+    status: Status  # result of the row
+    take: Whole = 1  # [1, 2, ...] number of the take
+    role: Role = Role.OWN  # how this take relates to the row's file
+    schema: Whole = SCHEMA  # [3] version of the line's format, see below
+    # hash of what the model was asked for: text, voice, settings, seed and checkpoint
     request_hash: str = ""
-    delivery_hash: str = ""  # format, subtype, rate, level, high-pass, trim and padding of the file
-    bytes: Whole = 0  # size of the audio file; 0 without one
-    sha256: str | None = None  # sum of the audio file
-    frames: Whole = 0  # kept frames of the codec; 0 without audio
-    audio_s: Seconds = 0.0  # length of the audio; of parts with their pauses, without what was cut
-    content_hash: str = ""  # tells whether a chosen take still fits its row
-    path: str | None = None  # where the audio lies, from the folder
+    # hash of format, subtype, rate, level, high-pass, trim and padding of the file
+    delivery_hash: str = ""
+    bytes: Whole = 0  # size of the audio file; 0 if there is none
+    sha256: str | None = None  # SHA-256 of the audio file
+    frames: Whole = 0  # frames of the codec that were kept; 0 without audio
+    # length of the audio; for a row in parts with pauses, but without what was cut off
+    audio_s: Seconds = 0.0
+    content_hash: str = ""  # shows whether a chosen take still fits its row
+    path: str | None = None  # path of the audio file, relative to the folder
     sample_rate_hz: Whole | None = None  # sample rate of the audio file
-    error: str | None = None  # why it failed, for people
-    unfinished: Unfinished | None = None  # why a failed line judges no speech (since 0.4)
-    finish_reason: Finish | None = None  # how its speech ended
-    # [list of lists] what to listen for: kind, text and weight of each (since 0.4)
+    error: str | None = None  # why the row failed, for people to read
+    # why a failed line says nothing about the speech (since 0.4)
+    unfinished: Unfinished | None = None
+    finish_reason: Finish | None = None  # how the speech ended
+    # [list of lists] what to listen for: kind, text and weight of each remark (since 0.4)
     remarks: list[Remark] = field(default_factory=list)
-    # the run, as in `runs.jsonl`; null: noted for a run that died, or by an earlier version
+    # the run, as in `runs.jsonl`; null: recorded after the run died, or by an earlier version
     run_id: str | None = None
-    # [time] when its prompt was made and it was queued; null for rows that never were
+    # [time] when the prompt was made and the row was queued; null if it never was
     started: str | None = None
-    text: str | None = None  # as in the manifest, without signs that nobody sees
-    # what the model got instead, by lexicon and normalizer, with plain spaces; null: `text` itself
+    text: str | None = None  # text as in the manifest, without invisible characters
+    # text that the model got, after lexicon and normalizer, with plain spaces; null: same as `text`
     spoken_text: str | None = None
     text_chars: Whole = 0  # length of `text`
     character: str | None = None  # who says it, as in the manifest; a cast gives it a voice
     # other columns of the manifest, with `--extra keep`
     extra: dict[str, Any] = field(default_factory=dict)
-    # a speaker of the checkpoint, a voice file's name, or `.voices/NAME`: a voice a run has made
+    # a speaker of the checkpoint, the name of a voice file, or `.voices/NAME` for a made voice
     voice: str | None = None
-    language: str | None = None  # as asked for, `auto` included
+    language: str | None = None  # language as requested, also `auto`
     instruct: str | None = None  # style, or the description of the voice
-    # sum of the recording that the row names; null for voice files and made voices
+    # SHA-256 of the row's recording; null for voice files and made voices
     ref_sha256: str | None = None
-    anchor: str | None = None  # of earlier versions: id of the row whose voice this one has
-    anchor_digest: str | None = None  # of earlier versions: of that row's speech and text
-    clone_mode: str | None = None  # [`icl`, `xvec`] how its voice was cloned; null without cloning
-    # [hex] of earlier versions: the second checkpoint, where it spoke the row or parts (since 0.3)
+    # only in earlier versions: id of the row that has the voice of this row
+    anchor: str | None = None
+    # only in earlier versions: digest of the speech and text of that row
+    anchor_digest: str | None = None
+    clone_mode: str | None = None  # [`icl`, `xvec`] how the voice was cloned; null without cloning
+    # [hex] only in earlier versions: the second checkpoint, if it spoke the row or some parts
+    # (since 0.3)
     clone_model: str | None = None
-    seed: Whole | None = None  # of the attempt that was kept; parts have seeds made of it
-    # in all, those of failed earlier runs too; in a row of parts, of the part that took most
+    seed: Whole | None = None  # seed of the attempt that was kept; seeds of parts are made from it
+    # all attempts, also in earlier failed runs; for a row in parts, of the part with most attempts
     attempts: Whole = 0
-    # [list of objects] the parts that a row was spoken in; empty: it was spoken in one
+    # [list of objects] the parts of a row that was split; empty: it was not split
     parts: list[dict[str, Any]] = field(default_factory=list)
-    # root mean square of all samples; 0: a square wave of full scale; null: digital silence
+    # root mean square of all samples; 0 is a full-scale square wave; null: digital silence
     level_dbfs: Signed | None = None
-    peak_dbfs: Signed | None = None  # the loudest sample
-    clipped_share: Amount | None = None  # samples at full scale
+    peak_dbfs: Signed | None = None  # level of the loudest sample
+    clipped_share: Amount | None = None  # share of samples at full scale
     silence_start_s: Amount | None = None  # near-silence before the first sound
     silence_end_s: Amount | None = None  # near-silence after the last sound
-    silence_inside_s: Amount | None = None  # the longest near-silence between two sounds
-    # what was done to the samples before they were coded; null: nothing
+    silence_inside_s: Amount | None = None  # longest near-silence between two sounds
+    # what was done to the samples before encoding; null: nothing
     applied: dict[str, Any] | None = None
-    # what the file was made of; null: the row was spoken for it
+    # what the file was made from; null: the row was spoken for it
     source: dict[str, Any] | None = None
-    # [frames] `frames` by characters of `text`, without marks of pauses
+    # [frames] `frames` divided by characters of `text`, not counting pause marks
     frames_per_char: Amount | None = None
-    # which worker spoke it, from 1; null without `--workers` (since 0.3)
+    # number of the worker that spoke it, from 1; null without `--workers` (since 0.3)
     worker: Whole | None = None
     prompt_tokens: Whole = 0  # [tokens] length of the prompt
-    bucket: Whole = 0  # [rows] the largest batch it ran in
-    queue_ms: Amount = 0.0  # from being queued to its slot; in a row of parts, of the first part
-    reference_ms: Amount = 0.0  # encoding a reference; the row that names it first has it
-    prefill_ms: Amount = 0.0  # running the prompt: the row's share of its group
-    decode_ms: Amount = 0.0  # making frames: the row's share of its steps
-    vocoder_ms: Amount = 0.0  # frames to samples: the row's share of its batch
-    write_ms: Amount = 0.0  # coding, writing and syncing the file
-    latency_ms: Amount = 0.0  # from being queued to being on disk, waiting for others included
-    # (prefill + decode + vocoder + write) / audio: what the row cost; lower is better
+    bucket: Whole = 0  # [rows] largest batch that the row ran in
+    # time from queueing to a free slot; for a row in parts, of the first part
+    queue_ms: Amount = 0.0
+    reference_ms: Amount = 0.0  # time to encode a reference; counted for the first row that uses it
+    prefill_ms: Amount = 0.0  # time to process the prompt: the row's share of its group
+    decode_ms: Amount = 0.0  # time to make frames: the row's share of its steps
+    vocoder_ms: Amount = 0.0  # time from frames to samples: the row's share of its batch
+    write_ms: Amount = 0.0  # time to encode, write and sync the file
+    # time from queueing to the file on disk, including waits for other rows
+    latency_ms: Amount = 0.0
+    # (prefill + decode + vocoder + write) / audio: the cost of the row; lower is better
     rtf: Amount | None = None
 
     @property

@@ -466,7 +466,7 @@ def _choice(take: Take) -> str:
     facts = {
         "take": take.take,  # [1, 2, ...] the take that is the row's file
         "seed": take.seed,  # [number] the seed it was spoken with
-        "sha256": take.sha256,  # sum of its audio file
+        "sha256": take.sha256,  # SHA-256 of its audio file
         "held": take.role is Role.HELD,  # [true, false] whether somebody chose it
     }
     return f"{json.dumps(take.id)}: {json.dumps(facts)}"

@@ -48,17 +48,17 @@ class Stretch(NamedTuple):
 class Heard:
     """What a recogniser heard in a take, held against its text."""
 
-    recogniser: str  # which one, and what its result depends on
-    heard: str  # the words as it wrote them
-    # [share] wrong units by units of the text, may be above 1; null: no recogniser has heard it
+    recogniser: str  # the recogniser, and everything its result depends on
+    heard: str  # the words that the recogniser wrote
+    # [share] wrong units divided by units of the text, may be above 1; null: no recogniser was used
     error: float
-    unit: str  # [`words`, `characters`] of `error`, `wanted` and `longest_wrong`
-    wanted: int  # [units] that the text has
-    longest_wrong: int  # [units] most wrong ones in a row, wanted or heard
-    # [share] `error` by letters and digits: a word nearly heard is nearly right
+    unit: str  # [`words`, `characters`] unit of `error`, `wanted` and `longest_wrong`
+    wanted: int  # [units] units of the text
+    longest_wrong: int  # [units] most wrong units in a row, wanted or heard
+    # [share] `error` counted in letters and digits, so that a nearly right word counts little
     letter_error: float = 0.0
-    wrong_letters: int = 0  # [letters] most wrong ones in one stretch
-    # [list of pairs] all of the text in order: what was wanted, and what was heard
+    wrong_letters: int = 0  # [letters] most wrong letters in one stretch
+    # [list of pairs] the whole text in order: pairs of what was wanted and what was heard
     stretches: tuple[Stretch, ...] = ()
 
 
@@ -66,10 +66,10 @@ class Heard:
 class Likeness:
     """How like its voice a take sounds, by a checkpoint's speaker encoder."""
 
-    encoder: str  # identity of the checkpoint that has it
-    # [-1 to 1] cosine to the middle of its voice, by a speaker encoder; null: not measured
+    encoder: str  # identity of the checkpoint with the speaker encoder
+    # [-1 to 1] cosine to the mean of its voice, by a speaker encoder; null: not measured
     similarity: float
-    # [-1 to 1] the same of a long row's part that is least like it; null: not cut
+    # [-1 to 1] lowest cosine of a part of a long row; null: the row was not cut
     lowest_part: float | None = None
 
 
@@ -77,11 +77,11 @@ class Likeness:
 class Opinion:
     """How people are likely to rate a take, as a model of others predicts it."""
 
-    rated_by: str  # model and version of what predicts (since 0.4)
-    mos: float  # [1 to 5] overall; null: not predicted (since 0.4)
-    mos_signal: float  # [1 to 5] of the speech itself (since 0.4)
-    mos_background: float  # [1 to 5] of what is heard beside it, 5 for silence (since 0.4)
-    mos_p808: float  # [1 to 5] overall, by a model of ratings as in ITU-T P.808 (since 0.4)
+    rated_by: str  # name and version of the model that predicts the scores (since 0.4)
+    mos: float  # [1 to 5] overall score; null: not predicted (since 0.4)
+    mos_signal: float  # [1 to 5] score of the speech itself (since 0.4)
+    mos_background: float  # [1 to 5] score of the background, 5 for silence (since 0.4)
+    mos_p808: float  # [1 to 5] overall score, by a model of ratings as in ITU-T P.808 (since 0.4)
 
 
 @dataclass(frozen=True)
@@ -91,14 +91,13 @@ class Check:
     stand in the line itself.
     """
 
-    id: str  # the row's
-    take: int  # [1, 2, ...] as in `timings.jsonl`
-    sha256: str  # sum of the audio file that was judged
+    id: str  # id of the row
+    take: int  # [1, 2, ...] number of the take, as in `timings.jsonl`
+    sha256: str  # SHA-256 of the audio file that was judged
     verdict: str  # [`ok`, `suspect`] whether somebody should listen to it
-    # [list of objects] `kind`, `text`, `weight` of each, the weightiest first; empty: ok
+    # [list of objects] `kind`, `text` and `weight` of each reason, highest weight first; empty: ok
     reasons: tuple[Remark, ...] = field(default=())
-    # [number] sum of the weights; the worst take has the highest
-    severity: float = 0.0
+    severity: float = 0.0  # [number] sum of the weights; higher is worse
     asr: Heard | None = None
     drift: Likeness | None = None
     opinion: Opinion | None = None
@@ -117,7 +116,7 @@ class Check:
         values: dict[str, Any] = {
             "id": self.id,
             "take": self.take,
-            "schema": SCHEMA,  # [1] form of the line
+            "schema": SCHEMA,  # [1] version of the line's format
             "sha256": self.sha256,
             "verdict": self.verdict,
             "severity": round(self.severity, 2),

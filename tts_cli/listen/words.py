@@ -29,33 +29,33 @@ MAX_BYTES = 1 << 26
 class TimedWord(msgspec.Struct, frozen=True):
     """A word of a row's text, and when it is said."""
 
-    # as written, without the marks around it; several where nobody knows which is said how
+    # the word as written, without the punctuation around it; several words if it
+    # is not known which part of the speech is which
     word: str
-    start_s: float  # from the start of the file
-    end_s: float  # from the start of the file
-    # [0 to 1] how near its sounds come to those that fit best; null: it was not looked for
-    score: float | None
-    text_start: int  # [characters] of `text`: its first, from 0
-    text_end: int  # [characters] behind its last one
-    # [`dictionary`, `letters`, `model`, `neighbours`] how its sounds are known: `letters` is a
-    # guess, `model` reads any word, and `neighbours` is that only those were looked for
+    start_s: float  # where it begins in the file
+    end_s: float  # where it ends in the file
+    score: float | None  # [0 to 1] how well its sounds match; null: it was not searched for
+    text_start: int  # [characters] its first character in `text`, from 0
+    text_end: int  # [characters] the character after its last one
+    # [`dictionary`, `letters`, `model`, `neighbours`] how it was found: by a dictionary, by sounds
+    # guessed from its letters, by a model, or only by the words around it
     known: str
 
 
 class WordTimes(msgspec.Struct, frozen=True):
     """A file `<id>.words.json`."""
 
-    id: str  # the row's
-    take: int  # [1, 2, ...] as in `timings.jsonl`
-    sha256: str  # sum of the audio file whose times they are
-    aligner: str  # what found them
-    text: str  # as in the manifest
+    id: str  # id of the row
+    take: int  # [1, 2, ...] number of the take, as in `timings.jsonl`
+    sha256: str  # SHA-256 of the audio file that the times are for
+    aligner: str  # the aligner that found the words
+    text: str  # text as in the manifest
     audio_s: float  # length of the file
-    score: float  # [0 to 1] of all words together
-    words: list[TimedWord]  # [list of objects] in order
-    # [list of text] why the times may be wrong: what `check` says of the row, or a low score
+    score: float  # [0 to 1] score of all words together
+    words: list[TimedWord]  # [list of objects] the words in order
+    # [list of text] why the times may be wrong: what `check` says about the row, or a low score
     unsure: list[str] = []
-    schema: int = SCHEMA  # [1] form of the file
+    schema: int = SCHEMA  # [1] version of the file's format
 
     @classmethod
     def decode(cls, raw: bytes) -> WordTimes | None:

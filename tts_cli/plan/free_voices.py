@@ -313,10 +313,10 @@ class FreeVoices:
         return [
             {
                 "voice": ask.voice,  # [text] `.voices/NAME`
-                "of": ask.shown,  # [text] the character or description it is for
-                "rows": ask.rows,  # [rows] of the manifest that have it
-                "is_made": not ask.is_gone,  # [true, false] whether it is there
-                # [text] what it is to say, where it is not made; else null
+                "of": ask.shown,  # [text] the character or description that it is for
+                "rows": ask.rows,  # [rows] rows of the manifest that use it
+                "is_made": not ask.is_gone,  # [true, false] whether it exists
+                # [text] text that it will say, if it is not made yet; else null
                 "says": ask.sentence(self.config.voice_text)[0] if ask.is_gone else None,
             }
             for ask in self.asks.values()

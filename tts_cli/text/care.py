@@ -146,13 +146,14 @@ class TextCare:
         """What a run's report says of it."""
         lexicon = self.lexicon
         return {
-            # [true, false] whether figures, abbreviations and the like were read in words
+            # [true, false] whether numbers, abbreviations and the like were put into words
             "normalize": self.is_normalized,
-            "auto_language": self.language,  # [text] what `auto` was taken for; null: not known
-            # [text] its file; null: none
+            # [text] language that `auto` was treated as; null: not known
+            "auto_language": self.language,
+            # [text] path of the lexicon; null: none
             "lexicon": None if lexicon.path is None else str(lexicon.path),
-            "lexicon_sha256": lexicon.sha256,  # of that file
-            "lexicon_entries": len(lexicon.entries),  # [number] of its lines
+            "lexicon_sha256": lexicon.sha256,  # SHA-256 of the lexicon
+            "lexicon_entries": len(lexicon.entries),  # [number] entries of the lexicon
         }
 
 

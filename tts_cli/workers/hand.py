@@ -213,19 +213,21 @@ class Hand:
             if name not in self.device or name.startswith("graphs")
         }
         return {
-            "number": self.number,  # [1 and up] as `worker` in `timings.jsonl`
-            "host": self.host,  # [text] where it ran; null: it never did
+            # [1 and up] number of the worker, as `worker` in `timings.jsonl`
+            "number": self.number,
+            "host": self.host,  # [text] host that it ran on; null: it never ran
             "device": self.device.get("device"),  # [text] such as `cuda:0`
             "name": self.device.get("name"),  # [text] name of the GPU
             "max_batch": self.device.get("max_batch"),  # [rows] spoken at once
-            "rows": self.num_rows,  # [rows] it spoke
-            "audio_s": round(self.audio_s, 4),  # audio of these
-            "load_s": round(self.load_s, 4),  # loading the checkpoint
-            "capture_s": round(self.capture_s, 4),  # making room and capturing graphs
-            "graph_hits": self.counted.graph_hits,  # [steps] that a graph ran
-            "graph_misses": self.counted.graph_misses,  # [steps] that had no graph
-            "peak_memory_bytes": self.counted.peak_memory_bytes,  # of the device; null: not counted
-            "restarts": self.restarts,  # [times] its process died
-            "given_up": self.given_up,  # [text] why, if it was; null: it was not
+            "rows": self.num_rows,  # [rows] rows that it spoke
+            "audio_s": round(self.audio_s, 4),  # audio of these rows
+            "load_s": round(self.load_s, 4),  # time to load the checkpoint
+            "capture_s": round(self.capture_s, 4),  # time to allocate slots and capture graphs
+            "graph_hits": self.counted.graph_hits,  # [steps] steps that used a graph
+            "graph_misses": self.counted.graph_misses,  # [steps] steps that had no graph
+            # peak memory of the device; null: not measured
+            "peak_memory_bytes": self.counted.peak_memory_bytes,
+            "restarts": self.restarts,  # [times] how often its process died
+            "given_up": self.given_up,  # [text] why the run continued without it; null: it did not
             **work,
         }

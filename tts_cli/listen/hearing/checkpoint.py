@@ -14,8 +14,9 @@ import logging
 import os
 from abc import ABC, abstractmethod
 from collections import defaultdict, deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
@@ -52,6 +53,8 @@ class HasPath(Protocol):
 
 
 T = TypeVar("T", bound=HasPath)
+A = TypeVar("A")
+B = TypeVar("B")
 
 
 class Checkpoint(ABC):
@@ -115,6 +118,24 @@ class Checkpoint(ABC):
         """See `Recogniser`."""
         self._model = None
 
+    def halved(self, work: Callable[[list[A]], list[B]], items: list[A]) -> list[B]:
+        """What some work makes of items: of all at once, in halves where there is no memory for
+        all. On a GPU beside other work.
+        """
+        import torch
+
+        try:
+            with torch.cuda.stream(self._stream):
+                return work(items)
+        except torch.OutOfMemoryError:
+            if len(items) == 1:
+                raise
+        half = len(items) // 2  # outside of the handler, because the error holds what there was
+        self.batch = min(self.batch, max(half, 1))
+        log.warning("out of device memory; hearing %s at a time", counted(self.batch, "window"))
+        torch.cuda.empty_cache()
+        return self.halved(work, items[:half]) + self.halved(work, items[half:])
+
     def _read(
         self, asked: Iterable[T | None]
     ) -> Iterator[tuple[T, sound.Sound | Exception] | None]:
@@ -177,22 +198,6 @@ class CheckpointRecogniser(Checkpoint):
         for waiting in full.values():
             yield from self._hear_batch(waiting, texts, sizes, sums)
 
-    def _words(self, samples: list[sound.Array], language: str | None) -> list[str]:
-        """See `words`; in halves where there is no memory for all. On a GPU beside other work."""
-        import torch
-
-        try:
-            with torch.cuda.stream(self._stream):
-                return self.words(samples, language)
-        except torch.OutOfMemoryError:
-            if len(samples) == 1:
-                raise
-        half = len(samples) // 2  # outside of the handler, because the error holds what there was
-        self.batch = min(self.batch, max(half, 1))
-        log.warning("out of device memory; hearing %s at a time", counted(self.batch, "window"))
-        torch.cuda.empty_cache()
-        return self._words(samples[:half], language) + self._words(samples[half:], language)
-
     def _hear_batch(
         self,
         batch: list[_Window],
@@ -201,7 +206,8 @@ class CheckpointRecogniser(Checkpoint):
         sums: dict[int, str],
     ) -> Iterator[Answer]:
         """Hear some windows; the takes whose last ones are among them are answered."""
-        heard = self._words([window.samples for window in batch], batch[0].language)
+        words = partial(self.words, language=batch[0].language)
+        heard = self.halved(words, [window.samples for window in batch])
         for window, text in zip(batch, heard, strict=True):
             found = texts[window.place]
             found[window.number] = text.strip()

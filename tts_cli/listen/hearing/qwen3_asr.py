@@ -124,14 +124,15 @@ class Qwen3Aligner(Checkpoint):
             takes[one.place] = one, audio
             for passage in told:
                 longest = max(len(other.samples) for other in (*waiting, passage))
-                if (len(waiting) + 1) * longest > self.batch * BATCH_S * sound.RATE_HZ:
+                if waiting and (len(waiting) + 1) * longest > self.batch * BATCH_S * sound.RATE_HZ:
                     yield from self._align(waiting, takes, found)
                     waiting = []
                 waiting.append(passage)
-                if len(waiting) == self.batch:
+                if len(waiting) >= self.batch:
                     yield from self._align(waiting, takes, found)
                     waiting = []
-        yield from self._align(waiting, takes, found)
+        if waiting:
+            yield from self._align(waiting, takes, found)
 
     def _problem(self, told: Sequence[_Told]) -> str | None:
         """Why a take cannot be asked for."""
@@ -154,7 +155,7 @@ class Qwen3Aligner(Checkpoint):
         found: dict[int, dict[int, list[SaidWord]]],
     ) -> Iterator[Aligned]:
         """Align some passages; the takes whose last ones are among them are answered."""
-        for told, words in zip(batch, self._words(batch) if batch else (), strict=True):
+        for told, words in zip(batch, self.halved(self._words, list(batch)), strict=True):
             one, audio = takes[told.place]
             found[told.place][told.number] = words
             if len(found[told.place]) < len(one.passages):
