@@ -41,6 +41,7 @@ def make_checkpoint(tmp_path_factory: pytest.TempPathFactory) -> MakeCheckpoint:
         if name in THIN_KINDS:
             talker, predictor = (replace(one, layers=1) for one in (spec.talker, spec.predictor))
             spec = replace(spec, talker=talker, predictor=predictor, num_codebooks=2)
+            spec = replace(spec, has_small_speaker_encoder=spec.type == "base")
         if name == SPEC:
             spec, seed = replace(spec, eos_gain=THIN_EOS_GAIN), THIN_SEED
         return write_checkpoint(folder, replace(spec, **changes), seed, generation=generation)

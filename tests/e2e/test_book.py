@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import soundfile
 from fake_aligner import FakeAligner
-from make_epub import XHTML, document, package, small_epub, write_epub
+from make_epub import small_epub
 from workbench import Folder, Result, Workbench, finish
 
 from tts_cli.app import align as app_align
@@ -274,33 +274,6 @@ def test_one_file_with_marks(bench: Workbench) -> None:
     stamp = path.stat().st_mtime_ns
     assert speak(bench, STORY, "--join", "m4b", "--format", "flac").code == 0
     assert path.stat().st_mtime_ns == stamp
-
-
-def test_an_epub(bench: Workbench) -> None:
-    nav = (
-        '<nav epub:type="toc"><ol><li><a href="a.xhtml">Rain</a></li>'
-        '<li><a href="b.xhtml">Sun</a></li></ol></nav>'
-    )
-    path = write_epub(
-        bench.folder / "mill.epub",
-        {
-            "OEBPS/book.opf": package(
-                {
-                    "n": document("nav.xhtml", 'properties="nav"'),
-                    "a": document("a.xhtml"),
-                    "b": document("b.xhtml"),
-                },
-                ["a", "b"],
-            ),
-            "OEBPS/nav.xhtml": XHTML.format(nav),
-            "OEBPS/a.xhtml": XHTML.format("<h1>Rain</h1><p>It rained all day.</p>"),
-            "OEBPS/b.xhtml": XHTML.format("<h1>Sun</h1><p>Then it was over.</p>"),
-        },
-    )
-    assert speak(bench, path).code == 0
-    found = book_file(bench.out())
-    assert (found["title"], found["author"]) == ("The Mill", "A. Writer")
-    assert [chapter["path"] for chapter in found["chapters"]] == ["01-rain.wav", "02-sun.wav"]
 
 
 def test_refused_before_anything_is_written(bench: Workbench) -> None:

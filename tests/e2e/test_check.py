@@ -5,8 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import subprocess
-import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from spoken_folders import TEXT, record, tone, with_file, write_folder
-from workbench import ROOT, MakeCheckpoint, Workbench
+from workbench import MakeCheckpoint, Workbench
 
 from tts_cli.app import check as app_check
 from tts_cli.audio.file import encode
@@ -364,21 +362,3 @@ def test_mistakes(bench: Workbench, folder: Path, flags: Any, said: str, code: i
     result = bench.run("check", folder, *flags)
     assert result.code == code
     assert re.search(said, result.err), result.err
-
-
-def test_folders_that_were_never_spoken_into(bench: Workbench, tmp_path: Path) -> None:
-    result = bench.run("check", tmp_path / "none")
-    assert (result.code, result.out) == (2, "")
-    assert "is no folder" in result.err
-
-
-def test_plain_check_needs_no_torch(folder: Path) -> None:
-    program = (
-        "import sys; from tts_cli.main import main; code = main(['check', sys.argv[1], '-q']);"
-        "heavy = {'torch', 'transformers', 'soundfile', 'jiwer', 'pocketsphinx'};"
-        "print(code, sorted(heavy & set(sys.modules)))"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program, str(folder)], cwd=ROOT, capture_output=True, text=True
-    )
-    assert done.stdout == "1 []\n", done.stderr

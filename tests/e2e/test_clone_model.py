@@ -220,7 +220,7 @@ def test_workers(spoken: Workbench, base: Path, monkeypatch: pytest.MonkeyPatch)
     assert spoken.synth(ROWS, *flags, out="many").out == DONE
 
 
-def test_one_text_and_a_book(designs: Workbench, base: Path, opened: list[str]) -> None:
+def test_one_text(designs: Workbench, base: Path, opened: list[str]) -> None:
     target = designs.folder / "said.wav"
     common = ("--model", designs.model, "--device", "cpu", "--instruct", CALM, *CAP)
     common = (*common, "--clone-model", base)
@@ -228,14 +228,6 @@ def test_one_text_and_a_book(designs: Workbench, base: Path, opened: list[str]) 
     assert result.code == 0, result.err
     assert (result.json["parts"], result.json["voice"]) == (2, None)
     assert opened == [str(designs.model), str(base)]
-    book = designs.folder / "book.txt"
-    book.write_text(f"{SAYS}\n\nSo it was.\n")
-    plain = tuple(flag for flag in common if flag not in ("--instruct", CALM))
-    args = ("book", book, "--out", designs.folder / "out", *plain, "--retries", 9)
-    result = designs.run(*args)
-    assert result.code == 0, result.err
-    assert len({line["voice"] for line in designs.out().lines}) == 1
-    assert "nothing to do" in designs.run(*args).out
 
 
 def test_what_cannot_go_together_is_refused(

@@ -2,43 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import os
 import struct
 import subprocess
 import sys
-import time
-from pathlib import Path
 
 import pytest
 from workbench import ROOT, Workbench
-
-from tts_cli.main import COMMANDS
 
 ROWS = [
     {"id": "a", "text": "Hello there."},
     {"id": "b", "text": "Good morning, all of you.", "voice": "emil"},
 ]
-
-
-def test_help_is_quick_and_needs_no_torch() -> None:
-    """Typically 0.1 s; the bound leaves room for a busy machine."""
-    program = (
-        "import sys; from tts_cli.main import main\n"
-        "for name in sys.argv[1:]:\n"
-        "    code = main([name, '--help'] if name else ['--help'])\n"
-        "    print('imported', code, {'torch', 'transformers', 'numpy'} & set(sys.modules))"
-    )
-    started_s = time.perf_counter()
-    names = ["", *COMMANDS]
-    done = subprocess.run(
-        [sys.executable, "-c", program, *names], cwd=ROOT, capture_output=True, text=True
-    )
-    assert time.perf_counter() - started_s < 5
-    *pages, end = done.stdout.split("imported 0 set()\n")
-    assert (len(pages), end) == (len(names), ""), done.stdout + done.stderr
-    for name, page in zip(names, pages, strict=True):
-        assert page.startswith(f"Usage: tts-cli {name}".rstrip())
 
 
 @pytest.mark.parametrize(
@@ -98,21 +73,3 @@ def test_on_a_terminal_messages_stand_above_the_bar(bench: Workbench) -> None:
     assert "3/3" in said
     assert "1 failed]" in said
     assert "\rwarning: row cut failed: " in said
-
-
-def test_the_module_is_the_command(bench: Workbench) -> None:
-    """`python -m tts_cli` from another folder, end to end, stdout and stderr apart."""
-    manifest = bench.write(ROWS)
-    flags = ["--max-seconds", "0.1", "--accept-truncated", "--device", "cpu", "--json"]
-    flags += ["--model", str(bench.model)]
-    done = subprocess.run(
-        [sys.executable, "-m", "tts_cli", "synth", manifest, "--out", "out", *flags],
-        cwd=bench.folder,
-        env={"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "PATH": "", "HOME": str(Path.home())},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["totals"]["ok"] == 2
-    assert done.stderr == f"loading {bench.model} on cpu in float32\n"
-    assert sorted(bench.out().files) == ["a.wav", "b.wav"]

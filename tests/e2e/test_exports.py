@@ -4,7 +4,6 @@ the ways of Excel, Google Sheets, Numbers, Yarn Spinner, articy:draft and Unreal
 
 from __future__ import annotations
 
-import json
 import shlex
 from pathlib import Path
 
@@ -130,28 +129,6 @@ def test_a_cast(bench: Workbench) -> None:
     assert "to speak: 1 row: 1 changed" in result.out
 
 
-@pytest.mark.parametrize(
-    ("content", "rows", "words"),
-    [
-        (CAST, [{"text": "a", "character": "Ana"}], "character 'Ana' is not in {cast}; did you "),
-        (None, [{"text": "a", "character": "Tom"}], "character 'Tom' is no speaker here; name its"),
-        (CAST.replace("dora", "doora"), SCENE, "{cast}:1: [Anna] voice: 'doora' is unknown; did "),
-        (CAST + 'ref_audio = "a.wav"\n', SCENE, "{cast}:5: [Old Tom] gives ref_audio, but a cust"),
-        (CAST + 'voise = "a"\n', SCENE, "{cast}:8: unknown key 'voise'; did you mean 'voice'?"),
-    ],
-)
-def test_a_cast_that_does_not_fit(
-    bench: Workbench, content: str | None, rows: list[dict[str, str]], words: str
-) -> None:
-    flags: list[object] = []
-    if content is not None:
-        flags = ["--cast", write_cast(bench, content)]
-    result = bench.synth(rows, *flags)
-    assert result.code == 2
-    assert words.format(cast=bench.folder / "cast.toml") in result.err
-    assert not bench.out().path.exists()
-
-
 @pytest.mark.parametrize("flags", [(), ("--extra", "keep")])
 def test_a_title_above_the_header(bench: Workbench, flags: tuple[str, ...]) -> None:
     """The flags that were named for it led nowhere."""
@@ -218,9 +195,3 @@ def test_a_workbook_is_spoken(bench: Workbench) -> None:
     bench.write(workbook([*rows[:2], ["b", "Ha.", None]]), "lines.xlsx")
     result = bench.synth(manifest, *CAP, "--extra", "drop", "--dry-run")
     assert "to speak: 1 row: 1 changed" in result.out
-
-
-def test_an_array_on_stdin_of_a_shell(bench: Workbench) -> None:
-    manifest = bench.write(json.dumps([{"id": "a", "text": "Hello."}], indent=2), "rows.json")
-    assert bench.synth(manifest, *CAP).code == 0
-    assert list(bench.out().files) == ["a.wav"]

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from workbench import Workbench, finish, wait_until
+from workbench import Workbench
 
 from tts_cli.folder import files as writer
 from tts_cli.folder.lock import LOCK_NAME
@@ -103,14 +103,6 @@ class TestDisk:
         assert "run.json: is a folder; move it" in result.err
         assert not (bench.out().path / "timings.jsonl").exists()
 
-    def test_a_link_called_runs_jsonl(self, bench: Workbench) -> None:
-        bench.out().path.mkdir()
-        (bench.out().path / "runs.jsonl").symlink_to(bench.folder / "elsewhere")
-        result = bench.synth(ROWS[:2], *FLAGS)
-        assert result.code == 3
-        assert "runs.jsonl: is no plain file; move it out of the folder" in result.err
-        assert not (bench.out().path / "timings.jsonl").exists()
-
     @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
     def test_a_full_stdout(self, bench: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
         """The rows are done all the same; only what was asked to be shown is lost: an error where
@@ -156,50 +148,3 @@ class TestDisk:
         assert "Error: there is no memory: Unable to allocate 8.00 PiB" in result.err
         assert "row1" not in bench.out().status()
         bench.synth_once(ROWS[:2], *FLAGS)
-
-    def test_something_in_the_way_fails_its_row(self, bench: Workbench) -> None:
-        (bench.out().path / "row1.wav").mkdir(parents=True)
-        (bench.out().path / "folder").write_text("a file")
-        rows = [*ROWS[:3], {"id": "folder/x", "text": "Hi."}]
-        result = bench.synth(rows, *FLAGS)
-        assert result.code == 1
-        records = bench.out().records
-        assert bench.out().status() == {
-            "row0": "ok", "row1": "failed", "row2": "ok", "folder/x": "failed"
-        }  # fmt: skip
-        assert "is a folder" in records["row1"]["error"]
-        assert "folder" in records["folder/x"]["error"]
-
-    def test_a_folder_in_use(self, bench: Workbench) -> None:
-        sign = bench.folder / "loading"
-        patch = (
-            "import time\nfrom pathlib import Path\nfrom tts_cli.engine import load as session\n"
-            f"session.load_model = lambda *_: (Path({str(sign)!r}).touch(), time.sleep(600))\n"
-        )
-        process = bench.start(bench.command(bench.write(ROWS), *FLAGS), patch)
-        wait_until(sign.exists, process)
-        result = bench.synth(ROWS, *FLAGS)
-        assert result.code == 2
-        assert f"is in use by process {process.pid} on " in result.err
-        assert "wait for it, or choose another --out" in result.err
-        assert bench.out().lines == []
-        process.kill()
-        finish(process)
-        bench.synth_once(ROWS, *FLAGS)
-
-    def test_a_folder_that_cannot_be_made(self, bench: Workbench) -> None:
-        (bench.folder / "file").write_text("")
-        for name in ("file", "file/out"):
-            result = bench.synth(ROWS, *FLAGS, out=name)
-            assert result.code == 2
-            assert f"--out {bench.folder / name}: is not a folder" in result.err
-
-    def test_a_folder_that_cannot_be_written(
-        self, bench: Workbench, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        bench.out().path.mkdir()
-        monkeypatch.setattr("os.access", lambda path, mode: not mode & os.W_OK)
-        result = bench.synth(ROWS, *FLAGS)
-        assert result.code == 3
-        assert f"--out {bench.out().path}: is not writable" in result.err
-        assert not any(bench.out().path.iterdir())

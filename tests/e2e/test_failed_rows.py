@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from workbench import MakeCheckpoint, Workbench
 
 from tts_cli.engine.attempt import Attempt
 from tts_cli.engine.scheduler import Scheduler
-from tts_cli.engine.speech_run import SpeechRun
 from tts_cli.manifest.seeds import attempt_seed, row_seed
 
 TEXTS = ("Hello there.", "Good morning.", "Hm.", "The rain in the street.")
@@ -73,11 +70,6 @@ class TestRunaways:
         assert bench.synth([row], *flags, model=endless, out="again").code == 0
         assert list(bench.out("again").files.values()) == list(out.files.values())
 
-    @pytest.mark.parametrize(("retries", "attempts"), [(0, 1), (1, 2), (4, 5)])
-    def test_retries(self, bench: Workbench, endless: Path, retries: int, attempts: int) -> None:
-        assert bench.synth(self.ROW, "--retries", retries, model=endless).code == 1
-        assert bench.out().records["sub/x"]["attempts"] == attempts
-
     @pytest.mark.parametrize("again", [(), ("--retry-failed",)])
     def test_a_rerun_goes_on_with_further_seeds(
         self, bench: Workbench, endless: Path, drawn: list[int], again: tuple[str, ...]
@@ -109,77 +101,11 @@ class TestRunaways:
         assert [part["attempts"] for part in parts] == [4, 4]
         assert len(drawn) == len(set(drawn)) == 8
 
-    def test_greedy_rows_have_no_further_seeds(self, bench: Workbench, endless: Path) -> None:
-        row = [{**self.ROW[0], "greedy": True}]
-        for _ in range(2):
-            assert bench.synth(row, model=endless).code == 1
-            assert bench.out().records["sub/x"]["attempts"] == 1
-
-    @pytest.mark.parametrize(
-        ("row", "attempts"),
-        [
-            ({"greedy": True}, 1),
-            ({"greedy": True, "subtalker_greedy": False}, 3),
-            ({"greedy": False, "subtalker_greedy": True}, 3),
-        ],
-    )
-    def test_greedy_rows_would_end_the_same_way(
-        self, bench: Workbench, endless: Path, row: dict[str, Any], attempts: int
-    ) -> None:
-        assert bench.synth([{**self.ROW[0], **row}], model=endless).code == 1
-        assert bench.out().records["sub/x"]["attempts"] == attempts
-
     def test_accepted(self, bench: Workbench, endless: Path) -> None:
         assert bench.synth(self.ROW, "--accept-truncated", model=endless).code == 0
         record = bench.out().records["sub/x"]
         found = (record["status"], record["finish_reason"], record["attempts"], record["path"])
         assert found == ("ok", "max_frames", 1, "sub/x.wav")
-
-    @pytest.mark.usefixtures("short_caps")
-    def test_a_retry_that_ends_well_is_a_success(
-        self, bench: Workbench, make_checkpoint: MakeCheckpoint, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        """Some of these rows run into their usual cap of 40 frames, and not all of them twice."""
-        monkeypatch.setattr("tts_cli.text.words.CAP_S", 4 * FRAME_S)
-        bench.model = make_checkpoint(eos_gain=1.3)
-        rows = [{"id": f"r{number}", "text": "Hello there."} for number in range(8)]
-        bench.synth(rows, "--seed", 8)
-        retried = [
-            record
-            for record in bench.out().records.values()
-            if record["attempts"] == 2 and record["status"] == "ok"
-        ]
-        assert retried
-        for record in retried:
-            seed = attempt_seed(row_seed(8, record["id"]), 2)
-            assert (record["seed"], record["finish_reason"]) == (seed, "eos")
-            row = {"id": record["id"], "text": "Hello there.", "seed": seed}
-            assert bench.synth([row], out="again").code == 0
-            name = record["path"]
-            assert bench.out("again").files[name] == bench.out().files[name]
-
-    def test_audio_is_kept_when_the_retries_give_none(
-        self, bench: Workbench, endless_and_poisoned: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        """A runaway whose next attempts gave NaN was reported as NaN, its audio thrown away."""
-        retry = SpeechRun._retry
-
-        def retry_with_poison(self: SpeechRun, attempt: Attempt) -> Attempt | None:
-            again = retry(self, attempt)
-            if again is not None:
-                request = replace(again.prompt.request, text="~")
-                again.prompt = self.model.prompt(request)
-            return again
-
-        monkeypatch.setattr(SpeechRun, "_retry", retry_with_poison)
-        result = bench.synth(self.ROW, model=endless_and_poisoned)
-        assert result.code == 1
-        record = bench.out().records["sub/x"]
-        assert "in 3 attempts, the last of which gave NaN" in record["error"]
-        assert (record["finish_reason"], record["attempts"]) == ("max_frames", 3)
-        assert record["seed"] == row_seed(0, "sub/x")
-        assert record["frames"] == 12
-        assert list(bench.out().files) == ["truncated/sub/x.wav"]
 
 
 class TestEarlyEnds:
@@ -213,18 +139,6 @@ class TestEarlyEnds:
         assert list(out.files) == ["truncated/x.codes.safetensors", "truncated/x.wav"]
         assert record["seed"] == row_seed(row_seed(0, "x"), "attempt 3")
 
-    def test_accepted(self, bench: Workbench, hasty: Path) -> None:
-        assert bench.synth(self.ROW, *self.FLAGS, "--accept-truncated", model=hasty).code == 0
-        record = bench.out().records["x"]
-        found = (record["status"], record["finish_reason"], record["attempts"], record["path"])
-        assert found == ("ok", "early", 1, "x.wav")
-
-    def test_greedy_rows_would_end_the_same_way(self, bench: Workbench, hasty: Path) -> None:
-        row = {**self.ROW[0], "greedy": True, "voice": "emil"}
-        assert bench.synth([row], *self.FLAGS, model=hasty).code == 1
-        record = bench.out().records["x"]
-        assert (record["finish_reason"], record["attempts"]) == ("early", 1)
-
 
 class TestNaN:
     def test_only_its_own_row_fails(self, bench: Workbench, poisoned: Path) -> None:
@@ -237,12 +151,6 @@ class TestNaN:
         record = bench.out().records["bad"]
         assert (record["status"], record["attempts"], record["path"]) == ("failed", 2, None)
         assert record["latency_ms"] > 0
-        assert bench.out().files == bench.out("clean").files
-
-    def test_with_one_slot_the_next_row_is_clean(self, bench: Workbench, poisoned: Path) -> None:
-        rows = [{"id": "bad", "text": "a~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~"}, *ROWS[:3]]
-        assert bench.synth(rows, *FLAGS, "--max-batch", 1, model=poisoned).code == 1
-        bench.synth_once(ROWS[:3], *FLAGS, model=poisoned, out="clean")
         assert bench.out().files == bench.out("clean").files
 
 

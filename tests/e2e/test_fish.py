@@ -71,20 +71,6 @@ def test_rows_of_every_kind_share_a_run(refs: Workbench, fish: Path) -> None:
     assert out.report["model"]["licence"] == "Fish Audio Research License"
 
 
-def test_alone_or_in_a_batch_the_speech_is_the_same(refs: Workbench, fish: Path) -> None:
-    rows = [
-        row("a"),
-        row("b", "Good night, all of you."),
-        row("c", ref_audio="a.wav", ref_text=SAID),
-        row("d", "So it goes.", temperature=0.7, top_k=5),
-        row("e", greedy=True),
-    ]
-    assert refs.synth(rows, *CAP, model=fish).code == 0
-    assert refs.synth(rows, *CAP, "--max-batch", 1, out="single", model=fish).code == 0
-    for name, data in refs.out().files.items():
-        assert data == refs.out("single").files[name], name
-
-
 def test_a_rerun_has_nothing_to_do(refs: Workbench, fish: Path) -> None:
     rows = [row("a"), row("b", ref_audio="a.wav", ref_text=SAID)]
     assert refs.synth(rows, *CAP, model=fish).code == 0
@@ -93,23 +79,6 @@ def test_a_rerun_has_nothing_to_do(refs: Workbench, fish: Path) -> None:
     )
     rows[1]["ref_text"] = "Something else."
     assert "1 of 2 rows spoken, 1 were done" in refs.synth(rows, *CAP, model=fish).out
-
-
-def test_a_long_row_takes_several_chunks(
-    refs: Workbench, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    """More than 496 frames; that chunks equal one shot is the codec's test."""
-    endless = replace(tiny.SPECS["small"], end_gain=0.0)
-    model = tiny.write_checkpoint(tmp_path_factory.mktemp("endless"), endless)
-    rows = [row("short", greedy=True, max_frames=3), row("long", greedy=True)]
-    flags = ("--max-seconds", 1.8, "--accept-truncated", "--device", "cpu", "--free-voice", "each")
-    result = refs.synth(rows, *flags, model=model)
-    assert result.code == 0, result.err
-    assert {name: record["frames"] for name, record in refs.out().records.items()} == {
-        "short": 3,
-        "long": 551,
-    }
-    assert len(refs.out().samples("long.wav")) == 551 * 144
 
 
 def test_what_it_cannot_speak_fails_with_a_reason(refs: Workbench, fish: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import os
-import subprocess
 import sys
 import threading
 import weakref
@@ -17,7 +16,8 @@ import soundfile
 import torch
 from hostile_audio import encoded, tone
 from safetensors.numpy import load_file
-from workbench import PATIENCE_S, ROOT, MakeCheckpoint, Workbench
+from warm_process import WarmProcess
+from workbench import PATIENCE_S, ROOT, MakeCheckpoint, Result, Workbench, finish
 
 from tts_cli import RowError, Speaker
 
@@ -190,11 +190,6 @@ print(next(results).is_ok)
 
 def test_a_script_may_just_end(checkpoint: Path) -> None:
     """With a batch open and nothing closed."""
-    done = subprocess.run(
-        [sys.executable, "-c", ABANDONED, str(checkpoint)],
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-    )
-    assert (done.returncode, done.stdout, done.stderr) == (0, "True\n", "")
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = finish(WarmProcess(ABANDONED, [str(checkpoint)], env))
+    assert done == Result(0, "True\n", "")

@@ -5,12 +5,11 @@ from __future__ import annotations
 import signal
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from safetensors.numpy import load_file
-from workbench import MakeCheckpoint, Workbench, finish
+from workbench import Workbench, finish
 
 SENTENCES = (
     "The boat left the harbor after five, and nobody spoke.",
@@ -125,20 +124,3 @@ def test_a_runaway_is_kept_apart(bench: Workbench, endless: Path) -> None:
     )
     assert list(bench.out().files) == ["truncated/long.wav"]
     assert [part["attempts"] for part in record["parts"]] == [2, 2, 2]
-
-
-def test_a_voice_of_its_own_is_not_split(bench: Workbench, make_checkpoint: MakeCheckpoint) -> None:
-    model = make_checkpoint("voice_design")
-    row: dict[str, Any] = {**LONG, "text": TEXT * 12, "instruct": "An old man."}
-    result = bench.run("validate", bench.write([row]), "--model", model)
-    assert result.code == 0
-    assert "--clone-model" in result.err
-    assert "in parts" not in result.out
-
-
-def test_validate_counts_parts(bench: Workbench) -> None:
-    manifest = bench.write([LONG, *SHORT])
-    shown = bench.run("validate", manifest, "--model", bench.model, "--split", 60)
-    assert "in parts: 1 row, 3 parts\n" in shown.out
-    found = bench.run("validate", manifest, "--model", bench.model, "--split", 60, "--json").json
-    assert (found["split"], found["parts"]) == (1, 3)

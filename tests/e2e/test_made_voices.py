@@ -19,7 +19,6 @@ import numpy as np
 import pytest
 import soundfile
 import tiny_fish_speech as tiny
-from fake_cluster import use_fake_cluster
 from hostile_audio import encoded, tone
 from made_voices import voice_files
 from safetensors.numpy import load_file
@@ -361,17 +360,6 @@ def test_a_folder_of_voices_that_leads_away(made: Workbench) -> None:
     assert ".voices: is no folder; move it out of the way" in result.err
     assert not list((made.folder / "elsewhere").iterdir())
     assert made.synth([{"id": ".voices/a", "text": "One."}], *CAP).code == 2
-
-
-def test_workers_have_it_too(forty: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One of them makes it."""
-    use_fake_cluster(monkeypatch)
-    result = forty.synth(FORTY, *CAP, "--workers", 2, out="many")
-    assert result.code == 0, result.err
-    assert voice_files(forty, "many") == voice_files(forty)
-    assert forty.out("many").sounds("r05.wav", "r20.wav") == forty.out().sounds(
-        "r05.wav", "r20.wav"
-    )
 
 
 def test_one_text(made: Workbench) -> None:

@@ -37,15 +37,6 @@ def test_the_end_names_the_folder_the_failures_and_the_next_command(
     assert bench.out().records["row3"]["attempts"] == 4  # that of the first run is one of them
 
 
-def test_nothing_is_left_to_do(bench: Workbench) -> None:
-    result = bench.synth(ROWS, *CAP, "--accept-truncated")
-    assert result.code == 0
-    folder = f"{bench.folder / 'out'}/"
-    assert result.out.splitlines()[-1] == f"next, to listen: tts-cli report {folder}"
-    assert bench.run("report", folder).code == 0
-    assert "failed" not in result.out
-
-
 def test_a_bad_row_is_told_once(bench: Workbench) -> None:
     """The check named it, and then the run again, in other words."""
     rows = [*ROWS, {"id": "bad", "text": ""}, {"id": "worse", "text": "x", "voice": "nobody"}]
@@ -70,16 +61,6 @@ def test_lines_off_a_terminal(
     assert found
     assert re.fullmatch(r"0 of 2 rows after \d+\.\d s", found[0])
     assert "still loading the model, " in result.err
-
-
-@pytest.mark.parametrize("flags", [("--progress", "none"), ("-q",), ("-q", "--progress", "log")])
-def test_no_lines(
-    bench: Workbench, flags: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(progress, "LINE_S", 0.002)
-    result = bench.synth(ROWS, *CAP, "--accept-truncated", *flags)
-    assert "rows after" not in result.err
-    assert "still" not in result.err
 
 
 def test_verbose(bench: Workbench, endless: Path) -> None:

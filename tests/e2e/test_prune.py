@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import shutil
-import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -16,7 +14,6 @@ from workbench import Rows, Workbench, finish
 
 from tts_cli.folder.journal import Journal
 from tts_cli.folder.removed import Removed
-from tts_cli.folder.rows import read_folder
 
 ROWS: Rows = [
     {"id": "a", "text": "Hello there."},
@@ -224,15 +221,6 @@ class TestPruned:
         done.synth(ROWS[:2], *FLAGS, "--prune")
         assert "removed/c.wav" in done.out().files
 
-    def test_ids_may_not_begin_so(self, bench: Workbench) -> None:
-        for row_id in ("removed/a", "Removed/a"):
-            result = bench.synth([{"id": row_id, "text": "Hello."}], *FLAGS)
-            assert result.code == 2
-            assert (
-                "starts with 'removed/', which is kept for rows that the manifest no longer has"
-                in (result.err)
-            )
-
 
 BAD: Rows = [ROWS[0], {"id": "no id!", "text": "Hm."}]
 
@@ -275,63 +263,6 @@ class TestGhosts:
         assert bench.out().records["#1"]["run_id"] == run["run_id"]
         assert bench.synth(ROWS[2:], *FLAGS).code == 0
         assert not self.fails(bench)
-
-
-DEADLY = """
-import os, signal
-left = [{}]
-def deadly(real):
-    def call(*args, **named):
-        if args[0] not in (1, 2):
-            if not left[0]:
-                os.kill(os.getpid(), signal.SIGKILL)
-            left[0] -= 1
-        return real(*args, **named)
-    return call
-for name in ("write", "fsync", "rename", "replace", "link", "unlink", "mkdir", "rmdir"):
-    setattr(os, name, deadly(getattr(os, name)))
-"""
-
-
-def sums(files: dict[str, bytes]) -> set[bytes]:
-    return {data for name, data in files.items() if name.endswith(".wav")}
-
-
-@pytest.mark.parametrize(
-    "step", [pytest.param(9, id="few"), pytest.param(1, id="all", marks=pytest.mark.long)]
-)
-def test_killed_at_calls_that_change_the_folder(done: Workbench, step: int) -> None:
-    """`synth --prune`; then itself, or one whose manifest has all rows again, and then others."""
-    assert done.synth(ROWS, *FLAGS, "--only", "sub/b", "--takes", 1).code == 0
-    before, first = done.out().files, done.folder / "first"
-    done.out().path.rename(first)
-    deaths = 0
-    for moment in range(0, 500, step):
-        shutil.copytree(first, done.out().path)
-        command = done.command(done.write(ROWS[:1]), *FLAGS, "--prune")
-        result = finish(done.start(command, DEADLY.format(moment)))
-        if result.code == 0:
-            break
-        deaths += 1
-        assert result.code == -signal.SIGKILL, result.err
-        assert sums(before) <= sums(done.out().files), moment
-        for number in range(2):
-            is_whole = (moment // step + number) % 2 == 0
-            result = done.synth(ROWS if is_whole else ROWS[:1], *FLAGS, "--prune")
-            rows = 3 if is_whole else 1
-            done_rows = "all 3 rows are" if is_whole else "1 row is"
-            assert result.out.startswith(f"nothing to do: {done_rows} done already\n")
-            files = done.out().files
-            assert set(files) == (
-                set(before)
-                if is_whole
-                else {"a.wav", *(f"removed/{one}" for one in before)} - {"removed/a.wav"}
-            )
-            assert sums(files) == sums(before)
-            assert len(read_folder(done.out().path).rows) == rows
-        shutil.rmtree(done.out().path)
-    print(f"{deaths} kills")
-    assert deaths > 30 // step
 
 
 BOOK = """# The Ferry

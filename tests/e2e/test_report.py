@@ -5,14 +5,13 @@ from __future__ import annotations
 import io
 import json
 import re
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from spoken_folders import record, write_folder
-from workbench import ROOT, Workbench
+from workbench import Workbench
 
 ROWS = [
     {"id": "a/one", "text": "Good morning.", "voice": "dora"},
@@ -72,15 +71,6 @@ def test_rows_from_a_pipe_have_no_manifest(
     assert data_of(bench.folder / "out" / "report.html")["last"][:2] == ["synth", "MANIFEST"]
 
 
-def test_folders_that_were_never_spoken_into(bench: Workbench) -> None:
-    result = bench.run("report", bench.folder / "none")
-    assert (result.code, result.out) == (2, "")
-    assert "is no folder; give the folder of a run, its --out" in result.err
-    result = bench.run("report", bench.folder)
-    assert result.code == 2
-    assert "has no timings.jsonl, so nothing was spoken into it" in result.err
-
-
 def test_what_is_missing_is_told(bench: Workbench, tmp_path: Path) -> None:
     out = write_folder(tmp_path / "out", [record("a"), record("b")])
     (out / "a.wav").unlink()
@@ -98,19 +88,3 @@ def test_a_place_that_cannot_be_written(bench: Workbench, tmp_path: Path) -> Non
     result = bench.run("report", out)
     assert result.code == 3
     assert f"cannot write {out / 'report.html'}: Is a directory" in result.err
-
-
-def test_nothing_heavy_is_imported(tmp_path: Path) -> None:
-    """The whole command took 0.3 s for twelve rows; importing torch alone takes seconds."""
-    out = write_folder(tmp_path / "out", [record("a")])
-    program = (
-        "import sys; from tts_cli.main import main; code = main(sys.argv[1:]);"
-        "sys.exit(code or any(name in sys.modules for name in ('torch', 'soundfile', 'rich')))"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program, "report", str(out)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr

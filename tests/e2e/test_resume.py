@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Any
 
 import pytest
 import soundfile
-from workbench import MakeCheckpoint, Workbench
+from workbench import Workbench
 
 from tts_cli.folder.files import AudioWriter
 from tts_cli.folder.lock import LOCK_NAME
@@ -114,21 +113,6 @@ class TestRedone:
         assert after == before
         assert done.synth(rows, *FLAGS).out == NOTHING
 
-    def test_a_changed_run(self, done: Workbench) -> None:
-        for flags in (("--seed", 1), ("--voice", "fang"), ("--subtype", "PCM_24")):
-            assert done.synth(ROWS, *FLAGS, *flags).summary == "3 of 3 rows spoken"
-
-    def test_another_checkpoint(self, done: Workbench, make_checkpoint: MakeCheckpoint) -> None:
-        before = done.out().files
-        other = make_checkpoint(eos_gain=1.5)
-        assert done.synth(ROWS, *FLAGS, model=other).summary == "3 of 3 rows spoken"
-        assert done.out().files != before
-
-    def test_other_formats_stand_side_by_side(self, done: Workbench) -> None:
-        result = done.synth(ROWS, *FLAGS, "--format", "flac")
-        assert result.summary == "nothing to speak: 3 files made of what is kept"
-        assert len(done.out().files) == 6
-
     def test_new_rows_are_added(self, done: Workbench) -> None:
         rows = [{"id": "new", "text": "Hi."}, *ROWS]
         assert done.synth(rows, *FLAGS).summary == "1 of 4 rows spoken, 3 done already"
@@ -161,27 +145,6 @@ class TestRedone:
 
 
 class TestJournal:
-    def test_a_torn_last_line(self, done: Workbench) -> None:
-        before = done.out().files
-        path = done.out().path / "timings.jsonl"
-        torn = path.read_bytes()[:-40]
-        path.write_bytes(torn)
-        lost = json.loads(torn.splitlines()[-2])["id"]
-        result = done.synth(ROWS, *FLAGS)
-        assert result.code == 0
-        assert "cut off a last line torn by a crash" in result.err
-        assert result.summary == "1 of 3 rows spoken, 2 done already"
-        assert done.out().status() == dict.fromkeys(["a", "sub/b", "c"], "ok")
-        assert lost in done.out().records
-        assert done.out().files == before
-
-    def test_garbage_between_lines(self, done: Workbench) -> None:
-        path = done.out().path / "timings.jsonl"
-        path.write_bytes(b"\xff\xfe garbage\n[]\n" + path.read_bytes())
-        result = done.synth(ROWS, *FLAGS)
-        assert (result.code, result.out) == (0, NOTHING)
-        assert "2 lines make no sense" in result.err
-
     def test_a_lost_journal(self, done: Workbench) -> None:
         before = done.out().files
         (done.out().path / "timings.jsonl").unlink()
@@ -189,12 +152,6 @@ class TestJournal:
         assert result.code == 2
         assert "without a line in timings.jsonl, so not of an earlier run; move them" in result.err
         assert done.synth(ROWS, *FLAGS, "--overwrite").summary == "3 of 3 rows spoken"
-        assert done.out().files == before
-
-    def test_parts_of_a_crash_are_removed(self, done: Workbench) -> None:
-        before = done.out().files
-        (done.out().path / "sub" / ".b.wav.4711.tts-cli.part").write_bytes(b"half")
-        assert done.synth(ROWS, *FLAGS).out == NOTHING
         assert done.out().files == before
 
 
@@ -288,19 +245,3 @@ def test_a_journal_that_is_no_plain_file(bench: Workbench, make: Callable[[Path]
     result = bench.synth([{"text": "Hm."}], *FLAGS)
     assert result.code == 3
     assert "timings.jsonl: is no plain file; move it out of the folder" in result.err
-
-
-def test_a_config_that_is_a_pipe(bench: Workbench) -> None:
-    os.mkfifo(bench.folder / "config.json")
-    result = bench.synth([{"text": "Hm."}], model=bench.folder)
-    assert result.code == 3
-    assert "config.json: not readable as JSON: not a plain file" in result.err
-
-
-def test_an_unreadable_journal_is_no_reason_to_start_over(done: Workbench) -> None:
-    path = done.out().path / "timings.jsonl"
-    path.unlink()
-    path.mkdir()
-    result = done.synth(ROWS, *FLAGS)
-    assert result.code == 3
-    assert f"{path}: " in result.err

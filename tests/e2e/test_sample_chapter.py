@@ -13,8 +13,6 @@ import pytest
 from workbench import Folder, MakeCheckpoint, Workbench
 
 ROOT = Path(__file__).parents[2]
-CHAPTER = ROOT / "samples" / "book" / "chapter.md"
-LEXICON = ROOT / "samples" / "book" / "lexicon.tsv"
 GUIDE = ROOT / "samples" / "guide" / "books.md"
 
 pytestmark = pytest.mark.slow
@@ -88,56 +86,3 @@ def test_the_command_of_the_guide(
     if is_sample_voice:
         assert sum(chapter["seconds"] for chapter in chapters) == pytest.approx(109, abs=15)
         assert all(len(record["suspect"]) == 0 for record in out.records.values())
-
-
-def test_what_a_change_costs(bench: Workbench, longer: Path, tmp_path: Path) -> None:
-    """With random weights: exactly the sentences that a change touches are spoken again."""
-    bench.model = longer
-    text = CHAPTER.read_text(encoding="utf-8").replace("voice=clara", "voice=dora")
-    lexicon = tmp_path / "lexicon.tsv"
-    lexicon.write_bytes(LEXICON.read_bytes())
-    path = tmp_path / "chapter.md"
-    out = bench.out()
-
-    def spoken(content: str) -> list[str]:
-        path.write_text(content, encoding="utf-8")
-        before = len(out.lines) if out.path.exists() else 0
-        flags = ("--lexicon", lexicon, "--model", bench.model, "--normalize", "english")
-        flags += ("--accept-truncated",)
-        assert bench.run("book", path, "--out", out.path, *flags, "--device", "cpu").code == 0
-        # What another audio replaces becomes a take, and gets its line once more.
-        # What comes back into the book has the line that it had.
-        old = {line["started"] for line in (out.lines[:before] if before else ())}
-        new = [line for line in out.lines[before:] if line["started"] not in old]
-        own = {line["id"]: line for line in new if line["role"] != "extra"}
-        return [line["text"] for line in own.values() if line["status"] == "ok"]
-
-    whole = spoken(text)
-    assert sorted(whole) == sorted(row["text"] for row in rows_of(out))
-    assert len(whole) == 22
-    assert spoken(text) == []
-
-    # One word, in a sentence that stands alone.
-    assert spoken(text.replace("She took the money", "She counted the money")) == [
-        "She counted the money and started the engine."
-    ]
-    # A paragraph in the middle, another at the very top.
-    lines = [
-        "Somewhere behind them a bell rang on the shore.",
-        "It began as any other evening did.",
-    ]
-    more = text.replace("\n---\n\nIn the middle", f"\n{lines[0]}\n\n---\n\nIn the middle")
-    assert spoken(more) == lines[:1]
-    assert sorted(spoken(more.replace("Siobhan had the", f"{lines[1]}\n\nSiobhan had the"))) == [
-        lines[1]
-    ]
-    # One entry of the lexicon: the sentences that hold the word, and no others.
-    content = lexicon.read_text(encoding="utf-8")
-    lexicon.write_text(content.replace("quay\tkey", "quay\tkay"), encoding="utf-8")
-    held = [sentence for sentence in whole if "quay" in sentence]
-    assert len(held) == 2
-    assert sorted(spoken(text)) == sorted(held)
-    # What changes nothing that is said costs nothing.
-    assert spoken(text.replace("$2.50 each", "$2.50  each")) == []
-    lexicon.write_text(content.replace("quay\tkey", "quay\tkay") + "\nzebra\tzeebra\n")
-    assert spoken(text) == []

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import soundfile
 import torch
 from fake_aligner import FakeAligner
 from safetensors.torch import load_file
@@ -187,36 +186,6 @@ def test_the_report_adds_up(bench: Workbench, checkpoint: Path) -> None:
     assert words == "1 of 4 rows spoken, 2 done already, 1 failed"
 
 
-@pytest.mark.parametrize(
-    ("flags", "suffix", "subtype"),
-    [
-        (("--format", "flac", "--subtype", "PCM_24"), ".flac", "PCM_24"),
-        (("--format", "mp3"), ".mp3", "MPEG_LAYER_III"),
-        (("--subtype", "FLOAT"), ".wav", "FLOAT"),
-    ],
-)
-def test_audio_formats(bench: Workbench, flags: tuple[str, ...], suffix: str, subtype: str) -> None:
-    assert bench.synth(ROWS[:2], *CAP, *flags).code == 0
-    assert list(bench.out().files) == [f"chapter/1/two{suffix}", f"one{suffix}"]
-    assert bench.synth(ROWS[:2], *CAP, *flags).out.startswith("nothing to do")
-    for name, record in bench.out().records.items():
-        path = bench.out().path / (name + suffix)
-        found = soundfile.info(path)
-        assert (found.samplerate, found.channels, found.subtype) == (RATE_HZ, 1, subtype)
-        length = record["frames"] * SAMPLES_PER_FRAME
-        # libsndfile says how long an mp3 is by whole packets.
-        assert length <= found.frames <= length + (2304 if suffix == ".mp3" else 0)
-
-
-@pytest.mark.parametrize(("rate_hz", "suffix"), [(16_000, "wav"), (48_000, "flac")])
-def test_other_sample_rates(bench: Workbench, rate_hz: int, suffix: str) -> None:
-    flags = ("--sample-rate", rate_hz, "--format", suffix)
-    assert bench.synth(ROWS[:1], *CAP, *flags).code == 0
-    found = soundfile.info(bench.out().path / f"one.{suffix}")
-    assert found.samplerate == rate_hz
-    assert found.duration == pytest.approx(bench.out().records["one"]["audio_s"], rel=0.01)
-
-
 def test_codes_reproduce_the_audio(bench: Workbench, checkpoint: Path) -> None:
     assert bench.synth(ROWS[:2], *CAP, "--save-codes", "--subtype", "FLOAT").code == 0
     out = bench.out()
@@ -231,12 +200,6 @@ def test_codes_reproduce_the_audio(bench: Workbench, checkpoint: Path) -> None:
     (out.path / "one.codes.safetensors").unlink()
     result = bench.synth(ROWS[:2], *CAP, "--save-codes", "--subtype", "FLOAT")
     assert result.out.startswith("1 of 2 rows spoken, 1 done already")
-
-
-def test_limit_takes_the_first_rows(bench: Workbench) -> None:
-    assert bench.synth(ROWS[:2], *CAP, "--limit", 1).code == 0
-    assert list(bench.out().files) == ["one.wav"]
-    assert bench.out().report["totals"]["rows"] == 1
 
 
 def test_shards_cover_every_row_once(bench: Workbench) -> None:
@@ -258,12 +221,6 @@ def test_shards_cover_every_row_once(bench: Workbench) -> None:
         assert bench.synth(rows, *flags, "--shard", f"{part}/2", out="both").code == 0
     assert bench.out("both").files == files
     assert bench.synth(rows, *flags, out="both").out.startswith("nothing to do: all 12 rows")
-
-
-def test_an_empty_shard_is_no_error(bench: Workbench) -> None:
-    codes = {bench.synth(ROWS[:1], *CAP, "--shard", f"{part}/2").code for part in (1, 2)}
-    assert codes == {0}
-    assert list(bench.out().files) == ["one.wav"]
 
 
 def test_json_is_one_document(bench: Workbench) -> None:
@@ -345,18 +302,6 @@ def test_the_sample_voice_speaks_by_default(bench: Workbench) -> None:
         assert 0.2 < record["audio_s"] < 3.0
         assert 0.02 < np.abs(samples).max() <= 1.0
     assert bench.out().report["model"]["source"] == "sample voice"
-
-
-def test_the_sample_voice_ignores_instructions_and_says_so(bench: Workbench) -> None:
-    # It never learnt them; its config.json says so, its type and size would not.
-    row = {"text": "Hello.", "voice": "clara", "seed": 1}
-    rows = [{"id": "plain", **row}, {"id": "told", **row, "instruct": "Very slowly."}]
-    flags = ("--device", "cpu", "--out", bench.out().path)
-    result = bench.run("synth", bench.write(rows), *flags)
-    assert result.code == 0
-    assert "1 row gives instruct, which this checkpoint ignores" in result.err
-    told, plain = (bench.out().samples(f"{name}.wav") for name in ("told", "plain"))
-    assert np.array_equal(told, plain)
 
 
 def test_a_row_may_be_named_like_our_files(bench: Workbench) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from workbench import Result, Workbench, finish
+from workbench import Result, Workbench
 
 from tts_cli.folder.lock import FolderLock
 
@@ -270,11 +270,6 @@ class TestPick:
         rows = [{**ROWS[0], "voice": "emil"}]
         assert done.synth(rows, *FLAGS, "--seed", 4).summary == "1 of 1 row spoken"
 
-    def test_it_imports_no_torch(self, taken: Workbench) -> None:
-        patch = "import sys; sys.modules['torch'] = None"
-        result = finish(taken.start(["pick", str(taken.out().path), "a=2"], patch, is_fresh=True))
-        assert (result.code, result.err) == (0, "")
-
 
 class TestOnly:
     def test_names(self, done: Workbench) -> None:
@@ -288,47 +283,8 @@ class TestOnly:
             "--overwrite with another --seed speaks anew\n"
         )
 
-    def test_what_no_row_is_called(self, done: Workbench) -> None:
-        result = done.synth(ROWS, *FLAGS, "--only", "sub/a", "--only", "x*")
-        assert result.code == 2
-        assert "is called 'sub/a' (nearest: 'sub/b'), 'x*'" in result.err
-        for value, said in {
-            "@no.txt": "--only @no.txt: cannot be read: No such file",
-            ",": "--only is empty",
-        }.items():
-            result = done.synth(ROWS, *FLAGS, "--only", value)
-            assert (result.code, said in result.err) == (2, True)
-
-    def test_suspects(self, done: Workbench) -> None:
-        """What failed, or is suspect by its line. Random weights speak so loud that all is."""
-        only = ("--only", "suspects")
-        path = done.out().path / "timings.jsonl"
-        lines = [{**json.loads(line), "clipped_share": 0} for line in path.read_text().splitlines()]
-        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-        assert done.synth(ROWS, *FLAGS, *only).out == (
-            "nothing to do: no row is suspect or failed\n"
-        )
-        rows = [*ROWS, {"id": "cut", "text": "Hello.", "max_frames": 1}]
-        assert done.synth(rows, *FLAGS).code == 1
-        lines = [json.loads(line) for line in path.read_text().splitlines()]
-        lines[0]["remarks"] = [["silence", "near-silence for 3.0 s", 2.0]]
-        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-        marked = lines[0]["id"]
-        result = done.synth(rows, *FLAGS, *only, "--takes", 1, "--accept-truncated")
-        assert result.summary == "1 of 2 rows spoken, 1 done already"
-        assert f"takes/{marked}/2.wav" in done.out().files
-        result = done.synth(rows, *FLAGS, *only, out="new")
-        assert result.code == 2
-        assert "no journal tells of suspect rows; speak the manifest into --out first" in result.err
-
     def test_ways_that_exclude_each_other(self, done: Workbench) -> None:
         for flags in (("--overwrite", "--takes", 1), ("--retry-failed", "--takes", 1)):
             result = done.synth(ROWS, *FLAGS, *flags)
             assert result.code == 2
             assert f"{flags[0]} and --takes exclude each other" in result.err
-
-
-def test_ids_below_takes_are_refused(bench: Workbench) -> None:
-    result = bench.synth([{"id": "Takes/a/1", "text": "Hm."}], *FLAGS)
-    assert result.code == 2
-    assert "starts with 'takes/', which is kept for takes of rows that have several" in result.err

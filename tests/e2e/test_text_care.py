@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 from workbench import Folder, Workbench
-
-from tts_cli.plan.checkpoint import sample_voice
 
 ROWS = [
     {"id": "nasa", "text": "NASA calls.", "language": "english"},
@@ -89,59 +86,6 @@ def test_signs_that_nobody_sees_make_no_other_row(bench: Workbench) -> None:
     spaces = [{"id": "cold", "text": "Cold\u00a0morning."}, rows[1]]
     assert bench.synth(spaces, *flags).summary.startswith("1 of 2 rows spoken")
     assert pairs(bench.out()) == {**before, "cold": ("Cold\u00a0morning.", "Cold morning.")}
-
-
-def test_rows_that_were_given_such_signs_are_spoken_anew_and_counted(bench: Workbench) -> None:
-    bench.synth_once(ROWS, *CAP)
-    journal = bench.out().path / "timings.jsonl"
-    lines = [json.loads(line) for line in journal.read_text().splitlines()]
-    for line in lines[:2]:  # as an earlier version wrote them
-        line |= {"text": line["text"].replace(" ", "\u00ad "), "request_hash": "0" * 64}
-    journal.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    texts = {line["id"]: line["text"] for line in lines}
-    rows = [{**row, "text": texts[row["id"]]} for row in ROWS]
-    told = "2 of those, for signs in their texts"
-    assert f"read otherwise: {told}" in bench.synth(rows, *CAP, "--dry-run").out
-    result = bench.synth(rows, *CAP)
-    assert result.summary.startswith("2 of 5 rows spoken")
-    assert "\n2 rows were done, and due again for signs in the text that nobody" in result.out
-
-
-def test_validate_names_entries_that_no_text_has(bench: Workbench, tmp_path: Path) -> None:
-    lexicon = tmp_path / "many.tsv"
-    words = [f"word{number}" for number in range(9)]
-    lexicon.write_text("NASA\tnassa\n" + "".join(f"{word}\tx\n" for word in words))
-    manifest = bench.write(ROWS)
-    flags = ("--model", bench.model, "--lexicon", lexicon)
-    (line,) = bench.run("validate", manifest, *flags).err.splitlines()
-    named = ", ".join(map(repr, words[:8]))
-    assert line.endswith(f"{lexicon}: no text has 9 of 10 entries: {named}, ...")
-    assert bench.run("validate", manifest, *flags, "--limit", 2).err == ""
-
-
-def test_released_checkpoints_get_texts_as_they_are(bench: Workbench) -> None:
-    bench.synth_once(ROWS, *CAP)
-    assert {spoken for _, spoken in pairs(bench.out()).values()} == {None}
-    assert bench.out().report["text"]["normalize"] is False
-
-
-def test_the_sample_voice_gets_them_in_words(bench: Workbench) -> None:
-    """It never learnt figures well. It has one language, so texts of `auto` are of that."""
-    manifest = bench.write([ROWS[4]])
-    flags = ("--model", sample_voice(), "--out", bench.out().path, "--device", "cpu")
-    assert bench.run("synth", manifest, *flags).code == 0
-    assert pairs(bench.out())["auto"][1] == "It costs seven dollars."
-    result = bench.run("synth", manifest, *flags, "--normalize", "off")
-    assert result.summary.startswith("1 of 1 row spoken")
-    assert pairs(bench.out())["auto"][1] is None
-
-
-def test_texts_that_nobody_knows_the_language_of_are_left_and_counted(bench: Workbench) -> None:
-    result = bench.synth(ROWS, *CAP, "--normalize", "auto")
-    manifest = bench.folder / "rows.jsonl"
-    assert f"warning: {manifest}: 1 row is of no known language, and left" in result.err
-    assert pairs(bench.out())["auto"][1] is None
-    assert pairs(bench.out())["five"][1] == "It costs five dollars."
 
 
 def test_figures_that_nobody_understands_are_left_whole_and_counted(bench: Workbench) -> None:

@@ -110,15 +110,6 @@ def test_a_change_of_mind(bench: Workbench, no_model: None) -> None:
     assert "smile.wav" in bench.out().files
 
 
-@pytest.mark.parametrize("flags", [("--format", "flac"), ("--sample-rate", 8000), ()])
-def test_any_delivery(bench: Workbench, flags: tuple[str, ...], no_model: None) -> None:
-    assert bench.synth(SILENT[:1], *flags).code == 0
-    (name,) = bench.out().files
-    samples = bench.out().samples(name)
-    assert len(samples) == (4000 if 8000 in flags else 12_000)
-    assert not np.any(samples)
-
-
 def test_validate_counts_them(bench: Workbench) -> None:
     manifest = bench.write([SPOKEN, *SILENT, {"id": "tag", "text": "<b>Hm</b> [pause]"}])
     result = bench.run("validate", manifest, "--model", bench.model)
@@ -136,10 +127,3 @@ def test_validate_counts_them(bench: Workbench) -> None:
     assert found["wordless"] == 3
     spoken = len(SPOKEN["text"]) + len("<b>Hm</b> [pause]")
     assert found["audio_s"] == pytest.approx(1.0 + 20 * FRAME_S + 0.075 * spoken, abs=1e-3)
-
-
-def test_invisible_text_is_no_text(bench: Workbench) -> None:
-    rows = [{"id": "a", "text": "\u3164\u2066\U000e0041\ufe0f"}]
-    result = bench.synth(rows)
-    assert result.code == 2
-    assert "id 'a': text: is blank\n" in result.err

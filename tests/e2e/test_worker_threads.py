@@ -4,7 +4,6 @@ workers die, fail, or do not see the folder. `test_workers.py` runs them on Ray.
 
 from __future__ import annotations
 
-import threading
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -259,53 +258,3 @@ class TestDisturbed:
         assert result.code == 0, result
         assert "the device failed: CUDA error: unspecified launch failure" in result.err
         require_same(bench.out("many"), one)
-
-    def test_a_worker_that_hangs_is_taken_for_dead(
-        self,
-        bench: Workbench,
-        one: Folder,
-        cluster: type[FakeCluster],
-        monkeypatch: pytest.MonkeyPatch,
-    ) -> None:
-        from tts_cli.engine.loop import Engine
-        from tts_cli.workers import lives
-
-        real, hangs, is_over = Engine._collect, [1], threading.Event()
-
-        def collect(engine: Engine, flight: Any) -> None:
-            if hangs[0]:
-                hangs[0] -= 1
-                is_over.wait(60)
-                engine.stop.set()
-            real(engine, flight)
-
-        monkeypatch.setattr(Engine, "_collect", collect)
-        monkeypatch.setattr(lives, "STILL_S", 4.0)
-        result = bench.synth(ROWS, *FLAGS, "--workers", 2, out="many")
-        is_over.set()
-        assert result.code == 0, result
-        assert "it has done nothing for 4 s; rows that go to others:" in result.err
-        require_same(bench.out("many"), one)
-
-    def test_a_full_disk_stops_the_run(
-        self, bench: Workbench, cluster: type[FakeCluster], monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        import errno
-
-        from tts_cli.folder import files as writer
-
-        real, left = writer.stage, [10]
-
-        def stage(*args: Any) -> Path:
-            left[0] -= 1
-            if left[0] < 0:
-                raise writer.disk_full(OSError(errno.ENOSPC, "No space left on device"), args[0])
-            return real(*args)
-
-        monkeypatch.setattr(writer, "stage", stage)
-        result = bench.synth(ROWS, *FLAGS, "--workers", 2, out="many")
-        assert result.code == 4, result
-        assert "No space left on device" in result.err
-        assert not [name for name in bench.out("many").files if name.endswith(".part")]
-        done = [i for i, status in bench.out("many").status().items() if status == "ok"]
-        assert 0 < len(done) <= 5

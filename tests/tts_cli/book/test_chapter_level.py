@@ -118,6 +118,7 @@ def test_without_settings_a_chapter_is_what_it_was(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.long  # test_chapter_audio.py has that what is joined takes no more
 def test_hours_take_no_more_than_their_longest_row(tmp_path: Path) -> None:
     takes = rows(tmp_path, [4.0, 4.0]) * 60
     write_chapter(tmp_path / "short.wav", takes[:2], "wav", "PCM_16", treatment(loudness="ebu"))

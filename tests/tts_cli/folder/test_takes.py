@@ -319,7 +319,14 @@ def speech(bench: Bench, setting: str) -> set[str]:
 @pytest.mark.slow
 @pytest.mark.parametrize("then", [speak_another_text, choose_if_whole, remake_again])
 @pytest.mark.parametrize(
-    "setting", ["plain", "taken", "edited", "edited take", "made", "made take", "edited made"]
+    "setting",
+    [
+        *("edited take", "made take"),
+        *(
+            pytest.param(name, marks=pytest.mark.long)
+            for name in ("plain", "taken", "edited", "made", "edited made")
+        ),
+    ],
 )
 def test_a_remake_that_dies_destroys_no_speech(
     tmp_path: Path,
@@ -356,7 +363,7 @@ def test_a_remake_that_dies_destroys_no_speech(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("setting", ["edited", "edited take", "edited made", "codes lost"])
+@pytest.mark.parametrize("setting", ["edited made", "codes lost"])
 def test_what_is_spoken_over_is_a_take(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, setting: str
 ) -> None:
