@@ -14,6 +14,9 @@ from safetensors.torch import load_file, save_file
 from tiny_qwen3_tts import SPECS, write_checkpoint
 from workbench import MakeCheckpoint, Workbench, forbid_weights
 
+from models.base import ModelInfo
+from models.qwen3_tts import info, loader
+
 SPEC = "custom_voice_wide"
 # Thinner than those the golden files are for: a frame (2.5 ms of sound) takes two passes of one
 # layer each. With this seed speech ends after 2 to 30 frames, 14 on average, however long a text
@@ -29,6 +32,25 @@ def _versions() -> Iterator[None]:
     """Packages are asked for their versions once, and not by every run."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(metadata, "version", functools.cache(metadata.version))
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _described_once() -> Iterator[None]:
+    """A checkpoint whose files have not changed is hashed and checked once, and not by each run."""
+    known: dict[tuple[object, ...], ModelInfo] = {}
+
+    def describe(folder: Path) -> ModelInfo:
+        stats = ((path, path.lstat()) for path in sorted(folder.rglob("*")))
+        key = (*((path, stat.st_size, stat.st_mtime_ns, stat.st_mode) for path, stat in stats),)
+        if key not in known:
+            known[key] = real(folder)
+        return known[key]
+
+    real = info.describe
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (info, loader):
+            patch.setattr(module, "describe", describe)
         yield
 
 
@@ -71,12 +93,6 @@ def endless(make_checkpoint: MakeCheckpoint) -> Path:
 def poisoned(make_checkpoint: MakeCheckpoint) -> Path:
     """`longer`, but a `~` in the text turns everything behind it into NaN."""
     return poison(make_checkpoint(**LONGER))
-
-
-@pytest.fixture(scope="session")
-def endless_and_poisoned(make_checkpoint: MakeCheckpoint) -> Path:
-    """Both at once."""
-    return poison(make_checkpoint(eos_gain=0.0, generation={"top_k": 5}))
 
 
 def poison(folder: Path) -> Path:

@@ -240,13 +240,6 @@ def shortened(text: str, most: int = 160) -> str:
     return text if len(text) <= most else f"{text[: most * 2 // 3]} ... {text[-most // 3 :]}"
 
 
-def has_encode(folder: Path) -> bool:
-    """Whether the tool makes other formats of what was spoken."""
-    command = [sys.executable, "-m", "tts_cli", "encode", "--help"]
-    result = subprocess.run(command, capture_output=True, env=environment(folder))
-    return result.returncode == 0
-
-
 def opened_ms(page: Path) -> float | None:
     """Milliseconds until Chromium has the report; None where there is none."""
     chromium = os.environ.get("TTS_TESTS_CHROMIUM") or shutil.which("chromium")
@@ -361,9 +354,9 @@ def edit(day: Day, synth: list[str]) -> None:
     day.expect(is_kept, f"{kept} is not the audio that was replaced")
 
 
-def deliver(day: Day, num_rows: int, suffix: str) -> str:
+def deliver(day: Day, num_rows: int) -> str:
     """Evening: every line once, in the format that was asked for; what lies there, in a line."""
-    rows = day.rows()
+    rows, suffix = day.rows(), ".flac"
     wanted = {f"{row_id}{suffix}" for row_id in map(id_of, range(num_rows))}
     recorded = {day.file_of(line).name for line in rows.values()}
     day.expect(recorded == wanted, f"{len(recorded)} {suffix} files are recorded")
@@ -415,15 +408,11 @@ def spend(day: Day, num_rows: int) -> list[str]:
     synth = speak(day, num_rows)
     notes = [open_report(day, "report")]
     choose(day, synth)
-    suffix = ".wav"
-    if has_encode(day.folder):
-        change_format(day)
-        synth, suffix = [*synth, "--format", "flac"], ".flac"
-    else:
-        notes.append("skipped: the change of format (there is no `tts-cli encode`)")
+    change_format(day)
+    synth = [*synth, "--format", "flac"]
     edit(day, synth)
     notes.append(open_report(day, "last report"))
-    notes.append(deliver(day, num_rows, suffix))
+    notes.append(deliver(day, num_rows))
     expect_once(day)
     return notes
 

@@ -410,23 +410,6 @@ def test_pauses_between_rows_follow_the_flags(bench: Workbench) -> None:
     assert len(out.lines) == count
 
 
-def test_a_lexicon_entry_concerns_the_sentences_that_hold_it(bench: Workbench) -> None:
-    lexicon = bench.folder / "names.tsv"
-    lexicon.write_text("ferryman\tferry man\nsnow\tsnoh\n")
-    assert speak(bench, STORY, "--lexicon", lexicon).code == 0
-    out = bench.out()
-    count = len(out.lines)
-    texts = {line["spoken_text"] for line in out.lines}
-    assert "He waited for her on the bank until the snoh came." in texts
-    lexicon.write_text("ferryman\tferry man\nsnow\tsnaw\n")
-    assert speak(bench, STORY, "--lexicon", lexicon, "--subtitles", "srt").code == 0
-    assert spoken(out, count) == ["He waited for her on the bank until the snow came."]
-    assert out.lines[-1]["spoken_text"] == "He waited for her on the bank until the snaw came."
-    srt = (out.path / "02-the-bank.srt").read_text(encoding="utf-8")
-    assert "snow" in srt  # as it was written
-    assert "snaw" not in srt
-
-
 def test_chapters_are_no_orphans(told: Workbench) -> None:
     bench = told
     for command in (

@@ -158,25 +158,6 @@ def test_without_it_each_row_has_its_own(spoken: Workbench, base: Path) -> None:
     assert each.out == DONE
 
 
-def test_a_character_has_its_first_description(designs: Workbench, base: Path) -> None:
-    rows = [
-        {"id": "a", "text": SAYS, "instruct": CALM, "character": "Ben"},
-        {"id": "b", "text": "Yes.", "instruct": OLD, "character": "Ben"},
-        {"id": "c", "text": "No.", "character": "ben"},
-    ]
-    flags = (*CAP, "--clone-model", base)
-    shown = designs.run("validate", designs.write(rows), "--model", designs.model, *flags[3:])
-    for result in (shown, designs.synth(rows, *flags, "--retries", 9)):
-        assert result.code == 0, result
-        assert "its instruct is not that of the voice of 'Ben'" in result.err
-        assert "id 'b'" in result.err
-        assert "id 'c': its instruct" not in result.err
-    assert len({line["voice"] for line in designs.out().lines}) == 1
-    assert [name for name in voice_files(designs) if "/ben-" not in name] == []
-    rows[0]["instruct"] = CHILD
-    assert "all 3 rows are done already" in designs.synth(rows, *flags).out
-
-
 def test_killed_between_the_checkpoints(spoken: Workbench, base: Path, design: Path) -> None:
     args = spoken.command(spoken.write(ROWS), *CAP, "--clone-model", base, out="killed")
     patch = (

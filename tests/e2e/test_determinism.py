@@ -13,7 +13,6 @@ from typing import Any, ClassVar
 import pytest
 from workbench import MakeCheckpoint, Workbench
 
-from models.device.threads import limited_threads
 from models.registry import describe
 
 VOICES = ("dora", "emil", "fang")
@@ -50,15 +49,6 @@ def test_neither_order_nor_batch_reaches_a_row(
     assert bench.synth(rows, *FLAGS, "--max-batch", max_batch).code == 0
     assert bench.out().files == reference
     assert max(record["bucket"] for record in bench.out().lines) == max_batch
-
-
-def test_the_vocoders_thread_reaches_no_row(bench: Workbench) -> None:
-    """With two threads of PyTorch it has one beside the frames, unless rows come one by one."""
-    with limited_threads(2):
-        for max_batch in (1, 4):
-            out = f"batch{max_batch}"
-            assert bench.synth(ROWS, *FLAGS, "--max-batch", max_batch, out=out).code == 0
-    assert bench.out("batch4").files == bench.out("batch1").files
 
 
 def test_on_a_cpu_every_run_is_reproducible(bench: Workbench, reference: dict[str, bytes]) -> None:

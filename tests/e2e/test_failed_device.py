@@ -98,26 +98,6 @@ class TestDevice:
         assert "warning: Triton cannot be used (swiglu" in result.err
         assert {f"{row['id']}.flac" for row in ROWS} <= bench.out().files.keys()
 
-    def test_out_of_memory_lowers_the_batch(
-        self, bench: Workbench, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        bench.synth_once(ROWS, *FLAGS, out="clean")
-        real = Qwen3TTS.decode_frames
-
-        def decode_frames(self: Qwen3TTS, bucket: int, count: int) -> None:
-            if bucket > 2:
-                raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB")
-            real(self, bucket, count)
-
-        monkeypatch.setattr(Qwen3TTS, "decode_frames", decode_frames)
-        result = bench.synth(ROWS, *FLAGS)
-        assert result.code == 0
-        assert "out of device memory; going on with 2 rows at a time" in result.err
-        device = bench.out().report["device"]
-        # run.json once told the size the run had started with.
-        assert (device["memory_step_downs"], device["max_batch"]) == (2, 2)
-        assert bench.out().files == bench.out("clean").files
-
     def test_a_bug_is_an_internal_error(
         self, bench: Workbench, monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -100,27 +100,3 @@ def test_killed_within_a_row(bench: Workbench) -> None:
     assert bench.run(*args).code == 0
     assert bench.out().files == bench.out("whole").files
     assert not done & {line["id"] for line in bench.out().lines[len(done) :]}
-
-
-def test_a_part_that_fails_fails_its_row(bench: Workbench, poisoned: Path) -> None:
-    text = TEXT.replace("apples", "~")
-    result = bench.synth([{**LONG, "text": text}, *SHORT], *SPLIT, model=poisoned)
-    assert result.code == 1
-    record = bench.out().records["long"]
-    assert record["error"] == "part 2 of 3: the model gave NaN or infinite values twice"
-    assert [part["attempts"] for part in record["parts"]] == [1, 2, 1]
-    assert record["path"] is None
-    assert sorted(bench.out().files) == [f"{row['id']}.wav" for row in SHORT]
-
-
-def test_a_runaway_is_kept_apart(bench: Workbench, endless: Path) -> None:
-    flags = ("--split", 60, "--retries", 1, "--max-seconds", 0.05)
-    result = bench.synth([LONG], *flags, model=endless)
-    assert result.code == 1
-    record = bench.out().records["long"]
-    assert record["error"] == (
-        "part 1 of 3: no end of speech within 20 frames (0.1 s) in 2 attempts; its audio is kept "
-        "under truncated/"
-    )
-    assert list(bench.out().files) == ["truncated/long.wav"]
-    assert [part["attempts"] for part in record["parts"]] == [2, 2, 2]

@@ -28,7 +28,6 @@ from workbench import Workbench, finish
 from models.base import Prompt, SpeechRequest
 from models.fish_speech.model import FishSpeech
 from tts_cli import Cancelled, Speaker
-from tts_cli.audio.file import encode_codes
 from tts_cli.voices.voice_file import StoredVoice
 from tts_cli.voices.voice_folder import VoiceFolder
 
@@ -286,28 +285,6 @@ def test_characters_have_their_own(made: Workbench) -> None:
     assert len({voices[name] for name in "acd"}) == 3
     assert voices["e"] is None
     assert len(voice_files(made)) == 12
-
-
-BROKEN: dict[str, tuple[str, Callable[[Path], object]]] = {
-    "voice": (".voice.safetensors", lambda path: path.write_bytes(path.read_bytes()[:-1])),
-    "codes": (".codes.safetensors", lambda path: path.write_bytes(encode_codes(ONES))),
-    "wav": (".wav", lambda path: path.unlink()),
-}
-ONES = np.ones((70, 2), np.int16)
-
-
-@pytest.mark.parametrize("name", BROKEN)
-def test_damaged(forty: Workbench, name: str) -> None:
-    suffix, damage = BROKEN[name]
-    folder = forty.out().path / ".voices"
-    damage(next(path for path in folder.iterdir() if path.name.endswith(suffix)))
-    before = forty.out().files
-    for more in ((), ("--dry-run",), ("--overwrite",)):
-        result = forty.synth(FORTY, *CAP, *more)
-        assert result.code == 2, (more, result)
-        assert "copy it back" in result.err
-        assert suffix in result.err
-    assert forty.out().files == before
 
 
 def test_gone_while_rows_were_spoken_with_it(forty: Workbench) -> None:

@@ -83,19 +83,6 @@ def test_verbose(bench: Workbench, endless: Path) -> None:
     assert re.search(r"^row b: 0\.\d\d s of audio, \w+, attempt 1, ", good, re.MULTILINE)
 
 
-def test_debug(bench: Workbench) -> None:
-    rows = [{**ROWS[0], "id": "taken"}, {**ROWS[1], "text": "x" * 9000, "max_frames": 500}]
-    (bench.folder / "out" / "taken.wav").mkdir(parents=True)
-    result = bench.synth(rows, *CAP, "--overwrite", "--debug")
-    assert result.code == 1
-    assert re.search(
-        r"^\d{4}-.* DEBUG taker-\d tts_cli.audio.encode: row taken cannot be written$",
-        result.err,
-        re.MULTILINE,
-    )
-    assert "Traceback" in result.err
-
-
 def test_a_cap_of_the_row_wins_over_that_of_a_retry(bench: Workbench, endless: Path) -> None:
     """Retried with more seconds, such rows failed again within their own, and nobody said why."""
     rows = [

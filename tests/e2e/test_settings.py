@@ -208,33 +208,6 @@ def value_of(param: click.Option) -> str:
     return "1" if param.type in (click.INT, click.FLOAT) or param.count else '"x"'
 
 
-def test_say_into_a_file_that_a_project_names(bench: Workbench, project: Path) -> None:
-    mine = project / "below" / "mine.wav"
-    mine.write_text("mine")
-    for line in ('target = "mine.wav"', 'out = "mine.wav"', f'target = "{mine}"'):
-        path = write(project, f"[say]\n{line}\n")
-        result = bench.run("say", "Hi.", "-q", "--model", bench.model, *CAP)
-        assert result.code == 2
-        assert f"{path}:2: " in result.err
-        assert "can only be given on the command line" in result.err
-    assert mine.read_text() == "mine"
-    path.unlink()
-    flags = ("--model", bench.model, "--device", "cpu", *CAP)
-    assert bench.run("say", "Hi.", "-o", mine, *flags).code == 0  # as ever
-    assert mine.read_bytes().startswith(b"RIFF")
-
-
-def test_voices_are_not_made_where_a_project_says(bench: Workbench, project: Path) -> None:
-    path = write(project, 'voice_dir = "theirs"\n')
-    args = ("voices", "add", "anna", "--ref-audio", "no.wav", "--model", "synthetic:qwen3-tts-0.6b")
-    result = bench.run(*args)
-    assert result.code == 2
-    words = "voice_dir of a project's file is not for a command that writes there; give --voice-dir"
-    assert f"Error: {path}:1: {words}" in result.err
-    assert words not in bench.run(*args, "--voice-dir", "mine").err
-    assert shown(bench, "voices")["voice_dir"][0] == str(project / "theirs")
-
-
 def test_validate_knows_the_flags_that_only_synth_has(bench: Workbench, project: Path) -> None:
     """A file for many GPUs was refused: `validate` has no --workers."""
     manifest = bench.write('{"id": "a", "text": "Hello."}\n')

@@ -18,7 +18,6 @@ from spoken_folders import record, tone, with_file, write_folder
 from workbench import Workbench
 
 from tts_cli.listen.verdicts import OK, Check
-from tts_cli.manifest.ids import is_recorded_id
 
 pytestmark = pytest.mark.slow
 
@@ -155,16 +154,3 @@ def test_takes_whose_lines_say_odd_things(bench: Workbench) -> None:
     assert "there are: take 1 (seed 7, 4.00 s); take 2 (seed None, 0.00 s)" in result.err
     assert bench.run("pick", out).code == 0
     assert bench.run("pick", out, "a=3").code == 2
-
-
-def test_which_ids_are_recorded() -> None:
-    for name in ("a", "sub/b", "ü/é", "takes/a/1", "removed/a", "000001", "a" * 200):
-        assert is_recorded_id(name), name
-    for other in ("", ".", "..", "../a", "a/../b", "/a", "a\0", "a\nb", "a b", "CON", None):
-        assert not is_recorded_id(other), other
-        assert not is_recorded_id(other, "failed"), other
-    for bad in ("#7", "#rows.csv:7", "#../my rows/a:b.csv:7"):
-        assert is_recorded_id(bad, "failed"), bad
-        assert not is_recorded_id(bad), bad
-    for other in ("#", "#a", "#\x1b:7", "#a\nb:7", 7, ["a"]):
-        assert not is_recorded_id(other, "failed"), other

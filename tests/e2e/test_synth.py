@@ -239,30 +239,6 @@ def test_json_is_one_document(bench: Workbench) -> None:
     assert (quiet.code, quiet.out, quiet.err) == (0, "", "")
 
 
-def test_every_run_that_spoke_has_a_line(bench: Workbench) -> None:
-    """And run.json tells what the folder holds, all runs together."""
-    cut = {"id": "cut", "text": "Hello there.", "max_frames": 2}
-    assert bench.synth(ROWS[:2], *CAP).code == 0
-    first = bench.out().report
-    rows = [*ROWS[:2], {**ROWS[2], "seed": 5}]
-    assert bench.synth([*rows[1:], cut], *CAP).code == 1
-    assert bench.synth(rows, *CAP).out.startswith("nothing to do")
-    second = bench.out().report
-    folder, runs = second.pop("folder"), bench.out().runs
-    del first["folder"]
-    assert runs == [first, second]
-    assert [run["exit_code"] for run in runs] == [0, 1]
-    assert len({run["run_id"] for run in runs}) == 2
-    told = {row_id: line["run_id"] for row_id, line in bench.out().records.items()}
-    assert told["one"] == told["chapter/1/two"] == runs[0]["run_id"]
-    assert told["Drei.x"] == told["cut"] == runs[1]["run_id"]
-    audio_s = sum(line["audio_s"] for line in bench.out().lines if line["status"] == "ok")
-    assert (folder["ok"], folder["failed"], folder["runs"]) == (3, 1, 2)
-    assert folder["audio_s"] == pytest.approx(audio_s, abs=1e-4)
-    walls = [run["totals"]["wall_s"] for run in runs]
-    assert folder["wall_s"] == pytest.approx(sum(walls), abs=1e-3)
-
-
 def test_voice_design_speaks_by_description(
     bench: Workbench, make_checkpoint: MakeCheckpoint
 ) -> None:

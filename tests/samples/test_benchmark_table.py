@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from tts_cli.main import main
+
 ROOT = Path(__file__).parents[2]
 SAMPLES = ROOT / "samples"
 VOICE = "samples/voice/checkpoint"
@@ -64,9 +66,11 @@ def test_commands_share_a_process_that_is_replaced_when_it_dies(
 
 
 def test_whole_runs_are_what_run_json_says(
-    bench: SimpleNamespace, commands: Any, tmp_path: Path
+    bench: SimpleNamespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A CPU counts no memory and records no graphs; all else is there."""
+    """A CPU counts no memory and records no graphs; all else is there. In this process."""
+    monkeypatch.chdir(ROOT)
+    commands = SimpleNamespace(run=lambda *args: {"seconds": 0.0, "code": main([*map(str, args)])})
     place = bench.whole_run.Place(tmp_path, commands, ("--device", "cpu"), repeats=2)
     figures = bench.parts.whole(VOICE, 2, 3, "5-9")(place)
     assert len(figures["xrt_of_each"]) == 2

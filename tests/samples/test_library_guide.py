@@ -7,13 +7,13 @@ import os
 import re
 import runpy
 import signal
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import soundfile
+from warm_process import WarmProcess
 from workbench import PATIENCE_S, Result
 
 from tts_cli.library.speech import Speech
@@ -79,30 +79,28 @@ def test_a_line_that_is_too_long(run: Run, tmp_path: Path) -> None:
     assert done.err.startswith("000002: text: has 30000 characters")
 
 
-def test_lines_as_they_come(tmp_path: Path) -> None:
+@pytest.mark.skipif(sys.platform != "linux", reason="forks of Linux")
+def test_lines_as_they_come(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The second is written when the first was heard; then the reader is interrupted, while a
     thread waits for a line that never comes.
     """
-    process = subprocess.Popen(
-        [sys.executable, str(EXAMPLES / "endless.py"), "spoken"],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": ""},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        # Whoever runs this behind a shell's `&` ignores the signal, and so would a child.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    os.mkfifo(tmp_path / "lines")
+    program = (
+        f"import runpy, sys\nsys.stdin = open({str(tmp_path / 'lines')!r})\n"
+        f"runpy.run_path({str(EXAMPLES / 'endless.py')!r}, run_name='__main__')"
     )
-    assert process.stdin is not None
-    assert process.stdout is not None
-    for number, text in enumerate(("Good morning.", "It rains."), 1):
-        process.stdin.write(f"{text}\n")
-        process.stdin.flush()
-        line = process.stdout.readline()
-        assert line.startswith(f"spoken/00000{number}.wav: ")
-        assert line.endswith(f" s: {text}\n")
-    assert sorted(os.listdir(tmp_path / "spoken")) == ["000001.wav", "000002.wav"]
-    process.send_signal(signal.SIGINT)
-    assert process.wait(PATIENCE_S) == 130
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": ""}
+    # Whoever runs this behind a shell's `&` ignores the signal, and so would a child.
+    program = f"import signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n{program}"
+    monkeypatch.chdir(tmp_path)
+    process = WarmProcess(program, ["spoken"], env)
+    with open(tmp_path / "lines", "w") as lines:
+        for number, text in enumerate(("Good morning.", "It rains."), 1):
+            print(text, file=lines, flush=True)
+            line = process.stdout.readline()
+            assert line.startswith(f"spoken/00000{number}.wav: ")
+            assert line.endswith(f" s: {text}\n")
+        assert sorted(os.listdir(tmp_path / "spoken")) == ["000001.wav", "000002.wav"]
+        process.send_signal(signal.SIGINT)
+        assert process.wait(PATIENCE_S) == 130
     assert process.communicate() == ("", "")

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import pickle
-import subprocess
-import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import is_dataclass
 
@@ -54,12 +52,6 @@ def test_what_remarks_are_about() -> None:
     assert [kind for kind in Kind if kind.about == "file"] == ["level", "noise_floor"]
     assert {kind.about for kind in Kind} == {"file", "speech"}
     assert Remark(Kind.LONG, "x").weight == 2.0
-
-
-def test_no_heavy_import() -> None:
-    code = "import sys, tts_cli.core; print([n for n in ('numpy', 'torch') if n in sys.modules])"
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert found.stdout == "[]\n"
 
 
 REQUEST = SpeechRequest("Hello. Hello.", voice="clara", seed=3)

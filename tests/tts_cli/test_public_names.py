@@ -42,7 +42,6 @@ def test_names_are_those_that_type_checkers_see() -> None:
         _ = tts_cli.Speeker  # type: ignore[attr-defined]
 
 
-@pytest.mark.slow
 def test_nothing_heavy_is_imported_before_it_is_needed() -> None:
     program = (
         "import sys, tts_cli\n"
@@ -53,8 +52,6 @@ def test_nothing_heavy_is_imported_before_it_is_needed() -> None:
         "assert not heavy & sys.modules.keys()\n"
         "from tts_cli import Speech\n"
         "assert 'torch' not in sys.modules\n"
-        "from tts_cli import *\n"
-        "assert Speaker.__name__ == 'Speaker'\n"
     )
     subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True, timeout=120)
 

@@ -158,16 +158,6 @@ class TestStopping:
         producer.join(5)
         assert results == [False]
 
-    def test_the_sinks_error_ends_the_run(self) -> None:
-        harness = Harness(FakeSpeechModel(1), 1, [request("x")] * 3)
-
-        def full_disk(attempt: Attempt) -> None:
-            raise OSError("no space left")
-
-        harness.engine.vocoder.sink = full_disk
-        with pytest.raises(OSError, match="no space left"):
-            harness.run()
-
 
 def test_a_slow_sink_slows_the_engine_and_loses_nothing() -> None:
     requests = [request("xx", row) for row in range(12)]

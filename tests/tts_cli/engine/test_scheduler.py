@@ -6,10 +6,7 @@ None starves, no slot is given twice, every row ends.
 from __future__ import annotations
 
 import random
-import subprocess
-import sys
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import pytest
 
@@ -191,17 +188,6 @@ def test_an_urgent_row_goes_before_all_others() -> None:
     assert scheduler.admit() == [("retry", 0)]
 
 
-def test_the_window_bounds_what_is_looked_at() -> None:
-    scheduler: Scheduler[int] = Scheduler(BatchSize(2), 3)
-    for row in range(3):
-        assert scheduler.num_waiting < scheduler.window
-        scheduler.offer(row, 1.0)
-    assert scheduler.num_waiting == scheduler.window
-    assert scheduler.num_waiting == 3
-    scheduler.offer(9, 1.0, is_urgent=True)  # a retry finds room all the same
-    assert scheduler.num_waiting == 4
-
-
 class TestGroups:
     """A prefill stops everybody, so slots are refilled in groups, but not for ever."""
 
@@ -246,11 +232,6 @@ class TestGroups:
         assert scheduler.admit() == []
         scheduler.finish(4)
         assert len(scheduler.admit()) == 2
-
-    def test_nobody_running_means_nobody_to_disturb(self) -> None:
-        scheduler: Scheduler[int] = Scheduler(BatchSize(64), 200)
-        scheduler.offer(1, 1.0)
-        assert scheduler.admit() == [(1, 0)]
 
 
 class TestPasses:
@@ -347,17 +328,6 @@ class TestCompaction:
     def test_no_move_without_a_smaller_bucket(self) -> None:
         assert self.running([0, 1, 4, 5, 7]).compact(is_dry=True) == []
 
-    def test_not_while_rows_are_to_come(self) -> None:
-        assert self.running([1, 12]).compact(is_dry=False) == []
-
-    def test_not_while_rows_wait(self) -> None:
-        scheduler = self.running([1, 12])
-        scheduler.offer(77, 1.0)
-        assert scheduler.compact(is_dry=True) == []
-
-    def test_nothing_to_do_when_nothing_runs(self) -> None:
-        assert self.running([]).compact(is_dry=True) == []
-
     def test_the_batch_shrinks_with_its_rows_at_the_end_of_a_run(self) -> None:
         lengths = {row: 5 * (row + 1) for row in range(16)}
         run = Run(Scheduler(BatchSize(16), 99), lengths, list(lengths))
@@ -398,22 +368,3 @@ class TestFixedBatch:
 def test_slots_come_in_powers_of_two(max_batch: int) -> None:
     with pytest.raises(ValueError, match=f"power of two, not {max_batch}"):
         Scheduler[int](BatchSize(max_batch), 4)
-
-
-def test_live_is_a_copy() -> None:
-    scheduler: Scheduler[int] = Scheduler(BatchSize(1), 1)
-    scheduler.offer(5, 1.0)
-    scheduler.admit()
-    scheduler.live.clear()
-    assert scheduler.num_live == 1
-
-
-def test_the_scheduler_needs_no_torch() -> None:
-    script = (
-        "import sys, tts_cli.engine.scheduler; "
-        "loaded = [m for m in sys.modules if m.split('.')[0] in ('torch', 'numpy', 'triton')]; "
-        "ours = [m for m in sys.modules if m.startswith(('models.', 'kernels'))]; "
-        "assert not loaded, loaded; assert ours == ['models.device', 'models.device.buckets'], ours"
-    )
-    root = Path(__file__).resolve().parents[3]
-    subprocess.run([sys.executable, "-c", script], cwd=root, check=True)
