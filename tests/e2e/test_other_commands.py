@@ -75,6 +75,11 @@ class TestValidate:
         assert bench.run("validate", manifest, *flags, "--skip-invalid").code == 0
         assert not bench.out().path.exists()
 
+    def test_the_sample_voice_speaks_long_texts_in_parts(self, bench: Workbench) -> None:
+        text = "The old clock was wrong again by noon, and nobody cared to mend it. " * 5
+        found = bench.run("validate", bench.write([{"text": text}]), "--json").json
+        assert (found["split"], found["parts"]) == (1, 3)
+
     def test_no_weight_is_read(self, bench: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delattr("tts_cli.engine.load.load_model")
         assert bench.run("validate", bench.write(ROWS), "--model", bench.model).code == 0

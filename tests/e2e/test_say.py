@@ -174,12 +174,3 @@ def test_synth_points_at_it(bench: Workbench, here: Path) -> None:
             assert "a text is spoken by: tts-cli say 'Hello world'" in result.err
     result = bench.run("synth", "rows.jsonl", "--out", "x")
     assert "rows.jsonl: no such file or directory; check the path" in result.err
-
-
-@pytest.mark.slow
-def test_the_sample_voice_reads_long_texts_in_parts(bench: Workbench, here: Path) -> None:
-    text = "The old clock in the hall was wrong again by noon, and nobody cared to mend it. " * 4
-    found = bench.run("say", text, "--voice", "clara", "-o", "a.wav", "--json").json
-    assert found["parts"] >= 2
-    assert 10 < found["audio_s"] < 40
-    assert found["voice"] == "clara"

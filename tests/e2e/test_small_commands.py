@@ -145,7 +145,7 @@ def test_without_torch(bench: Workbench, fault: str) -> None:
         "--text",
         "Hello.",
         "--design-model",
-        "synthetic:qwen3-tts-0.6b",
+        base.removesuffix("-base"),
     )
     commands: list[tuple[int, tuple[object, ...]]] = [
         (3, ("synth", manifest, "--out", "o")),
@@ -174,7 +174,7 @@ def test_without_torch(bench: Workbench, fault: str) -> None:
     ]
     assert {args[0] for _, args in commands} == COMMANDS.keys()
     if not fault.startswith("Module"):  # others are told alike
-        commands = [commands[0], commands[9], commands[11]]
+        commands = [commands[0], commands[11]]
     program = textwrap.dedent(f"""
         import sys
         from tts_cli.main import main
