@@ -55,6 +55,7 @@ def test_help_has_it(tree: Path, command: str) -> None:
     assert "How warm it sounds. [default: (as it comes)]" in " ".join(section.split())
 
 
+@pytest.mark.slow
 def test_where_its_value_comes_from(tree: Path) -> None:
     file = tree / "tts-cli" / "tts-cli.toml"
     file.parent.mkdir(exist_ok=True)

@@ -275,6 +275,7 @@ def require_sound(out: Path, before: dict[str, bytes]) -> set[str]:
     return gone
 
 
+@pytest.mark.slow
 def test_killed_at_any_call(out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Going out and coming back; then the same once more, and then the other way."""
     before = files(out)
