@@ -97,7 +97,8 @@ def test_codec_decoder_at_tiny_sizes(recipe):
         "decoder_dim": 32,
     }
     books = torch.randn(16, 8, 12)
-    decoder = codec.build({**config.DECODER, **small}, books)
+    decoder = codec.build({**config.DECODER, **small})
+    codec.place_books(decoder, books)
     samples = codec.synthesise(decoder, torch.randint(0, 8, (2, 16, 3)), contextlib.nullcontext)
     assert samples.shape == (2, 1, 3 * 1920)
     recipe("codec_losses").SpectralLoss()(samples, torch.zeros_like(samples)).backward()
@@ -118,7 +119,8 @@ def test_trainings_write_what_export_reads(recipe, voice_folder, tmp_path):
     settings = codec.CodecTraining(
         0.01, device="cpu", batch=1, frames=9, decoded_frames=8, gan_start=-1, init=shipped
     )
-    codec.train((items, codes), torch.randn(16, 256, 96), tmp_path / "c.pt", settings, lines.append)
+    speech = (items, codes), torch.randn(16, 256, 96)
+    codec.train(lambda: speech, tmp_path / "c.pt", settings, lines.append)
     store = recipe("talker_data").Store("cpu")
     store.add(["Yes."], ["kumo"], codes, [places])
     store.freeze()
@@ -143,7 +145,8 @@ def test_a_wider_decoder_begins_with_the_sound_of_the_narrow_one(recipe):
     codec, config = recipe("codec"), recipe("config")
     sizes = {**config.DECODER, "num_hidden_layers": 1, "codebook_size": 8}
     books = torch.randn(16, 8, 96)
-    narrow, wide = (codec.build({**sizes, "decoder_dim": dim}, books).eval() for dim in (32, 48))
+    narrow, wide = (codec.build({**sizes, "decoder_dim": dim}).eval() for dim in (32, 48))
+    codec.place_books(narrow, books)
     codec.take_over(wide, narrow.state_dict())
     codes = torch.randint(0, 8, (1, 16, 3))
     with torch.no_grad():
@@ -168,3 +171,16 @@ def test_convolutions_of_the_last_frames_sound_alike(recipe, voice_folder):
     heard = (6 - codec.EDGE_FRAMES) * 1920
     difference = (whole[..., -heard:] - part[..., -heard:]).abs().max()
     assert difference < 0.05 * whole.abs().max()
+
+
+def test_channels_last_changes_no_sound(recipe):
+    codec, config = recipe("codec"), recipe("config")
+    decoder = codec.build({**config.DECODER, "num_hidden_layers": 1, "decoder_dim": 32}).eval()
+    codec.place_books(decoder, torch.randn(16, 256, 96))
+    codes = torch.randint(0, 256, (2, 16, 3))
+    sounds = []
+    for is_on in (False, True):
+        with torch.no_grad(), codec.channels_last(is_on):
+            sounds.append(codec.synthesise(decoder, codes, contextlib.nullcontext))
+    assert sounds[0].abs().max() > 0
+    assert torch.allclose(*sounds, rtol=1e-4, atol=1e-5 * float(sounds[0].abs().max()))

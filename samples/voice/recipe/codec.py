@@ -5,9 +5,10 @@ The codes come from features.py and never change, so there is no encoder to trai
 collapse; the decoder's own code vectors are free parameters. Spectral losses alone come first, then
 a small GAN joins.
 
-Small steps, many of them: the transformer sees 32 frames of context, the expensive convolutions
-behind it only the last 12 of them, and a step is one CUDA graph, since launching its thousands of
-kernels would take longer than running them.
+Small steps, many of them: the transformer and the first convolutions see 32 frames, the expensive
+ones behind them only the last 10, and a step is one CUDA graph, since launching its thousands of
+kernels would take longer than running them. The graphs are made on noise while the teachers still
+speak, in two layouts of memory, and the faster one is kept.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from typing import Any
 import numpy as np
 import official
 import torch
+import torch.nn.functional as F
 from codec_losses import (
     Discriminators,
     SpectralLoss,
@@ -56,21 +58,16 @@ class CodecTraining:
     device: str = "cuda"
     batch: int = 24
     frames: int = 32  # of one training segment
-    decoded_frames: int = 12  # of a segment, its last ones
+    decoded_frames: int = 10  # of a segment, its last ones
     gan_start: float = 0.2  # share of the time after which the GAN joins
-    learning_rate: float = 8e-4
+    learning_rate: float = 6e-4
     judge_rate: float = 6e-4  # the discriminators' learning rate
     final_rate: float = 0.03  # share of the learning rates left at the end
     init: Path | None = None  # checkpoint folder, or state of a run, to go on from
 
 
-def build(sizes: dict[str, Any] = DECODER, books: Tensor | None = None) -> nn.Module:
-    """The official decoder; with the quantiser's books (K, 256, C), the code vectors start from
-    those.
-
-    Of each book the first codebook_dim / 2 components are taken, scaled to a quarter of the first
-    book's spread.
-    """
+def build(sizes: dict[str, Any] = DECODER) -> nn.Module:
+    """The official decoder with random weights."""
     official.load()
     from qwen_tts.core.tokenizer_12hz.configuration_qwen3_tts_tokenizer_v2 import (
         Qwen3TTSTokenizerV2DecoderConfig,
@@ -84,17 +81,29 @@ def build(sizes: dict[str, Any] = DECODER, books: Tensor | None = None) -> nn.Mo
     decoder = Qwen3TTSTokenizerV2Decoder(config)
     for block in decoder.upsample:
         block[1].gamma.data.fill_(0.1)
-    if books is not None:
-        vectors = books.float()[..., : sizes["codebook_dim"] // 2]
-        vectors = vectors / vectors[0].std() / 4
-        vectors[1:] *= 2
-        quantizer = decoder.quantizer
-        layers = [*quantizer.rvq_first.vq.layers, *quantizer.rvq_rest.vq.layers]
-        for vector, layer in zip(vectors, layers, strict=True):
-            layer._codebook.embedding_sum.data.copy_(vector)
-            layer._codebook.cluster_usage.data.fill_(1)
-            layer._codebook.cluster_usage.requires_grad_(False)
+    for layer in _codebooks(decoder):
+        layer._codebook.cluster_usage.data.fill_(1)
+        layer._codebook.cluster_usage.requires_grad_(False)
     return decoder
+
+
+def _codebooks(decoder: Any) -> list[Any]:
+    quantizer = decoder.quantizer
+    return [*quantizer.rvq_first.vq.layers, *quantizer.rvq_rest.vq.layers]
+
+
+def place_books(decoder: nn.Module, books: Tensor) -> None:
+    """Start the code vectors from the quantiser's books (K, 256, C).
+
+    Of each book the first codebook_dim / 2 components are taken, scaled to a quarter of the first
+    book's spread.
+    """
+    layers = _codebooks(decoder)
+    vectors = books.float()[..., : layers[0]._codebook.embedding_sum.shape[1]]
+    vectors = vectors / vectors[0].std() / 4
+    vectors[1:] *= 2
+    for vector, layer in zip(vectors, layers, strict=True):
+        layer._codebook.embedding_sum.data.copy_(vector)
 
 
 def window_mask(num_frames: int, config: Any, device: torch.device) -> Tensor:
@@ -115,12 +124,13 @@ def synthesise(decoder: Any, codes: Tensor, autocast: Autocast, last: int | None
         hidden = decoder.pre_transformer(
             inputs_embeds=hidden, attention_mask=masks, use_cache=False
         ).last_hidden_state.permute(0, 2, 1)
-        if last is not None:
-            hidden = hidden[..., -last:]
         for block in decoder.upsample:
             for layer in block:
                 hidden = layer(hidden)
-        for layer in decoder.decoder[:-2]:
+        hidden = decoder.decoder[0](hidden)
+        if last is not None:  # what is before looks back 0.5 s, what is behind 0.25 s
+            hidden = hidden[..., -last * hidden.shape[-1] // codes.shape[-1] :]
+        for layer in decoder.decoder[1:-2]:
             hidden = layer(hidden)
     hidden = hidden.float()
     for layer in decoder.decoder[-2:]:
@@ -140,6 +150,7 @@ def fuse_snake(device: str, log: Callable[[str], None]) -> None:
     from qwen_tts.core.tokenizer_12hz import modeling_qwen3_tts_tokenizer_v2 as modeling
 
     try:
+        torch._dynamo.config.recompile_limit = 64
         compiled = torch.compile(_snake_beta, dynamic=True)
         for channels, dtype in ((24, torch.float32), (48, torch.bfloat16), (384, torch.bfloat16)):
             hidden = torch.randn(4, channels, 96, device=device, dtype=dtype, requires_grad=True)
@@ -155,6 +166,46 @@ def fuse_snake(device: str, log: Callable[[str], None]) -> None:
             hidden, self.alpha.to(hidden.dtype), self.beta.to(hidden.dtype)
         )
         log(f"snake not compiled: {error!r:.200}")
+
+
+def _channels_last(hidden: Tensor) -> Tensor:
+    """(B, C, n) -> (B, C, 1, n), the channels of one place side by side in memory."""
+    return hidden.unsqueeze(2).contiguous(memory_format=torch.channels_last)
+
+
+def _causal_conv(self: Any, hidden: Tensor) -> Tensor:
+    """The official causal convolution, channels last; depthwise ones as they were."""
+    if self.conv.groups > 1:
+        return self.conv(F.pad(hidden, (self.padding, 0)))
+    wide = F.pad(_channels_last(hidden), (self.padding, 0, 0, 0))
+    weight = _channels_last(self.conv.weight)
+    return F.conv2d(wide, weight, self.conv.bias, 1, 0, (1, self.dilation)).squeeze(2)
+
+
+def _causal_transposed(self: Any, hidden: Tensor) -> Tensor:
+    """The official transposed convolution, channels last."""
+    weight, stride = _channels_last(self.conv.weight), self.conv.stride[0]
+    wide = F.conv_transpose2d(_channels_last(hidden), weight, self.conv.bias, (1, stride))
+    return wide.squeeze(2)[..., : wide.shape[-1] - self.right_pad]
+
+
+@contextmanager
+def channels_last(is_on: bool) -> Iterator[None]:
+    """Let the official convolutions run with channels last inside."""
+    official.load()
+    from qwen_tts.core.tokenizer_12hz import modeling_qwen3_tts_tokenizer_v2 as modeling
+
+    kinds = (
+        modeling.Qwen3TTSTokenizerV2CausalConvNet,
+        modeling.Qwen3TTSTokenizerV2CausalTransConvNet,
+    )
+    plain = [kind.forward for kind in kinds]
+    if is_on:
+        for kind, forward in zip(kinds, (_causal_conv, _causal_transposed), strict=True):
+            kind.forward = forward
+    yield
+    for kind, forward in zip(kinds, plain, strict=True):
+        kind.forward = forward
 
 
 class Segments:
@@ -243,6 +294,19 @@ def _set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
             group["lr"] = rate
 
 
+def _replay_ms(graph: Any) -> float:
+    """Milliseconds of a replay, the best of ten rounds: others may use the GPU."""
+    best = math.inf
+    for _ in range(10):
+        torch.cuda.synchronize()
+        begun_s = time.time()
+        for _ in range(3):
+            graph.replay()
+        torch.cuda.synchronize()
+        best = min(best, (time.time() - begun_s) / 3 * 1000)
+    return best
+
+
 @contextmanager
 def _swapped(parameters: list[Tensor], averages: list[Tensor]) -> Iterator[None]:
     """The averaged weights in place of the current ones."""
@@ -264,12 +328,10 @@ def save_half(module: nn.Module, out: Path) -> None:
 class Trainer:
     """Decoder, discriminators, optimisers and the averaged weights."""
 
-    def __init__(
-        self, segments: Segments, books: Tensor, settings: CodecTraining, log: Log
-    ) -> None:
+    def __init__(self, settings: CodecTraining, log: Log) -> None:
         device = settings.device
-        self.settings, self.log, self.segments = settings, log, segments
-        decoder = build(books=books)
+        self.settings, self.log = settings, log
+        decoder = build()
         state = _initial_state(settings.init)
         log(f"decoder: {take_over(decoder, state)} of its weights begin as given")
         self.decoder = decoder.to(device).train()
@@ -289,10 +351,18 @@ class Trainer:
             sum(p.numel() for p in part.parameters()) for part in (decoder, self.judge.members)
         ]
         log(f"decoder {sizes[0]} parameters, discriminators {sizes[1]}")
-        codes, wanted = segments.draw(settings.batch)
-        self.codes, self.wanted = codes.clone(), wanted.clone()
+        num_heard = (settings.decoded_frames - EDGE_FRAMES) * FRAME_SAMPLES
+        shape = (settings.batch, DECODER["num_quantizers"], settings.frames)
+        self.codes = torch.randint(0, DECODER["codebook_size"], shape, device=device)
+        self.wanted = torch.randn(settings.batch, 1, num_heard, device=device) / 20
         self.gan_weight = torch.zeros((), device=device)
         self.results: dict[str, Tensor] = {}
+
+    def begin(self, books: Tensor) -> None:
+        """Start the code vectors from the quantiser's books, unless a run's weights go on."""
+        if self.settings.init is None or self.settings.init.is_dir():
+            place_books(self.decoder, books.to(self.settings.device))
+        torch._foreach_copy_(self.averages, [p.detach() for p in self.parameters])
 
     def autocast(self) -> AbstractContextManager[Any]:
         """bfloat16 on a GPU."""
@@ -319,10 +389,46 @@ class Trainer:
         self.optimizer.step()
         self.results = results
 
-    def capture(self, with_judge: bool) -> Callable[[], None]:
-        """The step as one CUDA graph, where there is a GPU."""
+    def prepare(self) -> tuple[Callable[[], None], Callable[[], None]]:
+        """The step without and with the judges; as CUDA graphs, where there is a GPU."""
         if self.settings.device != "cuda":
-            return lambda: self.step(with_judge)
+            return lambda: self.step(False), lambda: self.step(True)
+        trained = [*self.parameters, *self.judge.members.parameters()]
+        before = [parameter.detach().clone() for parameter in trained]
+        best: tuple[float, Any] = (math.inf, None)
+        for is_last in (False, True):
+            try:
+                with channels_last(is_last):
+                    graphs = [self._capture(with_judge) for with_judge in (False, True)]
+                times = [_replay_ms(graph) for graph, _ in graphs]
+                text = " and ".join(f"{time_ms:.1f}" for time_ms in times)
+                self.log(f"channels {'last' if is_last else 'first'}: steps of {text} ms")
+                if sum(times) < best[0]:
+                    best = (sum(times), graphs)
+            except Exception as error:
+                torch.cuda.synchronize()
+                self.log(f"no graph, channels last {is_last}: {error!r:.300}")
+            graphs = None
+        with torch.no_grad():
+            torch._foreach_copy_([parameter.detach() for parameter in trained], before)
+            for optimizer in (self.optimizer, self.judge.optimizer):
+                for state in optimizer.state.values():
+                    for value in state.values():
+                        value.zero_()
+        if best[1] is None:
+            return lambda: self.step(False), lambda: self.step(True)
+        return self._replay(*best[1][0]), self._replay(*best[1][1])
+
+    def _replay(self, graph: Any, results: dict[str, Tensor]) -> Callable[[], None]:
+        """A step by a graph, which leaves its results where they were when it was made."""
+
+        def run() -> None:
+            graph.replay()
+            self.results = results
+
+        return run
+
+    def _capture(self, with_judge: bool) -> tuple[Any, dict[str, Tensor]]:
         _set_rate(self.optimizer, 1e-7)  # the first runs only warm up
         _set_rate(self.judge.optimizer, 1e-7)
         side = torch.cuda.Stream()
@@ -334,14 +440,9 @@ class Trainer:
         graph = torch.cuda.CUDAGraph()
         self.optimizer.zero_grad(set_to_none=True)
         self.judge.optimizer.zero_grad(set_to_none=True)
-        try:
-            with torch.cuda.graph(graph):
-                self.step(with_judge)
-        except Exception as error:
-            self.log(f"no graph: {error!r:.300}")
-            torch.cuda.synchronize()
-            return lambda: self.step(with_judge)
-        return graph.replay
+        with torch.cuda.graph(graph):
+            self.step(with_judge)
+        return graph, self.results
 
     def save(self, out: Path) -> None:
         """Write the averaged weights, and the discriminators beside them."""
@@ -392,8 +493,7 @@ def _initial_state(init: Path | None) -> dict[str, Tensor]:
 
 
 def train(
-    corpus: Corpus,
-    books: Tensor,
+    speech: Callable[[], tuple[Corpus, Tensor]],
     out: Path,
     settings: CodecTraining,
     log: Log = print,
@@ -403,26 +503,28 @@ def train(
     end.
 
     Args:
-        corpus: utterances and their codes.
-        books: (K, 256, C) the quantiser's codebooks.
+        speech: waits for utterances with their codes and the quantiser's books (K, 256, C); called
+            when all is ready for the first step.
         refresh: gives a longer corpus when more speech has been made, else None.
     """
     torch.manual_seed(0)
     if settings.device == "cuda":
         fuse_snake(settings.device, log)
         torch.backends.cudnn.benchmark, torch.backends.cudnn.benchmark_limit = True, 4
-    trainer = Trainer(Segments(corpus, settings), books, settings, log)
+    trainer = Trainer(settings, log)
     begun_s, saved_s, step, gan_step = time.time(), 0.0, 0, None
-    run = trainer.capture(False)
+    plain, judged = trainer.prepare()
+    run = plain
+    log(f"first steps took {time.time() - begun_s:.0f} s")
+    corpus, books = speech()
+    trainer.begin(books)
+    segments = Segments(corpus, settings)
     start_s = time.time()
-    log(f"first steps took {start_s - begun_s:.0f} s")
+    log(f"codec data {len(segments.lengths)} utterances")
     while (elapsed := (time.time() - start_s) / settings.seconds) < 1:
         if elapsed > settings.gan_start and gan_step is None:
-            gan_step, paused_s = step, time.time()
-            run = trainer.capture(True)
-            paused_s = time.time() - paused_s
-            start_s += paused_s  # compiling is not training
-            log(f"the GAN joins at step {step}, {paused_s:.0f} s")
+            gan_step, run = step, judged
+            log(f"the GAN joins at step {step}")
         fall = (1 - settings.final_rate) * 0.5 * (1 + math.cos(math.pi * min(1.0, elapsed)))
         factor = (settings.final_rate + fall) * min(1, (step + 1) / RAMP_STEPS)
         _set_rate(trainer.optimizer, settings.learning_rate * factor)
@@ -431,9 +533,9 @@ def train(
             _set_rate(trainer.judge.optimizer, settings.judge_rate * (settings.final_rate + fall))
             trainer.gan_weight.fill_(joined)
         if step % 500 == 499 and (longer := refresh()):
-            trainer.segments = Segments(longer, settings)
-            log(f"codec data {len(trainer.segments.lengths)} utterances")
-        codes, wanted = trainer.segments.draw(settings.batch)
+            segments = Segments(longer, settings)
+            log(f"codec data {len(segments.lengths)} utterances")
+        codes, wanted = segments.draw(settings.batch)
         trainer.codes.copy_(codes)
         trainer.wanted.copy_(wanted)
         run()

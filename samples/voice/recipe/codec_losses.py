@@ -63,32 +63,36 @@ def _normed(layer: nn.Module) -> nn.Module:
 Judgement = tuple[Tensor, list[Tensor]]  # score map, activations of the layers before it
 
 
+def _through(layers: nn.ModuleList, last: nn.Module, hidden: Tensor) -> Judgement:
+    """(B, C, h, w) through a discriminator's layers, channels last in memory: twice as fast."""
+    activations = []
+    for layer in layers:
+        hidden = F.leaky_relu(layer(hidden), 0.1).contiguous(memory_format=torch.channels_last)
+        activations.append(hidden)
+    return last(hidden), activations
+
+
 class PeriodDiscriminator(nn.Module):
     """Looks at every `period`-th sample.
 
-    Source: HiFi-GAN (Kong and others, 2020), the multi-period discriminator, with 1-d layers.
+    Source: HiFi-GAN (Kong and others, 2020), the multi-period discriminator.
     """
 
     def __init__(self, period: int, channels: int) -> None:
         super().__init__()
         self.period = period
         widths = [1, channels, channels * 4, channels * 8, channels * 8]
+        shape = {"kernel_size": (5, 1), "stride": (3, 1), "padding": (2, 0)}
         self.layers = nn.ModuleList(
-            _normed(nn.Conv1d(width, next_width, 5, 3, 2)) for width, next_width in pairwise(widths)
+            _normed(nn.Conv2d(width, next_width, **shape)) for width, next_width in pairwise(widths)
         )
-        self.last = _normed(nn.Conv1d(widths[-1], 1, 3, 1, 1))
+        self.last = _normed(nn.Conv2d(widths[-1], 1, (3, 1), 1, (1, 0)))
 
     def forward(self, samples: Tensor) -> Judgement:
         """(B, 1, n) samples; what is left over after whole periods is cut."""
-        num_rows, _, num_samples = samples.shape
-        num_samples = num_samples // self.period * self.period
-        folded = samples[..., :num_samples].reshape(num_rows, -1, self.period)
-        hidden = folded.transpose(1, 2).reshape(num_rows * self.period, 1, -1)
-        activations = []
-        for layer in self.layers:
-            hidden = F.leaky_relu(layer(hidden), 0.1)
-            activations.append(hidden)
-        return self.last(hidden), activations
+        num_samples = samples.shape[-1] // self.period * self.period
+        hidden = samples[..., :num_samples].unflatten(-1, (-1, self.period))
+        return _through(self.layers, self.last, hidden)
 
 
 class SpectrumDiscriminator(nn.Module):
@@ -120,12 +124,7 @@ class SpectrumDiscriminator(nn.Module):
                 return_complex=True,
             )
             spectrum = spectrum * (spectrum.abs() + 1e-3).pow(-0.5)  # compressed magnitude
-        hidden = torch.view_as_real(spectrum).permute(0, 3, 2, 1)
-        activations = []
-        for layer in self.layers:
-            hidden = F.leaky_relu(layer(hidden), 0.1)
-            activations.append(hidden)
-        return self.last(hidden), activations
+        return _through(self.layers, self.last, torch.view_as_real(spectrum).permute(0, 3, 2, 1))
 
 
 class Discriminators(nn.Module):

@@ -17,11 +17,12 @@ from torch import Tensor
 
 SAMPLE_RATE_HZ = 24000
 FRAME_SAMPLES = 1920  # 80 ms at 24 kHz
-SPECTRA_PER_FRAME, NUM_MELS, FFT_SIZE = 8, 80, 768
+SPECTRA_PER_FRAME, NUM_MELS = 8, 80
+FFT_SIZE = 1024  # four periods of the lowest voice: fewer, and the spectra follow single pulses
 PITCHES_PER_FRAME, PITCH_WINDOW, PITCH_FFT, NUM_LAGS = 4, 1536, 4096, 600
-MEL_FLOOR = 3e-2  # of the mel magnitudes; the Hann window is not normalised
+MEL_FLOOR = 4e-2  # of the mel magnitudes; the Hann window is not normalised
 PITCH_WEIGHT, VOICING_WEIGHT = 7.0, 20.0  # beside decibels: per semitone, per unit of voicing
-PITCH_RANGE_HZ = {"kumo": (60.0, 220.0), "heart": (90.0, 320.0), "ewan": (60.0, 220.0)}
+PITCH_RANGE_HZ = {"kumo": (60.0, 220.0), "heart": (90.0, 360.0), "ewan": (70.0, 300.0)}
 NUM_COMPONENTS = 96  # of the PCA
 NUM_MEL_FEATURES = SPECTRA_PER_FRAME * NUM_MELS
 NUM_FEATURES = NUM_MEL_FEATURES + 2 * PITCHES_PER_FRAME

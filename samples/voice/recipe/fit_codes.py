@@ -71,7 +71,9 @@ def main() -> None:
         rows = [rows for item, rows in zip(items, features, strict=True) if item.voice == voice]
         some = torch.cat(rows[-400:])
         print(report(voice, quantizer.decode(quantizer.encode(some)), some), flush=True)
-    save_file({name: tensor.cpu().contiguous() for name, tensor in state.items()}, args.out)
+    part = args.out.with_suffix(".part")
+    save_file({name: tensor.cpu().contiguous() for name, tensor in state.items()}, part)
+    part.rename(args.out)
 
 
 if __name__ == "__main__":

@@ -23,6 +23,8 @@ STAND_INS: dict[str, tuple[str, ...]] = {
     "torchaudio.compliance": (),
     "torchaudio.compliance.kaldi": (),
 }
+# Arguments of the mask builders that newer versions call otherwise.
+RENAMED = {"input_embeds": "inputs_embeds", "past_key_values": "cache"}
 
 
 def _plain_rope(config: Any, device: Any = None, **_: Any) -> tuple[Any, float]:
@@ -43,8 +45,9 @@ def _renamed(function: Callable[..., Any]) -> Callable[..., Any]:
     known = inspect.signature(inspect.unwrap(function)).parameters
 
     def call(**given: Any) -> Any:
-        if "input_embeds" in given and "input_embeds" not in known:
-            given["inputs_embeds"] = given.pop("input_embeds")
+        for old, new in RENAMED.items():
+            if old in given and old not in known:
+                given[new] = given.pop(old)
         return function(**{name: value for name, value in given.items() if name in known})
 
     return call

@@ -296,7 +296,7 @@ def train(
             elapsed = team.agree((time.time() - start_s) / settings.seconds)
             if elapsed >= 1:
                 break
-        if (not todo or step % 200 == 199) and refresh():
+        if (not todo or step % 500 == 499) and refresh():
             todo = []
         if not todo:
             todo = store.batches(settings.max_positions, generator)

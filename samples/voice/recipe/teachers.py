@@ -1,11 +1,12 @@
 """The teachers' speech: hibari's heart on all cores, Kokoro's men on a GPU.
 
+    python3 teachers.py read TEXTS OUT [--processes 15]
     python3 teachers.py heart TEXTS OUT [--processes 15] [--seconds 600]
-    python3 teachers.py men OUT KOKORO.safetensors [--seconds 90]
+    python3 teachers.py men OUT KOKORO.safetensors [--seconds 90] [--share 0/2]
 
-The first speaks the woman's rows of chunk after chunk, and leaves the phonemes of the men's rows in
-the folder `men`; the second speaks those, many at once. Both may run at the same time. A text is
-cut into sentences for the woman, whose model hears one at a time, and is one piece for the men.
+The first leaves the phonemes of the men's rows in the folder `men`, which the third speaks, many
+at once; the second speaks the woman's rows. All may run at the same time. A text is cut into
+sentences for the woman, whose model hears one at a time, and is one piece for the men.
 """
 
 from __future__ import annotations
@@ -115,43 +116,50 @@ def speak_heart(heart: Heart, text: str, phrases: list[Phrase], seed: int) -> Ut
     return finish(text, HEART, np.concatenate(waves), np.concatenate(ends), places)
 
 
-def chunk_of(heart: Heart, lines: list[str]) -> tuple[list[Utterance], list[Job]]:
-    """The woman's speech and the men's phonemes of some lines "id|voice|text"."""
-    items, jobs = [], []
-    for line in lines:
-        number, voice, text = line.split("|", 2)
-        phrases = read_text(heart.voice, text)
-        if not phrases:
-            continue
-        if voice == HEART:
-            item = speak_heart(heart, text, phrases, int(number))
-            if item is not None:
-                items.append(item)
-            continue
-        space = heart.voice.vocab[" "]
-        ids, places = list(phrases[0].ids), list(phrases[0].places)
-        for phrase in phrases[1:]:
-            ids += [space, *phrase.ids]
-            places += [phrase.places[0], *phrase.places]
-        if len(ids) <= MAX_PHONEMES:
-            jobs.append(Job(text, voice, ids, places))
-    return items, jobs
+def read_job(heart: Any, voice: str, text: str) -> Job | None:
+    """The phonemes of a man's text; None where there are none, or too many."""
+    phrases = read_text(heart, text)
+    if not phrases:
+        return None
+    ids, places = list(phrases[0].ids), list(phrases[0].places)
+    for phrase in phrases[1:]:
+        ids += [heart.vocab[" "], *phrase.ids]
+        places += [phrase.places[0], *phrase.places]
+    return Job(text, voice, ids, places) if len(ids) <= MAX_PHONEMES else None
+
+
+def read_chunks(number: int, step: int, texts: Path, out: Path, until_s: float) -> None:
+    """One process: the men's rows "id|voice|text" of every `step`-th chunk."""
+    from hibari import Hibari
+
+    heart, rows = Hibari(), [line.split("|", 2) for line in texts.read_text().splitlines()]
+    rows = [row for row in rows if row[1] != HEART]
+    for place in range(number * ROWS, len(rows), step * ROWS):
+        if time.time() > until_s:
+            break
+        jobs = [read_job(heart, voice, text) for _, voice, text in rows[place : place + ROWS]]
+        part = out / "men" / f"{place // ROWS:05d}.part"
+        part.write_bytes(pickle.dumps([tuple(job) for job in jobs if job]))
+        part.rename(part.with_suffix(".jobs"))
 
 
 def speak_chunks(number: int, step: int, texts: Path, out: Path, until_s: float) -> None:
-    """One process: every `step`-th chunk, until the time is up."""
+    """One process: the woman's rows of every `step`-th chunk, until the time is up."""
     heart = Heart()
-    lines = texts.read_text().splitlines()
-    for place in range(number * ROWS, len(lines), step * ROWS):
+    rows = [line.split("|", 2) for line in texts.read_text().splitlines()]
+    rows = [row for row in rows if row[1] == HEART]
+    for place in range(number * ROWS, len(rows), step * ROWS):
         path = out / f"{place // ROWS:05d}.npz"
         if path.exists():
             continue
         if time.time() > until_s:
             break
-        items, jobs = chunk_of(heart, lines[place : place + ROWS])
-        part = out / "men" / f"{path.stem}.part"
-        part.write_bytes(pickle.dumps([tuple(job) for job in jobs]))
-        part.rename(part.with_suffix(".jobs"))
+        items = []
+        for seed, _, text in rows[place : place + ROWS]:
+            phrases = read_text(heart.voice, text)
+            item = speak_heart(heart, text, phrases, int(seed)) if phrases else None
+            if item is not None:
+                items.append(item)
         if items:
             save_chunk(path, items)
 
@@ -174,10 +182,10 @@ def read_styles() -> dict[str, NDArray[np.float32]]:
         return {voice: styles_of(dict(voices), voice) for voice in MEN}
 
 
-def take_jobs(folder: Path, seen: set[str]) -> Iterator[Job]:
-    """Jobs of files that are new."""
+def take_jobs(folder: Path, seen: set[str], share: tuple[int, int]) -> Iterator[Job]:
+    """Jobs of files that are new; of n processes, the number i takes the share (i, n)."""
     for path in sorted(folder.glob("*.jobs")):
-        if path.name not in seen:
+        if path.name not in seen and int(path.stem) % share[1] == share[0]:
             seen.add(path.name)
             for job in pickle.loads(path.read_bytes()):
                 yield Job(*job)
@@ -202,7 +210,14 @@ def speak_men(
 
 
 def run_men(
-    out: Path, weights: Path, seconds: float, device: str, phonemes: int, first: int, is_even: bool
+    out: Path,
+    weights: Path,
+    seconds: float,
+    device: str,
+    phonemes: int,
+    first: int,
+    is_even: bool,
+    share: tuple[int, int],
 ) -> None:
     """Speak what the other processes have read, until the time is up or nothing more comes."""
     import torch
@@ -210,16 +225,16 @@ def run_men(
 
     torch.manual_seed(0)
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
-    kokoro, styles, generator = Kokoro(weights, device), read_styles(), random.Random(0)
+    kokoro, styles, generator = Kokoro(weights, device), read_styles(), random.Random(share[0])
     seen: set[str] = set()
     waiting: list[Job] = []
     start_s, spoken_s, number = time.time(), 0.0, 0
     while time.time() - start_s < seconds:
-        waiting += take_jobs(out / "men", seen)
+        waiting += take_jobs(out / "men", seen, share)
         if len(waiting) < first:
-            if (out / "DONE").exists() and not waiting:
+            if (out / "READ").exists() and not waiting:
                 break
-            if not (out / "DONE").exists():
+            if not (out / "READ").exists():
                 time.sleep(0.2)
                 continue
         pool, waiting = waiting[:first], waiting[first:]
@@ -232,7 +247,7 @@ def run_men(
             batch, pool = pool[:count], pool[count:]
             speeds = [1.0 if is_even else generator.choice(SPEEDS) for _ in batch]
             items += speak_men(kokoro, styles, batch, speeds)
-        save_chunk(out / f"men{number:04d}.npz", items)
+        save_chunk(out / f"men{number:04d}-{share[0]}.npz", items)
         number += 1
         spoken_s += sum(len(item.places) for item in items) * 0.08
         rate = spoken_s / (time.time() - start_s)
@@ -240,7 +255,7 @@ def run_men(
             f"men: {len(items)} texts, {spoken_s / 3600:.2f} hours, {rate:.0f} times real time",
             flush=True,
         )
-    (out / "MEN_DONE").write_text("ok")
+    (out / f"MEN_DONE{share[0]}").write_text("ok")
 
 
 def main() -> None:
@@ -249,11 +264,12 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     commands = parser.add_subparsers(dest="command", required=True)
-    heart = commands.add_parser("heart")
-    heart.add_argument("texts", type=Path, help='lines "id|voice|text" from texts.py')
-    heart.add_argument("out", type=Path, help="folder for the chunks")
-    heart.add_argument("--processes", type=int, default=os.cpu_count() or 1)
-    heart.add_argument("--seconds", type=float, default=1e9, help="stop after them (never)")
+    for name in ("read", "heart"):
+        part = commands.add_parser(name)
+        part.add_argument("texts", type=Path, help='lines "id|voice|text" from texts.py')
+        part.add_argument("out", type=Path, help="folder for the chunks")
+        part.add_argument("--processes", type=int, default=os.cpu_count() or 1)
+        part.add_argument("--seconds", type=float, default=1e9, help="stop after them (never)")
     men = commands.add_parser("men")
     men.add_argument("out", type=Path, help="the same folder")
     men.add_argument("weights", type=Path, help="file of kokoro_weights.py")
@@ -262,10 +278,19 @@ def main() -> None:
     men.add_argument("--phonemes", type=int, default=4000, help="in one batch (4000)")
     men.add_argument("--even", action="store_true", help="one pace for all")
     men.add_argument("--rows", type=int, default=512, help="texts sorted by length at once (512)")
+    men.add_argument("--share", default="0/1", help="i/n: speak as the i-th of n processes (0/1)")
     args = parser.parse_args()
     if args.command == "men":
+        mine, _, all_of = args.share.partition("/")
         run_men(
-            args.out, args.weights, args.seconds, args.device, args.phonemes, args.rows, args.even
+            args.out,
+            args.weights,
+            args.seconds,
+            args.device,
+            args.phonemes,
+            args.rows,
+            args.even,
+            (int(mine), int(all_of)),
         )
         return
     (args.out / "men").mkdir(parents=True, exist_ok=True)
@@ -273,7 +298,8 @@ def main() -> None:
     context = get_context("spawn")
     jobs = [
         context.Process(
-            target=speak_chunks, args=(number, args.processes, args.texts, args.out, until_s)
+            target={"read": read_chunks, "heart": speak_chunks}[args.command],
+            args=(number, args.processes, args.texts, args.out, until_s),
         )
         for number in range(args.processes)
     ]
@@ -281,7 +307,7 @@ def main() -> None:
         job.start()
     for job in jobs:
         job.join()
-    (args.out / "DONE").write_text("ok")
+    (args.out / {"read": "READ", "heart": "DONE"}[args.command]).write_text("ok")
 
 
 if __name__ == "__main__":

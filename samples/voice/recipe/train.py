@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 from zlib import crc32
 
@@ -23,6 +24,7 @@ from talker import TalkerTraining
 from talker import train as train_talker
 from talker_data import Store
 from team import Team
+from torch import Tensor
 
 NUM_VALIDATION = 300  # utterances of the first chunks, kept out of the talker's training
 ALL = 10**9
@@ -60,7 +62,7 @@ class Feed:
         self.extractor, self.quantizer = Features(device), Quantizer(state, device)
         self.books = state["books"]
         self.is_silent = False  # whether codes alone will do
-        self.seen: list[Path] = []
+        self.seen: set[Path] = set()
 
     def _finished(self) -> list[Path]:
         paths = finished_chunks(self.folder)
@@ -95,23 +97,33 @@ class Feed:
             chunk, rows = load_pack(path) if is_pack else self._load(path)
             items += chunk
             codes += rows
-            self.seen.append(path)
+            self.seen.add(path)
         return items, codes
 
 
-def run_codec(feed: Feed, settings: CodecTraining, out: Path, log: Log) -> None:
-    """Train the codec decoder."""
-    items, codes = feed.more()
-    hours = sum(map(len, codes)) * 0.08 / 3600
-    log(f"{len(items)} utterances, {hours:.1f} hours")
+def run_codec(
+    feed: Callable[[], Feed], first: int, settings: CodecTraining, out: Path, log: Log
+) -> None:
+    """Train the codec decoder, once codes and `first` chunks are there."""
+    feeds: list[Feed] = []
+    items: list[Utterance] = []
+    codes: list[NDArray[np.uint8]] = []
 
     def refresh() -> tuple[list[Utterance], list[NDArray[np.uint8]]] | None:
-        new_items, new_codes = feed.more()
+        new_items, new_codes = feeds[0].more()
         items.extend(new_items)
         codes.extend(new_codes)
         return (items, codes) if new_items else None
 
-    train_codec((items, codes), feed.books, out / "codec.pt", settings, log, refresh)
+    def speech() -> tuple[tuple[list[Utterance], list[NDArray[np.uint8]]], Tensor]:
+        feeds.append(feed())
+        feeds[0].wait(first)
+        refresh()
+        hours = sum(map(len, codes)) * 0.08 / 3600
+        log(f"{len(items)} utterances, {hours:.1f} hours")
+        return (items, codes), feeds[0].books
+
+    train_codec(speech, out / "codec.pt", settings, log, refresh)
 
 
 def run_talker(
@@ -164,7 +176,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=1200, help="length of the training (1200)")
     parser.add_argument("--first", type=int, default=8, help="chunks to wait for (8)")
     parser.add_argument("--most", type=int, default=ALL, help="chunks to use at most (all)")
-    parser.add_argument("--lr", type=float, help="peak learning rate (codec 8e-4, talker 1.2e-3)")
+    parser.add_argument("--lr", type=float, help="peak learning rate (codec 6e-4, talker 1.2e-3)")
     parser.add_argument(
         "--init",
         type=Path,
@@ -196,10 +208,13 @@ def main() -> None:
     team = Team(args.device)
     log = Log(args.out / f"{args.part}{team.rank or ''}.log")
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
-    feed = Feed(args.speech, args.codes, args.most, args.device, team.rank, team.size)
+
+    def make_feed() -> Feed:
+        while not args.codes.exists():
+            time.sleep(0.3)
+        return Feed(args.speech, args.codes, args.most, args.device, team.rank, team.size)
+
     if args.part == "codec":
-        feed.wait(args.first)
-        log("first chunks there")
         codec = CodecTraining(
             seconds=args.seconds,
             device=args.device,
@@ -210,14 +225,16 @@ def main() -> None:
             final_rate=args.final_rate or CodecTraining.final_rate,
             init=args.init,
         )
-        run_codec(feed, codec, args.out, log)
+        run_codec(make_feed, args.first, codec, args.out, log)
     elif args.part == "encode":
+        feed = make_feed()
         feed.is_silent = True
         until_s = time.time() + args.seconds
         while time.time() < until_s and not (args.out / "codec.done").exists():
             if not feed.more(8)[0]:
                 time.sleep(0.3)
     else:
+        feed = make_feed()
         feed.is_silent = True
         talker = TalkerTraining(
             seconds=args.seconds,

