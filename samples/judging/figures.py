@@ -173,12 +173,13 @@ def conclusion(differences: Sequence[Difference], ours: str, theirs: str) -> str
     ]
     said += [f"It is {verdict}." for verdict in ("longer", "shorter") if verdict in named]
     if not said:
-        said = [f"Every difference of {ours} from {theirs} is within its interval."]
+        said = [f"No difference of {ours} from {theirs} was found."]
     open_ = [
-        f"{one.figure.name} {one.worst:.{one.figure.digits}f}"
+        f"{one.worst:.{one.figure.digits}f}{' %' * one.figure.name.endswith('%')} in "
+        f"{one.figure.name.removesuffix(', %')}"
         for one in differences
         if one.verdict == "within" and one.figure.better and one.worst > 0
     ]
     if open_:
-        said.append(f"It may still be worse by up to: {'; '.join(open_)}.")
+        said.append(f"It may still be worse by up to {'; '.join(open_)}.")
     return " ".join(said)

@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 import soundfile
 import torch
-import transformers
 from spoken_folders import record, tone, with_file, write_folder
 from tiny_qwen3_asr import write_tiny_qwen3_asr
 from tiny_whisper import write_tiny_whisper
