@@ -340,7 +340,7 @@ def report_of(
         # [object] versions of Python and packages; null: not installed; empty in the first line of
         # a run
         "versions": {} if totals is None else versions(),
-        # [object] rows that `--verify` found right, mended and still suspect; null: none (since 0.4)
+        # [object] rows that `--verify` found right, mended, still suspect; null: none (since 0.4)
         "verified": verified,
         "totals": None if totals is None else totals.as_dict(),  # [object] totals of this run
     }
