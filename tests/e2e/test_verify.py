@@ -21,6 +21,7 @@ from workbench import Workbench, finish
 
 from tts_cli import Speaker
 from tts_cli.errors import StoppedEarly
+from tts_cli.listen import judgement
 from tts_cli.listen.hearing.recogniser import Answer, Asked
 
 WORDS = (
@@ -298,19 +299,19 @@ def test_workers_speak_what_is_heard(
 ) -> None:
     """And what is spoken again; what comes of it is what comes of one process."""
     pytest.importorskip("ray", reason="needs the extra ray")
-    rows = [*ROWS[:4], {"id": "long", "text": f"{ROWS[4]['text']} " * 4}, *ROWS[4:8]]
+    monkeypatch.setattr(judgement, "reasons_of", lambda *_: [])  # of random speech are many
+    long = {"id": "long", "text": f"{ROWS[4]['text']} " * 4}
     flags = (*FLAGS, "--accept-truncated", *VERIFY)
-    Planter({}, notes, is_toned=False).install(monkeypatch.setattr)
-    assert bench.synth([rows[4]], *flags, "--retakes", 0, out="many").code in (0, 1)
     found = []
-    for out, more in (("many", ("--workers", 2)), ("one", ())):
+    for out, more in (("one", ()), ("many", ("--workers", 2))):
         Planter({"r01": "other", "long": "cut"}, notes, is_toned=False).install(monkeypatch.setattr)
-        result = bench.synth(rows, *flags, *more, out=out)
-        assert result.code in (0, 1), result.err
-        found.append((result.code, bench.out(out).files, bench.out(out).report["verified"]))
-    assert {"r01"} <= set(found[0][2]["mended"])
-    assert [one["restarts"] for one in bench.out("many").report["workers"]] == [0, 0]
-    assert found[0][1] == found[1][1]
+        assert bench.synth([long], *flags, "--retakes", 0, out=out).code == 1
+        result = bench.synth([long, *ROWS[:4]], *flags, *more, out=out)
+        assert result.code == 0, result.err
+        assert sorted(bench.out(out).report["verified"]["mended"]) == ["long", "r01"]
+        found.append(bench.out(out).files)
+    assert found[0] == found[1]
+    assert [one["rows"] for one in bench.out("many").report["workers"]] == [2, 2], "of the last"
 
 
 def test_a_book_is_heard(bench: Workbench, notes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -320,7 +321,8 @@ def test_a_book_is_heard(bench: Workbench, notes: Path, monkeypatch: pytest.Monk
     book = ("book", path, "--model", bench.model, "--device", "cpu", *FLAGS[2:])
     Planter({}, notes).install(monkeypatch.setattr)
     assert bench.run(*book, "--out", bench.out("good").path).code == 0
-    rows = [json.loads(line) for line in (bench.out("good").path / "book.jsonl").open()]
+    text = (bench.out("good").path / "book.jsonl").read_text()
+    rows = [json.loads(line) for line in text.splitlines()]
     row_id = next(row["id"] for row in rows if "ferryman" in row["text"])
     Planter({row_id: "other"}, notes).install(monkeypatch.setattr)
     result = bench.run(*book, "--out", bench.out().path, *VERIFY)

@@ -231,9 +231,10 @@ class ByHeart:
 
     def _answer(self, one: Asked) -> Answer:
         digest = hashlib.sha256(one.path.read_bytes()).hexdigest()
-        is_take = one.path.parent.parent.name == TAKES
-        name = f"{one.path.parent.name}/{one.path.stem}" if is_take else f"{one.path.stem}/1"
+        _, takes, name = one.path.with_suffix("").as_posix().rpartition(f"/{TAKES}/")
+        name = f"/{name}" if takes else f"{name}/1"  # of a file that is a row's only its end is
         lines = [json.loads(line) for line in self._notes.read_text().splitlines()]
-        (text, *_) = [line["said"] for line in lines if line.get("name") == name][-1:] or [""]
+        known = [line for line in lines if name.endswith(f"/{line.get('name')}")]
+        (text, *_) = [line["said"] for line in known][-1:] or [""]
         note(self._notes, {"heard": digest})
         return Answer(one.place, text, digest)

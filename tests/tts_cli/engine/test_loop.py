@@ -10,6 +10,7 @@ import pytest
 from engine_harness import MODES, Harness, assert_spoken, attempt_of, request, texts
 from fakes import FakeSpeechModel, fake_codes
 
+from models.base import Prompt, SpeechRequest
 from tts_cli.engine.attempt import Attempt, AttemptQueue
 from tts_cli.engine.loop import POLL_FRAMES, TAKEN_AT_ONCE
 
@@ -60,6 +61,25 @@ def test_free_slots_are_refilled_while_others_speak(is_async: bool) -> None:
     # The long row never waited for a batch to end: it took no more launches than it has frames.
     frames = POLL_FRAMES if is_async else 1
     assert len(model.batches) <= 90 // frames + 3
+
+
+def test_a_pass_counts_what_rows_do_not_share() -> None:
+    """Prompts of 24 tokens, of which 4 are their own: a pass of 40 holds nine rows, not one."""
+
+    class Sharing(FakeSpeechModel):
+        def prompt(self, item: SpeechRequest) -> Prompt:
+            return Prompt(list(range(24)), [0] * 24, [], item, num_shared=self.num_shared)
+
+    requests = [request("x" * (20 + 7 * seed % 23), seed) for seed in range(300)]
+    groups = []
+    for num_shared in (0, 20):
+        model = Sharing(64, pass_tokens=40)
+        model.num_shared = num_shared
+        assert_spoken(Harness(model, 64, requests, is_async=True).run(), requests)
+        groups.append([len(group) for group in model.groups])
+    assert min(groups[0]) < 6  # a tenth of the slots
+    assert all(len(group) >= 6 for group in model.groups[:-1])
+    assert len(groups[1]) < len(groups[0])
 
 
 @MODES
