@@ -41,7 +41,8 @@ FLOORS = {
     "kernels": (
         {"bench"},
         {"persistent"},
-        {"attention", "frame", "linear", "sampling", "vocoder"},
+        {"sampling"},  # a draw can begin the next step, see `linear.code_embedding`
+        {"attention", "frame", "linear", "vocoder"},
         {"launch"},
     ),
 }
@@ -209,7 +210,8 @@ def test_what_the_host_calls_of_kernels_is_typed() -> None:
         for node in ast.walk(tree(path)):
             if not isinstance(node, ast.FunctionDef):
                 continue
-            if any(ast.unparse(mark).startswith("jit") for mark in node.decorator_list):
+            marks = [ast.unparse(mark) for mark in node.decorator_list]
+            if any(mark.startswith(("jit", "gluon_jit")) for mark in marks):
                 continue
             given = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
             untyped = [one.arg for one in given if one.annotation is None and one.arg != "self"]
