@@ -66,7 +66,7 @@ def here(scripts: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> list[list
 
     monkeypatch.setattr(scripts.quality, "subprocess", SimpleNamespace(run=run))
     monkeypatch.setattr(
-        Processes, "answers", lambda self, asked: map(self._function, filter(None, asked))
+        Processes, "hear", lambda self, asked: map(self._function, filter(None, asked))
     )
     whole = opinion.windows
     monkeypatch.setattr(opinion, "windows", lambda samples: itertools.islice(whole(samples), 1))
