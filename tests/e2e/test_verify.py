@@ -20,7 +20,7 @@ from tiny_whisper import write_tiny_whisper
 from workbench import Workbench, finish
 
 from tts_cli import Speaker
-from tts_cli.errors import StoppedEarly
+from tts_cli.errors import SetupError, StoppedEarly
 from tts_cli.listen import judgement
 from tts_cli.listen.hearing.recogniser import Answer, Asked
 
@@ -220,6 +220,9 @@ def test_nothing_is_spoken_where_none_can_hear(
     result = bench.synth(ROWS[:1], *VERIFY)
     assert (result.code, "needs the package pocketsphinx" in result.err) == (3, True)
     assert bench.synth(ROWS[:1], "--verify", tmp_path / "nothing").code == 3
+    assert bench.run("say", "Hm.", "--model", bench.model, *VERIFY).code == 3
+    with pytest.raises(SetupError, match="no such folder"):
+        Speaker(bench.model, device="cpu", verify=tmp_path / "nothing")
     assert bench.out().lines == []
 
 
