@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from tts_cli.app.check import open_recogniser, require_packages
+from tts_cli.app.check import REMEDY, open_recogniser, require_packages
 from tts_cli.config import RunConfig
 from tts_cli.errors import SetupError
 from tts_cli.listen import likeness
@@ -54,7 +54,7 @@ def require_recogniser(asr: str) -> None:
     if asr.casefold() == sound.POCKETSPHINX:
         identity_of("--asr")
     else:
-        kind_of(folder_of(asr))
+        kind_of(folder_of(asr, "--asr", REMEDY), "--asr")
 
 
 class Words:

@@ -137,10 +137,10 @@ def test_a_rerun_knows_references_by_content(refs: Workbench, base: Path) -> Non
     assert again.out == "nothing to do: all 3 rows are done already\n"
     rows[0]["ref_audio"] = "copy of a.wav"  # the same bytes
     (refs.folder / "deep" / "b.flac").write_bytes(encoded(tone(1.1, hz=330), "FLAC"))
-    assert "1 of 3 rows spoken, 2 were done" in refs.synth(rows, *CAP, model=base).out
+    assert "1 of 3 rows spoken, 2 done already" in refs.synth(rows, *CAP, model=base).out
     # Silence stands behind references of icl only.
     result = refs.synth(rows, *CAP, "--ref-silence", 0, model=base)
-    assert "2 of 3 rows spoken, 1 were done" in result.out
+    assert "2 of 3 rows spoken, 1 done already" in result.out
 
 
 def test_validate_warns_of_bad_references(refs: Workbench, base: Path) -> None:

@@ -133,7 +133,7 @@ def test_each_description_is_one_voice(
     assert designs.synth(ROWS, *flags).out == DONE
     assert not opened
     more = [{"id": "new", "text": "And so on.", "instruct": OLD}, *reversed(ROWS)]
-    assert "1 of 7 rows spoken, 6 were done" in designs.synth(more, *flags).out
+    assert "1 of 7 rows spoken, 6 done already" in designs.synth(more, *flags).out
     assert opened == [str(base)]
     # Another Base encodes what was said, and nobody says it again.
     opened.clear()

@@ -18,7 +18,7 @@ def test_a_line_put_in_at_the_top_speaks_one(bench: Workbench) -> None:
     dry = bench.synth(manifest, *FLAGS, "--dry-run").out
     assert "to speak: 1 row: 1 new\n" in dry
     result = bench.synth(manifest, *FLAGS)
-    assert "1 of 4 rows spoken, 3 were done" in result.out
+    assert "1 of 4 rows spoken, 3 done already" in result.out
     assert {**bench.out().files, **first} == bench.out().files
     (new,) = set(bench.out().files) - set(first)
     assert bench.out().records[new.removesuffix(".wav")]["text"] == "A new one."

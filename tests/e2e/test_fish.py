@@ -78,7 +78,7 @@ def test_a_rerun_has_nothing_to_do(refs: Workbench, fish: Path) -> None:
         "nothing to do: all 2 rows are done already\n"
     )
     rows[1]["ref_text"] = "Something else."
-    assert "1 of 2 rows spoken, 1 were done" in refs.synth(rows, *CAP, model=fish).out
+    assert "1 of 2 rows spoken, 1 done already" in refs.synth(rows, *CAP, model=fish).out
 
 
 def test_what_it_cannot_speak_fails_with_a_reason(refs: Workbench, fish: Path) -> None:

@@ -39,7 +39,6 @@ Codes = list[Tensor]
 
 @pytest.fixture(autouse=True)
 def _float32_is_float32(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.backends.cuda.matmul, "allow_tf32", False)
     monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
 
 
@@ -138,16 +137,18 @@ def assert_same_codes(rows: Codes, expected: Codes) -> None:
         assert len(row) == len(other), f"row {index} ends elsewhere"
 
 
+@pytest.fixture(scope="module")
+def greedy(float_model: Qwen3TTS) -> Qwen3TTS:
+    return TestReleasedSize.with_graphs(float_model, FRAMES)
+
+
+@pytest.fixture(scope="module")
+def sampled(bfloat_model: Qwen3TTS) -> Qwen3TTS:
+    return TestReleasedSize.with_graphs(bfloat_model, SAMPLED_FRAMES)
+
+
 class TestReleasedSize:
     """0.6B: the frame of every bucket, recorded and not."""
-
-    @pytest.fixture(scope="module")
-    def greedy(self, float_model: Qwen3TTS) -> Qwen3TTS:
-        return self.with_graphs(float_model, FRAMES)
-
-    @pytest.fixture(scope="module")
-    def sampled(self, bfloat_model: Qwen3TTS) -> Qwen3TTS:
-        return self.with_graphs(bfloat_model, SAMPLED_FRAMES)
 
     @staticmethod
     def with_graphs(model: Qwen3TTS, frames: int) -> Qwen3TTS:

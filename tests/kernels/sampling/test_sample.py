@@ -87,7 +87,9 @@ def test_a_draw_begins_the_next_step(
         assert torch.equal(draw(logits, **changes, then=then), expected)
         assert torch.equal(then.out, embedded)
         difference = (then.normed.float() - normed.float()).abs().max()
-        assert difference <= (0 if draw is draw_kernel and width == 1024 else 0.05)
+        if draw is draw_kernel and width == 1024:  # in float32 sums can be in another order
+            assert difference <= (0 if dtype is torch.bfloat16 else 1e-6)
+        assert difference <= 0.05
 
 
 def test_a_step_that_does_not_fit_is_refused(device, draw_kernel) -> None:

@@ -184,7 +184,6 @@ def test_gpu_float32_equals_official(
     clone_golden: Any, has_graphs: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
-    monkeypatch.setattr(torch.backends.cuda.matmul, "allow_tf32", False)
     model = load_model(str(clone_golden.folder), "cuda", torch.float32, use_graphs=has_graphs)
     requests = as_requests(clone_golden, model)
     rows = speak(model, requests, 4, frames_per_poll=3, is_compact=True, has_graphs=has_graphs)
