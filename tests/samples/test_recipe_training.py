@@ -179,8 +179,8 @@ def test_channels_last_changes_no_sound(recipe):
     codec.place_books(decoder, torch.randn(16, 256, 96))
     codes = torch.randint(0, 256, (2, 16, 3))
     sounds = []
-    for is_on in (False, True):
-        with torch.no_grad(), codec.channels_last(is_on):
+    for layout in (contextlib.nullcontext, codec.channels_last):
+        with torch.no_grad(), layout():
             sounds.append(codec.synthesise(decoder, codes, contextlib.nullcontext))
     assert sounds[0].abs().max() > 0
     assert torch.allclose(*sounds, rtol=1e-4, atol=1e-5 * float(sounds[0].abs().max()))

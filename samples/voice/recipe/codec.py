@@ -8,7 +8,7 @@ a small GAN joins.
 Small steps, many of them: the transformer and the first convolutions see 32 frames, the expensive
 ones behind them only the last 10, and a step is one CUDA graph, since launching its thousands of
 kernels would take longer than running them. The graphs are made on noise while the teachers still
-speak, in two layouts of memory, and the faster one is kept.
+speak. The convolutions run with channels last: 37 ms a step with the judges instead of 50.
 """
 
 from __future__ import annotations
@@ -190,21 +190,20 @@ def _causal_transposed(self: Any, hidden: Tensor) -> Tensor:
 
 
 @contextmanager
-def channels_last(is_on: bool) -> Iterator[None]:
+def channels_last() -> Iterator[None]:
     """Let the official convolutions run with channels last inside."""
     official.load()
     from qwen_tts.core.tokenizer_12hz import modeling_qwen3_tts_tokenizer_v2 as modeling
 
-    kinds = (
-        modeling.Qwen3TTSTokenizerV2CausalConvNet,
-        modeling.Qwen3TTSTokenizerV2CausalTransConvNet,
-    )
-    plain = [kind.forward for kind in kinds]
-    if is_on:
-        for kind, forward in zip(kinds, (_causal_conv, _causal_transposed), strict=True):
-            kind.forward = forward
+    faster = {
+        modeling.Qwen3TTSTokenizerV2CausalConvNet: _causal_conv,
+        modeling.Qwen3TTSTokenizerV2CausalTransConvNet: _causal_transposed,
+    }
+    plain = {kind: kind.forward for kind in faster}
+    for kind, forward in faster.items():
+        kind.forward = forward
     yield
-    for kind, forward in zip(kinds, plain, strict=True):
+    for kind, forward in plain.items():
         kind.forward = forward
 
 
@@ -292,19 +291,6 @@ def _set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
             group["lr"].fill_(rate)
         else:
             group["lr"] = rate
-
-
-def _replay_ms(graph: Any) -> float:
-    """Milliseconds of a replay, the best of ten rounds: others may use the GPU."""
-    best = math.inf
-    for _ in range(10):
-        torch.cuda.synchronize()
-        begun_s = time.time()
-        for _ in range(3):
-            graph.replay()
-        torch.cuda.synchronize()
-        best = min(best, (time.time() - begun_s) / 3 * 1000)
-    return best
 
 
 @contextmanager
@@ -395,29 +381,15 @@ class Trainer:
             return lambda: self.step(False), lambda: self.step(True)
         trained = [*self.parameters, *self.judge.members.parameters()]
         before = [parameter.detach().clone() for parameter in trained]
-        best: tuple[float, Any] = (math.inf, None)
-        for is_last in (False, True):
-            try:
-                with channels_last(is_last):
-                    graphs = [self._capture(with_judge) for with_judge in (False, True)]
-                times = [_replay_ms(graph) for graph, _ in graphs]
-                text = " and ".join(f"{time_ms:.1f}" for time_ms in times)
-                self.log(f"channels {'last' if is_last else 'first'}: steps of {text} ms")
-                if sum(times) < best[0]:
-                    best = (sum(times), graphs)
-            except Exception as error:
-                torch.cuda.synchronize()
-                self.log(f"no graph, channels last {is_last}: {error!r:.300}")
-            graphs = None
+        with channels_last():
+            plain, judged = (self._capture(with_judge) for with_judge in (False, True))
         with torch.no_grad():
             torch._foreach_copy_([parameter.detach() for parameter in trained], before)
             for optimizer in (self.optimizer, self.judge.optimizer):
                 for state in optimizer.state.values():
                     for value in state.values():
                         value.zero_()
-        if best[1] is None:
-            return lambda: self.step(False), lambda: self.step(True)
-        return self._replay(*best[1][0]), self._replay(*best[1][1])
+        return self._replay(*plain), self._replay(*judged)
 
     def _replay(self, graph: Any, results: dict[str, Tensor]) -> Callable[[], None]:
         """A step by a graph, which leaves its results where they were when it was made."""

@@ -74,6 +74,10 @@ class Heart:
             model.SerializeToString(), options, providers=["CPUExecutionProvider"]
         )
 
+    def read(self, text: str) -> list[Phrase]:
+        """The sentences of a text."""
+        return read_text(self.voice, text)
+
     def speak(self, phrase: Phrase, speed: float, seed: int) -> tuple[NDArray[Any], NDArray[Any]]:
         """Samples at 24 kHz, and the durations of the phonemes with the pads around them."""
         from hibari import dsp
@@ -156,7 +160,7 @@ def speak_chunks(number: int, step: int, texts: Path, out: Path, until_s: float)
             break
         items = []
         for seed, _, text in rows[place : place + ROWS]:
-            phrases = read_text(heart.voice, text)
+            phrases = heart.read(text)
             item = speak_heart(heart, text, phrases, int(seed)) if phrases else None
             if item is not None:
                 items.append(item)

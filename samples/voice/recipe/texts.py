@@ -82,10 +82,16 @@ def join(sentences: list[str]) -> str:
     return text
 
 
-def read(text: str) -> str:
-    """The text as a run hands it to the model, now and then with a word in capitals."""
+def read_out(text: str) -> str:
+    """The text as a run hands it to the model."""
     if READ.search(text):
         text = Reading.of(text, normalize(text, "english")).spoken
+    return text
+
+
+def read(text: str) -> str:
+    """The text as a run hands it to the model, now and then with a word in capitals."""
+    text = read_out(text)
     words = re.findall(r"\b[A-Za-z]{3,}\b", text)
     if words and random.random() < CAPITALS_RATE:
         word = choice(words)

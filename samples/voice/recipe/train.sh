@@ -49,17 +49,15 @@ if [ ! -e "$out/codec.done" ]; then # gets ready, and waits for the codes
     codec=$!
 fi
 
-men() { # share of three, GPU, seconds
-    on "$2" python3 "$recipe/teachers.py" men "$speech" "$kokoro" --seconds "$3" --share "$1/3" \
-        --device "$device" >"$work/men$1.log" 2>&1
+men() { # GPU, seconds
+    on "$1" python3 "$recipe/teachers.py" men "$speech" "$kokoro" --seconds "$2" \
+        --share "$1/$((last + 1))" --device "$device" >"$work/men$1.log" 2>&1
 }
-while [ ! -e "$kokoro" ]; do sleep 0.5; done
-if [ ! -e "$speech/MEN_DONE1" ]; then
-    men 1 $last "$men_seconds" &
-    men1=$!
-    men 2 $last "$men_seconds" &
-    men2=$!
-    men 0 0 $((men_seconds * 6 / 10))
+if [ ! -e "$speech/MEN_DONE0" ]; then
+    men $last "$men_seconds" &
+    speaking=$!
+    [ $last = 0 ] || men 0 $((men_seconds * 6 / 10))
+    [ $last = 1 ] || wait $speaking
 fi
 [ -e "$codes" ] || {
     on 0 python3 "$recipe/fit_codes.py" "$speech" "$work/made.safetensors" --device "$device" \
@@ -72,7 +70,7 @@ fi
 }
 on $last python3 "$recipe/train.py" encode --speech "$speech" --out "$out" --codes "$codes" \
     --seconds "$talker_seconds" --device "$device" >"$work/encode.log" 2>&1 &
-[ -z "${men1:-}" ] || wait "$men1" "$men2"
+[ -z "${speaking:-}" ] || wait $speaking
 for file in "$speech"/men*-*.npz; do # the men's speech counts twice
     name=$(basename "$file" .npz)
     ln -sf "$name.npy" "$speech/twin-$name.npy"
