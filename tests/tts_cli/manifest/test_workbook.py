@@ -235,7 +235,7 @@ class TestHostile:
 def test_without_the_library(make_source: MakeSource, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "python_calamine", None)
     with pytest.raises(
-        SetupError, match=r'pip install "tts-cli\[xlsx\]", or save the sheet as CSV'
+        SetupError, match=r'unless the sheet is saved as CSV, .*; pip install "python-calamine>='
     ):
         read(make_source, workbook([["text"]]))
 
