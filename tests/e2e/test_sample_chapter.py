@@ -55,8 +55,8 @@ def test_the_command_of_the_guide(
     assert result.code == 0, result.err
     assert "the book is in en: rows are spoken as english" in result.err
     out = bench.out()
-    listing = guide.partition(f"Then `{shown}` holds")[2].partition("\nChange")[0]
-    listed = re.findall(r"^    (\S+) +\S", listing, re.M)
+    listing = guide.partition(f"`{shown}` then has:")[2].partition("\nChange")[0]
+    listed = re.findall(r"^    (\S+)", listing, re.M)
     there = {path.name for path in out.path.iterdir()}
     assert {name.rstrip("/") for name in listed} == there
 

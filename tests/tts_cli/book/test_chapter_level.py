@@ -48,6 +48,7 @@ def lufs(samples: Array) -> float:
 
 
 @pytest.mark.parametrize("text", ["ebu", "podcast", "-14"])
+@pytest.mark.slow
 def test_a_chapter_has_the_loudness_and_its_voices_are_alike(tmp_path: Path, text: str) -> None:
     takes = rows(tmp_path, [3.0, 2.0, 0.3, 40.0, 5.0])
     path = tmp_path / "chapter.wav"

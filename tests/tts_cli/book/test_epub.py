@@ -296,6 +296,7 @@ def test_a_damaged_member(tmp_path: Path) -> None:
     refused(path, "cannot be read")
 
 
+@pytest.mark.slow
 def test_a_zip_bomb(tmp_path: Path) -> None:
     refused(small_epub(tmp_path / "a.epub", "<p>" + " " * (30 << 20) + "x</p>"), "unpacks to")
     huge = small_epub(tmp_path / "b.epub", "<p>" + " " * (33 << 20) + "x</p>")

@@ -72,6 +72,7 @@ def test_names_that_are_made_for_all_to_see() -> None:
 
 
 @given(st.sets(st.text("aA\u00e4\u00c4a\u0308./_-", min_size=1, max_size=8), min_size=2))
+@pytest.mark.slow
 def test_no_two_takes_share_a_name(ids: set[str]) -> None:
     for takes, has_dots in itertools.product([(1,), (1, 2)], [True, False]):
         rows = rows_of(ids, takes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,6 +23,7 @@ def test_one_split_has_all() -> None:
 
 
 @given(st.text())
+@pytest.mark.slow
 def test_white_space_and_letter_case_make_no_other_text(text: str) -> None:
     splits = Splits("a=0.5,b=0.5")
     assert splits.split_of(text) == splits.split_of(f" \n{text.casefold()}\t")

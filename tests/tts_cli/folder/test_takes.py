@@ -219,6 +219,7 @@ def choose(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("action", [again, choose])
+@pytest.mark.slow
 def test_a_crash_at_any_moment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, action: Callable[[Bench], None]
 ) -> None:

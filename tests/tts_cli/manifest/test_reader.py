@@ -143,6 +143,7 @@ def test_lines_together_may_be_longer_than_one(make_source: MakeSource, suffix: 
     assert [row.text for row in rows if isinstance(row, Row)] == ["a"]
 
 
+@pytest.mark.slow
 def test_many_rows_need_little_memory(make_source: MakeSource) -> None:
     source = make_source(b'{"text":"hello there"}\n' * 20_000)
     tracemalloc.start()
@@ -320,6 +321,7 @@ class TestOpening:
 
 
 @pytest.mark.parametrize("name", ["m.jsonl", "m.csv", "m.tsv", "m.txt"])
+@pytest.mark.slow
 def test_damaged_files_never_crash_the_reader(make_source: MakeSource, name: str) -> None:
     generator = random.Random(name)
     lines = [b'{"id": "a", "text": "one \\u00e9", "seed": 5, "greedy": true}'] * 4

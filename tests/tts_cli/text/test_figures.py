@@ -45,6 +45,7 @@ FRAMES = (
 
 @settings(max_examples=400, deadline=None)
 @given(FIGURES, st.sampled_from(FRAMES))
+@pytest.mark.slow
 def test_no_figure_is_read_in_pieces(figure: str, frame: str) -> None:
     """1,5 was said "one,five", and 00:01:02,500 "zero zero:zero one:two thousand five hundred"."""
     spoken = say(frame.format(figure))

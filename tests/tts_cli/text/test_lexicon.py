@@ -162,6 +162,7 @@ def test_folding_keeps_every_place(text: str) -> None:
     assert len(fold(text)) == len(text)
 
 
+@pytest.mark.slow
 def test_long_texts_and_many_entries_take_a_moment(lexicon: Write) -> None:
     words = lexicon("".join(f"{'a' * length}\tb\n" for length in range(1, 201)))
     start_s = time.process_time()

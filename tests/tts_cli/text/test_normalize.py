@@ -167,6 +167,7 @@ CASES = st.sampled_from(["lower", "capitalize", "upper", "__str__"])
     | st.lists(PIECES, max_size=8).map("".join)
     | st.text(max_size=60)
 )
+@pytest.mark.slow
 def test_a_text_that_is_taken_for_plain_is_one_that_no_rule_changes(text: str) -> None:
     if is_plain(text):
         assert apply_rules(RULES, text) == []
