@@ -37,7 +37,6 @@ def shared_ray() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
-        patch.setenv("RAY_AUTH_TOKEN", "0123456789abcdef0123456789abcdef")
         logging.getLogger("ray").setLevel(logging.ERROR)
         ray.init(
             address="local",
