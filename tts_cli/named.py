@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from bisect import insort
 from dataclasses import dataclass, field
 
 MAX_NAMED = 5
@@ -11,15 +12,21 @@ _MOST_CHARS = 200  # of a name, compared with others
 
 @dataclass
 class Named:
-    """So many of a kind, of which a message names a few."""
+    """So many of a kind, of which a message names a few: the first that came, or by their names
+    where they come in the order of a file system.
+    """
 
+    is_sorted: bool = False
     count: int = 0
     first: list[str] = field(default_factory=list)
 
     def add(self, name: str) -> None:
         """Count one."""
         self.count += 1
-        if len(self.first) < MAX_NAMED:
+        if self.is_sorted:
+            insort(self.first, name)
+            del self.first[MAX_NAMED:]
+        elif len(self.first) < MAX_NAMED:
             self.first.append(name)
 
     def __str__(self) -> str:

@@ -44,8 +44,10 @@ class ExportFiles:
 
     def __init__(self, out: Path, has_list: bool) -> None:
         self.out = out
-        self.aside = Named()  # stood in the way of files, and are in `ASIDE` now
-        self.left = Named()  # are named as files of a data set, and are none of this one
+        self.aside = Named(is_sorted=True)  # stood in the way of files, and are in `ASIDE` now
+        self.left = Named(
+            is_sorted=True
+        )  # are named as files of a data set, and are none of this one
         self._path = out / LIST_NAME
         self._has_list = has_list
         self._ours = IdTable()  # hashes of names with their sums, by any export

@@ -59,7 +59,7 @@ def find_orphans(out: Path, journal: Journal, has_id: Callable[[str], bool]) -> 
     """The ids of audio files, subtitles and lines that `has_id` does not know, each once. Their
     files are never removed.
     """
-    found, seen = Named(), IdTable()
+    found, seen = Named(is_sorted=True), IdTable()
     files = audio_files(out, (*SUBTYPES, *SUBTITLES))
     for row_id in chain((row_id for row_id, _ in files), recorded_ids(journal)):
         if has_id(row_id) or seen.setdefault(id_hash(row_id), found.count) != found.count:

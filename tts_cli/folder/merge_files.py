@@ -86,7 +86,7 @@ class Placing:
 
     def __init__(self, origins: Origins, has_links: bool) -> None:
         self.out = origins.folders[0]
-        self.left = Named()
+        self.left = Named(is_sorted=True)
         self.num_linked = 0
         self.num_copied = 0
         self._origins = origins
