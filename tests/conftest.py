@@ -20,6 +20,7 @@ os.environ["OMP_NUM_THREADS"] = "1"
 import pytest
 import torch
 
+SHARED_MEMORY, ROOM_BYTES = Path("/dev/shm"), 8 << 30
 HAS_CUDA = torch.cuda.is_available()
 if not HAS_CUDA:
     os.environ["TRITON_INTERPRET"] = "1"
@@ -28,6 +29,17 @@ if IS_PORTABLE:
     from kernels.launch.dispatch import use_kernels
 
     use_kernels("portable")  # before fixtures of modules load models
+
+
+def pytest_configure() -> None:
+    """Have folders of tests in memory where there is enough of it, and programs may run from it:
+    commands sync every file, which takes a disk longer than they take for all else.
+    """
+    if SHARED_MEMORY.is_dir() and "PYTEST_DEBUG_TEMPROOT" not in os.environ:
+        found = os.statvfs(SHARED_MEMORY)
+        has_room = found.f_bavail * found.f_frsize >= ROOM_BYTES
+        if has_room and not found.f_flag & getattr(os, "ST_NOEXEC", 0):
+            os.environ["PYTEST_DEBUG_TEMPROOT"] = str(SHARED_MEMORY)
 
 
 def pytest_xdist_auto_num_workers() -> int | None:
