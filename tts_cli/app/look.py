@@ -18,7 +18,14 @@ from tts_cli.errors import UsageError
 from tts_cli.folder.files import check_space
 from tts_cli.folder.folder import Folder
 from tts_cli.folder.mend import find_orphans
-from tts_cli.folder.run_file import measured_xrt, read_report, settings_of, versions
+from tts_cli.folder.run_file import (
+    MODEL,
+    MODEL_IDENTITY,
+    measured_xrt,
+    read_report,
+    settings_of,
+    versions,
+)
 from tts_cli.manifest.source import Manifest
 from tts_cli.named import Named, counted
 from tts_cli.plan.checkpoint import approved_info, model_facts, read_info, require_consent
@@ -162,8 +169,8 @@ def require_same_model(plan: Plan, survey: Survey) -> None:
     """Raise UsageError if a folder would get rows of the sample voice only because nobody said
     which model it was spoken with.
     """
-    model, _ = survey.unlike.get("model", (None, None))
-    is_same = "identity of the model" not in survey.unlike
+    model, _ = survey.unlike.get(MODEL, (None, None))
+    is_same = MODEL_IDENTITY not in survey.unlike
     if model is None or is_same or plan.planner.maker.config.model is not None:
         return
     out, rows = plan.folder.out, counted(survey.pending + survey.takes, "row")

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 
 REPORT_NAME = "run.json"
+MODEL, MODEL_IDENTITY = "model", "identity of the model"  # beside settings, see `settings_of`
 LENGTH_SLACK_S = 5.0
 _MAX_REPORT_BYTES = 1 << 24
 PACKAGES = (
@@ -195,13 +196,13 @@ def settings_of(report: Mapping[str, Any], about: Collection[About]) -> dict[str
     model, settings = report.get("model"), report.get("settings")
     found: dict[str, Any] = {}
     if isinstance(model, dict):
-        names = {"source": "model", "identity": "identity of the model"}
+        names = {"source": MODEL, "identity": MODEL_IDENTITY}
         found |= {names[name]: model.get(name) for name in names}
     if isinstance(settings, dict):
         found |= {
             name: value
             for name, value in settings.items()
-            if name != "model" and name in SETTINGS and SETTINGS[name].about in about
+            if name != MODEL and name in SETTINGS and SETTINGS[name].about in about
         }
     return found
 

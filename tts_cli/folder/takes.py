@@ -419,10 +419,11 @@ class TakeFolder:
         """Remove the row's file of another format where it is a take that is not its file any more,
         and is kept as that.
         """
-        path, kept = self.out / f"{row_id}{suffix}", self.out / TAKES / row_id
-        found = facts_of(path)
-        older = [one for one in kept.glob(f"*{suffix}") if one.stem != str(take)]
-        if found is not None and any(facts_of(one) == found for one in older):
+        path = self.out / f"{row_id}{suffix}"
+        if (found := facts_of(path)) is None:
+            return
+        kept = (self.out / TAKES / row_id).glob(f"*{suffix}")
+        if any(one.stem != str(take) and facts_of(one) == found for one in kept):
             path.unlink()
 
     def _folders(self) -> Iterator[tuple[str, list[Path]]]:
