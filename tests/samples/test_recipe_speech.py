@@ -266,9 +266,9 @@ def test_feed_takes_each_chunk_once(recipe, voice_folder, tmp_path):
     codec = recipe("codec")
     settings = codec.CodecTraining(1, device="cpu", frames=4, decoded_frames=3)
     corpus = train.Feed(tmp_path, codes, max_chunks=3, device="cpu").more()
-    drawn, wave = codec.Segments(corpus, settings).draw(5)
-    assert drawn.shape == (5, 16, 4)
-    assert wave.shape == (5, 1, (3 - codec.EDGE_FRAMES) * 1920)
+    segment = codec.Segments(corpus, settings).draw(5)
+    assert segment.codes.shape == (5, 16, 4)
+    assert segment.speech.shape == (5, 1, (3 - codec.EDGE_FRAMES) * 1920)
 
 
 def test_the_talker_begins_when_enough_chunks_are_encoded(

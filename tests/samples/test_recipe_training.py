@@ -155,22 +155,62 @@ def test_a_wider_decoder_begins_with_the_sound_of_the_narrow_one(recipe):
     assert torch.allclose(*sounds, atol=1e-6)
 
 
-def test_convolutions_of_the_last_frames_sound_alike(recipe, voice_folder):
-    """Behind the edge, where they lack what came before."""
+@pytest.fixture
+def shipped_decoder(recipe, voice_folder):
+    """The decoder of the sample voice."""
     codec, config = recipe("codec"), recipe("config")
     shipped = load_file(voice_folder / "checkpoint" / "speech_tokenizer" / "model.safetensors")
     state = {name.removeprefix("decoder."): value.float() for name, value in shipped.items()}
     width = state["decoder.0.conv.weight"].shape[0]
     decoder = codec.build({**config.DECODER, "decoder_dim": width}).eval()
     decoder.load_state_dict(state)
+    return decoder
+
+
+def test_convolutions_of_some_frames_sound_alike(recipe, shipped_decoder):
+    """Behind the edge, where they lack what came before; an utterance's start has no edge."""
+    codec = recipe("codec")
     generator = torch.Generator().manual_seed(0)
-    codes = torch.randint(0, 256, (1, 16, 12), generator=generator)
+    codes = torch.randint(0, 256, (3, 16, 12), generator=generator)
+    starts, edge = torch.tensor([0, 3, 6]), codec.EDGE_FRAMES * 1920
     with torch.no_grad():
-        whole = codec.synthesise(decoder, codes, contextlib.nullcontext)
-        part = codec.synthesise(decoder, codes, contextlib.nullcontext, 6)
-    heard = (6 - codec.EDGE_FRAMES) * 1920
-    difference = (whole[..., -heard:] - part[..., -heard:]).abs().max()
-    assert difference < 0.05 * whole.abs().max()
+        whole = codec.synthesise(shipped_decoder, codes, contextlib.nullcontext)
+        part = codec.synthesise(shipped_decoder, codes, contextlib.nullcontext, starts, 6)
+    assert part.shape == (3, 1, 6 * 1920)
+    wanted = codec.cut(whole, starts, 6, 1920)
+    assert torch.allclose(part[0], wanted[0], atol=1e-5)
+    assert (part - wanted)[..., edge:].abs().max() < 0.05 * whole.abs().max()
+
+
+def test_segments_are_heard_as_in_their_utterance(recipe, shipped_decoder):
+    """Anywhere in an utterance, its start too: what a step hears is what a run would speak."""
+    codec, data = recipe("codec"), recipe("data")
+    generator = torch.Generator().manual_seed(1)
+    lengths, items, codes = (9, 40, 12), [], []
+    for length in lengths:
+        rows = torch.randint(0, 256, (length, 16), generator=generator)
+        with torch.no_grad():
+            made = codec.synthesise(shipped_decoder, rows.t()[None], contextlib.nullcontext)
+        samples = (made[0, 0].clamp(-1, 1) * 32767).round().to(torch.int16).numpy()
+        places = np.zeros(length, np.int16)
+        items.append(data.Utterance("text", "kumo", samples, places))
+        codes.append(rows.to(torch.uint8).numpy())
+    settings = codec.CodecTraining(1, device="cpu")
+    torch.manual_seed(2)
+    segment = codec.Segments((items, codes), settings).draw(24)
+    num_heard = settings.decoded_frames - codec.EDGE_FRAMES
+    with torch.no_grad():
+        made = codec.synthesise(
+            shipped_decoder, segment.codes, contextlib.nullcontext, segment.decoded, 10
+        )
+    heard = codec.cut(made, segment.heard, num_heard, 1920)
+    openings = (segment.decoded + segment.heard) == 0
+    assert 2 <= openings.sum() < 24  # also of the short ones
+    assert (segment.judged[openings] == 0).all()
+    assert (segment.judged <= num_heard - codec.JUDGED_FRAMES).all()
+    difference = (heard - segment.speech).abs().amax((1, 2)) / segment.speech.abs().amax()
+    assert difference[openings].max() < 1e-3
+    assert difference.max() < 0.05
 
 
 def test_channels_last_changes_no_sound(recipe):

@@ -6,9 +6,11 @@ collapse; the decoder's own code vectors are free parameters. Spectral losses al
 a small GAN joins.
 
 Small steps, many of them: the transformer and the first convolutions see 32 frames, the expensive
-ones behind them only the last 10, and a step is one CUDA graph, since launching its thousands of
-kernels would take longer than running them. The graphs are made on noise while the teachers still
-speak. The convolutions run with channels last: 37 ms a step with the judges instead of 50.
+ones behind them only 10 of these, and a step is one CUDA graph, since launching its thousands of
+kernels would take longer than running them. What is heard may stand anywhere in an utterance, also
+at its start, where the decoder has no past to look at. The graphs are made on noise while the
+teachers still speak. The convolutions run with channels last: 37 ms a step with the judges instead
+of 50.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import official
@@ -44,10 +46,22 @@ LOG_EVERY_STEPS = 500
 SAVE_EVERY_S = 60
 RAMP_STEPS = 300  # of the learning rate and of the GAN's weight
 EDGE_FRAMES = 2  # at the start of what is decoded, where the convolutions miss their context
-JUDGED_FRAMES = 6  # at the end of a segment, shown to the discriminators
+JUDGED_FRAMES = 6  # of those heard, shown to the discriminators
+OPENINGS = 0.15  # share of segments heard from the first frame of an utterance
+DRAWN = {"kumo": 1.3, "heart": 0.8}  # how often a voice is drawn beside the others
 Autocast = Callable[[], AbstractContextManager[Any]]
 Log = Callable[[str], None]
 Corpus = tuple[list[Utterance], list[NDArray[np.uint8]]]  # utterances and the codes of each
+
+
+class Segment(NamedTuple):
+    """B pieces of utterances. Frames are counted from the start of what stands before."""
+
+    codes: Tensor  # (B, K, F) int64
+    speech: Tensor  # (B, 1, n) samples of the frames that are heard
+    decoded: Tensor  # (B,) first frame that is decoded, in the segment
+    heard: Tensor  # (B,) first frame that is heard, in what is decoded
+    judged: Tensor  # (B,) first frame that is judged, in what is heard
 
 
 @dataclass(frozen=True)
@@ -58,7 +72,7 @@ class CodecTraining:
     device: str = "cuda"
     batch: int = 24
     frames: int = 32  # of one training segment
-    decoded_frames: int = 10  # of a segment, its last ones
+    decoded_frames: int = 10  # of a segment
     gan_start: float = 0.2  # share of the time after which the GAN joins
     learning_rate: float = 6e-4
     judge_rate: float = 6e-4  # the discriminators' learning rate
@@ -113,8 +127,20 @@ def window_mask(num_frames: int, config: Any, device: torch.device) -> Tensor:
     return ((distance >= 0) & (distance < config.sliding_window))[None, None]
 
 
-def synthesise(decoder: Any, codes: Tensor, autocast: Autocast, last: int | None = None) -> Tensor:
-    """(B, K, F) codes -> (B, 1, F * 1920) samples, or those of the `last` frames alone.
+def cut(rows: Tensor, starts: Tensor, num_frames: int, frame: int) -> Tensor:
+    """(B, C, n) -> (B, C, num_frames * frame): of each row what begins at its frame of `starts`."""
+    places = (starts * frame)[:, None] + torch.arange(num_frames * frame, device=rows.device)
+    return rows.gather(2, places[:, None].expand(-1, rows.shape[1], -1))
+
+
+def synthesise(
+    decoder: Any,
+    codes: Tensor,
+    autocast: Autocast,
+    starts: Tensor | None = None,
+    num_frames: int = 0,
+) -> Tensor:
+    """(B, K, F) codes -> (B, 1, F * 1920) samples, or those of `num_frames` from `starts` (B,) on.
 
     The last two layers run in float32: bfloat16 would put a noise floor into the waveform.
     """
@@ -128,8 +154,8 @@ def synthesise(decoder: Any, codes: Tensor, autocast: Autocast, last: int | None
             for layer in block:
                 hidden = layer(hidden)
         hidden = decoder.decoder[0](hidden)
-        if last is not None:  # what is before looks back 0.5 s, what is behind 0.25 s
-            hidden = hidden[..., -last * hidden.shape[-1] // codes.shape[-1] :]
+        if starts is not None:  # what is before looks back 0.5 s, what is behind 0.25 s
+            hidden = cut(hidden, starts, num_frames, hidden.shape[-1] // codes.shape[-1])
         for layer in decoder.decoder[1:-2]:
             hidden = layer(hidden)
     hidden = hidden.float()
@@ -210,7 +236,8 @@ def channels_last() -> Iterator[None]:
 class Segments:
     """All samples and codes in flat device buffers, for drawing aligned segments.
 
-    Each voice is drawn equally often, whatever it has of speech.
+    A voice is drawn as often as `DRAWN` says, whatever it has of speech. A segment ends with what
+    is heard; near the start of an utterance it begins with that, and runs on behind.
     """
 
     def __init__(self, corpus: Corpus, settings: CodecTraining) -> None:
@@ -221,28 +248,42 @@ class Segments:
         self.codes = torch.from_numpy(np.concatenate(codes)).to(device)
         lengths = torch.tensor([len(rows) for rows in codes])
         starts = lengths.cumsum(0) - lengths  # in frames
-        usable = lengths >= self.num_frames
+        usable = lengths >= self.num_heard
         voices = sorted({item.voice for item in items})
         voice = torch.tensor([voices.index(item.voice) for item in items])[usable]
-        # Frames at which a segment may start, utterance behind utterance.
-        room = (lengths - self.num_frames + 1)[usable].double()
-        room /= torch.zeros(len(voices)).double().index_add_(0, voice, room)[voice]
+        # Frames from which a segment may be heard, utterance behind utterance.
+        room = (lengths - self.num_heard + 1)[usable].double()
+        shares = torch.tensor([DRAWN.get(name, 1.0) for name in voices]).double()
+        shares /= torch.zeros(len(voices)).double().index_add_(0, voice, room)
+        room *= shares[voice]
         self.ends = (room.cumsum(0) / room.sum()).to(device)
         self.starts, self.lengths = starts[usable].to(device), lengths[usable].to(device)
         self.frame_steps = torch.arange(self.num_frames, device=device)
         self.sample_steps = torch.arange(self.num_heard * FRAME_SAMPLES, device=device)
 
-    def draw(self, batch: int) -> tuple[Tensor, Tensor]:
-        """(B, K, F) int64 codes, and the (B, 1, n) samples of their last frames."""
+    def draw(self, batch: int) -> Segment:
+        """Segments with the samples of what is heard of them."""
         device = self.ends.device
         rows = torch.searchsorted(self.ends, torch.rand(batch, device=device).double())
         rows = rows.clamp(max=len(self.ends) - 1)
-        room = (self.lengths[rows] - self.num_frames + 1).double()
-        offsets = (torch.rand(batch, device=device) * room).long() + self.starts[rows]
-        places = (offsets + self.num_frames - self.num_heard) * FRAME_SAMPLES
+        ways = (self.lengths[rows] - self.num_heard + 1).double()
+        first = (torch.rand(batch, device=device) * ways).long()
+        first = first.masked_fill(torch.rand(batch, device=device) < OPENINGS, 0)
+        begin = (first - (self.num_frames - self.num_heard)).clamp(min=0)
+        decoded = (first - begin - EDGE_FRAMES).clamp(min=0)
+        room = max(1, self.num_heard - JUDGED_FRAMES + 1)
+        judged = torch.randint(0, room, (batch,), device=device)
+        places = (self.starts[rows] + first) * FRAME_SAMPLES
         speech = self.samples[places[:, None] + self.sample_steps].float() / 32768.0
-        codes = self.codes[offsets[:, None] + self.frame_steps].long().transpose(1, 2)
-        return codes, speech.unsqueeze(1)
+        frames = (self.starts[rows] + begin)[:, None] + self.frame_steps
+        codes = self.codes[frames.clamp(max=len(self.codes) - 1)].long().transpose(1, 2)
+        return Segment(
+            codes,
+            speech.unsqueeze(1),
+            decoded,
+            first - begin - decoded,
+            judged.masked_fill(first == 0, 0),
+        )
 
 
 class Judge:
@@ -339,8 +380,12 @@ class Trainer:
         log(f"decoder {sizes[0]} parameters, discriminators {sizes[1]}")
         num_heard = (settings.decoded_frames - EDGE_FRAMES) * FRAME_SAMPLES
         shape = (settings.batch, DECODER["num_quantizers"], settings.frames)
-        self.codes = torch.randint(0, DECODER["codebook_size"], shape, device=device)
-        self.wanted = torch.randn(settings.batch, 1, num_heard, device=device) / 20
+        starts = [torch.zeros(settings.batch, dtype=torch.long, device=device) for _ in range(3)]
+        self.segment = Segment(
+            torch.randint(0, DECODER["codebook_size"], shape, device=device),
+            torch.randn(settings.batch, 1, num_heard, device=device) / 20,
+            *starts,
+        )
         self.gan_weight = torch.zeros((), device=device)
         self.results: dict[str, Tensor] = {}
 
@@ -356,15 +401,20 @@ class Trainer:
         return torch.autocast(device, torch.bfloat16, enabled=device == "cuda", cache_enabled=False)
 
     def step(self, with_judge: bool) -> None:
-        """One step on `codes` and `wanted`; every tensor stays where it is."""
-        made = synthesise(self.decoder, self.codes, self.autocast, self.settings.decoded_frames)
-        made = made[..., -self.wanted.shape[-1] :]
-        spectral = self.spectral(made, self.wanted)
+        """One step on `segment`; every tensor stays where it is."""
+        segment, decoded_frames = self.segment, self.settings.decoded_frames
+        made = synthesise(
+            self.decoder, segment.codes, self.autocast, segment.decoded, decoded_frames
+        )
+        made = cut(made, segment.heard, decoded_frames - EDGE_FRAMES, FRAME_SAMPLES)
+        spectral = self.spectral(made, segment.speech)
         loss = 12 * spectral
         results = {"spectral": spectral.detach()}
         if with_judge:
-            span = slice(-JUDGED_FRAMES * FRAME_SAMPLES, None)
-            heard, real = made[..., span], self.wanted[..., span]
+            heard, real = (
+                cut(rows, segment.judged, JUDGED_FRAMES, FRAME_SAMPLES)
+                for rows in (made, segment.speech)
+            )
             results["judge"] = self.judge.learn(heard, real, self.autocast)
             fooling, matching = self.judge.judge(heard, real, self.autocast)
             loss = loss + self.gan_weight * (fooling + 0.7 * matching)
@@ -507,9 +557,8 @@ def train(
         if step % 500 == 499 and (longer := refresh()):
             segments = Segments(longer, settings)
             log(f"codec data {len(segments.lengths)} utterances")
-        codes, wanted = segments.draw(settings.batch)
-        trainer.codes.copy_(codes)
-        trainer.wanted.copy_(wanted)
+        for kept, drawn in zip(trainer.segment, segments.draw(settings.batch), strict=True):
+            kept.copy_(drawn)
         run()
         if step % 8 == 7 and settings.device == "cuda":
             torch.cuda.synchronize()  # or the clock runs behind

@@ -26,7 +26,7 @@ export PYTHONUNBUFFERED=1 OMP_NUM_THREADS=1
 cores=$(env -u OMP_NUM_THREADS nproc) # nproc obeys OMP_NUM_THREADS
 last=$({ nvidia-smi -L 2>/dev/null || true; } | wc -l)
 last=$((last > 1 ? 1 : 0))
-spare=$((cores > 12 ? cores - 8 : 1))
+spare=${SPARE:-$((cores > 12 ? cores - 8 : 1))} # processes of the woman's speech
 
 on() { # run on a GPU of that number
     local gpu=$1
