@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
+
 import numpy as np
 import pytest
 import torch
@@ -57,3 +59,23 @@ def test_a_batch_counts_real_steps_at_every_rate(recipe):
         mask = lengths.mask(torch.zeros(2, 4, 3 * rate))
         assert mask.sum(-1)[:, 0].tolist() == [2 * rate, 3 * rate]
     assert lengths.mask(torch.zeros(2, 4, 7)).sum(-1)[:, 0].tolist() == [5, 7]  # one step more
+
+
+@pytest.mark.skipif(find_spec("kokoro") is None, reason="needs the package kokoro")
+def test_styled_norms_count_real_steps_only(recipe):
+    """What lies behind a row's end neither counts nor sounds; real steps are normalised by hand."""
+    teacher = recipe("kokoro_teacher")
+    istftnet, _ = teacher._modules()
+    lengths = teacher.Lengths()
+    lengths.steps, lengths.longest = torch.tensor([3, 5]), 5
+    norm = istftnet.AdaIN1d(4, 6)
+    hidden, style = torch.randn(2, 6, 5) * 3 + 2, torch.randn(2, 4)
+    made = teacher._normalise(lengths)(norm, hidden, style)
+    assert (made[0, :, 3:] == 0).all()
+    for row, size in enumerate((3, 5)):
+        real = hidden[row, :, :size]
+        gamma, beta = norm.fc(style[row])[:, None].chunk(2)
+        plain = (real - real.mean(1, keepdim=True)) * torch.rsqrt(
+            real.var(1, correction=0, keepdim=True) + 1e-5
+        )
+        assert torch.allclose(made[row, :, :size], (1 + gamma) * plain + beta, atol=1e-4)

@@ -14,7 +14,7 @@ from models.qwen3_tts.config import Qwen3TTSConfig
 from models.qwen3_tts.prompt import build_prompt
 
 TEXTS = ["A user and his assistant.", "Hé!", "Nine seven."]
-VOICES = ["kumo", "ewan", "heart"]
+VOICES = ["michael", "fenrir", "heart"]
 PLACES = [np.array(row, np.int16) for row in ([0, 10, 24], [-1], [0, 1, 5, 6, 9, 11])]
 
 

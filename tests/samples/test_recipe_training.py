@@ -43,7 +43,7 @@ def test_talker_losses_at_tiny_sizes(recipe):
     store = recipe("talker_data").Store("cpu")
     codes = [np.full((frames, 16), frames, np.uint8) for frames in (5, 2)]
     places = [np.arange(5, dtype=np.int16), np.array([0, 3], np.int16)]
-    store.add(["Good morning.", "Yes."], ["kumo", "heart"], codes, places)
+    store.add(["Good morning.", "Yes."], ["michael", "heart"], codes, places)
     store.freeze()
     optimizer = talker.make_optimizer(model.talker, talker.TalkerTraining(10, device="cpu"))
     guide = recipe("alignment").Guide(model.talker, [(1, 0)])
@@ -113,7 +113,7 @@ def test_trainings_write_what_export_reads(recipe, voice_folder, tmp_path):
     shipped = voice_folder / "checkpoint"
     rng = np.random.default_rng(0)
     samples, places = rng.integers(-99, 99, 9 * 1920).astype(np.int16), np.zeros(9, np.int16)
-    items = [data.Utterance("Yes.", "kumo", samples, places)]
+    items = [data.Utterance("Yes.", "michael", samples, places)]
     codes = [rng.integers(0, 256, (9, 16)).astype(np.uint8)]
     lines: list[str] = []
     settings = codec.CodecTraining(
@@ -122,7 +122,7 @@ def test_trainings_write_what_export_reads(recipe, voice_folder, tmp_path):
     speech = (items, codes), torch.randn(16, 256, 96)
     codec.train(lambda: speech, tmp_path / "c.pt", settings, lines.append)
     store = recipe("talker_data").Store("cpu")
-    store.add(["Yes."], ["kumo"], codes, [places])
+    store.add(["Yes."], ["michael"], codes, [places])
     store.freeze()
     settings = talker.TalkerTraining(
         0.01, device="cpu", max_positions=100, init=shipped, guided=((4, 1),)
@@ -193,7 +193,7 @@ def test_segments_are_heard_as_in_their_utterance(recipe, shipped_decoder):
             made = codec.synthesise(shipped_decoder, rows.t()[None], contextlib.nullcontext)
         samples = (made[0, 0].clamp(-1, 1) * 32767).round().to(torch.int16).numpy()
         places = np.zeros(length, np.int16)
-        items.append(data.Utterance("text", "kumo", samples, places))
+        items.append(data.Utterance("text", "michael", samples, places))
         codes.append(rows.to(torch.uint8).numpy())
     settings = codec.CodecTraining(1, device="cpu")
     torch.manual_seed(2)

@@ -48,7 +48,6 @@ RAMP_STEPS = 300  # of the learning rate and of the GAN's weight
 EDGE_FRAMES = 2  # at the start of what is decoded, where the convolutions miss their context
 JUDGED_FRAMES = 6  # of those heard, shown to the discriminators
 OPENINGS = 0.15  # share of segments heard from the first frame of an utterance
-DRAWN = {"kumo": 1.3, "heart": 0.8}  # how often a voice is drawn beside the others
 Autocast = Callable[[], AbstractContextManager[Any]]
 Log = Callable[[str], None]
 Corpus = tuple[list[Utterance], list[NDArray[np.uint8]]]  # utterances and the codes of each
@@ -236,8 +235,8 @@ def channels_last() -> Iterator[None]:
 class Segments:
     """All samples and codes in flat device buffers, for drawing aligned segments.
 
-    A voice is drawn as often as `DRAWN` says, whatever it has of speech. A segment ends with what
-    is heard; near the start of an utterance it begins with that, and runs on behind.
+    Each voice is drawn equally often, whatever it has of speech. A segment ends with what is heard;
+    near the start of an utterance it begins with that, and runs on behind.
     """
 
     def __init__(self, corpus: Corpus, settings: CodecTraining) -> None:
@@ -253,9 +252,7 @@ class Segments:
         voice = torch.tensor([voices.index(item.voice) for item in items])[usable]
         # Frames from which a segment may be heard, utterance behind utterance.
         room = (lengths - self.num_heard + 1)[usable].double()
-        shares = torch.tensor([DRAWN.get(name, 1.0) for name in voices]).double()
-        shares /= torch.zeros(len(voices)).double().index_add_(0, voice, room)
-        room *= shares[voice]
+        room /= torch.zeros(len(voices)).double().index_add_(0, voice, room)[voice]
         self.ends = (room.cumsum(0) / room.sum()).to(device)
         self.starts, self.lengths = starts[usable].to(device), lengths[usable].to(device)
         self.frame_steps = torch.arange(self.num_frames, device=device)

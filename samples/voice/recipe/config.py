@@ -110,9 +110,9 @@ PREDICTOR = {
 }
 
 VOICES = {
-    "kumo": "arthur",
+    "michael": "arthur",
     "heart": "clara",
-    "ewan": "ewan",
+    "fenrir": "ewan",
 }  # the teacher's voice -> the speaker's name
 
 

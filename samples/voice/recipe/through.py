@@ -32,7 +32,7 @@ from torch import nn
 
 def spoken(texts: list[str], kokoro: Path, device: str) -> dict[str, list[Utterance]]:
     """Every text in each voice, by the teacher's name of it."""
-    heart, styles, men = Heart(), read_styles(), Kokoro(kokoro, device)
+    heart, styles, men = Heart(), read_styles(kokoro.parent), Kokoro(kokoro, device)
     found = {HEART: [speak_heart(heart, text, heart.read(text), 0) for text in texts]}
     for voice in styles:
         jobs = [read_job(heart.voice, voice, text) for text in texts]

