@@ -9,7 +9,7 @@ that few shapes serve every mixture and almost nothing is padding.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from models.device.buckets import choose_bucket
 
@@ -106,6 +106,24 @@ def plan_fixed_lanes(
     lanes = fill_lanes(sizes, lane_frames, gap)
     parts = [lanes[first : first + num_lanes] for first in range(0, len(lanes), num_lanes)]
     return [_batch(part, lane_frames, num_lanes) for part in parts]
+
+
+def share_lanes(batches: Sequence[LaneBatch], shapes: Sequence[tuple[int, int]]) -> list[LaneBatch]:
+    """Each batch in a shape that holds it, and those that follow in the same one beside it, as far
+    as lanes are left: a pass costs the same however many of them are empty.
+    """
+    found: list[LaneBatch] = []
+    used = 0  # lanes of the last one
+    for batch, shape in zip(batches, shapes, strict=True):
+        before: tuple[LanePlace, ...] = ()
+        if found and found[-1].key == shape and used + batch.num_lanes <= shape[0]:
+            before = found.pop().places
+        else:
+            used = 0
+        places = (replace(place, lane=used + place.lane) for place in batch.places)
+        found.append(LaneBatch(*shape, (*before, *places)))
+        used += batch.num_lanes
+    return found
 
 
 def plan_rows_apart(sizes: Sequence[int], shapes: Sequence[tuple[int, int]]) -> list[LaneBatch]:

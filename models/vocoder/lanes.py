@@ -18,7 +18,6 @@ once. What a pass makes is copied out of that memory, so that the next one finds
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -36,6 +35,7 @@ from models.vocoder.lane_plan import (
     plan_fixed_lanes,
     plan_lanes,
     plan_rows_apart,
+    share_lanes,
 )
 from models.vocoder.network import CodecDecoder
 from models.vocoder.sizes import LANE_FRAMES
@@ -207,8 +207,7 @@ class Lanes:
         """Run all rows through a graph; the samples of their last `kept` frames."""
         waves: dict[int, Tensor] = {}
         sizes = [len(row) for row in rows]
-        for planned in self._plan(sizes):
-            batch = self._picked(runner, planned)
+        for batch in self._picked(runner, self._plan(sizes)):
             self._put(batch, rows, inputs(batch.key))
             waves |= self._take(runner.run(batch.key), batch, sizes, kept)
         return [waves[row] for row in range(len(rows))]
@@ -220,12 +219,13 @@ class Lanes:
             return plan_fixed_lanes(sizes, self.lane_buckets[-1], self.num_lanes, gap)
         return plan_lanes(sizes, self.lane_buckets, self.num_lanes, gap)
 
-    def _picked(self, runner: GraphRunner[Shape], batch: LaneBatch) -> LaneBatch:
-        """A batch in the lanes that it is to run in: its own, or larger ones that are at hand."""
+    def _picked(self, runner: GraphRunner[Shape], planned: list[LaneBatch]) -> list[LaneBatch]:
+        """Batches in the lanes that they are to run in: their own, or larger ones that are at hand,
+        which several share.
+        """
         if self._front_shapes:
-            return batch
-        num_lanes, num_frames = runner.pick(batch.key, 1, GRAPH_BATCHES)
-        return replace(batch, num_lanes=num_lanes, num_frames=num_frames)
+            return planned
+        return share_lanes(planned, [runner.pick(b.key, 1, GRAPH_BATCHES) for b in planned])
 
     def _plan_latents(self, sizes: Sequence[int]) -> list[LaneBatch]:
         """Lanes for rows of which latents are made."""

@@ -13,6 +13,7 @@ from models.vocoder.lane_plan import (
     plan_fixed_lanes,
     plan_lanes,
     plan_rows_apart,
+    share_lanes,
 )
 
 BUCKETS = (64, 128, 256, 512)
@@ -75,6 +76,30 @@ def test_lanes_that_are_not_full_take_a_shorter_bucket() -> None:
         (1, 64),
     ]
     assert plan_lanes([], BUCKETS, 4, 3) == []
+
+
+def test_batches_in_one_larger_shape_share_its_lanes() -> None:
+    # A run's last rows, of which the largest shape alone is recorded: three passes before.
+    rows = [500, 510, 490, 200]
+    planned = plan_lanes(rows, BUCKETS, 4, 3)
+    assert [batch.key for batch in planned] == [(2, 512), (1, 512), (1, 256)]
+    (shared,) = share_lanes(planned, [(4, 512)] * 3)
+    assert shared.key == (4, 512)
+    assert sorted((place.row, place.lane) for place in shared.places) == [
+        (0, 1),
+        (1, 0),
+        (2, 2),
+        (3, 3),
+    ]
+
+
+def test_no_batch_shares_lanes_that_are_taken_or_of_another_shape() -> None:
+    planned = plan_lanes([512] * 7 + [9], BUCKETS, 4, 3)
+    found = share_lanes(planned, [(4, 512), (4, 512), (2, 512), (2, 512)])
+    assert [batch.key for batch in found] == [(4, 512), (4, 512), (2, 512)]
+    assert [len(batch.places) for batch in found] == [4, 2, 2]
+    assert share_lanes(planned, [batch.key for batch in planned]) == planned
+    assert share_lanes([], []) == []
 
 
 def test_a_row_longer_than_a_lane_is_refused() -> None:

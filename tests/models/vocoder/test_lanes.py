@@ -166,6 +166,17 @@ def test_few_rows_run_in_one_full_lane_until_their_own_pays(real: Vocoder) -> No
     assert lanes.whole.keys == [usual, small]
 
 
+@torch.inference_mode()
+def test_a_runs_last_rows_share_the_one_graph_there_is(real: Vocoder) -> None:
+    runner, lanes = packed(real, FakeCapturer())
+    runner.announce(32, 300)
+    lanes.whole.capture(lanes.whole.announced[:1])
+    assert lanes.whole.keys == [(MAX_LANES, LANE_FRAMES)]
+    rows = rows_of([299, 290, 280, 270, 260, 250, 240, 230, 60])  # two full lanes and a shorter one
+    assert_close(runner.decode(rows), alone(real).decode(rows))
+    assert lanes.whole.stats.hits == 1
+
+
 def test_ten_shapes_serve_a_large_batch(real: Vocoder) -> None:
     # 42 before: every power of two up to 32 rows times seven lengths.
     runner, lanes = packed(real, Recorder())
