@@ -8,7 +8,10 @@
 Rows have 62 to 187 frames, 5 to 15 s of Qwen3-TTS (of Fish Speech that is --frames 108-323). Random
 weights never end a row by themselves, so `max_frames` is each row's length; texts grow with it, as
 real ones do. The same arguments give the same rows. A run starts from an empty folder, so nothing
-is resumed.
+is resumed. On a GPU the last columns of `run` say what its wall time went into: prompts before the
+first launch, prefill, frames, those of fewer rows than half of the slots (sparse), the vocoder
+where no frames ran, a GPU without work while rows waited and later, and the last files. They add up
+to all of it.
 
 `table` measures on whatever GPU it finds: a frame, the vocoder, whole runs of all models, each
 after a shorter one in the same process, the median of three, and the first of them with the kernels
@@ -33,8 +36,10 @@ sys.path += [str(HERE / "benchmarks"), str(HERE.parent)]
 
 import manifests  # noqa: E402
 from manifests import FRAMES  # noqa: E402
+from whole_run import shares  # noqa: E402
 
 COLUMNS = ("model", "batch", "xRT", "wall s", "capture s", "busy", "misses", "failed", "GiB")
+COLUMNS += ("start", "prefill", "frames", "sparse", "vocoder", "idle", "idle later", "end")
 
 
 def rows(count: int, lengths: str = FRAMES) -> Iterator[str]:
@@ -68,6 +73,7 @@ def run(folder: Path, model: str, batch: int, count: int, lengths: str) -> list[
         str(totals.get("graph_misses", "")),
         str(totals["failed"]),
         "" if peak is None else f"{peak / 2**30:.1f}",
+        *(f"{100 * seconds / totals['wall_s']:.1f} %" for seconds in shares(report).values()),
     ]
 
 

@@ -73,6 +73,32 @@ def facts(report: dict[str, Any]) -> Figures:
     return found | {f"{name}_gib": size / GIB for name, size in memory.items()}
 
 
+def shares(report: Figures) -> Figures:
+    """What `wall_s` went into, in seconds that add up to it, on a GPU; nothing elsewhere.
+
+    Frames count as long as they took beside the vocoder, which alone counts where they had ended.
+    """
+    device, wall_s = report["device"], report["totals"]["wall_s"]
+    busy = device.get("busy")
+    if not busy:
+        return {}
+    run, steady, before_s = busy["run"], busy["steady"], busy["before_s"]
+    frames_s, prefill_s = run.get("frames_s", 0.0), run.get("prefill_s", 0.0)
+    sparse_s = frames_s * device["sparse_steps"] / max(1, device["steps"])
+    idle_s = steady["seconds"] * (1 - steady["busy_share"])
+    busy_s = run["seconds"] * run["busy_share"]
+    return {
+        "start": before_s,  # prompts of the first rows
+        "prefill": prefill_s,
+        "frames": frames_s - sparse_s,
+        "sparse": sparse_s,  # frames of fewer rows than half of the slots
+        "vocoder": busy_s - frames_s - prefill_s,
+        "idle": idle_s,  # while rows waited for a slot
+        "idle later": run["seconds"] - busy_s - idle_s,
+        "end": wall_s - before_s - run["seconds"],  # the last files
+    }
+
+
 def median(runs: list[Figures]) -> Figures:
     """The median of each figure, and all of the two that matter."""
     found: Figures = {}

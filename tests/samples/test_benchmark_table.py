@@ -111,6 +111,25 @@ def test_recording_while_speaking_is_told_apart(bench: SimpleNamespace) -> None:
     )
 
 
+def test_what_wall_time_went_into_adds_up(bench: SimpleNamespace) -> None:
+    run = {"seconds": 1.8, "frames_s": 1.2, "prefill_s": 0.1, "vocoder_s": 0.9, "busy_share": 0.8}
+    busy = {"before_s": 0.05, "run": run, "steady": {"seconds": 1.4, "busy_share": 0.9}}
+    found = bench.whole_run.shares(report(busy=busy, steps=600, sparse_steps=150))
+    assert {name: round(seconds, 6) for name, seconds in found.items()} == {
+        "start": 0.05,
+        "prefill": 0.1,
+        "frames": 0.9,
+        "sparse": 0.3,
+        "vocoder": 0.14,
+        "idle": 0.14,
+        "idle later": 0.22,
+        "end": 0.15,
+    }
+    assert sum(found.values()) == pytest.approx(2.0)
+    assert bench.whole_run.shares(report(busy=None)) == {}  # nothing was spoken
+    assert bench.whole_run.shares(report()) == {}  # on a CPU
+
+
 class Answers:
     """Commands that are not run: each wall time by the name of the manifest."""
 

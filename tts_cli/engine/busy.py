@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import heapq
 import math
+import time
 from collections import deque
 from typing import Any
 
@@ -97,11 +98,13 @@ class BusyMeter:
         self.device = device
         self.whole: BusyWindow | None = None
         self.steady: BusyWindow | None = None
+        self.before_s = -time.perf_counter()  # until the first launch, once that was made
         self._pending: deque[tuple[str, DeviceSpan, list[BusyWindow]]] = deque()
 
     def start(self) -> None:
         """The first launch: everything from here on counts."""
         if self.whole is None:
+            self.before_s += time.perf_counter()
             self.whole, self.steady = BusyWindow(self.device), BusyWindow(self.device)
 
     def end_steady(self) -> None:
@@ -124,15 +127,15 @@ class BusyMeter:
             self._take()
 
     def summary(self) -> dict[str, Any] | None:
-        """Of the whole run and of its steady state; None where nothing ran.
-
-        Waits for the device.
+        """Of the whole run and of its steady state, and the seconds before both; None where nothing
+        ran. Waits for the device.
         """
         while self._pending:
             self._take()
         if self.whole is None or self.steady is None:
             return None
-        return {"run": self.whole.summary(), "steady": self.steady.summary()}
+        windows = {"run": self.whole.summary(), "steady": self.steady.summary()}
+        return {"before_s": round(self.before_s, 3), **windows}
 
     @staticmethod
     def _is_readable(span: DeviceSpan, windows: list[BusyWindow]) -> bool:

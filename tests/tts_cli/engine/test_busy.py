@@ -9,6 +9,7 @@ import torch
 
 from models.device.spans import DeviceSpan
 from models.device.streams import WorkStreams
+from tts_cli.engine import busy
 from tts_cli.engine.busy import REORDERED, BusyMeter, Cover
 
 CPU = torch.device("cpu")
@@ -54,10 +55,22 @@ def test_steady_work_counts_twice_and_the_tail_once() -> None:
     assert meter.whole is not None
     assert meter.steady is not None
     meter.whole.span, meter.steady.span = FixedSpan(320), FixedSpan(80)
+    meter.before_s = 0.0123
     assert meter.summary() == {
+        "before_s": 0.012,
         "run": {"seconds": 0.32, "prefill_s": 0.01, "frames_s": 0.15, "busy_share": 0.5},
         "steady": {"seconds": 0.08, "prefill_s": 0.01, "frames_s": 0.05, "busy_share": 0.75},
     }
+
+
+def test_what_came_before_the_first_launch_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter([10.0, 10.25, 99.0])
+    monkeypatch.setattr(busy.time, "perf_counter", lambda: next(clock))
+    meter = BusyMeter(CPU)
+    with monkeypatch.context() as alone:
+        alone.setattr(busy, "BusyWindow", lambda device: None)
+        meter.start()
+    assert meter.before_s == 0.25
 
 
 def test_a_run_that_never_empties_is_steady_to_its_end() -> None:

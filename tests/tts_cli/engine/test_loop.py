@@ -11,6 +11,7 @@ from engine_harness import MODES, Harness, assert_spoken, attempt_of, request, t
 from fakes import FakeSpeechModel, fake_codes
 
 from models.base import Prompt, SpeechRequest
+from tts_cli.engine import loop
 from tts_cli.engine.attempt import Attempt, AttemptQueue
 from tts_cli.engine.loop import POLL_FRAMES, TAKEN_AT_ONCE
 
@@ -184,6 +185,45 @@ def test_counters_tell_padding_from_work() -> None:
     harness.run()
     engine = harness.engine
     assert (engine.steps, engine.row_steps, engine.padded_steps) == (3, 9, 12)
+    assert engine.sparse_steps == 0
+
+
+def test_steps_of_fewer_rows_than_half_of_the_slots_are_counted() -> None:
+    lengths = (3, 4, 5, 9)
+    harness = Harness(FakeSpeechModel(8), 8, [request("x" * length, length) for length in lengths])
+    harness.run()
+    assert harness.engine.facts()["sparse_steps"] == 6  # from the fourth frame on
+    assert harness.engine.facts()["steps"] == 9
+
+
+class Late(AttemptQueue):
+    """A queue whose rows after the first few come only to who waits for them."""
+
+    present = 0
+
+    def take(self, timeout_s: float = 0.0) -> Attempt | None:
+        if not self.present and not timeout_s:
+            return None
+        self.present -= self.present > 0
+        return super().take(timeout_s)
+
+
+def test_the_first_rows_are_chosen_among_those_that_come_soon(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of one and a half rows a slot, long ones once began last, when most slots were empty."""
+    monkeypatch.setattr(loop, "START_S", 9.0)  # however slow this machine is
+    requests = [request("x" * length, length) for length in (5, 6, 7, 8, 30, 31)]
+    model = FakeSpeechModel(4)
+    harness = Harness(model, 4, requests, is_async=True)
+    first, jobs = harness.jobs, Late(9)
+    while (attempt := first.take()) is not None:
+        jobs.put(attempt, harness.engine.stop)
+    jobs.close(harness.engine.stop)
+    jobs.present = 4
+    harness.engine.queue = jobs
+    assert_spoken(harness.run(), requests)
+    assert sorted(map(len, model.groups[0])) == [7, 8, 30, 31]
 
 
 def test_rows_that_go_on_coming_do_not_hold_up_a_launch(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -135,7 +135,8 @@ def gpu_facts(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         step_downs=0,
         memory={},
     )
-    engine: Any = SimpleNamespace(steps=0, row_steps=0, padded_steps=0, shrinks=0, fall_backs=0)
+    counts = dict.fromkeys(("steps", "row_steps", "padded_steps", "sparse_steps"), 0)
+    engine: Any = SimpleNamespace(**counts, shrinks=0, fall_backs=0)
     return {**load.Loaded.facts(loaded), **Engine.facts(engine), "busy": None}
 
 
