@@ -48,7 +48,9 @@ def rows(count: int, lengths: str = FRAMES) -> Iterator[str]:
 
 
 def run(folder: Path, model: str, batch: int, count: int, lengths: str) -> list[str]:
-    """Speak `count` rows with a model; the cells of one line of the table."""
+    """Speak `count` rows with a model; the cells of one line of the table, three if no row was
+    spoken: the last says why.
+    """
     out = folder / f"{model.rpartition(':')[2].replace('/', '_')}-{batch}"
     shutil.rmtree(out, ignore_errors=True)
     folder.mkdir(parents=True, exist_ok=True)
@@ -61,6 +63,8 @@ def run(folder: Path, model: str, batch: int, count: int, lengths: str) -> list[
         return [model, str(batch), f"failed: exit code {code}"]
     report = json.loads((out / "run.json").read_text())
     totals, busy = report["totals"], report["device"].get("busy") or {}
+    if totals["xrt"] is None:
+        return [model, str(batch), f"failed: no row was spoken, {totals['failed']} failed"]
     share = (busy.get("steady") or {}).get("busy_share")
     peak = totals.get("peak_memory_bytes")
     return [
@@ -133,10 +137,13 @@ def main() -> None:
         print("\n".join(rows(args.count, args.frames)))
         return
     print("| " + " | ".join(COLUMNS) + " |\n" + "|---" * len(COLUMNS) + "|", flush=True)
+    has_failed = False
     for model in args.models.split(","):
         for batch in map(int, args.batches.split(",")):
             cells = run(args.folder, model, batch, args.rows, args.frames)
             print("| " + " | ".join(cells) + " |", flush=True)
+            has_failed |= len(cells) < len(COLUMNS)
+    sys.exit(int(has_failed))
 
 
 if __name__ == "__main__":

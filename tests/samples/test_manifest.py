@@ -84,7 +84,8 @@ def test_benchmark_prints_what_a_run_gave(
     monkeypatch.setattr(
         subprocess, "run", lambda args, **_: SimpleNamespace(returncode=main(args[3:]))
     )
-    runpy.run_path(str(SAMPLES / "benchmark.py"), run_name="__main__")
+    with pytest.raises(SystemExit, match="1"):  # the one that is not there
+        runpy.run_path(str(SAMPLES / "benchmark.py"), run_name="__main__")
     _, _, spoken, missing = capsys.readouterr().out.splitlines()
     cells = [cell.strip() for cell in spoken.strip("|").split("|")]
     report = json.loads(next((tmp_path / "out").glob("*-2/run.json")).read_text())
@@ -92,6 +93,10 @@ def test_benchmark_prints_what_a_run_gave(
     assert float(cells[2]) == pytest.approx(report["totals"]["xrt"], abs=0.06)
     assert cells[7] == "0"
     assert "failed: exit code 3" in missing
+    command[4:] = ["1", "--batches", "2", "--models", voice, "--frames", "2-2"]
+    with pytest.raises(SystemExit, match="1"):
+        runpy.run_path(str(SAMPLES / "benchmark.py"), run_name="__main__")
+    assert "| failed: no row was spoken, 1 failed |" in capsys.readouterr().out
 
 
 def test_readme_describes_every_row() -> None:
