@@ -31,6 +31,7 @@ def package(
     version: str = "3.0",
     toc: str = "",
     title: str = "The Mill",
+    guide: str = "",
 ) -> str:
     """An OPF.
 
@@ -38,6 +39,7 @@ def package(
         items: attributes of manifest entries by id, without the id.
         spine: ids, with attributes behind them after a space.
         toc: id of the NCX.
+        guide: references of the guide.
     """
     manifest = "".join(f'<item id="{key}" {value}/>' for key, value in items.items())
     refs = "".join(
@@ -49,7 +51,8 @@ def package(
         '<metadata xmlns:dc="http://purl.org/dc/elements/1.1/">'
         f"<dc:title>{title}</dc:title><dc:creator>A. Writer</dc:creator>"
         f"<dc:language>en-GB</dc:language></metadata>"
-        f"<manifest>{manifest}</manifest><spine{attribute}>{refs}</spine></package>"
+        f"<manifest>{manifest}</manifest><spine{attribute}>{refs}</spine>"
+        f"<guide>{guide}</guide></package>"
     )
 
 

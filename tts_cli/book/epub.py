@@ -1,8 +1,10 @@
 """Read EPUB 2 and 3: a ZIP file of XHTML documents with an order and a table of contents.
 
 `META-INF/container.xml` names the package document, whose spine gives the order of the documents;
-those marked as not linear, such as notes, are left out, and so is a table of contents that stands
-in the spine. Chapters begin where the table of contents (EPUB 3: the navigation document, EPUB 2:
+those marked as not linear, such as notes, are left out, and so are a table of contents that stands
+in the spine, and the title page. That is what the guide (EPUB 2), the landmarks (EPUB 3) or its own
+`epub:type` call so, and what says title and author alone before all that the table of contents
+names. Chapters begin where the table of contents (EPUB 3: the navigation document, EPUB 2:
 the NCX) points, see `contents`. A book without one has its headings. A document that is in a format
 of another kind is replaced by its fallback, if that can be read.
 
@@ -40,7 +42,7 @@ from tts_cli.book.chapter import (
     chapters_of,
     frame_warning,
 )
-from tts_cli.book.html import HtmlReader, parse_xml, tag_of, text_of
+from tts_cli.book.html import TITLE_PAGES, HtmlReader, kinds_of, parse_xml, tag_of, text_of
 from tts_cli.errors import ManifestError
 
 CONTAINER = "META-INF/container.xml"
@@ -56,7 +58,7 @@ _DOCUMENTS = (
     "text/x-oeb1-document",
 )
 _NCX = "application/x-dtbncx+xml"
-_EPUB_TYPE = "{http://www.idpf.org/2007/ops}type"
+_WORD = re.compile(r"\w+")
 # Fonts are scrambled with these, which is no protection of the text.
 _FONT_ALGORITHMS = ("http://www.idpf.org/2008/embedding", "http://ns.adobe.com/pdf/enc#RC")
 
@@ -68,6 +70,10 @@ class _Item(NamedTuple):
     type: str
     properties: tuple[str, ...]
     fallback: str  # id of another; "": none
+
+
+def _words(*texts: str) -> set[str]:
+    return set(_WORD.findall(" ".join(texts).casefold()))
 
 
 class _Entry(NamedTuple):
@@ -111,7 +117,8 @@ class _Reader:
         spine = self._spine(package, items)
         self._refuse_protected({item.path for item in spine})
         marks = self._marks(package, items, {item.path for item in spine})
-        blocks = list(self._blocks(spine, marks))
+        title_pages = self._title_pages(opf, package, items) if len(spine) > 1 else set()
+        blocks = list(self._blocks(spine, marks, title_pages, self._title_words(package)))
         has_text = any(isinstance(one, Text | Heading) for one in blocks)
         if not has_text and self._left_out["an image"]:
             raise self._only_pictures()
@@ -136,13 +143,23 @@ class _Reader:
             remedy="read its pages by text recognition (OCR), and give what it writes",
         )
 
-    def _blocks(self, spine: list[_Item], marks: _Marks) -> Iterator[Block]:
+    def _blocks(
+        self, spine: list[_Item], marks: _Marks, title_pages: set[str], title_words: set[str]
+    ) -> Iterator[Block]:
+        is_front = bool(marks)  # before all that the contents name
         for item in spine:
             root = self._parse(item.path, is_html=True)
-            reader = HtmlReader(
-                root, f"{self._archive.name}: {item.path}", marks.get(item.path, {})
-            )
-            yield from reader.blocks()
+            entries = marks.get(item.path, {})
+            reader = HtmlReader(root, f"{self._archive.name}: {item.path}", entries)
+            blocks = list(reader.blocks())
+            is_front = is_front and not entries
+            texts = [one.text for one in blocks if isinstance(one, Text | Heading)]
+            words = _words(*texts)
+            is_title_page = item.path in title_pages and not any(entries)  # none inside of it
+            if words and (is_title_page or (is_front and words <= title_words)):
+                self._left_out["the title page"] += 1
+                continue
+            yield from blocks
             self._left_out += reader.left_out
             self._num_framed += reader.num_framed
 
@@ -230,8 +247,7 @@ class _Reader:
 
     def _contents(self, package: Any, items: dict[str, _Item]) -> Iterator[_Entry]:
         """The table of contents, of EPUB 3 if there is one."""
-        nav = next((item for item in items.values() if "nav" in item.properties), None)
-        if nav is not None and nav.path in self._archive.names:
+        if (nav := self._nav(items)) is not None:
             yield from self._navigation(nav.path)
             return
         spine = package.find("{*}spine")
@@ -240,11 +256,28 @@ class _Reader:
         if ncx is not None and ncx.path in self._archive.names:
             yield from self._ncx(ncx.path)
 
+    def _nav(self, items: dict[str, _Item]) -> _Item | None:
+        """The navigation document of EPUB 3."""
+        navs = (item for item in items.values() if "nav" in item.properties)
+        return next((item for item in navs if item.path in self._archive.names), None)
+
+    def _title_pages(self, opf: str, package: Any, items: dict[str, _Item]) -> set[str]:
+        """Documents that the guide or the landmarks call a title page."""
+        references = package.iterfind("{*}guide/{*}reference")
+        places = [(opf, one) for one in references if one.get("type") in TITLE_PAGES]
+        if (nav := self._nav(items)) is not None:
+            links = self._parse(nav.path, is_html=True).iter("{*}a")
+            places += [(nav.path, one) for one in links if TITLE_PAGES & set(kinds_of(one))]
+        entries = (
+            entry for path, one in places for entry in self._entry(path, one.get("href") or "")
+        )
+        return {entry.path for entry in entries if not entry.fragment}
+
     def _navigation(self, path: str) -> Iterator[_Entry]:
         """Links of the list that is the table of contents; lists inside of it lie deeper."""
         root = self._parse(path, is_html=True)
         tables = [one for one in root.iter() if tag_of(one) == "nav"]
-        named = [one for one in tables if "toc" in (one.get(_EPUB_TYPE) or "").split()]
+        named = [one for one in tables if "toc" in kinds_of(one)]
         for table in (named or tables)[:1]:
             for link in (one for one in table.iter() if tag_of(one) == "a"):
                 lists = sum(tag_of(one) == "ol" for one in link.iterancestors())
@@ -261,7 +294,7 @@ class _Reader:
             source = "" if content is None else content.get("src") or ""
             yield from self._entry(path, source, title, depth)
 
-    def _entry(self, path: str, href: str, title: str, depth: int) -> Iterator[_Entry]:
+    def _entry(self, path: str, href: str, title: str = "", depth: int = 1) -> Iterator[_Entry]:
         if href and not _SCHEME.match(href):
             base = path if href.startswith("#") else posixpath.dirname(path)
             target, fragment = (path, href[1:]) if base == path else self._resolve(base, href)
@@ -282,6 +315,11 @@ class _Reader:
                 remedy="is it a book, and from whom?",
             )
         return path, unquote(fragment)
+
+    def _title_words(self, package: Any) -> set[str]:
+        """The words of title and authors."""
+        named = [one for name in ("title", "creator") for one in package.iter(f"{{*}}{name}")]
+        return {"by", *_words(*map(text_of, named))}
 
     def _metadata(self, package: Any, name: str) -> str | None:
         for element in package.iter(f"{{*}}{name}"):

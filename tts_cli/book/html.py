@@ -3,8 +3,9 @@
 Read: what is in paragraphs, headings, lists, quotations, a table row by row, the text of links and
 emphasis. Not read: images with their alternative text, code blocks, formulas, the numbers of
 printed pages, readings beside Chinese characters, navigation, and footnotes, both the marks and
-what they say. They are told by `epub:type` or `role`, the marks also by being a short link. Nor is
-what Project Gutenberg puts around a book. A picture of one letter at a paragraph's start is read.
+what they say, nor a title page. They are told by `epub:type` or `role`, the marks also by being a
+short link. Nor is what Project Gutenberg puts around a book. A picture of one letter at a
+paragraph's start is read.
 
 Documents come from files that nobody vouches for: no entity is replaced but those of HTML, none may
 be declared, nothing is fetched, and nesting is bounded by libxml2.
@@ -65,6 +66,7 @@ _DROP_CAP = re.compile(
 )
 _COUNTED = {"pre": "a code block", "math": "a formula", "img": "an image", "svg": "an image"}
 _NOTES = re.compile("(?:footnote|endnote|rearnote)s?|noteref")
+TITLE_PAGES = frozenset(("title-page", "titlepage", "halftitlepage"))  # of the guide; of EPUB 3
 _PAGES = re.compile("pagebreak|page-?list")
 _EPUB_TYPE = "{http://www.idpf.org/2007/ops}type"
 
@@ -133,6 +135,12 @@ def _character(found: re.Match[bytes]) -> bytes:
 def tag_of(element: Any) -> str:
     """An element's name without its namespace, in small letters; '' for what is no element."""
     return element.tag.rpartition("}")[2].lower() if isinstance(element.tag, str) else ""
+
+
+def kinds_of(element: Any) -> list[str]:
+    """What an element says it is, by `epub:type` and `role`."""
+    kinds = (element.get(_EPUB_TYPE) or element.get("epub:type") or "").lower().split()
+    return [*kinds, *(element.get("role") or "").lower().replace("doc-", "").split()]
 
 
 def text_of(element: Any) -> str:
@@ -230,8 +238,7 @@ class HtmlReader:
 
     def _is_skipped(self, element: Any) -> bool:
         tag = tag_of(element)
-        kinds = (element.get(_EPUB_TYPE) or element.get("epub:type") or "").lower().split()
-        kinds += (element.get("role") or "").lower().replace("doc-", "").split()
+        kinds = kinds_of(element)
         if element.get("id") in FRAME_IDS:
             self.num_framed += len(one_line("".join(element.itertext())))
             self._flush()
@@ -245,6 +252,9 @@ class HtmlReader:
             return True
         if any(map(_NOTES.fullmatch, kinds)) or (tag == "a" and self._is_note_mark(element)):
             self.left_out["a footnote"] += 1
+            return True
+        if TITLE_PAGES.intersection(kinds):
+            self.left_out["the title page"] += 1
             return True
         is_page = any(map(_PAGES.fullmatch, kinds))
         is_hidden = element.get("hidden") is not None

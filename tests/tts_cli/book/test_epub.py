@@ -193,6 +193,55 @@ def test_bodies(tmp_path: Path, content: str, read: list[str]) -> None:
     assert body(tmp_path, content) == read
 
 
+MARKED = (
+    '<nav epub:type="landmarks"><ol>'
+    '<li><a epub:type="titlepage" href="title.xhtml">Title</a></li></ol></nav>'
+)
+GUIDE = '<reference type="title-page" href="title.xhtml"/>'
+TITLE = "<h1>The Mill</h1><p>A. Writer</p>"
+
+
+@pytest.mark.parametrize(
+    ("title", "landmarks", "guide", "is_read"),
+    [
+        (f"{TITLE}<p>Second edition</p>", "", "", True),
+        (f"{TITLE}<p>Second edition</p>", MARKED, "", False),
+        (f"{TITLE}<p>Second edition</p>", "", GUIDE, False),
+        (f"<section epub:type='titlepage'>{TITLE}<p>Second edition</p></section>", "", "", False),
+        (TITLE, "", "", False),  # the contents do not name it
+        ("<h1>The Mill</h1><p>By A. Writer, and others</p>", "", "", True),
+        # The contents point into it: there is more in it than the title.
+        (f"{TITLE}<p id='p'>A preface</p>", "", GUIDE, True),
+    ],
+)
+def test_a_title_page_is_not_read(
+    tmp_path: Path, title: str, landmarks: str, guide: str, is_read: bool
+) -> None:
+    preface = '<li><a href="title.xhtml#p">Preface</a></li>' if "id='p'" in title else ""
+    nav = f'<nav epub:type="toc"><ol>{preface}<li><a href="one.xhtml">One</a></li></ol></nav>'
+    items = {name: document(f"{name}.xhtml") for name in ("title", "one")}
+    path = write_epub(
+        tmp_path / "b.epub",
+        {
+            "OEBPS/book.opf": package({"nav": NAV, **items}, ["title", "one"], guide=guide),
+            "OEBPS/nav.xhtml": XHTML.format(nav + landmarks),
+            "OEBPS/title.xhtml": XHTML.format(title),
+            "OEBPS/one.xhtml": XHTML.format("<p>It rained.</p>"),
+        },
+    )
+    book = read_epub(path)
+    assert ("The Mill" in str(texts(book))) == is_read
+    assert book.chapters[-1].title == "One"
+    assert book.warnings == (() if is_read else ("b.epub: the title page is not read",))
+
+
+def test_a_book_of_one_document_is_no_title_page(tmp_path: Path) -> None:
+    opf = package({"t": document("t.xhtml")}, ["t"], guide=GUIDE.replace("title.x", "t.x"))
+    body = XHTML.format("<h1>The Mill</h1>")
+    path = write_epub(tmp_path / "b.epub", {"OEBPS/book.opf": opf, "OEBPS/t.xhtml": body})
+    assert texts(read_epub(path)) == [["The Mill"]]
+
+
 def test_what_is_no_xml_is_read_as_html(tmp_path: Path) -> None:
     assert body(tmp_path, "<p>One<p>Two &nbsp; & three<br>four") == ["One", "Two & three four"]
 
