@@ -455,3 +455,32 @@ def test_times_of_words_follow_what_is_put_on_and_cut_off(bench: Workbench, to: 
     if to is None:  # back again
         assert encode(bench).code == 0
         assert read_words(made.path, "sub/two") == times
+
+
+def test_subtitles_go_along(bench: Workbench) -> None:
+    """They stayed behind, and so did times of words where the new file had the same bytes."""
+    bench.synth_once(ROWS, *CAP, "--subtitles", "srt,vtt")
+    out, record = bench.out().path, bench.out().records["one"]
+    times = WordTimes(
+        "one", 1, record["sha256"], "an aligner", record["text"], record["audio_s"], 0.5, []
+    )
+    (out / "one.words.json").write_bytes(times.encode())
+    mended = "1\r\n00:00:00,010 --> 00:00:00,020\r\nHELLO at 00:00:00,010\r\n"
+    (out / "one.srt").write_bytes(mended.encode())
+    os.utime(out / "three.vtt", (0, 0))  # of other audio
+    (out / "three.srt").unlink()
+    (out / "three.srt").symlink_to(out / "one.srt")
+    assert encode(bench, to="same").code == 0
+    same = bench.out("same").path
+    for name in ("one.srt", "one.vtt", "one.words.json", "sub/two.srt", "sub/two.vtt"):
+        assert (same / name).read_bytes() == (out / name).read_bytes()
+    assert not [path for path in same.glob("three.*") if path.suffix != ".wav"]
+    (same / "one.srt").write_text("somebody's own")
+    assert encode(bench, to="same").code == 0
+    assert (same / "one.srt").read_text() == "somebody's own"
+    for _ in range(2):  # once only
+        assert encode(bench, "--pad", "1.5", "--format", "flac").code == 0
+        moved = mended.replace("00:00:00,010 --> 00:00:00,020", "00:00:01,510 --> 00:00:01,520")
+        assert (out / "one.srt").read_bytes().decode() == moved
+    assert encode(bench).code == 0
+    assert (out / "one.srt").read_bytes().decode() == mended

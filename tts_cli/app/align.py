@@ -231,9 +231,8 @@ class FolderAlignment:
         self.done.guessed += [word.word for word in words if word.known in GUESSED]
 
     def _write(self, folder: Folder, times: WordTimes) -> None:
-        for form in self._forms:
+        for form in (*self._forms, WORDS_SUFFIX):
             folder.put_beside(times.id, form, FORMS[form](times).encode())
-        folder.put_beside(times.id, WORDS_SUFFIX, times.encode())
 
     def _compare(self, folder: Folder, aligner: Identity) -> None:
         """Judge every row by what is usual of its voice; write again what that changes."""

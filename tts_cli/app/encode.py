@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
@@ -18,12 +18,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import soundfile
 
+from tts_cli.app.subtitles import is_newer
+from tts_cli.audio.subtitles import later
 from tts_cli.audio.tags import synthetic_of
 from tts_cli.audio.treatment import Treatment
-from tts_cli.config import RunConfig
+from tts_cli.config import SUBTITLES, RunConfig
 from tts_cli.errors import RowError, SetupError, UsageError
 from tts_cli.folder.atomic import require_plain_file
-from tts_cli.folder.files import WORDS_SUFFIX
 from tts_cli.folder.folder import Folder
 from tts_cli.folder.journal import MAX_LINE_BYTES
 from tts_cli.folder.recode import Order, Recoded
@@ -43,6 +44,9 @@ log = logging.getLogger(__name__)
 
 MAX_RUNS = 100_000
 
+TITLES = tuple(f".{form}" for form in SUBTITLES)
+
+Timed = tuple[Take, list[str]]  # a row's file, and the suffixes of what has times of it
 Step = Callable[[str], AbstractContextManager[Any]]  # shows that something goes on
 
 
@@ -79,37 +83,55 @@ def encode(folder: Path, out: Path, config: RunConfig, step: Step) -> tuple[Reco
             decode, identity = decoder_of(model), model.info.identity
         found = Findings()
         with step("making files"):
-            timed: list[Take] = []
-            orders = _noting(spoken.find(held, identity, found), folder, timed)
+            noted: list[Timed] = []
+            orders = _noting(spoken.find(held, identity, found), folder, noted)
             made = held.remake(orders, decode, folder)
-            carry_words(timed, folder, held)
+            all_timed = ((one, timed_beside(folder, one)) for one in spoken.records())
+            carry(noted if out == folder else all_timed, folder, held)
     found.left += made.failed
     return made, found
 
 
-def _noting(orders: Iterator[Order], folder: Path, timed: list[Take]) -> Iterator[Order]:
-    """Orders, of which those are noted whose times of words are known."""
+def _noting(orders: Iterator[Order], folder: Path, noted: list[Timed]) -> Iterator[Order]:
+    """Orders, of which those are noted that have times beside them, while these are its own."""
     for order in orders:
-        times = read_words(folder, order.record.id)
-        if times is not None and times.sha256 == order.record.sha256:
-            timed.append(order.record)
+        if suffixes := timed_beside(folder, order.record):
+            noted.append((order.record, suffixes))
         yield order
 
 
-def carry_words(timed: Iterable[Take], folder: Path, held: Folder) -> None:
-    """Write the times of words of rows beside their new files, by what was cut off or put on."""
-    for old in timed:
-        times, new = read_words(folder, old.id), held.journal.ok_take(old.id)
-        if times is None or new is None or new.sha256 is None or new.sha256 == old.sha256:
+def timed_beside(folder: Path, take: Take) -> list[str]:
+    """Suffixes of the files beside a row's audio that say when something is heard in it."""
+    words = read_words(folder, take.id)
+    is_of_words = words is not None and words.sha256 == take.sha256
+    found = [one for one in FORMS if is_of_words and (folder / f"{take.id}{one}").is_file()]
+    with suppress(OSError):
+        since_ns = (folder / str(take.path)).stat().st_mtime_ns
+        found += [one for one in TITLES if is_newer(folder / f"{take.id}{one}", since_ns)]
+    return found
+
+
+def carry(found: Iterable[Timed], folder: Path, held: Folder) -> None:
+    """Write subtitles and the times of words beside the new files of rows, later by what was put on
+    or cut off. What another folder has of its own stays.
+    """
+    for old, suffixes in found:
+        new, words = held.journal.ok_take(old.id), read_words(folder, old.id)
+        if new is None or (new.take, new.request_hash) != (old.take, old.request_hash):
             continue
-        moved = times.moved(new.shift_s - old.shift_s, new.audio_s, new.sha256)
-        try:
-            for suffix, form in FORMS.items():
-                if (folder / f"{old.id}{suffix}").is_file():
-                    held.put_beside(old.id, suffix, form(moved).encode())
-            held.put_beside(old.id, WORDS_SUFFIX, moved.encode())
-        except RowError as error:
-            log.warning("row %s has no times of words: %s", old.id, error)
+        there = [] if held.out == folder else timed_beside(held.out, new)
+        by_s = new.shift_s - old.shift_s
+        for suffix in (one for one in suffixes if one not in there):
+            path = folder / f"{old.id}{suffix}"
+            try:
+                if suffix in TITLES:
+                    require_plain_file(path)
+                    text = later(path.read_bytes().decode(), by_s)
+                elif words is not None:
+                    text = FORMS[suffix](words.moved(by_s, new.audio_s, str(new.sha256)))
+                held.put_beside(old.id, suffix, text.encode())
+            except (RowError, SetupError, OSError, UnicodeError) as error:
+                log.warning("row %s: its %s is not taken along: %s", old.id, suffix, error)
 
 
 def require_own_files(spoken: KeptSpeech, held: Folder) -> None:

@@ -79,7 +79,7 @@ def _write(row: Row, plan: Plan, writer: AudioWriter, journal: Journal) -> int:
     since_ns = audio.stat().st_mtime_ns
     paths = {form: writer.sibling(row.id, form) for form in plan.config.subtitle_formats}
     if take.text == row.text:
-        paths = {form: path for form, path in paths.items() if not _is_newer(path, since_ns)}
+        paths = {form: path for form, path in paths.items() if not is_newer(path, since_ns)}
     if not paths:
         return 0
     texts = [] if take.finish_reason is Finish.WORDLESS else _spoken(row, take, audio)
@@ -100,7 +100,8 @@ def _is_of(take: Take, row: Row, plan: Plan) -> bool:
     return reading.spoken == take.said
 
 
-def _is_newer(path: Path, since_ns: int) -> bool:
+def is_newer(path: Path, since_ns: int) -> bool:
+    """Whether there is a file that was written since."""
     try:
         found = path.stat()
     except OSError:

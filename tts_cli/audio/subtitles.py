@@ -25,6 +25,8 @@ MAX_LINE_CHARS = 42
 MAX_CUE_WIDE_CHARS = 32  # of scripts that have no spaces
 
 _WORD = re.compile(r"\S+")
+_TIMES = re.compile(r"^.*-->.*$", re.MULTILINE)
+_MOMENT = re.compile(r"(?:([0-9]+):)?([0-9]{2}):([0-9]{2})([.,])([0-9]{3})")
 _SIGN = re.compile(r"(?:([;:\u2013\u2014])|,)[\"'\u2019\u201d)\]]* (?![0-9])")
 # Characters that a cut there is worse than one where a sentence ends.
 _SENTENCE, _CLAUSE, _COMMA, _NO_SIGN = 0, 10, 15, 40
@@ -97,6 +99,17 @@ def subtitles(texts: Iterable[SpokenText], format: str) -> str:
         text = html.escape(text, quote=False) if is_vtt else text.replace("-->", "\u2192")
         pieces.append(f"{number}\n{times}\n{text}\n\n")
     return "".join(pieces)
+
+
+def later(made: str, by_s: float) -> str:
+    """A whole file, also one that somebody has mended, with all times later; none is before 0."""
+
+    def moved(found: re.Match[str]) -> str:
+        hours, minutes, seconds, point, ms = found.groups()
+        second = 60 * (60 * int(hours or 0) + int(minutes)) + int(seconds)
+        return _clock(max(0, 1000 * second + int(ms) + round(1000 * by_s)), point)
+
+    return _TIMES.sub(lambda line: _MOMENT.sub(moved, line.group()), made)
 
 
 def _head(found: Sequence[Cue]) -> str:

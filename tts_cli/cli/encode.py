@@ -42,9 +42,9 @@ def command(folder: Path, **options: Any) -> int:
     DIR is the output folder of `synth`, `book` or `merge`. Each file is made from the row's audio,
     if that is lossless and has no level, filter, trim or padding yet. Otherwise it is made from the
     row's codes (`synth --save-codes`), with the checkpoint that spoke. The old files stay, as
-    NAME.original, where new ones take their place. Only the chosen take of a row is made anew. Run
-    the same command again to make what is missing. `synth` with the same format finds the rows
-    done.
+    NAME.original, where new ones take their place. Only the chosen take of a row is made anew.
+    Subtitles and times of words go along. Run the same command again to make what is missing.
+    `synth` with the same format finds the rows done.
 
     Exit code 1: some rows have neither such audio nor codes. They are named.
     """

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -202,5 +202,9 @@ def textgrid(found: WordTimes) -> str:
     return "\n".join(lines) + "\n"
 
 
-# Further files of the same, by their suffixes.
-FORMS = {WORDS_VTT_SUFFIX: words_vtt, TEXTGRID_SUFFIX: textgrid}
+# All files of the same, by their suffixes; the one that is read is written last.
+FORMS: dict[str, Callable[[WordTimes], str]] = {
+    WORDS_VTT_SUFFIX: words_vtt,
+    TEXTGRID_SUFFIX: textgrid,
+    WORDS_SUFFIX: lambda found: found.encode().decode(),
+}
