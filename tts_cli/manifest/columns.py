@@ -52,7 +52,8 @@ KINDS = {
 }
 
 # What exports of spreadsheets, game engines and writing tools call a field, in small letters and
-# with spaces; beside the field's own name.
+# with spaces; beside the field's own name. A table's "Speaker" is who speaks in a story, though
+# rows for a model may call a voice `speaker`.
 _USUAL_NAMES = {
     "id": (
         "line id,lineid,string id,stringid,dialogue id,dialog id,row id,text id,key,string key,"
@@ -67,7 +68,7 @@ _USUAL_NAMES = {
         "english,zeile,satz,texte,replique,réplique,texto,dialogo,diálogo,testo"
     ),
     "character": (
-        "character name,actor,role,speaker name,speaker display name,who,"
+        "character name,actor,speaker,speaker name,speaker display name,who,"
         "sprecher,rolle,figur,personnage,personaje,personaggio"
     ),
     "instruct": (
@@ -200,7 +201,7 @@ def _code_in(name: str) -> str:
 
 def _own_name(name: str) -> str | None:
     plain = _plain(name).replace(" ", "_")
-    return plain if is_field(plain) else None
+    return plain if is_field(plain) and plain not in _USUAL else None
 
 
 def _usual_name(name: str) -> str | None:
@@ -240,9 +241,9 @@ def unknown_names(
     if len(unknown) == 1 and instead:
         said = f"unknown field {shown(unknown[0])}; {instead[0][1]}; or "
     elif len(unknown) == 1:
-        close = nearest(unknown[0], [*KINDS, *ALIASES])
+        close = fits.get(unknown[0]) or nearest(unknown[0], [*KINDS, *ALIASES])
         advice = f"did you mean '{close}'? " if close else ""
-        if not close and not fits:
+        if not close:
             advice = f"known fields: {', '.join(KINDS)}; "
         said = f"unknown field {shown(unknown[0])}; {advice}"
     else:

@@ -64,8 +64,11 @@ EXPORTS = [
     # articy:draft's Excel export
     (
         "Technical Name,Speaker,Text,Stage Directions",
-        '--map "Technical Name=id,Speaker=voice,Text=text,Stage Directions=instruct"',
+        '--map "Technical Name=id,Speaker=character,Text=text,Stage Directions=instruct"',
     ),
+    ("Speaker,Line", '--map "Speaker=character,Line=text"'),
+    ("Speaker,text", "unknown field 'Speaker'; did you mean 'character'? add --map"),
+    ("Character,Speaker,text", '--map "Character=character,Speaker=voice"'),
     ("ID,Text,Voice", '--map "ID=id,Text=text,Voice=voice"'),
     ("String Key,English,Comment", '--map "String Key=id,English=text" --extra keep'),
     ("Nr;Rolle;Satz", '--map "Nr=id,Rolle=character,Satz=text"'),
