@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import struct
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from tts_cli.errors import RowError, SetupError, UsageError
 
 if TYPE_CHECKING:
     import numpy as np
+    import soundfile
 
     Samples = np.ndarray[Any, Any]
 
@@ -223,6 +225,17 @@ def wav_bytes(num_samples: int, subtype: str) -> int:
     return (44 if tag == 1 else 58) + data + data % 2
 
 
+def in_blocks(file: soundfile.SoundFile, num_frames: int) -> Iterator[Samples]:
+    """The samples of an open file from its start on: (n, channels) float32, n up to `num_frames`.
+
+    `SoundFile` seeks behind each of its reads. An MP3 then loses what the next frame goes on from:
+    its first samples are others, and the decoder complains on stderr.
+    """
+    file.seekable = lambda: False
+    while len(block := file.read(num_frames, dtype="float32", always_2d=True)):
+        yield block
+
+
 def is_whole_audio(path: Path) -> bool:
     """Whether a file can be heard to its end, whatever format it has. Raises OSError."""
     import soundfile
@@ -232,7 +245,7 @@ def is_whole_audio(path: Path) -> bool:
     try:
         with soundfile.SoundFile(path) as file:
             is_cut = file.format == "WAV"
-            return not is_cut and 0 < file.frames == sum(map(len, file.blocks(_BLOCK)))
+            return not is_cut and 0 < file.frames == sum(map(len, in_blocks(file, _BLOCK)))
     except soundfile.LibsndfileError:
         return False
 

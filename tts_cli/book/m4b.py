@@ -12,6 +12,7 @@ import numpy as np
 import soundfile
 
 from tts_cli import extras
+from tts_cli.audio.file import in_blocks
 from tts_cli.errors import RowError, is_disk_error
 from tts_cli.folder.atomic import written_whole
 
@@ -129,8 +130,8 @@ def _samples(parts: list[M4bChapter], rate_hz: int) -> Iterator[tuple[np.ndarray
     at = 0
     for index, part in enumerate(parts):
         with soundfile.SoundFile(part.path) as file:
-            for block in file.blocks(_BLOCK, dtype="float32"):
-                yield block, at
+            for block in in_blocks(file, _BLOCK):
+                yield block[:, 0], at
                 at += len(block)
         if pause := _pause_behind(index, parts, rate_hz):
             yield np.zeros(pause, dtype=np.float32), at

@@ -15,6 +15,8 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from tts_cli.audio.file import in_blocks
+
 Array = np.ndarray[Any, Any]
 
 BUCKETS = 160
@@ -133,7 +135,7 @@ def _decoded(path: Path) -> Array:
 
     def blocks() -> Iterator[Array]:
         with soundfile.SoundFile(path) as file:
-            while len(block := file.read(_BLOCK, dtype="float32", always_2d=True)):
+            for block in in_blocks(file, _BLOCK):
                 loudest = np.abs(block).max(axis=1)
                 padded = np.pad(loudest, (0, -len(loudest) % _GRAIN))
                 yield padded.reshape(-1, _GRAIN).max(axis=1)

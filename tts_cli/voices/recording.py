@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from models.pace import reading_s
-from tts_cli.audio.file import resample
+from tts_cli.audio.file import in_blocks, resample
 from tts_cli.errors import RowError
 
 if TYPE_CHECKING:
@@ -276,10 +276,10 @@ def _decode(sound: soundfile.SoundFile, header: SoundHeader) -> Samples:
     limit = min(limit, MAX_DECODED_BYTES // (8 * header.channels))
     blocks: list[Samples] = []
     count, peak = 0, 0.0
-    while count < limit:
-        block = sound.read(min(_BLOCK_FRAMES, limit - count), dtype="float32", always_2d=True)
-        if not len(block):
+    for block in in_blocks(sound, _BLOCK_FRAMES):
+        if count >= limit:
             break
+        block = block[: limit - count]
         if not np.isfinite(block).all():
             raise RowError("holds values that are not numbers (NaN or infinity)")
         peak = max(peak, float(np.abs(block).max()))

@@ -9,7 +9,15 @@ import pytest
 import soundfile
 from safetensors.numpy import load
 
-from tts_cli.audio.file import check_format, encode, encode_codes, resample, to_float, to_int16
+from tts_cli.audio.file import (
+    check_format,
+    encode,
+    encode_codes,
+    in_blocks,
+    resample,
+    to_float,
+    to_int16,
+)
 from tts_cli.errors import RowError, SetupError, UsageError
 
 RATE = 24_000
@@ -41,6 +49,19 @@ def test_read_back(format: str, subtype: str) -> None:
         assert abs(len(samples) - RATE) < 3000  # an mp3 is padded to its frames
         assert 0.4 < np.abs(samples).max() < 0.6
         assert soundfile.info(io.BytesIO(data)).format == format.upper()
+
+
+@pytest.mark.parametrize("format", ["wav", "flac", "ogg", "mp3"])
+def test_blocks_are_the_whole(format: str, capfd: pytest.CaptureFixture[str]) -> None:
+    """A seek behind each block made other samples of an MP3, and complaints on stderr."""
+    noise = np.random.default_rng(0).normal(0, 0.2, 3 * RATE).astype(np.float32)
+    data = encode(noise.clip(-1, 1), RATE, format, check_format(format, "PCM_16", RATE))
+    with soundfile.SoundFile(io.BytesIO(data)) as file:
+        found = np.concatenate(list(in_blocks(file, 5_000)))
+    whole, _ = soundfile.read(io.BytesIO(data), dtype="float32", always_2d=True)
+    assert found.shape == whole.shape
+    assert np.abs(found - whole).max() < 1e-6
+    assert not capfd.readouterr().err
 
 
 @pytest.mark.parametrize(("format", "subtype"), [entry for entry in FORMATS if entry[0] != "ogg"])

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from tts_cli.audio.file import in_blocks
 from tts_cli.listen.verdicts import Opinion
 
 POCKETSPHINX = "pocketsphinx"
@@ -105,9 +106,9 @@ def load(path: Path, rate_hz: int = RATE_HZ) -> Sound:
             if file.channels > 2:
                 raise ValueError(f"has {file.channels} channels")
             stream = soxr.ResampleStream(file.samplerate, rate_hz, 1, dtype="float32")
-            blocks = []
-            while len(block := file.read(_BLOCK, dtype="float32", always_2d=True)):
-                blocks.append(stream.resample_chunk(block.mean(axis=1)))
+            blocks = [
+                stream.resample_chunk(block.mean(axis=1)) for block in in_blocks(file, _BLOCK)
+            ]
             blocks.append(stream.resample_chunk(np.zeros(0, np.float32), last=True))
     except soundfile.LibsndfileError as error:
         raise ValueError(f"is no audio: {error}") from None
