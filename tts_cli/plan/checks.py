@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import fnmatch
 import heapq
+import json
 import os
 import re
+import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from difflib import SequenceMatcher
@@ -36,7 +38,7 @@ from tts_cli.manifest.manifest import read_rows
 from tts_cli.manifest.source import Manifest
 from tts_cli.named import nearest, shown
 from tts_cli.text.languages import named_language
-from tts_cli.voices.voice_folder import VoiceFolder
+from tts_cli.voices.voice_folder import VoiceFolder, name_problem
 
 if TYPE_CHECKING:
     from models.base import ModelInfo
@@ -294,13 +296,29 @@ class Judge:
         if path is None:
             columns = parse_map(self.config.map or "")
             column = next((key for key in columns if columns[key] == "character"), "character")
+            made = "--free-voice one makes it a voice; or " if self._could_make else ""
             flag = as_flag({**columns, column: ""})
-            remedy = f"name its voice in a file for --cast, or leave the column out: {flag}"
-            if self._could_make:
-                remedy = f"--free-voice one makes it a voice; or {remedy}"
+            remedy = f"{made}{self._how_to_give_voice(name)}, or leave the column out: {flag}"
             return f"character {shown(name)} is no speaker here; {advice}{remedy}"
         listed = ", ".join(names[:_MAX_CAST]) + ", ..." * (len(names) > _MAX_CAST)
         return f"character {shown(name)} is not in {path}; {advice}there are {listed}"
+
+    def _how_to_give_voice(self, name: str) -> str:
+        """What makes a character a voice, as it can be typed."""
+        field, value = "instruct", "DESCRIPTION"
+        if self.info.takes_voice_files:
+            field, value = "ref_audio", "FILE"
+        elif self.info.voices:
+            field, value = "voice", self.info.voices[0]
+        key = json.dumps(name, ensure_ascii=False)
+        cast = f'write {key}.{field} = "{value}" into a file for --cast'
+        if field != "ref_audio" or name_problem(name):
+            return cast
+        flags = ["--model", str(self.config.model), "--ref-audio", "FILE"]
+        if self.config.voice_dir is not None:
+            flags += ["--voice-dir", str(self.config.voice_dir)]
+        command = shlex.join(["tts-cli", "voices", "add", name, *flags])
+        return f"make it a voice file, {command}, or {cast}"
 
 
 SUSPECTS = "suspects"

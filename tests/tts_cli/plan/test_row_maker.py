@@ -130,6 +130,37 @@ def test_forms_of_a_row(make_info: MakeInfo) -> None:
         assert isinstance(maker.make(strange, 3), BadRow), strange  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(
+    ("changes", "remedy"),
+    [
+        ({}, 'is no speaker here; write "Ann".voice = "arthur" into a file for --cast, or leave'),
+        (
+            {"voices": (), "can_clone": True, "needs_reference": True},
+            "make it a voice file, tts-cli voices add Ann --model base --ref-audio FILE, or write "
+            '"Ann".ref_audio = "FILE" into a file for --cast',
+        ),
+        ({"voices": ()}, 'write "Ann".instruct = "DESCRIPTION" into a file for --cast'),
+    ],
+)
+def test_how_a_character_gets_a_voice(
+    make_info: MakeInfo, changes: dict[str, Any], remedy: str
+) -> None:
+    row = {"text": "x", "character": "Ann"}
+    found = Planner(RunConfig(model="base"), make_info(**changes)).make(row, 1)
+    assert isinstance(found, BadRow)
+    assert remedy in found.message
+
+
+def test_what_is_told_of_a_character_is_a_cast(make_info: MakeInfo, tmp_path: Path) -> None:
+    cast, row = tmp_path / "cast.toml", {"text": "x", "character": 'Old "Tom" \\ Ümit'}
+    found = Planner(RunConfig(), make_info()).make(row, 1)
+    assert isinstance(found, BadRow)
+    cast.write_text(found.message.partition("write ")[2].partition(" into a file")[0], "utf-8")
+    task = Planner(RunConfig(cast=cast), make_info()).make(row, 1)
+    assert isinstance(task, Task)
+    assert task.request.voice == "arthur"
+
+
 def test_fields_that_are_none_may_be_kept(make_info: MakeInfo) -> None:
     info, config = make_info(), RunConfig(extra="keep", map="Line=text")
     row = Planner(config, info).make({"Line": "Hello.", "mood": "glad"}, 1)
