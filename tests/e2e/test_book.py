@@ -17,6 +17,7 @@ from make_epub import small_epub
 from workbench import Folder, Result, Workbench, finish
 
 from tts_cli.app import align as app_align
+from tts_cli.listen.words import read_words
 
 pytestmark = pytest.mark.slow
 
@@ -76,8 +77,22 @@ def test_words_of_sentences_are_aligned(bench: Workbench, monkeypatch: pytest.Mo
     assert result.code == 0, result.err
     assert "rows aligned" in result.out
     out = bench.out().path
-    sounds = {path.stem for path in out.glob("sentences/**/*.wav")}
+    sounds = {path.stem for path in out.glob("**/*.wav")}
     assert {path.name.removesuffix(".words.json") for path in out.rglob("*.words.json")} == sounds
+    (chapter,) = json.loads((out / "book.json").read_text())["chapters"]
+    found = read_words(out, "01-one")
+    assert found is not None
+    assert (found.sha256, found.audio_s) == (chapter["sha256"], chapter["seconds"])
+    assert [word.word for word in found.words] == ["One", "It", "rained", "He", "went", "home"]
+    for word in found.words:
+        assert found.text[word.text_start : word.text_end] == word.word
+    starts = [row["file_start_s"] for row in chapter["sentences"]]
+    wanted_s = max(starts[1], found.words[0].end_s)
+    assert found.words[1].start_s == pytest.approx(wanted_s, abs=1e-3)
+    written = (out / "01-one.words.json").stat().st_mtime_ns
+    again = speak(bench, "# One\n\nIt rained. He went home.", "--words", "pocketsphinx")
+    assert again.code == 0, again.err
+    assert (out / "01-one.words.json").stat().st_mtime_ns == written
 
 
 def book_file(out: Folder) -> dict[str, Any]:

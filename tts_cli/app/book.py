@@ -173,6 +173,7 @@ def order_of(config: RunConfig, info: ModelInfo, *, is_m4b: bool) -> BookOrder:
         config.format,
         config.subtype,
         config.subtitle_formats,
+        has_words=config.words is not None,
         is_m4b=is_m4b,
         comment=synthetic(info),
         row_format="flac" if config.format == "opus" else config.format,

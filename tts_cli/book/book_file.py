@@ -24,13 +24,17 @@ from tts_cli.book.chapter_audio import HeardSpan, JoinedChapter
 from tts_cli.book.script import Sentence
 from tts_cli.config import SUBTITLES, SUBTYPES
 from tts_cli.folder.atomic import link_whole, write_atomic
+from tts_cli.folder.files import WORDS_SUFFIX
 from tts_cli.folder.mend import BOOK_NAME, read_book
 from tts_cli.folder.takes import facts_of
 
 log = logging.getLogger(__name__)
 
 SCHEMA = 1
-_SUFFIXES = tuple(f".{form}" for form in (*SUBTYPES, *SUBTITLES, "m4b"))  # of what books make
+WORDS = WORDS_SUFFIX.removeprefix(".")
+_SUFFIXES = tuple(
+    f".{form}" for form in (*SUBTYPES, *SUBTITLES, "m4b", WORDS)
+)  # of what books make
 
 
 @dataclass(frozen=True)

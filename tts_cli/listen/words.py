@@ -19,6 +19,7 @@ from tts_cli.audio.subtitles import MAX_CUE_CHARS
 from tts_cli.errors import TtsCliError
 from tts_cli.folder.atomic import require_plain_file
 from tts_cli.folder.files import TEXTGRID_SUFFIX, WORDS_SUFFIX, WORDS_VTT_SUFFIX
+from tts_cli.named import shown
 from tts_cli.text.pauses import pause_spans, without_pauses
 from tts_cli.text.split import sentences
 
@@ -45,7 +46,7 @@ class TimedWord(msgspec.Struct, frozen=True):
 class WordTimes(msgspec.Struct, frozen=True):
     """A file `<id>.words.json`."""
 
-    id: str  # id of the row
+    id: str  # id of the row; of a book's chapter the name of its file without the suffix
     take: int  # [1, 2, ...] number of the take, as in `timings.jsonl`
     sha256: str  # SHA-256 of the audio file that the times are for
     aligner: str  # the aligner that found the words
@@ -98,6 +99,38 @@ def read_words(out: Path, row_id: str) -> WordTimes | None:
         return WordTimes.decode(path.read_bytes())
     except (OSError, TtsCliError):
         return None
+
+
+def joined_words(
+    name: str, sha256: str, audio_s: float, files: Sequence[tuple[str, float, WordTimes | None]]
+) -> WordTimes | None:
+    """The words of a file that others were joined into; None where no word's time is known.
+
+    Args:
+        files: of each its text, where its first sample is in the whole, and its words.
+    """
+    text, place_s = "", 0.0
+    words: list[TimedWord] = []
+    unsure: list[str] = []
+    for said, start_s, times in files:
+        text += " " * bool(text)
+        if times is None:
+            unsure.append(f"no times are known of {shown(said)}")
+        else:
+            unsure += [f"{times.id}: {reason}" for reason in times.unsure]
+            for word in times.moved(start_s, audio_s, sha256).words:
+                moved_s = max(place_s, word.start_s)
+                place_s = max(moved_s, word.end_s)
+                at = len(text) + word.text_start, len(text) + word.text_end
+                words.append(TimedWord(word.word, moved_s, place_s, word.score, *at, word.known))
+        text += said
+    known = [times for _, _, times in files if times is not None and times.words]
+    if not known:
+        return None
+    score = sum(times.score * len(times.words) for times in known) / len(words)
+    aligner = ", ".join(dict.fromkeys(times.aligner for times in known))
+    facts = (aligner, text, round(audio_s, 6), round(score, 4), words, unsure)
+    return WordTimes(name, 1, sha256, *facts)
 
 
 def words_vtt(found: WordTimes) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from tts_cli.listen.words import TimedWord, WordTimes, textgrid, words_vtt
+from tts_cli.listen.words import TimedWord, WordTimes, joined_words, textgrid, words_vtt
 
 TEXT = '"Well," said <he> & she; it is 3.50 now. [pause 1s] Then "all" of them went.'
 
@@ -42,6 +42,22 @@ def test_what_makes_no_sense_is_none(raw: bytes) -> None:
 
 def test_places_outside_of_the_text_are_none() -> None:
     assert WordTimes.decode(replace(times_of(), text="short").encode()) is None
+
+
+def test_words_of_joined_files() -> None:
+    first, last = times_of("One two."), replace(times_of("Three."), unsure=["odd"], score=0.1)
+    files = [("One two.", -0.1, first), ("Not aligned.", 1.0, None), ("Three.", 0.6, last)]
+    found = joined_words("01-one", "sum", 9.0, files)
+    assert found is not None
+    assert WordTimes.decode(found.encode()) == found
+    assert found.text == "One two. Not aligned. Three."
+    edges = [(word.start_s, word.end_s) for word in found.words]
+    assert edges == [(0.4, 0.7), (0.8, 1.1), (1.1, 1.4)], "none begins before another ends"
+    texts = [found.text[word.text_start : word.text_end] for word in found.words]
+    assert texts == ["One", "two", "Three"]
+    assert found.unsure == ["no times are known of 'Not aligned.'", "a: odd"]
+    assert (found.id, found.sha256, found.audio_s, found.score) == ("01-one", "sum", 9.0, 0.3)
+    assert joined_words("x", "sum", 9.0, files[1:2]) is None
 
 
 def test_vtt(tmp_path: Path) -> None:
