@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tts_cli.config import SETTINGS
-from tts_cli.errors import disk_full, is_disk_error
+from tts_cli.errors import SetupError, disk_full, is_disk_error
 from tts_cli.folder.atomic import open_to_append, require_plain_file, write_atomic
 from tts_cli.setting import About
 
@@ -216,9 +216,8 @@ def shown_value(value: Any) -> str:
 def measured_xrt(out: Path) -> float | None:
     """Audio seconds a wall second of the folder's last run, or None."""
     try:
-        with open(out / REPORT_NAME, "rb") as file:
-            xrt = json.loads(file.read(_MAX_REPORT_BYTES))["totals"]["xrt"]
-    except (OSError, ValueError, RecursionError, TypeError, KeyError):
+        xrt = read_report(out)["totals"]["xrt"]
+    except (OSError, SetupError, TypeError, KeyError):
         return None
     return float(xrt) if isinstance(xrt, (int, float)) and 0 < xrt < 1e9 else None
 
