@@ -116,7 +116,8 @@ def carry(found: Iterable[Timed], folder: Path, held: Folder) -> None:
     or cut off. What another folder has of its own stays.
     """
     for old, suffixes in found:
-        new, words = held.journal.ok_take(old.id), read_words(folder, old.id)
+        new = held.journal.ok_take(old.id) if suffixes else None
+        words = read_words(folder, old.id)
         if new is None or (new.take, new.request_hash) != (old.take, old.request_hash):
             continue
         there = [] if held.out == folder else timed_beside(held.out, new)
