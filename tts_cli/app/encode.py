@@ -128,7 +128,9 @@ def carry(found: Iterable[Timed], folder: Path, held: Folder) -> None:
                 if suffix in TITLES:
                     require_plain_file(path)
                     text = later(path.read_bytes().decode(), by_s)
-                elif words is not None:
+                elif words is None:  # gone meanwhile
+                    continue
+                else:
                     text = FORMS[suffix](words.moved(by_s, new.audio_s, str(new.sha256)))
                 held.put_beside(old.id, suffix, text.encode())
             except (RowError, SetupError, OSError, UnicodeError) as error:
