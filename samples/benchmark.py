@@ -67,7 +67,7 @@ def run(folder: Path, model: str, batch: int, count: int, lengths: str) -> list[
         return [model, str(batch), f"failed: no row was spoken, {totals['failed']} failed"]
     share = (busy.get("steady") or {}).get("busy_share")
     peak = totals.get("peak_memory_bytes")
-    return [
+    cells = [
         model,
         str(batch),
         f"{totals['xrt']:.1f}",
@@ -79,6 +79,7 @@ def run(folder: Path, model: str, batch: int, count: int, lengths: str) -> list[
         "" if peak is None else f"{peak / 2**30:.1f}",
         *(f"{100 * seconds / totals['wall_s']:.1f} %" for seconds in shares(report).values()),
     ]
+    return cells + [""] * (len(COLUMNS) - len(cells))  # on a CPU
 
 
 def measure_table(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:

@@ -85,7 +85,7 @@ def shares(report: Figures) -> Figures:
     run, steady, before_s = busy["run"], busy["steady"], busy["before_s"]
     frames_s, prefill_s = run.get("frames_s", 0.0), run.get("prefill_s", 0.0)
     sparse_s = frames_s * device["sparse_steps"] / max(1, device["steps"])
-    idle_s = steady["seconds"] * (1 - steady["busy_share"])
+    idle_s = steady["seconds"] * (1 - (steady["busy_share"] or 0.0))
     busy_s = run["seconds"] * run["busy_share"]
     return {
         "start": before_s,  # prompts of the first rows

@@ -97,6 +97,11 @@ def test_benchmark_prints_what_a_run_gave(
     with pytest.raises(SystemExit, match="1"):
         runpy.run_path(str(SAMPLES / "benchmark.py"), run_name="__main__")
     assert "| failed: no row was spoken, 1 failed |" in capsys.readouterr().out
+    del command[9:]
+    with pytest.raises(SystemExit, match="0"):
+        runpy.run_path(str(SAMPLES / "benchmark.py"), run_name="__main__")
+    head, _, spoken = capsys.readouterr().out.splitlines()
+    assert spoken.count("|") == head.count("|")
 
 
 def test_readme_describes_every_row() -> None:
