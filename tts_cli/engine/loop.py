@@ -158,6 +158,8 @@ class Engine:
         """Take what is ready, or some of it. Where nobody speaks, wait for rows to come."""
         scheduler, num_waiting = self.scheduler, self.scheduler.num_waiting
         is_idle, most = not scheduler.num_live, scheduler.window
+        # One slot takes all of them one by one, in whatever order.
+        enough = CHOICE * self.batch.rows if self.batch.rows > 1 else 1
         deadline_s = time.perf_counter() + START_S
         if not is_idle:
             most = min(most, num_waiting + TAKEN_AT_ONCE)
@@ -165,7 +167,7 @@ class Engine:
             wait_s = 0.0
             if is_idle and not num_waiting:
                 wait_s = START_S
-            elif is_idle and self.is_async and num_waiting < CHOICE * self.batch.rows:
+            elif is_idle and self.is_async and num_waiting < enough:
                 # Rows of the first batch that come a little later would start one by one.
                 wait_s = deadline_s - time.perf_counter()
             attempt = self.queue.take(max(0.0, wait_s))

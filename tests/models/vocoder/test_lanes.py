@@ -175,6 +175,9 @@ def test_a_runs_last_rows_share_the_one_graph_there_is(real: Vocoder) -> None:
     rows = rows_of([299, 290, 280, 270, 260, 250, 240, 230, 60])  # two full lanes and a shorter one
     assert_close(runner.decode(rows), alone(real).decode(rows))
     assert lanes.whole.stats.hits == 1
+    rows = rows_of([200, 30, 299, 298, 297, 296], seed=20)  # where others were before
+    assert_close(runner.decode(rows), alone(real).decode(rows))
+    assert lanes.whole.stats.hits == 2
 
 
 def test_ten_shapes_serve_a_large_batch(real: Vocoder) -> None:

@@ -226,6 +226,23 @@ def test_the_first_rows_are_chosen_among_those_that_come_soon(
     assert sorted(map(len, model.groups[0])) == [7, 8, 30, 31]
 
 
+@pytest.mark.parametrize(("slots", "waits"), [(1, False), (2, True)])
+def test_a_row_for_the_only_slot_waits_for_no_other(
+    monkeypatch: pytest.MonkeyPatch, slots: int, waits: bool
+) -> None:
+    """Rows may come one by one and without end, and one slot takes them in whatever order."""
+    harness = Harness(FakeSpeechModel(slots), slots, [request("abc")], is_async=True)
+    take, told = harness.jobs.take, []
+
+    def noted(timeout_s: float = 0.0) -> Attempt | None:
+        told.append(timeout_s > 0)
+        return take(timeout_s)
+
+    monkeypatch.setattr(harness.jobs, "take", noted)
+    assert_spoken(harness.run(), [request("abc")])
+    assert told == [True, waits]
+
+
 def test_rows_that_go_on_coming_do_not_hold_up_a_launch(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever makes prompts as fast as they are taken once kept the device waiting until the window
     was full.
