@@ -3,10 +3,11 @@
 `META-INF/container.xml` names the package document, whose spine gives the order of the documents;
 those marked as not linear, such as notes, are left out, and so are a table of contents that stands
 in the spine, and the title page. That is what the guide (EPUB 2), the landmarks (EPUB 3) or its own
-`epub:type` call so, and what says title and author alone before all that the table of contents
-names. Chapters begin where the table of contents (EPUB 3: the navigation document, EPUB 2:
-the NCX) points, see `contents`. A book without one has its headings. A document that is in a format
-of another kind is replaced by its fallback, if that can be read.
+`epub:type` call so, unless a whole document is too long for one, and what says title and author
+alone before all that the table of contents names. Chapters begin where the table of contents (EPUB
+3: the navigation document, EPUB 2: the NCX) points, see `contents`. A book without one has its
+headings. A document that is in a format of another kind is replaced by its fallback, if that can be
+read.
 
 Source: EPUB 3.3 (W3C Recommendation of 2023), OPF 2.0.1 and NCX of the DAISY consortium.
 
@@ -46,6 +47,7 @@ from tts_cli.book.html import TITLE_PAGES, HtmlReader, kinds_of, parse_xml, tag_
 from tts_cli.errors import ManifestError
 
 CONTAINER = "META-INF/container.xml"
+MAX_TITLE_PAGE_CHARS = 2_000  # more is not of a title page alone, whatever somebody calls it
 ENCRYPTION = "META-INF/encryption.xml"
 MAX_SPINE = 5_000
 MAX_TOC = 20_000
@@ -156,6 +158,7 @@ class _Reader:
             texts = [one.text for one in blocks if isinstance(one, Text | Heading)]
             words = _words(*texts)
             is_title_page = item.path in title_pages and not any(entries)  # none inside of it
+            is_title_page &= sum(map(len, texts)) <= MAX_TITLE_PAGE_CHARS
             if words and (is_title_page or (is_front and words <= title_words)):
                 self._left_out["the title page"] += 1
                 continue

@@ -268,7 +268,8 @@ class _Producer:
         name, files = _name_of(self._book, number, WORDS), []
         for row, span in zip(self._rows[number], joined.spans, strict=True):
             take, times = self._journal.ok_take(row.id), read_words(self._out, row.id)
-            if take and times and (times.sha256, times.text) != (take.sha256, row.text):
+            said = None if take is None else (take.sha256, row.text)
+            if times is not None and (times.sha256, times.text) != said:
                 times = None  # of other audio
             files.append((row.text, span.file_start_s, times))
         stem = name.removesuffix(f".{WORDS}")

@@ -210,6 +210,7 @@ TITLE = "<h1>The Mill</h1><p>A. Writer</p>"
         (f"<section epub:type='titlepage'>{TITLE}<p>Second edition</p></section>", "", "", False),
         (TITLE, "", "", False),  # the contents do not name it
         ("<h1>The Mill</h1><p>By A. Writer, and others</p>", "", "", True),
+        (f"{TITLE}<p>{'It rained. ' * 200}</p>", "", GUIDE, True),  # the guide is wrong
         # The contents point into it: there is more in it than the title.
         (f"{TITLE}<p id='p'>A preface</p>", "", GUIDE, True),
     ],
