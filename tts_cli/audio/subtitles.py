@@ -26,7 +26,7 @@ MAX_CUE_WIDE_CHARS = 32  # of scripts that have no spaces
 
 _WORD = re.compile(r"\S+")
 _TIMES = re.compile(r"^.*-->.*$", re.MULTILINE)
-_MOMENT = re.compile(r"(?:([0-9]+):)?([0-9]{2}):([0-9]{2})([.,])([0-9]{3})")
+_MOMENT = re.compile(r"(?:([0-9]{1,4}):)?([0-9]{2}):([0-9]{2})([.,])([0-9]{3})")
 _SIGN = re.compile(r"(?:([;:\u2013\u2014])|,)[\"'\u2019\u201d)\]]* (?![0-9])")
 # Characters that a cut there is worse than one where a sentence ends.
 _SENTENCE, _CLAUSE, _COMMA, _NO_SIGN = 0, 10, 15, 40

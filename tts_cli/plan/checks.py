@@ -310,7 +310,7 @@ class Judge:
             field, value = "ref_audio", "FILE"
         elif self.info.voices:
             field, value = "voice", self.info.voices[0]
-        key = json.dumps(name, ensure_ascii=False)
+        key = json.dumps(name, ensure_ascii=not name.isprintable())
         cast = f'write {key}.{field} = "{value}" into a file for --cast'
         if field != "ref_audio" or name_problem(name):
             return cast

@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 
 from tts_cli.audio.pacing import Pause
-from tts_cli.audio.subtitles import MAX_CUE_CHARS, SpokenText, cues, in_parts, subtitles
+from tts_cli.audio.subtitles import MAX_CUE_CHARS, SpokenText, cues, in_parts, later, subtitles
 
 pysubs2 = pytest.importorskip("pysubs2", reason="pysubs2 (extra dev) is not installed")
 
@@ -33,6 +33,14 @@ def test_times_and_texts(format: str) -> None:
     assert all(a.end == b.start for a, b in pairwise(middle))
     assert " ".join(event.plaintext.replace("\n", " ") for event in middle) == LONG
     assert events[-1].start == 3_725_000
+
+
+def test_times_of_a_file_from_anybody() -> None:
+    made = "WEBVTT\n\n00:01.500 --> 01:00:02.000 line:0\n0:00:09,000 is said\n"
+    moved = "WEBVTT\n\n00:00:00.000 --> 01:00:00.000 line:0\n0:00:09,000 is said\n"
+    assert later(made, -2.0) == moved
+    long = f"{'9' * 50_000}:00:00,000 --> 00:00:01,000"  # more digits than int takes
+    assert later(long, 1.0).endswith(" --> 00:00:02,000")
 
 
 def test_signs_of_the_format_are_text() -> None:

@@ -152,9 +152,10 @@ def test_how_a_character_gets_a_voice(
 
 
 def test_what_is_told_of_a_character_is_a_cast(make_info: MakeInfo, tmp_path: Path) -> None:
-    cast, row = tmp_path / "cast.toml", {"text": "x", "character": 'Old "Tom" \\ Ümit'}
+    cast, row = tmp_path / "cast.toml", {"text": "x", "character": 'Old "Tom" \\ Ümit \u202e'}
     found = Planner(RunConfig(), make_info()).make(row, 1)
     assert isinstance(found, BadRow)
+    assert found.message.isprintable()
     cast.write_text(found.message.partition("write ")[2].partition(" into a file")[0], "utf-8")
     task = Planner(RunConfig(cast=cast), make_info()).make(row, 1)
     assert isinstance(task, Task)
