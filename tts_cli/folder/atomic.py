@@ -78,8 +78,9 @@ def _write_nameless(path: Path, data: bytes) -> None:
             os.close(handle)
 
 
-def stage(path: Path, data: bytes, number: int | None = None) -> Path:
-    """Put `data` beside `path` under a temporary name, durably; returns that.
+def stage(path: Path | str, data: bytes, number: int | None = None) -> str:
+    """Put `data` beside `path` under a temporary name, durably; returns that. Rows ask for it with
+    strings: a `Path` takes longer to make than the system to answer.
 
     Args:
         number: what tells the name from those of others; None: the process id.
@@ -91,7 +92,7 @@ def stage(path: Path, data: bytes, number: int | None = None) -> Path:
         try:
             handle = os.open(part, _CREATE, 0o666)
         except FileExistsError:  # of a crashed run that had our process id
-            part.unlink(missing_ok=True)
+            remove_part(part)
             handle = os.open(part, _CREATE, 0o666)
         try:
             _write_all(handle, data)
@@ -108,7 +109,7 @@ def _write_all(handle: int, data: bytes) -> None:
     os.fsync(handle)
 
 
-def put_in_place(part: Path, path: Path) -> None:
+def put_in_place(part: Path | str, path: Path | str) -> None:
     """Give a staged file its name; the caller syncs the folder.
 
     Raises:
@@ -149,7 +150,7 @@ def written_whole(path: Path) -> Iterator[Path]:
         DiskFull: no room, or the disk stopped answering; nothing is left behind.
         OSError: anything else that concerns this file.
     """
-    part = _part_of(path)
+    part = Path(_part_of(path))
     with _removed_on_error(part, path):
         part.unlink(missing_ok=True)  # of a crashed run that had our process id
         yield part
@@ -158,12 +159,14 @@ def written_whole(path: Path) -> Iterator[Path]:
     sync_folder(path.parent)
 
 
-def _part_of(path: Path, number: int | None = None) -> Path:
-    return path.with_name(f".{path.name}.{os.getpid() if number is None else number}.tts-cli.part")
+def _part_of(path: Path | str, number: int | None = None) -> str:
+    folder, name = os.path.split(path)
+    number = os.getpid() if number is None else number
+    return os.path.join(folder, f".{name}.{number}.tts-cli.part")
 
 
 @contextmanager
-def _removed_on_error(part: Path, path: Path) -> Iterator[None]:
+def _removed_on_error(part: Path | str, path: Path | str) -> Iterator[None]:
     """Leave no temporary file behind where it does not become `path`."""
     try:
         yield
@@ -174,10 +177,12 @@ def _removed_on_error(part: Path, path: Path) -> Iterator[None]:
         raise
 
 
-def remove_part(part: Path) -> None:
+def remove_part(part: Path | str) -> None:
     """Remove a temporary file, if it is there and can be."""
     try:
-        part.unlink(missing_ok=True)
+        os.unlink(part)
+    except FileNotFoundError:
+        pass
     except OSError as error:
         log.debug("could not remove %s: %s", part, error)
 
@@ -191,7 +196,7 @@ def _sync_file(path: Path) -> None:
         os.close(handle)
 
 
-def sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path | str) -> None:
     """Make renames in `folder` durable, where the system can."""
     try:
         handle = os.open(folder, os.O_RDONLY)

@@ -239,7 +239,7 @@ class AudioWriter:
         """Where the audio of a row goes, or of a take of one that has several; truncated rows have
         a folder of their own.
         """
-        return self._target(row_id, f".{self.format}", is_truncated, take)
+        return Path(self._target(row_id, f".{self.format}", is_truncated, take))
 
     def name_of(self, row_id: str, is_truncated: bool = False, take: int | None = None) -> str:
         """The same as lines have it: relative to the folder, with '/'."""
@@ -247,13 +247,13 @@ class AudioWriter:
 
     def sibling(self, row_id: str, suffix: str) -> Path:
         """Where a file of another kind goes, beside the audio of a row."""
-        return self._target(row_id, f".{suffix}", False, None)
+        return Path(self._target(row_id, f".{suffix}", False, None))
 
     def codes_path_of(
         self, row_id: str, is_truncated: bool = False, take: int | None = None
     ) -> Path:
         """Where the codes of a row go, or of a take."""
-        return self._target(row_id, CODES_SUFFIX, is_truncated, take)
+        return Path(self._target(row_id, CODES_SUFFIX, is_truncated, take))
 
     def is_whole(self, row_id: str, size: int | None, digest: str | None = None) -> bool:
         """Whether every file of a finished row is there, and its audio still is what was written.
@@ -349,21 +349,21 @@ class AudioWriter:
         """
         if isinstance(made.audio, bytes):  # of a process that does not see the folder
             made = self._stage(row_id, made, is_truncated, take)
-        path = self.path_of(row_id, is_truncated, take)
+        path = self._target(row_id, f".{self.format}", is_truncated, take)
         try:
             with self._telling(path):
-                codes_path = self.codes_path_of(row_id, is_truncated, take)
+                codes_path = self._target(row_id, CODES_SUFFIX, is_truncated, take)
                 self.inside.make_room(path)
                 self.inside.make_room(codes_path)
                 self._has_truncated |= is_truncated
                 if made.codes is not None:
                     put_in_place(self._part(made.codes), codes_path)
                 elif not is_remade:
-                    _unlink(str(codes_path))  # those of an older take would not fit
+                    _unlink(codes_path)  # those of an older take would not fit
                 if not is_remade and not is_truncated:
                     self._remove_originals(row_id, take)
                 put_in_place(self._part(made.audio), path)
-                sync_folder(path.parent)
+                sync_folder(os.path.dirname(path))
                 if not is_truncated:
                     self._remove_truncated(row_id, take)
         except BaseException:
@@ -388,11 +388,11 @@ class AudioWriter:
 
     def _stage(self, row_id: str, made: Encoded, is_truncated: bool, take: int | None) -> Encoded:
         """Write what is in memory under temporary names."""
-        path = self.path_of(row_id, is_truncated, take)
+        path = self._target(row_id, f".{self.format}", is_truncated, take)
         with self._telling(path):
             self.inside.make_room(path)
             if isinstance(made.codes, bytes):
-                codes_path = self.codes_path_of(row_id, is_truncated, take)
+                codes_path = self._target(row_id, CODES_SUFFIX, is_truncated, take)
                 self.inside.make_room(codes_path)
                 made = replace(made, codes=self._staged(codes_path, made.codes))
             try:
@@ -402,16 +402,16 @@ class AudioWriter:
                 self.drop(made)
                 raise
 
-    def _staged(self, path: Path, data: bytes) -> str:
+    def _staged(self, path: str, data: bytes) -> str:
         number = None if self.has_folder_alone else secrets.randbits(63)
-        return stage(path, data, number).relative_to(self.out).as_posix()
+        return stage(path, data, number).removeprefix(self._prefix)
 
-    def _part(self, name: bytes | str) -> Path:
+    def _part(self, name: bytes | str) -> str:
         assert isinstance(name, str), "not staged"
-        return self.out / name
+        return self._prefix + name
 
     @contextlib.contextmanager
-    def _telling(self, path: Path) -> Iterator[None]:
+    def _telling(self, path: str) -> Iterator[None]:
         """Turn what is wrong with a file or the folder into an error of ours."""
         self._require_folder()
         try:
@@ -430,8 +430,8 @@ class AudioWriter:
                 remedy="bring it back and run the same command again: finished rows are kept",
             )
 
-    def _target(self, row_id: str, suffix: str, is_truncated: bool, take: int | None) -> Path:
-        return Path(self._prefix + self._name(row_id, suffix, is_truncated, take))
+    def _target(self, row_id: str, suffix: str, is_truncated: bool, take: int | None) -> str:
+        return self._prefix + self._name(row_id, suffix, is_truncated, take)
 
     @staticmethod
     def _name(row_id: str, suffix: str, is_truncated: bool, take: int | None) -> str:
@@ -464,15 +464,15 @@ class Inside:
     def __init__(self, out: Path) -> None:
         self.out = out
         self._root = out.resolve()
-        self._folders: set[Path] = set()  # checked and created
+        self._folders: set[str] = set()  # checked and created
 
-    def make_room(self, path: Path) -> None:
+    def make_room(self, path: Path | str) -> None:
         """Create a file's folder. Raises RowError, OSError: the file cannot stand there."""
-        folder = path.parent
+        folder = os.path.dirname(path)
         if folder not in self._folders:
             # Step by step: nothing may be created behind a link before the link is seen.
             step = self.out
-            for part in folder.relative_to(self.out).parts:
+            for part in Path(folder).relative_to(self.out).parts:
                 parent, step = step, step / part
                 is_new = not step.is_dir()
                 step.mkdir(exist_ok=True)
@@ -493,7 +493,7 @@ class Inside:
 
     def forget(self, folder: Path) -> None:
         """A folder that was removed has to be made anew."""
-        self._folders.discard(folder)
+        self._folders.discard(str(folder))
 
 
 class PlainFiles:
