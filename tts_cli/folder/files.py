@@ -35,7 +35,7 @@ from tts_cli.core import Encoded
 from tts_cli.errors import RowError, SetupError, StoppedEarly, UsageError, disk_full, is_disk_error
 from tts_cli.folder.atomic import put_in_place, remove_part, stage, sync_folder
 from tts_cli.folder.hashes import Delivery, delivery_hash
-from tts_cli.manifest.ids import TAKES, TRUNCATED, id_problem
+from tts_cli.manifest.ids import TAKES, TRUNCATED, VOICES, id_problem
 
 if TYPE_CHECKING:
     import numpy as np
@@ -183,11 +183,24 @@ def _size(path: str) -> int:
 
 
 def _unlink(path: str) -> None:
-    """Remove a file that may not be there. A row asks for five, so not as a `Path`, whose making
-    takes longer than the system's answer.
-    """
+    """Remove a file that may not be there."""
     with contextlib.suppress(FileNotFoundError):
         os.unlink(path)
+
+
+def _has_beside_audio(out: Path) -> bool:
+    """Whether codes or originals of older files may lie in a folder: where there are none, no row
+    need ask for its own. What lies in subfolders is not looked at.
+    """
+    try:
+        with os.scandir(out) as found:
+            return any(
+                entry.name.endswith((CODES_SUFFIX, ORIGINAL_SUFFIX))
+                or (entry.name != VOICES and entry.is_dir())
+                for entry in found
+            )
+    except OSError:
+        return True
 
 
 def _identity(folder: Path) -> tuple[int, int] | None:
@@ -227,6 +240,7 @@ class AudioWriter:
         self._prefix = os.path.join(out, "")
         self._folder = _identity(out)
         self._has_truncated = os.path.isdir(self._prefix + TRUNCATED)
+        self._has_older = _has_beside_audio(out)
         self.inside = Inside(out)
 
     @property
@@ -353,14 +367,13 @@ class AudioWriter:
         try:
             with self._telling(path):
                 codes_path = self._target(row_id, CODES_SUFFIX, is_truncated, take)
-                self.inside.make_room(path)
-                self.inside.make_room(codes_path)
                 self._has_truncated |= is_truncated
+                is_over_older = self._has_older and not is_remade
                 if made.codes is not None:
                     put_in_place(self._part(made.codes), codes_path)
-                elif not is_remade:
+                elif is_over_older:
                     _unlink(codes_path)  # those of an older take would not fit
-                if not is_remade and not is_truncated:
+                if is_over_older and not is_truncated:
                     self._remove_originals(row_id, take)
                 put_in_place(self._part(made.audio), path)
                 sync_folder(os.path.dirname(path))
@@ -389,6 +402,7 @@ class AudioWriter:
     def _stage(self, row_id: str, made: Encoded, is_truncated: bool, take: int | None) -> Encoded:
         """Write what is in memory under temporary names."""
         path = self._target(row_id, f".{self.format}", is_truncated, take)
+        self._require_folder()
         with self._telling(path):
             self.inside.make_room(path)
             if isinstance(made.codes, bytes):
@@ -413,7 +427,6 @@ class AudioWriter:
     @contextlib.contextmanager
     def _telling(self, path: str) -> Iterator[None]:
         """Turn what is wrong with a file or the folder into an error of ours."""
-        self._require_folder()
         try:
             yield
         except OSError as error:

@@ -72,10 +72,27 @@ def test_an_empty_file_is_not_a_finished_row(out: Path, writer: AudioWriter) -> 
     assert not writer.is_whole("a", None)
 
 
-def test_codes_of_an_older_take_do_not_stay(out: Path, writer: AudioWriter) -> None:
-    writer.write("a", SAMPLES, CODES)
-    AudioWriter(out, RunConfig(), RATE).write("a", SAMPLES)
-    assert files(out) == ["a.wav"]
+@pytest.mark.parametrize("row_id", ["a", "x/a"])
+def test_what_belongs_to_an_older_take_does_not_stay(
+    out: Path, writer: AudioWriter, row_id: str
+) -> None:
+    writer.write(row_id, SAMPLES, CODES)
+    (out / f"{row_id}.flac.original").write_bytes(b"what it was made of")
+    AudioWriter(out, RunConfig(), RATE).write(row_id, SAMPLES)
+    assert files(out) == [f"{row_id}.wav"]
+
+
+def test_where_nothing_lay_beside_audio_no_row_asks_for_it(
+    out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three questions a row, each of which keeps a folder from everybody else."""
+    (out / ".voices").mkdir()
+    (out / "old.wav").write_bytes(b"older audio")
+    plain, asked, real = AudioWriter(out, RunConfig(), RATE), [], os.unlink
+    monkeypatch.setattr(os, "unlink", lambda path: asked.append(path) or real(path))
+    for row_id in ("a", "x/b", "old"):
+        plain.write(row_id, SAMPLES)
+    assert (files(out), asked) == (["a.wav", "old.wav", "x/b.wav"], [])
 
 
 def test_runaways_are_kept_apart_until_the_row_comes_out_well(
