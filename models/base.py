@@ -164,9 +164,8 @@ class ModelInfo:
         return self.needs_reference or self.can_clone
 
 
-@dataclass(frozen=True)
-class SlotStatus:
-    """What the host learns of one slot at a poll."""
+class SlotStatus(NamedTuple):
+    """What the host learns of one slot at a poll; a row takes a dozen."""
 
     frames: int  # frames kept so far
     is_finished: bool

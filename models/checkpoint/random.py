@@ -4,6 +4,7 @@ generator, the same weights), and a tokenizer.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 
 import torch
@@ -76,15 +77,15 @@ def byte_tokenizer(markers: Mapping[str, int]) -> Callable[[str], list[int]]:
         markers: text to id.
     """
 
+    pieces = re.compile(f"({'|'.join(map(re.escape, markers))})")
+
     def tokenize(text: str) -> list[int]:
         ids: list[int] = []
-        while text:
-            marker = next((marker for marker in markers if text.startswith(marker)), None)
-            if marker is None:
-                ids.extend(FIRST_TEXT_ID + byte for byte in text[0].encode())
+        for piece in pieces.split(text):
+            if piece in markers:
+                ids.append(markers[piece])
             else:
-                ids.append(markers[marker])
-            text = text[len(marker or text[0]) :]
+                ids += [FIRST_TEXT_ID + byte for byte in piece.encode()]
         return ids
 
     return tokenize

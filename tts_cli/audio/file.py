@@ -172,13 +172,13 @@ def _clipped(samples: Samples) -> Samples:
 def _encode_wav(samples: Samples, rate_hz: int, subtype: str, tags: Tags) -> bytes:
     data, end = wav_data(samples, subtype), wav_end(tags)
     header = wav_header(len(samples), rate_hz, subtype, len(end))
-    return header + data + b"\0" * (len(data) % 2) + end
+    return b"".join((header, data, b"\0" * (len(data) % 2), end))
 
 
 def wav_data(samples: Samples, subtype: str) -> bytes:
     """Samples as a WAV file holds them."""
     if subtype == "PCM_16":
-        return to_int16(samples).astype("<i2").tobytes()
+        return to_int16(samples).astype("<i2", copy=False).tobytes()
     if subtype == "PCM_24":
         return _to_int24(samples).astype("<i4").view("u1").reshape(-1, 4)[:, :3].tobytes()
     if subtype in ("ALAW", "ULAW"):

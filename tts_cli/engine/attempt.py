@@ -15,7 +15,6 @@ import threading
 import time
 from collections import deque
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import torch
@@ -126,13 +125,13 @@ class Attempt:
         if self.copied is not None:
             self.copied.wait()
 
-    @cached_property
+    @property
     def is_noise(self) -> bool:
         """Whether its int16 samples were made of what is not finite; after `wait`."""
         samples = self.samples
         if samples is None or samples.dtype != torch.int16:
             return False
-        return bool((samples.numpy() == NOT_A_SAMPLE).any())
+        return bool(samples.numpy().min(initial=0) == NOT_A_SAMPLE)
 
     @property
     def prefill_ms(self) -> float:

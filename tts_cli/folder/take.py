@@ -255,13 +255,11 @@ class Take(msgspec.Struct, frozen=True):
 
     def to_line(self) -> str:
         """The take as one line of JSON; times to a microsecond."""
-        values = asdict(self)
-        values["suspect"] = self.suspect
+        values = {name: getattr(self, name) for name in FIELDS}
         for name, digits in _DIGITS.items():
-            value = values[name]
-            if value is not None:
+            if value := values[name]:
                 values[name] = round(value, digits)
-        return _ENCODER.encode({name: values[name] for name in FIELDS}) + "\n"
+        return _ENCODER.encode(values) + "\n"
 
 
 @dataclass(frozen=True)

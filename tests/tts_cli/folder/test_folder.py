@@ -5,9 +5,11 @@ from __future__ import annotations
 import errno
 import json
 import os
+import stat
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -193,6 +195,28 @@ def test_a_line_is_synced_when_its_files_are_whole_and_before_its_name(
     assert seen == [(True, False)]
     assert (kept.path, kept.is_ok) == ("takes/a/1.wav", True)
     assert facts_of(tmp_path / "a.wav") == (kept.bytes, kept.sha256)
+
+
+def test_a_line_is_written_when_the_names_of_its_files_are_durable(
+    tmp_path: Path, make_info: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, seen = {name: getattr(os, name) for name in ("fsync", "write", "replace")}, []
+
+    def watch(name: str, what: Any, *more: Any) -> Any:
+        found = os.stat(what)
+        kind = "journal" if found.st_ino == (tmp_path / JOURNAL_NAME).stat().st_ino else "audio"
+        seen.append(f"{name} {'folder' if stat.S_ISDIR(found.st_mode) else kind}")
+        return real[name](what, *more)
+
+    with Folder.at(tmp_path, RunConfig(), make_info()) as folder:
+        folder.begin()
+        folder.keep(*said("x/first"))
+        for name in real:
+            monkeypatch.setattr(os, name, partial(watch, name))
+        folder.keep(*said("x/a"))
+        monkeypatch.undo()
+    steps = ["write audio", "fsync audio", "replace audio"]
+    assert seen == [*steps, "fsync folder", "write journal", "fsync journal"]
 
 
 def test_many_threads_wait_for_few_syncs(
