@@ -4,7 +4,8 @@ behind it to the threads that take attempts: the longer that is, the more takers
 Takers share Python with the thread that launches frames. Eight of them at a batch of the vocoder
 take three times as long for it as one, and the frames' stream stands still meanwhile: 0.4 to 1.1 s
 of a run of 5 to 10 s on an H200. One keeps up where the disk does. Where it is slow, or a format
-takes long to encode, attempts pile up or grow old, and the others come to help.
+takes long to encode, frames pile up or attempts grow old, and the others come to help. Attempts are
+counted by their frames: of short lines a batch of the vocoder has 80 and more.
 """
 
 from __future__ import annotations
@@ -216,7 +217,7 @@ class AttemptQueue:
             return self.is_dry and not self._num_lent and not self._again
 
 
-STEP = 32  # attempts that wait for each further taker: about those of one batch of the vocoder
+STEP = 4096  # frames that wait for each further taker: those of a full batch of the vocoder
 PATIENCE_S = 0.5  # or as long as the oldest has waited: several batches of the vocoder
 
 
@@ -224,11 +225,13 @@ class EndedAttempts:
     """A bounded queue. Threads of the engine put, numbered takers get.
 
     Args:
-        size: attempts it holds; above `STEP * (takers - 1)`, or the last ones never get any.
+        size: frames it holds, as far as the last attempt goes; above `STEP * (takers - 1)`, or the
+            last takers get what is old alone.
     """
 
     def __init__(self, size: int, takers: int) -> None:
         self._size = size
+        self._frames = 0
         self._attempts: deque[tuple[float, Attempt]] = deque()  # with the `perf_counter` it came at
         self._is_closed = False
         self._mutex = threading.Lock()
@@ -241,9 +244,10 @@ class EndedAttempts:
     def put(self, attempt: Attempt) -> None:
         """Add an attempt; waits for room."""
         with self._mutex:
-            while len(self._attempts) >= self._size:
+            while self._frames >= self._size:
                 self._has_room.wait()
             self._attempts.append((time.perf_counter(), attempt))
+            self._frames += attempt.frames
             for taker, wanted in enumerate(self._is_wanted):
                 if not self._wants(taker):
                     break
@@ -260,8 +264,10 @@ class EndedAttempts:
                 if self._is_closed and not self._attempts:
                     return None
                 self._is_wanted[taker].wait(PATIENCE_S if taker else None)
+            _, attempt = self._attempts.popleft()
+            self._frames -= attempt.frames
             self._has_room.notify()
-            return self._attempts.popleft()[1]
+            return attempt
 
     def close(self) -> None:
         """Say that no further attempt comes."""
@@ -276,6 +282,6 @@ class EndedAttempts:
         """
         if not self._attempts:
             return False
-        if taker == 0 or self._is_closed or len(self._attempts) > STEP * taker:
+        if taker == 0 or self._is_closed or self._frames > STEP * taker:
             return True
         return time.perf_counter() - self._attempts[0][0] > PATIENCE_S * taker

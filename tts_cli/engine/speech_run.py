@@ -32,7 +32,7 @@ from tts_cli.voices.stage import Voiced, VoiceStage
 log = logging.getLogger(__name__)
 
 READY_ATTEMPTS = 256  # with prompts, kept for the engine's window
-ENDED_ATTEMPTS = 256  # waiting for a taker before the engine is slowed down
+ENDED_FRAMES = 32_768  # waiting for a taker before the engine is slowed down; 126 MB of int16
 TAKERS = 8  # most of their time is waiting for the disk
 SWITCH_S = 0.001  # longest that another thread keeps the engine's from running Python
 SWITCHES = HeldSetting(sys.getswitchinterval, sys.setswitchinterval, SWITCH_S)
@@ -68,7 +68,7 @@ class SpeechRun:
         self.takers = takers
         self.stage = VoiceStage(cloning, loaded.voices)
         self.pieces = Pieces(self.model.info, loaded.batch, policy)
-        self._ended = EndedAttempts(ENDED_ATTEMPTS, takers)
+        self._ended = EndedAttempts(ENDED_FRAMES, takers)
         self.engine = Engine(
             loaded.model,
             loaded.device,

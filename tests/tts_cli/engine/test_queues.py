@@ -13,12 +13,14 @@ from tts_cli.engine import attempt as module
 from tts_cli.engine.attempt import STEP, Attempt, EndedAttempts
 
 WAIT_S = 10.0
+BATCH = 8  # attempts that have STEP frames
 
 
 @pytest.fixture
 def jobs() -> list[Attempt]:
     prompt = FakeSpeechModel(1).prompt(request("x"))
-    return [attempt_of(number, prompt) for number in range(4 * STEP)]
+    frames = STEP // BATCH
+    return [attempt_of(number, prompt, frames=frames) for number in range(4 * BATCH)]
 
 
 class Takers:
@@ -59,10 +61,10 @@ def test_one_taker_gets_a_batch_in_its_order(
     ended = EndedAttempts(8 * STEP, 3)
     takers = Takers(ended, 3)
     takers.go.set()
-    for attempt in jobs[:STEP]:
+    for attempt in jobs[:BATCH]:
         ended.put(attempt)
     until(lambda: not len(ended), "the first taker is not woken")
-    assert takers.taken == [list(range(STEP)), [], []]
+    assert takers.taken == [list(range(BATCH)), [], []]
     ended.close()
     takers.join()
 
@@ -76,19 +78,35 @@ def test_others_help_where_one_is_held_up(
     takers = Takers(ended, 3)
     ended.put(jobs[0])
     until(lambda: takers.taken[0] == [0], "the first taker is not woken")
-    for attempt in jobs[1 : STEP + 1]:
+    for attempt in jobs[1 : BATCH + 1]:
         ended.put(attempt)
     time.sleep(0.05)
     assert takers.taken == [[0], [], []]
-    ended.put(jobs[STEP + 1])
+    ended.put(jobs[BATCH + 1])
     until(lambda: takers.taken[1] == [1], "the second taker is not woken")
-    for attempt in jobs[STEP + 2 : 3 * STEP]:
+    for attempt in jobs[BATCH + 2 : 3 * BATCH]:
         ended.put(attempt)
     until(lambda: takers.taken[2] == [2], "the third taker is not woken")
     takers.go.set()
     ended.close()
     takers.join()
-    assert sorted(row for rows in takers.taken for row in rows) == list(range(3 * STEP))
+    assert sorted(row for rows in takers.taken for row in rows) == list(range(3 * BATCH))
+
+
+def test_short_lines_of_a_batch_are_for_one_taker(
+    jobs: list[Attempt], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A hundred of them called four takers, who took Python from each other all the time."""
+    monkeypatch.setattr(module, "PATIENCE_S", 60.0)
+    ended = EndedAttempts(8 * STEP, 3)
+    takers = Takers(ended, 3)
+    for number in range(100):
+        ended.put(attempt_of(number, jobs[0].prompt, frames=25))
+    takers.go.set()
+    until(lambda: not len(ended), "the first taker is not woken")
+    assert takers.taken == [list(range(100)), [], []]
+    ended.close()
+    takers.join()
 
 
 def test_a_job_is_not_left_behind_a_taker_that_is_held_up(
@@ -109,7 +127,7 @@ def test_a_job_is_not_left_behind_a_taker_that_is_held_up(
 
 
 def test_a_full_queue_holds_the_engine_up(jobs: list[Attempt]) -> None:
-    ended = EndedAttempts(2, 1)
+    ended = EndedAttempts(2 * STEP // BATCH, 1)
     for attempt in jobs[:2]:
         ended.put(attempt)
     thread = threading.Thread(target=ended.put, args=(jobs[2],), daemon=True)
@@ -124,7 +142,7 @@ def test_a_full_queue_holds_the_engine_up(jobs: list[Attempt]) -> None:
 
 
 def test_what_is_left_at_the_end_is_for_all(jobs: list[Attempt]) -> None:
-    ended = EndedAttempts(8, 2)
+    ended = EndedAttempts(STEP, 2)
     ended.put(jobs[0])
     ended.put(jobs[1])
     ended.close()
