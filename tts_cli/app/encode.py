@@ -117,9 +117,9 @@ def carry(found: Iterable[Timed], folder: Path, held: Folder) -> None:
     """
     for old, suffixes in found:
         new = held.journal.ok_take(old.id) if suffixes else None
-        words = read_words(folder, old.id)
         if new is None or (new.take, new.request_hash) != (old.take, old.request_hash):
             continue
+        words = read_words(folder, old.id)
         there = [] if held.out == folder else timed_beside(held.out, new)
         by_s = new.shift_s - old.shift_s
         for suffix in (one for one in suffixes if one not in there):

@@ -110,17 +110,13 @@ def _resblock(snake: Any) -> Any:
     """The generator's residual block, its activation in one kernel where `snake` is compiled."""
 
     def forward(self: Any, x: Tensor, s: Tensor) -> Tensor:
-        parts = (
-            self.convs1,
-            self.convs2,
-            self.adain1,
-            self.adain2,
-            self.alpha1,
-            self.alpha2,
-        )
-        for first, second, norm1, norm2, alpha1, alpha2 in zip(*parts, strict=True):
-            inner = first(snake(norm1(x, s), alpha1))
-            x = x + second(snake(norm2(inner, s), alpha2))
+        firsts = zip(self.convs1, self.adain1, self.alpha1, strict=True)
+        seconds = zip(self.convs2, self.adain2, self.alpha2, strict=True)
+        for half, other in zip(firsts, seconds, strict=True):
+            inner = x
+            for conv, norm, alpha in (half, other):
+                inner = conv(snake(norm(inner, s), alpha))
+            x = x + inner
         return x
 
     return forward

@@ -209,11 +209,8 @@ def run_men(
 
     torch.manual_seed(0)
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
-    kokoro, styles, generator = (
-        Kokoro(weights, device),
-        read_styles(weights.parent),
-        random.Random(share[0]),
-    )
+    kokoro, styles = Kokoro(weights, device), read_styles(weights.parent)
+    generator = random.Random(share[0])
     seen: set[str] = set()
     waiting: list[Job] = []
     start_s, spoken_s, number = time.time(), 0.0, 0

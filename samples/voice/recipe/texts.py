@@ -20,13 +20,7 @@ from grammar import Grammar, Words
 from tts_cli.text.care import normalize
 from tts_cli.text.reading import Reading
 
-TEACHER_VOICES = [
-    "heart",
-    "heart",
-    "heart",
-    "michael",
-    "fenrir",
-]  # those drawn more have more speech
+TEACHER_VOICES = 3 * ["heart"] + ["michael", "fenrir"]  # those drawn more have more speech
 CAPITALS_RATE = 0.02  # share of texts with a word in capitals
 NUM_DRAWS = 300_000  # of the grammar
 NUM_JOINED = 56_000  # texts of several sentences

