@@ -70,7 +70,7 @@ class Extra:
 
 
 EXTRAS = {
-    "gpu": Extra("kernels on a GPU", (Package("triton", "triton", "3.5"),)),
+    "gpu": Extra("kernels on a GPU", (Package("triton", "triton", "3.6"),)),
     "book": Extra("EPUB", (Package("lxml", "lxml.etree", "5"),)),
     "m4b": Extra("--join m4b", (Package("av", "av", "16"),)),
     "levels": Extra("--loudness, --highpass", (Package("pyloudnorm", "pyloudnorm", "0.2"),)),

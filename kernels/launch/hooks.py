@@ -1,10 +1,12 @@
 """The parts of Triton that we use and it does not promise to keep, and what happens without them.
 
-Known for 3.6 (what torch 2.11 brings; run on a GPU) and 3.9 (compiled, without one):
+Known for 3.6 (what torch 2.11 brings; run on a GPU) and 3.7 to 3.9 (compiled, without one); 3.5
+has no AsyncCompileMode that goes on where a kernel does not compile:
 
     knobs.compilation.listener                          kernels are not counted
     knobs.runtime.jit_cache_hook, AsyncCompileMode,     nothing is compiled ahead
     JITFunction.preload, what the hook is told
+    JITFunction.device_caches                           a kernel met twice is waited for, and run
     CompiledKernel.run, _run                            a kernel is loaded at its first launch
     runtime.cache.triton_key                            it is made at the first launch
     backends.nvidia.compiler.get_ptxas                  `doctor` does not find ptxas
@@ -19,6 +21,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
+from inspect import signature
 from typing import Any
 
 import torch
@@ -51,7 +54,9 @@ def _knobs(group: str) -> Any:
 
 def has_preload() -> bool:
     """Whether kernels can be compiled before their launch, in threads."""
-    return hasattr(_knobs("runtime"), "jit_cache_hook") and hasattr(triton, "AsyncCompileMode")
+    mode = getattr(triton, "AsyncCompileMode", None)
+    has_mode = mode is not None and "ignore_errors" in signature(mode).parameters
+    return has_mode and hasattr(_knobs("runtime"), "jit_cache_hook")
 
 
 def compile_in(pool: object) -> AbstractContextManager[object]:
@@ -65,8 +70,13 @@ def name_and_key(asked: dict[str, Any]) -> tuple[str, str]:
 
 
 def preload(asked: dict[str, Any]) -> None:
-    """Compile that kernel."""
-    asked["fn"].jit_function.preload(asked["compile"]["specialization_data"])
+    """Compile that kernel. From 3.7 on what is being compiled stands among the compiled, where the
+    next launch would wait for it; taken out, it is asked about again.
+    """
+    function = asked["fn"].jit_function
+    function.preload(asked["compile"]["specialization_data"])
+    for kernels, *_ in function.device_caches.values():
+        kernels.pop(asked["key"], None)
 
 
 def make_ready(kernel: Any) -> None:

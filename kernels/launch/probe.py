@@ -22,7 +22,7 @@ COMPILER_REMEDY = "install gcc (with the headers of Python and libc), or name a 
 PTXAS_REMEDY = (
     "install the Triton that this PyTorch asks for, or name a newer ptxas in TRITON_PTXAS_PATH"
 )
-IMPORT_REMEDY = "install the Triton that this PyTorch asks for: pip install 'triton>=3.5'"
+IMPORT_REMEDY = "install the Triton that this PyTorch asks for: pip install 'triton>=3.6'"
 OTHER_REMEDY = "`tts-cli doctor` shows what Triton finds"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 import torch
+from warm_process import run_warm
 
 from kernels.launch import ahead, hooks
 from kernels.launch.compilation import watch
@@ -18,11 +20,17 @@ from kernels.launch.dispatch import jit, tl
 
 
 class FakeTriton:
-    """What `ahead` uses of Triton: a hook that may refuse, preload, and the executor's mode."""
+    """What `ahead` uses of Triton: a hook that may refuse, preload, and the executor's mode.
+
+    Args:
+        holds_pending: what is being compiled stands among the compiled, as from 3.7 on.
+    """
 
     __version__ = "0"
 
-    def __init__(self) -> None:
+    def __init__(self, holds_pending: bool = False) -> None:
+        self.holds_pending = holds_pending
+        self.kernels: dict[str, object] = {}
         self.knobs = SimpleNamespace(runtime=SimpleNamespace(jit_cache_hook=None))
         self.launched: list[str] = []
         self.preloaded: list[str] = []
@@ -36,11 +44,13 @@ class FakeTriton:
         self.is_async = False
 
     def launch(self, name: str) -> None:
-        """As a kernel that is not loaded is launched."""
+        """Launch what stands under a name, or ask whether to compile it."""
         asked: dict[str, Any] = {"key": name, "compile": {"specialization_data": name}}
-        asked["fn"] = SimpleNamespace(name=name, jit_function=SimpleNamespace(preload=self._load))
+        function = SimpleNamespace(preload=self._load)
+        function.device_caches = {0: (self.kernels, {}, "target", "backend", "binder")}
+        asked["fn"] = SimpleNamespace(name=name, jit_function=function)
         hook = self.knobs.runtime.jit_cache_hook
-        if hook is None or not hook(**asked):
+        if name in self.kernels or hook is None or not hook(**asked):
             self.launched.append(name)
 
     def _load(self, name: str) -> None:
@@ -49,11 +59,15 @@ class FakeTriton:
         assert self.is_async
         assert not self.knobs.runtime.jit_cache_hook(fn=None, key=name)  # a question of our own
         self.preloaded.append(name)
+        if self.holds_pending:
+            self.kernels[name] = "to be waited for"
 
 
-@pytest.fixture
-def triton(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeTriton:
-    fake = FakeTriton()
+@pytest.fixture(params=[False, True], ids=["3.6", "3.7 to 3.9"])
+def triton(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> FakeTriton:
+    fake = FakeTriton(request.param)
     monkeypatch.setattr(hooks, "triton", fake)
     monkeypatch.setattr(ahead, "is_triton_on", lambda: True)
     monkeypatch.setattr(ahead, "IS_INTERPRETED", False)
@@ -157,6 +171,53 @@ def test_what_does_not_compile_is_reported_as_ever() -> None:
 def _add_kernel(x, out, amount, WIDTH: tl.constexpr):  # type: ignore[no-untyped-def]
     at = tl.arange(0, WIDTH)
     tl.store(out + at, tl.load(x + at) + amount)
+
+
+PROGRAM = """
+import torch
+torch.cuda.is_available = lambda: True
+import triton
+from triton.backends.compiler import GPUTarget
+from kernels.launch import ahead
+from kernels.launch.dispatch import jit, tl
+torch.cuda.is_available = lambda: False
+
+class Hopper:  # a driver that tells what there is, and launches nothing
+    def get_current_target(self):
+        return GPUTarget("cuda", 90, 32)
+    def get_current_device(self):
+        return 0
+    def get_current_stream(self, device):
+        return 0
+
+@jit
+def copy_kernel(x, out, scale, WIDTH: tl.constexpr):
+    at = tl.arange(0, WIDTH)
+    tl.store(out + at, tl.load(x + at) * scale)
+
+def work():
+    for width in (16, 32):
+        for scale in (2.5, 3.5):
+            copy_kernel[(1,)](torch.ones(width), torch.ones(width), scale, WIDTH=width)
+
+triton.runtime.driver.set_active(Hopper())
+ahead._digest = lambda name: name
+print(ahead.compile_ahead([work], "test"))
+kernels, *_ = copy_kernel.device_caches[0]
+print(*[type(kernel).__name__ for kernel in kernels.values()])
+"""
+
+
+@pytest.mark.slow
+def test_the_installed_triton_compiles_ahead_and_launches_nothing(tmp_path: Path) -> None:
+    if importlib.util.find_spec("triton") is None:
+        pytest.skip("triton is not installed")
+    program = tmp_path / "program.py"  # Triton reads the source of what it compiles
+    program.write_text(PROGRAM)
+    root = str(Path(__file__).parents[3])
+    place = {"TRITON_CACHE_DIR": str(tmp_path), "PYTHONPATH": root, "TRITON_INTERPRET": "0"}
+    run_it = f"import runpy; runpy.run_path({str(program)!r}, run_name='__main__')"
+    assert run_warm(run_it, **place).split() == ["2", "CompiledKernel", "CompiledKernel"]
 
 
 @pytest.mark.gpu

@@ -203,5 +203,5 @@ def test_triton_that_cannot_be_imported_is_as_none(error: str, tmp_path: Path) -
     assert said.splitlines() == [
         "torch.Size([1, 2]) False",
         f"PyTorch reference ({why})",
-        f"{why} install the Triton that this PyTorch asks for: pip install 'triton>=3.5'",
+        f"{why} install the Triton that this PyTorch asks for: pip install 'triton>=3.6'",
     ]

@@ -33,6 +33,20 @@ def test_without_a_hook_nothing_is_hooked(monkeypatch: pytest.MonkeyPatch) -> No
             pass
 
 
+def test_a_triton_that_stops_at_errors_compiles_nothing_ahead(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """3.5: one kernel that does not compile would end the start."""
+
+    def mode(executor: object) -> None:
+        pytest.fail("is asked for")
+
+    knobs = SimpleNamespace(runtime=SimpleNamespace(jit_cache_hook=None))
+    fake = SimpleNamespace(knobs=knobs, AsyncCompileMode=mode)
+    monkeypatch.setattr(hooks, "triton", fake)
+    assert not hooks.has_preload()
+
+
 def test_this_triton_has_all_that_is_used() -> None:
     """One that has lost a hook would compile at each first launch, and nobody would know why."""
     triton = pytest.importorskip("triton")
