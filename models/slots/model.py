@@ -6,7 +6,8 @@ adds how prompts are embedded (`embed`, `trailing`) and what a frame wants of it
 
 from __future__ import annotations
 
-from functools import cached_property
+from collections.abc import Callable
+from functools import cached_property, partial
 from typing import Any
 
 import torch
@@ -166,38 +167,54 @@ class SpeechModel(FrameModel):
         reference_frames = max_reference_frames if self.decodes_references else 0
         self.vocoder.announce(max_batch, max_audio_frames, reference_frames)
         runners = self.graph_runners()
+        has_many = max_batch >= MANY_ROWS
+        vocoder = self.vocoder.layout.runners
+        first = [runner.announced[:1] if has_many else runner.usual for runner in vocoder]
         if self.device.type == "cuda":
             shapes = [(runner.name, runner.announced) for runner in runners]
             name = (
                 f"{self.config} {self.vocoder.network} {self.dtype} {self.max_positions} {shapes}"
             )
-            # The vocoder's first: its kernels take longest.
-            first = [*self.vocoder.layout.runners, self.frames, self.packed.runner]
-            compile_ahead([runner.rehearse for runner in first], name)
+            compile_ahead(self._to_compile(first), name)
         if is_whole:
             for runner in runners:
                 runner.capture()
         else:
-            self._capture_first(has_many=max_batch >= MANY_ROWS)
+            self._capture_first(first, has_many=has_many)
         self.release(list(range(num_slots)))
 
-    def _capture_first(self, *, has_many: bool) -> None:
-        """Capture what a run of few rows, or of many, begins with."""
-        vocoder = self.vocoder.layout.runners
-        keys = [runner.announced[:1] if has_many else runner.usual for runner in vocoder]
+    def _to_compile(self, first: list[list[Any]]) -> list[Callable[[], None]]:
+        """Work that launches every kernel of a run: all frames and passes, and each runner of the
+        vocoder in what a run begins with, or where that is nothing in its largest shape. In other
+        shapes it runs the same kernels, and cuDNN would choose its own for each: a quarter of a
+        second, which is left to the first batch of such a shape, if there is one.
+
+        Args:
+            first: shapes of each of the vocoder's runners.
+        """
+        vocoder = zip(self.vocoder.layout.runners, first, strict=True)
+        return [  # the vocoder's first: its kernels take longest
+            *(partial(runner.rehearse, keys or runner.announced[:1]) for runner, keys in vocoder),
+            self.frames.rehearse,
+            self.packed.runner.rehearse,
+        ]
+
+    def _capture_first(self, first: list[list[Any]], *, has_many: bool) -> None:
+        """Capture what a run of few rows, or of many, begins with; of the vocoder `first`."""
+        vocoder = list(zip(self.vocoder.layout.runners, first, strict=True))
 
         def rehearse() -> None:
-            for runner, key in zip(vocoder, keys, strict=True):
-                runner.rehearse(key)
+            for runner, keys in vocoder:
+                runner.rehearse(keys)
 
-        if any(keys):
+        if any(first):
             self._beside.start(rehearse)
         self.frames.capture(self.frames.announced[:1])
         if has_many:
             self.packed.runner.capture(self.packed.runner.usual)
             self._beside.wait()
-            for runner, key in zip(vocoder, keys, strict=True):
-                runner.capture(key)
+            for runner, keys in vocoder:
+                runner.capture(keys)
 
     def settle(self) -> None:
         """Wait for what `capture` has begun beside; the device is the caller's alone then."""

@@ -512,6 +512,34 @@ class TestGraphs:
         assert wave.isfinite().all()  # what was begun beside is over
         assert len(lanes.announced) > 0
 
+    def test_kernels_are_compiled_by_all_frames_and_one_shape_of_each_part_of_the_vocoder(
+        self, folder: Path
+    ) -> None:
+        recorded, capturer = self.with_graphs(folder)
+        recorded.vocoder = in_lanes(recorded.vocoder, capturer)
+        allocate(recorded, 4)
+        recorded.frames.announce([1, 2, 4], size=int)
+        whole, fronts, renderer = recorded.vocoder.layout.runners
+        whole.announce([(1, 64), (1, 128), (2, 128)], size=max, usual=(1, 128))
+        fronts.announce([(1, 192), (1, 384)], size=max)
+        ran: list[tuple[str, object]] = []
+
+        def note(name: str, key: object) -> None:
+            ran.append((name, key))
+
+        for runner in (recorded.frames, whole, fronts, renderer):
+            runner.function = partial(note, runner.name)
+        for work in recorded._to_compile([whole.usual, fronts.usual, renderer.usual]):
+            work()
+        vocoder, frames = ran[:2], ran[2:]
+        assert vocoder == [("vocoder", (1, 128)), ("latents", (1, 384))]
+        assert frames == [("frame", 4), ("frame", 2), ("frame", 1)]
+        assert all(not runner.keys for runner in recorded.graph_runners())
+        for _ in range(2):  # the others are as new as they were: run once, then recorded
+            whole.run((1, 64))
+        assert ran[-2:] == [("vocoder", (1, 64))] * 2
+        assert whole.keys == [(1, 64)]
+
     def test_capture_leaves_clean_slots(self, folder: Path, model: Qwen3TTS) -> None:
         recorded, _ = self.with_graphs(folder)
         allocate(recorded, 4)

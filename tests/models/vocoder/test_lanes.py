@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import tiny_vocoder
 import torch
@@ -10,7 +12,9 @@ from tiny_qwen3_tts import SPECS, random_codes
 from torch import Tensor
 
 from kernels.launch import dispatch
+from kernels.launch.ahead import compile_ahead
 from models.qwen3_tts.codec.vocoder import CUT, Vocoder
+from models.registry import load_model
 from models.vocoder.chunks import Cutting
 from models.vocoder.lane_plan import plan_lanes
 from models.vocoder.lanes import GRAPH_BATCHES, LANE_BUCKETS, LANE_FRAMES, MAX_LANES, Lanes
@@ -278,3 +282,21 @@ class TestChoice:
 
     def test_any_rows_elsewhere(self, real: Vocoder) -> None:
         assert alone(real).choose([3, 5], [0, 0]) == [0, 1]
+
+
+@pytest.mark.gpu
+@pytest.mark.slow
+@pytest.mark.parametrize("is_usual", [False, True])
+@pytest.mark.parametrize("name", ["qwen3-tts-0.6b", "fish-s2-pro"])
+@torch.inference_mode()
+def test_all_shapes_run_the_same_kernels(
+    name: str, is_usual: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One of them is then enough to compile all ahead."""
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+    lanes = load_model(f"synthetic:{name}", "cuda", use_graphs=True).vocoder.layout
+    assert isinstance(lanes, Lanes)
+    lanes.announce(32, 325, 0)
+    one = lanes.whole.usual if is_usual else lanes.whole.announced[:1]
+    compile_ahead([lambda: lanes.whole.rehearse(one)], "one")
+    assert compile_ahead([lanes.whole.rehearse], "all") == 0
