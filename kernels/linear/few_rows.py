@@ -71,7 +71,7 @@ def row_swiglu_ref(x: Tensor, gate_up: Tensor) -> Tensor:
     return swiglu_ref(row_linear_ref(x, gate_up))
 
 
-@jit
+@jit(do_not_specialize=["num_rows", "num_blocks"])
 def _row_linear_kernel(
     x_desc,
     weight_desc,
@@ -108,7 +108,7 @@ def _row_linear_kernel(
     tl.store(out_ptr + place, total.to(out_ptr.dtype.element_ty), mask=mask)
 
 
-@jit
+@jit(do_not_specialize=["num_rows", "num_blocks"])
 def _row_swiglu_kernel(
     x_desc,
     weight_desc,

@@ -1,7 +1,11 @@
 from __future__ import annotations
 
+import importlib.util
+from pathlib import Path
+
 import pytest
 import torch
+from warm_process import run_warm
 
 from kernels.linear import few_rows as module
 from kernels.linear.few_rows import (
@@ -184,3 +188,29 @@ def test_parts_of_another_dtype_are_refused(device, with_kernel) -> None:
     residual = torch.zeros(2, 64, device=device).bfloat16()
     with pytest.raises(ValueError, match="float32 parts"):
         with_kernel(add_rms_norm_, residual.expand(3, 2, 64), residual, residual[0], 1e-6)
+
+
+PROGRAM = """
+import hopper
+import torch, triton
+from kernels.launch import dispatch
+from kernels.linear.few_rows import row_linear, row_linear_parts, row_swiglu
+
+met = set()
+triton.knobs.runtime.jit_cache_hook = lambda *_, **asked: met.add(str(asked["key"])) or True
+dispatch._is_interpreter_wanted = True  # kernels take tensors on a CPU
+with dispatch.override("triton"):
+    for rows in (1, 2, 3, 8, 16):
+        x, weight = torch.ones(rows, 2048).bfloat16(), torch.ones(64, 2048).bfloat16()
+        row_linear(x, weight), row_linear_parts(x, weight), row_swiglu(x, weight)
+print(len(met))
+"""
+
+
+def test_a_kernel_of_a_tile_serves_any_number_of_rows() -> None:
+    """Rows that 16 divides, one row and all others were three kernels, to the same instructions."""
+    if importlib.util.find_spec("triton") is None:
+        pytest.skip("triton is not installed")
+    root = Path(__file__).parents[3]
+    place = {"PYTHONPATH": f"{root}:{root / 'tests/support'}", "TRITON_INTERPRET": "0"}
+    assert run_warm(PROGRAM, **place) == "3\n"
