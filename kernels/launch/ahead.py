@@ -36,6 +36,7 @@ from kernels.launch.hooks import (
     make_ready,
     name_and_key,
     preload,
+    release,
 )
 from kernels.launch.own_hash import wait_for_hash
 
@@ -89,6 +90,7 @@ def _compiling() -> Iterator[set[tuple[str, str]]]:
     are not launched. Gives their names and keys.
     """
     kernels: set[tuple[str, str]] = set()
+    preloaded: list[dict[str, Any]] = []
     is_ours = False  # the question comes of our own preload
 
     def refuse(*_: Any, **asked: Any) -> bool:
@@ -101,18 +103,23 @@ def _compiling() -> Iterator[set[tuple[str, str]]]:
             is_ours = True
             try:
                 preload(asked)
+                preloaded.append(asked)
             except Exception as error:  # its launch will tell
                 log.debug("not compiled ahead: %s: %s", name[0], error)
             finally:
                 is_ours = False
         return True  # neither compiled here nor launched
 
-    with (
-        hooked("runtime", "jit_cache_hook", lambda _: refuse),
-        Loaders(min(MAX_THREADS, len(os.sched_getaffinity(0)))) as pool,
-        compile_in(pool),
-    ):
-        yield kernels
+    try:
+        with (
+            hooked("runtime", "jit_cache_hook", lambda _: refuse),
+            Loaders(min(MAX_THREADS, len(os.sched_getaffinity(0)))) as pool,
+            compile_in(pool),
+        ):
+            yield kernels
+    finally:
+        for asked in preloaded:
+            release(asked)
 
 
 class Loaders(ThreadPoolExecutor):

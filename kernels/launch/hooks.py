@@ -69,14 +69,36 @@ def name_and_key(asked: dict[str, Any]) -> tuple[str, str]:
     return asked["fn"].name, str(asked["key"])
 
 
+class _Nothing:
+    """Stands among the compiled kernels for one that is being compiled: a launch of it does nothing
+    and asks nobody. Whatever Triton wants of it, it gives itself.
+    """
+
+    def __getattr__(self, name: str) -> Any:
+        return self
+
+    def __call__(self, *_: Any, **__: Any) -> Any:
+        return self
+
+
+NOTHING = _Nothing()
+
+
 def preload(asked: dict[str, Any]) -> None:
-    """Compile that kernel. From 3.7 on what is being compiled stands among the compiled, where the
-    next launch would wait for it; taken out, it is asked about again.
+    """Compile that kernel. Launches of it do nothing until it is compiled, or released. From 3.7 on
+    they would wait for it, and before that ask again, which takes 0.15 ms.
     """
     function = asked["fn"].jit_function
     function.preload(asked["compile"]["specialization_data"])
     for kernels, *_ in function.device_caches.values():
-        kernels.pop(asked["key"], None)
+        kernels[asked["key"]] = NOTHING
+
+
+def release(asked: dict[str, Any]) -> None:
+    """What became no kernel is compiled at its launch."""
+    for kernels, *_ in asked["fn"].jit_function.device_caches.values():
+        if kernels.get(asked["key"]) is NOTHING:
+            del kernels[asked["key"]]
 
 
 def make_ready(kernel: Any) -> None:

@@ -30,7 +30,8 @@ class FakeTriton:
 
     def __init__(self, holds_pending: bool = False) -> None:
         self.holds_pending = holds_pending
-        self.kernels: dict[str, object] = {}
+        self.kernels: dict[str, Any] = {}
+        self.refused = 0
         self.knobs = SimpleNamespace(runtime=SimpleNamespace(jit_cache_hook=None))
         self.launched: list[str] = []
         self.preloaded: list[str] = []
@@ -50,8 +51,12 @@ class FakeTriton:
         function.device_caches = {0: (self.kernels, {}, "target", "backend", "binder")}
         asked["fn"] = SimpleNamespace(name=name, jit_function=function)
         hook = self.knobs.runtime.jit_cache_hook
-        if name in self.kernels or hook is None or not hook(**asked):
+        if name in self.kernels:
+            self.kernels[name].run(self.launched, name)
+        elif hook is None or not hook(**asked):
             self.launched.append(name)
+        else:
+            self.refused += 1
 
     def _load(self, name: str) -> None:
         if name == "broken":
@@ -60,7 +65,7 @@ class FakeTriton:
         assert not self.knobs.runtime.jit_cache_hook(fn=None, key=name)  # a question of our own
         self.preloaded.append(name)
         if self.holds_pending:
-            self.kernels[name] = "to be waited for"
+            self.kernels[name] = SimpleNamespace(run=list.append)  # waits, and launches
 
 
 @pytest.fixture(params=[False, True], ids=["3.6", "3.7 to 3.9"])
@@ -84,6 +89,7 @@ def test_each_kernel_is_compiled_once_and_none_is_launched(triton: FakeTriton) -
     ahead.compile_ahead([launches(triton, "a", "b", "a"), launches(triton, "b", "c")], "m")
     assert triton.preloaded == ["a", "b", "c"]
     assert triton.launched == []
+    assert triton.refused == 3  # a second launch asks nobody
     assert triton.knobs.runtime.jit_cache_hook is None
 
 
@@ -111,6 +117,24 @@ def test_work_that_fails_leaves_no_hook_and_no_mark(triton: FakeTriton, tmp_path
         ahead.compile_ahead([fail], "m")
     assert triton.knobs.runtime.jit_cache_hook is None
     assert not (tmp_path / "cache").exists()
+
+
+def test_what_became_no_kernel_is_launched_as_ever(triton: FakeTriton) -> None:
+    """Whether the walk went well or not; what was compiled meanwhile stays."""
+
+    def fail() -> None:
+        for name in ("a", "b"):
+            triton.launch(name)
+        triton.kernels["b"] = compiled
+        raise torch.OutOfMemoryError("no room")
+
+    compiled = SimpleNamespace(run=list.append)
+    with pytest.raises(torch.OutOfMemoryError):
+        ahead.compile_ahead([fail], "m")
+    assert triton.kernels == {"b": compiled}
+    triton.launch("a")
+    triton.launch("b")
+    assert triton.launched == ["a", "b"]
 
 
 def test_a_folder_that_cannot_be_written_costs_only_the_mark(
