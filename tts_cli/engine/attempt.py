@@ -5,7 +5,9 @@ Takers share Python with the thread that launches frames. Eight of them at a bat
 take three times as long for it as one, and the frames' stream stands still meanwhile: 0.4 to 1.1 s
 of a run of 5 to 10 s on an H200. One keeps up where the disk does. Where it is slow, or a format
 takes long to encode, frames pile up or attempts grow old, and the others come to help. Attempts are
-counted by their frames: of short lines a batch of the vocoder has 80 and more.
+counted by their frames: of short lines a batch of the vocoder has 80 and more. On an H100 up to 24
+takers, one more for every 1,024 frames, made 4,096 rows of 15 to 35 frames 4 to 5 % faster than
+eight, one for every 4,096, and 1,024 rows of 62 to 187 as fast.
 """
 
 from __future__ import annotations
@@ -217,7 +219,7 @@ class AttemptQueue:
             return self.is_dry and not self._num_lent and not self._again
 
 
-STEP = 4096  # frames that wait for each further taker: those of a full batch of the vocoder
+STEP = 1024  # frames that wait for each further taker: a quarter of a full batch of the vocoder
 PATIENCE_S = 0.5  # or as long as the oldest has waited: several batches of the vocoder
 
 

@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 
 READY_ATTEMPTS = 256  # with prompts, kept for the engine's window
 ENDED_FRAMES = 32_768  # waiting for a taker before the engine is slowed down; 126 MB of int16
-TAKERS = 8  # most of their time is waiting for the disk
+TAKERS = 24  # most of their time is waiting for the disk
 SWITCH_S = 0.001  # longest that another thread keeps the engine's from running Python
 SWITCHES = HeldSetting(sys.getswitchinterval, sys.setswitchinterval, SWITCH_S)
 

@@ -54,11 +54,11 @@ def until(is_true: object, what: str) -> None:
         time.sleep(0.001)
 
 
-@pytest.mark.parametrize(("count", "frames"), [(BATCH, STEP // BATCH), (100, 25)])
+@pytest.mark.parametrize(("count", "frames"), [(BATCH, STEP // BATCH), (STEP // 25, 25)])
 def test_one_taker_gets_a_batch_in_its_order(
     jobs: list[Attempt], monkeypatch: pytest.MonkeyPatch, count: int, frames: int
 ) -> None:
-    """Also a hundred short lines: they called four takers, who took Python from each other."""
+    """Also of short lines: their number alone calls no others, who would take Python from it."""
     monkeypatch.setattr(module, "PATIENCE_S", 60.0)
     ended = EndedAttempts(8 * STEP, 3)
     takers = Takers(ended, 3)
