@@ -1,10 +1,10 @@
 """Attention of a decode step: one new query row per sequence against its static KV cache.
 
-    out = softmax(scale * q . K[0..p]) . V[0..p]        for each head, p the row's position
+    out = softmax(D_h^-0.5 * q . K[0..p]) . V[0..p]     for each head, p the row's position
 
-q is (R, H * D_h); the caches are (N, H_kv, S, D_h); row r reads slot r // rows_per_slot and query
-head h reads KV head h // (H / H_kv). Softmax is float32. Positions beyond p hold whatever an older,
-longer row left, NaN included, and never reach the result.
+q is (R, H * D_h); the cache is (2, N, H_kv, S, D_h), keys and values; row r reads slot
+r // rows_per_slot and query head h reads KV head h // (H / H_kv). Softmax is float32. Positions
+beyond p hold whatever an older, longer row left, NaN included, and never reach the result.
 
 The work is reading the cache once, so a program owns one KV head of one slot and serves all its
 query heads and rows from the same tiles, with the online softmax of FlashAttention (Dao et al.,
@@ -16,11 +16,13 @@ each row's own length decides what a split covers.
 
 from __future__ import annotations
 
+from itertools import groupby
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from kernels.attention.rope import check_caches
+from kernels.attention.rope import check_rows, query_heads
 from kernels.launch.dispatch import jit, next_power_of_2, tl
 from kernels.launch.early_launch import launch_options, wait_for_previous
 from kernels.launch.factor import factor
@@ -32,14 +34,7 @@ _WANTED_PROGRAMS = 512  # about four for each multiprocessor of a large GPU
 
 
 def decode_attention_ref(
-    q: Tensor,
-    k_cache: Tensor,
-    v_cache: Tensor,
-    positions: Tensor,
-    num_heads: int,
-    scale: float,
-    rows_per_slot: int = 1,
-    is_long: bool = False,
+    q: Tensor, cache: Tensor, positions: Tensor, rows_per_slot: int = 1, is_long: bool = False
 ) -> Tensor:
     """Plain PyTorch: the CPU path, and what the kernel is tested against. It splits no cache.
 
@@ -47,59 +42,38 @@ def decode_attention_ref(
     it computes the same whatever its batch mates hold. Elsewhere the whole cache is masked.
     """
     if q.device.type != "cpu":
-        return _attend_masked(q, k_cache, v_cache, positions, num_heads, scale, rows_per_slot)
-    num_rows = q.shape[0]
-    num_kv_heads, head_dim = k_cache.shape[1], k_cache.shape[3]
-    group = num_heads // num_kv_heads
-    lengths = [position + 1 for position in positions.tolist()]
-    queries = q.view(num_rows // rows_per_slot, rows_per_slot, num_kv_heads, group, head_dim)
-    if num_rows == 1:
-        keys, values = k_cache[:1, :, : lengths[0]], v_cache[:1, :, : lengths[0]]
-        out = F.scaled_dot_product_attention(queries[:, 0], keys, values, scale=scale)
-        return out.view(1, num_heads * head_dim)
+        return _attend_masked(q, cache, positions, rows_per_slot)
+    num_kv_heads, head_dim = cache.shape[2], cache.shape[4]
+    queries = q.view(len(q) // rows_per_slot, rows_per_slot, num_kv_heads, -1, head_dim)
     out = torch.empty_like(queries)
     for index in range(rows_per_slot):
-        column = lengths[index::rows_per_slot]
-        first = 0
-        while first < len(column):
-            # Neighbours of one length go together.
-            last = first + 1
-            while last < len(column) and column[last] == column[first]:
-                last += 1
-            keys = k_cache[first:last, :, : column[first]]
-            values = v_cache[first:last, :, : column[first]]
+        column, first = positions.tolist()[index::rows_per_slot], 0
+        for position, neighbours in groupby(column):  # those of one length go together
+            last = first + len(list(neighbours))
+            keys, values = cache[:, first:last, :, : position + 1]
             out[first:last, index] = F.scaled_dot_product_attention(
-                queries[first:last, index], keys, values, scale=scale
+                queries[first:last, index], keys, values, scale=head_dim**-0.5
             )
             first = last
-    return out.view(num_rows, num_heads * head_dim)
+    return out.view_as(q)
 
 
-def _attend_masked(
-    q: Tensor,
-    k_cache: Tensor,
-    v_cache: Tensor,
-    positions: Tensor,
-    num_heads: int,
-    scale: float,
-    rows_per_slot: int,
-) -> Tensor:
-    num_rows = q.shape[0]
-    num_kv_heads, num_positions, head_dim = k_cache.shape[1:]
-    group = num_heads // num_kv_heads
+def _attend_masked(q: Tensor, cache: Tensor, positions: Tensor, rows_per_slot: int) -> Tensor:
+    num_kv_heads, num_positions, head_dim = cache.shape[2:]
+    num_rows, group = len(q), q.shape[1] // (num_kv_heads * head_dim)
     num_slots = num_rows // rows_per_slot
     visible = torch.arange(num_positions, device=q.device) <= positions.unsqueeze(1)  # (R, S)
     queries = q.view(num_slots, rows_per_slot, num_kv_heads, group, head_dim).transpose(1, 2)
     queries = queries.flatten(2, 3).float()  # (B, H_kv, rows_per_slot * group, D_h)
     mask = visible.view(num_slots, 1, rows_per_slot, num_positions).repeat_interleave(group, dim=2)
-    scores = (queries @ k_cache[:num_slots].float().transpose(2, 3)) * scale
+    scores = (queries @ cache[0, :num_slots].float().transpose(2, 3)) * head_dim**-0.5
     weights = scores.masked_fill(~mask, float("-inf")).softmax(-1)
     # A weight of zero does not silence a NaN, so what no row of the slot sees is zeroed in V
     # itself.
     seen = visible.view(num_slots, 1, rows_per_slot, num_positions, 1).any(dim=2)
-    out = weights @ v_cache[:num_slots].float().masked_fill(~seen, 0.0)
+    out = weights @ cache[1, :num_slots].float().masked_fill(~seen, 0.0)
     out = out.unflatten(2, (rows_per_slot, group)).transpose(1, 2)
-    return out.reshape(num_rows, num_heads * head_dim).to(q.dtype)
+    return out.reshape(q.shape).to(q.dtype)
 
 
 @jit
@@ -112,18 +86,15 @@ def _split_span(longest, NUM_SPLITS: tl.constexpr, BLOCK_S: tl.constexpr):
 @jit
 def _attention_kernel(
     q_ptr,
-    k_cache_ptr,
-    v_cache_ptr,
+    keys_ptr,
+    values_ptr,
     positions_ptr,
     out_ptr,
     stats_ptr,
     q_stride,
-    k_slot_stride,
-    k_head_stride,
-    k_position_stride,
-    v_slot_stride,
-    v_head_stride,
-    v_position_stride,
+    slot_stride,
+    head_stride,
+    position_stride,
     scale,
     NUM_HEADS: tl.constexpr,
     GROUP: tl.constexpr,
@@ -158,8 +129,8 @@ def _attention_kernel(
     tile = tl.arange(0, BLOCK_S)
     q_offset = row[:, None] * q_stride + head[:, None] * HEAD_DIM + dim[None, :]
     q = factor(tl.load(q_ptr + q_offset, mask=is_line[:, None] & is_dim[None, :], other=0.0))
-    k_base = k_cache_ptr + slot * k_slot_stride + kv_head * k_head_stride
-    v_base = v_cache_ptr + slot * v_slot_stride + kv_head * v_head_stride
+    k_base = keys_ptr + slot * slot_stride + kv_head * head_stride
+    v_base = values_ptr + slot * slot_stride + kv_head * head_stride
     # A large finite number, not -inf: a line that sees nothing of this split must not become NaN.
     highest = tl.full((BLOCK_M,), -1e30, tl.float32)
     total = tl.zeros((BLOCK_M,), tl.float32)
@@ -167,9 +138,9 @@ def _attention_kernel(
     for first in range(begin, end, BLOCK_S):
         position = first + tile
         is_position = position < end
-        k_offset = position[None, :].to(tl.int64) * k_position_stride + dim[:, None]
+        k_offset = position[None, :].to(tl.int64) * position_stride + dim[:, None]
         k = tl.load(k_base + k_offset, mask=is_dim[:, None] & is_position[None, :], other=0.0)
-        v_offset = position[:, None].to(tl.int64) * v_position_stride + dim[None, :]
+        v_offset = position[:, None].to(tl.int64) * position_stride + dim[None, :]
         v = tl.load(v_base + v_offset, mask=is_position[:, None] & is_dim[None, :], other=0.0)
         v = factor(v)
         scores = tl.dot(q, factor(k), input_precision="ieee") * scale
@@ -250,23 +221,14 @@ def launch_settings(dtype: torch.dtype) -> tuple[int, int, int]:
 
 @op(decode_attention_ref)
 def decode_attention(
-    q: Tensor,
-    k_cache: Tensor,
-    v_cache: Tensor,
-    positions: Tensor,
-    num_heads: int,
-    scale: float,
-    rows_per_slot: int = 1,
-    is_long: bool = False,
+    q: Tensor, cache: Tensor, positions: Tensor, rows_per_slot: int = 1, is_long: bool = False
 ) -> Tensor:
     """Attention of R query rows over cache positions 0..positions[r] of their slots.
 
     Args:
-        q: (R, H * D_h), R a multiple of rows_per_slot.
-        k_cache, v_cache: (N, H_kv, S, D_h) of q's dtype, N >= R / rows_per_slot; may be views.
+        q: (R, H * D_h), R a multiple of rows_per_slot, H of H_kv.
+        cache: (2, N, H_kv, S, D_h) of q's dtype, N >= R / rows_per_slot; may be a view.
         positions: (R,) int64, 0 or more.
-        num_heads: H, a multiple of H_kv.
-        scale: of the scores, before the softmax.
         rows_per_slot: row r reads slot r // rows_per_slot. The rows of a slot are one request:
             positions its longest row sees must hold numbers.
         is_long: split the cache as a long one, whatever S: then a row's sums depend on R alone.
@@ -274,15 +236,12 @@ def decode_attention(
         (R, H * D_h), contiguous.
     """
     num_rows = q.shape[0]
-    num_slots, num_kv_heads, num_positions, head_dim = k_cache.shape
-    check_caches(q, k_cache, v_cache, num_heads)
-    if num_rows % rows_per_slot or num_rows > num_slots * rows_per_slot:
-        raise ValueError(f"{num_rows} rows, {rows_per_slot} a slot, do not fit {num_slots} slots")
+    num_kv_heads, num_positions, head_dim = cache.shape[2:]
+    num_heads = query_heads(q, cache)
+    check_rows(num_rows, cache, rows_per_slot)
     if not positions.is_contiguous():
         raise ValueError("positions must be contiguous")
     out = torch.empty((num_rows, num_heads * head_dim), dtype=q.dtype, device=q.device)
-    if num_rows == 0:
-        return out
     slots = num_rows // rows_per_slot
     group = num_heads // num_kv_heads
     length = max(num_positions, _SPLIT_FROM) if is_long else num_positions
@@ -297,15 +256,13 @@ def decode_attention(
         stats = torch.empty((parts, 2), dtype=torch.float32, device=q.device)
     _attention_kernel[(slots, num_kv_heads, splits)](
         q,
-        k_cache,
-        v_cache,
+        *cache,
         positions,
         target,
         stats,
         q.stride(0),
-        *k_cache.stride()[:3],
-        *v_cache.stride()[:3],
-        scale,
+        *cache.stride()[1:4],
+        head_dim**-0.5,
         NUM_HEADS=num_heads,
         GROUP=group,
         ROWS_PER_SLOT=rows_per_slot,

@@ -1,8 +1,8 @@
 """Causal attention over packed prompts: the tokens of all rows one behind the other, no padding.
 
-    out[t] = softmax(scale * q[t] . K[0..p]) . V[0..p]        for each head, p = positions[t]
+    out[t] = softmax(D_h^-0.5 * q[t] . K[0..p]) . V[0..p]     for each head, p = positions[t]
 
-q is (T, H * D_h); K and V lie in the static cache (N, H_kv, S, D_h), where `qk_norm_rope_store`
+q is (T, H * D_h); K and V lie in the static cache (2, N, H_kv, S, D_h), where `qk_norm_rope_store`
 put them just before; token t belongs to the row in slot slots[t] and stands at positions[t].
 Tokens of a row are neighbours and count up, from 0 or from behind what its slot holds already; its
 slot keeps it apart from others. Tokens with slot -1 fill the bucket up: they read nothing, give
@@ -19,11 +19,13 @@ whether all of it is in the pass or only its end.
 
 from __future__ import annotations
 
+from itertools import groupby
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from kernels.attention.rope import check_caches
+from kernels.attention.rope import query_heads
 from kernels.launch.dispatch import jit, next_power_of_2, tl, use_triton
 from kernels.launch.factor import factor
 from kernels.launch.op import op
@@ -34,22 +36,15 @@ WHOLE = 32
 MOST_MASKED = 1024  # tokens of a pass that the reference on a GPU attends to all at once
 
 
-def prefill_attention_ref(
-    q: Tensor,
-    k_cache: Tensor,
-    v_cache: Tensor,
-    slots: Tensor,
-    positions: Tensor,
-    num_heads: int,
-    scale: float,
-) -> Tensor:
+def prefill_attention_ref(q: Tensor, cache: Tensor, slots: Tensor, positions: Tensor) -> Tensor:
     """Plain PyTorch in float32: the CPU path, and what the kernel is tested against. Row by row
     where the host may look (a CPU), and for more tokens than any graph has; elsewhere rows must
     begin at position 0 (`can_go_on`).
     """
     if q.device.type != "cpu" and len(q) <= MOST_MASKED:
-        return _attend_masked(q, k_cache, v_cache, slots, positions, num_heads, scale)
-    num_kv_heads, head_dim = k_cache.shape[1], k_cache.shape[3]
+        return _attend_masked(q, cache, slots, positions)
+    num_kv_heads, head_dim = cache.shape[2], cache.shape[4]
+    num_heads = q.shape[1] // head_dim
 
     def whole(x: Tensor, before: int = 0) -> Tensor:
         """(T, heads, D_h) to (1, heads, T and what is missing to whole blocks, D_h), behind as many
@@ -59,20 +54,20 @@ def prefill_attention_ref(
         return F.pad(x.float(), (0, 0, 0, 0, before, behind)).transpose(0, 1)[None]
 
     out = torch.zeros_like(q)
-    row_of, place_of = slots.tolist(), positions.tolist()
-    first = 0
-    while first < len(row_of) and row_of[first] >= 0:
-        last = first + 1
-        while last < len(row_of) and row_of[last] == row_of[first]:
-            last += 1
-        slot, start, length = row_of[first], place_of[first], place_of[last - 1] + 1
+    places, first = positions.tolist(), 0
+    for slot, row in groupby(slots.tolist()):
+        if slot < 0:
+            break
+        last = first + len(list(row))
+        start, length = places[first], places[last - 1] + 1
+        keys, values = (whole(x.transpose(0, 1)) for x in cache[:, slot, :, :length])
         attended = F.scaled_dot_product_attention(
             # With queries for what is there already, a token rounds as in a pass over all of it.
             whole(q[first:last].view(-1, num_heads, head_dim), start),
-            whole(k_cache[slot, :, :length].transpose(0, 1)),
-            whole(v_cache[slot, :, :length].transpose(0, 1)),
+            keys,
+            values,
             is_causal=True,
-            scale=scale,
+            scale=head_dim**-0.5,
             enable_gqa=num_heads != num_kv_heads,
         )[0, :, start:length]
         out[first:last] = attended.transpose(0, 1).flatten(1).to(q.dtype)
@@ -80,52 +75,41 @@ def prefill_attention_ref(
     return out
 
 
-def _attend_masked(
-    q: Tensor,
-    k_cache: Tensor,
-    v_cache: Tensor,
-    slots: Tensor,
-    positions: Tensor,
-    num_heads: int,
-    scale: float,
-) -> Tensor:
+def _attend_masked(q: Tensor, cache: Tensor, slots: Tensor, positions: Tensor) -> Tensor:
     """Every token with every other, of which those of its row in front of it count: shapes are
     those of the arguments, so it can be recorded. It reads no keys but those of tokens.
     """
-    num_kv_heads, head_dim = k_cache.shape[1], k_cache.shape[3]
+    num_kv_heads, head_dim = cache.shape[2], cache.shape[4]
     is_real = slots >= 0
     is_seen = (slots[:, None] == slots) & (positions[:, None] >= positions)  # (T, T)
     owner = slots.clamp(min=0)
-    keys = k_cache[owner, :, positions].float().transpose(0, 1)  # (H_kv, T, D_h)
-    values = v_cache[owner, :, positions].float().transpose(0, 1)
+    keys = cache[0][owner, :, positions].float().transpose(0, 1)  # (H_kv, T, D_h)
+    values = cache[1][owner, :, positions].float().transpose(0, 1)
     queries = q.view(len(q), num_kv_heads, -1, head_dim).float().permute(1, 2, 0, 3)
-    scores = queries @ keys[:, None].transpose(2, 3) * scale  # (H_kv, group, T, T)
+    scores = queries @ keys[:, None].transpose(2, 3) * head_dim**-0.5  # (H_kv, group, T, T)
     weights = scores.masked_fill(~is_seen, float("-inf")).softmax(-1)
     # A weight of zero does not silence a NaN: whoever sees one gets it apart.
     is_odd = ~values.isfinite()
     out = weights @ values.masked_fill(is_odd, 0.0)[:, None]
     is_hit = (is_seen & is_odd.any(-1)[:, None]).any(-1)  # (H_kv, T)
     out = out.masked_fill(is_hit[:, None, :, None], float("nan"))
-    out = out.permute(2, 0, 1, 3).reshape(len(q), num_heads * head_dim).to(q.dtype)
+    out = out.permute(2, 0, 1, 3).reshape(q.shape).to(q.dtype)
     return out.masked_fill(~is_real[:, None], 0.0)
 
 
 @jit
 def _prefill_attention_kernel(
     q_ptr,
-    k_cache_ptr,
-    v_cache_ptr,
+    keys_ptr,
+    values_ptr,
     slots_ptr,
     positions_ptr,
     out_ptr,
     num_tokens,
     q_stride,
-    k_slot_stride,
-    k_head_stride,
-    k_position_stride,
-    v_slot_stride,
-    v_head_stride,
-    v_position_stride,
+    slot_stride,
+    head_stride,
+    position_stride,
     scale,
     NUM_HEADS: tl.constexpr,
     GROUP: tl.constexpr,
@@ -150,8 +134,8 @@ def _prefill_attention_kernel(
     tile_s = tl.arange(0, BLOCK_S)
     q_offset = token[:, None].to(tl.int64) * q_stride + head * HEAD_DIM + dim[None, :]
     q = factor(tl.load(q_ptr + q_offset, mask=is_real[:, None] & is_dim[None, :], other=0.0))
-    k_base = k_cache_ptr + kv_head * k_head_stride
-    v_base = v_cache_ptr + kv_head * v_head_stride
+    k_base = keys_ptr + kv_head * head_stride
+    v_base = values_ptr + kv_head * head_stride
     highest = tl.full((BLOCK_M,), -1e30, tl.float32)
     total = tl.zeros((BLOCK_M,), tl.float32)
     mixed = tl.zeros((BLOCK_M, BLOCK_D), tl.float32)
@@ -159,14 +143,14 @@ def _prefill_attention_kernel(
         key_slot = tl.load(slots_ptr + first)
         is_row = slot == key_slot
         num_keys = tl.max(tl.where(is_row, position + 1, 0), axis=0)
-        k_row = k_base + key_slot * k_slot_stride
-        v_row = v_base + key_slot * v_slot_stride
+        k_row = k_base + key_slot * slot_stride
+        v_row = v_base + key_slot * slot_stride
         for start in range(0, num_keys, BLOCK_S):
             place = start + tile_s
             is_key = place < num_keys
-            k_offset = place[None, :].to(tl.int64) * k_position_stride + dim[:, None]
+            k_offset = place[None, :].to(tl.int64) * position_stride + dim[:, None]
             k = tl.load(k_row + k_offset, mask=is_dim[:, None] & is_key[None, :], other=0.0)
-            v_offset = place[:, None].to(tl.int64) * v_position_stride + dim[None, :]
+            v_offset = place[:, None].to(tl.int64) * position_stride + dim[None, :]
             v = tl.load(v_row + v_offset, mask=is_key[:, None] & is_dim[None, :], other=0.0)
             # A weight of zero does not silence a NaN of another row, so values that are not finite
             # become 0 here, and their own row learns of them through its scores.
@@ -208,52 +192,38 @@ def can_go_on(like: Tensor) -> bool:
 
 
 @op(prefill_attention_ref)
-def prefill_attention(
-    q: Tensor,
-    k_cache: Tensor,
-    v_cache: Tensor,
-    slots: Tensor,
-    positions: Tensor,
-    num_heads: int,
-    scale: float,
-) -> Tensor:
+def prefill_attention(q: Tensor, cache: Tensor, slots: Tensor, positions: Tensor) -> Tensor:
     """Attention of T packed tokens, each over the positions of its row up to its own.
 
     Args:
-        q: (T, H * D_h), last dimension contiguous.
-        k_cache, v_cache: (N, H_kv, S, D_h) of q's dtype, written for these tokens before, and for
-            those in front of them; may be views.
+        q: (T, H * D_h), H a multiple of H_kv, last dimension contiguous.
+        cache: (2, N, H_kv, S, D_h) of q's dtype, written for these tokens before, and for those in
+            front of them; may be a view.
         slots: (T,) int64, each token's slot, another for each row; -1 for padding, which comes
             last.
         positions: (T,) int64, each token's position in its row, counting up from 0, or from further
             behind where `can_go_on`.
-        num_heads: H, a multiple of H_kv.
-        scale: of the scores, before the softmax.
     Returns:
         (T, H * D_h), contiguous; zeros for padding. A row that holds NaN disturbs no other.
     """
     num_tokens = q.shape[0]
-    num_kv_heads, head_dim = k_cache.shape[1], k_cache.shape[3]
-    check_caches(q, k_cache, v_cache, num_heads)
+    num_kv_heads, head_dim = cache.shape[2], cache.shape[4]
+    num_heads = query_heads(q, cache)
     for name, values in (("slots", slots), ("positions", positions)):
         if values.shape != (num_tokens,) or not values.is_contiguous():
             raise ValueError(f"{name} must be contiguous ({num_tokens},), not {values.shape}")
     out = torch.empty((num_tokens, num_heads * head_dim), dtype=q.dtype, device=q.device)
-    if num_tokens == 0:
-        return out
     block_m, block_s, num_warps, num_stages = launch_settings(q.dtype, num_tokens)
     _prefill_attention_kernel[(-(-num_tokens // block_m), num_heads)](
         q,
-        k_cache,
-        v_cache,
+        *cache,
         slots,
         positions,
         out,
         num_tokens,
         q.stride(0),
-        *k_cache.stride()[:3],
-        *v_cache.stride()[:3],
-        scale,
+        *cache.stride()[1:4],
+        head_dim**-0.5,
         NUM_HEADS=num_heads,
         GROUP=num_heads // num_kv_heads,
         HEAD_DIM=head_dim,

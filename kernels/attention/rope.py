@@ -16,6 +16,8 @@ the tokens of packed prompts, which name their slots.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 
@@ -40,28 +42,33 @@ def apply_rope(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     return (x * cos).add_(torch.cat((-second, first), dim=-1).mul_(sin))
 
 
+class QKNormRope(NamedTuple):
+    """What queries and keys of a layer go through."""
+
+    q_weight: Tensor | None  # (D_h,) of the RMSNorm; both or neither
+    k_weight: Tensor | None
+    cos: Tensor  # (S, D_h) of the dtype of the rows, from `rope_tables`
+    sin: Tensor
+    eps: float  # of the norms
+
+
 def qk_norm_rope_store_ref(
     qkv: Tensor,
-    q_weight: Tensor | None,
-    k_weight: Tensor | None,
-    cos: Tensor,
-    sin: Tensor,
+    heads: QKNormRope,
     positions: Tensor,
-    k_cache: Tensor,
-    v_cache: Tensor,
-    num_heads: int,
-    eps: float,
+    cache: Tensor,
     rows_per_slot: int = 1,
     slots: Tensor | None = None,
 ) -> Tensor:
     """Plain PyTorch: the CPU path, and what the kernel is tested against. Where the host may not
     look (a GPU) its shapes are those of its arguments, so it can be recorded.
     """
+    q_weight, k_weight, cos, sin, eps = heads
     _check_norms(q_weight, k_weight)
-    num_rows = qkv.shape[0]
-    num_kv_heads, head_dim = k_cache.shape[1], k_cache.shape[3]
-    heads = qkv.view(num_rows, num_heads + 2 * num_kv_heads, head_dim)
-    qk, v = heads[:, :-num_kv_heads], heads[:, -num_kv_heads:]
+    num_rows, num_kv_heads, head_dim = len(qkv), cache.shape[2], cache.shape[4]
+    every = qkv.view(num_rows, -1, head_dim)
+    qk, v = every[:, :-num_kv_heads], every[:, -num_kv_heads:]
+    num_heads = qk.shape[1] - num_kv_heads
     if q_weight is not None and k_weight is not None:
         # rms_norm on both at once, each part then times its own weight.
         wide = qk.float()
@@ -69,38 +76,45 @@ def qk_norm_rope_store_ref(
         qk = (wide * scale).to(qkv.dtype)
         qk[:, :num_heads].mul_(q_weight)
         qk[:, num_heads:].mul_(k_weight)
-    same = _shared_position(positions) if slots is None else None
-    if slots is not None:
-        qk = apply_rope(qk, cos[positions].unsqueeze(1), sin[positions].unsqueeze(1))
-        rows = _written_rows(slots)
-        k_cache[slots[rows], :, positions[rows]] = qk[rows, num_heads:]
-        v_cache[slots[rows], :, positions[rows]] = v[rows]
-    elif same is not None and rows_per_slot == 1:
+    same = _shared_position(positions) if slots is None and rows_per_slot == 1 else None
+    if same is not None:
         # On the CPU a batch in step needs no gather and no scatter.
         qk = apply_rope(qk, cos[same], sin[same])
-        k_cache[:num_rows, :, same] = qk[:, num_heads:]
-        v_cache[:num_rows, :, same] = v
+        cache[0, :num_rows, :, same] = qk[:, num_heads:]
+        cache[1, :num_rows, :, same] = v
     else:
-        owners = torch.arange(num_rows, device=qkv.device) // rows_per_slot
+        rows = slice(None) if slots is None else _written_rows(slots)
+        if slots is None:
+            slots = torch.arange(num_rows, device=qkv.device) // rows_per_slot
         qk = apply_rope(qk, cos[positions].unsqueeze(1), sin[positions].unsqueeze(1))
-        k_cache[owners, :, positions] = qk[:, num_heads:]
-        v_cache[owners, :, positions] = v
+        cache[0][slots[rows], :, positions[rows]] = qk[rows, num_heads:]
+        cache[1][slots[rows], :, positions[rows]] = v[rows]
     return qk[:, :num_heads].reshape(num_rows, num_heads * head_dim)
 
 
-def check_caches(q: Tensor, k_cache: Tensor, v_cache: Tensor, num_heads: int = 0) -> None:
-    """Raise ValueError unless the caches fit each other and, if their number is given, the heads
-    of q (R, H * D_h).
+def query_heads(rows: Tensor, cache: Tensor, others: int = 0) -> int:
+    """H, query heads of rows (R, (H + others) * D_h), which a multiple of the cache's heads is.
+
+    Raises:
+        ValueError: rows do not fit the cache (2, N, H_kv, S, D_h), or lie otherwise in memory.
     """
-    num_kv_heads, head_dim = k_cache.shape[1], k_cache.shape[3]
-    if num_heads and (
-        num_heads % num_kv_heads or q.shape[1] != num_heads * head_dim or q.stride(1) != 1
-    ):
-        raise ValueError(f"q {tuple(q.shape)} does not hold {num_heads} heads of {head_dim}")
-    if v_cache.shape != k_cache.shape or k_cache.stride(3) != 1 or v_cache.stride(3) != 1:
-        raise ValueError("k_cache and v_cache must share a shape and have contiguous heads")
-    if k_cache.dtype != q.dtype or v_cache.dtype != q.dtype:
-        raise ValueError("q and caches must share a dtype")
+    num_kv_heads, head_dim = cache.shape[2], cache.shape[4]
+    num_heads = rows.shape[1] // head_dim - others
+    is_whole = rows.shape[1] % head_dim == head_dim % 2 == 0 and rows.stride(1) == 1
+    if not is_whole or num_heads < 1 or num_heads % num_kv_heads:
+        raise ValueError(
+            f"rows {tuple(rows.shape)} do not hold heads of {head_dim} for {num_kv_heads} of keys"
+        )
+    if cache.stride(4) != 1 or cache.dtype != rows.dtype:
+        raise ValueError("the cache must have the dtype of the rows, and contiguous heads")
+    return num_heads
+
+
+def check_rows(num_rows: int, cache: Tensor, rows_per_slot: int) -> None:
+    """Raise ValueError unless the cache (2, N, H_kv, S, D_h) has slots for so many rows."""
+    num_slots = cache.shape[1]
+    if num_rows % rows_per_slot or num_rows > num_slots * rows_per_slot:
+        raise ValueError(f"{num_rows} rows, {rows_per_slot} a slot, do not fit {num_slots} slots")
 
 
 def _check_norms(q_weight: Tensor | None, k_weight: Tensor | None) -> None:
@@ -196,16 +210,13 @@ def _qk_norm_rope_store_kernel(
     positions_ptr,
     slots_ptr,
     q_out_ptr,
-    k_cache_ptr,
-    v_cache_ptr,
+    keys_ptr,
+    values_ptr,
     qkv_stride,
     table_stride,
-    k_slot_stride,
-    k_head_stride,
-    k_position_stride,
-    v_slot_stride,
-    v_head_stride,
-    v_position_stride,
+    slot_stride,
+    head_stride,
+    position_stride,
     eps,
     NUM_HEADS: tl.constexpr,
     NUM_KV_HEADS: tl.constexpr,
@@ -263,11 +274,11 @@ def _qk_norm_rope_store_kernel(
         is_key = is_key & has_slot
         is_value = is_value & has_slot
     k_head = (head - NUM_HEADS).to(tl.int64)
-    k = k_cache_ptr + slot * k_slot_stride + k_head * k_head_stride + position * k_position_stride
+    place = slot * slot_stride + k_head * head_stride + position * position_stride
+    k = keys_ptr + place
     tl.store(k + low, y_low, mask=is_key & is_dim)
     tl.store(k + high, y_high, mask=is_key & is_dim)
-    v_head = k_head - NUM_KV_HEADS
-    v = v_cache_ptr + slot * v_slot_stride + v_head * v_head_stride + position * v_position_stride
+    v = values_ptr + place - NUM_KV_HEADS * head_stride
     tl.store(v + low, given_low, mask=is_value & is_dim)
     tl.store(v + high, given_high, mask=is_value & is_dim)
 
@@ -280,15 +291,9 @@ def launch_settings(num_rows: int) -> tuple[int, int]:
 @op(qk_norm_rope_store_ref)
 def qk_norm_rope_store(
     qkv: Tensor,
-    q_weight: Tensor | None,
-    k_weight: Tensor | None,
-    cos: Tensor,
-    sin: Tensor,
+    heads: QKNormRope,
     positions: Tensor,
-    k_cache: Tensor,
-    v_cache: Tensor,
-    num_heads: int,
-    eps: float,
+    cache: Tensor,
     rows_per_slot: int = 1,
     slots: Tensor | None = None,
 ) -> Tensor:
@@ -296,41 +301,30 @@ def qk_norm_rope_store(
 
     Args:
         qkv: (R, (H + 2*H_kv) * D_h): query heads, key heads, value heads.
-        q_weight, k_weight: (D_h,) RMSNorm weights, or both None for no norm.
-        cos, sin: (S, D_h) tables of qkv's dtype, from `rope_tables`.
         positions: (R,) int64, each row's position in its slot.
-        k_cache, v_cache: (N, H_kv, S, D_h), written in place at each row's position; may be views.
-        num_heads: H.
-        eps: of the norms.
+        cache: (2, N, H_kv, S, D_h) keys and values of a layer, written in place at each row's
+            position; may be a view.
         rows_per_slot: row r belongs to slot r // rows_per_slot.
         slots: (R,) int64, each row's slot instead of that; -1: nothing is written.
     Returns:
         q (R, H * D_h), contiguous.
     """
+    q_weight, k_weight, cos, sin, eps = heads
     _check_norms(q_weight, k_weight)
-    num_rows = qkv.shape[0]
-    num_slots, num_kv_heads, _, head_dim = k_cache.shape
-    num_all_heads = num_heads + 2 * num_kv_heads
-    if qkv.shape[1] != num_all_heads * head_dim or qkv.stride(1) != 1 or head_dim % 2:
-        raise ValueError(
-            f"qkv {tuple(qkv.shape)} does not hold {num_heads} + 2 * {num_kv_heads} heads "
-            f"of {head_dim}"
-        )
-    if slots is None and num_rows > num_slots * rows_per_slot:
-        raise ValueError(f"{num_rows} rows, {rows_per_slot} a slot, do not fit {num_slots} slots")
-    if slots is not None and (slots.shape != (num_rows,) or not slots.is_contiguous()):
+    num_rows, num_kv_heads, head_dim = len(qkv), cache.shape[2], cache.shape[4]
+    num_heads = query_heads(qkv, cache, 2 * num_kv_heads)
+    if slots is None:
+        check_rows(num_rows, cache, rows_per_slot)
+    elif slots.shape != (num_rows,) or not slots.is_contiguous():
         raise ValueError(f"slots must be contiguous ({num_rows},), not {tuple(slots.shape)}")
-    check_caches(qkv, k_cache, v_cache)
     if cos.stride() != sin.stride() or cos.stride(1) != 1 or not positions.is_contiguous():
         raise ValueError(
             "cos and sin must share a layout with contiguous rows; positions contiguous"
         )
     q = torch.empty((num_rows, num_heads * head_dim), dtype=qkv.dtype, device=qkv.device)
-    if num_rows == 0:
-        return q
     block_h, num_warps = launch_settings(num_rows)
     # Without fused multiply-add the norm in float32 rounds where the reference's does.
-    _qk_norm_rope_store_kernel[(num_rows, -(-num_all_heads // block_h))](
+    _qk_norm_rope_store_kernel[(num_rows, -(-(num_heads + 2 * num_kv_heads) // block_h))](
         qkv,
         q_weight if q_weight is not None else qkv,
         k_weight if k_weight is not None else qkv,
@@ -339,12 +333,10 @@ def qk_norm_rope_store(
         positions,
         positions if slots is None else slots,
         q,
-        k_cache,
-        v_cache,
+        *cache,
         qkv.stride(0),
         cos.stride(0),
-        *k_cache.stride()[:3],
-        *v_cache.stride()[:3],
+        *cache.stride()[1:4],
         eps,
         NUM_HEADS=num_heads,
         NUM_KV_HEADS=num_kv_heads,

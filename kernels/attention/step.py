@@ -14,7 +14,14 @@ import torch
 from torch import Tensor
 
 from kernels.attention.decode import decode_attention
-from kernels.attention.rope import qk_norm_rope_store, rotate, wide_halves
+from kernels.attention.rope import (
+    QKNormRope,
+    check_rows,
+    qk_norm_rope_store,
+    query_heads,
+    rotate,
+    wide_halves,
+)
 from kernels.launch.dispatch import jit, next_power_of_2, tl, use_triton
 from kernels.launch.early_launch import launch_options, start_next, wait_for_previous
 
@@ -271,16 +278,11 @@ def _step_attention_kernel(
                 store_head(out + HEAD_DIM, b_low, b_high, b_total, mask, HALF)
 
 
-def use_one_launch(qkv: Tensor, k_cache: Tensor, v_cache: Tensor) -> bool:
-    """Whether one launch serves: Triton, a short cache, keys and values laid out alike."""
-    _, _, num_positions, head_dim = k_cache.shape
-    return (
-        use_triton(qkv)
-        and num_positions <= SHORT_CACHE
-        and k_cache.stride() == v_cache.stride()
-        and k_cache.stride(2) == head_dim
-        and k_cache.stride(3) == 1
-    )
+def use_one_launch(qkv: Tensor, cache: Tensor) -> bool:
+    """Whether one launch serves: Triton, a short cache, positions one behind the other."""
+    num_positions, head_dim = cache.shape[3:]
+    is_short = num_positions <= SHORT_CACHE and cache.stride(3) == head_dim
+    return is_short and use_triton(qkv)
 
 
 def tile_settings(num_rows: int) -> tuple[int, int | None]:
@@ -296,16 +298,9 @@ def tile_settings(num_rows: int) -> tuple[int, int | None]:
 
 def step_attention(
     qkv: Tensor,
-    q_weight: Tensor | None,
-    k_weight: Tensor | None,
-    cos: Tensor,
-    sin: Tensor,
+    heads: QKNormRope,
     positions: Tensor,
-    k_cache: Tensor,
-    v_cache: Tensor,
-    num_heads: int,
-    scale: float,
-    eps: float,
+    cache: Tensor,
     rows_per_slot: int = 1,
     is_long: bool = False,
 ) -> Tensor:
@@ -315,30 +310,18 @@ def step_attention(
     Returns:
         (R, H * D_h), contiguous.
     """
+    if is_long or not use_one_launch(qkv, cache):
+        q = qk_norm_rope_store(qkv, heads, positions, cache, rows_per_slot)
+        return decode_attention(q, cache, positions, rows_per_slot, is_long)
+    q_weight, k_weight, cos, sin, eps = heads
     num_rows = qkv.shape[0]
-    if is_long or not use_one_launch(qkv, k_cache, v_cache):
-        q = qk_norm_rope_store(
-            qkv, q_weight, k_weight, cos, sin, positions, k_cache, v_cache, num_heads, eps,
-            rows_per_slot,
-        )  # fmt: skip
-        return decode_attention(
-            q, k_cache, v_cache, positions, num_heads, scale, rows_per_slot, is_long
-        )
-    num_slots, num_kv_heads, num_positions, head_dim = k_cache.shape
-    width = (num_heads + 2 * num_kv_heads) * head_dim
-    if qkv.shape[1] != width or not qkv.is_contiguous() or head_dim % 2:
-        raise ValueError(
-            f"qkv {tuple(qkv.shape)} must hold {num_heads} + 2 * {num_kv_heads} heads of "
-            f"{head_dim} and be contiguous"
-        )
-    if num_rows % rows_per_slot or num_rows > num_slots * rows_per_slot:
-        raise ValueError(f"{num_rows} rows, {rows_per_slot} a slot, do not fit {num_slots} slots")
-    if not (cos.is_contiguous() and sin.is_contiguous() and positions.is_contiguous()):
-        raise ValueError("cos, sin and positions must be contiguous")
+    num_kv_heads, num_positions, head_dim = cache.shape[2:]
+    num_heads = query_heads(qkv, cache, 2 * num_kv_heads)
+    check_rows(num_rows, cache, rows_per_slot)
+    if not all(given.is_contiguous() for given in (qkv, cos, sin, positions)):
+        raise ValueError("qkv, cos, sin and positions must be contiguous")
     out = torch.empty((num_rows, num_heads * head_dim), dtype=qkv.dtype, device=qkv.device)
     num_tasks = num_rows // rows_per_slot * num_kv_heads
-    if num_tasks == 0:
-        return out
     # Where a KV head serves many query heads and nobody reads what this launch stores, they are
     # shared out to several programs, each of which reads the short cache and the new key again.
     group = num_heads // num_kv_heads
@@ -351,13 +334,12 @@ def step_attention(
         cos,
         sin,
         positions,
-        k_cache,
-        v_cache,
+        *cache,
         out,
-        k_cache.stride(0),
-        k_cache.stride(1),
+        cache.stride(1),
+        cache.stride(2),
         eps,
-        scale,
+        head_dim**-0.5,
         NUM_HEADS=num_heads,
         NUM_KV_HEADS=num_kv_heads,
         HEAD_DIM=head_dim,

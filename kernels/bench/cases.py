@@ -10,7 +10,7 @@ from torch import Tensor
 
 from kernels.attention.decode import decode_attention
 from kernels.attention.prefill import prefill_attention
-from kernels.attention.rope import qk_norm_rope_store, rope_tables
+from kernels.attention.rope import QKNormRope, qk_norm_rope_store, rope_tables
 from kernels.attention.step import SHORT_CACHE, step_attention
 from kernels.frame.frame_embedding import frame_embedding
 from kernels.linear.few_rows import (
@@ -156,32 +156,25 @@ def _cache_cases(
             "q_weight": _randn(_HEAD_DIM, dtype=dtype),
             "k_weight": _randn(_HEAD_DIM, dtype=dtype),
             "positions": last.to("cuda"),
-            "k": _randn(batch, _KV_HEADS, num_positions, _HEAD_DIM, dtype=dtype),
-            "v": _randn(batch, _KV_HEADS, num_positions, _HEAD_DIM, dtype=dtype),
+            "cache": _randn(2, batch, _KV_HEADS, num_positions, _HEAD_DIM, dtype=dtype),
         }
 
+    def heads(i: Inputs) -> QKNormRope:
+        return QKNormRope(i["q_weight"], i["k_weight"], cos, sin, _EPS)
+
     def store(i: Inputs) -> tuple[Tensor, ...]:
-        weights = i["q_weight"], i["k_weight"]
-        caches = i["k"], i["v"]
-        q = qk_norm_rope_store(
-            i["qkv"], *weights, cos, sin, i["positions"], *caches, _HEADS, _EPS, rows_per_slot
-        )
-        return (q, *caches)
+        q = qk_norm_rope_store(i["qkv"], heads(i), i["positions"], i["cache"], rows_per_slot)
+        return q, i["cache"]
 
     def attend(i: Inputs) -> tuple[Tensor, ...]:
         q = i["qkv"][:, :q_width]
-        return (decode_attention(q, i["k"], i["v"], i["positions"], _HEADS, scale, rows_per_slot),)
+        return (decode_attention(q, i["cache"], i["positions"], rows_per_slot),)
 
     def both(i: Inputs) -> tuple[Tensor, ...]:
-        weights = i["q_weight"], i["k_weight"]
-        caches = i["k"], i["v"]
-        out = step_attention(
-            i["qkv"], *weights, cos, sin, i["positions"], *caches, _HEADS, scale, _EPS,
-            rows_per_slot,
-        )  # fmt: skip
-        return (out, *caches)
+        out = step_attention(i["qkv"], heads(i), i["positions"], i["cache"], rows_per_slot)
+        return out, i["cache"]
 
-    shape, scale = f"{where}, {rows} rows", _HEAD_DIM**-0.5
+    shape = f"{where}, {rows} rows"
     stored = rows * (2 * q_width + 4 * kv_width + 2 * _HEAD_DIM) * size
     attended = (read + 2 * rows * q_width) * size
     if num_positions <= SHORT_CACHE:
@@ -339,15 +332,13 @@ def _prefill_cases(batch: int, dtype: torch.dtype) -> list[Case]:
     def make() -> Inputs:
         return {
             "q": _randn(tokens, q_width, dtype=dtype),
-            "k": _randn(rows, _KV_HEADS, 128, _HEAD_DIM, dtype=dtype),
-            "v": _randn(rows, _KV_HEADS, 128, _HEAD_DIM, dtype=dtype),
+            "cache": _randn(2, rows, _KV_HEADS, 128, _HEAD_DIM, dtype=dtype),
             "slots": slots.to("cuda"),
             "places": places.to("cuda"),
         }
 
     def run(i: Inputs) -> tuple[Tensor, ...]:
-        arguments = (i["q"], i["k"], i["v"], i["slots"], i["places"])
-        return (prefill_attention(*arguments, _HEADS, _HEAD_DIM**-0.5),)
+        return (prefill_attention(i["q"], i["cache"], i["slots"], i["places"]),)
 
     moved = 2 * tokens * (q_width + kv_width) * size
     return [Case("prefill_attention", f"{rows} rows, {tokens} tokens", moved, make, run)]

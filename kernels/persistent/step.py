@@ -87,7 +87,7 @@ MAX_HELD_REGISTERS = 200  # for weights, of the 255 a thread has
 
 
 def choose_settings(
-    weights: DecoderWeights, num_heads: int, head_dim: int, num_positions: int
+    weights: DecoderWeights, head_dim: int, num_positions: int
 ) -> StepSettings | None:
     """The default settings, with more warps where a GPU of fewer multiprocessors needs them; None
     where no settings serve: weights that do not fit into registers, or float32, which takes twice
@@ -97,7 +97,7 @@ def choose_settings(
         return None
     best = default_settings(num_positions)
     for settings in (best, replace(best, num_warps=8)):
-        if fits(weights, num_heads, head_dim, settings):
+        if fits(weights, head_dim, settings):
             return settings
     return None
 
@@ -117,8 +117,8 @@ def default_settings(num_positions: int) -> StepSettings:
     )
 
 
-def fits(weights: DecoderWeights, num_heads: int, head_dim: int, settings: StepSettings) -> bool:
-    """Whether the kernel serves these heads, and a program's columns of every layer's weights fit
+def fits(weights: DecoderWeights, head_dim: int, settings: StepSettings) -> bool:
+    """Whether the kernel serves such heads, and a program's columns of every layer's weights fit
     into its registers: those of the 0.6B models do, those of the 1.7B talker, twice as wide, do
     not.
     """
@@ -132,9 +132,8 @@ def fits(weights: DecoderWeights, num_heads: int, head_dim: int, settings: StepS
     )
     registers = held * weights.qkv.itemsize // (settings.num_warps * 32 * 4)  # a thread
     return (
-        head_dim % 2 == 0
-        and mixed == num_heads * head_dim
-        and qkv <= (num_heads + 2 * MAX_KV_HEADS) * head_dim
+        head_dim % 2 == mixed % head_dim == 0
+        and qkv <= mixed + 2 * MAX_KV_HEADS * head_dim
         and (programs == 1 or registers <= MAX_HELD_REGISTERS)
     )
 
@@ -159,8 +158,6 @@ def persistent_step(
     cos: Tensor,
     sin: Tensor,
     counters: Tensor,
-    num_heads: int,
-    scale: float,
     eps: float,
     codes: Tensor | None = None,
     head: Tensor | None = None,
@@ -187,11 +184,13 @@ def persistent_step(
     num_rows = positions.shape[0]
     num_layers, width, inner = weights.down.shape
     num_kv_heads, num_positions, head_dim = cache.shape[3:]
+    qkv_width, mixed = weights.qkv.shape[1], weights.o.shape[2]
     if settings is None:
-        settings = choose_settings(weights, num_heads, head_dim, num_positions)
-    if settings is None or not fits(weights, num_heads, head_dim, settings):
+        settings = choose_settings(weights, head_dim, num_positions)
+    is_fitting = settings is not None and fits(weights, head_dim, settings)
+    if settings is None or not is_fitting or qkv_width != mixed + 2 * num_kv_heads * head_dim:
         wanted = settings or "any settings"
-        raise ValueError(f"width {width}, MLP {inner} and {num_heads} heads do not fit {wanted}")
+        raise ValueError(f"width {width}, MLP {inner} and heads of {head_dim} do not fit {wanted}")
     if num_rows > MAX_ROWS:
         raise ValueError(f"{num_rows} rows are too many: at most {MAX_ROWS}")
     if x.shape[1:] != (width,) or (codes is None and x.shape[0] != num_rows):
@@ -205,7 +204,6 @@ def persistent_step(
     if counters.shape != (NUM_COUNTERS,):
         raise ValueError(f"counters {tuple(counters.shape)} must be ({NUM_COUNTERS},)")
     programs = _num_programs(settings, x.device)
-    qkv_width, mixed = weights.qkv.shape[1], weights.o.shape[2]
     head_size = 0 if head is None else head.shape[0]
 
     def empty(*shape: int, dtype: torch.dtype = x.dtype) -> Tensor:
@@ -214,6 +212,7 @@ def persistent_step(
     out = empty(num_rows, width)
     logits = None if head is None else empty(num_rows, head_size)
     splits = settings.attention_splits
+    num_heads = mixed // head_dim
     spans = num_rows * num_heads * splits
     q_norms, k_norms = weights.q_norms, weights.k_norms
     options: dict[str, int] = {} if IS_INTERPRETED else {"launch_cooperative_grid": True}
@@ -252,7 +251,7 @@ def persistent_step(
         cache.stride(0),
         cache.stride(3),
         eps,
-        scale,
+        head_dim**-0.5,
         ROWS=num_rows,
         WIDTH=width,
         INNER=inner,

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from kernels.attention.prefill import prefill_attention
-from kernels.attention.rope import qk_norm_rope_store, rope_tables
+from kernels.attention.rope import QKNormRope, qk_norm_rope_store, rope_tables
 from kernels.attention.step import step_attention
 from kernels.launch.dispatch import use_triton
 from kernels.launch.early_launch import dependent_launches
@@ -95,9 +95,7 @@ class Decoder(nn.Module):
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
         self.config = config
-        self.num_heads = config.num_heads
         self.eps = config.norm_eps
-        self.scale = config.head_dim**-0.5
         self.layers: Sequence[DecoderLayer] = nn.ModuleList(  # type: ignore[assignment]
             DecoderLayer(config) for _ in range(config.num_layers)
         )
@@ -144,7 +142,7 @@ class Decoder(nn.Module):
             q_norms=None,
             k_norms=None,
         )
-        sizes = self.num_heads, self.config.head_dim, self.cache.num_positions
+        sizes = self.config.head_dim, self.cache.num_positions
         return choose_settings(weights, *sizes) is not None
 
     def stack(self) -> None:
@@ -202,8 +200,6 @@ class Decoder(nn.Module):
                 self.cos,
                 self.sin,
                 self.counters,
-                self.num_heads,
-                self.scale,
                 self.eps,
                 codes,
                 head,
@@ -236,22 +232,8 @@ class Decoder(nn.Module):
         """
 
         def attend(qkv: Tensor, index: int) -> Tensor:
-            layer, (keys, values) = self.layers[index], self.cache.layer(index)
-            return step_attention(
-                qkv,
-                layer.q_norm.weight,
-                layer.k_norm.weight,
-                self.cos,
-                self.sin,
-                positions,
-                keys,
-                values,
-                self.num_heads,
-                self.scale,
-                self.eps,
-                rows_per_slot,
-                self.is_fixed,
-            )
+            heads, cache = self._heads(index), self.cache.data[index]
+            return step_attention(qkv, heads, positions, cache, rows_per_slot, self.is_fixed)
 
         with self.early_launches(x):
             return self._run_layers(x, attend, normed=normed)
@@ -276,23 +258,17 @@ class Decoder(nn.Module):
         """
 
         def attend(qkv: Tensor, index: int) -> Tensor:
-            layer, (keys, values) = self.layers[index], self.cache.layer(index)
-            q = qk_norm_rope_store(
-                qkv,
-                layer.q_norm.weight,
-                layer.k_norm.weight,
-                self.cos,
-                self.sin,
-                positions,
-                keys,
-                values,
-                self.num_heads,
-                self.eps,
-                slots=slots,
-            )
-            return prefill_attention(q, keys, values, slots, positions, self.num_heads, self.scale)
+            heads, cache = self._heads(index), self.cache.data[index]
+            q = qk_norm_rope_store(qkv, heads, positions, cache, slots=slots)
+            return prefill_attention(q, cache, slots, positions)
 
         return self._run_layers(x, attend, last)
+
+    def _heads(self, index: int) -> QKNormRope:
+        """What queries and keys of a layer go through."""
+        layer = self.layers[index]
+        norms = layer.q_norm.weight, layer.k_norm.weight
+        return QKNormRope(*norms, self.cos, self.sin, self.eps)
 
     def _run_layers(
         self,

@@ -27,12 +27,8 @@ class StaticKVCache:
         dtype: torch.dtype,
     ) -> None:
         shape = cache_shape(config, num_slots, num_positions)
-        self.data = torch.zeros(shape, device=device, dtype=dtype)
+        self.data = torch.zeros(shape, device=device, dtype=dtype)  # (L, 2, N, H_kv, S, D_h)
         self.num_positions = num_positions
-
-    def layer(self, index: int) -> tuple[Tensor, Tensor]:
-        """Keys and values of one layer, each (N, H_kv, S, D_h), the live storage."""
-        return self.data[index, 0], self.data[index, 1]
 
     def move(self, sources: Tensor, targets: Tensor) -> None:
         """Copy whole slots (n,) to (n,); sources and targets must not overlap.

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from kernels.attention.decode import decode_attention_ref
 from kernels.attention.prefill import MOST_MASKED, prefill_attention_ref
-from kernels.attention.rope import qk_norm_rope_store_ref
+from kernels.attention.rope import QKNormRope, qk_norm_rope_store_ref
 from kernels.frame.finish_frame import SlotState, advance_ref_
 from kernels.frame.frame_embedding import frame_embedding_ref
 from kernels.linear.code_embedding import code_embedding_ref
@@ -41,20 +41,19 @@ def flags(*shape: int) -> Tensor:
 
 
 def cache() -> Tensor:
-    return real(ROWS, 1, POSITIONS, WIDTH)
+    return real(2, ROWS, 1, POSITIONS, WIDTH)
 
 
 def store(**slots: Tensor) -> None:
     tables = real(POSITIONS, WIDTH), real(POSITIONS, WIDTH)
     qkv, weight = real(ROWS, (HEADS + 2) * WIDTH), real(WIDTH)
-    qk_norm_rope_store_ref(
-        qkv, weight, weight, *tables, whole(ROWS), cache(), cache(), HEADS, 1e-6, **slots
-    )
+    heads = QKNormRope(weight, weight, *tables, 1e-6)
+    qk_norm_rope_store_ref(qkv, heads, whole(ROWS), cache(), **slots)
 
 
 def prefill() -> None:
     q = real(ROWS, HEADS * WIDTH)
-    prefill_attention_ref(q, cache(), cache(), whole(ROWS), whole(ROWS), HEADS, 1.0)
+    prefill_attention_ref(q, cache(), whole(ROWS), whole(ROWS))
 
 
 def advance() -> None:
@@ -116,9 +115,7 @@ REFERENCES = {
     "store": store,
     "store of packed rows": lambda: store(slots=whole(ROWS)),
     "prefill": prefill,
-    "decode": lambda: decode_attention_ref(
-        real(ROWS, HEADS * WIDTH), cache(), cache(), whole(ROWS), HEADS, 1.0
-    ),
+    "decode": lambda: decode_attention_ref(real(ROWS, HEADS * WIDTH), cache(), whole(ROWS)),
     "draws": lambda: uniforms_ref(whole(ROWS), whole(ROWS), 4),
     "sample": draw,
     "nucleus": draw_nucleus,

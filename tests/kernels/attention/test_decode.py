@@ -16,40 +16,30 @@ pytestmark = pytest.mark.slow
 
 
 def make(positions, heads, kv_heads, head_dim, num_positions, device, dtype, per_slot=1):
-    """Arguments; the caches are views with holes, and NaN wherever no row of a slot is."""
+    """Arguments; the cache is a view with holes, and NaN wherever no row of a slot is."""
     rows = len(positions)
     slots = rows // per_slot
     q = torch.randn(rows, heads * head_dim, device=device).to(dtype)
-    caches = []
-    for _ in range(2):
-        shape = (2 * slots + 2, kv_heads, num_positions + 3, head_dim)
-        cache = torch.full(shape, float("nan"), device=device, dtype=dtype)[::2, :, 2:-1]
-        for slot in range(slots):
-            length = max(positions[slot * per_slot : (slot + 1) * per_slot]) + 1
-            filled = torch.randn(kv_heads, length, head_dim, device=device)
-            cache[slot, :, :length] = filled.to(dtype)
-        caches.append(cache)
-    return q, *caches, torch.tensor(positions, device=device), heads, head_dim**-0.5, per_slot
+    shape = (2, 2 * slots + 2, kv_heads, num_positions + 3, head_dim)
+    cache = torch.full(shape, float("nan"), device=device, dtype=dtype)[:, ::2, :, 2:-1]
+    for slot in range(slots):
+        length = max(positions[slot * per_slot : (slot + 1) * per_slot]) + 1
+        filled = torch.randn(2, kv_heads, length, head_dim, device=device)
+        cache[:, slot, :, :length] = filled.to(dtype)
+    return q, cache, torch.tensor(positions, device=device), per_slot
 
 
-def slow_attention(
-    q: Tensor,
-    k_cache: Tensor,
-    v_cache: Tensor,
-    positions: Tensor,
-    num_heads: int,
-    scale: float,
-    per_slot: int,
-) -> Tensor:
+def slow_attention(q: Tensor, cache: Tensor, positions: Tensor, per_slot: int) -> Tensor:
     """Row by row and head by head in float64."""
-    group = num_heads // k_cache.shape[1]
+    kv_heads, head_dim = cache.shape[2], cache.shape[4]
+    num_heads = q.shape[1] // head_dim
+    group = num_heads // kv_heads
     rows = []
     for row, position in enumerate(positions.tolist()):
         heads = []
         for head, query in enumerate(q[row].double().chunk(num_heads)):
-            keys = k_cache[row // per_slot, head // group, : position + 1].double()
-            values = v_cache[row // per_slot, head // group, : position + 1].double()
-            heads.append(torch.softmax(keys @ query * scale, dim=0) @ values)
+            keys, values = cache[:, row // per_slot, head // group, : position + 1].double()
+            heads.append(torch.softmax(keys @ query * head_dim**-0.5, dim=0) @ values)
         rows.append(torch.cat(heads))
     return torch.stack(rows)
 
@@ -89,19 +79,12 @@ def test_references_are_attention(case, path, dtype, device, assert_close) -> No
 
 
 def test_reference_equals_masked_sdpa(device) -> None:
-    q, k_cache, v_cache, positions, heads, scale, _ = make(
-        [9, 3, 20], 4, 2, 32, 24, device, torch.float32
-    )
+    q, cache, positions, _ = make([9, 3, 20], 4, 2, 32, 24, device, torch.float32)
     mask = torch.arange(24, device=device) <= positions.view(3, 1, 1, 1)
     expected = torch.nn.functional.scaled_dot_product_attention(
-        q.view(3, heads, 1, 32),
-        k_cache[:3].nan_to_num(),
-        v_cache[:3].nan_to_num(),
-        attn_mask=mask,
-        scale=scale,
-        enable_gqa=True,
+        q.view(3, 4, 1, 32), *cache[:, :3].nan_to_num(), attn_mask=mask, enable_gqa=True
     )
-    out = decode_attention(q, k_cache, v_cache, positions, heads, scale)
+    out = decode_attention(q, cache, positions)
     torch.testing.assert_close(out, expected.reshape(3, -1))
 
 
@@ -131,43 +114,41 @@ def test_split_kernel_is_attention(
 
 
 def test_rows_do_not_depend_on_their_batch(dtype, device, with_kernel, with_reference) -> None:
-    q, k_cache, v_cache, positions, *rest = make([9, 50, 20], 4, 2, 40, 60, device, dtype)
+    q, cache, positions, _ = make([9, 50, 20], 4, 2, 40, 60, device, dtype)
     for run in (with_kernel, with_reference):
         if run is with_reference and device == "cuda":
             continue  # the masked reference promises no bits
-        whole = run(decode_attention, q, k_cache, v_cache, positions, *rest)
+        whole = run(decode_attention, q, cache, positions)
         for row in range(3):
             one = slice(row, row + 1)
-            caches = k_cache[one], v_cache[one]
-            alone = run(decode_attention, q[one], *caches, positions[one], *rest)
+            alone = run(decode_attention, q[one], cache[:, one], positions[one])
             assert torch.equal(alone[0], whole[row])
 
 
 def test_the_length_of_the_cache_counts_for_nothing_where_asked(dtype, device, with_kernel) -> None:
     """It is made for the longest row of a manifest, which is none of a row's business."""
     positions = [9, 50, 20]
-    q, k_cache, v_cache, places, *rest = make(positions, 4, 2, 40, 600, device, dtype)
-    long = with_kernel(decode_attention, q, k_cache, v_cache, places, *rest, True)
-    caches = k_cache[:, :, :64], v_cache[:, :, :64]
-    assert torch.equal(with_kernel(decode_attention, q, *caches, places, *rest, True), long)
+    q, cache, places, _ = make(positions, 4, 2, 40, 600, device, dtype)
+    long = with_kernel(decode_attention, q, cache, places, is_long=True)
+    short = with_kernel(decode_attention, q, cache[:, :, :, :64], places, is_long=True)
+    assert torch.equal(short, long)
     assert num_splits(6, 64) != num_splits(6, 600)
 
 
 def test_slot_reused_after_a_longer_request(device, with_kernel, with_reference) -> None:
-    q, k_cache, v_cache, _, *rest = make([40, 40], 2, 1, 40, 64, device, torch.float32)
+    q, cache, *_ = make([40, 40], 2, 1, 40, 64, device, torch.float32)
     short = torch.tensor([40, 7], device=device)
-    clean = [cache.clone() for cache in (k_cache, v_cache)]
-    for cache in clean:
-        cache[1, :, 8:] = 0
+    clean = cache.clone()
+    clean[:, 1, :, 8:] = 0
     for run in (with_kernel, with_reference):
-        stale = run(decode_attention, q, k_cache, v_cache, short, *rest)
-        fresh = run(decode_attention, q, *clean, short, *rest)
+        stale = run(decode_attention, q, cache, short)
+        fresh = run(decode_attention, q, clean, short)
         assert torch.equal(stale, fresh)
 
 
 def test_nan_stays_in_its_row(device, with_kernel, with_reference) -> None:
     arguments = make([9, 50, 20], 4, 2, 40, 60, device, torch.float32)
-    arguments[1][1, :, 3] = float("nan")
+    arguments[1][0, 1, :, 3] = float("nan")
     for run in (with_kernel, with_reference):
         out = run(decode_attention, *arguments)
         assert out[1].isnan().all()
@@ -190,26 +171,27 @@ def test_number_of_splits(programs, positions, splits) -> None:
 
 
 def test_wrong_arguments_are_named(device, with_kernel) -> None:
-    q, k_cache, v_cache, positions, *_ = make([3, 5], 4, 2, 40, 8, device, torch.float32)
-    with pytest.raises(ValueError, match="does not hold 6 heads of 40"):
-        with_kernel(decode_attention, q, k_cache, v_cache, positions, 6, 1.0)
+    q, cache, positions, _ = make([3, 5], 4, 2, 40, 8, device, torch.float32)
+    for rows in (q[:, :-1], q[:, :40], q[:, :120], q.repeat(1, 2)[:, ::2]):
+        with pytest.raises(ValueError, match="do not hold heads of 40 for 2 of keys"):
+            with_kernel(decode_attention, rows, cache, positions)
     with pytest.raises(ValueError, match="do not fit 1 slots"):
-        with_kernel(decode_attention, q, k_cache[:1], v_cache[:1], positions, 4, 1.0)
-    with pytest.raises(ValueError, match="share a dtype"):
-        with_kernel(decode_attention, q, k_cache.half(), v_cache, positions, 4, 1.0)
+        with_kernel(decode_attention, q, cache[:, :1], positions)
+    with pytest.raises(ValueError, match="the dtype of the rows"):
+        with_kernel(decode_attention, q, cache.half(), positions)
 
 
 @pytest.mark.gpu
 def test_graph_replay_follows_the_positions(with_kernel) -> None:
     """Captured at one length, replayed at others: the grid is fixed, the lengths are read."""
-    q, k_cache, v_cache, _, *rest = make([1999] * 2, 16, 8, 128, 2048, "cuda", torch.bfloat16)
+    q, cache, *_ = make([1999] * 2, 16, 8, 128, 2048, "cuda", torch.bfloat16)
     positions = torch.zeros(2, dtype=torch.int64, device="cuda")
-    with_kernel(decode_attention, q, k_cache, v_cache, positions, *rest)
+    with_kernel(decode_attention, q, cache, positions)
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
-        out = decode_attention(q, k_cache, v_cache, positions, *rest)
+        out = decode_attention(q, cache, positions)
     for values in ([5, 1999], [1000, 0]):
         positions.copy_(torch.tensor(values))
         graph.replay()
-        eager = decode_attention(q, k_cache, v_cache, positions, *rest)
+        eager = decode_attention(q, cache, positions)
         assert torch.equal(out, eager)

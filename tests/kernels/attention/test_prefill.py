@@ -20,22 +20,21 @@ def pack(lengths: list[int], slots: list[int], padding: int) -> tuple[Tensor, Te
 
 
 def make(lengths, slots, padding, heads, kv_heads, head_dim, device, dtype):
-    """Arguments; the caches are views with holes, and NaN wherever no row is."""
+    """Arguments; the cache is a view with holes, and NaN wherever no row is."""
     owners, places = pack(lengths, slots, padding)
     q = torch.randn(len(owners), heads * head_dim, device=device).to(dtype)
-    caches = []
-    for _ in range(2):
-        shape = (2 * (max(slots) + 2), kv_heads, max(lengths) + 6, head_dim)
-        cache = torch.full(shape, float("nan"), device=device, dtype=dtype)[::2, :, 2:-1]
-        for slot, length in zip(slots, lengths, strict=True):
-            cache[slot, :, :length] = torch.randn(kv_heads, length, head_dim, device=device)
-        caches.append(cache)
-    return q, *caches, owners.to(device), places.to(device), heads, head_dim**-0.5
+    shape = (2, 2 * (max(slots) + 2), kv_heads, max(lengths) + 6, head_dim)
+    cache = torch.full(shape, float("nan"), device=device, dtype=dtype)[:, ::2, :, 2:-1]
+    for slot, length in zip(slots, lengths, strict=True):
+        cache[:, slot, :, :length] = torch.randn(2, kv_heads, length, head_dim, device=device)
+    return q, cache, owners.to(device), places.to(device)
 
 
-def slow_attention(q, k_cache, v_cache, slots, positions, heads, scale) -> Tensor:
+def slow_attention(q, cache, slots, positions) -> Tensor:
     """Token by token and head by head in float64."""
-    group = heads // k_cache.shape[1]
+    kv_heads, head_dim = cache.shape[2], cache.shape[4]
+    heads = q.shape[1] // head_dim
+    group = heads // kv_heads
     rows = []
     for token, (slot, place) in enumerate(zip(slots.tolist(), positions.tolist(), strict=True)):
         if slot < 0:
@@ -43,9 +42,8 @@ def slow_attention(q, k_cache, v_cache, slots, positions, heads, scale) -> Tenso
             continue
         parts = []
         for head, query in enumerate(q[token].double().chunk(heads)):
-            keys = k_cache[slot, head // group, : place + 1].double()
-            values = v_cache[slot, head // group, : place + 1].double()
-            parts.append(torch.softmax(keys @ query * scale, dim=0) @ values)
+            keys, values = cache[:, slot, head // group, : place + 1].double()
+            parts.append(torch.softmax(keys @ query * head_dim**-0.5, dim=0) @ values)
         rows.append(torch.cat(parts))
     return torch.stack(rows)
 
@@ -87,9 +85,9 @@ def test_kernel_equals_reference(
 
 
 def test_only_padding_gives_zeros(device, with_kernel) -> None:
-    q, k, v, _, _, heads, scale = make([3], [0], 61, 2, 1, 16, device, torch.float32)
+    q, cache, *_ = make([3], [0], 61, 2, 1, 16, device, torch.float32)
     slots = torch.full((64,), -1, device=device)
-    out = with_kernel(prefill_attention, q, k, v, slots, torch.zeros_like(slots), heads, scale)
+    out = with_kernel(prefill_attention, q, cache, slots, torch.zeros_like(slots))
     assert not out.any()
 
 
@@ -123,9 +121,9 @@ GPU_STARTS = [
 def test_behind_what_a_slot_holds_the_reference_equals_the_definition(
     case, starts, dtype, device, with_reference, assert_close
 ) -> None:
-    q, *caches, owners, places, heads, scale = make(*case, "cpu", dtype)
+    q, cache, owners, places = make(*case, "cpu", dtype)
     q, owners, places, _ = ends_of(q, owners, places, starts)
-    arguments = q, *caches, owners, places, heads, scale
+    arguments = q, cache, owners, places
     assert_close(with_reference(prefill_attention, *arguments), slow_attention(*arguments))
 
 
@@ -133,21 +131,21 @@ def test_behind_what_a_slot_holds_the_reference_equals_the_definition(
 def test_behind_what_a_slot_holds_the_kernel_equals_the_reference(
     case, starts, dtype, device, with_kernel, assert_close
 ) -> None:
-    q, *caches, owners, places, heads, scale = make(*case, device, dtype)
+    q, cache, owners, places = make(*case, device, dtype)
     q, owners, places, _ = ends_of(q, owners, places, starts)
-    out = with_kernel(prefill_attention, q, *caches, owners, places, heads, scale)
-    on_cpu = (x.cpu() for x in (q, *caches, owners, places))
-    assert_close(out.cpu(), prefill_attention_ref(*on_cpu, heads, scale))
+    out = with_kernel(prefill_attention, q, cache, owners, places)
+    on_cpu = (x.cpu() for x in (q, cache, owners, places))
+    assert_close(out.cpu(), prefill_attention_ref(*on_cpu))
     padding = case[2]
     assert not out[len(out) - padding :].any()
 
 
 @pytest.mark.parametrize(("case", "starts"), STARTS)
 def test_on_a_cpu_the_end_of_a_row_rounds_as_in_a_pass_over_all_of_it(case, starts) -> None:
-    q, *caches, owners, places, heads, scale = make(*case, "cpu", torch.float32)
-    whole = prefill_attention(q, *caches, owners, places, heads, scale)
+    q, cache, owners, places = make(*case, "cpu", torch.float32)
+    whole = prefill_attention(q, cache, owners, places)
     q, owners, places, chosen = ends_of(q, owners, places, starts)
-    assert torch.equal(prefill_attention(q, *caches, owners, places, heads, scale), whole[chosen])
+    assert torch.equal(prefill_attention(q, cache, owners, places), whole[chosen])
 
 
 @pytest.mark.gpu  # see below
@@ -156,14 +154,14 @@ def test_the_end_of_a_row_rounds_as_in_a_pass_over_all_of_it(
     case, starts, device, with_kernel
 ) -> None:
     """In a pass of as many tokens, as with fixed shapes: what is left out is padding."""
-    q, *caches, owners, places, heads, scale = make(*case, device, torch.bfloat16)
-    whole = with_kernel(prefill_attention, q, *caches, owners, places, heads, scale)
+    q, cache, owners, places = make(*case, device, torch.bfloat16)
+    whole = with_kernel(prefill_attention, q, cache, owners, places)
     some, owners, places, chosen = ends_of(q, owners, places, starts)
     missing = len(q) - len(some)
     filled = torch.cat([some, torch.zeros_like(q[:missing])])
     owners = torch.cat([owners, owners.new_full((missing,), -1)])
     places = torch.cat([places, places.new_zeros(missing)])
-    found = with_kernel(prefill_attention, filled, *caches, owners, places, heads, scale)
+    found = with_kernel(prefill_attention, filled, cache, owners, places)
     assert torch.equal(found[: len(some)], whole[chosen])
 
 
@@ -171,7 +169,7 @@ def test_the_end_of_a_row_rounds_as_in_a_pass_over_all_of_it(
 def test_the_references_of_both_devices_agree(case, dtype, device, assert_close) -> None:
     arguments = make(*case, device, dtype)
     out = _attend_masked(*arguments)
-    on_cpu = (value.cpu() if isinstance(value, Tensor) else value for value in arguments)
+    on_cpu = (value.cpu() for value in arguments)
     assert_close(out.cpu(), prefill_attention_ref(*on_cpu))
     assert out.is_contiguous()
     assert not out[len(out) - case[2] :].any()
@@ -180,15 +178,13 @@ def test_the_references_of_both_devices_agree(case, dtype, device, assert_close)
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
 @pytest.mark.parametrize("where", ["q", "k", "v"])
 def test_in_the_reference_of_a_gpu_it_stays_alone_as_well(value, where, device) -> None:
-    q, *caches, owners, places, heads, scale = make(
-        [6, 9, 5], [2, 0, 1], 4, 2, 1, 16, device, torch.float32
-    )
-    clean = _attend_masked(q, *caches, owners, places, heads, scale)
+    q, cache, owners, places = make([6, 9, 5], [2, 0, 1], 4, 2, 1, 16, device, torch.float32)
+    clean = _attend_masked(q, cache, owners, places)
     if where == "q":
         q[6:15] = value
     else:
-        caches["kv".index(where)][0, :, 3] = value
-    out = _attend_masked(q, *caches, owners, places, heads, scale)
+        cache["kv".index(where), 0, :, 3] = value
+    out = _attend_masked(q, cache, owners, places)
     neighbours = torch.cat([torch.arange(6), torch.arange(15, 24)]).to(device)
     assert torch.equal(out[neighbours], clean[neighbours])
     if where != "k" or value != value:  # a score of -inf is a weight of 0
@@ -201,15 +197,13 @@ def test_in_the_reference_of_a_gpu_it_stays_alone_as_well(value, where, device) 
 def test_a_row_that_is_not_finite_stays_alone(value, where, device, with_kernel) -> None:
     # Its tokens share tiles with its neighbours', where 0 * NaN would reach them.
     lengths, slots = [6, 9, 5], [2, 0, 1]
-    q, k, v, owners, places, heads, scale = make(lengths, slots, 4, 2, 1, 16, device, torch.float32)
-    clean = with_kernel(prefill_attention, q, k, v, owners, places, heads, scale)
+    q, cache, owners, places = make(lengths, slots, 4, 2, 1, 16, device, torch.float32)
+    clean = with_kernel(prefill_attention, q, cache, owners, places)
     if where == "q":
         q[6:15] = value
-    elif where == "k":
-        k[0, :, 3] = value
     else:
-        v[0, :, 3] = value
-    out = with_kernel(prefill_attention, q, k, v, owners, places, heads, scale)
+        cache["kv".index(where), 0, :, 3] = value
+    out = with_kernel(prefill_attention, q, cache, owners, places)
     neighbours = torch.cat([torch.arange(6), torch.arange(15, 24)]).to(device)
     assert torch.equal(out[neighbours], clean[neighbours])
     if where != "k" or value != value:  # a score of -inf is a weight of 0
@@ -217,13 +211,13 @@ def test_a_row_that_is_not_finite_stays_alone(value, where, device, with_kernel)
 
 
 def test_wrong_arguments_are_named(device, with_kernel) -> None:
-    q, k, v, owners, places, _, scale = make([3], [0], 0, 2, 1, 16, device, torch.float32)
-    with pytest.raises(ValueError, match="does not hold 3 heads of 16"):
-        with_kernel(prefill_attention, q, k, v, owners, places, 3, scale)
+    q, cache, owners, places = make([3], [0], 0, 2, 1, 16, device, torch.float32)
+    with pytest.raises(ValueError, match="do not hold heads of 16 for 1 of keys"):
+        with_kernel(prefill_attention, q[:, 1:], cache, owners, places)
     with pytest.raises(ValueError, match="positions must be contiguous"):
-        with_kernel(prefill_attention, q, k, v, owners, places[:2], 2, scale)
-    with pytest.raises(ValueError, match="share a dtype"):
-        with_kernel(prefill_attention, q, k.bfloat16(), v, owners, places, 2, scale)
+        with_kernel(prefill_attention, q, cache, owners, places[:2])
+    with pytest.raises(ValueError, match="the dtype of the rows"):
+        with_kernel(prefill_attention, q, cache.bfloat16(), owners, places)
 
 
 def test_on_a_cpu_a_row_rounds_as_in_any_pass() -> None:
@@ -231,20 +225,18 @@ def test_on_a_cpu_a_row_rounds_as_in_any_pass() -> None:
     made the audio of a prompt depend on what stood beside it.
     """
     lengths, slots = [21, 31, 60, 43], [3, 0, 2, 1]
-    q, *caches, owners, places, heads, scale = make(
-        lengths, slots, 5, 4, 2, 16, "cpu", torch.float32
-    )
-    out = prefill_attention(q, *caches, owners, places, heads, scale)
+    q, cache, owners, places = make(lengths, slots, 5, 4, 2, 16, "cpu", torch.float32)
+    out = prefill_attention(q, cache, owners, places)
     first = 0
     for length in lengths:
         row = slice(first, first + length)
-        alone = prefill_attention(q[row], *caches, owners[row], places[row], heads, scale)
+        alone = prefill_attention(q[row], cache, owners[row], places[row])
         assert torch.equal(out[row], alone)
         grown = torch.cat([q[row], torch.randn(-length % WHOLE, q.shape[1])])
-        cache = [c[owners[first]].nan_to_num()[None] for c in caches]
-        cache = [torch.nn.functional.pad(c, (0, 0, 0, WHOLE)) for c in cache]
+        longer = cache[:, owners[first], None].nan_to_num()
+        longer = torch.nn.functional.pad(longer, (0, 0, 0, WHOLE))
         more = torch.zeros(len(grown), dtype=torch.int64), torch.arange(len(grown))
-        whole = prefill_attention(grown, *cache, *more, heads, scale)
+        whole = prefill_attention(grown, longer, *more)
         assert torch.equal(whole[:length], alone)
         first += length
 
@@ -260,13 +252,11 @@ def test_a_row_rounds_alike_wherever_it_stands(before, length, behind, device, w
     """
     lengths = [*before, length, *behind]
     slots, padding = list(range(len(lengths))), -sum(lengths) % 128
-    q, *caches, owners, places, heads, scale = make(
-        lengths, slots, padding, 4, 2, 64, device, torch.bfloat16
-    )
-    out = with_kernel(prefill_attention, q, *caches, owners, places, heads, scale)
+    q, cache, owners, places = make(lengths, slots, padding, 4, 2, 64, device, torch.bfloat16)
+    out = with_kernel(prefill_attention, q, cache, owners, places)
     row = slice(sum(before), sum(before) + length)
     alone = torch.zeros_like(q)
     alone[:length] = q[row]
     row_slots, row_places = (x.to(device) for x in pack([length], [len(before)], len(q) - length))
-    found = with_kernel(prefill_attention, alone, *caches, row_slots, row_places, heads, scale)
+    found = with_kernel(prefill_attention, alone, cache, row_slots, row_places)
     assert torch.equal(found[:length], out[row])

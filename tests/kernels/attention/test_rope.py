@@ -7,7 +7,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from kernels.attention.rope import _written_rows, apply_rope, qk_norm_rope_store, rope_tables
+from kernels.attention.rope import (
+    QKNormRope,
+    _written_rows,
+    apply_rope,
+    qk_norm_rope_store,
+    rope_tables,
+)
 from kernels.linear.rms_norm import rms_norm_ref
 
 
@@ -16,31 +22,14 @@ class Setup:
     """Inputs of one fused call."""
 
     qkv: Tensor
-    q_weight: Tensor | None
-    k_weight: Tensor | None
-    cos: Tensor
-    sin: Tensor
+    heads: QKNormRope
     positions: Tensor
-    k_cache: Tensor
-    v_cache: Tensor
-    num_heads: int
+    cache: Tensor
     rows_per_slot: int = 1
 
-    def call(self, run, *, k_cache: Tensor, v_cache: Tensor) -> Tensor:
-        return run(
-            qk_norm_rope_store,
-            self.qkv,
-            self.q_weight,
-            self.k_weight,
-            self.cos,
-            self.sin,
-            self.positions,
-            k_cache,
-            v_cache,
-            self.num_heads,
-            1e-6,
-            self.rows_per_slot,
-        )
+    def call(self, run, cache: Tensor, **slots: Tensor) -> Tensor:
+        given = self.qkv, self.heads, self.positions, cache, self.rows_per_slot
+        return run(qk_norm_rope_store, *given, **slots)
 
 
 def make(
@@ -48,17 +37,14 @@ def make(
 ) -> Setup:
     rows = len(positions)
     cos, sin = rope_tables(num_positions, head_dim, 10000.0, device, dtype)
-    cache = (rows // per_slot + 2, kv_heads, num_positions, head_dim)
-    # Twice as many slots, every second one used, so that the caches are views with holes.
-    k_cache, v_cache = (
-        torch.full((2 * cache[0], *cache[1:]), float("nan"), device=device, dtype=dtype)[::2]
-        for _ in range(2)
-    )
+    # Twice as many slots, every second one used, so that the cache is a view with holes.
+    shape = (2, 2 * (rows // per_slot + 2), kv_heads, num_positions, head_dim)
+    cache = torch.full(shape, float("nan"), device=device, dtype=dtype)[:, ::2]
     weights = [torch.randn(head_dim, device=device).to(dtype) for _ in range(2)]
     qkv = torch.randn(rows, (heads + 2 * kv_heads) * head_dim, device=device).to(dtype)
     positions = torch.tensor(positions, device=device)
-    q_weight, k_weight = weights if has_norm else (None, None)
-    return Setup(qkv, q_weight, k_weight, cos, sin, positions, k_cache, v_cache, heads, per_slot)
+    through = QKNormRope(*(weights if has_norm else (None, None)), cos, sin, 1e-6)
+    return Setup(qkv, through, positions, cache, per_slot)
 
 
 CASES = [
@@ -109,22 +95,21 @@ def test_rotation_equals_transformers(dtype) -> None:
 def test_reference_is_norm_then_rope_then_store(case, dtype, device, with_reference) -> None:
     *shape, has_norm, per_slot = case
     setup = make(*shape, device, dtype, has_norm=has_norm, per_slot=per_slot)
-    k_cache, v_cache = setup.k_cache.clone(), setup.v_cache.clone()
-    q = setup.call(with_reference, k_cache=setup.k_cache, v_cache=setup.v_cache)
+    cache = setup.cache.clone()
+    q = setup.call(with_reference, setup.cache)
     _, heads, kv_heads, head_dim = shape
     for row, position in enumerate(setup.positions.tolist()):
         parts = setup.qkv[row].view(-1, head_dim).split((heads, kv_heads, kv_heads))
         queries, keys, values = parts
         if has_norm:
-            queries = rms_norm_ref(queries, setup.q_weight, 1e-6)
-            keys = rms_norm_ref(keys, setup.k_weight, 1e-6)
-        table = setup.cos[position], setup.sin[position]
+            queries = rms_norm_ref(queries, setup.heads.q_weight, 1e-6)
+            keys = rms_norm_ref(keys, setup.heads.k_weight, 1e-6)
+        table = setup.heads.cos[position], setup.heads.sin[position]
         assert torch.equal(q[row].view(heads, head_dim), apply_rope(queries, *table))
-        k_cache[row // per_slot, :, position] = apply_rope(keys, *table)
-        v_cache[row // per_slot, :, position] = values
+        cache[0, row // per_slot, :, position] = apply_rope(keys, *table)
+        cache[1, row // per_slot, :, position] = values
     # Nothing but the rows' own positions was written.
-    torch.testing.assert_close(setup.k_cache, k_cache, rtol=0, atol=0, equal_nan=True)
-    torch.testing.assert_close(setup.v_cache, v_cache, rtol=0, atol=0, equal_nan=True)
+    torch.testing.assert_close(setup.cache, cache, rtol=0, atol=0, equal_nan=True)
 
 
 @pytest.mark.parametrize("case", [*CASES, *GPU_CASES])
@@ -134,9 +119,9 @@ def test_kernel_equals_reference(
     *shape, has_norm, per_slot = case
     positions = 19 if device == "cpu" else 600
     setup = make(*shape, device, dtype, positions, has_norm, per_slot)
-    caches = [(setup.k_cache.clone(), setup.v_cache.clone()) for _ in range(2)]
-    out = setup.call(with_kernel, k_cache=caches[0][0], v_cache=caches[0][1])
-    ref = setup.call(with_reference, k_cache=caches[1][0], v_cache=caches[1][1])
+    caches = [setup.cache.clone() for _ in range(2)]
+    out = setup.call(with_kernel, caches[0])
+    ref = setup.call(with_reference, caches[1])
     assert torch.equal(caches[0][0].isnan(), caches[1][0].isnan())
     torch.testing.assert_close(caches[0][1], caches[1][1], rtol=0, atol=0, equal_nan=True)
     keys = [cache[0].nan_to_num() for cache in caches]
@@ -150,37 +135,36 @@ def test_kernel_equals_reference(
 
 
 def test_kernel_writes_into_views(device, with_kernel, with_reference) -> None:
-    """Caches with holes between slots and a row of qkv cut from a wider tensor."""
+    """A cache with holes between slots and a row of qkv cut from a wider tensor."""
     setup = make([3, 0, 11], 2, 1, 40, device, torch.float32)
     setup.qkv = torch.cat((setup.qkv, setup.qkv), dim=1)[:, : setup.qkv.shape[1]]
-    k_cache, v_cache = setup.k_cache.clone(), setup.v_cache.clone()
-    assert not setup.k_cache.is_contiguous()
-    out = setup.call(with_kernel, k_cache=setup.k_cache, v_cache=setup.v_cache)
-    ref = setup.call(with_reference, k_cache=k_cache, v_cache=v_cache)
+    cache = setup.cache.clone()
+    assert not setup.cache.is_contiguous()
+    out = setup.call(with_kernel, setup.cache)
+    ref = setup.call(with_reference, cache)
     torch.testing.assert_close(out, ref)
-    torch.testing.assert_close(setup.k_cache, k_cache, equal_nan=True)
-    torch.testing.assert_close(setup.v_cache, v_cache, equal_nan=True)
+    torch.testing.assert_close(setup.cache, cache, equal_nan=True)
 
 
 def test_nan_stays_in_its_row(device, with_kernel) -> None:
     setup = make([3, 5, 7], 2, 1, 40, device, torch.float32)
     setup.qkv[1] = float("nan")
-    out = setup.call(with_kernel, k_cache=setup.k_cache, v_cache=setup.v_cache)
+    out = setup.call(with_kernel, setup.cache)
     assert out[1].isnan().all()
     assert not out[[0, 2]].isnan().any()
-    assert not setup.k_cache[0, :, 3].isnan().any()
+    assert not setup.cache[0, 0, :, 3].isnan().any()
 
 
 def test_wrong_arguments_are_named(device, with_kernel) -> None:
     setup = make([3, 5, 7], 2, 1, 40, device, torch.float32)
     with pytest.raises(ValueError, match="do not fit 2 slots"):
-        setup.call(with_kernel, k_cache=setup.k_cache[:2], v_cache=setup.v_cache[:2])
-    setup.num_heads = 3
-    with pytest.raises(ValueError, match=r"does not hold 3 \+ 2 \* 1 heads of 40"):
-        setup.call(with_kernel, k_cache=setup.k_cache, v_cache=setup.v_cache)
-    setup.k_weight = None
+        setup.call(with_kernel, setup.cache[:, :2])
+    setup.qkv = setup.qkv[:, 1:]
+    with pytest.raises(ValueError, match="do not hold heads of 40"):
+        setup.call(with_kernel, setup.cache)
+    setup.heads = setup.heads._replace(k_weight=None)
     with pytest.raises(ValueError, match="both"):
-        setup.call(with_kernel, k_cache=setup.k_cache, v_cache=setup.v_cache)
+        setup.call(with_kernel, setup.cache)
 
 
 SLOTS = [3, 3, 3, 0, 0, 5, -1, -1]
@@ -195,22 +179,9 @@ def test_rows_that_name_their_slots(
     slots = torch.tensor(SLOTS, device=device)
     results = []
     for run in (with_kernel, with_reference):
-        k_cache, v_cache = setup.k_cache.clone(), setup.v_cache.clone()
-        q = run(
-            qk_norm_rope_store,
-            setup.qkv,
-            setup.q_weight,
-            setup.k_weight,
-            setup.cos,
-            setup.sin,
-            setup.positions,
-            k_cache,
-            v_cache,
-            setup.num_heads,
-            1e-6,
-            slots=slots,
-        )
-        results.append((q, k_cache, v_cache))
+        cache = setup.cache.clone()
+        q = setup.call(run, cache, slots=slots)
+        results.append((q, *cache))
     (out, k_out, v_out), (ref, k_ref, v_ref) = results
     assert_close(out, ref)
     assert_same_rounding(out, ref)
@@ -238,14 +209,5 @@ def test_where_the_host_may_not_look_rows_without_a_slot_repeat_one(slots, monke
 
 def test_slots_must_fit_the_rows(device, with_kernel) -> None:
     setup = make([3, 5, 7], 2, 1, 40, device, torch.float32)
-    arguments = (setup.qkv, None, None, setup.cos, setup.sin, setup.positions)
     with pytest.raises(ValueError, match=r"slots must be contiguous \(3,\)"):
-        with_kernel(
-            qk_norm_rope_store,
-            *arguments,
-            setup.k_cache,
-            setup.v_cache,
-            2,
-            1e-6,
-            slots=torch.tensor([0, 1], device=device),
-        )
+        setup.call(with_kernel, setup.cache, slots=torch.tensor([0, 1], device=device))

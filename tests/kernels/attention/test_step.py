@@ -6,7 +6,7 @@ from torch import Tensor
 
 from kernels.attention import step as module
 from kernels.attention.decode import decode_attention
-from kernels.attention.rope import qk_norm_rope_store, rope_tables
+from kernels.attention.rope import QKNormRope, qk_norm_rope_store, rope_tables
 from kernels.attention.step import step_attention
 
 pytestmark = pytest.mark.slow
@@ -36,85 +36,58 @@ GPU_CASES += [
 ]
 
 
-def make(case, device: str, dtype: torch.dtype) -> dict[str, Tensor | int | float | None]:
-    """Arguments; the caches are views with holes, and NaN where no row of a slot has been."""
+def make(case, device: str, dtype: torch.dtype) -> tuple[Tensor, QKNormRope, Tensor, Tensor, int]:
+    """Arguments; the cache is a view with holes, and NaN where no row of a slot has been."""
     positions, heads, kv_heads, head_dim, num_positions, has_norm, per_slot = case
     rows = len(positions)
-    caches = []
-    for _ in range(2):
-        shape = (2 * rows // per_slot + 2, kv_heads, num_positions, head_dim)
-        cache = torch.full(shape, float("nan"), device=device, dtype=dtype)[::2]
-        for row, position in enumerate(positions):
-            filled = torch.randn(kv_heads, position, head_dim, device=device)
-            cache[row // per_slot, :, :position] = filled.to(dtype)
-        caches.append(cache)
+    shape = (2, 2 * rows // per_slot + 2, kv_heads, num_positions, head_dim)
+    cache = torch.full(shape, float("nan"), device=device, dtype=dtype)[:, ::2]
+    for row, position in enumerate(positions):
+        filled = torch.randn(2, kv_heads, position, head_dim, device=device)
+        cache[:, row // per_slot, :, :position] = filled.to(dtype)
     cos, sin = rope_tables(num_positions, head_dim, 1e4, device, dtype)
     weights = [torch.rand(head_dim, device=device).to(dtype) if has_norm else None for _ in "qk"]
     qkv = torch.randn(rows, (heads + 2 * kv_heads) * head_dim, device=device).to(dtype)
-    return {
-        "qkv": qkv,
-        "q_weight": weights[0],
-        "k_weight": weights[1],
-        "cos": cos,
-        "sin": sin,
-        "positions": torch.tensor(positions, device=device),
-        "k_cache": caches[0],
-        "v_cache": caches[1],
-        "num_heads": heads,
-        "scale": head_dim**-0.5,
-        "eps": 1e-6,
-        "rows_per_slot": per_slot,
-    }
+    through = QKNormRope(*weights, cos, sin, 1e-6)
+    return qkv, through, torch.tensor(positions, device=device), cache, per_slot
 
 
 @pytest.mark.parametrize("case", [*CASES, *GPU_CASES])
 def test_one_launch_equals_the_two_operations(
     case, dtype, device, with_kernel, with_reference, assert_close, assert_same_rounding
 ) -> None:
-    one = make(case, device, dtype)
-    two = {name: value.clone() if "cache" in name else value for name, value in one.items()}
-    scale = two.pop("scale")
-    caches = one["k_cache"], one["v_cache"]
-    assert with_kernel(module.use_one_launch, one["qkv"], *caches)
-    out = with_kernel(step_attention, **one)
-    q = with_reference(qk_norm_rope_store, two.pop("qkv"), **two)
-    expected = with_reference(
-        decode_attention,
-        q,
-        two["k_cache"],
-        two["v_cache"],
-        two["positions"],
-        two["num_heads"],
-        scale,
-        two["rows_per_slot"],
-    )
+    qkv, heads, positions, cache, per_slot = make(case, device, dtype)
+    other = cache.clone()
+    assert with_kernel(module.use_one_launch, qkv, cache)
+    out = with_kernel(step_attention, qkv, heads, positions, cache, per_slot)
+    q = with_reference(qk_norm_rope_store, qkv, heads, positions, other, per_slot)
+    expected = with_reference(decode_attention, q, other, positions, per_slot)
     assert_close(out, expected)
-    for name in ("k_cache", "v_cache"):
-        cache, other = one[name], two[name]
-        assert torch.equal(cache.isnan(), other.isnan())
-        # Only what this step stored: the rest of a cache would hide a rounding left out.
-        rows = torch.arange(len(case[0]), device=device) // case[-1]
-        stored, meant = (tensor[rows, :, one["positions"]] for tensor in (cache, other))
+    assert torch.equal(cache.isnan(), other.isnan())
+    # Only what this step stored: the rest of a cache would hide a rounding left out.
+    rows = torch.arange(len(case[0]), device=device) // per_slot
+    for part in range(2):
+        stored, meant = (tensor[part][rows, :, positions] for tensor in (cache, other))
         assert_same_rounding(stored, meant)
-        if dtype == torch.bfloat16 and not (case[5] and name == "k_cache"):
+        if dtype == torch.bfloat16 and not (case[5] and part == 0):
             assert torch.equal(stored, meant)  # without a norm nothing is summed
         assert_close(stored, meant)
 
 
 def test_which_shapes_take_one_launch(device, with_kernel) -> None:
-    arguments = make(CASES[2], device, torch.float32)
-    qkv, keys, values = (arguments[name] for name in ("qkv", "k_cache", "v_cache"))
-    assert with_kernel(module.use_one_launch, qkv, keys, values)
-    assert not with_kernel(module.use_one_launch, qkv, keys, values.clone())
-    long = keys.new_zeros(3, 2, 64, 64)
-    assert not with_kernel(module.use_one_launch, qkv, long, long)
+    qkv, _, _, cache, _ = make(CASES[2], device, torch.float32)
+    assert with_kernel(module.use_one_launch, qkv, cache)
+    assert not with_kernel(module.use_one_launch, qkv, cache[..., ::2])
+    assert not with_kernel(module.use_one_launch, qkv, cache.new_zeros(2, 3, 2, 64, 64))
     if device == "cpu":
-        assert not module.use_one_launch(qkv, keys, values)
+        assert not module.use_one_launch(qkv, cache)
 
 
 def test_wrong_arguments_are_named(device, with_kernel) -> None:
-    arguments = make(CASES[2], device, torch.float32)
-    with pytest.raises(ValueError, match="must hold 4 \\+ 2 \\* 2 heads"):
-        with_kernel(step_attention, **{**arguments, "num_heads": 4})
+    qkv, *others, _ = make(CASES[2], device, torch.float32)
+    with pytest.raises(ValueError, match="do not hold heads of 64 for 2 of keys"):
+        with_kernel(step_attention, qkv[:, 64:], *others)
+    with pytest.raises(ValueError, match="must be contiguous"):
+        with_kernel(step_attention, torch.cat([qkv, qkv], dim=1)[:, : qkv.shape[1]], *others)
     with pytest.raises(ValueError, match="do not fit"):
-        with_kernel(step_attention, **{**arguments, "rows_per_slot": 2})
+        with_kernel(step_attention, qkv, *others, rows_per_slot=2)

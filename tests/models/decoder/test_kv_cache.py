@@ -22,15 +22,6 @@ def cache() -> StaticKVCache:
     return cache
 
 
-def test_layer_is_the_live_storage(cache: StaticKVCache) -> None:
-    keys, values = cache.layer(1)
-    assert keys.shape == values.shape == (SLOTS, HEADS, POSITIONS, WIDTH)
-    keys[2, 1, 3] = 5
-    values[4, 0, 6] = 6
-    assert (cache.data[1, 0, 2, 1, 3] == 5).all()
-    assert (cache.data[1, 1, 4, 0, 6] == 6).all()
-
-
 def test_the_first_positions_of_a_slot_are_copied_to_others(cache: StaticKVCache) -> None:
     expected = cache.data.clone()
     expected[:, :, [4, 0], :, :3] = expected[:, :, 2:3, :, :3]
