@@ -169,34 +169,22 @@ def wide_halves(source, low, mask, HALF: tl.constexpr):
 
 
 @jit
-def rotate(
-    x_low,
-    x_high,
-    w_low,
-    w_high,
-    cos_low,
-    cos_high,
-    sin_low,
-    sin_high,
-    eps,
-    HEAD_DIM: tl.constexpr,
-    HAS_NORM: tl.constexpr,
-):
-    """Normalise and rotate heads, one a line, given as their two halves in the dtype that every
-    step is rounded to; norm weights and tables are float32 in registers. Returns float32.
+def rotate(x, weight, cos, sin, eps, HEAD_DIM: tl.constexpr, HAS_NORM: tl.constexpr):
+    """Normalise and rotate heads, one a line, in the dtype that every step is rounded to; norm
+    weights and tables are float32 in registers. Everything is a pair of halves. Returns float32.
     """
-    dtype: tl.constexpr = x_low.dtype
-    x_low = x_low.to(tl.float32)
-    x_high = x_high.to(tl.float32)
+    dtype: tl.constexpr = x[0].dtype
+    low = x[0].to(tl.float32)
+    high = x[1].to(tl.float32)
     if HAS_NORM:
-        total = tl.sum(x_low * x_low + x_high * x_high, axis=1)
+        total = tl.sum(low * low + high * high, axis=1)
         scale = tl.rsqrt(total / HEAD_DIM + eps)[:, None]
-        x_low = ((x_low * scale).to(dtype).to(tl.float32) * w_low).to(dtype).to(tl.float32)
-        x_high = ((x_high * scale).to(dtype).to(tl.float32) * w_high).to(dtype).to(tl.float32)
-    y_low = product(x_low, cos_low).to(dtype).to(tl.float32)
-    y_low -= product(x_high, sin_low).to(dtype).to(tl.float32)
-    y_high = product(x_high, cos_high).to(dtype).to(tl.float32)
-    y_high += product(x_low, sin_high).to(dtype).to(tl.float32)
+        low = ((low * scale).to(dtype).to(tl.float32) * weight[0]).to(dtype).to(tl.float32)
+        high = ((high * scale).to(dtype).to(tl.float32) * weight[1]).to(dtype).to(tl.float32)
+    y_low = product(low, cos[0]).to(dtype).to(tl.float32)
+    y_low -= product(high, sin[0]).to(dtype).to(tl.float32)
+    y_high = product(high, cos[1]).to(dtype).to(tl.float32)
+    y_high += product(low, sin[1]).to(dtype).to(tl.float32)
     return y_low.to(dtype).to(tl.float32), y_high.to(dtype).to(tl.float32)
 
 
@@ -249,19 +237,14 @@ def _qk_norm_rope_store_kernel(
     given_low = tl.load(source + low, mask=inside, other=0.0)
     given_high = tl.load(source + high, mask=inside, other=0.0)
     table = position * table_stride
-    cos_low, cos_high = wide_halves(cos_ptr + table, low, is_dim, HALF)
-    sin_low, sin_high = wide_halves(sin_ptr + table, low, is_dim, HALF)
-    w_low = cos_low
-    w_high = cos_high
+    cos = wide_halves(cos_ptr + table, low, is_dim, HALF)
+    sin = wide_halves(sin_ptr + table, low, is_dim, HALF)
+    weight = cos
     if HAS_NORM:
         q_low, q_high = wide_halves(q_weight_ptr, low, is_dim, HALF)
         k_low, k_high = wide_halves(k_weight_ptr, low, is_dim, HALF)
-        w_low = tl.where(is_query, q_low, k_low)
-        w_high = tl.where(is_query, q_high, k_high)
-    y_low, y_high = rotate(
-        given_low, given_high, w_low, w_high, cos_low, cos_high, sin_low, sin_high, eps, HEAD_DIM,
-        HAS_NORM,
-    )  # fmt: skip
+        weight = tl.where(is_query, q_low, k_low), tl.where(is_query, q_high, k_high)
+    y_low, y_high = rotate((given_low, given_high), weight, cos, sin, eps, HEAD_DIM, HAS_NORM)
     y_low = y_low.to(dtype)
     y_high = y_high.to(dtype)
 

@@ -28,6 +28,10 @@ from kernels.launch.early_launch import launch_options, start_next, wait_for_pre
 SHORT_CACHE = 32  # positions up to which one launch serves
 
 
+# Heads are pairs of halves, which the rotation pairs. What an online softmax has come to so far is
+# its highest score and its total (lines,), and both halves of the mixed values (lines, D_h / 2).
+
+
 @jit
 def halves(source, low, mask, HALF: tl.constexpr):
     """Both halves of the heads at `source`, as they are stored."""
@@ -37,13 +41,18 @@ def halves(source, low, mask, HALF: tl.constexpr):
 
 
 @jit
+def wide(pair):
+    """Both as float32."""
+    return pair[0].to(tl.float32), pair[1].to(tl.float32)
+
+
+@jit
 def _norm_of(weight_ptr, low, instead, HAS_NORM: tl.constexpr, HALF: tl.constexpr):
-    """Both halves of a norm's weight; `instead` twice where there is none."""
-    w_low = instead
-    w_high = instead
+    """Both halves of a norm's weight; `instead` where there is none."""
+    weight = instead
     if HAS_NORM:
-        w_low, w_high = wide_halves(weight_ptr, low, low < HALF, HALF)
-    return w_low, w_high
+        weight = wide_halves(weight_ptr, low, low < HALF, HALF)
+    return weight
 
 
 @jit
@@ -58,64 +67,52 @@ def cache_tile(ptr, base, at, end, low, HEAD_DIM: tl.constexpr):
 
 
 @jit
-def store_pair(
-    keys_ptr, values_ptr, target, k_low, k_high, v_low, v_high, mask, HALF: tl.constexpr
-):
-    """A new key (rounded here) and value into the cache, by halves."""
-    dtype: tl.constexpr = v_low.dtype
-    tl.store(keys_ptr + target, k_low.to(dtype), mask=mask)
-    tl.store(keys_ptr + target + HALF, k_high.to(dtype), mask=mask)
-    tl.store(values_ptr + target, v_low, mask=mask)
-    tl.store(values_ptr + target + HALF, v_high, mask=mask)
+def store_pair(keys_ptr, values_ptr, target, k, v, mask, HALF: tl.constexpr):
+    """A new key (rounded here) and value into the cache."""
+    dtype: tl.constexpr = v[0].dtype
+    tl.store(keys_ptr + target, k[0].to(dtype), mask=mask)
+    tl.store(keys_ptr + target + HALF, k[1].to(dtype), mask=mask)
+    tl.store(values_ptr + target, v[0], mask=mask)
+    tl.store(values_ptr + target + HALF, v[1], mask=mask)
 
 
 @jit
-def _first_of(q_low, q_high, k_low, k_high, v_low, v_high, scale, IS_SINGLE: tl.constexpr):
+def _first_of(q, k, v, scale, IS_SINGLE: tl.constexpr):
     """Where the online softmax begins: at this step's own key and value, if they are at hand."""
-    highest = tl.sum(k_low * q_low + k_high * q_high, axis=1) * scale
+    highest = tl.sum(k[0] * q[0] + k[1] * q[1], axis=1) * scale
     total = tl.full((1,), 1.0, tl.float32)
-    low = v_low
-    high = v_high
+    low = v[0]
+    high = v[1]
     if not IS_SINGLE:
         highest = tl.full((1,), -1e30, tl.float32)
         total = tl.zeros((1,), tl.float32)
-        low = tl.zeros_like(v_low)
-        high = tl.zeros_like(v_high)
+        low = tl.zeros_like(v[0])
+        high = tl.zeros_like(v[1])
     return highest, total, low, high
 
 
 @jit
-def mix(
-    q_low,
-    q_high,
-    keys_low,
-    keys_high,
-    values_low,
-    values_high,
-    seen,
-    scale,
-    highest,
-    total,
-    low,
-    high,
-    dtype: tl.constexpr,
-):
-    """One tile of the online softmax for one query head a line; all (lines, positions, D_h / 2)."""
-    scores = tl.sum(keys_low * q_low[:, None, :] + keys_high * q_high[:, None, :], axis=2) * scale
+def mix(q, keys, values, seen, scale, so_far, dtype: tl.constexpr):
+    """One tile of the online softmax for one query head a line; keys and values are pairs of
+    (lines, positions, D_h / 2).
+    """
+    highest, total, low, high = so_far
+    scores = tl.sum(keys[0] * q[0][:, None, :] + keys[1] * q[1][:, None, :], axis=2) * scale
     scores = tl.where(seen, scores, -1e30)
     new_highest = tl.maximum(highest, tl.max(scores, axis=1))
     fade = tl.exp(highest - new_highest)
     weight = tl.where(seen, tl.exp(scores - new_highest[:, None]), 0.0)
     total = total * fade + tl.sum(weight, axis=1)
     weight = weight.to(dtype).to(tl.float32)[:, :, None]
-    low = low * fade[:, None] + tl.sum(weight * values_low, axis=1)
-    high = high * fade[:, None] + tl.sum(weight * values_high, axis=1)
+    low = low * fade[:, None] + tl.sum(weight * values[0], axis=1)
+    high = high * fade[:, None] + tl.sum(weight * values[1], axis=1)
     return new_highest, total, low, high
 
 
 @jit
-def store_head(target, low, high, total, mask, HALF: tl.constexpr):
+def store_head(target, so_far, mask, HALF: tl.constexpr):
     """Divide by the softmax total; a line that saw nothing stays 0."""
+    _, total, low, high = so_far
     dtype: tl.constexpr = target.dtype.element_ty
     divisor = tl.where(total == 0.0, 1.0, total)[:, None]
     tl.store(target, (low / divisor).to(dtype), mask=mask)
@@ -176,33 +173,29 @@ def _step_attention_kernel(
     tile = tl.arange(0, BLOCK_S)
     old = tl.load(positions_ptr + slot * ROWS_PER_SLOT)
     table = old[:, None] * HEAD_DIM
-    cos_low, cos_high = wide_halves(cos_ptr + table, low, mask, HALF)
-    sin_low, sin_high = wide_halves(sin_ptr + table, low, mask, HALF)
-    kw_low, kw_high = _norm_of(k_norm_ptr, low, cos_low, HAS_NORM, HALF)
-    qw_low, qw_high = _norm_of(q_norm_ptr, low, cos_low, HAS_NORM, HALF)
+    cos = wide_halves(cos_ptr + table, low, mask, HALF)
+    sin = wide_halves(sin_ptr + table, low, mask, HALF)
+    k_weight = _norm_of(k_norm_ptr, low, cos, HAS_NORM, HALF)
+    q_weight = _norm_of(q_norm_ptr, low, cos, HAS_NORM, HALF)
     if IS_SINGLE:
         old = old.to(tl.int32)
-        first_keys_low, first_keys_high = cache_tile(keys_ptr, base, tile, old, low, HEAD_DIM)
-        first_values_low, first_values_high = cache_tile(values_ptr, base, tile, old, low, HEAD_DIM)
+        first_keys = cache_tile(keys_ptr, base, tile, old, low, HEAD_DIM)
+        first_values = cache_tile(values_ptr, base, tile, old, low, HEAD_DIM)
     wait_for_previous(IS_DEPENDENT)
     for index in tl.static_range(ROWS_PER_SLOT):
         row = slot * ROWS_PER_SLOT + index
         position = tl.load(positions_ptr + row)[:, None]
         source = (qkv_ptr + row * QKV + (NUM_HEADS + head) * HEAD_DIM)[:, None]
-        k_low, k_high = halves(source, low, mask, HALF)
-        v_low, v_high = halves(source + NUM_KV_HEADS * HEAD_DIM, low, mask, HALF)
+        k = halves(source, low, mask, HALF)
+        v = halves(source + NUM_KV_HEADS * HEAD_DIM, low, mask, HALF)
         if index > 0:
-            cos_low, cos_high = wide_halves(cos_ptr + position * HEAD_DIM, low, mask, HALF)
-            sin_low, sin_high = wide_halves(sin_ptr + position * HEAD_DIM, low, mask, HALF)
-        k_low, k_high = rotate(
-            k_low, k_high, kw_low, kw_high, cos_low, cos_high, sin_low, sin_high, eps, HEAD_DIM,
-            HAS_NORM,
-        )  # fmt: skip
+            cos = wide_halves(cos_ptr + position * HEAD_DIM, low, mask, HALF)
+            sin = wide_halves(sin_ptr + position * HEAD_DIM, low, mask, HALF)
+        k = rotate(k, k_weight, cos, sin, eps, HEAD_DIM, HAS_NORM)
         target = base + position * HEAD_DIM + low
         is_mine = mask & (share == 0)[:, None]
-        store_pair(keys_ptr, values_ptr, target, k_low, k_high, v_low, v_high, is_mine, HALF)
-    v_low = v_low.to(tl.float32)
-    v_high = v_high.to(tl.float32)
+        store_pair(keys_ptr, values_ptr, target, k, v, is_mine, HALF)
+    v = wide(v)
     if not IS_SINGLE:
         tl.debug_barrier()  # the rows of a slot are read back from the cache
     for index in tl.static_range(ROWS_PER_SLOT):
@@ -214,68 +207,42 @@ def _step_attention_kernel(
         longest = tl.max(read, axis=0)
         if not IS_SINGLE:
             table = position[:, None] * HEAD_DIM
-            cos_low, cos_high = wide_halves(cos_ptr + table, low, mask, HALF)
-            sin_low, sin_high = wide_halves(sin_ptr + table, low, mask, HALF)
+            cos = wide_halves(cos_ptr + table, low, mask, HALF)
+            sin = wide_halves(sin_ptr + table, low, mask, HALF)
         for index_of_pass in tl.static_range(PASSES):
             q_head = head * GROUP + (share * PASSES + index_of_pass) * PAIR
             source = (qkv_ptr + row * QKV + q_head * HEAD_DIM)[:, None]
-            qa_low, qa_high = halves(source, low, mask, HALF)
+            q_a = halves(source, low, mask, HALF)
             if PAIR == 2:
-                qb_low, qb_high = halves(source + HEAD_DIM, low, mask, HALF)
-            qa_low, qa_high = rotate(
-                qa_low, qa_high, qw_low, qw_high, cos_low, cos_high, sin_low, sin_high, eps,
-                HEAD_DIM, HAS_NORM,
-            )  # fmt: skip
-            a_highest, a_total, a_low, a_high = _first_of(
-                qa_low, qa_high, k_low, k_high, v_low, v_high, scale, IS_SINGLE
-            )
+                q_b = halves(source + HEAD_DIM, low, mask, HALF)
+            q_a = rotate(q_a, q_weight, cos, sin, eps, HEAD_DIM, HAS_NORM)
+            a = _first_of(q_a, k, v, scale, IS_SINGLE)
             if PAIR == 2:
-                qb_low, qb_high = rotate(
-                    qb_low, qb_high, qw_low, qw_high, cos_low, cos_high, sin_low, sin_high, eps,
-                    HEAD_DIM, HAS_NORM,
-                )  # fmt: skip
-                b_highest, b_total, b_low, b_high = _first_of(
-                    qb_low, qb_high, k_low, k_high, v_low, v_high, scale, IS_SINGLE
-                )
+                q_b = rotate(q_b, q_weight, cos, sin, eps, HEAD_DIM, HAS_NORM)
+                b = _first_of(q_b, k, v, scale, IS_SINGLE)
             begin = 0
             if IS_SINGLE:
                 seen = tile[None, :] < read[:, None]
-                keys_low = first_keys_low.to(tl.float32)
-                keys_high = first_keys_high.to(tl.float32)
-                values_low = first_values_low.to(tl.float32)
-                values_high = first_values_high.to(tl.float32)
-                a_highest, a_total, a_low, a_high = mix(
-                    qa_low, qa_high, keys_low, keys_high, values_low, values_high, seen, scale,
-                    a_highest, a_total, a_low, a_high, dtype,
-                )  # fmt: skip
+                keys = wide(first_keys)
+                values = wide(first_values)
+                a = mix(q_a, keys, values, seen, scale, a, dtype)
                 if PAIR == 2:
-                    b_highest, b_total, b_low, b_high = mix(
-                        qb_low, qb_high, keys_low, keys_high, values_low, values_high, seen, scale,
-                        b_highest, b_total, b_low, b_high, dtype,
-                    )  # fmt: skip
+                    b = mix(q_b, keys, values, seen, scale, b, dtype)
                 begin = BLOCK_S
             for first in tl.range(begin, longest, BLOCK_S, num_stages=1):
                 at = first + tile
-                more_seen = at[None, :] < read[:, None]
-                more_low, more_high = cache_tile(keys_ptr, base, at, read, low, HEAD_DIM)
-                mixed_low, mixed_high = cache_tile(values_ptr, base, at, read, low, HEAD_DIM)
-                more_low = more_low.to(tl.float32)
-                more_high = more_high.to(tl.float32)
-                mixed_low = mixed_low.to(tl.float32)
-                mixed_high = mixed_high.to(tl.float32)
-                a_highest, a_total, a_low, a_high = mix(
-                    qa_low, qa_high, more_low, more_high, mixed_low, mixed_high, more_seen, scale,
-                    a_highest, a_total, a_low, a_high, dtype,
-                )  # fmt: skip
+                seen = at[None, :] < read[:, None]
+                keys = cache_tile(keys_ptr, base, at, read, low, HEAD_DIM)
+                values = cache_tile(values_ptr, base, at, read, low, HEAD_DIM)
+                keys = wide(keys)
+                values = wide(values)
+                a = mix(q_a, keys, values, seen, scale, a, dtype)
                 if PAIR == 2:
-                    b_highest, b_total, b_low, b_high = mix(
-                        qb_low, qb_high, more_low, more_high, mixed_low, mixed_high, more_seen,
-                        scale, b_highest, b_total, b_low, b_high, dtype,
-                    )  # fmt: skip
+                    b = mix(q_b, keys, values, seen, scale, b, dtype)
             out = out_ptr + ((row * NUM_HEADS + q_head) * HEAD_DIM)[:, None] + low
-            store_head(out, a_low, a_high, a_total, mask, HALF)
+            store_head(out, a, mask, HALF)
             if PAIR == 2:
-                store_head(out + HEAD_DIM, b_low, b_high, b_total, mask, HALF)
+                store_head(out + HEAD_DIM, b, mask, HALF)
 
 
 def use_one_launch(qkv: Tensor, cache: Tensor) -> bool:

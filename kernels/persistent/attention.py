@@ -3,72 +3,57 @@
 from __future__ import annotations
 
 from kernels.attention.rope import rotate, wide_halves
-from kernels.attention.step import cache_tile, halves, mix, store_head, store_pair
+from kernels.attention.step import cache_tile, halves, mix, store_head, store_pair, wide
 from kernels.launch.dispatch import jit, tl
 from kernels.persistent.stages import arrive, wait_for
 
 
 @jit
-def put(is_new, new, tile):
-    """A cache tile as float32, with the position of this step from registers."""
-    return tl.where(is_new[:, :, None], new[:, None, :], tile.to(tl.float32))
+def _put(is_new, new, tile):
+    """A cache tile with a position from registers, both pairs of halves; float32."""
+    is_new = is_new[:, :, None]
+    low = tl.where(is_new, new[0][:, None, :].to(tl.float32), tile[0].to(tl.float32))
+    high = tl.where(is_new, new[1][:, None, :].to(tl.float32), tile[1].to(tl.float32))
+    return low, high
 
 
 @jit
 def _new_pair(
-    qkv_ptr,
     row_index,
-    head,
     position,
-    w_low,
-    w_high,
-    cos_ptr,
-    sin_ptr,
-    dims,
-    mask,
-    eps,
+    source,
     NUM_HEADS: tl.constexpr,
     NUM_KV_HEADS: tl.constexpr,
     HEAD_DIM: tl.constexpr,
     HAS_NORM: tl.constexpr,
 ):
-    """Key (normalised, rotated) and value of one row and KV head, as halves (1, D_h / 2)."""
+    """Key (normalised, rotated) and value of one row and KV head, each a pair of (1, D_h / 2).
+
+    Args:
+        source: what the rows of a step share: products, KV head, norm, tables, places in a head.
+    """
+    qkv_ptr, head, weight, cos_ptr, sin_ptr, dims, mask, eps = source
     HALF: tl.constexpr = HEAD_DIM // 2
     QKV: tl.constexpr = (NUM_HEADS + 2 * NUM_KV_HEADS) * HEAD_DIM
-    source = qkv_ptr + row_index * QKV + (NUM_HEADS + head) * HEAD_DIM
-    k_low, k_high = halves(source, dims, mask, HALF)
-    v_low, v_high = halves(source + NUM_KV_HEADS * HEAD_DIM, dims, mask, HALF)
-    cos_low, cos_high = wide_halves(cos_ptr + position * HEAD_DIM, dims, mask, HALF)
-    sin_low, sin_high = wide_halves(sin_ptr + position * HEAD_DIM, dims, mask, HALF)
-    k_low, k_high = rotate(
-        k_low, k_high, w_low, w_high, cos_low, cos_high, sin_low, sin_high, eps, HEAD_DIM, HAS_NORM
-    )
-    return k_low, k_high, v_low, v_high
+    place = qkv_ptr + row_index * QKV + (NUM_HEADS + head) * HEAD_DIM
+    k = halves(place, dims, mask, HALF)
+    v = halves(place + NUM_KV_HEADS * HEAD_DIM, dims, mask, HALF)
+    cos = wide_halves(cos_ptr + position * HEAD_DIM, dims, mask, HALF)
+    sin = wide_halves(sin_ptr + position * HEAD_DIM, dims, mask, HALF)
+    return rotate(k, weight, cos, sin, eps, HEAD_DIM, HAS_NORM), v
 
 
 @jit
 def _put_new(
-    keys_low,
-    keys_high,
-    values_low,
-    values_high,
+    keys,
+    values,
     at,
-    k_low,
-    k_high,
-    v_low,
-    v_high,
-    qkv_ptr,
-    row_index,
-    head,
+    k,
+    v,
     own,
+    row_index,
     positions_ptr,
-    w_low,
-    w_high,
-    cos_ptr,
-    sin_ptr,
-    dims,
-    mask,
-    eps,
+    source,
     NUM_HEADS: tl.constexpr,
     NUM_KV_HEADS: tl.constexpr,
     HEAD_DIM: tl.constexpr,
@@ -79,23 +64,18 @@ def _put_new(
     at `own`, which is at hand, and those of the other rows.
     """
     is_new = (at == own)[None, :]
-    keys_low = put(is_new, k_low, keys_low)
-    keys_high = put(is_new, k_high, keys_high)
-    values_low = put(is_new, v_low, values_low)
-    values_high = put(is_new, v_high, values_high)
+    keys = _put(is_new, k, keys)
+    values = _put(is_new, v, values)
     for ahead in range(1, ROWS):
         other = (row_index + ahead) % ROWS
         position = tl.load(positions_ptr + other).to(tl.int32)
-        other_k_low, other_k_high, other_v_low, other_v_high = _new_pair(
-            qkv_ptr, other, head, position, w_low, w_high, cos_ptr, sin_ptr, dims, mask, eps,
-            NUM_HEADS, NUM_KV_HEADS, HEAD_DIM, HAS_NORM,
-        )  # fmt: skip
+        other_k, other_v = _new_pair(
+            other, position, source, NUM_HEADS, NUM_KV_HEADS, HEAD_DIM, HAS_NORM
+        )
         is_new = (at == position)[None, :]
-        keys_low = put(is_new, other_k_low, keys_low)
-        keys_high = put(is_new, other_k_high, keys_high)
-        values_low = put(is_new, other_v_low.to(tl.float32), values_low)
-        values_high = put(is_new, other_v_high.to(tl.float32), values_high)
-    return keys_low, keys_high, values_low, values_high
+        keys = _put(is_new, other_k, keys)
+        values = _put(is_new, other_v, values)
+    return keys, values
 
 
 @jit
@@ -156,73 +136,55 @@ def attend_split(
         ends = line + end
         base = (line.to(tl.int64) + head * head_stride)[:, None]
         at = begin + tl.arange(0, BLOCK_S)
-        keys_low, keys_high = cache_tile(keys_ptr, base, at, ends, dims, HEAD_DIM)
-        values_low, values_high = cache_tile(values_ptr, base, at, ends, dims, HEAD_DIM)
-        kw_low = tl.zeros((1, BLOCK_H), tl.float32)
-        kw_high = kw_low
-        qw_low = kw_low
-        qw_high = kw_low
+        keys = cache_tile(keys_ptr, base, at, ends, dims, HEAD_DIM)
+        values = cache_tile(values_ptr, base, at, ends, dims, HEAD_DIM)
+        no_weight = tl.zeros((1, BLOCK_H), tl.float32)
+        k_weight = no_weight, no_weight
+        q_weight = no_weight, no_weight
         if HAS_NORM:
-            kw_low, kw_high = wide_halves(k_norm_ptr, dims, mask, HALF)
-            qw_low, qw_high = wide_halves(q_norm_ptr, dims, mask, HALF)
-        cos_low, cos_high = wide_halves(cos_ptr + own * HEAD_DIM, dims, mask, HALF)
-        sin_low, sin_high = wide_halves(sin_ptr + own * HEAD_DIM, dims, mask, HALF)
+            k_weight = wide_halves(k_norm_ptr, dims, mask, HALF)
+            q_weight = wide_halves(q_norm_ptr, dims, mask, HALF)
+        cos = wide_halves(cos_ptr + own * HEAD_DIM, dims, mask, HALF)
+        sin = wide_halves(sin_ptr + own * HEAD_DIM, dims, mask, HALF)
         wait_for(counter_ptr, target_count)
 
-        k_low, k_high, v_low, v_high = _new_pair(
-            qkv_ptr, row_index, head, own, kw_low, kw_high, cos_ptr, sin_ptr, dims, mask, eps,
-            NUM_HEADS, NUM_KV_HEADS, HEAD_DIM, HAS_NORM,
-        )  # fmt: skip
+        source = qkv_ptr, head, k_weight, cos_ptr, sin_ptr, dims, mask, eps
+        k, v = _new_pair(row_index, own, source, NUM_HEADS, NUM_KV_HEADS, HEAD_DIM, HAS_NORM)
         if split == 0:
             target = base + own * HEAD_DIM + dims
-            store_pair(keys_ptr, values_ptr, target, k_low, k_high, v_low, v_high, mask, HALF)
-        v_low = v_low.to(tl.float32)
-        v_high = v_high.to(tl.float32)
-        keys_low, keys_high, values_low, values_high = _put_new(
-            keys_low, keys_high, values_low, values_high, at, k_low, k_high, v_low, v_high, qkv_ptr,
-            row_index, head, own, positions_ptr, kw_low, kw_high, cos_ptr, sin_ptr, dims, mask, eps,
-            NUM_HEADS, NUM_KV_HEADS, HEAD_DIM, HAS_NORM, ROWS,
+            store_pair(keys_ptr, values_ptr, target, k, v, mask, HALF)
+        v = wide(v)
+        keys, values = _put_new(
+            keys, values, at, k, v, own, row_index, positions_ptr, source, NUM_HEADS, NUM_KV_HEADS,
+            HEAD_DIM, HAS_NORM, ROWS,
         )  # fmt: skip
         seen = (at < end)[None, :]
         for member in tl.static_range(GROUP):
             q_head = head * GROUP + member
-            q_low, q_high = halves(qkv_ptr + row_index * QKV + q_head * HEAD_DIM, dims, mask, HALF)
-            q_low, q_high = rotate(
-                q_low, q_high, qw_low, qw_high, cos_low, cos_high, sin_low, sin_high, eps, HEAD_DIM,
-                HAS_NORM,
-            )  # fmt: skip
+            q = halves(qkv_ptr + row_index * QKV + q_head * HEAD_DIM, dims, mask, HALF)
+            q = rotate(q, q_weight, cos, sin, eps, HEAD_DIM, HAS_NORM)
             highest = tl.full((1,), -1e30, tl.float32)
             total = tl.zeros((1,), tl.float32)
             low = tl.zeros((1, BLOCK_H), tl.float32)
             high = tl.zeros((1, BLOCK_H), tl.float32)
-            highest, total, low, high = mix(
-                q_low, q_high, keys_low, keys_high, values_low, values_high, seen, scale, highest,
-                total, low, high, dtype,
-            )  # fmt: skip
+            so_far = highest, total, low, high
+            so_far = mix(q, keys, values, seen, scale, so_far, dtype)
             if not IS_ONE_BLOCK:
                 for first in range(begin + BLOCK_S, end, BLOCK_S):
                     more = first + tl.arange(0, BLOCK_S)
-                    more_keys_low, more_keys_high = cache_tile(
-                        keys_ptr, base, more, ends, dims, HEAD_DIM
-                    )
-                    more_values_low, more_values_high = cache_tile(
-                        values_ptr, base, more, ends, dims, HEAD_DIM
-                    )
-                    more_keys_low, more_keys_high, more_values_low, more_values_high = _put_new(
-                        more_keys_low, more_keys_high, more_values_low, more_values_high, more,
-                        k_low, k_high, v_low, v_high, qkv_ptr, row_index, head, own, positions_ptr,
-                        kw_low, kw_high, cos_ptr, sin_ptr, dims, mask, eps, NUM_HEADS, NUM_KV_HEADS,
-                        HEAD_DIM, HAS_NORM, ROWS,
+                    more_keys = cache_tile(keys_ptr, base, more, ends, dims, HEAD_DIM)
+                    more_values = cache_tile(values_ptr, base, more, ends, dims, HEAD_DIM)
+                    more_keys, more_values = _put_new(
+                        more_keys, more_values, more, k, v, own, row_index, positions_ptr, source,
+                        NUM_HEADS, NUM_KV_HEADS, HEAD_DIM, HAS_NORM, ROWS,
                     )  # fmt: skip
-                    highest, total, low, high = mix(
-                        q_low, q_high, more_keys_low, more_keys_high, more_values_low,
-                        more_values_high, (more < end)[None, :], scale, highest, total, low, high,
-                        dtype,
-                    )  # fmt: skip
+                    more_seen = (more < end)[None, :]
+                    so_far = mix(q, more_keys, more_values, more_seen, scale, so_far, dtype)
             at_head = row_index * NUM_HEADS + q_head
             if SPLITS == 1:
-                store_head(out_ptr + at_head * HEAD_DIM + dims, low, high, total, mask, HALF)
+                store_head(out_ptr + at_head * HEAD_DIM + dims, so_far, mask, HALF)
             else:
+                highest, total, low, high = so_far
                 place = at_head * SPLITS + split
                 target = mixed_ptr + place * HEAD_DIM + dims
                 tl.store(target, low, mask=mask)

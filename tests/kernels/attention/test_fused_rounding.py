@@ -37,7 +37,7 @@ def turn(ptr):
     high = tl.load(ptr + 128 + at)
     cos = tl.load(ptr + 256 + at).to(tl.float32)
     sin = tl.load(ptr + 384 + at).to(tl.float32)
-    low, high = rope.rotate(low, high, cos, cos, cos, cos, sin, sin, 0.0, 256, False)
+    low, high = rope.rotate((low, high), (cos, cos), (cos, cos), (sin, sin), 0.0, 256, False)
     tl.store(ptr + at, low.to(ptr.dtype.element_ty))
     tl.store(ptr + 128 + at, high.to(ptr.dtype.element_ty))
 
