@@ -17,9 +17,8 @@ import sys
 from collections.abc import Sequence
 
 import torch
-from torch import Tensor
 
-from kernels.bench.cases import REGISTRY, Case, Inputs
+from kernels.bench.cases import Case, all_cases, tensors_of
 from kernels.bench.graph_timing import replay_us
 from kernels.launch.dispatch import HAS_TRITON, IS_INTERPRETED, Mode, describe, override
 
@@ -54,7 +53,7 @@ def error(case: Case, dtype: torch.dtype) -> tuple[float, float]:
 
 def time_us(case: Case, mode: Mode) -> float:
     """Median microseconds of one call inside a CUDA graph."""
-    probe = sum(tensor.numel() * tensor.itemsize for tensor in case.make().values())
+    probe = sum(tensor.nbytes for tensor in tensors_of(case.make()))
     copies = max(2, min(_COPIES, _COPY_BYTES // probe))
     inputs = [case.make() for _ in range(copies)]
 
@@ -69,14 +68,8 @@ def time_us(case: Case, mode: Mode) -> float:
 def copy_rate() -> float:
     """GB/s, read plus written, of a large elementwise pass: the ceiling to hold the numbers to."""
     source = torch.zeros(1 << 28, device="cuda")
-    target = torch.empty_like(source)
-    num_bytes = 2 * source.numel() * source.itemsize
-
-    def run(inputs: Inputs) -> tuple[Tensor, ...]:
-        return (torch.neg(inputs["x"], out=target),)
-
-    case = Case("pass", "1 GiB", num_bytes, lambda: {"x": source}, run)
-    return num_bytes / time_us(case, "reference") / 1e3
+    case = Case(torch.neg, "1 GiB", lambda: {"x": source}, {"out": torch.empty_like(source)})
+    return case.num_bytes() / time_us(case, "reference") / 1e3
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -101,19 +94,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(f"{'op':20} {'shape':28} {'error':>8} {'us':>8} {'KB':>10} {'GB/s':>7} {'ref us':>8}")
     has_failed = False
     for batch in options.batch or _BATCHES:
-        for case in (case for build in REGISTRY for case in build(batch, dtype)):
-            if options.op and case.op not in options.op:
+        for case in all_cases(batch, dtype):
+            name = case.op.__name__
+            if options.op and name not in options.op:
                 continue
             worst, allowed = error(case, dtype)
-            line = f"{case.op:20} {case.shape:28} {worst:8.1e}"
+            line = f"{name:20} {case.shape:28} {worst:8.1e}"
             if worst > allowed:
                 has_failed = True
                 print(f"{line} disagrees with its reference (allowed {allowed:.0e}): no time")
                 continue
-            taken = time_us(case, "triton")
-            line += (
-                f" {taken:8.2f} {case.num_bytes / 1e3:10.1f} {case.num_bytes / taken / 1e3:7.0f}"
-            )
+            taken, moved = time_us(case, "triton"), case.num_bytes()
+            line += f" {taken:8.2f} {moved / 1e3:10.1f} {moved / taken / 1e3:7.0f}"
             if not options.no_reference:
                 line += f" {time_us(case, 'reference'):8.2f}"
             print(line, flush=True)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -13,14 +13,7 @@ from kernels.attention.prefill import prefill_attention
 from kernels.attention.rope import QKNormRope, qk_norm_rope_store, rope_tables
 from kernels.attention.step import SHORT_CACHE, step_attention
 from kernels.frame.frame_embedding import frame_embedding
-from kernels.linear.few_rows import (
-    MAX_ROWS,
-    TILE_ROWS,
-    num_parts,
-    row_linear,
-    row_linear_parts,
-    row_swiglu,
-)
+from kernels.linear.few_rows import MAX_ROWS, TILE_ROWS, row_linear, row_linear_parts, row_swiglu
 from kernels.linear.rms_norm import add_rms_norm_, rms_norm
 from kernels.linear.swiglu import swiglu
 from kernels.sampling.draws import uniforms
@@ -28,379 +21,261 @@ from kernels.sampling.nucleus import sample_nucleus
 from kernels.sampling.sample import sample
 from kernels.vocoder.conv_taps import conv_taps
 from kernels.vocoder.residual_unit import residual_unit_
-from kernels.vocoder.snake import snake_beta
+from kernels.vocoder.snake import Constants, snake_beta
 from kernels.vocoder.snake_out import snake_out
 
+DEVICE = "cuda"
 _WIDTH, _INNER, _HEADS, _KV_HEADS, _HEAD_DIM, _CODEBOOKS = 1024, 3072, 16, 8, 128, 16
+_Q_WIDTH, _KV_WIDTH = _HEADS * _HEAD_DIM, _KV_HEADS * _HEAD_DIM
 _TALKER_IDS, _PREDICTOR_IDS, _EOS = 3072, 2048, 2150
 _TALKER_POSITIONS, _PREDICTOR_POSITIONS = 1024, 16
 _EPS = 1e-6
 
-Inputs = dict[str, Tensor]
+Inputs = dict[str, Any]  # tensors, or tuples of them, by the operation's names; the first leads
 
 
-@dataclass(frozen=True)
-class Case:
+def tensors_of(inputs: Inputs) -> Iterator[Tensor]:
+    """All tensors among the inputs."""
+    for value in inputs.values():
+        parts = value if isinstance(value, tuple) else (value,)
+        yield from (part for part in parts if isinstance(part, Tensor))
+
+
+class Case(NamedTuple):
     """One operation at one shape."""
 
-    op: str
+    op: Callable[..., Tensor]
     shape: str  # for the table
-    num_bytes: int  # read and written by one call
     make: Callable[[], Inputs]  # fresh inputs; the caller seeds
-    run: Callable[[Inputs], tuple[Tensor, ...]]  # one call; everything it writes
+    options: Mapping[str, Any] = {}  # arguments that are no tensors
+    writes: str = ""  # the input that is changed in place, besides what is returned
+    moved: int = 0  # bytes read and written by one call; 0: inputs and outputs as they are
+
+    def run(self, inputs: Inputs) -> tuple[Tensor, ...]:
+        """One call; everything it writes."""
+        first, *others = inputs
+        named = {name: inputs[name] for name in others}
+        out = self.op(inputs[first], **named, **self.options)
+        return (out, inputs[self.writes]) if self.writes else (out,)
+
+    def num_bytes(self) -> int:
+        """Bytes read and written by one call."""
+        inputs = self.make()
+        both = *tensors_of(inputs), *self.run(inputs)
+        return self.moved or sum(tensor.nbytes for tensor in both)
 
 
 def _randn(*shape: int, dtype: torch.dtype) -> Tensor:
-    return torch.randn(shape, device="cuda", dtype=dtype)
+    return torch.randn(shape, device=DEVICE, dtype=dtype)
 
 
-def _norm_cases(batch: int, dtype: torch.dtype) -> list[Case]:
-    size = dtype.itemsize
-
-    def make() -> Inputs:
-        return {
-            "x": _randn(batch, _WIDTH, dtype=dtype),
-            "residual": _randn(batch, _WIDTH, dtype=dtype),
-            "weight": _randn(_WIDTH, dtype=dtype),
-        }
-
-    return [
-        Case(
-            "rms_norm",
-            f"{batch}x{_WIDTH}",
-            (2 * batch + 1) * _WIDTH * size,
-            make,
-            lambda i: (rms_norm(i["x"], i["weight"], _EPS),),
-        ),
-        Case(
-            "add_rms_norm_",
-            f"{batch}x{_WIDTH}",
-            (4 * batch + 1) * _WIDTH * size,
-            make,
-            lambda i: (add_rms_norm_(i["x"], i["residual"], i["weight"], _EPS), i["residual"]),
-        ),
-    ]
+def _full(rows: int, value: float, dtype: torch.dtype = torch.float32) -> Tensor:
+    return torch.full((rows,), value, dtype=dtype, device=DEVICE)
 
 
-def _swiglu_cases(batch: int, dtype: torch.dtype) -> list[Case]:
-    return [
-        Case(
-            "swiglu",
-            f"{batch}x{2 * _INNER}",
-            3 * batch * _INNER * dtype.itemsize,
-            lambda: {"x": _randn(batch, 2 * _INNER, dtype=dtype)},
-            lambda i: (swiglu(i["x"]),),
-        )
-    ]
+def _snake(channels: int) -> Constants:
+    alpha_exp, inv_beta, bias = torch.rand(3, channels, device=DEVICE) + 0.5
+    return alpha_exp, inv_beta, bias
 
 
-def _row_cases(batch: int, dtype: torch.dtype) -> list[Case]:
+def _layer_cases(batch: int, dtype: torch.dtype) -> Iterator[Case]:
+    """Norms and activations of a step."""
+
+    def norm() -> Inputs:
+        return {"x": _randn(batch, _WIDTH, dtype=dtype), "weight": _randn(_WIDTH, dtype=dtype)}
+
+    def add() -> Inputs:
+        return norm() | {"residual": _randn(batch, _WIDTH, dtype=dtype)}
+
+    shape, eps = f"{batch}x{_WIDTH}", {"eps": _EPS}
+    yield Case(rms_norm, shape, norm, eps)
+    yield Case(add_rms_norm_, shape, add, eps, "residual")
+    wide = 2 * _INNER
+    yield Case(swiglu, f"{batch}x{wide}", lambda: {"gate_up": _randn(batch, wide, dtype=dtype)})
+
+
+def _row_cases(batch: int, dtype: torch.dtype) -> Iterator[Case]:
     """Products of a step, as far as they are ours: in bfloat16, and up to as many rows."""
-    size = dtype.itemsize
 
-    def case(op: str, name: str, columns: int, width: int, written: int) -> Case:
+    def case(op: Callable[..., Tensor], name: str, columns: int, width: int) -> Case:
+        second = "gate_up" if op is row_swiglu else "weight"
+
         def make() -> Inputs:
             weight = _randn(columns, width, dtype=dtype) * width**-0.5
-            return {"x": _randn(batch, width, dtype=dtype), "weight": weight}
+            return {"x": _randn(batch, width, dtype=dtype), second: weight}
 
-        function = {"row_linear": row_linear, "row_swiglu": row_swiglu}.get(op, row_linear_parts)
-        return Case(
-            op,
-            f"{name}, {batch}x{columns}x{width}",
-            (batch + columns) * width * size + written,
-            make,
-            lambda i: (function(i["x"], i["weight"]),),
-        )
+        return Case(op, f"{name}, {batch}x{columns}x{width}", make)
 
-    cases = []
     if dtype == torch.bfloat16 and batch <= MAX_ROWS:
-        gated = batch * _INNER * size
-        cases.append(case("row_swiglu", "0.6B gate/up", 2 * _INNER, _WIDTH, gated))
+        yield case(row_swiglu, "0.6B gate/up", 2 * _INNER, _WIDTH)
     if dtype == torch.bfloat16 and batch <= TILE_ROWS:
-        sums = 4 * num_parts(batch, 2560, 9728) * batch * 2560  # float32
-        cases += [
-            case("row_linear", "Fish q/k/v", 6144, 2560, batch * 6144 * size),
-            case("row_linear_parts", "Fish down", 2560, 9728, sums),
-            case("row_swiglu", "Fish gate/up", 19456, 2560, batch * 9728 * size),
-        ]
-    return cases
+        yield case(row_linear, "Fish q/k/v", 6144, 2560)
+        yield case(row_linear_parts, "Fish down", 2560, 9728)
+        yield case(row_swiglu, "Fish gate/up", 19456, 2560)
 
 
-def _attention_cases(batch: int, dtype: torch.dtype) -> list[Case]:
+def _attention_cases(batch: int, dtype: torch.dtype) -> Iterator[Case]:
     """Talker at mixed lengths of 100 to 500, code predictor at its last and its first two."""
     order = torch.randperm(batch, generator=torch.Generator().manual_seed(0))
     mixed = torch.linspace(100, 500, batch).long()[order]
-    return [
-        case
-        for where, positions, rows_per_slot, lengths in (
-            ("talker", _TALKER_POSITIONS, 1, mixed),
-            ("predictor", _PREDICTOR_POSITIONS, 1, torch.full((batch,), _PREDICTOR_POSITIONS - 1)),
-            ("predictor, first", _PREDICTOR_POSITIONS, 2, torch.arange(2).repeat(batch)),
-        )
-        for case in _cache_cases(where, batch, dtype, positions, rows_per_slot, lengths)
-    ]
+    last = torch.full((batch,), _PREDICTOR_POSITIONS - 1)
+    first = torch.arange(2).repeat(batch)
+    yield from _cache_cases("talker", dtype, _TALKER_POSITIONS, mixed)
+    yield from _cache_cases("predictor", dtype, _PREDICTOR_POSITIONS, last)
+    yield from _cache_cases("predictor, first", dtype, _PREDICTOR_POSITIONS, first, 2)
 
 
 def _cache_cases(
-    where: str, batch: int, dtype: torch.dtype, num_positions: int, rows_per_slot: int, last: Tensor
-) -> list[Case]:
-    rows, size = batch * rows_per_slot, dtype.itemsize
-    q_width, kv_width = _HEADS * _HEAD_DIM, _KV_HEADS * _HEAD_DIM
-    cos, sin = rope_tables(num_positions, _HEAD_DIM, 1e6, "cuda", dtype)
-    lengths = last.view(batch, rows_per_slot).amax(1) + 1
-    read = 2 * int(lengths.sum()) * kv_width
+    where: str, dtype: torch.dtype, num_positions: int, places: Tensor, per_slot: int = 1
+) -> Iterator[Case]:
+    rows, slots, size = len(places), len(places) // per_slot, dtype.itemsize
+    tables = rope_tables(num_positions, _HEAD_DIM, 1e6, DEVICE, dtype)
 
-    def make() -> Inputs:
-        return {
-            "qkv": _randn(rows, q_width + 2 * kv_width, dtype=dtype),
-            "q_weight": _randn(_HEAD_DIM, dtype=dtype),
-            "k_weight": _randn(_HEAD_DIM, dtype=dtype),
-            "positions": last.to("cuda"),
-            "cache": _randn(2, batch, _KV_HEADS, num_positions, _HEAD_DIM, dtype=dtype),
-        }
+    def cached() -> Inputs:
+        cache = _randn(2, slots, _KV_HEADS, num_positions, _HEAD_DIM, dtype=dtype)
+        return {"positions": places.to(DEVICE), "cache": cache}
 
-    def heads(i: Inputs) -> QKNormRope:
-        return QKNormRope(i["q_weight"], i["k_weight"], cos, sin, _EPS)
+    def store() -> Inputs:
+        q_norm, k_norm = _randn(2, _HEAD_DIM, dtype=dtype)
+        qkv = _randn(rows, _Q_WIDTH + 2 * _KV_WIDTH, dtype=dtype)
+        return {"qkv": qkv, "heads": QKNormRope(q_norm, k_norm, *tables, _EPS)} | cached()
 
-    def store(i: Inputs) -> tuple[Tensor, ...]:
-        q = qk_norm_rope_store(i["qkv"], heads(i), i["positions"], i["cache"], rows_per_slot)
-        return q, i["cache"]
+    def attend() -> Inputs:
+        return {"q": _randn(rows, _Q_WIDTH, dtype=dtype)} | cached()
 
-    def attend(i: Inputs) -> tuple[Tensor, ...]:
-        q = i["qkv"][:, :q_width]
-        return (decode_attention(q, i["cache"], i["positions"], rows_per_slot),)
-
-    def both(i: Inputs) -> tuple[Tensor, ...]:
-        out = step_attention(i["qkv"], heads(i), i["positions"], i["cache"], rows_per_slot)
-        return out, i["cache"]
-
-    shape = f"{where}, {rows} rows"
-    stored = rows * (2 * q_width + 4 * kv_width + 2 * _HEAD_DIM) * size
-    attended = (read + 2 * rows * q_width) * size
+    shape, options = f"{where}, {rows} rows", {"rows_per_slot": per_slot}
+    read = 2 * int((places.view(slots, per_slot).amax(1) + 1).sum()) * _KV_WIDTH
+    stored = rows * (2 * _Q_WIDTH + 4 * _KV_WIDTH + 2 * _HEAD_DIM) * size
+    attended = (read + 2 * rows * _Q_WIDTH) * size
     if num_positions <= SHORT_CACHE:
-        moved = stored + attended - 2 * rows * q_width * size  # queries stay in registers
-        return [Case("step_attention", shape, moved, make, both)]
-    return [
-        Case("qk_norm_rope_store", shape, stored, make, store),
-        Case("decode_attention", shape, attended, make, attend),
-    ]
+        moved = stored + read * size  # queries stay in registers
+        yield Case(step_attention, shape, store, options, "cache", moved)
+    else:
+        yield Case(qk_norm_rope_store, shape, store, options, "cache", stored)
+        yield Case(decode_attention, shape, attend, options, moved=attended)
 
 
-def _sample_cases(batch: int, dtype: torch.dtype) -> list[Case]:
-    def make(num_ids: int, top_p: float) -> Inputs:
-        return {
-            "logits": _randn(batch, num_ids, dtype=dtype) * 4,
-            "uniform": torch.rand(batch, device="cuda"),
-            "greedy": torch.zeros(batch, dtype=torch.bool, device="cuda"),
-            "temperature": torch.full((batch,), 0.9, device="cuda"),
-            "top_k": torch.full((batch,), 50, dtype=torch.int32, device="cuda"),
-            "top_p": torch.full((batch,), top_p, device="cuda"),
-            "out": torch.zeros(batch, dtype=torch.int64, device="cuda"),
-            "seen": torch.rand(batch, num_ids, device="cuda") < 0.05,
-            "repetition_penalty": torch.full((batch,), 1.05, device="cuda"),
-            "suppress": torch.arange(num_ids, device="cuda") >= 2048,
-            "no_eos": torch.zeros(batch, dtype=torch.bool, device="cuda"),
-        }
-
-    plain = ("logits", "uniform", "greedy", "temperature", "top_k", "top_p", "out")
-
-    def predictor(i: Inputs) -> tuple[Tensor, ...]:
-        return (sample(*(i[name] for name in plain)),)
-
-    def talker(i: Inputs) -> tuple[Tensor, ...]:
-        out = sample(
-            *(i[name] for name in plain), seen=i["seen"], suppress=i["suppress"], eos=_EOS,
-            repetition_penalty=i["repetition_penalty"], no_eos=i["no_eos"],
-        )  # fmt: skip
-        return (out,)
-
-    small = batch * _PREDICTOR_IDS * dtype.itemsize
-    large = batch * _TALKER_IDS * (dtype.itemsize + 1)
-    return [
-        Case("sample", f"predictor, {batch} rows", small, lambda: make(2048, 1.0), predictor),
-        Case("sample", f"talker, {batch} rows", large, lambda: make(_TALKER_IDS, 1.0), talker),
-        Case(
-            "sample",
-            f"talker with top-p, {batch} rows",
-            large,
-            lambda: make(_TALKER_IDS, 0.9),
-            talker,
-        ),
-    ]
-
-
-def _nucleus_cases(batch: int, dtype: torch.dtype) -> list[Case]:
-    """The draws of Fish Speech: 4,096 first codes and the end, 1,024 further codes."""
-
-    def make(num_ids: int) -> Inputs:
-        logits = _randn(batch, num_ids, dtype=dtype) * 4
-        return {
-            "logits": logits,
-            "uniform": torch.rand(batch, device="cuda"),
-            "greedy": torch.zeros(batch, dtype=torch.bool, device="cuda"),
-            "temperature": torch.full((batch,), 1.0, device="cuda"),
-            "top_k": torch.full((batch,), 30, dtype=torch.int32, device="cuda"),
-            "top_p": torch.full((batch,), 0.9, device="cuda"),
-            "out": torch.zeros(batch, dtype=torch.int64, device="cuda"),
-            "window": logits.topk(10, dim=-1).indices,  # so that most rows draw twice
-            "window_uniform": torch.rand(batch, device="cuda"),
-        }
-
-    plain = ("logits", "uniform", "greedy", "temperature", "top_k", "top_p", "out")
-
-    def predictor(i: Inputs) -> tuple[Tensor, ...]:
-        return (sample_nucleus(*(i[name] for name in plain)),)
-
-    def talker(i: Inputs) -> tuple[Tensor, ...]:
-        arguments = [i[name] for name in plain]
-        window, uniform = i["window"], i["window_uniform"]
-        drawn = sample_nucleus(
-            *arguments, window=window, window_uniform=uniform, eos=4096, window_top_p=0.9
-        )
-        return (drawn,)
-
-    size = batch * dtype.itemsize
-    op, rows = "sample_nucleus", f"{batch} rows"
-    return [
-        Case(op, f"predictor, {rows}", size * 1024, lambda: make(1024), predictor),
-        Case(op, f"talker, {rows}", size * 4097, lambda: make(4097), talker),
-    ]
-
-
-def _frame_cases(batch: int, dtype: torch.dtype) -> list[Case]:
-    def make() -> Inputs:
-        return {
-            "codes": torch.randint(0, 2048, (batch, _CODEBOOKS), device="cuda"),
-            "first": _randn(_TALKER_IDS, _WIDTH, dtype=dtype),
-            "rest": _randn(_CODEBOOKS - 1, _PREDICTOR_IDS, _WIDTH, dtype=dtype),
-            "text": _randn(batch, _WIDTH, dtype=dtype),
-        }
-
-    def make_seeds() -> Inputs:
-        seeds = torch.randint(0, 1 << 62, (batch,), device="cuda")
-        return {"seeds": seeds, "frames": torch.arange(batch, device="cuda")}
-
-    return [
-        Case(
-            "frame_embedding",
-            f"{batch}x{_CODEBOOKS}x{_WIDTH}",
-            batch * (_CODEBOOKS + 2) * _WIDTH * dtype.itemsize,
-            make,
-            lambda i: (frame_embedding(i["codes"], i["first"], i["rest"], i["text"]),),
-        ),
-        Case(
-            "uniforms",
-            f"{batch}x{_CODEBOOKS}",
-            batch * (16 + 4 * _CODEBOOKS),
-            make_seeds,
-            lambda i: (uniforms(i["seeds"], i["frames"], _CODEBOOKS),),
-        ),
-    ]
-
-
-def _snake_cases(batch: int, dtype: torch.dtype) -> list[Case]:
-    """One second of the vocoder's last block; batches above 32 are decoded in pieces."""
-    batch, channels, samples = min(batch, 32), 96, 24000
-
-    def make() -> Inputs:
-        return {
-            "x": _randn(batch, channels, samples, dtype=dtype),
-            "alpha": torch.rand(channels, device="cuda") + 0.5,
-            "beta": torch.rand(channels, device="cuda") + 0.5,
-        }
-
-    return [
-        Case(
-            "snake_beta",
-            f"{batch}x{channels}x{samples}",
-            2 * batch * channels * samples * dtype.itemsize,
-            make,
-            lambda i: (snake_beta(i["x"], i["alpha"], i["beta"]),),
-        )
-    ]
-
-
-def _prefill_cases(batch: int, dtype: torch.dtype) -> list[Case]:
+def _prefill_cases(batch: int, dtype: torch.dtype) -> Iterator[Case]:
     """Packed prompts of 80 tokens in a bucket that they nearly fill."""
     rows = min(batch, 100)
-    tokens = -(-80 * rows // 128) * 128
-    q_width, kv_width, size = _HEADS * _HEAD_DIM, _KV_HEADS * _HEAD_DIM, dtype.itemsize
-    padding = tokens - 80 * rows
+    padding = -80 * rows % 128
+    tokens = 80 * rows + padding
     slots = torch.cat([torch.arange(rows).repeat_interleave(80), torch.full((padding,), -1)])
     places = torch.cat([torch.arange(80).repeat(rows), torch.zeros(padding, dtype=torch.int64)])
 
     def make() -> Inputs:
         return {
-            "q": _randn(tokens, q_width, dtype=dtype),
+            "q": _randn(tokens, _Q_WIDTH, dtype=dtype),
             "cache": _randn(2, rows, _KV_HEADS, 128, _HEAD_DIM, dtype=dtype),
-            "slots": slots.to("cuda"),
-            "places": places.to("cuda"),
+            "slots": slots.to(DEVICE),
+            "positions": places.to(DEVICE),
         }
 
-    def run(i: Inputs) -> tuple[Tensor, ...]:
-        return (prefill_attention(i["q"], i["cache"], i["slots"], i["places"]),)
-
-    moved = 2 * tokens * (q_width + kv_width) * size
-    return [Case("prefill_attention", f"{rows} rows, {tokens} tokens", moved, make, run)]
+    moved = 2 * tokens * (_Q_WIDTH + _KV_WIDTH) * dtype.itemsize
+    yield Case(prefill_attention, f"{rows} rows, {tokens} tokens", make, moved=moved)
 
 
-def _vocoder_cases(batch: int, dtype: torch.dtype) -> list[Case]:
-    """64 frames of each row: a convolution of the first block, and the end of the last one."""
+def _draw_cases(batch: int, dtype: torch.dtype) -> Iterator[Case]:
+    """Draws of Qwen3-TTS, and of Fish Speech: 4,096 first codes and the end, 1,024 further ones."""
+
+    def settings(num_ids: int, temperature: float, top_k: int, top_p: float) -> Inputs:
+        return {
+            "logits": _randn(batch, num_ids, dtype=dtype) * 4,
+            "uniform": torch.rand(batch, device=DEVICE),
+            "greedy": _full(batch, 0, torch.bool),
+            "temperature": _full(batch, temperature),
+            "top_k": _full(batch, top_k, torch.int32),
+            "top_p": _full(batch, top_p),
+            "out": _full(batch, 0, torch.int64),
+        }
+
+    def first(top_p: float) -> Inputs:
+        return settings(_TALKER_IDS, 0.9, 50, top_p) | {
+            "seen": torch.rand(batch, _TALKER_IDS, device=DEVICE) < 0.05,
+            "repetition_penalty": _full(batch, 1.05),
+            "suppress": torch.arange(_TALKER_IDS, device=DEVICE) >= 2048,
+            "no_eos": _full(batch, 0, torch.bool),
+        }
+
+    def window() -> Inputs:
+        inputs = settings(4097, 1.0, 30, 0.9)
+        recent = inputs["logits"].topk(10, dim=-1).indices  # so that most rows draw twice
+        return inputs | {"window": recent, "window_uniform": torch.rand(batch, device=DEVICE)}
+
+    rows, eos = f"{batch} rows", {"eos": _EOS}
+    yield Case(sample, f"predictor, {rows}", lambda: settings(_PREDICTOR_IDS, 0.9, 50, 1.0))
+    yield Case(sample, f"talker, {rows}", lambda: first(1.0), eos)
+    yield Case(sample, f"talker with top-p, {rows}", lambda: first(0.9), eos)
+    yield Case(sample_nucleus, f"predictor, {rows}", lambda: settings(1024, 1.0, 30, 0.9))
+    yield Case(sample_nucleus, f"talker, {rows}", window, {"eos": 4096, "window_top_p": 0.9})
+
+
+def _frame_cases(batch: int, dtype: torch.dtype) -> Iterator[Case]:
+    def embed() -> Inputs:
+        return {
+            "codes": torch.randint(0, 2048, (batch, _CODEBOOKS), device=DEVICE),
+            "first_table": _randn(_TALKER_IDS, _WIDTH, dtype=dtype),
+            "rest_tables": _randn(_CODEBOOKS - 1, _PREDICTOR_IDS, _WIDTH, dtype=dtype),
+            "text": _randn(batch, _WIDTH, dtype=dtype),
+        }
+
+    def address() -> Inputs:
+        seeds = torch.randint(0, 1 << 62, (batch,), device=DEVICE)
+        return {"seeds": seeds, "frames": torch.arange(batch, device=DEVICE)}
+
+    moved = batch * (_CODEBOOKS + 2) * _WIDTH * dtype.itemsize
+    yield Case(frame_embedding, f"{batch}x{_CODEBOOKS}x{_WIDTH}", embed, moved=moved)
+    yield Case(uniforms, f"{batch}x{_CODEBOOKS}", address, {"count": _CODEBOOKS})
+
+
+def _vocoder_cases(batch: int, dtype: torch.dtype) -> Iterator[Case]:
+    """64 frames of each row: a convolution of the first block, and the end of the last one; batches
+    above 32 are decoded in pieces.
+    """
     batch, wide, narrow = min(batch, 32), 768, 96
-    steps, samples, size = 64 * 32, 64 * 1920, dtype.itemsize
+    steps, samples = 64 * 32, 64 * 1920
 
-    def make_conv() -> Inputs:
-        weight = _randn(wide, wide, 1, 7, dtype=dtype) / 70
+    def taps(num_out: int, channels: int, scale: float) -> Tensor:
+        weight = _randn(num_out, channels, 1, 7, dtype=dtype) / scale
+        return weight.contiguous(memory_format=torch.channels_last)
+
+    def conv() -> Inputs:
         return {
             "x": _randn(batch, steps + 6 * 9, wide, dtype=dtype),
-            "weight": weight.contiguous(memory_format=torch.channels_last),
+            "weight": taps(wide, wide, 70),
         }
 
-    def make_end() -> Inputs:
-        constants = {
-            name: torch.rand(narrow, device="cuda") + 0.5 for name in ("alpha", "beta", "bias")
-        }
-        last = _randn(1, narrow, 1, 7, dtype=dtype) / 25
-        taps = _randn(narrow, narrow, 1, 7, dtype=dtype) / 25
-        return constants | {
+    def activate() -> Inputs:
+        return {"x": _randn(batch, narrow, 24000, dtype=dtype), "snake": _snake(narrow)}
+
+    def unit() -> Inputs:
+        return {
             "x": _randn(batch, samples, narrow, dtype=dtype),
             "s": _randn(batch, samples + 6 * 9, narrow, dtype=dtype),
-            "taps": taps.contiguous(memory_format=torch.channels_last),
+            "weight": taps(narrow, narrow, 25),
+            "snake": _snake(narrow),
             "pointwise": _randn(narrow, narrow, dtype=dtype) / 10,
-            "last": last.contiguous(memory_format=torch.channels_last),
-            "last_bias": _randn(1, dtype=dtype),
         }
 
-    def end(i: Inputs) -> tuple[Tensor, ...]:
-        constants = i["alpha"], i["beta"], i["bias"]
-        return (residual_unit_(i["x"], i["s"], i["taps"], 9, constants, i["pointwise"]),)
+    def end() -> Inputs:
+        return {
+            "x": _randn(batch, samples, narrow, dtype=dtype),
+            "snake": _snake(narrow),
+            "weight": taps(1, narrow, 25),
+            "conv_bias": _randn(1, dtype=dtype),
+        }
 
-    def out(i: Inputs) -> tuple[Tensor, ...]:
-        return (snake_out(i["x"], i["alpha"], i["beta"], i["bias"], i["last"], i["last_bias"]),)
-
-    rows = batch * samples * narrow * size
-    return [
-        Case(
-            "conv_taps",
-            f"{batch}x{steps}x{wide}",
-            (2 * batch * steps + 7 * wide) * wide * size,
-            make_conv,
-            lambda i: (conv_taps(i["x"], i["weight"], 9),),
-        ),
-        Case("residual_unit_", f"{batch}x{samples}x{narrow}", 3 * rows, make_end, end),
-        Case("snake_out", f"{batch}x{samples}x{narrow}", rows, make_end, out),
-    ]
+    dilated, shape = {"dilation": 9}, f"{batch}x{samples}x{narrow}"
+    yield Case(snake_beta, f"{batch}x{narrow}x24000", activate)
+    yield Case(conv_taps, f"{batch}x{steps}x{wide}", conv, dilated)
+    yield Case(residual_unit_, shape, unit, dilated)
+    yield Case(snake_out, shape, end)
 
 
-REGISTRY: tuple[Callable[[int, torch.dtype], list[Case]], ...] = (
-    _norm_cases,
-    _swiglu_cases,
-    _row_cases,
-    _attention_cases,
-    _sample_cases,
-    _nucleus_cases,
-    _frame_cases,
-    _snake_cases,
-    _prefill_cases,
-    _vocoder_cases,
-)
+def all_cases(batch: int, dtype: torch.dtype) -> Iterator[Case]:
+    """Every case of so many rows."""
+    for build in (
+        *(_layer_cases, _row_cases, _attention_cases, _prefill_cases),
+        *(_draw_cases, _frame_cases, _vocoder_cases),
+    ):
+        yield from build(batch, dtype)

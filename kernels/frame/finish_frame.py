@@ -126,16 +126,7 @@ def advance_(slots: SlotState, hidden: Tensor, eos: int) -> None:
     if hidden.shape != slots.hidden.shape or hidden.stride(1) != 1:
         raise ValueError(f"hidden {tuple(hidden.shape)} must be {tuple(slots.hidden.shape)}")
     _advance_kernel[(num_rows,)](
-        slots.work,
-        slots.next_code,
-        slots.codes,
-        slots.frame,
-        slots.limit,
-        slots.position,
-        slots.is_active.view(torch.int8),
-        slots.reason,
-        slots.hidden,
-        slots.code,
+        *slots._replace(is_active=slots.is_active.view(torch.int8)),
         hidden,
         num_codebooks,
         slots.codes.shape[1] - 1,

@@ -94,8 +94,6 @@ def frame_embedding(
         if table.shape[-1] != width or table.stride(-1) != 1 or table.dtype != text.dtype:
             raise ValueError("tables and text must share width and dtype, rows contiguous")
     out = torch.empty((num_rows, width), dtype=text.dtype, device=text.device)
-    if num_rows == 0:
-        return out
     block = min(_MAX_BLOCK, next_power_of_2(width))
     grid = (num_rows, -(-width // block))
     _frame_embedding_kernel[grid](

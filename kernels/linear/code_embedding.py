@@ -107,8 +107,6 @@ def code_embedding(codes: Tensor, table: Tensor, weight: Tensor, eps: float, out
     num_rows, width = out.shape
     check_embedding(codes, table, weight, out)
     normed = torch.empty_like(out)
-    if num_rows == 0:
-        return normed
     block = next_power_of_2(width)
     _code_embedding_kernel[(num_rows,)](
         codes,

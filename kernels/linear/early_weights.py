@@ -42,31 +42,14 @@ class EarlyTile(NamedTuple):
 # By columns and width of a weight, for up to 64, 128 and 256 rows: the fastest of a sweep inside
 # whole steps of the code predictor, one number after the other (H200, 2026-11-24).
 TILES = {
-    (4096, 1024): (
-        EarlyTile(64, 32, 4, 4, 4),
-        EarlyTile(128, 32, 2, 4, 8),
-        EarlyTile(64, 64, 1, 4, 6),
-    ),
-    (1024, 2048): (
-        EarlyTile(64, 64, 2, 4, 4),
-        EarlyTile(64, 32, 2, 4, 8),
-        EarlyTile(64, 64, 1, 8, 12),
-    ),
-    (6144, 1024): (
-        EarlyTile(64, 64, 1, 6, 10),
-        EarlyTile(128, 64, 1, 5, 15),
-        EarlyTile(128, 128, 1, 6, 6),
-    ),
-    (1024, 3072): (
-        EarlyTile(64, 32, 4, 3, 3),
-        EarlyTile(64, 32, 2, 4, 8),
-        EarlyTile(64, 64, 1, 8, 12),
-    ),
-    (2048, 1024): (
-        EarlyTile(64, 16, 2, 8, 8),
-        EarlyTile(128, 16, 2, 4, 8),
-        EarlyTile(64, 64, 2, 4, 4),
-    ),
+    shape: tuple(EarlyTile(*tile) for tile in tiles)
+    for shape, tiles in {
+        (4096, 1024): ((64, 32, 4, 4, 4), (128, 32, 2, 4, 8), (64, 64, 1, 4, 6)),
+        (1024, 2048): ((64, 64, 2, 4, 4), (64, 32, 2, 4, 8), (64, 64, 1, 8, 12)),
+        (6144, 1024): ((64, 64, 1, 6, 10), (128, 64, 1, 5, 15), (128, 128, 1, 6, 6)),
+        (1024, 3072): ((64, 32, 4, 3, 3), (64, 32, 2, 4, 8), (64, 64, 1, 8, 12)),
+        (2048, 1024): ((64, 16, 2, 8, 8), (128, 16, 2, 4, 8), (64, 64, 2, 4, 4)),
+    }.items()
 }
 
 
@@ -203,7 +186,7 @@ def _early_linear_kernel(
 
 
 def early_linear(
-    x: Tensor, weight: Tensor, out: Tensor, tile: EarlyTile, parts: int = 1, is_gated: bool = False
+    x: Tensor, weight: Tensor, out: Tensor, tile: EarlyTile, parts: int, is_gated: bool
 ) -> None:
     """Multiply into `out`, as the operation of `few_rows` whose `out` it is.
 

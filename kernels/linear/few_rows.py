@@ -81,42 +81,8 @@ def _row_linear_kernel(
     num_columns,
     num_blocks,
     part_blocks,
+    IS_GATED: tl.constexpr,  # the weight is gate and up, each of num_columns
     IS_PART: tl.constexpr,
-    IS_DEPENDENT: tl.constexpr,
-    ROWS: tl.constexpr,
-    BLOCK_N: tl.constexpr,
-    BLOCK_K: tl.constexpr,
-    STAGES: tl.constexpr,
-):
-    wait_for_previous(IS_DEPENDENT)
-    # Tiles of rows run first: they share what they read of the weight.
-    first_row = tl.program_id(0) % num_tiles * ROWS
-    first_column = tl.program_id(0) // num_tiles * BLOCK_N
-    part = tl.program_id(1)
-    first = part * part_blocks
-    total = tl.zeros((ROWS, BLOCK_N), tl.float32)
-    for block in tl.range(first, tl.minimum(first + part_blocks, num_blocks), num_stages=STAGES):
-        x = x_desc.load([first_row, block * BLOCK_K])
-        weight = weight_desc.load([first_column, block * BLOCK_K])
-        total = tl.dot(factor(x), factor(weight).T, total, input_precision="ieee")
-    row = (first_row + tl.arange(0, ROWS))[:, None]
-    column = (first_column + tl.arange(0, BLOCK_N))[None, :]
-    place = row * num_columns + column
-    if IS_PART:
-        place += part * num_rows * num_columns
-    mask = (row < num_rows) & (column < num_columns)
-    tl.store(out_ptr + place, total.to(out_ptr.dtype.element_ty), mask=mask)
-
-
-@jit(do_not_specialize=["num_rows", "num_blocks"])
-def _row_swiglu_kernel(
-    x_desc,
-    weight_desc,
-    out_ptr,
-    num_rows,
-    num_tiles,
-    width,
-    num_blocks,
     IS_DEPENDENT: tl.constexpr,
     ROWS: tl.constexpr,
     BLOCK_N: tl.constexpr,
@@ -125,21 +91,31 @@ def _row_swiglu_kernel(
 ):
     dtype: tl.constexpr = out_ptr.dtype.element_ty
     wait_for_previous(IS_DEPENDENT)
+    # Tiles of rows run first: they share what they read of the weight.
     first_row = tl.program_id(0) % num_tiles * ROWS
     first_column = tl.program_id(0) // num_tiles * BLOCK_N
-    gate = tl.zeros((ROWS, BLOCK_N), tl.float32)
-    up = tl.zeros((ROWS, BLOCK_N), tl.float32)
-    for block in tl.range(0, num_blocks, num_stages=STAGES):
-        x = factor(x_desc.load([first_row, block * BLOCK_K]))
-        gate_weight = weight_desc.load([first_column, block * BLOCK_K])
-        up_weight = weight_desc.load([width + first_column, block * BLOCK_K])
-        gate = tl.dot(x, factor(gate_weight).T, gate, input_precision="ieee")
-        up = tl.dot(x, factor(up_weight).T, up, input_precision="ieee")
-    # A tile may reach beyond its half; what it makes there is not stored.
+    part = tl.program_id(1)
+    first = part * part_blocks
+    total = tl.zeros((ROWS, BLOCK_N), tl.float32)
+    up = total
+    for block in tl.range(first, tl.minimum(first + part_blocks, num_blocks), num_stages=STAGES):
+        x = x_desc.load([first_row, block * BLOCK_K])
+        weight = weight_desc.load([first_column, block * BLOCK_K])
+        if IS_GATED:
+            up_weight = weight_desc.load([num_columns + first_column, block * BLOCK_K])
+        total = tl.dot(factor(x), factor(weight).T, total, input_precision="ieee")
+        if IS_GATED:
+            up = tl.dot(factor(x), factor(up_weight).T, up, input_precision="ieee")
+    # A tile may reach beyond the columns, or their half; what it makes there is not stored.
     row = (first_row + tl.arange(0, ROWS))[:, None]
     column = (first_column + tl.arange(0, BLOCK_N))[None, :]
-    mask = (row < num_rows) & (column < width)
-    tl.store(out_ptr + row * width + column, gated(gate, up, dtype), mask=mask)
+    place = row * num_columns + column
+    if IS_PART:
+        place += part * num_rows * num_columns
+    mask = (row < num_rows) & (column < num_columns)
+    if IS_GATED:
+        total = gated(total, up, dtype)
+    tl.store(out_ptr + place, total.to(dtype), mask=mask)
 
 
 def use_row_kernels(x: Tensor, weight: Tensor) -> bool:
@@ -187,19 +163,23 @@ def part_span(width: int, parts: int) -> int:
 @op(row_linear_ref, use_descriptors)
 def row_linear(x: Tensor, weight: Tensor) -> Tensor:
     """x (R, K) times weight (N, K) transposed: (R, N) in x's dtype."""
-    out = torch.empty((x.shape[0], weight.shape[0]), dtype=x.dtype, device=x.device)
-    _launch(x, weight, out, parts=1)
-    return out
+    return _launch(x, weight, x.new_empty(x.shape[0], weight.shape[0]))
 
 
 @op(row_linear_parts_ref, use_descriptors)
 def row_linear_parts(x: Tensor, weight: Tensor) -> Tensor:
     """The same product as (P, R, N) float32, P = num_parts(R, N, K), whose sum over P it is."""
     parts = num_parts(x.shape[0], *weight.shape)
-    shape = (parts, x.shape[0], weight.shape[0])
-    out = torch.empty(shape, dtype=torch.float32, device=x.device)
-    _launch(x, weight, out, parts)
-    return out
+    out = x.new_empty(parts, x.shape[0], weight.shape[0], dtype=torch.float32)
+    return _launch(x, weight, out, parts)
+
+
+@op(row_swiglu_ref, use_descriptors)
+def row_swiglu(x: Tensor, gate_up: Tensor) -> Tensor:
+    """silu(gate) * up of x (R, K) times gate_up (2I, K) transposed, gate first: (R, I)."""
+    if gate_up.shape[0] % 2:
+        raise ValueError(f"gate_up {tuple(gate_up.shape)} must hold as many rows twice")
+    return _launch(x, gate_up, x.new_empty(x.shape[0], gate_up.shape[0] // 2), is_gated=True)
 
 
 def linear_settings(num_rows: int, num_columns: int, parts: int) -> tuple[int, int, int]:
@@ -212,35 +192,6 @@ def linear_settings(num_rows: int, num_columns: int, parts: int) -> tuple[int, i
         return (32 if num_columns < 3 * 1024 else 64), BLOCK_K, 6
     # What reads its weight for all rows at once takes wide tiles: fewer programs read x.
     return (64, BLOCK_K, 6) if num_columns < 3 * 1024 else (128, BLOCK_K, 4)
-
-
-def _launch(x: Tensor, weight: Tensor, out: Tensor, parts: int) -> None:
-    _check(x, weight)
-    num_columns, width = weight.shape
-    if x.shape[0] == 0:
-        return
-    if tile := early_tile(x, weight):
-        return early_linear(x, weight, out, tile, parts)
-    rows = tile_rows(x.shape[0])
-    num_tiles = -(-x.shape[0] // rows)
-    block_n, block_k, num_stages = linear_settings(x.shape[0], num_columns, parts)
-    _row_linear_kernel[(-(-num_columns // block_n) * num_tiles, parts)](
-        described(x, rows, block_k),
-        described(weight, block_n, block_k),
-        out,
-        x.shape[0],
-        num_tiles,
-        num_columns,
-        width // block_k,
-        part_span(width, parts) // block_k,
-        IS_PART=parts > 1,
-        ROWS=rows,
-        BLOCK_N=block_n,
-        BLOCK_K=block_k,
-        STAGES=num_stages,
-        num_warps=NUM_WARPS,
-        **launch_options(),
-    )
 
 
 def swiglu_settings(num_rows: int, width: int) -> tuple[int, int, int]:
@@ -257,30 +208,35 @@ def swiglu_settings(num_rows: int, width: int) -> tuple[int, int, int]:
     return (64 if rows == 32 else 32), BLOCK_K // 2, 4
 
 
-@op(row_swiglu_ref, use_descriptors)
-def row_swiglu(x: Tensor, gate_up: Tensor) -> Tensor:
-    """silu(gate) * up of x (R, K) times gate_up (2I, K) transposed, gate first: (R, I)."""
-    if gate_up.shape[0] % 2:
-        raise ValueError(f"gate_up {tuple(gate_up.shape)} must hold as many rows twice")
-    width = gate_up.shape[0] // 2
-    block_n, block_k, num_stages = swiglu_settings(x.shape[0], width)
-    _check(x, gate_up)
-    out = torch.empty((x.shape[0], width), dtype=x.dtype, device=x.device)
-    if x.shape[0] == 0:
+def _launch(
+    x: Tensor, weight: Tensor, out: Tensor, parts: int = 1, is_gated: bool = False
+) -> Tensor:
+    """Multiply into `out` (.., R, columns)."""
+    _check(x, weight)
+    num_rows, width = x.shape
+    num_columns = out.shape[-1]
+    if num_rows == 0:
         return out
-    if tile := early_tile(x, gate_up):
-        early_linear(x, gate_up, out, tile, is_gated=True)
+    if tile := early_tile(x, weight):
+        early_linear(x, weight, out, tile, parts, is_gated)
         return out
-    rows = tile_rows(x.shape[0])
-    num_tiles = -(-x.shape[0] // rows)
-    _row_swiglu_kernel[(-(-width // block_n) * num_tiles,)](
+    rows = tile_rows(num_rows)
+    num_tiles = -(-num_rows // rows)
+    if is_gated:
+        block_n, block_k, num_stages = swiglu_settings(num_rows, num_columns)
+    else:
+        block_n, block_k, num_stages = linear_settings(num_rows, num_columns, parts)
+    _row_linear_kernel[(-(-num_columns // block_n) * num_tiles, parts)](
         described(x, rows, block_k),
-        described(gate_up, block_n, block_k),
+        described(weight, block_n, block_k),
         out,
-        x.shape[0],
+        num_rows,
         num_tiles,
-        width,
-        x.shape[1] // block_k,
+        num_columns,
+        width // block_k,
+        part_span(width, parts) // block_k,
+        IS_GATED=is_gated,
+        IS_PART=parts > 1,
         ROWS=rows,
         BLOCK_N=block_n,
         BLOCK_K=block_k,

@@ -139,8 +139,6 @@ def _launch(
     x: Tensor, residual: Tensor, weight: Tensor, out: Tensor, eps: float, has_residual: bool
 ) -> None:
     num_rows, width = residual.shape
-    if num_rows == 0:
-        return
     is_parts = x.ndim == 3
     block = next_power_of_2(width)
     _rms_norm_kernel[(num_rows,)](

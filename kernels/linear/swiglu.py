@@ -58,8 +58,6 @@ def swiglu(gate_up: Tensor) -> Tensor:
         )
     num_rows, width = gate_up.shape[0], gate_up.shape[1] // 2
     out = torch.empty((num_rows, width), dtype=gate_up.dtype, device=gate_up.device)
-    if num_rows == 0:
-        return out
     block = min(_MAX_BLOCK, next_power_of_2(width))
     grid = (num_rows, -(-width // block))
     _swiglu_kernel[grid](

@@ -96,8 +96,6 @@ def uniforms(seeds: Tensor, frames: Tensor, count: int) -> Tensor:
                 f"{name} must be contiguous (B,) int64, got {value.dtype} {tuple(value.shape)}"
             )
     out = torch.empty((num_rows, count), dtype=torch.float32, device=seeds.device)
-    if num_rows == 0:
-        return out
     _uniforms_kernel[(num_rows,)](
         seeds, frames, out, count, BLOCK=next_power_of_2(count), num_warps=1
     )

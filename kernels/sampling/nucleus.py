@@ -223,8 +223,6 @@ def sample_nucleus(
             raise ValueError(f"window must be int64 ({num_rows}, W) with contiguous rows")
         if window_uniform.shape != (num_rows,):
             raise ValueError(f"window_uniform must be ({num_rows},)")
-    if num_rows == 0:
-        return out
     block = next_power_of_2(num_ids)
     _sample_nucleus_kernel[(num_rows,)](
         logits,

@@ -302,8 +302,6 @@ def sample(
     )  # fmt: skip
     if seen is not None and seen.stride(1) != 1:
         raise ValueError("seen must have contiguous rows")
-    if num_rows == 0:
-        return out
     width = table_stride = 0
     beginning = logits, logits, logits, logits
     if then is not None:

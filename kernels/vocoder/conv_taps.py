@@ -21,15 +21,13 @@ from kernels.launch.descriptors import described
 from kernels.launch.dispatch import jit, next_power_of_2, tl
 from kernels.launch.op import op
 from kernels.vocoder.conv_tile import (
-    Constants,
     Tile,
-    active_of,
     checked_shape,
     described_inputs,
     has_kernel,
     tap_sums,
 )
-from kernels.vocoder.snake import check_constants, snake_beta
+from kernels.vocoder.snake import Constants, active_of, check_constants, snake_beta
 
 # By channels in and out. On an H200 with 4 * 1,024 frames of Qwen3-TTS, dilations 1 and 9 and the
 # activation, ms: 1.86 and 1.9 at 384 channels, 1.40 at 768. From 192 to 288 without it 1.32, cuDNN
@@ -44,10 +42,7 @@ TILES = {
 
 
 def conv_taps_ref(
-    x: Tensor,
-    weight: Tensor,
-    dilation: int,
-    snake: Constants | None = None,
+    x: Tensor, weight: Tensor, dilation: int, snake: Constants | None = None
 ) -> Tensor:
     """Plain PyTorch in float32: the CPU path, and what the kernel is tested against."""
     taps = weight.shape[3]
@@ -57,7 +52,7 @@ def conv_taps_ref(
         shifted = x[:, tap * dilation :][:, :steps].float()
         total += shifted @ weight[:, :, 0, tap].float().t()
     out = total.to(x.dtype)
-    return out if snake is None else snake_beta(out.transpose(1, 2), *snake).transpose(1, 2)
+    return out if snake is None else snake_beta(out.transpose(1, 2), snake).transpose(1, 2)
 
 
 @jit(do_not_specialize=["dilation"])
@@ -90,14 +85,15 @@ def _conv_taps_kernel(
         x, weight, weight_rest, row, first_step, first_channel, dilation, TAPS, C, BLOCK_M, BLOCK_N,
         REST_N, BLOCK_K,
     )  # fmt: skip
+    snake = alpha_exp_ptr, inv_beta_ptr, bias_ptr
     channel = first_channel + tl.arange(0, BLOCK_N)
     if HAS_SNAKE:
-        total = active_of(total, alpha_exp_ptr, inv_beta_ptr, bias_ptr, channel, N, out.dtype)
+        total = active_of(total, snake, channel, N, out.dtype)
     out.store([row, first_step, first_channel], total.to(out.dtype)[None])
     if REST_N > 0:
         channel = first_channel + BLOCK_N + tl.arange(0, REST_N)
         if HAS_SNAKE:
-            rest = active_of(rest, alpha_exp_ptr, inv_beta_ptr, bias_ptr, channel, N, out.dtype)
+            rest = active_of(rest, snake, channel, N, out.dtype)
         out_rest.store([row, first_step, first_channel + BLOCK_N], rest.to(out.dtype)[None])
 
 
@@ -112,12 +108,7 @@ def tile_of(num_out: int, num_in: int, steps: int) -> Tile:
 
 
 @op(conv_taps_ref, has_kernel)
-def conv_taps(
-    x: Tensor,
-    weight: Tensor,
-    dilation: int,
-    snake: Constants | None = None,
-) -> Tensor:
+def conv_taps(x: Tensor, weight: Tensor, dilation: int, snake: Constants | None = None) -> Tensor:
     """Convolution over time without bias and groups, and SnakeBeta of it.
 
     Args:
@@ -131,7 +122,8 @@ def conv_taps(
         ValueError: arguments do not fit, or C or N fill no multiple of 16 bytes.
     """
     batch, steps, num_out = checked_shape(x, weight, dilation)
-    check_constants(snake or (), num_out)
+    if snake is not None:
+        check_constants(snake, num_out)
     out = torch.empty((batch, steps, num_out), dtype=x.dtype, device=x.device)
     if batch == 0:
         return out

@@ -19,9 +19,6 @@ from torch import Tensor
 from kernels.launch.descriptors import described, use_descriptors
 from kernels.launch.dispatch import jit, next_power_of_2, tl
 from kernels.launch.factor import factor
-from kernels.vocoder.snake import snake_of
-
-Constants = tuple[Tensor, Tensor, Tensor]  # alpha_exp, inv_beta and bias, as for `snake_beta`
 
 
 class Tile(NamedTuple):
@@ -91,25 +88,6 @@ def tap_sums(
             w = weight_rest.load([first_channel + BLOCK_N, tap * C + first])
             rest = tl.dot(s, factor(w).T, rest, input_precision="ieee")
     return total, rest
-
-
-@jit
-def active_of(
-    total,
-    alpha_exp_ptr,
-    inv_beta_ptr,
-    bias_ptr,
-    channel,
-    N: tl.constexpr,
-    dtype: tl.constexpr,
-):
-    """SnakeBeta of sums (steps, channels), both rounded to dtype; zero where no channel is."""
-    is_channel = channel < N
-    alpha_exp = tl.load(alpha_exp_ptr + channel, mask=is_channel, other=0.0)[None, :]
-    inv_beta = tl.load(inv_beta_ptr + channel, mask=is_channel, other=0.0)[None, :]
-    bias = tl.load(bias_ptr + channel, mask=is_channel, other=0.0)[None, :]
-    h = total.to(dtype).to(tl.float32)
-    return snake_of(h + bias, alpha_exp, inv_beta, dtype).to(dtype)
 
 
 def parts_of(channels: int) -> tuple[int, int]:

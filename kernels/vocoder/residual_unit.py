@@ -18,16 +18,14 @@ from kernels.launch.factor import factor
 from kernels.launch.op import op
 from kernels.vocoder.conv_taps import conv_taps_ref
 from kernels.vocoder.conv_tile import (
-    Constants,
     Tile,
-    active_of,
     checked_shape,
     described_inputs,
     has_kernel,
     parts_of,
     tap_sums,
 )
-from kernels.vocoder.snake import check_constants
+from kernels.vocoder.snake import Constants, active_of, check_constants
 
 MAX_CHANNELS = 192  # all lie in one tile
 # By channels. On an H200 with 4,096 frames and dilations 1, 3 and 9, ms: 3.44, 3.37 and 3.41 at 96
@@ -40,12 +38,7 @@ TILES = {
 
 
 def residual_unit_ref_(
-    x: Tensor,
-    s: Tensor,
-    weight: Tensor,
-    dilation: int,
-    snake: Constants,
-    pointwise: Tensor,
+    x: Tensor, s: Tensor, weight: Tensor, dilation: int, snake: Constants, pointwise: Tensor
 ) -> Tensor:
     """The separate steps in plain PyTorch, without tiles: the CPU path, and what the kernel is
     tested against.
@@ -110,12 +103,11 @@ def _residual_unit_kernel(
         s, weight, weight_rest, row, first_step, 0, dilation, TAPS, C, BLOCK_M, BLOCK_N, REST_N,
         BLOCK_K,
     )  # fmt: skip
+    snake = alpha_exp_ptr, inv_beta_ptr, bias_ptr
     channel = tl.arange(0, BLOCK_N)
-    active = factor(active_of(total, alpha_exp_ptr, inv_beta_ptr, bias_ptr, channel, C, x.dtype))
+    active = factor(active_of(total, snake, channel, C, x.dtype))
     channel = BLOCK_N + tl.arange(0, REST_N if REST_N > 0 else 16)
-    active_rest = factor(
-        active_of(rest, alpha_exp_ptr, inv_beta_ptr, bias_ptr, channel, C, x.dtype)
-    )
+    active_rest = factor(active_of(rest, snake, channel, C, x.dtype))
     _add_linear_(
         x, pointwise, pointwise_rest, active, active_rest, row, first_step, 0, BLOCK_M, BLOCK_N,
         REST_N, BLOCK_N,
@@ -136,12 +128,7 @@ def tile_of(channels: int, steps: int) -> Tile:
 
 @op(residual_unit_ref_, has_kernel)
 def residual_unit_(
-    x: Tensor,
-    s: Tensor,
-    weight: Tensor,
-    dilation: int,
-    snake: Constants,
-    pointwise: Tensor,
+    x: Tensor, s: Tensor, weight: Tensor, dilation: int, snake: Constants, pointwise: Tensor
 ) -> Tensor:
     """x += snake_beta(convolution of s + bias) @ pointwise^T in place; returns x.
 

@@ -21,8 +21,6 @@ arXiv:2006.08195. The three parts of pi are those of the Cephes library.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import torch
 from torch import Tensor
 
@@ -33,16 +31,15 @@ REF_BLOCK = 131_072  # elements the CPU path handles at once
 WIDE_CHANNELS = 192  # from which a program handles more
 
 
+Constants = tuple[Tensor, Tensor, Tensor]  # alpha_exp, inv_beta and bias, each (C,) float32
+
+
 def snake_beta_ref(
-    x: Tensor,
-    alpha_exp: Tensor,
-    inv_beta: Tensor,
-    bias: Tensor | None = None,
-    left_pad: int = 0,
-    kept: Tensor | None = None,
+    x: Tensor, snake: Constants, left_pad: int = 0, kept: Tensor | None = None
 ) -> Tensor:
     """Plain PyTorch in float32: the CPU path, and what the kernel is tested against."""
-    _check(x, left_pad, kept, alpha_exp, inv_beta, bias)
+    _check(x, left_pad, kept, snake)
+    alpha_exp, inv_beta, bias = (values[:, None] for values in snake)
     out = _empty_result(x, left_pad)
     out[:, :, :left_pad].zero_()
     batch, channels, length = x.shape
@@ -51,13 +48,11 @@ def snake_beta_ref(
     is_cpu = x.device.type == "cpu"
     step = max(REF_BLOCK // max(batch * channels, 1), 1) if is_cpu else max(length, 1)
     for start in range(0, length, step):
-        y = x[:, :, start : start + step].float()
-        if bias is not None:
-            y = y + bias[:, None]
-        wave = (y * alpha_exp[:, None]).sin_()
+        y = x[:, :, start : start + step].float() + bias
+        wave = (y * alpha_exp).sin_()
         wave.mul_(wave)
         first = left_pad + start
-        out[:, :, first : first + step] = torch.addcmul(y, wave, inv_beta[:, None])
+        out[:, :, first : first + step] = torch.addcmul(y, wave, inv_beta)
     if kept is not None:
         is_gap = ~kept.repeat_interleave(length // kept.shape[1], dim=1)
         out[:, :, left_pad:].masked_fill_(is_gap[:, None], 0.0)
@@ -102,6 +97,21 @@ def snake_of(y, alpha_exp, inv_beta, dtype: tl.constexpr):
 
 
 @jit
+def active_of(total, snake, channel, C: tl.constexpr, dtype: tl.constexpr):
+    """SnakeBeta of sums (steps, channels), both rounded to dtype; zero where no channel is.
+
+    Args:
+        snake: where its three constants are.
+    """
+    is_channel = channel < C
+    alpha_exp = tl.load(snake[0] + channel, mask=is_channel, other=0.0)[None, :]
+    inv_beta = tl.load(snake[1] + channel, mask=is_channel, other=0.0)[None, :]
+    bias = tl.load(snake[2] + channel, mask=is_channel, other=0.0)[None, :]
+    h = total.to(dtype).to(tl.float32)
+    return snake_of(h + bias, alpha_exp, inv_beta, dtype).to(dtype)
+
+
+@jit
 def _snake_beta_kernel(
     x_ptr,
     alpha_exp_ptr,
@@ -122,7 +132,6 @@ def _snake_beta_kernel(
     out_stride_b,
     out_stride_c,
     out_stride_t,
-    HAS_BIAS: tl.constexpr,
     HAS_GAPS: tl.constexpr,
     BLOCK_C: tl.constexpr,
     BLOCK_T: tl.constexpr,
@@ -145,8 +154,7 @@ def _snake_beta_kernel(
     is_in = is_out & (times >= left_pad)[None, :]
     x_offsets = row * x_stride_b + wide_c * x_stride_c + (wide_t - left_pad) * x_stride_t
     y = tl.load(x_ptr + x_offsets, mask=is_in, other=0.0).to(tl.float32)
-    if HAS_BIAS:
-        y += tl.load(bias_ptr + channels, mask=is_channel, other=0.0)[:, None]
+    y += tl.load(bias_ptr + channels, mask=is_channel, other=0.0)[:, None]
 
     result = snake_of(y, alpha_exp, inv_beta, out_ptr.dtype.element_ty)
     if HAS_GAPS:
@@ -170,26 +178,20 @@ def tile_settings(num_channels: int) -> tuple[int, int]:
 
 @op(snake_beta_ref)
 def snake_beta(
-    x: Tensor,
-    alpha_exp: Tensor,
-    inv_beta: Tensor,
-    bias: Tensor | None = None,
-    left_pad: int = 0,
-    kept: Tensor | None = None,
+    x: Tensor, snake: Constants, left_pad: int = 0, kept: Tensor | None = None
 ) -> Tensor:
     """SnakeBeta of x + bias, optionally with zeros in front.
 
     Args:
         x: (B, C, T), any strides.
-        alpha_exp: (C,) float32, exp of the stored alpha.
-        inv_beta: (C,) float32, 1 / (exp of the stored beta + 1e-9).
-        bias: (C,) float32, or None for none.
+        snake: alpha_exp, exp of the stored alpha; inv_beta, 1 / (exp of the stored beta + 1e-9);
+            and bias.
         left_pad: zero columns put before the result.
         kept: (B, F) bool, F a divisor of T: false where T / F columns become zeros; None: nowhere.
     Returns:
         (B, C, left_pad + T) in x's dtype, dense; channels innermost if they are in x.
     """
-    _check(x, left_pad, kept, alpha_exp, inv_beta, bias)
+    _check(x, left_pad, kept, snake)
     out = _empty_result(x, left_pad)
     if out.numel() == 0:
         return out
@@ -202,10 +204,8 @@ def snake_beta(
     num_t_blocks = -(-out_length // block_t)
     _snake_beta_kernel[(x.shape[0] * num_c_blocks * num_t_blocks,)](
         x,
-        alpha_exp,
-        inv_beta,
-        alpha_exp if bias is None else bias,
-        alpha_exp if kept is None else kept.contiguous(),
+        *snake,
+        x if kept is None else kept.contiguous(),
         out,
         num_channels,
         out_length,
@@ -216,7 +216,6 @@ def snake_beta(
         num_t_blocks,
         *x.stride(),
         *out.stride(),
-        HAS_BIAS=bias is not None,
         HAS_GAPS=kept is not None,
         BLOCK_C=block_c,
         BLOCK_T=block_t,
@@ -225,18 +224,16 @@ def snake_beta(
     return out
 
 
-def check_constants(constants: Sequence[Tensor | None], num_channels: int) -> None:
-    """ValueError unless alpha_exp, inv_beta and bias are (num_channels,) float32, or None."""
-    for name, values in zip(("alpha_exp", "inv_beta", "bias"), constants, strict=False):
-        if values is None:
-            continue
+def check_constants(snake: Constants, num_channels: int) -> None:
+    """ValueError unless alpha_exp, inv_beta and bias are (num_channels,) float32."""
+    for name, values in zip(("alpha_exp", "inv_beta", "bias"), snake, strict=True):
         if values.shape != (num_channels,) or values.dtype != torch.float32:
             have = f"{tuple(values.shape)} {values.dtype}"
             raise ValueError(f"{name} must be ({num_channels},) float32, not {have}")
 
 
-def _check(x: Tensor, left_pad: int, kept: Tensor | None, *constants: Tensor | None) -> None:
-    check_constants(constants, x.shape[1])
+def _check(x: Tensor, left_pad: int, kept: Tensor | None, snake: Constants) -> None:
+    check_constants(snake, x.shape[1])
     if left_pad < 0:
         raise ValueError(f"left_pad must not be negative, it is {left_pad}")
     if kept is not None:

@@ -17,23 +17,17 @@ from torch import Tensor
 from kernels.launch.dispatch import jit, next_power_of_2, tl
 from kernels.launch.factor import factor
 from kernels.launch.op import op
-from kernels.vocoder.snake import snake_beta, snake_of
+from kernels.vocoder.snake import Constants, active_of, check_constants, snake_beta
 
 _PARTS = 8  # floats a step has for its taps
 
 
 def snake_out_ref(
-    x: Tensor,
-    alpha_exp: Tensor,
-    inv_beta: Tensor,
-    bias: Tensor,
-    weight: Tensor,
-    conv_bias: Tensor,
-    kept: Tensor | None = None,
+    x: Tensor, snake: Constants, weight: Tensor, conv_bias: Tensor, kept: Tensor | None = None
 ) -> Tensor:
     """The separate steps: the CPU path, and what the kernels are tested against."""
     taps = weight.shape[3]
-    active = snake_beta(x.transpose(1, 2), alpha_exp, inv_beta, bias, taps - 1, kept)
+    active = snake_beta(x.transpose(1, 2), snake, taps - 1, kept)
     return F.conv2d(active.unsqueeze(2), weight, conv_bias)[:, 0, 0].float()
 
 
@@ -67,12 +61,9 @@ def _parts_kernel(
     for first in range(0, C, BLOCK_K):
         k = first + tl.arange(0, BLOCK_K)
         is_k = k < C
-        alpha_exp = tl.load(alpha_exp_ptr + k, mask=is_k, other=0.0)[None, :]
-        inv_beta = tl.load(inv_beta_ptr + k, mask=is_k, other=0.0)[None, :]
-        bias = tl.load(bias_ptr + k, mask=is_k, other=0.0)[None, :]
         x_mask = is_step[:, None] & is_k[None, :]
         x = tl.load(x_ptr + place[:, None] * C + k[None, :], mask=x_mask, other=0.0)
-        active = snake_of(x.to(tl.float32) + bias, alpha_exp, inv_beta, dtype).to(dtype)
+        active = active_of(x, (alpha_exp_ptr, inv_beta_ptr, bias_ptr), k, C, dtype)
         w_mask = is_k[:, None] & is_tap[None, :]
         w = tl.load(weight_ptr + tap[None, :] * C + k[:, None], mask=w_mask, other=0.0)
         total = tl.dot(factor(active), factor(w), total, input_precision="ieee")
@@ -106,19 +97,13 @@ def _sum_kernel(
 
 @op(snake_out_ref)
 def snake_out(
-    x: Tensor,
-    alpha_exp: Tensor,
-    inv_beta: Tensor,
-    bias: Tensor,
-    weight: Tensor,
-    conv_bias: Tensor,
-    kept: Tensor | None = None,
+    x: Tensor, snake: Constants, weight: Tensor, conv_bias: Tensor, kept: Tensor | None = None
 ) -> Tensor:
     """SnakeBeta and a causal convolution to one channel.
 
     Args:
         x: (B, T, C), contiguous.
-        alpha_exp, inv_beta, bias: (C,) float32, as for `snake_beta`.
+        snake: as for `snake_beta`.
         weight: (1, C, 1, taps), channels last, of x's dtype; at most 8 taps.
         conv_bias: (1,).
         kept: (B, F) bool, F a divisor of T, as for `snake_beta`.
@@ -131,22 +116,19 @@ def snake_out(
         raise ValueError(
             f"weight {tuple(weight.shape)} {weight.dtype} does not fit x {tuple(x.shape)} {x.dtype}"
         )
+    check_constants(snake, channels)
     if not x.is_contiguous() or weight.stride(1) != 1 or weight.stride(3) != channels:
         raise ValueError("x must be contiguous and channels innermost in weight")
     if kept is not None and (kept.shape[0] != batch or steps % kept.shape[1]):
         raise ValueError(f"kept {tuple(kept.shape)} does not fit x {tuple(x.shape)}")
     out = torch.empty((batch, steps), dtype=torch.float32, device=x.device)
-    if out.numel() == 0:
-        return out
     parts = torch.empty((batch, steps, _PARTS), dtype=torch.float32, device=x.device)
     block_m, block_k = 128, min(32, max(16, next_power_of_2(channels)))
     _parts_kernel[(-(-steps // block_m), batch)](
         x,
-        alpha_exp,
-        inv_beta,
-        bias,
+        *snake,
         weight,
-        alpha_exp if kept is None else kept.contiguous(),
+        x if kept is None else kept.contiguous(),
         parts,
         steps,
         1 if kept is None else kept.shape[1],

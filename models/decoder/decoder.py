@@ -232,7 +232,7 @@ class Decoder(nn.Module):
         """
 
         def attend(qkv: Tensor, index: int) -> Tensor:
-            heads, cache = self._heads(index), self.cache.data[index]
+            heads, cache = self._layer(index)
             return step_attention(qkv, heads, positions, cache, rows_per_slot, self.is_fixed)
 
         with self.early_launches(x):
@@ -258,17 +258,17 @@ class Decoder(nn.Module):
         """
 
         def attend(qkv: Tensor, index: int) -> Tensor:
-            heads, cache = self._heads(index), self.cache.data[index]
+            heads, cache = self._layer(index)
             q = qk_norm_rope_store(qkv, heads, positions, cache, slots=slots)
             return prefill_attention(q, cache, slots, positions)
 
         return self._run_layers(x, attend, last)
 
-    def _heads(self, index: int) -> QKNormRope:
-        """What queries and keys of a layer go through."""
-        layer = self.layers[index]
+    def _layer(self, index: int) -> tuple[QKNormRope, Tensor]:
+        """What queries and keys of a layer go through, and its cache (2, N, H_kv, S, D_h)."""
+        layer, cache = self.layers[index], self.cache.data[index]
         norms = layer.q_norm.weight, layer.k_norm.weight
-        return QKNormRope(*norms, self.cos, self.sin, self.eps)
+        return QKNormRope(*norms, self.cos, self.sin, self.eps), cache
 
     def _run_layers(
         self,

@@ -23,7 +23,7 @@ from kernels.linear.layers import PLAIN, run_layers
 from kernels.vocoder.conv_taps import conv_taps
 from kernels.vocoder.conv_tile import has_kernel
 from kernels.vocoder.residual_unit import MAX_CHANNELS, residual_unit_
-from kernels.vocoder.snake import snake_beta
+from kernels.vocoder.snake import Constants, snake_beta
 from models.decoder.config import TransformerConfig
 from models.decoder.decoder import Affine, DecoderLayer, Weight
 from models.vocoder.sizes import DILATIONS, KERNEL
@@ -97,8 +97,12 @@ class Snake(nn.Module):
 
     def forward(self, x: Tensor, left_pad: int = 0, kept: Tensor | None = None) -> Tensor:
         """(B, T, C) to (B, left_pad + T, C), zeros where `kept` (B, F) is false."""
-        constants = self.alpha_exp, self.inv_beta, self.bias
-        return snake_beta(x.transpose(1, 2), *constants, left_pad, kept).transpose(1, 2)
+        return snake_beta(x.transpose(1, 2), self.constants, left_pad, kept).transpose(1, 2)
+
+    @property
+    def constants(self) -> Constants:
+        """As the kernels take them."""
+        return self.alpha_exp, self.inv_beta, self.bias
 
 
 class PreTransformer(nn.Module):
@@ -245,12 +249,11 @@ class ResidualUnit(nn.Module):
     def forward(self, x: Tensor, kept: Tensor | None = None) -> Tensor:
         """Adds the unit's output to x (B, T, C) in place; `kept` (B, F) as in Snake."""
         h = self.snake1(x, (KERNEL - 1) * self.dilation, kept)
-        channels, snake = x.shape[-1], self.snake2
-        constants = snake.alpha_exp, snake.inv_beta, snake.bias
+        channels, constants = x.shape[-1], self.snake2.constants
         taps, pointwise = self.conv1.weight, self.conv2.weight
         if not has_unit_kernels(h):
             h = conv(h, taps, dilation=self.dilation)  # one name: each takes the place of the last
-            h = snake(h)
+            h = self.snake2(h)
         elif channels <= MAX_CHANNELS:
             return residual_unit_(x, h, taps, self.dilation, constants, pointwise)
         else:

@@ -197,9 +197,8 @@ class CodecDecoder(nn.Module):
         x = conv(pad_left(x, 6, kept), self.first_conv.weight)
         for block in self.blocks:
             x = block(x, kept)
-        snake, last = self.last_snake, self.last_conv
-        constants = snake.alpha_exp, snake.inv_beta, snake.bias
-        samples = snake_out(x, *constants, last.weight, last.bias, kept)
+        last = self.last_conv
+        samples = snake_out(x, self.last_snake.constants, last.weight, last.bias, kept)
         return self.bound_(samples.view(batch, frames * self.samples_per_frame))
 
     def work_bytes(self, num_frames: int) -> int:

@@ -96,11 +96,11 @@ def draw_nucleus() -> None:
 
 
 def snakes() -> None:
-    constants = real(WIDTH), real(WIDTH)
+    snake = real(WIDTH), real(WIDTH), real(WIDTH)
     kept = flags(ROWS, 2)
-    snake_beta_ref(real(ROWS, WIDTH, 8), *constants, real(WIDTH), 3, kept)
+    snake_beta_ref(real(ROWS, WIDTH, 8), snake, 3, kept)
     x, weight = real(ROWS, 8, WIDTH), real(1, WIDTH, 1, 3)
-    snake_out_ref(x, *constants, real(WIDTH), weight, real(1), kept)
+    snake_out_ref(x, snake, weight, real(1), kept)
 
 
 REFERENCES = {

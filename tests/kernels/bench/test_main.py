@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import inspect
+
 import pytest
 import torch
 
@@ -40,8 +42,9 @@ def test_without_cuda_it_says_what_it_needs(capsys) -> None:
 )
 def test_products_are_those_that_the_engine_takes(batch, shapes) -> None:
     """By rows and weight; the rule is `use_row_kernels`, asked here about the same sizes."""
-    assert {(case.op, case.shape) for case in cases._row_cases(batch, torch.bfloat16)} == shapes
-    assert not cases._row_cases(batch, torch.float32)
+    found = cases._row_cases(batch, torch.bfloat16)
+    assert {(case.op.__name__, case.shape) for case in found} == shapes
+    assert not list(cases._row_cases(batch, torch.float32))
     for _, shape in shapes:
         columns, width = map(int, shape.split("x")[1:])
         num_bytes = 2 * columns * width
@@ -49,13 +52,28 @@ def test_products_are_those_that_the_engine_takes(batch, shapes) -> None:
         assert num_bytes >= MIN_WEIGHT_BYTES
 
 
-def test_bytes_of_products() -> None:
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_arguments_are_those_of_the_operations(dtype, monkeypatch) -> None:
+    monkeypatch.setattr(cases, "DEVICE", "meta")
+    every = list(cases.all_cases(3, dtype))
+    for case in every:
+        inputs = case.make()
+        inspect.signature(case.op).bind(**inputs, **case.options)
+        assert not case.writes or case.writes in inputs
+    ops = {case.op.__name__ for case in every}
+    assert ops >= {"sample", "decode_attention", "qk_norm_rope_store", "step_attention"}
+    products = {"row_linear", "row_linear_parts", "row_swiglu"}
+    assert products & ops == (products if dtype == torch.bfloat16 else set())
+
+
+def test_bytes_of_products(monkeypatch) -> None:
     """The weight once, rows in and out; parts are float32."""
-    moved = {case.shape: case.num_bytes for case in cases._row_cases(64, torch.bfloat16)}
-    assert moved["Fish q/k/v, 64x6144x2560"] == 2 * (64 * 2560 + 6144 * 2560 + 64 * 6144)
-    assert moved["0.6B gate/up, 64x6144x1024"] == 2 * (64 * 1024 + 6144 * 1024 + 64 * 3072)
-    parts = num_parts(64, 2560, 9728)
-    assert moved["Fish down, 64x2560x9728"] == 2 * (64 + 2560) * 9728 + 4 * parts * 64 * 2560
+    monkeypatch.setattr(cases, "DEVICE", "cpu")
+    moved = {case.shape: case.num_bytes() for case in cases._row_cases(3, torch.bfloat16)}
+    assert moved["Fish q/k/v, 3x6144x2560"] == 2 * (3 * 2560 + 6144 * 2560 + 3 * 6144)
+    assert moved["0.6B gate/up, 3x6144x1024"] == 2 * (3 * 1024 + 6144 * 1024 + 3 * 3072)
+    parts = num_parts(3, 2560, 9728)
+    assert moved["Fish down, 3x2560x9728"] == 2 * (3 + 2560) * 9728 + 4 * parts * 3 * 2560
 
 
 def test_products_agree_with_their_references(device, monkeypatch) -> None:
@@ -63,8 +81,8 @@ def test_products_agree_with_their_references(device, monkeypatch) -> None:
     if device == "cpu":
         monkeypatch.setattr(cases, "_WIDTH", 256)
         monkeypatch.setattr(cases, "_INNER", 96)
-        monkeypatch.setattr(cases, "_randn", lambda *shape, dtype: torch.randn(shape, dtype=dtype))
-    case = cases._row_cases(3, torch.bfloat16)[0]
+        monkeypatch.setattr(cases, "DEVICE", device)
+    case = next(cases._row_cases(3, torch.bfloat16))
     worst, allowed = bench.error(case, torch.bfloat16)
     assert worst <= allowed
 
@@ -73,14 +91,9 @@ def test_products_agree_with_their_references(device, monkeypatch) -> None:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_every_case_agrees_with_its_reference(dtype) -> None:
     """Batch 3 on the GPU: the gate itself, without the timing."""
-    every = [case for build in cases.REGISTRY for case in build(3, dtype)]
-    ops = {case.op for case in every}
-    assert ops >= {"sample", "decode_attention", "qk_norm_rope_store", "step_attention"}
-    products = {"row_linear", "row_linear_parts", "row_swiglu"}
-    assert products & ops == (products if dtype == torch.bfloat16 else set())
-    for case in every:
+    for case in cases.all_cases(3, dtype):
         worst, allowed = bench.error(case, dtype)
-        assert worst <= allowed, (case.op, case.shape)
+        assert worst <= allowed, (case.op.__name__, case.shape)
 
 
 @pytest.mark.gpu

@@ -62,8 +62,8 @@ def test_operations_hand_on_what_is_served(monkeypatch: pytest.MonkeyPatch) -> N
     """With parts of K where the next norm adds them, and gated."""
     tile, seen = TILES[1024, 2048][0], []
 
-    def launch(x: Tensor, weight: Tensor, out: Tensor, *rest: object, **named: object) -> None:
-        seen.append((tuple(out.shape), rest, named))
+    def launch(x: Tensor, weight: Tensor, out: Tensor, *rest: object) -> None:
+        seen.append((tuple(out.shape), rest))
 
     monkeypatch.setattr(few_rows, "early_tile", lambda *_: tile)
     monkeypatch.setattr(few_rows, "early_linear", launch)
@@ -71,9 +71,9 @@ def test_operations_hand_on_what_is_served(monkeypatch: pytest.MonkeyPatch) -> N
     for operation in (row_linear, row_linear_parts, row_swiglu):
         operation.__wrapped__(x, weight)  # type: ignore[attr-defined]
     assert seen == [
-        ((64, 1024), (tile, 1), {}),
-        ((4, 64, 1024), (tile, 4), {}),
-        ((64, 512), (tile,), {"is_gated": True}),
+        ((64, 1024), (tile, 1, False)),
+        ((4, 64, 1024), (tile, 4, False)),
+        ((64, 512), (tile, 1, True)),
     ]
 
 

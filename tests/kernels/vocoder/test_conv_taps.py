@@ -68,7 +68,7 @@ def test_snake_rides_along_with_the_rounding_of_two_steps(
     snake = make_snake(case[3], device)
     out = with_kernel(conv_taps, x, weight, dilation, snake)
     apart = with_reference(conv_taps, x, weight, dilation)
-    ref = with_reference(snake_beta, apart.transpose(1, 2), *snake).transpose(1, 2)
+    ref = with_reference(snake_beta, apart.transpose(1, 2), snake).transpose(1, 2)
     # The float32 sums differ in their order, and the phase is up to 100 times as large.
     assert_close(out, ref, 5e-3 if dtype == torch.bfloat16 else 3e-5)
     assert_same_rounding(out, ref)

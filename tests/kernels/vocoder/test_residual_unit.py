@@ -47,7 +47,7 @@ def test_kernel_equals_the_separate_steps(
     x, s, weight, dilation, snake, pointwise = make(case, device, dtype)
     before, given = x.clone(), s.clone()
     h = with_reference(conv_taps, s, weight, dilation)
-    active = with_reference(snake_beta, h.transpose(1, 2), *snake).transpose(1, 2)
+    active = with_reference(snake_beta, h.transpose(1, 2), snake).transpose(1, 2)
     apart = (x.float() + active.float() @ pointwise.float().t()).to(dtype)
     out = with_kernel(residual_unit_, x, s, weight, dilation, snake, pointwise)
     assert out.data_ptr() == x.data_ptr()

@@ -13,7 +13,8 @@ def make(batch, steps, channels, taps, device, dtype, spans=None):
     weight = weight.contiguous(memory_format=torch.channels_last)
     bias, conv_bias = torch.randn(channels), torch.randn(1).to(dtype)
     kept = None if spans is None else (torch.rand(batch, spans, device=device) < 0.6)
-    return x, *(t.to(device) for t in (alpha_exp, inv_beta, bias, weight, conv_bias)), kept
+    snake = tuple(t.to(device) for t in (alpha_exp, inv_beta, bias))
+    return x, snake, weight.to(device), conv_bias.to(device), kept
 
 
 CASES = [(1, 1, 16, 7, None), (2, 63, 20, 7, 9), (1, 200, 96, 7, 5), (2, 140, 24, 3, None)]
@@ -37,9 +38,8 @@ def test_kernels_equal_the_separate_steps(
 
 
 def test_reference_is_the_formula(device, with_reference, assert_close) -> None:
-    x, alpha_exp, inv_beta, bias, weight, conv_bias, kept = make(
-        2, 30, 12, 7, device, torch.float32, 5
-    )
+    arguments = make(2, 30, 12, 7, device, torch.float32, 5)
+    x, (alpha_exp, inv_beta, bias), weight, conv_bias, kept = arguments
     y = x + bias
     active = y.double() + inv_beta.double() * (y * alpha_exp).double().sin().square()
     active = active * kept.repeat_interleave(6, dim=1)[:, :, None]
@@ -47,16 +47,15 @@ def test_reference_is_the_formula(device, with_reference, assert_close) -> None:
     expected = torch.stack(
         [(padded[:, t : t + 7] * weight[0, :, 0].double().t()).sum((1, 2)) for t in range(30)], 1
     )
-    arguments = (x, alpha_exp, inv_beta, bias, weight, conv_bias, kept)
     assert_close(with_reference(snake_out, *arguments), expected + conv_bias.double(), 1e-5)
 
 
 def test_wrong_arguments_are_named(device, with_kernel) -> None:
-    x, *constants, weight, conv_bias, _ = make(1, 20, 16, 7, device, torch.float32)
+    x, snake, weight, conv_bias, _ = make(1, 20, 16, 7, device, torch.float32)
     with pytest.raises(ValueError, match="does not fit x"):
-        with_kernel(snake_out, x[:, :, :8].contiguous(), *constants, weight, conv_bias)
+        with_kernel(snake_out, x[:, :, :8].contiguous(), snake, weight, conv_bias)
     with pytest.raises(ValueError, match="must be contiguous"):
-        with_kernel(snake_out, x[:, ::2], *constants, weight, conv_bias)
+        with_kernel(snake_out, x[:, ::2], snake, weight, conv_bias)
     kept = torch.ones(1, 3, device=device) == 1
     with pytest.raises(ValueError, match="kept"):
-        with_kernel(snake_out, x, *constants, weight, conv_bias, kept)
+        with_kernel(snake_out, x, snake, weight, conv_bias, kept)
