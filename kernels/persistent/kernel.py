@@ -20,10 +20,11 @@ from kernels.persistent.attention import attend_split
 from kernels.persistent.stages import (
     arrive,
     columns,
-    dot,
+    given_row,
     norm_weight,
     normed_row,
     row,
+    store,
     store_act,
     store_sum,
     wait_for,
@@ -113,25 +114,15 @@ def _persistent_decoder_kernel(
         if first < QKV:
             end = tl.minimum(first + QKV_PER, QKV)
             w_ptr = qkv_w_ptr + long_layer * (QKV * WIDTH)
-            w = columns(w_ptr, first, end, WIDTH, QKV_A, BLOCK_D)
-            if QKV_B > 0:
-                w_more = columns(w_ptr, first + QKV_A, end, WIDTH, QKV_B, BLOCK_D)
+            w = columns(w_ptr, first, end, WIDTH, QKV_A, QKV_B, BLOCK_D)
             weight = norm_weight(norms_ptr + layer * WIDTH, WIDTH, BLOCK_D)
             wait_for(counters_ptr, arrived)
             for index in range(ROWS):
                 source = residual_ptr + index * WIDTH
                 if layer == 0:
-                    source_row = long_zero + index
-                    if HAS_CODES:
-                        source_row = tl.maximum(tl.load(codes_ptr + index * codes_stride), 0)
-                    source = x_ptr + source_row * x_stride
+                    source = given_row(x_ptr, x_stride, codes_ptr, codes_stride, index, HAS_CODES)
                 x = normed_row(source, weight, eps, dtype, WIDTH, BLOCK_D)
-                target = qkv_ptr + index * QKV + first
-                cols = tl.arange(0, QKV_A)
-                tl.store(target + cols, dot(w, x).to(dtype), mask=first + cols < end)
-                if QKV_B > 0:
-                    cols = QKV_A + tl.arange(0, QKV_B)
-                    tl.store(target + cols, dot(w_more, x).to(dtype), mask=first + cols < end)
+                store(qkv_ptr + index * QKV, first, end, w, x, QKV_A, QKV_B)
             arrive(counters_ptr)
         arrived += tl.cdiv(QKV, QKV_PER)
 
@@ -152,22 +143,15 @@ def _persistent_decoder_kernel(
         if first < WIDTH:
             end = tl.minimum(first + OUT_PER, WIDTH)
             w_ptr = o_w_ptr + long_layer * (WIDTH * MIXED)
-            w = columns(w_ptr, first, end, MIXED, OUT_A, BLOCK_MIXED)
-            if OUT_B > 0:
-                w_more = columns(w_ptr, first + OUT_A, end, MIXED, OUT_B, BLOCK_MIXED)
+            w = columns(w_ptr, first, end, MIXED, OUT_A, OUT_B, BLOCK_MIXED)
             wait_for(counters_ptr, arrived)
             for index in range(ROWS):
                 target = residual_ptr + index * WIDTH
                 source = target
                 if layer == 0:
-                    source_row = long_zero + index
-                    if HAS_CODES:
-                        source_row = tl.maximum(tl.load(codes_ptr + index * codes_stride), 0)
-                    source = x_ptr + source_row * x_stride
+                    source = given_row(x_ptr, x_stride, codes_ptr, codes_stride, index, HAS_CODES)
                 x = row(attended_ptr + index * MIXED, MIXED, BLOCK_MIXED)
-                store_sum(target, source, first, end, dot(w, x), OUT_A)
-                if OUT_B > 0:
-                    store_sum(target, source, first + OUT_A, end, dot(w_more, x), OUT_B)
+                store_sum(target, source, first, end, w, x, OUT_A, OUT_B)
             arrive(counters_ptr)
         arrived += tl.cdiv(WIDTH, OUT_PER)
 
@@ -177,19 +161,13 @@ def _persistent_decoder_kernel(
             end = tl.minimum(first + MLP_PER, INNER)
             w_ptr = gate_up_w_ptr + long_layer * (2 * INNER * WIDTH)
             up_ptr = w_ptr + INNER * WIDTH
-            w = columns(w_ptr, first, end, WIDTH, MLP_A, BLOCK_D)
-            w_up = columns(up_ptr, first, end, WIDTH, MLP_A, BLOCK_D)
-            if MLP_B > 0:
-                w_more = columns(w_ptr, first + MLP_A, end, WIDTH, MLP_B, BLOCK_D)
-                w_more_up = columns(up_ptr, first + MLP_A, end, WIDTH, MLP_B, BLOCK_D)
+            gate = columns(w_ptr, first, end, WIDTH, MLP_A, MLP_B, BLOCK_D)
+            up = columns(up_ptr, first, end, WIDTH, MLP_A, MLP_B, BLOCK_D)
             weight = norm_weight(post_norms_ptr + layer * WIDTH, WIDTH, BLOCK_D)
             wait_for(counters_ptr, arrived)
             for index in range(ROWS):
                 x = normed_row(residual_ptr + index * WIDTH, weight, eps, dtype, WIDTH, BLOCK_D)
-                target = act_ptr + index * INNER
-                store_act(target, first, end, dot(w, x), dot(w_up, x), MLP_A)
-                if MLP_B > 0:
-                    store_act(target, first + MLP_A, end, dot(w_more, x), dot(w_more_up, x), MLP_B)
+                store_act(act_ptr + index * INNER, first, end, gate, up, x, MLP_A, MLP_B)
             arrive(counters_ptr)
         arrived += tl.cdiv(INNER, MLP_PER)
 
@@ -198,16 +176,12 @@ def _persistent_decoder_kernel(
         if first < WIDTH:
             end = tl.minimum(first + OUT_PER, WIDTH)
             w_ptr = down_w_ptr + long_layer * (WIDTH * INNER)
-            w = columns(w_ptr, first, end, INNER, OUT_A, BLOCK_INNER)
-            if OUT_B > 0:
-                w_more = columns(w_ptr, first + OUT_A, end, INNER, OUT_B, BLOCK_INNER)
+            w = columns(w_ptr, first, end, INNER, OUT_A, OUT_B, BLOCK_INNER)
             wait_for(counters_ptr, arrived)
             for index in range(ROWS):
                 target = residual_ptr + index * WIDTH
                 x = row(act_ptr + index * INNER, INNER, BLOCK_INNER)
-                store_sum(target, target, first, end, dot(w, x), OUT_A)
-                if OUT_B > 0:
-                    store_sum(target, target, first + OUT_A, end, dot(w_more, x), OUT_B)
+                store_sum(target, target, first, end, w, x, OUT_A, OUT_B)
             arrive(counters_ptr)
         arrived += tl.cdiv(WIDTH, OUT_PER)
 
@@ -216,9 +190,7 @@ def _persistent_decoder_kernel(
     if (pid == 0) | (first < HEAD_SIZE):
         end = tl.minimum(first + HEAD_PER, HEAD_SIZE)
         if HEAD_SIZE > 0:
-            w = columns(head_w_ptr, first, end, WIDTH, HEAD_A, BLOCK_D)
-            if HEAD_B > 0:
-                w_more = columns(head_w_ptr, first + HEAD_A, end, WIDTH, HEAD_B, BLOCK_D)
+            w = columns(head_w_ptr, first, end, WIDTH, HEAD_A, HEAD_B, BLOCK_D)
         weight = norm_weight(norms_ptr + num_layers * WIDTH, WIDTH, BLOCK_D)
         wait_for(counters_ptr, arrived)
         for index in range(ROWS):
@@ -227,12 +199,7 @@ def _persistent_decoder_kernel(
                 depth = tl.arange(0, BLOCK_D)
                 tl.store(out_ptr + index * WIDTH + depth, x.to(dtype), mask=depth < WIDTH)
             if HEAD_SIZE > 0:
-                target = logits_ptr + index * HEAD_SIZE + first
-                cols = tl.arange(0, HEAD_A)
-                tl.store(target + cols, dot(w, x).to(dtype), mask=first + cols < end)
-                if HEAD_B > 0:
-                    cols = HEAD_A + tl.arange(0, HEAD_B)
-                    tl.store(target + cols, dot(w_more, x).to(dtype), mask=first + cols < end)
+                store(logits_ptr + index * HEAD_SIZE, first, end, w, x, HEAD_A, HEAD_B)
 
     # Whoever leaves last finds nobody waiting and clears the counters for the next launch.
     tl.debug_barrier()

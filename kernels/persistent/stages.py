@@ -35,8 +35,7 @@ def wait_for(counter_ptr, target):
 
 
 @jit
-def columns(w_ptr, first, end, SIZE: tl.constexpr, COLS: tl.constexpr, BLOCK_K: tl.constexpr):
-    """Rows first..end of a weight (N, SIZE), at most COLS: they stay in registers."""
+def _columns(w_ptr, first, end, SIZE: tl.constexpr, COLS: tl.constexpr, BLOCK_K: tl.constexpr):
     cols = first + tl.arange(0, COLS)
     depth = tl.arange(0, BLOCK_K)
     mask = (cols < end)[:, None] & (depth < SIZE)[None, :]
@@ -44,7 +43,21 @@ def columns(w_ptr, first, end, SIZE: tl.constexpr, COLS: tl.constexpr, BLOCK_K: 
 
 
 @jit
-def dot(w, x):
+def columns(
+    w_ptr, first, end, SIZE: tl.constexpr, A: tl.constexpr, B: tl.constexpr, BLOCK_K: tl.constexpr
+):
+    """Rows first..end of a weight (N, SIZE), at most A and B behind them: they stay in registers.
+    Without B the second are the first.
+    """
+    w = _columns(w_ptr, first, end, SIZE, A, BLOCK_K)
+    more = w
+    if B > 0:
+        more = _columns(w_ptr, first + A, end, SIZE, B, BLOCK_K)
+    return w, more
+
+
+@jit
+def _dot(w, x):
     """w (COLS, K) times x (K,), float32."""
     return tl.sum(w.to(tl.float32) * x[None, :], axis=1)
 
@@ -54,6 +67,15 @@ def row(ptr, SIZE: tl.constexpr, BLOCK_K: tl.constexpr):
     """A row that other programs of this launch may have written, as float32."""
     depth = tl.arange(0, BLOCK_K)
     return tl.load(ptr + depth, mask=depth < SIZE, other=0.0, cache_modifier=".cg").to(tl.float32)
+
+
+@jit
+def given_row(x_ptr, x_stride, codes_ptr, codes_stride, index, HAS_CODES: tl.constexpr):
+    """Where an input of the step is: a row of x, or of a table that a code chooses."""
+    source_row = tl.zeros((), tl.int64) + index
+    if HAS_CODES:
+        source_row = tl.maximum(tl.load(codes_ptr + index * codes_stride), 0)
+    return x_ptr + source_row * x_stride
 
 
 @jit
@@ -69,8 +91,22 @@ def normed_row(ptr, weight, eps, dtype: tl.constexpr, SIZE: tl.constexpr, BLOCK_
 
 
 @jit
-def store_sum(out_ptr, source_ptr, first, end, out, COLS: tl.constexpr):
-    """Round a product's columns, add what `source_ptr` holds there, store."""
+def _store(out_ptr, first, end, w, x, COLS: tl.constexpr):
+    dtype: tl.constexpr = out_ptr.dtype.element_ty
+    cols = tl.arange(0, COLS)
+    tl.store(out_ptr + first + cols, _dot(w, x).to(dtype), mask=first + cols < end)
+
+
+@jit
+def store(out_ptr, first, end, w, x, A: tl.constexpr, B: tl.constexpr):
+    """Round and store a product's columns, of both parts of w."""
+    _store(out_ptr, first, end, w[0], x, A)
+    if B > 0:
+        _store(out_ptr, first + A, end, w[1], x, B)
+
+
+@jit
+def _store_sum(out_ptr, source_ptr, first, end, out, COLS: tl.constexpr):
     dtype: tl.constexpr = out_ptr.dtype.element_ty
     cols = first + tl.arange(0, COLS)
     before = tl.load(source_ptr + cols, mask=cols < end, other=0.0, cache_modifier=".cg")
@@ -79,8 +115,23 @@ def store_sum(out_ptr, source_ptr, first, end, out, COLS: tl.constexpr):
 
 
 @jit
-def store_act(out_ptr, first, end, gate, up, COLS: tl.constexpr):
-    """SwiGLU, rounded where `kernels.linear.swiglu` rounds."""
+def store_sum(out_ptr, source_ptr, first, end, w, x, A: tl.constexpr, B: tl.constexpr):
+    """Round a product's columns, of both parts of w, add what `source_ptr` holds there, store."""
+    _store_sum(out_ptr, source_ptr, first, end, _dot(w[0], x), A)
+    if B > 0:
+        _store_sum(out_ptr, source_ptr, first + A, end, _dot(w[1], x), B)
+
+
+@jit
+def _store_act(out_ptr, first, end, gate, up, COLS: tl.constexpr):
     dtype: tl.constexpr = out_ptr.dtype.element_ty
     cols = first + tl.arange(0, COLS)
     tl.store(out_ptr + cols, gated(gate, up, dtype), mask=cols < end)
+
+
+@jit
+def store_act(out_ptr, first, end, gate, up, x, A: tl.constexpr, B: tl.constexpr):
+    """SwiGLU of both parts of two weights, rounded where `kernels.linear.swiglu` rounds."""
+    _store_act(out_ptr, first, end, _dot(gate[0], x), _dot(up[0], x), A)
+    if B > 0:
+        _store_act(out_ptr, first + A, end, _dot(gate[1], x), _dot(up[1], x), B)
