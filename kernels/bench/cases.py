@@ -18,6 +18,7 @@ from kernels.linear.rms_norm import add_rms_norm_, rms_norm
 from kernels.linear.swiglu import swiglu
 from kernels.sampling.draws import uniforms
 from kernels.sampling.nucleus import sample_nucleus
+from kernels.sampling.row import RowSettings
 from kernels.sampling.sample import sample
 from kernels.vocoder.conv_taps import conv_taps
 from kernels.vocoder.residual_unit import residual_unit_
@@ -182,17 +183,21 @@ def _draw_cases(batch: int, dtype: torch.dtype) -> Iterator[Case]:
         return {
             "logits": _randn(batch, num_ids, dtype=dtype) * 4,
             "uniform": torch.rand(batch, device=DEVICE),
-            "greedy": _full(batch, 0, torch.bool),
-            "temperature": _full(batch, temperature),
-            "top_k": _full(batch, top_k, torch.int32),
-            "top_p": _full(batch, top_p),
+            "settings": RowSettings(
+                _full(batch, 0, torch.bool),
+                _full(batch, temperature),
+                _full(batch, top_k, torch.int32),
+                _full(batch, top_p),
+            ),
             "out": _full(batch, 0, torch.int64),
         }
 
     def first(top_p: float) -> Inputs:
-        return settings(_TALKER_IDS, 0.9, 50, top_p) | {
+        inputs = settings(_TALKER_IDS, 0.9, 50, top_p)
+        penalty = _full(batch, 1.05)
+        return inputs | {
+            "settings": inputs["settings"]._replace(repetition_penalty=penalty),
             "seen": torch.rand(batch, _TALKER_IDS, device=DEVICE) < 0.05,
-            "repetition_penalty": _full(batch, 1.05),
             "suppress": torch.arange(_TALKER_IDS, device=DEVICE) >= 2048,
             "no_eos": _full(batch, 0, torch.bool),
         }

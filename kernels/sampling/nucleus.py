@@ -32,6 +32,7 @@ from torch import Tensor
 from kernels.launch.dispatch import jit, next_power_of_2, tl
 from kernels.launch.op import op
 from kernels.sampling.row import (
+    RowSettings,
     check_draws,
     first_beyond,
     first_id_beyond,
@@ -46,10 +47,7 @@ from kernels.sampling.row import (
 def sample_nucleus_ref(
     logits: Tensor,
     uniform: Tensor,
-    greedy: Tensor,
-    temperature: Tensor,
-    top_k: Tensor,
-    top_p: Tensor,
+    settings: RowSettings,
     out: Tensor,
     *,
     eos: int = -1,
@@ -61,6 +59,7 @@ def sample_nucleus_ref(
 ) -> Tensor:
     """Plain PyTorch: the CPU path, and what the kernel is tested against."""
     _check_window(window, window_uniform)
+    greedy, temperature, top_k, top_p, _ = settings
     x = logits.float()
     incoming_top = x.amax(-1)  # NaN if the row holds one
     x = without_end(x, logits, eos, no_eos)
@@ -148,8 +147,8 @@ def _sample_nucleus_kernel(
     WINDOW_BLOCK: tl.constexpr,
 ):
     row, ids, x, is_greedy, temperature, top_k, top_p, uniform, is_usable = row_of(
-        logits_ptr, uniform_ptr, greedy_ptr, temperature_ptr, top_k_ptr, top_p_ptr, logits_stride,
-        uniform_stride, num_ids, False, BLOCK,
+        logits_ptr, uniform_ptr, (greedy_ptr, temperature_ptr, top_k_ptr, top_p_ptr),
+        logits_stride, uniform_stride, num_ids, False, BLOCK,
     )  # fmt: skip
     x, top, is_usable, token = top_of(x, ids, row, eos, no_eos_ptr, is_usable, HAS_NO_EOS)
     if is_usable & is_greedy:
@@ -180,10 +179,7 @@ def _check_window(window: Tensor | None, window_uniform: Tensor | None) -> None:
 def sample_nucleus(
     logits: Tensor,
     uniform: Tensor,
-    greedy: Tensor,
-    temperature: Tensor,
-    top_k: Tensor,
-    top_p: Tensor,
+    settings: RowSettings,
     out: Tensor,
     *,
     eos: int = -1,
@@ -198,10 +194,6 @@ def sample_nucleus(
     Args:
         logits: (R, V).
         uniform: (R,) float32 in [0, 1); may be strided.
-        greedy: (R,) bool; true rows take the argmax and ignore the settings below.
-        temperature: (R,) float32, above 0 where the row is not greedy.
-        top_k: (R,) int32, 0 = off.
-        top_p: (R,) float32, 1 = off.
         out: (R,) int64, written in place; may be strided. -1 where a row cannot be drawn.
         eos: the end id; no_eos (R,) bool marks rows that may not draw it.
         window: (R, W) int64, recent ids, -1 for none; window_uniform (R,) float32, may be strided.
@@ -212,10 +204,7 @@ def sample_nucleus(
     """
     _check_window(window, window_uniform)
     num_rows, num_ids = logits.shape
-    check_draws(
-        logits, uniform, out, num_rows, greedy=greedy, temperature=temperature, top_k=top_k,
-        top_p=top_p, no_eos=no_eos,
-    )  # fmt: skip
+    check_draws(logits, uniform, settings, out, no_eos)
     window_size = 1
     if window is not None and window_uniform is not None:
         window_size = window.shape[1]
@@ -227,12 +216,9 @@ def sample_nucleus(
     _sample_nucleus_kernel[(num_rows,)](
         logits,
         uniform,
-        greedy,
-        temperature,
-        top_k,
-        top_p,
+        *settings[:4],
         out,
-        no_eos if no_eos is not None else greedy,
+        no_eos if no_eos is not None else settings.greedy,
         window if window is not None else out,
         window_uniform if window_uniform is not None else uniform,
         logits.stride(0),

@@ -5,6 +5,8 @@ then as the kernels do.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 
@@ -12,6 +14,16 @@ from kernels.launch.dispatch import jit, tl
 from kernels.launch.early_launch import wait_for_all
 
 INF = float("inf")
+
+
+class RowSettings(NamedTuple):
+    """How each row is drawn; all (R,), contiguous."""
+
+    greedy: Tensor  # bool; true rows take the argmax and ignore temperature, top_k and top_p
+    temperature: Tensor  # float32, above 0 where the row is not greedy
+    top_k: Tensor  # int32, 0 = off
+    top_p: Tensor  # float32, 1 = off
+    repetition_penalty: Tensor | None = None  # float32, of ids in `seen`; `sample` alone takes it
 
 
 def without_end(x: Tensor, given: Tensor, eos: int, no_eos: Tensor | None) -> Tensor:
@@ -40,14 +52,11 @@ def keep_usable(token: Tensor, incoming_top: Tensor, top: Tensor, out: Tensor) -
 
 
 def check_draws(
-    logits: Tensor, uniform: Tensor, out: Tensor, num_rows: int, **rows: Tensor | None
+    logits: Tensor, uniform: Tensor, settings: RowSettings, out: Tensor, no_eos: Tensor | None
 ) -> None:
-    """Raise ValueError unless every setting of the rows is contiguous (R,), and so are the draws.
-
-    Args:
-        rows: settings by name; None where there is none.
-    """
-    for name, value in rows.items():
+    """Raise ValueError unless all settings of rows are contiguous (R,), and so are the draws."""
+    num_rows = logits.shape[0]
+    for name, value in {**settings._asdict(), "no_eos": no_eos}.items():
         if value is not None and (value.shape != (num_rows,) or not value.is_contiguous()):
             raise ValueError(f"{name} must be contiguous ({num_rows},), got {tuple(value.shape)}")
     if uniform.shape != (num_rows,) or out.shape != (num_rows,) or out.dtype != torch.int64:
@@ -65,10 +74,7 @@ def num_warps(block: int) -> int:
 def row_of(
     logits_ptr,
     uniform_ptr,
-    greedy_ptr,
-    temperature_ptr,
-    top_k_ptr,
-    top_p_ptr,
+    settings,
     logits_stride,
     uniform_stride,
     num_ids,
@@ -77,16 +83,19 @@ def row_of(
 ):
     """A program's row: its number, ids, logits as float32, settings, and whether logits are finite
     or -inf.
+
+    Args:
+        settings: where the first four of `RowSettings` are.
     """
     row = tl.program_id(0).to(tl.int64)
     ids = tl.arange(0, BLOCK)
     inside = ids < num_ids
     place = logits_ptr + row * logits_stride + ids
     # All settings at once: one behind the other each would wait for memory.
-    is_greedy = tl.load(greedy_ptr + row) != 0
-    temperature = tl.load(temperature_ptr + row)
-    top_k = tl.load(top_k_ptr + row)
-    top_p = tl.load(top_p_ptr + row)
+    is_greedy = tl.load(settings[0] + row) != 0
+    temperature = tl.load(settings[1] + row)
+    top_k = tl.load(settings[2] + row)
+    top_p = tl.load(settings[3] + row)
     uniform = tl.load(uniform_ptr + row * uniform_stride)
     wait_for_all(IS_DEPENDENT)
     x = tl.load(place, mask=inside, other=float("-inf")).to(tl.float32)

@@ -34,6 +34,7 @@ from kernels.launch.op import op
 from kernels.linear.code_embedding import Beginning, check_embedding, code_embedding_ref, embed_row
 from kernels.sampling.row import (
     INF,
+    RowSettings,
     check_draws,
     first_beyond,
     first_id_beyond,
@@ -48,14 +49,10 @@ from kernels.sampling.row import (
 def sample_ref(
     logits: Tensor,
     uniform: Tensor,
-    greedy: Tensor,
-    temperature: Tensor,
-    top_k: Tensor,
-    top_p: Tensor,
+    settings: RowSettings,
     out: Tensor,
     *,
     seen: Tensor | None = None,
-    repetition_penalty: Tensor | None = None,
     suppress: Tensor | None = None,
     eos: int = -1,
     no_eos: Tensor | None = None,
@@ -65,10 +62,17 @@ def sample_ref(
 
     On the CPU the host may look at the settings, and skips what no row asks for.
     """
-    _check_penalty(seen, repetition_penalty)
+    greedy, penalty = settings.greedy, settings.repetition_penalty
+    _check_penalty(seen, penalty)
     x = logits.float()
     incoming_top = top = x.amax(-1)  # NaN if the row holds one
-    x = _masked(x, seen, repetition_penalty, suppress, eos, no_eos)
+    given = x
+    if seen is not None and penalty is not None:
+        factor = penalty.unsqueeze(1)
+        x = torch.where(seen, torch.where(x > 0, x / factor, x * factor), x)
+    if suppress is not None:
+        x = x.masked_fill(suppress, -INF)
+    x = without_end(x, given, eos, no_eos)
     if x is not logits:
         top = x.amax(-1)
     on_host = logits.device.type == "cpu"
@@ -79,7 +83,7 @@ def sample_ref(
     if all_greedy:
         token = x.argmax(-1)
     else:
-        token = _draw(x, top, uniform, temperature, top_k, top_p, on_host)
+        token = _draw(x, top, uniform, settings, on_host)
         if some_greedy:
             token = torch.where(greedy, x.argmax(-1), token)
     keep_usable(token, incoming_top, top, out)
@@ -88,34 +92,9 @@ def sample_ref(
     return out
 
 
-def _masked(
-    x: Tensor,
-    seen: Tensor | None,
-    penalty: Tensor | None,
-    suppress: Tensor | None,
-    eos: int,
-    no_eos: Tensor | None,
-) -> Tensor:
-    """Steps 2 and 3; returns x itself if there was nothing to do, else a new tensor."""
-    given = x
-    if seen is not None and penalty is not None:
-        factor = penalty.unsqueeze(1)
-        x = torch.where(seen, torch.where(x > 0, x / factor, x * factor), x)
-    if suppress is not None:
-        x = x.masked_fill(suppress, -INF)
-    return without_end(x, given, eos, no_eos)
-
-
-def _draw(
-    x: Tensor,
-    top: Tensor,
-    uniform: Tensor,
-    temperature: Tensor,
-    top_k: Tensor,
-    top_p: Tensor,
-    on_host: bool,
-) -> Tensor:
+def _draw(x: Tensor, top: Tensor, uniform: Tensor, settings: RowSettings, on_host: bool) -> Tensor:
     """Steps 5 to 8; x (R, V) float32, top its (R,) maxima."""
+    _, temperature, top_k, top_p, _ = settings
     num_ids = x.shape[1]
     x = x / temperature.unsqueeze(1)
     top = (top / temperature).unsqueeze(1)  # division keeps the order, so still the maximum
@@ -209,8 +188,8 @@ def _sample_kernel(
         column = tl.arange(0, BLOCK_D)
         norm = tl.load(norm_ptr + column, mask=column < width, other=0.0)
     row, ids, x, is_greedy, temperature, k, top_p, uniform, is_usable = row_of(
-        logits_ptr, uniform_ptr, greedy_ptr, temperature_ptr, top_k_ptr, top_p_ptr, logits_stride,
-        uniform_stride, num_ids, IS_DEPENDENT, BLOCK,
+        logits_ptr, uniform_ptr, (greedy_ptr, temperature_ptr, top_k_ptr, top_p_ptr),
+        logits_stride, uniform_stride, num_ids, IS_DEPENDENT, BLOCK,
     )  # fmt: skip
     inside = ids < num_ids
     low = float("-inf")
@@ -263,14 +242,10 @@ def _check_penalty(seen: Tensor | None, penalty: Tensor | None) -> None:
 def sample(
     logits: Tensor,
     uniform: Tensor,
-    greedy: Tensor,
-    temperature: Tensor,
-    top_k: Tensor,
-    top_p: Tensor,
+    settings: RowSettings,
     out: Tensor,
     *,
     seen: Tensor | None = None,
-    repetition_penalty: Tensor | None = None,
     suppress: Tensor | None = None,
     eos: int = -1,
     no_eos: Tensor | None = None,
@@ -281,12 +256,8 @@ def sample(
     Args:
         logits: (R, V).
         uniform: (R,) float32 in [0, 1); may be strided.
-        greedy: (R,) bool; true rows take the argmax and ignore the settings below.
-        temperature: (R,) float32, above 0 where the row is not greedy.
-        top_k: (R,) int32, 0 = off.
-        top_p: (R,) float32, 1 = off.
         out: (R,) int64, written in place; may be strided. -1 where a row cannot be drawn.
-        seen: (R, V) bool, ids that repetition_penalty (R,) float32 applies to. Both or neither.
+        seen: (R, V) bool, ids that `repetition_penalty` applies to. Both or neither.
         suppress: (V,) bool, ids no row may draw.
         eos: the end id; no_eos (R,) bool marks rows that may not draw it.
         then: fill its tensors (R, D), contiguous, from the ids. The launch may be an early one:
@@ -294,12 +265,10 @@ def sample(
     Returns:
         out.
     """
-    _check_penalty(seen, repetition_penalty)
+    greedy, temperature, *_, penalty = settings
+    _check_penalty(seen, penalty)
     num_rows, num_ids = logits.shape
-    check_draws(
-        logits, uniform, out, num_rows, greedy=greedy, temperature=temperature, top_k=top_k,
-        top_p=top_p, repetition_penalty=repetition_penalty, no_eos=no_eos,
-    )  # fmt: skip
+    check_draws(logits, uniform, settings, out, no_eos)
     if seen is not None and seen.stride(1) != 1:
         raise ValueError("seen must have contiguous rows")
     width = table_stride = 0
@@ -312,13 +281,10 @@ def sample(
     _sample_kernel[(num_rows,)](
         logits,
         uniform,
-        greedy,
-        temperature,
-        top_k,
-        top_p,
+        *settings[:4],
         out,
         seen if seen is not None else greedy,
-        repetition_penalty if repetition_penalty is not None else temperature,
+        penalty if penalty is not None else temperature,
         suppress if suppress is not None else greedy,
         no_eos if no_eos is not None else greedy,
         *beginning,

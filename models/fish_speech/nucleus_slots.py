@@ -16,7 +16,6 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from kernels.linear.code_embedding import Beginning
 from kernels.sampling.nucleus import sample_nucleus
 from models.slots.sampling_slots import SamplingSlots
 
@@ -34,6 +33,7 @@ class NucleusSlots(SamplingSlots):
         num_codebooks: K; the second draw of a first code is addressed as codebook K.
     """
 
+    SAMPLER = staticmethod(sample_nucleus)
     EMBEDS = False
     UNUSED: ClassVar[frozenset[str]] = frozenset({"repetition_penalty"})  # `prompt` refuses it
 
@@ -63,8 +63,8 @@ class NucleusSlots(SamplingSlots):
         return sample_nucleus(
             logits,
             uniforms[:, 0],
-            out=out,
-            **self.first_settings(rows),
+            self.first_settings(rows),
+            out,
             eos=self.eos,
             no_eos=steps < MIN_FRAMES,
             window=self.window[rows],
@@ -82,14 +82,3 @@ class NucleusSlots(SamplingSlots):
         self.first(slice(0, bucket), logits, steps, out)
         place = (steps - 1).remainder(WINDOW)
         self.window[:bucket].scatter_(1, place.unsqueeze(1), out.unsqueeze(1))
-
-    def rest(
-        self,
-        bucket: int,
-        logits: Tensor,
-        uniform: Tensor,
-        out: Tensor,
-        then: Beginning | None = None,
-    ) -> Tensor:
-        """Draw the codes (B,) of one further codebook for slots 0..bucket-1 into `out`."""
-        return sample_nucleus(logits, uniform, out=out, **self.rest_settings(bucket))

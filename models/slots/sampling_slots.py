@@ -8,14 +8,15 @@ addressed by (row seed, frame, codebook), so it never depends on batch mates.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, ClassVar
+from collections.abc import Callable, Sequence
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from kernels.linear.code_embedding import Beginning
 from kernels.sampling.draws import uniforms
+from kernels.sampling.row import RowSettings
 from kernels.sampling.sample import sample
 from models.base import SpeechRequest
 from models.sampling import SETTINGS, SUBTALKER
@@ -27,7 +28,8 @@ DTYPES = {float: torch.float32, int: torch.int32, bool: torch.bool}
 class SamplingSlots:
     """Settings, seeds and penalty history of every slot."""
 
-    EMBEDS: ClassVar[bool] = True  # whether `rest` can begin the step behind it
+    SAMPLER: ClassVar[Callable[..., Tensor]] = staticmethod(sample)  # of further codes
+    EMBEDS: ClassVar[bool] = True  # whether it can begin the step behind its draw
     UNUSED: ClassVar[frozenset[str]] = frozenset()  # settings that the kernel has no argument for
 
     def __init__(
@@ -91,13 +93,13 @@ class SamplingSlots:
         for tensor in (self.seeds, self.seen, *self.columns.values()):
             tensor[target] = tensor[source]
 
-    def first_settings(self, rows: Tensor | slice) -> dict[str, Any]:
-        """The kernel's arguments for first codes of the rows."""
-        return {name: column[rows] for name, column in self._first.items()}
+    def first_settings(self, rows: Tensor | slice) -> RowSettings:
+        """How first codes of the rows are drawn."""
+        return RowSettings(**{name: column[rows] for name, column in self._first.items()})
 
-    def rest_settings(self, bucket: int) -> dict[str, Any]:
-        """The kernel's arguments for further codes of slots 0..bucket-1."""
-        return {name: column[:bucket] for name, column in self._rest.items()}
+    def rest_settings(self, bucket: int) -> RowSettings:
+        """How further codes of slots 0..bucket-1 are drawn."""
+        return RowSettings(**{name: column[:bucket] for name, column in self._rest.items()})
 
     def draws(self, rows: Tensor | slice, frames: Tensor, count: int) -> Tensor:
         """(B, count) uniforms of the rows' frames (B,), one a codebook."""
@@ -113,8 +115,8 @@ class SamplingSlots:
         return sample(
             logits,
             self.draws(rows, steps, 1)[:, 0],
-            out=out,
-            **self.first_settings(rows),
+            self.first_settings(rows),
+            out,
             seen=self.seen[rows],
             suppress=self.suppress,
             eos=self.eos,
@@ -141,4 +143,5 @@ class SamplingSlots:
         Args:
             then: the step that they are the codes of, where EMBEDS.
         """
-        return sample(logits, uniform, out=out, then=then, **self.rest_settings(bucket))
+        begun = {} if then is None else {"then": then}
+        return self.SAMPLER(logits, uniform, self.rest_settings(bucket), out, **begun)

@@ -20,6 +20,7 @@ from kernels.linear.rms_norm import add_rms_norm_ref_, rms_norm_ref
 from kernels.linear.swiglu import swiglu_ref
 from kernels.sampling.draws import uniforms_ref
 from kernels.sampling.nucleus import sample_nucleus_ref
+from kernels.sampling.row import RowSettings
 from kernels.sampling.sample import sample_ref
 from kernels.vocoder.snake import snake_beta_ref
 from kernels.vocoder.snake_out import snake_out_ref
@@ -72,18 +73,17 @@ def advance() -> None:
     advance_ref_(slots, real(ROWS, WIDTH), 3)
 
 
-def settings() -> tuple[Tensor, ...]:
-    """Logits, draws, greedy, temperature, top_k, top_p and the result."""
+def settings(penalty: Tensor | None = None) -> tuple[Tensor, Tensor, RowSettings, Tensor]:
+    """Logits, draws, settings and the result."""
     whole_ks = torch.empty(ROWS, dtype=torch.int32, device="meta")
-    numbers = real(ROWS), flags(ROWS), real(ROWS), whole_ks, real(ROWS)
-    return real(ROWS, 32), *numbers, whole(ROWS)
+    how = RowSettings(flags(ROWS), real(ROWS), whole_ks, real(ROWS), penalty)
+    return real(ROWS, 32), real(ROWS), how, whole(ROWS)
 
 
 def draw() -> None:
     sample_ref(
-        *settings(),
+        *settings(real(ROWS)),
         seen=flags(ROWS, 32),
-        repetition_penalty=real(ROWS),
         suppress=flags(32),
         eos=3,
         no_eos=flags(ROWS),

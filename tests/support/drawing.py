@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from kernels.sampling.row import RowSettings
 from models.base import SpeechRequest
 from models.sampling import Sampling
 from models.slots.sampling_slots import SamplingSlots
@@ -38,7 +39,8 @@ def settings(logits: Tensor, **changes: Any) -> dict[str, Any]:
             value = torch.as_tensor(value, dtype=dtype, device=logits.device)
             chosen[name] = value.expand(rows).contiguous()
     chosen.setdefault("out", torch.full((rows,), -7, dtype=torch.int64, device=logits.device))
-    return chosen
+    how = {name: chosen.pop(name, None) for name in RowSettings._fields}
+    return {**chosen, "settings": RowSettings(**how)}
 
 
 def drawer(sampler: Callable[..., Tensor], run: Callable[..., Tensor]) -> Callable[..., Tensor]:

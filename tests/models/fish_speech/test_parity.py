@@ -22,6 +22,7 @@ from speak import Row, speak
 from torch import Tensor
 
 from kernels.sampling.nucleus import sample_nucleus
+from kernels.sampling.row import RowSettings
 from models.base import REFERENCE, SpeechRequest
 from models.fish_speech.model import FishSpeech
 from models.fish_speech.nucleus_slots import NucleusSlots
@@ -138,10 +139,12 @@ def test_draws_follow_the_official_probabilities(index: int) -> None:
     drawn = sample_nucleus(
         logits.expand(rows, -1).contiguous(),
         (torch.arange(rows) + 0.5) / rows,
-        torch.zeros(rows, dtype=torch.bool),
-        torch.full((rows,), case["temperature"]),
-        torch.zeros(rows, dtype=torch.int32),
-        torch.full((rows,), case["top_p"]),
+        RowSettings(
+            torch.zeros(rows, dtype=torch.bool),
+            torch.full((rows,), case["temperature"]),
+            torch.zeros(rows, dtype=torch.int32),
+            torch.full((rows,), case["top_p"]),
+        ),
         torch.empty(rows, dtype=torch.int64),
     )
     assert bool((probabilities[drawn] > 0).all()), "an id was drawn that the package had ruled out"

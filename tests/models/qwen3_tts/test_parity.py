@@ -22,6 +22,7 @@ from safetensors.torch import load_file
 from speak import speak
 from torch import Tensor
 
+from kernels.sampling.row import RowSettings
 from kernels.sampling.sample import sample
 from models.registry import load_model
 from models.slots.model import SpeechModel
@@ -138,6 +139,7 @@ def test_draws_follow_the_official_probabilities(index: int) -> None:
     rows, vocab = 997, len(logits)
     uniform = (torch.arange(rows) + 0.5) / rows
     processors: dict[str, Any] = {}
+    penalty = None
     if case["part"] == "talker":
         eos = vocab - tiny.NUM_RESERVED + 102
         seen = torch.zeros(vocab, dtype=torch.bool)
@@ -145,9 +147,9 @@ def test_draws_follow_the_official_probabilities(index: int) -> None:
         suppress = torch.zeros(vocab, dtype=torch.bool)
         suppress[-tiny.NUM_RESERVED :] = True
         suppress[eos] = False
+        penalty = torch.full((rows,), case["repetition_penalty"])
         processors = {
             "seen": seen.expand(rows, -1),
-            "repetition_penalty": torch.full((rows,), case["repetition_penalty"]),
             "suppress": suppress,
             "eos": eos,
             "no_eos": torch.full((rows,), case["step"] < 2),
@@ -155,10 +157,13 @@ def test_draws_follow_the_official_probabilities(index: int) -> None:
     drawn = sample(
         logits.expand(rows, -1).contiguous(),
         uniform,
-        torch.zeros(rows, dtype=torch.bool),
-        torch.full((rows,), case["temperature"]),
-        torch.full((rows,), case["top_k"], dtype=torch.int32),
-        torch.full((rows,), case["top_p"]),
+        RowSettings(
+            torch.zeros(rows, dtype=torch.bool),
+            torch.full((rows,), case["temperature"]),
+            torch.full((rows,), case["top_k"], dtype=torch.int32),
+            torch.full((rows,), case["top_p"]),
+            penalty,
+        ),
         torch.empty(rows, dtype=torch.int64),
         **processors,
     )
