@@ -39,11 +39,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from kernels.launch.dispatch import IS_INTERPRETED, next_power_of_2
+from kernels.linear.layers import LayerWeights
 from kernels.persistent.kernel import _persistent_decoder_kernel
 
 
@@ -57,8 +59,7 @@ class StepSettings:
     block_s: int = 16  # cache positions a step of attention
 
 
-@dataclass(frozen=True)
-class DecoderWeights:
+class DecoderWeights(NamedTuple):
     """All layers' weights of one kind stacked, so that one pointer and a stride reach each."""
 
     qkv: Tensor  # (L, (H + 2 H_kv) D_h, D)
@@ -69,6 +70,12 @@ class DecoderWeights:
     post_norms: Tensor  # (L, D)
     q_norms: Tensor | None  # (L, D_h)
     k_norms: Tensor | None
+
+    @property
+    def first(self) -> LayerWeights:
+        """Those of one layer, whose sizes all have."""
+        qkv, o, gate_up, down = self.qkv[0], self.o[0], self.gate_up[0], self.down[0]
+        return LayerWeights(self.norms[0], qkv, o, self.post_norms[0], gate_up, down)
 
 
 @lru_cache
@@ -86,18 +93,16 @@ NUM_COUNTERS = 2 + MAX_ROWS * MAX_KV_HEADS
 MAX_HELD_REGISTERS = 200  # for weights, of the 255 a thread has
 
 
-def choose_settings(
-    weights: DecoderWeights, head_dim: int, num_positions: int
-) -> StepSettings | None:
+def choose_settings(layer: LayerWeights, head_dim: int, num_positions: int) -> StepSettings | None:
     """The default settings, with more warps where a GPU of fewer multiprocessors needs them; None
     where no settings serve: weights that do not fit into registers, or float32, which takes twice
     as many.
     """
-    if weights.qkv.itemsize != 2:
+    if layer.qkv.itemsize != 2:
         return None
     best = default_settings(num_positions)
     for settings in (best, replace(best, num_warps=8)):
-        if fits(weights, head_dim, settings):
+        if fits(layer, head_dim, settings):
             return settings
     return None
 
@@ -117,20 +122,20 @@ def default_settings(num_positions: int) -> StepSettings:
     )
 
 
-def fits(weights: DecoderWeights, head_dim: int, settings: StepSettings) -> bool:
+def fits(layer: LayerWeights, head_dim: int, settings: StepSettings) -> bool:
     """Whether the kernel serves such heads, and a program's columns of every layer's weights fit
     into its registers: those of the 0.6B models do, those of the 1.7B talker, twice as wide, do
     not.
     """
-    width, inner = weights.down.shape[1], weights.down.shape[2]
-    mixed, qkv = weights.o.shape[2], weights.qkv.shape[1]
-    programs = _num_programs(settings, weights.qkv.device)
+    width, inner = layer.down.shape
+    mixed, qkv = layer.o.shape[1], len(layer.qkv)
+    programs = _num_programs(settings, layer.qkv.device)
     # Columns of a weight, and what each holds: gate and up have one together.
     counts = ((qkv, width), (width, mixed), (inner, 2 * next_power_of_2(width)), (width, inner))
     held = max(
         sum(_columns(count, programs)[1:]) * next_power_of_2(depth) for count, depth in counts
     )
-    registers = held * weights.qkv.itemsize // (settings.num_warps * 32 * 4)  # a thread
+    registers = held * layer.qkv.itemsize // (settings.num_warps * 32 * 4)  # a thread
     return (
         head_dim % 2 == mixed % head_dim == 0
         and qkv <= mixed + 2 * MAX_KV_HEADS * head_dim
@@ -155,8 +160,7 @@ def persistent_step(
     x: Tensor,
     positions: Tensor,
     cache: Tensor,
-    cos: Tensor,
-    sin: Tensor,
+    tables: tuple[Tensor, Tensor],
     counters: Tensor,
     eps: float,
     codes: Tensor | None = None,
@@ -170,7 +174,7 @@ def persistent_step(
         x: (R, D) inputs, kept; with `codes` an embedding table (V, D).
         positions: (R,) int64 rising cache positions to write; a row sees 0..its position.
         cache: (L, 2, N, H_kv, S, D_h), keys and values, contiguous.
-        cos, sin: (S, D_h) tables of x's dtype.
+        tables: cos and sin, (S, D_h) of x's dtype.
         counters: (NUM_COUNTERS,) int32, zero before the first launch and left so. Launches that
             share counters must not overlap.
         codes: (R,) int64 rows of the table to start from, may be strided; below 0 counts as 0.
@@ -185,9 +189,10 @@ def persistent_step(
     num_layers, width, inner = weights.down.shape
     num_kv_heads, num_positions, head_dim = cache.shape[3:]
     qkv_width, mixed = weights.qkv.shape[1], weights.o.shape[2]
+    layer = weights.first
     if settings is None:
-        settings = choose_settings(weights, head_dim, num_positions)
-    is_fitting = settings is not None and fits(weights, head_dim, settings)
+        settings = choose_settings(layer, head_dim, num_positions)
+    is_fitting = settings is not None and fits(layer, head_dim, settings)
     if settings is None or not is_fitting or qkv_width != mixed + 2 * num_kv_heads * head_dim:
         wanted = settings or "any settings"
         raise ValueError(f"width {width}, MLP {inner} and heads of {head_dim} do not fit {wanted}")
@@ -197,7 +202,7 @@ def persistent_step(
         raise ValueError(f"x {tuple(x.shape)} must be ({num_rows}, {width}), or a table as wide")
     if not cache.is_contiguous() or not positions.is_contiguous() or x.stride(1) != 1:
         raise ValueError("cache and positions must be contiguous, x with contiguous rows")
-    if cos.shape[0] < num_positions or not (cos.is_contiguous() and sin.is_contiguous()):
+    if any(len(table) < num_positions or not table.is_contiguous() for table in tables):
         raise ValueError("cos and sin must be contiguous and as long as the cache")
     if head is not None and not (head.is_contiguous() and head.shape[1] == width):
         raise ValueError(f"head {tuple(head.shape)} must be contiguous, rows of {width}")
@@ -223,17 +228,11 @@ def persistent_step(
         x,
         positions if codes is None else codes,
         positions,
-        weights.qkv,
-        weights.o,
-        weights.gate_up,
-        weights.down,
-        weights.norms,
-        weights.post_norms,
+        *weights[:6],
         weights.norms if q_norms is None else q_norms,
         weights.norms if k_norms is None else k_norms,
         x if head is None else head,
-        cos,
-        sin,
+        *tables,
         cache,
         cache[:, 1:],
         out,

@@ -131,19 +131,8 @@ class Decoder(nn.Module):
 
     def _fits_one_launch(self) -> bool:
         """Whether steps of one slot can be one launch, by the sizes of a layer."""
-        first = self.layers[0].weights
-        weights = DecoderWeights(
-            qkv=first.qkv[None],
-            o=first.o[None],
-            gate_up=first.gate_up[None],
-            down=first.down[None],
-            norms=first.input_norm[None],
-            post_norms=first.post_norm[None],
-            q_norms=None,
-            k_norms=None,
-        )
         sizes = self.config.head_dim, self.cache.num_positions
-        return choose_settings(weights, *sizes) is not None
+        return choose_settings(self.layers[0].weights, *sizes) is not None
 
     def stack(self) -> None:
         """Put the weights of all layers behind each other, for steps in one launch.
@@ -155,18 +144,20 @@ class Decoder(nn.Module):
             self.stacked.qkv.data_ptr()
         ):
             return
-        layers = self.layers
-        q_norms = [layer.q_norm for layer in layers if isinstance(layer.q_norm, Weight)]
-        k_norms = [layer.k_norm for layer in layers if isinstance(layer.k_norm, Weight)]
+
+        def each(name: str, *behind: Weight) -> Tensor:
+            return _stack([*(getattr(layer, name) for layer in self.layers), *behind])
+
+        has_norms = self.config.has_qk_norm
         self.stacked = DecoderWeights(
-            qkv=_stack([layer.qkv for layer in layers]),
-            o=_stack([layer.o for layer in layers]),
-            gate_up=_stack([layer.gate_up for layer in layers]),
-            down=_stack([layer.down for layer in layers]),
-            norms=_stack([*(layer.input_norm for layer in layers), self.norm]),
-            post_norms=_stack([layer.post_norm for layer in layers]),
-            q_norms=_stack(q_norms) if q_norms else None,
-            k_norms=_stack(k_norms) if k_norms else None,
+            qkv=each("qkv"),
+            o=each("o"),
+            gate_up=each("gate_up"),
+            down=each("down"),
+            norms=each("input_norm", self.norm),
+            post_norms=each("post_norm"),
+            q_norms=each("q_norm") if has_norms else None,
+            k_norms=each("k_norm") if has_norms else None,
         )
 
     def run(
@@ -192,17 +183,9 @@ class Decoder(nn.Module):
         """
         if self.is_one_launch and use_triton(x):
             assert self.stacked is not None
+            cache, tables = self.cache.data, (self.cos, self.sin)
             return persistent_step(
-                self.stacked,
-                x,
-                positions,
-                self.cache.data,
-                self.cos,
-                self.sin,
-                self.counters,
-                self.eps,
-                codes,
-                head,
+                self.stacked, x, positions, cache, tables, self.counters, self.eps, codes, head
             )
         table = x
         if codes is not None:

@@ -16,6 +16,9 @@ from kernels.frame.finish_frame import NAN, RUNNING, SlotState, advance_
 from models.base import SlotStatus
 
 REASONS = ("", "eos", "max_frames", "nan")
+PER_SLOT = (  # what a row owns; all else is made anew in every frame
+    *("hidden", "code", "position", "frame", "limit", "is_active", "reason", "trailing", "codes"),
+)
 
 
 @dataclass
@@ -152,14 +155,4 @@ class SlotBuffers:
         ]
 
     def _per_slot(self) -> list[Tensor]:
-        return [
-            self.hidden,
-            self.code,
-            self.position,
-            self.frame,
-            self.limit,
-            self.is_active,
-            self.reason,
-            self.trailing,
-            self.codes,
-        ]
+        return [getattr(self, name) for name in PER_SLOT]

@@ -69,15 +69,8 @@ class FrameModel:
         num_codebooks, device = self.config.num_codebooks, self.device
         self.talker.decoder.allocate(max_batch, cache_positions(max_positions))
         self.predictor.decoder.allocate(max_batch, num_codebooks)
-        self._slots = SlotBuffers(
-            max_batch,
-            self.config.talker.width,
-            num_codebooks,
-            max_frames,
-            max_trailing + 1,
-            device,
-            self.dtype,
-        )
+        sizes = max_batch, self.config.talker.width, num_codebooks, max_frames, max_trailing + 1
+        self._slots = SlotBuffers(*sizes, device, self.dtype)
         self.sampling = self.new_sampling(max_batch)
         self._pair_positions = torch.tensor([0, 1], device=device).repeat(max_batch)
         steps = torch.arange(num_codebooks, device=device)

@@ -303,19 +303,7 @@ class PackedPrefill:
         """The buffers as a pass of that many tokens reads them."""
         rows, columns = self._rows(bucket), self._sampling.num_counts
         sizes = [*repeat(bucket, 4), *repeat(rows, ROW_COLUMNS), rows * columns]
-        parts = self._whole[: sum(sizes)].split(sizes)
-        text_ids, codec_ids, slots, positions, last, owner, index, lengths, limits, counts = parts
-        return Pass(
-            text_ids,
-            codec_ids,
-            self.given[:bucket],
-            slots,
-            positions,
-            last,
-            owner,
-            index,
-            lengths,
-            limits,
-            counts.view(rows, columns),
-            self._real[: rows * self._sampling.num_numbers].view(rows, -1),
-        )
+        text_ids, codec_ids, *others, counts = self._whole[: sum(sizes)].split(sizes)
+        numbers = self._real[: rows * self._sampling.num_numbers].view(rows, -1)
+        ids = text_ids, codec_ids, self.given[:bucket]
+        return Pass._make([*ids, *others, counts.view(rows, columns), numbers])

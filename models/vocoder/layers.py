@@ -175,9 +175,7 @@ class PreTransformer(nn.Module):
         Made inside the forward pass, so that it is part of a captured graph. Its rows start at
         multiples of 16 elements, which attention kernels ask of a mask.
         """
-        rows = torch.arange(frames, device=like.device)
-        columns = torch.arange(-(-frames // 16) * 16, device=like.device)
-        age = rows[:, None] - columns
+        age = _ages(frames, like)
         is_hidden = (age < 0) | (age >= self.config.window)
         mask = torch.zeros(age.shape, dtype=like.dtype, device=like.device)
         return mask.masked_fill_(is_hidden, float("-inf"))[:, :frames]
@@ -189,13 +187,17 @@ class PreTransformer(nn.Module):
             places: (B, F) each frame's place in its row.
         """
         frames = band.shape[0]
-        width = -(-frames // 16) * 16
-        rows = torch.arange(frames, device=band.device)
-        age = rows[:, None] - torch.arange(width, device=band.device)
-        is_foreign = age > places[:, :, None]  # (B, F, width)
+        is_foreign = _ages(frames, band) > places[:, :, None]  # (B, F, width)
         mask = torch.zeros(is_foreign.shape, dtype=band.dtype, device=band.device)
         mask[:, :, :frames] = band
         return mask.masked_fill_(is_foreign, float("-inf"))[:, None, :, :frames]
+
+
+def _ages(frames: int, like: Tensor) -> Tensor:
+    """(F, width) how many frames each lies behind each, width F up to a multiple of 16."""
+    rows = torch.arange(frames, device=like.device)
+    columns = torch.arange(-(-frames // 16) * 16, device=like.device)
+    return rows[:, None] - columns
 
 
 class ConvNeXt(nn.Module):

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from kernels.launch import dispatch
+from kernels.linear.layers import LayerWeights
 from kernels.persistent import step as module
 from kernels.persistent.step import (
     NUM_COUNTERS,
@@ -90,8 +91,7 @@ def run(decoder: Decoder, x: Tensor, positions: Tensor, **options) -> tuple[Tens
         x,
         positions,
         decoder.cache.data,
-        decoder.cos,
-        decoder.sin,
+        (decoder.cos, decoder.sin),
         counters,
         EPS,
         **options,
@@ -268,7 +268,7 @@ def test_graph_replays_are_equal(rows, length, at) -> None:
 
     def call() -> Tensor:
         return persistent_step(
-            weights, x, positions, decoder.cache.data, decoder.cos, decoder.sin, counters,
+            weights, x, positions, decoder.cache.data, (decoder.cos, decoder.sin), counters,
             EPS,
         )[0]  # fmt: skip
 
@@ -291,24 +291,24 @@ def test_weights_of_the_small_models_fit(processors, length, monkeypatch) -> Non
     default = default_settings(length)
     for width, inner, qkv in ((1024, 3072, 4096), (2048, 6144, 4096), (1024, 3072, 6400)):
         shapes = {
-            "qkv": (2, qkv, width),
-            "o": (2, width, 2048),
-            "gate_up": (2, 2 * inner, width),
-            "down": (2, width, inner),
-            "norms": (3, width),
-            "post_norms": (2, width),
+            "input_norm": (width,),
+            "qkv": (qkv, width),
+            "o": (width, 2048),
+            "post_norm": (width,),
+            "gate_up": (2 * inner, width),
+            "down": (width, inner),
         }
         empty = {
             name: torch.empty(shape, device="meta", dtype=torch.bfloat16)
             for name, shape in shapes.items()
         }
-        weights = DecoderWeights(**empty, q_norms=None, k_norms=None)
-        settings = choose_settings(weights, 128, length)
+        layer = LayerWeights(**empty)
+        settings = choose_settings(layer, 128, length)
         if width != 1024 or qkv != 4096:
             assert settings is None
             continue
         assert settings is not None
-        assert fits(weights, 128, settings)
+        assert fits(layer, 128, settings)
         # Fewer programs hold more columns each: 32 of gate and of up would be 256 registers.
         assert settings.num_warps == (default.num_warps if processors == 132 else 8)
 
