@@ -85,27 +85,14 @@ def _split_span(longest, NUM_SPLITS: tl.constexpr, BLOCK_S: tl.constexpr):
 
 @jit
 def _attention_kernel(
-    q_ptr,
-    keys_ptr,
-    values_ptr,
-    positions_ptr,
-    out_ptr,
-    stats_ptr,
-    q_stride,
-    slot_stride,
-    head_stride,
-    position_stride,
+    q_ptr, keys_ptr, values_ptr, positions_ptr, out_ptr, stats_ptr,
+    q_stride, slot_stride, head_stride, position_stride,
     scale,
-    NUM_HEADS: tl.constexpr,
-    GROUP: tl.constexpr,
-    ROWS_PER_SLOT: tl.constexpr,
-    HEAD_DIM: tl.constexpr,
-    NUM_SPLITS: tl.constexpr,
+    NUM_HEADS: tl.constexpr, GROUP: tl.constexpr, ROWS_PER_SLOT: tl.constexpr,
+    HEAD_DIM: tl.constexpr, NUM_SPLITS: tl.constexpr,
     IS_DEPENDENT: tl.constexpr,
-    BLOCK_M: tl.constexpr,
-    BLOCK_S: tl.constexpr,
-    BLOCK_D: tl.constexpr,
-):
+    BLOCK_M: tl.constexpr, BLOCK_S: tl.constexpr, BLOCK_D: tl.constexpr,
+):  # fmt: skip
     wait_for_previous(IS_DEPENDENT)
     slot = tl.program_id(0).to(tl.int64)
     kv_head = tl.program_id(1)
@@ -167,19 +154,12 @@ def _attention_kernel(
 
 @jit
 def _merge_kernel(
-    parts_ptr,
-    stats_ptr,
-    positions_ptr,
-    out_ptr,
-    NUM_HEADS: tl.constexpr,
-    ROWS_PER_SLOT: tl.constexpr,
-    HEAD_DIM: tl.constexpr,
+    parts_ptr, stats_ptr, positions_ptr, out_ptr,
+    NUM_HEADS: tl.constexpr, ROWS_PER_SLOT: tl.constexpr, HEAD_DIM: tl.constexpr,
     NUM_SPLITS: tl.constexpr,
     IS_DEPENDENT: tl.constexpr,
-    BLOCK_R: tl.constexpr,
-    BLOCK_S: tl.constexpr,
-    BLOCK_D: tl.constexpr,
-):
+    BLOCK_R: tl.constexpr, BLOCK_S: tl.constexpr, BLOCK_D: tl.constexpr,
+):  # fmt: skip
     wait_for_previous(IS_DEPENDENT)
     row = tl.program_id(0).to(tl.int64)
     head = tl.program_id(1)
@@ -255,40 +235,19 @@ def decode_attention(
         target = torch.empty((parts, head_dim), dtype=torch.float32, device=q.device)
         stats = torch.empty((parts, 2), dtype=torch.float32, device=q.device)
     _attention_kernel[(slots, num_kv_heads, splits)](
-        q,
-        *cache,
-        positions,
-        target,
-        stats,
-        q.stride(0),
-        *cache.stride()[1:4],
+        q, *cache, positions, target, stats,
+        q.stride(0), *cache.stride()[1:4],
         head_dim**-0.5,
-        NUM_HEADS=num_heads,
-        GROUP=group,
-        ROWS_PER_SLOT=rows_per_slot,
-        HEAD_DIM=head_dim,
+        NUM_HEADS=num_heads, GROUP=group, ROWS_PER_SLOT=rows_per_slot, HEAD_DIM=head_dim,
         NUM_SPLITS=splits,
-        BLOCK_M=max(16, next_power_of_2(rows_per_slot * group)),
-        BLOCK_S=block_s,
-        BLOCK_D=block_d,
-        num_warps=num_warps,
-        num_stages=num_stages,
-        **launch_options(),
-    )
+        BLOCK_M=max(16, next_power_of_2(rows_per_slot * group)), BLOCK_S=block_s, BLOCK_D=block_d,
+        num_warps=num_warps, num_stages=num_stages, **launch_options(),
+    )  # fmt: skip
     if splits > 1:
         _merge_kernel[(num_rows, num_heads)](
-            target,
-            stats,
-            positions,
-            out,
-            NUM_HEADS=num_heads,
-            ROWS_PER_SLOT=rows_per_slot,
-            HEAD_DIM=head_dim,
-            NUM_SPLITS=splits,
-            BLOCK_R=next_power_of_2(rows_per_slot),
-            BLOCK_S=block_s,
-            BLOCK_D=block_d,
-            num_warps=1,
-            **launch_options(),
-        )
+            target, stats, positions, out,
+            NUM_HEADS=num_heads, ROWS_PER_SLOT=rows_per_slot, HEAD_DIM=head_dim, NUM_SPLITS=splits,
+            BLOCK_R=next_power_of_2(rows_per_slot), BLOCK_S=block_s, BLOCK_D=block_d,
+            num_warps=1, **launch_options(),
+        )  # fmt: skip
     return out

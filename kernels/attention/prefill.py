@@ -99,25 +99,13 @@ def _attend_masked(q: Tensor, cache: Tensor, slots: Tensor, positions: Tensor) -
 
 @jit
 def _prefill_attention_kernel(
-    q_ptr,
-    keys_ptr,
-    values_ptr,
-    slots_ptr,
-    positions_ptr,
-    out_ptr,
+    q_ptr, keys_ptr, values_ptr, slots_ptr, positions_ptr, out_ptr,
     num_tokens,
-    q_stride,
-    slot_stride,
-    head_stride,
-    position_stride,
+    q_stride, slot_stride, head_stride, position_stride,
     scale,
-    NUM_HEADS: tl.constexpr,
-    GROUP: tl.constexpr,
-    HEAD_DIM: tl.constexpr,
-    BLOCK_M: tl.constexpr,
-    BLOCK_S: tl.constexpr,
-    BLOCK_D: tl.constexpr,
-):
+    NUM_HEADS: tl.constexpr, GROUP: tl.constexpr, HEAD_DIM: tl.constexpr,
+    BLOCK_M: tl.constexpr, BLOCK_S: tl.constexpr, BLOCK_D: tl.constexpr,
+):  # fmt: skip
     tile = tl.program_id(0)
     head = tl.program_id(1)
     kv_head = (head // GROUP).to(tl.int64)
@@ -215,22 +203,12 @@ def prefill_attention(q: Tensor, cache: Tensor, slots: Tensor, positions: Tensor
     out = torch.empty((num_tokens, num_heads * head_dim), dtype=q.dtype, device=q.device)
     block_m, block_s, num_warps, num_stages = launch_settings(q.dtype, num_tokens)
     _prefill_attention_kernel[(-(-num_tokens // block_m), num_heads)](
-        q,
-        *cache,
-        slots,
-        positions,
-        out,
+        q, *cache, slots, positions, out,
         num_tokens,
-        q.stride(0),
-        *cache.stride()[1:4],
+        q.stride(0), *cache.stride()[1:4],
         head_dim**-0.5,
-        NUM_HEADS=num_heads,
-        GROUP=num_heads // num_kv_heads,
-        HEAD_DIM=head_dim,
-        BLOCK_M=block_m,
-        BLOCK_S=block_s,
-        BLOCK_D=max(16, next_power_of_2(head_dim)),
-        num_warps=num_warps,
-        num_stages=num_stages,
-    )
+        NUM_HEADS=num_heads, GROUP=num_heads // num_kv_heads, HEAD_DIM=head_dim,
+        BLOCK_M=block_m, BLOCK_S=block_s, BLOCK_D=max(16, next_power_of_2(head_dim)),
+        num_warps=num_warps, num_stages=num_stages,
+    )  # fmt: skip
     return out

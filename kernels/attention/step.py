@@ -121,29 +121,16 @@ def store_head(target, so_far, mask, HALF: tl.constexpr):
 
 @jit
 def _step_attention_kernel(
-    qkv_ptr,
-    q_norm_ptr,
-    k_norm_ptr,
-    cos_ptr,
-    sin_ptr,
-    positions_ptr,
-    keys_ptr,
-    values_ptr,
-    out_ptr,
-    slot_stride,
-    head_stride,
-    eps,
-    scale,
-    NUM_HEADS: tl.constexpr,
-    NUM_KV_HEADS: tl.constexpr,
-    HEAD_DIM: tl.constexpr,
+    qkv_ptr, q_norm_ptr, k_norm_ptr, cos_ptr, sin_ptr, positions_ptr, keys_ptr, values_ptr, out_ptr,
+    slot_stride, head_stride,
+    eps, scale,
+    NUM_HEADS: tl.constexpr, NUM_KV_HEADS: tl.constexpr, HEAD_DIM: tl.constexpr,
     ROWS_PER_SLOT: tl.constexpr,
     HAS_NORM: tl.constexpr,
     SHARES: tl.constexpr,
     IS_DEPENDENT: tl.constexpr,
-    BLOCK_S: tl.constexpr,
-    BLOCK_H: tl.constexpr,
-):
+    BLOCK_S: tl.constexpr, BLOCK_H: tl.constexpr,
+):  # fmt: skip
     """Norm, rotation, cache store and attention of one pair of slot and KV head, or of a share of
     its query heads.
 
@@ -298,25 +285,16 @@ def step_attention(
         qkv,
         qkv if q_weight is None else q_weight,
         qkv if k_weight is None else k_weight,
-        cos,
-        sin,
-        positions,
-        *cache,
-        out,
-        cache.stride(1),
-        cache.stride(2),
+        cos, sin, positions, *cache, out,
+        cache.stride(1), cache.stride(2),
         eps,
         head_dim**-0.5,
-        NUM_HEADS=num_heads,
-        NUM_KV_HEADS=num_kv_heads,
-        HEAD_DIM=head_dim,
+        NUM_HEADS=num_heads, NUM_KV_HEADS=num_kv_heads, HEAD_DIM=head_dim,
         ROWS_PER_SLOT=rows_per_slot,
         HAS_NORM=q_weight is not None,
         SHARES=shares,
         BLOCK_S=min(block_s, next_power_of_2(num_positions)),
         BLOCK_H=next_power_of_2(head_dim // 2),
-        num_warps=1,
-        maxnreg=max_registers,
-        **launch_options(),
-    )
+        num_warps=1, maxnreg=max_registers, **launch_options(),
+    )  # fmt: skip
     return out

@@ -59,26 +59,12 @@ def advance_ref_(slots: SlotState, hidden: Tensor, eos: int) -> None:
 
 @jit
 def _advance_kernel(
-    work_ptr,
-    next_code_ptr,
-    codes_ptr,
-    frame_ptr,
-    limit_ptr,
-    position_ptr,
-    is_active_ptr,
-    reason_ptr,
-    slot_hidden_ptr,
-    code_ptr,
-    hidden_ptr,
-    num_codebooks,
-    spare,
-    eos,
-    width,
-    codes_stride,
-    hidden_stride,
-    BLOCK_K: tl.constexpr,
-    BLOCK_D: tl.constexpr,
-):
+    work_ptr, next_code_ptr, codes_ptr, frame_ptr, limit_ptr, position_ptr, is_active_ptr,
+    reason_ptr, slot_hidden_ptr, code_ptr, hidden_ptr,
+    num_codebooks, spare, eos, width,
+    codes_stride, hidden_stride,
+    BLOCK_K: tl.constexpr, BLOCK_D: tl.constexpr,
+):  # fmt: skip
     row = tl.program_id(0).to(tl.int64)
     codebook = tl.arange(0, BLOCK_K)
     is_codebook = codebook < num_codebooks
@@ -126,14 +112,8 @@ def advance_(slots: SlotState, hidden: Tensor, eos: int) -> None:
     if hidden.shape != slots.hidden.shape or hidden.stride(1) != 1:
         raise ValueError(f"hidden {tuple(hidden.shape)} must be {tuple(slots.hidden.shape)}")
     _advance_kernel[(num_rows,)](
-        *slots._replace(is_active=slots.is_active.view(torch.int8)),
-        hidden,
-        num_codebooks,
-        slots.codes.shape[1] - 1,
-        eos,
-        hidden.shape[1],
-        slots.codes.stride(0),
-        hidden.stride(0),
-        BLOCK_K=next_power_of_2(num_codebooks),
-        BLOCK_D=next_power_of_2(hidden.shape[1]),
-    )
+        *slots._replace(is_active=slots.is_active.view(torch.int8)), hidden,
+        num_codebooks, slots.codes.shape[1] - 1, eos, hidden.shape[1],
+        slots.codes.stride(0), hidden.stride(0),
+        BLOCK_K=next_power_of_2(num_codebooks), BLOCK_D=next_power_of_2(hidden.shape[1]),
+    )  # fmt: skip

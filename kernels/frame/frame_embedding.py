@@ -35,21 +35,13 @@ def frame_embedding_ref(
 
 @jit
 def _frame_embedding_kernel(
-    codes_ptr,
-    first_ptr,
-    rest_ptr,
-    text_ptr,
-    out_ptr,
-    codes_row_stride,
-    codes_column_stride,
-    first_stride,
-    rest_codebook_stride,
-    rest_stride,
+    codes_ptr, first_ptr, rest_ptr, text_ptr, out_ptr,
+    codes_row_stride, codes_column_stride, first_stride, rest_codebook_stride, rest_stride,
     text_stride,
     width,
     K: tl.constexpr,
     BLOCK: tl.constexpr,
-):
+):  # fmt: skip
     row = tl.program_id(0).to(tl.int64)
     column = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     inside = column < width
@@ -97,20 +89,12 @@ def frame_embedding(
     block = min(_MAX_BLOCK, next_power_of_2(width))
     grid = (num_rows, -(-width // block))
     _frame_embedding_kernel[grid](
-        codes,
-        first_table,
-        rest_tables,
-        text,
-        out,
-        codes.stride(0),
-        codes.stride(1),
-        first_table.stride(0),
-        rest_tables.stride(0),
-        rest_tables.stride(1),
-        text.stride(0),
+        codes, first_table, rest_tables, text, out,
+        codes.stride(0), codes.stride(1), first_table.stride(0), rest_tables.stride(0),
+        rest_tables.stride(1), text.stride(0),
         width,
         K=num_codebooks,
         BLOCK=block,
         num_warps=max(1, block // 128),
-    )
+    )  # fmt: skip
     return out

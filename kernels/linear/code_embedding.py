@@ -56,18 +56,12 @@ def embed_row(
 
 @jit(do_not_specialize_on_alignment=["codes_ptr"])
 def _code_embedding_kernel(
-    codes_ptr,
-    table_ptr,
-    weight_ptr,
-    out_ptr,
-    normed_ptr,
-    codes_stride,
-    table_stride,
-    width,
-    eps,
+    codes_ptr, table_ptr, weight_ptr, out_ptr, normed_ptr,
+    codes_stride, table_stride,
+    width, eps,
     IS_DEPENDENT: tl.constexpr,
     BLOCK: tl.constexpr,
-):
+):  # fmt: skip
     start_next(IS_DEPENDENT)
     row = tl.program_id(0).to(tl.int64)
     column = tl.arange(0, BLOCK)
@@ -109,17 +103,10 @@ def code_embedding(codes: Tensor, table: Tensor, weight: Tensor, eps: float, out
     normed = torch.empty_like(out)
     block = next_power_of_2(width)
     _code_embedding_kernel[(num_rows,)](
-        codes,
-        table,
-        weight,
-        out,
-        normed,
-        codes.stride(0),
-        table.stride(0),
-        width,
-        eps,
+        codes, table, weight, out, normed,
+        codes.stride(0), table.stride(0),
+        width, eps,
         BLOCK=block,
-        num_warps=row_warps(block),
-        **launch_options(),
-    )
+        num_warps=row_warps(block), **launch_options(),
+    )  # fmt: skip
     return normed

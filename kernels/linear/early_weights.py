@@ -98,26 +98,13 @@ def _ask_for_weight(
 
 @gluon_jit
 def _early_linear_kernel(
-    x_desc,
-    weight_desc,
-    out_ptr,
-    num_rows,
-    num_tiles,
-    num_columns,
-    part_width,
-    half,
-    IS_GATED: gl.constexpr,
-    IS_PART: gl.constexpr,
-    IS_DEPENDENT: gl.constexpr,
-    ROWS: gl.constexpr,
-    COLUMNS: gl.constexpr,
-    DEPTH: gl.constexpr,
-    GROUPS: gl.constexpr,
+    x_desc, weight_desc, out_ptr,
+    num_rows, num_tiles, num_columns, part_width, half,
+    IS_GATED: gl.constexpr, IS_PART: gl.constexpr, IS_DEPENDENT: gl.constexpr,
+    ROWS: gl.constexpr, COLUMNS: gl.constexpr, DEPTH: gl.constexpr, GROUPS: gl.constexpr,
     BLOCKS: gl.constexpr,
-    X_RING: gl.constexpr,
-    WEIGHT_RING: gl.constexpr,
-    num_warps: gl.constexpr,
-):
+    X_RING: gl.constexpr, WEIGHT_RING: gl.constexpr, num_warps: gl.constexpr,
+):  # fmt: skip
     """Every group has a barrier of its own, at which x and weight both arrive."""
     dtype: gl.constexpr = x_desc.dtype
     shared: gl.constexpr = gl.NVMMASharedLayout(swizzle_byte_width=128, element_bitwidth=16, rank=2)
@@ -202,20 +189,10 @@ def early_linear(
         shared_block(x, tile.rows, DEPTH),
         shared_block(weight, tile.columns // 2 if is_gated else tile.columns, DEPTH),
         out,
-        num_rows,
-        num_tiles,
-        out.shape[-1],
-        width // parts,
-        num_columns // 2,
-        IS_GATED=is_gated,
-        IS_PART=parts > 1,
-        ROWS=tile.rows,
-        COLUMNS=tile.columns,
-        DEPTH=DEPTH,
-        GROUPS=groups,
+        num_rows, num_tiles, out.shape[-1], width // parts, num_columns // 2,
+        IS_GATED=is_gated, IS_PART=parts > 1,
+        ROWS=tile.rows, COLUMNS=tile.columns, DEPTH=DEPTH, GROUPS=groups,
         BLOCKS=tile.blocks,
-        X_RING=min(tile.x_groups, groups),
-        WEIGHT_RING=min(tile.weight_groups, groups),
-        num_warps=tile.rows // 16,
-        **launch_options(),
-    )
+        X_RING=min(tile.x_groups, groups), WEIGHT_RING=min(tile.weight_groups, groups),
+        num_warps=tile.rows // 16, **launch_options(),
+    )  # fmt: skip

@@ -73,22 +73,14 @@ def row_swiglu_ref(x: Tensor, gate_up: Tensor) -> Tensor:
 
 @jit(do_not_specialize=["num_rows", "num_blocks"])
 def _row_linear_kernel(
-    x_desc,
-    weight_desc,
-    out_ptr,
-    num_rows,
-    num_tiles,
-    num_columns,
-    num_blocks,
-    part_blocks,
+    x_desc, weight_desc, out_ptr,
+    num_rows, num_tiles, num_columns, num_blocks, part_blocks,
     IS_GATED: tl.constexpr,  # the weight is gate and up, each of num_columns
-    IS_PART: tl.constexpr,
-    IS_DEPENDENT: tl.constexpr,
+    IS_PART: tl.constexpr, IS_DEPENDENT: tl.constexpr,
     ROWS: tl.constexpr,
-    BLOCK_N: tl.constexpr,
-    BLOCK_K: tl.constexpr,
+    BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
     STAGES: tl.constexpr,
-):
+):  # fmt: skip
     dtype: tl.constexpr = out_ptr.dtype.element_ty
     wait_for_previous(IS_DEPENDENT)
     # Tiles of rows run first: they share what they read of the weight.
@@ -227,23 +219,14 @@ def _launch(
     else:
         block_n, block_k, num_stages = linear_settings(num_rows, num_columns, parts)
     _row_linear_kernel[(-(-num_columns // block_n) * num_tiles, parts)](
-        described(x, rows, block_k),
-        described(weight, block_n, block_k),
-        out,
-        num_rows,
-        num_tiles,
-        num_columns,
-        width // block_k,
-        part_span(width, parts) // block_k,
-        IS_GATED=is_gated,
-        IS_PART=parts > 1,
+        described(x, rows, block_k), described(weight, block_n, block_k), out,
+        num_rows, num_tiles, num_columns, width // block_k, part_span(width, parts) // block_k,
+        IS_GATED=is_gated, IS_PART=parts > 1,
         ROWS=rows,
-        BLOCK_N=block_n,
-        BLOCK_K=block_k,
+        BLOCK_N=block_n, BLOCK_K=block_k,
         STAGES=num_stages,
-        num_warps=NUM_WARPS,
-        **launch_options(),
-    )
+        num_warps=NUM_WARPS, **launch_options(),
+    )  # fmt: skip
     return out
 
 

@@ -47,20 +47,14 @@ def normed_row(x, weight, width, eps, dtype: tl.constexpr):
 
 @jit
 def _rms_norm_kernel(
-    x_ptr,
-    residual_ptr,
-    weight_ptr,
-    out_ptr,
-    x_stride,
-    part_stride,
-    residual_stride,
-    width,
-    eps,
+    x_ptr, residual_ptr, weight_ptr, out_ptr,
+    x_stride, part_stride, residual_stride,
+    width, eps,
     HAS_RESIDUAL: tl.constexpr,
     NUM_PARTS: tl.constexpr,  # of x, in float32; 0: x is whole and rounded
     IS_DEPENDENT: tl.constexpr,
     BLOCK: tl.constexpr,
-):
+):  # fmt: skip
     start_next(IS_DEPENDENT)
     row = tl.program_id(0).to(tl.int64)
     column = tl.arange(0, BLOCK)

@@ -61,12 +61,10 @@ def swiglu(gate_up: Tensor) -> Tensor:
     block = min(_MAX_BLOCK, next_power_of_2(width))
     grid = (num_rows, -(-width // block))
     _swiglu_kernel[grid](
-        gate_up,
-        out,
+        gate_up, out,
         gate_up.stride(0),
         width,
         BLOCK=block,
-        num_warps=max(1, block // 256),
-        **launch_options(),
-    )
+        num_warps=max(1, block // 256), **launch_options(),
+    )  # fmt: skip
     return out

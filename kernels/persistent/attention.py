@@ -19,14 +19,10 @@ def _put(is_new, new, tile):
 
 @jit
 def _new_pair(
-    row_index,
-    position,
-    source,
-    NUM_HEADS: tl.constexpr,
-    NUM_KV_HEADS: tl.constexpr,
-    HEAD_DIM: tl.constexpr,
+    row_index, position, source,
+    NUM_HEADS: tl.constexpr, NUM_KV_HEADS: tl.constexpr, HEAD_DIM: tl.constexpr,
     HAS_NORM: tl.constexpr,
-):
+):  # fmt: skip
     """Key (normalised, rotated) and value of one row and KV head, each a pair of (1, D_h / 2).
 
     Args:
@@ -45,21 +41,13 @@ def _new_pair(
 
 @jit
 def _put_new(
-    keys,
-    values,
-    at,
-    k,
-    v,
-    own,
-    row_index,
+    keys, values, at, k, v, own, row_index,
     positions_ptr,
     source,
-    NUM_HEADS: tl.constexpr,
-    NUM_KV_HEADS: tl.constexpr,
-    HEAD_DIM: tl.constexpr,
+    NUM_HEADS: tl.constexpr, NUM_KV_HEADS: tl.constexpr, HEAD_DIM: tl.constexpr,
     HAS_NORM: tl.constexpr,
     ROWS: tl.constexpr,
-):
+):  # fmt: skip
     """Cache tiles of positions `at`, as float32, with all that this step writes: the row's own pair
     at `own`, which is at hand, and those of the other rows.
     """
@@ -80,34 +68,17 @@ def _put_new(
 
 @jit
 def attend_split(
-    qkv_ptr,
-    q_norm_ptr,
-    k_norm_ptr,
-    cos_ptr,
-    sin_ptr,
-    positions_ptr,
-    keys_ptr,
-    values_ptr,
-    out_ptr,
-    mixed_ptr,
-    stats_ptr,
-    tickets_ptr,
-    counter_ptr,
-    target_count,
-    task,
+    qkv_ptr, q_norm_ptr, k_norm_ptr, cos_ptr, sin_ptr, positions_ptr, keys_ptr, values_ptr, out_ptr,
+    mixed_ptr, stats_ptr, tickets_ptr, counter_ptr,
+    target_count, task,
     head_stride,
-    eps,
-    scale,
-    NUM_HEADS: tl.constexpr,
-    NUM_KV_HEADS: tl.constexpr,
-    HEAD_DIM: tl.constexpr,
-    ROWS: tl.constexpr,
+    eps, scale,
+    NUM_HEADS: tl.constexpr, NUM_KV_HEADS: tl.constexpr, HEAD_DIM: tl.constexpr, ROWS: tl.constexpr,
     HAS_NORM: tl.constexpr,
     SPLITS: tl.constexpr,
-    BLOCK_S: tl.constexpr,
-    BLOCK_H: tl.constexpr,
+    BLOCK_S: tl.constexpr, BLOCK_H: tl.constexpr,
     IS_ONE_BLOCK: tl.constexpr,
-):
+):  # fmt: skip
     """One span of the cache for one row and KV head; the last span to end joins them all.
 
     Spans are joined in their order whoever is last, so the sum is the same at every replay. The
@@ -207,15 +178,11 @@ def attend_split(
 
 @jit
 def _join(
-    mixed_ptr,
-    stats_ptr,
-    out_ptr,
-    at_head,
-    used,
-    SPLITS: tl.constexpr,
-    HEAD_DIM: tl.constexpr,
+    mixed_ptr, stats_ptr, out_ptr,
+    at_head, used,
+    SPLITS: tl.constexpr, HEAD_DIM: tl.constexpr,
     BLOCK_H: tl.constexpr,
-):
+):  # fmt: skip
     """Join the first `used` spans of one query head."""
     splits = tl.arange(0, SPLITS)
     is_used = splits < used

@@ -121,31 +121,14 @@ def _draw(x, top, mass, ids, num_ids, top_k, top_p, temperature, uniform):
 
 @jit(do_not_specialize_on_alignment=["uniform_ptr", "out_ptr"])
 def _sample_nucleus_kernel(
-    logits_ptr,
-    uniform_ptr,
-    greedy_ptr,
-    temperature_ptr,
-    top_k_ptr,
-    top_p_ptr,
-    out_ptr,
-    no_eos_ptr,
-    window_ptr,
-    window_uniform_ptr,
-    logits_stride,
-    uniform_stride,
-    out_stride,
-    window_stride,
-    window_uniform_stride,
-    num_ids,
-    eos,
-    window_size,
-    window_temperature,
-    window_top_p,
-    HAS_NO_EOS: tl.constexpr,
-    HAS_WINDOW: tl.constexpr,
+    logits_ptr, uniform_ptr, greedy_ptr, temperature_ptr, top_k_ptr, top_p_ptr, out_ptr, no_eos_ptr,
+    window_ptr, window_uniform_ptr,
+    logits_stride, uniform_stride, out_stride, window_stride, window_uniform_stride,
+    num_ids, eos, window_size, window_temperature, window_top_p,
+    HAS_NO_EOS: tl.constexpr, HAS_WINDOW: tl.constexpr,
     BLOCK: tl.constexpr,
     WINDOW_BLOCK: tl.constexpr,
-):
+):  # fmt: skip
     row, ids, x, is_greedy, temperature, top_k, top_p, uniform, is_usable = row_of(
         logits_ptr, uniform_ptr, (greedy_ptr, temperature_ptr, top_k_ptr, top_p_ptr),
         logits_stride, uniform_stride, num_ids, False, BLOCK,
@@ -214,27 +197,17 @@ def sample_nucleus(
             raise ValueError(f"window_uniform must be ({num_rows},)")
     block = next_power_of_2(num_ids)
     _sample_nucleus_kernel[(num_rows,)](
-        logits,
-        uniform,
-        *settings[:4],
-        out,
+        logits, uniform, *settings[:4], out,
         no_eos if no_eos is not None else settings.greedy,
         window if window is not None else out,
         window_uniform if window_uniform is not None else uniform,
-        logits.stride(0),
-        uniform.stride(0),
-        out.stride(0),
+        logits.stride(0), uniform.stride(0), out.stride(0),
         window.stride(0) if window is not None else 0,
         window_uniform.stride(0) if window_uniform is not None else 0,
-        num_ids,
-        eos,
-        window_size,
-        float(window_temperature),
-        float(window_top_p),
-        HAS_NO_EOS=no_eos is not None and eos >= 0,
-        HAS_WINDOW=window is not None,
+        num_ids, eos, window_size, float(window_temperature), float(window_top_p),
+        HAS_NO_EOS=no_eos is not None and eos >= 0, HAS_WINDOW=window is not None,
         BLOCK=block,
         WINDOW_BLOCK=next_power_of_2(window_size),
         num_warps=num_warps(block),
-    )
+    )  # fmt: skip
     return out

@@ -72,15 +72,13 @@ def num_warps(block: int) -> int:
 
 @jit
 def row_of(
-    logits_ptr,
-    uniform_ptr,
+    logits_ptr, uniform_ptr,
     settings,
-    logits_stride,
-    uniform_stride,
+    logits_stride, uniform_stride,
     num_ids,
     IS_DEPENDENT: tl.constexpr,
     BLOCK: tl.constexpr,
-):
+):  # fmt: skip
     """A program's row: its number, ids, logits as float32, settings, and whether logits are finite
     or -inf.
 

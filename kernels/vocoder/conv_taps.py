@@ -57,24 +57,13 @@ def conv_taps_ref(
 
 @jit(do_not_specialize=["dilation"])
 def _conv_taps_kernel(
-    x,
-    weight,
-    weight_rest,
-    out,
-    out_rest,
-    alpha_exp_ptr,
-    inv_beta_ptr,
-    bias_ptr,
+    x, weight, weight_rest, out, out_rest,
+    alpha_exp_ptr, inv_beta_ptr, bias_ptr,
     dilation,
-    TAPS: tl.constexpr,
-    C: tl.constexpr,
-    N: tl.constexpr,
+    TAPS: tl.constexpr, C: tl.constexpr, N: tl.constexpr,
     HAS_SNAKE: tl.constexpr,
-    BLOCK_M: tl.constexpr,
-    BLOCK_N: tl.constexpr,
-    REST_N: tl.constexpr,
-    BLOCK_K: tl.constexpr,
-):
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, REST_N: tl.constexpr, BLOCK_K: tl.constexpr,
+):  # fmt: skip
     # Tiles of channels run first: they share the steps they read.
     num_n_tiles: tl.constexpr = (N + BLOCK_N + REST_N - 1) // (BLOCK_N + REST_N)
     program = tl.program_id(0)
@@ -132,13 +121,10 @@ def conv_taps(x: Tensor, weight: Tensor, dilation: int, snake: Constants | None 
     num_n_tiles = -(-num_out // (tile.out + tile.out_rest))
     _conv_taps_kernel[(-(-steps // tile.steps) * num_n_tiles, batch)](
         *described_inputs(x, weight, tile),
-        *(described(out, 1, tile.steps, part) for part in tile.parts),
-        *(snake or (x, x, x)),
+        *(described(out, 1, tile.steps, part) for part in tile.parts), *(snake or (x, x, x)),
         dilation,
-        TAPS=weight.shape[3],
-        C=num_in,
-        N=num_out,
+        TAPS=weight.shape[3], C=num_in, N=num_out,
         HAS_SNAKE=snake is not None,
         **tile.options(),
-    )
+    )  # fmt: skip
     return out

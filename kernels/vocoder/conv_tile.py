@@ -52,20 +52,10 @@ class Tile(NamedTuple):
 
 @jit
 def tap_sums(
-    x,
-    weight,
-    weight_rest,
-    row,
-    first_step,
-    first_channel,
-    dilation,
-    TAPS: tl.constexpr,
-    C: tl.constexpr,
-    BLOCK_M: tl.constexpr,
-    BLOCK_N: tl.constexpr,
-    REST_N: tl.constexpr,
-    BLOCK_K: tl.constexpr,
-):
+    x, weight, weight_rest, row, first_step, first_channel, dilation,
+    TAPS: tl.constexpr, C: tl.constexpr,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, REST_N: tl.constexpr, BLOCK_K: tl.constexpr,
+):  # fmt: skip
     """The convolution's sums over BLOCK_M steps of a row.
 
     Args:

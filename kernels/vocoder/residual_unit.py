@@ -50,19 +50,10 @@ def residual_unit_ref_(
 
 @jit
 def _add_linear_(
-    x,
-    pointwise,
-    pointwise_rest,
-    active,
-    active_rest,
-    row,
-    first_step,
-    first_channel,
-    BLOCK_M: tl.constexpr,
-    BLOCK_N: tl.constexpr,
-    REST_N: tl.constexpr,
+    x, pointwise, pointwise_rest, active, active_rest, row, first_step, first_channel,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, REST_N: tl.constexpr,
     WIDTH: tl.constexpr,
-):
+):  # fmt: skip
     """x += activations @ pointwise^T for WIDTH channels; the latter's parts as of `active`."""
     w = pointwise.load([first_channel, 0])
     total = tl.zeros((BLOCK_M, WIDTH), tl.float32)
@@ -77,26 +68,13 @@ def _add_linear_(
 
 @jit(do_not_specialize=["dilation"])
 def _residual_unit_kernel(
-    s,
-    weight,
-    weight_rest,
-    x,
-    x_rest,
-    pointwise,
-    pointwise_rest,
-    rest_pointwise,
+    s, weight, weight_rest, x, x_rest, pointwise, pointwise_rest, rest_pointwise,
     rest_pointwise_rest,
-    alpha_exp_ptr,
-    inv_beta_ptr,
-    bias_ptr,
+    alpha_exp_ptr, inv_beta_ptr, bias_ptr,
     dilation,
-    TAPS: tl.constexpr,
-    C: tl.constexpr,
-    BLOCK_M: tl.constexpr,
-    BLOCK_N: tl.constexpr,
-    REST_N: tl.constexpr,
-    BLOCK_K: tl.constexpr,
-):
+    TAPS: tl.constexpr, C: tl.constexpr,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, REST_N: tl.constexpr, BLOCK_K: tl.constexpr,
+):  # fmt: skip
     first_step = tl.program_id(0) * BLOCK_M
     row = tl.program_id(1)
     total, rest = tap_sums(
@@ -163,8 +141,7 @@ def residual_unit_(
         *(described(pointwise, part, summed) for part in tile.parts for summed in tile.parts),
         *snake,
         dilation,
-        TAPS=weight.shape[3],
-        C=channels,
+        TAPS=weight.shape[3], C=channels,
         **tile.options(),
-    )
+    )  # fmt: skip
     return x

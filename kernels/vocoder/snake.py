@@ -113,29 +113,12 @@ def active_of(total, snake, channel, C: tl.constexpr, dtype: tl.constexpr):
 
 @jit
 def _snake_beta_kernel(
-    x_ptr,
-    alpha_exp_ptr,
-    inv_beta_ptr,
-    bias_ptr,
-    kept_ptr,
-    out_ptr,
-    num_channels,
-    out_length,
-    left_pad,
-    num_spans,
-    span,
-    num_c_blocks,
-    num_t_blocks,
-    x_stride_b,
-    x_stride_c,
-    x_stride_t,
-    out_stride_b,
-    out_stride_c,
-    out_stride_t,
+    x_ptr, alpha_exp_ptr, inv_beta_ptr, bias_ptr, kept_ptr, out_ptr,
+    num_channels, out_length, left_pad, num_spans, span, num_c_blocks, num_t_blocks,
+    x_stride_b, x_stride_c, x_stride_t, out_stride_b, out_stride_c, out_stride_t,
     HAS_GAPS: tl.constexpr,
-    BLOCK_C: tl.constexpr,
-    BLOCK_T: tl.constexpr,
-):
+    BLOCK_C: tl.constexpr, BLOCK_T: tl.constexpr,
+):  # fmt: skip
     # A flat grid: rows times channels may exceed the limit of the second grid axis. Channel blocks
     # come first, so that programs running together touch neighbouring memory.
     program = tl.program_id(0)
@@ -203,24 +186,18 @@ def snake_beta(
     num_c_blocks = -(-num_channels // block_c)
     num_t_blocks = -(-out_length // block_t)
     _snake_beta_kernel[(x.shape[0] * num_c_blocks * num_t_blocks,)](
-        x,
-        *snake,
+        x, *snake,
         x if kept is None else kept.contiguous(),
         out,
-        num_channels,
-        out_length,
-        left_pad,
+        num_channels, out_length, left_pad,
         1 if kept is None else kept.shape[1],
         1 if kept is None else x.shape[2] // kept.shape[1],
-        num_c_blocks,
-        num_t_blocks,
-        *x.stride(),
-        *out.stride(),
+        num_c_blocks, num_t_blocks,
+        *x.stride(), *out.stride(),
         HAS_GAPS=kept is not None,
-        BLOCK_C=block_c,
-        BLOCK_T=block_t,
+        BLOCK_C=block_c, BLOCK_T=block_t,
         num_warps=num_warps,
-    )
+    )  # fmt: skip
     return out
 
 

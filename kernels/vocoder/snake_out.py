@@ -33,23 +33,12 @@ def snake_out_ref(
 
 @jit
 def _parts_kernel(
-    x_ptr,
-    alpha_exp_ptr,
-    inv_beta_ptr,
-    bias_ptr,
-    weight_ptr,
-    kept_ptr,
-    parts_ptr,
-    steps,
-    num_spans,
-    span,
-    C: tl.constexpr,
-    TAPS: tl.constexpr,
-    PARTS: tl.constexpr,
+    x_ptr, alpha_exp_ptr, inv_beta_ptr, bias_ptr, weight_ptr, kept_ptr, parts_ptr,
+    steps, num_spans, span,
+    C: tl.constexpr, TAPS: tl.constexpr, PARTS: tl.constexpr,
     HAS_GAPS: tl.constexpr,
-    BLOCK_M: tl.constexpr,
-    BLOCK_K: tl.constexpr,
-):
+    BLOCK_M: tl.constexpr, BLOCK_K: tl.constexpr,
+):  # fmt: skip
     row = tl.program_id(1).to(tl.int64)
     step = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
     is_step = step < steps
@@ -76,14 +65,11 @@ def _parts_kernel(
 
 @jit
 def _sum_kernel(
-    parts_ptr,
-    conv_bias_ptr,
-    out_ptr,
+    parts_ptr, conv_bias_ptr, out_ptr,
     steps,
-    TAPS: tl.constexpr,
-    PARTS: tl.constexpr,
+    TAPS: tl.constexpr, PARTS: tl.constexpr,
     BLOCK: tl.constexpr,
-):
+):  # fmt: skip
     row = tl.program_id(1).to(tl.int64)
     step = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     is_step = step < steps
@@ -125,23 +111,17 @@ def snake_out(
     parts = torch.empty((batch, steps, _PARTS), dtype=torch.float32, device=x.device)
     block_m, block_k = 128, min(32, max(16, next_power_of_2(channels)))
     _parts_kernel[(-(-steps // block_m), batch)](
-        x,
-        *snake,
-        weight,
+        x, *snake, weight,
         x if kept is None else kept.contiguous(),
         parts,
         steps,
         1 if kept is None else kept.shape[1],
         1 if kept is None else steps // kept.shape[1],
-        C=channels,
-        TAPS=taps,
-        PARTS=_PARTS,
+        C=channels, TAPS=taps, PARTS=_PARTS,
         HAS_GAPS=kept is not None,
-        BLOCK_M=block_m,
-        BLOCK_K=block_k,
-        num_warps=4,
-        num_stages=2,
-    )
+        BLOCK_M=block_m, BLOCK_K=block_k,
+        num_warps=4, num_stages=2,
+    )  # fmt: skip
     block = 1024
     _sum_kernel[(-(-steps // block), batch)](
         parts, conv_bias, out, steps, TAPS=taps, PARTS=_PARTS, BLOCK=block, num_warps=4
