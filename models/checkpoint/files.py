@@ -157,11 +157,8 @@ def weight_files(folder: Path) -> list[Path]:
         raise CheckpointError(f"{index}: not a shard index: {error!r:.120}") from None
     files = []
     for name in sorted(names, key=str):
-        if (
-            not isinstance(name, str)
-            or Path(name).name != name
-            or not name.endswith(".safetensors")
-        ):
+        is_plain = isinstance(name, str) and Path(name).name == name
+        if not is_plain or not name.endswith(".safetensors"):
             raise CheckpointError(f"{index}: shard {name!r} is not a plain safetensors file name")
         if not (folder / name).is_file():
             raise CheckpointError(f"{index}: shard {name} is missing")

@@ -104,22 +104,16 @@ def averaged_tables(*parts: Tensor) -> Tensor:
 
 
 FOLDS: dict[str, Callable[..., Tensor]] = WAYS | {
-    "columns": columns,
-    "phases": phases,
-    "grouped_taps": grouped_taps,
-    "all_steps": all_steps,
-    "one_step": one_step,
-    "repeated": repeated,
-    "pointwise": pointwise,
-    "total": total,
-    "scaled": scaled,
+    **{
+        way.__name__: way
+        for way in (
+            *(columns, phases, grouped_taps, all_steps, one_step, repeated, pointwise, total),
+            *(scaled, inverse, code_tables, averages, averaged_tables),
+        )
+    },
     "exp": torch.exp,
     "flat": torch.flatten,
     "nothing": lambda alpha: torch.zeros_like(alpha.flatten()),
-    "inverse": inverse,
     "inverse_exp": lambda beta: inverse(beta.exp()),
     "directions": lambda *books: F.normalize(torch.cat(books)),
-    "code_tables": code_tables,
-    "averages": averages,
-    "averaged_tables": averaged_tables,
 }

@@ -72,13 +72,13 @@ class Lanes:
         self.network = network
         self.cut = cut
         self.device = device
-        self.whole: GraphRunner[Shape] = GraphRunner("vocoder", self._run, capturer, beside=beside)
-        self.fronts: GraphRunner[Shape] = GraphRunner(
-            "latents", self._run_latents, capturer, beside=beside
-        )
-        self.renderer: GraphRunner[Shape] = GraphRunner(
-            "render", self._render, capturer, beside=beside
-        )
+
+        def runner(name: str, work: Callable[[Shape], Tensor]) -> GraphRunner[Shape]:
+            return GraphRunner(name, work, capturer, beside=beside)
+
+        self.whole = runner("vocoder", self._run)
+        self.fronts = runner("latents", self._run_latents)
+        self.renderer = runner("render", self._render)
         self.runners: list[GraphRunner[Any]] = [self.whole, self.fronts, self.renderer]
         self._positions: dict[Shape, Tensor] = {}
         self._buffers: dict[tuple[str, Shape], Tensor] = {}  # inputs and outputs of runners

@@ -46,6 +46,9 @@ class CodecDecoder(nn.Module):
     def __init__(self, config: DecoderSizes) -> None:
         super().__init__()
         self.config = config
+        self.num_codebooks, self.samples_per_frame = config.num_codebooks, config.samples_per_frame
+        self.latent_dim = config.latent_dim  # width between `latents` and `render`
+        self.context_frames, self.gap_frames = config.context_frames, config.gap_frames
         entries = torch.empty(sum(config.codebook_sizes), config.code_width)
         self.codebooks = nn.Parameter(entries, requires_grad=False)
         for name in ROPE:
@@ -129,31 +132,6 @@ class CodecDecoder(nn.Module):
             {name: cast(name, value) for name, value in state.items()}, assign=True
         )
         self.requires_grad_(False).eval()
-
-    @property
-    def num_codebooks(self) -> int:
-        """K, codes of a frame."""
-        return self.config.num_codebooks
-
-    @property
-    def samples_per_frame(self) -> int:
-        """Samples one frame of codes becomes."""
-        return self.config.samples_per_frame
-
-    @property
-    def latent_dim(self) -> int:
-        """Width between `latents` and `render`."""
-        return self.config.latent_dim
-
-    @property
-    def context_frames(self) -> int:
-        """Latent frames before its own that `render` reads for a frame's samples."""
-        return self.config.context_frames
-
-    @property
-    def gap_frames(self) -> int:
-        """Frames to leave between two rows that lie one behind the other."""
-        return self.config.gap_frames
 
     @property
     def dtype(self) -> torch.dtype:
