@@ -34,9 +34,7 @@ def op(
         when: whether the kernels serve, by the first argument, which is given by its place.
     """
 
-    def decorate(
-        launch: Operation[First, Others, Result],
-    ) -> Operation[First, Others, Result]:
+    def decorate(launch: Operation[First, Others, Result]) -> Operation[First, Others, Result]:
         name = plain_name(launch.__name__)
 
         @wraps(launch)

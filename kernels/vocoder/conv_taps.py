@@ -20,13 +20,7 @@ from torch import Tensor
 from kernels.launch.descriptors import described
 from kernels.launch.dispatch import jit, next_power_of_2, tl
 from kernels.launch.op import op
-from kernels.vocoder.conv_tile import (
-    Tile,
-    checked_shape,
-    described_inputs,
-    has_kernel,
-    tap_sums,
-)
+from kernels.vocoder.conv_tile import Tile, checked_shape, described_inputs, has_kernel, tap_sums
 from kernels.vocoder.snake import Constants, active_of, check_constants, snake_beta
 
 # By channels in and out. On an H200 with 4 * 1,024 frames of Qwen3-TTS, dilations 1 and 9 and the

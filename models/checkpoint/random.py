@@ -14,6 +14,8 @@ WEIGHT_STD = 0.02  # the usual initialisation of the released configurations
 
 LOUDNESS = 0.005  # of a vocoder's last convolution: samples of about 0.1, none clipped
 FIRST_TEXT_ID = 1000  # byte b of a text becomes id 1000 + b
+# Of the chat template that both families' tokenizers have from Qwen.
+MARKERS = {"<|im_start|>": 151644, "<|im_end|>": 151645, "assistant": 77091, "user": 872}
 
 
 def randomise(

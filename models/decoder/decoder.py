@@ -197,11 +197,7 @@ class Decoder(nn.Module):
             return hidden, None if head is None else linear(hidden, head)
 
     def step(
-        self,
-        x: Tensor,
-        positions: Tensor,
-        rows_per_slot: int = 1,
-        normed: Tensor | None = None,
+        self, x: Tensor, positions: Tensor, rows_per_slot: int = 1, normed: Tensor | None = None
     ) -> Tensor:
         """One new position a row, as separate operations.
 

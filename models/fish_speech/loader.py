@@ -11,7 +11,7 @@ import torch
 
 from models.base import Reader, Tokenizer
 from models.checkpoint.files import CheckpointError
-from models.checkpoint.random import byte_tokenizer, randomise
+from models.checkpoint.random import MARKERS, byte_tokenizer, randomise
 from models.checkpoint.weights import META, load_networks, read_tensors
 from models.fish_speech.codec.config import CodecConfig
 from models.fish_speech.codec.load import (
@@ -85,16 +85,7 @@ def load_tokenizer(folder: Path, config: FishSpeechConfig) -> Tokenizer:
     return tokenize
 
 
-byte_ids = byte_tokenizer(
-    {
-        "<|im_start|>": 151644,
-        "<|im_end|>": 151645,
-        "<|voice|>": 151673,
-        "system": 8948,
-        "user": 872,
-        "assistant": 77091,
-    }
-)
+byte_ids = byte_tokenizer(MARKERS | {"<|voice|>": 151673, "system": 8948})
 
 
 @torch.inference_mode()

@@ -10,7 +10,13 @@ from typing import Any
 import torch
 
 from models.base import Reader
-from models.checkpoint.random import LOUDNESS, byte_tokenizer, random_tensors, randomise
+from models.checkpoint.random import (
+    LOUDNESS,
+    MARKERS,
+    byte_tokenizer,
+    random_tensors,
+    randomise,
+)
 from models.checkpoint.weights import META, load_networks, read_tensors, shapes_of, take_part
 from models.qwen3_tts.codec.config import SpeechEncoderConfig, VocoderConfig
 from models.qwen3_tts.codec.encoder import SpeechEncoder
@@ -63,9 +69,7 @@ def read(folder: Path) -> Reader:
     return reader_of(config, load_tokenizer(folder, config.text_vocab_size))
 
 
-byte_ids = byte_tokenizer(
-    {"<|im_start|>": 151644, "<|im_end|>": 151645, "assistant": 77091, "user": 872}
-)
+byte_ids = byte_tokenizer(MARKERS)
 
 
 @torch.inference_mode()

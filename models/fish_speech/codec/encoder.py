@@ -29,14 +29,7 @@ from models.fish_speech.codec.config import CodecConfig
 from models.fish_speech.codec.tensors import LAST_KERNEL, encoder_table
 from models.slots.networks import VoiceEncoder
 from models.vocoder.fold import FOLDS
-from models.vocoder.layers import (
-    ConvNeXt,
-    PreTransformer,
-    ResidualUnit,
-    Snake,
-    conv,
-    pad_left,
-)
+from models.vocoder.layers import ConvNeXt, PreTransformer, ResidualUnit, Snake, conv, pad_left
 from models.vocoder.sizes import DILATIONS
 
 

@@ -161,9 +161,7 @@ class SpeechEncoder(nn.Module):
     def halved(self, x: Tensor, lengths: Tensor) -> Tensor:
         """(B, T, D) at two steps a frame to (B, F, D); edges are repeated, not zero."""
         steps = torch.arange(
-            HALVING - self.halve.weight.shape[2],
-            x.shape[1] + x.shape[1] % HALVING,
-            device=x.device,
+            HALVING - self.halve.weight.shape[2], x.shape[1] + x.shape[1] % HALVING, device=x.device
         )
         source = torch.minimum(steps, lengths[:, None] - 1).clamp(min=0)
         x = x.gather(1, source.unsqueeze(2).expand(-1, -1, x.shape[2]))
