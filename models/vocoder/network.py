@@ -43,6 +43,10 @@ Codec = TypeVar("Codec", bound="CodecDecoder")
 class CodecDecoder(nn.Module):
     """Codes to samples. Built without values: a family's `from_state` fills it."""
 
+    cut: Cutting  # how long rows are cut
+    # Entries of each codebook: what is beyond is no code. None: it counts as the last one.
+    num_entries: int | None = None
+
     def __init__(self, config: DecoderSizes) -> None:
         super().__init__()
         self.config = config
@@ -202,16 +206,6 @@ class CodecDecoder(nn.Module):
     def bound_(self, samples: Tensor) -> Tensor:
         """Keep samples in [-1, 1], in place."""
         raise NotImplementedError
-
-    @property
-    def cut(self) -> Cutting:
-        """How long rows are cut."""
-        raise NotImplementedError
-
-    @property
-    def num_entries(self) -> int | None:
-        """Entries of each codebook: what is beyond is no code. None: it counts as the last one."""
-        return None
 
     def checked_tables(self, codes: Tensor) -> tuple[Tensor, Tensor]:
         """RoPE's cos and sin for codes (B, K, F). Raises ValueError for another K, no frame, or

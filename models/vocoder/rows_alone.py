@@ -8,7 +8,7 @@ promises stands in `lanes.py`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from torch import Tensor
 
@@ -19,25 +19,18 @@ from models.vocoder.network import CodecDecoder
 class RowsAlone:
     """One eager pass a row."""
 
+    lane_choices: ClassVar[list[int]] = [1]  # there are no lanes to be fewer
+    enough_frames = 0  # one row is enough
+
     def __init__(self, network: CodecDecoder) -> None:
         self.network = network
         self.runners: list[GraphRunner[Any]] = []
-
-    @property
-    def lane_choices(self) -> list[int]:
-        """There are no lanes to be fewer."""
-        return [1]
 
     def use_lanes(self, most: int) -> None:
         """Nothing changes."""
 
     def work_bytes(self, most: int) -> int:
         """Nothing is kept on a device."""
-        return 0
-
-    @property
-    def enough_frames(self) -> int:
-        """One row is enough."""
         return 0
 
     def fix_shapes(self) -> None:

@@ -37,15 +37,12 @@ class FishVocoder(CodecDecoder):
     def __init__(self, config: CodecConfig) -> None:
         super().__init__(config)
         self.config: CodecConfig = config
+        # A chunk and its context fill the RoPE tables.
+        context = config.frames.max_positions - CHUNK_FRAMES
+        self.cut = Cutting(CHUNK_FRAMES, left_context=context, renders_windows=True)
         self.transformer = PreTransformer(config.frames)
 
     table = staticmethod(decoder_table)
-
-    @property
-    def cut(self) -> Cutting:
-        """How long rows are cut: a chunk and its context fill the RoPE tables."""
-        context = self.config.frames.max_positions - CHUNK_FRAMES
-        return Cutting(CHUNK_FRAMES, left_context=context, renders_windows=True)
 
     @torch.no_grad()
     def latents(self, codes: Tensor, positions: Tensor | None = None) -> Tensor:

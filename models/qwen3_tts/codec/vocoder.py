@@ -38,21 +38,13 @@ class Vocoder(CodecDecoder):
     def __init__(self, config: VocoderConfig) -> None:
         super().__init__(config)
         self.config: VocoderConfig = config
+        self.num_entries = config.codebook_size
         self.pre_conv = Affine(config.latent_dim, config.codebook_dim, 1, PRE_KERNEL)
         self.pre_transformer = PreTransformer(config.frames, config.latent_dim)
 
+    cut = CUT
     table = staticmethod(vocoder_table)
     check = staticmethod(check_tensors)
-
-    @property
-    def cut(self) -> Cutting:
-        """How long rows are cut."""
-        return CUT
-
-    @property
-    def num_entries(self) -> int:
-        """Entries of each codebook."""
-        return self.config.codebook_size
 
     @torch.no_grad()
     def latents(self, codes: Tensor, positions: Tensor | None = None) -> Tensor:
