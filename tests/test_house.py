@@ -134,6 +134,18 @@ def test_only_the_command_line_knows_click() -> None:
     assert {rooms.room_of(file) for file in knows} <= {"cli", "main"}
 
 
+def test_a_command_has_one_undertaking() -> None:
+    functions = [
+        node
+        for file, tree in ours().items()
+        for node in tree.body
+        if rooms.room_of(file) == "cli" and isinstance(node, ast.FunctionDef)
+    ]
+    for function in functions:
+        taken = {n.module or "" for n in ast.walk(function) if isinstance(n, ast.ImportFrom)}
+        assert sum(module.startswith("tts_cli.app.") for module in taken) <= 1, function.name
+
+
 def test_one_file_knows_ray() -> None:
     knows = {
         file

@@ -16,7 +16,6 @@ from dataclasses import replace as replaced
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -24,7 +23,7 @@ from tts_cli import signals
 from tts_cli.app.check import Rows, checkpoint_of
 from tts_cli.app.look import Screen
 from tts_cli.config import RunConfig
-from tts_cli.errors import Interrupted, RowError, SetupError
+from tts_cli.errors import RowError, SetupError
 from tts_cli.folder.files import WORDS_SUFFIX
 from tts_cli.folder.folder import Folder
 from tts_cli.folder.rows import FolderRow, SpokenFolder, read_folder
@@ -41,9 +40,6 @@ from tts_cli.listen.words import FORMS, TimedWord, WordTimes, read_words
 from tts_cli.plan.checks import Only
 from tts_cli.text.lexicon import Lexicon, read_lexicon
 from tts_cli.text.wording import WrittenWord, has_figures, read_alone, written_words
-
-if TYPE_CHECKING:
-    from tts_cli.app.run import Outcome
 
 log = logging.getLogger(__name__)
 
@@ -315,21 +311,6 @@ def align(
         aligner = opened()
     with closing(aligner):
         return rows.run(aligner, screen.progress)
-
-
-def align_run(outcome: Outcome, opened: Callable[[], Aligner], screen: Screen) -> Alignment | None:
-    """Align what a run has in its folder, at its end. None: it ended early, or this did, as the
-    outcome tells then.
-    """
-    if outcome.error is not None:
-        return None
-    plan = outcome.plan
-    config = replaced(plan.config, lexicon=None)  # texts have been through it
-    try:
-        return align(plan.folder.out, config, opened, screen, names=plan.has)
-    except (Exception, Interrupted) as caught:
-        outcome.error = caught
-        return None
 
 
 def aligner_of(name: str, config: RunConfig, flag: str = "--with") -> Callable[[], Aligner]:

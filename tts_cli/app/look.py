@@ -1,5 +1,5 @@
-"""Report what a run would do, and do nothing: `validate` from a manifest, `--dry-run` from a folder
-as well. Every run begins with what they do to a manifest.
+"""Report what a run would do of a manifest, and do nothing. Every run, a dry one too, begins with
+what is done here.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from tts_cli.config import RunConfig
 from tts_cli.errors import UsageError
 from tts_cli.folder.files import check_space
 from tts_cli.folder.folder import Folder
-from tts_cli.folder.mend import find_orphans
 from tts_cli.folder.run_file import (
     MODEL,
     MODEL_IDENTITY,
@@ -32,7 +31,6 @@ from tts_cli.plan.checkpoint import approved_info, model_facts, read_info, requi
 from tts_cli.plan.checks import require_possible
 from tts_cli.plan.free_voices import Maker, who_speaks
 from tts_cli.plan.plan import Plan
-from tts_cli.plan.strays import Strays
 from tts_cli.plan.tally import Survey
 from tts_cli.setting import About
 
@@ -94,21 +92,6 @@ def validate(source: Manifest, config: RunConfig, screen: Screen) -> Looked:
     if not Folder.is_there(config.out):
         warn_of_space(survey, config.out)
     return Looked(survey, measured_xrt(config.out))
-
-
-def look(
-    source: Manifest, config: RunConfig, out: Path, screen: Screen, *, own: str = ""
-) -> Looked:
-    """Plan a run, see `app.run.run`, and write nothing."""
-    config, info, maker = approved(config)
-    folder = Folder.at(out, config, info)
-    plan = Plan(source, config, info, folder, maker=maker, keeps=False)
-    survey = survey_of(plan, screen)
-    if folder.is_new:
-        return Looked(survey, measured_xrt(out))
-    survey.strays = Strays(folder, source, plan.rows, own)
-    orphans = find_orphans(out, folder.journal, plan.rows.has_id)
-    return Looked(survey, measured_xrt(out), orphans)
 
 
 def approved(config: RunConfig) -> tuple[RunConfig, ModelInfo, Maker]:

@@ -10,7 +10,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, ExitStack, closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from functools import cache, partial
 from pathlib import Path
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from tts_cli import signals, startup
 from tts_cli.app import device
-from tts_cli.app.look import Screen, approved, listed, survey_of
+from tts_cli.app.look import Looked, Screen, approved, listed, survey_of
 from tts_cli.app.tally import Failures, RunTally, take_in, totals_of
 from tts_cli.audio.tags import synthetic
 from tts_cli.config import RunConfig
@@ -26,7 +26,8 @@ from tts_cli.core import BadRow, Status
 from tts_cli.engine.session import LocalSession, Session, SessionFacts, make_ready
 from tts_cli.errors import Interrupted
 from tts_cli.folder.folder import Folder
-from tts_cli.folder.run_file import Totals, new_run_id, versions
+from tts_cli.folder.mend import find_orphans
+from tts_cli.folder.run_file import Totals, measured_xrt, new_run_id, versions
 from tts_cli.folder.take import Take, iso_time
 from tts_cli.folder.takes import room_of_takes
 from tts_cli.manifest.source import Manifest
@@ -34,11 +35,13 @@ from tts_cli.named import counted
 from tts_cli.plan.checkpoint import model_facts
 from tts_cli.plan.plan import Plan
 from tts_cli.plan.planner import silence_of
-from tts_cli.plan.strays import settle_strays
+from tts_cli.plan.strays import Strays, settle_strays
 from tts_cli.plan.tally import Survey
 
 if TYPE_CHECKING:
+    from tts_cli.app.align import Alignment
     from tts_cli.app.verify import Verification, Verified
+    from tts_cli.listen.hearing.aligner import Aligner
 
 log = logging.getLogger(__name__)
 
@@ -54,6 +57,7 @@ class Outcome:
     totals: Totals = field(default_factory=Totals)
     failures: Failures = field(default_factory=Failures)
     verified: Verified | None = None  # with --verify, at its end
+    words: Alignment | None = None  # with --words, at its end
     report: dict[str, Any] = field(default_factory=dict)  # as run.json; none where nobody asks
     error: BaseException | None = None  # that has ended it early
     exit_code: int = 0
@@ -83,6 +87,11 @@ def run(
     Raises:
         TtsCliError, Interrupted: there is nothing to be told but that.
     """
+    opened = None
+    if config.words is not None and not config.voices_only:
+        from tts_cli.app.align import aligner_of
+
+        opened = aligner_of(config.words, config, "--words")
     config, info, maker = approved(config)
     with Folder.at(out, config, info) as folder:
         plan = Plan(source, config, info, folder, maker=maker)
@@ -111,7 +120,24 @@ def run(
             speak(outcome, session, screen, origins)
         if config.subtitles and outcome.error is None:
             write_subtitles(outcome)
+    if opened is not None and outcome.error is None:
+        align_words(outcome, opened, screen)
     return outcome
+
+
+def look(
+    source: Manifest, config: RunConfig, out: Path, screen: Screen, *, own: str = ""
+) -> Looked:
+    """Plan a run, and write nothing."""
+    config, info, maker = approved(config)
+    folder = Folder.at(out, config, info)
+    plan = Plan(source, config, info, folder, maker=maker, keeps=False)
+    survey = survey_of(plan, screen)
+    if folder.is_new:
+        return Looked(survey, measured_xrt(out))
+    survey.strays = Strays(folder, source, plan.rows, own)
+    orphans = find_orphans(out, folder.journal, plan.rows.has_id)
+    return Looked(survey, measured_xrt(out), orphans)
 
 
 def bring_back(folder: Folder, survey: Survey) -> None:
@@ -356,3 +382,18 @@ def write_subtitles(outcome: Outcome) -> None:
         outcome.error = caught
     else:
         outcome.exit_code = max(outcome.exit_code, int(made.failed > 0))
+
+
+def align_words(outcome: Outcome, opened: Callable[[], Aligner], screen: Screen) -> None:
+    """Align what the run has in its folder."""
+    from tts_cli.app.align import align
+
+    plan = outcome.plan
+    config = replace(plan.config, lexicon=None)  # texts have been through it
+    try:
+        words = align(plan.folder.out, config, opened, screen, names=plan.has)
+    except (Exception, Interrupted) as caught:
+        outcome.error = caught
+    else:
+        outcome.words = words
+        outcome.exit_code = max(outcome.exit_code, int(bool(words.problems)))

@@ -81,25 +81,16 @@ def run(source: Manifest, config: RunConfig, out: Path, own: str = "") -> int:
     Args:
         own: see `app.run.run`.
     """
-    from tts_cli.app.look import look
-    from tts_cli.app.run import run
+    from tts_cli.app.run import look, run
 
     screen = RunScreen(config)
     if config.dry_run:
         show_plan(look(source, config, out, screen, own=own), config)
         return 0
     given = click.get_current_context().ensure_object(Invocation)
-    if config.words is None or config.voices_only:
-        outcome = run(source, config, out, screen, own=own, origins=given.origins)
-        return show_outcome(outcome, given.args)
-    from tts_cli.app.align import align_run, aligner_of
-
-    opened = aligner_of(config.words, config, "--words")  # before anything is spoken
     outcome = run(source, config, out, screen, own=own, origins=given.origins)
-    done = align_run(outcome, opened, screen)
-    if done is not None and config.json:
-        outcome.report["words"] = facts(done)
-    elif done is not None:
-        show(config, out, done)
-    exit_code = show_outcome(outcome, given.args)
-    return exit_code or int(done is not None and bool(done.problems))
+    if outcome.words is not None and config.json:
+        outcome.report["words"] = facts(outcome.words)
+    elif outcome.words is not None:
+        show(config, out, outcome.words)
+    return show_outcome(outcome, given.args)

@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 from tiny_qwen3_tts import SPECS, write_checkpoint
 
-from tts_cli.app.look import look
-from tts_cli.app.run import Outcome, run
+from tts_cli.app.run import Outcome, look, run
 from tts_cli.config import RunConfig
 from tts_cli.errors import ManifestError, StoppedEarly
 from tts_cli.folder.run_file import Totals
