@@ -49,12 +49,11 @@ from judges import (  # noqa: E402
 )
 
 from models.base import ModelInfo  # noqa: E402
-from tts_cli.app.profile import commit  # noqa: E402
 from tts_cli.config import RunConfig  # noqa: E402
 from tts_cli.core import BadRow  # noqa: E402
 from tts_cli.core import Row as GivenRow  # noqa: E402
 from tts_cli.errors import ManifestError, SetupError, TtsCliError, UsageError  # noqa: E402
-from tts_cli.folder.run_file import versions  # noqa: E402
+from tts_cli.folder.run_file import commit, versions  # noqa: E402
 from tts_cli.manifest.manifest import open_manifests, read_rows  # noqa: E402
 from tts_cli.named import counted  # noqa: E402
 from tts_cli.plan.checkpoint import read_info  # noqa: E402

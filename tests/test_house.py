@@ -17,7 +17,7 @@ from pathlib import Path
 import rooms
 
 ROOT = Path(__file__).parent.parent
-MOST_FILES = 209  # of tts_cli with code
+MOST_FILES = 210  # of tts_cli with code
 MOST_LINES = 450  # of code in a file
 MOST_CODE = {"kernels": 3900, "models": 6150}  # lines of a package
 MOST_INNER_IMPORTS = 114
@@ -32,7 +32,7 @@ _NO_CODE = (
 @cache
 def sources() -> dict[Path, ast.Module]:
     return {
-        path: ast.parse(path.read_text(encoding="utf-8"))
+        path: rooms.tree(path)
         for package in ("tts_cli", "models", "kernels")
         for path in sorted((ROOT / package).rglob("*.py"))
     }

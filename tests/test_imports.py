@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from rooms import tree
 
 from models import registry
 
@@ -54,11 +55,6 @@ def name_of(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
 
-@cache
-def tree(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"))
-
-
 def imports(path: Path) -> Iterator[tuple[int, str]]:
     """Line and dotted name of every module a file imports, `from x import y` as x.y."""
     package = path.relative_to(ROOT).with_suffix("").parts[:-1]
@@ -89,6 +85,7 @@ def test_the_walk_sees_every_form(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     ]
 
 
+@cache
 def in_package(package: str) -> list[tuple[Path, str, str]]:
     """File, place and name of all that its files import."""
     return [

@@ -241,7 +241,7 @@ def test_a_part_that_fails_leaves_the_others(
 def test_a_slower_part_is_named_and_another_gpu_refused(
     bench: SimpleNamespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
-    from tts_cli.app.profile import Baseline
+    from tts_cli.app.baseline import Baseline
     from tts_cli.errors import UsageError
 
     def measure(place: Any) -> dict[str, Any]:

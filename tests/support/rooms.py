@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import re
+from functools import cache
 from pathlib import Path
 
 FILES: list[str] = []
@@ -10,6 +12,12 @@ UP: list[tuple[str, str]] = []  # imports that rooms still lack a better way for
 CIRCLES: list[tuple[str, ...]] = []
 _FLOORS: dict[str, int] = {}
 _TOP = {"__init__": "library", "__main__": "main"}  # what files of the top belong to
+
+
+@cache
+def tree(path: Path) -> ast.Module:
+    """Of a file of Python."""
+    return ast.parse(path.read_text(encoding="utf-8"))
 
 
 def room_of(file: str) -> str:

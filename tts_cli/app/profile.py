@@ -1,26 +1,17 @@
 """Time the stages of a prepared model; `cli/profile.py` shows the figures.
 
 Beside its time a stage has the bytes and operations it needs at least, as modelled from the
-configuration (the vocoder's are counted on one row), what that makes of the GPU's measured peaks
-(`profile.py`), and the number of kernels the device ran for it.
-
-What a GPU can do at best, and the shortest time a stage can take on it.
-
-Rates are measured ones, not a datasheet's: a roofline drawn with them can be reached.
-
-The fixed rows that `warmup` and `profile` run: the same text for everybody, so that figures
-compare.
+configuration (the vocoder's are counted on one row), what that makes of the GPU's measured peaks,
+and the number of kernels the device ran for it. `warmup` runs the same fixed rows.
 """
 
 from __future__ import annotations
 
 import functools
-import json
 import logging
-import re
 import tempfile
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -36,6 +27,7 @@ from models.base import Prompt, SpeechRequest, Voice
 from models.device.buckets import is_power_of_two
 from models.device.graphs import GraphRunner
 from models.device.spans import time_stage
+from tts_cli.app.baseline import Baseline, conditions_of, times_of
 from tts_cli.config import RunConfig
 from tts_cli.engine.kernels import with_fallback
 from tts_cli.engine.load import Loaded, choose_device, open_checkpoint
@@ -69,17 +61,20 @@ def profile(
     repeats: int | None,
     stages: str | None,
     trace: Path | None,
-    against: Baseline | None = None,
+    baseline: Path | None,
+    tolerance: str,
 ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """Measure a checkpoint; the arguments are the command's.
 
-    Args:
-        against: an earlier report, which `slower` of the new one names the stages of.
     Returns:
-        The figures of each batch size, and a report of all.
+        The figures of each batch size, and a report of all, of which `slower` names the stages that
+        take longer than in the baseline.
     Raises:
         UsageError, SetupError: nothing can be measured so, or compared.
     """
+    against = None
+    if baseline is not None:
+        against = Baseline.read(baseline, tolerance, conditions_of, times_of)
     is_cuda = choose_device(config).type == "cuda"
     sizes = parse_batches(batches or (BATCHES_CUDA if is_cuda else BATCHES_CPU))
     chosen = parse_names("--stages", stages, STAGES) if stages else STAGES
@@ -102,88 +97,6 @@ def profile(
     if against is not None:
         report["slower"] = against.slower(times_of(report))
     return results, report
-
-
-@dataclass(frozen=True)
-class Baseline:
-    """What was measured before, to be held against what is measured now.
-
-    Args:
-        name: of the flag and its file.
-        conditions: what must be alike, by what it is called; times: by what was timed.
-        tolerance: share by which a time may be longer.
-    """
-
-    name: str
-    conditions: Mapping[str, object]
-    times: Mapping[str, float]
-    tolerance: float
-
-    @classmethod
-    def read(
-        cls,
-        path: Path,
-        tolerance: str,
-        conditions: Callable[[Any], Mapping[str, object]],
-        times: Callable[[Any], Mapping[str, float]],
-    ) -> Baseline:
-        """Read a report as two functions take it apart. Raises UsageError."""
-        share = re.fullmatch(r"(\d{1,3}(?:\.\d+)?)\s*%?", tolerance.strip())
-        if share is None:
-            raise UsageError(f"--tolerance {tolerance!r}: must be a share such as 5%")
-        try:
-            report = json.loads(path.read_text(encoding="utf-8"))
-            found = conditions(report), times(report)
-        except OSError as error:
-            raise UsageError(f"--baseline {path}: {error.strerror or error}") from None
-        except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
-            raise UsageError(
-                f"--baseline {path}: it is no report of this command",
-                "keep one of `profile --json`, or the table.json of samples/benchmark.py",
-            ) from None
-        return cls(f"--baseline {path}", *found, float(share[1]) / 100)
-
-    def require_like(self, now: Mapping[str, object]) -> None:
-        """Raises UsageError where it was measured under other conditions."""
-        for what, value in now.items():
-            if (before := self.conditions.get(what)) != value:
-                raise UsageError(
-                    f"{self.name}: it was measured with another {what}: {before}, now {value}",
-                    "measure both alike",
-                )
-
-    def slower(self, now: Mapping[str, float]) -> list[dict[str, Any]]:
-        """What takes longer than it may, with its times and the share that it takes more.
-
-        Raises:
-            UsageError: nothing was timed both times.
-        """
-        both = [what for what in now if what in self.times]
-        if not both:
-            raise UsageError(f"{self.name}: nothing was timed there that was timed now")
-        return [
-            {"what": what, "before": before, "now": now[what], "more": now[what] / before - 1}
-            for what in both
-            if now[what] > (before := self.times[what]) * (1 + self.tolerance)
-        ]
-
-
-def conditions_of(report: Any) -> dict[str, object]:
-    """What must be alike for the times of two reports to be compared; not our own version."""
-    device, installed = report["device"], report["versions"]
-    found: dict[str, object] = {"GPU": device.get("name", "none"), "dtype": device["dtype"]}
-    found |= {f"version of {name}": installed[name] for name in ("torch", "triton")}
-    found |= {"version of CUDA": device.get("cuda"), "kernels": device["kernels"]}
-    return found | {"model": report["model"], "number of --frames": report["frames"]}
-
-
-def times_of(report: Any) -> dict[str, float]:
-    """The median of each stage in ms, by its name and batch size."""
-    return {
-        f"{stage['stage']}, batch {result['batch']}": float(stage["p50_ms"])
-        for result in report["results"]
-        for stage in result["stages"]
-    }
 
 
 class Profiler:

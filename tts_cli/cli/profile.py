@@ -106,12 +106,9 @@ def command(
     if synthetic:
         options["model"] = SYNTHETIC_PREFIX + synthetic
     config = RunConfig.from_options(options)
-    from tts_cli.app.profile import Baseline, conditions_of, profile, times_of
+    from tts_cli.app.profile import profile
 
-    against = None
-    if baseline is not None:
-        against = Baseline.read(baseline, tolerance, conditions_of, times_of)
-    results, report = profile(config, batches, frames, repeats, stages, trace, against)
+    results, report = profile(config, batches, frames, repeats, stages, trace, baseline, tolerance)
     slower = report.get("slower", [])
     if config.json:
         click.echo(json.dumps(report, indent=2))

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tts_cli.app.profile import Baseline, conditions_of, times_of
+from tts_cli.app.baseline import Baseline, conditions_of, times_of
 from tts_cli.errors import UsageError
 
 
