@@ -6,11 +6,13 @@ Triton reads TRITON_INTERPRET when a kernel is decorated, so it is set here, bef
 
 from __future__ import annotations
 
+import functools
 import gc
 import os
 import random
 import uuid
 from collections.abc import Iterator
+from importlib import metadata
 from pathlib import Path
 
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as `tts_cli.main` does
@@ -121,6 +123,22 @@ def _interpreter() -> Iterator[None]:
 
             interpreter.round_like_hardware(patch)
             interpreter.interpret_quickly(patch)
+        yield
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _no_garbage() -> Iterator[None]:
+    """Nor is what a file leaves for good: imports, trees of sources, a dictionary."""
+    yield
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _versions() -> Iterator[None]:
+    """Packages are asked for their versions once, and not by every run."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(metadata, "version", functools.cache(metadata.version))
         yield
 
 

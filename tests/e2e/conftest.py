@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 import os
 from collections.abc import Iterator
 from dataclasses import replace
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -28,14 +26,6 @@ THIN_KINDS = (SPEC, "base_wide", "voice_design")
 THIN_SEED, THIN_EOS_GAIN = 5, 2.6
 LONGER: dict[str, Any] = {"eos_gain": 1.7}
 POISON = "~"
-
-
-@pytest.fixture(autouse=True, scope="session")
-def _versions() -> Iterator[None]:
-    """Packages are asked for their versions once, and not by every run."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(metadata, "version", functools.cache(metadata.version))
-        yield
 
 
 @pytest.fixture(autouse=True, scope="session")
