@@ -409,7 +409,7 @@ class TestVoicesDesign:
 
 def test_warmup_and_profile_speak_with_a_base_checkpoint(bench: Workbench, base: Path) -> None:
     assert "can speak" in bench.run("warmup", "--model", base, "--max-batch", 2).out
-    flags = ("--batches", "2", "--frames", 10, "--repeats", 2, "--json")
+    flags = ("--batches", "2", "--frames", 4, "--repeats", 1, "--json")
     found = bench.run("profile", "--model", base, *flags)
     assert found.code == 0, found
     assert "reference (2 x 10 s)" in found.out

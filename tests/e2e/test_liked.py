@@ -211,10 +211,19 @@ def test_files_of_strangers(spoken: Workbench) -> None:
     assert (result.code, "its line names no audio file" in result.err) == (2, True)
 
 
+ENDLESS: dict[str, Any] = {
+    "eos_gain": 0.0,
+    "generation": {"top_k": 5},
+    "upsample_rates": (8, 5, 3),
+    "upsampling_ratios": (4, 4),
+    "decoder_dim": 24,
+}
+
+
 @pytest.fixture(scope="session")
 def base(make_checkpoint: MakeCheckpoint) -> Path:
-    """A Base checkpoint with frames of 10 ms whose speech never ends."""
-    return make_checkpoint("base_wide", eos_gain=0.0, generation={"top_k": 5})
+    """A Base checkpoint with frames of 80 ms whose speech never ends."""
+    return make_checkpoint("base_wide", **ENDLESS, encoder_ratios=(8, 6, 5, 4))
 
 
 class TestQwen:
@@ -262,7 +271,7 @@ class TestQwen:
         changes: dict[str, Any],
         words: str,
     ) -> None:
-        model = make_checkpoint(eos_gain=0.0, generation={"top_k": 5}, **changes)
+        model = make_checkpoint(**ENDLESS, **changes)
         if not changes:  # a size that nobody released, as the sample voice's
             config = (model / "config.json").read_text().replace('"1b7"', '"tiny"')
             (model / "config.json").write_text(config)

@@ -10,6 +10,7 @@ import pytest
 import tiny_fish_speech as tiny
 from workbench import Workbench
 
+from tts_cli.app.doctor import licences
 from tts_cli.plan.checkpoint import consent_file
 
 NAME = "Fish Audio Research License"
@@ -112,14 +113,14 @@ class TestConsent:
         found = bench.run("voices", "--model", converted, "--json").json
         assert found["licence"]["name"] == NAME
         assert found["licence_accepted"] is None
-        (shown,) = (f for f in bench.run("doctor", "--json").json if f["name"] == "licence")
-        assert shown["status"] == "note"
+        (shown,) = licences()
+        assert shown.status == "note"
         accepted = bench.run("voices", "--model", converted, "--accept-licence")
         assert accepted.code == 0
         assert f"licence: {NAME} (accepted on 20" in accepted.out
-        (shown,) = (f for f in bench.run("doctor", "--json").json if f["name"] == "licence")
-        assert shown["status"] == "ok"
-        assert "non-commercial" in shown["detail"]
+        (shown,) = licences()
+        assert shown.status == "ok"
+        assert "non-commercial" in shown.detail
 
     def test_other_checkpoints_say_nothing_of_licences(self, bench: Workbench) -> None:
         result = bench.run("voices", "--model", bench.model, "--accept-licence")

@@ -13,14 +13,16 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
+from contextlib import closing
 from pathlib import Path
 
 import pytest
-import tiny_fish_speech as tiny
 from processes import are_gone, processes_below, without_agents, workers_of
-from tiny_fish_codec import FEW_FRAMES
 from workbench import Workbench, as_jsonl, finish
+
+from tts_cli.config import RunConfig
+from tts_cli.errors import UsageError
+from tts_cli.workers.cluster import STORE_BYTES, Cluster
 
 ray = pytest.importorskip("ray", reason="needs the extra ray")
 
@@ -33,8 +35,6 @@ PATIENCE_S = 120.0
 @pytest.fixture(scope="module")
 def shared_ray() -> Iterator[None]:
     """A Ray that this process has joined before any command; commands use it, and leave it."""
-    from tts_cli.workers.cluster import STORE_BYTES
-
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
         logging.getLogger("ray").setLevel(logging.ERROR)
@@ -51,18 +51,16 @@ def shared_ray() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("shared_ray")
-def test_a_worker_makes_the_voice(bench: Workbench) -> None:
-    """And it is that of one process."""
-    spec = replace(tiny.SPECS["small"], end_gain=1.0, num_layers=1, predictor_layers=1)
-    bench.model = tiny.write_checkpoint(bench.folder / "fish", spec, codec=FEW_FRAMES)
-    flags = (*FLAGS, "--accept-licence", "--seed", 1, "--retries", 9)
-    bench.synth_once(ROWS, *flags, out="one")
-    result = bench.synth(ROWS, *flags, "--workers", 1, out="many")
-    assert result.code == 0, result
-    one, many = bench.out("one").files, bench.out("many").files
-    voices = [name for name in one if name.startswith(".voices/")]
-    assert len(voices) == 4
-    assert all(one[name] == many[name] for name in voices)
+def test_a_call_is_a_process_of_its_own() -> None:
+    """As voices are made. What it raises is raised here, and its share is free again."""
+    cluster = Cluster(RunConfig(workers="1"))
+    cluster.open()
+    with closing(cluster):
+        free = cluster._num_free()
+        assert cluster.call(lambda: os.getpid()) != os.getpid()
+        assert cluster._num_free() == free
+        with pytest.raises(UsageError, match="--workers '0': must be all or a number"):
+            cluster.call(lambda: RunConfig.from_options({"workers": "0"}))
 
 
 @pytest.mark.usefixtures("shared_ray")

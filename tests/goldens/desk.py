@@ -246,8 +246,8 @@ def write_recording(
 
 
 _OF_ROWS = ("row ", "warning: row ", "failed: ")
-# What is said once a process, or of this machine, or of insides.
-_ONCE = ("kernels on cpu: ", "versions: ", "left to do: ")
+# What is said once a process, or where time goes by, or of this machine, or of insides.
+_ONCE = ("kernels on cpu: ", "still making ", "versions: ", "left to do: ")
 
 
 def said_lines(said: str) -> list[str]:

@@ -13,6 +13,7 @@ from desk import Desk, Said, lines_of, said_lines, sum_of, sum_of_sound
 
 TO = ("audiofolder", "ljspeech", "nemo", "webdataset", "parquet")
 # Folders that go into all five; how rows are selected is the same for all, so others go into one.
+FLAGS = {"anchored": ("--retries", 0)}  # whose voice cannot be made, however often
 IN_ALL = ("plain", "picked", "columns", "normalized", "in_parts", "flac", "edited", "garbage")
 JOURNAL = (
     *("id", "take", "role", "status", "path", "error", "unfinished", "finish_reason", "suspect"),
@@ -59,7 +60,7 @@ def facts_of(desk: Desk, name: str) -> dict[str, Any]:
         found["encode"] |= state_of(mine, mine.path / "made")
     with desk.scratch("models", name) as mine:
         known = set(files_of(mine.path / out).values())
-        found["again"] = told(mine.run(*run))
+        found["again"] = told(mine.run(*run, *FLAGS.get(name, ())))
         found["again"] |= state_of(mine, mine.path / out, known)
     return found
 
