@@ -276,9 +276,7 @@ def passages_of(take: Take, words: Sequence[tuple[int, tuple[str, ...]]]) -> Ite
         words: first character of each, and what is spoken for it.
     """
     parts = take.parts
-    cuts_s = [
-        take.shift_s + (part["end_s"] + behind["start_s"]) / 2 for part, behind in pairwise(parts)
-    ]
+    cuts_s = [(part["end_s"] + behind["start_s"]) / 2 for part, behind in pairwise(parts)]
     starts = [part["text_start"] for part in parts[1:]]
     if not cuts_s or [0.0, *cuts_s] != sorted([0.0, *cuts_s]) or starts != sorted(starts):
         yield Passage(0.0, None, tuple(said for _, said in words))

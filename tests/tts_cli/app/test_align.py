@@ -110,9 +110,10 @@ def test_a_lexicon_says_what_the_dictionary_lacks(tmp_path: Path) -> None:
 
 
 def test_parts_are_looked_for_where_they_lie() -> None:
+    """The journal has their places in the file, whatever was put in front."""
     parts = [
-        {"text_start": 0, "text_end": 4, "start_s": 0.0, "end_s": 1.0},
-        {"text_start": 4, "text_end": 9, "start_s": 2.0, "end_s": 3.0},
+        {"text_start": 0, "text_end": 4, "start_s": 0.4, "end_s": 1.4},
+        {"text_start": 4, "text_end": 9, "start_s": 2.4, "end_s": 3.4},
     ]
     applied = {"pad_start_s": 0.5, "trimmed_start_s": 0.1}
     line = json.dumps(record("a", text="one. two.", parts=parts, applied=applied))
