@@ -333,7 +333,7 @@ class RunConfig:
     words: str | None = Topic.WORDS.setting(None, "Once all is spoken, find when each word of a "
         "row is said, as `tts-cli align --with` does: pocketsphinx (English, on a CPU), or a "
         "Qwen3-ForcedAligner, as a folder or a Hugging Face repository.", "no times",
-        metavar="pocketsphinx|PATH|REPO")
+        metavar="pocketsphinx|PATH|REPO", is_keyword=True)
     sampling: Mapping[str, float] = field(default_factory=dict)  # what flags give, by name
     # fmt: on
 

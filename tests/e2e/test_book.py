@@ -17,7 +17,7 @@ from make_epub import small_epub
 from workbench import Folder, Result, Workbench, finish
 
 from tts_cli.app import align as app_align
-from tts_cli.listen.words import read_words
+from tts_cli.listen.words import read_words, textgrid, words_vtt
 
 pytestmark = pytest.mark.slow
 
@@ -89,10 +89,14 @@ def test_words_of_sentences_are_aligned(bench: Workbench, monkeypatch: pytest.Mo
     starts = [row["file_start_s"] for row in chapter["sentences"]]
     wanted_s = max(starts[1], found.words[0].end_s)
     assert found.words[1].start_s == pytest.approx(wanted_s, abs=1e-3)
+    assert (out / "01-one.words.vtt").read_text() == words_vtt(found)
+    assert (out / "01-one.TextGrid").read_text() == textgrid(found)
     written = (out / "01-one.words.json").stat().st_mtime_ns
     again = speak(bench, "# One\n\nIt rained. He went home.", "--words", "pocketsphinx")
     assert again.code == 0, again.err
     assert (out / "01-one.words.json").stat().st_mtime_ns == written
+    assert speak(bench, "# One\n\nIt rained. He went home.").code == 0
+    assert not list(out.glob("01-one.[wT][oe]*")), "files that are not wanted any more"
 
 
 def book_file(out: Folder) -> dict[str, Any]:

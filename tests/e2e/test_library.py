@@ -14,12 +14,15 @@ import numpy as np
 import pytest
 import soundfile
 import torch
+from fake_aligner import FakeAligner
 from hostile_audio import encoded, tone
 from safetensors.numpy import load_file
 from warm_process import WarmProcess
 from workbench import PATIENCE_S, ROOT, MakeCheckpoint, Result, Workbench, finish
 
-from tts_cli import RowError, Speaker
+from tts_cli import Cancelled, RowError, SetupError, Speaker
+from tts_cli.app import align as app_align
+from tts_cli.listen.hearing import processes
 
 TEXTS = ("Hello there.", "Good morning, all of you.", "Hm.", "The rain in the street sings")
 VOICES = ("dora", "emil", "fang")
@@ -193,3 +196,61 @@ def test_a_script_may_just_end(checkpoint: Path) -> None:
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = finish(WarmProcess(ABANDONED, [str(checkpoint)], env))
     assert done == Result(0, "True\n", "")
+
+
+def test_words_are_timed(checkpoint: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of speech as it is handed over; where there are none, a warning says why."""
+    aligner = FakeAligner()
+    monkeypatch.setattr(app_align, "SphinxAligner", lambda *_: aligner)
+    rows: list[dict[str, Any]] = [
+        {"id": "one", "text": "Hello, Nguyen.", "language": "english", "max_seconds": 0.5},
+        {"id": "two", "text": "Guten Tag.", "language": "german", "max_seconds": 0.5},
+        {"id": "none", "text": "...", "language": "english"},
+        {"id": "bad", "text": "Hm.", "voice": "nobody"},
+    ]
+    with speaker_on(checkpoint, words="pocketsphinx") as speaker:
+        one, two, none, bad = speaker.batch(rows)
+        assert one.words is not None
+        assert [word.word for word in one.words.words] == ["Hello", "Nguyen"]
+        assert (one.words.id, one.words.take, one.words.text) == ("one", 1, "Hello, Nguyen.")
+        assert (two.words, none.words, bad.words) == (None, None, None)
+        assert "no times of words: it is in a language" in two.warnings[-1]
+        assert "no times of words: it has no words" in none.warnings[-1]
+        aligner.scores["speech"] = 0.01
+        (part, *_) = said = speaker.say(LONG, language="english").words, len(aligner.asked)
+        assert part is not None
+        assert part.unsure == ["score 0.010, less than 0.12: perhaps other words"]
+        assert said[1] == 2
+        assert len(aligner.asked[-1].passages) > 1, "part by part"
+        aligner.scores["speech"] = -1.0
+        lost = speaker.say("Hello.", language="english", max_seconds=0.5)
+        assert "no times of words: its words are not found" in lost.warnings[-1]
+
+
+@pytest.mark.slow
+def test_words_are_timed_by_a_real_aligner() -> None:
+    """Whose processes stay, also when a call is interrupted; times are those of the samples."""
+    pytest.importorskip("pocketsphinx")
+    with pytest.raises(SetupError, match="words /nowhere/at/all: no such folder"):
+        Speaker(device="cpu", words="/nowhere/at/all")
+    text = "The old miller walked down to the river."
+    with Speaker(device="cpu", language="english", words="pocketsphinx", max_batch=1) as speaker:
+        first = speaker.say(text)
+        assert speaker._words is not None
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(processes, "wait", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                speaker.say(text)
+        second = speaker.say(text)
+        assert first.words is not None
+        assert first.words == second.words
+        assert [word.word for word in first.words.words] == text.rstrip(".").split()
+        assert 0 < first.words.words[-1].end_s <= first.seconds
+        assert first.words.unsure == []
+        timer = speaker._words
+    with pytest.raises(Cancelled):
+        timer.of(first.as_take, Path("any.wav"))
+
+
+def interrupted(*_: object) -> None:
+    raise KeyboardInterrupt

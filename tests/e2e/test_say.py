@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import os
@@ -12,7 +13,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import soundfile
+from fake_aligner import FakeAligner
 from workbench import PATIENCE_S, ROOT, Result, Workbench
+
+from tts_cli.app import align as app_align
+from tts_cli.listen.words import read_words
+from tts_cli.plan.checkpoint import sample_voice
 
 SHORT = ("--device", "cpu", "--max-seconds", "1")
 
@@ -174,3 +180,52 @@ def test_synth_points_at_it(bench: Workbench, here: Path) -> None:
             assert "a text is spoken by: tts-cli say 'Hello world'" in result.err
     result = bench.run("synth", "rows.jsonl", "--out", "x")
     assert "rows.jsonl: no such file or directory; check the path" in result.err
+
+
+def test_words_are_timed_beside_it(
+    bench: Workbench, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scores = {"audio": 0.4}
+    monkeypatch.setattr(app_align, "SphinxAligner", lambda *_: FakeAligner(scores))
+    flags = ("Hello there.", "--words", "pocketsphinx", "-o", "a.flac")
+    result = say(bench, *flags, "--language", "english", "--json")
+    assert (result.code, result.json["words"]) == (0, "a.words.json")
+    assert sorted(os.listdir(here)) == ["a.flac", "a.words.json"]
+    found = read_words(here, "a")
+    assert found is not None
+    assert [word.word for word in found.words] == ["Hello", "there"]
+    data = (here / "a.flac").read_bytes()
+    assert (found.id, found.sha256) == ("a", hashlib.sha256(data).hexdigest())
+    assert (found.score, found.unsure) == (0.4, [])
+    (here / "a.words.json").unlink()
+    scores["audio"] = -1.0
+    lost = say(bench, *flags, "--language", "english")
+    assert (lost.code, "no times of words: its words are not found" in lost.err) == (1, True)
+    foreign = say(bench, *flags, "--language", "german")
+    assert (foreign.code, "a language that the aligner does not know" in foreign.err) == (1, True)
+    assert os.listdir(here) == ["a.flac"]
+    piped = say(bench, *flags[:-1], "-")
+    assert (piped.code, "--words writes a file beside the audio" in piped.err) == (2, True)
+    assert say(bench, "Hm.", "--words", here).code == 3
+
+
+@pytest.mark.slow
+def test_words_are_where_they_are_said(bench: Workbench, here: Path) -> None:
+    """By a real aligner, in parts, behind silence that was put in front."""
+    pytest.importorskip("pocketsphinx")
+    texts = "The old miller walked down to the river.", "He saw a small boat that lay there."
+    flags = ("--words", "pocketsphinx", "--split", "50", "--pad", "2", "--language", "english")
+    result = bench.run("say", " ".join(texts), *flags, "--model", sample_voice(), "--json")
+    assert (result.code, result.json["parts"]) == (0, 2), result.err
+    words = read_words(here, "say")
+    assert words is not None
+    assert words.unsure == []
+    samples, rate_hz = soundfile.read("say.wav")
+    ends_s = [words.words[0].start_s, words.words[-1].end_s]
+    sound = np.flatnonzero(np.abs(samples) > 0.02)[[0, -1]] / rate_hz
+    assert np.allclose(ends_s, sound, atol=0.15), (ends_s, sound)
+    last, first = words.words[7], words.words[8]
+    assert (last.word, first.word) == ("river", "He")
+    pause = samples[round(last.end_s * rate_hz) : round(first.start_s * rate_hz)]
+    assert len(pause) > 0.1 * rate_hz
+    assert np.median(np.abs(pause)) < 0.02

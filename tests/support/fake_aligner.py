@@ -18,8 +18,8 @@ class FakeAligner:
         self.scores = scores or {}
         self.asked: list[ToAlign] = []
 
-    def hear(self, asked: Iterable[ToAlign]) -> Iterator[Aligned]:
-        for one in asked:
+    def hear(self, asked: Iterable[ToAlign | None]) -> Iterator[Aligned]:
+        for one in filter(None, asked):
             self.asked.append(one)
             score = self.scores.get(one.path.stem, 0.3 + 0.001 * one.place)
             words = [word for passage in one.passages for word in passage.words]

@@ -8,6 +8,7 @@ once more.
 from __future__ import annotations
 
 import logging
+import threading
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import closing
@@ -16,14 +17,15 @@ from dataclasses import replace as replaced
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 from msgspec.structs import replace
 
 from tts_cli import signals
-from tts_cli.app.check import Rows, checkpoint_of
+from tts_cli.app.check import Rows, Step, checkpoint_of
 from tts_cli.app.look import Screen
 from tts_cli.config import RunConfig
-from tts_cli.errors import RowError, SetupError
+from tts_cli.errors import Cancelled, RowError, SetupError
 from tts_cli.folder.files import WORDS_SUFFIX
 from tts_cli.folder.folder import Folder
 from tts_cli.folder.rows import FolderRow, SpokenFolder, read_folder
@@ -54,8 +56,6 @@ class _Row:
 
     row: FolderRow
     path: Path
-    language: str | None  # code
-    words: list[WrittenWord] = field(default_factory=list)
     score: float | None = None  # None: not aligned
     unsure: list[str] = field(default_factory=list)  # as its file has it
 
@@ -78,6 +78,78 @@ class Alignment:
     guessed: list[str] = field(default_factory=list)  # words that no dictionary has, some of them
     problems: list[tuple[str, str]] = field(default_factory=list)  # id, why it is left out
     unsure: list[tuple[str, list[str]]] = field(default_factory=list)  # id, reasons
+
+
+class TakeWords:
+    """What an aligner is asked of takes, and what its answers say of their words.
+
+    Args:
+        aligner: its identity.
+        text: how texts were read, see `Listener`.
+        lexicon: respellings for the aligner alone.
+    """
+
+    def __init__(self, aligner: Identity, text: Any, lexicon: Lexicon | None = None) -> None:
+        self.listener = Listener(aligner, text)
+        self._lexicon = lexicon or Lexicon()
+
+    def asked(self, place: int, path: Path, take: Take) -> ToAlign:
+        """What it is asked of a take."""
+        words = [(word.start, self._sounds(take, word)) for word in _written(take)]
+        language = self.listener.language_of(take)
+        return ToAlign(place, path, language, tuple(passages_of(take, words)))
+
+    def times(self, take: Take, answer: Aligned, check: Sequence[str] = ()) -> WordTimes:
+        """The times of a take's words. Raises RowError: they were not found.
+
+        Args:
+            check: why `check` suspects the take.
+        """
+        problem = answer.problem
+        if problem is None and not answer.words:
+            problem = "it has no words to look for"
+        if problem is not None:
+            raise RowError(problem)
+        words = [
+            timed
+            for word, said in zip(_written(take), answer.words, strict=True)
+            for timed in self._timed(take, word, said)
+        ]
+        score, aligner = round(answer.score, 4), self.listener.identity
+        return WordTimes(
+            take.id,
+            take.take,
+            answer.sha256,
+            aligner.name,
+            take.text or take.said or "",
+            round(answer.audio_s, 6),
+            score,
+            words,
+            _reasons(score, aligner.least_score, check, None),
+        )
+
+    def _sounds(self, take: Take, word: WrittenWord) -> tuple[str, ...]:
+        """What the aligner is told for a word."""
+        code, said = self.listener.language_of(take), take.said or ""
+        is_english = said.isascii() if code is None else code == "en"
+        found: list[str] = []
+        for spoken in word.said:
+            language = "english" if is_english else take.language
+            if entries := self._lexicon.changes(spoken, language):
+                spoken = " ".join(entry.spoken for entry in entries)
+            for part in spoken.split():
+                found += read_alone(part) if is_english and has_figures(part) else [part]
+        return tuple(found)
+
+    def _timed(self, take: Take, word: WrittenWord, said: SaidWord) -> Iterator[TimedWord]:
+        """A word and its times; where its script puts no spaces between words, those inside."""
+        if said.inside and self._sounds(take, word) == (word.text,):
+            for part in said.inside:
+                text, place = word.text[part.start : part.end], word.start + part.start
+                inside = SaidWord(part.start_s, part.end_s, part.score, said.known)
+                yield _timed_word(text, place, inside)
+        else:
+            yield _timed_word(word.text, word.start, said)
 
 
 class FolderAlignment:
@@ -105,7 +177,7 @@ class FolderAlignment:
         names = names or only.names
         self._named = [row for row in self.found.rows if names(row.id)]
         only.require_rows(str(out), (row.id for row in self.found.rows))
-        self._lexicon = Lexicon() if config.lexicon is None else read_lexicon(config.lexicon)
+        self._lexicon = None if config.lexicon is None else read_lexicon(config.lexicon)
         self._checks = checks_by_take(out)
         self._rows: list[_Row] = []
 
@@ -115,13 +187,15 @@ class FolderAlignment:
         Raises:
             Interrupted, StoppedEarly, DiskFull, FolderLocked: what was aligned is kept.
         """
-        listener = Listener(aligner.identity, self.found.last_run.get("text"))
+        text = self.found.last_run.get("text")
+        takes = TakeWords(aligner.identity, text, self._lexicon)
         with Folder.at(self.found.path, self._config) as folder:
-            waiting = list(self._waiting(folder, listener))
+            waiting = list(self._waiting(folder, takes.listener))
+            asked = (takes.asked(place, one.path, one.take) for place, one in enumerate(waiting))
             with progress(len(waiting)) as shown:
-                for answer in aligner.hear(self._asked(waiting)):
+                for answer in aligner.hear(asked):
                     signals.check()
-                    self._take(folder, waiting[answer.place], answer, aligner.identity)
+                    self._take(folder, waiting[answer.place], takes, answer)
                     ended = self.done.aligned + len(self.done.problems)
                     shown.update(Totals(ok=ended, audio_s=self.done.audio_s))
             self._compare(folder, aligner.identity)
@@ -140,13 +214,12 @@ class FolderAlignment:
                 self.done.other_language += 1
                 continue
             kept = self._kept(folder, row, listener.identity.name)
-            one = _Row(row, self.found.path / row.file.path, listener.language_of(take))
+            one = _Row(row, self.found.path / row.file.path)
             self._rows.append(one)
             if kept is not None:
                 self.done.kept += 1
                 one.score, one.unsure = kept.score, kept.unsure
                 continue
-            one.words = written_words(take.text or take.said or "", take.said or "")
             yield one
 
     def _kept(self, folder: Folder, row: FolderRow, aligner: str) -> WordTimes | None:
@@ -160,71 +233,19 @@ class FolderAlignment:
             self._write(folder, kept)
         return kept
 
-    def _asked(self, waiting: Sequence[_Row]) -> Iterator[ToAlign]:
-        for place, one in enumerate(waiting):
-            words = [(word.start, self._sounds(one, word)) for word in one.words]
-            yield ToAlign(place, one.path, one.language, tuple(passages_of(one.take, words)))
-
-    def _sounds(self, one: _Row, word: WrittenWord) -> tuple[str, ...]:
-        """What the aligner is told for a word."""
-        is_english = (
-            (one.take.said or "").isascii() if one.language is None else one.language == "en"
-        )
-        found: list[str] = []
-        for spoken in word.said:
-            language = "english" if is_english else one.take.language
-            if entries := self._lexicon.changes(spoken, language):
-                spoken = " ".join(entry.spoken for entry in entries)
-            for part in spoken.split():
-                found += read_alone(part) if is_english and has_figures(part) else [part]
-        return tuple(found)
-
-    def _timed(self, one: _Row, word: WrittenWord, said: SaidWord) -> Iterator[TimedWord]:
-        """A word and its times; where its script puts no spaces between words, those inside."""
-        if said.inside and self._sounds(one, word) == (word.text,):
-            for part in said.inside:
-                text, place = word.text[part.start : part.end], word.start + part.start
-                inside = SaidWord(part.start_s, part.end_s, part.score, said.known)
-                yield _timed_word(text, place, inside)
-        else:
-            yield _timed_word(word.text, word.start, said)
-
-    def _take(self, folder: Folder, one: _Row, answer: Aligned, aligner: Identity) -> None:
+    def _take(self, folder: Folder, one: _Row, takes: TakeWords, answer: Aligned) -> None:
         """Take in what was found of a row."""
-        problem = answer.problem
-        if problem is None and not answer.words:
-            problem = "it has no words to look for"
-        if problem is not None:
-            self.done.problems.append((one.row.id, problem))
-            return
-        take = one.take
-        words = [
-            timed
-            for word, said in zip(one.words, answer.words, strict=True)
-            for timed in self._timed(one, word, said)
-        ]
-        one.score = round(answer.score, 4)
-        one.unsure = self._reasons(one, aligner, None)
-        times = WordTimes(
-            one.row.id,
-            take.take,
-            answer.sha256,
-            aligner.name,
-            take.text or take.said or "",
-            round(answer.audio_s, 6),
-            one.score,
-            words,
-            one.unsure,
-        )
         try:
+            times = takes.times(one.take, answer, self._checked(one))
             self._write(folder, times)
         except RowError as error:
             self.done.problems.append((one.row.id, str(error)))
             return
+        one.score, one.unsure = times.score, times.unsure
         self.done.aligned += 1
         self.done.audio_s += answer.audio_s
-        self.done.words += len(words)
-        self.done.guessed += [word.word for word in words if word.known in GUESSED]
+        self.done.words += len(times.words)
+        self.done.guessed += [word.word for word in times.words if word.known in GUESSED]
 
     def _write(self, folder: Folder, times: WordTimes) -> None:
         for form in (*self._forms, WORDS_SUFFIX):
@@ -238,7 +259,8 @@ class FolderAlignment:
             scores[one.take.voice_name].append(one.score or 0.0)
         voices = usual(scores)
         for one in aligned:
-            reasons = self._reasons(one, aligner, voices.get(one.take.voice_name))
+            voice = voices.get(one.take.voice_name)
+            reasons = _reasons(one.score or 0.0, aligner.least_score, self._checked(one), voice)
             if reasons:
                 self.done.unsure.append((one.row.id, reasons))
             if reasons == one.unsure:
@@ -247,19 +269,93 @@ class FolderAlignment:
             if times is not None:
                 self._write(folder, replace(times, unsure=reasons))
 
-    def _reasons(self, one: _Row, aligner: Identity, voice: Usual | None) -> list[str]:
-        """Why the times of a row may be wrong."""
-        reasons = []
+    def _checked(self, one: _Row) -> list[str]:
+        """Why `check` suspects a row's file."""
         check: Check | None = self._checks.get((one.row.id, one.take.take))
-        if check is not None and check.is_suspect and check.fits(one.take.sha256):
-            told = [f"check: {reason.text}" for reason in check.reasons]
-            reasons += told or ["check calls it suspect"]
-        score, least = one.score or 0.0, aligner.least_score
-        if score < least:
-            reasons.append(f"score {score:.3f}, less than {least:g}: perhaps other words")
-        elif voice is not None and voice.off(score) < -MAX_OFF:
-            reasons.append(f"score {score:.2f}, where {voice.median:.2f} is usual for its voice")
-        return reasons
+        if check is None or not check.is_suspect or not check.fits(one.take.sha256):
+            return []
+        return [reason.text for reason in check.reasons] or [""]
+
+
+class SpokenWords:
+    """The words of takes that no folder keeps, one after the other, for `say` and the library. Any
+    thread may call it.
+
+    Args:
+        opened: see `aligner_of`.
+        text: see `TakeWords`.
+        step: shows that the aligner is loaded.
+    Raises:
+        SetupError: it cannot be.
+    """
+
+    def __init__(self, opened: Callable[[], Aligner], text: Any, step: Step) -> None:
+        with step("loading the aligner"):
+            self._aligner = opened()
+        self._takes = TakeWords(self._aligner.identity, text)
+        self._next: ToAlign | None = None
+        self._answers = self._aligner.hear(self._asked())
+        self._mutex = threading.Lock()
+        self._is_closed = False
+
+    def of(self, take: Take, path: Path, check: Sequence[str] = ()) -> WordTimes:
+        """The times of a take's words.
+
+        Args:
+            path: its audio.
+            check: see `TakeWords.times`.
+        Raises:
+            RowError: it has none that the aligner knows, or they were not found.
+            StoppedEarly: a process died.
+            Cancelled: it is closed.
+        """
+        if not self._takes.listener.has_words(take):
+            raise RowError("it has no words to look for")
+        if not self._takes.listener.is_fluent(take):
+            raise RowError("it is in a language that the aligner does not know")
+        with self._mutex:
+            if self._is_closed:
+                raise Cancelled("nothing more is to be aligned")
+            self._next = self._takes.asked(0, path, take)
+            try:
+                answer = next(self._answers)
+            except BaseException:  # who was interrupted may ask again
+                self._answers = self._aligner.hear(self._asked())
+                raise
+        return self._takes.times(take, answer, check)
+
+    def close(self) -> None:
+        """Give back processes and memory."""
+        with self._mutex:
+            self._is_closed = True
+            self._answers = iter(())
+            self._aligner.close()
+
+    def _asked(self) -> Iterator[ToAlign | None]:
+        while True:
+            one, self._next = self._next, None
+            yield one
+
+
+def _written(take: Take) -> list[WrittenWord]:
+    """The words of a take's text."""
+    return written_words(take.text or take.said or "", take.said or "")
+
+
+def _reasons(score: float, least: float, check: Sequence[str], voice: Usual | None) -> list[str]:
+    """Why the times of a row may be wrong.
+
+    Args:
+        least: see `Identity`.
+        check: why `check` suspects it.
+        voice: scores of its voice; None: too few to tell.
+    """
+    reasons = [f"check: {text}" if text else "check calls it suspect" for text in check]
+    if score < least:
+        reasons.append(f"score {score:.3f}, less than {least:g}: perhaps other words")
+    elif voice is not None and voice.off(score) < -MAX_OFF:
+        reasons.append(f"score {score:.2f}, where {voice.median:.2f} is usual for its voice")
+    return reasons
 
 
 def _timed_word(text: str, place: int, said: SaidWord) -> TimedWord:

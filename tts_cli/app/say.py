@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import logging
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack, closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace as struct_replace
+
 from tts_cli import signals, startup
+from tts_cli.app.align import SpokenWords, aligner_of
 from tts_cli.app.look import Screen
 from tts_cli.app.run import make_missing_voices, session_of
 from tts_cli.app.verify import HeardSession
@@ -21,7 +25,11 @@ from tts_cli.core import BadRow, Row, Spoken, Task
 from tts_cli.engine.session import make_ready
 from tts_cli.errors import ManifestError, RowError
 from tts_cli.folder.files import is_int16_enough, treat
+from tts_cli.folder.records import moved, unkept
+from tts_cli.folder.take import Take
+from tts_cli.listen.hearing.aligner import Aligner
 from tts_cli.listen.verdicts import Check
+from tts_cli.listen.words import WordTimes
 from tts_cli.manifest.row import build_row
 from tts_cli.manifest.source import Source
 from tts_cli.plan.checkpoint import approved_info, require_consent
@@ -45,11 +53,16 @@ def row_of(text: str, fields: Mapping[str, str | int | None], config: RunConfig)
     return row
 
 
-def say(row: Row, config: RunConfig, screen: Screen) -> tuple[bytes, dict[str, Any]]:
+def say(
+    row: Row, config: RunConfig, screen: Screen, name: str = "say"
+) -> tuple[bytes, dict[str, Any]]:
     """Speak a row.
 
+    Args:
+        name: of the audio's file, without a suffix.
     Returns:
-        The audio's file, and what is to be known of it; with `--verify`, `verified` is in it.
+        The audio's file, and what is to be known of it; with `--verify`, `verified` is in it, and
+        with `--words`, `words`: a `WordTimes`, or None if they are not found.
     Raises:
         ManifestError, RowError: it cannot be spoken, or did not come out well.
         UsageError, SetupError: a setting does not fit, or the checkpoint is not to be had.
@@ -57,6 +70,7 @@ def say(row: Row, config: RunConfig, screen: Screen) -> tuple[bytes, dict[str, A
     config, info, maker = who_speaks(config, approved_info(config))
     require_possible(config, info)
     require_consent(info.licence, config)
+    opened = None if config.words is None else aligner_of(config.words, config, "--words")
     rate_hz, treatment = config.sample_rate or info.sample_rate_hz, Treatment.of(config)
     with ExitStack() as stack:
         folder = config.made_voices
@@ -85,10 +99,18 @@ def say(row: Row, config: RunConfig, screen: Screen) -> tuple[bytes, dict[str, A
     tags = Tags(artist=voice or "", comment=synthetic(info))
     subtype = check_format(config.format, config.subtype, rate_hz)
     data = encode(samples, rate_hz, config.format, subtype, tags)
-    added_s = 0.0 if applied is None else applied.added_s
+    audio_s, parts = len(spoken.samples) / info.sample_rate_hz, list(spoken.parts)
+    if applied is not None:
+        audio_s += applied.added_s
+        parts = moved(parts, applied.start_shift_s, audio_s)
     signals.check()
+    words = None
+    if opened is not None:
+        kept = unkept(task, replace(spoken, parts=tuple(parts)), info.sample_rate_hz)
+        suspect = [] if check is None else [remark.text for remark in check.reasons]
+        words = words_of(struct_replace(kept, id=name), data, suspect, opened, plan, screen)
     return data, {
-        "audio_s": round(len(spoken.samples) / info.sample_rate_hz + added_s, 6),
+        "audio_s": round(audio_s, 6),
         "bytes": len(data),
         "sample_rate_hz": rate_hz,
         "voice": voice,
@@ -102,7 +124,34 @@ def say(row: Row, config: RunConfig, screen: Screen) -> tuple[bytes, dict[str, A
         "suspect": [remark.text for remark in remarks],
         "applied": None if applied is None else applied.as_dict(),
         "verified": None if heard is None or check is None else heard.facts(task, check),
+        "words": words,
     }
+
+
+def words_of(
+    take: Take,
+    data: bytes,
+    suspect: list[str],
+    opened: Callable[[], Aligner],
+    plan: Plan,
+    screen: Screen,
+) -> WordTimes | None:
+    """When the words of a take are said; None: that is not found, which is told. Raises SetupError.
+
+    Args:
+        data: its audio's file.
+        suspect: why it is.
+        opened: see `aligner_of`.
+    """
+    words = SpokenWords(opened, plan.planner.care.facts(), screen.step)
+    with closing(words), tempfile.TemporaryDirectory(prefix="tts-cli-") as folder:
+        path = Path(folder) / "audio"
+        path.write_bytes(data)
+        try:
+            return words.of(take, path, suspect)
+        except RowError as error:
+            log.warning("no times of words: %s", error)
+            return None
 
 
 def spoken_of(

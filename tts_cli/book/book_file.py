@@ -24,16 +24,16 @@ from tts_cli.book.chapter_audio import HeardSpan, JoinedChapter
 from tts_cli.book.script import Sentence
 from tts_cli.config import SUBTITLES, SUBTYPES
 from tts_cli.folder.atomic import link_whole, write_atomic
-from tts_cli.folder.files import WORDS_SUFFIX
 from tts_cli.folder.mend import BOOK_NAME, read_book
 from tts_cli.folder.takes import facts_of
+from tts_cli.listen.words import FORMS
 
 log = logging.getLogger(__name__)
 
 SCHEMA = 1
-WORDS = WORDS_SUFFIX.removeprefix(".")
-_SUFFIXES = tuple(
-    f".{form}" for form in (*SUBTYPES, *SUBTITLES, "m4b", WORDS)
+_SUFFIXES = (
+    *(f".{form}" for form in (*SUBTYPES, *SUBTITLES, "m4b")),
+    *FORMS,
 )  # of what books make
 
 

@@ -23,7 +23,7 @@ from tts_cli.audio.pacing import Pause, pauses_in
 from tts_cli.audio.subtitles import SpokenText, in_parts, subtitles
 from tts_cli.audio.tags import Tags
 from tts_cli.audio.treatment import Treatment
-from tts_cli.book.book_file import WORDS, MadeBook, MadeFile, OwnFiles, read_made, write_book_file
+from tts_cli.book.book_file import MadeBook, MadeFile, OwnFiles, read_made, write_book_file
 from tts_cli.book.chapter import Book
 from tts_cli.book.chapter_audio import AS_IT_IS, HeardSpan, JoinedChapter, RowAudio, write_chapter
 from tts_cli.book.m4b import M4bChapter, write_m4b
@@ -33,7 +33,7 @@ from tts_cli.folder.atomic import write_atomic
 from tts_cli.folder.folder import Folder
 from tts_cli.folder.journal import Journal
 from tts_cli.folder.mend import BOOK_NAME
-from tts_cli.listen.words import joined_words, read_words
+from tts_cli.listen.words import FORMS, joined_words, read_words
 from tts_cli.named import counted
 
 log = logging.getLogger(__name__)
@@ -82,7 +82,8 @@ def stem_of(number: int, num_chapters: int, title: str) -> str:
 
 def target_names(book: Book, script: list[Sentence], wanted: BookOrder) -> list[str]:
     """The files that a whole book has, by name."""
-    suffixes = (wanted.format, *wanted.subtitles, *([WORDS] * wanted.has_words))
+    suffixes = [wanted.format, *wanted.subtitles]
+    suffixes += [form.removeprefix(".") for form in FORMS if wanted.has_words]
     numbers = sorted({row.chapter for row in script})
     names = [_name_of(book, number, suffix) for number in numbers for suffix in suffixes]
     return [*names, M4B_NAME] if wanted.is_m4b else names
@@ -170,8 +171,8 @@ class _Producer:
                 produced.seconds += found[1].seconds
                 self._time_parts(number)
                 made.others += [self._subtitles(number, form) for form in self._wanted.subtitles]
-                if self._wanted.has_words and (words := self._words(number)) is not None:
-                    made.others.append(words)
+                if self._wanted.has_words:
+                    made.others += self._words(number)
         if self._wanted.is_m4b and len(made.chapters) == len(self._rows):
             made.others.append(self._m4b())
         self._files.remove({file.path for file in made.files})
@@ -262,25 +263,29 @@ class _Producer:
             write_atomic(self._out / name, subtitles(texts, form).encode())
         return self._files.made(name, key)
 
-    def _words(self, number: int) -> MadeFile | None:
-        """The times of a chapter's words, by those of its rows; None: no row has some."""
+    def _words(self, number: int) -> list[MadeFile]:
+        """The times of a chapter's words, by those of its rows; none: no row has some."""
         file, joined = self._produced.made.chapters[number]
-        name, files = _name_of(self._book, number, WORDS), []
+        files = []
         for row, span in zip(self._rows[number], joined.spans, strict=True):
             take, times = self._journal.ok_take(row.id), read_words(self._out, row.id)
             said = None if take is None else (take.sha256, row.text)
             if times is not None and (times.sha256, times.text) != said:
                 times = None  # of other audio
             files.append((row.text, span.file_start_s, times))
-        stem = name.removesuffix(f".{WORDS}")
+        stem = file.path.removesuffix(f".{self._wanted.format}")
         found = file.sha256 and joined_words(stem, file.sha256, joined.seconds, files)
         if not found:
-            return None
-        key = _key([file.key, found.encode().decode()])
+            return []
+        return [self._written(f"{stem}{form}", make(found), file) for form, make in FORMS.items()]
+
+    def _written(self, name: str, text: str, chapter: MadeFile) -> MadeFile:
+        """A file beside a chapter."""
+        key = _key([chapter.key, text])
         if (made := self._files.kept(name, key)) is not None:
             return made
         with self._files.replacing(name):
-            write_atomic(self._out / name, found.encode())
+            write_atomic(self._out / name, text.encode())
         return self._files.made(name, key)
 
     def _m4b(self) -> MadeFile:

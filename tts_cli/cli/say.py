@@ -8,7 +8,7 @@ import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
@@ -25,7 +25,11 @@ from tts_cli.cli.screen import RunScreen
 from tts_cli.config import SUBTYPES, RunConfig
 from tts_cli.errors import ManifestError, SetupError, UsageError
 from tts_cli.folder.atomic import write_alone
+from tts_cli.folder.files import WORDS_SUFFIX
 from tts_cli.setting import Scope, Topic
+
+if TYPE_CHECKING:
+    from tts_cli.listen.words import WordTimes
 
 log = logging.getLogger(__name__)
 
@@ -80,7 +84,7 @@ _row_options = group(
 
 
 @click.command("say", cls=SectionedCommand)
-@click.argument("words", metavar="TEXT", nargs=-1, required=True)
+@click.argument("text", metavar="TEXT", nargs=-1, required=True)
 @_file_options
 @settings(Topic.OUTPUT, without=("out", "save_codes", "subtitles"))
 @settings(Topic.MODEL, Topic.DEVICE, without=("workers", "ray_address"))
@@ -89,11 +93,11 @@ _row_options = group(
     *SPEAKING,
     made_voices={"scope": Scope.USERS},  # it keeps a voice there that it has made
 )
-@settings(Topic.VERIFY)
+@settings(Topic.VERIFY, Topic.WORDS)
 @settings(Topic.FAILURES, without=("max_failures",))
 @common_options
 @click.pass_context
-def command(ctx: click.Context, /, words: tuple[str, ...], **options: Any) -> int:
+def command(ctx: click.Context, /, text: tuple[str, ...], **options: Any) -> int:
     """Speak one text into a file.
 
     \b
@@ -116,18 +120,26 @@ def command(ctx: click.Context, /, words: tuple[str, ...], **options: Any) -> in
     config = RunConfig.from_options({**options, "format": destination.format})
     if destination.path is None and config.json:
         raise UsageError("--json and -o - both write to stdout", remedy="give one")
-    row = row_of(text_of(words), fields, config)
+    if destination.path is None and config.words is not None:
+        raise UsageError("-o -: --words writes a file beside the audio", remedy="name a file")
+    row = row_of(text_of(text), fields, config)
     destination.check()
-    data, facts = say(row, config, RunScreen(config))
+    path = destination.path
+    data, facts = say(row, config, RunScreen(config), "" if path is None else path.stem)
     destination.write(data)
+    times: WordTimes | None = facts["words"]
+    if path is not None and times is not None:
+        beside = Destination(path.with_suffix(WORDS_SUFFIX), "json")
+        beside.write(times.encode())
+        facts["words"] = str(beside.path)
     if config.json:
-        facts = {"path": None if destination.path is None else str(destination.path), **facts}
+        facts = {"path": None if path is None else str(path), **facts}
         click.echo(json.dumps(facts, indent=2))
-    elif destination.path is not None and config.verbosity >= 0:
+    elif path is not None and config.verbosity >= 0:
         voice = f", voice {facts['voice']}" if facts["voice"] else ""
-        click.echo(f"{destination.path}: {facts['audio_s']:.2f} s{voice}, seed {facts['seed']}")
-    verified = facts["verified"]
-    return int(verified is not None and verified["verdict"] == "suspect")
+        click.echo(f"{path}: {facts['audio_s']:.2f} s{voice}, seed {facts['seed']}")
+    is_suspect = facts["verified"] is not None and facts["verified"]["verdict"] == "suspect"
+    return int(is_suspect or (config.words is not None and times is None))
 
 
 @dataclass(frozen=True)

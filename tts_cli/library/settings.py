@@ -66,6 +66,8 @@ class Settings(TypedDict, total=False):
     verify: StrPath
     retakes: int
     verify_device: str
+    # when their words are said
+    words: StrPath
 
 
 class RowFields(TypedDict, total=False):

@@ -17,10 +17,12 @@ import tempfile
 import threading
 import weakref
 from collections.abc import Generator, Iterable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import closing, contextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tts_cli.app.align import SpokenWords, aligner_of
 from tts_cli.app.verify import HeardSession
 from tts_cli.core import BadRow, Spoken, Task
 from tts_cli.engine.load import choose_device, on_device
@@ -70,10 +72,11 @@ class Speaker:
             grow when it comes: graphs are captured again, and rows of a batch wait for that.
         settings: what `tts-cli synth` has as flags, see `Settings`. Files of settings and
             variables of the environment count for commands only. With `verify`, all that is spoken
-            is heard, and what is suspect is spoken again, before it is handed over.
+            is heard, and what is suspect is spoken again, before it is handed over. With `words`,
+            the times of its words are looked for when it is handed over.
     Raises:
         UsageError: a setting is unknown, has no such value, or does not fit the checkpoint.
-        SetupError: there is no such model, recogniser or device, or no memory for it.
+        SetupError: there is no such model, recogniser, aligner or device, or no memory for it.
     """
 
     def __init__(
@@ -101,6 +104,8 @@ class Speaker:
         self._stream: SpeechStream | None = None  # of the call that goes on
         self._is_lost = False  # its device has failed
         self._heard: HeardSession | None = None  # with `verify`
+        self._words: SpokenWords | None = None  # with `words`
+        opened = None if config.words is None else aligner_of(config.words, config, "words")
         self.session = LocalSession(config, info)
         with on_device(choose_device(config)):
             _open.add(self)
@@ -110,6 +115,9 @@ class Speaker:
             try:
                 if config.verify is not None:
                     self._heard = HeardSession(config, self.maker, nullcontext)
+                if opened is not None:
+                    text = self.maker.care.facts()
+                    self._words = SpokenWords(opened, text, nullcontext)
                 slots = self.session.loaded.batch.rows
                 self.session.make_room(usual_needs(config, info, longest, slots))
             except BaseException:
@@ -157,7 +165,7 @@ class Speaker:
             if task.is_silent:
                 speech = speech_of(task, silence_of(task, info), info)
             else:
-                speech = self._say(task)
+                speech = self._timed(self._say(task))
         if speech.error is not None:
             raise RowError(speech.error)
         return speech
@@ -221,7 +229,24 @@ class Speaker:
                 is_ordered=is_ordered,
                 heard=self._heard,
             )
-            yield from self._stream.results()
+            with closing(self._stream.results()) as results:
+                for speech in results:
+                    yield self._timed(speech)
+
+    def _timed(self, speech: Speech) -> Speech:
+        """Speech with the times of its words, where they are wanted; why there are none is told in
+        its warnings.
+        """
+        if self._words is None or not speech.is_ok:
+            return speech
+        suspect = () if speech.verdict is None else speech.suspect
+        with tempfile.TemporaryDirectory(prefix="tts-cli-") as folder:
+            path = speech.save(Path(folder) / "speech.wav")
+            try:
+                return replace(speech, words=self._words.of(speech.as_take, path, suspect))
+            except RowError as error:
+                told = f"no times of words: {error}"
+                return replace(speech, warnings=(*speech.warnings, told))
 
     def cancel(self) -> None:
         """End the call that another thread is in the middle of, which raises `Cancelled` there."""
@@ -239,6 +264,8 @@ class Speaker:
         self.session.close()
         if self._heard is not None:
             self._heard.close()
+        if self._words is not None:
+            self._words.close()
         if self._folder is not None:
             self._folder.cleanup()
 

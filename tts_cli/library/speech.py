@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,14 +13,16 @@ from numpy.typing import NDArray
 from tts_cli.audio.file import check_format, encode, to_float
 from tts_cli.audio.tags import Tags, synthetic
 from tts_cli.config import SUBTYPES
-from tts_cli.core import BadRow
+from tts_cli.core import BadRow, Status
 from tts_cli.errors import RowError, UsageError
 from tts_cli.folder.atomic import write_alone
+from tts_cli.folder.take import Take
 
 if TYPE_CHECKING:
     from models.base import ModelInfo
     from tts_cli.core import Spoken, Task
     from tts_cli.listen.verdicts import Check
+    from tts_cli.listen.words import WordTimes
 
 
 @dataclass(frozen=True)
@@ -74,11 +76,25 @@ class Speech:
     take: int = 1  # of its row; above 1 with `verify`, where another was better than the first
     verdict: str | None = None  # ok, suspect; None: without `verify`
     heard: str | None = None  # what the recogniser heard; None: none has heard it
+    words: WordTimes | None = None  # when they are said, with `words`; None: that is not known
 
     @property
     def is_ok(self) -> bool:
         """Whether all of its text was spoken."""
         return self.error is None
+
+    @property
+    def as_take(self) -> Take:
+        """As a journal would have it, as far as its words are looked for by it."""
+        return Take(
+            self.id,
+            Status.OK if self.is_ok else Status.FAILED,
+            take=self.take,
+            text=self.text,
+            spoken_text=self.spoken_text,
+            language=self.language,
+            parts=[asdict(part) for part in self.parts],
+        )
 
     @property
     def seconds(self) -> float:

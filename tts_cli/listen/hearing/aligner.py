@@ -80,9 +80,9 @@ class Aligner(Protocol):
 
     identity: Identity
 
-    def hear(self, asked: Iterable[ToAlign]) -> Iterator[Aligned]:
-        """Every take, as it is done; a file that cannot be read answers with its problem. Raises
-        StoppedEarly.
+    def hear(self, asked: Iterable[ToAlign | None]) -> Iterator[Aligned]:
+        """Every take, as it is done, and those before a None at once; a file that cannot be read
+        answers with its problem. Raises StoppedEarly.
         """
         ...
 

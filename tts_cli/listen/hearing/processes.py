@@ -38,7 +38,8 @@ class Processes(Generic[A, B]):
 
     def hear(self, asked: Iterable[A | None]) -> Iterator[B]:
         """See `Recogniser`. Raises StoppedEarly where a process dies."""
-        self._pool = ProcessPoolExecutor(self.count, get_context("spawn"), initializer=_start)
+        if self._pool is None:
+            self._pool = ProcessPoolExecutor(self.count, get_context("spawn"), initializer=_start)
         waiting = iter(asked)
         running: set[Future[B]] = set()
         try:

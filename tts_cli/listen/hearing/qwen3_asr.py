@@ -114,6 +114,9 @@ class Qwen3Aligner(Checkpoint):
         found: dict[int, dict[int, list[SaidWord]]] = defaultdict(dict)
         for read in self._read(asked):
             if read is None:
+                if waiting:
+                    yield from self._align(waiting, takes, found)
+                waiting = []
                 continue
             one, audio = read
             told = [] if isinstance(audio, Exception) else list(_told(one, audio))
