@@ -18,12 +18,16 @@ from typing import Any
 
 import numpy as np
 import soundfile
-from spoken_folders import record, run, with_file, write_folder
 
-from tts_cli.audio.file import encode
-from tts_cli.audio.join import speech
-from tts_cli.listen.words import WordTimes
-from tts_cli.main import main
+ROOT = Path(__file__).parents[2]
+sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "support")]
+
+from spoken_folders import record, run, with_file, write_folder  # noqa: E402
+
+from tts_cli.audio.file import encode  # noqa: E402
+from tts_cli.audio.join import speech  # noqa: E402
+from tts_cli.listen.words import WordTimes  # noqa: E402
+from tts_cli.main import main  # noqa: E402
 
 VOICES = ("arthur", "clara", "ewan")
 NUM_ROWS, NUM_PIECES = 40, 6  # rows of each kind, and pieces of a row

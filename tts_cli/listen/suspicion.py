@@ -71,6 +71,12 @@ def rate_times(speech: Take, voices: Voices) -> float:
     return 1.0 if rate is None or usual is None else rate / usual.median
 
 
+def rate_off(speech: Take, voices: Voices) -> float:
+    """By how many deviations of its voice a row is faster; 0: there is nothing to compare."""
+    rate, usual = pace(speech), voices.rate(speech)
+    return 0.0 if rate is None or usual is None else usual.off(rate)
+
+
 def _of_rate(speech: Take, voices: Voices) -> Iterable[Remark]:
     rate, usual = pace(speech), voices.rate(speech)
     if rate is None or usual is None:

@@ -28,9 +28,13 @@ def heard(*stretches: tuple[str, str], error: float = 0.0, wrong: int = 0, run: 
 
 
 def kinds(
-    found: Heard, row: Take | None = None, usually: float = 0.0, count: int = 20
+    found: Heard,
+    row: Take | None = None,
+    usually: float = 0.0,
+    count: int = 20,
+    uneven_s: float = 0.05,
 ) -> list[str]:
-    others = [speech(audio_s=4 + place % 5 / 20) for place in range(20)]
+    others = [speech(audio_s=4 + place % 5 * uneven_s) for place in range(20)]
     ears = Ears(
         (other, heard(error=usually * (0.5 + place % 3 / 2)))
         for place, other in enumerate(others[:count])
@@ -77,6 +81,9 @@ def test_a_small_difference_counts_where_the_rate_says_the_same() -> None:
     assert kinds(more) == []
     assert kinds(more, speech(audio_s=4.8)) == ["more"]
     assert kinds(more, speech(audio_s=3.5)) == [], "but it was faster"
+    slow = speech(audio_s=5.2)
+    assert kinds(more, slow) == ["more"]
+    assert kinds(more, slow, uneven_s=0.3) == [], "such a voice often is as slow"
 
 
 def test_without_a_recogniser_the_journal_alone_judges() -> None:

@@ -9,7 +9,6 @@ from spoken_folders import TEXT, record
 
 from tts_cli.folder.take import Take
 from tts_cli.listen.usual import (
-    LEAD_LETTERS,
     STOP_LETTERS,
     Usual,
     Voices,
@@ -53,15 +52,13 @@ def test_stops_take_time() -> None:
     seconds = speech_s(speech())
     assert seconds == pytest.approx(3.8)
     letters = sum(map(str.isalnum, TEXT))
-    assert pace(speech()) == pytest.approx((letters + LEAD_LETTERS) / seconds)
+    assert pace(speech()) == pytest.approx(letters / seconds)
     stops = TEXT.replace(" ", ", ", 1).replace(" rain", '. "Rain', 1) + "."
-    longer = (letters + LEAD_LETTERS + 2 * STOP_LETTERS) / seconds
+    longer = (letters + 2 * STOP_LETTERS) / seconds
     assert pace(speech(text=stops)) == pytest.approx(longer)
     chinese = "\u5348\u996d\uff0c\u4ee5\u540e\u56de\u6765\u3002" * 3
     assert pace(speech(text=chinese)) is None, "few letters"
-    assert pace(speech(text=chinese * 2)) == pytest.approx(
-        (3 * 36 + LEAD_LETTERS + 11 * STOP_LETTERS) / seconds
-    )
+    assert pace(speech(text=chinese * 2)) == pytest.approx((3 * 36 + 11 * STOP_LETTERS) / seconds)
 
 
 def test_what_was_added_and_what_was_asked_for_is_no_speech() -> None:
