@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import difflib
+import json
 from bisect import insort
 from dataclasses import dataclass, field
+from typing import Any
 
 MAX_NAMED = 5
 _MOST_CHARS = 200  # of a name, compared with others
@@ -58,3 +60,9 @@ def nearest(name: str, valid: list[str]) -> str | None:
     by_folded = {entry.casefold(): entry for entry in valid}
     close = difflib.get_close_matches(name[:_MOST_CHARS].casefold(), list(by_folded), n=1)
     return by_folded[close[0]] if close else None
+
+
+def shown_value(value: Any) -> str:
+    """A setting of a report, in a message."""
+    text = "none" if value is None else value if isinstance(value, str) else json.dumps(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -67,6 +67,14 @@ def spoken(tmp_path_factory: pytest.TempPathFactory, make_checkpoint: MakeCheckp
     return args
 
 
+def test_help_asks_for_no_versions() -> None:
+    """The report of a run does, and once every command that shows anything took 25 ms for it."""
+    program = PROGRAM.replace(repr(HEAVY), repr(("importlib.metadata", "subprocess")))
+    args = [sys.executable, "-c", program, '[["--help"]]']
+    done = subprocess.run(args, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.endswith("[0, []]\n")
+
+
 def test_what_only_looks_and_what_has_nothing_to_do(spoken: list[str]) -> None:
     _, manifest, _, out, *_ = spoken
     keep(Path(out))

@@ -29,8 +29,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 import click
 
 from tts_cli.errors import SetupError, StoppedEarly, TtsCliError
-from tts_cli.folder.run_file import shown_value
-from tts_cli.named import counted
+from tts_cli.named import counted, shown_value
 
 if TYPE_CHECKING:
     from tts_cli.config import RunConfig

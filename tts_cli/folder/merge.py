@@ -26,11 +26,11 @@ from tts_cli.errors import UsageError
 from tts_cli.folder.atomic import require_plain_file, written_whole
 from tts_cli.folder.files import CHECKS_NAME, JOURNAL_NAME, PlainFiles, hash_of
 from tts_cli.folder.journal import MAX_LINE_BYTES, Journal, sound_lines
-from tts_cli.folder.run_file import RUNS_NAME, FolderTotals, settings_of, shown_value
+from tts_cli.folder.run_file import RUNS_NAME, FolderTotals, settings_of
 from tts_cli.folder.take import Take
 from tts_cli.folder.takes import suffix_of
 from tts_cli.manifest.ids import IdTable, fold_id, id_hash, id_problem
-from tts_cli.named import counted
+from tts_cli.named import counted, shown_value
 from tts_cli.setting import About
 
 MERGED_FROM = "merged_from"

@@ -207,12 +207,6 @@ def settings_of(report: Mapping[str, Any], about: Collection[About]) -> dict[str
     return found
 
 
-def shown_value(value: Any) -> str:
-    """A setting of a report, in a message."""
-    text = "none" if value is None else value if isinstance(value, str) else json.dumps(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
-
-
 def measured_xrt(out: Path) -> float | None:
     """Audio seconds a wall second of the folder's last run, or None."""
     try:
