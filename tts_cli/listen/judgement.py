@@ -39,7 +39,7 @@ from tts_cli.core import Kind, Remark
 from tts_cli.folder.take import Take
 from tts_cli.listen.hearing.compare import repeat_of
 from tts_cli.listen.likeness import voice_of
-from tts_cli.listen.suspicion import rate_off, rate_times, reasons_of, remark, severity
+from tts_cli.listen.suspicion import rate_of, reasons_of, remark, severity
 from tts_cli.listen.usual import MIN_ROWS, Usual, Voices, usual
 from tts_cli.listen.verdicts import OK, SUSPECT, Check, Heard, Likeness, Opinion
 
@@ -233,7 +233,7 @@ def rank(speech: Take, heard: Heard | None, voices: Voices) -> tuple[float, floa
     rate is the most usual.
     """
     error = 0.0 if heard is None else round(heard.letter_error, 2)
-    return error, abs(rate_times(speech, voices) - 1)
+    return error, abs(rate_of(speech, voices)[0] - 1)
 
 
 def of_words(speech: Take, voices: Voices, heard: Heard, ears: Ears) -> list[Remark]:
@@ -260,7 +260,7 @@ def _of_length(speech: Take, voices: Voices, heard: Heard, ears: Ears) -> Iterab
     if twice is None and abs(letters) < LEAST_LETTERS:
         return
     limit = LENGTH.limit(None if usually is None else Usual(0.0, usually.spread))
-    times, rare = rate_times(speech, voices), rate_off(speech, voices)
+    times, rare = rate_of(speech, voices)
     if off > 0:  # more was heard, so it should be slower
         times, rare = 1 / times, -rare
     if twice is not None:

@@ -65,16 +65,12 @@ def reasons_of(speech: Take, voices: Voices) -> list[Remark]:
     return sorted(found, key=lambda reason: -reason.weight)
 
 
-def rate_times(speech: Take, voices: Voices) -> float:
-    """How many times as fast as its voice usually a row is; 1: nothing to compare."""
+def rate_of(speech: Take, voices: Voices) -> tuple[float, float]:
+    """How many times as fast as its voice usually a row is, and by how many deviations it is
+    faster; 1 and 0: there is nothing to compare.
+    """
     rate, usual = pace(speech), voices.rate(speech)
-    return 1.0 if rate is None or usual is None else rate / usual.median
-
-
-def rate_off(speech: Take, voices: Voices) -> float:
-    """By how many deviations of its voice a row is faster; 0: there is nothing to compare."""
-    rate, usual = pace(speech), voices.rate(speech)
-    return 0.0 if rate is None or usual is None else usual.off(rate)
+    return (1.0, 0.0) if rate is None or usual is None else (rate / usual.median, usual.off(rate))
 
 
 def _of_rate(speech: Take, voices: Voices) -> Iterable[Remark]:
