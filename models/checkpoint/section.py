@@ -54,9 +54,17 @@ class Section:
             raise CheckpointError(f"{path}: a JSON object was expected")
         return cls(values, str(path))
 
+    def wrong(self, what: str) -> CheckpointError:
+        """What is to be raised where something here is wrong."""
+        return CheckpointError(f"{self.where}: {what}")
+
     def section(self, key: str) -> Section:
         """A nested object."""
         return Section(self.read(key, dict), f"{self.where}: {key}")
+
+    def section_or_empty(self, key: str) -> Section:
+        """A nested object; an empty one where the key is absent or null."""
+        return self.section(key) if self.holds(key) else Section({}, self.where)
 
     def holds(self, key: str) -> bool:
         """Whether a key is there and not null."""
@@ -65,13 +73,13 @@ class Section:
     def read(self, key: str, kind: type | tuple[type, ...]) -> Any:
         """The value of a key of the given type; bool never passes as a number."""
         if key not in self.values:
-            raise CheckpointError(f"{self.where}: key {key!r} is missing")
+            raise self.wrong(f"key {key!r} is missing")
         value = self.values[key]
         kinds = kind if isinstance(kind, tuple) else (kind,)
         is_wrong_bool = isinstance(value, bool) and bool not in kinds
         if not isinstance(value, kinds) or is_wrong_bool:
             names = " or ".join(k.__name__ for k in kinds)
-            raise CheckpointError(f"{self.where}: {key!r} must be {names}, not {value!r:.60}")
+            raise self.wrong(f"{key!r} must be {names}, not {value!r:.60}")
         return value
 
     def integer(self, key: str, least: int = 0, most: int = MAX_SIZE) -> int:
@@ -79,7 +87,7 @@ class Section:
         value = int(self.read(key, int))
         if not least <= value <= most:
             limit = f"at least {least}" if value < least else f"at most {most}"
-            raise CheckpointError(f"{self.where}: {key!r} must be {limit}, it is {value!r:.60}")
+            raise self.wrong(f"{key!r} must be {limit}, it is {value!r:.60}")
         return value
 
     def count(self, ours: str, key: str | None = None, least: int = 1) -> int:
@@ -104,9 +112,9 @@ class Section:
         values = self.read(key, list)
         is_short = 1 <= len(values) <= MAX_FACTORS
         if not is_short or not all(type(value) is int and 0 < value <= most for value in values):
-            raise CheckpointError(
-                f"{self.where}: {key!r} must be a list of 1 to {MAX_FACTORS} positive numbers up "
-                f"to {most}, not {values!r:.60}"
+            raise self.wrong(
+                f"{key!r} must be a list of 1 to {MAX_FACTORS} positive numbers up to {most}, not "
+                f"{values!r:.60}"
             )
         return tuple(values)
 
@@ -121,9 +129,8 @@ class Section:
     def shown(self, value: str, what: str) -> str:
         """The text itself. Raises CheckpointError where a terminal had better not see it."""
         if not value.isprintable() or not 0 < len(value) <= MAX_NAME_CHARS:
-            raise CheckpointError(
-                f"{self.where}: {what} must be 1 to {MAX_NAME_CHARS} printable characters, not "
-                f"{value!r:.60}"
+            raise self.wrong(
+                f"{what} must be 1 to {MAX_NAME_CHARS} printable characters, not {value!r:.60}"
             )
         return value
 
@@ -131,18 +138,14 @@ class Section:
         """An id of a vocabulary."""
         value = self.integer(key)
         if value >= vocab_size:
-            raise CheckpointError(
-                f"{self.where}: {key!r} is {value}, the vocabulary has {vocab_size} ids"
-            )
+            raise self.wrong(f"{key!r} is {value}, the vocabulary has {vocab_size} ids")
         return value
 
     def number(self, key: str, least: float = MIN_NUMBER, most: float = MAX_NUMBER) -> float:
         """A number of at least `least`, which is above 0, and at most `most`, as float."""
         value = self.read(key, (int, float))
         if not least <= value <= most:  # neither is NaN
-            raise CheckpointError(
-                f"{self.where}: {key!r} must be {least:g} to {most:g}, it is {value!r:.60}"
-            )
+            raise self.wrong(f"{key!r} must be {least:g} to {most:g}, it is {value!r:.60}")
         return float(value)
 
     def setting(self, key: str, setting: Setting) -> float:
@@ -150,37 +153,38 @@ class Section:
         kinds = (int, float) if setting.kind is float else setting.kind
         value = self.read(key, kinds)
         if setting.limits is not None and (problem := setting.limits.problem(value)):
-            raise CheckpointError(f"{self.where}: {key!r} {problem:.200}")
+            raise self.wrong(f"{key!r} {problem:.200}")
         return setting.kind(value)
 
-    def expect(self, key: str, *accepted: Any) -> None:
-        """Refuse a setting this code does not implement; an absent key passes."""
-        if key in self.values and self.values[key] not in accepted:
-            raise CheckpointError(
-                f"{self.where}: {key} = {self.values[key]!r:.60} is not supported (only {accepted})"
-            )
+    def expect(self, **accepted: Any) -> None:
+        """Refuse settings this code does not implement; an absent key passes.
+
+        Args:
+            accepted: the one value of each key that is taken.
+        """
+        for key, only in accepted.items():
+            if (value := self.values.get(key, only)) != only:
+                raise self.wrong(f"{key} = {value!r:.60} is not supported (only {(only,)})")
 
     def check_heads(self, num_heads: int, num_kv_heads: int, head_dim: int) -> None:
         """Refuse heads that cannot share keys evenly, or whose width RoPE cannot halve."""
         if num_heads % num_kv_heads:
-            raise CheckpointError(
-                f"{self.where}: {num_heads} heads cannot share {num_kv_heads} key heads"
-            )
+            raise self.wrong(f"{num_heads} heads cannot share {num_kv_heads} key heads")
         if head_dim % 2:
-            raise CheckpointError(f"{self.where}: head_dim = {head_dim} must be even")
+            raise self.wrong(f"head_dim = {head_dim} must be even")
 
     def check_table(self, positions: int, head_dim: int) -> None:
         """Refuse tables of RoPE that take too much memory; no tensor says how long they are."""
         if positions * head_dim > MAX_TABLE:
-            raise CheckpointError(
-                f"{self.where}: {positions} positions of heads {head_dim} wide are more than "
-                f"RoPE tables are made for ({MAX_TABLE} numbers)"
+            raise self.wrong(
+                f"{positions} positions of heads {head_dim} wide are more than RoPE tables are "
+                f"made for ({MAX_TABLE} numbers)"
             )
 
     def check_frame(self, samples_per_frame: int) -> None:
         """Refuse frames of too many samples."""
         if samples_per_frame > MAX_FRAME_SAMPLES:
-            raise CheckpointError(
-                f"{self.where}: a frame has {samples_per_frame!r:.60} samples, at most "
-                f"{MAX_FRAME_SAMPLES} are taken"
+            raise self.wrong(
+                f"a frame has {samples_per_frame!r:.60} samples, at most {MAX_FRAME_SAMPLES} are "
+                "taken"
             )

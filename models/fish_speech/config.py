@@ -11,7 +11,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from models.checkpoint.files import CheckpointError
 from models.checkpoint.section import Section
 from models.decoder.config import TransformerConfig
 from models.sampling import Sampling
@@ -89,8 +88,8 @@ class FishSpeechConfig:
         """Read a checkpoint folder's file. Raises CheckpointError naming file and key."""
         root = Section.from_file(folder / "config.json")
         talker, predictor = root.section("text_config"), root.section("audio_decoder_config")
-        talker.expect("tie_word_embeddings", True)
-        predictor.expect("tie_word_embeddings", False)
+        talker.expect(tie_word_embeddings=True)
+        predictor.expect(tie_word_embeddings=False)
         vocab_size = talker.count("vocab_size")
         config = cls(
             talker=read_transformer(talker, has_qk_norm=True),
@@ -103,29 +102,27 @@ class FishSpeechConfig:
         )
         last = root.token_id("semantic_end_token_id", vocab_size)
         if last != config.semantic_start + config.codebook_size - 1:
-            raise CheckpointError(
-                f"{root.where}: semantic ids {config.semantic_start}..{last} are not as many as "
-                f"the {config.codebook_size} first codes"
+            raise root.wrong(
+                f"semantic ids {config.semantic_start}..{last} are not as many as the "
+                f"{config.codebook_size} first codes"
             )
         if config.semantic_start <= config.end <= last:
-            raise CheckpointError(f"{root.where}: eos_token_id {config.end} is a semantic id")
+            raise root.wrong(f"eos_token_id {config.end} is a semantic id")
         if config.talker.width != config.predictor.width:
-            raise CheckpointError(
-                f"{predictor.where}: dim {config.predictor.width} differs from text_config's "
-                f"{config.talker.width}; a projection between them is not supported"
+            raise predictor.wrong(
+                f"dim {config.predictor.width} differs from text_config's {config.talker.width}; a "
+                "projection between them is not supported"
             )
         if predictor.integer("text_dim") != config.talker.width:
-            raise CheckpointError(f"{predictor.where}: text_dim is not text_config's dim")
+            raise predictor.wrong("text_dim is not text_config's dim")
         if config.predictor.max_positions < config.num_codebooks:
-            raise CheckpointError(f"{predictor.where}: max_seq_len is below num_codebooks")
+            raise predictor.wrong("max_seq_len is below num_codebooks")
         return config
 
 
 def read_transformer(section: Section, has_qk_norm: bool) -> TransformerConfig:
     """Sizes of one of the two stacks, which have the same keys."""
-    section.expect("attention_qk_norm", has_qk_norm)
-    section.expect("attention_qkv_bias", False)
-    section.expect("attention_o_bias", False)
-    section.expect("use_moe", False)
+    section.expect(attention_qk_norm=has_qk_norm, attention_qkv_bias=False)
+    section.expect(attention_o_bias=False, use_moe=False)
     others = {"rope_theta": section.number("rope_base", least=1), "has_qk_norm": has_qk_norm}
     return TransformerConfig.read(section, SIZES, "norm_eps", **others, **ROPE)

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from models.checkpoint.files import CheckpointError
 from models.checkpoint.section import MAX_POSITIONS, Section
 from models.decoder.config import TransformerConfig
 from models.pace import LONGEST_CHARS, Pace
@@ -25,6 +24,12 @@ SUPPRESSED_TAIL = 1024  # the codec vocabulary's last ids are control ids, speak
 # CustomVoice checkpoints, and Base ones with a suffix: size, width, MLP width
 RELEASED = {"qwen3-tts-0.6b": ("0b6", 1024, 3072), "qwen3-tts-1.7b": ("1b7", 2048, 6144)}
 BASE_SUFFIX = "-base"
+# Of the ids in `CodecIds` and `TextIds`, in their order.
+CODEC_KEYS = (
+    *("codec_pad_id", "codec_bos_id", "codec_eos_token_id", "codec_think_id", "codec_nothink_id"),
+    *("codec_think_bos_id", "codec_think_eos_id"),
+)
+TEXT_KEYS = "tts_pad_token_id", "tts_bos_token_id", "tts_eos_token_id"
 
 
 @dataclass(frozen=True)
@@ -131,15 +136,14 @@ class Qwen3TTSConfig:
         root = Section.from_file(folder / "config.json")
         model_type = root.read("tts_model_type", str)
         if model_type not in MODEL_TYPES:
-            raise CheckpointError(
-                f"{root.where}: tts_model_type {model_type!r:.60} is not one of "
-                f"{', '.join(MODEL_TYPES)}"
+            raise root.wrong(
+                f"tts_model_type {model_type!r:.60} is not one of {', '.join(MODEL_TYPES)}"
             )
         talker = root.section("talker_config")
         predictor = talker.section("code_predictor_config")
         num_codebooks = talker.count("num_codebooks", "num_code_groups", least=2)
         if predictor.integer("num_code_groups") != num_codebooks:
-            raise CheckpointError(f"{predictor.where}: num_code_groups differs from the talker's")
+            raise predictor.wrong("num_code_groups differs from the talker's")
         vocab_size, text_vocab_size = talker.count("vocab_size"), talker.count("text_vocab_size")
         languages = _id_map(talker, "codec_language_id", vocab_size)
         sampling, max_new_tokens = read_generation(folder / "generation_config.json")
@@ -153,20 +157,8 @@ class Qwen3TTSConfig:
             num_codebooks=num_codebooks,
             predictor=read_transformer(predictor),
             predictor_vocab_size=predictor.count("vocab_size"),
-            codec=CodecIds(
-                pad=talker.token_id("codec_pad_id", vocab_size),
-                bos=talker.token_id("codec_bos_id", vocab_size),
-                eos=talker.token_id("codec_eos_token_id", vocab_size),
-                think=talker.token_id("codec_think_id", vocab_size),
-                no_think=talker.token_id("codec_nothink_id", vocab_size),
-                think_bos=talker.token_id("codec_think_bos_id", vocab_size),
-                think_eos=talker.token_id("codec_think_eos_id", vocab_size),
-            ),
-            text=TextIds(
-                pad=root.token_id("tts_pad_token_id", text_vocab_size),
-                bos=root.token_id("tts_bos_token_id", text_vocab_size),
-                eos=root.token_id("tts_eos_token_id", text_vocab_size),
-            ),
+            codec=CodecIds(*(talker.token_id(key, vocab_size) for key in CODEC_KEYS)),
+            text=TextIds(*(root.token_id(key, text_vocab_size) for key in TEXT_KEYS)),
             languages=languages,
             speakers=_id_map(talker, "spk_id", vocab_size),
             dialects=_dialects(talker, languages),
@@ -194,10 +186,8 @@ def _pace(root: Section) -> Pace:
 
 def read_transformer(section: Section) -> TransformerConfig:
     """Read the keys both the talker and the code predictor use."""
-    section.expect("hidden_act", "silu")
-    section.expect("attention_bias", False)
-    section.expect("use_sliding_window", False)
-    section.expect("tie_word_embeddings", False)
+    section.expect(hidden_act="silu", attention_bias=False)
+    section.expect(use_sliding_window=False, tie_word_embeddings=False)
     # Three equal position rows make the talker's interleaved multimodal RoPE plain one-dimensional
     # RoPE.
     theta = read_rope_theta(section)
@@ -229,24 +219,18 @@ def read_generation(path: Path) -> tuple[Sampling, int]:
 
 def _id_map(section: Section, key: str, vocab_size: int) -> dict[str, int]:
     """Lower-case name -> codec id; an absent or null map is empty."""
-    if not section.holds(key):
-        return {}
-    entries = section.section(key)
+    entries = section.section_or_empty(key)
     return {name.lower(): entries.token_id(name, vocab_size) for name in entries.names()}
 
 
 def _dialects(section: Section, languages: dict[str, int]) -> dict[str, str]:
     """Speaker -> language entry; speakers without a dialect say false."""
-    if not section.holds("spk_is_dialect"):
-        return {}
-    entries = section.section("spk_is_dialect")
+    entries = section.section_or_empty("spk_is_dialect")
     dialects = {}
     for name in entries.values:
         dialect = entries.read(name, (str, bool))
         if dialect and dialect not in languages:
-            raise CheckpointError(
-                f"{entries.where}: {name!r:.60} speaks {dialect!r:.60}, not a language here"
-            )
+            raise entries.wrong(f"{name!r:.60} speaks {dialect!r:.60}, not a language here")
         if dialect:
             dialects[name.lower()] = dialect
     return dialects

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from models.checkpoint.files import CheckpointError
 from models.checkpoint.section import MAX_KERNEL, MAX_SIZE, Section
 
 # The official code fixes these; its config only repeats the rate.
@@ -47,9 +46,8 @@ class SpeakerConfig:
 
         rate = section.integer("sample_rate")
         if rate != SAMPLE_RATE_HZ:
-            raise CheckpointError(
-                f"{section.where}: sample_rate is {rate}; the speaker encoder hears "
-                f"{SAMPLE_RATE_HZ} Hz only"
+            raise section.wrong(
+                f"sample_rate is {rate}; the speaker encoder hears {SAMPLE_RATE_HZ} Hz only"
             )
         config = cls(
             width=section.integer("enc_dim", least=1),
@@ -61,27 +59,25 @@ class SpeakerConfig:
             scale=integer("enc_res2net_scale", cls.scale, most=MAX_SCALE),
             squeeze_width=integer("enc_se_channels", cls.squeeze_width),
         )
-        _check(config, section.where)
+        _check(config, section)
         return config
 
 
-def _check(config: SpeakerConfig, where: str) -> None:
+def _check(config: SpeakerConfig, section: Section) -> None:
     """Refuse sizes that contradict each other."""
     channels = config.channels
     if len({len(channels), len(config.kernels), len(config.dilations)}) > 1 or len(channels) < 3:
-        raise CheckpointError(
-            f"{where}: enc_channels, enc_kernel_sizes and enc_dilations must be equally long "
-            "lists of at least 3"
+        raise section.wrong(
+            "enc_channels, enc_kernel_sizes and enc_dilations must be equally long lists of at "
+            "least 3"
         )
     blocks = channels[1:-1]
     if any(width != channels[0] for width in blocks) or sum(blocks) != channels[-1]:
-        raise CheckpointError(
-            f"{where}: enc_channels {list(channels)}: blocks must be as wide as their input, and "
-            "the last number their sum"
+        raise section.wrong(
+            f"enc_channels {list(channels)}: blocks must be as wide as their input, and the last "
+            "number their sum"
         )
     if channels[0] % config.scale or config.scale < 2:
-        raise CheckpointError(
-            f"{where}: {channels[0]} channels cannot be split into {config.scale} parts"
-        )
+        raise section.wrong(f"{channels[0]} channels cannot be split into {config.scale} parts")
     if any(kernel % 2 == 0 for kernel in config.kernels):
-        raise CheckpointError(f"{where}: enc_kernel_sizes must be odd")
+        raise section.wrong("enc_kernel_sizes must be odd")

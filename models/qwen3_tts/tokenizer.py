@@ -135,14 +135,11 @@ def _check_added_tokens(folder: Path, ids: dict[str, int]) -> None:
     path = folder / SETTINGS
     if not path.is_file():
         return
-    section = Section.from_file(path)
-    if not section.holds("added_tokens_decoder"):
-        return
-    added = section.section("added_tokens_decoder")
+    added = Section.from_file(path).section_or_empty("added_tokens_decoder")
     for key in added.values:
         token = added.section(key).read("content", str)
         if str(ids.get(token)) != key:
-            raise CheckpointError(
-                f"{added.where}: {token!r} has the id {key}, but behind {folder / VOCAB} "
-                f"it gets {ids.get(token)}; is the vocabulary complete?"
+            raise added.wrong(
+                f"{token!r} has the id {key}, but behind {folder / VOCAB} it gets "
+                f"{ids.get(token)}; is the vocabulary complete?"
             )

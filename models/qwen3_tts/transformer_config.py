@@ -4,7 +4,6 @@ released, or as transformers 5 saves it again.
 
 from __future__ import annotations
 
-from models.checkpoint.files import CheckpointError
 from models.checkpoint.section import Section
 
 SIZES = {  # our name -> theirs
@@ -25,18 +24,16 @@ def read_rope_theta(section: Section) -> float:
         CheckpointError: the key is missing or wrong, two keys disagree, or RoPE is to be scaled.
     """
     for key in ("rope_scaling", "rope_parameters"):
-        if section.holds(key):
-            settings = section.section(key).values
-            kind = settings.get("rope_type", settings.get("type", "default"))
-            if kind != "default":
-                raise CheckpointError(f"{section.where}: {key} {kind!r:.60} is not supported")
-    moved = section.section("rope_parameters") if section.holds("rope_parameters") else None
-    if moved is None or not moved.holds("rope_theta"):
+        settings = section.section_or_empty(key).values
+        kind = settings.get("rope_type", settings.get("type", "default"))
+        if kind != "default":
+            raise section.wrong(f"{key} {kind!r:.60} is not supported")
+    moved = section.section_or_empty("rope_parameters")
+    if not moved.holds("rope_theta"):
         return section.number("rope_theta", least=1)
     theta = moved.number("rope_theta", least=1)
     if section.holds("rope_theta") and section.number("rope_theta") != theta:
-        raise CheckpointError(
-            f"{section.where}: 'rope_theta' is {section.number('rope_theta'):g}, but "
-            f"rope_parameters says {theta:g}"
+        raise section.wrong(
+            f"'rope_theta' is {section.number('rope_theta'):g}, but rope_parameters says {theta:g}"
         )
     return theta

@@ -112,7 +112,7 @@ class CodecConfig(DecoderSizes):
             steps=_read_stack(root.section("steps")),
         )
         root.check_frame(config.samples_per_frame)
-        _check(config, root.where)
+        _check(config, root)
         return config
 
     def as_json(self) -> dict[str, Any]:
@@ -125,9 +125,7 @@ def _read_stack(section: Section) -> TransformerConfig:
     """One of the transformers, which have as many queries, keys and values as fill the width."""
     width, head_dim = section.count("width"), section.count("head_dim")
     if head_dim % 2 or width % head_dim:
-        raise CheckpointError(
-            f"{section.where}: head_dim {head_dim} must be even and divide the width {width}"
-        )
+        raise section.wrong(f"head_dim {head_dim} must be even and divide the width {width}")
     heads = dict.fromkeys(("num_heads", "num_kv_heads"), width // head_dim)
     theta = section.number("rope_theta", least=1)
     return TransformerConfig.read(section, STACK, "norm_eps", rope_theta=theta, **heads, **KIND)
@@ -138,18 +136,18 @@ def _stack_json(config: TransformerConfig) -> dict[str, Any]:
     return {theirs: getattr(config, ours) for ours, theirs in names.items()}
 
 
-def _check(config: CodecConfig, where: str) -> None:
+def _check(config: CodecConfig, root: Section) -> None:
     """Refuse sizes that contradict each other."""
     taken = math.prod(config.encoder_strides) * math.prod(config.upsampling_ratios)
     if taken != config.samples_per_frame:
-        raise CheckpointError(
-            f"{where}: the encoder takes {taken} samples a frame, the decoder makes "
+        raise root.wrong(
+            f"the encoder takes {taken} samples a frame, the decoder makes "
             f"{config.samples_per_frame}"
         )
     if config.frames.max_positions < LANE_FRAMES:
-        raise CheckpointError(
-            f"{where}: 'frames' is made for {config.frames.max_positions} steps, at least "
-            f"{LANE_FRAMES} are needed"
+        raise root.wrong(
+            f"'frames' is made for {config.frames.max_positions} steps, at least {LANE_FRAMES} are "
+            "needed"
         )
     encoded = config.encoder_dim << len(config.encoder_strides)
     for name, width in (
@@ -158,9 +156,8 @@ def _check(config: CodecConfig, where: str) -> None:
         ("the width of 'steps'", config.steps.width),
     ):
         if width != config.latent_dim:
-            raise CheckpointError(f"{where}: {name} is {width}, latent_dim {config.latent_dim}")
+            raise root.wrong(f"{name} is {width}, latent_dim {config.latent_dim}")
     if config.decoder_dim % 2 ** len(config.upsample_rates):
-        raise CheckpointError(
-            f"{where}: decoder_dim {config.decoder_dim} cannot be halved "
-            f"{len(config.upsample_rates)} times"
+        raise root.wrong(
+            f"decoder_dim {config.decoder_dim} cannot be halved {len(config.upsample_rates)} times"
         )

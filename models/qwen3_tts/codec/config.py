@@ -11,7 +11,6 @@ import math
 from dataclasses import dataclass
 from pathlib import Path
 
-from models.checkpoint.files import CheckpointError
 from models.checkpoint.section import MAX_KERNEL, MAX_SIZE, Section
 from models.decoder.config import TransformerConfig
 from models.qwen3_tts.transformer_config import POSITIONS, SIZES, read_rope_theta
@@ -61,8 +60,7 @@ class VocoderConfig(DecoderSizes):
         """
         root = Section.from_file(folder / "config.json")
         section = root.section("decoder_config")
-        section.expect("hidden_act", "silu")
-        section.expect("attention_bias", False)
+        section.expect(hidden_act="silu", attention_bias=False)
         names = SIZES | POSITIONS | {"window": "sliding_window"}
         others = {"rope_theta": read_rope_theta(section), "has_qk_norm": False}
         config = cls(
@@ -80,19 +78,18 @@ class VocoderConfig(DecoderSizes):
 
 def _check(config: VocoderConfig, root: Section, section: Section) -> None:
     """Refuse sizes that contradict each other."""
-    where = section.where
     section.check_frame(config.samples_per_frame)
     for key, value, divisor in (
         ("codebook_dim", config.codebook_dim, 2),
         ("decoder_dim", config.decoder_dim, 2 ** len(config.upsample_rates)),
     ):
         if value % divisor:
-            raise CheckpointError(f"{where}: {key} = {value} cannot be divided by {divisor}")
+            raise section.wrong(f"{key} = {value} cannot be divided by {divisor}")
     stated = root.integer("decode_upsample_rate")
     if stated != config.samples_per_frame:
-        raise CheckpointError(
-            f"{root.where}: decode_upsample_rate is {stated}, but upsample_rates and "
-            f"upsampling_ratios multiply to {config.samples_per_frame}"
+        raise root.wrong(
+            f"decode_upsample_rate is {stated}, but upsample_rates and upsampling_ratios multiply "
+            f"to {config.samples_per_frame}"
         )
 
 
@@ -151,18 +148,9 @@ class SpeechEncoderConfig:
         """
         root = Section.from_file(folder / "config.json")
         section = root.section("encoder_config")
-        for key, value in (
-            ("audio_channels", 1),
-            ("use_causal_conv", True),
-            ("pad_mode", "constant"),
-            ("use_conv_shortcut", False),
-            ("num_residual_layers", 1),
-            ("num_semantic_quantizers", 1),
-            ("hidden_act", "gelu"),
-            ("attention_bias", False),
-        ):
-            section.expect(key, value)
-
+        section.expect(audio_channels=1, use_causal_conv=True, pad_mode="constant")
+        section.expect(use_conv_shortcut=False, num_residual_layers=1, num_semantic_quantizers=1)
+        section.expect(hidden_act="gelu", attention_bias=False)
         ratios = section.factors("upsampling_ratios")
         rate = section.count("sample_rate_hz", "sampling_rate")
         others = {"max_positions": 0, "has_qk_norm": False}  # of tables made for each pass
@@ -196,42 +184,35 @@ def _halving_kernel(section: Section, rate_hz: int, convolved: int) -> int:
         if section.holds(key):
             kernel = 2 * int(steps_hz / section.number(key))
             if kernel < HALVING:
-                raise CheckpointError(f"{section.where}: {key} leaves no downsampling convolution")
+                raise section.wrong(f"{key} leaves no downsampling convolution")
             return kernel
     return 2 * int(steps_hz / (rate_hz / (convolved * HALVING)))
 
 
 def _check_encoder(config: SpeechEncoderConfig, root: Section, section: Section) -> None:
     """Refuse sizes that contradict each other."""
-    where = section.where
     section.check_frame(config.samples_per_frame)
     if config.halving_kernel > MAX_KERNEL:
-        raise CheckpointError(f"{where}: the downsampling convolution would be too long")
+        raise section.wrong("the downsampling convolution would be too long")
     if config.num_filters << len(config.strides) > MAX_SIZE:
-        raise CheckpointError(
-            f"{where}: num_filters = {config.num_filters} cannot be doubled "
-            f"{len(config.strides)} times"
+        raise section.wrong(
+            f"num_filters = {config.num_filters} cannot be doubled {len(config.strides)} times"
         )
     if config.num_filters % config.compress:
-        raise CheckpointError(
-            f"{where}: num_filters = {config.num_filters} is no multiple of compress = "
-            f"{config.compress}"
+        raise section.wrong(
+            f"num_filters = {config.num_filters} is no multiple of compress = {config.compress}"
         )
     if config.codebook_dim != section.integer("vector_quantization_hidden_dimension"):
-        raise CheckpointError(
-            f"{where}: codebook_dim differs from vector_quantization_hidden_dimension"
-        )
+        raise section.wrong("codebook_dim differs from vector_quantization_hidden_dimension")
     if config.num_codebooks > config.num_stored_codebooks:
-        raise CheckpointError(
-            f"{root.where}: encoder_valid_num_quantizers is {config.num_codebooks}, the encoder "
-            f"has {config.num_stored_codebooks}"
+        raise root.wrong(
+            f"encoder_valid_num_quantizers is {config.num_codebooks}, the encoder has "
+            f"{config.num_stored_codebooks}"
         )
     if root.integer("encode_downsample_rate") != config.samples_per_frame:
-        raise CheckpointError(
-            f"{root.where}: encode_downsample_rate is not {config.samples_per_frame}, what the "
-            "encoder's strides multiply to"
+        raise root.wrong(
+            f"encode_downsample_rate is not {config.samples_per_frame}, what the encoder's strides "
+            "multiply to"
         )
     if root.integer("input_sample_rate") != config.sample_rate_hz:
-        raise CheckpointError(
-            f"{root.where}: input_sample_rate is not the encoder's {config.sample_rate_hz}"
-        )
+        raise root.wrong(f"input_sample_rate is not the encoder's {config.sample_rate_hz}")
