@@ -112,7 +112,7 @@ class Reader(NamedTuple):
 
     prompt: PromptBuilder
     tokenize: Tokenizer
-    config: Any  # of the family: `models.slots.networks.FamilyConfig`
+    config: Any  # of the family: a `models.decoder.config.FamilyConfig`
 
 
 @dataclass(frozen=True)

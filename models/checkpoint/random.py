@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping
 import torch
 from torch import Tensor, nn
 
+from models.checkpoint.files import Shapes
+
 WEIGHT_STD = 0.02  # the usual initialisation of the released configurations
 
 LOUDNESS = 0.005  # of a vocoder's last convolution: samples of about 0.1, none clipped
@@ -19,13 +21,10 @@ MARKERS = {"<|im_start|>": 151644, "<|im_end|>": 151645, "assistant": 77091, "us
 
 
 def randomise(
-    networks: Mapping[str, nn.Module],
-    eos: int,
-    device: torch.device,
-    dtype: torch.dtype,
-    generator: torch.Generator,
+    networks: Mapping[str, nn.Module], eos: int, dtype: torch.dtype, generator: torch.Generator
 ) -> None:
-    """Give meta-built networks normal weights; vectors are norms and become 1, biases become 0.
+    """Give meta-built networks normal weights, on the generator's device; vectors are norms and
+    become 1, biases become 0.
 
     End of speech is made unlikely, so that rows run to their frame cap and lengths are known in
     advance.
@@ -36,7 +35,7 @@ def randomise(
     whole = nn.ModuleDict(networks)
     state = {}
     for name, tensor in whole.state_dict().items():
-        value = torch.empty(tensor.shape, device=device, dtype=dtype)
+        value = torch.empty(tensor.shape, device=generator.device, dtype=dtype)
         if name.endswith("bias"):
             value.zero_()
         elif tensor.dim() == 1:
@@ -49,11 +48,9 @@ def randomise(
     whole.requires_grad_(False)
 
 
-def by_fan_in(
-    name: str, shape: tuple[int, ...], device: torch.device, generator: torch.Generator
-) -> Tensor:
+def by_fan_in(name: str, shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
     """A random tensor of a convolutional network: by name and shape a bias, a scale or a weight."""
-    value = torch.empty(shape, device=device)
+    value = torch.empty(shape, device=generator.device)
     if name.endswith(("bias", "alpha", "beta")):
         value.zero_()
     elif len(shape) == 1:
@@ -65,11 +62,9 @@ def by_fan_in(
     return value
 
 
-def random_tensors(
-    shapes: Mapping[str, tuple[int, ...]], device: torch.device, generator: torch.Generator
-) -> dict[str, Tensor]:
+def random_tensors(shapes: Shapes, generator: torch.Generator) -> dict[str, Tensor]:
     """Tensors of a convolutional network, scaled by fan-in: signals neither vanish nor blow up."""
-    return {name: by_fan_in(name, shape, device, generator) for name, shape in shapes.items()}
+    return {name: by_fan_in(name, shape, generator) for name, shape in shapes.items()}
 
 
 def byte_tokenizer(markers: Mapping[str, int]) -> Callable[[str], list[int]]:

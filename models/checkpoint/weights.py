@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from models.checkpoint.files import (
@@ -26,7 +25,7 @@ from models.checkpoint.files import (
 )
 from models.checkpoint.table import Table
 
-READ_THREADS = 8
+READ_THREADS = {"cuda": 8}  # on a CPU files are mapped: one thread reads them
 META = torch.device("meta")  # tensors with a shape and a type, and no values
 
 
@@ -38,48 +37,41 @@ def read_tensors(folder: Path, device: torch.device) -> dict[str, Tensor]:
     """
     tensors: dict[str, Tensor] = {}
     for file in weight_files(folder):
-        try:
-            header = read_header(file)
-            shard = meta_tensors(header) if device == META else _read(file, header, device)
-        except (SafetensorError, OSError) as error:
-            raise unreadable(file, error) from None
-        add_shard(tensors, shard, file)
+        header = read_header(file)
+        add_shard(tensors, read_file(file, header, header.shapes, device), file)
     return tensors
 
 
-def _read(file: Path, header: TensorHeader, device: torch.device) -> dict[str, Tensor]:
-    """What a file holds, on the device."""
-    if device.type == "cuda":
-        return read_in_threads(file, header, device)
-    return load_file(file, device=str(device))
-
-
-def read_in_threads(file: Path, header: TensorHeader, device: torch.device) -> dict[str, Tensor]:
-    """As safetensors' `load_file`, by several threads.
+def read_file(
+    file: Path, header: TensorHeader, names: Iterable[str], device: torch.device
+) -> dict[str, Tensor]:
+    """Some of a file's tensors, otherwise as `read_tensors`; for a GPU by several threads.
 
     From a warm page cache 1.65 GB of bfloat16 took 0.10 s with four threads and 0.09 s with eight,
-    19 GB/s, and 0.28 to 0.61 s by `load_file` (H200, 2026-11-22). Reading into pinned buffers by
-    ourselves was no faster.
+    19 GB/s, and 0.28 to 0.61 s by safetensors' `load_file` (H200, 2026-11-22). Reading into pinned
+    buffers by ourselves was no faster.
     """
-    names = sorted(header.shapes, key=lambda name: math.prod(header.shapes[name]), reverse=True)
+    if device == META:
+        types = {name: getattr(torch, header.types[name]) for name in names}
+        return {
+            name: torch.empty(header.shapes[name], dtype=dtype, device=META)
+            for name, dtype in types.items()
+        }
+    largest_first = sorted(names, key=lambda name: math.prod(header.shapes[name]), reverse=True)
+    num_threads = READ_THREADS.get(device.type, 1)
 
     def read(first: int) -> dict[str, Tensor]:
         with safe_open(file, framework="pt", device=str(device)) as opened:
-            return {name: opened.get_tensor(name) for name in names[first::READ_THREADS]}
+            return {name: opened.get_tensor(name) for name in largest_first[first::num_threads]}
 
     tensors: dict[str, Tensor] = {}
-    with ThreadPoolExecutor(READ_THREADS) as pool:
-        for part in pool.map(read, range(READ_THREADS)):
-            tensors |= part
+    try:
+        with ThreadPoolExecutor(num_threads) as pool:
+            for part in pool.map(read, range(num_threads)):
+                tensors |= part
+    except (SafetensorError, OSError) as error:
+        raise unreadable(file, error) from None
     return tensors
-
-
-def meta_tensors(header: TensorHeader) -> dict[str, Tensor]:
-    """What a file holds, on the meta device."""
-    return {
-        name: torch.empty(shape, dtype=getattr(torch, header.types[name]), device=META)
-        for name, shape in header.shapes.items()
-    }
 
 
 def shapes_of(tensors: Mapping[str, Tensor]) -> dict[str, tuple[int, ...]]:

@@ -49,3 +49,12 @@ class TransformerConfig:
         section.check_heads(config.num_heads, config.num_kv_heads, config.head_dim)
         section.check_table(config.max_positions, config.head_dim)
         return config
+
+
+@dataclass(frozen=True)
+class FamilyConfig:
+    """What every family's config says; a family adds to it."""
+
+    talker: TransformerConfig
+    predictor: TransformerConfig
+    num_codebooks: int

@@ -28,12 +28,17 @@ from models.decoder.config import TransformerConfig
 from models.decoder.kv_cache import StaticKVCache
 
 
+def fixed(*shape: int) -> nn.Parameter:
+    """A parameter that is not trained, without values yet."""
+    return nn.Parameter(torch.empty(*shape), requires_grad=False)
+
+
 class Weight(nn.Module):
     """A bare weight, named so that its key reads `<name>.weight`."""
 
     def __init__(self, *shape: int) -> None:
         super().__init__()
-        self.weight = nn.Parameter(torch.empty(*shape), requires_grad=False)
+        self.weight = fixed(*shape)
 
 
 class Affine(Weight):
@@ -41,7 +46,7 @@ class Affine(Weight):
 
     def __init__(self, *shape: int) -> None:
         super().__init__(*shape)
-        self.bias = nn.Parameter(torch.empty(shape[0]), requires_grad=False)
+        self.bias = fixed(shape[0])
 
 
 class NoWeight(nn.Module):

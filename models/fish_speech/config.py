@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from models.checkpoint.section import Section
-from models.decoder.config import TransformerConfig
+from models.decoder.config import FamilyConfig, TransformerConfig
 from models.sampling import Sampling
 
 SIZES = {  # of a transformer: our name -> theirs
@@ -38,13 +38,10 @@ SAMPLING = Sampling(
 
 
 @dataclass(frozen=True)
-class FishSpeechConfig:
+class FishSpeechConfig(FamilyConfig):
     """Everything `config.json` says that inference needs."""
 
-    talker: TransformerConfig
     text_vocab_size: int
-    predictor: TransformerConfig
-    num_codebooks: int
     codebook_size: int  # of the first codebook; rows of each table and of the predictor's head
     semantic_start: int  # text id of first code 0; the others follow
     end: int  # text id that ends speech

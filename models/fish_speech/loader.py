@@ -14,12 +14,7 @@ from models.checkpoint.files import CheckpointError
 from models.checkpoint.random import MARKERS, byte_tokenizer, randomise
 from models.checkpoint.weights import META, load_networks, read_tensors
 from models.fish_speech.codec.config import CodecConfig
-from models.fish_speech.codec.load import (
-    load_codec,
-    load_codec_encoder,
-    random_encoder,
-    random_vocoder,
-)
+from models.fish_speech.codec.load import load_codec, random_codec
 from models.fish_speech.config import FishSpeechConfig
 from models.fish_speech.info import describe, describe_synthetic
 from models.fish_speech.model import FishSpeech
@@ -37,7 +32,7 @@ def load(folder: Path, device: torch.device, dtype: torch.dtype, use_graphs: boo
     networks = _empty_networks(config, codec)
     table = network_table(config, codec.residual_codes)
     load_networks(networks, table, read_tensors(folder, device), dtype, f"{folder}: model")
-    vocoder, voices = load_codec(folder, device, dtype), load_codec_encoder(folder, device)
+    vocoder, voices = load_codec(folder, device, dtype)
     return FishSpeech(use_graphs, reader, info, vocoder, voices, **networks)
 
 
@@ -106,9 +101,8 @@ def load_synthetic(
     generator = torch.Generator(device).manual_seed(seed)
     codec = CodecConfig.released()
     networks = _empty_networks(config, codec)
-    randomise(networks, config.eos, device, dtype, generator)
-    vocoder = random_vocoder(device, dtype, generator)
-    voices = random_encoder(device, generator)
+    randomise(networks, config.eos, dtype, generator)
+    vocoder, voices = random_codec(dtype, generator)
     reader, info = reader_of(config, byte_ids), describe_synthetic(name)
     return FishSpeech(use_graphs, reader, info, vocoder, voices, **networks)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from models.checkpoint.section import MAX_POSITIONS, Section
-from models.decoder.config import TransformerConfig
+from models.decoder.config import FamilyConfig, TransformerConfig
 from models.pace import LONGEST_CHARS, Pace
 from models.qwen3_tts.transformer_config import POSITIONS, SIZES, read_rope_theta
 from models.sampling import SETTINGS, Sampling
@@ -55,17 +55,14 @@ class TextIds:
 
 
 @dataclass(frozen=True)
-class Qwen3TTSConfig:
+class Qwen3TTSConfig(FamilyConfig):
     """Everything `config.json` and `generation_config.json` say that inference needs."""
 
     model_type: str  # custom_voice, voice_design, base
     model_size: str  # 0b6, 1b7, or another name
-    talker: TransformerConfig
     vocab_size: int  # codec vocabulary of the talker: codes, then control ids and speakers
     text_vocab_size: int
     text_width: int
-    num_codebooks: int
-    predictor: TransformerConfig
     predictor_vocab_size: int
     codec: CodecIds
     text: TextIds

@@ -15,7 +15,7 @@ from models.checkpoint.files import (
     weight_files,
 )
 from models.qwen3_tts.codec.config import SpeechEncoderConfig, VocoderConfig
-from models.qwen3_tts.codec.tensors import check_tensors, encoder_table
+from models.qwen3_tts.codec.tensors import encoder_table, vocoder_table
 from models.qwen3_tts.config import SUPPRESSED_TAIL, Qwen3TTSConfig
 from models.qwen3_tts.speaker_config import SAMPLE_RATE_HZ, SpeakerConfig
 from models.qwen3_tts.tensors import network_table
@@ -50,7 +50,7 @@ def describe(folder: Path) -> ModelInfo:
     speech = tensor_shapes(folder / TOKENIZER_FOLDER)
     encoders = read_encoder_configs(folder, config, vocoder)
     decoder = _without(speech, ENCODER)
-    check_tensors(vocoder, decoder)
+    vocoder_table(vocoder).check(decoder, "speech tokenizer")
     if encoders is not None:
         encoder = {name: shape for name, shape in speech.items() if name not in decoder}
         encoder_table(encoders[1]).check(encoder, "speech encoder")
@@ -113,10 +113,10 @@ def check_sizes(config: Qwen3TTSConfig, vocoder: VocoderConfig) -> None:
         )
     num_first = config.vocab_size - SUPPRESSED_TAIL
     largest = max(num_first, config.predictor_vocab_size)
-    if num_first < 1 or largest > vocoder.codebook_size:
+    if num_first < 1 or largest > vocoder.semantic_codes:
         raise CheckpointError(
             f"the talker draws from {num_first} and {config.predictor_vocab_size} codes, "
-            f"the vocoder's codebooks have {vocoder.codebook_size}"
+            f"the vocoder's codebooks have {vocoder.semantic_codes}"
         )
 
 
@@ -151,7 +151,7 @@ def check_encoders(
     for what, encoder, other in (
         ("embedding width", speaker.width, config.talker.width),
         ("number of codebooks", speech.num_codebooks, config.num_codebooks),
-        ("codebook size", speech.codebook_size, vocoder.codebook_size),
+        ("codebook size", speech.codebook_size, vocoder.semantic_codes),
         ("samples per frame", speech.samples_per_frame, vocoder.samples_per_frame),
         ("number of sample rates", len(rates), 1),
     ):

@@ -53,7 +53,7 @@ def load(folder: Path, device: torch.device, dtype: torch.dtype, use_graphs: boo
     load_networks(networks, network_table(config), tensors, dtype, f"{folder}: model")
     speech = read_tensors(folder / TOKENIZER_FOLDER, device)
     encoder = take_part(speech, ENCODER)
-    vocoder = Vocoder.from_state(vocoder_config, speech, device, dtype)
+    vocoder = Vocoder.from_state(vocoder_config, speech, dtype)
     voices = None
     if (configs := read_encoder_configs(folder, config, vocoder_config)) is not None:
         voices = QwenVoiceEncoder(
@@ -89,11 +89,11 @@ def load_synthetic(
     config = config or Qwen3TTSConfig.released(name)
     generator = torch.Generator(device).manual_seed(seed)
     networks = _empty_networks(config)
-    randomise(networks, config.codec.eos, device, dtype, generator)
-    vocoder = random_vocoder(device, dtype, generator)
+    randomise(networks, config.codec.eos, dtype, generator)
+    vocoder = random_vocoder(dtype, generator)
     voices = None
     if config.model_type == "base":
-        voices = random_encoders(config.talker.width, device, dtype, generator)
+        voices = random_encoders(config.talker.width, dtype, generator)
     reader, info = reader_of(config, byte_ids), describe_synthetic(name)
     return Qwen3TTS(use_graphs, reader, info, vocoder, voices, **networks)
 
@@ -103,26 +103,24 @@ def read_synthetic(name: str) -> Reader:
     return reader_of(Qwen3TTSConfig.released(name), byte_ids)
 
 
-def random_vocoder(device: torch.device, dtype: torch.dtype, generator: torch.Generator) -> Vocoder:
+def random_vocoder(dtype: torch.dtype, generator: torch.Generator) -> Vocoder:
     """A vocoder of official tensors whose samples are neither silent nor clipped."""
     config = VocoderConfig.released()
-    tensors = random_tensors(vocoder_table(config).shapes, device, generator)
+    tensors = random_tensors(vocoder_table(config).shapes, generator)
     # The residual stream grows on its way; without this, all samples would be clipped.
     tensors["decoder.decoder.6.conv.weight"] *= LOUDNESS
-    return Vocoder.from_state(config, tensors, device, dtype)
+    return Vocoder.from_state(config, tensors, dtype)
 
 
-def random_encoders(
-    width: int, device: torch.device, dtype: torch.dtype, generator: torch.Generator
-) -> QwenVoiceEncoder:
+def random_encoders(width: int, dtype: torch.dtype, generator: torch.Generator) -> QwenVoiceEncoder:
     """The speaker encoder of a talker's width and the speech encoder."""
     config = SpeakerConfig(width)
     with META:
         shapes = shapes_of(SpeakerEncoder(config).state_dict())
         speech = SpeechEncoder(SpeechEncoderConfig.released())
     named = {f"speaker_encoder.{name}": shape for name, shape in shapes.items()}
-    speaker = SpeakerEncoder.from_state(config, random_tensors(named, device, generator), dtype)
-    state = random_tensors(shapes_of(speech.state_dict()), device, generator)
+    speaker = SpeakerEncoder.from_state(config, random_tensors(named, generator), dtype)
+    state = random_tensors(shapes_of(speech.state_dict()), generator)
     speech.load_state_dict(state, assign=True)
     return QwenVoiceEncoder(speaker, speech.requires_grad_(False).eval())
 

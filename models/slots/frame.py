@@ -13,11 +13,12 @@ from contextlib import AbstractContextManager, nullcontext
 import torch
 from torch import Tensor
 
+from models.decoder.config import FamilyConfig
 from models.decoder.kv_cache import cache_bytes
 from models.device.buckets import round_up
 from models.device.threads import decode_threads, limited_threads
 from models.slots.buffers import SlotBuffers
-from models.slots.networks import CodePredictor, FamilyConfig, TalkerNetwork
+from models.slots.networks import CodePredictor, TalkerNetwork
 from models.slots.sampling_slots import SamplingSlots
 
 CACHE_STEP = 32  # positions of a slot's cache are a multiple of this

@@ -1,4 +1,4 @@
-"""What a family must bring along for its slots: sizes, two networks, and what hears references.
+"""What a family must bring along for its slots: two networks, and what hears references.
 
 A code predictor is a small transformer over the codebooks of one frame (upstream: the talker's code
 predictor, subtalker; the fast AR). Per frame the talker's hidden state and the first code's
@@ -9,7 +9,6 @@ positions and starts afresh every frame, so it needs no clearing.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Protocol
 
 import torch
 import torch.nn.functional as F
@@ -17,20 +16,9 @@ from torch import Tensor, nn
 
 from kernels.linear.choose import linear
 from kernels.linear.code_embedding import Beginning
-from models.decoder.config import TransformerConfig
+from models.decoder.config import FamilyConfig
 from models.decoder.decoder import Affine, Decoder, Weight
 from models.device.clips import clip_batches
-
-
-class FamilyConfig(Protocol):
-    """What a family's config must say."""
-
-    @property
-    def talker(self) -> TransformerConfig: ...
-    @property
-    def predictor(self) -> TransformerConfig: ...
-    @property
-    def num_codebooks(self) -> int: ...
 
 
 class BiasedLinear(Affine):

@@ -89,11 +89,9 @@ class Snake(nn.Module):
 
     def __init__(self, channels: int) -> None:
         super().__init__()
-        for name in ("alpha_exp", "inv_beta", "bias"):
-            self.register_buffer(name, torch.empty(channels, dtype=torch.float32))
-        self.alpha_exp: Tensor
-        self.inv_beta: Tensor
-        self.bias: Tensor
+        self.alpha_exp = nn.Buffer(torch.empty(channels))
+        self.inv_beta = nn.Buffer(torch.empty(channels))
+        self.bias = nn.Buffer(torch.empty(channels))
 
     def forward(self, x: Tensor, left_pad: int = 0, kept: Tensor | None = None) -> Tensor:
         """(B, T, C) to (B, left_pad + T, C), zeros where `kept` (B, F) is false."""

@@ -1,6 +1,7 @@
 """What the families' vocoders share: the convolutions from latents to samples, and the loading.
 
-A family adds how codes become latents (`latents`) and how samples are kept in [-1, 1] (`bound_`).
+A family adds its `codebooks`, how codes become latents (`latents`) and how samples are kept in
+[-1, 1] (`bound_`).
 """
 
 from __future__ import annotations
@@ -14,9 +15,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from kernels.vocoder.snake_out import snake_out
-from models.checkpoint.files import Shapes
 from models.checkpoint.table import Table
-from models.checkpoint.weights import assemble, shapes_of
+from models.checkpoint.weights import META, assemble
 from models.decoder.decoder import Affine, Weight, rope_of
 from models.vocoder.chunks import Cutting
 from models.vocoder.fold import FOLDS
@@ -34,8 +34,6 @@ from models.vocoder.sizes import DecoderSizes
 # Replaying the allocator's choices for both families' sizes gave 1.04 to 1.26.
 WORK_SPARE = 1.28
 ROPE = ("rope_cos", "rope_sin")
-SNAKE_CONSTANTS = ("alpha_exp", "inv_beta", "bias")  # kept in float32
-
 
 Codec = TypeVar("Codec", bound="CodecDecoder")
 
@@ -46,6 +44,7 @@ class CodecDecoder(nn.Module):
     cut: Cutting  # how long rows are cut
     # Entries of each codebook: what is beyond is no code. None: it counts as the last one.
     num_entries: int | None = None
+    codebooks: nn.Parameter  # (codes of all codebooks, W) what each adds to a frame
 
     def __init__(self, config: DecoderSizes) -> None:
         super().__init__()
@@ -53,18 +52,10 @@ class CodecDecoder(nn.Module):
         self.num_codebooks, self.samples_per_frame = config.num_codebooks, config.samples_per_frame
         self.latent_dim = config.latent_dim  # width between `latents` and `render`
         self.context_frames, self.gap_frames = config.context_frames, config.gap_frames
-        entries = torch.empty(sum(config.codebook_sizes), config.code_width)
-        self.codebooks = nn.Parameter(entries, requires_grad=False)
-        for name in ROPE:
-            shape = config.frames.max_positions, config.frames.head_dim
-            self.register_buffer(name, torch.empty(shape))
-        for name in ("first_codes", "last_codes"):
-            values = torch.empty(config.num_codebooks, 1, dtype=torch.int64)
-            self.register_buffer(name, values)
-        self.first_codes: Tensor
-        self.last_codes: Tensor
-        self.rope_cos: Tensor
-        self.rope_sin: Tensor
+        table = config.frames.max_positions, config.frames.head_dim
+        self.rope_cos, self.rope_sin = (nn.Buffer(torch.empty(table)) for _ in range(2))
+        self.first_codes = nn.Buffer(torch.empty(self.num_codebooks, 1, dtype=torch.int64))
+        self.last_codes = nn.Buffer(torch.empty(self.num_codebooks, 1, dtype=torch.int64))
         latent = config.latent_dim
         self.upsample = nn.ModuleList(
             UpsampleBlock(latent, ratio) for ratio in config.upsampling_ratios
@@ -83,59 +74,35 @@ class CodecDecoder(nn.Module):
         cls: type[Codec],
         config: DecoderSizes,
         tensors: dict[str, Tensor],
-        device: torch.device | str,
         dtype: torch.dtype,
     ) -> Codec:
-        """Load official tensors, stored in any floating dtype.
+        """Load official tensors, stored in any floating dtype, on the device they are on.
 
         Args:
-            tensors: all that the family's table holds, without weight norm; left unchanged.
-            dtype: of weights and activations. Snakes' constants stay float32.
+            tensors: all that the family's table holds, which was checked, without weight norm; left
+                unchanged.
+            dtype: of weights and activations. Constants of the activations stay float32, and so do
+                tables of RoPE that are rounded by themselves.
         """
-        cls.check(config, shapes_of(tensors))
         state = assemble(cls.table(config), dict(tensors), FOLDS, torch.float32)
-        sizes = torch.tensor(config.codebook_sizes)[:, None]
+        device, frames = state["codebooks"].device, config.frames
+        sizes = torch.tensor(config.codebook_sizes, device=device)[:, None]
         state |= {"first_codes": sizes.cumsum(0) - sizes, "last_codes": sizes - 1}
-        frames = config.frames
         tables = rope_of(frames, frames.max_positions, device, torch.float32)
         state |= zip(ROPE, tables, strict=True)
-        with torch.device("meta"):
+        with META:
             network = cls(config)
-        network.take(state, device, dtype)
-        return network
+        kept = {name for name, _ in network.named_buffers()}
+        if not frames.rounds_rope:
+            kept -= set(ROPE)
+        cast = {name: value if name in kept else value.to(dtype) for name, value in state.items()}
+        network.load_state_dict(cast, assign=True)
+        return network.requires_grad_(False).eval()
 
     @staticmethod
     def table(config: Any) -> Table:
         """The tensors that are needed."""
         raise NotImplementedError
-
-    @staticmethod
-    def check(config: Any, shapes: Shapes) -> None:
-        """Raise CheckpointError for tensors that do not fit, unless they were checked before."""
-
-    def take(
-        self, state: dict[str, Tensor], device: torch.device | str, dtype: torch.dtype
-    ) -> None:
-        """Take values under this module's own names.
-
-        Args:
-            dtype: of weights and activations. Constants of the activations stay float32, and so do
-                tables of RoPE that are rounded by themselves; whole numbers as they are.
-        """
-        kept = set(ROPE) if self.config.frames.rounds_rope else set()
-        for name, module in self.named_modules():
-            if isinstance(module, Snake):
-                kept |= {f"{name}.{constant}" for constant in SNAKE_CONSTANTS}
-
-        def cast(name: str, tensor: Tensor) -> Tensor:
-            if not tensor.is_floating_point():
-                return tensor.to(device)
-            return tensor.to(device, torch.float32 if name in kept else dtype)
-
-        self.load_state_dict(
-            {name: cast(name, value) for name, value in state.items()}, assign=True
-        )
-        self.requires_grad_(False).eval()
 
     @property
     def dtype(self) -> torch.dtype:
@@ -200,7 +167,7 @@ class CodecDecoder(nn.Module):
         return round(WORK_SPARE * most * x.itemsize)
 
     def look_up(self, codes: Tensor) -> Tensor:
-        """(B, K, F) codes to (B, F, code_width): what all of a frame's add together."""
+        """(B, K, F) codes to (B, F, W): what all of a frame's add together."""
         return F.embedding(codes + self.first_codes, self.codebooks).sum(1)
 
     def bound_(self, samples: Tensor) -> Tensor:

@@ -20,6 +20,8 @@ class DecoderSizes:
 
     sample_rate_hz: int
     num_codebooks: int
+    semantic_codes: int  # entries of the first codebook
+    residual_codes: int  # entries of each other one
     latent_dim: int  # width between `latents` and `render`
     frames: TransformerConfig  # over frames
     upsampling_ratios: tuple[int, ...]  # of the blocks at latent width
@@ -29,12 +31,7 @@ class DecoderSizes:
     @property
     def codebook_sizes(self) -> tuple[int, ...]:
         """Entries of each codebook."""
-        raise NotImplementedError
-
-    @property
-    def code_width(self) -> int:
-        """What an entry adds to a frame is so wide."""
-        raise NotImplementedError
+        return (self.semantic_codes, *[self.residual_codes] * (self.num_codebooks - 1))
 
     @property
     def samples_per_frame(self) -> int:

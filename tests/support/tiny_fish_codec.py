@@ -135,17 +135,15 @@ def build(
     dtype: torch.dtype = torch.float32,
 ) -> FishVocoder:
     """A vocoder of official tensors."""
-    chosen = {name: tensors[name] for name in decoder_table(config).shapes}
-    return FishVocoder.from_state(config, without_weight_norm(chosen), device, dtype)
+    chosen = {name: tensors[name].to(device) for name in decoder_table(config).shapes}
+    return FishVocoder.from_state(config, without_weight_norm(chosen), dtype)
 
 
-def build_encoder(
-    config: CodecConfig, tensors: dict[str, Tensor], device: str = "cpu"
-) -> FishVoiceEncoder:
+def build_encoder(config: CodecConfig, tensors: dict[str, Tensor]) -> FishVoiceEncoder:
     """A voice encoder of official tensors."""
     chosen = {name: tensors[name] for name in encoder_table(config).shapes}
     state = without_weight_norm(chosen)
-    return FishVoiceEncoder(CodecEncoder.from_state(config, state, device))
+    return FishVoiceEncoder(CodecEncoder.from_state(config, state))
 
 
 def write_codec(

@@ -17,6 +17,7 @@ import released_files
 import torch
 from torch import Tensor
 
+from models.checkpoint.weights import shapes_of
 from models.qwen3_tts.codec.config import VocoderConfig
 from models.qwen3_tts.codec.tensors import vocoder_table
 from models.qwen3_tts.codec.vocoder import Vocoder
@@ -90,7 +91,9 @@ def build(
     dtype: torch.dtype = torch.float32,
 ) -> Vocoder:
     """A vocoder by the real loader."""
-    return Vocoder.from_state(config, tensors, device, dtype)
+    vocoder_table(config).check(shapes_of(tensors), "speech tokenizer")
+    there = {name: tensor.to(device) for name, tensor in tensors.items()}
+    return Vocoder.from_state(config, there, dtype)
 
 
 def random_tensors(config: VocoderConfig, seed: int = 0) -> dict[str, Tensor]:
@@ -124,7 +127,7 @@ def random_codes(config: VocoderConfig, batch: int, frames: int, seed: int = 0) 
     """(B, K, F) codes that include the first and the last of a codebook."""
     generator = torch.Generator().manual_seed(seed)
     shape = (batch, config.num_codebooks, frames)
-    codes = torch.randint(0, config.codebook_size, shape, generator=generator)
+    codes = torch.randint(0, config.semantic_codes, shape, generator=generator)
     codes[0, :, 0] = 0
-    codes[-1, :, -1] = config.codebook_size - 1
+    codes[-1, :, -1] = config.semantic_codes - 1
     return codes

@@ -42,22 +42,10 @@ STACK = {  # of a transformer: our name -> that in the file
 class CodecConfig(DecoderSizes):
     """Sizes of encoder, quantizer and decoder."""
 
-    semantic_codes: int  # entries of the first codebook
-    residual_codes: int  # entries of each other one
     code_dim: int  # width of an entry
     encoder_dim: int  # channels of the encoder's first convolution; every block doubles them
     encoder_strides: tuple[int, ...]  # one encoder block each
     steps: TransformerConfig  # of the last encoder block; behind all blocks is one like `frames`
-
-    @property
-    def codebook_sizes(self) -> tuple[int, ...]:
-        """Entries of each codebook."""
-        return (self.semantic_codes, *[self.residual_codes] * (self.num_codebooks - 1))
-
-    @property
-    def code_width(self) -> int:
-        """What an entry adds to a frame is so wide."""
-        return self.latent_dim
 
     @classmethod
     def released(cls) -> CodecConfig:

@@ -22,9 +22,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from models.checkpoint.weights import assemble
+from models.checkpoint.weights import META, assemble
 from models.decoder.config import TransformerConfig
-from models.decoder.decoder import Affine, rope_of
+from models.decoder.decoder import Affine, fixed, rope_of
 from models.fish_speech.codec.config import CodecConfig
 from models.fish_speech.codec.tensors import LAST_KERNEL, encoder_table
 from models.slots.networks import VoiceEncoder
@@ -88,24 +88,21 @@ class CodecEncoder(nn.Module):
         )
         self.frames = PreTransformer(config.frames)
         num_entries = sum(config.codebook_sizes)
-        self.in_weights = _fixed(config.num_codebooks, config.code_dim, latent)
-        self.in_biases = _fixed(config.num_codebooks, config.code_dim)
-        self.directions = _fixed(num_entries, config.code_dim)
-        self.codebooks = _fixed(num_entries, latent)
+        self.in_weights = fixed(config.num_codebooks, config.code_dim, latent)
+        self.in_biases = fixed(config.num_codebooks, config.code_dim)
+        self.directions = fixed(num_entries, config.code_dim)
+        self.codebooks = fixed(num_entries, latent)
 
     @classmethod
-    def from_state(
-        cls, config: CodecConfig, tensors: dict[str, Tensor], device: torch.device | str
-    ) -> CodecEncoder:
-        """Load official tensors without weight norm.
+    def from_state(cls, config: CodecConfig, tensors: dict[str, Tensor]) -> CodecEncoder:
+        """Load official tensors without weight norm, on the device they are on.
 
         Args:
             tensors: float32, all that `encoder_table` holds; left unchanged.
         """
-        with torch.device("meta"):
+        with META:
             encoder = cls(config)
-        made = assemble(encoder_table(config), dict(tensors), FOLDS, torch.float32)
-        state = {name: value.to(device) for name, value in made.items()}
+        state = assemble(encoder_table(config), dict(tensors), FOLDS, torch.float32)
         encoder.load_state_dict(state, assign=True)
         return encoder.requires_grad_(False).eval()
 
@@ -201,7 +198,3 @@ class FishVoiceEncoder(VoiceEncoder):
             for index, found in zip(batch, self.encoder(padded), strict=True):
                 codes[index] = found[: len(whole[index]) // width].clone()
         return [codes[index] for index in range(len(waves))]
-
-
-def _fixed(*shape: int) -> nn.Parameter:
-    return nn.Parameter(torch.empty(*shape), requires_grad=False)

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from models.checkpoint.files import Shapes, unreadable
 from models.checkpoint.random import LOUDNESS, random_tensors
-from models.checkpoint.weights import META, meta_tensors
+from models.checkpoint.table import Table
+from models.checkpoint.weights import read_file
 from models.fish_speech.codec.config import WEIGHTS_FILE, CodecConfig
 from models.fish_speech.codec.encoder import CodecEncoder, FishVoiceEncoder
 from models.fish_speech.codec.tensors import check_codec, decoder_table, encoder_table
@@ -19,60 +17,41 @@ from models.fish_speech.codec.vocoder import FishVocoder
 from models.fish_speech.codec.weight_norm import plain_shapes, without_weight_norm
 
 
-def load_codec(folder: Path, device: torch.device | str, dtype: torch.dtype) -> FishVocoder:
-    """The vocoder of a folder. Raises CheckpointError."""
-    config = CodecConfig.from_folder(folder)
-    tensors = read_codec(folder, config, device, decoder_table(config).shapes)
-    return FishVocoder.from_state(config, tensors, device, dtype)
-
-
-def load_codec_encoder(folder: Path, device: torch.device | str) -> FishVoiceEncoder:
-    """The encoder of references, in float32. Raises CheckpointError."""
-    config = CodecConfig.from_folder(folder)
-    tensors = read_codec(folder, config, device, encoder_table(config).shapes)
-    return FishVoiceEncoder(CodecEncoder.from_state(config, tensors, device))
-
-
-def read_codec(
-    folder: Path, config: CodecConfig, device: torch.device | str, names: Iterable[str]
-) -> dict[str, Tensor]:
-    """float32 tensors of a converted codec without weight norm; all names and shapes are checked.
+def load_codec(
+    folder: Path, device: torch.device, dtype: torch.dtype
+) -> tuple[FishVocoder, FishVoiceEncoder]:
+    """The vocoder of a folder, and its encoder of references in float32.
 
     Raises:
-        CheckpointError: they do not fit, the file is broken, or `codec.pth` is another one by now.
+        CheckpointError: names or shapes do not fit, the file is broken, or `codec.pth` is another
+            one by now.
     """
-    path, header = folder / WEIGHTS_FILE, check_codec(folder, config)
-    if torch.device(device) == META:
-        found = meta_tensors(header)
-        return without_weight_norm({name: found[name] for name in names})
-    try:
-        with safe_open(path, framework="pt", device=str(device)) as file:
-            tensors = {name: file.get_tensor(name) for name in names}
-    except (SafetensorError, OSError) as error:
-        raise unreadable(path, error) from None
-    return without_weight_norm(tensors)
+    config = CodecConfig.from_folder(folder)
+    header = check_codec(folder, config)
+
+    def read(table: Table) -> dict[str, Tensor]:
+        tensors = read_file(folder / WEIGHTS_FILE, header, table.shapes, device)
+        return without_weight_norm(tensors)
+
+    vocoder = FishVocoder.from_state(config, read(decoder_table(config)), dtype)
+    return vocoder, FishVoiceEncoder(CodecEncoder.from_state(config, read(encoder_table(config))))
 
 
-def random_vocoder(
-    device: torch.device, dtype: torch.dtype, generator: torch.Generator
-) -> FishVocoder:
-    """A vocoder of the released size with random weights, neither silent nor clipped."""
+def random_codec(
+    dtype: torch.dtype, generator: torch.Generator
+) -> tuple[FishVocoder, FishVoiceEncoder]:
+    """Both of the released size with random weights; samples are neither silent nor clipped."""
     config = CodecConfig.released()
-    tensors = _random(decoder_table(config).shapes, device, generator)
+    tensors = _random(decoder_table(config), generator)
     tensors[f"decoder.model.{len(config.upsample_rates) + 2}.conv.weight"] *= LOUDNESS
-    return FishVocoder.from_state(config, tensors, device, dtype)
+    vocoder = FishVocoder.from_state(config, tensors, dtype)
+    encoder = CodecEncoder.from_state(config, _random(encoder_table(config), generator))
+    return vocoder, FishVoiceEncoder(encoder)
 
 
-def random_encoder(device: torch.device, generator: torch.Generator) -> FishVoiceEncoder:
-    """A voice encoder of the released size with random weights."""
-    config = CodecConfig.released()
-    tensors = _random(encoder_table(config).shapes, device, generator)
-    return FishVoiceEncoder(CodecEncoder.from_state(config, tensors, device))
-
-
-def _random(shapes: Shapes, device: torch.device, generator: torch.Generator) -> dict[str, Tensor]:
+def _random(table: Table, generator: torch.Generator) -> dict[str, Tensor]:
     """Random tensors without weight norm; a Snake's alpha is no exponent here, so it is 1."""
-    tensors = random_tensors(plain_shapes(shapes), device, generator)
+    tensors = random_tensors(plain_shapes(table.shapes), generator)
     for name, tensor in tensors.items():
         if name.endswith(".alpha"):
             tensor.fill_(1)

@@ -20,6 +20,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from models.decoder.decoder import fixed
 from models.fish_speech.codec.config import CodecConfig
 from models.fish_speech.codec.tensors import decoder_table
 from models.vocoder.chunks import Cutting
@@ -36,7 +37,7 @@ class FishVocoder(CodecDecoder):
 
     def __init__(self, config: CodecConfig) -> None:
         super().__init__(config)
-        self.config: CodecConfig = config
+        self.codebooks = fixed(sum(config.codebook_sizes), config.latent_dim)
         # A chunk and its context fill the RoPE tables.
         context = config.frames.max_positions - CHUNK_FRAMES
         self.cut = Cutting(CHUNK_FRAMES, left_context=context, renders_windows=True)

@@ -23,25 +23,15 @@ HALVING = 2  # stride of the last convolution, fixed in the Mimi code
 class VocoderConfig(DecoderSizes):
     """Sizes of the speech tokenizer's decoder."""
 
-    codebook_size: int
     codebook_dim: int  # width after a split's output projection; code vectors have half of it
-
-    @property
-    def codebook_sizes(self) -> tuple[int, ...]:
-        """Entries of each codebook."""
-        return (self.codebook_size,) * self.num_codebooks
-
-    @property
-    def code_width(self) -> int:
-        """What an entry adds to a frame is so wide."""
-        return self.codebook_dim
 
     @classmethod
     def released(cls) -> VocoderConfig:
         """The decoder of the released speech tokenizer."""
         return cls(
             num_codebooks=16,
-            codebook_size=2048,
+            semantic_codes=2048,
+            residual_codes=2048,
             codebook_dim=512,
             latent_dim=1024,
             frames=TransformerConfig(512, 1024, 8, 16, 16, 64, 1e4, 1e-5, 8000, False, 72),
@@ -63,8 +53,11 @@ class VocoderConfig(DecoderSizes):
         section.expect(hidden_act="silu", attention_bias=False)
         names = SIZES | POSITIONS | {"window": "sliding_window"}
         others = {"rope_theta": read_rope_theta(section), "has_qk_norm": False}
+        size = section.count("codebook_size")
         config = cls(
-            **section.counts("codebook_size", "codebook_dim", "latent_dim", "decoder_dim"),
+            semantic_codes=size,
+            residual_codes=size,
+            **section.counts("codebook_dim", "latent_dim", "decoder_dim"),
             # One is semantic.
             num_codebooks=section.count("num_codebooks", "num_quantizers", least=2),
             frames=TransformerConfig.read(section, names, "rms_norm_eps", **others),

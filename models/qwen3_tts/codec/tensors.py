@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from models.checkpoint.files import Shapes
 from models.checkpoint.table import Table
 from models.decoder.tensors import add_layers
 from models.qwen3_tts.codec.config import SpeechEncoderConfig, VocoderConfig
@@ -44,8 +43,8 @@ def vocoder_table(config: VocoderConfig) -> CodecTable:
         projection = table.hold(f"{split}.output_proj.weight", code, code // 2, 1)
         for index in range(count):
             book = f"{split}.vq.layers.{index}._codebook"
-            parts.append(table.hold(f"{book}.cluster_usage", config.codebook_size))
-            parts.append(table.hold(f"{book}.embedding_sum", config.codebook_size, code // 2))
+            parts.append(table.hold(f"{book}.cluster_usage", config.semantic_codes))
+            parts.append(table.hold(f"{book}.embedding_sum", config.semantic_codes, code // 2))
             parts.append(projection)
     table.make("codebooks", "averaged_tables", *parts)
     table.conv("decoder.pre_conv.conv", "pre_conv", "columns", latent, code, PRE_KERNEL)
@@ -56,11 +55,6 @@ def vocoder_table(config: VocoderConfig) -> CodecTable:
     table.upsample("decoder.upsample", config)
     table.decoder("decoder.decoder", config)
     return table
-
-
-def check_tensors(config: VocoderConfig, shapes: Shapes) -> None:
-    """Raise CheckpointError with every missing, unexpected or misshapen tensor by name."""
-    vocoder_table(config).check(shapes, "speech tokenizer")
 
 
 def encoder_table(config: SpeechEncoderConfig) -> Table:

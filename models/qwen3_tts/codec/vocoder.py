@@ -21,9 +21,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from models.decoder.decoder import Affine
+from models.decoder.decoder import Affine, fixed
 from models.qwen3_tts.codec.config import VocoderConfig
-from models.qwen3_tts.codec.tensors import check_tensors, vocoder_table
+from models.qwen3_tts.codec.tensors import vocoder_table
 from models.vocoder.chunks import Cutting
 from models.vocoder.layers import PreTransformer, conv, pad_left
 from models.vocoder.network import CodecDecoder
@@ -37,18 +37,17 @@ class Vocoder(CodecDecoder):
 
     def __init__(self, config: VocoderConfig) -> None:
         super().__init__(config)
-        self.config: VocoderConfig = config
-        self.num_entries = config.codebook_size
+        self.num_entries = config.semantic_codes
+        self.codebooks = fixed(sum(config.codebook_sizes), config.codebook_dim)
         self.pre_conv = Affine(config.latent_dim, config.codebook_dim, 1, PRE_KERNEL)
         self.pre_transformer = PreTransformer(config.frames, config.latent_dim)
 
     cut = CUT
     table = staticmethod(vocoder_table)
-    check = staticmethod(check_tensors)
 
     @torch.no_grad()
     def latents(self, codes: Tensor, positions: Tensor | None = None) -> Tensor:
-        """(B, K, F) codes in 0..codebook_size-1 to (B, F, latent_dim), a fiftieth of the work."""
+        """(B, K, F) codes below `num_entries` to (B, F, latent_dim), a fiftieth of the work."""
         tables = self.checked_tables(codes)
         kept = None if positions is None else positions >= 0
         x = pad_left(self.look_up(codes), PRE_KERNEL - 1, kept)

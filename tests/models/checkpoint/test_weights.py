@@ -16,10 +16,11 @@ from models.checkpoint.files import STORED_TYPES, CheckpointError, read_header
 from models.checkpoint.table import Table
 from models.checkpoint.weights import (
     META,
+    READ_THREADS,
     assemble,
     load_networks,
     load_strictly,
-    read_in_threads,
+    read_file,
     read_tensors,
 )
 from models.registry import load_model
@@ -81,12 +82,15 @@ class TestReadTensors:
 
 
 @pytest.mark.parametrize("device", [CPU, pytest.param(torch.device("cuda"), marks=pytest.mark.gpu)])
-def test_threads_read_what_one_reads(tmp_path: Path, device: torch.device) -> None:
+def test_threads_read_what_one_reads(
+    tmp_path: Path, device: torch.device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(READ_THREADS, device.type, 8)
     path = tmp_path / "model.safetensors"
     written = {f"t{size}": torch.randn(size, 3).to(torch.bfloat16) for size in range(1, 20)}
     save_file(written | {"one": torch.tensor(7.0)}, path)
-    tensors = read_in_threads(path, read_header(path), device)
     expected = load_file(path)
+    tensors = read_file(path, read_header(path), expected, device)
     assert tensors.keys() == expected.keys()
     for name, tensor in expected.items():
         assert tensors[name].device.type == device.type

@@ -41,8 +41,7 @@ def test_the_layers_of_the_talker_are_all_that_is_made_up() -> None:
 def test_random_weights_speak_to_the_cap(monkeypatch: pytest.MonkeyPatch) -> None:
     tiny = replace(codec.VARIANTS["released_rates"], residual_codes=1024, semantic_codes=4096)
     vocoder = codec.build(tiny, codec.random_tensors(tiny))
-    monkeypatch.setattr(loader, "random_vocoder", lambda *_: vocoder)
-    monkeypatch.setattr(loader, "random_encoder", lambda *_: None)
+    monkeypatch.setattr(loader, "random_codec", lambda *_: (vocoder, None))
     config = FishSpeechConfig.released(2, 2)
     narrow = {"width": 64, "mlp_width": 96, "num_heads": 4, "num_kv_heads": 2, "head_dim": 16}
     talker, predictor = (replace(c, **narrow) for c in (config.talker, config.predictor))

@@ -15,4 +15,4 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Vocoder:
     root = write_checkpoint(tmp_path_factory.mktemp("voice"), "custom_voice_wide")
     folder, cpu = root / "speech_tokenizer", torch.device("cpu")
     tensors = {k: v for k, v in read_tensors(folder, cpu).items() if k.startswith("decoder.")}
-    return Vocoder.from_state(VocoderConfig.from_folder(folder), tensors, cpu, torch.float32)
+    return Vocoder.from_state(VocoderConfig.from_folder(folder), tensors, torch.float32)

@@ -56,7 +56,7 @@ def test_rows_one_behind_the_other_do_not_hear_each_other(variant: str) -> None:
     vocoder = tiny_vocoder.build(config, tiny_vocoder.random_tensors(config))
     sizes, gap, width = [7, 20, 1, 11], config.gap_frames, config.samples_per_frame
     frames = sum(sizes) + gap * len(sizes) + 4
-    codes = torch.randint(0, config.codebook_size, (2, config.num_codebooks, frames))
+    codes = torch.randint(0, config.semantic_codes, (2, config.num_codebooks, frames))
     positions = torch.full((2, frames), -1)
     places = []
     for lane, order in enumerate([sizes, sizes[::-1]]):
@@ -78,7 +78,7 @@ def test_a_gap_one_frame_shorter_would_not_do(variant: str) -> None:
     config = tiny_vocoder.config(variant)
     vocoder = tiny_vocoder.build(config, tiny_vocoder.random_tensors(config))
     size, gap, width = 6, config.gap_frames - 1, config.samples_per_frame
-    codes = torch.randint(0, config.codebook_size, (1, config.num_codebooks, 2 * size + gap))
+    codes = torch.randint(0, config.semantic_codes, (1, config.num_codebooks, 2 * size + gap))
     positions = torch.cat([torch.arange(size), torch.full((gap,), -1), torch.arange(size)])
     second = vocoder(codes, positions[None])[0, (size + gap) * width :]
     expected = vocoder(codes[:, :, size + gap :])[0]
@@ -228,7 +228,7 @@ def test_the_kernels_give_what_the_separate_steps_give() -> None:
     vocoder = tiny_vocoder.build(config, tiny_vocoder.random_tensors(config))
     gap, width = config.gap_frames, config.samples_per_frame
     positions = torch.cat([torch.arange(3), torch.full((gap,), -1), torch.arange(2)])[None]
-    codes = torch.randint(0, config.codebook_size, (1, config.num_codebooks, positions.shape[1]))
+    codes = torch.randint(0, config.semantic_codes, (1, config.num_codebooks, positions.shape[1]))
     expected = vocoder(codes, positions)
     with dispatch.override("triton"):
         samples = vocoder(codes, positions)

@@ -15,7 +15,7 @@ from safetensors.torch import load_file
 from kernels.launch import dispatch
 from models.device import clips
 from models.fish_speech.codec.encoder import FishVoiceEncoder
-from models.fish_speech.codec.load import random_encoder
+from models.fish_speech.codec.load import random_codec
 
 GOLDEN = Path(__file__).parent / "golden_codec.safetensors"
 VARIANTS = tuple(tiny.VARIANTS)
@@ -134,7 +134,7 @@ def test_the_encoder_itself_takes_whole_frames(small, length) -> None:
 @pytest.mark.gpu
 def test_released_size_on_the_gpu() -> None:
     device = torch.device("cuda")
-    encoder = random_encoder(device, torch.Generator(device).manual_seed(7))
+    _, encoder = random_codec(torch.float32, torch.Generator(device).manual_seed(7))
     waves = [tiny.reference_wave(seed, 44100 * (seed + 1)) for seed in range(3)]
     with torch.backends.cudnn.flags(allow_tf32=False):
         codes = encoder.codes(waves)

@@ -19,7 +19,7 @@ from kernels.attention.rope import apply_rope, rope_tables
 from models.checkpoint.files import CheckpointError
 from models.checkpoint.weights import halves
 from models.fish_speech.codec.config import CONFIG_FILE, PICKLED_FILE, WEIGHTS_FILE, CodecConfig
-from models.fish_speech.codec.load import load_codec, load_codec_encoder, random_vocoder
+from models.fish_speech.codec.load import load_codec, random_codec
 from models.fish_speech.codec.tensors import official_shapes
 from models.fish_speech.codec.weight_norm import without_weight_norm
 from models.vocoder.fold import grouped_taps
@@ -53,13 +53,13 @@ def test_released_sizes() -> None:
 
 def test_a_folder_gives_the_codec_that_was_written(folder: Path) -> None:
     tensors = tiny.random_tensors(tiny.SMALL, 4)
-    vocoder = load_codec(folder, CPU, torch.float32)
+    vocoder, voices = load_codec(folder, CPU, torch.float32)
     codes = tiny.random_codes(tiny.SMALL, 2, 5)
     assert torch.equal(vocoder(codes), tiny.build(tiny.SMALL, tensors)(codes))
     wave = tiny.reference_wave(1, 1000)
     expected = tiny.build_encoder(tiny.SMALL, tensors).codes([wave])[0]
-    assert torch.equal(load_codec_encoder(folder, CPU).codes([wave])[0], expected)
-    assert load_codec(folder, CPU, torch.bfloat16).dtype == torch.bfloat16
+    assert torch.equal(voices.codes([wave])[0], expected)
+    assert load_codec(folder, CPU, torch.bfloat16)[0].dtype == torch.bfloat16
 
 
 def test_config_is_read_back(folder: Path) -> None:
@@ -74,21 +74,17 @@ def test_every_misfit_is_named_at_once(folder: Path) -> None:
         tensors["quantizer.upsample.0.1.gamma"] = torch.zeros(3)
 
     rewrite(folder, change)
-    for load in (
-        lambda: load_codec(folder, CPU, torch.float32),
-        lambda: load_codec_encoder(folder, CPU),
+    with pytest.raises(CheckpointError) as caught:
+        load_codec(folder, CPU, torch.float32)
+    message = str(caught.value)
+    assert "4 tensors do not fit" in message
+    for line in (
+        "missing decoder.model.1.block.0.alpha",
+        "missing encoder.block.0.conv.bias",
+        "unexpected 'decoder.model.99.alpha'",
+        "quantizer.upsample.0.1.gamma has shape (3,), the config says (32,)",
     ):
-        with pytest.raises(CheckpointError) as caught:
-            load()
-        message = str(caught.value)
-        assert "4 tensors do not fit" in message
-        for line in (
-            "missing decoder.model.1.block.0.alpha",
-            "missing encoder.block.0.conv.bias",
-            "unexpected 'decoder.model.99.alpha'",
-            "quantizer.upsample.0.1.gamma has shape (3,), the config says (32,)",
-        ):
-            assert line in message
+        assert line in message
 
 
 def test_a_pickled_codec_is_not_read(tmp_path: Path) -> None:
@@ -201,9 +197,9 @@ def test_a_strided_convolution_reads_steps_side_by_side() -> None:
 
 @pytest.mark.slow
 def test_random_weights_are_heard(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The recipe of `random_vocoder`, at the sizes of the tiny codec."""
+    """The recipe of `random_codec`, at the sizes of the tiny codec."""
     config = tiny.VARIANTS["released_rates"]
     monkeypatch.setattr(CodecConfig, "released", classmethod(lambda cls: config))
-    vocoder = random_vocoder(CPU, torch.float32, torch.Generator().manual_seed(3))
+    vocoder, _ = random_codec(torch.float32, torch.Generator().manual_seed(3))
     samples = vocoder(tiny.random_codes(config, 1, 30))
     assert 0.001 < samples.square().mean().sqrt() < 0.5

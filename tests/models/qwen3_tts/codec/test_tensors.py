@@ -112,7 +112,7 @@ def test_sample_voice_loads() -> None:
 
 def test_config_is_read() -> None:
     config = tiny_vocoder.config("released_rates")
-    assert (config.num_codebooks, config.codebook_size, config.frames.window) == (16, 16, 9)
+    assert (config.num_codebooks, config.semantic_codes, config.frames.window) == (16, 16, 9)
     assert config.upsample_rates == (8, 5, 4, 3)
     assert (config.sample_rate_hz, config.samples_per_frame) == (24000, 1920)
 

@@ -140,7 +140,7 @@ def test_loud_samples_are_clamped(small) -> None:
 def test_a_frame_leaves_earlier_samples_alone(vocoder, frame) -> None:
     codes = tiny_vocoder.random_codes(vocoder.config, 1, 12)
     changed = codes.clone()
-    changed[:, :, frame] = (changed[:, :, frame] + 1) % vocoder.config.codebook_size
+    changed[:, :, frame] = (changed[:, :, frame] + 1) % vocoder.config.semantic_codes
     before, after = vocoder(codes), vocoder(changed)
     border = frame * vocoder.samples_per_frame
     assert torch.equal(before[:, :border], after[:, :border])
