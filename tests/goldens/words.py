@@ -1,4 +1,7 @@
-"""What command lines answer: words and exit codes, one behind the other in one folder."""
+"""What command lines answer: words and exit codes, one behind the other in one folder.
+
+Rows end in any order, and are named in it: a line that names several is of a frozen folder.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ LINES = HERE / "lines.txt"
 def prepare(desk: Desk) -> None:
     """The files that the lines name."""
     desk.write("rows.jsonl", ROWS)
-    desk.write("fewer.jsonl", ROWS[:2])
+    desk.write("fewer.jsonl", ROWS[:3])
     desk.write("changed.jsonl", [{**ROWS[0], "text": "Something else."}, *ROWS[1:]])
     desk.write("long.jsonl", [{"id": "long", "text": LONG}, {"id": "odd", "text": "<b>..."}])
     desk.write("empty.jsonl", "")
