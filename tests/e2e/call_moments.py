@@ -297,10 +297,23 @@ def numbers_twice(place: Place) -> str:
     return ""
 
 
+def leftovers(out: Path) -> set[Path]:
+    """Where rows' files of another format than their lines tell may lie."""
+    lines = [line for line in lines_of(out) if line["role"] != "extra" and line.get("path")]
+    suffixes = {line["id"]: Path(line["path"]).suffix for line in lines}  # of their last ones
+    return {
+        out / f"{row_id}{suffix}"
+        for row_id, own in suffixes.items()
+        for suffix in AUDIO
+        if suffix != own
+    }
+
+
 def files_of_rows(place: Place) -> dict[str, str]:
-    """Sums of the audio that commands leave: rows' files, chapters, voices."""
+    """Sums of the audio that commands must leave: rows' files, chapters, voices."""
     kept = (*AUDIO, ".safetensors")
-    paths = [path for path in place.path.rglob("*") if path.suffix in kept]
+    may_go = {path for out in journals(place) for path in leftovers(out)}
+    paths = {path for path in place.path.rglob("*") if path.suffix in kept} - may_go
     names = {path.relative_to(place.path).as_posix(): path for path in paths}
     return {
         name: sum_of(path)
