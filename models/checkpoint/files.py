@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import struct
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -223,6 +222,11 @@ def add_shard(found: dict[str, T], shard: Mapping[str, T], file: Path) -> None:
     found.update(shard)
 
 
+def take_part(found: dict[str, T], prefix: str) -> dict[str, T]:
+    """Take out what belongs to one part: tensors or their shapes, by the beginning of names."""
+    return {name: found.pop(name) for name in list(found) if name.startswith(prefix)}
+
+
 def unreadable(file: Path, error: Exception) -> CheckpointError:
     """What is said of a file that the safetensors library does not take."""
     return CheckpointError(f"{file}: not a readable safetensors file: {error}")
@@ -261,8 +265,7 @@ def identity(folder: Path, parts: Iterable[Path]) -> str:
         size = path.stat().st_size
         digest.update(f"{path.name}:{size}\0".encode())
         with path.open("rb") as file:
-            prefix = file.read(8)
-            header_bytes = struct.unpack("<Q", prefix)[0] if len(prefix) == 8 else 0
+            header_bytes = int.from_bytes(file.read(8), "little")
             digest.update(file.read(min(header_bytes, MAX_HEADER_BYTES)))
             for sample in range(64):
                 file.seek(sample * size // 64)

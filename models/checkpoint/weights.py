@@ -79,11 +79,6 @@ def shapes_of(tensors: Mapping[str, Tensor]) -> dict[str, tuple[int, ...]]:
     return {name: tuple(tensor.shape) for name, tensor in tensors.items()}
 
 
-def take_part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    """Take the tensors of one part out."""
-    return {name: tensors.pop(name) for name in list(tensors) if name.startswith(prefix)}
-
-
 def rows(*parts: Tensor) -> Tensor:
     """Tensors one behind the other; one as it is."""
     return parts[0] if len(parts) == 1 else torch.cat(parts)

@@ -8,9 +8,9 @@ from pathlib import Path
 from models.base import ModelInfo
 from models.checkpoint.files import (
     CheckpointError,
-    Shapes,
     check_shapes,
     identity,
+    take_part,
     tensor_shapes,
     weight_files,
 )
@@ -44,22 +44,17 @@ def describe(folder: Path) -> ModelInfo:
     check_sizes(config, vocoder)
     parts = [*weight_files(folder), *weight_files(folder / TOKENIZER_FOLDER)]
     found = tensor_shapes(folder)
-    if config.model_type == "base":
-        found = _without(found, SPEAKER_ENCODER)
+    is_base = config.model_type == "base"
+    if is_base:
+        take_part(found, SPEAKER_ENCODER)
     check_shapes(found, network_table(config).shapes, f"{folder}: model")
     speech = tensor_shapes(folder / TOKENIZER_FOLDER)
-    encoders = read_encoder_configs(folder, config, vocoder)
-    decoder = _without(speech, ENCODER)
-    vocoder_table(vocoder).check(decoder, "speech tokenizer")
+    encoder = take_part(speech, ENCODER)
+    encoders = read_encoder_configs(folder, config, vocoder) if is_base and encoder else None
+    vocoder_table(vocoder).check(speech, "speech tokenizer")
     if encoders is not None:
-        encoder = {name: shape for name, shape in speech.items() if name not in decoder}
         encoder_table(encoders[1]).check(encoder, "speech encoder")
     return model_info(config, vocoder, identity(folder, parts), encoders is not None)
-
-
-def _without(shapes: Shapes, prefix: str) -> Shapes:
-    """What is of no such part."""
-    return {name: shape for name, shape in shapes.items() if not name.startswith(prefix)}
 
 
 def describe_synthetic(name: str) -> ModelInfo:
@@ -122,31 +117,14 @@ def check_sizes(config: Qwen3TTSConfig, vocoder: VocoderConfig) -> None:
 
 def read_encoder_configs(
     folder: Path, config: Qwen3TTSConfig, vocoder: VocoderConfig
-) -> tuple[SpeakerConfig, SpeechEncoderConfig] | None:
-    """Configurations of a Base checkpoint's two encoders.
-
-    None where it is no Base checkpoint, or its speech tokenizer came without encoder weights.
+) -> tuple[SpeakerConfig, SpeechEncoderConfig]:
+    """Configurations of the two encoders of a checkpoint that can clone.
 
     Raises:
         CheckpointError: a key is missing or wrong, or the parts do not fit together.
     """
-    if config.model_type != "base":
-        return None
-    if not any(name.startswith(ENCODER) for name in tensor_shapes(folder / TOKENIZER_FOLDER)):
-        return None
     speaker = SpeakerConfig.from_folder(folder)
     speech = SpeechEncoderConfig.from_folder(folder / TOKENIZER_FOLDER)
-    check_encoders(config, vocoder, speaker, speech)
-    return speaker, speech
-
-
-def check_encoders(
-    config: Qwen3TTSConfig,
-    vocoder: VocoderConfig,
-    speaker: SpeakerConfig,
-    speech: SpeechEncoderConfig,
-) -> None:
-    """Raise CheckpointError where the encoders' results do not fit the talker's prompt."""
     rates = {SAMPLE_RATE_HZ, speech.sample_rate_hz, vocoder.sample_rate_hz}
     for what, encoder, other in (
         ("embedding width", speaker.width, config.talker.width),
@@ -157,3 +135,4 @@ def check_encoders(
     ):
         if encoder != other:
             raise CheckpointError(f"the encoders' {what} is {encoder}, cloning needs {other}")
+    return speaker, speech

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from models.base import Reader
+from models.checkpoint.files import take_part
 from models.checkpoint.random import (
     LOUDNESS,
     MARKERS,
@@ -17,7 +18,7 @@ from models.checkpoint.random import (
     random_tensors,
     randomise,
 )
-from models.checkpoint.weights import META, load_networks, read_tensors, shapes_of, take_part
+from models.checkpoint.weights import META, load_networks, read_tensors, shapes_of
 from models.qwen3_tts.codec.config import SpeechEncoderConfig, VocoderConfig
 from models.qwen3_tts.codec.encoder import SpeechEncoder
 from models.qwen3_tts.codec.tensors import vocoder_table
@@ -55,7 +56,8 @@ def load(folder: Path, device: torch.device, dtype: torch.dtype, use_graphs: boo
     encoder = take_part(speech, ENCODER)
     vocoder = Vocoder.from_state(vocoder_config, speech, dtype)
     voices = None
-    if (configs := read_encoder_configs(folder, config, vocoder_config)) is not None:
+    if info.can_clone:
+        configs = read_encoder_configs(folder, config, vocoder_config)
         voices = QwenVoiceEncoder(
             SpeakerEncoder.from_state(configs[0], speaker, dtype),
             SpeechEncoder.from_state(configs[1], encoder),

@@ -26,7 +26,11 @@ from models.checkpoint.weights import load_strictly
 from models.decoder.decoder import Affine
 from models.qwen3_tts.speaker_config import FFT, HOP, SAMPLE_RATE_HZ, SpeakerConfig
 
-LOWEST_HZ, HIGHEST_HZ = 0.0, 12000.0
+# Slaney's scale: linear below 1000 Hz, 15 mel there; above, 27 steps multiply by 6.4. Filters reach
+# from 0 to 12,000 Hz.
+LINEAR_HZ, LINEAR_STEP_HZ, LOG_STEP = 1000.0, 200 / 3, math.log(6.4) / 27
+LINEAR_MELS = LINEAR_HZ / LINEAR_STEP_HZ
+HIGHEST_MELS = LINEAR_MELS + math.log(12000.0 / LINEAR_HZ) / LOG_STEP
 POWER_FLOOR, MEL_FLOOR = 1e-9, 1e-5
 VARIANCE_FLOOR = 1e-12
 
@@ -219,9 +223,8 @@ def _statistics(x: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
 def mel_filters(num_mels: int) -> Tensor:
     """(num_mels, FFT / 2 + 1) float32 triangles of equal area on Slaney's mel scale."""
     bins = torch.arange(FFT // 2 + 1, dtype=torch.float64) * (SAMPLE_RATE_HZ / FFT)
-    lowest, highest = _mel(LOWEST_HZ), _mel(HIGHEST_HZ)
-    step = (highest - lowest) / (num_mels + 1)
-    corners = [_hertz(lowest + step * index) for index in range(num_mels + 2)]
+    step = HIGHEST_MELS / (num_mels + 1)
+    corners = [_hertz(step * index) for index in range(num_mels + 2)]
     left, peak, right = (
         torch.tensor(corners[start : start + num_mels], dtype=torch.float64)[:, None]
         for start in range(3)
@@ -231,18 +234,7 @@ def mel_filters(num_mels: int) -> Tensor:
     return (triangles * (2 / (right - left))).float()
 
 
-# Slaney's scale: linear below 1000 Hz, 15 mel there; above, 27 steps multiply by 6.4.
-LINEAR_HZ, LINEAR_STEP_HZ, LOG_STEP = 1000.0, 200 / 3, math.log(6.4) / 27
-
-
-def _mel(hertz: float) -> float:
-    if hertz < LINEAR_HZ:
-        return hertz / LINEAR_STEP_HZ
-    return LINEAR_HZ / LINEAR_STEP_HZ + math.log(hertz / LINEAR_HZ) / LOG_STEP
-
-
 def _hertz(mel: float) -> float:
-    linear_mels = LINEAR_HZ / LINEAR_STEP_HZ
-    if mel < linear_mels:
+    if mel < LINEAR_MELS:
         return mel * LINEAR_STEP_HZ
-    return LINEAR_HZ * math.exp(LOG_STEP * (mel - linear_mels))
+    return LINEAR_HZ * math.exp(LOG_STEP * (mel - LINEAR_MELS))

@@ -8,8 +8,6 @@ positions and starts afresh every frame, so it needs no clearing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -18,7 +16,6 @@ from kernels.linear.choose import linear
 from kernels.linear.code_embedding import Beginning
 from models.decoder.config import FamilyConfig
 from models.decoder.decoder import Affine, Decoder, Weight
-from models.device.clips import clip_batches
 
 
 class BiasedLinear(Affine):
@@ -126,22 +123,12 @@ class CodePredictor(nn.Module):
 
 
 class VoiceEncoder:
-    """What turns references into what a prompt holds of them.
+    """What turns references into what a prompt holds of them."""
 
-    Args:
-        use_batches: encode several clips at once; None: on a GPU. On a CPU each clip runs alone.
-    """
-
-    def __init__(self, device: torch.device, use_batches: bool | None = None) -> None:
+    def __init__(self, device: torch.device) -> None:
         self.device = device
-        self.use_batches = device.type == "cuda" if use_batches is None else use_batches
+        self.use_batches = device.type == "cuda"  # of several clips; on a CPU each runs alone
 
     def encode(self, waves: list[Tensor], modes: list[str]) -> list[tuple[Tensor, Tensor | None]]:
         """As `SpeechModel.encode_voices`."""
         raise NotImplementedError
-
-    def batches(
-        self, waves: list[Tensor], wanted: Iterable[int]
-    ) -> Iterator[tuple[list[int], Tensor]]:
-        """As `clip_batches`."""
-        return clip_batches(waves, wanted, self.device, self.use_batches)

@@ -25,6 +25,7 @@ from torch import Tensor, nn
 from models.checkpoint.weights import META, assemble
 from models.decoder.config import TransformerConfig
 from models.decoder.decoder import Affine, fixed, rope_of
+from models.device.clips import clip_batches
 from models.fish_speech.codec.config import CodecConfig
 from models.fish_speech.codec.tensors import LAST_KERNEL, encoder_table
 from models.slots.networks import VoiceEncoder
@@ -133,8 +134,7 @@ class CodecEncoder(nn.Module):
         x = conv(h, self.last_conv.weight, self.last_conv.bias)
         for block in self.downsample:
             x = block(x)
-        found: Tensor = self.frames(x, *self._tables(config.frames, x.shape[1]))
-        return found
+        return self.frames(x, *self._tables(config.frames, x.shape[1]))
 
     @property
     def most_samples(self) -> int:
@@ -164,8 +164,8 @@ class CodecEncoder(nn.Module):
 class FishVoiceEncoder(VoiceEncoder):
     """Reference recordings to the codes that stand in a prompt."""
 
-    def __init__(self, encoder: CodecEncoder, use_batches: bool | None = None) -> None:
-        super().__init__(encoder.codebooks.device, use_batches)
+    def __init__(self, encoder: CodecEncoder) -> None:
+        super().__init__(encoder.codebooks.device)
         self.encoder = encoder
 
     def encode(self, waves: list[Tensor], modes: list[str]) -> list[tuple[Tensor, Tensor | None]]:
@@ -194,7 +194,7 @@ class FishVoiceEncoder(VoiceEncoder):
         width = self.encoder.config.samples_per_frame
         whole = [F.pad(wave, (0, -len(wave) % width)) for wave in waves]
         codes: dict[int, Tensor] = {}
-        for batch, padded in self.batches(whole, range(len(waves))):
+        for batch, padded in clip_batches(whole, range(len(waves)), self.device, self.use_batches):
             for index, found in zip(batch, self.encoder(padded), strict=True):
                 codes[index] = found[: len(whole[index]) // width].clone()
         return [codes[index] for index in range(len(waves))]

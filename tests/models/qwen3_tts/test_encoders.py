@@ -263,7 +263,7 @@ def test_what_cannot_be_encoded_is_refused(
 
 
 def test_the_shortest_clip_is_encoded(encoder: QwenVoiceEncoder) -> None:
-    wave = tiny.reference_wave(0, encoder.shortest_samples)
+    wave = tiny.reference_wave(0, encoder.speaker.config.shortest_samples)
     ((embedding, codes),) = encoder.encode([wave], ["icl"])
     assert codes is not None
     assert codes.shape == (1, 16)

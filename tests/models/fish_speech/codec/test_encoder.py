@@ -83,7 +83,8 @@ def test_batches_equal_single_clips(small, monkeypatch) -> None:
     lengths = (1, 300, 1000, 999, 4000, 77)
     waves = [tiny.reference_wave(seed, length) for seed, length in enumerate(lengths)]
     alone = small.codes(waves)
-    batched = FishVoiceEncoder(small.encoder, use_batches=True)
+    batched = FishVoiceEncoder(small.encoder)
+    batched.use_batches = True
     for most in (100, 2500, 10**6):
         monkeypatch.setattr(clips, "BATCH_SAMPLES", most)
         for found, expected in zip(batched.codes(waves), alone, strict=True):
