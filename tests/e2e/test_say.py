@@ -185,7 +185,7 @@ def test_synth_points_at_it(bench: Workbench, here: Path) -> None:
 def test_words_are_timed_beside_it(
     bench: Workbench, here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    scores = {"audio": 0.4}
+    scores = {"speech": 0.4}
     monkeypatch.setattr(app_align, "SphinxAligner", lambda *_: FakeAligner(scores))
     flags = ("Hello there.", "--words", "pocketsphinx", "-o", "a.flac")
     result = say(bench, *flags, "--language", "english", "--json")
@@ -198,7 +198,7 @@ def test_words_are_timed_beside_it(
     assert (found.id, found.sha256) == ("a", hashlib.sha256(data).hexdigest())
     assert (found.score, found.unsure) == (0.4, [])
     (here / "a.words.json").unlink()
-    scores["audio"] = -1.0
+    scores["speech"] = -1.0
     lost = say(bench, *flags, "--language", "english")
     assert (lost.code, "no times of words: its words are not found" in lost.err) == (1, True)
     foreign = say(bench, *flags, "--language", "german")

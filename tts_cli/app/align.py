@@ -8,6 +8,7 @@ once more.
 from __future__ import annotations
 
 import logging
+import tempfile
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterator, Sequence
@@ -95,7 +96,7 @@ class TakeWords:
 
     def asked(self, place: int, path: Path, take: Take) -> ToAlign:
         """What it is asked of a take."""
-        words = [(word.start, self._sounds(take, word)) for word in _written(take)]
+        words = [(word.start, sounds) for word, sounds in self._words(take)]
         language = self.listener.language_of(take)
         return ToAlign(place, path, language, tuple(passages_of(take, words)))
 
@@ -112,8 +113,8 @@ class TakeWords:
             raise RowError(problem)
         words = [
             timed
-            for word, said in zip(_written(take), answer.words, strict=True)
-            for timed in self._timed(take, word, said)
+            for (word, sounds), said in zip(self._words(take), answer.words, strict=True)
+            for timed in _timed(word, sounds, said)
         ]
         score, aligner = round(answer.score, 4), self.listener.identity
         return WordTimes(
@@ -128,28 +129,19 @@ class TakeWords:
             _reasons(score, aligner.least_score, check, None),
         )
 
-    def _sounds(self, take: Take, word: WrittenWord) -> tuple[str, ...]:
-        """What the aligner is told for a word."""
+    def _words(self, take: Take) -> Iterator[tuple[WrittenWord, tuple[str, ...]]]:
+        """The words of a take's text, and what the aligner is told for each."""
         code, said = self.listener.language_of(take), take.said or ""
         is_english = said.isascii() if code is None else code == "en"
-        found: list[str] = []
-        for spoken in word.said:
-            language = "english" if is_english else take.language
-            if entries := self._lexicon.changes(spoken, language):
-                spoken = " ".join(entry.spoken for entry in entries)
-            for part in spoken.split():
-                found += read_alone(part) if is_english and has_figures(part) else [part]
-        return tuple(found)
-
-    def _timed(self, take: Take, word: WrittenWord, said: SaidWord) -> Iterator[TimedWord]:
-        """A word and its times; where its script puts no spaces between words, those inside."""
-        if said.inside and self._sounds(take, word) == (word.text,):
-            for part in said.inside:
-                text, place = word.text[part.start : part.end], word.start + part.start
-                inside = SaidWord(part.start_s, part.end_s, part.score, said.known)
-                yield _timed_word(text, place, inside)
-        else:
-            yield _timed_word(word.text, word.start, said)
+        language = "english" if is_english else take.language
+        for word in written_words(take.text or said, said):
+            found: list[str] = []
+            for spoken in word.said:
+                if entries := self._lexicon.changes(spoken, language):
+                    spoken = " ".join(entry.spoken for entry in entries)
+                for part in spoken.split():
+                    found += read_alone(part) if is_english and has_figures(part) else [part]
+            yield word, tuple(found)
 
 
 class FolderAlignment:
@@ -298,11 +290,13 @@ class SpokenWords:
         self._mutex = threading.Lock()
         self._is_closed = False
 
-    def of(self, take: Take, path: Path, check: Sequence[str] = ()) -> WordTimes:
+    def of(
+        self, take: Take, write: Callable[[Path], object], check: Sequence[str] = ()
+    ) -> WordTimes:
         """The times of a take's words.
 
         Args:
-            path: its audio.
+            write: writes its audio.
             check: see `TakeWords.times`.
         Raises:
             RowError: it has none that the aligner knows, or they were not found.
@@ -313,9 +307,11 @@ class SpokenWords:
             raise RowError("it has no words to look for")
         if not self._takes.listener.is_fluent(take):
             raise RowError("it is in a language that the aligner does not know")
-        with self._mutex:
+        with tempfile.TemporaryDirectory(prefix="tts-cli-") as folder, self._mutex:
             if self._is_closed:
                 raise Cancelled("nothing more is to be aligned")
+            path = Path(folder) / "speech.wav"
+            write(path)
             self._next = self._takes.asked(0, path, take)
             try:
                 answer = next(self._answers)
@@ -337,11 +333,6 @@ class SpokenWords:
             yield one
 
 
-def _written(take: Take) -> list[WrittenWord]:
-    """The words of a take's text."""
-    return written_words(take.text or take.said or "", take.said or "")
-
-
 def _reasons(score: float, least: float, check: Sequence[str], voice: Usual | None) -> list[str]:
     """Why the times of a row may be wrong.
 
@@ -356,6 +347,17 @@ def _reasons(score: float, least: float, check: Sequence[str], voice: Usual | No
     elif voice is not None and voice.off(score) < -MAX_OFF:
         reasons.append(f"score {score:.2f}, where {voice.median:.2f} is usual for its voice")
     return reasons
+
+
+def _timed(word: WrittenWord, sounds: tuple[str, ...], said: SaidWord) -> Iterator[TimedWord]:
+    """A word and its times; where its script puts no spaces between words, those inside."""
+    if said.inside and sounds == (word.text,):
+        for part in said.inside:
+            text, place = word.text[part.start : part.end], word.start + part.start
+            inside = SaidWord(part.start_s, part.end_s, part.score, said.known)
+            yield _timed_word(text, place, inside)
+    else:
+        yield _timed_word(word.text, word.start, said)
 
 
 def _timed_word(text: str, place: int, said: SaidWord) -> TimedWord:

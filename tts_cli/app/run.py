@@ -41,7 +41,6 @@ from tts_cli.plan.tally import Survey
 if TYPE_CHECKING:
     from tts_cli.app.align import Alignment
     from tts_cli.app.verify import Verification, Verified
-    from tts_cli.listen.hearing.aligner import Aligner
 
 log = logging.getLogger(__name__)
 
@@ -87,11 +86,11 @@ def run(
     Raises:
         TtsCliError, Interrupted: there is nothing to be told but that.
     """
-    opened = None
+    aligned = None
     if config.words is not None and not config.voices_only:
-        from tts_cli.app.align import aligner_of
+        from tts_cli.app.align import align, aligner_of
 
-        opened = aligner_of(config.words, config, "--words")
+        aligned = partial(align, opened=aligner_of(config.words, config, "--words"), screen=screen)
     config, info, maker = approved(config)
     with Folder.at(out, config, info) as folder:
         plan = Plan(source, config, info, folder, maker=maker)
@@ -120,8 +119,8 @@ def run(
             speak(outcome, session, screen, origins)
         if config.subtitles and outcome.error is None:
             write_subtitles(outcome)
-    if opened is not None and outcome.error is None:
-        align_words(outcome, opened, screen)
+    if aligned is not None and outcome.error is None:
+        align_words(outcome, aligned)
     return outcome
 
 
@@ -384,14 +383,12 @@ def write_subtitles(outcome: Outcome) -> None:
         outcome.exit_code = max(outcome.exit_code, int(made.failed > 0))
 
 
-def align_words(outcome: Outcome, opened: Callable[[], Aligner], screen: Screen) -> None:
+def align_words(outcome: Outcome, aligned: Callable[..., Alignment]) -> None:
     """Align what the run has in its folder."""
-    from tts_cli.app.align import align
-
     plan = outcome.plan
     config = replace(plan.config, lexicon=None)  # texts have been through it
     try:
-        words = align(plan.folder.out, config, opened, screen, names=plan.has)
+        words = aligned(plan.folder.out, config, names=plan.has)
     except (Exception, Interrupted) as caught:
         outcome.error = caught
     else:

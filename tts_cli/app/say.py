@@ -144,11 +144,9 @@ def words_of(
         opened: see `aligner_of`.
     """
     words = SpokenWords(opened, plan.planner.care.facts(), screen.step)
-    with closing(words), tempfile.TemporaryDirectory(prefix="tts-cli-") as folder:
-        path = Path(folder) / "audio"
-        path.write_bytes(data)
+    with closing(words):
         try:
-            return words.of(take, path, suspect)
+            return words.of(take, lambda path: path.write_bytes(data), suspect)
         except RowError as error:
             log.warning("no times of words: %s", error)
             return None

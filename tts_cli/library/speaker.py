@@ -240,13 +240,11 @@ class Speaker:
         if self._words is None or not speech.is_ok:
             return speech
         suspect = () if speech.verdict is None else speech.suspect
-        with tempfile.TemporaryDirectory(prefix="tts-cli-") as folder:
-            path = speech.save(Path(folder) / "speech.wav")
-            try:
-                return replace(speech, words=self._words.of(speech.as_take, path, suspect))
-            except RowError as error:
-                told = f"no times of words: {error}"
-                return replace(speech, warnings=(*speech.warnings, told))
+        try:
+            return replace(speech, words=self._words.of(speech.as_take, speech.save, suspect))
+        except RowError as error:
+            told = f"no times of words: {error}"
+            return replace(speech, warnings=(*speech.warnings, told))
 
     def cancel(self) -> None:
         """End the call that another thread is in the middle of, which raises `Cancelled` there."""
