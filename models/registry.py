@@ -119,8 +119,7 @@ def describe(source: str, revision: str | None = None) -> ModelInfo:
     Raises:
         CheckpointError: it cannot be found or read.
     """
-    info: ModelInfo = _ask(source, revision, "info", "describe")
-    return info
+    return _ask(source, revision, "info", "describe")
 
 
 def load_model(
@@ -146,8 +145,7 @@ def load_model(
     if dtype is None:
         dtype = torch.bfloat16 if device.type == "cuda" else torch.float32
     use_graphs = use_graphs and device.type == "cuda"
-    model: SpeechModel = _ask(source, revision, "loader", "load", device, dtype, use_graphs)
-    return model
+    return _ask(source, revision, "loader", "load", device, dtype, use_graphs)
 
 
 def load_prompts(source: str, revision: str | None = None) -> tuple[PromptBuilder, int, int]:
@@ -195,8 +193,7 @@ def convert(source: str, revision: str | None = None) -> Conversion | None:
     family = _family(folder)
     if family.converter is None:
         return None
-    conversion: Conversion = family.module(family.converter).convert(folder)
-    return conversion
+    return family.module(family.converter).convert(folder)
 
 
 def family_of(folder: Path) -> tuple[str, Licence | None]:

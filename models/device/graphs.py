@@ -45,15 +45,12 @@ class Capturer(Protocol):
         self, function: Callable[[], Any], is_warm: bool = False
     ) -> tuple[Any, Callable[[], None]]:
         """Run `function` once unless it `is_warm`, record it, return (static output, replay)."""
-        ...
 
     def is_capturing(self) -> bool:
         """Whether the current stream is being captured by somebody."""
-        ...
 
     def memory_bytes(self) -> int:
         """Device memory reserved so far, to tell what a capture added."""
-        ...
 
 
 def take_workspace(device: torch.device) -> None:

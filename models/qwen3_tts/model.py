@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from kernels.frame.frame_embedding import frame_embedding
-from models.base import Prompt
+from models.base import SPEAKER, Prompt
 from models.device.to_device import to_device
 from models.qwen3_tts.config import SUPPRESSED_TAIL, Qwen3TTSConfig
 from models.qwen3_tts.talker import Talker
@@ -41,7 +41,11 @@ class Qwen3TTS(SpeechModel):
 
     def embed(self, text_ids: Tensor, codec_ids: Tensor, given: Tensor) -> Tensor:
         """(T, D) talker inputs of a pass, cloned voices among them."""
-        return self.talker.embed_prompt(text_ids, codec_ids, given)
+        text = self.talker.embed_text(text_ids.clamp(min=0))
+        codec = self.talker.embed_codec(codec_ids.clamp(min=0))
+        text = text.masked_fill((text_ids < 0).unsqueeze(-1), 0)
+        codec = codec.masked_fill((codec_ids < 0).unsqueeze(-1), 0)
+        return text + torch.where((codec_ids <= SPEAKER).unsqueeze(-1), given, codec)
 
     def usual_trailing(self) -> Tensor:
         """(D,) the pad text."""
@@ -55,8 +59,7 @@ class Qwen3TTS(SpeechModel):
         for row, prompt in enumerate(prompts):
             if len(prompt.trailing_ids) >= columns:
                 raise ValueError(f"{len(prompt.trailing_ids)} trailing ids, room for {columns - 1}")
-            if prompt.trailing_ids:
-                ids[row, : len(prompt.trailing_ids)] = torch.tensor(prompt.trailing_ids)
+            ids[row, : len(prompt.trailing_ids)] = torch.tensor(prompt.trailing_ids)
         return self.talker.embed_text(to_device(ids, self.device))
 
     def first_inputs(self, codes: Tensor) -> tuple[Tensor, Tensor]:

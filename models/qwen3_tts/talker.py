@@ -11,7 +11,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from models.base import SPEAKER
 from models.decoder.decoder import Decoder, Weight
 from models.qwen3_tts.config import Qwen3TTSConfig
 from models.slots.networks import BiasedLinear, CodePredictor, TalkerNetwork
@@ -48,18 +47,6 @@ class Talker(TalkerNetwork):
     def embed_codec(self, ids: Tensor) -> Tensor:
         """Codec ids (...) to (..., D)."""
         return F.embedding(ids, self.codec_embedding.weight)
-
-    def embed_prompt(self, text_ids: Tensor, codec_ids: Tensor, given: Tensor) -> Tensor:
-        """(T,) text ids and codec ids, negative for none, to (T, D) prompt vectors.
-
-        Args:
-            given: (T, D) vectors of cloned voices, where a codec id is SPEAKER or less.
-        """
-        text = self.embed_text(text_ids.clamp(min=0))
-        codec = self.embed_codec(codec_ids.clamp(min=0))
-        text = text.masked_fill((text_ids < 0).unsqueeze(-1), 0)
-        codec = codec.masked_fill((codec_ids < 0).unsqueeze(-1), 0)
-        return text + torch.where((codec_ids <= SPEAKER).unsqueeze(-1), given, codec)
 
 
 def code_predictor(config: Qwen3TTSConfig) -> CodePredictor:

@@ -123,8 +123,7 @@ def read_by_transformers(folder: Path) -> tokenizers.Tokenizer:
     made = Qwen2TokenizerFast.from_pretrained(
         str(folder), local_files_only=True, fix_mistral_regex=False
     )
-    tokenizer: tokenizers.Tokenizer = made.backend_tokenizer
-    return tokenizer
+    return made.backend_tokenizer
 
 
 def _check_added_tokens(folder: Path, ids: dict[str, int]) -> None:

@@ -22,7 +22,6 @@ from models.base import (
     Reader,
     RequestError,
     SlotStatus,
-    SpeechRequest,
 )
 from models.device.beside import Beside
 from models.device.buckets import batch_buckets
@@ -74,7 +73,7 @@ class SpeechModel(FrameModel):
         super().__init__(reader.config, talker, predictor)
         capturers = cuda_capturers(self.device) if use_graphs else EAGER
         self.info = info
-        self._prompt, self.tokenize, _ = reader
+        self.prompt, self.tokenize, _ = reader  # both thread-safe; `prompt` raises RequestError
         self.voices = voices
         self.frames: GraphRunner[int] = GraphRunner("frame", self._frame, capturers.frames)
         is_cuda = self.device.type == "cuda"
@@ -86,10 +85,6 @@ class SpeechModel(FrameModel):
         )
         self.is_fixed = False  # see `fix_shapes`
         self.max_positions = 0  # prompt and frames a slot holds
-
-    def prompt(self, request: SpeechRequest) -> Prompt:
-        """Tokenise and lay out one request. Thread-safe. Raises RequestError."""
-        return self._prompt(request)
 
     @property
     def work_choices(self) -> list[int]:
@@ -168,8 +163,10 @@ class SpeechModel(FrameModel):
         self.vocoder.announce(max_batch, max_audio_frames, reference_frames)
         runners = self.graph_runners()
         has_many = max_batch >= MANY_ROWS
-        vocoder = self.vocoder.layout.runners
-        first = [runner.announced[:1] if has_many else runner.usual for runner in vocoder]
+        first = {
+            runner: runner.announced[:1] if has_many else runner.usual
+            for runner in self.vocoder.layout.runners
+        }
         if self.device.type == "cuda":
             shapes = [(runner.name, runner.announced) for runner in runners]
             name = (
@@ -183,7 +180,7 @@ class SpeechModel(FrameModel):
             self._capture_first(first, has_many=has_many)
         self.release(list(range(num_slots)))
 
-    def _to_compile(self, first: list[list[Any]]) -> list[Callable[[], None]]:
+    def _to_compile(self, first: dict[GraphRunner[Any], list[Any]]) -> list[Callable[[], None]]:
         """Work that launches every kernel of a run: all frames and passes, and each runner of the
         vocoder in what a run begins with, or where that is nothing in its largest shape. In other
         shapes it runs the same kernels, and cuDNN would choose its own for each: a quarter of a
@@ -192,28 +189,26 @@ class SpeechModel(FrameModel):
         Args:
             first: shapes of each of the vocoder's runners.
         """
-        vocoder = zip(self.vocoder.layout.runners, first, strict=True)
         return [  # the vocoder's first: its kernels take longest
-            *(partial(runner.rehearse, keys or runner.announced[:1]) for runner, keys in vocoder),
+            *(partial(one.rehearse, keys or one.announced[:1]) for one, keys in first.items()),
             self.frames.rehearse,
             self.packed.runner.rehearse,
         ]
 
-    def _capture_first(self, first: list[list[Any]], *, has_many: bool) -> None:
+    def _capture_first(self, first: dict[GraphRunner[Any], list[Any]], *, has_many: bool) -> None:
         """Capture what a run of few rows, or of many, begins with; of the vocoder `first`."""
-        vocoder = list(zip(self.vocoder.layout.runners, first, strict=True))
 
         def rehearse() -> None:
-            for runner, keys in vocoder:
+            for runner, keys in first.items():
                 runner.rehearse(keys)
 
-        if any(first):
+        if any(first.values()):
             self._beside.start(rehearse)
         self.frames.capture(self.frames.announced[:1])
         if has_many:
             self.packed.runner.capture(self.packed.runner.usual)
             self._beside.wait()
-            for runner, keys in vocoder:
+            for runner, keys in first.items():
                 runner.capture(keys)
 
     def settle(self) -> None:

@@ -49,11 +49,6 @@ def one_step(weight: Tensor) -> Tensor:
     return weight.permute(0, 2, 1).flatten(1).contiguous()
 
 
-def repeated(bias: Tensor, ratio: int) -> Tensor:
-    """The bias of a step, for each of `ratio` steps."""
-    return bias.repeat(ratio)
-
-
 def pointwise(*weights: Tensor) -> Tensor:
     """A convolution of kernel 1 as a linear map; of several, one behind the other."""
     found = [weight.squeeze(-1) for weight in weights]
@@ -107,7 +102,7 @@ FOLDS: dict[str, Callable[..., Tensor]] = WAYS | {
     **{
         way.__name__: way
         for way in (
-            *(columns, phases, grouped_taps, all_steps, one_step, repeated, pointwise, total),
+            *(columns, phases, grouped_taps, all_steps, one_step, pointwise, total),
             *(scaled, inverse, code_tables, averages, averaged_tables),
         )
     },

@@ -117,7 +117,7 @@ class VocoderRunner:
         for piece in pieces:
             parts[piece.row].append(samples[piece])
         return [
-            part[0] if len(part) == 1 else torch.cat(part) if part else _no_samples(row)
+            part[0] if len(part) == 1 else torch.cat(part or [torch.zeros(0, device=row.device)])
             for row, part in zip(codes, parts, strict=True)
         ]
 
@@ -183,7 +183,3 @@ def _codes(rows: list[Tensor], piece: Slice) -> Tensor:
 def _beside(row: Tensor, front: Tensor) -> Tensor:
     """A reference on its row's device, without waiting for what is queued there."""
     return front if front.device == row.device else to_device(front, row.device, front.dtype)
-
-
-def _no_samples(row: Tensor) -> Tensor:
-    return torch.zeros(0, device=row.device)

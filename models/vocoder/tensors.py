@@ -85,7 +85,7 @@ class CodecTable(Table):
             old, new = f"{theirs}.{index}", f"upsample.{index}"
             self.hold_affine(f"{old}.0.conv", latent, latent, ratio)
             self.make(f"{new}.expand.weight", "all_steps", f"{old}.0.conv.weight")
-            self.make(f"{new}.expand.bias", "repeated", f"{old}.0.conv.bias", numbers=(ratio,))
+            self.make(f"{new}.expand.bias", "rows", *[f"{old}.0.conv.bias"] * ratio)
             self.convnext(f"{old}.1", new, latent)
 
     def decoder(self, theirs: str, config: DecoderSizes) -> None:

@@ -67,7 +67,7 @@ def convert(folder: Path) -> Conversion:
     try:
         # safetensors makes files that only their owner can read; a checkpoint may be shared.
         mode = source.stat().st_mode & 0o666 | 0o600
-        _replace(folder / CONFIG_FILE, lambda path: _write(path, text), mode)
+        _replace(folder / CONFIG_FILE, lambda path: path.write_text(text, encoding="utf-8"), mode)
         _replace(target, lambda path: save_file(tensors, path, notes), mode)
     except (OSError, SafetensorError) as error:
         raise CheckpointError(f"{target}: cannot be written: {error}") from None
@@ -137,10 +137,6 @@ def _notes(path: Path) -> dict[str, str]:
         return read_header(path).notes
     except CheckpointError:
         return {}
-
-
-def _write(path: Path, text: str) -> None:
-    path.write_text(text, encoding="utf-8")
 
 
 def _replace(target: Path, write: Callable[[Path], object], mode: int) -> None:

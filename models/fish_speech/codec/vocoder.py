@@ -52,8 +52,7 @@ class FishVocoder(CodecDecoder):
         """
         tables = self.checked_tables(codes)
         x = self.look_up(torch.minimum(codes, self.last_codes))
-        found: Tensor = self.transformer(x, *tables, positions)
-        return found
+        return self.transformer(x, *tables, positions)
 
     def bound_(self, samples: Tensor) -> Tensor:
         """Keep samples in [-1, 1], in place."""

@@ -52,8 +52,7 @@ class Vocoder(CodecDecoder):
         kept = None if positions is None else positions >= 0
         x = pad_left(self.look_up(codes), PRE_KERNEL - 1, kept)
         x = conv(x, self.pre_conv.weight, self.pre_conv.bias)
-        found: Tensor = self.pre_transformer(x, *tables, positions)
-        return found
+        return self.pre_transformer(x, *tables, positions)
 
     def bound_(self, samples: Tensor) -> Tensor:
         """Keep samples in [-1, 1], in place."""

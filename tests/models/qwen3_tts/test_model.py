@@ -529,7 +529,7 @@ class TestGraphs:
 
         for runner in (recorded.frames, whole, fronts, renderer):
             runner.function = partial(note, runner.name)
-        for work in recorded._to_compile([whole.usual, fronts.usual, renderer.usual]):
+        for work in recorded._to_compile({one: one.usual for one in (whole, fronts, renderer)}):
             work()
         vocoder, frames = ran[:2], ran[2:]
         assert vocoder == [("vocoder", (1, 128)), ("latents", (1, 384))]
