@@ -20,6 +20,8 @@ from __future__ import annotations
 
 import errno
 import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 
 class TtsCliError(Exception):
@@ -111,6 +113,31 @@ def disk_full(error: OSError, where: object) -> DiskFull:
     elif error.errno in (errno.ENOSPC, getattr(errno, "EDQUOT", None)):
         remedy = "make room and run the same command again: finished rows are kept"
     return DiskFull(f"cannot write {where}: {error.strerror or error}", remedy)
+
+
+@contextmanager
+def writing(
+    where: object,
+    other: type[TtsCliError] | None = None,
+    message: str = "",
+    remedy: str | None = None,
+) -> Iterator[None]:
+    """Inside, an OSError that `is_disk_error` is raised as DiskFull.
+
+    Args:
+        where: what is written.
+        other: what any other OSError is raised as; None: it stays as it is.
+        message: of these, in front of the reason; empty: that `where` cannot be written.
+    """
+    try:
+        yield
+    except OSError as error:
+        if is_disk_error(error):
+            raise disk_full(error, where) from error
+        if other is None:
+            raise
+        told = message or f"cannot write {where}"
+        raise other(f"{told}: {error.strerror or error}", remedy) from error
 
 
 def is_device_lost(error: BaseException) -> bool:

@@ -21,7 +21,7 @@ from tts_cli.app.device import refuse_absent
 from tts_cli.app.pick import Choice, choose_takes
 from tts_cli.config import RunConfig
 from tts_cli.core import Remark, Role
-from tts_cli.errors import SetupError, UsageError, is_disk_error
+from tts_cli.errors import SetupError, UsageError, writing
 from tts_cli.extras import require
 from tts_cli.folder.files import CHECKS_NAME
 from tts_cli.folder.folder import Folder
@@ -289,14 +289,8 @@ class FolderCheck:
         if not self.is_kept:
             return
         path = self.folder.path / CHECKS_NAME
-        try:
+        with writing(path, SetupError, remedy="check the folder's permissions"):
             write_checks(self.folder.path, [one.check for one in self.judged if one.check])
-        except OSError as error:
-            if is_disk_error(error):
-                raise
-            raise SetupError(
-                f"cannot write {path}: {error.strerror or error}", "check the folder's permissions"
-            ) from error
 
     def judge(self) -> None:
         """Give every take its verdict."""

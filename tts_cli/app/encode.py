@@ -7,7 +7,6 @@ that one is told by its identity, run by run.
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, suppress
@@ -26,9 +25,8 @@ from tts_cli.config import SUBTITLES, RunConfig
 from tts_cli.errors import RowError, SetupError, UsageError
 from tts_cli.folder.atomic import require_plain_file
 from tts_cli.folder.folder import Folder
-from tts_cli.folder.journal import MAX_LINE_BYTES
 from tts_cli.folder.recode import Order, Recoded
-from tts_cli.folder.run_file import RUNS_NAME, read_report
+from tts_cli.folder.run_file import RunLog, read_report
 from tts_cli.folder.sources import find_kept, why_failed
 from tts_cli.folder.take import Take
 from tts_cli.listen.words import FORMS, read_words
@@ -189,9 +187,9 @@ class KeptSpeech:
     def __init__(self, out: Path) -> None:
         self.out = out
         try:
-            self.journal = Folder.look(out).journal
-            self.report = read_report(out)
-            self._runs = dict(_runs(out / RUNS_NAME))
+            folder = Folder.look(out)
+            self.journal, self.report = folder.journal, read_report(out)
+            self._runs = dict(_runs(folder.runs))
         except OSError as error:
             raise SetupError(f"{out}: {error.strerror or error}") from error
         self._last = _run_of(self.report)
@@ -276,15 +274,11 @@ class KeptSpeech:
         return writer.is_whole(record.id, size, journal.file_sum(record.id, take))
 
 
-def _runs(path: Path) -> Iterator[tuple[str, Run]]:
-    if not require_plain_file(path):
-        return
-    with open(path, "rb") as file:
-        for raw in islice(iter(lambda: file.readline(MAX_LINE_BYTES), b""), MAX_RUNS):
-            values = _parsed(raw)
-            run, run_id = _run_of(values), values.get("run_id")
-            if run is not None and isinstance(run_id, str):
-                yield run_id, run
+def _runs(runs: RunLog) -> Iterator[tuple[str, Run]]:
+    for values in islice(runs.lines(), MAX_RUNS):
+        run, run_id = _run_of(values), values.get("run_id")
+        if run is not None and isinstance(run_id, str):
+            yield run_id, run
 
 
 def _run_of(report: dict[str, Any]) -> Run | None:
@@ -294,13 +288,6 @@ def _run_of(report: dict[str, Any]) -> Run | None:
     facts = [model.get(name) for name in ("identity", "family", "size")]
     is_native = settings.get("sample_rate") is None
     return Run(is_native, *(fact if isinstance(fact, str) else None for fact in facts))
-
-
-def _parsed(raw: bytes) -> dict[str, Any]:
-    try:
-        return _object(json.loads(raw))
-    except (ValueError, RecursionError):
-        return {}
 
 
 def _object(value: Any) -> dict[str, Any]:

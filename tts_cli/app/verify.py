@@ -33,7 +33,7 @@ from tts_cli.audio.file import encode
 from tts_cli.config import RunConfig
 from tts_cli.core import Spoken, Task
 from tts_cli.engine.session import Session, make_ready
-from tts_cli.errors import Cancelled, StoppedEarly, disk_full, is_disk_error
+from tts_cli.errors import Cancelled, StoppedEarly, writing
 from tts_cli.folder.files import CHECKS_NAME
 from tts_cli.folder.records import unkept
 from tts_cli.folder.run_file import Totals
@@ -306,13 +306,8 @@ class Verification:
             log.warning("row %s cannot be heard: %s", speech.id, answer.problem)
             return
         line = self._line(answer, *waiting)
-        try:
-            with open(path, "a", encoding="utf-8") as file:
-                file.write(line)  # of a file that another takes the place of, see `end`
-        except OSError as error:
-            if is_disk_error(error):
-                raise disk_full(error, path) from error
-            raise StoppedEarly(f"cannot write {path}: {error.strerror or error}") from error
+        with writing(path, StoppedEarly), open(path, "a", encoding="utf-8") as file:
+            file.write(line)  # of a file that another takes the place of, see `end`
         self._num_heard += 1
 
     def _line(self, answer: Answer, speech: Take, before: Judged | None) -> str:

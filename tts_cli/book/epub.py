@@ -29,7 +29,6 @@ import zlib
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from types import TracebackType
 from typing import Any, BinaryIO, NamedTuple
 from urllib.parse import unquote
 
@@ -388,12 +387,7 @@ class Archive:
     def __enter__(self) -> Archive:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._zip.close()
         self._file.close()
 

@@ -23,7 +23,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, TextIO
 
 import click
@@ -56,12 +55,7 @@ class Ticker:
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._is_over.set()
         self._thread.join()
 
@@ -132,12 +126,7 @@ class Progress:
             self._stack.enter_context(Ticker(lambda: log.info("%s", self.line()), LINE_S))
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stack.close()
 
     def update(self, totals: Totals) -> None:

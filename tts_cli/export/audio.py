@@ -20,7 +20,7 @@ import soundfile
 
 from tts_cli.audio.file import encode, is_whole_wav, resample
 from tts_cli.audio.tags import Tags
-from tts_cli.errors import RowError, disk_full, is_disk_error
+from tts_cli.errors import RowError, writing
 from tts_cli.export.made import ExportFiles
 from tts_cli.export.row import ExportRow
 from tts_cli.export.selection import DAMAGED
@@ -94,17 +94,13 @@ class Audio:
         is_as_recorded = not is_changed and row.sha256 is not None
         sha256 = row.sha256 if is_as_recorded else hashlib.sha256(data).hexdigest()
         may_link = not is_changed and self._has_links
-        try:
+        with writing(path, RowError, "cannot be written"):
             self._made.claim(name, str(sha256), row.path if may_link else None)
             if may_link and self._link(row.path, path):
                 self.num_linked += 1
             else:
                 write_atomic(path, data)
                 self.num_copied += not is_changed
-        except OSError as error:
-            if is_disk_error(error):
-                raise disk_full(error, path) from error
-            raise RowError(f"cannot be written: {error.strerror or error}") from error
         return name
 
     @staticmethod
@@ -155,12 +151,8 @@ class WholeFile:
 
     def write(self, data: bytes) -> None:
         """Add bytes. Raises DiskFull, OSError."""
-        try:
+        with writing(self.path):
             self.file.write(data)
-        except OSError as error:
-            if is_disk_error(error):
-                raise disk_full(error, self.path) from error
-            raise
 
     def close(self) -> None:
         """Give it its name. Raises DiskFull, OSError: it has none then."""

@@ -11,7 +11,9 @@ could lead anywhere.
 from __future__ import annotations
 
 import glob
+import json
 import logging
+import math
 import os
 import re
 import shutil
@@ -19,11 +21,14 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
-from tts_cli.errors import SetupError, disk_full, is_disk_error
+from tts_cli.errors import SetupError, disk_full, is_disk_error, writing
 from tts_cli.folder.lock import is_dead
 
 log = logging.getLogger(__name__)
+
+MAX_LINE_BYTES = 1 << 20  # of a file that grows by lines
 
 _PART_NAME = re.compile(r"\..+\.[0-9]+\.tts-cli\.part")
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL
@@ -67,7 +72,7 @@ def _write_nameless(path: Path, data: bytes) -> None:
     with _removed_on_error(part, path):
         handle = os.open(path.parent, _NAMELESS, 0o666)
         try:
-            _write_all(handle, data)
+            write_all(handle, data)
             name = f"/proc/self/fd/{handle}"
             try:
                 os.link(name, path, src_dir_fd=handle)  # given, it makes it follow the link
@@ -95,13 +100,13 @@ def stage(path: Path | str, data: bytes, number: int | None = None) -> str:
             remove_part(part)
             handle = os.open(part, _CREATE, 0o666)
         try:
-            _write_all(handle, data)
+            write_all(handle, data)
         finally:
             os.close(handle)
     return part
 
 
-def _write_all(handle: int, data: bytes) -> None:
+def write_all(handle: int, data: bytes) -> None:
     """Write and make durable."""
     view = memoryview(data)
     while view:
@@ -169,11 +174,10 @@ def _part_of(path: Path | str, number: int | None = None) -> str:
 def _removed_on_error(part: Path | str, path: Path | str) -> Iterator[None]:
     """Leave no temporary file behind where it does not become `path`."""
     try:
-        yield
-    except BaseException as error:
+        with writing(path):
+            yield
+    except BaseException:
         remove_part(part)
-        if isinstance(error, OSError) and is_disk_error(error):
-            raise disk_full(error, path) from error
         raise
 
 
@@ -247,3 +251,33 @@ def open_to_append(path: Path) -> int:
     flags = os.O_RDWR | os.O_CREAT | os.O_APPEND
     flags |= getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
     return os.open(path, flags, 0o666)
+
+
+def lines_in(path: Path) -> Iterator[bytes]:
+    """The lines of such a file, of which the last may be torn, and over-long ones come in pieces;
+    none where there is no file.
+
+    Raises:
+        SetupError: it is no plain file.
+        OSError: it cannot be read.
+    """
+    if require_plain_file(path):
+        with open(path, "rb") as file:
+            while raw := file.readline(MAX_LINE_BYTES):
+                yield raw
+
+
+def values_of(raw: bytes) -> dict[str, Any] | None:
+    """All that a line says, as JSON; None where that is no object. What is infinite, or no number,
+    is unknown.
+    """
+    try:
+        values = json.loads(raw, parse_float=_finite, parse_constant=lambda _: None)
+    except (ValueError, RecursionError):
+        return None
+    return values if isinstance(values, dict) else None
+
+
+def _finite(text: str) -> float | None:
+    number = float(text)
+    return number if math.isfinite(number) else None

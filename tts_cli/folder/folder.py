@@ -9,7 +9,6 @@ from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from functools import cached_property
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from tts_cli.audio.tags import synthetic
@@ -23,6 +22,7 @@ from tts_cli.errors import (
     UsageError,
     disk_full,
     is_disk_error,
+    writing,
 )
 from tts_cli.folder.atomic import remove_stale_parts, require_plain_file, write_atomic
 from tts_cli.folder.files import JOURNAL_NAME, AudioWriter, Inside, prepare_folder
@@ -116,12 +116,7 @@ class Folder:
             self.begin()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         with self._stack:
             if self._is_open:
                 self._close_takes()
@@ -268,13 +263,9 @@ class Folder:
     def put_beside(self, row_id: str, suffix: str, data: bytes) -> None:
         """Write a file beside a row's audio, whole or not at all. Raises RowError, DiskFull."""
         path = self.out / f"{row_id}{suffix}"
-        try:
+        with writing(path, RowError):
             self._inside.make_room(path)
             write_atomic(path, data)
-        except OSError as error:
-            if is_disk_error(error):
-                raise disk_full(error, path) from error
-            raise RowError(f"cannot write {path}: {error.strerror or error}") from error
 
     def speech_is(self, rate_hz: int, comment: str) -> None:
         """Say what is written here, where that is learnt late: the rate of what the model gave, and

@@ -17,12 +17,11 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import BinaryIO
 
 from tts_cli.core import Status, Unfinished
-from tts_cli.errors import SetupError, disk_full, is_disk_error
-from tts_cli.folder.atomic import open_to_append, require_plain_file
+from tts_cli.errors import SetupError, disk_full, writing
+from tts_cli.folder.atomic import MAX_LINE_BYTES, open_to_append, require_plain_file, write_all
 from tts_cli.folder.files import JOURNAL_NAME
 from tts_cli.folder.table import FolderRows, RecordTable, RowFile, line_of
 from tts_cli.folder.take import CopiedLine, Take
@@ -31,7 +30,6 @@ from tts_cli.named import counted
 
 log = logging.getLogger(__name__)
 
-MAX_LINE_BYTES = 1 << 20
 # As our own lines begin.
 _FIRST_ID = re.compile(rb'\{"id": "((?:[ !#-\[\]-~]|\\["\\/bfnrt]|\\u[0-9a-f]{4})*)"')
 
@@ -67,16 +65,10 @@ class Journal:
         self._handle = -1  # it is closed, or read-only
         if out is None:
             return
-        try:
+        with writing(self.path, SetupError, str(self.path), "check the file's permissions"):
             whole_bytes, tail = self._load()
             if not is_read_only:
                 self._open(whole_bytes, tail)
-        except OSError as error:
-            if is_disk_error(error):
-                raise disk_full(error, self.path) from error
-            raise SetupError(
-                f"{self.path}: {error.strerror or error}", remedy="check the file's permissions"
-            ) from error
         if self.num_garbage:
             lines = counted(self.num_garbage, "line makes", "lines make")
             log.warning("%s: %s no sense, ignored", self.path, lines)
@@ -84,12 +76,7 @@ class Journal:
     def __enter__(self) -> Journal:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def __len__(self) -> int:
@@ -235,10 +222,7 @@ class Journal:
         size = os.fstat(self._handle).st_size
         error: OSError | None = None
         try:
-            view = memoryview(b"".join(line for entry in group for line in entry.lines))
-            while view:
-                view = view[os.write(self._handle, view) :]
-            os.fsync(self._handle)
+            write_all(self._handle, b"".join(line for entry in group for line in entry.lines))
         except OSError as caught:
             error = caught
             self._cut(size)

@@ -18,7 +18,6 @@ import socket
 import sys
 from datetime import datetime, timezone
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from tts_cli.errors import FolderLocked, SetupError, disk_full, is_disk_error
@@ -62,12 +61,7 @@ class FolderLock:
             raise SetupError(f"cannot lock {self.path}: {reason}", remedy) from error
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.release()
 
     def release(self) -> None:

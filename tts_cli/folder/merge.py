@@ -12,7 +12,6 @@ ok is never replaced.
 from __future__ import annotations
 
 import hashlib
-import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
@@ -23,9 +22,15 @@ from tts_cli import signals
 from tts_cli.audio.file import is_whole_wav
 from tts_cli.core import Status
 from tts_cli.errors import UsageError
-from tts_cli.folder.atomic import require_plain_file, written_whole
+from tts_cli.folder.atomic import (
+    MAX_LINE_BYTES,
+    lines_in,
+    require_plain_file,
+    values_of,
+    written_whole,
+)
 from tts_cli.folder.files import CHECKS_NAME, JOURNAL_NAME, PlainFiles, hash_of
-from tts_cli.folder.journal import MAX_LINE_BYTES, Journal, sound_lines
+from tts_cli.folder.journal import Journal, sound_lines
 from tts_cli.folder.run_file import RUNS_NAME, FolderTotals, settings_of
 from tts_cli.folder.take import Take
 from tts_cli.folder.takes import suffix_of
@@ -81,15 +86,12 @@ def write_runs(folders: list[Path]) -> None:
 
 def _run_lines(folder: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     """Whole lines of runs that have a name, and their places."""
-    if not require_plain_file(folder / RUNS_NAME):
-        return
     place = 0
-    with open(folder / RUNS_NAME, "rb") as file:
-        while raw := file.readline(MAX_LINE_BYTES):
-            values = _object(raw)
-            if raw.endswith(b"\n") and isinstance(values.get("run_id"), str):
-                yield place, values
-            place += len(raw)
+    for raw in lines_in(folder / RUNS_NAME):
+        values = values_of(raw) or {}
+        if raw.endswith(b"\n") and isinstance(values.get("run_id"), str):
+            yield place, values
+        place += len(raw)
 
 
 def write_checks(origins: Origins) -> None:
@@ -99,20 +101,10 @@ def write_checks(origins: Origins) -> None:
         return
     with written_whole(out / CHECKS_NAME) as part, open(part, "xb") as file:
         for index, folder in enumerate(origins.folders):
-            for raw in _lines(folder / CHECKS_NAME):
-                row_id = _object(raw).get("id")
+            for raw in lines_in(folder / CHECKS_NAME):
+                row_id = (values_of(raw) or {}).get("id") if raw.endswith(b"\n") else None
                 if isinstance(row_id, str) and origins.folder_of(id_hash(row_id)) == index:
                     file.write(raw)
-
-
-def _lines(path: Path) -> Iterator[bytes]:
-    """Whole lines of a file; none where there is none."""
-    if not require_plain_file(path):
-        return
-    with open(path, "rb") as file:
-        while raw := file.readline(MAX_LINE_BYTES):
-            if raw.endswith(b"\n"):
-                yield raw
 
 
 def merged_report(
@@ -150,14 +142,6 @@ def differences(folders: list[Path], reports: list[dict[str, Any]]) -> Iterator[
             if first[1] != value:
                 held, found = shown_value(first[1]), shown_value(value)
                 yield f"{name}: {held} in {first[0]}, {found} in {folder}"
-
-
-def _object(raw: bytes) -> dict[str, Any]:
-    try:
-        values = json.loads(raw)
-    except (ValueError, RecursionError):
-        return {}
-    return values if isinstance(values, dict) else {}
 
 
 MAX_NAMED = 20  # conflicts that a message lists

@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from tts_cli import signals
 from tts_cli.audio.tags import Tags
 from tts_cli.core import Place, Status, Unfinished
-from tts_cli.errors import RowError, disk_full, is_disk_error
+from tts_cli.errors import RowError, writing
 from tts_cli.folder.atomic import sync_folder, write_atomic
 from tts_cli.folder.files import ORIGINAL_SUFFIX, AudioWriter
 from tts_cli.folder.records import moved
@@ -246,15 +246,11 @@ def set_aside(path: Path, place: Path) -> Path:
         place: that the second name is made of.
     """
     original = original_of(place)
-    try:
+    with writing(original, RowError):
         original.unlink(missing_ok=True)
         try:
             os.link(path, original)
         except OSError:  # a file system without links
             write_atomic(original, path.read_bytes())
         sync_folder(path.parent)
-    except OSError as error:
-        if is_disk_error(error):
-            raise disk_full(error, original) from error
-        raise RowError(f"cannot write {original}: {error.strerror or error}") from error
     return original

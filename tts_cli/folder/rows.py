@@ -15,11 +15,10 @@ from typing import Any, NamedTuple
 
 from tts_cli.core import Role, Status
 from tts_cli.errors import SetupError, UsageError
-from tts_cli.folder.atomic import require_plain_file
+from tts_cli.folder.atomic import lines_in, require_plain_file, values_of
 from tts_cli.folder.files import JOURNAL_NAME
-from tts_cli.folder.journal import MAX_LINE_BYTES
-from tts_cli.folder.run_file import RUNS_NAME, last_of_runs, read_report
-from tts_cli.folder.take import Take, values_of
+from tts_cli.folder.run_file import RunLog, last_of_runs, read_report
+from tts_cli.folder.take import Take
 from tts_cli.manifest.ids import TAKES, natural_order
 
 STAGES = ("prefill", "decode", "vocoder", "write")
@@ -213,17 +212,11 @@ def _is_there(out: Path, path: str | None) -> bool:
 
 
 def _runs(out: Path) -> list[dict[str, Any]]:
-    path = out / RUNS_NAME
-    if not require_plain_file(path):
-        return []
-    return last_of_runs(
-        values for raw in _raw_lines(path) if (values := values_of(raw)) is not None
-    )
+    return last_of_runs(RunLog(out).lines())
 
 
 def _raw_lines(path: Path) -> Iterator[bytes]:
     """Every line but empty ones, and a last one that is torn."""
-    with open(path, "rb") as file:
-        while raw := file.readline(MAX_LINE_BYTES):
-            if raw.strip() and (raw.endswith(b"\n") or values_of(raw) is not None):
-                yield raw
+    for raw in lines_in(path):
+        if raw.strip() and (raw.endswith(b"\n") or values_of(raw) is not None):
+            yield raw

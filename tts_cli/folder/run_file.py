@@ -21,8 +21,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tts_cli.config import SETTINGS
-from tts_cli.errors import SetupError, disk_full, is_disk_error
-from tts_cli.folder.atomic import open_to_append, require_plain_file, write_atomic
+from tts_cli.errors import SetupError, writing
+from tts_cli.folder.atomic import (
+    MAX_LINE_BYTES,
+    lines_in,
+    open_to_append,
+    require_plain_file,
+    values_of,
+    write_all,
+    write_atomic,
+)
 from tts_cli.setting import About
 
 if TYPE_CHECKING:
@@ -179,12 +187,7 @@ def read_report(out: Path) -> dict[str, Any]:
     if not require_plain_file(path):
         return {}
     with open(path, "rb") as file:
-        raw = file.read(_MAX_REPORT_BYTES)
-    try:
-        values = json.loads(raw)
-    except (ValueError, RecursionError):
-        return {}
-    return values if isinstance(values, dict) else {}
+        return values_of(file.read(_MAX_REPORT_BYTES)) or {}
 
 
 def settings_of(report: Mapping[str, Any], about: Collection[About]) -> dict[str, Any]:
@@ -217,7 +220,6 @@ def measured_xrt(out: Path) -> float | None:
 
 
 RUNS_NAME = "runs.jsonl"
-_MAX_LINE_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -261,19 +263,13 @@ class RunLog:
         """Add a line. Raises DiskFull, OSError; nothing is added then."""
         handle = open_to_append(self.path)
         try:
-            size = _cut_torn(handle)
-            try:
-                view = memoryview((json.dumps(report, allow_nan=False) + "\n").encode())
-                while view:
-                    view = view[os.write(handle, view) :]
-                os.fsync(handle)
-            except OSError:
-                os.ftruncate(handle, size)
-                raise
-        except OSError as error:
-            if is_disk_error(error):
-                raise disk_full(error, self.path) from error
-            raise
+            with writing(self.path):
+                size = _cut_torn(handle)
+                try:
+                    write_all(handle, (json.dumps(report, allow_nan=False) + "\n").encode())
+                except OSError:
+                    os.ftruncate(handle, size)
+                    raise
         finally:
             os.close(handle)
 
@@ -296,16 +292,9 @@ class RunLog:
         """The runs, whatever their fields are; lines that are no objects are passed over. Raises
         OSError.
         """
-        if not require_plain_file(self.path):
-            return
-        with open(self.path, "rb") as file:
-            while raw := file.readline(_MAX_LINE_BYTES):
-                try:
-                    values = json.loads(raw)
-                except (ValueError, RecursionError):
-                    continue
-                if isinstance(values, dict):
-                    yield values
+        for raw in lines_in(self.path):
+            if (values := values_of(raw)) is not None:
+                yield values
 
 
 def _wall_s(line: Mapping[str, Any]) -> float | None:
@@ -320,7 +309,7 @@ def _cut_torn(handle: int) -> int:
     """Cut off a last line that a crash has torn; returns the size of the file."""
     size = end = os.fstat(handle).st_size
     while end:
-        start = max(0, end - _MAX_LINE_BYTES)
+        start = max(0, end - MAX_LINE_BYTES)
         os.lseek(handle, start, os.SEEK_SET)
         newline = os.read(handle, end - start).rfind(b"\n")
         if newline >= 0:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import builtins
 import json
-import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -25,6 +24,7 @@ from msgspec import Meta, field
 from msgspec.structs import asdict, fields, force_setattr, replace
 
 from tts_cli.core import Finish, Kind, Remark, Role, Status, Unfinished
+from tts_cli.folder.atomic import values_of
 from tts_cli.manifest.ids import is_recorded_id, voice_label
 from tts_cli.text.pauses import without_pauses
 
@@ -351,28 +351,12 @@ def _are_sound(remarks: list[Remark]) -> bool:
     return len(remarks) <= MAX_REMARKS and all(1 <= remark.weight <= 10 for remark in remarks)
 
 
-def values_of(raw: bytes) -> dict[str, Any] | None:
-    """All that a line says, as JSON; None where that is no object. What is infinite, or no number,
-    is unknown.
-    """
-    try:
-        values = json.loads(raw, parse_float=_finite, parse_constant=lambda _: None)
-    except (ValueError, RecursionError):
-        return None
-    return values if isinstance(values, dict) else None
-
-
 def _of_kind(value: Any, kind: Any) -> Any:
     """A value of JSON, if it is what a field holds; else None."""
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError:
         return None
-
-
-def _finite(text: str) -> float | None:
-    number = float(text)
-    return number if math.isfinite(number) else None
 
 
 def inner_path(value: Any) -> str | None:

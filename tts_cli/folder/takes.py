@@ -28,7 +28,7 @@ from typing import Any
 from tts_cli.audio.file import is_whole_audio, is_whole_wav
 from tts_cli.config import SUBTYPES
 from tts_cli.core import Encoded, Place, Role, Status
-from tts_cli.errors import RowError, StoppedEarly, disk_full, is_disk_error
+from tts_cli.errors import RowError, StoppedEarly, writing
 from tts_cli.folder.atomic import link_whole, write_atomic
 from tts_cli.folder.files import (
     CODES_SUFFIX,
@@ -86,7 +86,7 @@ class TakeFolder:
         if not place.has_folder and not is_again:
             return Placed(writer.put(row_id, made), place)
         suffix = f".{writer.format}"
-        try:
+        with writing(self.out / TAKES, RowError, "cannot write a take"):
             try:
                 paths = writer.replaced_by(row_id, place.take if place.has_folder else None)
                 facts = (made.num_bytes, made.sha256)
@@ -103,26 +103,16 @@ class TakeFolder:
             file = writer.put(row_id, made, take=place.take)
             with self._mutex:
                 return self._beside(row_id, file, place, suffix)
-        except OSError as error:
-            if is_disk_error(error):
-                raise disk_full(error, self.out / TAKES) from error
-            raise RowError(f"cannot write a take: {error.strerror or error}") from error
 
     def settle(self, row_id: str, placed: Placed) -> None:
         """Make a recorded take the row's file, unless it is an extra one. Raises StoppedEarly."""
         if placed.place.role == Role.EXTRA or not placed.place.has_folder or placed.is_same:
             return
         suffix = Path(placed.file.path).suffix
-        try:
+        problem = f"{row_id}{suffix} cannot be replaced by its take {placed.place.take}"
+        remedy = "see what is in its way, and run the same command again"
+        with writing(self.out / row_id, StoppedEarly, problem, remedy):
             self._switch(row_id, placed.place.take, suffix)
-        except OSError as error:
-            if is_disk_error(error):
-                raise disk_full(error, self.out / row_id) from error
-            raise StoppedEarly(
-                f"{row_id}{suffix} cannot be replaced by its take {placed.place.take}: "
-                f"{error.strerror or error}",
-                remedy="see what is in its way, and run the same command again",
-            ) from error
 
     def take_back(self, writer: AudioWriter, row_id: str, placed: Placed) -> None:
         """Remove what could not be recorded."""

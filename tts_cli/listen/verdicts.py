@@ -19,14 +19,13 @@ from typing import Any, NamedTuple
 
 from tts_cli.core import Kind, Remark
 from tts_cli.errors import SetupError
-from tts_cli.folder.atomic import require_plain_file, write_atomic
+from tts_cli.folder.atomic import lines_in, write_atomic
 from tts_cli.folder.files import CHECKS_NAME
 from tts_cli.manifest.ids import is_recorded_id
 
 SCHEMA = 1
 OK, SUSPECT = "ok", "suspect"
 UNITS = ("words", "characters")
-MAX_LINE_BYTES = 1 << 20
 MAX_REASONS = 20
 MAX_STRETCHES = 20_000
 DECIMALS = 4  # of a share, so that a verdict is the same of what was heard and of what is read
@@ -174,16 +173,13 @@ def read_checks(out: Path) -> Iterator[Check]:
     """
     path = out / CHECKS_NAME
     try:
-        if not require_plain_file(path):
-            return
-        with open(path, "rb") as file:
-            while raw := file.readline(MAX_LINE_BYTES):
-                try:
-                    check = check_of(json.loads(raw))
-                except (ValueError, RecursionError):
-                    continue
-                if check is not None:
-                    yield check
+        for raw in lines_in(path):
+            try:
+                check = check_of(json.loads(raw))
+            except (ValueError, RecursionError):
+                continue
+            if check is not None:
+                yield check
     except OSError as error:
         raise SetupError(
             f"{path}: {error.strerror or error}", remedy="check the file's permissions"

@@ -6,20 +6,15 @@ A row of another manifest, or of another sheet of the same workbook, is no stray
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 from collections.abc import Iterable, Iterator
 from enum import Enum
-from pathlib import Path
 from typing import Any
 
 from tts_cli.core import Status
 from tts_cli.errors import SetupError
-from tts_cli.folder.atomic import require_plain_file
 from tts_cli.folder.folder import Folder
-from tts_cli.folder.journal import MAX_LINE_BYTES
-from tts_cli.folder.run_file import RUNS_NAME
 from tts_cli.folder.take import Take
 from tts_cli.manifest.source import Manifest
 from tts_cli.named import Named
@@ -59,7 +54,7 @@ class Strays:
         here = frozenset(
             (os.path.realpath(path), one.found.sheet) for one in source.all for path in one.paths
         )
-        self._is_here: dict[str, bool | None] = dict(_runs(folder.out / RUNS_NAME, here))
+        self._is_here: dict[str, bool | None] = dict(_runs(folder, here))
         answers = set(self._is_here.values())
         # A line that names no run is of one of these.
         self._is_all_here = answers.pop() if len(answers) == 1 else None
@@ -125,19 +120,15 @@ def settle_strays(
     return strays
 
 
-def _runs(path: Path, here: _Manifests) -> Iterator[tuple[str, bool | None]]:
+def _runs(folder: Folder, here: _Manifests) -> Iterator[tuple[str, bool | None]]:
     """Each run, and whether all of its manifests are read now; None for one of a pipe."""
-    if not require_plain_file(path):
-        return
-    with open(path, "rb") as file:
-        while raw := file.readline(MAX_LINE_BYTES):
-            try:
-                values = json.loads(raw)
-                run_id, manifests = values["run_id"], _manifests_of(values)
-            except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
-                continue
-            if isinstance(run_id, str):
-                yield run_id, None if manifests is None else manifests <= here
+    for values in folder.runs.lines():
+        try:
+            run_id, manifests = values["run_id"], _manifests_of(values)
+        except (ValueError, LookupError, TypeError, AttributeError):
+            continue
+        if isinstance(run_id, str):
+            yield run_id, None if manifests is None else manifests <= here
 
 
 def _manifests_of(run: dict[str, Any]) -> _Manifests | None:

@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import quote
 
 from tts_cli.core import Finish, Remark
-from tts_cli.errors import SetupError, is_disk_error
+from tts_cli.errors import SetupError, writing
 from tts_cli.folder.atomic import write_alone
 from tts_cli.folder.files import JOURNAL_NAME
 from tts_cli.folder.lock import is_read_only
@@ -63,14 +63,8 @@ def write_page(out: Path, page: Path | None = None) -> tuple[Path, dict[str, Any
     if totals["missing"]:
         log.warning("%s: rows whose audio is gone: %d; the page says which", out, totals["missing"])
     page = out / PAGE_NAME if page is None else page
-    try:
+    with writing(page, SetupError, remedy="check the folder's permissions"):
         write_alone(page, build_page(content))
-    except OSError as error:
-        if is_disk_error(error):
-            raise
-        raise SetupError(
-            f"cannot write {page}: {error.strerror or error}", "check the folder's permissions"
-        ) from error
     return page, totals
 
 
