@@ -156,5 +156,5 @@ def load_networks(
     """Give meta-built networks, by the first word of our names, the tensors of a table, cast to
     dtype. Raises CheckpointError with all names and shapes that do not fit.
     """
-    check_shapes(shapes_of(tensors), table.shapes, what)
+    table.check(shapes_of(tensors), what)
     load_strictly(nn.ModuleDict(networks), assemble(table, tensors), dtype, what)

@@ -6,13 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from models.base import ModelInfo
-from models.checkpoint.files import (
-    CheckpointError,
-    check_shapes,
-    identity,
-    tensor_shapes,
-    weight_files,
-)
+from models.checkpoint.files import CheckpointError, identity, tensor_shapes, weight_files
 from models.fish_speech.codec.config import WEIGHTS_FILE, CodecConfig
 from models.fish_speech.codec.tensors import check_codec
 from models.fish_speech.config import SAMPLING, FishSpeechConfig
@@ -40,8 +34,7 @@ def describe(folder: Path) -> ModelInfo:
     """
     config, codec = FishSpeechConfig.from_folder(folder), CodecConfig.from_folder(folder)
     check_sizes(config, codec)
-    wanted = network_table(config, codec.residual_codes).shapes
-    check_shapes(tensor_shapes(folder), wanted, f"{folder}: model")
+    network_table(config, codec.residual_codes).check(tensor_shapes(folder), f"{folder}: model")
     check_codec(folder, codec)
     parts = [*weight_files(folder), folder / WEIGHTS_FILE]
     return model_info(config, codec, identity(folder, parts))

@@ -8,7 +8,6 @@ from pathlib import Path
 from models.base import ModelInfo
 from models.checkpoint.files import (
     CheckpointError,
-    check_shapes,
     identity,
     take_part,
     tensor_shapes,
@@ -47,7 +46,7 @@ def describe(folder: Path) -> ModelInfo:
     is_base = config.model_type == "base"
     if is_base:
         take_part(found, SPEAKER_ENCODER)
-    check_shapes(found, network_table(config).shapes, f"{folder}: model")
+    network_table(config).check(found, f"{folder}: model")
     speech = tensor_shapes(folder / TOKENIZER_FOLDER)
     encoder = take_part(speech, ENCODER)
     encoders = read_encoder_configs(folder, config, vocoder) if is_base and encoder else None

@@ -80,9 +80,7 @@ class SpeechModel(FrameModel):
         self.packed = PackedPrefill(self._start, capturers.frames, has_buckets=is_cuda)
         self.prefixes = VoicePrefixes()
         self._beside = Beside(self.device)
-        self.vocoder = vocoder_runner(
-            vocoder, vocoder.cut, self.device, capturers.vocoder, self._beside
-        )
+        self.vocoder = vocoder_runner(vocoder, capturers.vocoder, self._beside)
         self.is_fixed = False  # see `fix_shapes`
         self.max_positions = 0  # prompt and frames a slot holds
 

@@ -28,7 +28,6 @@ from models.device.beside import Beside
 from models.device.buckets import choose_bucket, next_power_of_two, round_up
 from models.device.graphs import Capturer, GraphRunner, take_workspace
 from models.device.to_device import to_device
-from models.vocoder.chunks import Cutting
 from models.vocoder.lane_plan import (
     LaneBatch,
     choose_rows,
@@ -62,16 +61,11 @@ class Lanes:
     """
 
     def __init__(
-        self,
-        network: CodecDecoder,
-        cut: Cutting,
-        device: torch.device,
-        capturer: Capturer | None,
-        beside: Beside | None = None,
+        self, network: CodecDecoder, capturer: Capturer | None, beside: Beside | None = None
     ) -> None:
         self.network = network
-        self.cut = cut
-        self.device = device
+        self.cut = network.cut
+        self.device = network.device
 
         def runner(name: str, work: Callable[[Shape], Tensor]) -> GraphRunner[Shape]:
             return GraphRunner(name, work, capturer, beside=beside)

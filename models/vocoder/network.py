@@ -109,6 +109,11 @@ class CodecDecoder(nn.Module):
         """Of weights and activations."""
         return self.codebooks.dtype
 
+    @property
+    def device(self) -> torch.device:
+        """Where its weights are."""
+        return self.codebooks.device
+
     @torch.no_grad()
     def forward(self, codes: Tensor, positions: Tensor | None = None) -> Tensor:
         """Decode a batch; no host sync and no branch on values, so it can be captured in a graph.

@@ -21,7 +21,7 @@ from torch import Tensor
 from models.device.beside import Beside
 from models.device.graphs import Capturer
 from models.device.to_device import to_device
-from models.vocoder.chunks import Cutting, Slice
+from models.vocoder.chunks import Slice
 from models.vocoder.lanes import Lanes
 from models.vocoder.network import CodecDecoder
 from models.vocoder.rows_alone import RowsAlone
@@ -37,14 +37,10 @@ class VocoderRunner:
     its work on whatever stream is current, and all of it must be the same stream, the vocoder's,
     because its graphs and their static buffers are one set (`models.device.streams`); nothing in it
     waits for the device. What it returns is no static buffer and may be kept.
-
-    Args:
-        cut: how rows are cut, which the layout must have been told as well.
     """
 
-    def __init__(self, network: CodecDecoder, cut: Cutting, layout: Layout) -> None:
+    def __init__(self, network: CodecDecoder, layout: Layout) -> None:
         self.network = network
-        self.cut = cut
         self.layout = layout
         self.is_fixed = False  # see `fix_shapes`
 
@@ -61,7 +57,7 @@ class VocoderRunner:
         Args:
             max_reference_frames: the longest reference in front of a row; 0 where none is.
         """
-        cut = self.cut
+        cut = self.network.cut
         longest = whole = max_frames + max_reference_frames
         is_cut = longest > cut.chunk_frames
         if is_cut:
@@ -122,7 +118,7 @@ class VocoderRunner:
         ]
 
     def _pieces(self, frames: Sequence[int], references: Sequence[int]) -> list[Slice]:
-        pieces = self.cut.pieces(frames, references)
+        pieces = self.network.cut.pieces(frames, references)
         return [replace(piece, is_tail=True) for piece in pieces] if self.is_fixed else pieces
 
     def _decode_whole(self, rows: list[Tensor], pieces: list[Slice]) -> dict[Slice, Tensor]:
@@ -157,21 +153,17 @@ class VocoderRunner:
 
 
 def vocoder_runner(
-    network: CodecDecoder,
-    cut: Cutting,
-    device: torch.device,
-    capturer: Capturer | None,
-    beside: Beside | None = None,
+    network: CodecDecoder, capturer: Capturer | None, beside: Beside | None = None
 ) -> VocoderRunner:
-    """The runner with the layout of a device.
+    """The runner with the layout of the network's device.
 
     Args:
         capturer: records the graphs of a GPU; None runs the same shapes eagerly.
         beside: does on a GPU what is not a replay; None: the caller's thread does.
     """
-    if device.type == "cuda":
-        return VocoderRunner(network, cut, Lanes(network, cut, device, capturer, beside))
-    return VocoderRunner(network, cut, RowsAlone(network))
+    if network.device.type == "cuda":
+        return VocoderRunner(network, Lanes(network, capturer, beside))
+    return VocoderRunner(network, RowsAlone(network))
 
 
 def _codes(rows: list[Tensor], piece: Slice) -> Tensor:

@@ -8,6 +8,7 @@ its caller breaks it.
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,7 +21,7 @@ from models.device.beside import Beside
 from models.device.graphs import Capturer
 from models.vocoder.chunks import Cutting
 from models.vocoder.lanes import Lanes
-from models.vocoder.network import CodecDecoder
+from models.vocoder.network import Codec, CodecDecoder
 from models.vocoder.runner import VocoderRunner
 
 AUDIO_ROWS = 32  # what `FakeSpeechModel` calls a good vocoder batch
@@ -71,20 +72,23 @@ def record(runner: VocoderRunner, *sizes: int) -> None:
         graphs.capture()
 
 
+def cut_by(network: Codec, cut: Cutting) -> Codec:
+    """The same network, whose rows are cut in another way."""
+    other = copy(network)
+    other.cut = cut
+    return other
+
+
 def lanes_runner(
-    network: CodecDecoder,
-    cut: Cutting,
-    device: torch.device,
-    capturer: Capturer | None,
-    beside: Beside | None = None,
+    network: CodecDecoder, capturer: Capturer | None, beside: Beside | None = None
 ) -> VocoderRunner:
     """What `vocoder_runner` makes on a GPU, on any device."""
-    return VocoderRunner(network, cut, Lanes(network, cut, device, capturer, beside))
+    return VocoderRunner(network, Lanes(network, capturer, beside))
 
 
 def in_lanes(vocoder: VocoderRunner, capturer: Capturer | None) -> VocoderRunner:
-    """The same network and cut in lanes on the CPU."""
-    return lanes_runner(vocoder.network, vocoder.cut, torch.device("cpu"), capturer)
+    """The same network in lanes on the CPU."""
+    return lanes_runner(vocoder.network, capturer)
 
 
 @dataclass

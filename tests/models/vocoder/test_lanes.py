@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import tiny_vocoder
 import torch
-from fakes import FakeCapturer, lanes_runner, record
+from fakes import FakeCapturer, cut_by, lanes_runner, record
 from tiny_qwen3_tts import SPECS, random_codes
 from torch import Tensor
 
@@ -28,13 +28,13 @@ LENGTHS = [1, 13, 33, 310, 70, 5, 299, 125, 64]
 
 
 def packed(network: Vocoder, capturer: FakeCapturer | None = None) -> tuple[VocoderRunner, Lanes]:
-    runner = lanes_runner(network, CUT, CPU, capturer)
+    runner = lanes_runner(network, capturer)
     assert isinstance(runner.layout, Lanes)
     return runner, runner.layout
 
 
 def alone(network: Vocoder) -> VocoderRunner:
-    return vocoder_runner(network, CUT, CPU, None)
+    return vocoder_runner(network, None)
 
 
 def rows_of(lengths: list[int], seed: int = 0) -> list[Tensor]:
@@ -200,8 +200,9 @@ def test_latents_of_whole_rows_have_lanes_as_long_as_the_longest(real: Vocoder) 
         1500: [2048, 1024, 768, 512],
         9000: [4096, 2048, 1024, 768, 512],
     }.items():
-        lanes = Lanes(real, cut, CPU, Recorder())
-        record(VocoderRunner(real, cut, lanes), 64, longest)
+        runner = lanes_runner(cut_by(real, cut), Recorder())
+        lanes = runner.layout
+        record(runner, 64, longest)
         # A row that is no longer than a chunk is decoded at once: no lane need be so short.
         assert lanes.fronts.keys == [(1, frames) for frames in lengths], longest
         assert (lanes.renderer.keys == lanes.whole.keys) is bool(lengths)
@@ -215,7 +216,7 @@ class Recorder(FakeCapturer):
 
 
 def test_chunks_longer_than_a_lane_have_lanes_of_their_own(real: Vocoder) -> None:
-    lanes = Lanes(real, Cutting(1500, 25), CPU, None)
+    lanes = Lanes(cut_by(real, Cutting(1500, 25)), None)
     assert lanes.lane_buckets[-1] >= 1525
     assert lanes.lane_buckets[:-1] == list(LANE_BUCKETS)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from fakes import FakeCapturer, lanes_runner, record
+from fakes import FakeCapturer, cut_by, lanes_runner, record
 from tiny_qwen3_tts import SPECS, random_codes
 from torch import Tensor
 
@@ -21,11 +21,9 @@ CODEBOOKS, SAMPLES = 3, 4
 WINDOWS = Cutting(10, 100, renders_windows=True)
 
 
-def fixed_runner(
-    network: Any, cut: Cutting, device: torch.device, capturer: FakeCapturer | None
-) -> VocoderRunner:
+def fixed_runner(network: Any, capturer: FakeCapturer | None) -> VocoderRunner:
     """In lanes whose shape no row chooses."""
-    runner = lanes_runner(network, cut, device, capturer)
+    runner = lanes_runner(network, capturer)
     runner.fix_shapes()
     return runner
 
@@ -45,6 +43,8 @@ class RunningSum:
     num_codebooks = CODEBOOKS
     samples_per_frame = SAMPLES
     dtype = torch.float32
+    device = CPU
+    cut = CUT
     latent_dim = 1
     REACH = gap_frames = 5
     context_frames = 3  # of REACH: what `render` remembers
@@ -90,7 +90,7 @@ def network() -> Any:
 
 def captured(network: Any, cut: Cutting, *limits: int) -> tuple[VocoderRunner, Lanes]:
     """A runner in lanes whose graphs for these limits are captured."""
-    runner = lanes_runner(network, cut, CPU, FakeCapturer())
+    runner = lanes_runner(cut_by(network, cut), FakeCapturer())
     record(runner, *limits)
     assert isinstance(runner.layout, Lanes)
     return runner, runner.layout
@@ -116,7 +116,7 @@ LENGTHS = [1, 15, 16, 17, 299, 300, 301, 325, 326, 599, 600, 601, 2, 64, 900, 10
 @LAYOUTS
 def test_every_row_comes_back_whole(network: Any, make: Any) -> None:
     rows = random_rows(LENGTHS)
-    samples = make(network, CUT, CPU, None).decode(rows)
+    samples = make(network, None).decode(rows)
     for length, row, wave in zip(LENGTHS, rows, samples, strict=True):
         assert wave.shape == (length * SAMPLES,)
         assert wave.dtype == torch.float32
@@ -127,7 +127,7 @@ def test_every_row_comes_back_whole(network: Any, make: Any) -> None:
 def test_context_is_as_long_as_said_and_no_longer(network: Any, make: Any) -> None:
     # A context shorter than the network's memory leaves a seam: proof of where chunks start.
     row = random_rows([40])[0]
-    chunked = make(network, Cutting(16, 2), CPU, None).decode([row])[0]
+    chunked = make(cut_by(network, Cutting(16, 2)), None).decode([row])[0]
     expected = torch.cat(
         [
             whole(row[c.first : c.end])[c.context * SAMPLES :]
@@ -139,7 +139,7 @@ def test_context_is_as_long_as_said_and_no_longer(network: Any, make: Any) -> No
 
 
 def test_a_cpu_decodes_every_chunk_alone_at_its_own_length(network: Any) -> None:
-    runner = vocoder_runner(network, CUT, CPU, FakeCapturer())
+    runner = vocoder_runner(network, FakeCapturer())
     record(runner, 4, 310)
     runner.decode(random_rows([3, 310]))
     assert network.shapes == [(1, 3, 3), (1, 3, 300), (1, 3, 35)]
@@ -147,7 +147,7 @@ def test_a_cpu_decodes_every_chunk_alone_at_its_own_length(network: Any) -> None
 
 
 def test_lanes_are_filled_without_padding_each_row(network: Any) -> None:
-    lanes_runner(network, CUT, CPU, None).decode(random_rows([20, 3, 30, 310, 5, 31, 16]))
+    lanes_runner(network, None).decode(random_rows([20, 3, 30, 310, 5, 31, 16]))
     assert network.shapes == [(1, 3, 512)]  # 440 frames and six gaps
 
 
@@ -198,7 +198,7 @@ TAILS = [7, 1, 40, 2, 300, 5, 1, 640, 300, 3, 296]
 @LAYOUTS
 def test_references_are_heard_by_the_row_and_cut_off(network: Any, make: Any) -> None:
     rows, references = random_rows(TAILS), with_fronts(FRONTS)
-    samples = make(network, CUT, CPU, None).decode(rows, references)
+    samples = make(network, None).decode(rows, references)
     for row, front, wave in zip(rows, references, samples, strict=True):
         assert torch.equal(wave, whole(row, front)), (front, len(row))
         assert len(wave) == len(row) * SAMPLES
@@ -208,7 +208,7 @@ def test_references_are_heard_by_the_row_and_cut_off(network: Any, make: Any) ->
 # Whole chunks of reference are left out.
 @pytest.mark.parametrize(("front", "rendered"), [(200, 13), (600, 13), (1, 11)])
 def test_nothing_is_rendered_for_reference_frames(network: Any, front: int, rendered: int) -> None:
-    vocoder_runner(network, CUT, CPU, None).decode(random_rows([10]), with_fronts([front]))
+    vocoder_runner(network, None).decode(random_rows([10]), with_fronts([front]))
     assert network.rendered == [(1, rendered, 1)]
 
 
@@ -238,7 +238,7 @@ def test_after_capture_no_reference_misses(
 @LAYOUTS
 def test_rows_without_frames_give_no_samples(network: Any, make: Any) -> None:
     none = torch.zeros(0, CODEBOOKS, dtype=torch.int64)
-    runner = make(network, CUT, CPU, None)
+    runner = make(network, None)
     empty, behind, full = runner.decode([none, none, *random_rows([4])], [None, none[:0], None])
     assert empty.shape == behind.shape == (0,)
     assert full.shape == (16,)
@@ -249,7 +249,7 @@ def test_rows_without_frames_give_no_samples(network: Any, make: Any) -> None:
 
 def test_references_must_match_the_rows(network: Any) -> None:
     with pytest.raises(ValueError, match="2 rows, but 1 references"):
-        vocoder_runner(network, CUT, CPU, None).decode(random_rows([3, 4]), [None])
+        vocoder_runner(network, None).decode(random_rows([3, 4]), [None])
 
 
 # Latents of whole rows, samples of windows
@@ -258,12 +258,12 @@ def test_references_must_match_the_rows(network: Any) -> None:
 @LAYOUTS
 def test_windows_of_whole_latents_are_exact(network: Any, make: Any) -> None:
     rows = random_rows([1, 9, 10, 11, 13, 20, 99, 110, 111, 205])
-    for row, wave in zip(rows, make(network, WINDOWS, CPU, None).decode(rows), strict=True):
+    for row, wave in zip(rows, make(cut_by(network, WINDOWS), None).decode(rows), strict=True):
         assert torch.equal(wave, whole(row)), len(row)
 
 
 def test_chunks_of_a_row_share_its_latents(network: Any) -> None:
-    vocoder_runner(network, WINDOWS, CPU, None).decode(random_rows([95]))
+    vocoder_runner(cut_by(network, WINDOWS), None).decode(random_rows([95]))
     assert network.shapes == [(1, CODEBOOKS, 10)]  # the first chunk looks back on nothing
     assert network.fronts == [(1, CODEBOOKS, 95)]  # all others: one pass over the row
     assert network.rendered == [(1, 13, 1)] * 8 + [(1, 8, 1)]
@@ -290,7 +290,7 @@ def test_after_capture_no_window_misses(network: Any, max_batch: int, max_frames
 @pytest.mark.parametrize("cut", [CUT, WINDOWS], ids=["whole", "windows"])
 @pytest.mark.parametrize("max_batch", [1, 4, 32, 256])
 def test_fixed_shapes_are_chosen_by_no_row(network: Any, max_batch: int, cut: Cutting) -> None:
-    runner = fixed_runner(network, cut, CPU, FakeCapturer())
+    runner = fixed_runner(cut_by(network, cut), FakeCapturer())
     record(runner, max_batch, 900, 300)
     lanes, latents = network.rendered[0][0], sorted(set(network.fronts))
     assert lanes == 4
@@ -306,7 +306,7 @@ def test_fixed_shapes_are_chosen_by_no_row(network: Any, max_batch: int, cut: Cu
 
 
 def test_latents_lie_in_lanes_that_their_own_length_chooses(network: Any) -> None:
-    runner = fixed_runner(network, CUT, CPU, FakeCapturer())
+    runner = fixed_runner(network, FakeCapturer())
     record(runner, 64, 1000)
     network.fronts.clear()
     runner.decode(random_rows([192, 1]))
@@ -323,7 +323,7 @@ def test_latents_lie_in_lanes_that_their_own_length_chooses(network: Any) -> Non
 def test_real_chunks_equal_the_official_cut(real: Vocoder) -> None:
     spec = SPECS["custom_voice_wide"]
     row = random_codes(spec, 7, 640)
-    (out,) = vocoder_runner(real, CUT, CPU, None).decode([row])
+    (out,) = vocoder_runner(real, None).decode([row])
     width, chunk, left = spec.samples_per_frame, CUT.chunk_frames, CUT.left_context
     expected, start = [], 0
     while start < len(row):  # the loop of the official chunked_decode
@@ -339,7 +339,7 @@ def test_real_chunks_equal_the_official_cut(real: Vocoder) -> None:
 @LAYOUTS
 def test_real_references_equal_decoding_all_of_it(real: Vocoder, make: Any) -> None:
     spec = SPECS["custom_voice_wide"]
-    runner = make(real, CUT, CPU, None)
+    runner = make(real, None)
     rows = [random_codes(spec, seed, frames) for seed, frames in ((1, 9), (2, 40), (3, 320))]
     fronts = [random_codes(spec, seed, frames) for seed, frames in ((4, 80), (5, 310), (6, 290))]
     joined = [torch.cat(pair) for pair in zip(fronts, rows, strict=True)]

@@ -87,7 +87,7 @@ def test_short_of_memory_a_pass_fails_or_is_the_same(lanes: Lanes) -> None:
     def decode(share: float) -> Tensor | None:
         """In a thread of its own, which has chosen no kernels yet; None: there was no memory."""
         found: list[Tensor] = []
-        eager = Lanes(lanes.network, lanes.cut, lanes.device, None)
+        eager = Lanes(lanes.network, None)
 
         @torch.inference_mode()
         def run() -> None:

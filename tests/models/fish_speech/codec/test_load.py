@@ -14,7 +14,7 @@ import official_fish_codec as official
 import pytest
 import tiny_fish_codec as tiny
 import torch
-from fakes import lanes_runner, record
+from fakes import cut_by, lanes_runner, record
 from safetensors import safe_open
 from safetensors.torch import load_file
 from torch import Tensor
@@ -86,15 +86,16 @@ def test_chunks_equal_the_official_one_shot(golden, make) -> None:
         golden["long.codes"] = golden["batch.codes"]
         golden["long.samples"] = golden["batch.samples"]
     vocoder = golden["vocoder"]
-    runner = make(vocoder, _cut(vocoder, 90), CPU, None)
+    runner = make(_cut(vocoder, 90), None)
     for codes, expected in zip(golden["long.codes"].long(), golden["long.samples"], strict=True):
         (samples,) = runner.decode([codes.t().contiguous()])
         assert largest_difference(samples[:: golden["step"]], expected) <= SAME
 
 
-def _cut(vocoder: FishVocoder, chunk: int) -> Cutting:
-    """Chunks that are exact."""
-    return Cutting(chunk, vocoder.config.frames.max_positions - chunk, renders_windows=True)
+def _cut(vocoder: FishVocoder, chunk: int) -> FishVocoder:
+    """The same in chunks of that length, which are exact."""
+    context = vocoder.config.frames.max_positions - chunk
+    return cut_by(vocoder, Cutting(chunk, context, renders_windows=True))
 
 
 @pytest.mark.oracle
@@ -165,7 +166,7 @@ def test_codes_are_left_alone_and_calls_repeat(small) -> None:
 def test_chunks_equal_one_shot(vocoder, make) -> None:
     lengths = (1, 11, 12, 13, 61)
     rows = [tiny.random_codes(vocoder.config, 1, n, n)[0].t().contiguous() for n in lengths]
-    found = make(vocoder, _cut(vocoder, 12), CPU, None).decode(rows)
+    found = make(_cut(vocoder, 12), None).decode(rows)
     for row, samples in zip(rows, found, strict=True):
         assert largest_difference(samples, vocoder(row.t()[None])[0]) <= SAME
 
@@ -193,7 +194,7 @@ def test_rows_one_behind_the_other_do_not_hear_each_other(vocoder) -> None:
 def test_chunks_of_the_released_length_equal_one_shot_in_lanes(small) -> None:
     lengths = (1, 36, 145, 520)
     rows = [tiny.random_codes(small.config, 1, n, n)[0].t().contiguous() for n in lengths]
-    found = lanes_runner(small, _cut(small, CHUNK_FRAMES), CPU, None).decode(rows)
+    found = lanes_runner(_cut(small, CHUNK_FRAMES), None).decode(rows)
     for row, samples in zip(rows, found, strict=True):
         assert largest_difference(samples, small(row.t()[None])[0]) <= SAME
 
@@ -210,7 +211,7 @@ def test_chunks_are_what_rope_tables_allow(small: FishVocoder) -> None:
     assert small.cut.chunk_frames + small.cut.left_context == small.config.frames.max_positions
     frames = small.config.frames.max_positions + 100
     codes = tiny.random_codes(small.config, 1, frames)[0].t().contiguous()
-    (samples,) = vocoder_runner(small, small.cut, CPU, None).decode([codes])
+    (samples,) = vocoder_runner(small, None).decode([codes])
     assert len(samples) == frames * small.config.samples_per_frame
 
 
@@ -218,7 +219,7 @@ def test_a_short_left_context_would_be_heard(small) -> None:
     """Proof that the test above could fail: the transformer looks back 2 * 4 frames."""
     codes = tiny.random_codes(small.config, 1, 60)
     cut = Cutting(12, 2, renders_windows=True)
-    (samples,) = vocoder_runner(small, cut, CPU, None).decode([codes[0].t().contiguous()])
+    (samples,) = vocoder_runner(cut_by(small, cut), None).decode([codes[0].t().contiguous()])
     assert largest_difference(samples, small(codes)[0]) > 100 * SAME
 
 
@@ -319,9 +320,8 @@ def test_chunks_in_graphs_equal_one_shot_on_the_cpu() -> None:
     tensors = tiny.random_tensors(config)
     device = torch.device("cuda")
     network = tiny.build(config, tensors, device="cuda")
-    cut = _cut(network, 32)
-    lanes = Lanes(network, cut, device, CudaCapturer(device))
-    runner = VocoderRunner(network, cut, lanes)
+    lanes = Lanes(_cut(network, 32), CudaCapturer(device))
+    runner = VocoderRunner(lanes.network, lanes)
     alone = tiny.build(config, tensors)
     lengths = (1, 31, 32, 33, 64, 65, 100, 77, 5)
     rows = [tiny.random_codes(config, 1, n, n)[0].t().contiguous() for n in lengths]
