@@ -55,6 +55,12 @@ def shown(value: object, limit: int = 60) -> str:
     return text if len(text) <= limit else text[:limit] + "..."
 
 
+def shortened(text: str, most: int) -> str:
+    """As many characters of a text as there is room for, in one line."""
+    line = " ".join(text.split())
+    return line if len(line) <= most else f"{line[: most - 3]}..."
+
+
 def nearest(name: str, valid: list[str]) -> str | None:
     """The valid name closest to a mistyped one, if any is close."""
     by_folded = {entry.casefold(): entry for entry in valid}

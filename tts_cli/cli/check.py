@@ -19,7 +19,7 @@ from tts_cli.config import RunConfig
 from tts_cli.errors import UsageError
 from tts_cli.folder.files import CHECKS_NAME
 from tts_cli.listen.page.build import spoken_by
-from tts_cli.named import counted
+from tts_cli.named import counted, shortened
 from tts_cli.setting import Topic
 
 if TYPE_CHECKING:
@@ -175,13 +175,8 @@ def cells(one: Judged) -> tuple[str, ...]:
     reasons = [f"{reason.kind} ({reason.text})" for reason in one.check.reasons]
     heard = "" if one.heard is None else one.heard.heard
     take = str(one.file.take.take)
-    return one.row.id, take, shortened(", ".join(reasons), 2 * _MAX_TEXT), error, shortened(heard)
-
-
-def shortened(text: str, most: int = _MAX_TEXT) -> str:
-    """One line of a text."""
-    line = " ".join(text.split())
-    return line if len(line) <= most else line[: most - 3] + "..."
+    why = shortened(", ".join(reasons), 2 * _MAX_TEXT)
+    return one.row.id, take, why, error, shortened(heard, _MAX_TEXT)
 
 
 def next_commands(found: FolderCheck, best: dict[str, Judged]) -> Sequence[list[str]]:

@@ -8,7 +8,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from tts_cli.cli.options import common_options, refuse_misplaced, variable_of
+from tts_cli.cli.options import common_options, help_of_group, variable_of
 from tts_cli.cli.screen import show_table
 from tts_cli.cli.settings_files import load_settings, settings_files, user_file
 from tts_cli.config import SETTINGS, RunConfig
@@ -34,11 +34,7 @@ def command(ctx: click.Context, /, **options: Any) -> int:
     tts-cli/tts-cli.toml in $XDG_CONFIG_HOME or ~/.config, the checkpoint's generation_config.json,
     the built-in default.
     """
-    if ctx.invoked_subcommand is not None:
-        refuse_misplaced(ctx)
-        return 0
-    click.echo(ctx.get_help())
-    return 0
+    return help_of_group(ctx)
 
 
 @command.command("show")
@@ -76,7 +72,7 @@ def _settings(ctx: click.Context, name: str) -> dict[str, dict[str, Any]]:
         names = ", ".join(root.command.list_commands(root))
         raise click.UsageError(f"no such command {name!r}; there are {names}", ctx)
     settings = load_settings(root, (name,), target)
-    root.default_map = {name: settings.default_map()}
+    root.default_map = {name: settings.values}
     at = click.Context(target, parent=root, info_name=name)
     found: dict[str, dict[str, Any]] = {}
     for param in target.params:

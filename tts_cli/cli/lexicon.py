@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tts_cli.cli.options import SectionedCommand, common_options, refuse_misplaced, settings
+from tts_cli.cli.options import SectionedCommand, common_options, help_of_group, settings
 from tts_cli.cli.screen import show_table
 from tts_cli.config import RunConfig
 from tts_cli.named import counted
@@ -27,11 +27,7 @@ def command(ctx: click.Context, /, **options: Any) -> int:
     Example:
       tts-cli lexicon test --lexicon words.tsv "Dr. Nguyen" '$1,299.50' NASA
     """
-    if ctx.invoked_subcommand is not None:
-        refuse_misplaced(ctx)
-        return 0
-    click.echo(ctx.get_help())
-    return 0
+    return help_of_group(ctx)
 
 
 @command.command("test", cls=SectionedCommand)

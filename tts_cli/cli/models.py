@@ -10,7 +10,7 @@ import click
 
 from models.checkpoint.files import CheckpointError
 from models.registry import convert
-from tts_cli.cli.options import common_options, refuse_misplaced, settings
+from tts_cli.cli.options import common_options, help_of_group, settings
 from tts_cli.cli.screen import show_table
 from tts_cli.config import RunConfig
 from tts_cli.errors import SetupError
@@ -29,11 +29,7 @@ def command(ctx: click.Context, /, **options: Any) -> int:
       tts-cli models download Qwen/Qwen3-TTS-12Hz-0.6B-CustomVoice
       tts-cli models convert fishaudio/s2-pro
     """
-    if ctx.invoked_subcommand is not None:
-        refuse_misplaced(ctx)
-        return 0
-    click.echo(ctx.get_help())
-    return 0
+    return help_of_group(ctx)
 
 
 @command.command("list")

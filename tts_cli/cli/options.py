@@ -244,6 +244,15 @@ def refuse_misplaced(ctx: click.Context) -> None:
             ctx.fail(f"put {param.opts[0]} behind '{ctx.invoked_subcommand}'")
 
 
+def help_of_group(ctx: click.Context) -> int:
+    """Show what a group has, unless one of its commands is called."""
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())
+    else:
+        refuse_misplaced(ctx)
+    return 0
+
+
 def _set_levels(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
     """Set the level of our loggers as soon as -v, -q or --debug is read."""
     if not value:

@@ -55,10 +55,6 @@ class FileSettings:
     places: dict[str, str] = field(default_factory=dict)  # file and line of each, and of what is
     # not taken: it is for all commands, and this one needs it from the user
 
-    def default_map(self) -> dict[str, Any]:
-        """As click takes it."""
-        return dict(self.values)
-
 
 def user_file() -> Path:
     """Where the user's settings are looked for."""
@@ -177,13 +173,13 @@ def use_settings(ctx: click.Context, name: str, command: click.Command, args: li
         UsageError: see `load_settings`.
     """
     found = load_settings(ctx, (name,), command)
-    values, places = found.default_map(), found.places
+    values, places = found.values, found.places
     if isinstance(command, click.Group):
         below = next((arg for arg in args if arg in command.list_commands(ctx)), None)
         sub = None if below is None else command.get_command(ctx, below)
         if below is not None and sub is not None:
             further = load_settings(ctx, (name, below), sub)
-            values, places = {**values, below: further.default_map()}, further.places
+            values, places = {**values, below: further.values}, further.places
     ctx.default_map = {name: values}
     ctx.meta[PLACES] = places
 

@@ -12,6 +12,7 @@ import json
 import os
 import shlex
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,7 +21,7 @@ import click
 from tts_cli.cli.screen import show_or_warn
 from tts_cli.folder.files import CHECKS_NAME, JOURNAL_NAME, shown_size
 from tts_cli.manifest.ids import REMOVED, TAKES
-from tts_cli.named import counted
+from tts_cli.named import counted, shortened
 from tts_cli.setting import meant
 
 if TYPE_CHECKING:
@@ -347,9 +348,7 @@ def _folder(out: Path) -> str:
     return f"{out}/" if str(out) != "/" else "/"
 
 
-def _short(reason: str) -> str:
-    line = " ".join(reason.split())
-    return line if len(line) <= MAX_REASON_CHARS else line[: MAX_REASON_CHARS - 3] + "..."
+_short = partial(shortened, most=MAX_REASON_CHARS)
 
 
 def _counted(rows: int, where: str = "") -> str:

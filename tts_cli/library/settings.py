@@ -20,7 +20,23 @@ GivenRow = str | Mapping[str, Any] | Row
 StrPath = str | os.PathLike[str]
 
 
-class Settings(TypedDict, total=False):
+class Manner(TypedDict, total=False):
+    """How a row is spoken, said of one or of all."""
+
+    voice: str
+    language: str
+    greedy: bool
+    temperature: float
+    top_k: int
+    top_p: float
+    repetition_penalty: float
+    subtalker_temperature: float
+    subtalker_top_k: int
+    subtalker_top_p: float
+    max_seconds: float
+
+
+class Settings(Manner, total=False):
     """Settings of a `Speaker` by keyword; `tts-cli synth --help` says what each flag of the same
     name does.
     """
@@ -29,7 +45,6 @@ class Settings(TypedDict, total=False):
     no_graphs: bool
     reproducible: bool
     # cloning and voices
-    voice: str
     free_voice: str
     voice_text: str
     made_voices: StrPath
@@ -37,7 +52,6 @@ class Settings(TypedDict, total=False):
     ref_root: StrPath
     ref_silence: float
     # texts
-    language: str
     normalize: str
     lexicon: StrPath
     strip_markup: bool
@@ -51,17 +65,8 @@ class Settings(TypedDict, total=False):
     extra: str
     # how they are spoken
     layout: str
-    max_seconds: float
     retries: int
     accept_truncated: bool
-    greedy: bool
-    temperature: float
-    top_k: int
-    top_p: float
-    repetition_penalty: float
-    subtalker_temperature: float
-    subtalker_top_k: int
-    subtalker_top_p: float
     # whether they are heard
     verify: StrPath
     retakes: int
@@ -70,29 +75,18 @@ class Settings(TypedDict, total=False):
     words: StrPath
 
 
-class RowFields(TypedDict, total=False):
+class RowFields(Manner, total=False):
     """Fields of a row beside its text, as in a manifest; `samples/guide/manifests.md` has them."""
 
     id: str
     character: str
-    voice: str
-    language: str
     instruct: str
     ref_audio: StrPath
     ref_text: str
     clone_mode: str
     seed: int
-    greedy: bool
-    temperature: float
-    top_k: int
-    top_p: float
-    repetition_penalty: float
     subtalker_greedy: bool
-    subtalker_temperature: float
-    subtalker_top_k: int
-    subtalker_top_p: float
     max_frames: int
-    max_seconds: float
 
 
 class RowValues(RowFields, total=False):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -51,27 +51,29 @@ class SpeechPart:
     attempts: int
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Speech:
     """One row at its end, spoken or not."""
 
     id: str
     text: str  # as it was given; empty where it had none
-    spoken_text: str  # as the model got it, behind lexicon and normaliser
-    voice: str | None
-    language: str
+    spoken_text: str = ""  # as the model got it, behind lexicon and normaliser
+    voice: str | None = None
+    language: str = "auto"
     samples: NDArray[np.float32]  # (n,) in [-1, 1]; none where nothing could be spoken
     sample_rate_hz: int
     codes: NDArray[np.int64]  # (F, K)
-    finish_reason: str | None  # eos, max_frames, early, stuck, wordless; None: no end at all
-    seed: int | None  # of the attempt that was kept; None: it was never tried
-    attempts: int
-    parts: tuple[SpeechPart, ...]  # none for a row that was spoken in one
-    suspect: tuple[str, ...]  # what it should be listened to for; with `verify`, why it is suspect
-    warnings: tuple[str, ...]  # what is odd about its row
-    timings: Timings
+    finish_reason: str | None = None  # eos, max_frames, early, stuck, wordless; None: no end at all
+    seed: int | None = None  # of the attempt that was kept; None: it was never tried
+    attempts: int = 0
+    parts: tuple[SpeechPart, ...] = ()  # none for a row that was spoken in one
+    suspect: tuple[
+        str, ...
+    ] = ()  # what it should be listened to for; with `verify`, why it is suspect
+    warnings: tuple[str, ...] = ()  # what is odd about its row
+    timings: Timings = Timings()
     error: str | None  # None: it came out well. Else it may have samples: of speech gone wrong
-    extra: dict[str, Any]  # fields that are none, if `extra="keep"`
+    extra: dict[str, Any] = field(default_factory=dict)  # fields that are none, if `extra="keep"`
     comment: str  # what its files say of themselves: synthetic speech, and of which model
     take: int = 1  # of its row; above 1 with `verify`, where another was better than the first
     verdict: str | None = None  # ok, suspect; None: without `verify`
@@ -188,20 +190,9 @@ def unspoken(row: BadRow, info: ModelInfo) -> Speech:
     return Speech(
         id=row.record_id,
         text=row.text or "",
-        spoken_text="",
-        voice=None,
-        language="auto",
         samples=np.zeros(0, np.float32),
         sample_rate_hz=info.sample_rate_hz,
         codes=np.zeros((0, info.num_codebooks), np.int64),
-        finish_reason=None,
-        seed=None,
-        attempts=0,
-        parts=(),
-        suspect=(),
-        warnings=(),
-        timings=Timings(),
         error=row.message,
-        extra={},
         comment=synthetic(info),
     )

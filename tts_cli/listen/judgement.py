@@ -170,16 +170,18 @@ def lowest(drift: Likeness) -> float:
     return drift.similarity if drift.lowest_part is None else drift.lowest_part
 
 
-def judge(
+def verdict_of(
     speech: Take,
+    sha256: str,
     voices: Voices,
     heard: tuple[Heard, Ears] | None,
     drift: tuple[Likeness, UsualFigures] | None = None,
     opinion: tuple[Opinion, UsualFigures] | None = None,
-) -> list[Remark]:
-    """Why a take should be listened to, the weightiest first; empty: it is fine.
+) -> Check:
+    """A take's verdict, with all that it was given by.
 
     Args:
+        sha256: of the audio that is judged.
         heard: what was heard in it, and what usually is; None: no recogniser listened.
         drift: how like its voice it is, and rows usually are; None: that was not measured.
         opinion: how it is rated, and rows usually are; None: it was not.
@@ -198,23 +200,7 @@ def judge(
         if below := beside.below(speech, rated.mos):
             text = f"{rated.mos:.1f} of 5; usually {below[0]:.1f}"
             found.append(remark(Kind.QUALITY, text, below[1]))
-    return sorted(found, key=lambda reason: -reason.weight)
-
-
-def verdict_of(
-    speech: Take,
-    sha256: str,
-    voices: Voices,
-    heard: tuple[Heard, Ears] | None,
-    drift: tuple[Likeness, UsualFigures] | None = None,
-    opinion: tuple[Opinion, UsualFigures] | None = None,
-) -> Check:
-    """A take's verdict, with all that it was given by; see `judge`.
-
-    Args:
-        sha256: of the audio that is judged.
-    """
-    reasons = tuple(judge(speech, voices, heard, drift, opinion))
+    reasons = tuple(sorted(found, key=lambda reason: -reason.weight))
     return Check(
         speech.id,
         speech.take,

@@ -120,48 +120,25 @@ class Check:
             "verdict": self.verdict,
             "severity": round(self.severity, 2),
             "reasons": [reason._asdict() for reason in self.reasons],
-            "error": None,
-            "unit": None,
-            "wanted": None,
-            "longest_wrong": None,
-            "letter_error": None,
-            "wrong_letters": None,
-            "recogniser": None,
-            "heard": None,
-            "stretches": [],
-            "similarity": None,
-            "lowest_part": None,
-            "encoder": None,
-            **dict.fromkeys(SCORES),
-            "rated_by": None,
         }
-        if self.asr is not None:
-            values.update(
-                error=round(self.asr.error, DECIMALS),
-                unit=self.asr.unit,
-                wanted=self.asr.wanted,
-                longest_wrong=self.asr.longest_wrong,
-                letter_error=round(self.asr.letter_error, DECIMALS),
-                wrong_letters=self.asr.wrong_letters,
-                recogniser=self.asr.recogniser,
-                heard=self.asr.heard,
-                stretches=[list(stretch) for stretch in self.asr.stretches],
-            )
-        if self.drift is not None:
-            values.update(
-                similarity=round(self.drift.similarity, 4),
-                lowest_part=None
-                if self.drift.lowest_part is None
-                else round(self.drift.lowest_part, 4),
-                encoder=self.drift.encoder,
-            )
-        if self.opinion is not None:
-            values |= {name: round(getattr(self.opinion, name), 2) for name in SCORES}
-            values["rated_by"] = self.opinion.rated_by
+        for part, names in ((self.asr, _HEARD), (self.drift, _DRIFT), (self.opinion, _OPINION)):
+            for name in names:
+                value = getattr(part, name, None)
+                values[name] = round(value, _DIGITS[name]) if value and name in _DIGITS else value
+        values["stretches"] = values["stretches"] or []
         return json.dumps(values, allow_nan=False) + "\n"
 
 
 SCORES = tuple(Opinion.__dataclass_fields__)[1:]
+# Fields of a line, as they stand in it.
+_HEARD = (
+    *("error", "unit", "wanted", "longest_wrong", "letter_error", "wrong_letters", "recogniser"),
+    *("heard", "stretches"),
+)
+_DRIFT = ("similarity", "lowest_part", "encoder")
+_OPINION = (*SCORES, "rated_by")
+_DIGITS = dict.fromkeys(("error", "letter_error"), DECIMALS)
+_DIGITS |= dict.fromkeys(("similarity", "lowest_part"), 4) | dict.fromkeys(SCORES, 2)
 
 
 def read_checks(out: Path) -> Iterator[Check]:

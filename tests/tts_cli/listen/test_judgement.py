@@ -9,7 +9,7 @@ from spoken_folders import TEXT, record
 
 from tts_cli.core import Kind, Remark
 from tts_cli.folder.take import Take
-from tts_cli.listen.judgement import LETTER_ERROR, Ears, judge, judged, length_of, said_twice
+from tts_cli.listen.judgement import LETTER_ERROR, Ears, judged, length_of, said_twice, verdict_of
 from tts_cli.listen.usual import Usual, Voices
 from tts_cli.listen.verdicts import SUSPECT, Check, Heard, Stretch
 
@@ -39,7 +39,10 @@ def kinds(
         (other, heard(error=usually * (0.5 + place % 3 / 2)))
         for place, other in enumerate(others[:count])
     )
-    return [reason.kind for reason in judge(row or speech(), Voices(others), (found, ears))]
+    return [
+        reason.kind
+        for reason in verdict_of(row or speech(), "", Voices(others), (found, ears)).reasons
+    ]
 
 
 def test_a_row_that_was_understood_is_fine() -> None:
@@ -88,7 +91,7 @@ def test_a_small_difference_counts_where_the_rate_says_the_same() -> None:
 
 def test_without_a_recogniser_the_journal_alone_judges() -> None:
     others = [speech() for _ in range(9)]
-    reasons = judge(speech(level_dbfs=-3.0), Voices(others), None)
+    reasons = verdict_of(speech(level_dbfs=-3.0), "", Voices(others), None).reasons
     assert [reason.kind for reason in reasons] == ["loud"]
 
 
