@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 from bisect import insort
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -53,6 +54,11 @@ def shown(value: object, limit: int = 60) -> str:
         return repr(value) if len(value) <= limit else repr(value[:limit]) + "..."
     text = repr(value)
     return text if len(text) <= limit else text[:limit] + "..."
+
+
+def some_of(names: Sequence[str], most: int = 3) -> str:
+    """The first of some names."""
+    return ", ".join(names[:most]) + ", ..." * (len(names) > most)
 
 
 def shortened(text: str, most: int) -> str:

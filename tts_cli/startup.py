@@ -127,48 +127,34 @@ def use_device(device: str) -> None:
         _in_thread("context", lambda: make_context(int(number or 0)))
 
 
-class Driver:
-    """The few functions of NVIDIA's driver that a start is about. Raises OSError without one."""
-
-    def __init__(self) -> None:
-        library = ctypes.CDLL(DRIVER)
-        self._init = library.cuInit
-        self._device = library.cuDeviceGet
-        self._retain = library.cuDevicePrimaryCtxRetain
-
-    def start(self) -> bool:
-        """Whether it runs now; the first call takes its time, later ones do not."""
-        return bool(self._init(ctypes.c_uint(0)) == 0)
-
-    def make_context(self, index: int) -> bool:
-        """Make and keep the context that all of this process share on a device; whether it is
-        there.
-        """
-        device, context = ctypes.c_int(), ctypes.c_void_p()
-        if not self.start() or self._device(ctypes.byref(device), ctypes.c_int(index)) != 0:
-            return False
-        return bool(self._retain(ctypes.byref(context), device) == 0)
-
-
 @cache
-def _driver() -> Driver | None:
-    """The driver, where there is one."""
+def _driver() -> ctypes.CDLL | None:
+    """NVIDIA's driver, where there is one."""
     try:
-        return Driver()
-    except (OSError, AttributeError):
+        return ctypes.CDLL(DRIVER)
+    except OSError:
         return None
 
 
 def start_driver() -> bool:
-    """See `Driver`; False where there is none."""
+    """Whether it runs now; the first call takes its time, later ones do not. False without one."""
     driver = _driver()
-    return driver is not None and driver.start()
+    return driver is not None and bool(driver.cuInit(ctypes.c_uint(0)) == 0)
 
 
 def make_context(index: int) -> bool:
-    """See `Driver`; False where there is none."""
-    driver = _driver()
-    return driver is not None and driver.make_context(index)
+    """Make and keep the context that all of this process share on a device; whether it is there."""
+    driver, device, context = _driver(), ctypes.c_int(), ctypes.c_void_p()
+    if driver is None or not start_driver():
+        return False
+    if driver.cuDeviceGet(ctypes.byref(device), ctypes.c_int(index)) != 0:
+        return False
+    return bool(driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), device) == 0)
+
+
+def usable_cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _is_on_cpu(args: Sequence[str]) -> bool:

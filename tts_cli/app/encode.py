@@ -31,7 +31,7 @@ from tts_cli.folder.sources import find_kept, why_failed
 from tts_cli.folder.take import Take
 from tts_cli.listen.words import FORMS, read_words
 from tts_cli.manifest.ids import id_problem
-from tts_cli.named import Named
+from tts_cli.named import Named, some_of
 from tts_cli.plan.checkpoint import approved_info, read_info
 from tts_cli.voices.merged import MergedVoices
 
@@ -138,11 +138,11 @@ def carry(found: Iterable[Timed], folder: Path, held: Folder) -> None:
 def require_own_files(spoken: KeptSpeech, held: Folder) -> None:
     """Raise UsageError if files would be replaced that no run is known to have written."""
     names = (record.id for record in spoken.records() if held.journal.status(record.id) is None)
-    foreign = [path for path in map(held.writer.path_of, names) if path.exists()]
+    foreign = [path.name for path in map(held.writer.path_of, names) if path.exists()]
     if foreign:
-        shown = ", ".join(path.name for path in foreign[:3]) + ", ..." * (len(foreign) > 3)
         raise UsageError(
-            f"{shown}: in {held.out} without a line in timings.jsonl, so not of an earlier run",
+            f"{some_of(foreign)}: in {held.out} without a line in timings.jsonl, so not of an "
+            "earlier run",
             remedy="move them, or choose another --out",
         )
 

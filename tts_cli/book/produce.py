@@ -12,7 +12,9 @@ import json
 import logging
 import re
 import unicodedata
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,10 +33,9 @@ from tts_cli.book.script import FOLDER, MANIFEST_NAME, Sentence
 from tts_cli.errors import RowError, UsageError
 from tts_cli.folder.atomic import write_atomic
 from tts_cli.folder.folder import Folder
-from tts_cli.folder.journal import Journal
 from tts_cli.folder.mend import BOOK_NAME
 from tts_cli.listen.words import FORMS, joined_words, read_words
-from tts_cli.named import counted
+from tts_cli.named import counted, some_of
 
 log = logging.getLogger(__name__)
 
@@ -97,9 +98,8 @@ def require_own_files(out: Path, names: list[str]) -> None:
     foreign = [name for name, start in _STARTS.items() if not _may_be_made(out / name, start)]
     foreign += [name for name in names if name not in own and (out / name).exists()]
     if foreign:
-        shown = ", ".join(foreign[:3]) + ", ..." * (len(foreign) > 3)
         raise UsageError(
-            f"{shown}: in the folder, and not made by an earlier run",
+            f"{some_of(foreign)}: in the folder, and not made by an earlier run",
             remedy="move them, choose another --out, or add --overwrite to replace them",
         )
 
@@ -134,7 +134,7 @@ def produce(
         DiskFull: no room.
         Interrupted: a signal came.
     """
-    return _Producer(folder.out, book, script, missing, wanted, folder.journal).run()
+    return _Producer(folder, book, script, missing, wanted).run()
 
 
 class _Producer:
@@ -142,23 +142,21 @@ class _Producer:
 
     def __init__(
         self,
-        out: Path,
+        folder: Folder,
         book: Book,
         script: list[Sentence],
         missing: set[str],
         wanted: BookOrder,
-        journal: Journal,
     ) -> None:
-        self._out, self._book, self._wanted = out, book, wanted
-        self._script = script
-        self._journal = journal
+        self._out, self._journal = folder.out, folder.journal
+        self._book, self._script, self._wanted = book, script, wanted
         self._parts: dict[str, list[SpokenText]] = {}  # of the rows that have some
         self._missing = set(missing)
         self._rows: dict[int, list[Sentence]] = {}
         for row in script:
             self._rows.setdefault(row.chapter, []).append(row)
-        self._before = read_made(out)
-        self._files = OwnFiles(out, self._before.files)
+        self._before = read_made(folder.out)
+        self._files = OwnFiles(folder.out, self._before.files)
         self._produced = Produced()
 
     def run(self) -> Produced:
@@ -193,9 +191,8 @@ class _Producer:
         rows, name = self._rows[number], _name_of(self._book, number, self._wanted.format)
         lost = [row.id for row in rows if row.id in self._missing]
         if lost:
-            shown = ", ".join(lost[:3]) + ", ..." * (len(lost) > 3)
             missing = counted(len(lost), "row is", "rows are")
-            self._produced.incomplete.append(f"{name}: {missing} missing: {shown}")
+            self._produced.incomplete.append(f"{name}: {missing} missing: {some_of(lost)}")
             return None
         wanted = self._wanted
         takes = [
@@ -229,7 +226,7 @@ class _Producer:
     def _tags(self, number: int, takes: list[RowAudio]) -> Tags:
         """What a chapter's file says of itself."""
         voices = list(dict.fromkeys(take.voice for take in takes if take.voice))
-        named = ", ".join(voices[:MAX_VOICES]) + ", ..." * (len(voices) > MAX_VOICES)
+        named = some_of(voices, MAX_VOICES)
         title = self._book.chapters[number].title
         return Tags(title, named, self._book.title or "", self._wanted.comment)
 
@@ -251,17 +248,17 @@ class _Producer:
         rows_format = self._wanted.row_format  # before it counted, they were timed by letters
         apart = [] if rows_format in ("", self._wanted.format) else [rows_format]
         key = _key([file.key, form, *apart])
-        if (made := self._files.kept(name, key)) is not None:
-            return made
-        texts: list[SpokenText] = []
-        for row, span in zip(self._rows[number], joined.spans, strict=True):
-            pauses = _pauses(self._audio_of(row), span)
-            whole = SpokenText(row.text, span.start_s, span.end_s, pauses)
-            parts = self._parts.get(row.id, [])
-            texts += [replace(part, pauses=pauses) for part in parts] or [whole]
-        with self._files.replacing(name):
-            write_atomic(self._out / name, subtitles(texts, form).encode())
-        return self._files.made(name, key)
+
+        def write(path: Path) -> None:
+            texts: list[SpokenText] = []
+            for row, span in zip(self._rows[number], joined.spans, strict=True):
+                pauses = _pauses(self._audio_of(row), span)
+                whole = SpokenText(row.text, span.start_s, span.end_s, pauses)
+                parts = self._parts.get(row.id, [])
+                texts += [replace(part, pauses=pauses) for part in parts] or [whole]
+            write_atomic(path, subtitles(texts, form).encode())
+
+        return self._written(name, key, write)
 
     def _words(self, number: int) -> list[MadeFile]:
         """The times of a chapter's words, by those of its rows; none: no row has some."""
@@ -277,15 +274,18 @@ class _Producer:
         found = file.sha256 and joined_words(stem, file.sha256, joined.seconds, files)
         if not found:
             return []
-        return [self._written(f"{stem}{form}", make(found), file) for form, make in FORMS.items()]
+        texts = {f"{stem}{form}": make(found) for form, make in FORMS.items()}
+        return [
+            self._written(name, _key([file.key, text]), partial(write_atomic, data=text.encode()))
+            for name, text in texts.items()
+        ]
 
-    def _written(self, name: str, text: str, chapter: MadeFile) -> MadeFile:
-        """A file beside a chapter."""
-        key = _key([chapter.key, text])
+    def _written(self, name: str, key: str, write: Callable[[Path], None]) -> MadeFile:
+        """A file that an earlier run made of the same, or that is written now."""
         if (made := self._files.kept(name, key)) is not None:
             return made
         with self._files.replacing(name):
-            write_atomic(self._out / name, text.encode())
+            write(self._out / name)
         return self._files.made(name, key)
 
     def _m4b(self) -> MadeFile:
@@ -299,17 +299,14 @@ class _Producer:
             "comment": self._wanted.comment,
         }
         key = _key([titles, metadata, [file.key for file, _ in chapters.values()]])
-        if (made := self._files.kept(M4B_NAME, key)) is not None:
-            return made
-        log.info("joining %s", M4B_NAME)
-        parts = [
-            M4bChapter(title, self._out / file.path)
-            for title, (file, _) in zip(titles, chapters.values(), strict=True)
-        ]
-        told = {key: text for key, text in metadata.items() if text}
-        with self._files.replacing(M4B_NAME):
-            write_m4b(self._out / M4B_NAME, parts, told)
-        return self._files.made(M4B_NAME, key)
+
+        def write(path: Path) -> None:
+            log.info("joining %s", M4B_NAME)
+            files = [self._out / file.path for file, _ in chapters.values()]
+            told = {key: text for key, text in metadata.items() if text}
+            write_m4b(path, list(map(M4bChapter, titles, files)), told)
+
+        return self._written(M4B_NAME, key, write)
 
 
 def _pauses(row: Path, span: HeardSpan) -> tuple[Pause, ...]:

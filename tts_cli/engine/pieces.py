@@ -237,15 +237,9 @@ def part_facts(piece: Piece, spoken: Spoken, place: JoinedPart, rate_hz: int) ->
 
 def sum_of(works: list[Work]) -> Work:
     """What a task took: the work of its pieces. It waited until the first of them had a slot."""
-    return Work(
-        prompt_tokens=sum(work.prompt_tokens for work in works),
-        bucket=max(work.bucket for work in works),
-        queue_ms=min(work.queue_ms for work in works),
-        reference_ms=sum(work.reference_ms for work in works),
-        prefill_ms=sum(work.prefill_ms for work in works),
-        decode_ms=sum(work.decode_ms for work in works),
-        vocoder_ms=sum(work.vocoder_ms for work in works),
-    )
+    how = {"bucket": max, "queue_ms": min}  # and all others are added up
+    all_of = {name: [vars(work)[name] for work in works] for name in vars(works[0])}
+    return Work(**{name: how.get(name, sum)(values) for name, values in all_of.items()})
 
 
 HURRIED = 1.25  # times the rate of the other pieces

@@ -44,6 +44,7 @@ from tts_cli.folder.atomic import (
     remove_stale_parts,
     require_plain_file,
     sync_folder,
+    values_of,
     write_atomic,
 )
 from tts_cli.folder.files import prepare_folder
@@ -315,9 +316,4 @@ def _read(path: Path) -> dict[str, Any] | None:
     if not require_plain_file(path):
         return None
     with open(path, "rb") as file:
-        raw = file.read(_MAX_BYTES)
-    try:
-        values = json.loads(raw)
-    except (ValueError, RecursionError):
-        return None
-    return values if isinstance(values, dict) else None
+        return values_of(file.read(_MAX_BYTES))

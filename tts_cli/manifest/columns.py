@@ -17,7 +17,7 @@ from typing import Any
 from models.sampling import SETTINGS
 from tts_cli.config import EXTRAS
 from tts_cli.errors import ManifestError, UsageError
-from tts_cli.named import nearest, shown
+from tts_cli.named import nearest, shown, some_of
 from tts_cli.text.languages import code_of, is_code
 
 ERROR, KEEP, DROP = EXTRAS
@@ -247,7 +247,7 @@ def unknown_names(
             advice = f"known fields: {', '.join(KINDS)}; "
         said = f"unknown field {shown(unknown[0])}; {advice}"
     else:
-        listed = ", ".join(map(shown, unknown[:_MAX_NAMED])) + ", ..." * (len(unknown) > _MAX_NAMED)
+        listed = _named(unknown)
         said = f"unknown fields {listed}; "
         said += "".join(f"{shown(name)}: {advice}; " for name, advice in instead[:_MAX_NAMED])
     flags = [as_flag({**given, **fits})] if fits else []
@@ -263,8 +263,7 @@ def _with_inner(name: str, value: Any) -> list[str]:
 
 
 def _named(names: list[str]) -> str:
-    shown_ones = ", ".join(map(shown, names[:_MAX_NAMED]))
-    return shown_ones + ", ..." * (len(names) > _MAX_NAMED)
+    return some_of([*map(shown, names)], _MAX_NAMED)
 
 
 @dataclass

@@ -7,6 +7,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 
+from tts_cli.named import some_of
+
 _MAX_NAMES = 1000  # that are counted
 _MAX_SHOWN = 5
 _LEAST_ROWS = 3  # of a name
@@ -71,9 +73,8 @@ class SpeakerNames:
         is_often = len(often) > 1 and sum(often.values()) >= _LEAST_SHARE * self._rows
         if len(self._counts) < 2 or not (is_often or is_each):
             return None
-        named = ", ".join(name for name, _ in self._counts.most_common(_MAX_SHOWN))
-        more = ", ..." if len(self._counts) > _MAX_SHOWN else ""
+        named = some_of([name for name, _ in self._counts.most_common()], _MAX_SHOWN)
         return (
-            f"{with_name} rows begin with a name and a colon ({named}{more}), which would be read "
+            f"{with_name} rows begin with a name and a colon ({named}), which would be read "
             "aloud; in a manifest, --speaker-prefix takes them off"
         )

@@ -23,7 +23,7 @@ from tts_cli.manifest.columns import (
 from tts_cli.manifest.json_rows import Lines
 from tts_cli.manifest.source import TableForm
 from tts_cli.manifest.table_form import PATH, path_id, skip_excel_separator
-from tts_cli.named import counted, shown
+from tts_cli.named import counted, shown, some_of
 
 if TYPE_CHECKING:
     from tts_cli.manifest.source import RowBuilder, Source
@@ -178,7 +178,7 @@ class TableHeader:
                 name,
                 counted(len(found), "row"),
                 num_rows,
-                ", ".join(found[:_MAX_TOLD]) + ", ..." * (len(found) > _MAX_TOLD),
+                some_of(found, _MAX_TOLD),
             )
 
 

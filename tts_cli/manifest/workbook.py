@@ -25,7 +25,7 @@ from tts_cli.manifest.workbook_scan import (
     WorkbookFile,
     column_letters,
 )
-from tts_cli.named import nearest, shown
+from tts_cli.named import nearest, shown, some_of
 
 if TYPE_CHECKING:
     from tts_cli.manifest.source import RowBuilder, Source
@@ -102,7 +102,7 @@ def _choose(sheets: list[Sheet], wanted: str | None, name: str) -> Sheet:
 def _tell(sheets: list[Sheet], sheet: Sheet, scan: SheetScan, name: str) -> None:
     others = [other.name for other in sheets if other is not sheet]
     if others:
-        listed = ", ".join(others[:5]) + ", ..." * (len(others) > 5)
+        listed = some_of(others, 5)
         log.info("%s: sheet %r is read; others (--sheet): %s", name, sheet.name, listed)
     if scan.hidden_rows:
         log.warning("%s: %d hidden rows are read like the others", name, scan.hidden_rows)

@@ -36,7 +36,7 @@ from tts_cli.manifest.columns import RowProblem, as_flag, parse_map
 from tts_cli.manifest.ids import IdTable, fold_id, id_hash
 from tts_cli.manifest.manifest import read_rows
 from tts_cli.manifest.source import Manifest
-from tts_cli.named import nearest, shown
+from tts_cli.named import nearest, shown, some_of
 from tts_cli.text.languages import named_language
 from tts_cli.voices.voice_folder import VoiceFolder, name_problem
 
@@ -173,7 +173,7 @@ def _name_problem(field: str, value: str, info: ModelInfo) -> str | None:
         return f"{field}: a {info.type} checkpoint has no named voices; leave it out"
     close = nearest(value, valid)
     advice = f"did you mean '{close}'? " if close else ""
-    listed = ", ".join(valid[:_MAX_NAMES]) + (", ..." if len(valid) > _MAX_NAMES else "")
+    listed = some_of(valid, _MAX_NAMES)
     more = _ELSE[field]
     return f"{field}: {shown(value)} is unknown; {advice}the checkpoint has {listed}{more}"
 
@@ -300,7 +300,7 @@ class Judge:
             flag = as_flag({**columns, column: ""})
             remedy = f"{made}{self._how_to_give_voice(name)}, or leave the column out: {flag}"
             return f"character {shown(name)} is no speaker here; {advice}{remedy}"
-        listed = ", ".join(names[:_MAX_CAST]) + ", ..." * (len(names) > _MAX_CAST)
+        listed = some_of(names, _MAX_CAST)
         return f"character {shown(name)} is not in {path}; {advice}there are {listed}"
 
     def _how_to_give_voice(self, name: str) -> str:

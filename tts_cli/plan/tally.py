@@ -15,7 +15,7 @@ from tts_cli.core import BadRow, Row, are_joined
 from tts_cli.errors import ManifestError, UsageError
 from tts_cli.folder.take import Take
 from tts_cli.manifest.speaker_names import SpeakerNames
-from tts_cli.named import counted, shown
+from tts_cli.named import counted, shown, some_of
 from tts_cli.plan.notes import MAX_SHOWN, NamedRows, Told
 from tts_cli.plan.room import Needs
 from tts_cli.plan.standing import State
@@ -63,8 +63,7 @@ class ManifestSummary:
         """
         lines = list(self.problems)
         if len(self.strangers) > 1:
-            named = ", ".join(map(shown, self.strangers[:_MAX_STRANGERS]))
-            named += ", ..." * (len(self.strangers) > _MAX_STRANGERS)
+            named = some_of([*map(shown, self.strangers)], _MAX_STRANGERS)
             count = len(self.strangers)
             lines.append(f"{self.manifest}: {count} characters have no voice: {named}")
         return lines
@@ -226,9 +225,9 @@ class Survey:
     def require_own_files(self) -> None:
         """Raise UsageError if rows would replace files that no run is known to have written."""
         if self.foreign:
-            shown = ", ".join(self.foreign[:3]) + (", ..." if len(self.foreign) > 3 else "")
             raise UsageError(
-                f"{shown}: in the folder without a line in timings.jsonl, so not of an earlier run",
+                f"{some_of(self.foreign)}: in the folder without a line in timings.jsonl, so not "
+                "of an earlier run",
                 remedy="move them, choose another --out, or add --overwrite to replace them",
             )
 

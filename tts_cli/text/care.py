@@ -20,7 +20,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from tts_cli.errors import UsageError
-from tts_cli.named import counted
+from tts_cli.named import counted, some_of
 from tts_cli.text import languages
 from tts_cli.text.languages import named_language
 from tts_cli.text.lexicon import Lexicon, read_lexicon
@@ -123,7 +123,7 @@ class TextCare:
         words = [entry.written for entry in entries if entry.line not in self.used]
         if not words:
             return None
-        named = ", ".join(map(repr, words[:MAX_UNUSED])) + ", ..." * (len(words) > MAX_UNUSED)
+        named = some_of([*map(repr, words)], MAX_UNUSED)
         return (
             f"{self.lexicon.path}: no text has {len(words)} of "
             f"{counted(len(entries), 'entry', 'entries')}: {named}"

@@ -22,6 +22,7 @@ from tts_cli.config import RunConfig
 from tts_cli.errors import SetupError, UsageError, first_line
 from tts_cli.extras import load
 from tts_cli.named import counted
+from tts_cli.startup import usable_cores
 
 log = logging.getLogger(__name__)
 
@@ -88,7 +89,7 @@ class Cluster:
         """
         ray, config = self._ray, self._config
         if self.is_local and not ray.is_initialized():
-            self.share = share_of(config, [(_cores(), _local_gpus(config))], "this machine")
+            self.share = share_of(config, [(usable_cores(), _local_gpus(config))], "this machine")
             for name, value in _OWN.items():
                 os.environ.setdefault(name, value)
         if not config.debug and not ray.is_initialized():
@@ -267,10 +268,6 @@ def share_of(config: RunConfig, nodes: list[tuple[int, int]], where: str) -> Sha
     while sum(cores // each for cores, _ in nodes) < asked:
         each -= 1
     return Share(asked, False, each)
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _local_gpus(config: RunConfig) -> int:

@@ -79,9 +79,9 @@ def test_flags_that_make_no_sense(options: dict[str, str], problem: str) -> None
 
 
 def test_cores_are_those_this_process_may_use() -> None:
-    from tts_cli.workers.cluster import _cores
+    from tts_cli.startup import usable_cores
 
-    assert 1 <= _cores() <= (os.cpu_count() or 1)
+    assert 1 <= usable_cores() <= (os.cpu_count() or 1)
 
 
 def test_a_cluster_that_nobody_runs_is_told_at_once() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
@@ -13,6 +12,7 @@ from typing import Generic, TypeVar
 
 from tts_cli.errors import StoppedEarly
 from tts_cli.listen.hearing.recogniser import Identity
+from tts_cli.startup import usable_cores
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -33,7 +33,7 @@ class Processes(Generic[A, B]):
     ) -> None:
         self._function = function
         self.identity = identity
-        self.count = count or _cores()
+        self.count = count or usable_cores()
         self._pool: ProcessPoolExecutor | None = None
 
     def hear(self, asked: Iterable[A | None]) -> Iterator[B]:
@@ -71,9 +71,3 @@ class Processes(Generic[A, B]):
 
 def _start() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the main process tells when it is over
-
-
-def _cores() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
