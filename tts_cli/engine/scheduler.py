@@ -28,7 +28,7 @@ Item = TypeVar("Item", bound=Hashable)
 
 GROUP_SHARE = 10  # refill waits until a tenth of the slots are free ...
 FULL_SHARE = 0.9  # ... or would fill so much of a pass of prefill ...
-PATIENCE_TICKS = 16  # ... but no longer than this many ticks
+PATIENCE_TICKS = 8  # ... but no longer than this many ticks: the last rows end the run
 SMALL_SHARE = 0.6  # a pass that is less full, behind full ones, waits for more rows
 
 

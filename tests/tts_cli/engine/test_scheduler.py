@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from tts_cli.engine.loop import WINDOW
 from tts_cli.engine.scheduler import GROUP_SHARE, PATIENCE_TICKS, BatchSize, Scheduler
 
 
@@ -172,6 +173,17 @@ def test_the_longest_estimate_of_the_window_goes_first() -> None:
     assert scheduler.admit() == [("a", 0), ("b", 1)]
     scheduler.finish(0)
     assert scheduler.admit() == [("c", 0)]
+
+
+@pytest.mark.parametrize(("rows", "slots"), [(1024, 256), (512, 64), (2048, 512)])
+def test_a_run_takes_few_more_steps_than_its_rows_fill(rows: int, slots: int) -> None:
+    """The rows of the benchmark. A turn is two frames, and a slot is free a turn after its row."""
+    lengths = {row: (62 + row * 7919 % 126 + 1) // 2 + 1 for row in range(rows)}
+    scheduler: Scheduler[int] = Scheduler(BatchSize(slots), WINDOW, pass_tokens=1024)
+    run = Run(scheduler, lengths, list(range(rows)))
+    while not scheduler.is_done or run.pending:
+        run.turn(rows)
+    assert run.turns < 1.06 * sum(lengths.values()) / slots
 
 
 def test_equal_estimates_keep_the_order_of_arrival() -> None:
