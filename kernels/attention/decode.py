@@ -6,6 +6,9 @@ q is (R, H * D_h); the cache is (2, N, H_kv, S, D_h), keys and values; row r rea
 r // rows_per_slot and query head h reads KV head h // (H / H_kv). Softmax is float32. Positions
 beyond p hold whatever an older, longer row left, NaN included, and never reach the result.
 
+Rows that begin alike may read the beginning in one slot, of which all hold a copy: what 256 rows of
+a voice read together then comes from memory once and from the L2 cache 255 times.
+
 The work is reading the cache once, so a program owns one KV head of one slot and serves all its
 query heads and rows from the same tiles, with the online softmax of FlashAttention (Dao et al.,
 2022). A few rows with a long cache would leave most of the GPU idle: then the cache is split
@@ -34,9 +37,15 @@ _WANTED_PROGRAMS = 512  # about four for each multiprocessor of a large GPU
 
 
 def decode_attention_ref(
-    q: Tensor, cache: Tensor, positions: Tensor, rows_per_slot: int = 1, is_long: bool = False
+    q: Tensor,
+    cache: Tensor,
+    positions: Tensor,
+    rows_per_slot: int = 1,
+    is_long: bool = False,
+    prefixes: Tensor | None = None,
 ) -> Tensor:
-    """Plain PyTorch: the CPU path, and what the kernel is tested against. It splits no cache.
+    """Plain PyTorch: the CPU path, and what the kernel is tested against. It splits no cache, and
+    every row reads its own slot alone.
 
     On the CPU the host may look at the lengths: every row then reads exactly its own positions, so
     it computes the same whatever its batch mates hold. Elsewhere the whole cache is masked.
@@ -85,13 +94,13 @@ def _split_span(longest, NUM_SPLITS: tl.constexpr, BLOCK_S: tl.constexpr):
 
 @jit
 def _attention_kernel(
-    q_ptr, keys_ptr, values_ptr, positions_ptr, out_ptr, stats_ptr,
+    q_ptr, keys_ptr, values_ptr, positions_ptr, prefixes_ptr, out_ptr, stats_ptr,
     q_stride, k_slot_stride, k_head_stride, k_position_stride, v_slot_stride, v_head_stride,
     v_position_stride,
     scale,
     NUM_HEADS: tl.constexpr, GROUP: tl.constexpr, ROWS_PER_SLOT: tl.constexpr,
     HEAD_DIM: tl.constexpr, NUM_SPLITS: tl.constexpr,
-    IS_DEPENDENT: tl.constexpr,
+    HAS_PREFIXES: tl.constexpr, IS_DEPENDENT: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_S: tl.constexpr, BLOCK_D: tl.constexpr,
 ):  # fmt: skip
     wait_for_previous(IS_DEPENDENT)
@@ -119,6 +128,9 @@ def _attention_kernel(
     q = factor(tl.load(q_ptr + q_offset, mask=is_line[:, None] & is_dim[None, :], other=0.0))
     k_base = keys_ptr + slot * k_slot_stride + kv_head * k_head_stride
     v_base = values_ptr + slot * v_slot_stride + kv_head * v_head_stride
+    if HAS_PREFIXES:
+        away = tl.load(prefixes_ptr + 2 * slot) - slot
+        num_away = tl.load(prefixes_ptr + 2 * slot + 1).to(tl.int32)
     # A large finite number, not -inf: a line that sees nothing of this split must not become NaN.
     highest = tl.full((BLOCK_M,), -1e30, tl.float32)
     total = tl.zeros((BLOCK_M,), tl.float32)
@@ -127,9 +139,15 @@ def _attention_kernel(
         position = first + tile
         is_position = position < end
         k_offset = position[None, :].to(tl.int64) * k_position_stride + dim[:, None]
-        k = tl.load(k_base + k_offset, mask=is_dim[:, None] & is_position[None, :], other=0.0)
         v_offset = position[:, None].to(tl.int64) * v_position_stride + dim[None, :]
-        v = tl.load(v_base + v_offset, mask=is_position[:, None] & is_dim[None, :], other=0.0)
+        k_from = k_base
+        v_from = v_base
+        if HAS_PREFIXES:  # whole tiles of them
+            elsewhere = tl.where(first + BLOCK_S <= num_away, away, 0)
+            k_from += elsewhere * k_slot_stride
+            v_from += elsewhere * v_slot_stride
+        k = tl.load(k_from + k_offset, mask=is_dim[:, None] & is_position[None, :], other=0.0)
+        v = tl.load(v_from + v_offset, mask=is_position[:, None] & is_dim[None, :], other=0.0)
         v = factor(v)
         scores = tl.dot(q, factor(k), input_precision="ieee") * scale
         scores = tl.where(position[None, :] < length[:, None], scores, -1e30)
@@ -192,17 +210,26 @@ def num_splits(num_programs: int, num_positions: int) -> int:
     return splits
 
 
-def launch_settings(dtype: torch.dtype) -> tuple[int, int, int]:
-    """Positions a tile, warps and pipeline stages.
+def launch_settings(dtype: torch.dtype, group: int) -> tuple[int, int, int]:
+    """Positions a tile, warps and pipeline stages, for so many query heads of a KV head.
 
     Short caches, where less would do, are served by `kernels.attention.step` in one launch.
     """
-    return (32, 4, 2) if dtype == torch.float32 else (64, 4, 2)
+    if dtype == torch.float32:
+        return 32, 4, 2
+    # With 256 rows on an H200: four heads at 150 to 500 positions 86 us with three stages, 90 with
+    # two; two heads at 60 to 250 positions 45 with either.
+    return 64, 4, 2 if group <= 2 else 3
 
 
 @op(decode_attention_ref)
 def decode_attention(
-    q: Tensor, cache: Tensor, positions: Tensor, rows_per_slot: int = 1, is_long: bool = False
+    q: Tensor,
+    cache: Tensor,
+    positions: Tensor,
+    rows_per_slot: int = 1,
+    is_long: bool = False,
+    prefixes: Tensor | None = None,
 ) -> Tensor:
     """Attention of R query rows over cache positions 0..positions[r] of their slots.
 
@@ -213,6 +240,8 @@ def decode_attention(
         rows_per_slot: row r reads slot r // rows_per_slot. The rows of a slot are one request:
             positions its longest row sees must hold numbers.
         is_long: split the cache as a long one, whatever S: then a row's sums depend on R alone.
+        prefixes: (N, 2) int64: how many of its first positions a slot has in common with another
+            slot, which holds the same there, and that slot in front of it. None: none has.
     Returns:
         (R, H * D_h), contiguous.
     """
@@ -228,7 +257,7 @@ def decode_attention(
     length = max(num_positions, _SPLIT_FROM) if is_long else num_positions
     splits = num_splits(slots * num_kv_heads, length)
     block_d = max(16, next_power_of_2(head_dim))
-    block_s, num_warps, num_stages = launch_settings(q.dtype)
+    block_s, num_warps, num_stages = launch_settings(q.dtype, group)
     if splits == 1:
         target = stats = out
     else:
@@ -239,11 +268,11 @@ def decode_attention(
     # Twice the same: with one for both, ptxas takes 128 registers instead of 96, so that four
     # programs run side by side, not five (sm_90, Triton 3.6).
     _attention_kernel[(slots, num_kv_heads, splits)](
-        q, *cache, positions, target, stats,
+        q, *cache, positions, positions if prefixes is None else prefixes, target, stats,
         q.stride(0), *strides, *strides,
         head_dim**-0.5,
         NUM_HEADS=num_heads, GROUP=group, ROWS_PER_SLOT=rows_per_slot, HEAD_DIM=head_dim,
-        NUM_SPLITS=splits,
+        NUM_SPLITS=splits, HAS_PREFIXES=prefixes is not None,
         BLOCK_M=max(16, next_power_of_2(rows_per_slot * group)), BLOCK_S=block_s, BLOCK_D=block_d,
         num_warps=num_warps, num_stages=num_stages, **launch_options(),
     )  # fmt: skip

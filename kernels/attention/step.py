@@ -257,6 +257,7 @@ def step_attention(
     cache: Tensor,
     rows_per_slot: int = 1,
     is_long: bool = False,
+    prefixes: Tensor | None = None,
 ) -> Tensor:
     """Norm and rotate, write keys and values to the cache, attend to it.
 
@@ -266,7 +267,7 @@ def step_attention(
     """
     if is_long or not use_one_launch(qkv, cache):
         q = qk_norm_rope_store(qkv, heads, positions, cache, rows_per_slot)
-        return decode_attention(q, cache, positions, rows_per_slot, is_long)
+        return decode_attention(q, cache, positions, rows_per_slot, is_long, prefixes)
     q_weight, k_weight, cos, sin, eps = heads
     num_rows = qkv.shape[0]
     num_kv_heads, num_positions, head_dim = cache.shape[2:]

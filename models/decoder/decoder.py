@@ -108,6 +108,7 @@ class Decoder(nn.Module):
         self.cos: Tensor
         self.sin: Tensor
         self._cache: StaticKVCache | None = None
+        self.prefixes: Tensor | None = None  # as of `decode_attention`
         self.is_fixed = False  # a step's sums do not depend on the cache's length
         self.is_one_launch = False
         self.stacked: DecoderWeights | None = None
@@ -217,7 +218,8 @@ class Decoder(nn.Module):
 
         def attend(qkv: Tensor, index: int) -> Tensor:
             heads, cache = self._layer(index)
-            return step_attention(qkv, heads, positions, cache, rows_per_slot, self.is_fixed)
+            is_long, prefixes = self.is_fixed, self.prefixes
+            return step_attention(qkv, heads, positions, cache, rows_per_slot, is_long, prefixes)
 
         with self.early_launches(x):
             return self._run_layers(x, attend, normed=normed)

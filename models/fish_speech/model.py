@@ -22,6 +22,7 @@ class FishSpeech(SpeechModel):
     config: FishSpeechConfig
     talker: FishTalker
     sampling: NucleusSlots
+    shares_prefixes = True
     decodes_references = False  # the official code decodes a row's own codes alone
 
     def new_sampling(self, num_slots: int) -> NucleusSlots:

@@ -58,6 +58,7 @@ class SpeechModel(FrameModel):
         voices: None where the checkpoint cannot clone. use_graphs: of CUDA.
     """
 
+    shares_prefixes = False  # whether its prompts say what they share
     decodes_references = True  # whether a row's reference codes go through the vocoder with it
 
     def __init__(
@@ -131,6 +132,11 @@ class SpeechModel(FrameModel):
         weight = self.talker.decoder.norm.weight
         self.packed.allocate(max_batch, max_positions, self.sampling, weight)
         self.prefixes = VoicePrefixes()
+        self._placed = self.prefixes.table(max_batch)
+        if self.shares_prefixes:
+            self.talker.decoder.prefixes = torch.zeros(
+                (max_batch, 2), dtype=torch.int64, device=self.device
+            )
 
     @torch.inference_mode()
     def capture(
@@ -260,8 +266,11 @@ class SpeechModel(FrameModel):
                     f"{tokens} prompt tokens and {frames} frames; slots hold {room} and "
                     f"{most} frames"
                 )
-        voices = [p.request.clone if self.packed.shares(p) else None for p in prompts]
-        followers = self.prefixes.followers(voices, slots)
+        prefixes = [
+            (p.request.clone, p.num_shared) if p.request.clone and self.packed.shares(p) else None
+            for p in prompts
+        ]
+        followers = self.prefixes.followers(prefixes, slots)
         starts = [0] * len(prompts)
         for rows in followers.values():
             for row in rows:
@@ -271,7 +280,15 @@ class SpeechModel(FrameModel):
             targets = self._index([slots[row] for row in rows])
             self.talker.decoder.cache.copy_first(source, targets, starts[rows[0]])
         self._run(prompts, slots, starts, [row for row, start in enumerate(starts) if start])
-        self.prefixes.hold(voices, slots)
+        self.prefixes.hold(prefixes, slots)
+        self._place_prefixes()
+
+    def _place_prefixes(self) -> None:
+        """Tell the talker which slots begin alike, where that has changed."""
+        table, there = self.prefixes.table(self.slots.num_slots), self.talker.decoder.prefixes
+        if there is not None and table != self._placed:
+            there.copy_(to_device(table, self.device))
+            self._placed = table
 
     def _run(
         self, prompts: list[Prompt], slots: list[int], starts: list[int], chosen: list[int]
@@ -375,6 +392,7 @@ class SpeechModel(FrameModel):
         self.sampling.move(source, target)
         self.talker.decoder.cache.move(source, target)
         self.prefixes.move(sources, targets)
+        self._place_prefixes()
 
     @torch.inference_mode()
     def release(self, slots: list[int], is_failed: bool = False) -> None:
@@ -382,6 +400,7 @@ class SpeechModel(FrameModel):
         index = self._index(slots)
         self.slots.release(index)
         self.prefixes.release(slots, is_failed)
+        self._place_prefixes()
         if is_failed:
             self.talker.decoder.cache.clear(index)
 

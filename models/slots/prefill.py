@@ -20,10 +20,11 @@ Prompts of a voice that begin alike for a stretch that counts (`Prompt.num_share
 one row alone. The others copy the beginning's keys and values from the slot of a row that has them
 (`VoicePrefixes`) and run what is their own: of Fish S2 Pro with 10 s of reference some 80 tokens of
 300. Copying is the 33 MB of 226 positions a row, hundredths of a millisecond; running them took
-4.7 ms a row (H200, 256 rows). Where prompts share little nothing is gained. In Qwen3-TTS the text
-stands in front of the frames, so a voice's prompts share the template and the transcript, about 40
-tokens, which are 0.1 ms of the 5 ms that a row takes. Without a reference both families share 20
-tokens or fewer, unless a description stands there.
+4.7 ms a row (H200, 256 rows). In a step all of them read it in one slot (`decode_attention`). Where
+prompts share little nothing is gained. In Qwen3-TTS the text stands in front of the frames, so a
+voice's prompts share the template and the transcript, about 40 tokens, which are 0.1 ms of the 5 ms
+that a row takes. Without a reference both families share 20 tokens or fewer, unless a description
+stands there.
 """
 
 from __future__ import annotations
@@ -88,6 +89,9 @@ class Pass(NamedTuple):
     numbers: Tensor  # (R, S) float32, the others
 
 
+Prefix = tuple[Voice, int]  # whose prompts begin so, and for how many positions
+
+
 class VoicePrefixes:
     """In which slots the beginning of a voice's prompts lies.
 
@@ -96,40 +100,47 @@ class VoicePrefixes:
     """
 
     def __init__(self) -> None:
-        self._voices: dict[int, Voice] = {}
+        self._held: dict[int, Prefix] = {}
 
     def followers(
-        self, voices: Sequence[Voice | None], slots: Sequence[int]
+        self, prefixes: Sequence[Prefix | None], slots: Sequence[int]
     ) -> dict[int, list[int]]:
         """Of prompts that are to be run in free slots, those that copy their beginning: the slot
         they copy from, which may be that of an earlier one of them, and their indices.
 
         Args:
-            voices: None of a prompt that shares nothing.
+            prefixes: None of a prompt that shares nothing.
         """
         self.release(slots)
-        found = {voice: slot for slot, voice in self._voices.items()}
+        found = {prefix: slot for slot, prefix in self._held.items()}
         followers: dict[int, list[int]] = {}
-        for row, (voice, slot) in enumerate(zip(voices, slots, strict=True)):
-            if voice is not None and (source := found.setdefault(voice, slot)) != slot:
+        for row, (prefix, slot) in enumerate(zip(prefixes, slots, strict=True)):
+            if prefix is not None and (source := found.setdefault(prefix, slot)) != slot:
                 followers.setdefault(source, []).append(row)
         return followers
 
-    def hold(self, voices: Sequence[Voice | None], slots: Sequence[int]) -> None:
+    def hold(self, prefixes: Sequence[Prefix | None], slots: Sequence[int]) -> None:
         """Say that they have been run there."""
-        pairs = zip(slots, voices, strict=True)
-        self._voices |= {slot: voice for slot, voice in pairs if voice is not None}
+        pairs = zip(slots, prefixes, strict=True)
+        self._held |= {slot: prefix for slot, prefix in pairs if prefix is not None}
 
     def move(self, sources: Sequence[int], targets: Sequence[int]) -> None:
         """Rows have moved to free slots."""
-        voices = [self._voices.pop(source, None) for source in sources]
-        self.hold(voices, targets)
+        self.hold([self._held.pop(source, None) for source in sources], targets)
 
     def release(self, slots: Sequence[int], is_failed: bool = False) -> None:
         """Slots are free. Where rows failed, nobody copies what they began with any more."""
-        gone = {self._voices.pop(slot, None) for slot in slots}
+        gone = {self._held.pop(slot, None) for slot in slots}
         if is_failed:
-            self._voices = {s: voice for s, voice in self._voices.items() if voice not in gone}
+            self._held = {s: prefix for s, prefix in self._held.items() if prefix not in gone}
+
+    def table(self, num_slots: int) -> list[tuple[int, int]]:
+        """`prefixes` of `decode_attention`: those that begin alike read it in the same slot."""
+        found: dict[Prefix, int] = {}
+        table = [(0, 0)] * num_slots
+        for slot, prefix in self._held.items():
+            table[slot] = found.setdefault(prefix, slot), prefix[1]
+        return table
 
 
 class PackedPrefill:

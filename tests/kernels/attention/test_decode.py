@@ -135,6 +135,27 @@ def test_the_length_of_the_cache_counts_for_nothing_where_asked(dtype, device, w
     assert num_splits(6, 64) != num_splits(6, 600)
 
 
+def test_a_beginning_is_read_in_another_slot(
+    dtype, device, with_kernel, with_reference, monkeypatch
+) -> None:
+    """Whole tiles of it: bits are those of a copy of one's own, which is not looked at."""
+    monkeypatch.setattr(module, "launch_settings", lambda dtype, group: (16, 4, 2))
+    q, cache, positions, _ = make([90, 40, 70, 20], 4, 2, 40, 100, device, dtype)
+    alike = torch.tensor([[2, 50], [2, 36], [2, 50], [0, 0]], device=device)
+    cache[:, 0, :, :50] = cache[:, 2, :, :50]
+    cache[:, 1, :, :36] = cache[:, 2, :, :36]
+    for splits in (1, 4):
+        monkeypatch.setattr(module, "num_splits", lambda programs, positions, n=splits: n)
+        own = with_kernel(decode_attention, q, cache, positions)
+        away = with_kernel(decode_attention, q, cache, positions, prefixes=alike)
+        assert torch.equal(own, away)
+        spoilt = cache.clone()
+        spoilt[:, 0, :, :48] = spoilt[:, 1, :, :32] = float("nan")
+        assert torch.equal(with_kernel(decode_attention, q, spoilt, positions, prefixes=alike), own)
+    plain = with_reference(decode_attention, q, cache, positions)
+    assert torch.equal(with_reference(decode_attention, q, cache, positions, prefixes=alike), plain)
+
+
 def test_slot_reused_after_a_longer_request(device, with_kernel, with_reference) -> None:
     q, cache, *_ = make([40, 40], 2, 1, 40, 64, device, torch.float32)
     short = torch.tensor([40, 7], device=device)

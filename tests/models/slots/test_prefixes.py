@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 import tiny_fish_speech as tiny
+import tiny_qwen3_tts as qwen
 import torch
 from fakes import FakeCapturer
 from speak import Row, speak
@@ -220,8 +221,42 @@ def test_where_tokens_see_tokens_alone_prompts_are_whole(
 
 def test_voices_are_told_apart_by_their_digests() -> None:
     prefixes = VoicePrefixes()
-    one, same, other = voice(), replace(voice(), codes=None), voice(1)
+    one, same, other = (voice(), 9), (replace(voice(), codes=None), 9), (voice(1), 9)
     assert prefixes.followers([one, other, None, same], [0, 1, 2, 3]) == {0: [3]}
     prefixes.hold([one, other, None, same], [0, 1, 2, 3])
     assert prefixes.followers([None, other], [4, 5]) == {1: [1]}
+    assert prefixes.followers([one, (voice(), 8)], [4, 5]) == {3: [0]}
     assert prefixes.followers([one, one], [0, 3]) == {0: [1]}
+
+
+def test_slots_that_begin_alike_read_it_in_one_that_has_it(model: FishSpeech) -> None:
+    """The talker is told whenever a row comes, goes, moves or fails."""
+    model.allocate(6, max_positions=200, max_frames=FRAMES)
+
+    def told() -> dict[int, tuple[int, int]]:
+        assert model.talker.decoder.prefixes is not None
+        rows = model.talker.decoder.prefixes.tolist()
+        return {slot: tuple(row) for slot, row in enumerate(rows) if row[1]}
+
+    one, other = (
+        [model.prompt(item) for item in requests(*[clone] * 3)] for clone in (voice(), voice(1))
+    )
+    model.prefill([*one, other[0]], [1, 2, 4, 3])
+    count = one[0].num_shared
+    assert told() == {1: (1, count), 2: (1, count), 4: (1, count), 3: (3, other[0].num_shared)}
+    model.release([1])
+    assert told() == {2: (2, count), 4: (2, count), 3: (3, other[0].num_shared)}
+    model.prefill([other[1]], [1])
+    model.release([3])
+    model.move([4], [0])
+    assert told() == {2: (2, count), 0: (2, count), 1: (1, other[0].num_shared)}
+    model.release([2], is_failed=True)
+    assert told() == {1: (1, other[0].num_shared)}
+    model.release([1])
+    assert told() == {}
+
+
+def test_no_table_where_prompts_share_nothing(tmp_path: Path) -> None:
+    loaded = load_model(str(qwen.write_checkpoint(tmp_path / "qwen", "custom_voice_wide")))
+    loaded.allocate(2, max_positions=64, max_frames=FRAMES)
+    assert loaded.talker.decoder.prefixes is None
