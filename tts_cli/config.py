@@ -6,6 +6,7 @@ sampling are in the table of `models.sampling`.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -424,3 +425,9 @@ class RunConfig:
 
 
 SETTINGS = table_of(RunConfig)
+
+
+def users_folder(variable: str, otherwise: str) -> Path:
+    """Ours in the folder that a variable names, or in this one of the user's home."""
+    named = os.environ.get(variable, "")
+    return (Path(named) if os.path.isabs(named) else Path.home() / otherwise) / "tts-cli"

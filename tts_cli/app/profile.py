@@ -262,10 +262,12 @@ class Profiler:
 
     def _write(self) -> dict[str, Any]:
         info = self.model.info
-        samples = np.zeros(self.frames * info.samples_per_frame, dtype=np.float32)
+        wave = np.zeros(self.frames * info.samples_per_frame, dtype=np.float32)
         with tempfile.TemporaryDirectory() as folder:
             writer = AudioWriter(Path(folder), RunConfig(), info.sample_rate_hz)
-            return self._host("write (one row)", lambda: writer.write("row", samples))
+            return self._host(
+                "write (one row)", lambda: writer.put("row", writer.make("row", wave))
+            )
 
     def _first(self, batch: int) -> list[dict[str, Any]]:
         """From a batch of rows that are asked for at once to the samples of the first one, on the
@@ -283,7 +285,7 @@ class Profiler:
                 model.decode_frames(batch, self.frames)
                 samples = model.decode_audio([codes])[0].cpu().numpy()
                 audio_ms.append(1000 * (time.perf_counter() - started_s))
-                writer.write("row", samples)
+                writer.put("row", writer.make("row", samples))
                 file_ms.append(1000 * (time.perf_counter() - started_s))
         model.release(slots)
         rows = f"({batch} x {self.frames} frames)"

@@ -31,7 +31,7 @@ from tts_cli.cli.options import (
     check_value,
     shared_variable,
 )
-from tts_cli.config import SETTINGS
+from tts_cli.config import SETTINGS, users_folder
 from tts_cli.errors import UsageError
 from tts_cli.manifest.cast import TomlFile
 from tts_cli.manifest.columns import map_text
@@ -58,9 +58,7 @@ class FileSettings:
 
 def user_file() -> Path:
     """Where the user's settings are looked for."""
-    folder = os.environ.get("XDG_CONFIG_HOME", "")
-    base = Path(folder) if os.path.isabs(folder) else Path.home() / ".config"
-    return base / "tts-cli" / FILE_NAME
+    return users_folder("XDG_CONFIG_HOME", ".config") / FILE_NAME
 
 
 def project_file() -> Path | None:

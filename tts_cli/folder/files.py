@@ -173,6 +173,20 @@ def hash_of(file: BinaryIO) -> str:
     return digest.hexdigest()
 
 
+def is_same(source: Path, target: Path) -> bool:
+    """Whether two names are of one file, or of two with the same content."""
+    try:
+        first, second = os.lstat(source), os.lstat(target)
+    except FileNotFoundError:
+        return False
+    if os.path.samestat(first, second):
+        return True
+    if not stat.S_ISREG(second.st_mode) or first.st_size != second.st_size:
+        return False
+    with open(source, "rb") as one, open(target, "rb") as other:
+        return hash_of(one) == hash_of(other)
+
+
 def _size(path: str) -> int:
     """Bytes of a plain file; 0 if there is none."""
     try:
@@ -299,19 +313,6 @@ class AudioWriter:
         for path in (self.path_of(*place), self.codes_path_of(*place)):
             with contextlib.suppress(OSError):
                 path.unlink()
-
-    def write(
-        self,
-        row_id: str,
-        samples: np.ndarray[Any, Any],
-        codes: np.ndarray[Any, Any] | None = None,
-        is_truncated: bool = False,
-        take: int | None = None,
-        tags: Tags = NO_TAGS,
-    ) -> WrittenFile:
-        """Write a row's files; once this returns they survive a power cut. See `make` and `put`."""
-        made = self.make(row_id, samples, codes, is_truncated, take, tags)
-        return self.put(row_id, made, is_truncated, take)
 
     def make(
         self,

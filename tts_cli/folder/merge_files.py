@@ -10,7 +10,6 @@ import errno
 import logging
 import os
 import shutil
-import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -18,7 +17,7 @@ from typing import NamedTuple
 from tts_cli import signals
 from tts_cli.errors import RowError, StoppedEarly, UsageError, disk_full, is_disk_error
 from tts_cli.folder.atomic import is_part, sync_folder, written_whole
-from tts_cli.folder.files import ROW_SUFFIXES, Inside, hash_of
+from tts_cli.folder.files import ROW_SUFFIXES, Inside, is_same
 from tts_cli.folder.lock import LOCK_NAME
 from tts_cli.folder.merge import MAX_NAMED, Origins
 from tts_cli.manifest.ids import TAKES, TRUNCATED, VOICES, id_hash, id_problem
@@ -99,7 +98,7 @@ class Placing:
         in_the_way: list[str] = []
         count = 0
         for source, target in self._wanted(Named()):
-            if os.path.lexists(target) and not _is_same(source, target):
+            if os.path.lexists(target) and not is_same(source, target):
                 count += 1
                 if len(in_the_way) < MAX_NAMED:
                     in_the_way.append(target.relative_to(self.out).as_posix())
@@ -122,7 +121,7 @@ class Placing:
             signals.check()
             try:
                 self._inside.make_room(target)
-                if not _is_same(source, target):
+                if not is_same(source, target):
                     self._place(source, target)
             except (OSError, RowError) as error:
                 if isinstance(error, OSError) and is_disk_error(error):
@@ -180,17 +179,3 @@ def remove_runaways(out: Path, status: Callable[[str], str | None]) -> None:
             row_id = _row_of(path.relative_to(out).as_posix())
             if row_id is not None and status(row_id) == "ok":
                 path.unlink(missing_ok=True)
-
-
-def _is_same(source: Path, target: Path) -> bool:
-    """Whether two names are of one file, or of two with the same content."""
-    try:
-        first, second = os.lstat(source), os.lstat(target)
-    except FileNotFoundError:
-        return False
-    if os.path.samestat(first, second):
-        return True
-    if not stat.S_ISREG(second.st_mode) or first.st_size != second.st_size:
-        return False
-    with open(source, "rb") as one, open(target, "rb") as other:
-        return hash_of(one) == hash_of(other)

@@ -24,7 +24,7 @@ from tts_cli.audio.file import is_whole_wav
 from tts_cli.core import Role, Status
 from tts_cli.errors import RowError, StoppedEarly, disk_full, is_disk_error
 from tts_cli.folder.atomic import sync_folder
-from tts_cli.folder.files import ROW_SUFFIXES, Inside, PlainFiles, hash_of
+from tts_cli.folder.files import ROW_SUFFIXES, Inside, PlainFiles, is_same
 from tts_cli.folder.journal import Journal
 from tts_cli.folder.take import CopiedLine, Take
 from tts_cli.folder.takes import suffix_of
@@ -186,7 +186,7 @@ class Removed:
             if not os.path.lexists(new):
                 self._inside.make_room(new)
                 os.rename(old, new)
-            elif _is_same(old, new):
+            elif is_same(old, new):
                 old.unlink()
             self._left.add(old.parent)
             self._entered.add(new.parent)
@@ -251,11 +251,3 @@ def _place(take: Take) -> tuple[str, str, str] | None:
     pattern = rf"(?:{REMOVED}/)?({_FRONT}){row_id}(~[0-9]+)?((?:/[0-9]+)?(?:{_SUFFIX}))"
     found = re.fullmatch(pattern, str(take.path))
     return None if found is None else (found[1], found[2] or "", found[3])
-
-
-def _is_same(one: Path, other: Path) -> bool:
-    """Whether two names are of one file, or of two with the same content."""
-    if other.is_symlink() or not other.is_file() or one.stat().st_size != other.stat().st_size:
-        return False
-    with open(one, "rb") as first, open(other, "rb") as second:
-        return hash_of(first) == hash_of(second)

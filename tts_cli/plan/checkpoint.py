@@ -14,7 +14,6 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import os
 import shlex
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -25,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 from models.base import ModelInfo
 from models.checkpoint.files import HUB_FILES, CheckpointError, NoSuchCheckpoint, fetch
 from models.registry import describe, did_you_mean, family_of, is_synthetic, load_prompt_counter
-from tts_cli.config import SAMPLE_VOICE, RunConfig
+from tts_cli.config import SAMPLE_VOICE, RunConfig, users_folder
 from tts_cli.errors import SetupError, StoppedEarly, UsageError
 from tts_cli.folder.atomic import write_atomic
 from tts_cli.plan.room import Count
@@ -114,9 +113,7 @@ log = logging.getLogger(__name__)
 
 def consent_file() -> Path:
     """Where accepted licences are kept."""
-    folder = os.environ.get("XDG_CONFIG_HOME", "")
-    base = Path(folder) if os.path.isabs(folder) else Path.home() / ".config"
-    return base / "tts-cli" / "licences.json"
+    return users_folder("XDG_CONFIG_HOME", ".config") / "licences.json"
 
 
 def accepted_on(licence: Licence) -> str | None:

@@ -130,10 +130,6 @@ class Ask:
         return whose(self.character, self.description)
 
 
-def _nothing(row_id: str) -> Take | None:
-    return None
-
-
 @dataclass
 class FreeVoices:
     """The made voices of a run. Where none can be made, it does nothing.
@@ -146,7 +142,7 @@ class FreeVoices:
     info: ModelInfo
     maker: Maker
     made: MadeVoices
-    take_of: Callable[[str], Take | None] = _nothing  # what the output folder says of a row
+    take_of: Callable[[str], Take | None] = lambda _: None  # what the output folder says of a row
     asks: dict[str, Ask] = field(default_factory=dict)
     _is_settled: bool = False  # all rows were read
     _first: SpeechRequest | None = None

@@ -91,7 +91,8 @@ class Plan:
         if self.config.takes and not self.folder.is_new:
             self._served = ServedTakes(self.config, self.folder.journal)
         found, tally = self._read()
-        if self.voices.settle(self._would_split):
+        rule = self.planner.split_rule
+        if self.voices.settle(lambda one: rule.settings(replace(one, voice=PREFIX)) is not None):
             found, tally = self._read()  # the one row whose voice is not made after all
         self.only.require_rows(self.source.name, (row.record_id for row in self.rows.read()))
         tally.close()
@@ -178,9 +179,6 @@ class Plan:
     def _keep(self, found: Task | BadRow) -> None:
         if self._keeps:
             self._due.add(found)
-
-    def _would_split(self, request: SpeechRequest) -> bool:
-        return self.planner.split_rule.settings(replace(request, voice=PREFIX)) is not None
 
     def _judge(self, row: Row, asked: RowAsk, found: Survey, tally: Tally) -> None:
         """Judge a good row, count it, and keep what is to be done about it."""

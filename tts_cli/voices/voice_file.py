@@ -31,6 +31,8 @@ MAX_WIDTH = 65_536
 _MAX_HEADER_BYTES = 2**20
 _TYPES = {"embedding": ("float32", 1), "codes": ("int16", 2)}  # tensor -> dtype and dimensions
 _TAGS = {"float32": "F32", "int16": "I16"}
+# Fields of a voice in the metadata.
+_TOLD = ("mode", "identity", "model", "sample_rate_hz", "reference", "created_by")
 _REMEDY = "make it again with `tts-cli voices add --overwrite`"
 
 
@@ -124,17 +126,8 @@ def encode(voice: StoredVoice) -> bytes:
 
 
 def _metadata(voice: StoredVoice) -> dict[str, str]:
-    metadata = {
-        "format": FORMAT,
-        "version": VERSION,
-        "mode": voice.mode,
-        "identity": voice.identity,
-        "model": voice.model,
-        "sample_rate_hz": str(voice.sample_rate_hz),
-        "reference": voice.reference,
-        "created_by": voice.created_by,
-        "content": voice.digest,
-    }
+    told = {name: str(getattr(voice, name)) for name in _TOLD}
+    metadata = {"format": FORMAT, "version": VERSION, **told, "content": voice.digest}
     if voice.text is not None:
         metadata["text"] = voice.text
     return metadata
@@ -162,17 +155,9 @@ def decode(data: bytes) -> StoredVoice:
             raise RowError("has no codes, but the mode icl")
         if codes.min() < 0:
             raise RowError(f"has the code {codes.min()}, which is below 0")
-    voice = StoredVoice(
-        embedding=embedding,
-        codes=codes,
-        text=metadata.get("text"),
-        mode=metadata["mode"],
-        identity=metadata["identity"],
-        model=metadata["model"],
-        sample_rate_hz=int(metadata["sample_rate_hz"]),
-        reference=metadata["reference"],
-        created_by=metadata["created_by"],
-    )
+    told: dict[str, Any] = {name: metadata[name] for name in _TOLD}
+    told["sample_rate_hz"] = int(told["sample_rate_hz"])
+    voice = StoredVoice(embedding, codes, metadata.get("text"), **told)
     if voice.digest != metadata["content"]:
         raise RowError(f"was damaged or edited: its content does not match its hash; {_REMEDY}")
     return voice
@@ -194,7 +179,7 @@ def _header(data: bytes) -> tuple[dict[str, Any], dict[str, str]]:
         raise RowError("is not a voice file of tts-cli")
     if metadata.get("version") != VERSION:
         raise RowError(f"has version {shown(metadata.get('version'))}, {VERSION} is read")
-    required = {"mode", "identity", "model", "sample_rate_hz", "reference", "created_by", "content"}
+    required = {*_TOLD, "content"}
     if metadata.get("mode") == "icl":
         required.add("text")
     for name in sorted(required):

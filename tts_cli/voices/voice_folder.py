@@ -7,6 +7,7 @@ from collections import OrderedDict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tts_cli.config import users_folder
 from tts_cli.errors import RowError, SetupError, UsageError
 from tts_cli.folder.atomic import write_alone
 from tts_cli.manifest.columns import MAX_NAME_CHARS
@@ -25,9 +26,7 @@ _REMEMBERED = 256
 
 def default_folder() -> Path:
     """`voices` in the user's data folder."""
-    data = os.environ.get("XDG_DATA_HOME", "")
-    base = Path(data) if os.path.isabs(data) else Path.home() / ".local" / "share"
-    return base / "tts-cli" / "voices"
+    return users_folder("XDG_DATA_HOME", ".local/share") / "voices"
 
 
 def name_problem(name: str) -> str | None:

@@ -241,7 +241,7 @@ class _Transcript:
             spoken = " ".join(word).replace("\u2019", "'")
             has_no_spaces = any(map(is_without_spaces, spoken))
             if not has_no_spaces:  # halves of `well-known` are two words
-                spoken = "".join(char if _is_letter(char) else " " for char in spoken)
+                spoken = "".join(one if one.isalnum() or one == "'" else " " for one in spoken)
             self.text += " " * bool(self.text)
             self._words.append((len(self.text), len(self.text) + len(spoken), has_no_spaces))
             self.text += spoken
@@ -290,10 +290,6 @@ def _by_letters(passage: Passage) -> str | None:
 def is_without_spaces(char: str) -> bool:
     """Whether words of its script are not parted by spaces: Chinese characters and kana."""
     return "\u3040" <= char <= "\u30ff" or "\u3400" <= char <= "\u9fff" or char >= "\U00020000"
-
-
-def _is_letter(char: str) -> bool:
-    return char.isalnum() or char == "'"
 
 
 def _places(text: str, words: Sequence[str]) -> Iterator[tuple[int, int]]:

@@ -47,7 +47,8 @@ class Whisper(CheckpointRecogniser):
             return_tensors="pt",
             device=str(self.device),
         ).input_features
-        told: dict[str, Any] = {}
+        room = int(self._model.config.max_target_positions) - 8  # behind the prompt
+        told: dict[str, Any] = {"max_new_tokens": min(MAX_TOKENS, room)}
         if getattr(self._settings, "is_multilingual", False):
             told["task"] = "transcribe"
             if language is not None:
@@ -58,16 +59,11 @@ class Whisper(CheckpointRecogniser):
                 do_sample=False,
                 num_beams=1,
                 return_timestamps=False,
-                max_new_tokens=self._most_tokens(),
                 **told,
             )
         return [
             str(text) for text in self._tokenizer.batch_decode(tokens, skip_special_tokens=True)
         ]
-
-    def _most_tokens(self) -> int:
-        """Room for a window's words behind the prompt."""
-        return min(MAX_TOKENS, int(self._model.config.max_target_positions) - 8)
 
 
 def _spellings(folder: Path) -> tuple[tuple[str, str], ...]:

@@ -81,7 +81,7 @@ def content_of(folder: SpokenFolder, version: str | None, base: str = "") -> dic
     reasons = {
         row.id: judged(row.take, voices, checks.get((row.id, row.take.take))) for row in folder.rows
     }
-    runs = {run["run_id"]: place for place, run in enumerate(folder.runs) if _has_id(run)}
+    runs = {_text(run.get("run_id")): place for place, run in enumerate(folder.runs)}
     files = [file for row in folder.rows for file in row.files]
     paths = [None if file.path is None else folder.path / file.path for file in files]
     shown = dict(zip(map(id, files), outlines(paths), strict=True))
@@ -146,7 +146,7 @@ def _run(run: dict[str, Any]) -> dict[str, Any]:
 def _row(
     row: FolderRow,
     reasons: Sequence[Remark],
-    runs: dict[str, int],
+    runs: dict[str | None, int],
     shown: dict[int, str | None],
     checks: dict[tuple[str, int], Check],
     base: str,
@@ -173,7 +173,7 @@ def _row(
         "peak_dbfs": speech.peak_dbfs,
         "clipped_share": speech.clipped_share or None,
         "silences_s": _silences(speech),
-        "run": runs.get(speech.run_id or ""),
+        "run": runs.get(speech.run_id) if speech.run_id else None,
         "place": row.file.place,
         "reasons": [list(reason) for reason in reasons],
         "severity": round(severity(reasons), 2),
@@ -261,10 +261,6 @@ def _silences(speech: Take) -> list[float] | None:
     told = (speech.silence_start_s, speech.silence_inside_s, speech.silence_end_s)
     seconds = [value or 0.0 for value in told]
     return [round(value, 2) for value in seconds] if max(seconds) >= TOLD_SILENCE_S else None
-
-
-def _has_id(run: dict[str, Any]) -> bool:
-    return isinstance(run.get("run_id"), str)
 
 
 def _text(value: Any) -> str | None:
