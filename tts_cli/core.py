@@ -7,6 +7,7 @@ Values of the enums are what stands in the files. No numpy and no torch is impor
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -322,4 +323,6 @@ class Spoken:
     worker: int | None = None  # that spoke it, from 1; None: this process
 
 
+# Shows that something goes on, while one step is taken.
+Step = Callable[[str], AbstractContextManager[Any]]
 Keep = Callable[[Task, Spoken], None]  # takes what came of each task; any thread calls it

@@ -20,6 +20,7 @@ class Named:
     """
 
     is_sorted: bool = False
+    most: int = MAX_NAMED
     count: int = 0
     first: list[str] = field(default_factory=list)
 
@@ -28,8 +29,8 @@ class Named:
         self.count += 1
         if self.is_sorted:
             insort(self.first, name)
-            del self.first[MAX_NAMED:]
-        elif len(self.first) < MAX_NAMED:
+            del self.first[self.most :]
+        elif len(self.first) < self.most:
             self.first.append(name)
 
     def __str__(self) -> str:
@@ -63,8 +64,12 @@ def some_of(names: Sequence[str], most: int = 3) -> str:
 
 def shortened(text: str, most: int) -> str:
     """As many characters of a text as there is room for, in one line."""
-    line = " ".join(text.split())
-    return line if len(line) <= most else f"{line[: most - 3]}..."
+    return cut(" ".join(text.split()), most)
+
+
+def cut(text: str, most: int) -> str:
+    """As many characters of a text as there is room for."""
+    return text if len(text) <= most else f"{text[: most - 3]}..."
 
 
 def nearest(name: str, valid: list[str]) -> str | None:
@@ -76,5 +81,6 @@ def nearest(name: str, valid: list[str]) -> str | None:
 
 def shown_value(value: Any) -> str:
     """A setting of a report, in a message."""
-    text = "none" if value is None else value if isinstance(value, str) else json.dumps(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
+    return cut(
+        "none" if value is None else value if isinstance(value, str) else json.dumps(value), 60
+    )

@@ -18,8 +18,9 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from types import FrameType
+from typing import Any
 
 from tts_cli.errors import Interrupted
 
@@ -45,21 +46,30 @@ def watching() -> Iterator[None]:
         yield
         return
     numbers = [getattr(signal, name) for name in NAMES if hasattr(signal, name)]
-    before = {number: signal.getsignal(number) for number in numbers}
     hook = sys.unraisablehook
     _is_watching, _received = True, None
     sys.unraisablehook = lambda lost: None if lost.exc_type is Interrupted else hook(lost)
     try:
-        for number in numbers:
-            if before[number] != signal.SIG_IGN or number != getattr(signal, "SIGHUP", None):
-                signal.signal(number, _handle)
-        yield
+        with handlers_kept(numbers) as before:
+            for number in numbers:
+                if before[number] != signal.SIG_IGN or number != getattr(signal, "SIGHUP", None):
+                    signal.signal(number, _handle)
+            yield
+    finally:
+        sys.unraisablehook = hook
+        _is_watching = False
+
+
+@contextlib.contextmanager
+def handlers_kept(numbers: Iterable[int]) -> Iterator[dict[int, Any]]:
+    """Put the handlers of signals back at the end, as they were."""
+    before = {number: signal.getsignal(number) for number in numbers}
+    try:
+        yield before
     finally:
         for number, handler in before.items():
             if handler is not None:  # None: it was not installed from Python
                 signal.signal(number, handler)
-        sys.unraisablehook = hook
-        _is_watching = False
 
 
 def received() -> int | None:

@@ -12,7 +12,7 @@ import pytest
 from models.base import ModelInfo
 from models.sampling import Sampling
 from tts_cli.manifest.manifest import open_source
-from tts_cli.manifest.source import Source
+from tts_cli.manifest.source import Rules, Source
 
 MakeInfo = Callable[..., ModelInfo]
 MakeSource = Callable[..., Source]
@@ -59,7 +59,7 @@ def make_source(tmp_path: Path) -> MakeSource:
     def make(content: str | bytes, name: str = "m.jsonl", format: str | None = None) -> Source:
         path = tmp_path / name
         path.write_bytes(content.encode() if isinstance(content, str) else content)
-        with open_source(str(path), format) as source:
+        with open_source(str(path), Rules(format)) as source:
             return source
 
     return make

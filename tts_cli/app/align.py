@@ -23,9 +23,10 @@ from typing import Any
 from msgspec.structs import replace
 
 from tts_cli import signals
-from tts_cli.app.check import Rows, Step, checkpoint_of
+from tts_cli.app.check import Rows, checkpoint_of
 from tts_cli.app.look import Screen
 from tts_cli.config import RunConfig
+from tts_cli.core import Step
 from tts_cli.errors import Cancelled, RowError, SetupError
 from tts_cli.folder.files import WORDS_SUFFIX
 from tts_cli.folder.folder import Folder

@@ -20,7 +20,7 @@ from tts_cli import signals
 from tts_cli.app.device import refuse_absent
 from tts_cli.app.pick import Choice, choose_takes
 from tts_cli.config import RunConfig
-from tts_cli.core import Remark, Role
+from tts_cli.core import Remark, Role, Step
 from tts_cli.errors import SetupError, UsageError, writing
 from tts_cli.extras import require
 from tts_cli.folder.files import CHECKS_NAME
@@ -49,8 +49,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# What shows that something goes on: while one step is taken, while so many rows are gone through.
-Step = Callable[[str], AbstractContextManager[Any]]
+# What shows that something goes on, while so many rows are gone through.
 Rows = Callable[[int], AbstractContextManager[Any]]
 
 FAMILIES = {family.kind: family for family in (Whisper, Qwen3Asr)}  # of checkpoints that hear
@@ -310,12 +309,17 @@ class FolderCheck:
             opinion = None if one.opinion is None else (one.opinion, rated)
             one.check = verdict_of(speech, one.sha256, self.voices, heard, drift, opinion)
 
+    @property
+    def bad_ids(self) -> set[str]:
+        """Of rows that failed, or whose file is suspect."""
+        return {one.row.id for one in self.suspects} | {row.id for row in self.failed}
+
     def best_takes(self) -> dict[str, Judged]:
         """Row id -> the take that should be its file: of rows that failed, or whose file is
         suspect, and that have a take without any remark.
         """
         others: dict[str, list[Judged]] = {}
-        bad = {one.row.id for one in self.suspects} | {row.id for row in self.failed}
+        bad = self.bad_ids
         for one in self.judged:
             if one.row.id in bad and one.is_named and not one.is_suspect:
                 others.setdefault(one.row.id, []).append(one)

@@ -8,8 +8,8 @@ that one is told by its identity, run by run.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
@@ -22,6 +22,7 @@ from tts_cli.audio.subtitles import later
 from tts_cli.audio.tags import synthetic_of
 from tts_cli.audio.treatment import Treatment
 from tts_cli.config import SUBTITLES, RunConfig
+from tts_cli.core import Step
 from tts_cli.errors import RowError, SetupError, UsageError
 from tts_cli.folder.atomic import require_plain_file
 from tts_cli.folder.folder import Folder
@@ -45,7 +46,6 @@ MAX_RUNS = 100_000
 TITLES = tuple(f".{form}" for form in SUBTITLES)
 
 Timed = tuple[Take, list[str]]  # a row's file, and the suffixes of what has times of it
-Step = Callable[[str], AbstractContextManager[Any]]  # shows that something goes on
 
 
 def encode(folder: Path, out: Path, config: RunConfig, step: Step) -> tuple[Recoded, Findings]:

@@ -5,12 +5,13 @@ torch come in here.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from tts_cli.config import RunConfig
+from tts_cli.core import Step
 from tts_cli.errors import UsageError
 from tts_cli.folder.folder import Folder
 from tts_cli.folder.lock import is_read_only
@@ -38,7 +39,7 @@ def merge(
     folders: Sequence[Path],
     prefer: Sequence[Path],
     config: RunConfig,
-    step: Callable[[str], AbstractContextManager[Any]],
+    step: Step,
     *,
     has_links: bool = True,
 ) -> Merged:

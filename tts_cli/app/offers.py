@@ -5,7 +5,7 @@ nobody sets them. No torch, no network.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -65,15 +65,6 @@ def _voices(given: Mapping[str, Any], start: str) -> Iterator[str]:
         yield from VoiceFolder(None if folder is None else Path(folder)).names()
 
 
-def _languages(given: Mapping[str, Any], start: str) -> Iterator[str]:
-    """Languages of the checkpoint."""
-    yield from _info(given).languages
-
-
-def _normalizers(given: Mapping[str, Any], start: str) -> Iterator[str]:
-    yield from ("auto", "off", *LANGUAGES)
-
-
 def _devices(given: Mapping[str, Any], start: str) -> Iterator[str]:
     """auto, cpu, and the GPUs that the driver lists."""
     yield from ("auto", "cpu")
@@ -101,10 +92,10 @@ def _ids(given: Mapping[str, Any], start: str) -> Iterator[str]:
     yield from found
 
 
-_OFFERS = {
+_OFFERS: dict[str, Callable[[Mapping[str, Any], str], Iterable[str]]] = {
     "voice": _voices,
-    "language": _languages,
-    "normalize": _normalizers,
+    "language": lambda given, _: _info(given).languages,
+    "normalize": lambda *_: ("auto", "off", *LANGUAGES),
     "device": _devices,
     "verify_device": _devices,
     "only": _ids,

@@ -309,9 +309,9 @@ class Profiler:
         num_ops: int = 0,
     ) -> dict[str, Any]:
         times = time_stage(run, self.device, repeats or self.repeats)
-        entry = entry_of(name, times, num_bytes, num_ops)
+        entry = entry_of(name, times, num_bytes, num_ops, self.peak, self.has_bf16)
         entry["launches"] = count_kernels(run, self.device)
-        return against_peak(entry, self.peak, self.has_bf16)
+        return entry
 
     def _host(self, name: str, run: Callable[[], Any]) -> dict[str, Any]:
         times = []
@@ -395,9 +395,20 @@ def count_kernels(run: Callable[[], Any], device: torch.device) -> int | None:
     return sum(int(entry.count) for entry in entries if entry.device_type.name == "CUDA")
 
 
-def entry_of(name: str, times: list[float], num_bytes: int = 0, num_ops: int = 0) -> dict[str, Any]:
-    """Median, 95th and 99th percentile of times in ms, with achieved rates."""
+def entry_of(
+    name: str,
+    times: list[float],
+    num_bytes: int = 0,
+    num_ops: int = 0,
+    peak: Peak | None = None,
+    has_bf16: bool = False,
+) -> dict[str, Any]:
+    """Median, 95th and 99th percentile of times in ms, with achieved rates; their shares of the
+    GPU's peaks, and the time at the roofline, where they are known.
+    """
     p50, p95, p99 = np.percentile(times, [50, 95, 99])
+    gb_s = num_bytes / p50 / 1e6 if num_bytes else None
+    tflop_s = num_ops / p50 / 1e9 if num_ops else None
     return {
         "stage": name,
         "p50_ms": float(p50),
@@ -407,25 +418,12 @@ def entry_of(name: str, times: list[float], num_bytes: int = 0, num_ops: int = 0
         "launches": None,
         "num_bytes": num_bytes or None,
         "num_ops": num_ops or None,
-        "gb_s": num_bytes / p50 / 1e6 if num_bytes else None,
-        "tflop_s": num_ops / p50 / 1e9 if num_ops else None,
-        "gb_s_share": None,
-        "tflop_s_share": None,
-        "roofline_ms": None,
+        "gb_s": gb_s,
+        "tflop_s": tflop_s,
+        "gb_s_share": gb_s / peak.copy_gb_s if peak and gb_s else None,
+        "tflop_s_share": tflop_s / peak.bf16_tflop_s if peak and tflop_s and has_bf16 else None,
+        "roofline_ms": roofline_ms(num_bytes, num_ops, peak, has_bf16) if peak else None,
     }
-
-
-def against_peak(entry: dict[str, Any], peak: Peak | None, has_bf16: bool) -> dict[str, Any]:
-    """Add the shares of the GPU's peaks, and the time at the roofline, where they are known."""
-    if peak is None:
-        return entry
-    if entry["gb_s"]:
-        entry["gb_s_share"] = entry["gb_s"] / peak.copy_gb_s
-    if entry["tflop_s"] and has_bf16:
-        entry["tflop_s_share"] = entry["tflop_s"] / peak.bf16_tflop_s
-    num_bytes, num_ops = entry["num_bytes"] or 0, entry["num_ops"] or 0
-    entry["roofline_ms"] = roofline_ms(num_bytes, num_ops, peak, has_bf16)
-    return entry
 
 
 @dataclass(frozen=True)

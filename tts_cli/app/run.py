@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, ExitStack, closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from functools import cache, partial
@@ -22,7 +22,7 @@ from tts_cli.app.look import Looked, Screen, approved, listed, survey_of
 from tts_cli.app.tally import Failures, RunTally, take_in, totals_of
 from tts_cli.audio.tags import synthetic
 from tts_cli.config import RunConfig
-from tts_cli.core import BadRow, Status
+from tts_cli.core import BadRow, Status, Step
 from tts_cli.engine.session import LocalSession, Session, SessionFacts, make_ready
 from tts_cli.errors import Interrupted
 from tts_cli.folder.folder import Folder
@@ -43,8 +43,6 @@ if TYPE_CHECKING:
     from tts_cli.app.verify import Verification, Verified
 
 log = logging.getLogger(__name__)
-
-Step = Callable[[str], AbstractContextManager[Any]]
 
 
 @dataclass

@@ -26,12 +26,12 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from tts_cli import signals
 from tts_cli.app import device
-from tts_cli.app.check import FolderCheck, Judged, Step, open_recogniser, require_packages
+from tts_cli.app.check import FolderCheck, Judged, open_recogniser, require_packages
 from tts_cli.app.look import Screen
 from tts_cli.app.tally import Failures, RunTally
 from tts_cli.audio.file import encode
 from tts_cli.config import RunConfig
-from tts_cli.core import Spoken, Task
+from tts_cli.core import Spoken, Step, Task
 from tts_cli.engine.session import Session, make_ready
 from tts_cli.errors import Cancelled, StoppedEarly, writing
 from tts_cli.folder.files import CHECKS_NAME

@@ -18,14 +18,12 @@ import re
 from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import accumulate
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from tts_cli.audio.join import WINDOW_S
+from tts_cli.audio.join import WINDOW_S, Array
 from tts_cli.text.split import sentences
-
-Array = np.ndarray[Any, Any]
 
 QUIET_SHARE = 10 ** (-40 / 20)  # of the loudest window: a pause in speech is never quite still
 MIN_PAUSE_S = 0.06  # of a pause; shorter ones are the closed lips of a p

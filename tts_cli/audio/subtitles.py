@@ -93,7 +93,7 @@ def subtitles(texts: Iterable[SpokenText], format: str) -> str:
     for number, cue in enumerate(found, 1):
         start_ms = round(cue.start_s * 1000)
         end_ms = max(start_ms + 1, round(cue.end_s * 1000))
-        times = f"{_clock(start_ms, point)} --> {_clock(end_ms, point)}"
+        times = f"{clock(start_ms, point)} --> {clock(end_ms, point)}"
         text = _two_lines(cue.text)
         # SRT has no way to write its arrow, which readers take for a line of times.
         text = html.escape(text, quote=False) if is_vtt else text.replace("-->", "\u2192")
@@ -107,7 +107,7 @@ def later(made: str, by_s: float) -> str:
     def moved(found: re.Match[str]) -> str:
         hours, minutes, seconds, point, ms = found.groups()
         second = 60 * (60 * int(hours or 0) + int(minutes)) + int(seconds)
-        return _clock(max(0, 1000 * second + int(ms) + round(1000 * by_s)), point)
+        return clock(max(0, 1000 * second + int(ms) + round(1000 * by_s)), point)
 
     return _TIMES.sub(lambda line: _MOMENT.sub(moved, line.group()), made)
 
@@ -126,7 +126,7 @@ def _head(found: Sequence[Cue]) -> str:
     )
 
 
-def _clock(ms: int, point: str) -> str:
+def clock(ms: int, point: str = ".") -> str:
     """Milliseconds as hours, minutes, seconds and the rest."""
     seconds, rest = divmod(ms, 1000)
     return f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}{point}{rest:03d}"

@@ -17,14 +17,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tts_cli import extras
-from tts_cli.audio.join import FADE_S, fade_in_, speech
+from tts_cli.audio.join import FADE_S, Array, fade_in_, speech
 from tts_cli.audio.loudness import Levelling, LevelTarget, level
 from tts_cli.core import Remark
 
 if TYPE_CHECKING:
     from tts_cli.config import RunConfig
 
-Array = np.ndarray[Any, Any]
 
 TRIM_MARGIN_S = 0.05  # of silence kept at a trimmed end
 

@@ -28,14 +28,12 @@ from tts_cli.audio.file import (
     wav_end,
     wav_header,
 )
-from tts_cli.audio.join import FADE_S, MARGIN_S, cut_ends, fade_in_
+from tts_cli.audio.join import FADE_S, MARGIN_S, Array, cut_ends, fade_in_
 from tts_cli.audio.tags import Tags, put_tags
 from tts_cli.audio.treatment import TRIM_MARGIN_S, Applied, Treatment, highpass
 from tts_cli.book.chapter_level import ChapterLevel
 from tts_cli.errors import RowError, UsageError
 from tts_cli.folder.atomic import written_whole
-
-Array = np.ndarray[Any, Any]
 
 MAX_WAV_BYTES = 2**32 - 1
 AS_IT_IS = Treatment()

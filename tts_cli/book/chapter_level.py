@@ -11,13 +11,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
 from tts_cli.audio.loudness import (
     GATE_S,
     MOST_GAIN_DB,
+    Array,
     Levelling,
     LevelTarget,
     block_lufs,
@@ -27,8 +27,6 @@ from tts_cli.audio.loudness import (
     measured,
     oversampled_peaks,
 )
-
-Array = np.ndarray[Any, Any]
 
 STRETCH_S = 30.0  # measured at once
 SETTLING_BLOCKS = 5  # 0.5 s: the filters of the meter have forgotten by then how they began

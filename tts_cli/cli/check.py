@@ -190,8 +190,7 @@ def next_commands(found: FolderCheck, best: dict[str, Judged]) -> Sequence[list[
         commands.append(["pick", folder, *dash, *shown])
     if len(choices) > _MAX_PICKS:
         commands.append(["check", folder, "--pick", "best"])
-    bad = {one.row.id for one in found.suspects} | {row.id for row in found.failed}
-    if bad - set(best):
+    if found.bad_ids - set(best):
         again = spoken_by(found.folder.last_run)
         commands.append([*again, "--out", folder, "--only", "suspects", "--takes", str(TAKES)])
     return commands

@@ -117,14 +117,10 @@ class SectionedCommand(click.Command):
             if isinstance(param, click.Argument) or record is None:
                 continue
             if is_whole or getattr(param, "is_common", True):
-                sections.setdefault(_section(param), []).append(record)
+                sections.setdefault(getattr(param, "section", UNNAMED), []).append(record)
         for name, records in sections.items():
             with formatter.section(name):
                 formatter.write_dl(records)
-
-
-def _section(param: Any) -> str:
-    return str(getattr(param, "section", UNNAMED))
 
 
 def _show_all(ctx: click.Context, param: click.Parameter, value: bool) -> None:

@@ -75,7 +75,7 @@ def _spoken_lines(outcome: Outcome, args: Sequence[str]) -> list[str]:
     config, failures, out = plan.config, outcome.failures, plan.folder.out
     left_out = "had not failed" if config.retry_failed else "done already"
     lines = summary_lines(totals, out, failures, left_out)
-    lines[1:1] = early_lines(survey.early) + reread_lines(survey.reread)
+    lines[1:1] = again_lines(survey.early, survey.reread)
     lines[-1:-1] = stray_lines(survey.strays, plan.source.name, out)
     room = outcome.room_of_takes
     if outcome.verified is None:
@@ -177,26 +177,22 @@ def summary_lines(
     ]
 
 
-def early_lines(rows: int) -> list[str]:
-    """What is said of rows spoken anew because a version that was never published spoke them."""
-    if not rows:
-        return []
-    were = counted(rows, "row was", "rows were")
-    return [
-        f"{were} done by a version that was never published, and due again; audio that came out "
-        "otherwise is kept in takes/"
-    ]
-
-
-def reread_lines(rows: int) -> list[str]:
-    """What is said of rows spoken anew for what is taken out of their texts, or typed, now."""
-    if not rows:
-        return []
-    were = counted(rows, "row was", "rows were")
-    return [
-        f"{were} done, and due again for signs in the text that nobody sees, or that a voice is "
-        "now given as typed ones"
-    ]
+def again_lines(early: int, reread: int) -> list[str]:
+    """What is said of rows spoken anew: because a version that was never published spoke them; for
+    what is taken out of their texts, or typed, now.
+    """
+    lines = []
+    if early:
+        lines.append(
+            f"{counted(early, 'row was', 'rows were')} done by a version that was never published, "
+            "and due again; audio that came out otherwise is kept in takes/"
+        )
+    if reread:
+        lines.append(
+            f"{counted(reread, 'row was', 'rows were')} done, and due again for signs in the text "
+            "that nobody sees, or that a voice is now given as typed ones"
+        )
+    return lines
 
 
 def take_lines(totals: Totals, rows: int, num_same: int, out: Path, room: int) -> list[str]:

@@ -26,6 +26,7 @@ from tts_cli.cli.screen import show_table
 from tts_cli.config import RunConfig
 from tts_cli.errors import UsageError
 from tts_cli.manifest.row import CLONE_MODES
+from tts_cli.named import cut
 from tts_cli.setting import Scope, Topic
 
 if TYPE_CHECKING:
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
     from tts_cli.voices.made import MadeVoices
 
 _SHOWN_CHARS = 60  # of a text in a table
+_overwrite = click.option(
+    "--overwrite", "is_overwriting", is_flag=True, help="Replace a voice file of that name."
+)
 _cloning_model = settings(Topic.MODEL, model={"show_default": "none: name one that clones"})
 
 
@@ -155,21 +159,16 @@ def show_made_voices(voices: MadeVoices, found: Sequence[Mapping[str, Any]], is_
 
     rows = [
         (
-            _cut(facts["of"] or "-"),
+            cut(facts["of"] or "-", _SHOWN_CHARS),
             "-" if facts["audio_s"] is None else f"{facts['audio_s']:.1f}",
             ", ".join(facts["checkpoints"]) or "-",
             voices.wav(facts["voice"]),
-            facts["problem"] or _cut(facts["says"]),
+            facts["problem"] or cut(facts["says"], _SHOWN_CHARS),
         )
         for facts in found
     ]
     columns = ("whose", "seconds", "made for", "file", "says")
     show_table(f"made voices in {voices.folder}", columns, rows)
-
-
-def _cut(text: str) -> str:
-    """As much of a text as a table has room for."""
-    return text if len(text) <= _SHOWN_CHARS else f"{text[: _SHOWN_CHARS - 3]}..."
 
 
 def show_made(path: str, facts: dict[str, Any], is_json: bool, is_new: bool = True) -> None:
@@ -211,9 +210,7 @@ def show_made(path: str, facts: dict[str, Any], is_json: bool, is_new: bool = Tr
 )
 @_cloning_model
 @group(UNNAMED, settings("voice_dir", "ref_silence", voice_dir={"scope": Scope.USERS}))
-@click.option(
-    "--overwrite", "is_overwriting", is_flag=True, help="Replace a voice file of that name."
-)
+@_overwrite
 @group(UNNAMED, settings("device", "dtype"))
 @common_options
 def add_command(
@@ -287,9 +284,7 @@ def add_command(
         language={"help": "Language of --text."},
     ),
 )
-@click.option(
-    "--overwrite", "is_overwriting", is_flag=True, help="Replace a voice file of that name."
-)
+@_overwrite
 @group(UNNAMED, settings("device", "dtype", "no_graphs"))
 @common_options
 def design_command(

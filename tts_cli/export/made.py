@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import stat
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -131,8 +132,7 @@ class ExportFiles:
         with written_whole(self._path) as part, open(self._path, "rb") as old:
             old.seek(self._start)
             with open(part, "xb") as new:
-                while block := old.read(1 << 20):
-                    new.write(block)
+                shutil.copyfileobj(old, new, 1 << 20)
 
     def close(self) -> None:
         """Harmless if done already."""

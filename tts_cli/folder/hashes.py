@@ -57,10 +57,7 @@ def request_hash(
         ref_digest: of the reference or voice file that is cloned; takes the place of its path.
         split: how it is taken apart and joined; None: it is spoken in one.
     """
-    values = _request_values(request, model, ref_digest)
-    if split is not None:
-        values["split"] = dict(split)
-    return _hash_request(request, values)
+    return _hash_request(request, _request_values(request, model, ref_digest, split))
 
 
 def content_hash(
@@ -72,11 +69,9 @@ def content_hash(
     """What makes two requests speech of the same content, however it is drawn: all of
     `request_hash` but seed, sampling, cap and shapes.
     """
-    values = _request_values(request, model, ref_digest)
+    values = _request_values(request, model, ref_digest, split)
     for name in ("seed", "sampling", "max_frames", "shapes"):
         values.pop(name, None)
-    if split is not None:
-        values["split"] = dict(split)
     return _sha256(_encode(values))
 
 
@@ -85,13 +80,20 @@ def delivery_hash(delivery: Delivery) -> str:
     return _sha256(_encode(_values(delivery)))
 
 
-def _request_values(request: SpeechRequest, model: str, ref_digest: str | None) -> dict[str, Any]:
+def _request_values(
+    request: SpeechRequest,
+    model: str,
+    ref_digest: str | None,
+    split: Mapping[str, float] | None,
+) -> dict[str, Any]:
     values = _values(request)
     values["sampling"] = None  # for `_hash_request`
     del values["clone"]  # ref_digest says what it is made of
     if ref_digest is not None:
         values["ref_audio"] = ref_digest
     values["model"] = model
+    if split is not None:
+        values["split"] = dict(split)
     return values
 
 

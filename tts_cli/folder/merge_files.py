@@ -95,18 +95,14 @@ class Placing:
 
     def require_room(self) -> None:
         """Raise UsageError if something else stands where a file has to go."""
-        in_the_way: list[str] = []
-        count = 0
+        in_the_way = Named(most=MAX_NAMED)
         for source, target in self._wanted(Named()):
             if os.path.lexists(target) and not is_same(source, target):
-                count += 1
-                if len(in_the_way) < MAX_NAMED:
-                    in_the_way.append(target.relative_to(self.out).as_posix())
-        if count:
-            more = f" and {count - len(in_the_way)} more" if count > len(in_the_way) else ""
+                in_the_way.add(target.relative_to(self.out).as_posix())
+        if in_the_way.count:
             raise UsageError(
                 f"{self.out} has other files where rows must go; nothing was written: "
-                f"{', '.join(in_the_way)}{more}",
+                f"{in_the_way.and_more()}",
                 remedy="move them away, or merge into another --out",
             )
 

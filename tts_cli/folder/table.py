@@ -73,11 +73,9 @@ class RecordTable:
 
     def __init__(self, has_digests: bool = False) -> None:
         self._places = IdTable()  # key -> place in the arrays
-        self._states = array("Q")
-        self._sizes = array("Q")
-        self._audio_us = array("Q")
-        self._offsets = array("Q")
-        self._digests = array("Q") if has_digests else None
+        self._columns = tuple(array("Q") for _ in range(4 + has_digests))
+        self._states, self._sizes, self._audio_us, self._offsets = self._columns[:4]
+        self._digests = self._columns[4] if has_digests else None
         # Of rows that have or had more than a first take of their own; of the others it is that.
         self._files = IdTable()  # row key -> place of the take that is the row's file, and one
         self._tops = IdTable()  # row key -> highest take
@@ -100,23 +98,18 @@ class RecordTable:
         if place is None:
             place = len(self._states)
             self._places.put(line.key, place)
-            self._states.append(line.state)
-            self._sizes.append(line.size)
-            self._audio_us.append(line.audio_us)
-            self._offsets.append(offset)
-            if self._digests is not None:
-                self._digests.append(_digest(line.sha256))
-        else:
-            if self._states[place] & _IS_OK and not line.state & _IS_OK:
-                self._spoken[place] = self._offsets[place]
-            elif self._spoken and line.state & _IS_OK:
-                self._spoken.pop(place, None)
-            self._states[place] = line.state
-            self._sizes[place] = line.size
-            self._audio_us[place] = line.audio_us
-            self._offsets[place] = offset
-            if self._digests is not None:
-                self._digests[place] = _digest(line.sha256)
+            for column in self._columns:
+                column.append(0)
+        elif self._states[place] & _IS_OK and not line.state & _IS_OK:
+            self._spoken[place] = self._offsets[place]
+        elif self._spoken and line.state & _IS_OK:
+            self._spoken.pop(place, None)
+        self._states[place] = line.state
+        self._sizes[place] = line.size
+        self._audio_us[place] = line.audio_us
+        self._offsets[place] = offset
+        if self._digests is not None:
+            self._digests[place] = _digest(line.sha256)
         if line.is_replacing:
             self._unfinished.add(place)
         elif self._unfinished:
@@ -263,10 +256,8 @@ class RecordTable:
 
     def is_ok_with(self, row_id: str, take: int, request_hash: str, delivery_hash: str) -> bool:
         """Whether the line is ok and has these hashes."""
-        state = self._find(self._states, row_id, take)
-        if state is None or not state & _IS_OK:
-            return False
-        return state & ~_LOW_BITS == _hash_bits(request_hash, delivery_hash)
+        is_ok = (self._find(self._states, row_id, take) or 0) & _IS_OK
+        return bool(is_ok) and self.has_hashes(row_id, take, request_hash, delivery_hash)
 
     def size(self, row_id: str, take: int) -> int | None:
         """Bytes of the audio file; None: not told."""

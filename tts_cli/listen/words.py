@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
-from tts_cli.audio.subtitles import MAX_CUE_CHARS
+from tts_cli.audio.subtitles import MAX_CUE_CHARS, clock
 from tts_cli.errors import TtsCliError
 from tts_cli.folder.atomic import require_plain_file
 from tts_cli.folder.files import TEXTGRID_SUFFIX, WORDS_SUFFIX, WORDS_VTT_SUFFIX
@@ -176,11 +176,11 @@ def _cue(text: str, line: Sequence[TimedWord], behind: int) -> str:
     for word, end in zip(line, ends, strict=True):
         moment_ms = round(word.start_s * 1000)
         if last_ms < moment_ms < end_ms:
-            pieces.append(f"<{_clock(moment_ms)}>")
+            pieces.append(f"<{clock(moment_ms)}>")
             last_ms = moment_ms
         pieces.append(_shown(text[begin:end]))
         begin = end
-    return f"{_clock(start_ms)} --> {_clock(end_ms)}\n{''.join(pieces).strip()}"
+    return f"{clock(start_ms)} --> {clock(end_ms)}\n{''.join(pieces).strip()}"
 
 
 def _first(text: str) -> int:
@@ -193,11 +193,6 @@ def _shown(piece: str) -> str:
     """A piece of a text in one line, the space at its end kept."""
     space = " " * (piece != piece.rstrip())
     return html.escape(" ".join(without_pauses(piece).split()), quote=False) + space
-
-
-def _clock(ms: int) -> str:
-    seconds, rest = divmod(ms, 1000)
-    return f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}.{rest:03d}"
 
 
 def textgrid(found: WordTimes) -> str:

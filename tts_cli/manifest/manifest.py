@@ -99,36 +99,31 @@ def _is_same(one: Source, other: Source) -> bool:
 
 @contextmanager
 def open_source(
-    manifest: str,
-    format: str | None = None,
-    rules: Rules | None = None,
-    columns: Columns | None = None,
+    manifest: str, rules: Rules | None = None, columns: Columns | None = None
 ) -> Iterator[Source]:
     """Find out how to read `manifest` ('-' is stdin); a pipe is copied to a temporary file.
 
     Args:
-        format: how to read it, where the rules do not say.
         columns: what becomes of its names; several manifests share one.
     Raises:
         ManifestError: no such file, a folder, not readable, or a suffix that says nothing.
         SetupError: no room for a copy of a pipe.
     """
     rules, columns = rules or Rules(), columns or Columns()
-    format = rules.format or format
     if manifest == "-":
         if sys.stdin is None:
             raise ManifestError("<stdin>: is closed", remedy="give a manifest file, or pipe one in")
         with _copy_of(sys.stdin.buffer, "<stdin>") as copy:
-            yield Source("<stdin>", format or "jsonl", "", copy, rules, columns)
+            yield Source("<stdin>", rules.format or "jsonl", "", copy, rules, columns)
         return
     folder = os.path.dirname(manifest)
     file = _open(manifest)
     if os.path.isfile(manifest):
         file.close()
-        yield Source(manifest, format or _format_of(manifest), folder, None, rules, columns)
+        yield Source(manifest, rules.format or _format_of(manifest), folder, None, rules, columns)
         return
     with file, _copy_of(file, manifest) as copy:
-        yield Source(manifest, format or "jsonl", folder, copy, rules, columns)
+        yield Source(manifest, rules.format or "jsonl", folder, copy, rules, columns)
 
 
 def _open(manifest: str) -> BinaryIO:

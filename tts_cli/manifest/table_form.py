@@ -119,7 +119,9 @@ def _form_of(sample: list[str], source: Source) -> TableForm | None:
     if match:
         return TableForm(match[1], names=given, targets={PATH: "id"})
     if given:
-        separator = max(separators, key=lambda one: _num_with(sample, one, len(given)))
+        separator = max(
+            separators, key=lambda one: sum(len(_cells(line, one)) == len(given) for line in sample)
+        )
         _require_no_header(_cells(sample[0], separator), given, source)
         return TableForm(separator, names=given, targets={PATH: "id"})
     best = max(separators, key=lambda one: _fit(sample[0], one, columns))
@@ -185,10 +187,6 @@ def _names_text(names: list[str], columns: Columns) -> bool:
     if {"text", "input"} & set(fields) or "text" in fitting(names).values():
         return True
     return len(names) > 1 and all(map(is_code, names[1:]))
-
-
-def _num_with(sample: list[str], separator: str, count: int) -> int:
-    return sum(len(_cells(line, separator)) == count for line in sample)
 
 
 def _is_even(sample: list[str], separator: str) -> bool:

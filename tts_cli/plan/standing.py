@@ -198,20 +198,22 @@ class OutputFolder:
 
     def place(self, task: Task, standing: Standing) -> Place:
         """Which take a row's own speech is to be. One that --overwrite makes by other settings than
-        those of its file is a choice.
+        those of its file is a choice, which stays whatever seed later runs have.
         """
-        file = self.journal.file(task.id)
-        is_in_place = file is not None and self._is_again(task, file.take, standing.state)
-        is_held = standing.choice is not None
-        if self._config.overwrite and standing.state in (State.CHANGED, State.KEPT, State.DONE):
+        journal, row_id, state = self.journal, task.id, standing.state
+        is_held, has_extras = standing.choice is not None, self._config.takes > 0
+        if self._config.overwrite and state in (State.CHANGED, State.KEPT, State.DONE):
             is_held = is_held or not (standing.is_expected or standing.is_early)
-        return place_of(
-            self.journal,
-            task.id,
-            is_in_place=is_in_place,
-            is_held=is_held,
-            has_extras=self._config.takes > 0,
-        )
+        role = Role.HELD if is_held else Role.OWN
+        file, top = journal.file(row_id), journal.top(row_id)
+        if file is None:
+            is_free = journal.status(row_id, 1) is None
+            return Place(1 if is_free else top + 1, role, has_extras or top > 0)
+        # What came out well keeps its number for good, unless the same speech is made again.
+        if self._is_again(task, file.take, state) or not journal.was_spoken(row_id, file.take):
+            return Place(file.take, role, has_extras or top > 1)
+        # The number of one that only ever failed is free.
+        return Place(top + journal.was_spoken(row_id, top), role, True)
 
     def _is_again(self, task: Task, take: int, state: State) -> bool:
         """Whether a row's speech is what its file is, or was to be: this very request failed, or
@@ -276,32 +278,6 @@ def fits(take: Take, request: SpeechRequest, content: str, need: Need | None) ->
         and take.clone_mode == request.clone_mode
         and take.ref_sha256 == (None if need is None else need.ref_sha256)
     )
-
-
-def place_of(
-    journal: Journal,
-    row_id: str,
-    *,
-    is_in_place: bool,
-    is_held: bool,
-    has_extras: bool,
-) -> Place:
-    """Which take a row's own speech is to be.
-
-    Args:
-        is_in_place: the same speech is made again. What came out well keeps its number for good.
-        is_held: it is to stay, whatever seed later runs have.
-        has_extras: more takes are spoken of the row.
-    """
-    role = Role.HELD if is_held else Role.OWN
-    top = journal.top(row_id)
-    if (file := journal.file(row_id)) is None:
-        is_free = journal.status(row_id, 1) is None
-        return Place(1 if is_free else top + 1, role, has_extras or top > 0)
-    if is_in_place or not journal.was_spoken(row_id, file.take):
-        return Place(file.take, role, has_extras or top > 1)
-    # The number of one that only ever failed is free.
-    return Place(top + journal.was_spoken(row_id, top), role, True)
 
 
 def extra_places(journal: Journal, row_id: str, own: Place | None, extras: int) -> list[Place]:

@@ -22,6 +22,7 @@ from tts_cli.config import RunConfig
 from tts_cli.errors import SetupError, UsageError, first_line
 from tts_cli.extras import load
 from tts_cli.named import counted
+from tts_cli.signals import handlers_kept
 from tts_cli.startup import usable_cores
 
 log = logging.getLogger(__name__)
@@ -185,7 +186,9 @@ class Cluster:
         else:
             require_listener(str(self._config.ray_address))
         try:
-            with _handlers_kept():
+            # It puts a handler of its own for SIGTERM where ours was.
+            is_first = threading.current_thread() is threading.main_thread()
+            with handlers_kept((signal.SIGINT, signal.SIGTERM) if is_first else ()):
                 found = ray.init(log_to_driver=False, configure_logging=False, **options)
         except (RuntimeError, ConnectionError, OSError, ValueError, TimeoutError) as error:
             where = "Ray cannot be started on this machine"
@@ -276,21 +279,6 @@ def _local_gpus(config: RunConfig) -> int:
     import torch
 
     return torch.cuda.device_count() if torch.cuda.is_available() else 0
-
-
-@contextlib.contextmanager
-def _handlers_kept() -> Iterator[None]:
-    """Ray puts a handler of its own for SIGTERM where ours was."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            if handler is not None:
-                signal.signal(number, handler)
 
 
 class _ToLog:

@@ -25,7 +25,6 @@ from tts_cli.folder.recode import Order, Recoder
 from tts_cli.folder.sources import find_kept
 from tts_cli.folder.take import Take
 from tts_cli.folder.takes import TakeFolder, room_of_takes
-from tts_cli.plan.standing import place_of
 
 RATE_HZ = 24_000
 
@@ -284,8 +283,10 @@ def remake_again(bench: Bench) -> None:
 
 
 def speak_another_text(bench: Bench) -> None:
-    place = place_of(bench.journal, "a", is_in_place=False, is_held=False, has_extras=False)
-    bench.speak(5, place.take)
+    file, top = bench.journal.file("a"), bench.journal.top("a")
+    assert file is not None
+    is_free = not bench.journal.was_spoken("a", file.take)
+    bench.speak(5, file.take if is_free else top + bench.journal.was_spoken("a", top))
 
 
 def edit(bench: Bench, value: int = 7) -> None:

@@ -20,7 +20,7 @@ from tts_cli.core import BadRow, Row
 from tts_cli.errors import ManifestError, SetupError, StoppedEarly
 from tts_cli.manifest import manifest as reader
 from tts_cli.manifest.manifest import MAX_LINE_BYTES, open_source, read_rows
-from tts_cli.manifest.source import Source, Sources
+from tts_cli.manifest.source import Rules, Source, Sources
 
 MakeSource = Callable[..., Source]
 MIB = 1 << 20
@@ -253,7 +253,7 @@ class TestOpening:
         path.write_text("x")
         with pytest.raises(ManifestError, match="--manifest-format"), open_source(str(path)):
             pass
-        with open_source(str(path), "txt") as source:
+        with open_source(str(path), Rules("txt")) as source:
             assert texts(source) == ["x"]
 
     def test_unreadable(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

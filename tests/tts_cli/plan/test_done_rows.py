@@ -53,7 +53,7 @@ class Spoken:
         manifest.write_text("\n".join(map(json.dumps, self.rows)))
         config = RunConfig(out=self.path, **settings)
         with (
-            open_source(str(manifest), None) as source,
+            open_source(str(manifest)) as source,
             Folder.at(self.path, config, self.info) as folder,
         ):
             plan = Plan(source, config, self.info, folder)
@@ -66,7 +66,7 @@ class Spoken:
         config = RunConfig(out=self.path, **settings)
         manifest = str(self.path / "rows.jsonl")
         with (
-            open_source(manifest, None) as source,
+            open_source(manifest) as source,
             Folder.at(self.path, config, self.info) as folder,
         ):
             plan = Plan(source, config, self.info, folder)

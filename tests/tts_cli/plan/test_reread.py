@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from models.base import ModelInfo
-from tts_cli.cli.summary import reread_lines
+from tts_cli.cli.summary import again_lines
 from tts_cli.config import RunConfig
 from tts_cli.core import Status
 from tts_cli.folder.folder import Folder
@@ -31,7 +31,7 @@ def survey(path: Path, info: ModelInfo) -> Any:
     rows = ({"id": row_id, "text": text} for row_id, (text, _, _) in SPOKEN.items())
     manifest.write_text("\n".join(map(json.dumps, rows)))
     config = RunConfig(out=path, language="english")
-    with open_source(str(manifest), None) as source, Folder.at(path, config, info) as folder:
+    with open_source(str(manifest)) as source, Folder.at(path, config, info) as folder:
         folder.begin()
         folder.journal.append(
             *(
@@ -56,5 +56,5 @@ def test_printed_marks_count_where_the_checkpoint_asks_for_typed_ones(
 
 
 def test_it_is_told() -> None:
-    assert reread_lines(0) == []
-    assert reread_lines(2)[0].startswith("2 rows were done, and due again for signs in the text")
+    assert again_lines(0, 0) == []
+    assert again_lines(0, 2)[0].startswith("2 rows were done, and due again for signs in the text")

@@ -7,7 +7,6 @@ A file may be anybody's: its length is bounded before it is read, and it is read
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from tts_cli.audio.file import in_blocks
+from tts_cli.folder.files import hash_of
 from tts_cli.listen.verdicts import Opinion
 
 POCKETSPHINX = "pocketsphinx"
@@ -96,9 +96,7 @@ def load(path: Path, rate_hz: int = RATE_HZ) -> Sound:
     import soxr
 
     with open(path, "rb") as raw:
-        digest = hashlib.sha256()
-        while block := raw.read(1 << 20):
-            digest.update(block)
+        digest = hash_of(raw)
     try:
         with soundfile.SoundFile(path) as file:
             if file.frames > MAX_AUDIO_S * file.samplerate:
@@ -115,7 +113,7 @@ def load(path: Path, rate_hz: int = RATE_HZ) -> Sound:
     samples = np.nan_to_num(np.concatenate(blocks), posinf=0.0, neginf=0.0)
     if not len(samples):
         raise ValueError("holds no samples")
-    return Sound(samples, digest.hexdigest())
+    return Sound(samples, digest)
 
 
 def windows(samples: Array, gaps_s: Sequence[tuple[float, float]] = ()) -> Iterator[Array]:

@@ -11,7 +11,7 @@ import os
 from collections.abc import Sequence
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from tts_cli.core import Finish, Remark
@@ -37,6 +37,15 @@ PAGE_NAME = "report.html"
 SCHEMA = 1
 TOLD_SILENCE_S = 0.5
 _PART = ("text_start", "text_end", "start_s", "end_s")
+
+
+class _About(NamedTuple):
+    """What the rows of a page are told by."""
+
+    runs: dict[str | None, int]
+    outlines: dict[int, str | None]  # by the `id` of a `TakeFile`
+    checks: dict[tuple[str, int], Check]
+    base: str
 
 
 def write_page(out: Path, page: Path | None = None) -> tuple[Path, dict[str, Any]]:
@@ -85,6 +94,7 @@ def content_of(folder: SpokenFolder, version: str | None, base: str = "") -> dic
     files = [file for row in folder.rows for file in row.files]
     paths = [None if file.path is None else folder.path / file.path for file in files]
     shown = dict(zip(map(id, files), outlines(paths), strict=True))
+    about = _About(runs, shown, checks, base)
     return {
         "schema": SCHEMA,
         "tool": version,
@@ -97,7 +107,7 @@ def content_of(folder: SpokenFolder, version: str | None, base: str = "") -> dic
         "last": spoken_by(folder.last_run),
         "charts": charts_of(folder, checks),
         "rows": [
-            _row(row, reasons[row.id], runs, shown, checks, base, read_words(folder.path, row.id))
+            _row(row, reasons[row.id], about, read_words(folder.path, row.id))
             for row in folder.rows
         ],
     }
@@ -144,13 +154,7 @@ def _run(run: dict[str, Any]) -> dict[str, Any]:
 
 
 def _row(
-    row: FolderRow,
-    reasons: Sequence[Remark],
-    runs: dict[str | None, int],
-    shown: dict[int, str | None],
-    checks: dict[tuple[str, int], Check],
-    base: str,
-    times: WordTimes | None,
+    row: FolderRow, reasons: Sequence[Remark], about: _About, times: WordTimes | None
 ) -> dict[str, Any]:
     speech = row.take
     if times is not None and times.text != speech.text:
@@ -173,31 +177,22 @@ def _row(
         "peak_dbfs": speech.peak_dbfs,
         "clipped_share": speech.clipped_share or None,
         "silences_s": _silences(speech),
-        "run": runs.get(speech.run_id) if speech.run_id else None,
+        "run": about.runs.get(speech.run_id) if speech.run_id else None,
         "place": row.file.place,
         "reasons": [list(reason) for reason in reasons],
         "severity": round(severity(reasons), 2),
         "parts": [[part[name] for name in _PART] for part in speech.parts],
         "chosen": row.chosen,
-        "takes": [
-            _take(file, speech, shown[id(file)], checks.get((row.id, file.take.take)), base, times)
-            for file in row.files
-        ],
+        "takes": [_take(file, row, about, times) for file in row.files],
     }
     return _told(values)
 
 
-def _take(
-    file: TakeFile,
-    chosen: Take,
-    waveform: str | None,
-    check: Check | None,
-    base: str,
-    times: WordTimes | None,
-) -> dict[str, Any]:
+def _take(file: TakeFile, row: FolderRow, about: _About, times: WordTimes | None) -> dict[str, Any]:
     speech = file.take
     if times is not None and times.sha256 != speech.sha256:  # of another take, or an earlier file
         times = None
+    check, chosen = about.checks.get((row.id, speech.take)), row.take
     is_known = check is not None and check.fits(speech.sha256)
     heard, rated = (check.asr, check.opinion) if check and is_known else (None, None)
     is_other = (speech.said, speech.voice_name) != (chosen.said, chosen.voice_name)
@@ -206,11 +201,11 @@ def _take(
         "seed": speech.seed,
         "audio_s": round(speech.audio_s, 3),
         "status": None if speech.is_ok else speech.status,
-        "url": None if file.path is None else base + audio_url(file.path),
+        "url": None if file.path is None else about.base + audio_url(file.path),
         "is_older": file.is_older,
         "is_other": is_other,
         "said": speech.said if is_other else None,
-        "waveform": waveform,
+        "waveform": about.outlines[id(file)],
         "level_dbfs": speech.level_dbfs,
         "asr": None if heard is None else _heard(heard),
         "mos": None if rated is None else [getattr(rated, name) for name in SCORES],
