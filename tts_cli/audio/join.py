@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from tts_cli.audio.levels import SILENT_RMS, SILENT_SHARE
 from tts_cli.text.boundaries import Boundary
 
 Array = np.ndarray[Any, Any]
@@ -24,8 +25,6 @@ Array = np.ndarray[Any, Any]
 WINDOW_S = 0.01
 MARGIN_S = 0.02  # kept of the silence at an end
 FADE_S = 0.005
-SILENT_SHARE = 10 ** (-50 / 20)
-SILENT_RMS = 10 ** (-60 / 20)
 
 
 @dataclass(frozen=True)
