@@ -22,6 +22,7 @@ from models.base import (
     Reader,
     RequestError,
     SlotStatus,
+    SpeechRequest,
 )
 from models.device.beside import Beside
 from models.device.buckets import batch_buckets
@@ -74,7 +75,7 @@ class SpeechModel(FrameModel):
         super().__init__(reader.config, talker, predictor)
         capturers = cuda_capturers(self.device) if use_graphs else EAGER
         self.info = info
-        self.prompt, self.tokenize, _ = reader  # both thread-safe; `prompt` raises RequestError
+        self._prompt, self.tokenize, _ = reader
         self.voices = voices
         self.frames: GraphRunner[int] = GraphRunner("frame", self._frame, capturers.frames)
         is_cuda = self.device.type == "cuda"
@@ -84,6 +85,10 @@ class SpeechModel(FrameModel):
         self.vocoder = vocoder_runner(vocoder, capturers.vocoder, self._beside)
         self.is_fixed = False  # see `fix_shapes`
         self.max_positions = 0  # prompt and frames a slot holds
+
+    def prompt(self, request: SpeechRequest) -> Prompt:
+        """Tokenise and lay out one request. Thread-safe. Raises RequestError."""
+        return self._prompt(request)
 
     @property
     def work_choices(self) -> list[int]:
