@@ -202,6 +202,7 @@ ALPHA = "decoder.model.1.block.0.alpha"  # (1, 16, 1)
         (lambda: change("x" * 10_000, torch.zeros(1)), "unexpected 'xxx"),
     ],
 )
+@pytest.mark.filterwarnings("ignore::UserWarning")  # older torch warns of sparse tensors
 def test_anything_but_the_codec_is_refused(folder: Path, content: Any, message: str) -> None:
     torch.save(content() if callable(content) else content, folder / PICKLED_FILE)
     with pytest.raises(CheckpointError, match=message) as caught:
