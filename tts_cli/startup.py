@@ -102,6 +102,7 @@ def _age_s() -> float:
 SPEAKING = ("synth", "say", "book", "warmup", "profile")  # commands that will want torch
 NOT_SPEAKING = ("-h", "--help", "--dry-run")
 DRIVER = "libcuda.so.1"
+CALLED = ("cuInit", "cuDeviceGet", "cuDevicePrimaryCtxRetain")  # of it
 
 
 def settle_threads() -> None:
@@ -129,11 +130,12 @@ def use_device(device: str) -> None:
 
 @cache
 def _driver() -> ctypes.CDLL | None:
-    """NVIDIA's driver, where there is one."""
+    """NVIDIA's driver, where there is one that has what is called here."""
     try:
-        return ctypes.CDLL(DRIVER)
+        driver = ctypes.CDLL(DRIVER)
     except OSError:
         return None
+    return driver if all(hasattr(driver, name) for name in CALLED) else None
 
 
 def start_driver() -> bool:

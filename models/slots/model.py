@@ -137,8 +137,8 @@ class SpeechModel(FrameModel):
         weight = self.talker.decoder.norm.weight
         self.packed.allocate(max_batch, max_positions, self.sampling, weight)
         self.prefixes = VoicePrefixes()
-        self._placed = self.prefixes.table(max_batch)
         if self.shares_prefixes:
+            self._placed = self.prefixes.table(max_batch)
             self.talker.decoder.prefixes = torch.zeros(
                 (max_batch, 2), dtype=torch.int64, device=self.device
             )
@@ -290,8 +290,8 @@ class SpeechModel(FrameModel):
 
     def _place_prefixes(self) -> None:
         """Tell the talker which slots begin alike, where that has changed."""
-        table, there = self.prefixes.table(self.slots.num_slots), self.talker.decoder.prefixes
-        if there is not None and table != self._placed:
+        there = self.talker.decoder.prefixes
+        if there is not None and (table := self.prefixes.table(len(there))) != self._placed:
             there.copy_(to_device(table, self.device))
             self._placed = table
 

@@ -116,6 +116,14 @@ def test_without_a_driver_nothing_happens(
     assert not startup.make_context(0)
 
 
+def test_a_library_of_that_name_without_its_functions_is_no_driver(
+    monkeypatch: pytest.MonkeyPatch, begun: list[str]
+) -> None:
+    monkeypatch.setattr(ctypes, "CDLL", lambda name: object())
+    assert not startup.start_driver()
+    assert not startup.make_context(0)
+
+
 def test_what_goes_wrong_in_a_thread_stays_there(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[object] = []
     monkeypatch.setattr(threading, "excepthook", seen.append)

@@ -256,8 +256,10 @@ class RecordTable:
 
     def is_ok_with(self, row_id: str, take: int, request_hash: str, delivery_hash: str) -> bool:
         """Whether the line is ok and has these hashes."""
-        is_ok = (self._find(self._states, row_id, take) or 0) & _IS_OK
-        return bool(is_ok) and self.has_hashes(row_id, take, request_hash, delivery_hash)
+        state = self._find(self._states, row_id, take) or 0
+        if not state & _IS_OK:
+            return False
+        return state & ~_LOW_BITS == _hash_bits(request_hash, delivery_hash)
 
     def size(self, row_id: str, take: int) -> int | None:
         """Bytes of the audio file; None: not told."""

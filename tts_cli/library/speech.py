@@ -67,9 +67,8 @@ class Speech:
     seed: int | None = None  # of the attempt that was kept; None: it was never tried
     attempts: int = 0
     parts: tuple[SpeechPart, ...] = ()  # none for a row that was spoken in one
-    suspect: tuple[
-        str, ...
-    ] = ()  # what it should be listened to for; with `verify`, why it is suspect
+    # What it should be listened to for; with `verify`, why it is suspect.
+    suspect: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()  # what is odd about its row
     timings: Timings = Timings()
     error: str | None  # None: it came out well. Else it may have samples: of speech gone wrong
