@@ -16,6 +16,7 @@ from pathlib import Path
 
 import click
 import pytest
+import soundfile
 from make_epub import small_epub
 from make_xlsx import workbook
 from tiny_qwen3_tts import SPECS, write_checkpoint
@@ -37,12 +38,14 @@ PARSED = {  # only parsed: what stands in a command, and why that is not run
     r"--workers|--ray-address": "starts Ray: tests/e2e runs it",
     r"^(check|encode|export) ": "needs rows with words: tests/e2e runs it on such",
     r"sentences\.jsonl|\bMANIFEST\b": "needs rows that are not in the repository",
-    r"^(report|pick) (first|course|novel)/| act1/": "needs a folder that a released model spoke",
+    r"^report ryan/": "needs a folder that a released model made",
 }
+RECIPES = ("audiobook", "course", "dataset", "game")
 ELSEWHERE = {  # run by a test of their own
     "samples/guide/listening.md": "test_listening_guide.py",
     "samples/guide/books.md": "../e2e/test_sample_chapter.py",
     "samples/guide/quality.md": "../e2e/test_verify.py",
+    **{f"samples/guide/recipe_{name}.md": "test_page_commands.py" for name in RECIPES},
 }
 # What makes a command shorter without making it another one.
 SHORTER = {
@@ -50,6 +53,25 @@ SHORTER = {
     r"synth samples/manifest\.jsonl": ("--dry-run",),
 }
 WORDLESS = "..."
+RECIPE_NEEDS = {
+    "audiobook": ("av", "pocketsphinx"),
+    "course": ("pyloudnorm",),
+    "dataset": ("pocketsphinx", "pyarrow"),
+    "game": ("pyloudnorm",),
+}
+# What each recipe leaves: files of audio, and the least seconds of each.
+RECIPE_AUDIO = {
+    "audiobook": {"novel/01-low-water.wav": 60.0, "novel/02-high-water.wav": 20.0},
+    "course": {"course/lesson1/03.mp3": 1.0, "course/lesson2/02.mp3": 2.0},
+    "dataset": {"wavs/intro/001.wav": 1.0, "wavs/intro/003.wav": 1.0},
+    "game": {"game/act1/guard_01.wav": 2.0, "opus/act1/captain_01.opus": 1.0},
+}
+RECIPE_FILES = {
+    "audiobook": ("novel/book.m4b", "novel/01-low-water.srt", "novel/report.html"),
+    "course": ("course/lesson1/03.srt", "course/report.html"),
+    "dataset": ("data/README.md", "wavs/report.html"),
+    "game": ("game/takes/act1/guard_01/3.wav", "game/report.html"),
+}
 
 
 def code_lines(page: str) -> Iterator[str]:
@@ -114,7 +136,8 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "cast.toml").write_text('[Anna]\nvoice = "clara"\n')
     (tmp_path / "words.tsv").write_text("Nguyen\twin\n")
     small_epub(tmp_path / "novel.epub", "<h1>One</h1><p>Hello.</p>")
-    (tmp_path / "wavs").mkdir()
+    for name in ("wavs", "game"):
+        (tmp_path / name).mkdir()
     (tmp_path / "samples").symlink_to(ROOT / "samples")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TTS_CLI_DEVICE", "cpu")
@@ -202,3 +225,31 @@ def test_shards_become_one_folder(workplace: Path, capsys: pytest.CaptureFixture
     assert len(Folder(workplace / "wavs").records) == sum(counts) == 6
     assert len(Folder(workplace / "wavs").runs) == len(parts)
     assert bench.run("report", "wavs/").code == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(one, marks=[pytest.mark.long] * (one == "audiobook")) for one in RECIPES],
+)
+def test_recipe_works_by_pasting(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for package in RECIPE_NEEDS[name]:
+        pytest.importorskip(package)
+    (tmp_path / "samples").symlink_to(ROOT / "samples")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TTS_CLI_DEVICE", "cpu")
+    bench = Workbench(tmp_path, ROOT / "samples" / "voice" / "checkpoint", capsys)
+    ran = 0
+    for args in commands(f"samples/guide/recipe_{name}.md"):
+        if any("Qwen/" in arg for arg in args):  # a released checkpoint
+            continue
+        result = bench.run(*args)
+        assert result.code == 0, (args, result.err)
+        ran += 1
+    assert ran >= 5
+    for path, seconds in RECIPE_AUDIO[name].items():
+        assert soundfile.info(tmp_path / path).duration >= seconds, path
+    for path in RECIPE_FILES[name]:
+        assert (tmp_path / path).stat().st_size > 0, path
