@@ -46,32 +46,32 @@ from tts_cli.named import nearest
 log = logging.getLogger("tts_cli")
 
 GROUPS = {
-    "Speak": {
-        "synth": "Speak every row of a manifest into a folder.",
-        "say": "Speak one text into a file.",
-        "book": "Speak a book, Markdown, EPUB or text, a file a chapter.",
+    "Synthesize": {
+        "synth": "Synthesize every row of a manifest into a folder.",
+        "say": "Synthesize one text into a file.",
+        "book": "Synthesize a book (EPUB, Markdown or text), one file per chapter.",
         "validate": "Check a manifest without loading a model.",
         "voices": "List voices, and make voice files for cloning.",
-        "lexicon": "Try how words, numbers and abbreviations are read.",
+        "lexicon": "Show how words, numbers and abbreviations will be read.",
     },
-    "Listen": {
+    "Review": {
         "report": "Make a web page to listen to the rows of a folder.",
-        "check": "Find rows that may sound wrong.",
-        "align": "Find when each word of a row is said.",
-        "pick": "Choose which take of a row is its file.",
+        "check": "Flag rows that may sound wrong.",
+        "align": "Find the time of each word of a row.",
+        "pick": "Choose the current take of a row.",
     },
     "Deliver": {
-        "encode": "Make files in another format, sample rate or level.",
+        "encode": "Convert files to another format, sample rate or loudness.",
         "merge": "Join output folders into one.",
-        "export": "Make a data set for training.",
+        "export": "Export a data set for training.",
     },
     "Models and machine": {
         "models": "List, download and convert checkpoints.",
-        "doctor": "Check this machine: what is there, what is missing.",
+        "doctor": "Check this machine, and list what is missing.",
         "warmup": "Compile kernels and capture graphs before a run.",
-        "profile": "Measure how fast this machine speaks.",
-        "config": "Show the settings, and where each comes from.",
-        "completion": "Print the script for completion in your shell.",
+        "profile": "Measure how fast this machine synthesizes.",
+        "config": "Show the settings, and where each one comes from.",
+        "completion": "Print the completion script for your shell.",
     },
 }
 COMMANDS = {name: says for group in GROUPS.values() for name, says in group.items()}
@@ -151,9 +151,10 @@ def _print_version(ctx: click.Context, param: click.Parameter, value: bool) -> N
 @click.group(
     cls=LazyGroup,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="`tts-cli help COMMAND` shows examples and options. Exit codes: 0 every row done; "
-    "1 some rows failed; 2 wrong command line or manifest; 3 something is missing on this machine; "
-    "4 stopped early; 129, 130 or 143 stopped by SIGHUP, Ctrl-C or SIGTERM.",
+    epilog="`tts-cli help COMMAND` shows examples and options. Exit codes: 0 all rows done; "
+    "1 some rows failed or are suspect; 2 error in the command line or manifest; 3 something is "
+    "missing on this machine; 4 stopped early; 129, 130 or 143 stopped by SIGHUP, Ctrl-C or "
+    "SIGTERM.",
 )
 @click.option(
     "--version",
@@ -166,7 +167,7 @@ def _print_version(ctx: click.Context, param: click.Parameter, value: bool) -> N
     help="Show versions and exit.",
 )
 def cli() -> None:
-    """Turn texts into speech, in batches, on your own machine.
+    """Synthesize texts into speech, in batches, on your own machine.
 
     \b
     Examples:

@@ -47,13 +47,13 @@ class Topic(Enum):
     ROWS = "Rows of the manifest", About.ROWS, Scope.ANY
     CLONING = "Cloning", About.SPEECH, Scope.ANY
     TEXT = "Text", About.SPEECH, Scope.ANY
-    SPEECH = "Speech (a row's own values come first)", About.SPEECH, Scope.ANY
-    SAMPLING = "Sampling (a row's own values come first)", About.SPEECH, Scope.ANY
+    SPEECH = "Speech (fields of a row take precedence)", About.SPEECH, Scope.ANY
+    SAMPLING = "Sampling (fields of a row take precedence)", About.SPEECH, Scope.ANY
     OUTPUT = "Output", About.DELIVERY, Scope.ANY
-    AGAIN = "Running again", About.RUN, Scope.ONE_RUN
-    FAILURES = "When speech goes wrong", About.RUN, Scope.ANY
-    VERIFY = "Checking while speaking", About.RUN, Scope.ANY
-    WORDS = "Times of words", About.RUN, Scope.ANY
+    AGAIN = "What to synthesize", About.RUN, Scope.ONE_RUN
+    FAILURES = "Failures", About.RUN, Scope.ANY
+    VERIFY = "Checking during the run", About.RUN, Scope.ANY
+    WORDS = "Word times", About.RUN, Scope.ANY
     RECOGNISER = "Speech recognition", About.RUN, Scope.ANY
     DRIFT = "Voice and sound", About.RUN, Scope.ANY
     TAKES = "Takes", About.RUN, Scope.ONE_RUN
@@ -153,7 +153,7 @@ SAMPLING_FLAGS = sorted(
 
 def _of_drawing(name: str) -> SettingFacts:
     one = SAMPLING[name]
-    default, unset = (False, "") if one.kind is bool else (None, "the checkpoint's")
+    default, unset = (False, "") if one.kind is bool else (None, "the model's")
     made: SettingFacts = Topic.SAMPLING.setting(
         default, one.help, unset, kind=one.kind, metavar=one.metavar, limits=one.limits
     ).metadata["setting"]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,8 +25,9 @@ from tts_cli.setting import Scope, SettingFacts, Topic, flag
 log = logging.getLogger(__name__)
 
 UNNAMED = "Options"
-MOST_OPTIONS = 25  # of which help shows all
-_WHOLE = f"{__name__}.whole"  # in a context's meta: whether help is to show all options
+MAX_SHORT_OPTIONS = 24  # -h shows every option of a command that has at most as many
+SHORT_HEADING = "Common options (--help-all shows every option)"
+_WHOLE = f"{__name__}.whole"  # key of a context's meta: whether help shows every option
 PREFIX = "TTS_CLI"  # of variables
 PLACES = f"{__name__}.places"  # in a context's meta: where values of files stand, by setting
 F = TypeVar("F", bound=Callable[..., Any])
@@ -81,6 +83,13 @@ class SectionedOption(click.Option):
         settings_of = (SETTINGS.get(opt.lstrip("-").replace("-", "_")) for opt in self.opts)
         self.others = " ".join([others, *(one.others for one in settings_of if one)])
 
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        """Return names and help; click puts a default that is described in words in brackets."""
+        record = super().get_help_record(ctx)
+        if record is None or not isinstance(self.show_default, str):
+            return record
+        return record[0], record[1].replace(f"({self.show_default})", self.show_default)
+
     def resolve_envvar_value(self, ctx: click.Context) -> str | None:
         """The variable's value; that of the command counts first."""
         found = super().resolve_envvar_value(ctx)
@@ -104,9 +113,9 @@ class SectionedCommand(click.Command):
         return super().invoke(ctx)
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
-        """Those of the command, -h, and --help-all where -h shows some alone."""
+        """Return the command's options, -h, and --help-all if -h leaves options out."""
         params = super().get_params(ctx)
-        return [*params, _HELP_ALL] if len(params) > MOST_OPTIONS else params
+        return [*params, _HELP_ALL] if len(params) > MAX_SHORT_OPTIONS else params
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         sections: dict[str, list[tuple[str, str]]] = {}
@@ -116,11 +125,20 @@ class SectionedCommand(click.Command):
             record = param.get_help_record(ctx)
             if isinstance(param, click.Argument) or record is None:
                 continue
-            if is_whole or getattr(param, "is_common", True):
+            if is_whole:
                 sections.setdefault(getattr(param, "section", UNNAMED), []).append(record)
+            elif getattr(param, "is_common", True):
+                sections.setdefault(SHORT_HEADING, []).append(_shortened(param, record))
         for name, records in sections.items():
             with formatter.section(name):
                 formatter.write_dl(records)
+
+
+def _shortened(param: click.Parameter, record: tuple[str, str]) -> tuple[str, str]:
+    """Return a line of help with the first sentence of an option's help only."""
+    names, text = record
+    whole = getattr(param, "help", None) or text
+    return names, text.replace(whole, re.split(r"(?<=\.)\s", whole, maxsplit=1)[0])
 
 
 def _show_all(ctx: click.Context, param: click.Parameter, value: bool) -> None:
@@ -383,7 +401,7 @@ common_options = group(
         cls=SectionedOption,
         count=True,
         callback=_set_levels,
-        help="Say more: settings, sizes, reasons, each retry and each row.",
+        help="Also print settings, sizes, reasons, each retry and each row.",
     ),
     click.option(
         "-q",
@@ -391,7 +409,7 @@ common_options = group(
         cls=SectionedOption,
         count=True,
         callback=_set_levels,
-        help="Warnings and errors only, no progress and no summary.",
+        help="Print only warnings and errors.",
     ),
     settings("debug", debug={"callback": _set_levels}),
 )
