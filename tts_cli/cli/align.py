@@ -35,18 +35,18 @@ MAX_WORDS = 8  # that no dictionary has
         metavar="NAME",
         default="pocketsphinx",
         show_default=True,
-        help="What finds the words: pocketsphinx, for English, on a CPU; or the folder or hub "
-        "repository of a Qwen3-ForcedAligner, for ten languages.",
+        help="Aligner: pocketsphinx (English, on a CPU), or the folder or Hugging Face repository "
+        "of a Qwen3-ForcedAligner (ten languages).",
     ),
     settings(
         "device",
         "asr_batch",
         "lexicon",
         asr_batch={
-            "help": "Align N passages at once, or in N processes with pocketsphinx.",
-            "show_default": "by the device; one process a core",
+            "help": "Align N passages at a time, or in N processes with pocketsphinx.",
+            "show_default": "depends on the device; one process per core",
         },
-        lexicon={"help": "Respellings of words that the aligner does not know."},
+        lexicon={"help": "Pronunciations of words that the aligner does not know."},
     ),
 )
 @group(
@@ -55,13 +55,13 @@ MAX_WORDS = 8  # that no dictionary has
         "--subtitles",
         cls=SectionedOption,
         type=click.Choice(["words-vtt"]),
-        help="Also <id>.words.vtt: a cue a line, with the moment of each word inside.",
+        help="Also write <id>.words.vtt: one cue per line, with a time stamp for each word.",
     ),
     click.option(
         "--textgrid",
         cls=SectionedOption,
         is_flag=True,
-        help="Also <id>.TextGrid, as Praat reads it.",
+        help="Also write <id>.TextGrid, for Praat.",
     ),
 )
 @group("Rows", settings("only", "take_over"))
@@ -70,7 +70,7 @@ MAX_WORDS = 8  # that no dictionary has
 def command(
     folder: Path, aligner: str, subtitles: str | None, textgrid: bool, **options: Any
 ) -> int:
-    """Find when each word of a row is said.
+    """Find the time of each word of a row.
 
     \b
     Examples:
@@ -78,13 +78,15 @@ def command(
       tts-cli align wavs/ --subtitles words-vtt --textgrid
       tts-cli align wavs/ --with Qwen/Qwen3-ForcedAligner-0.6B-hf
 
-    DIR is the output folder of `synth` or `book`. `align` looks for the text of each row in the
-    row's file, and writes <id>.words.json beside it: each word as the manifest has it, with its
-    start, end, score and place in the text. Run it again after other runs: only new and replaced
-    files are aligned.
+    DIR is the output folder of `synth` or `book`. `align` finds the words of each row in its audio,
+    and writes <id>.words.json next to it: each word of the manifest, with its start, end, score
+    and position in the text. Run it again after other runs: only new and replaced files are
+    aligned.
 
-    Rows that `check` suspects, or whose score is low, are marked unsure, because wrong words find a
-    place too. The exit code is 1 if a row cannot be aligned.
+    An aligner also finds a place for words that were never said. Rows that `check` flagged, or
+    whose score is low, are therefore marked unsure.
+
+    Exit code 1: a row could not be aligned.
     """
     from tts_cli.app.align import align, aligner_of
 
@@ -115,16 +117,16 @@ def show(config: RunConfig, folder: Path, done: Alignment) -> None:
         click.echo(json.dumps(facts(done), indent=2))
         return
     for count, why in (
-        (done.other_language, "in a language that it does not know"),
-        (done.without_words, "without words, or without a text in the journal"),
+        (done.other_language, "in a language that the aligner does not support"),
+        (done.without_words, "without words, or without a text in timings.jsonl"),
         (done.without_audio, "without audio"),
     ):
         if count:
             log.warning("%s %s", counted(count, "row"), why)
     for row_id, problem in done.problems[:MAX_NAMED]:
-        log.warning("row %s is left out: %s", row_id, problem)
+        log.warning("row %s was skipped: %s", row_id, problem)
     if len(done.problems) > MAX_NAMED:
-        log.warning("%d more are left out; --json has them all", len(done.problems) - MAX_NAMED)
+        log.warning("%d more were skipped; --json lists all", len(done.problems) - MAX_NAMED)
     if done.guessed:
         some = ", ".join(dict.fromkeys(done.guessed[: 4 * MAX_WORDS]))
         words = counted(len(done.guessed), "word is", "words are")
@@ -134,12 +136,12 @@ def show(config: RunConfig, folder: Path, done: Alignment) -> None:
     for row_id, reasons in done.unsure[:MAX_NAMED]:
         click.echo(f"unsure: {row_id}: {shown('; '.join(reasons))}")
     if len(done.unsure) > MAX_NAMED:
-        click.echo(f"unsure: {len(done.unsure) - MAX_NAMED} more; --json has them all")
+        click.echo(f"unsure: {len(done.unsure) - MAX_NAMED} more; --json lists all")
     said = f"{counted(done.aligned, 'row')} aligned"
     if done.aligned:
         said += f", {counted(done.words, 'word')} in {shown_duration(done.audio_s)}"
     if done.kept:
-        said += f"; {done.kept} had been before"
+        said += f"; {done.kept} already aligned"
     if done.unsure:
         said += f"; {len(done.unsure)} unsure"
-    click.echo(f"{said}; <id>{WORDS_SUFFIX} are in {folder}/")
+    click.echo(f"{said}; word times: {folder}/<id>{WORDS_SUFFIX}")

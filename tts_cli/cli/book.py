@@ -41,7 +41,7 @@ _book_options = group(
         cls=SectionedOption,
         scope=Scope.ANY,
         type=click.Choice(("m4b",)),
-        help="Also make one file of all chapters, with chapter marks.  [default: none]",
+        help="Also join all chapters into one file with chapter marks.",
     ),
     settings("encoding"),
 )
@@ -56,20 +56,20 @@ _book_options = group(
 @common_options
 @click.pass_context
 def command(ctx: click.Context, /, book: Path, join: str | None, out: Path, **options: Any) -> int:
-    """Speak a book, a file a chapter.
+    """Synthesize a book, one file per chapter.
 
     \b
     Examples:
       tts-cli book novel.epub --out novel/ --voice clara
       tts-cli book chapters/ --out course/ --format flac --join m4b --subtitles srt,vtt
 
-    BOOK is a file of Markdown (.md), EPUB 2 or 3 (.epub) or plain text (.txt), or a folder of .md
-    and .txt files, in the order of its SUMMARY.md or of their numbers. Each heading begins a
-    chapter. DIR gets the chapters (01-title.wav and so on), the audio of every sentence in
-    sentences/, book.json with the place of every sentence in text and audio, book.jsonl with one
-    row per sentence, and all that `synth` writes. In the text, [pause 500ms] is a pause, and
-    {voice=NAME} at the end of a paragraph gives it a voice. Run the same command again to speak
-    only what is missing or changed.
+    BOOK is a Markdown (.md), EPUB 2 or 3 (.epub) or plain text (.txt) file, or a folder of .md and
+    .txt files in the order of its SUMMARY.md or of their numbers. Each heading begins a chapter.
+    DIR gets the chapters (01-title.wav and so on), the audio of every sentence in sentences/,
+    book.json with the position of every sentence in the text and in the audio, book.jsonl with one
+    row per sentence, and everything that `synth` writes. In the text, [pause 500ms] makes a pause,
+    and {voice=NAME} at the end of a paragraph gives it a voice. Run the same command again to
+    synthesize only what is missing or changed.
     """
     from tts_cli.app.book import BookRun
     from tts_cli.cli.synth import run
@@ -101,8 +101,8 @@ def show_chapters(book: Book, config: RunConfig) -> None:
     lengths_s = [usual_s(" ".join(one.text for one in it.paragraphs)) for it in book.chapters]
     if len(book.chapters) == 1 and lengths_s[0] > LONG_S:
         log.warning(
-            "the book is one chapter of about %s: no headings were found in it; put '# ' before "
-            "them, and save it as .md",
+            "the book is one chapter of about %s because it has no headings. Put '# ' before each "
+            "heading, and save the book as .md",
             shown_duration(lengths_s[0]),
         )
     if not config.dry_run or config.json:

@@ -37,13 +37,16 @@ TAKES = 3  # more of each suspect, in the command that is printed
 @click.command("check", cls=SectionedCommand)
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
 @settings(Topic.RECOGNISER, Topic.DRIFT, Topic.TAKES)
-@group("Model, for --drift", settings(Topic.MODEL, model={"show_default": "the one that spoke"}))
+@group(
+    "Model, for --drift",
+    settings(Topic.MODEL, model={"show_default": "the one that made the folder"}),
+)
 @settings("device")
 @group("Rows", settings("only", "take_over"))
 @settings("progress")
 @common_options
 def command(folder: Path, **options: Any) -> int:
-    """Find rows that may sound wrong, for you to listen to.
+    """Flag rows that may sound wrong, for you to listen to.
 
     \b
     Examples:
@@ -56,26 +59,26 @@ def command(folder: Path, **options: Any) -> int:
       tts-cli check wavs/ --asr pocketsphinx --pick best
 
     DIR is the output folder of `synth` or `book`. Without --asr no audio is read: `check` compares
-    each row's speed, level and pauses with the other rows of its voice, and finds clipping, silence
-    and speech that stands still. With --asr a recogniser transcribes every take without knowing its
-    text. `check` then compares the two, and finds wrong letters, missing or repeated words, and
-    garbled stretches in long rows. DIR/checks.jsonl gets the results. Run `check` again, and only
-    new or replaced audio is transcribed.
+    each row's speed, loudness and pauses with the other rows of its voice, and finds clipping,
+    silence and stuck speech. With --asr a recognizer transcribes every take without knowing its
+    text. `check` then compares the transcript with the text, and finds wrong letters, missing or
+    repeated words, and garbled passages in long rows. The results are in DIR/checks.jsonl. If you
+    run `check` again, only new or replaced audio is transcribed.
 
-    Exit code 1: the file of a row is suspect, or a row has failed.
+    Exit code 1: the current take of a row is suspect, or a row has failed.
     """
     from tts_cli.app.check import FolderCheck, compare_voices, listen, pick_best, rate
 
     config = RunConfig.from_options({**options, "out": folder})
     found = FolderCheck(folder, config.only)
     if config.pick and not found.is_kept:
-        raise UsageError(f"--pick: {folder} is read only", remedy="make a copy of it first")
+        raise UsageError(f"--pick: {folder} is read-only", remedy="copy it and check the copy")
     if not found.is_kept:
-        log.warning("%s is read only: what is found is told, and not kept", folder)
+        log.warning("%s is read-only: the results are shown, but not stored", folder)
     screen = RunScreen(config)
     if config.asr is not None:
         name = listen(found, config, screen.step, screen.progress)
-        tell(found.hearing, name, "heard")
+        tell(found.hearing, name, "transcribed")
     if config.mos:
         tell(found.rating, rate(found, screen.progress), "rated")
     if config.drift:
@@ -93,19 +96,19 @@ def tell(hearing: Hearing, name: str, did: str) -> None:
         speed = hearing.audio_s / max(hearing.wall_s, 1e-9)
         said += f", {shown_duration(hearing.audio_s)} of audio at {speed:.1f} xRT"
     if hearing.kept:
-        said += f"; {hearing.kept} had been {did} before"
+        said += f"; {hearing.kept} {did} earlier"
     log.info("%s", said)
     for count, why in (
-        (hearing.other_language, "in a language that the recogniser does not support"),
-        (hearing.without_words, "without words to hear, or without a text in the journal"),
-        (hearing.changed, f"not as written: what the file holds now was {did}"),
+        (hearing.other_language, "in a language that the recognizer does not support"),
+        (hearing.without_words, "without words, or without a text in timings.jsonl"),
+        (hearing.changed, f"changed since the run: the current content was {did}"),
     ):
         if count:
             log.warning("%s %s", counted(count, "take"), why)
     for row_id, problem in hearing.problems[:MAX_PROBLEMS]:
-        log.warning("row %s cannot be %s: %s", row_id, did, problem)
+        log.warning("row %s could not be %s: %s", row_id, did, problem)
     if len(hearing.problems) > MAX_PROBLEMS:
-        log.warning("%d more cannot be %s", len(hearing.problems) - MAX_PROBLEMS, did)
+        log.warning("%d more could not be %s", len(hearing.problems) - MAX_PROBLEMS, did)
 
 
 def show(config: RunConfig, found: FolderCheck, picked: list[dict[str, Any]]) -> None:
@@ -131,22 +134,22 @@ def show(config: RunConfig, found: FolderCheck, picked: list[dict[str, Any]]) ->
         return
     if suspects:
         show_table(
-            f"suspects in {found.folder.path}, the worst first",
-            ("row", "take", "why", "error", "heard"),
+            f"suspect rows in {found.folder.path}, worst first",
+            ("row", "take", "reason", "error", "transcript"),
             [cells(one) for one in suspects[:_MAX_SHOWN]],
         )
     if len(suspects) > _MAX_SHOWN:
-        click.echo(f"  {len(suspects) - _MAX_SHOWN} more; --json and {CHECKS_NAME} have them all")
+        click.echo(f"  {len(suspects) - _MAX_SHOWN} more; --json and {CHECKS_NAME} list all")
     for one in picked:
-        click.echo(f"{one['id']}: take {one['take']} is its file now")
+        click.echo(f"{one['id']}: take {one['take']} is now the current take")
     rows = sum(one.is_named and one.is_chosen for one in found.judged)
-    said = f"{counted(rows, 'row')} judged, {len(suspects)} suspect"
+    said = f"{counted(rows, 'row')} checked, {len(suspects)} suspect"
     if failed:
-        said += f", {len(failed)} failed and without audio"
-    kept = f"verdicts are in {path}" if found.is_kept else "not kept, as the folder is read only"
+        said += f", {len(failed)} failed (no audio)"
+    kept = f"results: {path}" if found.is_kept else "not stored: the folder is read-only"
     click.echo(f"{said}; {kept}")
     if not config.asr and not any(one.heard for one in found.judged):
-        click.echo("only levels, lengths and pauses were checked; --asr checks the words too")
+        click.echo("only loudness, length and pauses were checked; add --asr to check the words")
     for args in next_commands(found, best):
         click.echo(f"next: {shlex.join(['tts-cli', *args])}")
 

@@ -18,10 +18,10 @@ VARIABLE = "_TTS_CLI_COMPLETE"
 @common_options
 @click.pass_context
 def command(ctx: click.Context, /, shell: str, **options: Any) -> int:
-    """Print the script for completion in your shell: commands, flags, voices, languages and ids.
+    """Print the completion script for your shell: commands, flags, voices, languages and ids.
 
     \b
-    For this shell, and for later ones:
+    For this shell, and for new ones:
       eval "$(tts-cli completion bash)"
       echo 'eval "$(tts-cli completion bash)"' >> ~/.bashrc
       echo 'eval "$(tts-cli completion zsh)"' >> ~/.zshrc

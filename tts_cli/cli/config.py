@@ -22,15 +22,15 @@ _BUILT_IN = "built-in"
 @common_options
 @click.pass_context
 def command(ctx: click.Context, /, **options: Any) -> int:
-    """Show the settings, and where each comes from.
+    """Show the settings, and where each one comes from.
 
     \b
     Example:
       tts-cli config show synth
 
-    The first of these that has a setting gives its value: a row of the manifest, its character's
-    table in the cast, the flag, the environment (TTS_CLI_SYNTH_VOICE for one command, TTS_CLI_VOICE
-    for all), tts-cli.toml in the working folder or the nearest folder above it,
+    A setting comes from the first of these that has it: the row of the manifest, the table of its
+    character in the cast, the flag, the environment (TTS_CLI_SYNTH_VOICE for one command,
+    TTS_CLI_VOICE for all), tts-cli.toml in the working folder or the nearest folder above it,
     tts-cli/tts-cli.toml in $XDG_CONFIG_HOME or ~/.config, the checkpoint's generation_config.json,
     the built-in default.
     """
@@ -70,7 +70,7 @@ def _settings(ctx: click.Context, name: str) -> dict[str, dict[str, Any]]:
     target = root.command.get_command(root, name)
     if target is None:
         names = ", ".join(root.command.list_commands(root))
-        raise click.UsageError(f"no such command {name!r}; there are {names}", ctx)
+        raise click.UsageError(f"no such command {name!r}; the commands are {names}", ctx)
     settings = load_settings(root, (name,), target)
     root.default_map = {name: settings.values}
     at = click.Context(target, parent=root, info_name=name)

@@ -16,9 +16,9 @@ from tts_cli.config import RunConfig
 @click.command("doctor")
 @common_options
 def command(**options: Any) -> int:
-    """Check this machine: versions, devices, driver, caches, disk; and how to get what is missing.
+    """Check this machine: versions, devices, driver, caches, disk, and how to get what is missing.
 
-    Exit code 3: something is missing without which nothing can be spoken.
+    Exit code 3: something is missing that every synthesis needs.
     """
     config = RunConfig.from_options(options)
     from tts_cli.app.doctor import findings_of_all
@@ -30,5 +30,5 @@ def command(**options: Any) -> int:
         rows = [
             [f.name, f.status, f.detail + (f"; {f.remedy}" if f.remedy else "")] for f in findings
         ]
-        show_table("tts-cli doctor", ["what", "status", "found"], rows)
+        show_table("tts-cli doctor", ["item", "status", "details"], rows)
     return 3 if any(finding.status == "missing" for finding in findings) else 0

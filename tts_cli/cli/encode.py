@@ -31,7 +31,7 @@ MAX_NAMED = 5  # rows that are left, without --json
 @settings(Topic.MODEL, "device", "dtype", "progress")
 @common_options
 def command(folder: Path, **options: Any) -> int:
-    """Make files in another format, sample rate or level, without speaking again.
+    """Convert files to another format, sample rate or loudness, without synthesizing again.
 
     \b
     Examples:
@@ -39,14 +39,14 @@ def command(folder: Path, **options: Any) -> int:
       tts-cli encode wavs/ --subtype ULAW --sample-rate 8000 --loudness -19 --out phone/
       tts-cli encode wavs/ --loudness podcast --trim --pad 0.3
 
-    DIR is the output folder of `synth`, `book` or `merge`. Each file is made from the row's audio,
-    if that is lossless and has no level, filter, trim or padding yet. Otherwise it is made from the
-    row's codes (`synth --save-codes`), with the checkpoint that spoke. The old files stay, as
-    NAME.original, where new ones take their place. Only the chosen take of a row is made anew.
-    Subtitles and times of words go along. Run the same command again to make what is missing.
-    `synth` with the same format finds the rows done.
+    DIR is the output folder of `synth`, `book` or `merge`. Each file is converted from the row's
+    audio, if that is lossless and not yet processed (loudness, filter, trim or padding). Otherwise
+    it is decoded from the row's codes (`synth --save-codes`), with the model that made them. If a
+    new file replaces an old one, the old one stays as NAME.original. Only the current take of a row
+    is converted. Subtitles and word times are copied. Run the same command again to convert what is
+    missing. For `synth` with the same format, these rows are done.
 
-    Exit code 1: some rows have neither such audio nor codes. They are named.
+    Exit code 1: some rows have neither such audio nor codes. They are listed.
     """
     from tts_cli.app.encode import encode
 
@@ -69,17 +69,17 @@ def command(folder: Path, **options: Any) -> int:
     if config.verbosity < 0:
         return exit_code
     files = counted(made.count, "file")
-    lines = [f"{files} made, {found.done} done already, {len(found.left)} left"]
-    lines += [f"left: {row_id}: {reason}" for row_id, reason in found.left[:MAX_NAMED]]
+    lines = [f"{files} written, {found.done} already done, {len(found.left)} not possible"]
+    lines += [f"not possible: {row_id}: {reason}" for row_id, reason in found.left[:MAX_NAMED]]
     if len(found.left) > MAX_NAMED:
-        lines.append(f"left: {len(found.left) - MAX_NAMED} more; --json has them all")
+        lines.append(f"not possible: {len(found.left) - MAX_NAMED} more; --json lists all")
     if found.left:
         lines.append(
-            "next, for rows that are left: run their `synth` again with these flags, which speaks "
-            "them again; with --save-codes every later delivery is made without speaking"
+            "next, for these rows: run their `synth` again with these flags, which synthesizes "
+            "them again. With --save-codes, `encode` can make every later format"
         )
     if made.count or found.done:
-        lines.append(f"files and timings.jsonl are in {out}/")
+        lines.append(f"audio and timings.jsonl are in {out}/")
     if out == folder and config.format != "wav" and made.count:
-        lines.append(f"later runs of `synth` into {out}/: with --format {config.format}, as these")
+        lines.append(f"for later runs of `synth` into {out}/, also give --format {config.format}")
     return show_or_warn("\n".join(lines), exit_code)

@@ -70,10 +70,10 @@ _output_options = group(
         default="train",
         show_default=True,
         metavar="NAME=SHARE,...",
-        help="Splits and their shares, as in train=0.95,valid=0.05. A row's text decides its "
-        "split, so no text is in two splits, and new rows do not move old ones.",
+        help="Splits and their shares, such as train=0.95,valid=0.05. A row's text decides its "
+        "split: no text is in two splits, and new rows do not move old ones.",
     ),
-    settings("sample_rate", sample_rate={"show_default": "as spoken; ljspeech 22050"}),
+    settings("sample_rate", sample_rate={"show_default": "unchanged; ljspeech 22050"}),
     _option(
         "--shard-mb",
         type=click.IntRange(1, 100_000),
@@ -85,25 +85,24 @@ _output_options = group(
     _option(
         "--copy",
         is_flag=True,
-        help="Copy the files, so that you can edit them. Hard links share their content with DIR.",
+        help="Copy the files instead of hard-linking them, so that you can edit them.",
     ),
     _option(
         "--overwrite",
         scope=Scope.ONE_RUN,
         is_flag=True,
-        help="Replace an earlier export of the same DIR that had other settings.",
+        help="Replace an earlier export of the same DIR that has other settings.",
     ),
 )  # fmt: skip
 _filter_options = group(
     "Which rows",
     _option(
         "--voice", "of_voice", multiple=True, metavar="NAME",
-        help="Only rows of this voice. Can be given several times.  [default: all]",
+        help="Only rows of this voice. Can be given several times.",
     ),
     _option(
         "--language", "of_language", multiple=True, metavar="NAME",
-        help="Only rows in this language, by name or code. Can be given several times.  "
-        "[default: all]",
+        help="Only rows in this language, by name or code. Can be given several times.",
     ),
     _option(
         "--shortest", type=_seconds, metavar="S", others="--min-s --min-seconds --min-duration",
@@ -117,12 +116,12 @@ _filter_options = group(
         "--max-error",
         type=_seconds,
         metavar="SHARE",
-        help="Only rows whose error rate by `tts-cli check --asr` is at most this; 0.1 is one word "
-        "(or character) in ten.",
+        help="Only rows with at most this error rate in `tts-cli check --asr`; 0.1 is one word (or "
+        "character) in ten.",
     ),
-    _option("--no-suspects", is_flag=True, help="Leave out suspect rows, by run or by check."),
+    _option("--no-suspects", is_flag=True, help="Leave out suspect rows, flagged by the run or `check`."),
     _option(
-        "--all-takes", is_flag=True, help="Add the other takes of a row, each as a row of its own.",
+        "--all-takes", is_flag=True, help="Also export the other takes, each as a separate row.",
     ),
 )  # fmt: skip
 
@@ -136,7 +135,7 @@ _filter_options = group(
 @settings("progress")
 @common_options
 def command(folder: Path, out: Path, **options: Any) -> int:
-    """Make a data set for training: audio, texts, splits and a card.
+    """Export a data set for training: audio, texts, splits and a card.
 
     \b
     Examples:
@@ -144,17 +143,17 @@ def command(folder: Path, out: Path, **options: Any) -> int:
       tts-cli export wavs/ --to parquet --out data/ --split train=0.95,valid=0.05
       tts-cli export wavs/ --to webdataset --out wds/ --shortest 1 --longest 20 --no-suspects
 
-    DIR is the output folder of `synth`, `book` or `merge`. The data set gets the chosen take of
-    each row that is ok, if the file is still exactly what was written. Rows that are left out are
-    counted by reason. Layouts with single files get hard links: if you want to edit them, use
-    --copy. ljspeech, and any layout with --sample-rate, gets new 16-bit WAV files.
+    DIR is the output folder of `synth`, `book` or `merge`. The data set contains the current take
+    of each row that is done, if its file is unchanged. Rows that are left out are counted by
+    reason. Layouts with single files use hard links; give --copy if you want to edit them.
+    ljspeech, and any layout with --sample-rate, gets new 16-bit WAV files.
 
-    The data set also gets README.md, a card for the Hugging Face hub which says that the speech is
-    synthetic and which model made it, and export.json with all figures. Run the same command again
-    to update the data set.
+    The data set also gets README.md, a card for the Hugging Face hub which states that the speech
+    is synthetic and which model made it, and export.json with all figures. Run the same command
+    again to update the data set.
 
-    Exit code 1: rows were left out because their files are missing or damaged, or a command stopped
-    while it replaced them.
+    Exit code 1: rows were left out because their files are missing or damaged, or because a command
+    stopped while it replaced them.
     """
     from tts_cli.export.dataset import export_folder
 
@@ -173,13 +172,12 @@ def show(out: Path, config: RunConfig, made: Exported) -> None:
     found = made.statistics
     if made.aside.count:
         log.warning(
-            "%s: not as an export made them, and moved to %s/ to make way: %s",
+            "%s: edited since the last export, and moved to %s/: %s",
             *(out, ASIDE, made.aside.and_more()),
         )
     if made.left.count:
         log.warning(
-            "%s: no files of this data set, and left where they are, though loaders may take them "
-            "for some: %s",
+            "%s: not part of this data set and left in place, but loaders may read them: %s",
             *(out, made.left.and_more()),
         )
     if config.json:
@@ -213,4 +211,4 @@ def show(out: Path, config: RunConfig, made: Exported) -> None:
         for kind in ("split", "voice", "language")
         for name, one in list(found[f"{kind}s"].items())[:_MAX_SHOWN]
     ]
-    show_table("what it holds", ("", "rows", "hours"), rows)
+    show_table("contents", ("", "rows", "hours"), rows)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @common_options
 @click.pass_context
 def command(ctx: click.Context, /, **options: Any) -> int:
-    """Try how words, numbers and abbreviations are read.
+    """Show how words, numbers and abbreviations will be read.
 
     \b
     Example:
@@ -35,15 +35,14 @@ def command(ctx: click.Context, /, **options: Any) -> int:
 @settings(Topic.TEXT, Topic.MODEL)
 @common_options
 def test_command(words: tuple[str, ...], **options: Any) -> int:
-    """Show how words, or whole texts, are read, and why.
+    """Show how words or whole texts will be read, and why.
 
     \b
     Example:
       tts-cli lexicon test --lexicon words.tsv "Dr. Nguyen" '$1,299.50' NASA
 
-    Each WORD is read as `synth` with the same options reads the text of a row. Where it is said
-    differently from how it is written, you see which line of the lexicon (words.tsv:12) or which
-    rule did it.
+    Each WORD is treated like the text of a row in `synth` with the same options. If it changes, the
+    last column shows which line of the lexicon (words.tsv:12) or which rule changed it.
     """
     config = RunConfig.from_options(options)
     from tts_cli.app.lexicon import read_words
@@ -53,10 +52,10 @@ def test_command(words: tuple[str, ...], **options: Any) -> int:
         click.echo(json.dumps({"text": care.facts(), "words": found}, indent=2))
         return 0
     rows = [
-        [entry["written"], entry["spoken"], ", ".join(entry["by"]) or "as written"]
+        [entry["written"], entry["spoken"], ", ".join(entry["by"]) or "unchanged"]
         for entry in found
     ]
-    show_table(_title(care), ["written", "spoken", "by"], rows)
+    show_table(_title(care), ["written", "read as", "by"], rows)
     return 0
 
 
@@ -67,6 +66,6 @@ def _title(care: TextCare) -> str:
         if care.lexicon.path is None
         else f"lexicon of {counted(number, 'entry', 'entries')}"
     )
-    language = "left alone" if care.language is None else f"taken for {care.language}"
+    language = "not normalized" if care.language is None else f"treated as {care.language}"
     state = "on" if care.is_normalized else "off"
-    return f"{lexicon}, normalizing is {state}, texts of language auto are {language}"
+    return f"{lexicon}; normalization is {state}; texts with language auto are {language}"

@@ -37,15 +37,15 @@ _output_options = group(
         multiple=True,
         type=click.Path(path_type=Path),
         metavar="DIR",
-        help="Take this folder's audio where folders differ. Can be given several times, the most "
-        "important first.  [default: name the rows and write nothing]",
+        help="Folder whose audio wins if folders differ. Can be given several times, the most "
+        "important first. Without it, `merge` lists such rows and writes nothing.",
     ),
     click.option(
         "--copy",
         cls=SectionedOption,
         scope=Scope.ANY,
         is_flag=True,
-        help="Copy the files, so that you can edit them. Hard links share their content.",
+        help="Copy the files instead of hard-linking them, so that you can edit them.",
     ),
     settings("take_over"),
 )
@@ -72,15 +72,15 @@ def command(
       tts-cli merge parts/1 parts/2 --out wavs/
       tts-cli merge parts/* redone/ --prefer redone/ --out wavs/
 
-    Each row comes from the folder in which it is ok, with its takes, codes and subtitles. If two
-    folders have different audio for one id, `merge` names the ids and writes nothing: say with
-    --prefer whose audio to take. The same holds for made voices. Runs, checks and made voices come
-    along; make the chapters of a book again with `book`.
+    Each row comes from the folder in which it is done, with its takes, codes and subtitles. If two
+    folders have different audio for one id, `merge` lists the ids and writes nothing: choose one
+    with --prefer. The same applies to generated voices. Runs, checks and generated voices are
+    merged too; to make the chapters of a book, run `book` again.
 
-    The folders stay as they are, and may be read-only. Files are hard links where possible, and
-    then need no space: if you want to edit them, use --copy. Rows that --out already has are never
-    replaced, so you can merge more folders in later. Run a stopped merge again to finish it. After
-    that, `synth` with the whole manifest and this --out speaks only what is missing.
+    The folders are not changed, and may be read-only. Files are hard links if possible, and then
+    need no space; give --copy if you want to edit them. Rows that --out already has are never
+    replaced, so you can merge more folders later. Run a stopped merge again to finish it. After
+    that, `synth` with the whole manifest and this --out synthesizes only what is missing.
     """
     from tts_cli.app.merge import merge
 
@@ -95,12 +95,14 @@ def show(config: RunConfig, out: Path, merged: Merged) -> None:
     origins, placing, voices, sums = merged
     added = sum(origins.taken.values()) - origins.taken[0]
     if origins.num_odd:
-        log.warning("lines whose ids name no file, left out: %d", origins.num_odd)
+        log.warning("ignored %d journal lines whose ids are not valid file names", origins.num_odd)
     if origins.num_gone:
-        log.warning("rows whose audio is gone or damaged: %d; synth speaks them", origins.num_gone)
+        log.warning(
+            "%d rows have missing or damaged audio; synth synthesizes them again", origins.num_gone
+        )
     left = placing.left
     if left.count:
-        log.info("files that are no row's, left where they are: %d, such as %s", left.count,
+        log.info("ignored %d files that belong to no row, such as %s", left.count,
                  ", ".join(left.first))  # fmt: skip
     if config.json:
         found = {

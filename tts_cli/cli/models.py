@@ -50,7 +50,9 @@ def list_command(**options: Any) -> int:
         [model.name, model.family, shown_size(model.size_bytes), model.licence_state, model.path]
         for model in found
     ]
-    show_table("checkpoints at hand", ["model", "family", "size", "licence", "folder"], rows)
+    show_table(
+        "checkpoints on this machine", ["model", "family", "size", "licence", "folder"], rows
+    )
     return 0
 
 
@@ -59,14 +61,14 @@ def list_command(**options: Any) -> int:
 @settings("revision", "accept_licence")
 @common_options
 def download_command(model: str, **options: Any) -> int:
-    """Download a checkpoint into the Hugging Face cache: only the files that are needed.
+    """Download a checkpoint into the Hugging Face cache, without files that are not needed.
 
     \b
     Example:
       tts-cli models download Qwen/Qwen3-TTS-12Hz-0.6B-CustomVoice
 
-    The repository's kind and licence are checked before its weights are fetched. Run the same
-    command again to go on with a download that was stopped.
+    The model family and the licence are checked before the weights are downloaded. Run the same
+    command again to continue a stopped download.
     """
     config = replace(RunConfig.from_options(options), model=model)
     from tts_cli.plan.checkpoint import download
@@ -93,10 +95,10 @@ def convert_command(model: str, **options: Any) -> int:
     Example:
       tts-cli models convert fishaudio/s2-pro
 
-    Fish Speech needs this; other checkpoints do not. Reading a pickle can run code, so no other
-    command reads one. This command uses PyTorch's reader that builds only tensors, and takes only
-    tensors with the names and shapes of the codec. It writes codec.safetensors and codec.json
-    beside codec.pth, which is then no longer needed.
+    Fish Speech needs this; other checkpoints do not. Loading a pickle can run code, so no other
+    command loads one. This command uses PyTorch's loader that creates only tensors, and accepts
+    only tensors with the names and shapes of the codec. It writes codec.safetensors and codec.json
+    next to codec.pth, which is then no longer needed.
     """
     config = RunConfig.from_options(options)
     try:
@@ -110,9 +112,11 @@ def convert_command(model: str, **options: Any) -> int:
             found |= {"source_sha256": done.sha256, "is_new": done.is_new}
         click.echo(json.dumps(found, indent=2))
     elif done is None:
-        click.echo(f"{model}: nothing to convert, all of it is safetensors")
+        click.echo(f"{model}: nothing to convert, all weights are safetensors")
     elif done.is_new:
-        click.echo(f"wrote {done.target}\nof {done.source}, SHA-256 {done.sha256}")
+        click.echo(f"wrote {done.target}\nfrom {done.source}, SHA-256 {done.sha256}")
     else:
-        click.echo(f"{done.target} is there already, made of a file with SHA-256 {done.sha256}")
+        click.echo(
+            f"{done.target} already exists, converted from a file with SHA-256 {done.sha256}"
+        )
     return 0

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import os
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -36,13 +36,15 @@ Decorator = Callable[[F], F]
 LOGGERS = ("tts_cli", "models", "kernels")
 # Of words given for a choice that others take: what is meant here, and why.
 _CHOICE_HINTS = {
-    **dict.fromkeys(("fp16", "float16", "half"), "bfloat16 is meant? float16 overflows here."),
-    **dict.fromkeys(("bf16",), "bfloat16 is meant?"),
-    **dict.fromkeys(("fp32", "float"), "float32 is meant?"),
-    **dict.fromkeys(("pcm16", "pcm_s16le", "int16", "16"), "PCM_16 is meant?"),
-    **dict.fromkeys(("pcm24", "pcm_s24le", "int24", "24"), "PCM_24 is meant?"),
-    **dict.fromkeys(("pcm32", "pcm_32", "float32", "32"), "FLOAT is the widest."),
-    **dict.fromkeys(("opus", "vorbis"), "ogg is Vorbis."),
+    **dict.fromkeys(
+        ("fp16", "float16", "half"), "Did you mean bfloat16? float16 overflows in these models."
+    ),
+    **dict.fromkeys(("bf16",), "Did you mean bfloat16?"),
+    **dict.fromkeys(("fp32", "float"), "Did you mean float32?"),
+    **dict.fromkeys(("pcm16", "pcm_s16le", "int16", "16"), "Did you mean PCM_16?"),
+    **dict.fromkeys(("pcm24", "pcm_s24le", "int24", "24"), "Did you mean PCM_24?"),
+    **dict.fromkeys(("pcm32", "pcm_32", "float32", "32"), "The widest format is FLOAT."),
+    **dict.fromkeys(("opus", "vorbis"), "Use ogg for Vorbis."),
 }
 _LOCAL = ("verbose", "quiet", "debug")  # may stand before a subcommand
 WARNINGS_LOGGER = "py.warnings"  # where Python sends the warnings of libraries
@@ -198,8 +200,8 @@ def tell_origins(ctx: click.Context) -> None:
     for name, place in ctx.meta.get(PLACES, {}).items():
         if ctx.get_parameter_source(name) == ParameterSource.DEFAULT:
             raise UsageError(
-                f"{place}: {name} of a project's file is not for a command that writes there",
-                f"give {flag(name)}",
+                f"{place}: a project file cannot set {name} for a command that writes there",
+                f"give {flag(name)} on the command line",
             )
     told: dict[str, list[str]] = {}
     found = ctx.ensure_object(Invocation).origins = origins(ctx)
@@ -218,7 +220,7 @@ def tell_origins(ctx: click.Context) -> None:
             file = origin.rpartition(":")[0] or origin
             told.setdefault(file, []).append(f"{name} {ctx.params[name]}")
     for origin, values in told.items():
-        log.info("settings of %s: %s", origin, ", ".join(values))
+        log.info("settings from %s: %s", origin, ", ".join(values))
 
 
 def check_value(ctx: click.Context, param: click.Option, value: Any) -> None:
@@ -247,7 +249,11 @@ class AnyCase(click.Choice):  # type: ignore[type-arg]  # click 8.1 takes no typ
     def get_invalid_choice_message(self, value: Any, ctx: click.Context | None) -> str:
         message = f"{value!r} is not one of {', '.join(map(repr, self.choices))}."
         hint = _CHOICE_HINTS.get(str(value).casefold())
-        return f"{message} {hint}" if hint and hint.split()[0] in self.choices else message
+        return f"{message} {hint}" if hint and _names_choice(hint, self.choices) else message
+
+
+def _names_choice(hint: str, choices: Sequence[str]) -> bool:
+    return any(word in choices for word in re.findall(r"\w+", hint))
 
 
 def refuse_misplaced(ctx: click.Context) -> None:
@@ -255,7 +261,7 @@ def refuse_misplaced(ctx: click.Context) -> None:
     for param in ctx.command.params:
         is_given = ctx.get_parameter_source(str(param.name)) == ParameterSource.COMMANDLINE
         if is_given and param.name not in _LOCAL:
-            ctx.fail(f"put {param.opts[0]} behind '{ctx.invoked_subcommand}'")
+            ctx.fail(f"put {param.opts[0]} after '{ctx.invoked_subcommand}'")
 
 
 def help_of_group(ctx: click.Context) -> int:

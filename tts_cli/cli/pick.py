@@ -20,7 +20,7 @@ from tts_cli.config import RunConfig
 @group("Folder", settings("take_over"))
 @common_options
 def command(folder: Path, choices: tuple[str, ...], **options: Any) -> int:
-    """Choose which take of a row is its file. Without a choice, list the rows that have takes.
+    """Choose the current take of a row. Without a choice, list the rows that have several takes.
 
     \b
     Examples:
@@ -29,10 +29,10 @@ def command(folder: Path, choices: tuple[str, ...], **options: Any) -> int:
       tts-cli pick wavs/ intro/003=seed:9 intro/004=1
       tts-cli pick wavs/
 
-    DIR is the output folder of `synth` or `book`. TAKE is a number, or seed:N for the take that was
-    spoken with that seed: the row's own, as in timings.jsonl, or the run's, as in --seed. The
-    choice lasts until the row's text, voice or other settings change. No later run replaces it,
-    whatever its seed. DIR/takes.json has the choices.
+    DIR is the output folder of `synth` or `book`. TAKE is a number, or seed:N for the take with
+    that seed: the row's own, as in timings.jsonl, or the run's, as in --seed. The chosen take is
+    pinned: no later run replaces it, whatever its seed, until the row's text, voice or other
+    settings change. DIR/takes.json lists the pinned takes.
     """
     config = RunConfig.from_options({**options, "out": folder})
     from tts_cli.app.pick import described, pick, takes_in
@@ -48,7 +48,7 @@ def command(folder: Path, choices: tuple[str, ...], **options: Any) -> int:
             ending = "" if take["is_new"] else ", as before"
             click.echo(f"{take['id']}: {shown(described(take))}{ending}")
         if has_other_chapters:
-            click.echo("next, for the chapters: the tts-cli book command again")
+            click.echo("next, to update the chapters: run the tts-cli book command again")
     return 0
 
 
@@ -58,7 +58,7 @@ def show_takes(out: Path, config: RunConfig, found: Sequence[Mapping[str, Any]])
         click.echo(json.dumps(found, indent=2))
         return
     if not found:
-        click.echo(f"no row of {out} has several takes, or a chosen one")
+        click.echo(f"no row of {out} has several takes or a pinned one")
         return
     rows = [
         (

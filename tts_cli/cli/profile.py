@@ -22,7 +22,7 @@ from tts_cli.setting import Topic
 @click.option(
     "--synthetic",
     type=click.Choice(synthetic_names()),
-    help="Measure random weights of a released size, so you need not download a checkpoint.",
+    help="Measure random weights of a released size, without a download.",
 )
 @settings(Topic.DEVICE, without=("workers", "ray_address", "reproducible"))
 @click.option(
@@ -42,7 +42,7 @@ from tts_cli.setting import Topic
     "--repeats",
     type=click.IntRange(1, 1000),
     show_default="50 on cuda, 5 on cpu",
-    help="Measure each stage this many times.",
+    help="Number of measurements of each stage.",
 )
 @click.option(
     "--stages",
@@ -61,7 +61,7 @@ from tts_cli.setting import Topic
     "--baseline",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="Compare with what an earlier `profile --json` printed, of the same GPU, dtype and "
+    help="Compare with the output of an earlier `profile --json` for the same GPU, dtype and "
     "versions; exit with 1 if a stage takes longer.",
 )
 @click.option(
@@ -83,24 +83,23 @@ def command(
     tolerance: str,
     **options: Any,
 ) -> int:
-    """Measure how fast this machine speaks, stage by stage.
+    """Measure how fast this machine synthesizes, stage by stage.
 
     \b
     Examples:
       tts-cli profile --synthetic qwen3-tts-0.6b --batches 1,64,256
       tts-cli profile --device cpu --json
 
-    Shows for each batch size how long a prompt, a prefill, the code predictor, the talker,
-    sampling, a whole frame (with and without its graph), the vocoder and writing a file take, as
-    p50, p95 and p99 in ms, and the time to the first audio and to the first row's file. Beside each
-    stage are its share of the frame, the number of kernels, the least bytes and operations that the
-    model needs, the rates reached (GB/s, TFLOP/s), their share of what this GPU was measured to
-    reach, and the time left at that peak (roofline). xRT is seconds of audio per second; RTF is its
-    inverse. "together" counts frames and vocoder one after the other; on a GPU `synth` runs both at
-    once.
+    Shows, for each batch size, the p50, p95 and p99 in ms of building a prompt, the prefill, the
+    code predictor, the talker, sampling, a whole frame (with and without its graph), the vocoder
+    and writing a file, and the time to the first audio and to the first row's file. For each stage
+    it also lists its share of the frame, the number of kernels, the minimum of bytes and operations
+    that the model needs, the rates (GB/s, TFLOP/s), their share of the measured peak of this GPU,
+    and the time at that peak (roofline). xRT is seconds of audio per second; RTF is its inverse.
+    "together" adds the times of frames and vocoder; on a GPU `synth` runs both concurrently.
     """
     if synthetic and options.get("model"):
-        raise UsageError("--synthetic and --model exclude each other", "give one")
+        raise UsageError("--synthetic and --model exclude each other", "give only one")
     if trace is not None and not trace.parent.is_dir():
         raise UsageError(f"--trace {trace}: its folder does not exist", "create it first")
     if synthetic:
@@ -155,7 +154,7 @@ def show(result: dict[str, Any]) -> None:
         [[row[i] for i in shown] for row in rows],
     )
     speedup = result["graph_speedup"]
-    against = "" if speedup is None else f", graph {speedup:.1f} times as fast as eager"
+    against = "" if speedup is None else f", graph {speedup:.1f} times faster than eager"
     shown_rates = [
         f"{name} {result[key]:.1f} xRT"
         for name, key in (("codes", "codes_xrt"), ("vocoder", "vocoder_xrt"), ("together", "xrt"))

@@ -26,13 +26,13 @@ from tts_cli.named import counted
         cls=SectionedOption,
         type=click.Path(path_type=Path, dir_okay=False),
         metavar="PAGE",
-        help="File for the page. Elsewhere than in DIR, it plays the audio from where DIR is now.  "
-        "[default: report.html in DIR]",
+        help="File of the page. Outside of DIR, it plays the audio from DIR's present location.  "
+        "[default: DIR/report.html]",
     ),
 )
 @common_options
 def command(folder: Path, page: Path | None, **options: Any) -> int:
-    """Make a web page to listen to the rows of a folder, and to choose what to redo.
+    """Make a web page to listen to the rows of a folder, and to choose rows to redo.
 
     \b
     Examples:
@@ -41,8 +41,8 @@ def command(folder: Path, page: Path | None, **options: Any) -> int:
 
     DIR is the output folder of `synth`, `book` or `merge`. Open DIR/report.html in a browser. It
     shows failed rows first, then suspect ones, then the others, each with its waveform, text, takes
-    and the commands to speak it again. The page needs no server, and you can move DIR. Make the
-    page again after another run.
+    and the commands to synthesize it again. The page needs no server, and you can move DIR. Run the
+    command again after another run.
     """
     config = RunConfig.from_options(options)
     from tts_cli.listen.page.content import write_page

@@ -44,7 +44,7 @@ _file_options = group(
         "target",
         cls=SectionedOption,
         metavar="FILE",
-        help="File for the audio; its suffix is the format. An old file is replaced. - is stdout, "
+        help="Audio file; its suffix sets the format. An existing file is replaced. - is stdout, "
         "as WAV unless --format is given.  [default: say.wav]",
     ),
 )
@@ -56,19 +56,19 @@ _row_options = group(
         cls=SectionedOption,
         scope=Scope.ANY,
         metavar="TEXT",
-        help="Style of the speech, or for VoiceDesign the voice, in words.  [default: none]",
+        help="Description of the style, or, for VoiceDesign, of the voice.",
     ),
     click.option(
         "--ref-audio",
         cls=SectionedOption,
         metavar="FILE",
-        help="Recording whose voice is cloned; the checkpoint must be able to.  [default: none]",
+        help="Recording of the voice to clone, for models that can clone.",
     ),
     click.option(
         "--ref-text",
         cls=SectionedOption,
         metavar="TEXT",
-        help="What is said in --ref-audio.  [default: none: only the voice is cloned]",
+        help="Words of the recording. Without them, only the voice is cloned, not the manner.",
     ),
     click.option(
         "--row-seed",
@@ -77,8 +77,8 @@ _row_options = group(
         is_common=False,
         type=click.IntRange(0, 2**53 - 1),
         metavar="N",
-        help="Seed of the text, like the field seed of a row. With a row's seed in timings.jsonl, "
-        "its voice and its settings, you get that row's audio.  [default: made of --seed]",
+        help="Seed of this text, like the field seed of a row. With the seed, voice and settings "
+        "of a row in timings.jsonl, you get that row's audio.  [default: derived from --seed]",
     ),
 )
 
@@ -98,7 +98,7 @@ _row_options = group(
 @common_options
 @click.pass_context
 def command(ctx: click.Context, /, text: tuple[str, ...], **options: Any) -> int:
-    """Speak one text into a file.
+    """Synthesize one text into a file.
 
     \b
     Examples:
@@ -106,8 +106,8 @@ def command(ctx: click.Context, /, text: tuple[str, ...], **options: Any) -> int
       tts-cli say "Hello there." -o hello.flac --voice clara
       echo "Hello there." | tts-cli say - -o - | aplay
 
-    TEXT may be several words, or - to read it from stdin. It is spoken as `synth` speaks a row.
-    Long texts are split and joined, up to 20,000 characters; `tts-cli book` takes more.
+    TEXT may be several words, or - to read it from stdin. `say` synthesizes it like a row of
+    `synth`. Long texts are split and joined, up to 20,000 characters; use `tts-cli book` for more.
     """
     from tts_cli.app.say import row_of, say
 
@@ -119,9 +119,11 @@ def command(ctx: click.Context, /, text: tuple[str, ...], **options: Any) -> int
     destination = Destination.of(target, options["format"] if has_format else None)
     config = RunConfig.from_options({**options, "format": destination.format})
     if destination.path is None and config.json:
-        raise UsageError("--json and -o - both write to stdout", remedy="give one")
+        raise UsageError("--json and -o - both write to stdout", remedy="give only one of them")
     if destination.path is None and config.words is not None:
-        raise UsageError("-o -: --words writes a file beside the audio", remedy="name a file")
+        raise UsageError(
+            "-o -: --words writes a file next to the audio", remedy="give -o a file name"
+        )
     row = row_of(text_of(text), fields, config)
     destination.check()
     path = destination.path
@@ -160,11 +162,11 @@ class Destination:
         if suffix not in SUBTYPES:
             known = ", ".join(f".{name}" for name in SUBTYPES)
             raise UsageError(
-                f"-o {target!r}: the suffix does not tell the format", remedy=f"use one of {known}"
+                f"-o {target!r}: the suffix is not an audio format", remedy=f"use one of {known}"
             )
         if format not in (None, suffix):
             raise UsageError(
-                f"-o {target} and --format {format} say different things", remedy="leave one out"
+                f"-o {target} and --format {format} name different formats", remedy="leave one out"
             )
         return cls(Path(target), suffix)
 
@@ -173,16 +175,18 @@ class Destination:
         if self.path is None:
             if sys.stdout.isatty():
                 raise UsageError(
-                    "-o -: stdout is a terminal", remedy="pipe it, or name a file: -o hello.wav"
+                    "-o -: stdout is a terminal", remedy="pipe it, or write to a file: -o hello.wav"
                 )
             return
         if self.path.exists() and not self.path.is_file():
-            raise UsageError(f"-o {self.path}: is no plain file", remedy="name another one")
+            raise UsageError(f"-o {self.path}: is not a regular file", remedy="choose another name")
         folder = self.path.parent
         if not folder.is_dir():
-            raise UsageError(f"-o {self.path}: there is no folder {folder}", remedy="make it first")
+            raise UsageError(
+                f"-o {self.path}: the folder {folder} does not exist", remedy="create it first"
+            )
         if not os.access(folder, os.W_OK | os.X_OK):
-            raise SetupError(f"-o {self.path}: {folder} cannot be written to", "choose another")
+            raise SetupError(f"-o {self.path}: {folder} is not writable", "choose another folder")
 
     def write(self, data: bytes) -> None:
         """Write a whole file, in place of what was there. Raises DiskFull, OSError."""
@@ -194,7 +198,7 @@ class Destination:
             write_alone(self.path.resolve(), data)
         except OSError as error:
             raise SetupError(
-                f"-o {self.path}: {error.strerror or error}", "choose another"
+                f"-o {self.path}: {error.strerror or error}", "choose another file"
             ) from error
 
 
@@ -204,13 +208,15 @@ def text_of(words: tuple[str, ...]) -> str:
         text = " ".join(words)
         if len(words) == 1 and os.path.isfile(text):
             log.warning(
-                "%s is a file, and its name is spoken; its text is by: tts-cli say - < %s",
+                "%s is a file, but say synthesizes its name. For its text, use: tts-cli say - < %s",
                 text,
                 text,
             )
         return text
     if sys.stdin is None:
-        raise ManifestError("<stdin>: is closed", remedy="pipe a text in, or give it as argument")
+        raise ManifestError(
+            "<stdin>: is closed", remedy="pipe a text in, or give it as an argument"
+        )
     data = sys.stdin.buffer.read(MAX_STDIN_BYTES + 1)
     if len(data) > MAX_STDIN_BYTES:
         raise ManifestError("<stdin>: is longer than 1 MiB", remedy="use tts-cli book")
@@ -218,5 +224,5 @@ def text_of(words: tuple[str, ...]) -> str:
         return data.decode("utf-8-sig").strip()
     except UnicodeDecodeError as error:
         raise ManifestError(
-            f"<stdin>: byte {error.start + 1} is not UTF-8", remedy="convert it"
+            f"<stdin>: byte {error.start + 1} is not UTF-8", remedy="convert the text to UTF-8"
         ) from None

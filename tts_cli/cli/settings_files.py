@@ -89,7 +89,7 @@ def _is_trusted(path: Path) -> bool:
     if owner in (os.geteuid(), 0):
         return True
     log.warning(
-        "%s: belongs to another user, so it is not read; %s names it if it is to be",
+        "%s: ignored because it belongs to another user; to use it, set %s to its path",
         path,
         FILE_VARIABLE,
     )
@@ -228,7 +228,7 @@ def _check_name(
         raise UsageError(f"{place}: {name} can only be given on the command line")
     if scope is Scope.USERS and not is_users:
         raise UsageError(
-            f"{place}: {name} is not for a project's file", f"put it into {user_file()}"
+            f"{place}: {name} is not allowed in a project file", f"put it into {user_file()}"
         )
     if name in params or (is_shared and is_setting):
         return
@@ -303,7 +303,7 @@ def warn_of_unknown_variables(ctx: click.Context) -> None:
             nearest(variable.removeprefix(PREFIX), list(fronted)) or ""
         )
         advice = f"; did you mean {close}?" if close else ""
-        log.warning("%s is no setting%s", variable, advice)
+        log.warning("%s is not a setting%s", variable, advice)
 
 
 def _called(prefix: str, name: str, others: str) -> dict[str, str]:

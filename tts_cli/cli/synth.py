@@ -33,8 +33,8 @@ def _point_at_say(ctx: click.Context, param: click.Parameter, value: str | None)
     """`--text` is not there; what does it is."""
     if value is not None and not ctx.resilient_parsing:
         raise UsageError(
-            "synth has no --text: it speaks the rows of a manifest",
-            remedy=f"a text is spoken by: tts-cli say {shlex.quote(value)}",
+            "synth has no --text: it synthesizes the rows of a manifest",
+            remedy=f"to synthesize one text, use: tts-cli say {shlex.quote(value)}",
         )
 
 
@@ -54,21 +54,18 @@ def _point_at_say(ctx: click.Context, param: click.Parameter, value: str | None)
 @settings(Topic.VERIFY, Topic.WORDS, Topic.AGAIN, Topic.FAILURES, "progress")
 @common_options
 def command(manifests: tuple[str, ...], out: Path, **options: Any) -> int:
-    """Speak every row of a manifest into a folder.
+    """Synthesize every row of a manifest into a folder.
 
     \b
     Examples:
       tts-cli synth lines.jsonl --out wavs/
       tts-cli synth lines.txt --out wavs/ --voice clara --seed 7 --format flac
       tts-cli synth script.xlsx --out wavs/ --map "Line ID=id,Dialogue=text" --extra keep
-      tts-cli synth book.csv --out wavs/ --language en \\
-        --model Qwen/Qwen3-TTS-12Hz-0.6B-CustomVoice
 
-    MANIFEST is JSONL (one object per line: id, text, voice, language, instruct, seed, ...), a JSON
-    array, CSV, TSV or .xlsx with a header, or .txt with one text per line; - is JSONL on stdin. You
-    can give several. DIR gets one audio file per row, timings.jsonl with one line per row, run.json
-    and runs.jsonl. Run the same command again to speak only the rows that are missing, changed or
-    failed.
+    MANIFEST is one or more files: JSONL (one object per line: id, text, voice, language, seed,
+    ...), a JSON array, a table with a header (CSV, TSV, .xlsx), subtitles, or .txt with one text
+    per line; - is JSONL on stdin. DIR gets one audio file and one line of timings.jsonl per row.
+    Run the same command again to synthesize only rows that are missing, changed or failed.
     """
     config = RunConfig.from_options({**options, "out": out})
     with open_manifests(manifests, config) as source:

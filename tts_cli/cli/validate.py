@@ -46,11 +46,10 @@ def command(manifests: tuple[str, ...], **options: Any) -> int:
       tts-cli validate lines.jsonl
       tts-cli validate script.xlsx --map "Line ID=id,Dialogue=text" --extra keep
 
-    Reads every row of MANIFEST, reports bad rows, ids that are taken twice, and voices and
-    languages that the checkpoint does not have, and estimates how much audio and disk space it all
-    takes. With --out DIR it also estimates the time, from the last run there. `synth --dry-run`
-    tells what is already done in DIR. The options are those of `synth`, so you can try a command
-    line here.
+    Reads every row of MANIFEST and reports invalid rows, duplicate ids, and voices and languages
+    that the model does not have. Estimates the length of the audio and the disk space. With --out
+    DIR it also estimates the time, from the last run in DIR. `synth --dry-run` also shows what is
+    already done in DIR. The options are those of `synth`.
 
     Exit code 1: some rows would fail. 2: `synth` would refuse the manifest.
     """

@@ -35,9 +35,12 @@ if TYPE_CHECKING:
 
 _SHOWN_CHARS = 60  # of a text in a table
 _overwrite = click.option(
-    "--overwrite", "is_overwriting", is_flag=True, help="Replace a voice file of that name."
+    "--overwrite",
+    "is_overwriting",
+    is_flag=True,
+    help="Replace an existing voice file of that name.",
 )
-_cloning_model = settings(Topic.MODEL, model={"show_default": "none: name one that clones"})
+_cloning_model = settings(Topic.MODEL, model={"show_default": "none; give a model that clones"})
 
 
 @click.group("voices", invoke_without_command=True)
@@ -52,7 +55,7 @@ _cloning_model = settings(Topic.MODEL, model={"show_default": "none: name one th
         cls=SectionedOption,
         type=NamedPath(path_type=Path, exists=True, file_okay=False),
         metavar="DIR",
-        help="List the voices that runs made for this output folder instead.",
+        help="List the generated voices of this output folder instead.",
     ),
 )
 @common_options
@@ -66,22 +69,22 @@ def command(ctx: click.Context, /, folder: Path | None, **options: Any) -> int:
       tts-cli voices --out wavs/
       tts-cli voices --model Qwen/Qwen3-TTS-12Hz-0.6B-Base
       tts-cli voices add anna --model Qwen/Qwen3-TTS-12Hz-0.6B-Base \\
-        --ref-audio anna.wav --ref-text "What she says in it."
+        --ref-audio anna.wav --ref-text "The words of the recording."
       tts-cli voices design narrator --model Qwen/Qwen3-TTS-12Hz-1.7B-Base \\
         --design-model Qwen/Qwen3-TTS-12Hz-1.7B-VoiceDesign \\
         --instruct "A calm, low voice of an elderly man." \\
         --text "It was late in the year when the letter came."
 
     --model is a folder, a Hugging Face repository such as Qwen/Qwen3-TTS-12Hz-0.6B-CustomVoice (its
-    small files must be in the cache), or synthetic:qwen3-tts-0.6b. Without it you see the sample
-    voice.
+    small files must be in the cache), or synthetic:qwen3-tts-0.6b. The default is the sample voice.
 
-    A voice file holds a cloned voice for one checkpoint that clones (Base, Fish Speech), so its
-    recording is read only once. Make one from a recording with `voices add`, or from a description
-    with `voices design`. A row of the manifest names it: {"text": "...", "voice": "anna"}. Voice
-    files are in --voice-dir, by default tts-cli/voices in $XDG_DATA_HOME or ~/.local/share.
+    A voice file stores a cloned voice for one model that clones (Base, Fish Speech), so that its
+    recording is encoded only once. Make one from a recording with `voices add`, or from a
+    description with `voices design`. A row of the manifest uses it by name: {"text": "...",
+    "voice": "anna"}. Voice files are in --voice-dir, by default tts-cli/voices in $XDG_DATA_HOME or
+    ~/.local/share.
 
-    Voices that runs made for rows without one are in .voices of their output folder.
+    Voices that a run generated for rows without a voice are in .voices of its output folder.
     """
     if ctx.invoked_subcommand is not None:
         refuse_misplaced(ctx)
@@ -106,7 +109,7 @@ def command(ctx: click.Context, /, folder: Path | None, **options: Any) -> int:
     if info.licence is not None:
         click.echo(f"licence: {found.consent}")
     if files:
-        columns = ("name", "mode", "made with", "can be used")
+        columns = ("name", "mode", "model", "usable")
         show_table(
             f"voice files in {found.folder}",
             columns,
@@ -127,18 +130,18 @@ def command(ctx: click.Context, /, folder: Path | None, **options: Any) -> int:
 
 def describe(info: ModelInfo, source: str) -> list[tuple[str, str]]:
     """Lines about a checkpoint."""
-    instruct = "taken" if info.takes_instruct else "ignored by this checkpoint"
+    instruct = "supported" if info.takes_instruct else "ignored by this model"
     cloning = "no"
     if info.can_clone:
         modes = ", ".join(info.clone_modes)
-        cloning = "its only mode" if info.needs_reference else f"if asked for, by {modes}"
+        cloning = "required" if info.needs_reference else f"supported, modes {modes}"
     elif info.needs_reference:
-        cloning = f"not with this copy: {info.needs}"
+        cloning = f"not possible with this copy: {info.needs}"
     sampling = ", ".join(f"{name} {value}" for name, value in asdict(info.sampling).items())
     return [
         ("model", f"{source} ({info.family}, {info.size}, {info.identity})"),
         ("mode", info.mode),
-        ("voices", ", ".join(info.voices) or "none by name"),
+        ("voices", ", ".join(info.voices) or "no named voices"),
         ("languages", ", ".join(info.languages)),
         ("instruct", instruct),
         ("cloning", cloning),
@@ -154,7 +157,7 @@ def show_made_voices(voices: MadeVoices, found: Sequence[Mapping[str, Any]], is_
         click.echo(json.dumps({"folder": str(voices.folder), "made_voices": found}, indent=2))
         return
     if not found:
-        click.echo(f"made voices: none in {voices.folder}")
+        click.echo(f"generated voices: none in {voices.folder}")
         return
 
     rows = [
@@ -167,38 +170,38 @@ def show_made_voices(voices: MadeVoices, found: Sequence[Mapping[str, Any]], is_
         )
         for facts in found
     ]
-    columns = ("whose", "seconds", "made for", "file", "says")
-    show_table(f"made voices in {voices.folder}", columns, rows)
+    columns = ("used by", "seconds", "made for", "file", "text")
+    show_table(f"generated voices in {voices.folder}", columns, rows)
 
 
 def show_made(path: str, facts: dict[str, Any], is_json: bool, is_new: bool = True) -> None:
-    """Tell what a subcommand has written, or found."""
+    """Print which voice file was written, or found unchanged."""
     if is_json:
         click.echo(json.dumps({"path": path, **facts}, indent=2))
         return
-    what = f"wrote {path}" if is_new else f"{path} is there already, made of the same"
+    what = f"wrote {path}" if is_new else f"{path} already exists, with the same content"
     click.echo(f"{what}: {facts['mode']}, {facts['frames']} reference frames")
 
 
 @command.command(
     "add",
     cls=SectionedCommand,
-    short_help="Make a voice file from a recording, or from a row that you like.",
+    short_help="Make a voice file from a recording or from a synthesized row.",
 )
 @click.argument("name")
 @click.option("--ref-audio", metavar="FILE", help="Recording, 1 to 30 s.")
-@click.option("--ref-text", metavar="TEXT", help="What is said in the recording, word for word.")
+@click.option("--ref-text", metavar="TEXT", help="Words of the recording, exactly as spoken.")
 @click.option(
     "--from",
     "source",
     type=click.Path(path_type=Path, exists=True, file_okay=False),
     metavar="DIR",
-    help="Instead of a recording: the output folder that has the row --take.",
+    help="Use a row of this output folder instead of a recording; see --take.",
 )
 @click.option(
     "--take",
     metavar="ID[=TAKE]",
-    help="Row whose voice is taken, or one of its takes, as in `pick`.",
+    help="Row of --from, or one of its takes, as in `pick`.",
 )
 @click.option(
     "--clone-mode",
@@ -206,7 +209,7 @@ def show_made(path: str, facts: dict[str, Any], is_json: bool, is_new: bool = Tr
     others="--mode",
     type=click.Choice(CLONE_MODES, case_sensitive=False),
     help="icl clones voice and manner, and needs --ref-text. xvec clones only the voice.",
-    show_default="icl with --ref-text or --from, else xvec",
+    show_default="icl with --ref-text or --from, otherwise xvec",
 )
 @_cloning_model
 @group(UNNAMED, settings("voice_dir", "ref_silence", voice_dir={"scope": Scope.USERS}))
@@ -223,27 +226,27 @@ def add_command(
     is_overwriting: bool,
     **options: Any,
 ) -> int:
-    """Make a voice file from a recording, or from a row that you like.
+    """Make a voice file from a recording or from a synthesized row.
 
     \b
     Examples:
       tts-cli voices add anna --model Qwen/Qwen3-TTS-12Hz-0.6B-Base \\
-        --ref-audio anna.wav --ref-text "What she says in it."
+        --ref-audio anna.wav --ref-text "The words of the recording."
       tts-cli voices add teller --model fishaudio/s2-pro --from wavs/ --take intro/003=2
 
-    Writes NAME.voice.safetensors for one checkpoint that clones (Base, Fish Speech). Rows then give
-    NAME as their voice, and the recording is no longer needed. Best are 5 to 15 s of one speaker
-    without noise, in any format that libsndfile reads.
+    Writes NAME.voice.safetensors for one model that clones (Base, Fish Speech). Rows can then use
+    NAME as their voice, without the recording. Best are 5 to 15 s of one speaker without noise, in
+    any format that libsndfile reads.
 
-    With --from and --take the voice is that of a row: of its codes (synth --save-codes) or else its
-    audio, and of its text.
+    With --from and --take, the reference is a synthesized row: its text, and its codes (synth
+    --save-codes) or audio.
     """
     is_row = source is not None
     is_both = is_row and (ref_audio or ref_text) is not None
     if is_row != (take is not None) or is_both or not (is_row or ref_audio):
         raise UsageError(
-            "a voice is made of a recording or of a row that was spoken",
-            "give either --ref-audio FILE and what it says, or --from DIR and --take ID alone",
+            "a voice needs either a recording or a synthesized row",
+            "give --ref-audio FILE with --ref-text TEXT, or --from DIR with --take ID",
         )
     config = RunConfig.from_options(options)
     from tts_cli.app.make_voice import add_voice
@@ -266,13 +269,13 @@ def add_command(
     "--text",
     required=True,
     metavar="TEXT",
-    help="What the voice says as its reference, 5 to 15 s of plain speech.",
+    help="Words of the reference recording that is generated; 5 to 15 s are best.",
 )
 @click.option(
     "--design-model",
     metavar="PATH|REPO",
     help="VoiceDesign checkpoint.",
-    show_default="none: --model makes the voice up, as Fish Speech does",
+    show_default="none; --model generates the voice itself, as Fish Speech does",
 )
 @_cloning_model
 @group(
@@ -306,10 +309,10 @@ def design_command(
       tts-cli voices design narrator --model fishaudio/s2-pro --seed 7 \\
         --text "It was late in the year when the letter came."
 
-    The VoiceDesign checkpoint (--design-model) speaks --text once in the voice that --instruct
-    describes. The Base checkpoint (--model) makes the voice file of it. The speech is kept beside
-    it as NAME.wav: listen to it, and try another --seed if you do not like it. Fish Speech makes up
-    a voice by itself, and takes neither --design-model nor --instruct.
+    The VoiceDesign model (--design-model) synthesizes --text once, in the voice that --instruct
+    describes. The Base model (--model) makes the voice file from this audio, which stays next to it
+    as NAME.wav. Listen to it, and try another --seed if you do not like it. Fish Speech generates
+    voices itself, and takes neither --design-model nor --instruct.
     """
     config = RunConfig.from_options(options)
     from tts_cli.app.make_voice import design_voice

@@ -27,10 +27,9 @@ def command(**options: Any) -> int:
       tts-cli warmup
       tts-cli warmup --model Qwen/Qwen3-TTS-12Hz-0.6B-CustomVoice --max-batch 64
 
-    Compiled kernels stay in the kernel cache (`tts-cli doctor` shows where), so later runs start
-    faster. Graphs live in one process: every run captures its own. Each graph is compared with the
-    same step without a graph, and shown in a line: batch size, time, memory, and whether both are
-    equal.
+    Compiled kernels are stored in the kernel cache (`tts-cli doctor` shows its folder), so later
+    runs start faster. Every run captures its own graphs. Each graph is compared with the same step
+    without a graph, and listed with its batch size, time, memory and the result.
 
     Exit code 1: a graph is missing or differs.
     """
@@ -45,9 +44,7 @@ def command(**options: Any) -> int:
         click.echo(json.dumps(report, indent=2))
     elif not graphs:
         reason = "--no-graphs" if session.device.type == "cuda" else "graphs need a CUDA device"
-        click.echo(
-            f"{session.device}: no graphs to capture ({reason}); the model loads and can speak"
-        )
+        click.echo(f"{session.device}: no graphs to capture ({reason}); the model loads and works")
     else:
         rows = [
             [g["graph"], g["key"], str(g["capture_ms"]), str(g["mib"]), g["check"]] for g in graphs
@@ -58,6 +55,6 @@ def command(**options: Any) -> int:
         kernels = session.kernels
         click.echo(
             f"  {counted(kernels.compiled, 'kernel')} compiled in {kernels.compile_s:.1f} s, "
-            f"{kernels.cached} found in {cache}"
+            f"{kernels.cached} were in {cache}"
         )
     return int(any(graph["check"] != "equal" for graph in graphs))
