@@ -119,7 +119,7 @@ _filter_options = group(
         help="Only rows with at most this error rate in `tts-cli check --asr`; 0.1 is one word (or "
         "character) in ten.",
     ),
-    _option("--no-suspects", is_flag=True, help="Leave out suspect rows, flagged by the run or `check`."),
+    _option("--no-suspects", is_flag=True, help="Leave out rows that the run or `check` flagged."),
     _option(
         "--all-takes", is_flag=True, help="Also export the other takes, each as a separate row.",
     ),
