@@ -121,7 +121,5 @@ def show_book(made: Produced, config: RunConfig, num_chapters: int) -> None:
         log.warning("not written: %d more chapters", len(made.incomplete) - MAX_TOLD)
     if config.json or config.verbosity < 0:
         return
-    hours, rest = divmod(round(made.seconds), 3600)
-    length = f"{hours}:{rest // 60:02d}:{rest % 60:02d}"
     chapters = f"{len(made.made.chapters)} of {counted(num_chapters, 'chapter')}"
-    show_or_warn(f"{chapters}, {length}, in {config.out}")
+    show_or_warn(f"{chapters}, {shown_duration(made.seconds)}, in {config.out}/")

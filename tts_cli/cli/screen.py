@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
+from tts_cli.cli import messages as msg
 from tts_cli.errors import SetupError, StoppedEarly, TtsCliError
 from tts_cli.named import counted, shown_value
 
@@ -184,13 +185,7 @@ class RunScreen:
         for line in survey.summary.warnings:
             log.warning("%s", line)
         if survey.again:
-            rows = counted(survey.again, "row is", "rows are")
-            log.warning(
-                "%s spoken again for another format or level: nothing is kept that it could be "
-                "made of without; first %s",
-                rows,
-                survey.first_again,
-            )
+            log.warning(msg.CANNOT_CONVERT, msg.rows_are(survey.again), survey.first_again)
 
     def choices(self, plan: Plan, survey: Survey) -> None:
         """Tell of chosen takes that do not fit their rows any more, of a run that was cut short, of
@@ -199,15 +194,14 @@ class RunScreen:
         fallen = sum(survey.fallen.values())
         if fallen:
             named = ", ".join(filter(None, survey.fallen)) + ", ..." * ("" in survey.fallen)
-            what = "text, voice or other settings have changed since a take was chosen"
-            fate = "would be spoken again" if self._config.dry_run else "spoken again"
-            log.warning("%s; %s, and the old take kept in takes/: %s", what, fate, named)
+            fate = msg.WOULD_REDO if self._config.dry_run else msg.REDO
+            log.warning(msg.PIN_DROPPED, msg.PIN_CAUSES, fate, named)
         if survey.unlike and survey.respoken + survey.takes:
             told = counted(survey.takes, "take")
             if survey.respoken:
                 told = counted(survey.respoken, "row that was done", "rows that were done")
             log.warning(
-                "%s was last spoken with other settings (%s): %s %s spoken with these",
+                msg.OTHER_SETTINGS,
                 plan.folder.out,
                 "; ".join(
                     f"{name}: {shown_value(then)}, now {shown_value(now)}"
@@ -218,19 +212,16 @@ class RunScreen:
             )
         if survey.served and survey.takes:
             takes = counted(survey.served, "take counts", "takes count")
-            log.info("%s that a run has spoken which was cut short", takes)
+            log.info(msg.TAKES_COUNT, takes)
         if survey.unfixed:
-            rows = counted(survey.unfixed, "row was", "rows were")
+            rows = counted(survey.unfixed, "done row has", "done rows have")
             log.warning(
-                "%s spoken in a voice that nothing fixed, and %s spoken again in one that is kept; "
-                "%s leaves those that were spoken in one as they are",
+                msg.VOICE_NOT_FIXED,
                 *(rows, "would be" if self._config.dry_run else "will be"),
                 "a run without --clone-model" if plan.voices.is_two else "--free-voice each",
             )
         if survey.one_take:
-            rows = counted(survey.one_take, "row draws", "rows draw")
-            why = "nothing (greedy), so every take would be the same: none is spoken"
-            log.warning("%s %s", rows, why)
+            log.warning(msg.GREEDY_TAKES, msg.rows_are(survey.one_take))
 
     def due(self, plan: Plan, survey: Survey) -> None:
         """Tell of voices that nothing keeps, and of audio that is damaged."""
@@ -238,7 +229,7 @@ class RunScreen:
             log.info("%s", hint)
         if survey.damaged:
             log.warning(
-                "audio that is gone, cut or not what was written is spoken again: %s%s",
+                msg.DAMAGED,
                 ", ".join(survey.damaged),
                 ", ..." * (survey.reasons["damaged"] > len(survey.damaged)),
             )
@@ -249,11 +240,11 @@ def _since(started_s: float) -> str:
 
 
 def shown_duration(seconds: float) -> str:
-    """Seconds in the units that people would use."""
+    """Return a duration: "4.3 s", "2 min 05 s" or "1 h 02 min"."""
     if seconds < 120:
         return f"{seconds:.1f} s"
     hours, rest = divmod(round(seconds), 3600)
-    return f"{hours} h {rest // 60} min" if hours else f"{rest // 60} min {rest % 60} s"
+    return f"{hours:,} h {rest // 60:02d} min" if hours else f"{rest // 60} min {rest % 60:02d} s"
 
 
 def show_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

@@ -1,6 +1,4 @@
-"""`tts-cli validate`: everything `synth` checks, without a model in memory. What a plan says stands
-here, which `synth --dry-run` shows too.
-"""
+"""`tts-cli validate`: all checks of `synth`, without a model. Also prints the plan of a dry run."""
 
 from __future__ import annotations
 
@@ -10,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tts_cli.cli import messages as msg
 from tts_cli.cli.options import (
     OUT,
     SPEAKING,
@@ -79,8 +78,8 @@ def show_plan(looked: Looked, config: RunConfig) -> None:
     if orphans is not None:
         lines[-2:-2] = _folder_lines(survey, orphans)
     if xrt:
-        time = f"about {shown_duration(summary.audio_s / xrt)}"
-        lines.append(("time", f"{time}, at the {xrt:,.4g} s of audio a second of the last run"))
+        time = shown_duration(summary.audio_s / xrt)
+        lines.append(_line(msg.PLAN_TIME, time=time, xrt=xrt))
     if sys.stdout.isatty():
         show_grid(summary.manifest, (), lines)
         return
@@ -90,7 +89,7 @@ def show_plan(looked: Looked, config: RunConfig) -> None:
 
 def _lines(summary: ManifestSummary) -> list[tuple[str, str]]:
     lines = [
-        ("rows", f"{summary.rows:,} good, {summary.bad_rows:,} bad"),
+        _line(msg.PLAN_ROWS, good=summary.rows, invalid=summary.bad_rows),
         ("selected", counted(summary.selected, "row")),
         ("text", counted(summary.chars, "character")),
         ("audio", f"about {shown_duration(summary.audio_s)}"),
@@ -102,63 +101,61 @@ def _lines(summary: ManifestSummary) -> list[tuple[str, str]]:
     if summary.selected == summary.rows:
         del lines[1]  # it would say the same again
     if summary.split:
-        lines.append(("in parts", f"{counted(summary.split, 'row')}, {summary.parts:,} parts"))
+        lines.append(_line(msg.PLAN_SPLIT, rows=msg.rows(summary.split), pieces=summary.parts))
     lines += _voice_lines(summary)
     if summary.wordless:
-        lines.append(("without a word", counted(summary.wordless, "row")))
+        lines.append(_line(msg.PLAN_SILENT, rows=msg.rows(summary.wordless)))
     return lines
 
 
 def _voice_lines(summary: ManifestSummary) -> list[tuple[str, str]]:
-    """Voices that are made for rows without one."""
-    found = [
-        (
-            "voice, made" if one["is_made"] else "voice to be made",
-            f"{counted(one['rows'], 'row')}: {one['of']}"
-            + (f"; says {one['says']!r}" if one["says"] else f"; {one['voice']}.wav"),
-        )
-        for one in summary.made_voices[:MAX_VOICES]
-    ]
+    """Return the lines about generated voices."""
+    found = []
+    for one in summary.made_voices[:MAX_VOICES]:
+        text = msg.PLAN_VOICE if one["is_made"] else msg.PLAN_NEW_VOICE
+        facts = {"rows": msg.rows(one["rows"]), "of": one["of"]}
+        found.append(_line(text, **facts, voice=one["voice"], text=one["says"]))
     if (more := len(summary.made_voices) - MAX_VOICES) > 0:
-        found.append(("more voices", f"{more:,}"))
+        found.append(_line(msg.PLAN_MORE_VOICES, count=more))
     return found
 
 
 def _folder_lines(survey: Survey, orphans: Named) -> list[tuple[str, str]]:
     reasons = ", ".join(f"{count:,} {name}" for name, count in survey.reasons.items() if count)
+    pending = msg.rows(survey.pending) + (f": {reasons}" if reasons else "")
     lines = [
-        ("to speak", counted(survey.pending, "row") + (f": {reasons}" if reasons else "")),
-        *_kept_lines(survey),
-        ("not spoken", f"{survey.skipped:,} done or left out, {survey.bad:,} that will fail"),
+        _line(msg.PLAN_PENDING, rows=pending),
+        *_converted_lines(survey),
+        _line(msg.PLAN_NOT_PENDING, skipped=survey.skipped, invalid=survey.bad),
     ]
     if survey.early:
-        lines.append(("of an early version", f"{survey.early:,} of those; their audio stays"))
+        lines.append(_line(msg.PLAN_EARLY, count=survey.early))
     if survey.reread:
-        lines.append(("read otherwise", f"{survey.reread:,} of those, for signs in their texts"))
+        lines.append(_line(msg.PLAN_REREAD, count=survey.reread))
     if survey.takes:
-        lines.append(("more takes", f"{survey.takes:,} of {counted(survey.with_takes, 'row')}"))
+        lines.append(_line(msg.PLAN_TAKES, count=survey.takes, rows=msg.rows(survey.with_takes)))
     fallen = sum(survey.fallen.values())
     if survey.held or fallen:
-        lines.append(("chosen takes", f"{survey.held:,} hold, {fallen:,} do not fit any more"))
+        lines.append(_line(msg.PLAN_PINNED, held=survey.held, fallen=fallen))
     if survey.back:
-        lines.append(
-            ("back from removed/", f"{counted(len(survey.back), 'row')}, as spoken before")
-        )
+        lines.append(_line(msg.PLAN_RESTORED, rows=msg.rows(len(survey.back))))
     if survey.strays is not None and survey.left:
-        named = f"{counted(survey.left, 'row')}: {survey.strays.left}"
-        lines.append(("no longer in the manifest", named))
+        lines.append(_line(msg.PLAN_STRAYS, rows=msg.rows(survey.left), ids=survey.strays.left))
     if orphans.count:
-        lines.append(
-            ("orphans", f"{counted(orphans.count, 'id')} that no row has, kept: {orphans}")
-        )
+        lines.append(_line(msg.PLAN_ORPHANS, count=counted(orphans.count, "id"), ids=orphans))
     return lines
 
 
-def _kept_lines(survey: Survey) -> list[tuple[str, str]]:
-    """Files to be made without speaking."""
-    names = {"audio": "audio without loss", "codes": "codes"}
-    told = [f"{count:,} of kept {names[kind]}" for kind, count in survey.kept.items()]
-    return [("not spoken, but made anew", ", ".join(told))] if told else []
+def _converted_lines(survey: Survey) -> list[tuple[str, str]]:
+    """Return the line about files that are converted without synthesis."""
+    texts = {"audio": msg.PLAN_FROM_AUDIO, "codes": msg.PLAN_FROM_CODES}
+    parts = [texts[kind].format(count=count) for kind, count in survey.kept.items()]
+    return [_line(msg.PLAN_CONVERTED, parts=", ".join(parts))] if parts else []
+
+
+def _line(line: tuple[str, str], /, **facts: object) -> tuple[str, str]:
+    """Return a label and its text."""
+    return line[0], line[1].format(**facts)
 
 
 def _as_dict(summary: ManifestSummary) -> dict[str, Any]:

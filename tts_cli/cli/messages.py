@@ -1,0 +1,163 @@
+"""The sentences of run summaries, notes and plans: one table, so that wording stays consistent.
+
+Each name is a `str.format` template. `{rows}`, `{files}` and `{takes}` are counts with their noun
+("1 row", "3 rows"), from `rows()` and `named.counted`. Tests compare with these templates.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from tts_cli.named import counted
+
+# The end of a run, line by line.
+SYNTHESIZED = "{ok:,} of {rows} synthesized"
+CONVERTED = "{files} converted"
+FAILED_COUNT = "{failed:,} failed"
+SKIPPED_DONE = "{count:,} already done"
+SKIPPED_NOT_FAILED = "{count:,} had not failed"
+SPEED = "{audio} of audio in {wall} ({xrt:,.1f} times real time)"
+SETUP = "setup: {load} to load the model"
+SETUP_GRAPHS = ", {capture} to capture graphs"
+REFERENCES = "{references} encoded in {seconds:,.2f} s"
+NO_GRAPH = "{misses} of {steps} steps ran without a graph"
+LENGTH_IS_OFF = (
+    "the audio is {audio_s:,.0f} s long, but about {expected_s:,.0f} s were expected: words may be "
+    "missing or repeated"
+)
+SILENT = "{rows} silent: the text has no letter or digit"
+SUSPECT = "{rows} suspect; timings.jsonl has the reasons"
+FAILED = "failed: {id}: {reason}"
+FAILED_MORE = "failed: {count} more; timings.jsonl lists all"
+FAILED_INVALID = "failed: {rows} (see the errors above)"
+PLACE = "audio, timings.jsonl and run.json are in {folder}"
+NO_VOICES = "these rows need no generated voice"
+
+# Nothing to do.
+NOTHING_TO_DO = "nothing to do: {reason}"
+INVALID_COUNT = "{count:,} invalid"
+ALL_DONE = "{rows} already done"
+NOTHING_BUT_CONVERTED = "nothing to synthesize: {files} converted"
+NOT_CONVERTED = "{files} could not be converted"
+TAKES_COMPLETE = (
+    "the last run was interrupted, but its takes are complete; run the same command again for as "
+    "many more"
+)
+NO_SUSPECTS = "no row is suspect or failed"
+NO_ROW = "no row matches --only"
+DONE_BUT_SELECTED = (
+    "{rows} already done; give --takes N for more takes, or --overwrite with another --seed to "
+    "synthesize again"
+)
+SILENT_AND_DONE = "{rows} silent because the text has no words, {done:,} already done"
+NONE_FAILED = "no row of this manifest is recorded as failed"
+SHARD_IS_EMPTY = "no row of this manifest is in this shard"
+NONE_VALID = "no row is valid"
+
+# Rows that were checked during the run.
+VERIFIED = "{rows} checked: {right} passed at first, {fixed} after retries, {suspect} still suspect"
+RETRIED = "passed after retries: {ids}"
+STILL_SUSPECT = "still suspect: {id}: {reasons}"
+STILL_SUSPECT_MORE = "still suspect: {count} more; checks.jsonl lists all"
+
+# Takes, earlier versions, rows that the manifest no longer has.
+EARLY_VERSION = (
+    "{rows} synthesized by an unpublished version, and synthesized again now; audio that changed "
+    "is in takes/"
+)
+REREAD = (
+    "{rows} synthesized again because this version removes invisible characters from texts, or "
+    "reads typed signs differently"
+)
+MORE_TAKES = "{takes} of {rows} in {folder}"
+CHOOSE_TAKES = "choose with: {command} ID=TAKE"
+SAME_AUDIO = (
+    "{rows} identical to the earlier audio: the same seed gives the same audio; give --seed N or "
+    "--takes N for other audio"
+)
+TAKES_SIZE = "alternative takes use {size} in takes/"
+REMOVED = "{rows} no longer in {manifest}: {ids}; moved to {folder}"
+NOT_REMOVED = "not removed: {id}: {reason}"
+STRAYS = "{rows} no longer in {manifest}: {ids}; --prune removes {them}"
+UNKNOWN_ROWS = "{rows} not in {manifest}: {ids}; they came from a pipe or an unknown run, and stay"
+
+# What to type next.
+NEXT_LISTEN = "next, to listen: {command}"
+NEXT_RETAKES = "next, for other takes of these rows: {command}"
+NEXT_REST = "stopped early; next, for the remaining rows: {command}"
+NEXT_TAKES = "next, to try the failed takes again: {command}"
+NEXT_FAILED = "next, to retry the failed rows: {command}"
+NEXT_FIXED = "next, after fixing the invalid rows: {command}"
+ON_STDIN = " (with the manifest on stdin)"
+
+# Notes before a run.
+CANNOT_CONVERT = (
+    "%s synthesized again for another format or loudness: the existing audio cannot be converted "
+    "(already processed, and no saved codes); first %s"
+)
+PIN_DROPPED = "%s changed since a take was pinned; %s, and the pinned take stays in takes/: %s"
+PIN_CAUSES = "the text, voice or other settings"
+WOULD_REDO = "these rows would be synthesized again"
+REDO = "these rows are synthesized again"
+OTHER_SETTINGS = "%s was made with other settings (%s); %s %s synthesized with the new ones"
+TAKES_COUNT = "%s from an interrupted run"
+VOICE_NOT_FIXED = (
+    "%s a voice that was not fixed, and %s synthesized again in a generated voice that is stored; "
+    "%s does not change existing rows"
+)
+GREEDY_TAKES = "%s greedy, so every take would be the same: no more takes are synthesized"
+DAMAGED = "synthesizing rows again whose audio is missing or damaged: %s%s"
+
+# Lines of `validate` and of a dry run: (label, text).
+PLAN_ROWS = ("rows", "{good:,} valid, {invalid:,} invalid")
+PLAN_TIME = ("time", "about {time}, at the speed of the last run ({xrt:,.4g} times real time)")
+PLAN_SPLIT = ("split", "{rows}, {pieces:,} pieces")
+PLAN_SILENT = ("silent", "{rows} without words")
+PLAN_VOICE = ("generated voice", "{rows}: {of}; {voice}.wav")
+PLAN_NEW_VOICE = ("voice to generate", "{rows}: {of}; text {text!r}")
+PLAN_MORE_VOICES = ("more voices", "{count:,}")
+PLAN_PENDING = ("to synthesize", "{rows}")
+PLAN_NOT_PENDING = ("not synthesized", "{skipped:,} done or not selected, {invalid:,} will fail")
+PLAN_EARLY = ("early version", "{count:,} of those; their audio moves to takes/")
+PLAN_REREAD = ("text read differently", "{count:,} of those, because of invisible or typed signs")
+PLAN_TAKES = ("more takes", "{count:,} of {rows}")
+PLAN_PINNED = ("pinned takes", "{held:,} still fit, {fallen:,} do not fit any more")
+PLAN_RESTORED = ("restored", "{rows} from removed/")
+PLAN_STRAYS = ("no longer in the manifest", "{rows}: {ids}")
+PLAN_ORPHANS = ("unknown ids", "{count} that no row has; their files stay: {ids}")
+PLAN_CONVERTED = ("converted only", "{parts}")
+PLAN_FROM_AUDIO = "{count:,} from lossless audio"
+PLAN_FROM_CODES = "{count:,} from saved codes"
+
+rows_are = partial(counted, one="row is", many="rows are")
+rows_were = partial(counted, one="row was", many="rows were")
+
+
+def rows(count: int) -> str:
+    """Return "1 row", "2 rows"."""
+    return counted(count, "row")
+
+
+def synthesized(ok: int, of: int, *, done: int = 0, failed: int = 0, converted: int = 0) -> str:
+    """Return the first line of a run's summary.
+
+    Args:
+        ok: rows synthesized.
+        of: rows that were due.
+        done: rows that were already done.
+        failed: rows that failed.
+        converted: files converted without synthesis.
+    """
+    parts = [SYNTHESIZED.format(ok=ok, rows=rows(of))]
+    if done:
+        parts.append(SKIPPED_DONE.format(count=done))
+    if converted:
+        parts.append(CONVERTED.format(files=counted(converted, "file")))
+    if failed:
+        parts.append(FAILED_COUNT.format(failed=failed))
+    return ", ".join(parts)
+
+
+def all_done(count: int) -> str:
+    """Return the reason of a run that has nothing to do because all rows are done."""
+    return ALL_DONE.format(rows=("all " if count > 1 else "") + rows_are(count))
