@@ -259,7 +259,7 @@ def _family(folder: Path) -> Family:
     """The family that a folder's config.json names."""
     path = folder / "config.json"
     if not os.path.exists(path):
-        raise CheckpointError(f"{folder}: has no config.json, so it is no checkpoint")
+        raise CheckpointError(f"{folder}: has no config.json, so it is not a checkpoint")
     kind = Section.from_file(path).values.get("model_type")
     for family in FAMILIES:
         if kind == family.model_type:

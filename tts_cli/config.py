@@ -264,7 +264,7 @@ class RunConfig:
         others="--sr --sampling-rate --samplerate --rate-hz")
     loudness: str | None = Topic.OUTPUT.setting(None, "Level of each file: LUFS (-40 to -10, "
         "ITU-R BS.1770-4; true peaks up to -1 dBTP), ebu (-23), podcast (-16), or acx (RMS -20 dB, "
-        "peaks up to -3 dB; the noise floor is checked).", "as the model speaks",
+        "peaks up to -3 dB; the noise floor is checked).", "unchanged",
         metavar="LUFS|ebu|acx|podcast", is_common=True,
         check=either(r"ebu|acx|podcast|-[0-9]{1,2}(\.[0-9]{1,3})?",
             "ebu, acx, podcast or a number of LUFS, such as -19", Range(-40.0, -10.0)))

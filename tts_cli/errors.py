@@ -107,11 +107,11 @@ def is_disk_error(error: OSError) -> bool:
 
 def disk_full(error: OSError, where: object) -> DiskFull:
     """The error to raise for an OSError that `is_disk_error`."""
-    remedy = "see that the disk answers, and run the same command again: finished rows are kept"
+    remedy = "check the disk, and run the same command again: finished rows are safe"
     if error.errno == errno.EROFS:
-        remedy = "choose another folder, or make it one to write to: finished rows are kept"
+        remedy = "choose a writable folder, or make this one writable: finished rows are safe"
     elif error.errno in (errno.ENOSPC, getattr(errno, "EDQUOT", None)):
-        remedy = "make room and run the same command again: finished rows are kept"
+        remedy = "free some space and run the same command again: finished rows are safe"
     return DiskFull(f"cannot write {where}: {error.strerror or error}", remedy)
 
 
@@ -158,9 +158,9 @@ def is_out_of_memory(error: BaseException) -> bool:
 def out_of_memory(error: BaseException) -> StoppedEarly:
     """The error to raise for one that `is_out_of_memory`."""
     return StoppedEarly(
-        f"there is no memory: {first_line(error)}",
-        "end other programs, or speak fewer rows at once (--max-batch), and run the same command "
-        "again: finished rows are kept",
+        f"there is not enough memory: {first_line(error)}",
+        "close other programs, or synthesize fewer rows at a time (--max-batch), and run the "
+        "same command again: finished rows are safe",
     )
 
 

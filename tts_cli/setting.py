@@ -29,11 +29,11 @@ class Scope(Enum):
 class About(Enum):
     """What a setting is about."""
 
-    SPEECH = "what is said, and how"
-    DELIVERY = "what is made of it"
-    ROWS = "how the manifest is read, and which of it"
-    RUN = "how, where and whether anything is done"
-    SCREEN = "what is shown"
+    SPEECH = "the words and how they sound"
+    DELIVERY = "the format of the audio files"
+    ROWS = "how the manifest is read, and which rows are used"
+    RUN = "how and where the run takes place"
+    SCREEN = "what is printed"
 
 
 class Topic(Enum):

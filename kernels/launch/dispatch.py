@@ -185,7 +185,7 @@ def fall_back(failure: str, remedy: str) -> None:
     global _failure, _mode
     if _failure is None:
         _log.warning(
-            "Triton cannot be used (%s); %s; going on with PyTorch's own operations, which is "
+            "Triton does not work (%s); %s; continuing with PyTorch's own operations, which is "
             "slower",
             failure,
             remedy,

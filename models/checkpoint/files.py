@@ -67,7 +67,7 @@ def resolve(source: str, revision: str | None = None) -> Path:
         return folder
     looks_local = source.startswith((".", "/", "~")) or source.count("/") != 1
     if folder.exists() or looks_local:
-        raise NoSuchCheckpoint(f"{source}: no such checkpoint folder")
+        raise NoSuchCheckpoint(f"{source}: the checkpoint folder does not exist")
     return fetch(source, revision, HUB_FILES)
 
 
@@ -95,11 +95,11 @@ def fetch(source: str, revision: str | None, patterns: list[str]) -> Path:
     except HFValidationError as error:
         raise CheckpointError(f"{source}: neither a folder nor a repository id: {error}") from None
     except LocalEntryNotFoundError as error:
-        where = f"{source}: not a local folder, not whole in the hub cache, and"
+        where = f"{source}: not a local folder, not complete in the hub cache, and"
         if constants.HF_HUB_OFFLINE or isinstance(error.__cause__, OfflineModeIsEnabled):
             raise NoSuchCheckpoint(
-                f"{where} HF_HUB_OFFLINE forbids asking the hub; unset it to fetch it, or check "
-                "the name"
+                f"{where} HF_HUB_OFFLINE forbids access to the hub; unset it to download the "
+                "checkpoint, or check the name"
             ) from None
         raise NoSuchCheckpoint(
             f"{where} the hub cannot be reached ({_reason(error.__cause__ or error)}); check the "
@@ -107,18 +107,20 @@ def fetch(source: str, revision: str | None, patterns: list[str]) -> Path:
         ) from None
     except GatedRepoError:
         raise CheckpointError(
-            f"{source}: its owner lets only those have it who accepted terms on the hub's page; "
-            "accept them there, then log in with `hf auth login`"
+            f"{source}: its owner requires that you accept terms on its hub page; accept them "
+            "there, then log in with `hf auth login`"
         ) from None
     except RevisionNotFoundError:
         raise CheckpointError(f"{source}: has no revision {revision!r:.120}") from None
     except RepositoryNotFoundError:
         raise NoSuchCheckpoint(
-            f"{source}: neither a local folder nor a repository of the hub; check the name, or log "
-            "in with `hf auth login` if it is a private one"
+            f"{source}: neither a local folder nor a hub repository; check the name, or log "
+            "in with `hf auth login` if it is private"
         ) from None
     except (HfHubHTTPError, OSError) as error:
-        raise CheckpointError(f"{source}: the hub refused or failed: {_reason(error)}") from None
+        raise CheckpointError(
+            f"{source}: the hub refused access or failed: {_reason(error)}"
+        ) from None
 
 
 def cached_repositories() -> list[str]:
@@ -148,7 +150,7 @@ def weight_files(folder: Path) -> list[Path]:
     if not index.is_file():
         hint = ""
         if any(folder.glob("*.bin")) or any(folder.glob("*.pt")) or any(folder.glob("*.pth")):
-            hint = " (pickled weights are there, and are never read)"
+            hint = " (there are pickled weights, which are never loaded)"
         raise CheckpointError(f"{folder}: no {single.name} and no {index.name}{hint}")
     try:
         names = set(read_json(index)["weight_map"].values())
@@ -173,7 +175,7 @@ def read_json(path: Path) -> Any:
     """
     try:
         if path.exists() and not path.is_file():
-            raise OSError("not a plain file")  # a pipe would be waited for
+            raise OSError("not a regular file")  # a pipe would be waited for
         with path.open("rb") as file:
             if os.fstat(file.fileno()).st_size > MAX_JSON_BYTES:
                 raise ValueError(f"more than {MAX_JSON_BYTES // 2**20} MiB")
@@ -203,7 +205,9 @@ def read_header(file: Path) -> TensorHeader:
         raise unreadable(file, error) from None
     for name, kind in stored.items():
         if kind not in STORED_TYPES:
-            raise CheckpointError(f"{file}: {name:.120} is stored as {kind}, which is not read")
+            raise CheckpointError(
+                f"{file}: {name:.120} is stored as {kind}, which is not supported"
+            )
     return TensorHeader(shapes, {name: STORED_TYPES[kind] for name, kind in stored.items()}, notes)
 
 
@@ -218,7 +222,7 @@ def tensor_shapes(folder: Path) -> dict[str, tuple[int, ...]]:
 def add_shard(found: dict[str, T], shard: Mapping[str, T], file: Path) -> None:
     """Add what a file holds to what others did. Raises CheckpointError where both have a name."""
     if twice := found.keys() & shard.keys():
-        raise CheckpointError(f"{file}: {sorted(twice)[0]} stands in two shards")
+        raise CheckpointError(f"{file}: {sorted(twice)[0]} occurs in two shards")
     found.update(shard)
 
 
@@ -238,12 +242,14 @@ def check_shapes(found: Shapes, wanted: Shapes, what: str) -> None:
     problems += [f"unexpected {name!r:.120}" for name in sorted(found.keys() - wanted.keys())]
     for name in sorted(wanted.keys() & found.keys()):
         if found[name] != wanted[name]:
-            problems.append(f"{name} has shape {found[name]}, the config says {wanted[name]}")
+            problems.append(
+                f"{name} has shape {found[name]}, but the config requires {wanted[name]}"
+            )
     if problems:
         shown = "\n  ".join(problems[:MAX_SHOWN])
         rest = len(problems) - MAX_SHOWN
         more = f"\n  and {rest} more" if rest > 0 else ""
-        raise CheckpointError(f"{what}: {len(problems)} tensors do not fit:\n  {shown}{more}")
+        raise CheckpointError(f"{what}: {len(problems)} tensors do not match:\n  {shown}{more}")
 
 
 def identity(folder: Path, parts: Iterable[Path]) -> str:

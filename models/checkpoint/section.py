@@ -51,7 +51,7 @@ class Section:
         """Read a JSON object; raises CheckpointError naming the file."""
         values = read_json(path)
         if not isinstance(values, dict):
-            raise CheckpointError(f"{path}: a JSON object was expected")
+            raise CheckpointError(f"{path}: is not a JSON object")
         return cls(values, str(path))
 
     def wrong(self, what: str) -> CheckpointError:
@@ -87,7 +87,7 @@ class Section:
         value = int(self.read(key, int))
         if not least <= value <= most:
             limit = f"at least {least}" if value < least else f"at most {most}"
-            raise self.wrong(f"{key!r} must be {limit}, it is {value!r:.60}")
+            raise self.wrong(f"{key!r} must be {limit}, but is {value!r:.60}")
         return value
 
     def count(self, ours: str, key: str | None = None, least: int = 1) -> int:
@@ -138,14 +138,14 @@ class Section:
         """An id of a vocabulary."""
         value = self.integer(key)
         if value >= vocab_size:
-            raise self.wrong(f"{key!r} is {value}, the vocabulary has {vocab_size} ids")
+            raise self.wrong(f"{key!r} is {value}, but the vocabulary has {vocab_size} ids")
         return value
 
     def number(self, key: str, least: float = MIN_NUMBER, most: float = MAX_NUMBER) -> float:
         """A number of at least `least`, which is above 0, and at most `most`, as float."""
         value = self.read(key, (int, float))
         if not least <= value <= most:  # neither is NaN
-            raise self.wrong(f"{key!r} must be {least:g} to {most:g}, it is {value!r:.60}")
+            raise self.wrong(f"{key!r} must be {least:g} to {most:g}, but is {value!r:.60}")
         return float(value)
 
     def setting(self, key: str, setting: Setting) -> float:
@@ -177,14 +177,13 @@ class Section:
         """Refuse tables of RoPE that take too much memory; no tensor says how long they are."""
         if positions * head_dim > MAX_TABLE:
             raise self.wrong(
-                f"{positions} positions of heads {head_dim} wide are more than RoPE tables are "
-                f"made for ({MAX_TABLE} numbers)"
+                f"{positions} positions of heads {head_dim} wide exceed the size of RoPE "
+                f"tables ({MAX_TABLE} numbers)"
             )
 
     def check_frame(self, samples_per_frame: int) -> None:
         """Refuse frames of too many samples."""
         if samples_per_frame > MAX_FRAME_SAMPLES:
             raise self.wrong(
-                f"a frame has {samples_per_frame!r:.60} samples, at most {MAX_FRAME_SAMPLES} are "
-                "taken"
+                f"a frame has {samples_per_frame!r:.60} samples; the maximum is {MAX_FRAME_SAMPLES}"
             )

@@ -53,7 +53,7 @@ def model_info(config: FishSpeechConfig, codec: CodecConfig, identity: str) -> M
     return ModelInfo(
         family="fish_speech",
         type="dual_ar",
-        mode="dual AR: a voice of its own choice, or clones a reference recording",
+        mode="dual AR: chooses a voice, or clones a reference recording",
         size=config.size,
         voices=(),
         languages=("auto",),

@@ -148,6 +148,6 @@ def join_turns(text: str) -> str:
         return text
     if first.strip():
         raise RequestError(
-            f"{first.strip()[:40]!r} stands before the first speaker tag; put <|speaker:0|> first"
+            f"{first.strip()[:40]!r} is before the first speaker tag; put <|speaker:0|> first"
         )
     return "\n".join(turn.strip() for turn in turns)

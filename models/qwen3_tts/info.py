@@ -103,7 +103,7 @@ def check_sizes(config: Qwen3TTSConfig, vocoder: VocoderConfig) -> None:
         )
     if (most := vocoder.frames.max_positions) < LANE_FRAMES:
         raise CheckpointError(
-            f"the vocoder is made for {most} frames at once, at least {LANE_FRAMES} are needed"
+            f"the vocoder is made for {most} frames at a time, at least {LANE_FRAMES} are needed"
         )
     num_first = config.vocab_size - SUPPRESSED_TAIL
     largest = max(num_first, config.predictor_vocab_size)

@@ -50,7 +50,7 @@ def build_prompt(config: Qwen3TTSConfig, tokenize: Tokenizer, request: SpeechReq
     if config.model_type == "base":
         if clone is None:
             raise RequestError(
-                "a Base checkpoint speaks only in the voice of a reference; give ref_audio or a "
+                "a Base checkpoint needs a reference voice; give ref_audio or a "
                 "voice file, or use a CustomVoice or VoiceDesign checkpoint"
             )
         check_voice(config, clone)

@@ -47,7 +47,7 @@ class SpeakerConfig:
         rate = section.integer("sample_rate")
         if rate != SAMPLE_RATE_HZ:
             raise section.wrong(
-                f"sample_rate is {rate}; the speaker encoder hears {SAMPLE_RATE_HZ} Hz only"
+                f"sample_rate is {rate}; the speaker encoder needs {SAMPLE_RATE_HZ} Hz"
             )
         config = cls(
             width=section.integer("enc_dim", least=1),

@@ -139,6 +139,6 @@ def _check_added_tokens(folder: Path, ids: dict[str, int]) -> None:
         token = added.section(key).read("content", str)
         if str(ids.get(token)) != key:
             raise added.wrong(
-                f"{token!r} has the id {key}, but behind {folder / VOCAB} it gets "
+                f"{token!r} has the id {key}, but after {folder / VOCAB} it gets "
                 f"{ids.get(token)}; is the vocabulary complete?"
             )

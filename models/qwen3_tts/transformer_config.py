@@ -34,6 +34,6 @@ def read_rope_theta(section: Section) -> float:
     theta = moved.number("rope_theta", least=1)
     if section.holds("rope_theta") and section.number("rope_theta") != theta:
         raise section.wrong(
-            f"'rope_theta' is {section.number('rope_theta'):g}, but rope_parameters says {theta:g}"
+            f"'rope_theta' is {section.number('rope_theta'):g}, but rope_parameters has {theta:g}"
         )
     return theta

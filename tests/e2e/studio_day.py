@@ -36,6 +36,8 @@ from typing import Any
 
 from kill_moments import JOURNAL, ROOT, odd_word, write_tiny_model
 
+from tts_cli.cli import messages as msg
+
 PATIENCE_S = 3600.0
 SCRIPT = "script.xlsx"
 SHEET = "Script EN"
@@ -270,7 +272,7 @@ def speak(day: Day, num_rows: int) -> list[str]:
     synth = ["synth", SCRIPT, *flags, "--out", "wavs"]
     said = day.run("speak", *synth, code=None)
     for _ in range(MOST_RETRIES):  # some speech of a random checkpoint ends at once
-        advice = re.search(r"^next, for what failed: tts-cli (.+)$", said, re.MULTILINE)
+        advice = re.search(msg.NEXT_FAILED.format(command="tts-cli (.+)"), said, re.MULTILINE)
         if advice is None:
             break
         said = day.run("speak failed", *shlex.split(advice[1]), code=None)
@@ -313,7 +315,7 @@ def choose(day: Day, synth: list[str]) -> None:
     day.expect(all(after[row_id] != before[row_id] for row_id in chosen), "a retake is the same")
     said = day.run("again", *synth)
     day.expect_spoken()
-    day.expect("nothing to do" in said, "a plain run finds something to do")
+    day.expect(msg.NOTHING_TO_DO.format(reason="") in said, "a plain run finds something to do")
     day.expect(day.expect_files() == after, "a plain run has changed files")
 
 

@@ -17,7 +17,9 @@ from make_epub import small_epub
 from workbench import Folder, Result, Workbench, finish
 
 from tts_cli.app import align as app_align
+from tts_cli.cli import messages as msg
 from tts_cli.listen.words import read_words, textgrid, words_vtt
+from tts_cli.named import counted
 
 pytestmark = pytest.mark.slow
 
@@ -124,7 +126,7 @@ def spoken(out: Folder, lines_before: int = 0) -> list[str]:
 def test_a_book(bench: Workbench) -> None:
     result = speak(bench, STORY, "--subtitles", "srt,vtt")
     assert result.code == 0
-    assert result.out.splitlines()[0] == "11 of 11 rows spoken"
+    assert result.out.splitlines()[0] == msg.synthesized(11, 11)
     assert result.out.splitlines()[-1].startswith("3 of 3 chapters, 0:00:")
     assert "warning: story.md:11: a footnote is not read\n" in result.err
     out = bench.out()
@@ -177,7 +179,7 @@ def test_only_what_changed_is_spoken(told: Workbench) -> None:
     again = speak(bench, STORY)
     assert (again.code, again.out.splitlines()[0]) == (
         0,
-        "nothing to do: all 11 rows are done already",
+        msg.nothing_to_do(11),
     )
     assert len(out.lines) == count
     assert {name: (out.path / name).stat().st_mtime_ns for name in CHAPTERS} == stamps
@@ -255,7 +257,10 @@ def test_a_chapter_with_a_failed_row_is_not_written(bench: Workbench, poisoned: 
     sick = STORY.replace("snow came", "snow~ came")
     result = speak(bench, sick, "--join", "m4b", "--subtitles", "srt", model=poisoned)
     assert result.code == 1
-    assert f"\nnext, for what failed: tts-cli book {bench.folder}/story.md --out" in result.out
+    assert (
+        "\n" + msg.NEXT_FAILED.format(command=f"tts-cli book {bench.folder}/story.md --out")
+        in result.out
+    )
     assert "warning: not written: 02-the-bank.wav: 1 row is missing: sentences/" in result.err
     assert result.out.splitlines()[-1].startswith("2 of 3 chapters")
     left = [name for name in names(out) if name.endswith((".wav", ".srt", ".m4b"))]
@@ -499,8 +504,10 @@ def test_another_level_or_format_of_chapters_speaks_nothing(told: Workbench) -> 
             told = file.copy_metadata()
         assert (told["title"], told["album"]) == (chapter["title"], "The Ferry")
         assert told["comment"].startswith("synthetic speech; model ")
-    assert result.out.splitlines()[0] == "nothing to do: all 11 rows are done already"
-    assert speak(bench, STORY, "--format", "opus").out.startswith("nothing to speak: 11 files")
+    assert result.out.splitlines()[0] == msg.nothing_to_do(11)
+    assert speak(bench, STORY, "--format", "opus").out.startswith(
+        msg.NOTHING_BUT_CONVERTED.format(files=counted(11, "file"))
+    )
     assert (out.path / "01-the-river.opus").is_file()
     assert not (out.path / CHAPTERS[0]).exists()
     assert speak(bench, STORY).code == 0

@@ -78,7 +78,7 @@ def test_without_a_recogniser(bench: Workbench, folder: Path) -> None:
     result = bench.run("check", folder)
     assert result.code == 1
     assert "loud (-3.0 dBFS; clara usually -20.0)" in result.out
-    assert f"12 rows judged, 1 suspect; verdicts are in {folder / 'checks.jsonl'}" in result.out
+    assert f"12 rows checked, 1 suspect; results: {folder / 'checks.jsonl'}" in result.out
     assert "--only suspects --takes 3" in result.out
     assert "only levels, lengths and pauses were checked; --asr checks the words too" in result.out
     checks = checks_by_take(folder)

@@ -15,6 +15,8 @@ from safetensors.numpy import load_file
 from tiny_qwen3_tts import write_checkpoint
 from workbench import Folder, Workbench
 
+from tts_cli.cli import messages as msg
+
 MakeCheckpoint = Callable[..., Path]
 
 CAP = ("--max-seconds", 0.3, "--accept-truncated")
@@ -134,13 +136,13 @@ def test_a_rerun_knows_references_by_content(refs: Workbench, base: Path) -> Non
     assert refs.synth(rows, *CAP, model=base).code == 0
     again = refs.synth(rows, *CAP, model=base)
     assert again.code == 0
-    assert again.out == "nothing to do: all 3 rows are done already\n"
+    assert again.out == msg.nothing_to_do(3) + "\n"
     rows[0]["ref_audio"] = "copy of a.wav"  # the same bytes
     (refs.folder / "deep" / "b.flac").write_bytes(encoded(tone(1.1, hz=330), "FLAC"))
-    assert "1 of 3 rows spoken, 2 done already" in refs.synth(rows, *CAP, model=base).out
+    assert msg.synthesized(1, 3, done=2) in refs.synth(rows, *CAP, model=base).out
     # Silence stands behind references of icl only.
     result = refs.synth(rows, *CAP, "--ref-silence", 0, model=base)
-    assert "2 of 3 rows spoken, 1 done already" in result.out
+    assert msg.synthesized(2, 3, done=1) in result.out
 
 
 def test_validate_warns_of_bad_references(refs: Workbench, base: Path) -> None:

@@ -20,8 +20,10 @@ from tiny_qwen3_tts import SPECS
 from workbench import MakeCheckpoint, Workbench, finish
 
 from models.slots.model import SpeechModel
+from tts_cli.cli import messages as msg
 from tts_cli.engine import load
 from tts_cli.engine.load import Loaded, open_checkpoint
+from tts_cli.named import counted
 
 # Frames of 80 ms, the same in both. With the seed voices end by themselves after about 5 s.
 SHAPE = {
@@ -34,7 +36,7 @@ SHAPE = {
 CAP = ("--max-seconds", 0.2, "--accept-truncated", "--split", 60, "--seed", 1)
 CALM, OLD, CHILD = "A calm man.", "An old woman.", "A child."
 SAYS = "The boat left the harbor after five, and nobody spoke of it any more that night."
-DONE = "nothing to do: all 6 rows are done already\n"
+DONE = msg.nothing_to_do(6) + "\n"
 
 
 @pytest.fixture(scope="session")
@@ -104,7 +106,7 @@ def test_each_description_is_one_voice(
     flags = (*CAP, "--clone-model", base)
     result = designs.synth(ROWS, *flags)
     assert result.code == 0, result.err
-    assert result.summary == "6 of 6 rows spoken"
+    assert result.summary == msg.synthesized(6, 6)
     assert opened == [str(design), str(base)]
     out = designs.out()
     voices = {name: line["voice"] for name, line in out.records.items()}
@@ -133,13 +135,13 @@ def test_each_description_is_one_voice(
     assert designs.synth(ROWS, *flags).out == DONE
     assert not opened
     more = [{"id": "new", "text": "And so on.", "instruct": OLD}, *reversed(ROWS)]
-    assert "1 of 7 rows spoken, 6 done already" in designs.synth(more, *flags).out
+    assert msg.synthesized(1, 7, done=6) in designs.synth(more, *flags).out
     assert opened == [str(base)]
     # Another Base encodes what was said, and nobody says it again.
     opened.clear()
     before = voice_files(designs)
     again = designs.synth(ROWS, *CAP, "--clone-model", other_base)
-    assert again.summary == "6 of 6 rows spoken"
+    assert again.summary == msg.synthesized(6, 6)
     assert opened == [str(other_base)]
     after = voice_files(designs)
     assert before.items() < after.items()
@@ -153,7 +155,10 @@ def test_without_it_each_row_has_its_own(spoken: Workbench, base: Path) -> None:
     assert result.err.count("--clone-model") == 1, result.err
     assert not voice_files(spoken, "each")
     with_voices = spoken.synth(ROWS, *CAP, "--clone-model", base, "--dry-run", out="each")
-    assert "5 rows were spoken in a voice that nothing fixed" in with_voices.err
+    assert (
+        msg.VOICE_NOT_FIXED.split(",")[0] % counted(5, "done row has", "done rows have")
+        in with_voices.err
+    )
     each = spoken.synth(ROWS, *CAP, "--free-voice", "each", out="each")
     assert each.out == DONE
 

@@ -10,6 +10,8 @@ import sys
 import pytest
 from workbench import ROOT, Workbench
 
+from tts_cli.cli import messages as msg
+
 ROWS = [
     {"id": "a", "text": "Hello there."},
     {"id": "b", "text": "Good morning, all of you.", "voice": "emil"},
@@ -69,7 +71,7 @@ def test_on_a_terminal_messages_stand_above_the_bar(bench: Workbench) -> None:
     said = os.read(ours, 1 << 16).decode()
     os.close(ours)
     assert done.returncode == 1
-    assert done.stdout.startswith("2 of 3 rows spoken, 1 failed\n")
+    assert done.stdout.startswith(msg.synthesized(2, 3, failed=1) + "\n")
     assert "3/3" in said
     assert "1 failed]" in said
     assert "\rwarning: row cut failed: " in said

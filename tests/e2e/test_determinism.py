@@ -14,6 +14,7 @@ import pytest
 from workbench import MakeCheckpoint, Workbench
 
 from models.registry import describe
+from tts_cli.cli import messages as msg
 
 VOICES = ("dora", "emil", "fang")
 TEXTS = ("Hello there.", "Good morning, all of you.", "Hm.", "The rain in the street sings")
@@ -62,9 +63,9 @@ def test_on_a_cpu_every_run_is_reproducible(bench: Workbench, reference: dict[st
     assert bench.out().files == reference
     settings = bench.out().report["settings"]
     assert settings["reproducible"] is True
-    assert "nothing to do" in bench.synth(ROWS, *flags).out
+    assert msg.NOTHING_TO_DO.format(reason="") in bench.synth(ROWS, *flags).out
     again = bench.synth(ROWS, *FLAGS, "--reproducible", "--max-batch", 2, "--dry-run")
-    assert "nothing to do" not in again.out + again.err
+    assert msg.NOTHING_TO_DO.format(reason="") not in again.out + again.err
     refused = bench.synth(ROWS, *FLAGS, "--reproducible", "--dtype", "bfloat16", out="half")
     assert refused.code == 3
     assert "use --dtype float32" in refused.err

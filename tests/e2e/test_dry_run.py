@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from workbench import Rows, Workbench
 
+from tts_cli.cli import messages as msg
 from tts_cli.folder.lock import FolderLock
 
 TEXTS = ("Hello there.", "Good morning.", "Hm.", "The rain in the street.")
@@ -72,13 +73,17 @@ def test_every_reason(spoken: Workbench) -> None:
     assert again["reasons"] == {**reasons, "done": 4}
 
     text = spoken.synth(rows, *FLAGS, "--dry-run", "--skip-invalid").out.splitlines()
-    assert "to speak: 5 rows: 1 new, 1 failed, 1 changed, 2 damaged" in text
-    assert "not spoken: 4 done or left out, 1 that will fail" in text
+    assert (
+        ": ".join(msg.PLAN_PENDING).format(rows=msg.rows(5))
+        + ": 1 new, 1 failed, 1 changed, 2 damaged"
+        in text
+    )
+    assert ": ".join(msg.PLAN_NOT_PENDING).format(skipped=4, invalid=1) in text
     (time,) = [line for line in text if line.startswith("time: about ")]
-    assert time.endswith(" s of audio a second of the last run")
+    assert time.endswith(" times real time)")
 
     result = spoken.synth(rows, *FLAGS, "--skip-invalid")
-    assert result.summary == "5 of 10 rows spoken, 4 done already, 1 failed"
+    assert result.summary == msg.synthesized(5, 10, done=4, failed=1)
 
 
 def test_a_changed_delivery(spoken: Workbench) -> None:
@@ -103,9 +108,9 @@ def test_orphans_are_judged_by_the_whole_manifest(spoken: Workbench) -> None:
     (line,) = [
         line
         for line in spoken.synth(ROWS[:4], *FLAGS, "--dry-run").out.splitlines()
-        if line.startswith("orphans: ")
+        if line.startswith(msg.PLAN_ORPHANS[0])
     ]
-    assert line.startswith("orphans: 6 ids that no row has, kept: ")
+    assert line.startswith(": ".join(msg.PLAN_ORPHANS).format(count="6 ids", ids=""))
     assert line.endswith(", ...")
 
 
@@ -114,7 +119,7 @@ def test_a_folder_in_use_and_a_torn_line(spoken: Workbench) -> None:
     journal.write_bytes(journal.read_bytes()[:-20])
     with FolderLock(spoken.out().path):
         assert plan(spoken, ROWS)["reasons"] == {**REASONS, "new": 1}
-    assert spoken.synth(ROWS, *FLAGS).summary == "1 of 8 rows spoken, 7 done already"
+    assert spoken.synth(ROWS, *FLAGS).summary == msg.synthesized(1, 8, done=7)
 
 
 def test_a_folder_without_a_journal(bench: Workbench) -> None:

@@ -15,10 +15,12 @@ import soundfile
 from made_voices import keep, names
 from workbench import Folder, MakeCheckpoint, Result, Workbench, forbid_weights
 
+from tts_cli.cli import messages as msg
 from tts_cli.core import Status, Unfinished
 from tts_cli.folder.journal import Journal
 from tts_cli.folder.take import UNFINISHED
 from tts_cli.listen.words import TimedWord, WordTimes, read_words
+from tts_cli.named import counted
 
 ROWS = [
     {"id": "one", "text": "Hello there."},
@@ -27,7 +29,7 @@ ROWS = [
 ]
 IDS = [str(row["id"]) for row in ROWS]
 CAP = ("--max-seconds", 1)
-MADE_3 = "nothing to speak: 3 files made of what is kept\n"
+MADE_3 = msg.NOTHING_BUT_CONVERTED.format(files=counted(3, "file")) + "\n"
 
 pytestmark = pytest.mark.slow
 
@@ -59,8 +61,11 @@ def test_a_changed_format_speaks_nothing(bench: Workbench, monkeypatch: pytest.M
     spoken, before = runs_of(out), {name: out.samples(f"{name}.wav") for name in IDS}
     forbid_weights(monkeypatch)
     planned = bench.synth(ROWS, *CAP, "--format", "flac", "--dry-run")
-    assert "to speak: 0 rows" in planned.out
-    assert "not spoken, but made anew: 3 of kept audio without loss" in planned.out
+    assert ": ".join(msg.PLAN_PENDING).format(rows=msg.rows(0)) in planned.out
+    assert (
+        ": ".join(msg.PLAN_CONVERTED).format(parts=msg.PLAN_FROM_AUDIO.format(count=3))
+        in planned.out
+    )
     for flags, suffix, subtype, rate_hz in FORMATS:
         result = bench.synth(ROWS, *CAP, *flags)
         assert (result.code, result.out) == (0, MADE_3)
@@ -76,7 +81,7 @@ def test_a_changed_format_speaks_nothing(bench: Workbench, monkeypatch: pytest.M
             assert np.array_equal(original, before[name])
             if suffix == ".flac" and subtype == "PCM_16":
                 assert np.array_equal(out.samples(record["path"]), before[name])
-    assert bench.synth(ROWS, *CAP, *FORMATS[-1][0]).out.startswith("nothing to do: all 3 rows")
+    assert bench.synth(ROWS, *CAP, *FORMATS[-1][0]).out.startswith(msg.nothing_to_do(3))
     assert bench.synth(ROWS, *CAP).out == MADE_3
     assert all(np.array_equal(out.samples(f"{name}.wav"), before[name]) for name in IDS)
 
@@ -108,7 +113,9 @@ def test_one_level_after_the_other(bench: Workbench, longer: Path) -> None:
     raw = out.samples("one.wav")
     for lufs in (-23, -17, -20):
         chain = ("--loudness", lufs, "--highpass", 60, "--trim", "--pad", "0.5,0.75")
-        assert bench.synth(ROWS, *CAP, *chain).out.startswith("nothing to speak: 3 files")
+        assert bench.synth(ROWS, *CAP, *chain).out.startswith(
+            msg.NOTHING_BUT_CONVERTED.format(files=counted(3, "file"))
+        )
         record = out.records["one"]
         assert record["source"]["path"] == "one.wav.original"
         assert np.array_equal(
@@ -126,7 +133,7 @@ def test_one_level_after_the_other(bench: Workbench, longer: Path) -> None:
     # What the row's text has become is another matter.
     rows = [{**ROWS[0], "text": "Something else."}, *ROWS[1:]]
     result = bench.synth(rows, *CAP, *chain)
-    assert result.summary == "1 of 3 rows spoken, 2 done already"
+    assert result.summary == msg.synthesized(1, 3, done=2)
     # The old one is kept as a take, and what its file was made of with it.
     assert (out.path / "takes" / "one" / "1.wav").exists()
     assert bench.run("pick", out.path, "one=1").code == 0
@@ -139,8 +146,8 @@ def test_some_rows_are_spoken_and_some_made_anew(bench: Workbench) -> None:
     (bench.out().path / "one.wav").unlink()
     result = bench.synth(ROWS, *CAP, "--format", "flac")
     assert result.code == 0
-    assert result.summary == "2 of 3 rows spoken, 1 file made of what was kept"
-    assert "1 row is spoken again for another format or level" in result.err
+    assert result.summary == msg.synthesized(2, 3, converted=1)
+    assert msg.CANNOT_CONVERT.split(";")[0].split(":")[0] % msg.rows_are(1) in result.err
     assert "one.wav is no plain file" in result.err or "one.wav is gone" in result.err
     totals = bench.out().report["totals"]
     assert (totals["rows"], totals["ok"], totals["remade"], totals["failed"]) == (3, 2, 1, 0)
@@ -184,8 +191,8 @@ def test_long_rows_come_from_their_codes(bench: Workbench) -> None:
 def test_what_is_lost_is_spoken_again_and_said(bench: Workbench) -> None:
     bench.synth_once(ROWS, *CAP, "--loudness", "ebu")
     result = bench.synth(ROWS, *CAP, "--loudness", "podcast")
-    assert result.summary == "3 of 3 rows spoken"
-    assert "3 rows are spoken again for another format or level" in result.err
+    assert result.summary == msg.synthesized(3, 3)
+    assert msg.CANNOT_CONVERT.split(";")[0].split(":")[0] % msg.rows_are(3) in result.err
     assert "one: level, filter, trim or padding were applied to its audio" in result.err
 
 
@@ -199,7 +206,7 @@ def test_encode_into_another_folder(bench: Workbench) -> None:
     again = encode(bench, "--format", "flac", to="flac")
     assert again.summary == "0 files made, 3 done already, 0 left"
     result = bench.synth(ROWS, *CAP, "--format", "flac", out="flac")
-    assert result.out.startswith("nothing to do: all 3 rows are done already")
+    assert result.out.startswith(msg.nothing_to_do(3))
     named = {record["source"]["path"] for record in bench.out("flac").records.values()}
     assert named == {None}
 
@@ -337,7 +344,7 @@ def test_a_row_left_in_the_middle_of_a_replacement_is_found_again(bench: Workben
     (out.path / "one.wav").unlink()
     (out.path / "one.wav").write_bytes(b"RIFF")
     result = bench.synth(ROWS[:1], *CAP, "--loudness", "-20")
-    assert result.out == "nothing to speak: 1 file made of what is kept\n"
+    assert result.out == msg.NOTHING_BUT_CONVERTED.format(files=counted(1, "file")) + "\n"
     assert out.records["one"]["source"]["path"] == "one.wav.original"
 
 
@@ -378,13 +385,15 @@ class TestTakes:
         out, flags = bench.out(), (*CAP, "--format", "flac", "--takes", 1, "--only", "one")
         assert "made anew: 1 of kept audio" in bench.synth(ROWS, *flags, "--dry-run").out
         result = bench.synth(ROWS, *flags)
-        assert result.summary == "0 of 1 row spoken, 1 file made of what was kept"
+        assert result.summary == msg.synthesized(0, 1, converted=1)
         assert os.path.samefile(out.path / "one.flac", out.path / "takes/one/1.flac")
         assert np.array_equal(out.samples("one.flac"), out.samples("one.wav"))
         assert not np.array_equal(out.samples("takes/one/2.flac"), out.samples("one.wav"))
         totals = out.report["totals"]
         assert [totals[name] for name in ("ok", "takes", "remade", "failed")] == [0, 1, 1, 0]
-        assert bench.synth(ROWS, *CAP, "--format", "flac").out.startswith("nothing to speak: 2")
+        assert bench.synth(ROWS, *CAP, "--format", "flac").out.startswith(
+            msg.NOTHING_BUT_CONVERTED.format(files=counted(2, "file"))
+        )
 
     def test_into_another_folder(self, taken: Workbench) -> None:
         assert encode(taken, "--format", "opus", to="opus").code == 0
@@ -393,11 +402,11 @@ class TestTakes:
         assert set(there.files) == wanted
         assert (there.records["one"]["take"], there.records["one"]["role"]) == (2, "held")
         synth = (ROWS, *CAP, "--format", "opus")
-        assert taken.synth(*synth, out="opus").out.startswith("nothing to do")
+        assert taken.synth(*synth, out="opus").out.startswith(msg.NOTHING_TO_DO.format(reason=""))
         assert taken.run("pick", taken.out().path, "one=1").code == 0
         again = encode(taken, "--format", "opus", to="opus")
         assert again.out.startswith("1 file made, 2 done")
-        assert taken.synth(*synth, out="opus").out.startswith("nothing to do")
+        assert taken.synth(*synth, out="opus").out.startswith(msg.NOTHING_TO_DO.format(reason=""))
 
     def test_what_was_edited_counts(self, taken: Workbench) -> None:
         out = taken.out()
@@ -425,9 +434,9 @@ class TestTakes:
             assert line is not None
             error = UNFINISHED[Unfinished.REPLACING]
             journal.append(line.changed(status=Status.FAILED, error=error, schema=2))
-        assert taken.synth(ROWS, *CAP).out.startswith("nothing to do: all 3 rows are done already")
+        assert taken.synth(ROWS, *CAP).out.startswith(msg.nothing_to_do(3))
         assert (out.records["one"]["take"], out.records["one"]["role"]) == (2, "held")
-        assert taken.synth(ROWS, *CAP).out.startswith("nothing to do")
+        assert taken.synth(ROWS, *CAP).out.startswith(msg.NOTHING_TO_DO.format(reason=""))
 
 
 @pytest.mark.parametrize("to", [None, "other"])

@@ -11,6 +11,8 @@ import pytest
 from make_xlsx import workbook
 from workbench import Workbench, as_jsonl
 
+from tts_cli.cli import messages as msg
+
 CAP = ("--max-seconds", 0.2, "--accept-truncated")
 
 # Excel, German: semicolons, Windows' code page, CRLF, a column of notes, an empty one behind.
@@ -82,8 +84,8 @@ def test_a_code_is_the_language_it_stands_for(bench: Workbench) -> None:
     row = {"id": "a", "text": "Hello there."}
     assert bench.synth([{**row, "language": "english"}], *CAP).code == 0
     result = bench.synth([{**row, "language": "en-US"}], *CAP)
-    assert "nothing to do: 1 row is done already" in result.out
-    assert "nothing to do" in bench.synth([row], *CAP, "--language", "en").out
+    assert msg.nothing_to_do(1) in result.out
+    assert msg.NOTHING_TO_DO.format(reason="") in bench.synth([row], *CAP, "--language", "en").out
     result = bench.synth([{**row, "language": "xx"}], *CAP)
     assert "language: 'xx' is unknown; the checkpoint has auto, chinese, english" in result.err
 
@@ -123,10 +125,12 @@ def test_a_cast(bench: Workbench) -> None:
         {"id": "a", "text": "Hello there.", "voice": "dora", "seed": 5},
         {"id": "b", "text": "Good morning.", "voice": "emil", "language": "english"},
     ]
-    assert "nothing to do" in bench.synth(plain, *CAP).out  # a cast is a way to write rows
+    assert (
+        msg.NOTHING_TO_DO.format(reason="") in bench.synth(plain, *CAP).out
+    )  # a cast is a way to write rows
     write_cast(bench, CAST.replace("seed = 5", "seed = 6"))
     result = bench.synth(SCENE, *CAP, "--cast", cast, "--dry-run")
-    assert "to speak: 1 row: 1 changed" in result.out
+    assert ": ".join(msg.PLAN_PENDING).format(rows=msg.rows(1)) + ": 1 changed" in result.out
 
 
 @pytest.mark.parametrize("flags", [(), ("--extra", "keep")])
@@ -170,7 +174,7 @@ def test_several_manifests(bench: Workbench) -> None:
     manifests = bench.out().report["read_as"]
     assert [manifest["path"] for manifest in manifests] == [str(first), str(second)]
     assert manifests[1]["separator"] == ";"
-    assert "nothing to do" in bench.run(*command).out
+    assert msg.NOTHING_TO_DO.format(reason="") in bench.run(*command).out
     bench.write("Satz;id\nGuten Tag;000001\n ;x\n", "sub/b.csv")
     result = bench.run(*command)
     assert result.code == 2
@@ -194,4 +198,4 @@ def test_a_workbook_is_spoken(bench: Workbench) -> None:
     assert bench.out().report["read_as"][0]["sheet"] == "Sheet1"
     bench.write(workbook([*rows[:2], ["b", "Ha.", None]]), "lines.xlsx")
     result = bench.synth(manifest, *CAP, "--extra", "drop", "--dry-run")
-    assert "to speak: 1 row: 1 changed" in result.out
+    assert ": ".join(msg.PLAN_PENDING).format(rows=msg.rows(1)) + ": 1 changed" in result.out

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from workbench import Workbench
 
+from tts_cli.cli import messages as msg
 from tts_cli.folder import files as writer
 from tts_cli.folder.lock import LOCK_NAME
 
@@ -82,7 +83,7 @@ class TestDisk:
         assert result.code == 0  # every row is done
         assert "warning: run.json is missing: " in result.err
         assert "warning: runs.jsonl lacks this run: " in result.err
-        assert bench.synth(ROWS[:2], *FLAGS).out.startswith("nothing to do")
+        assert bench.synth(ROWS[:2], *FLAGS).out.startswith(msg.NOTHING_TO_DO.format(reason=""))
 
     def test_full_before_the_first_row(
         self, bench: Workbench, monkeypatch: pytest.MonkeyPatch

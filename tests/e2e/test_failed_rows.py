@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from workbench import MakeCheckpoint, Workbench
 
+from tts_cli.cli import messages as msg
 from tts_cli.engine.attempt import Attempt
 from tts_cli.engine.scheduler import Scheduler
 from tts_cli.manifest.seeds import attempt_seed, row_seed
@@ -49,7 +50,7 @@ class TestRunaways:
     def test_retried_then_failed_and_kept_apart(self, bench: Workbench, endless: Path) -> None:
         result = bench.synth(self.ROW, "--save-codes", model=endless)
         assert result.code == 1
-        assert result.out.startswith("0 of 1 row spoken, 1 failed\n")
+        assert result.out.startswith(msg.synthesized(0, 1, failed=1) + "\n")
         reason = "no end of speech within 12 frames (0.0 s) in 3 attempts; its audio is kept under"
         assert f"warning: row sub/x failed: {reason} truncated/\n" in result.err
         out = bench.out()

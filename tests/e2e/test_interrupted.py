@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from workbench import Workbench, finish, wait_until
 
+from tts_cli.cli import messages as msg
 from tts_cli.folder.lock import LOCK_NAME
 
 ROWS = [{"id": f"part{n % 3}/{n:02d}", "text": "Hello there."} for n in range(16)]
@@ -49,8 +50,7 @@ def resume(bench: Workbench, manifest: Path, wanted: dict[str, bytes]) -> None:
     rows = len(bench.out().records)
     result = bench.synth(manifest, *FLAGS)
     assert result.code == 0
-    skipped = f", {rows} done already" if rows else ""
-    assert result.summary == f"{len(ROWS) - rows} of {len(ROWS)} rows spoken{skipped}"
+    assert result.summary == msg.synthesized(len(ROWS) - rows, len(ROWS), done=rows)
     assert bench.out().files == wanted
     assert bench.out().status() == {row["id"]: "ok" for row in ROWS}
 
@@ -106,11 +106,11 @@ class TestKilled:
         result = finish(bench.start(bench.command(bench.write(after), *FLAGS), deadly))
         assert result.code == -signal.SIGKILL
         assert bench.out().files["a.wav"] == wanted["a.wav"]
-        assert bench.synth(before, *FLAGS).summary == "nothing to do: 1 row is done already"
+        assert bench.synth(before, *FLAGS).summary == msg.nothing_to_do(1)
         files = bench.out().files
         assert files["takes/a/2.wav"] != wanted["a.wav"]
         assert {name: files[name] for name in files if not name.startswith("takes/")} == wanted
-        assert bench.synth(after, *FLAGS).summary == "1 of 1 row spoken"
+        assert bench.synth(after, *FLAGS).summary == msg.synthesized(1, 1)
         assert bench.out().files["takes/a/1.wav"] == wanted["a.wav"]
         assert bench.out().files["a.wav"] == bench.out().files["takes/a/2.wav"]
 
@@ -125,7 +125,7 @@ class TestKilled:
         result = finish(process)
         assert result.code == 128 + number
         assert "stopping: finishing what is decoded (again to stop at once)" in result.err
-        assert "\nstopped early; next, for the rest: tts-cli synth " in result.out
+        assert "\n" + msg.NEXT_REST.format(command="tts-cli synth ") in result.out
         assert "Traceback" not in result.err
         rows = is_whole(bench, wanted)
         assert 3 <= rows < len(ROWS)

@@ -11,6 +11,8 @@ import pytest
 from safetensors.numpy import load_file
 from workbench import Workbench, finish
 
+from tts_cli.cli import messages as msg
+
 SENTENCES = (
     "The boat left the harbor after five, and nobody spoke.",
     "An old teacher held a basket of apples on his knees.",
@@ -28,7 +30,7 @@ def test_one_file_of_all_parts(bench: Workbench) -> None:
     result = bench.synth([*SHORT[:2], LONG, *SHORT[2:]], *SPLIT, "--save-codes")
     assert result.code == 0, result.err
     assert "rows spoken in parts: 1, 3 parts\n" in result.err
-    assert result.summary == "6 of 6 rows spoken"
+    assert result.summary == msg.synthesized(6, 6)
     out = bench.out()
     assert sorted(out.records) == ["long", *(row["id"] for row in SHORT)]
     record = out.records["long"]
@@ -69,7 +71,7 @@ def test_the_row_is_what_is_done(bench: Workbench) -> None:
     rows = [LONG, *SHORT]
     bench.synth_once(rows, *SPLIT)
     first = bench.out().files
-    assert bench.synth(rows, *SPLIT).out == "nothing to do: all 6 rows are done already\n"
+    assert bench.synth(rows, *SPLIT).out == msg.nothing_to_do(6) + "\n"
     for flags in ((*SPLIT, "--pause-sentence", 0.1), (*SPLIT, "--split", "off"), SPLIT):
         count = len(bench.out().lines)
         assert bench.synth(rows, *flags).code == 0

@@ -28,6 +28,8 @@ from workbench import Workbench, finish
 from models.base import Prompt, SpeechRequest
 from models.fish_speech.model import FishSpeech
 from tts_cli import Cancelled, Speaker
+from tts_cli.cli import messages as msg
+from tts_cli.named import counted
 from tts_cli.voices.voice_file import StoredVoice
 from tts_cli.voices.voice_folder import VoiceFolder
 
@@ -35,7 +37,7 @@ from tts_cli.voices.voice_folder import VoiceFolder
 CAP = ("--max-seconds", 0.2, "--accept-truncated", "--split", 60, "--seed", 8)
 SAYS = "The boat left the harbor after five, and nobody spoke of it any more that night."
 LONG = "The boat left the harbor after five. Nobody of them spoke of it, and so it goes."
-DONE = "nothing to do: all 40 rows are done already\n"
+DONE = msg.nothing_to_do(40) + "\n"
 
 
 @pytest.fixture(scope="session")
@@ -84,7 +86,7 @@ def test_forty_rows_have_one_voice(made: Workbench, monkeypatch: pytest.MonkeyPa
     prompts = spy(monkeypatch)
     result = made.synth(FORTY, *CAP)
     assert result.code == 0, result.err
-    assert result.summary == "40 of 40 rows spoken"
+    assert result.summary == msg.synthesized(40, 40)
     out, (voice, *others) = made.out(), sorted({line["voice"] for line in made.out().lines})
     assert not others
     assert sum(bool(line["parts"]) for line in out.lines) == 2
@@ -111,18 +113,22 @@ def test_forty_rows_have_one_voice(made: Workbench, monkeypatch: pytest.MonkeyPa
 
 CHANGES: dict[str, tuple[Callable[[list[dict[str, Any]]], object], tuple[object, ...], str]] = {
     "reordered": (lambda rows: rows.reverse(), (), DONE),
-    "edited": (lambda rows: rows[7].update(text=SAYS[:-11] + "."), (), "1 of 40 rows spoken, 39"),
+    "edited": (
+        lambda rows: rows[7].update(text=SAYS[:-11] + "."),
+        (),
+        msg.synthesized(1, 40, done=39),
+    ),
     "top": (
         lambda rows: rows.insert(0, {"id": "top", "text": SAYS}),
         (),
-        "1 of 41 rows spoken, 40",
+        msg.synthesized(1, 41, done=40),
     ),
     "voice-text": (lambda rows: None, ("--voice-text", "Something else is said now."), DONE),
-    "overwrite": (lambda rows: None, ("--overwrite",), "40 of 40 rows spoken"),
-    "only": (lambda rows: rows[3].update(text="Not so."), ("--only", "r03"), "1 of 1 row spoken"),
+    "overwrite": (lambda rows: None, ("--overwrite",), msg.synthesized(40, 40)),
+    "only": (lambda rows: rows[3].update(text="Not so."), ("--only", "r03"), msg.synthesized(1, 1)),
     "takes": (lambda rows: None, ("--only", "r03", "--takes", 2), "takes/"),
-    "limit": (lambda rows: None, ("--limit", 2), "all 2 rows are done already"),
-    "cut": (lambda rows: rows.__delitem__(slice(1, None)), (), "1 row is done already"),
+    "limit": (lambda rows: None, ("--limit", 2), msg.all_done(2)),
+    "cut": (lambda rows: rows.__delitem__(slice(1, None)), (), msg.all_done(1)),
 }
 
 
@@ -135,7 +141,7 @@ def test_nothing_changes_it(forty: Workbench, name: str) -> None:
     assert result.code == 0, result.err
     assert said in result.out
     assert voice_files(forty) == before
-    assert forty.synth(rows, *CAP).out.startswith("nothing to do: ")
+    assert forty.synth(rows, *CAP).out.startswith(msg.NOTHING_TO_DO.format(reason=""))
 
 
 @pytest.mark.parametrize("flags", [("--only", "r03"), ("--limit", 1)])
@@ -195,7 +201,7 @@ def test_killed(forty: Workbench, name: str) -> None:
     before = forty.out("killed").files
     result = forty.run(*args)
     assert result.code == 0, result.err
-    assert result.summary == "4 of 4 rows spoken"
+    assert result.summary == msg.synthesized(4, 4)
     assert voice_files(forty, "killed") == whole
     assert before.items() <= {**before, **forty.out("killed").files}.items()
     assert set(Counter(line["id"] for line in forty.out("killed").lines).values()) == {1}
@@ -257,9 +263,12 @@ def test_rows_with_and_without_a_voice_as_before_there_were_made_ones(
     assert not voice_files(bench)
     # Under the default those without a voice are spoken anew, which is told with their number.
     plain = bench.synth(rows, *flags, "--dry-run")
-    assert "2 rows were spoken in a voice that nothing fixed" in plain.err
+    assert (
+        msg.VOICE_NOT_FIXED.split(",")[0] % counted(2, "done row has", "done rows have")
+        in plain.err
+    )
     again = bench.synth(rows, *flags, "--free-voice", "each")
-    assert again.out == "nothing to do: all 4 rows are done already\n"
+    assert again.out == msg.nothing_to_do(4) + "\n"
 
 
 def test_characters_have_their_own(made: Workbench) -> None:
@@ -272,7 +281,7 @@ def test_characters_have_their_own(made: Workbench) -> None:
     ]
     flags = (*CAP[:-1], 1)
     shown = made.run("validate", made.write(rows), "--model", made.model, *flags[3:])
-    assert shown.out.count("voice to be made") == 3, shown
+    assert shown.out.count(msg.PLAN_NEW_VOICE[0]) == 3, shown
     assert "Anna" in shown.out
     dry = made.synth(rows, *flags, "--dry-run", "--json").json
     assert [(one["of"], one["rows"]) for one in dry["made_voices"]] == [
@@ -361,7 +370,7 @@ def test_a_book_has_one_voice(made: Workbench) -> None:
     made.write(f"# One\n\n{SAYS} So it was.\n\n# Two\n\n{LONG}\n", "b.md")
     args = ("book", made.folder / "b.md", "--out", made.folder / "out", "--model", made.model)
     args = (*args, "--device", "cpu", *CAP, "--voice-text", SAYS)
-    assert "voice to be made" in made.run(*args, "--dry-run").out
+    assert msg.PLAN_NEW_VOICE[0] in made.run(*args, "--dry-run").out
     result = made.run(*args)
     assert result.code == 0, result.err
     assert len({line["voice"] for line in made.out().lines}) == 1

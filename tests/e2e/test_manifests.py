@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from workbench import Workbench, as_jsonl
 
+from tts_cli.cli import messages as msg
+
 GOOD = {"id": "good", "text": "Hello there."}
 CAP = ("--max-seconds", 1)
 
@@ -63,7 +65,7 @@ def test_the_rest_can_be_spoken(bench: Workbench) -> None:
     result = bench.synth(manifest, *CAP, "--skip-invalid")
     assert result.code == 1
     assert list(bench.out().files) == ["good.wav", "last.wav"]
-    assert result.out.startswith(f"2 of {len(HOSTILE) + 2} rows spoken, {len(HOSTILE)} failed")
+    assert result.out.startswith(msg.synthesized(2, len(HOSTILE) + 2, failed=len(HOSTILE)))
     records = bench.out().records
     assert records["good"]["status"] == records["last"]["status"] == "ok"
     assert {record["status"] for record in records.values()} == {"ok", "failed"}

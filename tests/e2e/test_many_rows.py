@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 from many_rows import write_done, write_manifest
 
+from tts_cli.cli import messages as msg
+
 ROOT = Path(__file__).parents[2]
 ROWS = int(os.environ.get("TTS_CLI_ROWS", 1_000_000))
 # Runs a command, and then says what it took: seconds of processor, MiB at most.
@@ -56,6 +58,6 @@ def test_many_rows(tmp_path: Path) -> None:
     assert seconds < START_S + 45e-6 * ROWS
     write_done(manifest, out)
     shown, seconds, mib = measure("synth", manifest, "--out", out, *AS_WRITTEN)
-    assert shown == f"nothing to do: all {ROWS:,} rows are done already"
+    assert shown == msg.nothing_to_do(ROWS)
     assert seconds < START_S + 60e-6 * ROWS
     assert mib < 600

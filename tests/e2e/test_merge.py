@@ -18,6 +18,7 @@ from spoken_folders import record, tone, with_file, write_folder
 from tiny_fish_codec import SMALL
 from workbench import Folder, Workbench, as_jsonl, finish
 
+from tts_cli.cli import messages as msg
 from tts_cli.folder.journal import Journal
 from tts_cli.folder.lock import FolderLock
 from tts_cli.listen.verdicts import Check, read_checks, write_checks
@@ -83,7 +84,7 @@ def test_after_it_synth_has_nothing_to_do(bench: Workbench, shards: Path) -> Non
     flags = (*CAP, "--save-codes", "--subtitles", "srt", "--verify-files")
     again = bench.synth(shards, *flags, out="all")
     assert again.code == 0
-    assert "nothing to do" in again.out + again.err
+    assert msg.NOTHING_TO_DO.format(reason="") in again.out + again.err
     assert [names(part.path) for part in (one, two)] == before
     assert bench.run("report", done.path).code == 0
     assert bench.run("encode", done.path, "--format", "flac").code == 0
@@ -104,7 +105,7 @@ def test_takes_and_choices_come_along(bench: Workbench, shards: Path) -> None:
     assert (done / f"{row_id}.wav").read_bytes() == chosen
     assert json.loads((done / "takes.json").read_text())["choices"][row_id]["take"] == 3
     again = bench.synth(shards, *CAP, "--save-codes", "--subtitles", "srt", out="all")
-    assert "nothing to do" in again.out + again.err
+    assert msg.NOTHING_TO_DO.format(reason="") in again.out + again.err
     assert bench.run("pick", done, f"{row_id}=1").code == 0
     assert (done / f"{row_id}.wav").read_bytes() == (two / "takes" / row_id / "1.wav").read_bytes()
     assert (two / f"{row_id}.wav").read_bytes() == chosen
@@ -294,7 +295,7 @@ def test_shards_of_rows_in_a_made_voice(bench: Workbench) -> None:
     assert made_names(bench.folder / "all") == made_names(bench.folder / "voices")
     assert len({line["voice"] for line in bench.out("all").lines}) == 1
     again = bench.synth(manifest, *flags, out="all")
-    assert again.out.startswith("nothing to do: all 8 rows are done already")
+    assert again.out.startswith(msg.nothing_to_do(8))
 
 
 def test_other_settings_are_told(bench: Workbench, shards: Path) -> None:
@@ -355,7 +356,7 @@ def test_copies_where_asked_for(bench: Workbench, shards: Path) -> None:
     done = bench.folder / "all"
     assert all(path.stat().st_nlink == 1 for path in done.rglob("*.wav"))
     again = bench.synth(shards, *CAP, "--save-codes", "--subtitles", "srt", out="all")
-    assert "nothing to do" in again.out + again.err
+    assert msg.NOTHING_TO_DO.format(reason="") in again.out + again.err
 
 
 def test_nothing_leads_outside(bench: Workbench) -> None:

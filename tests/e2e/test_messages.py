@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from workbench import Workbench
 
+from tts_cli.cli import messages as msg
 from tts_cli.cli import screen as progress
 
 ROWS = [{"id": "a", "text": "Hello there."}, {"id": "b", "text": "Good morning."}]
@@ -27,13 +28,13 @@ def test_the_end_names_the_folder_the_failures_and_the_next_command(
     assert re.match(r"failed: row\d: no end of speech within 4 frames \(0.0 s\)", failed[0])
     assert failed[5] == "failed: 2 more; timings.jsonl has them all"
     place, step = lines[-2:]
-    assert place == f"audio, timings.jsonl and run.json are in {bench.folder / 'out'}/"
-    words = "next, for what failed: tts-cli "
+    assert place == msg.PLACE.format(folder=f"{bench.folder / 'out'}/")
+    words = msg.NEXT_FAILED.format(command="tts-cli ")
     assert step.startswith(words)
     args = shlex.split(step.removeprefix(words))
     assert args[-3:] == ["--retry-failed", "--retries", "2"]
     # The command does what it says.
-    assert bench.run(*args).out.startswith("0 of 7 rows spoken, 7 failed\n")
+    assert bench.run(*args).out.startswith(msg.synthesized(0, 7, failed=7) + "\n")
     assert bench.out().records["row3"]["attempts"] == 4  # that of the first run is one of them
 
 
@@ -46,8 +47,8 @@ def test_a_bad_row_is_told_once(bench: Workbench) -> None:
     assert said.count("bad': text: is blank") == 1
     assert said.count("text: is blank") == 1
     assert said.count("nobody") == 1
-    assert "\nfailed: 2 rows are bad in the manifest, as told before\n" in result.out
-    assert "\nnext, with the bad rows mended: tts-cli synth " in result.out
+    assert "\n" + msg.FAILED_INVALID.format(rows="2 invalid rows") + "\n" in result.out
+    assert "\n" + msg.NEXT_FIXED.format(command="tts-cli synth ") in result.out
     assert bench.out().records["bad"]["error"] == "text: is blank"
 
 

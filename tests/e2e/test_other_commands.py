@@ -18,6 +18,7 @@ from models.registry import load_model
 from models.slots.model import SpeechModel
 from tts_cli.app import doctor
 from tts_cli.app.profile import Profiler
+from tts_cli.cli import messages as msg
 from tts_cli.engine import load as session
 from tts_cli.errors import UsageError
 from tts_cli.extras import EXTRAS
@@ -71,7 +72,7 @@ class TestValidate:
         result = bench.run("validate", manifest, *flags)
         assert result.code == 2
         assert f"Error: {manifest}:3: id '000003': voice: '?' is unknown" in result.err
-        assert result.out.startswith("rows: 2 good, 1 bad\n")
+        assert result.out.startswith(": ".join(msg.PLAN_ROWS).format(good=2, invalid=1) + "\n")
         assert bench.run("validate", manifest, *flags, "--skip-invalid").code == 0
         assert not bench.out().path.exists()
 

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from workbench import MakeCheckpoint, Workbench
 
+from tts_cli.cli import messages as msg
+
 RATE_HZ = 24_000
 SAID = ("The boat left after five,", "and nobody spoke.", "Nobody at all!")
 TEXT = f"[pause 200ms] {SAID[0]} [pause 0.5 s]{SAID[1]}[pause 30ms]\n{SAID[2]} [pause 1s]"
@@ -46,10 +48,10 @@ def test_they_are_silence_of_that_length(bench: Workbench) -> None:
 def test_a_marked_row_is_done_and_changes_as_any(bench: Workbench) -> None:
     assert bench.synth([ROW, PLAIN], *FLAGS).code == 0
     again = bench.synth([ROW, PLAIN], *FLAGS, "--pause-sentence", 0.1, "--split", 200)
-    assert again.out == "nothing to do: all 2 rows are done already\n"
+    assert again.out == msg.nothing_to_do(2) + "\n"
     changed = {**ROW, "text": TEXT.replace("0.5 s", "0.6 s")}
     before = bench.out().records["marked"]["audio_s"]
-    assert "1 of 2 rows spoken" in bench.synth([changed, PLAIN], *FLAGS).out
+    assert msg.synthesized(1, 2) in bench.synth([changed, PLAIN], *FLAGS).out
     assert bench.out().records["marked"]["audio_s"] == pytest.approx(before + 0.1)
 
 

@@ -12,8 +12,10 @@ import pytest
 from make_xlsx import workbook
 from workbench import Rows, Workbench, finish
 
+from tts_cli.cli import messages as msg
 from tts_cli.folder.journal import Journal
 from tts_cli.folder.removed import Removed
+from tts_cli.named import counted
 
 ROWS: Rows = [
     {"id": "a", "text": "Hello there."},
@@ -21,7 +23,7 @@ ROWS: Rows = [
     {"id": "c", "text": "Hm."},
 ]
 FLAGS = ("--max-seconds", 1)
-DONE = "nothing to do: 1 row is done already\n"
+DONE = msg.nothing_to_do(1) + "\n"
 PRUNED = {"a.wav", "removed/sub/b.wav", "removed/c.wav"}
 
 
@@ -138,7 +140,7 @@ class TestPruned:
         # Back without being spoken, the chosen take too.
         lines = len(done.out().lines)
         result = done.synth(ROWS, *FLAGS)
-        assert result.out == "nothing to do: all 3 rows are done already\n"
+        assert result.out == msg.nothing_to_do(3) + "\n"
         assert "2 rows are back from removed/" in result.err
         assert done.out().files == before
         assert len(done.out().lines) == lines + 4
@@ -167,24 +169,24 @@ class TestPruned:
         old = done.out().files["c.wav"]
         done.synth(ROWS[:2], *FLAGS, "--prune")
         changed = [*ROWS[:2], {"id": "c", "text": "Quite another text."}]
-        assert done.synth(changed, *FLAGS).summary.startswith("1 of 3 rows spoken")
+        assert done.synth(changed, *FLAGS).summary.startswith(msg.synthesized(1, 3))
         assert done.out().records["c"]["take"] == 2
         new = done.out().files["c.wav"]
         done.synth(ROWS[:2], *FLAGS, "--prune")
         files = done.out().files
         assert (files["removed/c.wav"], files["removed/c~2.wav"]) == (old, new)
-        assert done.synth(changed, *FLAGS).out.startswith("nothing to do")
+        assert done.synth(changed, *FLAGS).out.startswith(msg.NOTHING_TO_DO.format(reason=""))
         assert done.out().files["c.wav"] == new
 
     def test_back_in_another_format(self, done: Workbench) -> None:
         done.synth(ROWS[:2], *FLAGS, "--prune")
         result = done.synth(ROWS, *FLAGS, "--format", "flac")
-        assert result.out == "nothing to speak: 3 files made of what is kept\n"
+        assert result.out == msg.NOTHING_BUT_CONVERTED.format(files=counted(3, "file")) + "\n"
 
     def test_lost_audio_is_spoken_again(self, done: Workbench) -> None:
         done.synth(ROWS[:2], *FLAGS, "--prune")
         (done.out().path / "removed/c.wav").unlink()
-        assert done.synth(ROWS, *FLAGS).summary.startswith("1 of 3 rows spoken")
+        assert done.synth(ROWS, *FLAGS).summary.startswith(msg.synthesized(1, 3))
 
     def test_waits_for_ids_that_can_be_read(self, done: Workbench) -> None:
         before = done.out().files
@@ -299,7 +301,7 @@ class TestBooks:
         assert len([name for name in after if name.startswith("sentences/")]) == 4
         result = self.speak(bench, BOOK.format("Ann"))
         assert "1 row is back from removed/" in result.err
-        assert "nothing to do: " in result.out
+        assert msg.NOTHING_TO_DO.format(reason="") in result.out
 
     def test_another_book_is_refused(self, bench: Workbench) -> None:
         assert self.speak(bench, BOOK.format("Ann")).code == 0

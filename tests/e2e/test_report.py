@@ -13,6 +13,8 @@ import pytest
 from spoken_folders import record, write_folder
 from workbench import Workbench
 
+from tts_cli.cli import messages as msg
+
 ROWS = [
     {"id": "a/one", "text": "Good morning.", "voice": "dora"},
     {"id": "two", "text": "Good evening </script>.", "voice": "emil"},
@@ -55,7 +57,7 @@ def test_a_page_is_made_anew_and_is_no_row(bench: Workbench) -> None:
     bench.synth(ROWS)
     for _ in range(2):
         assert bench.run("report", bench.folder / "out", "--json").json["totals"]["rows"] == 3
-    assert "nothing to do" in bench.synth(ROWS).out
+    assert msg.NOTHING_TO_DO.format(reason="") in bench.synth(ROWS).out
     assert "report" not in bench.synth(ROWS, "--dry-run").out
     assert not list((bench.folder / "out").glob(".*.part"))
 

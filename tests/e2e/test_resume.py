@@ -11,6 +11,7 @@ import pytest
 import soundfile
 from workbench import Workbench
 
+from tts_cli.cli import messages as msg
 from tts_cli.folder.files import AudioWriter
 from tts_cli.folder.lock import LOCK_NAME
 
@@ -20,7 +21,7 @@ ROWS = [
     {"id": "c", "text": "Hm."},
 ]
 FLAGS = ("--max-seconds", 1)
-NOTHING = "nothing to do: all 3 rows are done already\n"
+NOTHING = msg.nothing_to_do(3) + "\n"
 
 
 @pytest.fixture
@@ -58,7 +59,7 @@ class TestNothingToDo:
     def test_nothing_has_failed(self, done: Workbench, no_model: None) -> None:
         result = done.synth(ROWS, *FLAGS, "--retry-failed")
         assert result.code == 0
-        assert result.out == "nothing to do: no row of this manifest is recorded as failed\n"
+        assert result.out == msg.NOTHING_TO_DO.format(reason=msg.NONE_FAILED) + "\n"
 
     def test_bad_rows_alone_need_no_model(self, done: Workbench, no_model: None) -> None:
         """They were recorded again by every run, after loading the model for it."""
@@ -66,7 +67,7 @@ class TestNothingToDo:
         for _ in range(2):
             result = done.synth(rows, *FLAGS, "--skip-invalid")
             assert result.code == 1
-            assert result.out == "nothing to do: all 3 rows are done already; 1 are bad\n"
+            assert result.out == f"{msg.nothing_to_do(3)}; {msg.INVALID_COUNT.format(count=1)}\n"
             assert [line["id"] for line in done.out().lines].count("bad") == 1
         bad = done.out().records["bad"]
         assert (bad["error"], bad["text"]) == ("text: is blank", " ")
@@ -85,7 +86,7 @@ class TestRedone:
         before = done.out().files
         path = done.out().path / "sub" / "b.wav"
         path.unlink() if damage == "deleted" else path.write_bytes(b"")
-        assert done.synth(ROWS, *FLAGS).summary == "1 of 3 rows spoken, 2 done already"
+        assert done.synth(ROWS, *FLAGS).summary == msg.synthesized(1, 3, done=2)
         assert done.out().files == before
         assert [line["id"] for line in done.out().lines].count("sub/b") == 2
 
@@ -101,7 +102,7 @@ class TestRedone:
         before = done.out().files
         rows = [{**ROWS[0], **change}, *ROWS[1:]]
         result = done.synth(rows, *FLAGS)
-        assert result.summary == "1 of 3 rows spoken, 2 done already"
+        assert result.summary == msg.synthesized(1, 3, done=2)
         after = done.out().files
         # A longer or shorter cap alone leaves the audio as it was. What was replaced is a take.
         is_same = after.pop("a.wav") == before["a.wav"]
@@ -115,12 +116,12 @@ class TestRedone:
 
     def test_new_rows_are_added(self, done: Workbench) -> None:
         rows = [{"id": "new", "text": "Hi."}, *ROWS]
-        assert done.synth(rows, *FLAGS).summary == "1 of 4 rows spoken, 3 done already"
+        assert done.synth(rows, *FLAGS).summary == msg.synthesized(1, 4, done=3)
 
     def test_overwrite(self, done: Workbench) -> None:
         before = done.out().files
         result = done.synth(ROWS, *FLAGS, "--overwrite")
-        assert result.summary == "3 of 3 rows spoken"
+        assert result.summary == msg.synthesized(3, 3)
         assert done.out().files == before
         assert len(done.out().lines) == 6
 
@@ -130,7 +131,7 @@ class TestRedone:
         assert done.out().status()["cut"] == "failed"
         result = done.synth(rows, *FLAGS)
         assert result.code == 1
-        assert result.summary == "0 of 4 rows spoken, 3 done already, 1 failed"
+        assert result.summary == msg.synthesized(0, 4, done=3, failed=1)
 
     def test_only_failed_rows(self, done: Workbench) -> None:
         cut = {"id": "cut", "text": "Hello.", "max_frames": 1}
@@ -138,7 +139,9 @@ class TestRedone:
         rows = [{"id": "new", "text": "Hi."}, {**ROWS[0], "text": "Changed."}, *ROWS[1:], cut]
         result = done.synth(rows, *FLAGS, "--retry-failed", "--accept-truncated")
         assert result.code == 0
-        assert result.summary == "1 of 5 rows spoken, 4 had not failed"
+        assert result.summary == (
+            msg.synthesized(1, 5) + ", " + msg.SKIPPED_NOT_FAILED.format(count=4)
+        )
         assert done.out().status() == {"a": "ok", "sub/b": "ok", "c": "ok", "cut": "ok"}
         # Its audio has moved from truncated/ to where it belongs.
         assert list(done.out().files) == ["a.wav", "c.wav", "cut.wav", "sub/b.wav"]
@@ -151,7 +154,7 @@ class TestJournal:
         result = done.synth(ROWS, *FLAGS)  # whose are these files?
         assert result.code == 2
         assert "without a line in timings.jsonl, so not of an earlier run; move them" in result.err
-        assert done.synth(ROWS, *FLAGS, "--overwrite").summary == "3 of 3 rows spoken"
+        assert done.synth(ROWS, *FLAGS, "--overwrite").summary == msg.synthesized(3, 3)
         assert done.out().files == before
 
 
@@ -166,8 +169,8 @@ class TestFilesOfRecordedRows:
         (path / names[0]).write_bytes(before[names[0]][:-100])
         (path / names[1]).write_bytes(b"\0" * 100)
         result = done.synth(ROWS, *FLAGS)
-        assert result.summary == "2 of 3 rows spoken, 1 done already"
-        assert "audio that is gone, cut or not what was written is spoken again: " in result.err
+        assert result.summary == msg.synthesized(2, 3, done=1)
+        assert msg.DAMAGED % ("", "") in result.err
         assert done.out().files == before
 
     def test_edited_ones_stay(self, done: Workbench) -> None:

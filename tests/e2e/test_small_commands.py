@@ -20,6 +20,7 @@ from made_voices import keep
 from spoken_folders import record, tone, with_file, write_folder
 from workbench import ROOT, MakeCheckpoint, Workbench
 
+from tts_cli.cli import messages as msg
 from tts_cli.main import COMMANDS
 
 HEAVY = ("torch", "triton", "transformers", "soundfile", "tokenizers", "huggingface_hub", "lxml")
@@ -79,10 +80,13 @@ def test_what_only_looks_and_what_has_nothing_to_do(spoken: list[str]) -> None:
     _, manifest, _, out, *_ = spoken
     keep(Path(out))
     answers = [
-        ([*spoken, "--device", "auto"], "nothing to do: 1 row is done already"),
+        ([*spoken, "--device", "auto"], msg.nothing_to_do(1)),
         ([*spoken, "--json"], '"skipped": 1'),
-        ([*spoken, "--dry-run"], "to speak: 0 rows"),
-        ([*spoken, "--retry-failed", "--verify-files"], "nothing to do: no row of this manifest"),
+        ([*spoken, "--dry-run"], ": ".join(msg.PLAN_PENDING).format(rows=msg.rows(0))),
+        (
+            [*spoken, "--retry-failed", "--verify-files"],
+            msg.NOTHING_TO_DO.format(reason=msg.NONE_FAILED),
+        ),
         (["validate", "samples/manifest.jsonl"], ""),
         (["validate", "samples/manifest.jsonl", "--json"], ""),
         (["validate", manifest, "--out", out], "\ntime: about "),
@@ -112,7 +116,9 @@ def test_a_device_is_asked_for_when_there_is_something_to_speak(
 
     monkeypatch.setattr(device, "DRIVERS", (str(tmp_path),))
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    assert bench.run(*spoken, "--device", "cuda:900").out.startswith("nothing to do")
+    assert bench.run(*spoken, "--device", "cuda:900").out.startswith(
+        msg.NOTHING_TO_DO.format(reason="")
+    )
     result = bench.synth([ROW], "--device", "cuda:900")
     assert result.code == 3
     assert "--device cuda:900: " in result.err
@@ -127,7 +133,7 @@ def test_another_version_of_the_tool_leaves_rows_done(
     assert report["versions"]["tts-cli"] == version("tts-cli")
     monkeypatch.setattr(metadata, "version", lambda _: "9.9.9")
     assert bench.run("--version").out.startswith("tts-cli 9.9.9\n")
-    assert bench.run(*spoken).out == "nothing to do: 1 row is done already\n"
+    assert bench.run(*spoken).out == msg.nothing_to_do(1) + "\n"
 
 
 @pytest.mark.slow

@@ -14,6 +14,8 @@ import pytest
 from properties import TIMES
 from workbench import Workbench
 
+from tts_cli.cli import messages as msg
+
 pytestmark = [
     pytest.mark.long,
     pytest.mark.skipif(sys.platform != "linux", reason="needs /proc"),
@@ -62,7 +64,7 @@ def test_ten_thousand_rows(bench: Workbench) -> None:
         time.sleep(0.5)
     out, err = process.communicate()
     assert process.returncode == 0, err
-    assert out.startswith(f"{NUM_ROWS} of {NUM_ROWS} rows spoken")
+    assert out.startswith(msg.synthesized(NUM_ROWS, NUM_ROWS))
     assert set(bench.out().status().values()) == {"ok"}
     assert len(bench.out().status()) == NUM_ROWS
     warm = [found for found in samples if WARM * NUM_ROWS < found.rows < NUM_ROWS]

@@ -16,6 +16,7 @@ from workbench import MakeCheckpoint, Workbench, as_jsonl, as_table
 
 from models.registry import describe, load_model
 from tts_cli.app import align as app_align
+from tts_cli.cli import messages as msg
 from tts_cli.plan.checkpoint import sample_voice
 
 RATE_HZ = 24_000
@@ -107,7 +108,7 @@ def test_every_kind_of_manifest_gives_the_same_files(
     for number, manifest in enumerate(manifests):
         result = bench.synth(manifest, *CAP, out=f"out{number}")
         assert result.code == 0, result
-        assert result.out.startswith("3 of 3 rows spoken\n")
+        assert result.out.startswith(msg.synthesized(3, 3) + "\n")
     files = bench.out("out0").files
     assert list(files) == ["Drei.x.wav", "chapter/1/two.wav", "one.wav"]
     for number in (1, 2, 3):
@@ -183,7 +184,7 @@ def test_the_report_adds_up(bench: Workbench, checkpoint: Path) -> None:
     assert report["settings"]["retries"] == 1
     assert report["versions"]["torch"] == torch.__version__
     words = result.out.splitlines()[0]
-    assert words == "1 of 4 rows spoken, 2 done already, 1 failed"
+    assert words == msg.synthesized(1, 4, done=2, failed=1)
 
 
 def test_codes_reproduce_the_audio(bench: Workbench, checkpoint: Path) -> None:
@@ -199,7 +200,7 @@ def test_codes_reproduce_the_audio(bench: Workbench, checkpoint: Path) -> None:
     # The codes belong to a finished row: without them it is spoken again.
     (out.path / "one.codes.safetensors").unlink()
     result = bench.synth(ROWS[:2], *CAP, "--save-codes", "--subtype", "FLOAT")
-    assert result.out.startswith("1 of 2 rows spoken, 1 done already")
+    assert result.out.startswith(msg.synthesized(1, 2, done=1))
 
 
 def test_shards_cover_every_row_once(bench: Workbench) -> None:
@@ -220,7 +221,7 @@ def test_shards_cover_every_row_once(bench: Workbench) -> None:
     for part in (1, 2):
         assert bench.synth(rows, *flags, "--shard", f"{part}/2", out="both").code == 0
     assert bench.out("both").files == files
-    assert bench.synth(rows, *flags, out="both").out.startswith("nothing to do: all 12 rows")
+    assert bench.synth(rows, *flags, out="both").out.startswith(msg.nothing_to_do(12))
 
 
 def test_json_is_one_document(bench: Workbench) -> None:
@@ -297,9 +298,9 @@ def test_words_are_aligned_at_the_end(bench: Workbench, monkeypatch: pytest.Monk
     ]
     result = bench.synth(rows, *CAP, "--words", "pocketsphinx", "--only", "good,bad")
     assert result.code == 1, result.err
-    assert "2 of 2 rows spoken" in result.out
+    assert msg.synthesized(2, 2) in result.out
     assert "1 row aligned, 2 words in 2.0 s" in result.out
-    assert result.out.splitlines()[-1].startswith("next, to listen: ")
+    assert result.out.splitlines()[-1].startswith(msg.NEXT_LISTEN.format(command=""))
     assert "row bad is left out: its words are not found in its audio" in result.err
     assert [one.path.name for one in aligner.asked] == ["bad.wav", "good.wav"]
     assert (bench.out().path / "good.words.json").is_file()

@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 from workbench import Result, Workbench
 
+from tts_cli.cli import messages as msg
 from tts_cli.folder.lock import FolderLock
+from tts_cli.named import counted
 
 ROWS = [
     {"id": "a", "text": "Hello there."},
@@ -46,7 +48,7 @@ class TestMoreTakes:
         before = done.out().files
         result = done.synth(ROWS, *FLAGS, "--only", "a", "--takes", 3)
         assert result.code == 0
-        assert result.summary == "0 of 1 row spoken, 1 done already"
+        assert result.summary == msg.synthesized(0, 1, done=1)
         assert "3 more takes of 1 row in " in result.out
         after = done.out().files
         assert {name: after[name] for name in before} == before
@@ -55,7 +57,7 @@ class TestMoreTakes:
         assert len(set(takes)) == 4
         assert os.path.samefile(done.out().path / "a.wav", done.out().path / "takes/a/1.wav")
         assert choices(done)["a"]["take"] == 1
-        assert done.synth(ROWS, *FLAGS).out == "nothing to do: all 3 rows are done already\n"
+        assert done.synth(ROWS, *FLAGS).out == msg.nothing_to_do(3) + "\n"
         folder = done.out().report["folder"]
         assert (folder["ok"], folder["failed"]) == (3, 0)
 
@@ -75,16 +77,16 @@ class TestMoreTakes:
         dry = done.synth(changed, *FLAGS, "--dry-run")
         assert "chosen takes: 0 hold, 1 do not fit any more" in dry.out
         result = done.synth(changed, *FLAGS)
-        assert "since a take was chosen; spoken again, and the old take kept" in result.err
+        assert msg.PIN_DROPPED % (msg.PIN_CAUSES, msg.REDO, "") in result.err
         assert audio(done, "a.wav") == audio(done, "takes/a/4.wav") != chosen
         assert audio(done, "takes/a/3.wav") == chosen
-        assert done.synth(changed, *FLAGS).out.startswith("nothing to do: all 3")
+        assert done.synth(changed, *FLAGS).out.startswith(msg.nothing_to_do(3))
         assert choices(done)["a"] == {**choices(done)["a"], "take": 4, "held": False}
 
     def test_of_rows_that_are_not_spoken_yet(self, bench: Workbench) -> None:
         result = bench.synth(ROWS, *FLAGS, "--takes", 2, "--only", "a,c")
         assert result.code == 0
-        assert result.summary == "2 of 2 rows spoken"
+        assert result.summary == msg.synthesized(2, 2)
         assert "4 more takes of 2 rows in " in result.out
         wanted = {f"takes/{row}/{n}.wav" for row in "ac" for n in (1, 2, 3)}
         assert set(bench.out().files) == {"a.wav", "c.wav"} | wanted
@@ -134,7 +136,9 @@ class TestMoreTakes:
         assert "truncated/takes/a/2.wav" in bench.out("e").files
         folder = bench.out("e").report["folder"]
         assert (folder["ok"], folder["failed"]) == (1, 0)
-        assert bench.synth(ROWS[:1], *flags, model=endless, out="e").out.startswith("nothing to do")
+        assert bench.synth(ROWS[:1], *flags, model=endless, out="e").out.startswith(
+            msg.NOTHING_TO_DO.format(reason="")
+        )
 
 
 class TestOverwrite:
@@ -146,7 +150,7 @@ class TestOverwrite:
         chosen = audio(done, "a.wav")
         assert chosen != before["a.wav"] == audio(done, "takes/a/1.wav")
         assert choices(done)["a"] == {**choices(done)["a"], "take": 2, "held": True}
-        assert done.synth(ROWS, *FLAGS).out == "nothing to do: all 3 rows are done already\n"
+        assert done.synth(ROWS, *FLAGS).out == msg.nothing_to_do(3) + "\n"
         assert audio(done, "a.wav") == chosen
         assert pick(done, "a=seed:0").code == 0
         assert audio(done, "a.wav") == before["a.wav"]
@@ -156,15 +160,17 @@ class TestOverwrite:
     def test_the_same_seed_says_so(self, done: Workbench) -> None:
         before = done.out().files
         result = done.synth(ROWS, *FLAGS, "--overwrite", "--only", "a")
-        assert "1 row is byte for byte what was there: the same seed gives the same" in result.out
+        assert msg.SAME_AUDIO.format(rows=msg.rows_are(1)) in result.out
         assert done.out().files == before
         assert not (done.out().path / "takes").exists()
 
     def test_another_seed_of_a_run_is_none(self, done: Workbench) -> None:
         before = done.out().files
-        assert done.synth(ROWS, *FLAGS, "--seed", 1).summary == "3 of 3 rows spoken"
-        assert done.synth(ROWS, *FLAGS, "--seed", 1).out.startswith("nothing to do")
-        assert done.synth(ROWS, *FLAGS).summary == "3 of 3 rows spoken"
+        assert done.synth(ROWS, *FLAGS, "--seed", 1).summary == msg.synthesized(3, 3)
+        assert done.synth(ROWS, *FLAGS, "--seed", 1).out.startswith(
+            msg.NOTHING_TO_DO.format(reason="")
+        )
+        assert done.synth(ROWS, *FLAGS).summary == msg.synthesized(3, 3)
         after = done.out().files
         assert {name: after[name] for name in before} == before
 
@@ -192,34 +198,40 @@ class TestPick:
         before = taken.out().files
         for flags in (("--subtype", "PCM_24"), ()):
             made = taken.synth(ROWS, *FLAGS, *flags)
-            assert made.out == "nothing to speak: 3 files made of what is kept\n"
+            assert made.out == msg.NOTHING_BUT_CONVERTED.format(files=counted(3, "file")) + "\n"
             line = taken.out().records["a"]
             assert (line["take"], line["role"], line["path"]) == (2, "held", "takes/a/2.wav")
-            assert taken.synth(ROWS, *FLAGS, *flags).out.startswith("nothing to do")
+            assert taken.synth(ROWS, *FLAGS, *flags).out.startswith(
+                msg.NOTHING_TO_DO.format(reason="")
+            )
             assert audio(taken, "a.wav") == audio(taken, "takes/a/2.wav")
         assert {name: taken.out().files[name] for name in before} == before
         # With codes, which were not kept.
         spoken = taken.synth(ROWS, *FLAGS, "--format", "flac", "--save-codes")
-        assert spoken.summary == "3 of 3 rows spoken"
-        assert "3 rows are spoken again for another format or level" in spoken.err
+        assert spoken.summary == msg.synthesized(3, 3)
+        assert msg.CANNOT_CONVERT.split(";")[0].split(":")[0] % msg.rows_are(3) in spoken.err
         line = taken.out().records["a"]
         assert (line["take"], line["role"]) == (2, "held")
-        assert taken.synth(ROWS, *FLAGS).out.startswith("nothing to speak: 3 files")
+        assert taken.synth(ROWS, *FLAGS).out.startswith(
+            msg.NOTHING_BUT_CONVERTED.format(files=counted(3, "file"))
+        )
         assert audio(taken, "a.wav") == before["a.wav"]
 
     def test_verify_and_damage(self, taken: Workbench) -> None:
         assert pick(taken, "a=2").code == 0
-        assert taken.synth(ROWS, *FLAGS, "--verify-files").out.startswith("nothing to do")
+        assert taken.synth(ROWS, *FLAGS, "--verify-files").out.startswith(
+            msg.NOTHING_TO_DO.format(reason="")
+        )
         before = taken.out().files
         for name in ("a.wav", "takes/a/2.wav"):
             (taken.out().path / name).unlink()
         result = taken.synth(ROWS, *FLAGS)
-        assert result.summary == "1 of 3 rows spoken, 2 done already"
+        assert result.summary == msg.synthesized(1, 3, done=2)
         assert taken.out().files == before
         (taken.out().path / "a.wav").unlink()
         result = taken.synth(ROWS, *FLAGS)
         assert "1 file was put back from takes/" in result.err
-        assert result.out.startswith("nothing to do")
+        assert result.out.startswith(msg.NOTHING_TO_DO.format(reason=""))
         assert taken.out().files == before
 
     def test_takes_are_no_orphans(self, taken: Workbench) -> None:
@@ -266,9 +278,11 @@ class TestPick:
             del line["content_hash"], line["role"]
         path.write_text("".join(json.dumps(line) + "\n" for line in lines))
         assert pick(done, "a=1").code == 0
-        assert done.synth(ROWS, *FLAGS, "--only", "a", "--seed", 4).out.startswith("nothing to do")
+        assert done.synth(ROWS, *FLAGS, "--only", "a", "--seed", 4).out.startswith(
+            msg.NOTHING_TO_DO.format(reason="")
+        )
         rows = [{**ROWS[0], "voice": "emil"}]
-        assert done.synth(rows, *FLAGS, "--seed", 4).summary == "1 of 1 row spoken"
+        assert done.synth(rows, *FLAGS, "--seed", 4).summary == msg.synthesized(1, 1)
 
 
 class TestOnly:
@@ -277,10 +291,10 @@ class TestOnly:
         names.write_text("# retakes\nc\n\nsub/*\n")
         changed = [{**row, "text": f"{row['text']} Yes."} for row in ROWS]
         result = done.synth(changed, *FLAGS, "--only", f"@{names}")
-        assert result.summary == "2 of 2 rows spoken"
+        assert result.summary == msg.synthesized(2, 2)
         assert done.synth(changed, *FLAGS, "--only", "SUB/B,c").out == (
-            "nothing to do: all 2 rows are done already; --takes N speaks more takes, "
-            "--overwrite with another --seed speaks anew\n"
+            msg.NOTHING_TO_DO.format(reason=msg.DONE_BUT_SELECTED.format(rows="all 2 rows are"))
+            + "\n"
         )
 
     def test_ways_that_exclude_each_other(self, done: Workbench) -> None:

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from workbench import Folder, Workbench
 
+from tts_cli.cli import messages as msg
+
 ROWS = [
     {"id": "nasa", "text": "NASA calls.", "language": "english"},
     {"id": "five", "text": "It costs $5.", "language": "english"},
@@ -54,7 +56,7 @@ def test_journal_and_report_have_what_was_written_and_what_was_spoken(
     # What is asked for again in words is the same speech.
     spoken = [{**row, "text": pairs(out)[row["id"]][1]} for row in ROWS]
     again = bench.synth(spoken, *CAP)
-    assert again.summary == "nothing to do: all 5 rows are done already"
+    assert again.summary == msg.nothing_to_do(5)
 
 
 def test_a_changed_entry_has_its_own_rows_spoken_again(bench: Workbench, lexicon: Path) -> None:
@@ -63,13 +65,13 @@ def test_a_changed_entry_has_its_own_rows_spoken_again(bench: Workbench, lexicon
     before = bench.out().files
     lexicon.write_text("NASA\tnaza\nGood\tgud\nfive\tfife\n")
     result = bench.synth(ROWS, *flags)
-    assert result.summary.startswith("2 of 5 rows spoken"), result.out
+    assert result.summary.startswith(msg.synthesized(2, 5)), result.out
     assert {line["id"] for line in bench.out().lines[5:]} == {"nasa", "both"}
     assert pairs(bench.out())["both"] == ("NASA paid $5.", "naza paid $5.")
     after = bench.out().files
     assert {name for name in before if before[name] != after[name]} == {"nasa.wav", "both.wav"}
     lexicon.write_text("# nothing\n")
-    assert bench.synth(ROWS, *flags).summary.startswith("3 of 5 rows spoken")
+    assert bench.synth(ROWS, *flags).summary.startswith(msg.synthesized(3, 5))
 
 
 def test_signs_that_nobody_sees_make_no_other_row(bench: Workbench) -> None:
@@ -82,9 +84,9 @@ def test_signs_that_nobody_sees_make_no_other_row(bench: Workbench) -> None:
         {"id": "cold", "text": "\ufeffCo\u00adld mor\u200bning.\u200e"},
         {"text": "The cafe\u0301."},
     ]
-    assert bench.synth(seen, *flags).summary == "nothing to do: all 2 rows are done already"
+    assert bench.synth(seen, *flags).summary == msg.nothing_to_do(2)
     spaces = [{"id": "cold", "text": "Cold\u00a0morning."}, rows[1]]
-    assert bench.synth(spaces, *flags).summary.startswith("1 of 2 rows spoken")
+    assert bench.synth(spaces, *flags).summary.startswith(msg.synthesized(1, 2))
     assert pairs(bench.out()) == {**before, "cold": ("Cold\u00a0morning.", "Cold morning.")}
 
 
@@ -196,7 +198,7 @@ def test_stripped_markup_is_no_part_of_a_row(bench: Workbench) -> None:
     assert bench.synth([tagged], *cap, "--strip-markup").code == 0
     assert bench.out().records["a"]["text"] == plain["text"]
     result = bench.synth([plain], *cap)
-    assert (result.code, "nothing to do" in result.out) == (0, True)
+    assert (result.code, msg.NOTHING_TO_DO.format(reason="") in result.out) == (0, True)
     assert (
         "would be read aloud; remove it, or add --strip-markup" in bench.synth([tagged], *cap).err
     )

@@ -23,6 +23,7 @@ from tiny_whisper import write_tiny_whisper
 from workbench import Workbench, finish
 
 from tts_cli import Speaker
+from tts_cli.cli import messages as msg
 from tts_cli.errors import SetupError, StoppedEarly
 from tts_cli.listen import judgement
 from tts_cli.listen.hearing import sphinx
@@ -40,6 +41,7 @@ ROWS = [
 FAULTS = {f"r{4 * place + 1:02d}": kind for place, kind in enumerate(KINDS)}
 OTHER = "Nobody had told the old captain that his ship was sold."
 FLAGS = ("--language", "english", "--max-seconds", 1, "--retries", 20)
+RETRIED = msg.RETRIED.format(ids="")
 VERIFY = ("--verify", "pocketsphinx")
 
 
@@ -77,10 +79,10 @@ def test_faults_of_first_takes_are_mended(
     Planter(FAULTS, notes).install(monkeypatch.setattr)
     result = bench.synth(ROWS, *FLAGS, *VERIFY)
     assert result.code == 0, result.out
-    told = f"24 rows heard and judged: 19 right at once, {len(FAULTS)} mended, 0 still suspect"
+    told = msg.VERIFIED.format(rows=msg.rows(24), right=19, fixed=len(FAULTS), suspect=0)
     assert told in result.out
-    (line,) = (line for line in result.out.splitlines() if line.startswith("mended: "))
-    assert sorted(line.removeprefix("mended: ").split(", ")) == sorted(FAULTS)
+    (line,) = (line for line in result.out.splitlines() if line.startswith(RETRIED))
+    assert sorted(line.removeprefix(RETRIED).split(", ")) == sorted(FAULTS)
     good, files = bench.out("good").files, bench.out().files
     for row in ROWS:
         name = f"{row['id']}.wav"
@@ -94,8 +96,8 @@ def test_faults_of_first_takes_are_mended(
     assert bench.run("check", bench.out().path).code == 0
 
     again = bench.synth(ROWS, *FLAGS, *VERIFY)
-    assert (again.code, again.summary) == (0, "nothing to do: all 24 rows are done already")
-    assert "24 rows heard and judged: 24 right at once" in again.out
+    assert (again.code, again.summary) == (0, msg.nothing_to_do(24))
+    assert msg.VERIFIED.format(rows=msg.rows(24), right=24, fixed=0, suspect=0) in again.out
     assert bench.out().files == files
     assert (len(heard(notes)), sum(heard(notes).values())) == (34, 34), "nothing twice"
 
@@ -107,9 +109,13 @@ def test_faults_of_every_take_are_named(
     Planter(FAULTS, notes, on_every_take=True).install(monkeypatch.setattr)
     result = bench.synth(ROWS, *FLAGS, *VERIFY, "--retakes", 1)
     assert result.code == 1, result.out
-    named = [line.split(": ")[1] for line in result.out.splitlines() if "still suspect: " in line]
+    named = [
+        line.split(": ")[1]
+        for line in result.out.splitlines()
+        if msg.STILL_SUSPECT.partition("{")[0] in line
+    ]
     assert sorted(named) == sorted(FAULTS)
-    assert "next, for other takes of these: tts-cli synth " in result.out
+    assert msg.NEXT_RETAKES.format(command="tts-cli synth ") in result.out
     before = bench.out().files
     assert len(bench.out().lines) == 24 + 2 * len(FAULTS), "one more take, and where the first is"
     told = bench.synth(ROWS, *FLAGS, *VERIFY, "--retakes", 1, "--json")
@@ -155,7 +161,7 @@ def test_what_somebody_chose_stays(
     before = bench.out().files[f"{row_id}.wav"]
     result = bench.synth(ROWS, *FLAGS, *VERIFY)
     assert result.code == 1
-    assert f"still suspect: {row_id}: " in result.out
+    assert msg.STILL_SUSPECT.format(id=row_id, reasons="") in result.out
     assert bench.out().files[f"{row_id}.wav"] == before
     mended = {name for name in FAULTS if name != row_id}
     assert set(bench.out().report["verified"]["mended"]) == mended
@@ -341,7 +347,7 @@ def test_a_book_is_heard(bench: Workbench, notes: Path, monkeypatch: pytest.Monk
     row_id = next(row["id"] for row in rows if "ferryman" in row["text"])
     Planter({row_id: "other"}, notes).install(monkeypatch.setattr)
     result = bench.run(*book, "--out", bench.out().path, *VERIFY)
-    assert (result.code, f"mended: {row_id}" in result.out) == (0, True), result
+    assert (result.code, f"{RETRIED}{row_id}" in result.out) == (0, True), result
     good, files = bench.out("good").files, bench.out().files
     assert files[f"takes/{row_id}/1.wav"] != files[f"{row_id}.wav"]
     assert files["01-horses.wav"] != good["01-horses.wav"]

@@ -10,6 +10,7 @@ from safetensors.numpy import load_file
 from workbench import Workbench
 
 from models.base import Prompt, SpeechRequest
+from tts_cli.cli import messages as msg
 from tts_cli.engine.speech_run import SpeechRun
 
 FRAME_S = 0.0025
@@ -44,7 +45,7 @@ def test_silence_beside_speech(bench: Workbench, prompts: list[str]) -> None:
     manifest = bench.folder / "rows.jsonl"
     said = "3 rows are without any letter or digit, 'sub/dash' first: 0.5 s of silence each"
     assert result.err.splitlines()[0] == f"warning: {manifest}: {said}"
-    assert result.out.startswith("4 of 4 rows spoken\n")
+    assert result.out.startswith(msg.synthesized(4, 4) + "\n")
     assert "\n3 rows are silent: no letter or digit in the text\n" in result.out
     out = bench.out()
     for row, seconds in zip(SILENT, (0.5, 0.5, 20 * FRAME_S), strict=True):
@@ -68,12 +69,13 @@ def test_they_stay_done(bench: Workbench, no_model: None) -> None:
     first = bench.synth(SILENT)
     assert (first.code, first.out) == (
         0,
-        "nothing to do: 3 rows are silent for want of words, 0 done already\n",
+        msg.NOTHING_TO_DO.format(reason=msg.SILENT_AND_DONE.format(rows=msg.rows_are(3), done=0))
+        + "\n",
     )
     files = bench.out().files
     assert sorted(files) == ["short.wav", "smile.wav", "sub/dash.wav"]
     again = bench.synth(SILENT)
-    assert (again.code, again.out) == (0, "nothing to do: all 3 rows are done already\n")
+    assert (again.code, again.out) == (0, msg.nothing_to_do(3) + "\n")
     assert len(bench.out().lines) == 3
     Path(bench.out().path / "smile.wav").unlink()
     shown = bench.synth(SILENT, "--json").json
@@ -114,7 +116,7 @@ def test_validate_counts_them(bench: Workbench) -> None:
     manifest = bench.write([SPOKEN, *SILENT, {"id": "tag", "text": "<b>Hm</b> [pause]"}])
     result = bench.run("validate", manifest, "--model", bench.model)
     assert result.code == 0
-    assert "without a word: 3 rows\n" in result.out
+    assert ": ".join(msg.PLAN_SILENT).format(rows=msg.rows(3)) + "\n" in result.out
     assert result.err == (
         f"warning: {manifest}:5: id 'tag': a tag ('<b>Hm</b> [pause]') would be read aloud; "
         "remove it, or add --strip-markup\n"

@@ -13,6 +13,7 @@ from fake_cluster import Actor, FakeCluster, use_fake_cluster
 from hostile_audio import encoded, tone
 from workbench import Folder, MakeCheckpoint, Workbench
 
+from tts_cli.cli import messages as msg
 from tts_cli.workers import worker
 
 ROWS = [{"id": f"part{n % 3}/{n:02d}", "text": "Hello there. " * (1 + n % 4)} for n in range(16)]
@@ -60,7 +61,7 @@ class TestUndisturbed:
     def test_two_workers_speak_what_one_process_does(self, bench: Workbench, one: Folder) -> None:
         result = bench.synth(ROWS, *FLAGS, "--workers", 2, out="many")
         assert result.code == 0
-        assert result.summary == "16 of 16 rows spoken"
+        assert result.summary == msg.synthesized(16, 16)
         require_same(bench.out("many"), one)
         report = bench.out("many").report
         assert [one["number"] for one in report["workers"]] == [1, 2]
@@ -74,7 +75,7 @@ class TestUndisturbed:
         assert all(one["steps"] > 0 for one in report["workers"])
         assert one.report["workers"] == []
         again = bench.synth(ROWS, *FLAGS, "--workers", 2, out="many")
-        assert again.summary == "nothing to do: all 16 rows are done already"
+        assert again.summary == msg.nothing_to_do(16)
 
     def test_long_rows_takes_formats_and_bad_rows(self, bench: Workbench) -> None:
         rows = [

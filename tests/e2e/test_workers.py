@@ -20,6 +20,7 @@ import pytest
 from processes import are_gone, processes_below, without_agents, workers_of
 from workbench import Workbench, as_jsonl, finish
 
+from tts_cli.cli import messages as msg
 from tts_cli.config import RunConfig
 from tts_cli.errors import UsageError
 from tts_cli.workers.cluster import STORE_BYTES, Cluster
@@ -73,7 +74,7 @@ def test_two_workers_of_which_one_is_killed_speak_what_one_process_does(bench: W
     result = bench.synth(ROWS, *FLAGS, "--workers", 2, "-v", out="many")
     killer.join(PATIENCE_S)
     assert result.code == 0, result
-    assert result.summary == "24 of 24 rows spoken"
+    assert result.summary == msg.synthesized(24, 24)
     assert "worker 2: loading " in result.err
     assert "its process died; rows that go to others" in result.err
     one, many = bench.out("one"), bench.out("many")
@@ -120,7 +121,7 @@ class TestOwn:
         assert result.code == 130, result
         assert "stopping: finishing what is decoded (again to stop at once)" in result.err
         assert "Traceback" not in result.err
-        assert "\nstopped early; next, for the rest: tts-cli synth " in result.out
+        assert "\n" + msg.NEXT_REST.format(command="tts-cli synth ") in result.out
         assert "ray" not in result.out.replace("array", "").lower().split("tts-cli synth")[0]
         assert are_gone(list(below))
         files = bench.out().files

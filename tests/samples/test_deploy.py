@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 from workbench import ROOT
 
+from tts_cli.cli import messages as msg
+
 DEPLOY = ROOT / "samples" / "deploy"
 ARRAY = DEPLOY / "slurm_array.sh"
 
@@ -64,7 +66,7 @@ def test_an_array_speaks_every_row_once(cluster: Path) -> None:
     args = ("2", "lines.txt", "wavs", "--format", "flac")
     code, said = run_task(cluster, 2, *args, SLURM_RESTART_COUNT="1")
     assert code == 0, said
-    assert "nothing to do" in said
+    assert msg.NOTHING_TO_DO.format(reason="") in said
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ from make_xlsx import workbook
 from tiny_qwen3_tts import SPECS, write_checkpoint
 from workbench import Folder, Workbench
 
+from tts_cli.cli import messages as msg
 from tts_cli.main import cli
 
 ROOT = Path(__file__).parents[2]
@@ -221,7 +222,7 @@ def test_shards_become_one_folder(workplace: Path, capsys: pytest.CaptureFixture
     assert all(counts)
     again = bench.run("synth", "lines.jsonl", "--out", "wavs/", "--verify-files", *with_model)
     assert again.code == 0, again.err
-    assert "nothing to do" in again.out + again.err
+    assert msg.NOTHING_TO_DO.format(reason="") in again.out + again.err
     assert len(Folder(workplace / "wavs").records) == sum(counts) == 6
     assert len(Folder(workplace / "wavs").runs) == len(parts)
     assert bench.run("report", "wavs/").code == 0

@@ -25,6 +25,7 @@ from sounds import bursts
 from tiny_qwen3_tts import SPECS, write_checkpoint
 from tiny_whisper import write_tiny_whisper
 
+from tts_cli.cli import messages as msg
 from tts_cli.listen import opinion
 from tts_cli.listen.hearing.processes import Processes
 from tts_cli.main import main as tts_cli
@@ -209,7 +210,7 @@ def test_the_whole_path(scripts, here, package, ear, tmp_path, capsys):
     again = capsys.readouterr()
     assert again.out.partition("ours against")[2] == told.out.partition("ours against")[2]
     assert again.err.count(": 0 of 4 to hear") == 2
-    assert "nothing to do" in again.out
+    assert msg.NOTHING_TO_DO.format(reason="") in again.out
     assert len(package.calls) == calls
 
 

@@ -21,6 +21,7 @@ import click
 import pytest
 
 from tts_cli import main as main_module
+from tts_cli.cli import messages as msg
 from tts_cli.errors import DiskFull, Interrupted, ManifestError, SetupError, UsageError
 from tts_cli.main import COMMANDS, GROUPS, cli, main
 
@@ -70,7 +71,7 @@ def test_help_lists_every_command_without_importing_one() -> None:
     *text, state, tables, imported = done.stdout.splitlines()
     assert state == "0 []", done.stderr
     assert tables == "['models.sampling']"  # the settings that are flags; no torch
-    names = ("options", "screen")
+    names = ("options", "messages", "screen")
     light = [f"tts_cli.cli.{name}" for name in names]
     assert imported == str(light)
     for name, help_text in COMMANDS.items():
@@ -138,20 +139,21 @@ def test_help_of_a_command(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize("name", ["synth", "book", "say", "validate"])
 def test_short_help_and_all_of_it(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """What most runs use, at most 25; --help-all has every option, wherever it stands."""
+    """What most runs use, at most 24; --help-all has every option, wherever it stands."""
     assert main([name, "-h"]) == 0
     short = capsys.readouterr().out
     assert main([name, "nothing", "--help-all"]) == 0
     whole = capsys.readouterr().out
     flags = re.compile(r"^  (?:-\w, )?(--[a-z-]+)", re.MULTILINE)
     few, many = flags.findall(short), flags.findall(whole)
-    assert {"--model", "--voice", "--seed", "--json"} <= set(few) < set(many)
-    assert len(few) <= 26
+    assert {"--model", "--voice", "--seed", "--out"} <= set(few) < set(many)
+    assert len(few) <= 24
     assert "--help-all" in few
     command: click.Command = importlib.import_module(f"tts_cli.cli.{name}").command
     options = [one for one in command.params if isinstance(one, click.Option) and not one.hidden]
     assert len(many) == len(options) + 2
-    assert short.index("Examples:") < short.index("MANIFEST is" if name == "synth" else "Output:")
+    after = "MANIFEST is" if name == "synth" else "Common options"
+    assert short.index("Examples:") < short.index(after)
 
 
 @pytest.mark.parametrize(
@@ -424,7 +426,7 @@ class TestValidate:
         out, err = capsys.readouterr()
         assert err == ""
         assert out.splitlines()[:3] == [
-            "rows: 3 good, 0 bad",
+            ": ".join(msg.PLAN_ROWS).format(good=3, invalid=0),
             "text: 36 characters",
             "longest text: 12 characters, id 000001",
         ]
@@ -496,7 +498,7 @@ class TestValidate:
         path = tmp_path / "m[red].txt"
         path.write_text("hi\n" * 2)
         assert main(["validate", str(path)]) == 0
-        assert "2 good, 0 bad" in capsys.readouterr().out
+        assert msg.PLAN_ROWS[1].format(good=2, invalid=0) in capsys.readouterr().out
 
 
 def test_the_group_is_lazy() -> None:

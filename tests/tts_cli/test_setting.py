@@ -50,9 +50,9 @@ CLI = "import sys, tts_cli.main as m; print(m.__file__, flush=True); sys.exit(m.
 @pytest.mark.parametrize("command", ["synth", "say", "book", "validate"])
 def test_help_has_it(tree: Path, command: str) -> None:
     said = python(tree, CLI, command, "--help-all")
-    section = said.partition("Speech (a row's own values come first):\n")[2].partition("\n\n")[0]
+    section = said.partition("Speech (fields of a row take precedence):\n")[2].partition("\n\n")[0]
     assert "  --warmth W  " in section
-    assert "How warm it sounds. [default: (as it comes)]" in " ".join(section.split())
+    assert "How warm it sounds. [default: as it comes]" in " ".join(section.split())
 
 
 @pytest.mark.slow

@@ -47,7 +47,7 @@ from tts_cli.text.wording import WrittenWord, has_figures, read_alone, written_w
 
 log = logging.getLogger(__name__)
 
-REMEDY = "pocketsphinx, the folder of a Qwen3-ForcedAligner or its hub repository"
+REMEDY = "pocketsphinx, or the folder or Hugging Face repository of a Qwen3-ForcedAligner"
 GUESSED = (Known.LETTERS.value, Known.NEIGHBOURS.value)
 MAX_OFF = 5.0  # deviations below its voice, from which on a row is unsure
 
@@ -109,7 +109,7 @@ class TakeWords:
         """
         problem = answer.problem
         if problem is None and not answer.words:
-            problem = "it has no words to look for"
+            problem = "its text has no words"
         if problem is not None:
             raise RowError(problem)
         words = [
@@ -305,12 +305,12 @@ class SpokenWords:
             Cancelled: it is closed.
         """
         if not self._takes.listener.has_words(take):
-            raise RowError("it has no words to look for")
+            raise RowError("its text has no words")
         if not self._takes.listener.is_fluent(take):
-            raise RowError("it is in a language that the aligner does not know")
+            raise RowError("the aligner does not know its language")
         with tempfile.TemporaryDirectory(prefix="tts-cli-") as folder, self._mutex:
             if self._is_closed:
-                raise Cancelled("nothing more is to be aligned")
+                raise Cancelled("the aligner was stopped")
             path = Path(folder) / "speech.wav"
             write(path)
             self._next = self._takes.asked(0, path, take)
@@ -342,11 +342,11 @@ def _reasons(score: float, least: float, check: Sequence[str], voice: Usual | No
         check: why `check` suspects it.
         voice: scores of its voice; None: too few to tell.
     """
-    reasons = [f"check: {text}" if text else "check calls it suspect" for text in check]
+    reasons = ["check flagged it" if text else "check calls it suspect" for text in check]
     if score < least:
-        reasons.append(f"score {score:.3f}, less than {least:g}: perhaps other words")
+        reasons.append(f"score {score:.3f}, below {least:g}: the words may differ")
     elif voice is not None and voice.off(score) < -MAX_OFF:
-        reasons.append(f"score {score:.2f}, where {voice.median:.2f} is usual for its voice")
+        reasons.append(f"score {score:.2f}, usual for its voice: {voice.median:.2f}")
     return reasons
 
 
@@ -424,7 +424,7 @@ def aligner_of(name: str, config: RunConfig, flag: str = "--with") -> Callable[[
     folder, kind, device = checkpoint_of(name, config, flag, f"give {flag} {REMEDY}")
     if kind != Qwen3Aligner.kind:
         raise SetupError(
-            f"{flag} {folder}: is of type {kind!r}, not a Qwen3-ForcedAligner",
+            f"{flag} {folder}: is a {kind!r} model, not a Qwen3-ForcedAligner",
             remedy=f"give {flag} {REMEDY}",
         )
     return partial(Qwen3Aligner, folder, device, config.asr_batch, flag)

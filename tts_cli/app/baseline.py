@@ -40,7 +40,7 @@ class Baseline:
         """Read a report as two functions take it apart. Raises UsageError."""
         share = re.fullmatch(r"(\d{1,3}(?:\.\d+)?)\s*%?", tolerance.strip())
         if share is None:
-            raise UsageError(f"--tolerance {tolerance!r}: must be a share such as 5%")
+            raise UsageError(f"--tolerance {tolerance!r}: must be a percentage such as 5%")
         try:
             report = json.loads(path.read_text(encoding="utf-8"))
             found = conditions(report), times(report)
@@ -48,8 +48,8 @@ class Baseline:
             raise UsageError(f"--baseline {path}: {error.strerror or error}") from None
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
             raise UsageError(
-                f"--baseline {path}: it is no report of this command",
-                "keep one of `profile --json`, or the table.json of samples/benchmark.py",
+                f"--baseline {path}: is not a report of this command",
+                "use the output of `profile --json`, or table.json of samples/benchmark.py",
             ) from None
         return cls(f"--baseline {path}", *found, float(share[1]) / 100)
 
@@ -58,8 +58,8 @@ class Baseline:
         for what, value in now.items():
             if (before := self.conditions.get(what)) != value:
                 raise UsageError(
-                    f"{self.name}: it was measured with another {what}: {before}, now {value}",
-                    "measure both alike",
+                    f"{self.name}: was measured with another {what}: {before}, now {value}",
+                    "measure both with the same settings",
                 )
 
     def slower(self, now: Mapping[str, float]) -> list[dict[str, Any]]:
@@ -70,7 +70,7 @@ class Baseline:
         """
         both = [what for what in now if what in self.times]
         if not both:
-            raise UsageError(f"{self.name}: nothing was timed there that was timed now")
+            raise UsageError(f"{self.name}: has no stage in common with this measurement")
         return [
             {"what": what, "before": before, "now": now[what], "more": now[what] / before - 1}
             for what in both

@@ -121,8 +121,9 @@ class BookRun:
         common = sum(row_id in ids for row_id in before)
         if 2 * common < len(before):
             raise UsageError(
-                f"{out}: holds another book: {common} of its {len(before)} rows are in this one",
-                remedy="choose another --out, or add --prune to take the others out, into "
+                f"{out}: contains another book: only {common} of its {len(before)} rows are "
+                "in this one",
+                remedy="choose another --out, or add --prune to move the other rows to "
                 f"{out / REMOVED}/",
             )
 
@@ -139,14 +140,14 @@ class BookRun:
         spoken = [language for language in known if language != "auto"]
         if name is None and spoken and is_language(told):
             raise ManifestError(
-                f"the book is in {shown(told)}, and {self.config.model or 'the sample voice'} "
-                f"speaks {', '.join(spoken)}",
-                "name another checkpoint by --model, or a language by --language, auto for none",
+                f"the book is in {shown(told)}, but {self.config.model or 'the sample voice'} "
+                f"supports only {', '.join(spoken)}",
+                "choose another model with --model, or a language with --language (auto: none)",
             )
         if name is None:
-            log.info("the book is in %s, which the checkpoint does not know by name", told)
+            log.info("the book is in %s, a language that the model does not list", told)
         else:
-            log.info("the book is in %s: rows are spoken as %s", told, name)
+            log.info("the language of the book is %s; rows are synthesized as %s", told, name)
         return name
 
     def _require_good(self, info: ModelInfo) -> None:
@@ -159,8 +160,9 @@ class BookRun:
             log.error("%s: %s", self.script[row.number - 1].place, row.message)
         if bad:
             raise ManifestError(
-                f"{counted(len(bad), 'row')} of {len(self.script)} of the book cannot be spoken",
-                remedy="mend these places in the book",
+                f"{counted(len(bad), 'row')} of {len(self.script)} of the book cannot be "
+                "synthesized",
+                remedy="fix these places in the book",
             )
 
 

@@ -53,7 +53,9 @@ log = logging.getLogger(__name__)
 Rows = Callable[[int], AbstractContextManager[Any]]
 
 FAMILIES = {family.kind: family for family in (Whisper, Qwen3Asr)}  # of checkpoints that hear
-REMEDY = "give --asr pocketsphinx, the folder of a Whisper or Qwen3-ASR checkpoint or its hub "
+REMEDY = (
+    "give --asr pocketsphinx, or the folder or Hugging Face repository of a Whisper or Qwen3-ASR "
+)
 REMEDY += "repository"
 WRITE_S = 60.0  # between two writings of the file while takes are heard
 WRITE_SHARE = 0.02  # of the time that may go into that
@@ -364,7 +366,7 @@ def listen(found: FolderCheck, config: RunConfig, step: Step, progress: Rows) ->
         SetupError, StoppedEarly, Interrupted
     """
     require_packages()
-    with step("loading the recogniser"):
+    with step("loading the recognizer"):
         recogniser = open_recogniser(config)
     return _ask(found, recogniser, found.listen, progress)
 
@@ -402,7 +404,7 @@ def open_recogniser(config: RunConfig) -> Recogniser:
     family = FAMILIES.get(kind)
     if family is None:
         raise SetupError(
-            f"--asr {folder}: is of type {kind!r}, not a Whisper or Qwen3-ASR checkpoint"
+            f"--asr {folder}: is a {kind!r} model, not a Whisper or Qwen3-ASR checkpoint"
         )
     return family(folder, device, config.asr_batch)
 
@@ -437,7 +439,7 @@ def compare_voices(found: FolderCheck, config: RunConfig, step: Step, progress: 
     if not info.can_clone or "xvec" not in info.clone_modes:
         raise UsageError(
             f"--drift: {config.model or SAMPLE_VOICE} has no speaker encoder",
-            remedy="name a Qwen3-TTS Base checkpoint with --model",
+            remedy="give a Qwen3-TTS Base checkpoint with --model",
         )
     from tts_cli.engine.load import open_checkpoint
 

@@ -76,7 +76,7 @@ def devices() -> list[Finding]:
     found = [Finding("cpu", "ok", f"{os.cpu_count()} cores, {torch.get_num_threads()} threads")]
     if not torch.cuda.is_available():
         built = torch.version.cuda
-        detail = f"torch {torch.__version__} sees no CUDA device"
+        detail = f"torch {torch.__version__} finds no CUDA device"
         remedy = "check the driver with nvidia-smi" if built else "this torch is a CPU build"
         return [*found, Finding("cuda", "note", detail, remedy)]
     for index in range(torch.cuda.device_count()):
@@ -124,8 +124,12 @@ def kernels() -> list[Finding]:
     found = "; ".join(f"{name} {where}" for name, where in tools(device).items())
     failure = probe(device)
     if failure is None:
-        return [Finding("kernels", "ok", f"{describe(device)}, a probe was compiled; {found}")]
-    detail = f"PyTorch reference, which is slower, as Triton cannot be used ({failure}); {found}"
+        return [
+            Finding("kernels", "ok", f"{describe(device)}, a test kernel was compiled; {found}")
+        ]
+    detail = (
+        f"using the slower PyTorch reference, because Triton does not work ({failure}); {found}"
+    )
     return [Finding("kernels", "note", detail, remedy_for(failure))]
 
 
@@ -135,13 +139,13 @@ def caches() -> list[Finding]:
     triton = Path(os.environ.get("TRITON_CACHE_DIR") or Path.home() / ".triton" / "cache")
     found = []
     for name, folder in (("hub cache", hub), ("kernel cache", triton)):
-        state = "there" if folder.is_dir() else "not made yet"
+        state = "there" if folder.is_dir() else "not created yet"
         place = folder
         while not place.exists():
             place = place.parent
         free = shutil.disk_usage(place).free
         status = "ok" if free > MIN_FREE_BYTES else "note"
-        remedy = "" if free > MIN_FREE_BYTES else "make room; a checkpoint takes 2 to 5 GB"
+        remedy = "" if free > MIN_FREE_BYTES else "free some space; a checkpoint takes 2 to 5 GB"
         found.append(Finding(name, status, f"{folder} ({state}), {shown_size(free)} free", remedy))
     return found
 

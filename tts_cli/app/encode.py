@@ -71,7 +71,7 @@ def encode(folder: Path, out: Path, config: RunConfig, step: Step) -> tuple[Reco
             voices = MergedVoices([out, folder], lambda index: True, Named())
             voices.require_agreement()
             voices.run()
-        with step("looking at what the folder keeps"):
+        with step("reading the folder"):
             kinds = {order.kept.kind for order in spoken.find(held, None, Findings())}
         decode, identity = None, ""
         if "codes" in kinds:
@@ -80,7 +80,7 @@ def encode(folder: Path, out: Path, config: RunConfig, step: Step) -> tuple[Reco
             model = load(config, step)
             decode, identity = decoder_of(model), model.info.identity
         found = Findings()
-        with step("making files"):
+        with step("converting files"):
             noted: list[Timed] = []
             orders = _noting(spoken.find(held, identity, found), folder, noted)
             made = held.remake(orders, decode, folder)
@@ -132,7 +132,7 @@ def carry(found: Iterable[Timed], folder: Path, held: Folder) -> None:
                     text = FORMS[suffix](words.moved(by_s, new.audio_s, str(new.sha256)))
                 held.put_beside(old.id, suffix, text.encode())
             except (RowError, SetupError, OSError, UnicodeError) as error:
-                log.warning("row %s: its %s is not taken along: %s", old.id, suffix, error)
+                log.warning("row %s: its %s was not copied: %s", old.id, suffix, error)
 
 
 def require_own_files(spoken: KeptSpeech, held: Folder) -> None:
@@ -141,7 +141,7 @@ def require_own_files(spoken: KeptSpeech, held: Folder) -> None:
     foreign = [path.name for path in map(held.writer.path_of, names) if path.exists()]
     if foreign:
         raise UsageError(
-            f"{some_of(foreign)}: in {held.out} without a line in timings.jsonl, so not of an "
+            f"{some_of(foreign)}: in {held.out}, but not in timings.jsonl, so not from an "
             "earlier run",
             remedy="move them, or choose another --out",
         )
@@ -153,10 +153,12 @@ def load(config: RunConfig, step: Step) -> SpeechModel:
 
     approved_info(config)
     try:
-        with step("loading the model, to decode codes"):
+        with step("loading the model to decode codes"):
             return open_checkpoint(config).model
     except SetupError as error:
-        raise SetupError(error.message, "name the checkpoint that spoke by --model") from error
+        raise SetupError(
+            error.message, "give --model the checkpoint that made the codes"
+        ) from error
 
 
 class Run(NamedTuple):

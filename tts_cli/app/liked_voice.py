@@ -75,13 +75,13 @@ class Liked:
             if codes is None:
                 found = load(row, info, replace(config, ref_root=self.out))
                 if content and found.digest != digest:
-                    raise RowError(f"{kept.path} is not what was written")
+                    raise RowError(f"{kept.path} has changed since the run")
                 return found
             if takes_codes:
                 return _voice(codes, row.ref_text, digest, info, config)
             return replace(self._decoded(codes, row, info, config), digest=digest)
         except (RowError, UsageError) as error:
-            remedy = error.remedy or "name another row or take, or a recording by --ref-audio"
+            remedy = error.remedy or "choose another row or take, or a recording with --ref-audio"
             message = f"{self.out}: row '{self.record.id}': {error.message}"
             raise UsageError(message, remedy) from None
 
@@ -93,9 +93,9 @@ class Liked:
         said = without_pauses(written or "")
         said = " ".join((pace.without_markup(said) if pace else said).split())
         if is_wordless(said):
-            raise RowError("its line tells no word that it says")
+            raise RowError("its journal entry has no text")
         if record.is_runaway:
-            log.warning("row '%s' has no end: it may not say all of its text", record.id)
+            log.warning("row '%s' was cut off and may not contain all of its text", record.id)
         return said
 
     def _find(
@@ -127,7 +127,7 @@ class Liked:
             except RowError as error:
                 log.info("row '%s': %s", record.id, error)
         kept = sources.find_file(out, record)
-        log.warning("row '%s': %s is cloned as it is", record.id, kept.path)
+        log.warning("row '%s': %s is used as it is", record.id, kept.path)
         return kept, None
 
     def _decoded(
@@ -138,7 +138,7 @@ class Liked:
             model = session.loaded.model
             num_codes = getattr(model, "num_entries", None)
             if num_codes is not None and codes.max() >= num_codes:
-                raise RowError("its codes are none of the checkpoint's")
+                raise RowError("its codes were made by another model")
             decode = partial(sources.decode, codes, self.record, model, is_int16=True)
             samples = with_fallback(decode, model)
         with tempfile.TemporaryDirectory(prefix="tts-cli-voice-") as scratch:
@@ -152,7 +152,7 @@ def _voice(
 ) -> Voice:
     """Codes as they stand; no weight is read. Raises RowError: they cannot be spoken with."""
     if not MIN_SECONDS <= (seconds := len(codes) * info.frame_s) <= MAX_SECONDS:
-        raise RowError(f"lasts {seconds:.2f} s, not {MIN_SECONDS:g} to {MAX_SECONDS:g} s")
+        raise RowError(f"is {seconds:.2f} s long; it must be {MIN_SECONDS:g} to {MAX_SECONDS:g} s")
     voice = coded_voice(codes, text, info, digest)
     prompt, _, _ = load_prompts(model_source(config.model), config.revision)
     require_usable(voice, info, prompt)

@@ -114,9 +114,9 @@ def survey_of(plan: Plan, screen: Screen) -> Survey:
     spoken.
     """
     config, folder = plan.config, plan.folder
-    with screen.step("checking the manifest, and which rows are done"):
+    with screen.step("checking the manifest and the done rows"):
         survey = plan.survey()
-    log.debug("left to do: %s", survey)
+    log.debug("remaining: %s", survey)
     signals.check()
     screen.problems(survey)
     if not config.skip_invalid:
@@ -159,8 +159,9 @@ def require_same_model(plan: Plan, survey: Survey) -> None:
     out, rows = plan.folder.out, counted(survey.pending + survey.takes, "row")
     model = shlex.quote(str(model))
     raise UsageError(
-        f"{out} was spoken with --model {model}; without it the sample voice would speak {rows}",
-        remedy=f"add --model {model}; or give another --out, or --overwrite, for the sample voice",
+        f"{out} was made with --model {model}; without it, the sample voice would synthesize "
+        f"{rows}",
+        remedy=f"add --model {model}; for the sample voice, give another --out, or --overwrite",
     )
 
 

@@ -106,7 +106,7 @@ def design_voice(
     target = folder.target(name, is_overwriting)
     wav = target.with_name(target.name.removesuffix(SUFFIX) + ".wav")
     if wav.exists() and not is_overwriting:
-        raise UsageError(f"{wav} is there already", remedy="add --overwrite to replace it")
+        raise UsageError(f"{wav} already exists", remedy="add --overwrite to replace it")
     info = require_base(config)
     maker = Maker(config, info)
     if design_config is not None:
@@ -117,7 +117,7 @@ def design_voice(
     if isinstance(judged := judge.judged(row), BadRow):
         raise UsageError(judged.message)
     if is_wordless(row.text, maker.info.pace):
-        raise UsageError("--text has no letter or digit", remedy="give a sentence or two to speak")
+        raise UsageError("--text has no letter or digit", remedy="give a sentence or two")
     language = row.language or "auto"
     words = Words(name, row.text, language, row.instruct, seed, MIN_SECONDS, MAX_SECONDS)
     with closing(LocalSession(*maker)) as session:
@@ -137,7 +137,8 @@ def design_voice(
                 reference = load(row, info, replace(config, ref_root=None))
             except UsageError as error:
                 raise RowError(
-                    f"what was spoken is no reference: {error}", "try another --text or --seed"
+                    f"the generated audio cannot be used as a reference: {error}",
+                    "try another --text or --seed",
                 ) from None
         stored = encode_voice(reference, info, config)
     path = folder.write(name, stored, is_overwriting)
@@ -151,19 +152,19 @@ def _require_maker(maker: Maker, row: Row, is_design: bool) -> None:
     if is_design and not info.needs_instruct:
         raise UsageError(
             f"--design-model {maker.config.model} is a {info.type} checkpoint",
-            remedy="name a VoiceDesign one, such as Qwen/Qwen3-TTS-12Hz-1.7B-VoiceDesign",
+            remedy="give a VoiceDesign checkpoint, such as Qwen/Qwen3-TTS-12Hz-1.7B-VoiceDesign",
         )
     if is_design and row.instruct is None:
         raise UsageError("--instruct is missing", remedy="describe the voice in words")
     if not is_design and not makes_voices(info, maker):
         raise UsageError(
-            f"{maker.config.model} is a {info.type} checkpoint, which makes up no voice",
-            remedy="name one that does by --design-model",
+            f"{maker.config.model} is a {info.type} checkpoint, which generates no voices",
+            remedy="give a checkpoint that does, with --design-model",
         )
     if not is_design and row.instruct is not None:
         raise UsageError(
             "--instruct: this checkpoint takes no description",
-            remedy="leave it out, or name a VoiceDesign checkpoint by --design-model",
+            remedy="leave it out, or give a VoiceDesign checkpoint with --design-model",
         )
 
 
@@ -176,7 +177,7 @@ def require_base(config: RunConfig) -> ModelInfo:
             f"the {model_label(config.model)} cannot clone"
             if config.model is None
             else f"{config.model} is a {info.type} checkpoint, which cannot clone",
-            remedy="name a Base checkpoint, such as --model Qwen/Qwen3-TTS-12Hz-0.6B-Base",
+            remedy="give a Base checkpoint, such as --model Qwen/Qwen3-TTS-12Hz-0.6B-Base",
         )
     return info
 

@@ -59,7 +59,7 @@ def merge(
     with ExitStack() as stack:
         held = stack.enter_context(Folder.at(out, config))
         held.hold()
-        with step("looking at the folders"):
+        with step("reading the folders"):
             totals = [None if held.is_new else learn(held, 0, origins)]
             for index, source in enumerate(all_of_them[1:], 1):
                 folder = Folder.look(source)
@@ -74,8 +74,8 @@ def merge(
         reports = [read_report(folder) for folder in all_of_them]
         if told := list(differences(all_of_them, reports)):
             more = f"; and {len(told) - _MAX_TOLD} more" if len(told) > _MAX_TOLD else ""
-            log.warning("spoken otherwise: %s%s", "; ".join(told[:_MAX_TOLD]), more)
-        with step("placing files"):
+            log.warning("different audio: %s%s", "; ".join(told[:_MAX_TOLD]), more)
+        with step("writing files"):
             voices.run()
             placing.run()
         return Merged(origins, placing, voices, held.merge(origins, reports, totals))
@@ -87,19 +87,20 @@ def distinct(folders: Sequence[Path], prefer: Sequence[Path], out: Path) -> list
     target = out.resolve()
     for place, folder in found.items():
         if not folder.is_dir():
-            raise UsageError(f"{folder}: is no folder", "give the folders of runs, their --out")
+            raise UsageError(f"{folder}: is not a folder", "give output folders of runs")
         if place == target:
-            raise UsageError(f"{folder} is --out too", "leave it out: what it has is kept")
+            raise UsageError(f"{folder} is also --out", "leave it out: its rows stay")
         if place in target.parents or target in place.parents:
             raise UsageError(
-                f"--out {out} and {folder} lie in one another", "choose an --out beside the folders"
+                f"--out {out} and {folder} contain one another",
+                "choose an --out next to the folders",
             )
         Folder.look(folder)
     first = []
     for folder in prefer:
         place = folder.resolve()
         if place != target and place not in found:
-            raise UsageError(f"--prefer {folder}: is none of the folders", "name one of them")
+            raise UsageError(f"--prefer {folder}: is not one of the folders", "give one of them")
         if place in found:
             first.append(found.pop(place))
     return first + [folder for folder in reversed(found.values())]

@@ -34,7 +34,7 @@ def pick(out: Path, config: RunConfig, choices: Sequence[str]) -> tuple[list[dic
     _require_journal(out)
     wanted = [parse(choice) for choice in choices]
     if len({choice.row_id for choice in wanted}) < len(wanted):
-        raise UsageError("one row is named twice", remedy="choose one take of it")
+        raise UsageError("a row is given twice", remedy="choose one take per row")
     with Folder.at(out, config) as folder:
         picked = choose_takes(folder, wanted)
         return picked, folder.is_book and any(take["is_new"] for take in picked)
@@ -48,9 +48,7 @@ def takes_in(out: Path) -> list[dict[str, Any]]:
 
 def _require_journal(out: Path) -> None:
     if not Folder.is_there(out):
-        raise UsageError(
-            f"{out}: has no timings.jsonl", remedy="name a folder that synth has spoken into"
-        )
+        raise UsageError(f"{out}: has no timings.jsonl", remedy="give an output folder of synth")
 
 
 @dataclass(frozen=True)
@@ -112,7 +110,7 @@ def find(journal: Journal, out: Path, choice: Choice) -> Take:
         problem = f"{choice.row_id} has more than one {asked}"
     else:
         problem = f"{choice.row_id} has no {asked}"
-    raise UsageError(f"{problem}; there are: {listed or 'none that came out well'}")
+    raise UsageError(f"{problem}; its takes are: {listed or 'none without a failure'}")
 
 
 def _is_made_of(take: Take, run_seed: int) -> bool:
@@ -124,7 +122,7 @@ def no_row(journal: Journal, row_id: str, out: Path) -> str:
     """What is said of a row that the journal does not know."""
     from tts_cli.plan.checks import nearest_ids  # 20 ms that only this needs
 
-    return f"{out}: no row is called '{row_id}'{nearest_ids(row_id, set(recorded_ids(journal)))}"
+    return f"{out}: has no row '{row_id}'{nearest_ids(row_id, set(recorded_ids(journal)))}"
 
 
 def takes_of(journal: Journal, row_id: str) -> list[Take]:

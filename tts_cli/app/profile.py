@@ -518,5 +518,5 @@ def parse_names(flag: str, text: str, known: Sequence[str]) -> list[str]:
     names = text.split(",")
     wrong = [name for name in names if name not in known]
     if wrong:
-        raise UsageError(f"{flag}: {wrong[0]!r} is none of {', '.join(known)}")
+        raise UsageError(f"{flag}: {wrong[0]!r} is not one of {', '.join(known)}")
     return names

@@ -141,7 +141,7 @@ def bring_back(folder: Folder, survey: Survey) -> None:
     """Give rows that the manifest has again what was removed of them. Raises StoppedEarly."""
     folder.mark(back=survey.back)
     rows = counted(len(survey.back), "row is", "rows are")
-    log.info("%s back from removed/, as spoken before", rows)
+    log.info("%s restored from removed/", rows)
 
 
 def session_of(plan: Plan, *, is_int16: bool) -> LocalSession:
@@ -172,12 +172,12 @@ def remake(plan: Plan, survey: Survey, session: LocalSession, step: Step) -> Non
         from tts_cli.engine.vocoder import decoder_of
 
         decode = decoder_of(session.loaded.model)
-    with step("making files of what is kept, without speaking"):
+    with step("converting existing files"):
         made = folder.remake(plan.orders(), decode)
     survey.remade = made.count
-    log.info("%s made of what is kept, without speaking", counted(made.count, "file"))
+    log.info("%s converted without synthesis", counted(made.count, "file"))
     for row_id, reason in made.failed:
-        log.warning("row %s: %s; run the same command again to speak it", row_id, reason)
+        log.warning("row %s: %s; run the same command again to synthesize it", row_id, reason)
         survey.unmade.append(Take(row_id, Status.FAILED, error=reason))
     folder.journal.append(*survey.unmade)
 
@@ -257,7 +257,7 @@ def speak_due(
     plan, survey, totals = outcome.plan, outcome.survey, outcome.totals
     if survey.summary.split:
         parts = survey.summary.parts
-        log.info("rows spoken in parts: %d, %d parts", survey.summary.split, parts)
+        log.info("rows split into pieces: %d, %d pieces", survey.summary.split, parts)
     make_ready(session, survey.needs, screen.step)
     log.debug("model: %s", listed(model_facts(plan.config, plan.info)))
     log.debug("device: %s", listed(session.facts().device))

@@ -47,9 +47,7 @@ def row_of(text: str, fields: Mapping[str, str | int | None], config: RunConfig)
     values = {"id": "say", "text": text, **fields}
     row = build_row(values, line=1, number=1, folder="", strips_markup=config.strip_markup)
     if isinstance(row, BadRow):
-        raise ManifestError(
-            row.message.replace("split it into several rows", "tts-cli book takes more")
-        )
+        raise ManifestError(row.message.replace("split it into several rows", "use tts-cli book"))
     return row
 
 
@@ -89,12 +87,14 @@ def say(
     if spoken.samples is None:
         raise RowError(str(spoken.error))
     if spoken.error is not None:
-        raise RowError(spoken.error, "try another --seed, or keep it by --accept-truncated")
+        raise RowError(
+            spoken.error, "try another --seed, or accept the audio with --accept-truncated"
+        )
     samples, applied = treat(spoken.samples, info.sample_rate_hz, rate_hz, treatment)
     remarks = [*(spoken.remarks if check is None else check.reasons)]
     remarks += [] if applied is None else treatment.misses(applied)
     for remark in remarks:
-        log.warning("listen to it: %s", remark.text)
+        log.warning("suspect, listen to it: %s", remark.text)
     voice = None if is_made(task.request.voice) else task.request.voice
     tags = Tags(artist=voice or "", comment=synthetic(info))
     subtype = check_format(config.format, config.subtype, rate_hz)
@@ -148,7 +148,7 @@ def words_of(
         try:
             return words.of(take, lambda path: path.write_bytes(data), suspect)
         except RowError as error:
-            log.warning("no times of words: %s", error)
+            log.warning("no word times: %s", error)
             return None
 
 
@@ -163,7 +163,7 @@ def spoken_of(
     survey = plan.survey()
     screen.problems(survey)
     if survey.summary.bad_rows:
-        raise ManifestError("the text cannot be spoken so", remedy="see above")
+        raise ManifestError("the text cannot be synthesized", remedy="see above")
     with closing(session_of(plan, is_int16=is_int16)) as session:
         if plan.voices.to_make():
             startup.use_device(plan.config.device)

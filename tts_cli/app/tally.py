@@ -117,7 +117,7 @@ class RunTally:
                 rows = counted(failed, "row has", "rows have")
                 raise StoppedEarly(
                     f"{rows} failed, more than --max-failures allows",
-                    "see what the last ones say above, and run the same command again",
+                    "see the last errors above, and run the same command again",
                 )
 
     def fail(self, row: BadRow) -> None:

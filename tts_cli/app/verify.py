@@ -71,7 +71,7 @@ class HearingThread(Generic[T]):
     ) -> None:
         device = config.verify_device or config.device
         require_packages()
-        with step("loading the recogniser"):
+        with step("loading the recognizer"):
             self.recogniser = open_recogniser(replace(config, asr=config.verify, device=device))
         self.listener = Listener(self.recogniser.identity, text)
         self._take_in = take_in
@@ -139,7 +139,7 @@ class HearingThread(Generic[T]):
             except Empty:
                 yield None
         if self._waiting:
-            raise Cancelled("nothing more is to be heard")  # what is left is not waited for
+            raise Cancelled("the recognizer was stopped")  # what is left is not waited for
 
 
 class _Waiting(NamedTuple):
@@ -257,7 +257,7 @@ class Verification:
 
     def _verdicts(self) -> FolderCheck:
         """All takes, judged by what is usual of all rows, once all are heard."""
-        with self._screen.step("hearing what is spoken"):
+        with self._screen.step("transcribing the last rows"):
             self._hearing.settle()
         found = self._found()
         found.write()
@@ -279,7 +279,7 @@ class Verification:
         if not survey.needs_model:
             return
         rows = counted(len(ids), "row is", "rows are")
-        log.info("%s spoken again, in %d takes", rows, survey.pending + survey.takes)
+        log.info("%s retried, with %d takes", rows, survey.pending + survey.takes)
         device.require(plan.config)
         session = speaker()
         make_ready(session, survey.needs, self._screen.step)
@@ -303,7 +303,7 @@ class Verification:
         """Write down what was heard. Raises StoppedEarly, DiskFull."""
         speech, path = waiting.speech, self._plan.folder.out / CHECKS_NAME
         if answer.problem is not None:
-            log.warning("row %s cannot be heard: %s", speech.id, answer.problem)
+            log.warning("row %s could not be transcribed: %s", speech.id, answer.problem)
             return
         line = self._line(answer, *waiting)
         with writing(path, StoppedEarly), open(path, "a", encoding="utf-8") as file:
@@ -467,7 +467,7 @@ class HeardSession:
         """What was heard; the thread that hears."""
         said, path = one
         if answer.problem is not None:
-            log.warning("row %s cannot be heard: %s", said.task.name, answer.problem)
+            log.warning("row %s could not be transcribed: %s", said.task.name, answer.problem)
         else:
             said.heard, said.sha256 = self._hearing.listener.heard(said.take, answer), answer.sha256
         path.unlink(missing_ok=True)

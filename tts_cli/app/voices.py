@@ -76,7 +76,7 @@ def made_facts(
     voice: str, made: MadeVoice | None, stored: Mapping[str, StoredVoice], problems: Sequence[str]
 ) -> dict[str, Any]:
     """What a made voice is, as JSON can hold it; nothing of it need be whole."""
-    gone = [] if made or problems else [f"{voice}.json is gone, or was not written yet"]
+    gone = [] if made or problems else [f"{voice}.json does not exist"]
     return {
         "voice": voice,
         "name": voice_label(voice),

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 MP3_RATES_HZ = (8000, 11025, 12000, 16000, 22050, 24000, 32000, 44100, 48000)
 OPUS_RATES_HZ = (8000, 12000, 16000, 24000, 48000)
-NOT_FINITE = "the audio holds values that are not numbers"
+NOT_FINITE = "the audio contains values that are not numbers"
 _LOSSY = {"ogg": "VORBIS", "mp3": "MPEG_LAYER_III", "opus": "OPUS"}
 _CONTAINERS = {"opus": "OGG"}  # where it is not the format's own name
 LOSSLESS_SUBTYPES = ("PCM_16", "PCM_24", "FLOAT")
@@ -52,7 +52,8 @@ def check_format(format: str, subtype: str, rate_hz: int) -> str:
     if known_hz is not None and rate_hz not in known_hz:
         rates = ", ".join(map(str, known_hz))
         raise UsageError(
-            f"{format} cannot hold {rate_hz} Hz", remedy=f"use --sample-rate with one of {rates}"
+            f"{format} does not support {rate_hz} Hz",
+            remedy=f"use --sample-rate with one of {rates}",
         )
     coding = _LOSSY.get(format, subtype)
     if format != "wav":
@@ -102,7 +103,7 @@ def encode(
     """
     assert samples.ndim == 1, samples.shape
     if not len(samples):
-        raise RowError("there is no audio: speech ended before its first frame")
+        raise RowError("there is no audio: it ended before its first frame")
     if format == "wav":
         return _encode_wav(samples, rate_hz, subtype, tags)
     import soundfile

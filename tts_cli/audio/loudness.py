@@ -83,11 +83,11 @@ class Levelling:
         """Where the audio is not what was asked for."""
         found = []
         if self.after_db is not None and abs(self.after_db - target.level_db) > SUSPECT_DB:
-            text = f"level {self.after_db:.1f} dB instead of {target.level_db:g}"
+            text = f"loudness {self.after_db:.1f} dB instead of {target.level_db:g}"
             found.append(Remark(Kind.LEVEL, text))
         floor = target.floor_dbfs
         if floor is not None and self.floor_dbfs is not None and self.floor_dbfs > floor:
-            text = f"noise floor {self.floor_dbfs:.0f} dB, over {floor:g}"
+            text = f"noise floor {self.floor_dbfs:.0f} dB, above {floor:g}"
             found.append(Remark(Kind.NOISE_FLOOR, text))
         return found
 

@@ -109,7 +109,7 @@ def read_made(out: Path) -> MadeBook:
     except FileNotFoundError:
         return MadeBook()
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        log.warning("%s makes no sense: %s", out / BOOK_NAME, error)
+        log.warning("%s is not valid: %s", out / BOOK_NAME, error)
         return MadeBook()
     return made
 
@@ -186,10 +186,10 @@ def _made_file(entry: dict[str, Any]) -> MadeFile:
     path, key, size, digest = entry["path"], entry["key"], entry["bytes"], entry.get("sha256")
     is_of_kind = isinstance(path, str) and isinstance(key, str) and isinstance(size, int)
     if not is_of_kind or not isinstance(digest, (str, type(None))):
-        raise TypeError(f"{str(path)[:60]!r} is no file")
+        raise TypeError(f"{str(path)[:60]!r} is not a file")
     is_name = Path(path).name == path and not path.startswith(".") and not {*"\\\0"} & {*path}
     if not is_name or not path.endswith(_SUFFIXES):
-        raise ValueError(f"{path[:60]!r} is no name of a file here")
+        raise ValueError(f"{path[:60]!r} is not a valid file name")
     return MadeFile(path, key, size, digest)
 
 
@@ -204,7 +204,7 @@ def _joined(chapter: dict[str, Any]) -> JoinedChapter:
     )
     applied = chapter.get("applied")
     if not isinstance(applied, (dict, type(None))):
-        raise TypeError("a chapter's `applied` is no object")
+        raise TypeError("the field `applied` of a chapter is not an object")
     return JoinedChapter(int(chapter["sample_rate_hz"]), int(chapter["samples"]), spans, applied)
 
 
@@ -238,7 +238,11 @@ class OwnFiles:
                 return None
         except OSError:
             return None
-        log.info("%s was edited since it was made, and stays; without it it is made again", name)
+        log.info(
+            "%s was edited since it was written, and stays as it is; delete it to have it written "
+            "again",
+            name,
+        )
         return made
 
     @contextmanager
@@ -282,7 +286,7 @@ class OwnFiles:
         return None
 
     def _tell(self, name: str, second: Path) -> None:
-        log.warning("%s was edited since it was made, and is kept as %s", name, second)
+        log.warning("%s was edited since it was written; your version is now %s", name, second)
 
 
 def _is_of(file: MadeFile, found: tuple[int, str]) -> bool:

@@ -220,9 +220,9 @@ def assemble(blocks: Iterable[Block], name: str, *, is_chapter: bool = False) ->
         builder.take(block, level)
     chapters = builder.finish()
     if len(chapters) > MAX_CHAPTERS:
-        raise ManifestError(f"{name}: has {len(chapters)} chapters, at most {MAX_CHAPTERS}")
+        raise ManifestError(f"{name}: has {len(chapters)} chapters; the maximum is {MAX_CHAPTERS}")
     if not chapters and not is_chapter:
-        raise ManifestError(f"{name}: there is nothing to read", remedy="is it the right file?")
+        raise ManifestError(f"{name}: contains no text", remedy="check that this is the right file")
     return Assembled(chapters, None if is_marked else _book_title(found, level), builder.warnings)
 
 
@@ -297,7 +297,8 @@ class _Builder:
         text, voice = take_voice(text)
         if mark := misspelt(text):
             self._warnings.append(
-                f"{place}: {mark!r} is read aloud: put {{voice=NAME}} at an end of a paragraph"
+                f"{place}: {mark!r} will be read aloud: put {{voice=NAME}} at the start or "
+                "end of a paragraph"
             )
         if text:
             self._paragraphs.append(Paragraph(text, place, voice, is_heading))
@@ -433,5 +434,5 @@ def without_frame(text: str) -> Unframed:
 
 def frame_warning(name: str, num_left_out: int) -> str:
     """What is said of it."""
-    what = "what Project Gutenberg put around the book"
-    return f"{name}: {what} is not read, {num_left_out:,} characters"
+    what = "the frame of Project Gutenberg around the book"
+    return f"{name}: {what} is left out, {num_left_out:,} characters"

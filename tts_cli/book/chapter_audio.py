@@ -151,7 +151,7 @@ def _rate_of(path: Path) -> int:
     try:
         return int(soundfile.info(path).samplerate)
     except (soundfile.LibsndfileError, OSError) as error:
-        raise RowError(f"{path}: cannot be read: {error}", "speak it again") from error
+        raise RowError(f"{path}: cannot be read: {error}", "synthesize it again") from error
 
 
 def _read(path: Path, rate_hz: int, is_int16: bool) -> Array:
@@ -159,10 +159,10 @@ def _read(path: Path, rate_hz: int, is_int16: bool) -> Array:
     try:
         samples, found_hz = soundfile.read(path, dtype="int16" if is_int16 else "float32")
     except (soundfile.LibsndfileError, OSError) as error:
-        raise RowError(f"{path}: cannot be read: {error}", "speak it again") from error
+        raise RowError(f"{path}: cannot be read: {error}", "synthesize it again") from error
     if found_hz != rate_hz or samples.ndim != 1:
         raise RowError(
-            f"{path}: is not mono audio of {rate_hz} Hz as the rows before", "speak it again"
+            f"{path}: is not mono audio of {rate_hz} Hz like the rows before", "synthesize it again"
         )
     return np.asarray(samples)
 

@@ -98,7 +98,7 @@ def read_epub(path: Path) -> Book:
     """
     with Archive(path) as archive:
         if CONTAINER not in archive.names:
-            raise ManifestError(f"{path.name}: is no EPUB: it has no {CONTAINER}")
+            raise ManifestError(f"{path.name}: is not an EPUB: it has no {CONTAINER}")
         return _Reader(archive, path.stem).book()
 
 
@@ -125,7 +125,7 @@ class _Reader:
             raise self._only_pictures()
         made = assemble(chapters_of(blocks), self._metadata(package, "title") or self._stem)
         warnings = [
-            f"{self._archive.name}: {kind} is not read" + (f", {times} times" * (times > 1))
+            f"{self._archive.name}: {kind} is left out" + (f", {times} times" * (times > 1))
             for kind, times in self._left_out.items()
         ]
         if self._num_framed:
@@ -140,8 +140,8 @@ class _Reader:
 
     def _only_pictures(self) -> ManifestError:
         return ManifestError(
-            f"{self._archive.name}: is a book of pictures, with no document to read in it",
-            remedy="read its pages by text recognition (OCR), and give what it writes",
+            f"{self._archive.name}: contains only pictures, no text",
+            remedy="run text recognition (OCR) on its pages, and use the result",
         )
 
     def _blocks(
@@ -195,8 +195,9 @@ class _Reader:
             item = items.get(element.get("idref") or "")
             if item is None:
                 raise ManifestError(
-                    f"{self._archive.name}: a part of the book is not in the file",
-                    remedy="download it again, or mend it: its spine names what its manifest lacks",
+                    f"{self._archive.name}: a document of the book is missing in the file",
+                    remedy="download it again, or fix it: its spine names documents that its "
+                    "manifest does not have",
                 )
             has_pictures |= item.type.startswith("image/")
             item = self._readable(item, items)
@@ -231,7 +232,7 @@ class _Reader:
             is_text = any(self._resolve("", target)[0] in paths for target in targets)
             if is_text or not algorithm.startswith(_FONT_ALGORITHMS):
                 raise ManifestError(
-                    f"{self._archive.name}: is protected (DRM), its text cannot be read",
+                    f"{self._archive.name}: is protected (DRM); its text cannot be read",
                     remedy="ask the shop or the publisher for a copy without protection",
                 )
 
@@ -314,7 +315,7 @@ class _Reader:
         if _SCHEME.match(link) or path.startswith(("/", "..")) or "\\" in path or "\0" in path:
             raise ManifestError(
                 f"{self._archive.name}: the link {href[:100]!r} leads out of the book",
-                remedy="is it a book, and from whom?",
+                remedy="check where this file comes from",
             )
         return path, unquote(fragment)
 
@@ -399,12 +400,13 @@ class Archive:
         """
         if name not in self.names:
             raise ManifestError(
-                f"{self.name}: {name[:200]!r} is not in the file", remedy="mend or convert the book"
+                f"{self.name}: {name[:200]!r} is missing in the file",
+                remedy="fix or convert the book",
             )
         info = self._zip.getinfo(name)
         if info.flag_bits & 0x1:
             raise ManifestError(
-                f"{self.name}: is encrypted", remedy="give a copy without a password"
+                f"{self.name}: is encrypted", remedy="use a copy without a password"
             )
         try:
             with self._zip.open(info) as member:
@@ -413,7 +415,7 @@ class Archive:
             raise self._broken(error) from error
         self._read_bytes += len(data)
         if len(data) > MAX_MEMBER_BYTES or self._read_bytes > MAX_TOTAL_BYTES:
-            raise self._too_large(f"{name[:200]!r} unpacks to more than a book has")
+            raise self._too_large(f"{name[:200]!r} is larger unpacked than any document of a book")
         if len(data) > max(_SMALL_BYTES, MAX_RATIO * info.compress_size):
             raise self._too_large(f"{name[:200]!r} unpacks to {len(data)} bytes")
         return data
@@ -428,16 +430,16 @@ class Archive:
         file.seek(0)
         at = tail.rfind(_END)
         if at < 0 or len(tail) - at < _END_BYTES:
-            raise zipfile.BadZipFile("it is no ZIP file")
+            raise zipfile.BadZipFile("it is not a ZIP file")
         members, directory_bytes = struct.unpack_from("<HI", tail, at + 10)
         if members > MAX_MEMBERS or directory_bytes > MAX_DIRECTORY_BYTES or _LOCATOR in tail:
-            raise self._too_large("its directory is larger than a book's")
+            raise self._too_large("its directory is larger than that of any book")
 
     def _broken(self, error: Exception) -> ManifestError:
         return ManifestError(
             f"{self.name}: cannot be read: {str(error)[:200] or type(error).__name__}",
-            remedy="download the book again, or mend it",
+            remedy="download the book again, or fix it",
         )
 
     def _too_large(self, reason: str) -> ManifestError:
-        return ManifestError(f"{self.name}: {reason}", remedy="is it a book, and from whom?")
+        return ManifestError(f"{self.name}: {reason}", remedy="check where this file comes from")

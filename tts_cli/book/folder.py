@@ -61,14 +61,14 @@ def texts_of(folder: Path) -> Texts:
     entries = sorted(one for one in folder.iterdir() if not one.name.startswith("."))
     files = sorted((one for one in entries if _is_text(one.name)), key=_natural)
     rest = _rest(entries)
-    remedy = f"give one by its name, convert them to .md, or name the files in a {SUMMARY}"
+    remedy = f"give one of them, convert them to .md, or list the files in a {SUMMARY}"
     if not files:
         raise ManifestError(
             f"{folder}: has no .md or .txt file" + f", but {rest}" * bool(rest),
-            remedy=remedy if rest else "give an EPUB by its name",
+            remedy=remedy if rest else "give the EPUB file itself",
         )
     _require_few(folder, len(files))
-    warnings = (f"{folder}: not read: {rest}; {remedy}",) if rest else ()
+    warnings = (f"{folder}: left out: {rest}; {remedy}",) if rest else ()
     return Texts(tuple(files), is_summary=False, warnings=warnings)
 
 
@@ -83,7 +83,7 @@ def _natural(path: Path) -> list[tuple[int, str]]:
 
 def _require_few(folder: Path, count: int) -> None:
     if count > MAX_FILES:
-        raise ManifestError(f"{folder}: has {count} texts, at most {MAX_FILES}")
+        raise ManifestError(f"{folder}: has {count} texts; the maximum is {MAX_FILES}")
 
 
 def _links(summary: Path, folder: Path) -> Iterator[tuple[int, str]]:
@@ -116,9 +116,11 @@ def _named(summary: Path, folder: Path, links: list[tuple[int, str]]) -> Texts:
         else:
             lost.append(f"{link[:100]} (line {line})")
     _require_few(folder, len(files))
-    told = f"{summary}: not read, for no .md or .txt file is there: {_some(lost)}"
+    told = (
+        f"{summary}: ignored links to files that are not .md or .txt or do not exist: {_some(lost)}"
+    )
     if not files:
-        raise ManifestError(told, remedy="mend its links, or remove it")
+        raise ManifestError(told, remedy="fix its links, or remove it")
     return Texts(tuple(files), is_summary=True, warnings=(told,) if lost else ())
 
 
@@ -131,7 +133,7 @@ def _is_within(path: Path, folder: Path) -> bool:
 def _leads_out(place: str, what: str) -> ManifestError:
     return ManifestError(
         f"{place}: {what} leads out of the folder",
-        remedy="put the file into the folder, or give the folder that holds all",
+        remedy="put the file into the folder, or give the folder that contains both",
     )
 
 

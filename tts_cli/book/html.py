@@ -107,7 +107,7 @@ def parse_xml(data: bytes, name: str, *, is_html: bool = False) -> Any:
 
 def _broken(name: str, error: Exception) -> ManifestError:
     reason = (str(error).splitlines() or ["no reason given"])[0]
-    return ManifestError(f"{name}: is broken: {reason[:200]}", remedy="mend or convert the book")
+    return ManifestError(f"{name}: is damaged: {reason[:200]}", remedy="fix or convert the book")
 
 
 def _as_utf8(data: bytes, name: str) -> bytes:

@@ -79,7 +79,7 @@ def write_m4b(path: Path, parts: list[M4bChapter], metadata: dict[str, str]) -> 
             if is_disk_error(error):
                 raise
             raise RowError(
-                f"{path}: cannot be encoded: {error}", "use the chapters' files"
+                f"{path}: cannot be encoded: {error}", "use the files of the chapters"
             ) from error
 
 
@@ -99,7 +99,10 @@ def read_marks(path: Path) -> list[Mark]:
 def _rate_of(parts: list[M4bChapter]) -> int:
     rates = {int(soundfile.info(part.path).samplerate) for part in parts}
     if len(rates) > 1:
-        raise RowError("chapters are of several sample rates", "speak them again with one")
+        raise RowError(
+            "chapters have different sample rates",
+            "synthesize them again with the same sample rate",
+        )
     return rates.pop()
 
 

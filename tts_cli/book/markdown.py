@@ -91,8 +91,8 @@ class MarkdownReader:
     def warnings(self) -> list[str]:
         """What was left out, once `blocks` has ended."""
         return [
-            f"{self._name}:{self._first[kind]}: {_LEFT_OUT[kind]} is not read"
-            + (f", nor are {times - 1} more" if times > 1 else "")
+            f"{self._name}:{self._first[kind]}: {_LEFT_OUT[kind]} is left out"
+            + (f", and so are {times - 1} more" if times > 1 else "")
             for kind, times in self._left_out.items()
         ]
 
@@ -109,7 +109,7 @@ class MarkdownReader:
 
     def _too_deep(self) -> ManifestError:
         return ManifestError(
-            f"{self._name}: lists or quotations are nested too deep", remedy="make it flatter"
+            f"{self._name}: lists or quotations are nested too deep", remedy="use fewer levels"
         )
 
     def _spoken(self, inline: Token, line: int) -> str:

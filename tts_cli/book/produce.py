@@ -99,7 +99,7 @@ def require_own_files(out: Path, names: list[str]) -> None:
     foreign += [name for name in names if name not in own and (out / name).exists()]
     if foreign:
         raise UsageError(
-            f"{some_of(foreign)}: in the folder, and not made by an earlier run",
+            f"{some_of(foreign)}: in the folder, but not written by an earlier run",
             remedy="move them, choose another --out, or add --overwrite to replace them",
         )
 
@@ -316,7 +316,11 @@ def _pauses(row: Path, span: HeardSpan) -> tuple[Pause, ...]:
     try:
         samples, rate_hz = soundfile.read(row, dtype="float32")
     except (soundfile.LibsndfileError, OSError) as error:
-        log.warning("%s: cannot be read, its subtitles go by letters: %s", row, error)
+        log.warning(
+            "%s: cannot be read; the times of its subtitles are estimated from the text: %s",
+            row,
+            error,
+        )
         return ()
     start, end = (
         round((time - span.file_start_s) * rate_hz) for time in (span.start_s, span.end_s)

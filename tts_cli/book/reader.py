@@ -65,8 +65,8 @@ def read_book(path: Path, encoding: str | None = None) -> Book:
         return read_epub(path)
     if path.suffix.lower() not in MARKDOWN + PLAIN:
         raise ManifestError(
-            f"{path}: the suffix {path.suffix!r} is of no book that is read here",
-            remedy="save it as .txt or .epub; .md and folders of .md and .txt are read too",
+            f"{path}: a book with the suffix {path.suffix!r} is not supported",
+            remedy="save it as .txt or .epub; .md files and folders of .md and .txt files work too",
         )
     return _read_text(path, path.name, encoding)
 
@@ -83,7 +83,9 @@ def _read_folder(folder: Path, encoding: str | None) -> Book:
     ]
     empty = [name for name, book in zip(names, books, strict=True) if not book.chapters]
     if len(empty) == len(books):
-        raise ManifestError(f"{folder}: there is nothing to read", remedy="is it the right folder?")
+        raise ManifestError(
+            f"{folder}: contains no text", remedy="check that this is the right folder"
+        )
     languages = {book.language for book in books} - {None}
     return replace(
         books[0],
@@ -92,7 +94,7 @@ def _read_folder(folder: Path, encoding: str | None) -> Book:
         language=languages.pop() if len(languages) == 1 else None,
         warnings=(
             *found.warnings,
-            *(f"{name}: there is nothing to read" for name in empty),
+            *(f"{name}: contains no text" for name in empty),
             *(warning for book in books for warning in book.warnings),
         ),
     )
@@ -133,14 +135,14 @@ def _decoded(path: Path, encoding: str | None) -> str:
     except UnicodeDecodeError as error:
         raise ManifestError(
             f"{path}: byte {error.start + 1} is not {found.name.upper()}",
-            "save it as UTF-8, or name its encoding by --encoding",
+            "save it as UTF-8, or give its encoding with --encoding",
         ) from error
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     if control := _CONTROL.search(text):
         line = text.count("\n", 0, control.start()) + 1
         raise ManifestError(
-            f"{path}:{line}: holds the control character U+{ord(control.group()):04X}",
-            remedy="remove it; is it a text?",
+            f"{path}:{line}: contains the control character U+{ord(control.group()):04X}",
+            remedy="remove it, and check that the file is a text",
         )
     return as_seen(text)
 

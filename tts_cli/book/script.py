@@ -97,7 +97,9 @@ def script_of(book: Book, pauses: BookPauses) -> list[Sentence]:
                 )
         script += rows
     if not script:
-        raise ManifestError("there is no word in the book", remedy="is it the right file?")
+        raise ManifestError(
+            "the book contains no words", remedy="check that this is the right file"
+        )
     return script
 
 

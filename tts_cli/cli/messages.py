@@ -161,3 +161,8 @@ def synthesized(ok: int, of: int, *, done: int = 0, failed: int = 0, converted: 
 def all_done(count: int) -> str:
     """Return the reason of a run that has nothing to do because all rows are done."""
     return ALL_DONE.format(rows=("all " if count > 1 else "") + rows_are(count))
+
+
+def nothing_to_do(done: int) -> str:
+    """Return the summary of a run whose rows are all done."""
+    return NOTHING_TO_DO.format(reason=all_done(done))

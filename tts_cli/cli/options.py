@@ -37,13 +37,13 @@ LOGGERS = ("tts_cli", "models", "kernels")
 # Of words given for a choice that others take: what is meant here, and why.
 _CHOICE_HINTS = {
     **dict.fromkeys(
-        ("fp16", "float16", "half"), "Did you mean bfloat16? float16 overflows in these models."
+        ("fp16", "float16", "half"), "Use bfloat16; float16 overflows in these models."
     ),
-    **dict.fromkeys(("bf16",), "Did you mean bfloat16?"),
-    **dict.fromkeys(("fp32", "float"), "Did you mean float32?"),
-    **dict.fromkeys(("pcm16", "pcm_s16le", "int16", "16"), "Did you mean PCM_16?"),
-    **dict.fromkeys(("pcm24", "pcm_s24le", "int24", "24"), "Did you mean PCM_24?"),
-    **dict.fromkeys(("pcm32", "pcm_32", "float32", "32"), "The widest format is FLOAT."),
+    **dict.fromkeys(("bf16",), "Use bfloat16."),
+    **dict.fromkeys(("fp32", "float"), "Use float32."),
+    **dict.fromkeys(("pcm16", "pcm_s16le", "int16", "16"), "Use PCM_16."),
+    **dict.fromkeys(("pcm24", "pcm_s24le", "int24", "24"), "Use PCM_24."),
+    **dict.fromkeys(("pcm32", "pcm_32", "float32", "32"), "Use FLOAT, the widest format."),
     **dict.fromkeys(("opus", "vorbis"), "Use ogg for Vorbis."),
 }
 _LOCAL = ("verbose", "quiet", "debug")  # may stand before a subcommand

@@ -342,8 +342,8 @@ _WORDS = {
     _STYLE: "--instruct --instructions --style --emotion --description --speed --rate --pitch "
     "--speaking-rate",
     "name the recording in the row, in the fields ref_audio and ref_text": "--ref-audio "
-    "--reference --reference-audio --speaker-wav --prompt-audio --audio-prompt --ref-text --prompt-text "
-    "--clone",
+    "--reference --reference-audio --speaker-wav --prompt-audio --audio-prompt --ref-text "
+    "--prompt-text --clone",
     "use --device cuda, or cuda:N": "--gpu --cuda --use-cuda --gpus --use-gpu --gpu-id",
     "use --device cpu": "--cpu --use-cpu --no-cuda",
     "use --dtype bfloat16 or float32; float16 overflows in these models": "--fp16 --half --bf16 "

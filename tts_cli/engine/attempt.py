@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 NOT_A_SAMPLE = -32768  # int16, one below the lowest: stands for what was not finite
 FRAMES_PER_BYTE = 0.94  # typical speech: 0.075 s a UTF-8 byte of text
-NAN = "the model gave NaN or infinite values twice"
+NAN = "the model returned NaN or infinite values twice"
 
 
 @dataclass(eq=False)
@@ -95,7 +95,7 @@ class Attempt:
     def name(self) -> str:
         """What messages call it."""
         count = len(self.task.pieces)
-        part = f", part {self.index + 1} of {count}" if count > 1 else ""
+        part = f", piece {self.index + 1} of {count}" if count > 1 else ""
         return f"{self.task.name}{part}"
 
     @property

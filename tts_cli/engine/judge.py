@@ -41,17 +41,17 @@ class Verdict:
         """What somebody should listen for; empty where nothing was found."""
         found, levels = [], self.levels
         if self.usual_s and self.audio_s > LONG_SHARE * self.usual_s + LONG_S:
-            text = f"{self.audio_s:.1f} s where about {self.usual_s:.1f} s were expected"
+            text = f"{self.audio_s:.1f} s long, expected about {self.usual_s:.1f} s"
             found.append(Remark(Kind.LONG, text))
         if levels.silence_inside_s >= SUSPECT_SILENCE_S:
-            text = f"near-silence for {levels.silence_inside_s:.1f} s"
+            text = f"near silence for {levels.silence_inside_s:.1f} s"
             found.append(Remark(Kind.SILENCE, text))
         for seconds, where in ((levels.silence_start_s, "start"), (levels.silence_end_s, "end")):
             if seconds >= STUCK_S:  # less of it is a matter of taste
-                text = f"near-silence for {seconds:.1f} s at the {where}"
+                text = f"near silence for {seconds:.1f} s at the {where}"
                 found.append(Remark(Kind.SILENCE, text))
         if self.repeat_s >= SUSPECT_REPEAT_S:
-            found.append(Remark(Kind.REPEATS, f"one first code for {self.repeat_s:.1f} s"))
+            found.append(Remark(Kind.REPEATS, f"the same first code for {self.repeat_s:.1f} s"))
         return found
 
 

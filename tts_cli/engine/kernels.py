@@ -59,8 +59,8 @@ def choose_kernels(name: str, device: torch.device) -> Callable[[], None]:
 def _unusable(failure: str) -> SetupError:
     """What is said where kernels that were asked for by name cannot be had."""
     return SetupError(
-        f"--kernels portable: Triton cannot be used ({failure})",
-        remedy=f"{remedy_for(failure)}, or use --kernels auto, which goes on without it",
+        f"--kernels portable: Triton does not work ({failure})",
+        remedy=f"{remedy_for(failure)}, or use --kernels auto, which continues without it",
     )
 
 
@@ -79,10 +79,10 @@ def leave_triton(failure: str, model: SpeechModel, is_fixed: bool) -> None:
         raise _unusable(failure)
     if is_fixed:
         raise StoppedEarly(
-            f"a Triton kernel failed ({failure}), and with --reproducible rows must not change "
-            "with what speaks them",
-            remedy=f"finished rows are kept; {remedy}, or start again with --kernels reference "
-            "and --overwrite",
+            f"a Triton kernel failed ({failure}), and with --reproducible the kernels must "
+            "not change during a run",
+            remedy=f"finished rows are safe; {remedy}, or start again with --kernels reference and "
+            "--overwrite",
         )
     model.settle()
     if torch.cuda.is_available():

@@ -285,8 +285,10 @@ def open_checkpoint(config: RunConfig) -> Loaded:
             raise SetupError(str(error)) from None
         if isinstance(error, torch.OutOfMemoryError):
             raise SetupError(
-                f"{device} has no memory for the weights of {model_label(config.model)}",
-                remedy="free the device, choose another with --device, or a smaller model",
+                f"{device} does not have enough memory for the weights of "
+                f"{model_label(config.model)}",
+                remedy="free memory on the device, choose another with --device, or use a smaller "
+                "model",
             ) from None
         raise
     max_batch = config.max_batch or (BATCH_CUDA if is_cuda else BATCH_CPU)
@@ -313,8 +315,8 @@ def _prepare(loaded: Loaded, needs: Needs, is_whole: bool) -> None:
     runners = [runner for runner in model.graph_runners() if runner.capturer is not None]
     if runners:
         log.info(
-            "making slots and graphs for up to %s at once; the first run on a machine "
-            "compiles kernels too, which takes longer",
+            "allocating slots and graphs for up to %s at a time; the first run on a machine "
+            "also compiles kernels, which takes longer",
             counted(batch.rows, "row"),
         )
     started = time.perf_counter()
@@ -327,8 +329,8 @@ def _prepare(loaded: Loaded, needs: Needs, is_whole: bool) -> None:
         loaded.memory["ready"] = torch.cuda.memory_reserved(loaded.device)
     loaded.room = replace(needs, max_positions=max_positions)
     log.debug(
-        "%d slots of %d positions, at most %d frames a row, %d text tokens behind the prompt, "
-        "%d reference frames; they take %s",
+        "%d slots of %d positions, at most %d frames per row, %d text tokens after the "
+        "prompt, %d reference frames; they take %s",
         batch.rows,
         max_positions,
         needs.max_frames,
@@ -341,12 +343,11 @@ def _prepare(loaded: Loaded, needs: Needs, is_whole: bool) -> None:
     if runners:
         count = sum(len(runner.keys) for runner in runners)
         waiting = sum(len(runner.announced) for runner in runners)
-        later = "it is" if waiting == 1 else "they are"
-        more = f"; {waiting} more when {later} used" if waiting else ""
+        more = f"; {waiting} more on first use" if waiting else ""
         log.info("captured %s in %.1f s%s", counted(count, "graph"), loaded.capture_s, more)
     if loaded.kernels.compiled:
         log.info(
-            "compiled %s in %.1f s of that, kept in %s",
+            "compiled %s in %.1f s of that, stored in %s",
             counted(loaded.kernels.compiled, "kernel"),
             loaded.kernels.compile_s,
             cache_folder(),
@@ -375,10 +376,11 @@ def _needs_fixed_shapes(device: torch.device, dtype: torch.dtype) -> bool:
         return True
     if dtype != torch.float32:
         raise SetupError(
-            f"--reproducible: {str(dtype)[6:]} on a CPU rounds a row by the others beside it",
+            f"--reproducible: in {str(dtype)[6:]} on a CPU, the audio of a row depends on the "
+            "other rows of its batch",
             remedy="use --dtype float32",
         )
-    log.info("--reproducible changes nothing: in float32 on a CPU, rows sound alike in any batch")
+    log.info("--reproducible has no effect: in float32 on a CPU, rows are the same in any batch")
     return False
 
 
@@ -386,24 +388,24 @@ def _why_device(config: RunConfig, device: torch.device) -> str:
     """The device and why it is that."""
     why = f"--device {config.device}"
     if config.device == "auto" and device.type == "cpu":
-        why += ", as there is no CUDA device"
+        why += ", because there is no CUDA device"
     return f"{device} ({why})"
 
 
 def _why_graphs(config: RunConfig, device: torch.device) -> str:
     if device.type != "cuda":
-        return "none, they are for CUDA devices"
+        return "none, they need a CUDA device"
     return (
-        "none, by --no-graphs"
+        "none, because of --no-graphs"
         if config.no_graphs
-        else "captured for the first frame, and when they are used again"
+        else "captured for the first frame, and on first use"
     )
 
 
 def _say_compiled(found: Compilation) -> None:
     """A cold cache takes a while: say so at the first kernel, and now and then."""
     if found.compiled % COMPILED_STEP == 1:
-        log.info("compiling kernels that the cache does not hold (%d so far)", found.compiled)
+        log.info("compiling kernels that are not in the cache (%d so far)", found.compiled)
 
 
 def _fit_rows(loaded: Loaded, needs: Needs, max_positions: int) -> None:
@@ -428,17 +430,17 @@ def _fit_rows(loaded: Loaded, needs: Needs, max_positions: int) -> None:
             asked, room = BATCH_CUDA, fit(BATCH_CUDA)
     if batch.is_fixed and room.rows < asked:
         raise SetupError(
-            f"the longest row needs {shown_size(slot_bytes)} a slot, so {asked} rows "
-            f"do not fit into the {shown_size(free)} that are free, and with --reproducible the "
-            "number of rows is part of what they sound like",
-            remedy=f"use --max-batch {max(1, room.rows)}, which speaks rows of another number "
-            "anew, or shorter rows",
+            f"the longest row needs {shown_size(slot_bytes)} per slot, so {asked} rows do not "
+            f"fit into the {shown_size(free)} that are free, and with --reproducible the "
+            "audio depends on the number of rows",
+            remedy=f"use --max-batch {max(1, room.rows)}, which synthesizes rows made with another "
+            "number again, or shorter rows",
         )
     while batch.rows > max(1, room.rows):
         batch.halve()
     model.choose_work(room.choice)
     log.debug(
-        "%s free; %s a slot; work with up to %d lanes takes %s",
+        "%s free; %s per slot; buffers for up to %d lanes take %s",
         shown_size(free),
         shown_size(slot_bytes),
         room.choice,
@@ -447,8 +449,8 @@ def _fit_rows(loaded: Loaded, needs: Needs, max_positions: int) -> None:
     if batch.rows < asked:
         log.log(
             _level(loaded),
-            "the longest row needs %s a slot, so %s spoken at once instead of %d; "
-            "splitting long texts or lowering --max-seconds allows more",
+            "the longest row needs %s per slot, so %s synthesized at a time instead of %d; to "
+            "allow more, split long texts or lower --max-seconds",
             shown_size(slot_bytes),
             counted(batch.rows, "row is", "rows are"),
             asked,
@@ -478,18 +480,18 @@ def _halve(loaded: Loaded) -> None:
     what = "the slots and their graphs"
     if loaded.batch.rows == 1:
         raise SetupError(
-            f"the device has no memory for {what}, even for one row",
-            remedy="lower --max-seconds, free the device, or use a smaller model",
+            f"the device does not have enough memory for {what}, even for one row",
+            remedy="lower --max-seconds, free memory on the device, or use a smaller model",
         )
     if loaded.batch.is_fixed:
         raise SetupError(
-            f"the device has no memory for {what} of {loaded.batch.rows} rows",
-            remedy="use a smaller --max-batch; with --reproducible rows sound otherwise then",
+            f"the device does not have enough memory for {what} of {loaded.batch.rows} rows",
+            remedy="use a smaller --max-batch; with --reproducible this changes the audio",
         )
     loaded.batch.halve()
     loaded.step_downs += 1
     rows = counted(loaded.batch.rows, "row")
-    log.log(_level(loaded), "no memory for %s; trying %s at once", what, rows)
+    log.log(_level(loaded), "not enough memory for %s; trying %s at a time", what, rows)
     torch.cuda.empty_cache()
 
 

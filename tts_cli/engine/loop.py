@@ -279,7 +279,7 @@ class Engine:
         self.batch.halve()
         self.shrinks += 1
         log.warning(
-            "out of device memory; going on with %s at a time", counted(self.batch.rows, "row")
+            "out of device memory; continuing with %s at a time", counted(self.batch.rows, "row")
         )
         self._begin_again(slots)
 
@@ -310,14 +310,14 @@ class Engine:
         """What to say and advise where the batch cannot fall."""
         if self.batch.rows == 1:
             return (
-                f"the device has no memory for even one row: {reason}",
-                "lower --max-seconds, use a smaller model or free the device",
+                f"the device does not have enough memory for even one row: {reason}",
+                "lower --max-seconds, use a smaller model or free memory on the device",
             )
         return (
-            f"the device has no memory for {self.batch.rows} rows at a time, and with "
-            f"--reproducible fewer would sound otherwise: {reason}",
-            "free the device, or start again with a smaller --max-batch, which speaks every row "
-            "anew",
+            f"the device does not have enough memory for {self.batch.rows} rows at a time, "
+            f"and with --reproducible fewer would change the audio: {reason}",
+            "free memory on the device, or start again with a smaller --max-batch, which "
+            "synthesizes every row again",
         )
 
     def facts(self) -> dict[str, Any]:

@@ -91,7 +91,7 @@ def speak_voices(session: LocalSession, asked: Sequence[Words]) -> list[tuple[Ta
     with session.room_for(Needs.of(tasks, info)), signals.stopping(session.stop):
         session.speak(tasks, spoken.__setitem__, policy, is_int16=False)
     if len(spoken) < len(tasks):
-        raise Cancelled("a voice was not made to its end")
+        raise Cancelled("the generation of a voice was interrupted")
     return [(task, spoken[task]) for task in tasks]
 
 
@@ -102,7 +102,8 @@ def encode_voices(session: LocalSession, references: Sequence[Reference]) -> lis
         encoded = with_fallback(partial(encode_references, speech, list(references)), speech)
     except torch.OutOfMemoryError:
         raise SetupError(
-            "the device has no memory to encode the reference", "free it, or use --device cpu"
+            "the device does not have enough memory to encode the reference",
+            "free memory on it, or use --device cpu",
         ) from None
     stored = []
     for reference, found in zip(references, encoded, strict=True):
@@ -221,7 +222,7 @@ def _keep(ask: Ask, task: Task, spoken: Spoken, voices: FreeVoices) -> None:
     """Keep what was spoken."""
     info, samples, codes = voices.maker.info, spoken.samples, spoken.codes
     if samples is None or codes is None:
-        raise _failed(ask, "no audio came of it")
+        raise _failed(ask, "it has no audio")
     facts = {
         # [object] whose voice it is: `character` and `description`
         "of": {"character": ask.character, "description": ask.description},
@@ -244,12 +245,12 @@ def _keep(ask: Ask, task: Task, spoken: Spoken, voices: FreeVoices) -> None:
     if voices.config.out is not None or voices.config.made_voices is not None:
         log.info("voice of %s: %.1f s, %s", ask.shown.rstrip("."), facts["audio_s"], path)
         for remark in spoken.remarks:
-            log.warning("listen to %s: %s", path, remark.text)
+            log.warning("suspect, listen to %s: %s", path, remark.text)
 
 
 def _failed(ask: Ask, error: str) -> StoppedEarly:
     return StoppedEarly(
-        f"the voice of {ask.shown} cannot be made: {error}",
+        f"the voice of {ask.shown} cannot be generated: {error}",
         remedy="try another --voice-text or --seed, more --retries, or give its rows a voice or a "
         "ref_audio",
     )

@@ -137,7 +137,7 @@ class Pieces:
             return whole, []
         error = whole.error
         if error is None and self.policy.is_runaway(Finish.MAX_FRAMES):
-            error = f"its parts have {whole.frames} frames, {most} are allowed"
+            error = f"its pieces have {whole.frames} frames; the maximum is {most}"
         return replace(whole, finish=Finish.MAX_FRAMES, error=error), []
 
     def _again(self, task: Task, found: _Open) -> list[Attempt]:
@@ -161,10 +161,10 @@ class Pieces:
         again = [index for index in too_fast if self._can_repeat(found.next[index])]
         for index in again:
             found.before[index] = spoken[index]
-            log.debug("row %s: was far too fast; trying again", found.next[index].name)
+            log.debug("row %s: was far too fast; retrying", found.next[index].name)
         if not again:  # else they are all held against each other once more
             for index, times in too_fast.items():
-                text = f"{times:.2f} times as fast as the other parts"
+                text = f"{times:.2f} times as fast as the other pieces"
                 remarks = (*pieces[index].remarks, Remark(Kind.FAST, text))
                 spoken[index] = replace(pieces[index], remarks=remarks)
         return [found.next[index] for index in again]
@@ -181,11 +181,11 @@ def joined(task: Task, pieces: list[Spoken], info: ModelInfo) -> Spoken:
     rate_hz = info.sample_rate_hz
     numbered = list(enumerate(pieces, 1))
     remarks = [
-        remark._replace(text=f"part {number}: {remark.text}")
+        remark._replace(text=f"piece {number}: {remark.text}")
         for number, piece in numbered
         for remark in piece.remarks
     ]
-    errors = [f"part {at} of {len(pieces)}: {one.error}" for at, one in numbered if one.error]
+    errors = [f"piece {at} of {len(pieces)}: {one.error}" for at, one in numbered if one.error]
     whole = Spoken(
         error=errors[0] if errors else None,
         frames_dropped=sum(piece.frames_dropped for piece in pieces),

@@ -151,9 +151,9 @@ class LocalSession:
         if needs is None:
             return
         if self.loaded.room is None:
-            yield "making slots and graphs", lambda: self.make_room(needs)
+            yield "allocating slots and graphs", lambda: self.make_room(needs)
         elif not self.has_room(needs):
-            yield "making slots and graphs", lambda: self._widen_if_possible(needs)
+            yield "allocating slots and graphs", lambda: self._widen_if_possible(needs)
         startup.reach("ready_s")
 
     def make_room(self, needs: Needs) -> None:
@@ -178,7 +178,7 @@ class LocalSession:
         positions = max(GROWTH * room.max_positions, SPARE * needs.max_positions)
         frames = max(GROWTH * room.max_frames, SPARE * needs.max_frames)
         wider = Needs(slots, min(most, int(positions)), min(most, int(frames)))
-        log.info("a row needs more room than there is: slots are made anew")
+        log.info("a row needs more capacity; allocating slots again")
         loaded.drop_slots()
         try:
             self.make_room(wider.joined(room).joined(needs))

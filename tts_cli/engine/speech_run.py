@@ -194,7 +194,7 @@ class SpeechRun:
         if not self.policy.again(attempt.finish, done, attempt.was_nan, is_greedy):
             return None
         log.debug(
-            "row %s: attempt %d ended after %d frames (%s); trying again with another seed",
+            "row %s: attempt %d ended after %d frames (%s); retrying with another seed",
             attempt.name,
             attempt.number,
             attempt.frames,
@@ -274,16 +274,16 @@ class SpeechRun:
     def _runaway(self, attempt: Attempt, verdict: Verdict) -> str:
         tries = f" in {attempt.made} attempts" if attempt.made > 1 else ""
         if attempt.made > attempt.number:
-            tries += ", the last of which gave NaN or infinite values"
+            tries += ", the last of which returned NaN or infinite values"
         frames = "1 frame" if attempt.frames == 1 else f"{attempt.frames} frames"
         length = f"{frames} ({attempt.frames * self.model.info.frame_s:.1f} s)"
         if attempt.finish is Finish.EARLY:
             least = attempt.piece.least_frames
-            return f"its speech ended after {length}, its text takes at least {least}{tries}"
+            return f"its audio ended after {length}, but its text takes at least {least}{tries}"
         if attempt.finish is Finish.STUCK:
             told = ", ".join(remark.text for remark in verdict.remarks)
-            return f"its speech stood still: {told}{tries}"
-        return f"no end of speech within {length}{tries}"
+            return f"its audio got stuck: {told}{tries}"
+        return f"its audio did not end within {length}{tries}"
 
 
 def _as_stop(error: BaseException) -> BaseException:
@@ -292,7 +292,7 @@ def _as_stop(error: BaseException) -> BaseException:
         return error
     stop = StoppedEarly(
         f"the device failed: {first_line(error)}",
-        remedy="finished rows are kept; check the device and run the same command again",
+        remedy="finished rows are safe; check the device and run the same command again",
     )
     stop.__cause__ = error
     return stop

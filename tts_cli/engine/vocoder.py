@@ -173,7 +173,7 @@ class VocoderQueue:
                 finally:
                     self.read.append((copied.end(), [*codes, *fronts]))
         except torch.OutOfMemoryError as error:
-            return f"no memory to decode its audio: {first_line(error)}"
+            return f"there is not enough memory to decode its audio: {first_line(error)}"
         total = max(1, sum(attempt.frames for attempt in attempts))
         for attempt, wave, row_codes in on_host:
             attempt.samples, attempt.codes = wave, row_codes

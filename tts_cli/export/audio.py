@@ -128,7 +128,7 @@ class Audio:
                 if is_wav and (file.samplerate, file.channels) == (rate_hz, 1):
                     return None
                 if not 0 < file.frames <= _MAX_SECONDS * file.samplerate or file.channels != 1:
-                    raise RowError("its file is no row's audio")
+                    raise RowError("its file is not the audio of a row")
                 samples = file.read(dtype="float32")
                 native_hz = int(file.samplerate)
         except (soundfile.LibsndfileError, OSError, ValueError) as error:

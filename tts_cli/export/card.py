@@ -25,20 +25,19 @@ _REPOSITORY = re.compile(rf"[\w.-]+(/[\w.-]+)?|synthetic:.*|{SAMPLE_VOICE}")  # 
 _SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (10**6, "100K<n<1M"))
 _MEANINGS = {
     "id": "of the row in the manifest",
-    "take": "which speech of the row",
+    "take": "take number of the row",
     "text": "as written",
-    "spoken_text": "as the model was given it: figures and abbreviations in words, where that was "
-    "asked for; else the same",
-    "voice": "speaker, voice file or voice that a run has made; null: the model made one up",
-    "language": "as the manifest has it; null: left to the model",
-    "duration": "seconds of audio, as spoken",
+    "spoken_text": "text as the model received it, with figures and abbreviations as words if "
+    "requested; otherwise the same as text",
+    "voice": "speaker, voice file or generated voice; null: the model chose one",
+    "language": "as in the manifest; null: not specified",
+    "duration": "duration in seconds",
     "sample_rate": "Hz",
-    "seed": "of the sampling",
-    "error": "share of words or characters that a recogniser heard otherwise; null: none listened",
-    "mos": "how people would rate the sound, 1 to 5, as DNSMOS predicts; null: it was not asked",
-    "words": "when each word of the text is said: word, start and end in seconds, score; null: not "
-    "aligned",
-    "words_unsure": "whether these times may be wrong; null: there are none",
+    "seed": "seed of the sampling",
+    "error": "error rate of the transcript: share of words or characters; null: not transcribed",
+    "mos": "predicted opinion score (DNSMOS), 1 to 5; null: not measured",
+    "words": "time of each word: word, start and end in seconds, score; null: not aligned",
+    "words_unsure": "whether these times may be wrong; null: not aligned",
 }
 
 
@@ -99,37 +98,40 @@ def _body(about: CardFacts, statistics: Mapping[str, Any]) -> Iterator[str]:
     yield ""
     yield (
         f"All speech in this data set is synthetic: {counted(statistics['rows'], 'row')}, "
-        f"{statistics['hours']:.2f} hours, made and exported by tts-cli "
+        f"{statistics['hours']:.2f} hours, synthesized and exported by tts-cli "
         f"{about.version or '(version unknown)'} as {about.to}."
     )
     if length:
         yield (
-            f"A row lasts {length['p50']:.1f} s in the middle, {length['p5']:.1f} to "
-            f"{length['p95']:.1f} s for nine in ten, {length['min']:.1f} to {length['max']:.1f} s "
-            "at the ends."
+            f"Duration of a row: median {length['p50']:.1f} s; 5th to 95th percentile "
+            f"{length['p5']:.1f} to {length['p95']:.1f} s; minimum {length['min']:.1f} s, "
+            f"maximum {length['max']:.1f} s."
         )
     yield ""
     yield "## Model"
     yield ""
     yield from (f"- {name}: {_cell(value)}" for name, value in model.items() if name != "licence")
     if not model:
-        yield "Not told by the folder that was exported."
+        yield "The exported folder does not state it."
     yield ""
     yield "## Licence"
     yield ""
     licence = model.get("licence")
     if licence is None:
-        whose = "No terms of the checkpoint's weights had to be accepted; read its own page."
+        whose = (
+            "The checkpoint's weights needed no acceptance of terms; see the licence of the "
+            "checkpoint."
+        )
         if model.get("source") == SAMPLE_VOICE:
             whose = "The sample voice of tts-cli is under Apache-2.0."
         yield (
-            f"{whose} No licence is stated for the audio: whoever publishes this data set says "
-            "what holds for the audio and for the texts."
+            f"{whose} No licence is stated for the audio: the publisher of this data set must "
+            "state the terms for the audio and the texts."
         )
     else:
         yield (
-            f"The checkpoint's weights are under: {_cell(licence)}. What that means for audio made "
-            "with them, its terms say. What holds for the texts is not known here."
+            f"The checkpoint's weights have this licence: {_cell(licence)}. Its terms state "
+            "what applies to audio made with them. The terms of the texts are unknown."
         )
     yield ""
     for title, key in (("Splits", "splits"), ("Voices", "voices"), ("Languages", "languages")):
@@ -140,7 +142,7 @@ def _body(about: CardFacts, statistics: Mapping[str, Any]) -> Iterator[str]:
     if about.to in ("audiofolder", "parquet", "webdataset"):
         yield "## Columns"
         yield ""
-        yield "Beside the audio:"
+        yield "In addition to the audio:"
         yield ""
         yield from (f"- `{name}`: {_MEANINGS[name]}" for name in COLUMNS)
         yield ""
@@ -151,11 +153,11 @@ def _body(about: CardFacts, statistics: Mapping[str, Any]) -> Iterator[str]:
         yield ""
     yield "## Settings"
     yield ""
-    yield "Of the export:"
+    yield "Settings of the export:"
     yield ""
     yield f"    {json.dumps(about.settings, ensure_ascii=False)}"
     yield ""
-    yield "Of the folder's last run:"
+    yield "Settings of the folder's last run:"
     yield ""
     yield f"    {json.dumps(_public(settings), ensure_ascii=False)}"
 

@@ -133,7 +133,10 @@ def export_folder(
     Folder.look(source)
     require_apart(source, out)
     if os.path.lexists(source / LOCK_NAME):
-        log.warning("%s: a command is at work there, or died: its rows may be left out", source)
+        log.warning(
+            "%s: a command is writing there, or was killed: some of its rows may be left out",
+            source,
+        )
     selection = Selection(source, filters)
     prepare_folder(out)
     with FolderLock(out, config.take_over), step:
@@ -213,7 +216,7 @@ def _why(selection: Selection) -> str:
     for _ in selection.rows(statistics.left_out):
         pass
     reasons = ", ".join(f"{count} {reason}" for reason, count in statistics.left_out.items())
-    return f"left out: {reasons}" if reasons else "the journal has no rows"
+    return f"left out: {reasons}" if reasons else "timings.jsonl has no rows"
 
 
 STATE_NAME = "export.json"
@@ -250,7 +253,7 @@ class DataSetFolder:
         found = _read(self.out / STATE_NAME)
         if found is None:
             raise UsageError(
-                f"--out {self.out}: is not empty, and no export", remedy="choose another folder"
+                f"--out {self.out}: is not empty, and not an export", remedy="choose another folder"
             )
         if found.get("source") != self._state["source"]:
             raise UsageError(
@@ -308,7 +311,7 @@ def require_apart(source: Path, out: Path) -> None:
     first, second = source.resolve(), out.resolve()
     if first == second or first in second.parents or second in first.parents:
         raise UsageError(
-            f"--out {out} and {source} lie in one another", remedy="choose a folder beside it"
+            f"--out {out} and {source} contain one another", remedy="choose a folder next to it"
         )
 
 

@@ -68,7 +68,7 @@ class ExportFiles:
         for name in (*folders, ASIDE):
             place = self.out / name
             if os.path.lexists(place) and (place.is_symlink() or not place.is_dir()):
-                raise UsageError(f"{place}: is no folder, or a link", remedy="move it away")
+                raise UsageError(f"{place}: is not a folder, or is a link", remedy="move it away")
         if not self._has_list and os.path.lexists(self._path):
             self._set_aside(LIST_NAME)
 

@@ -23,11 +23,11 @@ from tts_cli.manifest.ids import TAKES, IdTable, id_hash, id_problem, voice_labe
 
 # Why a row is left out.
 FAILED = "failed"
-ODD = "its id names no file"
-TEXTLESS = "its line does not tell its text"
-WORDLESS = "nothing to speak in its text"
-DAMAGED = "its file is gone, or not what was written"
-UNFINISHED = "its file was being replaced when the command died; run that again"
+ODD = "its id is not a valid file name"
+TEXTLESS = "its journal entry has no text"
+WORDLESS = "its text has no words"
+DAMAGED = "its file is missing or has changed"
+UNFINISHED = "its file was being replaced when the command was killed; run that command again"
 LOST = {DAMAGED, UNFINISHED}  # rows that should be there
 _PARTS = 1_000_000  # of one, in which errors are kept
 
@@ -57,7 +57,7 @@ class Filters:
         if self.max_s is not None and row.duration_s > self.max_s:
             return f"longer than {self.max_s:g} s"
         if self.max_error is not None and row.error is None:
-            return "not listened to by check --asr"
+            return "not transcribed by check --asr"
         if self.max_error is not None and (row.error or 0.0) > self.max_error:
             return f"error above {self.max_error:g}"
         return None
@@ -127,8 +127,8 @@ class Selection:
         self._checks = Checks(out)
         if filters.max_error is not None and not self._checks.has_errors:
             raise UsageError(
-                f"--max-error: {out / CHECKS_NAME} tells of no recogniser",
-                remedy=f"let one listen first: tts-cli check {out} --asr MODEL",
+                f"--max-error: {out / CHECKS_NAME} has no transcripts",
+                remedy=f"first run: tts-cli check {out} --asr MODEL",
             )
 
     def look_ahead(self, names: Names) -> Ahead:

@@ -128,8 +128,8 @@ class Splits:
             raise UsageError(f"--split {text!r}: must be 1 to {MAX_SPLITS} different names")
         if not all(0 < share <= 1 for share in shares) or abs(math.fsum(shares) - 1) > _SLACK:
             raise UsageError(
-                f"--split {text!r}: the shares must be above 0, and 1 together",
-                remedy="as in train=0.9,valid=0.05,test=0.05",
+                f"--split {text!r}: the shares must be positive and add up to 1",
+                remedy="for example train=0.9,valid=0.05,test=0.05",
             )
         self._ends = [math.fsum(shares[: place + 1]) for place in range(len(shares) - 1)]
 
@@ -150,7 +150,8 @@ def _pairs(text: str) -> Iterator[tuple[str, float]]:
         name, equals, share = part.strip().partition("=")
         if not _NAME.fullmatch(name):
             raise UsageError(
-                f"--split {text!r}: {name!r} is no name: a letter, then letters, digits or '_'"
+                f"--split {text!r}: {name!r} is not a valid name: use a letter, then letters, "
+                "digits or '_'"
             )
         try:
             yield name, float(share) if equals or len(parts) > 1 else 1.0

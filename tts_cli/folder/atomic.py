@@ -61,7 +61,7 @@ def write_alone(path: Path, data: bytes) -> None:
     try:
         _write_nameless(path, data)
     except OSError as error:  # not every file system has such files
-        log.debug("%s: by a temporary name: %s", path, error)
+        log.debug("%s: written under a temporary name: %s", path, error)
         write_atomic(path, data)
         return
     sync_folder(path.parent)
@@ -143,7 +143,7 @@ def link_whole(source: Path, target: Path) -> None:
         except OSError as error:
             if is_disk_error(error) or isinstance(error, (FileNotFoundError, FileExistsError)):
                 raise
-            log.debug("no hard link of %s (%s): a copy", source, error.strerror)
+            log.debug("cannot hard-link %s (%s); copying it", source, error.strerror)
             shutil.copyfile(source, part)
 
 
@@ -211,7 +211,7 @@ def sync_folder(folder: Path | str) -> None:
     except OSError as error:
         if is_disk_error(error):
             raise disk_full(error, folder) from error
-        log.debug("%s cannot be synced: %s", folder, error)
+        log.debug("%s cannot be synced to disk: %s", folder, error)
     finally:
         os.close(handle)
 
@@ -242,7 +242,7 @@ def require_plain_file(path: Path) -> bool:
     except FileNotFoundError:
         return False
     if not stat.S_ISREG(mode):
-        raise SetupError(f"{path}: is no plain file", remedy="move it out of the folder")
+        raise SetupError(f"{path}: is not a regular file", remedy="move it out of the folder")
     return True
 
 

@@ -101,12 +101,15 @@ def check_space(out: Path, needed_bytes: int) -> str | None:
     free_bytes = usage.free
     if needed_bytes <= free_bytes or usage.total == 0:  # /proc and others tell no size
         return None
-    message = f"needs about {shown_size(needed_bytes)}, and {shown_size(free_bytes)} are free"
+    message = (
+        f"about {shown_size(needed_bytes)} are needed, but only {shown_size(free_bytes)} are free"
+    )
     if free_bytes == 0:
         message = f"the disk is full; about {shown_size(needed_bytes)} are needed"
     if needed_bytes > 2 * free_bytes:
         raise SetupError(
-            f"--out {out}: {message}", remedy="make room, use --format flac, or split by --shard"
+            f"--out {out}: {message}",
+            remedy="free some space, use --format flac, or split the manifest with --shard",
         )
     return f"--out {out}: {message}; the run may stop early"
 
@@ -440,8 +443,8 @@ class AudioWriter:
         """Raise StoppedEarly if the folder was moved, removed or unmounted, or is another one."""
         if _identity(self.out) != self._folder:
             raise StoppedEarly(
-                f"the output folder is gone: {self.out}",
-                remedy="bring it back and run the same command again: finished rows are kept",
+                f"the output folder no longer exists: {self.out}",
+                remedy="restore it and run the same command again: finished rows are safe",
             )
 
     def _target(self, row_id: str, suffix: str, is_truncated: bool, take: int | None) -> str:
@@ -494,7 +497,7 @@ class Inside:
                     sync_folder(parent)
                 # Its parent is inside, so only a link can lead out.
                 if step.is_symlink() and not step.resolve().is_relative_to(self._root):
-                    raise RowError(f"{step} is a link that leaves the output folder")
+                    raise RowError(f"{step} is a link that leads out of the output folder")
             self._folders.add(folder)
         try:
             mode = os.lstat(path).st_mode

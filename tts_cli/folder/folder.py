@@ -101,7 +101,7 @@ class Folder:
             SetupError: its journal is no plain file.
         """
         if not require_plain_file(out / JOURNAL_NAME):
-            raise UsageError(f"{out}: has no {JOURNAL_NAME}", "name a folder of `synth --out`")
+            raise UsageError(f"{out}: has no {JOURNAL_NAME}", "give an output folder of `synth`")
         return cls(out, RunConfig())
 
     @classmethod
@@ -204,7 +204,7 @@ class Folder:
         self._lock = self._stack.enter_context(FolderLock(self.out, self._config.take_over))
         if self.is_new and self.is_there(self.out):
             raise FolderLocked(
-                f"another run has spoken into {self.out} meanwhile",
+                f"another run has written into {self.out} in the meantime",
                 remedy="run the same command again",
             )
 
@@ -337,7 +337,7 @@ class Folder:
         try:
             self.runs.append(report)
         except OSError as problem:
-            log.warning("runs.jsonl lacks this run: %s", problem)
+            log.warning("this run is missing in runs.jsonl: %s", problem)
 
     def end_run(self, report: Mapping[str, Any], *, is_spoken: bool = True) -> dict[str, Any]:
         """Add a run's last line to runs.jsonl, if it has an id, and write run.json, which stays
@@ -347,14 +347,14 @@ class Folder:
             try:
                 self.runs.append(report)
             except (OSError, StoppedEarly) as problem:
-                log.warning("runs.jsonl lacks this run: %s", problem)
+                log.warning("this run is missing in runs.jsonl: %s", problem)
         whole = with_folder(report, self.totals())
         if not is_spoken:
             return whole
         try:
             write_report(self.out, whole)
         except (OSError, StoppedEarly) as problem:
-            log.warning("run.json is missing: %s", problem)
+            log.warning("run.json could not be written: %s", problem)
         return whole
 
     def renew_totals(self) -> None:
@@ -396,8 +396,8 @@ class Folder:
             if isinstance(error, OSError) and is_disk_error(error):
                 raise disk_full(error, self.out / REMOVED) from error
             raise StoppedEarly(
-                f"a file of a row that is gone cannot be moved to {REMOVED}/: {error}",
-                remedy="see what is in its way, and run the same command again",
+                f"a file of a removed row cannot be moved to {REMOVED}/: {error}",
+                remedy="remove what is in its way, and run the same command again",
             ) from error
 
     def _mend_takes(self) -> None:
@@ -408,12 +408,17 @@ class Folder:
             if is_disk_error(error):
                 raise disk_full(error, self.out / TAKES) from error
             raise StoppedEarly(
-                f"a file cannot be made the take that was chosen: {error}",
+                f"the file of a pinned take cannot be restored: {error}",
                 remedy="check the permissions of the folder",
             ) from error
         if mended:
             files = counted(mended, "file was", "files were")
-            log.warning("%s put back from %s/: gone, cut, or not the chosen take", files, TAKES)
+            log.warning(
+                "%s restored from %s/, because the current file was missing, damaged or not the "
+                "pinned take",
+                files,
+                TAKES,
+            )
 
     def _close_takes(self) -> None:
         """Write `takes.json`, and remove empty folders of takes. Failures are told: the journal has

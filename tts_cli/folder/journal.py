@@ -70,8 +70,8 @@ class Journal:
             if not is_read_only:
                 self._open(whole_bytes, tail)
         if self.num_garbage:
-            lines = counted(self.num_garbage, "line makes", "lines make")
-            log.warning("%s: %s no sense, ignored", self.path, lines)
+            lines = counted(self.num_garbage, "invalid line", "invalid lines")
+            log.warning("%s: ignored %s", self.path, lines)
 
     def __enter__(self) -> Journal:
         return self
@@ -293,7 +293,7 @@ class Journal:
         if self._learn(tail, whole_bytes):  # only its newline is missing
             os.write(self._handle, b"\n")
         else:
-            log.warning("%s: cut off a last line torn by a crash", self.path)
+            log.warning("%s: removed an incomplete last line, left by a crash", self.path)
             os.ftruncate(self._handle, whole_bytes)
             self._keep_id(tail, whole_bytes)
 
@@ -313,7 +313,7 @@ class Journal:
         try:
             os.ftruncate(self._handle, size)
         except OSError as error:
-            log.debug("%s: a torn line stays: %s", self.path, error)
+            log.debug("%s: an incomplete line remains: %s", self.path, error)
 
 
 def sound_lines(out: Path) -> Iterator[tuple[int, bytes]]:

@@ -52,7 +52,7 @@ class FolderLock:
             self._acquire()
         except OSError as error:
             if error.errno == errno.EROFS:
-                remedy = "choose a folder that can be written to"
+                remedy = "choose a writable folder"
             elif is_disk_error(error):
                 raise disk_full(error, self.path) from error
             else:
@@ -125,9 +125,11 @@ class FolderLock:
         if host != socket.gethostname():  # its process ids mean nothing here
             is_gone = has_flock and owner.get("boot") is not None and owner["boot"] == boot_id()
         if is_gone:
-            log.warning("took over %s: process %s is gone", self.path.parent, pid)
+            log.warning("took over %s: process %s has ended", self.path.parent, pid)
         elif self.takes_over and host != socket.gethostname():
-            log.warning("took over %s from process %s on %s, as told", self.path.parent, pid, host)
+            log.warning(
+                "took over %s from process %s on %s, as requested", self.path.parent, pid, host
+            )
         else:
             raise self._refusal(owner)
 
@@ -135,13 +137,13 @@ class FolderLock:
         holder = "another run"
         remedy = "wait for it, or choose another --out"
         if owner is None:
-            remedy += f"; if there is none, delete {self.path}"
+            remedy += f"; if there is no other run, delete {self.path}"
         else:
             holder = "process {pid} on {host} since {started}".format(
                 **{key: owner.get(key, "?") for key in ("pid", "host", "started")}
             )
             if owner.get("host") != socket.gethostname():
-                remedy += "; if that run is dead, add --take-over"
+                remedy += "; if that run has ended, add --take-over"
         return FolderLocked(f"{self.path.parent} is in use by {holder}", remedy=remedy)
 
 

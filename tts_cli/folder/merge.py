@@ -293,11 +293,13 @@ class Origins:
         shown = "".join(f"\n  {line}" for line in self._shown_conflicts())
         count = counted(self.num_conflicts, "row is", "rows are")
         with_target = any(conflict.first == 0 for conflict in self.conflicts)
-        remedy = "say by --prefer DIR whose rows to take"
+        remedy = "choose the folder whose rows to use, with --prefer DIR"
         if with_target:
-            remedy = f"--prefer {self.folders[0]} keeps what is there; or merge into another --out"
+            remedy = (
+                f"--prefer {self.folders[0]} keeps the existing audio; or merge into another --out"
+            )
         raise UsageError(
-            f"{count} other speech in another folder; nothing was written:{shown}", remedy
+            f"{count} different audio in another folder; nothing was written:{shown}", remedy
         )
 
     def _shown_conflicts(self) -> Iterator[str]:

@@ -101,8 +101,8 @@ class Placing:
                 in_the_way.add(target.relative_to(self.out).as_posix())
         if in_the_way.count:
             raise UsageError(
-                f"{self.out} has other files where rows must go; nothing was written: "
-                f"{in_the_way.and_more()}",
+                f"{self.out} contains other files with the names of rows; nothing was "
+                f"written: {in_the_way.and_more()}",
                 remedy="move them away, or merge into another --out",
             )
 
@@ -124,7 +124,8 @@ class Placing:
                     raise disk_full(error, target) from error
                 reason = error.strerror if isinstance(error, OSError) else error
                 raise StoppedEarly(
-                    f"cannot write {target}: {reason}", "see what is in its way, and run it again"
+                    f"cannot write {target}: {reason}",
+                    "remove what is in its way, and run the command again",
                 ) from error
         for folder in sorted(self._touched):
             sync_folder(folder)
@@ -149,7 +150,7 @@ class Placing:
             except OSError as error:
                 if error.errno not in _NO_LINKS:
                     raise
-                log.debug("no hard link of %s (%s): a copy", source, error.strerror)
+                log.debug("cannot hard-link %s (%s); copying it", source, error.strerror)
             else:
                 self.num_linked += 1
                 self._touched.add(target.parent)

@@ -113,7 +113,7 @@ class Recoder:
             if order.kept.kind == "codes":
                 try:
                     if self._decode is None:
-                        raise RowError("its codes take the model that spoke it")
+                        raise RowError("decoding its codes needs the model that made them")
                     samples = self._decode(order.kept, order.record, self._writer.takes_int16)
                 except RowError as error:
                     found.failed.append((order.record.id, str(error)))
@@ -198,7 +198,7 @@ class Recoder:
             self._takes.settle(old.id, Placed(file, Place(take, has_folder=True)))
         record = replace(record, write_ms=1000 * (time.perf_counter() - started_s))
         self._journal.append(record)
-        log.debug("row %s: %s made of %s", old.id, file.path, kept.path.name)
+        log.debug("row %s: %s converted from %s", old.id, file.path, kept.path.name)
         return record
 
     def _spared(self, old: Take, kept: Kept, take: int | None) -> tuple[Kept, int | None]:
@@ -221,7 +221,7 @@ class Recoder:
             is_recorded = facts_of(target) == recorded
             if writer.out != self._out:
                 if not is_recorded:
-                    raise RowError(f"{target} was edited since it was made; move it away")
+                    raise RowError(f"{target} was edited since it was written; move it away")
                 return kept, take
             known = {facts_of(kept.path), *(() if is_in_place else (recorded,))}
             paths = [target, writer.path_of(old.id), original_of(place)]

@@ -144,7 +144,7 @@ class Records:
                 log.debug("row %s cannot be written", task.id, exc_info=True)
                 error = str(problem)
             else:
-                error = f"{error}; its audio is kept under truncated/" if is_truncated else None
+                error = f"{error}; its audio is in truncated/" if is_truncated else None
                 write_ms = spoken.encode_ms + 1000 * (time.perf_counter() - started_s)
                 values |= self._of_file(task, spoken, files, file, write_ms)
         error = spoken.unwritable or error

@@ -110,8 +110,8 @@ class Removed:
                     if isinstance(error, OSError) and is_disk_error(error):
                         raise disk_full(error, self.out / row_id) from error
                     raise StoppedEarly(
-                        f"row {row_id} cannot be brought back from {REMOVED}/: {error}",
-                        "see what is in its way, and run the same command again",
+                        f"row {row_id} cannot be restored from {REMOVED}/: {error}",
+                        "remove what is in its way, and run the same command again",
                     ) from error
             self._sync()
             self._journal.append(*lines)

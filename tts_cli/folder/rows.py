@@ -76,11 +76,11 @@ def read_folder(out: Path) -> SpokenFolder:
     journal = out / JOURNAL_NAME
     try:
         if not out.is_dir():
-            raise UsageError(f"{out}: is no folder", remedy="give the folder of a run, its --out")
+            raise UsageError(f"{out}: is not a folder", remedy="give the output folder of a run")
         if not require_plain_file(journal):
             raise UsageError(
-                f"{out}: has no {JOURNAL_NAME}, so nothing was spoken into it",
-                remedy="give the folder of a run, its --out",
+                f"{out}: has no {JOURNAL_NAME}, so it is not the output folder of a run",
+                remedy="give the output folder of a run",
             )
         folder = SpokenFolder(out, [], _runs(out), read_report(out))
         lines = _lines(journal, folder)

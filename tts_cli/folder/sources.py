@@ -90,7 +90,7 @@ def find_kept(
     except RowError as error:
         raise RowError(f"{why}; {error}") from None
     if not has_model:
-        raise RowError(f"{why}; the model that its codes are of is not at hand")
+        raise RowError(f"{why}; the model that made its codes is not available")
     return codes
 
 
@@ -99,7 +99,7 @@ def find_codes(out: Path, record: Take, is_file: bool = True) -> Kept:
     name = record.id if is_file else f"{TAKES}/{record.id}/{record.take}"
     path = out / f"{name}{CODES_SUFFIX}"
     if not os.path.lexists(path):
-        raise RowError("no codes were kept")
+        raise RowError("no codes were saved")
     if record.finish_reason is Finish.WORDLESS or not record.frames:
         raise RowError("it has no codes")
     return Kept("codes", path, _plain_size(out, path), None)
@@ -110,7 +110,7 @@ def find_file(out: Path, record: Take) -> Kept:
     suffix = PurePosixPath(record.path or "").suffix
     names = (f"{record.id}{suffix}", f"{TAKES}/{record.id}/{record.take}{suffix}")
     if record.path not in names:
-        raise RowError("its line names no audio file")
+        raise RowError("its journal entry names no audio file")
     path = out / str(record.path)
     return Kept("audio", path, _plain_size(out, path), record.sha256)
 
@@ -119,8 +119,8 @@ def why_failed(record: Take) -> str:
     """Why nothing can be made of a row whose line says that it failed."""
     if record.unfinished is Unfinished.REPLACING:
         why = UNFINISHED[record.unfinished]
-        return f"{why}: run that, or any command that writes into its folder, again"
-    return "it failed when it was spoken"
+        return f"{why}: run that command again, or any other that writes into its folder"
+    return "it failed when it was synthesized"
 
 
 def read_audio(kept: Kept) -> Array:
@@ -131,7 +131,7 @@ def read_audio(kept: Kept) -> Array:
         if kept.sha256 is not None and kept.path.stat().st_size == kept.bytes:
             with open(kept.path, "rb") as file:
                 if hash_of(file) != kept.sha256:
-                    raise RowError(f"{kept.path} is not what was written")
+                    raise RowError(f"{kept.path} has changed since the run")
         subtype = soundfile.info(kept.path).subtype
         kind = "int16" if subtype == "PCM_16" else "float64" if subtype == "PCM_24" else "float32"
         samples, _ = soundfile.read(kept.path, dtype=kind)
@@ -152,11 +152,11 @@ def read_codes(kept: Kept, record: Take, num_codebooks: int, num_codes: int | No
         raise RowError(f"{kept.path} cannot be read: {error}") from error
     if found is None or found.dtype != np.int16 or found.shape != (record.frames, num_codebooks):
         raise RowError(
-            f"{kept.path} does not hold the {record.frames} frames of {num_codebooks} codes that "
-            "were recorded"
+            f"{kept.path} does not contain the {record.frames} frames of {num_codebooks} "
+            "codes of its journal entry"
         )
     if found.min() < 0 or (num_codes is not None and found.max() >= num_codes):
-        raise RowError(f"{kept.path} holds codes that the model does not have")
+        raise RowError(f"{kept.path} contains codes that the model does not have")
     return found.astype(np.int64)
 
 
@@ -183,7 +183,7 @@ def decode(codes: Array, record: Take, model: SpeechModel, is_int16: bool) -> Ar
         for before, after in zip(record.parts, record.parts[1:], strict=False)
     ]
     if sum(gaps) > MAX_SECONDS * rate_hz:
-        raise RowError("its line tells of pauses that cannot be")
+        raise RowError("its journal entry contains impossible pauses")
     return join_again(waves, gaps, rate_hz)
 
 
@@ -193,16 +193,16 @@ def _find_audio(out: Path, record: Take, native_rate_hz: int, is_file: bool) -> 
     if source is not None and source.get("kind") == "audio" and source.get("path") is not None:
         described: Mapping[str, Any] = source
     elif record.applied is not None:
-        raise RowError("level, filter, trim or padding were applied to its audio")
+        raise RowError("its audio was already processed (loudness, filter, trim or padding)")
     elif source is not None and source.get("kind") not in ("audio", "codes"):
-        raise RowError("its line makes no sense")
+        raise RowError("its journal entry is invalid")
     else:
         described = {"path": record.path, "bytes": record.bytes, "sha256": record.sha256}
     plain_own = {f"{record.id}{suffix}" for suffix in AUDIO_SUFFIXES}
     plain = plain_own | {f"{TAKES}/{record.id}/{record.take}{suffix}" for suffix in AUDIO_SUFFIXES}
     name, size, digest = described.get("path"), described.get("bytes"), described.get("sha256")
     if name not in plain | {f"{one}{ORIGINAL_SUFFIX}" for one in plain}:
-        raise RowError(f"its audio, {str(name)[:80]!r}, has losses")
+        raise RowError(f"its audio, {str(name)[:80]!r}, is in a lossy format")
     if not isinstance(digest, str):
         digest = None
     has_takes = str(record.path).startswith(f"{TAKES}/{record.id}/")
@@ -215,7 +215,7 @@ def _find_audio(out: Path, record: Take, native_rate_hz: int, is_file: bool) -> 
         # But what has a row's own name may be another take since.
         is_edited = path.suffix == ".wav" and is_whole_wav(path)
         if not is_edited or (has_takes and described is source and str(name) in plain_own):
-            raise RowError(f"{path} is not what was written")
+            raise RowError(f"{path} has changed since the run")
         digest = None
     _check_audio(path, native_rate_hz)
     return Kept("audio", path, found, digest)
@@ -241,9 +241,9 @@ def _check_audio(path: Path, native_rate_hz: int) -> None:
     except (soundfile.LibsndfileError, OSError) as error:
         raise RowError(f"{path} cannot be read: {error}") from error
     if about.format not in ("WAV", "FLAC") or about.subtype not in LOSSLESS_SUBTYPES:
-        raise RowError(f"{path} has losses")
+        raise RowError(f"{path} is in a lossy format")
     if about.channels != 1 or not 0 < about.frames <= MAX_SECONDS * about.samplerate:
-        raise RowError(f"{path} is no row's audio")
+        raise RowError(f"{path} is not the audio of a row")
     if about.samplerate != native_rate_hz:
         raise RowError(f"{path} was resampled")
 
@@ -251,18 +251,18 @@ def _check_audio(path: Path, native_rate_hz: int) -> None:
 def _require_decodable(record: Take) -> None:
     """Raise RowError where its codes alone are not its audio."""
     if record.clone_mode == "icl":
-        raise RowError("its codes continue a recording, which was not kept")
+        raise RowError("its codes continue a reference recording, which was not saved")
     if record.text is not None and without_pauses(record.text) != record.text:
-        raise RowError("pauses are marked in its text, which its codes do not tell")
+        raise RowError("its text has pause marks, which its codes do not contain")
 
 
 def _plain_size(out: Path, path: Path) -> int:
     """Bytes of a plain file inside of the folder, links not followed. Raises RowError."""
     if not os.path.lexists(path):
-        raise RowError(f"{path} is gone")
+        raise RowError(f"{path} is missing")
     size = PlainFiles(out).size(path)
     if size is None:
-        raise RowError(f"{path} is no plain file of the folder")
+        raise RowError(f"{path} is not a regular file of the folder")
     return size
 
 
@@ -274,7 +274,7 @@ def _part_frames(record: Take) -> list[int]:
         frames = [int(part["frames"]) for part in record.parts]
         places = [float(part[name]) for part in record.parts for name in ("start_s", "end_s")]
     except (TypeError, ValueError, KeyError, OverflowError):
-        raise RowError("its line does not tell its parts") from None
+        raise RowError("its journal entry does not describe its pieces") from None
     if min(frames) < 1 or sum(frames) != record.frames or not np.isfinite(places).all():
-        raise RowError("its line does not tell its parts")
+        raise RowError("its journal entry does not describe its pieces")
     return frames

@@ -110,7 +110,7 @@ class TakeFolder:
             return
         suffix = Path(placed.file.path).suffix
         problem = f"{row_id}{suffix} cannot be replaced by its take {placed.place.take}"
-        remedy = "see what is in its way, and run the same command again"
+        remedy = "remove what is in its way, and run the same command again"
         with writing(self.out / row_id, StoppedEarly, problem, remedy):
             self._switch(row_id, placed.place.take, suffix)
 
@@ -140,7 +140,7 @@ class TakeFolder:
         found = facts_of(path)
         if found is None or line.take.bytes not in (0, found[0]):
             raise RowError(
-                f"{row_id}: the file of take {take} is gone or damaged: {path}",
+                f"{row_id}: the file of take {take} is missing or damaged: {path}",
                 remedy="choose another take",
             )
         if is_file and file is not None and file.is_held and not file.has_failed:
@@ -228,8 +228,8 @@ class TakeFolder:
         name = f"{TAKES}/{row_id}/{take}"
         if self.journal.status(name) is not None:
             raise RowError(
-                f"{name}: is the file of a row '{name}' of an earlier version, and takes of "
-                f"'{row_id}' go there; move the folder {TAKES}/ away"
+                f"{name}: is the file of a row '{name}' of an earlier version, in the place "
+                f"of the takes of '{row_id}'; move the folder {TAKES}/ away"
             )
 
     def _beside(self, row_id: str, file: WrittenFile, place: Place, suffix: str) -> Placed:
@@ -384,7 +384,7 @@ class TakeFolder:
             line = line.changed(status=Status.OK)
         else:
             line = before or line
-        error = None if line.take.is_ok else "its file was replaced, and is gone"
+        error = None if line.take.is_ok else "its file was replaced and no longer exists"
         self.journal.append(line.changed(error=error, unfinished=None))
 
     def _switch(self, row_id: str, take: int, suffix: str) -> None:

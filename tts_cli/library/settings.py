@@ -108,7 +108,9 @@ def config_of(given: Mapping[str, Any]) -> RunConfig:
     for name, value in given.items():
         if name not in KEYWORDS:
             close = meant(flag(name), KEYWORDS) or nearest(name, list(KEYWORDS))
-            advice = f"did you mean {close}?" if close else f"there are {', '.join(KEYWORDS)}"
+            advice = (
+                f"did you mean {close}?" if close else f"the settings are {', '.join(KEYWORDS)}"
+            )
             raise UsageError(f"unknown setting {shown(name)}", advice)
         if value is None:
             continue

@@ -185,7 +185,7 @@ class Speaker:
                 self._heard.renew()
                 self._heard.speak(self.session, [task], keep)
         if not made:
-            raise Cancelled("the text was not spoken to its end")
+            raise Cancelled("the synthesis of the text was interrupted")
         return made[0]
 
     def batch(
@@ -243,7 +243,7 @@ class Speaker:
         try:
             return replace(speech, words=self._words.of(speech.as_take, speech.save, suspect))
         except RowError as error:
-            told = f"no times of words: {error}"
+            told = f"no word times: {error}"
             return replace(speech, warnings=(*speech.warnings, told))
 
     def cancel(self) -> None:
@@ -277,13 +277,14 @@ class Speaker:
     def _call(self) -> Iterator[None]:
         """One call at a time; and none once the speaker is of no use any more."""
         if self.is_closed:
-            raise UsageError("the speaker is closed", remedy="make another one")
+            raise UsageError("the speaker is closed", remedy="create another one")
         if self._is_lost:
-            raise StoppedEarly("the speaker's device has failed", remedy="make another speaker")
+            raise StoppedEarly("the speaker's device has failed", remedy="create another speaker")
         if not self._busy.acquire(blocking=False):
             raise SpeakerBusy(
-                "the speaker is in the middle of another call",
-                remedy="finish or close that batch, wait for the other thread, or make another one",
+                "the speaker is busy with another call",
+                remedy="finish or close that batch, wait for the other thread, or create another "
+                "speaker",
             )
         self.session.resume()
         self.session.cloning = self.maker.forget_files()

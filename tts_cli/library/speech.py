@@ -122,7 +122,7 @@ class Speech:
         name = (format or target.suffix.removeprefix(".")).lower()
         if name not in SUBTYPES:
             known = ", ".join(SUBTYPES)
-            raise UsageError(f"{target}: {name or 'no suffix'!r} is none of the formats {known}")
+            raise UsageError(f"{target}: {name or 'no suffix'!r} is not one of the formats {known}")
         if subtype not in SUBTYPES[name]:
             known = ", ".join(SUBTYPES[name])
             raise UsageError(f"subtype {subtype!r} does not exist in {name}", f"use {known}")

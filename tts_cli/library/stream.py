@@ -140,7 +140,7 @@ class SpeechStream:
             if got.error is not None:
                 raise got.error
             if self._stop.is_set():
-                raise Cancelled("the batch was cancelled before its rows ended")
+                raise Cancelled("the batch was cancelled before all of its rows were finished")
         finally:
             self.close()
 
@@ -162,7 +162,7 @@ class SpeechStream:
                 continue
             while thread.is_alive():
                 if self._is_pulling and time.monotonic() > deadline_s and thread.name == "rows":
-                    log.debug("the iterator of rows is left waiting")
+                    log.debug("the iterator of rows did not end and is left waiting")
                     break
                 thread.join(WAIT_S)
 

@@ -192,13 +192,15 @@ def verdict_of(
     if drift is not None:
         likeness, beside = drift
         if below := beside.below(speech, lowest(likeness)):
-            where = "a part" if likeness.lowest_part is not None else "it"
-            text = f"{where} is {lowest(likeness):.2f} like its voice; usually {below[0]:.2f}"
+            where = "a piece" if likeness.lowest_part is not None else "it"
+            text = (
+                f"similarity of {where} to its voice {lowest(likeness):.2f}; usual: {below[0]:.2f}"
+            )
             found.append(remark(Kind.DRIFT, text, below[1]))
     if opinion is not None:
         rated, beside = opinion
         if below := beside.below(speech, rated.mos):
-            text = f"{rated.mos:.1f} of 5; usually {below[0]:.1f}"
+            text = f"{rated.mos:.1f} of 5; usual: {below[0]:.1f}"
             found.append(remark(Kind.QUALITY, text, below[1]))
     reasons = tuple(sorted(found, key=lambda reason: -reason.weight))
     return Check(
@@ -227,7 +229,7 @@ def of_words(speech: Take, voices: Voices, heard: Heard, ears: Ears) -> list[Rem
     found = []
     limit = LETTER_ERROR.limit(ears.usual("error", speech, heard))
     if heard.letter_error >= limit:
-        text = f"{100 * heard.error:.0f} % of {heard.wanted} {heard.unit} not as in the text"
+        text = f"{100 * heard.error:.0f} % of {heard.wanted} {heard.unit} differ from the text"
         found.append(remark(Kind.WORDS, text, heard.letter_error / limit))
     limit = WRONG_LETTERS.limit(ears.usual("run", speech, heard))
     if heard.wrong_letters >= limit:
@@ -254,7 +256,7 @@ def _of_length(speech: Take, voices: Voices, heard: Heard, ears: Ears) -> Iterab
     elif times >= RATE_TIMES and rare >= RATE_RARE:
         limit = LENGTH_WITH_RATE
     if abs(off) >= limit:
-        text = f"{100 * length:.0f} % of the text's letters were heard"
+        text = f"only {100 * length:.0f} % of the text's letters are in the transcript"
         text += f", '{twice}' twice" if twice else ""
         yield remark(Kind.MORE if off > 0 else Kind.LESS, text, abs(off) / limit)
 

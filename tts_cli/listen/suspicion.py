@@ -24,23 +24,23 @@ MOST = 10.0  # what one reason adds to a row's suspicion at most
 # Kind -> what it means, in the order they are listed.
 KINDS: dict[Kind, str] = {
     Kind.EARLY: "ended before its text can be over",
-    Kind.CUT: "reached its frame cap",
-    Kind.STUCK: "stood still for seconds",
-    Kind.LONG: "takes longer than its text should",
-    Kind.FAST: "far faster than its voice usually speaks",
-    Kind.SLOW: "far slower than its voice usually speaks",
-    Kind.SILENCE: "near-silence inside, or long at an end",
-    Kind.REPEATS: "one sound for long",
-    Kind.LOUD: "louder than its voice usually is",
-    Kind.QUIET: "quieter than its voice usually is",
+    Kind.CUT: "reached the maximum length",
+    Kind.STUCK: "got stuck for seconds",
+    Kind.LONG: "takes longer than expected for its text",
+    Kind.FAST: "far faster than usual for its voice",
+    Kind.SLOW: "far slower than usual for its voice",
+    Kind.SILENCE: "near silence inside, or too long at an end",
+    Kind.REPEATS: "the same sound for a long time",
+    Kind.LOUD: "louder than usual for its voice",
+    Kind.QUIET: "quieter than usual for its voice",
     Kind.CLIPPED: "samples at full scale",
-    Kind.WORDS: "a recogniser heard another text, or none",
-    Kind.GARBLED: "a recogniser heard other words for a stretch",
-    Kind.LESS: "a recogniser heard less than the text",
-    Kind.MORE: "a recogniser heard more than the text",
-    Kind.DRIFT: "sounds unlike its voice",
-    Kind.QUALITY: "sounds worse than its voice usually does",
-    Kind.OTHER: "something else that the run noticed",
+    Kind.WORDS: "the transcript differs from the text, or is empty",
+    Kind.GARBLED: "the transcript differs from the text for a whole passage",
+    Kind.LESS: "the transcript is shorter than the text",
+    Kind.MORE: "the transcript is longer than the text",
+    Kind.DRIFT: "does not sound like its voice",
+    Kind.QUALITY: "sounds worse than usual for its voice",
+    Kind.OTHER: "a note of the run",
 }
 _END_KINDS = {
     Finish.EARLY: Kind.EARLY,
@@ -80,8 +80,8 @@ def _of_rate(speech: Take, voices: Voices) -> Iterable[Remark]:
     times = max(rate / usual.median, usual.median / max(rate, 0.1))
     if times >= RATE_TIMES and abs(usual.off(rate)) >= RARE:
         is_fast = rate > usual.median
-        text = f"{times:.2f} times as {'fast' if is_fast else 'slow'} as {_name(speech)} usually"
-        text += f", {letters_a_second(speech):.1f} letters a second"
+        text = f"{times:.2f} times as {'fast' if is_fast else 'slow'} as usual for {_name(speech)}"
+        text += f", {letters_a_second(speech):.1f} letters per second"
         yield remark(Kind.FAST if is_fast else Kind.SLOW, text, (times - 1) / (RATE_TIMES - 1))
 
 
@@ -93,7 +93,7 @@ def _of_level(speech: Take, voices: Voices) -> Iterable[Remark]:
     off = 0.0 if usual is None else level - usual.median
     is_rare = usual is not None and abs(off) >= max(LEVEL_DB, RARE * usual.spread)
     if usual is not None and is_rare:
-        text = f"{level:.1f} dBFS; {_name(speech)} usually {usual.median:.1f}"
+        text = f"{level:.1f} dBFS; usual for {_name(speech)}: {usual.median:.1f}"
         yield remark(Kind.LOUD if off > 0 else Kind.QUIET, text, abs(off) / LEVEL_DB)
     elif level < QUIET_DBFS:
         yield remark(Kind.QUIET, f"{level:.1f} dBFS", QUIET_DBFS / level + 1)
@@ -104,7 +104,7 @@ def _of_silence(speech: Take, voices: Voices) -> Iterable[Remark]:
     if usual is None or any(told.kind is Kind.SILENCE for told in speech.remarks):
         return
     if silence >= SILENCE_S and usual.off(silence) >= RARE:
-        text = f"near-silence for {silence:.1f} s inside"
+        text = f"near silence for {silence:.1f} s inside"
         yield remark(Kind.SILENCE, text, silence / SILENCE_S)
 
 

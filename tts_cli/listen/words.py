@@ -115,7 +115,7 @@ def joined_words(
     for said, start_s, times in files:
         text += " " * bool(text)
         if times is None:
-            unsure.append(f"no times are known of {shown(said)}")
+            unsure.append(f"the times of {shown(said)} are unknown")
         else:
             unsure += [f"{times.id}: {reason}" for reason in times.unsure]
             for word in times.moved(start_s, audio_s, sha256).words:

@@ -70,17 +70,17 @@ def read_cast(path: Path) -> Cast:
         tables[name] = (name,)
     for name in group if is_group else ():
         if name in tables:
-            raise UsageError(f"{file.place(GROUP, name)}: {shown(name)} has a table already")
+            raise UsageError(f"{file.place(GROUP, name)}: {shown(name)} already has a table")
         tables[name] = (GROUP, name)
     if not tables:
-        raise UsageError(f"{path}: has no characters", remedy='write [NAME] and voice = "..."')
+        raise UsageError(f"{path}: contains no characters", remedy='write [NAME] and voice = "..."')
     folded: dict[str, str] = {}
     for name in tables:
         other = folded.setdefault(name.casefold(), name)
         if other != name:
             raise UsageError(
-                f"{file.place(*tables[name])}: {shown(name)} and {shown(other)} differ in letter "
-                "case alone"
+                f"{file.place(*tables[name])}: {shown(name)} and {shown(other)} differ only "
+                "in letter case"
             )
     characters = {name: _character(file, keys) for name, keys in tables.items()}
     places = {name: file.place(*keys) for name, keys in tables.items()}
@@ -94,13 +94,13 @@ def _character(file: TomlFile, keys: tuple[str, ...]) -> Row:
         values = values[key]
     if not isinstance(values, dict):
         raise UsageError(
-            f"{file.place(*keys)}: {keys[-1]!r} is no table",
-            remedy=f"write [{keys[-1]}], and what is true of that character below",
+            f"{file.place(*keys)}: {keys[-1]!r} is not a table",
+            remedy=f"write [{keys[-1]}], and the settings of that character below it",
         )
     for name in values:
         if ALIASES.get(name, name) not in FIELDS:
             close = nearest(name, [*FIELDS, *(key for key in ALIASES if ALIASES[key] in FIELDS)])
-            advice = f"did you mean '{close}'?" if close else f"there are {', '.join(FIELDS)}"
+            advice = f"did you mean '{close}'?" if close else f"the keys are {', '.join(FIELDS)}"
             raise UsageError(f"{file.place(*keys, name)}: unknown key {shown(name)}", advice)
     row = build_row({**values, "text": "."}, line=1, number=1, folder=str(file.path.parent))
     if isinstance(row, BadRow):
@@ -145,7 +145,7 @@ class TomlFile:
         self.path = path
         try:
             if not path.is_file():  # a pipe would be waited for
-                raise OSError("no plain file")
+                raise OSError("not a regular file")
             with open(path, "rb") as file:
                 raw = file.read(MAX_BYTES + 1)
             if len(raw) > MAX_BYTES:
@@ -159,7 +159,7 @@ class TomlFile:
         except RecursionError:
             raise problem(f"{path}: is nested too deep", None) from None
         except ValueError as error:
-            raise problem(f"{path}: not TOML: {error}", "mend it") from None
+            raise problem(f"{path}: not TOML: {error}", "fix it") from None
 
     def place(self, *keys: str) -> str:
         """File and line of a key, or of a table; the file alone where its line is not found."""

@@ -81,26 +81,31 @@ _USUAL_NAMES = {
 _USUAL = {name: target for target, names in _USUAL_NAMES.items() for name in names.split(",")}
 
 # What other tools take as a field and this one does not: what does it here.
-_RATE = "speech has no speed to set; say it in instruct, as 'speaks slowly', where it is taken"
-_PAUSE = "write [pause 500ms] into the text, or set pauses of long rows by --pause-sentence"
-_STYLE = "describe it in instruct, as 'in a sad voice', where it is taken"
-_VOLUME = "audio is as loud as the model speaks; levels are set for a whole run, see synth --help"
-_PITCH = "pitch cannot be set; choose another voice, or describe it in instruct where it is taken"
+_RATE = (
+    "the speed cannot be set; describe it in instruct ('slowly'), if the model supports instruct"
+)
+_PAUSE = "write [pause 500ms] into the text, or set the pauses of long rows with --pause-sentence"
+_STYLE = "describe it in instruct ('in a sad voice'), if the model supports instruct"
+_VOLUME = "the loudness can only be set for a whole run, with --loudness"
+_PITCH = (
+    "the pitch cannot be set; choose another voice, or describe it in instruct, if the model "
+    "supports it"
+)
 _INSTEAD = {
     _RATE: "speed rate pace tempo speaking_rate speech_rate length_scale duration",
     _PAUSE: "pause pauses break silence pause_ms pause_after pause_before pause_s gap",
     _STYLE: "style emotion emotions mood tone expression delivery style_prompt description acting",
     _VOLUME: "volume gain loudness lufs",
     _PITCH: "pitch pitch_shift semitones",
-    "write what is to be said into text; marks of SSML are not read": "ssml markup",
-    "the id names the file, as scene1/line4": "file filename file_name output output_file "
+    "write the words into text; SSML is not supported": "ssml markup",
+    "the id sets the file name, such as scene1/line4": "file filename file_name output output_file "
     "out_path audio_file wav",
-    "the format is one for all rows: --format": "format audio_format codec",
-    "the sample rate is one for all rows: --sample-rate": "sample_rate sampling_rate sr",
-    "the model is one for all rows: --model": "model model_name checkpoint",
-    "name a recording to clone ref_audio, and what is said in it ref_text": "prompt_audio "
+    "the format applies to all rows: --format": "format audio_format codec",
+    "the sample rate applies to all rows: --sample-rate": "sample_rate sampling_rate sr",
+    "the model applies to all rows: --model": "model model_name checkpoint",
+    "use ref_audio for a recording to clone, and ref_text for its words": "prompt_audio "
     "audio_prompt prompt_wav speaker_wav reference_audio reference ref_wav audio_path",
-    "what is said in ref_audio is called ref_text": "prompt_text reference_text transcript_ref",
+    "use ref_text for the words of ref_audio": "prompt_text reference_text transcript_ref",
 }
 _BY_NAME = {name: words for words, names in _INSTEAD.items() for name in names.split()}
 
@@ -134,13 +139,13 @@ def parse_map(text: str) -> dict[str, str]:
         quoted, plain, target, _ = match.groups()
         name = (plain if quoted is None else quoted.replace('""', '"')).strip()
         if not name:
-            raise UsageError(f"--map: no column stands before '={target}'")
+            raise UsageError(f"--map: '={target}' has no column")
         if target and not is_field(target):
             close = nearest(target, [*KINDS, *ALIASES])
             advice = f"did you mean '{close}'?" if close else "fields: " + ", ".join(KINDS)
-            raise UsageError(f"--map: {shown(name)} cannot become {shown(target)}", advice)
+            raise UsageError(f"--map: {shown(name)} cannot be mapped to {shown(target)}", advice)
         if name in found:
-            raise UsageError(f"--map: names {shown(name)} twice")
+            raise UsageError(f"--map: maps {shown(name)} twice")
         target = ALIASES.get(target, target)
         found[name] = target
         place = match.end()
@@ -253,7 +258,9 @@ def unknown_names(
     flags = [as_flag({**given, **fits})] if fits else []
     if rest:
         flags.append("--extra keep")
-        return f"{said}add {' '.join(flags)} (or --extra drop: {_named(rest)} would be left out)"
+        return (
+            f"{said}add {' '.join(flags)} (or --extra drop, which would leave out {_named(rest)})"
+        )
     return f"{said}add {' '.join(flags)}, or --extra keep or drop"
 
 
@@ -310,8 +317,10 @@ class Columns:
             if name in self._missing:
                 close = nearest(name, list(self._others))
                 has = f"did you mean {shown(close)}?" if close else ""
-                has = has or "there are " + _named(list(self._others))
-                raise ManifestError(f"{where}: --map names {shown(name)}, which is not there", has)
+                has = has or "the columns are " + _named(list(self._others))
+                raise ManifestError(
+                    f"{where}: --map names {shown(name)}, which is not a column", has
+                )
 
     def split(self, values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         """An object's values by field, and those that are none and shall be kept.
@@ -331,8 +340,8 @@ class Columns:
             if target is not None:
                 if known.get(target) not in (None, "", value) and value not in (None, ""):
                     raise RowProblem(
-                        f"gives '{target}' twice, once as {shown(name)}; leave one out by "
-                        f"{as_flag({target: ''})}, or map one of them only"
+                        f"has '{target}' twice, once as {shown(name)}; leave one out with "
+                        f"{as_flag({target: ''})}, or map only one of them"
                     )
                 known[target] = known[target] if value in (None, "") and target in known else value
             elif self.extra == KEEP:

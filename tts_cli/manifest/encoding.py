@@ -57,7 +57,7 @@ def known_encoding(name: str) -> str:
         "".encode(name)  # not one that turns bytes into bytes
     except (LookupError, ValueError):
         raise UsageError(
-            f"--encoding {name!r}: is no encoding",
+            f"--encoding {name!r}: is not an encoding",
             remedy="such as utf-8, utf-16, cp1252, cp1251, shift_jis, gb18030 or mac_roman",
         ) from None
     return found.name
@@ -129,14 +129,14 @@ def _old_encoding(sample: bytes) -> Encoding:
     telling = [word for word in re.findall(r"\w+", text) if not word.isascii()]
     words = dict.fromkeys(telling or re.findall(r"\S+", text))
     shown = ", ".join(word[:20] for word in list(words)[:_MAX_WORDS])
-    return Encoding(name, "which it is by its letters", shown)
+    return Encoding(name, "detected from its letters", shown)
 
 
 def tell_encoding(found: Encoding, name: str) -> Encoding:
     """Log how a file is read, where there is anything to tell; the same again."""
     if found.words:
         log.warning(
-            "%s: not UTF-8, read as %s, %s: %s; if that is wrong, name another by --encoding",
+            "%s: not UTF-8, read as %s, %s: %s; if that is wrong, give another with --encoding",
             name,
             found.name,
             found.reason,
@@ -191,7 +191,7 @@ class _Recoded(io.RawIOBase):
                 start = getattr(error, "start", 0)
                 raise ManifestError(
                     f"{self._name}: is not {self._encoding} (near byte {self._place + start + 1})",
-                    remedy="save it as UTF-8, or name its encoding by --encoding",
+                    remedy="save it as UTF-8, or give its encoding with --encoding",
                 ) from None
             self._place += len(block)
         count = min(len(buffer), len(self._left))

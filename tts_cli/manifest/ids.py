@@ -25,10 +25,10 @@ TAKES = "takes"  # folder of the takes of rows that have several
 REMOVED = "removed"  # folder of the files of rows that the manifest no longer has
 VOICES = ".voices"  # folder of voices that runs have made, see `voices.made`
 _RESERVED = {
-    TRUNCATED: "rows cut at their frame cap",
+    TRUNCATED: "rows cut off at the maximum length",
     TAKES: "takes of rows that have several",
     REMOVED: "rows that the manifest no longer has",
-    VOICES: "voices that runs have made",
+    VOICES: "generated voices",
     "report.html": "the page of `report`",
     "book.m4b": "a book in one file",
 }
@@ -66,7 +66,7 @@ def id_problem(row_id: str) -> str | None:
         return problem
     folder, _, rest = row_id.casefold().partition("/")
     if rest and (kept := _RESERVED.get(folder)):
-        return f"starts with '{folder}/', which is kept for {kept}"
+        return f"starts with '{folder}/', which is reserved for {kept}"
     return None
 
 
@@ -105,7 +105,9 @@ def _path_problem(row_id: str) -> str | None:
     if not _ASCII_ID.fullmatch(row_id):
         for char in row_id:
             if not _is_allowed(char):
-                return f"holds {char!r}; use letters, digits, '.', '_', '-' and '/' for subfolders"
+                return (
+                    f"contains {char!r}; use letters, digits, '.', '_', '-' and '/' for subfolders"
+                )
     if row_id.startswith("/"):
         return "starts with '/'; ids are relative to the output folder"
     parts = row_id.split("/")

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _MAX_NUMBER_CHARS = 64
 _BLOCK_BYTES = 1 << 16
-_NOT_AN_ARRAY = "a manifest is one JSON object a line, not an array: jq -c '.[]' unpacks one"
+_NOT_AN_ARRAY = "a manifest has one JSON object per line, not an array; jq -c '.[]' converts it"
 _SPACE = re.compile(r"[ \t\r\n]*")
 
 
@@ -81,7 +81,7 @@ def array_rows(file: BinaryIO, source: Source, rows: RowBuilder) -> Iterator[Row
         yield rows.row(value, line)
     text.take("]")
     if text.peek():
-        raise text.error("something stands behind the array's end")
+        raise text.error("there is something after the end of the array")
 
 
 class _Text:
@@ -101,7 +101,7 @@ class _Text:
     def error(self, problem: str) -> ManifestError:
         """What is raised where the rest of the file cannot be read."""
         return ManifestError(
-            f"{self._name}:{self.line}: not JSON: {problem}", "mend it, or write one object a line"
+            f"{self._name}:{self.line}: not JSON: {problem}", "fix it, or write one object per line"
         )
 
     def peek(self) -> str:
@@ -131,7 +131,7 @@ class _Text:
                 if self._is_at_end or len(self._text) - self._place > MAX_LINE_BYTES:
                     self._skip(error.pos)
                     raise self.error(
-                        f"{error.msg} (a row has at most {MAX_LINE_BYTES} characters)"
+                        f"{error.msg} (the maximum of a row is {MAX_LINE_BYTES} characters)"
                     ) from None
             except RecursionError:
                 raise self.error("values are nested too deep") from None
@@ -183,17 +183,17 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     values = dict(pairs)
     if len(values) < len(pairs):
         twice = max(Counter(name for name, _ in pairs).items(), key=itemgetter(1))[0]
-        raise RowProblem(f"gives {shown(twice)} twice")
+        raise RowProblem(f"has {shown(twice)} twice")
     return values
 
 
 def _refuse_constant(name: str) -> Any:
-    raise RowProblem(f"{name} is not a number that JSON or a row can hold")
+    raise RowProblem(f"{name} is not a valid number")
 
 
 def _bounded_int(digits: str) -> int:
     if len(digits) > _MAX_NUMBER_CHARS:
-        raise RowProblem("holds a number with too many digits")
+        raise RowProblem("contains a number with too many digits")
     return int(digits)
 
 
@@ -287,11 +287,11 @@ class Lines:
             place = error.start + skipped
             self._note(
                 f"byte {place + 1} of line {self.number} (0x{raw[place]:02x}) is not UTF-8; "
-                "save the file as UTF-8, or name its encoding by --encoding"
+                "save the file as UTF-8, or give its encoding with --encoding"
             )
             text = raw[skipped:].decode("utf-8", "replace")
         if "\0" in text:
-            self._note(f"holds a NUL character at position {text.index(chr(0)) + 1}")
+            self._note(f"contains a NUL character at position {text.index(chr(0)) + 1}")
             text = text.replace("\0", "?")  # csv of Python 3.10 stops at it
         return text
 

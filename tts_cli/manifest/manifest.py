@@ -86,7 +86,7 @@ def open_manifests(manifests: Sequence[str], config: RunConfig) -> Iterator[Mani
         for manifest in manifests:
             source = stack.enter_context(open_source(manifest, rules=rules, columns=columns))
             if any(_is_same(source, other) for other in found):
-                raise UsageError(f"{source.name}: is named twice", "name each manifest once")
+                raise UsageError(f"{source.name}: is given twice", "give each manifest once")
             found.append(source)
         yield found[0] if len(found) == 1 else Sources(tuple(found), columns)
 
@@ -138,8 +138,8 @@ def _open(manifest: str) -> BinaryIO:
         if _may_be_text(manifest, error):
             short = manifest if len(manifest) <= _MAX_SHOWN else f"{manifest[:_MAX_SHOWN]}..."
             raise ManifestError(
-                f"{short!r}: there is no such file",
-                remedy=f"a text is spoken by: tts-cli say {shlex.quote(short)}",
+                f"{short!r}: the file does not exist",
+                remedy=f"to synthesize a text, use: tts-cli say {shlex.quote(short)}",
             ) from error
         raise _unreadable(manifest, error, "check the path") from error
 
@@ -164,7 +164,7 @@ def _format_of(manifest: str) -> str:
         if mistake := of_suffix(manifest):
             raise ManifestError(f"{manifest}: {mistake[0]}", mistake[1])
         raise ManifestError(
-            f"{manifest}: the suffix {suffix!r} does not tell the format",
+            f"{manifest}: the suffix {suffix!r} is not a manifest format",
             remedy="add --manifest-format jsonl, csv, tsv, txt, xlsx or subtitles",
         )
     return _SUFFIXES[suffix]
@@ -187,7 +187,7 @@ def _copy_of(stream: BinaryIO, name: str) -> BinaryIO:
     except OSError as error:
         raise SetupError(
             f"cannot copy {name} to {folder}: {error.strerror or error}",
-            remedy="make room there, or set TMPDIR to another folder",
+            remedy="free some space there, or set TMPDIR to another folder",
         ) from error
     return copy
 
@@ -196,7 +196,7 @@ def _read_block(stream: BinaryIO, name: str) -> bytes:
     try:
         return stream.read(MAX_LINE_BYTES)
     except OSError as error:
-        raise _unreadable(name, error, "check what is piped in") from error
+        raise _unreadable(name, error, "check the input of the pipe") from error
 
 
 def read_rows(manifest: Manifest) -> Iterator[Row | BadRow]:
@@ -240,7 +240,7 @@ def _read(source: Source, rows: RowBuilder) -> Generator[Row | BadRow, None, Non
         found.encoding = _encoding_of(source)
         found.is_subtitles = source.format == "subtitles"
         if source.format == "txt" and has_cues(lambda: _lines_of(source)):
-            log.warning("%s: holds subtitles, and is read as such", source.name)
+            log.warning("%s: contains subtitles, and is read as subtitles", source.name)
             found.is_subtitles = True
         if source.format != "jsonl" and not found.is_subtitles:
             found.form = find_form(source, lambda: _lines_of(source))
@@ -269,7 +269,7 @@ def _encoding_of(source: Source) -> Encoding:
     are not is told by row.
     """
     if source.rules.encoding is not None:
-        return Encoding(source.rules.encoding, "as --encoding says")
+        return Encoding(source.rules.encoding, "from --encoding")
     with source.open() as file:
         if source.format == "jsonl":
             return tell_encoding(marked_encoding(_start_of(file)) or Encoding(), source.name)
@@ -284,12 +284,12 @@ def _start_of(file: BinaryIO) -> bytes:
 _AUDIO = (".wav", ".flac", ".mp3", ".ogg", ".opus", ".m4a", ".m4b", ".aac", ".wma", ".aiff")
 _BOOKS = (".epub", ".md", ".markdown")
 _SCRIPTS = {
-    **dict.fromkeys((".po", ".pot", ".xlf", ".xliff"), "a catalogue of translations"),
-    ".yarn": "a script of Yarn Spinner",
-    ".rpy": "a script of Ren'Py",
-    ".ink": "a script of ink",
+    **dict.fromkeys((".po", ".pot", ".xlf", ".xliff"), "a translation catalogue"),
+    ".yarn": "a Yarn Spinner script",
+    ".rpy": "a Ren'Py script",
+    ".ink": "an ink script",
 }
-_ROWS = "a manifest has the rows to speak: .jsonl, .csv, .tsv, or .txt with one text a line"
+_ROWS = "a manifest has the rows to synthesize: .jsonl, .csv, .tsv, or .txt with one text per line"
 _JOURNAL = "timings.jsonl"  # `folder.journal` has the name too, further up
 _OFFERED = (".jsonl", ".csv", ".tsv", ".txt")
 
@@ -298,17 +298,17 @@ def of_suffix(path: str) -> tuple[str, str] | None:
     """For a file whose suffix is no manifest's: what is wrong, and the remedy; None: no idea."""
     suffix = os.path.splitext(path)[1].lower()
     if suffix in _AUDIO:
-        return "is audio", f"{_ROWS}; a recording to clone stands in a row, as ref_audio"
+        return "is audio", f"{_ROWS}; for a recording to clone, use the field ref_audio of a row"
     if suffix in _BOOKS:
-        return "is a book or a text with marks", f"tts-cli book {path} --out DIR speaks it"
+        return "is a book or a formatted text", f"use: tts-cli book {path} --out DIR"
     if suffix in _SCRIPTS:
         return f"is {_SCRIPTS[suffix]}", "export its lines as .csv, with their keys as ids"
     if suffix in (".sub", ".sbv", ".ttml", ".dfxp", ".stl", ".smi", ".lrc"):
-        return "has subtitles in a form that is not read", "save it as .srt, .vtt or .ass"
+        return "has subtitles in an unsupported format", "save it as .srt, .vtt or .ass"
     if suffix in (".doc", ".docx", ".odt", ".pdf", ".rtf", ".html", ".htm"):
-        return "is a document", "save it as plain text, and speak that by tts-cli book"
+        return "is a document", "save it as plain text, and use tts-cli book"
     if suffix in (".safetensors", ".pth", ".pt", ".bin", ".ckpt", ".gguf", ".onnx"):
-        return "is a checkpoint", f"name its folder by --model; {_ROWS}"
+        return "is a checkpoint", f"give its folder with --model; {_ROWS}"
     return None
 
 
@@ -319,9 +319,12 @@ def of_folder(path: str) -> tuple[str, str]:
     except OSError:
         names = []
     if _JOURNAL in names:
-        return "is a folder of a run", "give the manifest it was made of, and the folder by --out"
+        return (
+            "is the output folder of a run",
+            "give the manifest of that run, and the folder with --out",
+        )
     if "config.json" in names:
-        return "is the folder of a checkpoint", f"name it by --model; {_ROWS}"
+        return "is the folder of a checkpoint", f"give it with --model; {_ROWS}"
     found = [name for name in names if name.lower().endswith(_OFFERED)]
     if found:
         return "is a folder", f"give a file in it, such as {os.path.join(path, found[0])}"

@@ -91,7 +91,7 @@ def build_row(
             raise RowProblem(f"text: {problem}")
         _resolve_reference(fields, folder)
         if "max_frames" in fields and "max_seconds" in fields:
-            raise RowProblem("gives both max_frames and max_seconds; give one")
+            raise RowProblem("has both max_frames and max_seconds; give only one")
         sampling = {name: fields.pop(name) for name in fields.keys() & SAMPLING.keys()}
         if extra:
             fields["extra"] = _bounded(extra)
@@ -108,8 +108,8 @@ def _bounded(extra: Mapping[str, Any]) -> Mapping[str, Any]:
         raise RowProblem("not a row: values are nested too deep") from None
     if size > MAX_EXTRA_CHARS:
         raise RowProblem(
-            f"has {size} characters of JSON in columns that are no fields, at most "
-            f"{MAX_EXTRA_CHARS} are kept; leave some out, or add --extra drop"
+            f"has {size} characters of JSON in unrecognized columns; the maximum is "
+            f"{MAX_EXTRA_CHARS}; leave some out, or add --extra drop"
         )
     return extra
 
@@ -133,7 +133,9 @@ def _canonical(values: Mapping[str, Any], is_text: bool) -> dict[str, Any]:
         if value is None or (is_optional and value == ""):
             continue
         if name in given and (type(given[name]) is not type(value) or given[name] != value):
-            raise RowProblem(f"gives '{origin[name]}' and '{key}' with different values; give one")
+            raise RowProblem(
+                f"has '{origin[name]}' and '{key}' with different values; give only one"
+            )
         given[name], origin[name] = value, key
     return given
 
@@ -192,15 +194,15 @@ def _clean_text(name: str, value: str, kind: str) -> str:
         value = value.replace("\r\n", "\n").replace("\r", "\n")
     if match := _CONTROL.search(value):
         raise RowProblem(
-            f"{name}: holds the control character U+{ord(match.group()):04X} "
-            f"at position {match.start() + 1}; remove it"
+            f"{name}: contains the control character U+{ord(match.group()):04X} at position "
+            f"{match.start() + 1}; remove it"
         )
     if kind == "text":
         value = as_seen(value)
     limit = {"text": MAX_TEXT_CHARS, "path": MAX_PATH_CHARS}.get(kind, MAX_NAME_CHARS)
     if len(value) > limit:
         advice = "; split it into several rows" if name == "text" else ""
-        raise RowProblem(f"{name}: has {len(value)} characters, at most {limit} are taken{advice}")
+        raise RowProblem(f"{name}: has {len(value)} characters; the maximum is {limit}{advice}")
     if kind != "text" and ("\n" in value or "\t" in value):
         raise RowProblem(f"{name}: must be one line without tabs, not {shown(value)}")
     if is_blank(value):
@@ -220,22 +222,22 @@ def _resolve_reference(fields: dict[str, Any], folder: str) -> None:
     is_xvec = fields.pop("x_vector_only_mode", None)
     mode = fields.get("clone_mode")
     if is_xvec is not None and mode is not None and is_xvec is not (mode == "xvec"):
-        raise RowProblem("clone_mode and x_vector_only_mode contradict each other; give one")
+        raise RowProblem("clone_mode and x_vector_only_mode contradict each other; give only one")
     audio = fields.get("ref_audio")
     if audio is None:
         for name in ("ref_text", "clone_mode"):
             if name in fields:
-                raise RowProblem(f"gives {name} without ref_audio")
+                raise RowProblem(f"has {name} without ref_audio")
         if is_xvec:
-            raise RowProblem("gives x_vector_only_mode without ref_audio")
+            raise RowProblem("has x_vector_only_mode without ref_audio")
         return
     if mode is None and is_xvec is not None:
         mode = "xvec" if is_xvec else "icl"
     if _URL.match(audio):
-        raise RowProblem(f"ref_audio: {shown(audio)} is a URL; download it and give its path")
+        raise RowProblem(f"ref_audio: {shown(audio)} is a URL; download the file and give its path")
     if mode is None:
         mode = "icl" if "ref_text" in fields else "xvec"
     if mode == "icl" and "ref_text" not in fields:
-        raise RowProblem("clone_mode icl needs ref_text, what the reference says; or use xvec")
+        raise RowProblem("clone_mode icl needs ref_text, the words of the reference; or use xvec")
     fields["clone_mode"] = mode
     fields["ref_audio"] = os.path.join(folder, audio)

@@ -46,7 +46,7 @@ class Rules:
         encoding = None if config.encoding is None else known_encoding(config.encoding)
         names = tuple(name.strip() for name in (config.columns or "").split(","))
         if config.columns is not None and not any(names):
-            raise UsageError("--columns: names no column", "write them as in --columns id,text")
+            raise UsageError("--columns: names no column", "give names such as --columns id,text")
         has_cast = config.cast is not None
         columns = names if any(names) else ()
         return cls(
@@ -138,8 +138,8 @@ class Source:
         except OSError:
             pass
         raise StoppedEarly(
-            f"{self.name}: the manifest was changed, or is gone, since it was read",
-            remedy="rows spoken so far are kept; run the same command again",
+            f"{self.name}: the manifest was changed or removed during the run",
+            remedy="finished rows are safe; run the same command again",
         )
 
     def facts(self) -> list[dict[str, Any]]:

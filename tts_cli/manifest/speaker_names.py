@@ -75,6 +75,6 @@ class SpeakerNames:
             return None
         named = some_of([name for name, _ in self._counts.most_common()], _MAX_SHOWN)
         return (
-            f"{with_name} rows begin with a name and a colon ({named}), which would be read "
-            "aloud; in a manifest, --speaker-prefix takes them off"
+            f"{with_name} rows start with a name and a colon ({named}), which would be read "
+            "aloud; in a manifest, --speaker-prefix removes the names"
         )

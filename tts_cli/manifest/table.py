@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_ELSEWHERE = "; if the header is a later line, remove what stands above it"
-_HOLDS_SEPARATOR = "; put a cell that holds the separator in quotes"
+_ELSEWHERE = "; if the header is a later line, remove the lines above it"
+_HOLDS_SEPARATOR = "; put cells that contain the separator in quotes"
 _MAX_TOLD = 5
 
 
@@ -97,7 +97,7 @@ class TableHeader:
         is_strange = not any(self.fields) and not fits
         elsewhere = _ELSEWHERE if is_strange else ""
         if is_strange and form is not None and form.advice:
-            elsewhere += f"; if it is a row already, add {form.advice}"
+            elsewhere += f"; if it is already a row, add {form.advice}"
         strange = [name for name in named if name not in columns.fields]
         if self._kept == ERROR and not all(map(self._field_of, strange)):
             given = dict(columns.fields)
@@ -109,18 +109,18 @@ class TableHeader:
             guess = {name: target for name, target in fits.items() if target == "text"}
             guess = {**columns.fields, **(guess or {"COLUMN": "text"})}
             remedy = f"add {as_flag(guess)}{elsewhere}" if named else None
-            raise ManifestError(f"{place}: no column is called 'text'", remedy)
+            raise ManifestError(f"{place}: has no column 'text'", remedy)
 
     def _check_twice(self, place: str) -> None:
         by_field: dict[str, str] = {}
         for name, target in zip(self.names, self.fields, strict=True):
             is_kept = self._kept == KEEP
             if name and self.names.count(name) > 1 and (target or is_kept):
-                raise ManifestError(f"{place}: the column {shown(name)} stands twice")
+                raise ManifestError(f"{place}: the column {shown(name)} occurs twice")
             other = by_field.setdefault(target, name) if target else name
             if target and other != name:
                 raise ManifestError(
-                    f"{place}: the columns {shown(other)} and {shown(name)} both become '{target}'",
+                    f"{place}: the columns {shown(other)} and {shown(name)} both map to '{target}'",
                     f"leave one out: {as_flag({other: '' if other == target else target})}",
                 )
 
@@ -150,8 +150,8 @@ class TableHeader:
         if is_over and self._kept == ERROR:
             return rows.bad(
                 line,
-                f"has {shown(cells[last])} behind the last column with a name; if half a sentence "
-                "stands there, put its cell in quotes; --extra drop leaves all of that column out",
+                f"has {shown(cells[last])} after the last named column; if it belongs to a "
+                "sentence, put that cell in quotes; --extra drop ignores all of that column",
             )
         extra = {name: cells[index] for index, name in self._extra if cells[index].strip()}
         row = rows.cells(values, line, extra)
@@ -173,8 +173,8 @@ class TableHeader:
         found = self.overhanging
         if found and len(found) < num_rows:
             log.warning(
-                "%s: %s of %d with something behind the last column that has a name: %s; is there "
-                "a separator too many, and half a sentence behind it?",
+                "%s: %s of %d have something after the last named column: %s; check for an "
+                "unquoted separator inside a sentence",
                 name,
                 counted(len(found), "row"),
                 num_rows,
@@ -205,8 +205,11 @@ def table_rows(
                 continue
             if len(cells) != num_columns:
                 raise RowProblem(
-                    f"has {len(cells)} cells, the {'list' if form.names else 'header'} has "
-                    f"{num_columns}" + _HOLDS_SEPARATOR * form.is_quoted
+                    (
+                        f"has {len(cells)} cells, but the {'list' if form.names else 'header'} "
+                        f"has {num_columns}"
+                    )
+                    + _HOLDS_SEPARATOR * form.is_quoted
                 )
         except StopIteration:
             break
@@ -222,20 +225,20 @@ def table_rows(
 def _reason(problem: Exception) -> str:
     """What the csv module says; it names a tab by the tab itself."""
     if "new-line character" in str(problem):
-        return "a carriage return stands alone; save the file with line ends of Unix or Windows"
+        return "it contains a lone carriage return; save the file with Unix or Windows line ends"
     return str(problem).replace("\t", "\\t")
 
 
 def _table_problem(problem: Exception, start: int, end: int) -> str:
     if isinstance(problem, csv.Error):
-        advice = "close every quote and double those inside a cell"
+        advice = "close every quote, and double quotes inside a cell"
         message = f"not a table row: {_reason(problem)}; {advice}"
     else:
         message = str(problem)
     if end > start:
         message += (
-            f" (the row runs from line {start} to {end}; is a quote never closed? {end - start} "
-            f"line{'s' * (end > start + 1)} behind the first would be lost)"
+            f" (the row spans lines {start} to {end}; if a quote is not closed, {end - start} "
+            f"line{'s' * (end > start + 1)} after the first would be lost)"
         )
     return message
 
@@ -252,7 +255,8 @@ def _read_header(
             raise RowProblem(lines.problem)
     except StopIteration:
         raise ManifestError(
-            f"{source.name}: is empty", remedy="name the columns in the first row, as id,text"
+            f"{source.name}: is empty",
+            remedy="put the column names into the first row, such as id,text",
         ) from None
     except (RowProblem, csv.Error) as problem:
         raise ManifestError(

@@ -144,13 +144,14 @@ def _form_of(sample: list[str], source: Source) -> TableForm | None:
             ((width, _),) = Counter(map(len, rows)).most_common(1)
             advice = _advice([cells for cells in rows if len(cells) == width])
             raise ManifestError(
-                f"{source.name}: lines begin with paths of recordings, and which cell is the text "
-                "cannot be told, or lines have more cells than others",
-                f"add {advice}, or with the names in other places",
+                f"{source.name}: lines start with paths of recordings, but it is unclear "
+                "which cell is the text, or some lines have more cells than others",
+                f"add {advice}, or the same names in another order",
             )
     if even and len(sample) >= _LEAST_LINES:
         log.warning(
-            "%s: each line has as many %s, and all of it is spoken; if it is a table, add %s",
+            "%s: all lines have the same number of %s, and all of the line is read; if it is "
+            "a table, add %s",
             source.name,
             SEPARATORS[even[0]],
             advice,
@@ -161,8 +162,8 @@ def _form_of(sample: list[str], source: Source) -> TableForm | None:
 def _require_no_header(first: list[str], given: Sequence[str], source: Source) -> None:
     if len(first) == len(given) and _names_text(first, source.columns):
         raise ManifestError(
-            f"{source.name}:1: names its columns itself, and so does --columns",
-            "leave --columns out; --map says which column is which field",
+            f"{source.name}:1: has column names, but --columns is given too",
+            "leave --columns out; --map maps columns to fields",
         )
 
 
@@ -304,7 +305,7 @@ def _with_quotes(form: TableForm, source: Source, open_lines: OpenLines) -> Tabl
                 return form
         except (csv.Error, RowProblem):
             pass
-    log.info("%s: quotation marks are letters, as line %d shows", source.name, start)
+    log.info("%s: quotation marks are part of the text, as line %d shows", source.name, start)
     return replace(form, is_quoted=False)
 
 

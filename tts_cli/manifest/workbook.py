@@ -69,12 +69,11 @@ def workbook_rows(file: BinaryIO, source: Source, rows: RowBuilder) -> Iterator[
         yield header.row(cells, rows, line) if problem is None else rows.bad(line, problem)
     if header is None:
         raise ManifestError(
-            f"{name}: sheet {sheet.name!r} is empty", remedy="name another one by --sheet"
+            f"{name}: sheet {sheet.name!r} is empty", remedy="choose another with --sheet"
         )
     if unfollowed and is_first:
         log.warning(
-            "%s: %d numbers are shown in a format that is not followed here (currency, fractions): "
-            "%s first",
+            "%s: %d numbers are shown in an unsupported format (currency, fractions): %s first",
             name,
             len(unfollowed),
             unfollowed[0],
@@ -85,7 +84,9 @@ def _choose(sheets: list[Sheet], wanted: str | None, name: str) -> Sheet:
     if wanted is None:
         found = next((sheet for sheet in sheets if not sheet.is_hidden), None)
         if found is None:
-            raise ManifestError(f"{name}: has no sheet to see", "show one, or name it by --sheet")
+            raise ManifestError(
+                f"{name}: has no visible sheet", "unhide one, or choose it with --sheet"
+            )
         return found
     for same in (str, str.casefold):
         for sheet in sheets:
@@ -103,7 +104,7 @@ def _tell(sheets: list[Sheet], sheet: Sheet, scan: SheetScan, name: str) -> None
     others = [other.name for other in sheets if other is not sheet]
     if others:
         listed = some_of(others, 5)
-        log.info("%s: sheet %r is read; others (--sheet): %s", name, sheet.name, listed)
+        log.info("%s: reading sheet %r; other sheets (--sheet): %s", name, sheet.name, listed)
     if scan.hidden_rows:
         log.warning("%s: %d hidden rows are read like the others", name, scan.hidden_rows)
 

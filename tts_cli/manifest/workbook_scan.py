@@ -100,13 +100,13 @@ class WorkbookFile:
             raise self._error(f"is larger than {MAX_FILE_BYTES >> 20} MiB", _SAVE_AS_CSV)
         if data.startswith(b"\xd0\xcf\x11\xe0"):
             raise self._error(
-                "is protected by a password, or of a version of Excel before 2007",
+                "is protected by a password, or made by a version of Excel before 2007",
                 "save it as .xlsx without a password, or as CSV (UTF-8)",
             )
         try:
             self._zip = zipfile.ZipFile(io.BytesIO(data))
         except _ZIP_ERRORS as error:
-            raise self._error(f"is no workbook: {error}", "save it as .xlsx again") from None
+            raise self._error(f"is not a workbook: {error}", "save it as .xlsx again") from None
         relations = self._relations()
         self._shared = relations.get(_SHARED, "")
         self._styles = relations.get(_STYLES, "")
@@ -134,7 +134,7 @@ class WorkbookFile:
                 content = file.read(self._left + 1)
         except KeyError:
             raise self._error(
-                f"is no workbook of Excel: it has no {part}", "save it as .xlsx again"
+                f"is not an Excel workbook: it has no {part}", "save it as .xlsx again"
             ) from None
         except _ZIP_ERRORS as bad:
             raise self._error(f"is damaged: {part}: {bad}", "save it as .xlsx again") from None
@@ -185,9 +185,9 @@ class WorkbookFile:
         num_rows, num_columns = walk.last_row + 1, walk.last_column + 1
         if num_rows > MAX_ROWS or num_columns > MAX_COLUMNS or num_rows * num_columns > MAX_CELLS:
             raise self._error(
-                f"sheet {sheet.name!r} has {num_rows:,} rows and {num_columns:,} columns, at most "
-                f"{MAX_CELLS:,} cells are read",
-                f"delete what is far outside of the table, or {_SAVE_AS_CSV}",
+                f"sheet {sheet.name!r} has {num_rows:,} rows and {num_columns:,} columns; the "
+                f"maximum is {MAX_CELLS:,} cells",
+                f"delete cells far outside of the table, or {_SAVE_AS_CSV}",
             )
         return walk.scan
 
@@ -292,7 +292,7 @@ class _SheetWalk:
             self.scan.problems[self._row, self._column] = "shows an error"
         elif self._has_formula and not self._has_value:
             self.scan.problems[self._row, self._column] = (
-                "holds a formula whose result was never saved; open and save the file in Excel"
+                "contains a formula without a saved result; open and save the file in Excel"
             )
         self._has_formula = self._has_value = self._is_error = False
         self._is_in_value = self._is_text = False

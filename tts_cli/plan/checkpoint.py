@@ -50,8 +50,8 @@ def sample_voice() -> Path:
         if (folder / "config.json").is_file():
             return folder
     raise SetupError(
-        f"the sample voice is not where it should be ({installed})",
-        remedy="install tts-cli again, or name a checkpoint with --model",
+        f"the sample voice is missing ({installed})",
+        remedy="install tts-cli again, or give a checkpoint with --model",
     )
 
 
@@ -91,7 +91,7 @@ def read_info(config: RunConfig) -> ModelInfo:
         return describe(model_source(config.model), config.revision)
     except CheckpointError as error:
         raise SetupError(
-            str(error), remedy="see `tts-cli voices --help` for what --model takes"
+            str(error), remedy="see `tts-cli voices --help` for the values of --model"
         ) from None
 
 
@@ -136,9 +136,9 @@ def require_consent(licence: Licence | None, config: RunConfig) -> None:
         return
     if not config.accept_licence:
         raise UsageError(
-            f"these weights are under the {licence.name}. {licence.terms} It must be accepted "
+            f"the {licence.name} applies to these weights. {licence.terms} You must accept it "
             "before their first use",
-            remedy="if you do, add --accept-licence once",
+            remedy="to accept it, add --accept-licence once",
         )
     log.warning("accepted: the %s. %s", licence.name, licence.terms)
     accept(licence)
@@ -167,7 +167,7 @@ def accept(licence: Licence) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomic(path, text.encode())
     except (OSError, StoppedEarly) as error:
-        log.warning("%s cannot be written (%s): --accept-licence is needed again", path, error)
+        log.warning("%s cannot be written (%s): give --accept-licence again next time", path, error)
 
 
 def describe_consent(licence: Licence) -> str:
@@ -207,7 +207,7 @@ class StoredModel:
     def licence_state(self) -> str:
         """Whether there is one to be accepted, and when it was."""
         if self.licence is None:
-            return "none asked for"
+            return "no acceptance needed"
         day = accepted_on(self.licence)
         return f"{self.licence.name}, " + (f"accepted on {day}" if day else "not accepted yet")
 
@@ -271,11 +271,11 @@ def download(model: str, config: RunConfig) -> Downloaded:
     """
     revision = config.revision
     if Path(model).expanduser().exists():
-        raise UsageError(f"{model}: is on this machine already", "name a repository of the hub")
+        raise UsageError(f"{model}: is already on this machine", "give a repository of the hub")
     try:
         family, licence = family_of(fetch(model, revision, ["config.json"]))
         require_consent(licence, config)
-        log.info("fetching %s", model)
+        log.info("downloading %s", model)
         folder = fetch(model, revision, HUB_FILES)
     except NoSuchCheckpoint as error:
         raise SetupError(f"{error}{did_you_mean(model)}") from None
@@ -286,7 +286,7 @@ def download(model: str, config: RunConfig) -> Downloaded:
         describe(str(folder))
     except CheckpointError as error:
         if "models convert" not in str(error):
-            raise SetupError(f"{model} was fetched, but is not whole: {error}") from None
+            raise SetupError(f"{model} was downloaded, but is incomplete: {error}") from None
         flags = f" --revision {shlex.quote(revision)}" if revision else ""
         next_step = f"tts-cli models convert {shlex.quote(model)}{flags}"
     return Downloaded(folder, family, next_step)

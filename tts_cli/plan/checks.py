@@ -86,7 +86,7 @@ class CheckedRows:
             if isinstance(row, Row):
                 row = self.judge.judged(row)
             if len(row.record_id) * 4 > longest and _num_bytes(row.record_id) > longest:
-                problem = f"its path in --out is longer than the {MAX_PATH_BYTES} bytes of any path"
+                problem = f"its path in --out is longer than {MAX_PATH_BYTES} bytes"
                 row = _bad(row, problem)
             yield row
 
@@ -103,7 +103,7 @@ class CheckedRows:
         by = f"line {line}"
         if len(self._source.all) > 1:
             by = f"{self._source.all[place >> _LINE_BITS].name}:{line}"
-        return f"id '{row_id}' is taken by {by} (letter case is ignored); make ids unique"
+        return f"id '{row_id}' is already used by {by} (letter case is ignored); make ids unique"
 
 
 def _num_bytes(row_id: str) -> int:
@@ -119,9 +119,9 @@ def require_speakable(info: ModelInfo) -> None:
     """Raise SetupError for a checkpoint that can speak no row at all."""
     if info.needs_reference and not info.can_clone:
         raise SetupError(
-            "a Base checkpoint speaks only by cloning a reference recording, and this one cannot: "
+            "a Base checkpoint clones a reference recording, and this copy cannot: "
             f"{info.needs or 'its encoders are missing'}",
-            remedy="get the whole checkpoint, or use a CustomVoice or VoiceDesign one",
+            remedy="download the complete checkpoint, or use a CustomVoice or VoiceDesign one",
         )
 
 
@@ -158,8 +158,8 @@ def _voice_problem(value: str, info: ModelInfo, voices: VoiceFolder) -> str | No
 
 
 _ELSE = {  # what else a name may have meant
-    "voice": "; who speaks in a story is the field character, with --cast",
-    "language": "; others need another --model",
+    "voice": "; for the speaker of a story use the field character, with --cast",
+    "language": "; for others choose another --model",
 }
 
 
@@ -182,7 +182,10 @@ def _seconds_problem(seconds: float, info: ModelInfo) -> str | None:
     if seconds / info.frame_s < 1 - 1e-6:
         return f"{seconds:g} s is less than one frame ({info.frame_s:g} s)"
     if seconds > info.max_positions * info.frame_s:
-        return f"{seconds:g} s is more than the {info.max_positions * info.frame_s:g} s it can hold"
+        return (
+            f"{seconds:g} s is more than the maximum of this checkpoint, "
+            f"{info.max_positions * info.frame_s:g} s"
+        )
     return None
 
 
@@ -229,8 +232,8 @@ class Judge:
         if problem := self._problem(row):
             return _bad(row, problem)
         if self._is_voice_needed and row.ref_audio is None and row.voice is None:
-            only = "a base checkpoint speaks only in a reference's voice"
-            return _bad(row, f"gives no ref_audio and no voice, and {only}")
+            only = "a base checkpoint needs a reference recording"
+            return _bad(row, f"has no ref_audio and no voice, and {only}")
         return row
 
     def _problem(self, row: Row) -> str | None:
@@ -240,20 +243,23 @@ class Judge:
             what = f"a {info.type} checkpoint cannot clone"
             if self.config.model is None:
                 what = "the sample voice cannot clone"
-            remedy = "leave it out, or name a Base checkpoint by --model"
-            return f"gives ref_audio, but {what}; {remedy}"
+            remedy = "leave it out, or give a Base checkpoint with --model"
+            return f"has ref_audio, but {what}; {remedy}"
         if info.takes_voice_files and row.ref_audio is not None and row.voice is not None:
-            return "gives both ref_audio and voice; give one"
+            return "has both ref_audio and voice; give only one"
         modes, mode = info.clone_modes, row.clone_mode
         if info.takes_voice_files and mode is not None and mode not in modes:
-            only = f"this checkpoint clones by {', '.join(modes)} only"
-            return f"clone_mode {mode}: {only}; give ref_text, what the reference says"
+            only = f"this checkpoint clones only with {', '.join(modes)}"
+            return f"clone_mode {mode}: {only}; give ref_text, the words of the reference"
         if row.voice is not None and (problem := _voice_problem(row.voice, info, self.voices)):
             return problem
         if row.language is not None and (problem := _name_problem("language", row.language, info)):
             return problem
         if row.max_frames is not None and row.max_frames > info.max_positions:
-            return f"max_frames: is {row.max_frames}, the checkpoint holds {info.max_positions}"
+            return (
+                f"max_frames: is {row.max_frames}, but the maximum of this checkpoint is "
+                f"{info.max_positions}"
+            )
         if row.max_seconds is not None and (problem := _seconds_problem(row.max_seconds, info)):
             return f"max_seconds: {problem}"
         return None
@@ -296,12 +302,12 @@ class Judge:
         if path is None:
             columns = parse_map(self.config.map or "")
             column = next((key for key in columns if columns[key] == "character"), "character")
-            made = "--free-voice one makes it a voice; or " if self._could_make else ""
+            made = "--free-voice one generates a voice for it; or " if self._could_make else ""
             flag = as_flag({**columns, column: ""})
             remedy = f"{made}{self._how_to_give_voice(name)}, or leave the column out: {flag}"
-            return f"character {shown(name)} is no speaker here; {advice}{remedy}"
+            return f"character {shown(name)} has no voice; {advice}{remedy}"
         listed = some_of(names, _MAX_CAST)
-        return f"character {shown(name)} is not in {path}; {advice}there are {listed}"
+        return f"character {shown(name)} is not in {path}; {advice}it has {listed}"
 
     def _how_to_give_voice(self, name: str) -> str:
         """What makes a character a voice, as it can be typed."""
@@ -390,7 +396,7 @@ class Only:
         found = list(ids) if len(strays) > 1 else ids
         advice = [f"'{name}'{nearest_ids(name, found)}" for name in strays[:_MAX_NAMED]]
         more = f" and {len(strays) - _MAX_NAMED} more" if len(strays) > _MAX_NAMED else ""
-        raise UsageError(f"--only: no row of {manifest} is called {', '.join(advice)}{more}")
+        raise UsageError(f"--only: {manifest} has no row {', '.join(advice)}{more}")
 
 
 def suspects_of(out: Path | None) -> set[int]:
@@ -407,8 +413,8 @@ def suspects_of(out: Path | None) -> set[int]:
     path = None if out is None else out / JOURNAL_NAME
     if out is None or path is None or not path.is_file():
         raise UsageError(
-            f"--only {SUSPECTS}: {path or 'no --out'}: no journal tells of suspect rows",
-            remedy="speak the manifest into --out first",
+            f"--only {SUSPECTS}: {path or 'no --out'}: has no journal with suspect rows",
+            remedy="synthesize the manifest into --out first",
         )
     checks = {
         (id_hash(check.id), check.take): check for check in read_checks(out) if check.is_suspect
@@ -431,7 +437,7 @@ def _names(values: Sequence[str]) -> Iterator[str]:
             names = _read(value[1:])
         yield from filter(None, map(str.strip, names))
     if values and not any(value.strip(", ") for value in values):
-        raise UsageError("--only is empty", remedy="name a row, or leave it out")
+        raise UsageError("--only is empty", remedy="give the id of a row, or leave it out")
 
 
 def _read(path: str) -> list[str]:
@@ -445,7 +451,7 @@ def _read(path: str) -> list[str]:
     names = [line.strip() for line in text.splitlines()]
     names = [name for name in names if name and not name.startswith("#")]
     if not names:
-        raise UsageError(f"--only @{path}: names no row", remedy="write one id a line")
+        raise UsageError(f"--only @{path}: contains no id", remedy="write one id per line")
     return names
 
 

@@ -34,7 +34,7 @@ BUILT_IN = (
     "came slowly around the hill."
 )
 MANY_VOICES, FEW_ROWS = 20, 3
-_REMEDY = "name a Base checkpoint, such as --clone-model Qwen/Qwen3-TTS-12Hz-1.7B-Base"
+_REMEDY = "give a Base checkpoint, such as --clone-model Qwen/Qwen3-TTS-12Hz-1.7B-Base"
 
 
 class Maker(NamedTuple):
@@ -59,14 +59,14 @@ def who_speaks(config: RunConfig, info: ModelInfo) -> tuple[RunConfig, ModelInfo
     flag = f"--clone-model {config.clone_model}"
     if info.can_clone or info.voices or info.needs_reference:
         raise UsageError(
-            f"{flag}: the {model_label(config.model)} ({info.type}) makes up no voice that another "
-            "checkpoint would have to keep",
+            f"{flag}: the {model_label(config.model)} ({info.type}) generates no voices that "
+            "another checkpoint could clone",
             remedy="leave it out; it is for VoiceDesign checkpoints",
         )
     if config.free_voice == EACH:
         raise UsageError(
-            f"{flag}: clones the voices that --free-voice {EACH} does not make",
-            remedy="leave one out",
+            f"{flag}: clones generated voices, but --free-voice {EACH} generates none",
+            remedy="leave one of them out",
         )
     second = replace(config, model=config.clone_model, revision=None, clone_model=None)
     try:
@@ -190,9 +190,9 @@ class FreeVoices:
         if self.config.many_voices or len(described) <= MANY_VOICES or 2 * few <= len(described):
             return
         raise UsageError(
-            f"{len(described)} descriptions would be {len(described)} voices, {few} of them for "
-            f"fewer than {FEW_ROWS} rows",
-            remedy="give rows of one person the same character, or add --many-voices",
+            f"{len(described)} descriptions would become {len(described)} voices, {few} of "
+            f"them for fewer than {FEW_ROWS} rows",
+            remedy="give the rows of one person the same character, or add --many-voices",
         )
 
     def _ask(self, row: Row, request: SpeechRequest) -> Ask:
@@ -269,23 +269,24 @@ class FreeVoices:
         lost = {voice: ask.lost for voice, ask in self.asks.items() if ask.lost}
         if lost and not self.config.overwrite:
             raise UsageError(
-                f"{', '.join(lost)}: gone, and "
-                f"{counted(sum(lost.values()), 'row was', 'rows were')} spoken with it",
-                remedy="copy it back, or add --overwrite to make it and speak them again",
+                f"{', '.join(lost)}: missing; "
+                f"{counted(sum(lost.values()), 'done row uses', 'done rows use')} this voice",
+                remedy="copy the file back, or add --overwrite to generate a new voice and "
+                "synthesize these rows again",
             )
         missing = [ask for ask in self.to_make() if ask.is_gone]
         given = self.config.made_voices
         if given is not None and missing and not (given / VOICES).is_dir():
             raise UsageError(
-                f"--made-voices {given}: there is no {VOICES} in it, and so no voice",
-                remedy="give the --out of the run that made them",
+                f"--made-voices {given}: contains no {VOICES}, so no generated voice",
+                remedy="give the output folder of the run that generated them",
             )
         if self.config.shard is not None and missing and not self.config.voices_only:
             raise UsageError(
-                f"--shard: the voice of {missing[0].shown} is not made, and every shard would make "
-                "another one",
-                remedy="make it once, by the same command with --voices-only and another --out DIR "
-                "in place of --shard, then give all shards --made-voices DIR",
+                f"--shard: the voice of {missing[0].shown} does not exist yet, and every "
+                "shard would generate a different one",
+                remedy="generate it once: run the same command with --voices-only and another "
+                "--out DIR instead of --shard, then give all shards --made-voices DIR",
             )
 
     def hint(self) -> str | None:
@@ -293,8 +294,8 @@ class FreeVoices:
         if self.is_two or not self.info.needs_instruct:
             return None
         return (
-            "every row is another person, also those of one description; --clone-model with a Base "
-            "checkpoint gives each description one voice"
+            "every row has a different voice, even rows with the same description; "
+            "--clone-model with a Base checkpoint gives each description one voice"
         )
 
     def to_make(self) -> list[Ask]:

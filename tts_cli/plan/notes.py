@@ -55,26 +55,26 @@ class NoteKind(Enum):
 _NAMED = {
     NoteKind.HOPELESS: "rows that will fail",
     NoteKind.RECORDING: "rows with odd recordings to clone",
-    NoteKind.FOREIGN: "rows in letters that no language of this checkpoint has",
+    NoteKind.FOREIGN: "rows in letters of a language that this checkpoint does not support",
     NoteKind.MARKUP: "rows with markup that would be read aloud",
     NoteKind.PAUSES: "rows whose pauses are left out",
-    NoteKind.UNHEARD: "rows described otherwise than their characters",
+    NoteKind.UNHEARD: "rows whose instruct differs from that of their character",
     NoteKind.CUE: "rows that take longer than their cues",
 }
 # Rows of these are counted, kind by kind.
 _COUNTED = {
     NoteKind.WORDLESS: "{are} without any letter or digit, '{first}' first: {what}",
-    NoteKind.OWN_CAP: "{give} max_seconds or max_frames, '{first}' first, which wins over "
-    "--max-seconds {what}: change it there",
+    NoteKind.OWN_CAP: "{give} max_seconds or max_frames, '{first}' first, which takes precedence "
+    "over --max-seconds {what}: change it there",
     NoteKind.UNREAD: "{are} {what}",
     NoteKind.FIGURE: "figures that are not understood are left as written in {rows}, {what} of "
-    "'{first}' first; a --lexicon can say them",
-    NoteKind.INSTRUCT: "{give} instruct, which this checkpoint ignores; remove it or "
-    "choose another checkpoint",
-    NoteKind.WHOLE: "{are} longer than {what}, '{first}' first, and spoken in one: {kind}; words "
-    "may be lost",
+    "'{first}' first; add them to a --lexicon",
+    NoteKind.INSTRUCT: "{give} instruct, which this checkpoint ignores; remove it or choose "
+    "another checkpoint",
+    NoteKind.WHOLE: "{are} longer than {what}, '{first}' first, and not split: {kind}; words may "
+    "be lost",
     NoteKind.LIMIT: "--split {what}; words may be lost",
-    NoteKind.NO_INSTRUCT: "{give} no instruct, so nothing describes their voice to this checkpoint",
+    NoteKind.NO_INSTRUCT: "{give} no instruct, so their voice is not described to this checkpoint",
 }
 
 
@@ -113,17 +113,19 @@ class Notes:
         if is_silent:
             is_bad = self._config.wordless == "fail"
             fate = "they will fail" if is_bad else f"{SILENCE_S:g} s of silence each"
-            yield Note(NoteKind.WORDLESS, "has no letter or digit, so it is silence", what=fate)
+            yield Note(
+                NoteKind.WORDLESS, "has no letter or digit, so it becomes silence", what=fate
+            )
             return
         if care.is_normalized and (known := care.known(request.language)) not in LANGUAGES:
-            why = f"in {known}, which has no rules for figures, and left as written"
+            why = f"in {known}, which has no rules for figures, so they stay as written"
             if known is None:
-                why = "of no known language, and left as written; "
-                why += "give --language, or name one by --normalize"
+                why = "of unknown language, so figures stay as written; "
+                why += "give --language, or a language with --normalize"
             yield Note(NoteKind.UNREAD, kind=why, what=why)
         text, has_marks = request.text, has_pauses(row.text)
         if has_marks and not has_pauses(text):
-            lost = "its pauses are left out: nothing keeps its voice behind them"
+            lost = "its pauses are left out, because its voice would change after a pause"
             yield Note(NoteKind.PAUSES, lost)
         elif has_marks:
             text = without_pauses(text)
@@ -131,25 +133,25 @@ class Notes:
             yield from self._of_odd_text(text, request.language)
         cue_s = None if row.extra is None else cue_length_s(row.extra)
         if cue_s is not None and (needed_s := usual_s(text)) > cue_s:
-            late = f"takes about {needed_s:.1f} s, and its cue has {cue_s:.1f} s"
+            late = f"takes about {needed_s:.1f} s, but its cue has only {cue_s:.1f} s"
             yield Note(NoteKind.CUE, late, "cue")
         if row.instruct is not None and not (info.takes_instruct or self._is_described):
-            yield Note(NoteKind.INSTRUCT, "gives instruct, which this checkpoint ignores")
+            yield Note(NoteKind.INSTRUCT, "has instruct, which this checkpoint ignores")
         is_asked = self._is_described and (info.needs_instruct or is_made(request.voice))
         if is_asked and row.instruct is None and row.character is None:
-            why = "so nothing describes its voice to this checkpoint"
-            yield Note(NoteKind.NO_INSTRUCT, f"gives no instruct, {why}")
+            why = "so its voice is not described to this checkpoint"
+            yield Note(NoteKind.NO_INSTRUCT, f"has no instruct, {why}")
 
     def _of_odd_text(self, text: str, language: str) -> Iterator[Note]:
         """Of a text that has signs of something."""
         info = self._info
         if figure := self._care.left_as_written(text, language):
-            left = "is not understood, and left as written; a --lexicon can say it"
+            left = "is not understood and left as written; add it to a --lexicon"
             yield Note(NoteKind.FIGURE, f"{figure!r} {left}", what=repr(figure))
         if self._is_latin and is_foreign(text):
             known = ", ".join(name for name in info.languages if name != "auto")
-            problem = f"is in letters that this checkpoint does not speak, which has {known}"
-            yield Note(NoteKind.FOREIGN, f"{problem}; name another by --model")
+            problem = f"is in letters that this checkpoint does not support; it has {known}"
+            yield Note(NoteKind.FOREIGN, f"{problem}; choose another with --model")
         for markup in markup_in(text, info.pace):
             yield Note(NoteKind.MARKUP, str(markup), markup.kind)
 
@@ -179,15 +181,18 @@ class Notes:
         if has_own and config.retry_failed and config.max_seconds is not None:
             yield Note(NoteKind.OWN_CAP, what=f"{config.max_seconds:g}")
         longest = 0 if info.pace is None else info.pace.longest_chars or 0
-        well = f"the about {longest} characters that this checkpoint speaks well"
+        well = f"the {longest} characters or so that this checkpoint synthesizes well"
         if is_joined and 0 < longest < rule.limit:
-            yield Note(NoteKind.LIMIT, what=f"{rule.limit} allows longer parts than {well}")
+            yield Note(NoteKind.LIMIT, what=f"{rule.limit} allows longer pieces than {well}")
         if not (is_joined or is_silent) and (reason := rule.why_whole(request)):
-            spoken = f"and spoken in one: {reason}; words may be lost"
+            spoken = f"and not split: {reason}; words may be lost"
             yield Note(NoteKind.WHOLE, f"is longer than {well}, {spoken}", reason, well)
         if self._voices.is_unheard(row, request):
             whose = shown(row.character)
-            yield Note(NoteKind.UNHEARD, f"its instruct is not that of the voice of {whose}")
+            yield Note(
+                NoteKind.UNHEARD,
+                f"its instruct differs from the one that the voice of {whose} was generated with",
+            )
 
 
 @dataclass

@@ -214,7 +214,7 @@ class Planner:
         if not isinstance(values, Mapping):
             return builder.bad(number, f"must be a text, a mapping or a Row, not {shown(given)}")
         if strange := [name for name in values if not isinstance(name, str)]:
-            return builder.bad(number, f"must have names for keys, not {shown(strange[0])}")
+            return builder.bad(number, f"must have strings as keys, not {shown(strange[0])}")
         if isinstance(path := values.get("ref_audio"), os.PathLike):
             values = {**values, "ref_audio": os.fspath(path)}
         return builder.row(values, number)
@@ -284,7 +284,7 @@ class Planner:
             try:
                 self._check_room(piece.request, need)
             except RowError as error:
-                raise RowError(f"part {number} of {len(pieces)}: {error}") from None
+                raise RowError(f"piece {number} of {len(pieces)}: {error}") from None
         return pieces
 
     def made(self, row: Row, asked: RowAsk, need: Need | None, pieces: tuple[Piece, ...]) -> Task:
@@ -348,7 +348,7 @@ def values_of(row: Row) -> dict[str, Any]:
     return {**values.pop("sampling"), **values.pop("extra", {}), **values}
 
 
-NO_WORDS = "its text has no letter or digit; add words, or let --wordless silence keep it silent"
+NO_WORDS = "its text has no letter or digit; add words, or let --wordless silence make it silent"
 
 
 def silence_of(task: Task, info: ModelInfo) -> Spoken:

@@ -81,8 +81,8 @@ class Needs:
         ):
             return None
         return (
-            f"{prompt.num_tokens} prompt tokens and {frames} frames are more than this run made "
-            "room for; run the same command again"
+            f"{prompt.num_tokens} prompt tokens and {frames} frames are more than this run "
+            "has capacity for; run the same command again"
         )
 
 

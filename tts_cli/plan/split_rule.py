@@ -35,13 +35,13 @@ PART_SHARE = 0.6
 PAUSES_VERSION = 1  # of how marked pauses are made; stands in the hash of rows that have any
 WORD_SHARE = 1 / 3  # of the pause within a sentence, where not even a comma is
 BYTES_PER_CHAR = 4  # of UTF-8, at most
-NO_VOICE = "nothing fixes its voice, which would be another one in every part; "
-NO_CLONING = NO_VOICE + "name a Base checkpoint that keeps it by --clone-model"
-NOT_MADE = NO_VOICE + "--free-voice one keeps it"
-BY_SETTING = "--split says so"
+NO_VOICE = "its voice is not fixed and would change with every piece; "
+NO_CLONING = NO_VOICE + "give a Base checkpoint that keeps it, with --clone-model"
+NOT_MADE = NO_VOICE + "--free-voice one fixes it"
+BY_SETTING = "because of --split"
 SECOND_SPEAKER = (
-    "it has tags of a second speaker, whose voice would change; give ref_audio, or make rows of it "
-    "yourself"
+    "it has tags of a second speaker, whose voice would change; give ref_audio, or split it "
+    "into rows yourself"
 )
 FIRST_TAG = "<|speaker:0|>"  # whose voice a reference without tags is
 

@@ -94,9 +94,9 @@ class Spool(Generic[T]):
                     break
         reason = problem and (problem.strerror or problem)
         raise DiskFull(
-            f"no room for {self._name} in a temporary file: {reason}",
-            remedy="make room in the folder for temporary files, or set TMPDIR to another; nothing "
-            "was spoken",
+            f"there is no space for {self._name} in a temporary file: {reason}",
+            remedy="free space in the folder for temporary files, or set TMPDIR to another one; "
+            "nothing was synthesized",
         ) from problem
 
 

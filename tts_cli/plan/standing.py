@@ -174,7 +174,7 @@ class OutputFolder:
         try:
             kept = find_kept(writer.out, take, self._planner.info.sample_rate_hz)
             if writer.has_codes and not writer.codes_path_of(row_id).is_file():
-                raise RowError("its codes are to be kept, and were not")
+                raise RowError("its codes were not saved, and --save-codes wants them")
         except RowError as error:
             return standing._replace(not_kept=str(error))
         return standing._replace(state=State.KEPT, order=Order(take, kept))

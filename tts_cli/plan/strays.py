@@ -111,7 +111,7 @@ def settle_strays(
             folder.mark(gone=strays.ids(Stray.GHOST))
         if strays.left.count and is_pruned:
             if rows.has_nameless:
-                log.warning("no row is taken out before the bad ones have ids that can be read")
+                log.warning("no row is removed while some ids of the manifest cannot be read")
             else:
                 strays.stayed = folder.mark(gone=strays.ids(Stray.LEFT))
                 strays.removed = strays.left.count - len(strays.stayed)

@@ -72,9 +72,9 @@ class ManifestSummary:
         """Raise ManifestError if any row is bad."""
         if self.bad_rows:
             raise ManifestError(
-                f"{self.manifest}: {counted(self.bad_rows, 'bad row')} of "
+                f"{self.manifest}: {counted(self.bad_rows, 'invalid row')} of "
                 f"{self.rows + self.bad_rows:,}",
-                remedy="correct what is named above, or add --skip-invalid to speak the rest",
+                remedy="fix the rows above, or add --skip-invalid to synthesize the others",
             )
 
 
@@ -87,7 +87,7 @@ class Tally:
         self._config = config
         self._info = info
         self._remade, self._remade_s = 0, 0.0  # rows whose files are made of what is kept
-        self._bad = NamedRows("bad rows")
+        self._bad = NamedRows("invalid rows")
         self._names = SpeakerNames()
 
     def add_bad(self, row: BadRow) -> None:
@@ -151,7 +151,9 @@ class Tally:
         """The sums, once all rows are in. Raises ManifestError if there were none."""
         found = self.summary
         if not found.rows and not found.bad_rows:
-            raise ManifestError(f"{found.manifest}: has no rows", remedy="write one row a line")
+            raise ManifestError(
+                f"{found.manifest}: contains no rows", remedy="write one row per line"
+            )
         audio_s, rows = found.audio_s + self._remade_s, found.due + found.takes + self._remade
         found.disk_bytes = estimate_disk_bytes(audio_s, rows, self._config, self._info)
         found.problems = self._bad.lines(found.manifest)
@@ -226,8 +228,8 @@ class Survey:
         """Raise UsageError if rows would replace files that no run is known to have written."""
         if self.foreign:
             raise UsageError(
-                f"{some_of(self.foreign)}: in the folder without a line in timings.jsonl, so not "
-                "of an earlier run",
+                f"{some_of(self.foreign)}: in the folder, but not in timings.jsonl, so not "
+                "from an earlier run",
                 remedy="move them, choose another --out, or add --overwrite to replace them",
             )
 

@@ -125,8 +125,8 @@ class TextCare:
             return None
         named = some_of([*map(repr, words)], MAX_UNUSED)
         return (
-            f"{self.lexicon.path}: no text has {len(words)} of "
-            f"{counted(len(entries), 'entry', 'entries')}: {named}"
+            f"{self.lexicon.path}: {len(words)} of "
+            f"{counted(len(entries), 'entry', 'entries')} occur in no text: {named}"
         )
 
     def left_as_written(self, spoken: str, language: str = AUTO) -> str | None:

@@ -180,11 +180,11 @@ def read_lexicon(path: Path) -> Lexicon:
         if isinstance(entry, str):
             problems.append(f"{path}:{number}: {entry}")
         elif (before := entries.add(entry, is_clean=line == raw)) is not None:
-            problems.append(f"{path}:{number}: {entry.written!r} stands in line {before} already")
+            problems.append(f"{path}:{number}: {entry.written!r} is already in line {before}")
     if problems:
         more = len(problems) - MAX_PROBLEMS
         shown = problems[:MAX_PROBLEMS] + ([f"... and {more} more"] if more > 0 else [])
-        raise UsageError("the lexicon has bad lines:\n" + "\n".join(shown))
+        raise UsageError("the lexicon has invalid lines:\n" + "\n".join(shown))
     return Lexicon(tuple(entries.found), path, hashlib.sha256(content).hexdigest())
 
 
@@ -254,7 +254,7 @@ def _header(cells: Sequence[str]) -> Sequence[str] | None:
 def _entry(cells: Sequence[str], columns: Sequence[str], line: int) -> Entry | str:
     """One line's entry, or what is wrong with it."""
     if len(cells) > len(columns):
-        return f"has {len(cells)} cells, the columns are {', '.join(columns)}"
+        return f"has {len(cells)} cells, but the columns are {', '.join(columns)}"
     given = dict(zip(columns, cells, strict=False))
     written, spoken = given.get("from", ""), given.get("to", "")
     if not written or not spoken:
@@ -264,7 +264,7 @@ def _entry(cells: Sequence[str], columns: Sequence[str], line: int) -> Entry | s
             return f"{name!r} has a control character or more than {MAX_CHARS} characters"
     language = named_language(given.get("language", "").lower() or ANY, LANGUAGES)
     if language not in (ANY, *LANGUAGES):
-        return f"language {language!r} is not known; known are {', '.join(LANGUAGES)}"
+        return f"language {language!r} is unknown; known are {', '.join(LANGUAGES)}"
     case = given.get("case", "").lower() or ANY
     if case not in CASES:
         return f"case {case!r} must be any or exact"

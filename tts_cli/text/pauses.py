@@ -70,7 +70,7 @@ def pause_problem(text: str) -> str | None:
         if _seconds(found) > MAX_PAUSE_S:
             return f"{found.group()} is longer than {MAX_PAUSE_S:g} s; shorten it"
     if (seconds := sum_of_pauses(text)) > MAX_SUM_S:
-        return f"its pauses are {seconds:g} s in all, at most {MAX_SUM_S:g} s are taken; split it"
+        return f"its pauses add up to {seconds:g} s; the maximum is {MAX_SUM_S:g} s; split it"
     return None
 
 

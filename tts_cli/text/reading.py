@@ -270,8 +270,8 @@ def _read(one: Rule, match: re.Match[str]) -> str | None:
         if one.pattern not in _failed:
             _failed.add(one.pattern)
             log.warning(
-                "%r, and what else this happens to, stays as it is written: it could not be read "
-                "(%s: %s)",
+                "%r, and all other text with this problem, stays as written: it could not be "
+                "read (%s: %s)",
                 *(piece(match), type(error).__name__, error),
             )
         return None

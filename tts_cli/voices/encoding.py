@@ -116,7 +116,7 @@ class VoiceCache:
         try:
             found = encode_references(self.model, [reference for reference, _ in batch])
         except torch.OutOfMemoryError as error:
-            return f"no memory to encode its reference: {first_line(error)}"
+            return f"there is not enough memory to encode its reference: {first_line(error)}"
         except (RequestError, RuntimeError, ValueError) as error:
             if is_device_lost(error):
                 raise
@@ -172,10 +172,10 @@ def make_voice(
 ) -> Voice:
     """A voice of what was encoded. Raises RowError where that is no voice."""
     if not bool(torch.isfinite(embedding).all()):
-        raise RowError("its reference gave a voice with NaN or infinite values")
+        raise RowError("its reference resulted in a voice with NaN or infinite values")
     is_icl = reference.mode == "icl"
     if is_icl and (codes is None or not codes.numel()):
-        raise RowError("its reference gave no codes")
+        raise RowError("its reference resulted in no codes")
     return Voice(
         embedding=embedding,
         codes=codes if is_icl else None,

@@ -107,7 +107,7 @@ class MadeVoice:
         try:
             codes: np.ndarray[Any, Any] = load(_bytes_of(path))["codes"]
             if codes.dtype != "int16" or codes.ndim != 2 or not len(codes):
-                raise ValueError("is not what was written")
+                raise ValueError("has changed since it was written")
         except (SafetensorError, ValueError, KeyError, TypeError) as error:
             raise RowError(f"{path}: {error}") from None
         return codes
@@ -152,7 +152,7 @@ class MadeVoices:
     def require(self, voice: str, info: ModelInfo) -> StoredVoice:
         """The same of one that is there. Raises RowError."""
         if (stored := self.find(voice, info)) is None:
-            raise RowError(f"its voice {voice} is gone")
+            raise RowError(f"its voice {voice} is missing")
         return stored
 
     def made(self, voice: str) -> MadeVoice | None:
@@ -166,16 +166,16 @@ class MadeVoices:
         for other in found[1:]:
             if other.sums != found[0].sums:
                 raise UsageError(
-                    f"{other.path}: is another voice than {found[0].path}",
-                    remedy="leave --made-voices out; or remove the files of that name in "
-                    f"{self.folder}, and its rows are spoken again in the other voice",
+                    f"{other.path}: is a different voice than {found[0].path}",
+                    remedy="leave --made-voices out, or remove the files of that name in "
+                    f"{self.folder}; its rows are then synthesized again in the other voice",
                 )
         return found[0] if found else None
 
     def require_made(self, voice: str) -> MadeVoice:
         """The same of one that was made. Raises RowError: it is gone, or damaged."""
         if (made := self.made(voice)) is None:
-            raise RowError(f"{voice} is gone")
+            raise RowError(f"{voice} is missing")
         return made
 
     def keep(self, voice: str, facts: Mapping[str, Any], wav: bytes, codes: bytes) -> None:
@@ -238,7 +238,7 @@ class MadeVoices:
         """The folder. Raises SetupError if something else is in its place."""
         assert self.folder is not None
         if os.path.lexists(self.folder) and (self.folder.is_symlink() or not self.folder.is_dir()):
-            raise SetupError(f"{self.folder}: is no folder", remedy="move it out of the way")
+            raise SetupError(f"{self.folder}: is not a folder", remedy="move it out of the way")
         return self.folder
 
     def _is_there(self, name: str) -> bool:
@@ -254,7 +254,7 @@ class MadeVoices:
             path.parent.mkdir(parents=True, exist_ok=True)
             write_atomic(path, data)
         except OSError as error:
-            raise SetupError(f"{path}: {error.strerror}", "see what is in its way") from None
+            raise SetupError(f"{path}: {error.strerror}", "remove what is in its way") from None
 
 
 def damaged(voice: str, error: RowError) -> UsageError:
@@ -262,8 +262,8 @@ def damaged(voice: str, error: RowError) -> UsageError:
     name = voice.removeprefix(PREFIX)
     return UsageError(
         str(error),
-        remedy=f"copy it back; or remove {PREFIX}{name}.*, and add --overwrite to make the voice "
-        "and speak its rows again",
+        remedy=f"copy it back, or remove {PREFIX}{name}.* and add --overwrite to generate it and "
+        "to synthesize its rows again",
     )
 
 
@@ -293,7 +293,7 @@ def files_of(folder: Path) -> dict[str, list[str]]:
                 if match is not None and entry.is_file(follow_symlinks=False):
                     found[PREFIX + match[1]].append(entry.name)
     except OSError as error:
-        raise SetupError(f"{folder}: {error.strerror}", "see what is in its way") from None
+        raise SetupError(f"{folder}: {error.strerror}", "remove what is in its way") from None
     return {voice: sorted(found[voice], key=told_last) for voice in sorted(found)}
 
 
@@ -319,10 +319,10 @@ def _read(path: Path) -> MadeVoice:
         if not isinstance(text, str) or not 0 < len(text) <= MAX_TEXT_CHARS:
             raise ValueError
     except (ValueError, TypeError, KeyError, RecursionError):
-        raise RowError(f"{path}: is not what was written") from None
+        raise RowError(f"{path}: has changed since it was written") from None
     for file, digest in sums.items():
         if hashlib.sha256(_bytes_of(path.with_name(file))).hexdigest() != digest:
-            raise RowError(f"{path.with_name(file)}: is not what was written")
+            raise RowError(f"{path.with_name(file)}: has changed since it was written")
     return MadeVoice(path.with_suffix(".wav"), text, facts, sums)
 
 

@@ -22,8 +22,8 @@ from tts_cli.voices.made import MadeVoices, Whole, files_of, told_last
 log = logging.getLogger(__name__)
 
 _REMEDY = (
-    ", and synth speaks the rows of the other one again; shards have one where it is made once by "
-    "--voices-only, and all are given it by --made-voices DIR"
+    ", and synth then synthesizes the rows of the other one again; shards share one voice if "
+    "it is generated once with --voices-only and all get it with --made-voices DIR"
 )
 
 
@@ -70,12 +70,12 @@ class MergedVoices:
         """
         if self._conflicts.count:
             count = self._conflicts.count
-            what = counted(count, "made voice is", "made voices are")
-            remedy = "say by --prefer DIR whose voice to keep"
+            what = counted(count, "generated voice is", "generated voices are")
+            remedy = "choose the folder whose voice to use, with --prefer DIR"
             if self._is_target_disputed:
-                remedy = f"--prefer {self._folders[0]} keeps what is there"
+                remedy = f"--prefer {self._folders[0]} keeps the existing voice"
             raise UsageError(
-                f"{what} another one in another folder; nothing was written:\n  "
+                f"{what} different in another folder; nothing was written:\n  "
                 f"{self._conflicts.and_more()}",
                 remedy + _REMEDY,
             )
@@ -90,11 +90,11 @@ class MergedVoices:
             StoppedEarly: a file cannot be written.
         """
         if self._damaged.count:
-            log.warning("files of made voices that are damaged: %s", self._damaged.and_more())
+            log.warning("damaged files of generated voices: %s", self._damaged.and_more())
         if self._outvoted.count:
             log.warning(
-                "made voices that differ; the first of each two is kept, and synth speaks the rows "
-                "of the other one again: %s",
+                "generated voices that differ; the first of each two stays, and synth "
+                "synthesizes the rows of the other one again: %s",
                 self._outvoted.and_more(),
             )
         made = MadeVoices(self._folders[0])
@@ -109,7 +109,8 @@ class MergedVoices:
                 except (SetupError, RowError) as error:
                     reason = error.message if isinstance(error, SetupError) else error
                     raise StoppedEarly(
-                        f"cannot copy {path}: {reason}", "see what is in its way, and run it again"
+                        f"cannot copy {path}: {reason}",
+                        "remove what is in its way, and run the command again",
                     ) from error
                 self.num_copied += 1
 

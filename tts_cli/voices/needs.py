@@ -147,7 +147,7 @@ class Cloning:
         name = request.voice or ""
         stored = self._require(name)
         if stored.digest != digest:
-            raise RowError(f"voice {name!r} was changed while the run was going")
+            raise RowError(f"voice {name!r} was changed during the run")
         return stored.to_voice()
 
     def load(self, request: SpeechRequest, digest: str) -> Reference:
@@ -161,7 +161,7 @@ class Cloning:
             silence_s=self.silence_s,
         )
         if reference.digest != digest:
-            raise RowError(f"ref_audio {request.ref_audio!r} was changed while the run was going")
+            raise RowError(f"ref_audio {request.ref_audio!r} was changed during the run")
         return reference
 
     def _require(self, name: str) -> StoredVoice:

@@ -151,8 +151,8 @@ def transcript_problem(text: str, seconds: float) -> str | None:
     if usual_s / FACTOR <= seconds <= usual_s * FACTOR + PAUSES_S:
         return None
     return (
-        f"ref_text takes about {usual_s:.1f} s to say, and ref_audio lasts {seconds:.1f} s; give "
-        "exactly what the recording says"
+        f"ref_text takes about {usual_s:.1f} s to say, but ref_audio is {seconds:.1f} s long; "
+        "give exactly the words of the recording"
     )
 
 
@@ -226,24 +226,26 @@ def _sound(handle: int) -> Iterator[soundfile.SoundFile]:
 def _check_header(sound: soundfile.SoundFile, handle: int) -> SoundHeader:
     rate_hz, channels, frames = sound.samplerate, sound.channels, sound.frames
     if not MIN_RATE_HZ <= rate_hz <= MAX_RATE_HZ:
-        raise RowError(f"has {rate_hz} Hz; {MIN_RATE_HZ} to {MAX_RATE_HZ} are taken")
+        raise RowError(
+            f"has a sample rate of {rate_hz} Hz; it must be {MIN_RATE_HZ} to {MAX_RATE_HZ}"
+        )
     if not 1 <= channels <= MAX_CHANNELS:
-        raise RowError(f"has {channels} channels, at most {MAX_CHANNELS} are mixed to one")
+        raise RowError(f"has {channels} channels; the maximum is {MAX_CHANNELS}")
     header = SoundHeader(rate_hz, channels, frames if frames < _UNKNOWN_FRAMES else None)
     if any(int(claimed) > int(found) for claimed, found in _SHORTFALL.findall(sound.extra_info)):
-        raise RowError("promises more audio than it holds: it is cut off, or its header is wrong")
+        raise RowError("is shorter than its header states: it is cut off, or its header is wrong")
     if sound.format == "OGG" and not _has_last_ogg_page(handle):
         raise RowError("is cut off: its last page is missing")
     if header.frames is not None:
         if header.frames <= 0:
-            raise RowError("holds no audio")
+            raise RowError("contains no audio")
         if header.frames > MAX_SECONDS * rate_hz:
             length = f"{header.frames / rate_hz:.1f} s"
-            raise RowError(f"lasts {length}, at most {MAX_SECONDS:g} s are taken; {_ADVICE}")
+            raise RowError(f"is {length} long; the maximum is {MAX_SECONDS:g} s; {_ADVICE}")
         if 8 * header.frames * channels > MAX_DECODED_BYTES:
             raise RowError(
-                f"is {8 * header.frames * channels / 2**20:.0f} MiB once decoded, at most "
-                f"{MAX_DECODED_BYTES >> 20} are taken; use fewer channels or a lower rate"
+                f"is {8 * header.frames * channels / 2**20:.0f} MiB once decoded; the "
+                f"maximum is {MAX_DECODED_BYTES >> 20}; use fewer channels or a lower rate"
             )
         if header.frames < MIN_SECONDS * rate_hz:
             raise RowError(_too_short(header.frames, rate_hz))
@@ -251,7 +253,7 @@ def _check_header(sound: soundfile.SoundFile, handle: int) -> SoundHeader:
 
 
 def _too_short(frames: int, rate_hz: int) -> str:
-    return f"lasts {frames / rate_hz:.2f} s, at least {MIN_SECONDS:g} s are needed"
+    return f"is {frames / rate_hz:.2f} s long; the minimum is {MIN_SECONDS:g} s"
 
 
 def _has_last_ogg_page(handle: int) -> bool:
@@ -281,10 +283,10 @@ def _decode(sound: soundfile.SoundFile, header: SoundHeader) -> Samples:
             break
         block = block[: limit - count]
         if not np.isfinite(block).all():
-            raise RowError("holds values that are not numbers (NaN or infinity)")
+            raise RowError("contains values that are not numbers (NaN or infinity)")
         peak = max(peak, float(np.abs(block).max()))
         if peak > MAX_PEAK:
-            raise RowError(f"holds samples as large as {peak:g}, where 1 is full scale")
+            raise RowError(f"contains samples as large as {peak:g}; full scale is 1")
         blocks.append(block.mean(axis=1, dtype=np.float32))
         count += len(block)
     slack = max(_MP3_SLACK_FRAMES, limit // 50) if sound.format in ("MP3", "MPEG") else 0
@@ -294,12 +296,12 @@ def _decode(sound: soundfile.SoundFile, header: SoundHeader) -> Samples:
             "decoded"
         )
     if count > longest:
-        raise RowError(f"lasts longer than {MAX_SECONDS:g} s; {_ADVICE}")
+        raise RowError(f"is longer than {MAX_SECONDS:g} s; {_ADVICE}")
     if count < MIN_SECONDS * header.rate_hz:
         raise RowError(_too_short(count, header.rate_hz))
     mono = np.concatenate(blocks)
     if peak > MIN_RMS and not np.any(np.abs(mono) > peak * 1e-3):
-        raise RowError("has channels that cancel each other out when they are mixed to one")
+        raise RowError("has channels that cancel each other out when mixed to mono")
     return mono
 
 
@@ -310,9 +312,9 @@ def _judge(samples: Samples) -> None:
     if rms >= MIN_RMS:
         return
     if abs(mean) >= MIN_RMS:
-        raise RowError(f"holds no sound, only a constant offset of {mean:.3g}")
+        raise RowError(f"contains no sound, only a constant offset of {mean:.3g}")
     level = f"{20 * math.log10(rms):.0f} dBFS" if rms else "nothing but zeros"
-    raise RowError(f"is silent ({level}; at least {20 * math.log10(MIN_RMS):.0f} dBFS are needed)")
+    raise RowError(f"is silent ({level}; the minimum is {20 * math.log10(MIN_RMS):.0f} dBFS)")
 
 
 def _oddities(samples: Samples, rate_hz: int) -> list[str]:
@@ -321,10 +323,10 @@ def _oddities(samples: Samples, rate_hz: int) -> list[str]:
     sizes = np.abs(samples)
     share = np.count_nonzero(sizes >= CLIPPED_AT) / len(sizes)
     if share >= CLIPPED_SHARE:
-        found.append(f"is clipped in {share:.0%} of its samples; record it at a lower level")
+        found.append(f"is clipped in {share:.0%} of its samples; record it more quietly")
     silence_s = int(np.argmax(sizes >= SILENT_BELOW)) / rate_hz
     if silence_s >= SILENT_START_S:
-        found.append(f"begins with {silence_s:.1f} s of silence; cut it off")
+        found.append(f"begins with {silence_s:.1f} s of silence; trim it")
     return found
 
 
@@ -360,7 +362,7 @@ def opened(
         if not size:
             raise RowError("is empty")
         if size > max_bytes:
-            raise RowError(f"has {size:,} bytes, at most {max_bytes:,} are read")
+            raise RowError(f"has {size:,} bytes; the maximum is {max_bytes:,}")
         yield handle
     finally:
         os.close(handle)
@@ -381,7 +383,7 @@ def _require_plain(status: os.stat_result) -> None:
     if stat.S_ISDIR(status.st_mode):
         raise RowError("is a folder")
     if not stat.S_ISREG(status.st_mode):
-        raise RowError("is not a plain file")
+        raise RowError("is not a regular file")
 
 
 def _open_inside(path: str, root: Path, root_name: str | None) -> int:
@@ -391,7 +393,7 @@ def _open_inside(path: str, root: Path, root_name: str | None) -> int:
     inside = os.path.relpath(real, top)
     parts = inside.split(os.sep)
     if parts[0] == os.pardir or os.path.isabs(inside):
-        raise RowError(f"lies outside of {root_name or root}")
+        raise RowError(f"is outside of {root_name or root}")
     if os.open not in os.supports_dir_fd:
         return _open_plain(real, _NOFOLLOW)
     folder_flags = os.O_RDONLY | os.O_DIRECTORY | getattr(os, "O_CLOEXEC", 0)
@@ -414,6 +416,6 @@ def sha256(handle: int, max_bytes: int) -> str:
     while block := os.read(handle, 1 << 20):
         count += len(block)
         if count > max_bytes:
-            raise RowError("grows while it is read")
+            raise RowError("grows while it is being read")
         digest.update(block)
     return digest.hexdigest()

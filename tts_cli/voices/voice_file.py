@@ -83,13 +83,15 @@ class StoredVoice:
         """Why a checkpoint cannot speak with it, or None."""
         if self.identity != info.identity:
             return (
-                f"was made with another checkpoint ({self.model}, {self.identity}) than this one "
-                f"({checkpoint_name(info)}, {info.identity}); {_REMEDY}"
+                f"was made with another checkpoint ({self.model}, {self.identity}), not with "
+                f"{checkpoint_name(info)} ({info.identity}); {_REMEDY}"
             )
         if self.sample_rate_hz != info.sample_rate_hz:
-            return f"is of {self.sample_rate_hz} Hz, the checkpoint of {info.sample_rate_hz}"
+            return f"has {self.sample_rate_hz} Hz, but the checkpoint has {info.sample_rate_hz}"
         if self.codes is not None and self.codes.shape[1] != info.num_codebooks:
-            return f"has {self.codes.shape[1]} codebooks, the checkpoint {info.num_codebooks}"
+            return (
+                f"has {self.codes.shape[1]} codebooks, but the checkpoint has {info.num_codebooks}"
+            )
         return None
 
     def to_voice(self) -> Voice:
@@ -144,7 +146,7 @@ def decode(data: bytes) -> StoredVoice:
         values = tensors.get(name)
         is_right = values is None or (str(values.dtype) == dtype and values.ndim == dimensions)
         if (values is None) == (name in entries) or not is_right:
-            raise RowError("has a header that does not fit its tensors")
+            raise RowError("has a header that does not match its tensors")
     embedding, codes = tensors["embedding"], tensors.get("codes")
     if not 1 <= len(embedding) <= MAX_WIDTH:
         raise RowError(f"has an embedding of {len(embedding)} values")
@@ -171,14 +173,16 @@ def _header(data: bytes) -> tuple[dict[str, Any], dict[str, str]]:
     try:
         entries = json.loads(data[8 : 8 + size])
     except (ValueError, RecursionError):
-        raise RowError("is not a safetensors file: its header is no JSON") from None
+        raise RowError("is not a safetensors file: its header is not JSON") from None
     if not isinstance(entries, dict):
-        raise RowError("is not a safetensors file: its header is no object")
+        raise RowError("is not a safetensors file: its header is not an object")
     metadata = entries.pop("__metadata__", None)
     if not isinstance(metadata, dict) or metadata.get("format") != FORMAT:
         raise RowError("is not a voice file of tts-cli")
     if metadata.get("version") != VERSION:
-        raise RowError(f"has version {shown(metadata.get('version'))}, {VERSION} is read")
+        raise RowError(
+            f"has version {shown(metadata.get('version'))}; the supported version is {VERSION}"
+        )
     required = {*_TOLD, "content"}
     if metadata.get("mode") == "icl":
         required.add("text")
@@ -188,14 +192,14 @@ def _header(data: bytes) -> tuple[dict[str, Any], dict[str, str]]:
         if len(metadata[name]) > (MAX_TEXT_CHARS if name == "text" else MAX_NAME_CHARS):
             raise RowError(f"has a {name} of {len(metadata[name])} characters")
     if metadata["mode"] not in ("icl", "xvec"):
-        raise RowError(f"has the mode {shown(metadata['mode'])}; icl and xvec are known")
+        raise RowError(f"has the mode {shown(metadata['mode'])}; the modes are icl and xvec")
     rate = metadata["sample_rate_hz"]
     if not (rate.isascii() and rate.isdigit() and len(rate) <= 6 and int(rate)):
         raise RowError(f"has the sample rate {shown(rate)}")
     wanted = {"embedding", "codes"} if metadata["mode"] == "icl" else {"embedding"}
     if set(entries) != wanted:
         found = shown(", ".join(sorted(entries)))
-        raise RowError(f"holds the tensors {found} instead of {', '.join(sorted(wanted))}")
+        raise RowError(f"contains the tensors {found} instead of {', '.join(sorted(wanted))}")
     for name, entry in entries.items():
         dtype, dimensions = _TYPES[name]
         shape = entry.get("shape") if isinstance(entry, dict) else None
@@ -204,7 +208,7 @@ def _header(data: bytes) -> tuple[dict[str, Any], dict[str, str]]:
             or len(shape) != dimensions
             or entry.get("dtype") != _TAGS[dtype]
         ):
-            raise RowError(f"has {name} of another kind than {dtype} with {dimensions} dimensions")
+            raise RowError(f"has a {name} that is not {dtype} with {dimensions} dimensions")
     kept = metadata if metadata["mode"] == "icl" else {**metadata, "text": None}
     return entries, kept
 

@@ -32,7 +32,7 @@ def default_folder() -> Path:
 def name_problem(name: str) -> str | None:
     """Why a voice cannot be called so, or None."""
     if "/" in name:
-        return "holds '/'; a voice's name is no path"
+        return "contains '/'; the name of a voice is not a path"
     if len(name) > MAX_NAME_CHARS:
         return f"is longer than {MAX_NAME_CHARS} characters"
     if name.startswith((".", "-")):
@@ -116,7 +116,7 @@ class VoiceFolder:
     def target(self, name: str, is_overwriting: bool = False) -> Path:
         """Where a voice is to be written. Raises UsageError: a bad name, or it is there."""
         if problem := name_problem(name):
-            raise UsageError(f"the voice's name {shown(name)} {problem}")
+            raise UsageError(f"the voice name {shown(name)} {problem}")
         path = self.find(name)
         if path is None:
             return self.path / (name + SUFFIX)
@@ -169,4 +169,4 @@ def read_voice(path: Path, folder: Path) -> StoredVoice:
 
 
 def _is_there(path: Path) -> UsageError:
-    return UsageError(f"{path} is there already", remedy="add --overwrite to replace it")
+    return UsageError(f"{path} already exists", remedy="add --overwrite to replace it")

@@ -129,7 +129,7 @@ class Cluster:
         finally:
             self._wait_until_free(before)
         if isinstance(cause, self._ray.exceptions.RayError):
-            raise SetupError(f"a worker has died: {first_line(cause)}", "see its machine's logs")
+            raise SetupError(f"a worker died: {first_line(cause)}", "see the logs of its machine")
         raise cause
 
     def keep(self, value: Any) -> Any:
@@ -196,7 +196,8 @@ class Cluster:
                 where = f"no Ray cluster can be joined at {self._config.ray_address}"
             raise SetupError(
                 f"{where}: {first_line(error)}",
-                remedy=f"see `ray status`, and that its version is this one's ({ray.__version__})",
+                remedy="see `ray status`, and check that the cluster has this version of Ray "
+                f"({ray.__version__})",
             ) from error
         self._is_ours_to_leave = True
         if self.is_local:
@@ -256,7 +257,7 @@ def share_of(config: RunConfig, nodes: list[tuple[int, int]], where: str) -> Sha
         if asked is not None and asked > num_gpus:
             gpus = counted(num_gpus, "free GPU")
             raise UsageError(
-                f"--workers {asked}: there are {gpus} on {where}, and a worker takes one",
+                f"--workers {asked}: {where} has {gpus}, and each worker needs one",
                 remedy=f"use --workers {num_gpus}, or --device cpu",
             )
         return Share(asked or num_gpus, True, max(1, cores // (asked or num_gpus)))
@@ -264,7 +265,7 @@ def share_of(config: RunConfig, nodes: list[tuple[int, int]], where: str) -> Sha
         return Share(max(1, sum(cores // CORES for cores, _ in nodes)), False, min(CORES, cores))
     if asked > cores:
         raise UsageError(
-            f"--workers {asked}: there are {cores} free cores on {where}, and no GPU",
+            f"--workers {asked}: {where} has {cores} free cores and no GPU",
             remedy=f"use --workers {cores} or fewer",
         )
     each = cores // asked

@@ -180,7 +180,7 @@ class Dealer:
                 continue
             hand.deaths = 0  # it was not the worker's fault
             error = (
-                f"{again.lone_deaths} workers died while they spoke this row and no other: {reason}"
+                f"{again.lone_deaths} workers died while they synthesized only this row: {reason}"
             )
             task = row.item.task
             self._record(task, Spoken(error=error, seed=task.request.seed), None)

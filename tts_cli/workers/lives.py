@@ -65,7 +65,7 @@ class Lives:
 
     def none_left(self) -> StoppedEarly:
         """What is said where all are given up."""
-        remedy = "finished rows are kept; run the same command again, or without --workers"
+        remedy = "finished rows are safe; run the same command again, or run it without --workers"
         return StoppedEarly(f"no worker is left: {self._reasons()}", remedy=remedy)
 
     def is_death(self, error: BaseException) -> bool:
@@ -85,15 +85,15 @@ class Lives:
         hand.lost_s = time.perf_counter()
         if self._events.stopped.is_set():
             self.on_death(hand, reason)
-            hand.given_up = hand.given_up or "it died while the run was stopped"
+            hand.given_up = hand.given_up or "it died while the run was stopping"
             return
         hand.restarts += 1
         hand.deaths += 1
         num_rows = len(hand.rows)
-        log.warning("worker %d: %s; rows that go to others: %d", hand.number, reason, num_rows)
+        log.warning("worker %d: %s; rows moved to other workers: %d", hand.number, reason, num_rows)
         self.on_death(hand, reason)
         if hand.deaths >= MAX_DEATHS:
-            self._give_up(hand, f"it died {hand.deaths} times without a row between: {reason}")
+            self._give_up(hand, f"it died {hand.deaths} times in a row: {reason}")
         else:
             if isinstance(cause, WorkerFailed):
                 self._cluster.kill(hand.actor, is_final=False)
@@ -103,7 +103,7 @@ class Lives:
         """Take workers for dead that hang: no frame is made there and no row comes back."""
         for hand in self.hands:
             if hand.ready is not None and hand.still_s() > STILL_S:
-                self.died(hand, WorkerFailed(f"it has done nothing for {STILL_S:.0f} s"))
+                self.died(hand, WorkerFailed(f"it has not responded for {STILL_S:.0f} s"))
 
     def stop(self) -> None:
         """Let workers speak no more."""
@@ -163,7 +163,7 @@ class Lives:
         hand.capture_s = hand.capture_s or facts.capture_s
         self._await_rows(hand)
         if hand.restarts:
-            log.info("worker %d speaks again", hand.number)
+            log.info("worker %d was restarted", hand.number)
 
     def _was_called(self, hand: Hand, life: int, found: Future[None]) -> None:
         if life != hand.life or (error := found.exception()) is None:
@@ -192,7 +192,7 @@ class Lives:
         self.on_ended(hand, returned.ended)
 
     def _give_up(self, hand: Hand, reason: str) -> None:
-        log.warning("worker %d is given up: %s", hand.number, reason)
+        log.warning("worker %d will not be restarted: %s", hand.number, reason)
         hand.given_up = reason
         hand.lose()
         self._cluster.kill(hand.actor, is_final=True)
@@ -227,7 +227,7 @@ class Lives:
                     tell(hand, hand.listening.result(LAST_WORD_S))
                 tell(hand, last)
             except Exception as error:
-                log.debug("worker %d has no last word: %s", hand.number, error)
+                log.debug("worker %d did not send its final report: %s", hand.number, error)
 
 
 def tell(hand: Hand, heard: WorkerNews) -> None:

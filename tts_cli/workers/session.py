@@ -141,14 +141,14 @@ class WorkerSession:
         share = self._cluster.share
         briefing = self._briefing(needs)
         devices = "GPU" if share.is_gpu else "CPU"
-        log.info("workers: %d, on a %s each", share.num_workers, devices)
+        log.info("workers: %d, each on a %s", share.num_workers, devices)
         numbers = range(1, share.num_workers + 1)
         spawn = self._cluster.spawn
         self._lives.begin([spawn(Worker, replace(briefing, number=number)) for number in numbers])
         hands = self._lives.hands
         if remote := [hand.number for hand in hands if hand.ready and not hand.ready.has_folder]:
             log.info(
-                "the output folder is not seen by workers %s: their audio comes through Ray",
+                "workers %s cannot see the output folder: their audio is sent through Ray",
                 ", ".join(map(str, remote)),
             )
 

@@ -103,7 +103,7 @@ class ClusterVoices(VoiceCache):
         self._num_pending -= 1
         ticket.spent_ms = encoded.milliseconds
         if encoded.voice is None:
-            ticket.voice.set_exception(RowError(encoded.error or "no voice came of it"))
+            ticket.voice.set_exception(RowError(encoded.error or "it did not result in a voice"))
             return
         self.num_encoded += 1
         self._spent_ms += encoded.milliseconds

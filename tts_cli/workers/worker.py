@@ -285,8 +285,8 @@ class Worker:
         config, number = briefing.config, briefing.number
         if briefing.version != version():
             raise SetupError(
-                f"worker {number} has tts-cli {version()}, the driver {briefing.version}",
-                remedy="install the same version everywhere",
+                f"worker {number} has tts-cli {version()}, but the driver has {briefing.version}",
+                remedy="install the same version on every machine",
             )
         if briefing.num_threads is not None:
             torch.set_num_threads(briefing.num_threads)

@@ -77,8 +77,8 @@ class CodecConfig(DecoderSizes):
         if not (folder / WEIGHTS_FILE).is_file():
             if (folder / PICKLED_FILE).is_file():
                 raise CheckpointError(
-                    f"{folder}: its codec is still pickled ({PICKLED_FILE}), which is never read "
-                    f"here; run `tts-cli models convert {folder}` once"
+                    f"{folder}: its codec is still pickled ({PICKLED_FILE}), and pickles are "
+                    f"never loaded; run `tts-cli models convert {folder}` once"
                 )
             raise CheckpointError(f"{folder}: no {WEIGHTS_FILE}; is this a complete checkpoint?")
         return cls.from_file(folder / CONFIG_FILE)

@@ -110,7 +110,7 @@ def read_pickled(path: Path, config: CodecConfig) -> dict[str, Tensor]:
             continue
         is_plain = isinstance(value, Tensor) and value.layout == torch.strided
         if not isinstance(name, str) or not is_plain or not value.is_floating_point():
-            raise CheckpointError(f"{path}: refused: {name!r:.120} is no tensor of weights")
+            raise CheckpointError(f"{path}: refused: {name!r:.120} is not a tensor of weights")
         if value.device.type != "cpu":
             raise CheckpointError(f"{path}: refused: {name!r:.120} has no values")
         tensors[name] = value.detach()

@@ -193,7 +193,7 @@ def _check_encoder(config: SpeechEncoderConfig, root: Section, section: Section)
         )
     if config.num_filters % config.compress:
         raise section.wrong(
-            f"num_filters = {config.num_filters} is no multiple of compress = {config.compress}"
+            f"num_filters = {config.num_filters} is not a multiple of compress = {config.compress}"
         )
     if config.codebook_dim != section.integer("vector_quantization_hidden_dimension"):
         raise section.wrong("codebook_dim differs from vector_quantization_hidden_dimension")

@@ -72,11 +72,11 @@ def test_time_left(monkeypatch: pytest.MonkeyPatch) -> None:
     progress.update(Totals(ok=100, audio_s=900.0))
     monkeypatch.setattr(time, "perf_counter", lambda: progress._started_s + 60)
     assert progress.line() == (
-        "100 of 400 rows after 60.0 s, 15 min 0 s of audio at 15.0 xRT, about 3 min 0 s left"
+        "100 of 400 rows after 60.0 s, 15 min 00 s of audio at 15.0 xRT, about 3 min 00 s left"
     )
     progress.update(Totals(ok=399, failed=1, audio_s=900.0))
     assert progress.line() == (
-        "400 of 400 rows after 60.0 s, 1 failed, 15 min 0 s of audio at 15.0 xRT"
+        "400 of 400 rows after 60.0 s, 1 failed, 15 min 00 s of audio at 15.0 xRT"
     )
 
 
@@ -160,7 +160,7 @@ def test_long_steps(mode: str, said: list[str], caplog: pytest.LogCaptureFixture
 
 @pytest.mark.parametrize(
     ("seconds", "shown"),
-    [(0, "0.0 s"), (119.94, "119.9 s"), (120, "2 min 0 s"), (7380, "2 h 3 min")],
+    [(0, "0.0 s"), (119.94, "119.9 s"), (120, "2 min 00 s"), (7380, "2 h 03 min")],
 )
 def test_durations(seconds: float, shown: str) -> None:
     assert shown_duration(seconds) == shown

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tts_cli.app.tally import Failures
+from tts_cli.cli import messages as msg
 from tts_cli.cli.summary import next_step, summary_lines, take_lines
 from tts_cli.config import RunConfig
 from tts_cli.core import Finish, Role, Status
@@ -15,7 +16,7 @@ from tts_cli.folder.take import Take
 from tts_cli.folder.takes import room_of_takes
 
 OUT = Path("wavs")
-PLACE = "audio, timings.jsonl and run.json are in wavs/"
+PLACE = msg.PLACE.format(folder="wavs/")
 ARGS = ["synth", "my lines.jsonl", "--out", "wavs"]
 TYPED = "tts-cli synth 'my lines.jsonl' --out wavs"
 
@@ -38,13 +39,13 @@ def test_closing_lines() -> None:
         rows=10, ok=6, failed=1, skipped=3, audio_s=600.0, decoded_s=660.0, wall_s=2.0, load_s=3.0
     )
     first, speed, load, failed, place = lines(totals, failures(("a/b", "no end", "max_frames")))
-    assert first == "6 of 10 rows spoken, 3 done already, 1 failed"
-    assert "300.0 times real time" in speed
-    assert "loading 3.0 s" in load
+    assert first == msg.synthesized(6, 10, done=3, failed=1)
+    assert speed == msg.SPEED.format(audio="10 min 00 s", wall="2.0 s", xrt=300.0)
+    assert load == msg.SETUP.format(load="3.0 s")
     assert failed == "failed: a/b: no end"
     assert place == PLACE
-    assert lines(Totals(rows=1, ok=1)) == ["1 of 1 row spoken", PLACE]
-    assert "1 of 4 steps had no graph" in lines(Totals(graph_hits=3, graph_misses=1))
+    assert lines(Totals(rows=1, ok=1)) == [msg.synthesized(1, 1), PLACE]
+    assert msg.NO_GRAPH.format(misses=1, steps=4) in lines(Totals(graph_hits=3, graph_misses=1))
 
 
 @pytest.mark.parametrize(
@@ -62,15 +63,15 @@ def test_closing_lines() -> None:
 def test_audio_that_does_not_fit_its_texts(
     audio_s: float, expected_s: float, is_told: bool
 ) -> None:
-    said = f"audio {audio_s:.0f} s where about {expected_s:.0f} s were expected: "
+    line = msg.LENGTH_IS_OFF.format(audio_s=audio_s, expected_s=expected_s)
     found = lines(Totals(rows=1, ok=1, audio_s=audio_s, expected_s=expected_s))
-    assert found[1:-1] == ([f"{said}words may be missing or repeated"] if is_told else [])
+    assert found[1:-1] == ([line] if is_told else [])
 
 
 def test_rows_to_know_of_are_counted() -> None:
-    assert lines(Totals(suspect=1))[1] == "1 row is suspect; timings.jsonl says why"
-    assert lines(Totals(suspect=3))[1] == "3 rows are suspect; timings.jsonl says why"
-    assert lines(Totals(wordless=2))[1] == "2 rows are silent: no letter or digit in the text"
+    assert lines(Totals(suspect=1))[1] == msg.SUSPECT.format(rows="1 row is")
+    assert lines(Totals(suspect=3))[1] == msg.SUSPECT.format(rows="3 rows are")
+    assert lines(Totals(wordless=2))[1] == msg.SILENT.format(rows="2 rows are")
 
 
 def test_five_failures_and_a_count() -> None:
@@ -81,8 +82,8 @@ def test_five_failures_and_a_count() -> None:
     assert found[1].startswith("failed: row0: why xxx")
     assert len(found[1]) < 200
     assert found[5].startswith("failed: row4: ")
-    assert found[6] == "failed: 995 more; timings.jsonl has them all"
-    assert found[7] == "failed: 2 rows are bad in the manifest, as told before"
+    assert found[6] == msg.FAILED_MORE.format(count=995)
+    assert found[7] == msg.FAILED_INVALID.format(rows="2 invalid rows")
 
 
 class TestNextStep:
@@ -105,12 +106,12 @@ class TestNextStep:
 
     def test_the_rest_of_a_stopped_run(self) -> None:
         found = failures(("a", "no end", "max_frames"))
-        said = f"stopped early; next, for the rest: {TYPED} --overwrite"
+        said = msg.NEXT_REST.format(command=f"{TYPED} --overwrite")
         assert self.step("--overwrite", found=found, is_stopped=True) == said
 
     def test_rows_that_failed(self) -> None:
         found = failures(("a", "cannot write", None))
-        said = f"next, for what failed: {TYPED} --retry-failed"
+        said = msg.NEXT_FAILED.format(command=f"{TYPED} --retry-failed")
         assert self.step(found=found) == said
         assert self.step("--overwrite", found=found) == said  # the two exclude each other
         again = RunConfig(retry_failed=True)
@@ -119,17 +120,17 @@ class TestNextStep:
     def test_runaways_need_more_seeds(self) -> None:
         """The same seeds would fail in the same way."""
         found = failures(("a", "no end", "max_frames"))
-        said = f"next, for what failed: {TYPED} --retry-failed --retries"
+        said = msg.NEXT_FAILED.format(command=f"{TYPED} --retry-failed --retries")
         assert self.step(found=found) == f"{said} 6"
         assert self.step(found=found, config=RunConfig(retries=80)) == f"{said} 100"
 
     def test_bad_rows_want_mending(self) -> None:
-        assert self.step(num_bad=1) == f"next, with the bad rows mended: {TYPED}"
+        assert self.step(num_bad=1) == msg.NEXT_FIXED.format(command=TYPED)
 
     def test_a_manifest_on_stdin(self) -> None:
         step = next_step(["synth", "-", "--out", "x"], RunConfig(), Failures(), 0, True)
-        said = "stopped early; next, for the rest: tts-cli synth - --out x"
-        assert step == f"{said} (with the manifest on stdin)"
+        said = msg.NEXT_REST.format(command="tts-cli synth - --out x")
+        assert step == said + msg.ON_STDIN
 
 
 class TestTakes:
@@ -139,12 +140,10 @@ class TestTakes:
         found.add(Take("a", Status.FAILED, 3, Role.EXTRA, error="no end"))
         args = [*ARGS, "--takes", "2", "--only", "a"]
         typed = f"{TYPED} --takes 2 --only a"
-        assert next_step(args, config, found, 0, False) == (
-            f"next, for as many takes once more: {typed}"
-        )
+        assert next_step(args, config, found, 0, False) == (msg.NEXT_TAKES.format(command=typed))
         assert found.first == [("a, take 3", "no end")]
         found.add(Take("b", Status.FAILED, error="no end"))
-        wanted = f"next, for what failed: {TYPED} --only a --retry-failed"
+        wanted = msg.NEXT_FAILED.format(command=f"{TYPED} --only a --retry-failed")
         assert next_step(args, config, found, 0, False) == wanted
         args[args.index("--takes") : args.index("--only")] = ["--takes=2"]
         assert next_step(args, config, found, 0, False) == wanted
@@ -159,6 +158,6 @@ class TestTakes:
             Totals(takes=3), 2, 1, tmp_path, room_of_takes(tmp_path)
         )
         assert first == f"3 more takes of 2 rows in {tmp_path}/takes/"
-        assert choose == f"choose by: tts-cli pick {tmp_path} ID=TAKE"
-        assert same.startswith("1 row is byte for byte what was there: the same seed gives")
-        assert room == "takes that are not chosen hold 2.0 kB in takes/"
+        assert choose == msg.CHOOSE_TAKES.format(command=f"tts-cli pick {tmp_path}")
+        assert same == msg.SAME_AUDIO.format(rows="1 row is")
+        assert room == msg.TAKES_SIZE.format(size="2.0 kB")

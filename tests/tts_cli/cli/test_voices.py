@@ -45,7 +45,7 @@ def test_what_they_are(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
 
 def test_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     show_made_voices(*made_in(tmp_path), is_json=False)
-    assert "made voices: none in " in capsys.readouterr().out
+    assert "generated voices: none in " in capsys.readouterr().out
     (tmp_path / ".voices").write_text("a file")
     assert listed(tmp_path, capsys) == []
 

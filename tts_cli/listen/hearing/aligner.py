@@ -15,7 +15,7 @@ from typing import NamedTuple, Protocol
 from tts_cli.listen.hearing.recogniser import RATE_HZ, Array, Identity
 
 FRAME_S = 0.01  # no word is shorter
-NOT_FOUND = "its words are not found in its audio"
+NOT_FOUND = "its words were not found in its audio"
 
 
 class Known(str, Enum):

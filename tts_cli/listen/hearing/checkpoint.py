@@ -108,7 +108,7 @@ class Checkpoint(ABC):
         self._stream = cuda.Stream(device) if device.type == "cuda" else None
         name = f"{self.kind} {_identity(folder)} {str(self.dtype)[6:]}"
         self.identity = Identity(name, self.languages, self.least_score, self.spellings)
-        log.info("listening with %s on %s in %s", folder, device, str(self.dtype)[6:])
+        log.info("transcribing with %s on %s in %s", folder, device, str(self.dtype)[6:])
 
     @abstractmethod
     def _load(self, library: Any, folder: Path) -> Any:
@@ -132,7 +132,9 @@ class Checkpoint(ABC):
                 raise
         half = len(items) // 2  # outside of the handler, because the error holds what there was
         self.batch = min(self.batch, max(half, 1))
-        log.warning("out of device memory; hearing %s at a time", counted(self.batch, "window"))
+        log.warning(
+            "out of device memory; transcribing %s at a time", counted(self.batch, "window")
+        )
         torch.cuda.empty_cache()
         return self.halved(work, items[:half]) + self.halved(work, items[half:])
 
@@ -235,7 +237,7 @@ def folder_of(source: str, flag: str, remedy: str) -> Path:
     if path.is_dir():
         return path
     if path.exists() or source.startswith((".", "/", "~")) or source.count("/") != 1:
-        raise SetupError(f"{flag} {source}: no such folder", remedy)
+        raise SetupError(f"{flag} {source}: the folder does not exist", remedy)
     try:
         return fetch(source, None, FILES)
     except CheckpointError as error:

@@ -57,9 +57,9 @@ class Processes(Generic[A, B]):
                     yield future.result()
         except BrokenProcessPool as error:
             raise StoppedEarly(
-                "a process that hears takes ended by itself",
-                remedy="see if memory is short, and run the same command again: what was heard "
-                "is kept",
+                "a recognizer process ended unexpectedly",
+                remedy="check the free memory, and run the same command again: finished "
+                "transcripts are stored",
             ) from error
 
     def close(self) -> None:

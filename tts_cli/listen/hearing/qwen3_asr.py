@@ -142,7 +142,10 @@ class Qwen3Aligner(Checkpoint):
         for one in told:
             audio_s = len(one.samples) / sound.RATE_HZ
             if audio_s > self._most_s:
-                return f"{audio_s:.0f} s without a part; {self._most_s:.0f} s are aligned at once"
+                return (
+                    f"{audio_s:.0f} s without a piece boundary; at most {self._most_s:.0f} s can "
+                    "be aligned at a time"
+                )
             package = SPLITTERS.get(one.language or "")
             if package is not None:
                 try:
@@ -314,13 +317,13 @@ def _loaded(library: Any, folder: Path, family: Any, dtype: Any) -> tuple[Any, A
         ValueError: it is of another form, or of another class.
     """
     if "thinker_config" in read_json(folder / "config.json"):
-        raise ValueError("it is in the form of qwen-asr; take the repository that ends with -hf")
+        raise ValueError("it has the layout of qwen-asr; use the repository that ends with -hf")
     processor = library.Qwen3ASRProcessor.from_pretrained(folder, **_ONLY_THESE)
     model, told = family.from_pretrained(
         folder, use_safetensors=True, dtype=dtype, output_loading_info=True, **_ONLY_THESE
     )
     if missing := sorted(told["missing_keys"]):
-        raise ValueError(f"it is no {family.__name__}: it lacks {missing[0]}")
+        raise ValueError(f"it is not a {family.__name__}: {missing[0]} is missing")
     if any(key.startswith("score.") for key in told["unexpected_keys"]):
-        raise ValueError(f"it is no {family.__name__}, but an aligner")
+        raise ValueError(f"it is not a {family.__name__}, but an aligner")
     return processor, model

@@ -109,10 +109,10 @@ def load(path: Path, rate_hz: int = RATE_HZ) -> Sound:
             ]
             blocks.append(stream.resample_chunk(np.zeros(0, np.float32), last=True))
     except soundfile.LibsndfileError as error:
-        raise ValueError(f"is no audio: {error}") from None
+        raise ValueError(f"is not audio: {error}") from None
     samples = np.nan_to_num(np.concatenate(blocks), posinf=0.0, neginf=0.0)
     if not len(samples):
-        raise ValueError("holds no samples")
+        raise ValueError("contains no samples")
     return Sound(samples, digest)
 
 

@@ -74,9 +74,9 @@ def _spellings(folder: Path) -> tuple[tuple[str, str], ...]:
     try:
         values = read_json(path)
     except CheckpointError as error:
-        log.warning("%s: is passed over: %s", path, error)
+        log.warning("%s: ignored: %s", path, error)
         return ()
     if not isinstance(values, dict) or len(values) > MAX_SPELLINGS:
-        log.warning("%s: is no table of spellings, passed over", path)
+        log.warning("%s: ignored, because it is not a table of spellings", path)
         return ()
     return tuple((ours, theirs) for ours, theirs in values.items() if isinstance(theirs, str))

@@ -61,16 +61,16 @@ def write_page(out: Path, page: Path | None = None) -> tuple[Path, dict[str, Any
     """
     folder = read_folder(out)
     if page is None and is_read_only(out):
-        raise SetupError(f"{out}: is read only", "say by --out PAGE where the page is to go")
+        raise SetupError(f"{out}: is read-only", "choose a file for the page with --out PAGE")
     base = "" if page is None else os.path.relpath(out.resolve(), page.parent.resolve())
     address = f"{audio_url(base)}/" if base else ""
     content = content_of(folder, versions()["tts-cli"], address)
     totals: dict[str, Any] = content["totals"]
     if totals["garbage"]:
         garbage = totals["garbage"]
-        log.warning("%s: lines that make no sense, left out: %d", out / JOURNAL_NAME, garbage)
+        log.warning("%s: ignored %d invalid lines", out / JOURNAL_NAME, garbage)
     if totals["missing"]:
-        log.warning("%s: rows whose audio is gone: %d; the page says which", out, totals["missing"])
+        log.warning("%s: %d rows have no audio file; the page shows which", out, totals["missing"])
     page = out / PAGE_NAME if page is None else page
     with writing(page, SetupError, remedy="check the folder's permissions"):
         write_alone(page, build_page(content))
