@@ -108,8 +108,8 @@ class Remark(NamedTuple):
     """What somebody should listen for. Nobody parses the text."""
 
     kind: Kind  # [see below] subject of the remark
-    text: str  # observation, with figures
-    weight: float = 2.0  # [1 to 10] seriousness; 1: only just above the limit
+    text: str  # description, with figures
+    weight: float = 2.0  # [1 to 10] weight of the remark; 1: only just above the limit
 
 
 @dataclass(frozen=True)

@@ -354,7 +354,7 @@ def report_of(
         # [object] the same for the checkpoint that generates voices, with `--clone-model`; null:
         # none (since 0.4)
         "voice_model": model_facts(*voices.maker) if voices.is_two else None,
-        "text": plan.planner.care.facts(),  # [object] treatment of texts, see below
+        "text": plan.planner.care.facts(),  # [object] settings of text care, see below
         # [object] time when each step of the start was finished; empty: nothing was synthesized
         # (since 0.4)
         "start": startup.moments() if facts.device else {},
@@ -367,8 +367,8 @@ def report_of(
         # [object] versions of Python and packages; null: not installed; empty in the first line of
         # a run
         "versions": {} if totals is None else versions(),
-        # [object] rows that `--verify` found right, fixed by retries, or still suspect; null:
-        # without it (since 0.4)
+        # [object] rows that `--verify` found right, fixed by retries, or still suspect; null: run
+        # without `--verify` (since 0.4)
         "verified": verified,
         "totals": None if totals is None else totals.as_dict(),  # [object] totals of this run
     }

@@ -331,6 +331,7 @@ class Engine:
             "sparse_steps": self.sparse_steps,
             # [times] how often memory ran short while rows were synthesized
             "memory_step_downs": self.shrinks,
-            # [0 or 1] 1: Triton failed, and the reference continued (since 0.4)
+            # [0 or 1] 1: Triton failed, and the run continued with the PyTorch reference (since
+            # 0.4)
             "kernel_fall_backs": self.fall_backs,
         }

@@ -196,7 +196,7 @@ class Take(msgspec.Struct, frozen=True):
 
     @property
     def suspect(self) -> list[str]:
-        """[list of text] `remarks` in words; empty: nothing was noticed."""
+        """[list of text] `remarks` as text for people; empty: no remarks."""
         return [remark.text for remark in self.remarks]
 
     @classmethod

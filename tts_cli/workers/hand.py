@@ -228,7 +228,8 @@ class Hand:
             # peak memory of the device; null: not measured
             "peak_memory_bytes": self.counted.peak_memory_bytes,
             "restarts": self.restarts,  # [times] how often its process died
-            # [text] reason why the run continued without the worker; null: it did not
+            # [text] reason why the run continued without the worker; null: the worker was used to
+            # the end
             "given_up": self.given_up,
             **work,
         }
