@@ -26,7 +26,7 @@ KINDS: dict[Kind, str] = {
     Kind.EARLY: "ended too early for its text",
     Kind.CUT: "reached its frame limit",
     Kind.STUCK: "made no progress for seconds",
-    Kind.LONG: "longer than its text should take",
+    Kind.LONG: "longer than expected for its text",
     Kind.FAST: "far faster than usual for its voice",
     Kind.SLOW: "far slower than usual for its voice",
     Kind.SILENCE: "near-silence inside, or long near-silence at an end",
