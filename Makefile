@@ -1,8 +1,10 @@
 # Two commands do all set-up: `make demo` speaks the sample manifest, `make test` runs the suite.
 # TORCH=cpu takes the CPU build of PyTorch, 0.2 GB instead of some.
+# CONSTRAINTS= installs the newest dependencies instead of the newest that were tested.
 PYTHON ?= python3
 VERSION := 2.13.0
 TORCH ?= torch==$(VERSION)
+CONSTRAINTS ?= samples/deploy/constraints.txt
 VENV := .venv
 BIN := $(VENV)/bin
 
@@ -16,6 +18,8 @@ else
 INSTALL_TORCH = $(BIN)/pip install --quiet "$(TORCH)"
 endif
 
+INSTALL = $(BIN)/pip install --quiet $(if $(CONSTRAINTS),--constraint $(CONSTRAINTS))
+
 # On all cores, eight at most (a worker takes 1 GB); in one process where a GPU is (tests/conftest.py).
 PYTEST := $(BIN)/python -m pytest -q -n auto --maxprocesses 8 --dist worksteal
 
@@ -28,13 +32,13 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 # torch first and by itself: a later range is then already satisfied and fetches nothing more.
-$(VENV)/.installed: pyproject.toml | $(BIN)/python
+$(VENV)/.installed: pyproject.toml $(CONSTRAINTS) | $(BIN)/python
 	$(BIN)/python -c "import torch" 2>/dev/null || { $(INSTALL_TORCH); }
-	$(BIN)/pip install --quiet --editable .
+	$(INSTALL) --editable .
 	touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.installed
-	$(BIN)/pip install --quiet --editable ".[dev]"
+	$(INSTALL) --editable ".[dev]"
 	touch $@
 
 demo: $(VENV)/.installed

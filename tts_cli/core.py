@@ -27,9 +27,9 @@ class _Word(str, Enum):
 class Role(_Word):
     """What a take is to its row."""
 
-    OWN = "own"  # the row's file, by manifest and settings
-    HELD = "held"  # the row's file, because somebody chose it; other seeds do not replace it
-    EXTRA = "extra"  # a take beside the row's file
+    OWN = "own"  # the row's file, as chosen by manifest and settings
+    HELD = "held"  # the row's file, pinned by a user; other seeds do not replace it
+    EXTRA = "extra"  # an alternative to the row's file
 
 
 class Status(_Word):
@@ -37,7 +37,7 @@ class Status(_Word):
 
     OK = "ok"  # the audio is good
     FAILED = "failed"  # the row failed, see `error`
-    # the manifest no longer has the row, and it was removed; only commands about this row read the
+    # the row is no longer in the manifest and was removed; only commands about this row read the
     # line
     GONE = "gone"
 
@@ -45,11 +45,11 @@ class Status(_Word):
 class Finish(_Word):
     """How a speech ended."""
 
-    EOS = "eos"  # the speech ended by itself
-    MAX_FRAMES = "max_frames"  # it reached its limit
-    EARLY = "early"  # it ended too soon for its text: too few frames
-    STUCK = "stuck"  # it stood still for 4 s
-    WORDLESS = "wordless"  # the text has nothing to speak: silence without frames
+    EOS = "eos"  # the model ended the audio
+    MAX_FRAMES = "max_frames"  # the audio reached its limit
+    EARLY = "early"  # the audio ended too soon for its text: too few frames
+    STUCK = "stuck"  # the audio made no progress for 4 s
+    WORDLESS = "wordless"  # the text has no words: silence without frames
 
     @property
     def is_runaway(self) -> bool:
@@ -63,7 +63,7 @@ class Unfinished(_Word):
     # It says what its row is once the file of its sum has its name, and stands alone only where the
     # run died about then; see `takes.TakeFolder.repair`.
 
-    # the run died while it replaced the row's file with one of another format or level
+    # the run died while it replaced the row's file with one of another format or loudness
     REPLACING = "replacing"
     TORN = "torn"  # the run died while it wrote the row's line
     UNRECORDED = "unrecorded"  # the run died after it wrote the file and before it wrote the line
@@ -107,9 +107,9 @@ class Kind(_Word):
 class Remark(NamedTuple):
     """What somebody should listen for. Nobody parses the text."""
 
-    kind: Kind  # [see below] what the remark is about
-    text: str  # what was noticed, with figures
-    weight: float = 2.0  # [1 to 10] how serious it is; 1: only just above the limit
+    kind: Kind  # [see below] subject of the remark
+    text: str  # description, with figures
+    weight: float = 2.0  # [1 to 10] weight of the remark; 1: only just above the limit
 
 
 @dataclass(frozen=True)

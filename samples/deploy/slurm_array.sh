@@ -1,12 +1,12 @@
 #!/bin/bash
-# One manifest on many GPUs: each task of a Slurm array speaks one part of it.
+# One manifest on many GPUs: each task of a Slurm array synthesizes one part of it.
 #
 #     sbatch --array=1-4 samples/deploy/slurm_array.sh 4 lines.jsonl wavs --model PATH [option ...]
 #
-# speaks lines.jsonl in 4 parts into wavs/part-1-of-4 to wavs/part-4-of-4. A row's part depends on its
-# id alone, so the parts share no file. Whatever ended a task, submit the same line again: what is done
-# is passed over, and `--array=3` with the same 4 runs part 3 alone. Slurm creates the log files named
-# below where sbatch is called.
+# synthesizes lines.jsonl in 4 parts into wavs/part-1-of-4 to wavs/part-4-of-4. The id of a row alone
+# decides its part, so the parts share no file. If a task ended early, submit the same line again: rows
+# that are done are skipped. `--array=3` with the same 4 runs only part 3. Slurm writes the log files
+# named below to the folder in which you call sbatch.
 #
 #SBATCH --job-name=tts
 #SBATCH --output=%x-%A_%a.log
@@ -16,7 +16,7 @@
 #SBATCH --mem=32G
 #SBATCH --time=08:00:00
 #SBATCH --requeue
-# Two minutes before its time is up a task is asked to stop, and finishes the rows it speaks.
+# Two minutes before its time limit, a task gets SIGTERM and finishes the rows in progress.
 #SBATCH --signal=B:TERM@120
 set -eu
 
@@ -28,7 +28,7 @@ parts=$1 manifest=$2 folder=$3
 shift 3
 part=$SLURM_ARRAY_TASK_ID
 
-# A task that Slurm requeued, maybe on another node, finds the lock of its own dead run.
+# A task that Slurm requeued, perhaps on another node, finds the lock of its own dead run.
 if [ "${SLURM_RESTART_COUNT:-0}" -gt 0 ]; then
     set -- --take-over "$@"
 fi

@@ -114,7 +114,7 @@ def _table(table: Table) -> dict[str, Any]:
         assert found is not None, field
         unit = [found["unit"] or _unit(field)] if has_units else []
         rows.append([f"`{field.name}`", *unit, found["what"], found["since"] or table.since])
-    columns = [table.first, *(["unit or values"] if has_units else []), "what", "since"]
+    columns = [table.first, *(["unit or values"] if has_units else []), "meaning", "since"]
     return {"columns": columns, "rows": rows}
 
 

@@ -173,7 +173,7 @@ def conclusion(differences: Sequence[Difference], ours: str, theirs: str) -> str
     ]
     said += [f"It is {verdict}." for verdict in ("longer", "shorter") if verdict in named]
     if not said:
-        said = [f"No difference of {ours} from {theirs} was found."]
+        said = [f"No difference between {ours} and {theirs} was found."]
     open_ = [
         f"{one.worst:.{one.figure.digits}f}{' %' * one.figure.name.endswith('%')} in "
         f"{one.figure.name.removesuffix(', %')}"
@@ -181,5 +181,5 @@ def conclusion(differences: Sequence[Difference], ours: str, theirs: str) -> str
         if one.verdict == "within" and one.figure.better and one.worst > 0
     ]
     if open_:
-        said.append(f"It may still be worse by up to {'; '.join(open_)}.")
+        said.append(f"{ours.capitalize()} may still be worse by up to {'; '.join(open_)}.")
     return " ".join(said)

@@ -333,37 +333,42 @@ def report_of(
     """
     voices, facts = plan.voices, facts or SessionFacts()
     return {
-        "run_id": run_id,  # [text] id of the run; null in `--json` if nothing was spoken
-        "started": iso_time(started),  # [time] when the manifest was checked and the run began
-        # [time] when the run ended; null in its first line, as `exit_code` and `totals`
+        "run_id": run_id,  # [text] id of the run; null in `--json` if nothing was synthesized
+        "started": iso_time(started),  # [time] time when the manifest was checked and the run began
+        # [time] time when the run ended; null in the first line of a run, like `exit_code` and
+        # `totals`
         "ended": None if totals is None else iso_time(datetime.now(timezone.utc)),
         "exit_code": exit_code,  # [0 to 143] exit code of the command
-        "manifests": plan.source.paths,  # [list of text] absolute paths; empty: a pipe or a book
+        # [list of text] absolute paths of the manifests; empty: a pipe or a book
+        "manifests": plan.source.paths,
         # [object] value of every setting, by the name of its flag
         "settings": plan.planner.maker.config.as_dict(),
-        # [object] where values other than defaults came from: `flag`, a variable, or file and line
+        # [object] origin of values other than defaults: `flag`, a variable, or file and line
         "settings_from": dict(origins or {}),
-        # [list of objects] how each manifest was read: path, format, and encoding, separator, sheet
+        # [list of objects] format of each manifest: path, format, and encoding, separator, sheet
         "read_as": plan.source.facts(),
         # [object] file, SHA-256 and characters of `--cast`; null: no cast
         "cast": plan.planner.judge.cast.facts(),
         # [object] source, family, type, size, identity, licence, default voice
         "model": model_facts(plan.config, plan.info),
-        # [object] the same for the checkpoint that makes voices, with `--clone-model`; null: none
-        # (since 0.4)
+        # [object] the same for the checkpoint that generates voices, with `--clone-model`; null:
+        # none (since 0.4)
         "voice_model": model_facts(*voices.maker) if voices.is_two else None,
-        "text": plan.planner.care.facts(),  # [object] how texts were read
-        # [object] when each step of the start was finished; empty: nothing was spoken (since 0.4)
+        "text": plan.planner.care.facts(),  # [object] settings of text care, see below
+        # [object] time when each step of the start was finished; empty: nothing was synthesized
+        # (since 0.4)
         "start": startup.moments() if facts.device else {},
-        # [list of objects] voices made for rows without one, see below (since 0.4)
+        # [list of objects] voices for rows without one, see below (since 0.4)
         "made_voices": voices.facts(),
-        "device": facts.device,  # [object] device, memory and kernels; empty: nothing was spoken
-        # [list of objects] the workers of `--workers`; empty without it (since 0.3)
+        # [object] device, memory and kernels; empty: nothing was synthesized
+        "device": facts.device,
+        # [list of objects] workers of `--workers`; empty without it (since 0.3)
         "workers": facts.workers,
         # [object] versions of Python and packages; null: not installed; empty in the first line of
         # a run
         "versions": {} if totals is None else versions(),
-        # [object] rows that `--verify` found right, mended, still suspect; null: none (since 0.4)
+        # [object] rows that `--verify` found right, fixed by retries, or still suspect; null: run
+        # without `--verify` (since 0.4)
         "verified": verified,
         "totals": None if totals is None else totals.as_dict(),  # [object] totals of this run
     }

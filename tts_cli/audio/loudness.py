@@ -69,12 +69,12 @@ NAMED = {
 class Levelling:
     """What was done, and what came of it. None: digital silence, which has no level."""
 
-    # [`lufs`, `rms`] how the level was measured; null: no level was requested, or all is silence
+    # [`lufs`, `rms`] measure of loudness; null: no loudness was requested, or all is silence
     level_by: str | None = None
-    before_db: float | None = None  # [LUFS, dBFS] level of the whole file before
+    before_db: float | None = None  # [LUFS, dBFS] loudness of the whole file before the gain
     gain_db: float = 0.0  # gain of all samples
-    limited_db: float = 0.0  # how much the limiter lowered the highest peak; 0: not at all
-    after_db: float | None = None  # [LUFS, dBFS] level of the file afterwards
+    limited_db: float = 0.0  # reduction of the highest peak by the limiter; 0: none
+    after_db: float | None = None  # [LUFS, dBFS] loudness of the file after the gain
     true_peak_dbtp: float | None = None  # true peak of the file, at four times the sample rate
     # root mean square of the quietest 0.05 s that is not digital silence; null: all is silence
     floor_dbfs: float | None = None

@@ -42,7 +42,7 @@ class MadeFile:
     """A file that was made of rows or chapters."""
 
     path: str  # name of the file in the output folder; null: there is none
-    key: str  # [hex] hash of everything the file was made from
+    key: str  # [hex] hash of everything that the file was made from
     bytes: int  # size of the file
     sha256: str | None = None  # SHA-256 of the file; null: not recorded (since 0.4)
 
@@ -87,7 +87,7 @@ def write_book_file(
             _chapter(chapter, rows[number], made.chapters.get(number), missing, parts or {})
             for number, chapter in enumerate(book.chapters)
         ],
-        # [list of objects] other files, such as one of all chapters: `path`, `key`, `bytes`,
+        # [list of objects] other files, such as one file of all chapters: `path`, `key`, `bytes`,
         # `sha256`
         "files": [vars(file) for file in made.others],
     }
@@ -124,7 +124,7 @@ def _chapter(
     return {
         "title": chapter.title,  # [text] title of the chapter
         **_audio_fields(made),
-        # [list of text] the paragraphs as they were read
+        # [list of text] the paragraphs of the chapter
         "paragraphs": [paragraph.text for paragraph in chapter.paragraphs],
         # [list of objects] the rows of the chapter, see below
         "sentences": _sentences(rows, made, missing, parts),
@@ -138,8 +138,9 @@ def _audio_fields(made: tuple[MadeFile, JoinedChapter] | None) -> dict[str, Any]
     return vars(file) | {
         "seconds": round(joined.seconds, 6),  # [s] length of the audio
         "sample_rate_hz": joined.rate_hz,  # sample rate of the audio
-        "samples": joined.num_samples,  # [number] samples of the audio
-        # [object] as in `timings.jsonl`, with `gains_db` by voice and `misses` if there is a level
+        "samples": joined.num_samples,  # [number] number of samples of the audio
+        # [object] as in `timings.jsonl`, with `gains_db` by voice, and `misses` if a loudness was
+        # requested
         "applied": joined.applied,
     }
 
@@ -155,20 +156,21 @@ def _sentences(
         {
             "id": row.id,  # [text] id of the row, as in `book.jsonl`
             "text": row.text,  # [text] text of the row
-            "voice": row.voice,  # [text] voice of the row; null: the default one
+            "voice": row.voice,  # [text] voice of the row; null: the default voice
             "paragraph": row.paragraph,  # [number] index in `paragraphs`, from 0
-            # [characters] its place in that paragraph: the first character, and the one after the
-            # last
+            # [characters] position in that paragraph: of the first character, and after the last
+            # one
             "span": [row.start, row.end],
-            "place": row.place,  # [text] place in the source
-            "is_spoken": row.id not in missing,  # [true, false] whether it has audio for this book
-            # where its speech begins in the chapter's file; null: there is no such file
+            "place": row.place,  # [text] position in the source file
+            # [true, false] whether the row has audio for this book
+            "is_spoken": row.id not in missing,
+            # start of the row in the chapter's file; null: there is no such file
             "start_s": round(span.start_s, 6) if span else None,
-            "end_s": round(span.end_s, 6) if span else None,  # where its speech ends
-            # where the first sample of the row's own file is, kept or cut off
+            "end_s": round(span.end_s, 6) if span else None,  # end of the row in the chapter's file
+            # position of the first sample of the row's own file, even if it was trimmed
             "file_start_s": round(span.file_start_s, 6) if span else None,
-            # [list of objects] the parts of a row that was split: `text`, `start_s` and `end_s` of
-            # each
+            # [list of objects] pieces of a long row that was split: `text`, `start_s` and `end_s`
+            # of each
             "parts": [
                 {
                     "text": part.text,

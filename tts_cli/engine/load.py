@@ -191,10 +191,10 @@ class Loaded:
         """What run.json says of the device and of the path taken."""
         device = self.device
         facts: dict[str, Any] = {
-            "device": str(device),  # [text] such as `cuda:0` or `cpu`
-            "dtype": str(self.dtype).removeprefix("torch."),  # [text] such as `bfloat16`
-            "max_batch": self.batch.rows,  # [rows] rows spoken at once, at the end of the run
-            # [text] what computed at the end, Triton's kernels or the PyTorch reference, and why
+            "device": str(device),  # [text] device, such as `cuda:0` or `cpu`
+            "dtype": str(self.dtype).removeprefix("torch."),  # [text] precision, such as `bfloat16`
+            "max_batch": self.batch.rows,  # [rows] largest batch size, at the end of the run
+            # [text] kernels in use at the end, Triton's or the PyTorch reference, and the reason
             "kernels": describe_kernels(device),
             "threads": torch.get_num_threads(),  # [number] threads of PyTorch on the CPU
         }
@@ -208,20 +208,20 @@ class Loaded:
                 "memory_bytes": properties.total_memory,  # memory of the GPU
                 "cuda": torch.version.cuda,  # [text] version of CUDA (since 0.3)
                 "cudnn": cudnn.version(),  # [number] version of cuDNN (since 0.3)
-                # [true, false] whether shapes were fixed, by `--reproducible` (since 0.3)
+                # [true, false] whether shapes were fixed, for `--reproducible` (since 0.3)
                 "has_fixed_shapes": self.batch.is_fixed,
-                # [number] CUDA graphs captured in all
+                # [number] number of CUDA graphs that were captured
                 "graphs": sum(len(runner.keys) for runner in runners),
                 # [number] graphs that could not be captured; their steps run without one (since
                 # 0.4)
                 "graphs_failed": sum(len(runner.stats.failures) for runner in runners),
-                "graphs_s": round(took_ms / 1000, 3),  # time to capture all of them (since 0.4)
-                # [number] graphs captured within `wall_s` (since 0.4)
+                "graphs_s": round(took_ms / 1000, 3),  # time to capture all graphs (since 0.4)
+                # [number] CUDA graphs captured within `wall_s` (since 0.4)
                 "graphs_while_speaking": count - self.recorded[0],
-                # time to capture those (since 0.4)
+                # time to capture these graphs (since 0.4)
                 "graphs_while_speaking_ms": round(took_ms - self.recorded[1], 1),
-                # [times] how often the number of slots was lowered, because memory was short (since
-                # 0.4)
+                # [times] how often the number of slots was lowered at the start, because memory was
+                # short (since 0.4)
                 "setup_step_downs": self.step_downs,
                 "memory": self.memory  # [object] memory of the device, see below (since 0.4)
                 | {

@@ -323,13 +323,15 @@ class Engine:
     def facts(self) -> dict[str, Any]:
         """What run.json says of the work."""
         return {
-            "steps": self.steps,  # [frames] steps, each with any number of rows
+            "steps": self.steps,  # [frames] steps, each for any number of rows
             "row_steps": self.row_steps,  # [frames] frames of rows in these steps
-            # [frames] frames of slots in these steps, also of empty slots
+            # [frames] frames of slots in these steps, including empty slots
             "padded_steps": self.padded_steps,
-            # [frames] steps of fewer rows than half of the slots (since 0.4)
+            # [frames] steps in which fewer than half of the slots had rows (since 0.4)
             "sparse_steps": self.sparse_steps,
-            "memory_step_downs": self.shrinks,  # [times] how often memory ran short while speaking
-            # [0 or 1] 1: Triton failed, and the reference continued (since 0.4)
+            # [times] how often memory ran short while rows were synthesized
+            "memory_step_downs": self.shrinks,
+            # [0 or 1] 1: Triton failed, and the run continued with the PyTorch reference (since
+            # 0.4)
             "kernel_fall_backs": self.fall_backs,
         }

@@ -224,17 +224,18 @@ def _keep(ask: Ask, task: Task, spoken: Spoken, voices: FreeVoices) -> None:
     if samples is None or codes is None:
         raise _failed(ask, "it has no audio")
     facts = {
-        # [object] whose voice it is: `character` and `description`
+        # [object] owner of the voice: `character` and `description`
         "of": {"character": ask.character, "description": ask.description},
-        "text": task.row.text,  # [text] what the voice says in its WAV
+        "text": task.row.text,  # [text] text of the WAV file
         "language": task.request.language,  # [text] language of that text
-        "model": info.identity,  # [hex] identity of the checkpoint that made it
+        "model": info.identity,  # [hex] identity of the checkpoint that generated the voice
         "checkpoint": checkpoint_name(info),  # [text] name of that checkpoint
         "run_seed": voices.config.seed,  # [number] seed of the run
-        "seed": spoken.seed,  # [number] seed of the attempt that was kept
-        "attempts": spoken.attempts,  # [number] attempts that were made
-        "audio_s": round(len(samples) / info.sample_rate_hz, 6),  # length of the WAV
-        "suspect": [remark.text for remark in spoken.remarks],  # [list of text] what to listen for
+        "seed": spoken.seed,  # [number] seed of the attempt in the WAV file
+        "attempts": spoken.attempts,  # [number] number of attempts
+        "audio_s": round(len(samples) / info.sample_rate_hz, 6),  # length of the WAV file
+        # [list of text] things to listen for
+        "suspect": [remark.text for remark in spoken.remarks],
         "created_by": created_by(),  # [text] name and version of the tool
     }
     tags = Tags(ask.shown, comment=synthetic(info))

@@ -219,18 +219,18 @@ def joined(task: Task, pieces: list[Spoken], info: ModelInfo) -> Spoken:
 def part_facts(piece: Piece, spoken: Spoken, place: JoinedPart, rate_hz: int) -> dict[str, Any]:
     """What came of a piece as its task's line of the journal shows it."""
     return {
-        # [characters] first character of `text` that the part speaks, from 0
+        # [characters] position of the first character of the piece in `text`, from 0
         "text_start": piece.written[0],
-        "text_end": piece.written[1],  # [characters] the character after the last one
-        "start_s": round(place.start / rate_hz, 6),  # where the part begins in the audio
-        "end_s": round(place.end / rate_hz, 6),  # where the part ends in the audio
-        # [`paragraph`, `sentence`, `clause`, `word`, `pause`] what ends after the part; null: the
-        # text
+        "text_end": piece.written[1],  # [characters] position after the last character of the piece
+        "start_s": round(place.start / rate_hz, 6),  # start of the piece in the audio
+        "end_s": round(place.end / rate_hz, 6),  # end of the piece in the audio
+        # [`paragraph`, `sentence`, `clause`, `word`, `pause`] unit of the text that ends after the
+        # piece; null: the text ends
         "boundary": piece.boundary,
-        "frames": spoken.frames,  # frames of the part
-        "seed": spoken.seed,  # [integer] seed of the part
-        "attempts": spoken.attempts,  # [number] attempts of the part
-        # [text] why the part failed; only there if it did
+        "frames": spoken.frames,  # frames of the piece
+        "seed": spoken.seed,  # [integer] seed of the piece
+        "attempts": spoken.attempts,  # [number] attempts of the piece
+        # [text] reason why the piece failed; only in failed pieces
         **({} if spoken.error is None else {"error": spoken.error}),
     }
 

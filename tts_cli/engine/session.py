@@ -237,7 +237,7 @@ class LocalSession:
             for name, value in run.engine.facts().items():
                 self._work[name] = self._work.get(name, 0) + value
         if run.engine.is_async and not self._is_stopped:
-            # [object] seconds that the device worked, by kind, and the share of the time
+            # [object] seconds of work of the device, by kind, and its share of the time
             self._work["busy"] = run.engine.busy.summary()
 
     def stop(self) -> None:

@@ -63,36 +63,38 @@ class Totals:
     command's own thread fills in the rest.
     """
 
-    rows: int = 0  # [rows] selected rows, including bad and skipped ones
-    ok: int = 0  # [rows] rows that were spoken
-    takes: int = 0  # [takes] takes spoken in addition to the rows' own
-    failed: int = 0  # [rows] rows that failed, including bad ones
-    skipped: int = 0  # [rows] rows that an earlier run had done
-    # [rows] rows whose files were made from audio or codes in the folder, without speaking
+    rows: int = 0  # [rows] selected rows, including invalid and skipped ones
+    ok: int = 0  # [rows] rows that were synthesized
+    takes: int = 0  # [takes] takes synthesized in addition to the rows' own
+    failed: int = 0  # [rows] rows that failed, including invalid ones
+    skipped: int = 0  # [rows] rows that were already done
+    # [rows] rows whose files were converted from audio or codes in the folder, without synthesis
     remade: int = 0
-    # [rows] rows of the folder that the manifest no longer has; not in any other total (since 0.4)
+    # [rows] rows of the folder that are no longer in the manifest; not in any other total (since
+    # 0.4)
     strays: int = 0
-    # [rows] those of the `strays` that this run removed with `--prune` (since 0.4)
-    removed: int = 0
+    removed: int = 0  # [rows] the `strays` that this run removed with `--prune` (since 0.4)
     retried: int = 0  # [rows] rows that needed more than one attempt
-    frames: int = 0  # frames that were kept
-    audio_s: float = 0.0  # audio that was kept
+    frames: int = 0  # frames of the audio, without retries
+    audio_s: float = 0.0  # length of the audio, without retries
     expected_s: float = 0.0  # usual length of the audio for these texts; 0: not known
-    wordless: int = 0  # [rows] ok rows without a letter or digit, kept as silence
-    suspect: int = 0  # [rows] ok rows that somebody should listen to
-    decoded_s: float = 0.0  # all audio that was made, including runaways and retries
-    wall_s: float = 0.0  # time for speaking and writing
-    load_s: float = 0.0  # time to load the checkpoint, before that
-    capture_s: float = 0.0  # time to allocate slots and capture graphs, before that
-    references: int = 0  # [number] recordings that were encoded; rows may share one
-    reference_ms: float = 0.0  # time to encode them, on the device
-    reference_load_ms: float = 0.0  # time to read, check and resample them, while the device works
+    wordless: int = 0  # [rows] ok rows without a letter or digit, whose audio is silence
+    suspect: int = 0  # [rows] ok rows that were flagged as suspect
+    decoded_s: float = 0.0  # length of all generated audio, including runaways and retries
+    wall_s: float = 0.0  # time for synthesizing and writing
+    load_s: float = 0.0  # time to load the checkpoint, not in `wall_s`
+    capture_s: float = 0.0  # time to allocate slots and capture graphs, not in `wall_s`
+    references: int = 0  # [number] reference recordings that were encoded; several rows may use one
+    reference_ms: float = 0.0  # time to encode the recordings, on the device
+    # time to read, check and resample the recordings, while the device works
+    reference_load_ms: float = 0.0
     graph_hits: int = 0  # [steps] steps that used a graph
     graph_misses: int = 0  # [steps] steps that had no graph
     peak_memory_bytes: int | None = None  # peak memory of the device; null: not measured
     is_interrupted: bool = False  # whether the run was stopped early
-    bad_rows: int = 0  # [rows] failed rows that were never spoken, because the manifest was wrong
-    # what had no graph, and how often
+    # [rows] failed rows that were never synthesized, because they are invalid in the manifest
+    bad_rows: int = 0
+    # number of steps without a graph, by kind
     graph_misses_by: dict[str, int] = field(default_factory=dict)
 
     @property
@@ -228,10 +230,11 @@ class FolderTotals:
 
     ok: int  # [rows] rows whose last line is ok
     failed: int  # [rows] rows whose last line is failed
-    audio_s: float  # audio of the rows that are ok
+    audio_s: float  # length of the audio of the ok rows
     # [number] runs that ended; null while the folder has rows older than `runs.jsonl`
     runs: int | None
-    wall_s: float | None  # time these runs took to speak and write; null in the same case
+    # time that these runs took for synthesizing and writing; null: as for `runs`
+    wall_s: float | None
 
 
 def new_run_id(now: datetime) -> str:

@@ -50,11 +50,11 @@ class Kept:
         """What a line of the folder `into` says of a file in `out`."""
         path = self.path.relative_to(out).as_posix() if out == into else None
         return {
-            "kind": self.kind,  # [`audio`, `codes`] what the file was made from
-            # [text] path of that file, relative to the folder; null: in another folder
+            "kind": self.kind,  # [`audio`, `codes`] kind of the source
+            # [text] path of the source file, relative to the folder; null: in another folder
             "path": path,
-            "bytes": self.bytes,  # size of that file
-            "sha256": self.sha256,  # SHA-256 of that file; null: not recorded
+            "bytes": self.bytes,  # size of the source file
+            "sha256": self.sha256,  # SHA-256 of the source file; null: not recorded
         }
 
 

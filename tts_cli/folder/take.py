@@ -57,55 +57,58 @@ class Take(msgspec.Struct, frozen=True):
     id: str
     status: Status  # result of the row
     take: Whole = 1  # [1, 2, ...] number of the take
-    role: Role = Role.OWN  # how this take relates to the row's file
-    schema: Whole = SCHEMA  # [3] version of the line's format, see below
-    # hash of what the model was asked for: text, voice, settings, seed and checkpoint
+    role: Role = Role.OWN  # relation of this take to the row's file
+    schema: Whole = SCHEMA  # [3] version of the format of the line, see below
+    # hash of the input of the model: text, voice, settings, seed and checkpoint
     request_hash: str = ""
-    # hash of format, subtype, rate, level, high-pass, trim and padding of the file
+    # hash of format, subtype, sample rate, loudness, high-pass, trim and padding of the file
     delivery_hash: str = ""
     bytes: Whole = 0  # size of the audio file; 0 if there is none
     sha256: str | None = None  # SHA-256 of the audio file
-    frames: Whole = 0  # frames of the codec that were kept; 0 without audio
-    # length of the audio; for a row in parts with pauses, but without what was cut off
+    frames: Whole = 0  # codec frames of the audio, without retries; 0 without audio
+    # length of the audio, after trimming and padding; for a split row, with the pauses between
+    # pieces
     audio_s: Seconds = 0.0
-    content_hash: str = ""  # shows whether a chosen take still fits its row
+    content_hash: str = ""  # hash that shows whether a pinned take still matches its row
     path: str | None = None  # path of the audio file, relative to the folder
     sample_rate_hz: Whole | None = None  # sample rate of the audio file
-    error: str | None = None  # why the row failed, for people to read
-    # why a failed line says nothing about the speech (since 0.4)
+    error: str | None = None  # reason for the failure, as text for people
+    # reason why a failed line does not describe the audio (since 0.4)
     unfinished: Unfinished | None = None
-    finish_reason: Finish | None = None  # how the speech ended
-    # [list of lists] what to listen for: kind, text and weight of each remark (since 0.4)
+    finish_reason: Finish | None = None  # reason why synthesis ended
+    # [list of lists] things to listen for: kind, text and weight of each remark (since 0.4)
     remarks: list[Remark] = field(default_factory=list)
-    # the run, as in `runs.jsonl`; null: recorded after the run died, or by an earlier version
+    # id of the run, as in `runs.jsonl`; null: added after the run died, or by an earlier version
     run_id: str | None = None
-    # [time] when the prompt was made and the row was queued; null if it never was
+    # [time] time when the prompt was ready and the row was queued; null: it was never queued
     started: str | None = None
     text: str | None = None  # text as in the manifest, without invisible characters
     # text that the model got, after lexicon and normalizer, with plain spaces; null: same as `text`
     spoken_text: str | None = None
     text_chars: Whole = 0  # length of `text`
-    character: str | None = None  # who says it, as in the manifest; a cast gives it a voice
+    character: str | None = None  # character from the manifest; a cast gives it a voice
     # other columns of the manifest, with `--extra keep`
     extra: dict[str, Any] = field(default_factory=dict)
-    # a speaker of the checkpoint, the name of a voice file, or `.voices/NAME` for a made voice
+    # speaker of the checkpoint, name of a voice file, or `.voices/NAME` for a generated voice
     voice: str | None = None
-    language: str | None = None  # language as requested, also `auto`
-    instruct: str | None = None  # style, or the description of the voice
-    # SHA-256 of the row's recording; null for voice files and made voices
+    language: str | None = None  # language from the manifest or settings; may be `auto`
+    instruct: str | None = None  # style instruction, or description of the voice
+    # SHA-256 of the row's reference recording; null for voice files and generated voices
     ref_sha256: str | None = None
     # only in earlier versions: id of the row that has the voice of this row
     anchor: str | None = None
-    # only in earlier versions: digest of the speech and text of that row
+    # only in earlier versions: digest of the audio and text of that row
     anchor_digest: str | None = None
-    clone_mode: str | None = None  # [`icl`, `xvec`] how the voice was cloned; null without cloning
-    # [hex] only in earlier versions: the second checkpoint, if it spoke the row or some parts
-    # (since 0.3)
+    clone_mode: str | None = None  # [`icl`, `xvec`] method of cloning; null without cloning
+    # [hex] only in earlier versions: the second checkpoint, if it synthesized the row or some
+    # pieces (since 0.3)
     clone_model: str | None = None
-    seed: Whole | None = None  # seed of the attempt that was kept; seeds of parts are made from it
-    # all attempts, also in earlier failed runs; for a row in parts, of the part with most attempts
+    # seed of the attempt in the file; the seeds of pieces are derived from it
+    seed: Whole | None = None
+    # number of all attempts, including earlier failed runs; for a split row, of the piece with most
+    # attempts
     attempts: Whole = 0
-    # [list of objects] the parts of a row that was split; empty: it was not split
+    # [list of objects] pieces of a long row that was split; empty: it was not split
     parts: list[dict[str, Any]] = field(default_factory=list)
     # root mean square of all samples; 0 is a full-scale square wave; null: digital silence
     level_dbfs: Signed | None = None
@@ -114,21 +117,19 @@ class Take(msgspec.Struct, frozen=True):
     silence_start_s: Amount | None = None  # near-silence before the first sound
     silence_end_s: Amount | None = None  # near-silence after the last sound
     silence_inside_s: Amount | None = None  # longest near-silence between two sounds
-    # what was done to the samples before encoding; null: nothing
+    # post-processing of the samples before encoding; null: none
     applied: dict[str, Any] | None = None
-    # what the file was made from; null: the row was spoken for it
-    source: dict[str, Any] | None = None
-    # [frames] `frames` divided by characters of `text`, not counting pause marks
+    source: dict[str, Any] | None = None  # source of the file; null: the row was synthesized for it
+    # [frames] `frames` divided by the characters of `text`, not counting pause marks
     frames_per_char: Amount | None = None
-    # number of the worker that spoke it, from 1; null without `--workers` (since 0.3)
+    # number of the worker that synthesized the row, from 1; null without `--workers` (since 0.3)
     worker: Whole | None = None
     prompt_tokens: Whole = 0  # [tokens] length of the prompt
-    bucket: Whole = 0  # [rows] largest batch that the row ran in
-    # time from queueing to a free slot; for a row in parts, of the first part
-    queue_ms: Amount = 0.0
+    bucket: Whole = 0  # [rows] largest batch size while the row was in progress
+    queue_ms: Amount = 0.0  # time from queueing to a free slot; for a split row, of the first piece
     reference_ms: Amount = 0.0  # time to encode a reference; counted for the first row that uses it
     prefill_ms: Amount = 0.0  # time to process the prompt: the row's share of its group
-    decode_ms: Amount = 0.0  # time to make frames: the row's share of its steps
+    decode_ms: Amount = 0.0  # time to generate frames: the row's share of its steps
     vocoder_ms: Amount = 0.0  # time from frames to samples: the row's share of its batch
     write_ms: Amount = 0.0  # time to encode, write and sync the file
     # time from queueing to the file on disk, including waits for other rows
@@ -195,7 +196,7 @@ class Take(msgspec.Struct, frozen=True):
 
     @property
     def suspect(self) -> list[str]:
-        """[list of text] `remarks` in words; empty: nothing was noticed."""
+        """[list of text] `remarks` as text for people; empty: no remarks."""
         return [remark.text for remark in self.remarks]
 
     @classmethod

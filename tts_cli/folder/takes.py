@@ -455,10 +455,10 @@ class TakeFolder:
 def _choice(take: Take) -> str:
     """An entry of `takes.json`: the take that is a row's file, and whether somebody chose it."""
     facts = {
-        "take": take.take,  # [1, 2, ...] the take that is the row's file
-        "seed": take.seed,  # [number] the seed it was spoken with
+        "take": take.take,  # [1, 2, ...] number of the take in the row's file
+        "seed": take.seed,  # [number] seed of this take
         "sha256": take.sha256,  # SHA-256 of its audio file
-        "held": take.role is Role.HELD,  # [true, false] whether somebody chose it
+        "held": take.role is Role.HELD,  # [true, false] whether a user pinned it
     }
     return f"{json.dumps(take.id)}: {json.dumps(facts)}"
 

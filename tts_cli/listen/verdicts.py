@@ -47,17 +47,17 @@ class Stretch(NamedTuple):
 class Heard:
     """What a recogniser heard in a take, held against its text."""
 
-    recogniser: str  # the recogniser, and everything its result depends on
-    heard: str  # the words that the recogniser wrote
-    # [share] wrong units divided by units of the text, may be above 1; null: no recogniser was used
+    recogniser: str  # the recognizer, and everything that its result depends on
+    heard: str  # transcript of the recognizer
+    # [share] wrong units divided by units of the text, may be above 1; null: no recognizer was used
     error: float
     unit: str  # [`words`, `characters`] unit of `error`, `wanted` and `longest_wrong`
-    wanted: int  # [units] units of the text
-    longest_wrong: int  # [units] most wrong units in a row, wanted or heard
+    wanted: int  # [units] number of units of the text
+    longest_wrong: int  # [units] most wrong units in succession, in the text or in the transcript
     # [share] `error` counted in letters and digits, so that a nearly right word counts little
     letter_error: float = 0.0
-    wrong_letters: int = 0  # [letters] most wrong letters in one stretch
-    # [list of pairs] the whole text in order: pairs of what was wanted and what was heard
+    wrong_letters: int = 0  # [letters] most wrong letters in one segment
+    # [list of pairs] the whole text in order: segments as pairs of text and transcript
     stretches: tuple[Stretch, ...] = ()
 
 
@@ -68,7 +68,7 @@ class Likeness:
     encoder: str  # identity of the checkpoint with the speaker encoder
     # [-1 to 1] cosine to the mean of its voice, by a speaker encoder; null: not measured
     similarity: float
-    # [-1 to 1] lowest cosine of a part of a long row; null: the row was not cut
+    # [-1 to 1] lowest cosine of a segment of a long row; null: the row was not cut
     lowest_part: float | None = None
 
 
@@ -78,9 +78,9 @@ class Opinion:
 
     rated_by: str  # name and version of the model that predicts the scores (since 0.4)
     mos: float  # [1 to 5] overall score; null: not predicted (since 0.4)
-    mos_signal: float  # [1 to 5] score of the speech itself (since 0.4)
+    mos_signal: float  # [1 to 5] score of the speech signal (since 0.4)
     mos_background: float  # [1 to 5] score of the background, 5 for silence (since 0.4)
-    mos_p808: float  # [1 to 5] overall score, by a model of ratings as in ITU-T P.808 (since 0.4)
+    mos_p808: float  # [1 to 5] overall score, from a model of ratings as in ITU-T P.808 (since 0.4)
 
 
 @dataclass(frozen=True)
@@ -92,8 +92,8 @@ class Check:
 
     id: str  # id of the row
     take: int  # [1, 2, ...] number of the take, as in `timings.jsonl`
-    sha256: str  # SHA-256 of the audio file that was judged
-    verdict: str  # [`ok`, `suspect`] whether somebody should listen to it
+    sha256: str  # SHA-256 of the audio file that was checked
+    verdict: str  # [`ok`, `suspect`] result of the check
     # [list of objects] `kind`, `text` and `weight` of each reason, highest weight first; empty: ok
     reasons: tuple[Remark, ...] = field(default=())
     severity: float = 0.0  # [number] sum of the weights; higher is worse

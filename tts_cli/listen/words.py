@@ -30,31 +30,31 @@ MAX_BYTES = 1 << 26
 class TimedWord(msgspec.Struct, frozen=True):
     """A word of a row's text, and when it is said."""
 
-    # the word as written, without the punctuation around it; several words if it
-    # is not known which part of the speech is which
+    # the word as written, without punctuation; several words if their sounds could not be separated
     word: str
-    start_s: float  # where it begins in the file
-    end_s: float  # where it ends in the file
-    score: float | None  # [0 to 1] how well its sounds match; null: it was not searched for
-    text_start: int  # [characters] its first character in `text`, from 0
-    text_end: int  # [characters] the character after its last one
-    # [`dictionary`, `letters`, `model`, `neighbours`] how it was found: by a dictionary, by sounds
-    # guessed from its letters, by a model, or only by the words around it
+    start_s: float  # start of the word in the file
+    end_s: float  # end of the word in the file
+    # [0 to 1] match between the word and its sounds; null: it was not searched for
+    score: float | None
+    text_start: int  # [characters] position of its first character in `text`, from 0
+    text_end: int  # [characters] position after its last character
+    # [`dictionary`, `letters`, `model`, `neighbours`] how the word was found: by a dictionary, by
+    # sounds guessed from its letters, by a model, or only from the words around it
     known: str
 
 
 class WordTimes(msgspec.Struct, frozen=True):
     """A file `<id>.words.json`."""
 
-    id: str  # id of the row; of a book's chapter the name of its file without the suffix
+    id: str  # id of the row; for a chapter of a book, the name of its file without the suffix
     take: int  # [1, 2, ...] number of the take, as in `timings.jsonl`
-    sha256: str  # SHA-256 of the audio file that the times are for
-    aligner: str  # the aligner that found the words
+    sha256: str  # SHA-256 of the audio file that the times belong to
+    aligner: str  # aligner that found the words
     text: str  # text as in the manifest
-    audio_s: float  # length of the file
+    audio_s: float  # length of the audio file
     score: float  # [0 to 1] score of all words together
-    words: list[TimedWord]  # [list of objects] the words in order
-    # [list of text] why the times may be wrong: what `check` says about the row, or a low score
+    words: list[TimedWord]  # [list of objects] the words in order, see below
+    # [list of text] reasons why the times may be wrong: findings of `check`, or a low score
     unsure: list[str] = []
     schema: int = SCHEMA  # [1] version of the file's format
 

@@ -309,11 +309,11 @@ class FreeVoices:
         """The voices of the rows, as JSON can hold them."""
         return [
             {
-                "voice": ask.voice,  # [text] `.voices/NAME`
-                "of": ask.shown,  # [text] the character or description that it is for
-                "rows": ask.rows,  # [rows] rows of the manifest that use it
-                "is_made": not ask.is_gone,  # [true, false] whether it exists
-                # [text] text that it will say, if it is not made yet; else null
+                "voice": ask.voice,  # [text] name of the voice, `.voices/NAME`
+                "of": ask.shown,  # [text] character or description that the voice is for
+                "rows": ask.rows,  # [rows] rows of the manifest that use the voice
+                "is_made": not ask.is_gone,  # [true, false] whether the voice exists
+                # [text] text for generating the voice; null: the voice exists
                 "says": ask.sentence(self.config.voice_text)[0] if ask.is_gone else None,
             }
             for ask in self.asks.values()

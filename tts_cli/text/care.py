@@ -146,9 +146,9 @@ class TextCare:
         """What a run's report says of it."""
         lexicon = self.lexicon
         return {
-            # [true, false] whether numbers, abbreviations and the like were put into words
+            # [true, false] whether numbers, abbreviations and the like were normalized to words
             "normalize": self.is_normalized,
-            # [text] language that `auto` was treated as; null: not known
+            # [text] language that was assumed for `auto`; null: not known
             "auto_language": self.language,
             # [text] path of the lexicon; null: none
             "lexicon": None if lexicon.path is None else str(lexicon.path),

@@ -184,7 +184,8 @@ class MadeVoices:
         sums = {suffix: hashlib.sha256(data).hexdigest() for suffix, data in files.items()}
         told = {
             **facts,
-            "files": sums,  # [object] SHA-256 of WAV and codes, by the ends of their names
+            # [object] SHA-256 of the WAV file and the codes, by the ends of their names
+            "files": sums,
         }
         about = json.dumps(told, indent=2, ensure_ascii=False) + "\n"
         name = voice.removeprefix(PREFIX)

@@ -215,12 +215,12 @@ class Hand:
         return {
             # [1 and up] number of the worker, as `worker` in `timings.jsonl`
             "number": self.number,
-            "host": self.host,  # [text] host that it ran on; null: it never ran
-            "device": self.device.get("device"),  # [text] such as `cuda:0`
+            "host": self.host,  # [text] host of the worker; null: it never ran
+            "device": self.device.get("device"),  # [text] device, such as `cuda:0`
             "name": self.device.get("name"),  # [text] name of the GPU
-            "max_batch": self.device.get("max_batch"),  # [rows] spoken at once
-            "rows": self.num_rows,  # [rows] rows that it spoke
-            "audio_s": round(self.audio_s, 4),  # audio of these rows
+            "max_batch": self.device.get("max_batch"),  # [rows] largest batch size
+            "rows": self.num_rows,  # [rows] rows that the worker synthesized
+            "audio_s": round(self.audio_s, 4),  # length of the audio of these rows
             "load_s": round(self.load_s, 4),  # time to load the checkpoint
             "capture_s": round(self.capture_s, 4),  # time to allocate slots and capture graphs
             "graph_hits": self.counted.graph_hits,  # [steps] steps that used a graph
@@ -228,6 +228,8 @@ class Hand:
             # peak memory of the device; null: not measured
             "peak_memory_bytes": self.counted.peak_memory_bytes,
             "restarts": self.restarts,  # [times] how often its process died
-            "given_up": self.given_up,  # [text] why the run continued without it; null: it did not
+            # [text] reason why the run continued without the worker; null: the worker was used to
+            # the end
+            "given_up": self.given_up,
             **work,
         }
