@@ -157,7 +157,7 @@ def test_the_image_has_the_extras_of_the_recipes() -> None:
     needed = {
         extra for line in RECIPES for part, extra in EXTRA_OF.items() if re.search(part, line)
     }
-    assert needed >= {"asr", "book", "export", "levels", "m4b"}, "the recipes of the README"
+    assert needed >= {"asr", "export", "levels", "m4b"}, "the recipes of the guide"
     assert {*arguments()["EXTRAS"].split(",")} >= {*needed, "gpu"}
 
 

@@ -55,8 +55,8 @@ Rows = Callable[[int], AbstractContextManager[Any]]
 FAMILIES = {family.kind: family for family in (Whisper, Qwen3Asr)}  # of checkpoints that hear
 REMEDY = (
     "give --asr pocketsphinx, or the folder or Hugging Face repository of a Whisper or Qwen3-ASR "
+    "model"
 )
-REMEDY += "repository"
 WRITE_S = 60.0  # between two writings of the file while takes are heard
 WRITE_SHARE = 0.02  # of the time that may go into that
 SAMPLE_VOICE = "sample voice"  # as run.json names it
