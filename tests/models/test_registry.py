@@ -66,9 +66,9 @@ def test_graphs_are_ignored_on_a_cpu_and_the_dtype_is_taken(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (None, "has no config.json, so it is no checkpoint"),
+        (None, "has no config.json, so it is not at a checkpoint"),
         ("{", "not readable as JSON"),
-        ("[]", "a JSON object was expected"),
+        ("[]", "is not a JSON object"),
         ("\xff\xfe", "not readable as JSON"),
         ("[" * 99999, "not readable as JSON"),
         ("{}", "model_type None is not one of qwen3_tts"),

@@ -170,7 +170,7 @@ def test_short_help_and_all_of_it(name: str, capsys: pytest.CaptureFixture[str])
         (["validate", "m", "--shard", "5/4"], "the part must be 1 to 4"),
         (["validate", "m", "--format", "aac"], "is not one of"),
         (["validate", "m", "--top-p", "nan"], "--top-p must be"),
-        (["validate", "m", "m2"], "'m': there is no such file"),
+        (["validate", "m", "m2"], "'m': the file does not exist"),
     ],
 )
 def test_usage_errors(args: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -193,12 +193,32 @@ def test_usage_errors(args: list[str], words: str, capsys: pytest.CaptureFixture
         (KeyboardInterrupt(), 130, "Interrupted\n"),
         (ZeroDivisionError("oh"), 4, "internal error: ZeroDivisionError: oh; run again with"),
         (OSError(28, "No space left on device"), 4, "cannot write to stdout: No space left"),
-        (OSError(28, "No space left", "f"), 4, "cannot write f: No space left; make room and run"),
-        (OSError(30, "Read-only", "f"), 4, "cannot write f: Read-only; choose another folder, or"),
-        (OSError(5, "I/O error", "f"), 4, "cannot write f: I/O error; see that the disk answers"),
-        (OSError(12, "Cannot allocate memory"), 4, "there is no memory: [Errno 12] Cannot"),
-        (MemoryError(), 4, "Error: there is no memory: MemoryError; end other programs, or"),
-        (RuntimeError("can't allocate memory: you"), 4, "there is no memory: can't allocate"),
+        (
+            OSError(28, "No space left", "f"),
+            4,
+            "cannot write f: No space left; free some space and run the same command again: finished rows are safe",
+        ),
+        (
+            OSError(30, "Read-only", "f"),
+            4,
+            "cannot write f: Read-only; choose a writable folder, or make this one writable: finished rows are safe",
+        ),
+        (
+            OSError(5, "I/O error", "f"),
+            4,
+            "cannot write f: I/O error; check the disk, and run the same command again: finished rows are safe",
+        ),
+        (OSError(12, "Cannot allocate memory"), 4, "contains not enough memory: [Errno 12] Cannot"),
+        (
+            MemoryError(),
+            4,
+            "Error: contains not enough memory: MemoryError; close other programs, or synthesize fewer rows at a time (--max-batch), and run the same command again: finished rows are safe",
+        ),
+        (
+            RuntimeError("can't allocate memory: you"),
+            4,
+            "contains not enough memory: can't allocate",
+        ),
         (OSError(13, "Permission denied", "f"), 3, "f: permission denied; check its permissions"),
         (click.UsageError("odd"), 2, "odd"),
         (click.FileError("f", "gone"), 2, "gone"),
@@ -439,7 +459,7 @@ class TestValidate:
         summary = json.loads(out)
         assert (summary["rows"], summary["bad_rows"]) == (1, 2)
         assert [row["line"] for row in summary["bad"]] == [2, 3]
-        assert err.splitlines()[0].startswith(f"Error: {path}:2: id 'X' is taken by line 1")
+        assert err.splitlines()[0].startswith(f"Error: {path}:2: id 'X' is  used by line 1")
         assert main(["validate", str(path), "--skip-invalid"]) == 0
         assert capsys.readouterr().err.startswith("warning: ")
 

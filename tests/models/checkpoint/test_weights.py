@@ -123,10 +123,10 @@ class TestLoadStrictly:
         with pytest.raises(CheckpointError) as caught:
             load_strictly(module, state, torch.float32, "voice: model")
         assert str(caught.value).splitlines() == [
-            "voice: model: 3 tensors do not fit:",
+            "voice: model: 3 tensors do not match:",
             "  missing b.weight",
             "  unexpected 'c'",
-            "  a.weight has shape (3, 2), the config says (2, 3)",
+            "  a.weight has shape (3, 2), but the config requires (2, 3)",
         ]
 
     def test_a_long_list_is_cut_and_counted(self, module: nn.Module) -> None:
@@ -134,7 +134,7 @@ class TestLoadStrictly:
         with pytest.raises(CheckpointError) as caught:
             load_strictly(module, state, torch.float32, "voice")
         lines = str(caught.value).splitlines()
-        assert lines[0] == "voice: 63 tensors do not fit:"
+        assert lines[0] == "voice: 63 tensors do not match:"
         assert len(lines) == 22
         assert lines[-1] == "  and 43 more"
 
@@ -199,7 +199,7 @@ class TestWholeCheckpoint:
             "missing talker.model.layers.1.self_attn.k_proj.weight",
             "missing talker.code_predictor.lm_head.1.weight",
             "unexpected 'talker.surprise'",
-            "talker.model.norm.weight has shape (3,), the config says (64,)",
+            "talker.model.norm.weight has shape (3,), but the config requires (64,)",
         ):
             assert line in message, line
 

@@ -297,7 +297,10 @@ def test_only_base_checkpoints_clone(config: Qwen3TTSConfig, design: Qwen3TTSCon
 def test_a_base_checkpoint_says_what_it_needs(
     base: Qwen3TTSConfig, fields: dict[str, object]
 ) -> None:
-    with pytest.raises(RequestError, match="speaks only in the voice of a reference"):
+    with pytest.raises(
+        RequestError,
+        match="a Base checkpoint needs a reference voice; give ref_audio or a voice file, or use a CustomVoice or VoiceDesign checkpoint",
+    ):
         build(base, **{"voice": None, **fields})
 
 

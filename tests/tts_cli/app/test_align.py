@@ -83,7 +83,7 @@ def test_unsure_rows(tmp_path: Path) -> None:
     assert "0.31 is usual" in words_of(out, "r3").unsure[0]
     assert words_of(out, "r5").unsure == ["check calls it suspect"]
     assert words_of(out, "r4").unsure == []
-    assert "less than 0.12" in words_of(out, "r1").unsure[0]
+    assert "below 0.12" in words_of(out, "r1").unsure[0]
 
 
 def test_what_is_not_aligned_is_counted(tmp_path: Path) -> None:

@@ -63,8 +63,7 @@ def test_a_summary_gives_order_and_files(tmp_path: Path, below: str) -> None:
     assert [one.text for one in bell] == ["The Bell", "One", "It rang.", "Two", "Twice."]
     lost, voice = book.warnings
     assert lost.endswith(
-        "SUMMARY.md: not read, for no .md or .txt file is there: "
-        "gone.md (line 11), a.png (line 12), https://example.org/a.md (line 12)"
+        "SUMMARY.md: ignored links to files that are not .md or .txt or do not exist: gone.md (line 11), a.png (line 12), https://example.org/a.md (line 12)"
     )
     assert voice.startswith(f"{below and 'src/'}part 1/rope.md:5: ")
 
@@ -73,9 +72,9 @@ def test_a_chapter_without_text_is_told(tmp_path: Path) -> None:
     written(tmp_path, SUMMARY_md="[a](a.md) [b](b.md)", a_md="![x](x.png)", b_md="B.")
     book = read_book(tmp_path)
     assert titles(book) == ["b"]
-    assert "a.md: there is nothing to read" in book.warnings
+    assert "a.md: contains no text" in book.warnings
     written(tmp_path, b_md="")
-    with pytest.raises(ManifestError, match="nothing to read"):
+    with pytest.raises(ManifestError, match="contains no text"):
         read_book(tmp_path)
 
 

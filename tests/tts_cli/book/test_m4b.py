@@ -55,7 +55,7 @@ def test_chapters_of_two_rates_are_refused(tmp_path: Path) -> None:
         M4bChapter(str(rate), chapter(tmp_path / f"{rate}.wav", 0.5, rate))
         for rate in (24_000, 16_000)
     ]
-    with pytest.raises(RowError, match="several sample rates"):
+    with pytest.raises(RowError, match="chapters have different sample rates"):
         write_m4b(tmp_path / "book.m4b", parts, {})
     assert not (tmp_path / "book.m4b").exists()
 

@@ -11,48 +11,7 @@ from tts_cli.book.markdown import MAX_NESTING
 from tts_cli.book.reader import read_book
 from tts_cli.errors import ManifestError
 
-MILL = """---
-title: front matter is not read
----
-# The Mill
-
-## Chapter One: *Rain*
-
-It rained on the [mill](http://example.org/mill "a link"), as it had for **nine** days[^1].
-The wheel stood still.
-
-{voice=clara}
-"Will it hold?" she asked.
-
----
-
-Nobody answered ![a picture](mill.png).
-
-> What the river takes, it keeps.
-
-* * *
-
-1. Sand.
-2. Sacks.
-
-[^1]: A note that goes
-  on in a second line.
-
-    And in a second paragraph.
-
-## Chapter Two
-
-```python
-print("not read")
-```
-
-| what  | how many |
-|-------|----------|
-| sacks | 40       |
-
-The `gate` gave<br>way at noon. \\* It was over &amp; done.
-<!-- a comment -->
-"""
+MILL = '---\ntitle: front matter is left out\n---\n# The Mill\n\n## Chapter One: *Rain*\n\nIt rained on the [mill](http://example.org/mill "a link"), as it had for **nine** days[^1].\nThe wheel stood still.\n\n{voice=clara}\n"Will it hold?" she asked.\n\n---\n\nNobody answered ![a picture](mill.png).\n\n> What the river takes, it keeps.\n\n* * *\n\n1. Sand.\n2. Sacks.\n\n[^1]: A note that goes\n  on in a second line.\n\n    And in a second paragraph.\n\n## Chapter Two\n\n```python\nprint("left out")\n```\n\n| what  | how many |\n|-------|----------|\n| sacks | 40       |\n\nThe `gate` gave<br>way at noon. \\* It was over &amp; done.\n<!-- a comment -->\n'
 
 
 def read(tmp_path: Path, text: str) -> Book:
@@ -98,9 +57,9 @@ def test_places_and_warnings_name_lines_of_the_file(tmp_path: Path) -> None:
     places = [one.place for one in book.chapters[0].paragraphs]
     assert places[:4] == ["mill.md:4", "mill.md:6", "mill.md:8", "mill.md:11"]
     assert book.warnings == (
-        "mill.md:8: a footnote is not read",
-        "mill.md:16: an image is not read",
-        "mill.md:32: a code block is not read",
+        "mill.md:8: a footnote is left out",
+        "mill.md:16: an image is left out",
+        "mill.md:32: a code block is left out",
     )
 
 
@@ -176,7 +135,7 @@ def test_lines_that_the_author_broke(tmp_path: Path, text: str, lines: list[str]
 
 def test_nothing_to_read(tmp_path: Path) -> None:
     for text in ("", "![only](a.png)", "```\ncode\n```", "* * *"):
-        with pytest.raises(ManifestError, match="nothing to read"):
+        with pytest.raises(ManifestError, match="contains no text"):
             read(tmp_path, text)
 
 

@@ -47,7 +47,7 @@ def test_what_was_edited_is_kept_and_told(tmp_path: Path, caplog: pytest.LogCapt
         "01-a.edited-2.wav": TWICE,
         "01-a.edited-3.wav": OLD[:-1] + b"\2",
     }
-    assert "01-a.wav was edited since it was made, and is kept as" in caplog.text
+    assert "01-a.wav was edited since it was written; your version is now" in caplog.text
 
 
 def test_removed(tmp_path: Path) -> None:

@@ -251,7 +251,7 @@ def test_what_gutenberg_puts_around_a_book(tmp_path: Path, frame: str) -> None:
     book = read(tmp_path, frame.format("It was _very_ late, file_3.\n\n[Illustration: A cat]"))
     assert texts(book) == [["It was very late, file_3."]]
     (warning,) = book.warnings
-    assert "what Project Gutenberg put around the book is not read" in warning
+    assert "the frame of Project Gutenberg around the book is left out" in warning
 
 
 def test_encodings(tmp_path: Path) -> None:

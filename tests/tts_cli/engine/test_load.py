@@ -287,7 +287,10 @@ class TestReproducible:
             model, session = self.open("cpu", monkeypatch)
         assert not model.is_fixed
         assert session.batch == BatchSize(module.BATCH_CPU)
-        assert "changes nothing" in caplog.text
+        assert (
+            "--reproducible has no effect: in float32 on a CPU, rows are the same in any batch"
+            in caplog.text
+        )
 
     def test_bfloat16_on_a_cpu_is_refused(self, monkeypatch: pytest.MonkeyPatch) -> None:
         with pytest.raises(SetupError, match="bfloat16 on a CPU") as caught:
@@ -339,14 +342,18 @@ class TestKernels:
         assert dispatch.describe("cuda") == f"PyTorch reference ({self.FAILURE})"
         said = [record.getMessage() for record in caplog.records if record.levelno > 20]
         assert len(said) == 1
-        assert said[0].startswith(f"Triton cannot be used ({self.FAILURE}); install gcc")
+        assert said[0].startswith(
+            f"--kernels portable: Triton does not work ({self.FAILURE}); install gcc"
+        )
 
     def test_named_kernels_that_cannot_be_had(
         self, probe: FakeProbe, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         probe.failure = self.FAILURE
         before = read_tf32()
-        with pytest.raises(SetupError, match=f"portable: Triton cannot be used .{self.FAILURE}"):
+        with pytest.raises(
+            SetupError, match=f"--kernels portable: Triton does not work ( .{self.FAILURE}"
+        ):
             self.open(monkeypatch, kernels="portable")
         assert read_tf32() == before
         assert dispatch.triton_failure() is None
@@ -397,7 +404,7 @@ class TestKernels:
             session.prepare(Needs(64, 100, 50))
         dispatch.use_kernels("portable")
         session = make(self.failing(monkeypatch), "cuda", 64)
-        with pytest.raises(SetupError, match="--kernels portable: Triton cannot be used"):
+        with pytest.raises(SetupError, match="--kernels portable: Triton does not work ("):
             session.prepare(Needs(64, 100, 50))
 
 

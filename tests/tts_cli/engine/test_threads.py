@@ -92,8 +92,7 @@ def test_a_row_that_cannot_be_spoken_is_refused_alone(open_fake: Open) -> None:
     run.speak([*map(Voiced, given), Voiced(last, error="its voice is gone")])
     assert found["0"].error is None
     assert found["1"].error == (
-        "150 prompt tokens and 100 frames are more than the 200 positions of this checkpoint; "
-        "split the text or lower max_frames"
+        "150 prompt tokens and 100 frames; the maximum is are more than the 200 positions of this checkpoint; split the text or lower max_frames; the maximum is"
     )
     assert found["2"].error == "its voice is gone"
     assert (found["1"].attempts, found["1"].samples, found["1"].queued_s) == (0, None, None)
@@ -101,7 +100,9 @@ def test_a_row_that_cannot_be_spoken_is_refused_alone(open_fake: Open) -> None:
 
 def test_a_runaway_has_its_error_and_its_audio(open_fake: Open) -> None:
     row = speak(open_fake(), rows("x" * 9, max_frames=5))["0"]
-    assert row.error == "no end of speech within 5 frames (0.5 s) in 3 attempts"
+    assert (
+        row.error == "its audio did not end within 5 frames; the maximum is (0.5 s) in 3 attempts"
+    )
     assert (row.finish, row.attempts, row.frames) == ("max_frames", 3, 5)
     assert len(row.samples) == 10
     assert row.frames_dropped == 2 * 5
@@ -118,7 +119,7 @@ def test_speech_too_short_for_its_text(open_fake: Open) -> None:
     assert (found["1"].error, found["1"].finish) == (None, "eos")
     row = found["2"]
     assert row.error == (
-        "its speech ended after 38 frames (3.8 s), its text takes at least 39 in 3 attempts"
+        "its audio ended after 38 frames; the maximum is (3.8 s), but its text takes at least 39 in 3 attempts"
     )
     assert (row.finish, row.attempts, row.frames) == ("early", 3, 38)
     assert len(row.samples) == 2 * 38
@@ -146,20 +147,20 @@ def test_speech_that_stands_still(open_fake: Open, model: type[FakeSpeechModel])
     for name, row in found.items():
         if int(name) % 3 == 2:
             assert (row.error, row.attempts) == (None, 1)
-            assert row.remarks == (Remark(Kind.REPEATS, "one first code for 1.2 s"),)
+            assert row.remarks == (Remark(Kind.REPEATS, "the same first code for 1.2 s"),)
         elif model is Unstuck:
             assert (row.error, row.attempts, row.finish) == (None, 2, "eos")
             assert (row.frames_dropped, row.remarks) == (40, ())
             assert row.seed > 99
         else:
-            stuck = "its speech stood still: one first code for 4.0 s in 3 attempts"
+            stuck = "its audio got stuck: the same first code for 4.0 s in 3 attempts"
             assert (row.error, row.attempts, row.finish) == (stuck, 3, "stuck")
             assert (row.frames_dropped, len(row.samples)) == (80, 80)
 
 
 def test_nan_has_an_error_and_no_audio(open_fake: Open) -> None:
     found = speak(open_fake(), rows("nan", "xx"))
-    assert found["0"].error == "the model gave NaN or infinite values twice"
+    assert found["0"].error == "the model returned NaN or infinite values twice"
     assert (found["0"].attempts, found["0"].finish) == (2, None)
     assert found["0"].samples is None
     assert found["0"].codes is None

@@ -32,9 +32,9 @@ def found(samples: Array, codes: Array | None = None, expected_s: float = 0.0) -
     [
         (0.0, [], False),
         (1.9, [], False),
-        (2.1, ["near-silence for 2.1 s"], False),
-        (3.9, ["near-silence for 3.9 s"], False),
-        (4.1, ["near-silence for 4.1 s"], True),
+        (2.1, ["near silence for 2.1 s"], False),
+        (3.9, ["near silence for 3.9 s"], False),
+        (4.1, ["near silence for 4.1 s"], True),
     ],
 )
 def test_near_silence(dtype: type, silence_s: float, suspect: list[str], is_stuck: bool) -> None:
@@ -61,7 +61,7 @@ def test_silence_at_the_ends(silence_s: float, is_stuck: bool, where: str) -> No
     """Two seconds of it once made a row suspect: only silence inside does, or four of any."""
     pieces = [speech(silence_s, 0.0005), speech(2)]
     verdict = found(np.concatenate(pieces if where == "start" else pieces[::-1]))
-    shown = f"near-silence for {silence_s:.1f} s at the {where}"
+    shown = f"near silence for {silence_s:.1f} s at the {where}"
     assert verdict.remarks == ([Remark(Kind.SILENCE, shown)] if is_stuck else [])
     assert verdict.is_stuck is is_stuck
 
@@ -71,15 +71,15 @@ def test_nothing_at_all_is_silence(dtype: type) -> None:
     verdict = found(np.zeros(8 * RATE_HZ, dtype))
     assert verdict.levels.silence_start_s == pytest.approx(8)
     assert verdict.is_stuck
-    assert verdict.remarks == [Remark(Kind.SILENCE, "near-silence for 8.0 s at the start")]
+    assert verdict.remarks == [Remark(Kind.SILENCE, "near silence for 8.0 s at the start")]
 
 
 @pytest.mark.parametrize(
     ("frames", "suspect", "is_stuck"),
     [
         (12, [], False),
-        (13, ["one first code for 1.0 s"], False),
-        (50, ["one first code for 4.0 s"], True),
+        (13, ["the same first code for 1.0 s"], False),
+        (50, ["the same first code for 4.0 s"], True),
     ],
 )
 def test_one_first_code(frames: int, suspect: list[str], is_stuck: bool) -> None:
@@ -94,7 +94,7 @@ def test_one_first_code(frames: int, suspect: list[str], is_stuck: bool) -> None
 @pytest.mark.parametrize(("expected_s", "is_long"), [(0.0, False), (2.0, True), (3.0, False)])
 def test_much_too_long(expected_s: float, is_long: bool) -> None:
     verdict = found(speech(8), expected_s=expected_s)
-    long = Remark(Kind.LONG, "8.0 s where about 2.0 s were expected")
+    long = Remark(Kind.LONG, "8.0 s long, expected about 2.0 s")
     assert verdict.remarks == ([long] if is_long else [])
     assert not verdict.is_stuck
 

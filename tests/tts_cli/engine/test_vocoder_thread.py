@@ -176,7 +176,9 @@ class TestFailures:
         assert sorted(jobs) == list(range(13))
         assert jobs[12].finish is None
         for row in range(12):
-            assert str(jobs[row].trouble).startswith("no memory to decode its audio: ")
+            assert str(jobs[row].trouble).startswith(
+                "there is not enough memory to decode its audio: "
+            )
             assert jobs[row].codes is jobs[row].samples is None
 
     @pytest.mark.parametrize("error", [RuntimeError("a fault"), KeyboardInterrupt()])

@@ -64,7 +64,7 @@ def test_a_container_of_the_same_boot(
         with FolderLock(tmp_path) as lock:
             assert lock.crashed_ns is not None
         return
-    with pytest.raises(FolderLocked, match="if that run is dead, add --take-over"):
+    with pytest.raises(FolderLocked, match="if that run has ended, add --take-over"):
         FolderLock(tmp_path).__enter__()
     with FolderLock(tmp_path, takes_over=True):
         pass
@@ -122,12 +122,12 @@ def test_a_killed_process_frees_the_folder(
     assert (tmp_path / LOCK_NAME).exists()
     with caplog.at_level(logging.WARNING), FolderLock(tmp_path):
         pass
-    assert f"process {holder.pid} is gone" in caplog.text
+    assert f"process {holder.pid} is missing" in caplog.text
 
 
 def test_a_file_of_another_host_is_not_taken_over(tmp_path: Path) -> None:
     leave(tmp_path, dead_pid(), host="elsewhere")
-    with pytest.raises(FolderLocked, match="if that run is dead, add --take-over") as caught:
+    with pytest.raises(FolderLocked, match="if that run has ended, add --take-over") as caught:
         FolderLock(tmp_path).__enter__()
     assert "on elsewhere since 2026-01-01" in str(caught.value)
     assert (tmp_path / LOCK_NAME).exists()
@@ -218,7 +218,7 @@ def test_a_read_only_file_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         raise OSError(errno.EROFS, os.strerror(errno.EROFS))
 
     monkeypatch.setattr(os, "open", fail)
-    with pytest.raises(SetupError, match="Read-only file system; choose a folder that can be"):
+    with pytest.raises(SetupError, match="Read-only file system; choose a writable folder"):
         FolderLock(tmp_path).__enter__()
 
 

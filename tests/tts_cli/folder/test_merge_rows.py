@@ -57,7 +57,9 @@ def test_every_case_of_a_target_and_two_folders(tmp_path: Path, preferred: int) 
             origins.add(index, Journal(folder, is_read_only=True))
         expected = wanted(kinds, preferred)
         if expected == "conflict":
-            with pytest.raises(UsageError, match="1 row is other speech"):
+            with pytest.raises(
+                UsageError, match="1 row is different audio in another folder; nothing was written"
+            ):
                 origins.require_agreement()
         else:
             origins.require_agreement()

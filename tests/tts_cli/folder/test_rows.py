@@ -73,12 +73,12 @@ def test_stages_of_every_attempt_count_once(tmp_path: Path) -> None:
 
 
 def test_folders_without_a_journal(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="is no folder; give the folder of a run"):
+    with pytest.raises(UsageError, match="is not a folder; give the output folder of a run"):
         read_folder(tmp_path / "none")
     with pytest.raises(UsageError, match=r"has no timings\.jsonl"):
         read_folder(tmp_path)
     (tmp_path / "timings.jsonl").mkdir()
-    with pytest.raises(SetupError, match="is no plain file"):
+    with pytest.raises(SetupError, match="is not a regular file of the folder"):
         read_folder(tmp_path)
 
 

@@ -120,7 +120,7 @@ def test_a_choice(bench: Bench) -> None:
     assert list(found["choices"]) == ["a"]
     assert (found["choices"]["a"]["take"], found["choices"]["a"]["held"]) == (2, True)
     (bench.out / "takes/a/1.wav").write_bytes(b"cut")
-    with pytest.raises(RowError, match="take 1 is gone or damaged"):
+    with pytest.raises(RowError, match="take 1 is missing or damaged"):
         bench.takes.choose("a", 1)
     assert bench.value("a.wav") == 2
 
@@ -180,7 +180,10 @@ def test_a_folder_of_an_older_version(bench: Bench) -> None:
     """There an id could begin with `takes/`."""
     bench.journal.append(Take("takes/a/2", Status.OK))
     bench.speak(1)
-    with pytest.raises(RowError, match="is the file of a row 'takes/a/2' of an earlier version"):
+    with pytest.raises(
+        RowError,
+        match="is the file of a row 'takes/a/2' of an earlier version, in the place of the takes of",
+    ):
         bench.speak(2, take=2)
     assert bench.values() == {"a.wav": 1}
 

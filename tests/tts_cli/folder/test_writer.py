@@ -123,7 +123,7 @@ def test_a_linked_folder_cannot_lead_out(out: Path, writer: AudioWriter) -> None
     outside = out.parent / "outside"
     outside.mkdir()
     (out / "a").symlink_to(outside)
-    with pytest.raises(RowError, match="leaves the output folder"):
+    with pytest.raises(RowError, match="is a link that leads out of the output folder"):
         write(writer, "a/deep/b", SAMPLES)
     assert not list(outside.iterdir())
 
@@ -132,7 +132,7 @@ def test_a_linked_truncated_folder_cannot_lead_out(out: Path, writer: AudioWrite
     outside = out.parent / "outside"
     outside.mkdir()
     (out / "truncated").symlink_to(outside)
-    with pytest.raises(RowError, match="leaves the output folder"):
+    with pytest.raises(RowError, match="is a link that leads out of the output folder"):
         write(writer, "b", SAMPLES, is_truncated=True)
 
 
@@ -195,7 +195,9 @@ def test_a_full_disk_stops_the_run_and_leaves_the_old_file(
     write(plain, "a", SAMPLES)
     before = (out / "a.wav").read_bytes()
     monkeypatch.setattr(os, step, failing(number))
-    with pytest.raises(DiskFull, match="finished rows are kept") as caught:
+    with pytest.raises(
+        DiskFull, match="restore it and run the same command again: finished rows are safe"
+    ) as caught:
         write(plain, "a", SAMPLES / 2)
     monkeypatch.undo()
     assert caught.value.exit_code == 4
@@ -283,7 +285,9 @@ def test_space(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     place = tmp_path / "not" / "yet"
     assert check_space(place, 1000) is None
     assert "may stop early" in (check_space(place, 1500) or "")
-    with pytest.raises(SetupError, match="make room"):
+    with pytest.raises(
+        SetupError, match="free some space, use --format flac, or split the manifest with --shard"
+    ):
         check_space(place, 2001)
 
 

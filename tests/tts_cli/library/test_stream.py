@@ -277,7 +277,7 @@ def test_one_call_at_a_time(open_speaker: OpenSpeaker) -> None:
     speaker = open_speaker()
     first, second = speaker.batch(endless()), speaker.batch(endless())
     next(first)
-    with pytest.raises(SpeakerBusy, match="in the middle of another call"):
+    with pytest.raises(SpeakerBusy, match="the speaker is busy with another call"):
         next(second)
     with pytest.raises(SpeakerBusy):
         speaker.say("xx")
@@ -344,7 +344,7 @@ def test_a_lost_device(open_speaker: OpenSpeaker, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(speaker.session.loaded.model, "decode_frames", lost)
     with pytest.raises(StoppedEarly, match="the device failed"):
         list(speaker.batch(["xx"]))
-    with pytest.raises(StoppedEarly, match="device has failed; make another speaker"):
+    with pytest.raises(StoppedEarly, match="device has failed; create another speaker"):
         speaker.say("xx")
 
 

@@ -96,21 +96,24 @@ def test_a_rows_voice_and_a_characters_recording_exclude_each_other() -> None:
     [
         ('[Tom]\nvoise = "x"\n', "cast.toml:2: unknown key 'voise'; did you mean 'voice'?"),
         ('[Tom]\ntext = "x"\n', ":2: unknown key 'text'; did you mean"),
-        ('[Tom]\nqqq = "x"\n', ":2: unknown key 'qqq'; there are voice, language"),
+        ('[Tom]\nqqq = "x"\n', ":2: unknown key 'qqq'; the columns are voice, language"),
         ('[Tom]\n\nseed = "7"\n', ":3: [Tom] seed: must be a whole number, not '7'"),
         ("[Tom]\nseed = -1\n", ":2: [Tom] seed: must be 0 to"),
         ("[Tom]\nseed = 1979-05-27\n", ":2: [Tom] seed: must be a whole number"),
         ("[Tom]\ntemperature = nan\n", ":2: [Tom] temperature: must be"),
         ("[Tom]\nvoice = ['a']\n", ":2: [Tom] voice: must be text, not a list"),
-        ('[Tom]\nref_audio = "https://x/y.wav"\n', "is a URL; download it"),
+        ('[Tom]\nref_audio = "https://x/y.wav"\n', "is a URL; download the file and give its path"),
         ('[characters."Old Tom"]\nseed = 1.5\n', ":2: [characters.Old Tom] seed: must be a whole"),
-        ('Tom = "clara"\n', ":1: 'Tom' is no table; write [Tom], and what is true of that"),
-        ("[Tom]\n[characters.Tom]\n", ":2: 'Tom' has a table already"),
-        ("[Tom]\n[tom]\n", ":2: 'tom' and 'Tom' differ in letter case alone"),
-        ("", "has no characters; write [NAME]"),
+        (
+            'Tom = "clara"\n',
+            ":1: 'Tom' is not a table; write [Tom], and the settings of that character below it",
+        ),
+        ("[Tom]\n[characters.Tom]\n", ":2: 'Tom' already has a table"),
+        ("[Tom]\n[tom]\n", ":2: 'tom' and 'Tom' differ only in letter case"),
+        ("", "contains no characters; write [NAME]"),
         ("[Tom\n", "not TOML: "),
         ("[Tom]\n[Tom]\n", "not TOML: "),
-        (b"[T\xf6m]\n", "is not UTF-8; save it as UTF-8"),
+        (b"[T\xf6m]\n", "is not UTF-8; save it as UTF-8, or give its encoding with --encoding"),
         ("a = " + "[" * 100_000, "cast.toml: "),
         ("a = " + "9" * 100_000, "cast.toml: "),
         ("#" * ((1 << 20) + 1), "larger than 1 MiB"),
@@ -125,7 +128,7 @@ def test_casts_that_are_none(tmp_path: Path, content: str | bytes, words: str) -
 
 def test_a_folder_and_nothing(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "none.toml"):
-        with pytest.raises(UsageError, match="no plain file"):
+        with pytest.raises(UsageError, match="not a regular file"):
             read_cast(path)
 
 

@@ -40,9 +40,9 @@ def test_maps(text: str, wanted: dict[str, str]) -> None:
         ("Dialogue", "--map: cannot be read from 'Dialogue' on; write COLUMN=field"),
         ("a,b=text", "cannot be read from 'a,b=text' on"),
         ('"a=text', "cannot be read from '\"a=text' on"),
-        ("=text", "no column stands before '=text'"),
-        ("Dialogue=txt", "'Dialogue' cannot become 'txt'; did you mean 'text'?"),
-        ("Dialogue=qqqq", "'Dialogue' cannot become 'qqqq'; fields: id, text"),
+        ("=text", "--map: '=text'"),
+        ("Dialogue=txt", "'Dialogue' cannot be mapped to 'txt'; did you mean 'text'?"),
+        ("Dialogue=qqqq", "'Dialogue' cannot be mapped to 'qqqq'; fields: id, text"),
         ("a=id,a=text", "names 'a' twice"),
         ("a=id,", "ends with a comma"),
     ],
@@ -59,7 +59,7 @@ EXPORTS = [
     # Yarn Spinner's string table
     (
         "language,id,text,file,node,lineNumber",
-        "add --extra keep (or --extra drop: 'file', 'node', 'lineNumber' would be left out)",
+        "add --extra keep (or --extra drop, which would leave out: 'file', 'node', 'lineNumber' )",
     ),
     # articy:draft's Excel export
     (
@@ -88,7 +88,9 @@ def test_exports_are_told_the_flag(make_source: MakeSource, header: str, words: 
 def test_a_field_is_proposed_once() -> None:
     assert fitting(["Dialogue", "Line", "id"]) == {"Dialogue": "text"}
     assert fitting(["text", "Dialogue"]) == {}
-    assert "--extra keep (or --extra drop: 'Line' would" in unknown_names(["Dialogue", "Line"])
+    assert "--extra keep (or --extra drop, which would leave out: 'Line' would" in unknown_names(
+        ["Dialogue", "Line"]
+    )
 
 
 def test_what_is_mapped_already_stays_in_the_advice() -> None:
@@ -131,9 +133,13 @@ def read(source: Source, columns: Columns) -> list[Row | BadRow]:
 
 def test_a_column_that_is_nowhere(make_source: MakeSource) -> None:
     for content, name in ((b'{"Dialogue": "a"}\n', "m.jsonl"), (b"Dialogue\na\n", "m.csv")):
-        with pytest.raises(ManifestError, match="names 'Dialog', which is not there; did you mean"):
+        with pytest.raises(
+            ManifestError, match="names 'Dialog', which is not a column; did you mean"
+        ):
             read(make_source(content, name), Columns({"Dialog": "text"}))
-    with pytest.raises(ManifestError, match="names 'x', which is not there; there are 'Dialogue'"):
+    with pytest.raises(
+        ManifestError, match="names 'x', which is not a column; the columns are 'Dialogue'"
+    ):
         read(make_source(b"Dialogue\na\n", "m.csv"), Columns({"x": "text"}))
 
 
@@ -157,7 +163,7 @@ def test_what_is_kept_has_room_in_the_journal(make_source: MakeSource) -> None:
     good, bad = read(make_source(content % ("ü" * 10_000, "ü" * 11_000)), Columns({}, "keep"))
     assert isinstance(good, Row)
     assert isinstance(bad, BadRow)
-    assert "at most 65536 are kept; leave some out, or add --extra drop" in bad.message
+    assert "at most 65536 leave some out, or add --extra drop" in bad.message
     deep = '{"text": "a", "note": ' + "[" * 900 + "]" * 900 + "}\n"
     assert len(read(make_source(deep), Columns({}, "keep"))) == 1
 
@@ -165,8 +171,8 @@ def test_what_is_kept_has_room_in_the_journal(make_source: MakeSource) -> None:
 @pytest.mark.parametrize(
     ("header", "words"),
     [
-        ("Notes,text,Notes", "the column 'Notes' stands twice"),
-        ("Dialogue,text", "'Dialogue' and 'text' both become 'text'; leave one out: --map"),
+        ("Notes,text,Notes", "the column 'Notes' occurs twice"),
+        ("Dialogue,text", "'Dialogue' and 'text' both map to 'text'; leave one out: --map"),
     ],
 )
 def test_columns_in_each_others_way(make_source: MakeSource, header: str, words: str) -> None:

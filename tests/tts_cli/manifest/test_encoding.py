@@ -45,7 +45,9 @@ def test_what_older_programs_write(
         assert texts(source) == [text, text]
     said, separator = caplog.messages  # once, however often it is read
     assert separator == f"{source.name}: the columns are separated by tabs"
-    assert said.startswith(f"{source.name}: not UTF-8, read as {encoding}, which it is by its ")
+    assert said.startswith(
+        f"{source.name}: not UTF-8, read as {encoding}, detected from its letters "
+    )
     assert source.facts()[0]["encoding"] == encoding
 
 
@@ -70,7 +72,10 @@ def test_a_few_broken_bytes_do_not_make_it_another_encoding(make_source: MakeSou
     rows = list(read_rows(make_source(content, "m.csv")))
     assert isinstance(rows[0], Row)
     assert isinstance(rows[1], BadRow)
-    assert "line 3 (0xe9) is not UTF-8" in rows[1].message
+    assert (
+        "line 3 (0xe9) is not UTF-8; save the file as UTF-8, or give its encoding with --encoding"
+        in rows[1].message
+    )
     assert "--encoding" in rows[1].message
 
 
@@ -110,5 +115,5 @@ def test_the_flag(make_source: MakeSource) -> None:
 
 @pytest.mark.parametrize("name", ["klingon", "base64", "rot13", "a\0b", ""])
 def test_names_of_no_encoding(name: str) -> None:
-    with pytest.raises(UsageError, match="is no encoding; such as utf-8"):
+    with pytest.raises(UsageError, match="is not an encoding; such as utf-8"):
         known_encoding(name)

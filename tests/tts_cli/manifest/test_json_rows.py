@@ -39,7 +39,7 @@ def test_arrays(make_source: MakeSource, name: str, indent: int | None, ascii: b
         ("5", "must be a JSON object, not 5"),
         ("[[1], 2]", "must be a JSON object, not a list"),
         ('{"text": "a", "text": "b"}', "gives 'text' twice"),
-        ('{"text": "a", "temperature": NaN}', "NaN is not a number"),
+        ('{"text": "a", "temperature": NaN}', "NaN is not a valid number"),
         ('{"text": "a", "seed": ' + "9" * 100 + "}", "too many digits"),
         ('{"text": "a", "voise": "b"}', "unknown field 'voise'"),
         ("{}", "has no text"),
@@ -62,10 +62,13 @@ def test_a_bad_row_does_not_stop_the_rest(make_source: MakeSource, row: str, wor
         ('[{"text": "a"}', "not JSON: ',' is missing"),
         ('[{"text": "a"} {"text": "b"}]', "',' is missing before '{'"),
         ('[{"text": "a"},\n]', "m.json:2: not JSON: Expecting value"),
-        ('[{"text": "a"}] x', "something stands behind the array's end"),
+        ('[{"text": "a"}] x', "there is something after the end of the array"),
         ('[\n\n{"text": "a}]', "m.json:3: not JSON: Unterminated string"),
         ("[" * 100_000, "nested too deep"),
-        ('[{"text": "' + "x" * (3 * MAX_LINE_BYTES) + '"}]', "a row has at most 1048576 char"),
+        (
+            '[{"text": "' + "x" * (3 * MAX_LINE_BYTES) + '"}]',
+            "(the maximum of a row is 1048576 char",
+        ),
     ],
 )
 def test_what_is_no_array(make_source: MakeSource, content: str, words: str) -> None:

@@ -11,14 +11,20 @@ from tts_cli.manifest.row import build_row
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("speed", "say it in instruct, as 'speaks slowly'"),  # did you mean 'seed'?
-        ("Speech Rate", "say it in instruct"),
+        (
+            "speed",
+            "the speed cannot be set; describe it in instruct ('slowly'), if the model supports instruct'",
+        ),  # did you mean 'seed'?
+        (
+            "Speech Rate",
+            "the speed cannot be set; describe it in instruct ('slowly'), if the model supports instruct",
+        ),
         ("pause", "[pause 500ms]"),
         ("style", "describe it in instruct"),
         ("mood", "describe it in instruct"),
         ("pitch", "choose another voice"),
-        ("volume", "levels are set for a whole run"),
-        ("prompt-audio", "name a recording to clone ref_audio"),
+        ("volume", "the loudness can only be set for a whole run, with --loudness"),
+        ("prompt-audio", "use ref_audio for a recording to clone, and ref_text for its words"),
     ],
 )
 def test_what_others_take_as_a_field(name: str, words: str) -> None:
@@ -33,7 +39,10 @@ def test_several_at_once() -> None:
     values = {"text": "Hello.", "speed": "1", "foo": "2", "Emotion": "sad"}
     row = build_row(values, line=1, number=1, folder="", is_text=True)
     assert isinstance(row, BadRow)
-    assert "unknown fields 'speed', 'foo', 'Emotion'; 'speed': speech has no speed" in row.message
+    assert (
+        "unknown fields 'speed', 'foo', 'Emotion'; 'speed': the speed cannot be set; describe it in instruct ('slowly'), if the model supports instruct"
+        in row.message
+    )
     assert '--map "Emotion=instruct" --extra keep' in row.message
 
 

@@ -17,11 +17,14 @@ def refusal(path: Path) -> str:
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("a.wav", "is audio; a manifest has the rows to speak"),
-        ("a.EPUB", "is a book or a text with marks; tts-cli book "),
-        ("a.docx", "is a document; save it as plain text"),
-        ("a.safetensors", "is a checkpoint; name its folder by --model"),
-        ("a.xyz", "the suffix '.xyz' does not tell the format; add --manifest-format"),
+        (
+            "a.wav",
+            "is audio; a manifest has the rows to synthesize: .jsonl, .csv, .tsv, or .txt with one text per line",
+        ),
+        ("a.EPUB", "is a book or a formatted text; use: tts-cli book "),
+        ("a.docx", "is a document; save it as plain text, and use use: tts-cli book"),
+        ("a.safetensors", "is a checkpoint; give its folder with --model"),
+        ("a.xyz", "the suffix '.xyz' is not a manifest format; add --manifest-format"),
     ],
 )
 def test_files(tmp_path: Path, name: str, words: str) -> None:
@@ -32,8 +35,11 @@ def test_files(tmp_path: Path, name: str, words: str) -> None:
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("timings.jsonl", "is a folder of a run; give the manifest it was made of"),
-        ("config.json", "is the folder of a checkpoint; name it by --model"),
+        (
+            "timings.jsonl",
+            "is the output folder of a run; give the manifest of that run, and the folder with --out",
+        ),
+        ("config.json", "is the folder of a checkpoint; give it with --model"),
         ("b.csv", "is a folder; give a file in it, such as "),
         ("notes.pdf", "is a folder; give a manifest file"),
     ],

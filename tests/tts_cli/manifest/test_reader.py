@@ -68,20 +68,29 @@ def test_line_ends_and_byte_order_marks(
         (b'"hello"', "must be a JSON object, not 'hello'"),
         (b"5", "must be a JSON object, not 5"),
         (b"null", "must be a JSON object"),
-        (b'[{"text":"a"}]', "not an array: jq"),
-        (b'[{"text":"a"},', "not an array: jq"),
+        (
+            b'[{"text":"a"}]',
+            "a manifest has one JSON object per line, not an array; jq -c '.[]' converts it",
+        ),
+        (
+            b'[{"text":"a"},',
+            "a manifest has one JSON object per line, not an array; jq -c '.[]' converts it",
+        ),
         (b'{"text":"a","text":"a"}', "gives 'text' twice"),
-        (b'{"text":"a","temperature":NaN}', "NaN is not a number"),
-        (b'{"text":"a","temperature":-Infinity}', "-Infinity is not a number"),
+        (b'{"text":"a","temperature":NaN}', "NaN is not a valid number"),
+        (b'{"text":"a","temperature":-Infinity}', "-Infinity is not a valid number"),
         (b'{"text":"a","temperature":1e999}', "not inf"),
         (b'{"text":"a","seed":' + b"9" * 100_000 + b"}", "too many digits"),
         (b'{"text":' + b"[" * 200_000 + b"}", "nested too deep"),
         (b'{"text":' + b"[" * 900 + b"]" * 900 + b"}", "not a list"),
         (b'{"a":' * 100_000, "nested too deep"),
-        (b'{"text":"a\xffb"}', "byte 11 of line 2 (0xff) is not UTF-8"),
+        (
+            b'{"text":"a\xffb"}',
+            "byte 11 of line 2 (0xff) is not UTF-8; save the file as UTF-8, or give its encoding with --encoding",
+        ),
         (b'{"text":"a\xed\xa0\x80"}', "not UTF-8"),  # a surrogate, encoded
         (b'{"text":"a\\ud800"}', "U+D800"),
-        (b'{"text":"a\0"}', "NUL character at position 11"),
+        (b'{"text":"a\0"}', "contains a NUL character at position 11"),
         (b'{"text":"a\\u0000"}', "U+0000"),
         (b'{"text":"a\tb"}', "not JSON: Invalid control character"),
         (b'{"text":"' + b"x" * MIB + b'"}', "longer than 1048576 bytes"),
@@ -178,8 +187,8 @@ class TestTables:
     @pytest.mark.parametrize(
         ("row", "words"),
         [
-            ("a", "has 1 cells, the header has 2"),
-            ("a,b,c", "has 3 cells, the header has 2"),
+            ("a", "has 1 cells, but the header has 2"),
+            ("a,b,c", "has 3 cells, but the header has 2"),
             ('a,"b"c', "not a table row"),
             ("a,", "has no text"),
             ("a,b\rc", "not a table row"),
@@ -198,31 +207,34 @@ class TestTables:
     def test_an_open_quote_at_the_end(self, make_source: MakeSource) -> None:
         bad = only_bad(make_source('text\n"never\nclosed\n', "m.csv"))
         assert bad.line == 2
-        assert "line 2 to 3; is a quote never closed?" in bad.message
+        assert "line 2 to 3; if a quote is not closed" in bad.message
 
     def test_an_open_quote_swallows_a_bounded_piece(self, make_source: MakeSource) -> None:
         content = 'text\n"never closed\n' + "a line of text\n" * 40_000
         rows = list(read_rows(make_source(content, "m.csv")))
         assert isinstance(rows[0], BadRow)
         assert rows[0].line == 2
-        assert "is a quote never closed?" in rows[0].message
+        assert "if a quote is not closed" in rows[0].message
         assert len(rows) > 20_000
         assert all(isinstance(row, Row) for row in rows[1:])
 
     def test_invalid_bytes_inside_a_quoted_cell(self, make_source: MakeSource) -> None:
         rows = list(read_rows(make_source(b'text\n"a \xc3\xbc\xc3\xbc\n\xff\n"\nb\n', "m.csv")))
         assert isinstance(rows[0], BadRow)
-        assert "of line 3 (0xff) is not UTF-8" in rows[0].message
+        assert (
+            "of line 3 (0xff) is not UTF-8; save the file as UTF-8, or give its encoding with --encoding"
+            in rows[0].message
+        )
         assert isinstance(rows[-1], Row)
 
     @pytest.mark.parametrize(
         ("header", "words"),
         [
             ("id,txt", "m.csv:1: unknown field 'txt'; did you mean 'text'?"),
-            ("id,seed", "no column is called 'text'"),
-            ("text,text", "the column 'text' stands twice"),
+            ("id,seed", "has no column 'text'"),
+            ("text,text", "the column 'text' occurs twice"),
             ("id,text\tnote", "unknown field 'text\\tnote'; did you mean 'text'?"),
-            ("id,seed,", "no column is called 'text'; add --map \"COLUMN=text\""),
+            ("id,seed,", "has no column 'text'; add --map \"COLUMN=text\""),
             ('"id', "header cannot be read"),
             ("üi\0d", "header cannot be read"),
             ("", "is empty"),
@@ -239,7 +251,9 @@ class TestTables:
 class TestOpening:
     def test_missing(self, tmp_path: Path) -> None:
         with (
-            pytest.raises(ManifestError, match="no such file or directory; check the path"),
+            pytest.raises(
+                ManifestError, match="the file does not exist or directory; check the path"
+            ),
             open_source(str(tmp_path / "m.jsonl")),
         ):
             pass

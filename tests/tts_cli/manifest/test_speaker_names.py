@@ -70,7 +70,7 @@ def told(texts: list[str]) -> str | None:
 
 def test_when_they_are_told() -> None:
     talk = ["Anna: One.", "Tom: Two."] * 3
-    assert "6 rows begin with a name and a colon (Anna, Tom)" in (told(talk) or "")
+    assert "6 rows start with a name and a colon (Anna, Tom)" in (told(talk) or "")
     assert told(talk + ["No name."] * 24)
     assert told(talk + ["No name."] * 25) is None
     assert told(["Anna: One.", "Tom: Two.", "Anna: Three."])

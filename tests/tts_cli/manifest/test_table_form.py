@@ -160,7 +160,7 @@ class TestLists:
         path.write_text("".join([*lines, "w/x.wav|One|two.\n"]))
         bad = read(path)[-1]
         assert isinstance(bad, BadRow)
-        assert "has 3 cells, the list has 2" in bad.message
+        assert "has 3 cells, but the list has 2" in bad.message
 
     @pytest.mark.parametrize(
         "content",
@@ -206,7 +206,7 @@ class TestColumns:
     def test_a_header_and_a_flag(self, tmp_path: Path) -> None:
         path = tmp_path / "m.csv"
         path.write_text("id,text\na,One.\n")
-        with pytest.raises(ManifestError, match="names its columns itself"):
+        with pytest.raises(ManifestError, match="1: has column names, but --columns is given too"):
             read(path, columns="id,text")
         with pytest.raises(UsageError, match="names no column"):
             read(path, columns=",")
@@ -255,7 +255,7 @@ class TestQuotes:
         path.write_text('id,text\na,"b\nc,d\ne,f\n')
         (bad,) = read(path)
         assert isinstance(bad, BadRow)
-        assert "2 lines behind the first would be lost" in bad.message
+        assert "2 lines after the first would be lost)" in bad.message
 
 
 class TestNameless:
@@ -287,7 +287,10 @@ class TestNameless:
     def test_line_ends_of_old_macs(self, tmp_path: Path) -> None:
         path = tmp_path / "m.csv"
         path.write_bytes(b"id,text\r1,One.\r2,Two.\r")
-        with pytest.raises(ManifestError, match="line ends of Unix"):
+        with pytest.raises(
+            ManifestError,
+            match="it contains a lone carriage return; save the file with Unix or Windows line ends",
+        ):
             read(path)
 
     def test_several_are_no_id(self, tmp_path: Path) -> None:
@@ -324,10 +327,13 @@ class TestNameless:
         path.write_text("id,text,\na,Come in, please.\nb,No.,\n")
         assert list(said(path, extra=extra)) == ["a", "b"]
         (warning,) = [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]
-        assert "1 row of 2 with something behind the last column that has a name: a;" in warning
+        assert "1 row of 2 have something after the last named column: a;" in warning
         (bad, good) = read(path)
         assert isinstance(bad, BadRow)
-        assert "' please.' behind the last column" in bad.message
+        assert (
+            "' please.' after the last named column; if it belongs to a sentence, put that cell in quotes; --extra drop ignores all of that column"
+            in bad.message
+        )
         assert isinstance(good, Row)
 
 

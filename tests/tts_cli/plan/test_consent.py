@@ -60,7 +60,7 @@ def test_other_terms_and_other_licences_ask_again() -> None:
     accept(LICENCE)
     other = replace(LICENCE, name="Another Licence")
     for licence in (replace(LICENCE, terms="Not for cats."), other):
-        with pytest.raises(UsageError, match="must be accepted"):
+        with pytest.raises(UsageError, match="You must accept it before their first use"):
             require_consent(licence, ASKING)
     accept(other)
     assert None not in (accepted_on(LICENCE), accepted_on(other))
@@ -72,7 +72,7 @@ def test_other_terms_and_other_licences_ask_again() -> None:
 def test_a_broken_record_counts_for_nothing_and_is_replaced(content: str) -> None:
     consent_file().parent.mkdir(parents=True)
     consent_file().write_bytes(content.encode("utf-8", "surrogateescape"))
-    with pytest.raises(UsageError, match="must be accepted"):
+    with pytest.raises(UsageError, match="You must accept it before their first use"):
         require_consent(LICENCE, ASKING)
     require_consent(LICENCE, ACCEPTING)
     assert list(json.loads(consent_file().read_text())) == [LICENCE.name]
@@ -85,7 +85,7 @@ def test_a_record_that_cannot_be_written_holds_for_this_run(
     config_home.write_text("a file where the folder should be")
     require_consent(LICENCE, ACCEPTING)
     assert "cannot be written" in caplog.text
-    with pytest.raises(UsageError, match="must be accepted"):
+    with pytest.raises(UsageError, match="You must accept it before their first use"):
         require_consent(LICENCE, ASKING)
 
 

@@ -176,7 +176,10 @@ def test_a_damaged_one_is_told(
 ) -> None:
     """Whatever else of it is whole."""
     damage(next(path for path in kept.iterdir() if path.name.endswith(suffix)))
-    with pytest.raises(UsageError, match=rf"{suffix}.*; copy it back"):
+    with pytest.raises(
+        UsageError,
+        match=rf"{suffix}.*; copy the file back, or add --overwrite to generate a new voice and synthesize these rows again",
+    ):
         find(SHORT, SHORT, info=OURS, out=kept.parent)
 
 
@@ -192,8 +195,8 @@ def test_what_must_be_there(find: Find, kept: Path) -> None:
     """Else a run has another narrator than those beside it, and nobody knows."""
     wrong: list[tuple[dict[str, Any], str]] = [
         ({"shard": (1, 2)}, "all rows without a voice is not made.*--voices-only"),
-        ({"made_voices": kept.parent / "nowhere"}, "there is no .voices in it"),
-        ({"made_voices": kept}, "there is no .voices in it"),
+        ({"made_voices": kept.parent / "nowhere"}, "contains no .voices in it"),
+        ({"made_voices": kept}, "contains no .voices in it"),
     ]
     for settings, said in wrong:
         with pytest.raises(UsageError, match=said):
@@ -213,7 +216,10 @@ def test_rows_that_were_spoken_with_one_that_is_gone(make_info: Callable[..., Mo
     assert all(voices.given(row, SpeechRequest(row.text)).voice == ours for row in rows)
     assert not voices.settle(bool)
     assert [ask.lost for ask in voices.asks.values()] == [2]
-    with pytest.raises(UsageError, match=f"{ours}: gone, and 2 rows were .*; copy it back"):
+    with pytest.raises(
+        UsageError,
+        match=f"{ours}: missing 2 rows were .*; copy the file back, or add --overwrite to generate a new voice and synthesize these rows again",
+    ):
         voices.require_there()
     voices.config = replace(config, overwrite=True)
     voices.require_there()
@@ -238,7 +244,10 @@ def test_who_is_described_otherwise(find: Find, tmp_path: Path) -> None:
 def test_a_character_without_a_voice(make_info: Callable[..., ModelInfo]) -> None:
     """Where each row is somebody else there is none for it, which can be mended."""
     row, info = Row(1, 1, "a", SHORT, character="Ben"), make_info(**FISH)
-    for settings, said in (({}, None), ({"free_voice": "each"}, "--free-voice one makes it")):
+    for settings, said in (
+        ({}, None),
+        ({"free_voice": "each"}, "--free-voice one generates a voice for it; or"),
+    ):
         config = RunConfig(model="fish", **settings)
         judge = Judge(config, info, makes_voices=True)
         with pytest.raises(RowProblem, match=said) if said else nullcontext():

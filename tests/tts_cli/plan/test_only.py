@@ -44,7 +44,7 @@ def test_a_file_of_names(tmp_path: Path) -> None:
     path.write_text("\ufeff# retakes\n line7 \n\nintro/*\n", encoding="utf-8")
     assert named(f"@{path}", "line1") == ["line1", "line7", "intro/003"]
     path.write_text("# nothing\n")
-    with pytest.raises(UsageError, match="names no row; write one id a line"):
+    with pytest.raises(UsageError, match="contains no id; write one id per line"):
         named(f"@{path}")
     path.write_bytes(b"\xff\xfe")
     with pytest.raises(UsageError, match="cannot be read"):
@@ -56,7 +56,7 @@ def test_a_file_of_names(tmp_path: Path) -> None:
     [
         (("lin7",), r"'lin7' \(nearest: 'line7', 'line70', 'line1'\)$"),
         (("003",), r"'003' \(nearest: 'intro/003'\)$"),
-        (("zzzzzzz",), "is called 'zzzzzzz'$"),
+        (("zzzzzzz",), "has no row 'zzzzzzz'$"),
         (("outro/*", "line7"), r"is called 'outro/\*'"),
         (tuple("abcdefg"), "and 2 more$"),
         ((" , ",), "--only is empty; name a row"),
@@ -84,7 +84,7 @@ def test_suspects(tmp_path: Path) -> None:
     assert named("suspects", "Ümlaut", out=tmp_path) == ["line1", "line7", "Ümlaut"]
     assert len(suspects_of(tmp_path)) == 2
     for out in (None, tmp_path / "none"):
-        with pytest.raises(UsageError, match="no journal tells of suspect rows"):
+        with pytest.raises(UsageError, match="has no journal with suspect rows"):
             suspects_of(out)
 
 

@@ -133,7 +133,7 @@ def test_forms_of_a_row(make_info: MakeInfo) -> None:
 @pytest.mark.parametrize(
     ("changes", "remedy"),
     [
-        ({}, 'is no speaker here; write "Ann".voice = "arthur" into a file for --cast, or leave'),
+        ({}, 'has no voice; write "Ann".voice = "arthur" into a file for --cast, or leave'),
         (
             {"voices": (), "can_clone": True, "needs_reference": True},
             "make it a voice file, tts-cli voices add Ann --model base --ref-audio FILE, or write "
@@ -177,17 +177,31 @@ def test_fields_that_are_none_may_be_kept(make_info: MakeInfo) -> None:
         ({"text": "A <b>bold</b> word"}, {}, ["would be read aloud"]),
         ({"text": "a [pause 1s] b"}, {"voices": ()}, ["its pauses are left out"]),
         ({"text": "a [pause 1s] b"}, {}, []),
-        ({"text": "Hello.", "instruct": "softly"}, {}, ["gives instruct, which"]),
-        ({"text": "Hello."}, {"needs_instruct": True}, ["gives no instruct"]),
+        (
+            {"text": "Hello.", "instruct": "softly"},
+            {},
+            ["has instruct, which this checkpoint ignores"],
+        ),
+        (
+            {"text": "Hello."},
+            {"needs_instruct": True},
+            [
+                "has no instruct, so their voice is not described to this checkpoint clones only with"
+            ],
+        ),
         ({"text": "Привет, мир"}, {"languages": ("auto", "english")}, ["is in letters that"]),
         ({"text": "Part 1/2/3."}, {}, []),
         (
             {"text": "Part 1/2/3.", "language": "english"},
             {"normalizes": True, "languages": ("auto", "english")},
-            ["'1/2/3' is not understood"],
+            ["'1/2/3' is not understood and left as written; add it to a --lexicon"],
         ),
         ({"text": SENTENCES}, {}, []),
-        ({"text": SENTENCES}, {"voices": ()}, ["is longer than the about 60 characters"]),
+        (
+            {"text": SENTENCES},
+            {"voices": ()},
+            ["its path in --out is longer than about 60 characters"],
+        ),
     ],
 )
 def test_warnings(
@@ -205,5 +219,7 @@ def test_warnings(
 def test_what_cannot_be(make_info: MakeInfo) -> None:
     with pytest.raises(UsageError, match="'nobody' is unknown"):
         Planner(RunConfig(voice="nobody"), make_info())
-    with pytest.raises(SetupError, match="speaks only by cloning"):
+    with pytest.raises(
+        SetupError, match="a Base checkpoint clones a reference recording, and this copy cannot"
+    ):
         Planner(RunConfig(), make_info(needs_reference=True))

@@ -69,7 +69,7 @@ def test_ids_that_meet(
     assert isinstance(rows[0], Row)
     bad = rows[1]
     assert isinstance(bad, BadRow)
-    assert "is taken by line 1" in bad.message
+    assert "is already used by line 1" in bad.message
     # Recorded apart, or the failure would overwrite the good row's line in the journal.
     assert bad.record_id == "#2"
 
@@ -98,16 +98,36 @@ def test_both_looks_see_the_same(make_source: MakeSource, make_info: MakeInfo) -
         ({"voice": "arthur"}, {"voices": (), "type": "voice_design"}, "no named voices"),
         ({"language": "engish"}, {}, "did you mean 'english'?"),
         ({"language": "klingon"}, {}, "the checkpoint has auto, english, french"),
-        ({"ref_audio": "REF"}, {}, "the sample voice cannot clone; leave it out"),
-        ({}, BASE, "gives no ref_audio and no voice"),
-        ({"ref_audio": "REF", "voice": "anna"}, BASE, "gives both ref_audio and voice"),
+        (
+            {"ref_audio": "REF"},
+            {},
+            "the sample voice cannot clone; leave it out, or give a Base checkpoint with --model",
+        ),
+        ({}, BASE, "has no ref_audio and no voice, and"),
+        (
+            {"ref_audio": "REF", "voice": "anna"},
+            BASE,
+            "has both ref_audio and voice; give only one",
+        ),
         ({"voice": "anna"}, BASE, "voice: voice 'anna' is not in "),
         ({"voice": "anna"}, DUAL_AR, "voice: voice 'anna' is not in "),
-        ({"ref_audio": "REF"}, DUAL_AR, "clones by icl only; give ref_text"),
-        ({"ref_audio": "REF", "voice": "anna"}, DUAL_AR, "gives both ref_audio and voice"),
-        ({"max_frames": 5000}, {}, "max_frames: is 5000, the checkpoint holds 4096"),
+        (
+            {"ref_audio": "REF"},
+            DUAL_AR,
+            "clones by icl only; give ref_text, the words of the reference",
+        ),
+        (
+            {"ref_audio": "REF", "voice": "anna"},
+            DUAL_AR,
+            "has both ref_audio and voice; give only one",
+        ),
+        (
+            {"max_frames": 5000},
+            {},
+            "max_frames: is 5000, but the maximum of this checkpoint is 4096",
+        ),
         ({"max_seconds": 0.05}, {}, "0.05 s is less than one frame (0.08 s)"),
-        ({"max_seconds": 400}, {}, "400 s is more than the 327.68 s it can hold"),
+        ({"max_seconds": 400}, {}, "400 s is more than the maximum of this checkpoint 327.68 s"),
     ],
 )
 def test_rows_the_checkpoint_cannot_speak(
@@ -174,7 +194,7 @@ def test_bad_rows_are_reported_up_to_twenty(make_source: MakeSource, make_info: 
     lines = summary.bad_lines()
     assert len(lines) == 21
     assert lines[0].startswith(f"{source.name}:2: id 'x': seed: must be")
-    assert lines[20] == f"{source.name}: 11 more bad rows"
+    assert lines[20] == f"{source.name}: 11 more invalid rows"
     with pytest.raises(ManifestError, match=r"31 bad rows of 32; .*--skip-invalid"):
         summary.require_good()
 
@@ -186,9 +206,12 @@ def test_languages_without_rules_are_told(make_source: MakeSource, make_info: Ma
     config = RunConfig(normalize="auto")
     chinese, unknown = check_manifest(make_source(jsonl(*rows)), config, info).warnings
     assert chinese.endswith(
-        "2 rows are in chinese, which has no rules for figures, and left as written"
+        "2 rows are in chinese, which has no rules for figures, so they stay as written"
     )
-    assert "1 row is of no known language, and left as written; give --language" in unknown
+    assert (
+        "1 row is of unknown language, so figures stay as written; give --language, or a language with --normalize"
+        in unknown
+    )
 
 
 @pytest.mark.parametrize(
@@ -214,7 +237,10 @@ def test_letters_that_the_checkpoint_does_not_speak_are_told(
     warnings = check_manifest(source, CONFIG, make_info(languages=languages)).warnings
     assert len(warnings) == is_told
     if is_told:
-        assert "id '000001': is in letters that this checkpoint does not speak" in warnings[0]
+        assert (
+            "id '000001': is in letters that this checkpoint does not support; it has"
+            in warnings[0]
+        )
 
 
 def test_a_good_manifest_passes(make_source: MakeSource, make_info: MakeInfo) -> None:
@@ -239,7 +265,10 @@ def test_a_design_without_description_is_a_warning(
 ) -> None:
     info = make_info(type="voice_design", needs_instruct=True, voices=(), takes_instruct=True)
     (warning,) = check_manifest(make_source(jsonl({}, {"instruct": "y"})), CONFIG, info).warnings
-    assert "1 row gives no instruct" in warning
+    assert (
+        "1 row has no instruct, so their voice is not described to this checkpoint clones only with"
+        in warning
+    )
 
 
 LONG_ROWS = [
@@ -299,7 +328,7 @@ def test_parts_longer_than_spoken_well_are_a_warning(
     )
     assert (found.split, found.parts) == (1, 2)
     (warning,) = found.warnings
-    assert "--split 60 allows longer parts than the about 31 characters" in warning
+    assert "--split 60 allows longer pieces than the 31 characters" in warning
 
 
 def test_limit_and_shards(make_source: MakeSource, make_info: MakeInfo) -> None:
@@ -356,4 +385,4 @@ def test_names_and_cues_are_told(make_source: MakeSource, make_info: MakeInfo) -
     long = "3\n00:00:05,000 --> 00:01:05,000\nMind it.\n"
     (told,) = check_manifest(make_source(cues + long, "a.srt"), CONFIG, make_info()).warnings
     assert "'000001': takes about" in told
-    assert "its cue has 0.9 s; 1 more row alike: '000002'" in told
+    assert "s, but its cue has only 0.9 s; 1 more row alike: '000002'" in told

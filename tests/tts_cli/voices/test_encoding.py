@@ -191,7 +191,9 @@ class TestVoiceCache:
         model.memory = 0
         ticket = cache.submit(make_reference(9.0))
         cache.encode_pending()
-        assert "no memory to encode its reference: CUDA out" in str(ticket.voice.exception(0))
+        assert "there is not enough memory to encode its reference: CUDA out" in str(
+            ticket.voice.exception(0)
+        )
 
     def test_what_a_batch_held_is_free_before_its_halves(
         self, model: Any, monkeypatch: pytest.MonkeyPatch
@@ -302,7 +304,7 @@ class TestVoiceStage:
         assert set(found) == {"0", "1", "2", "3", "plain"}
         assert "is silent" in found["0"].error
         assert found["3"].error == found["0"].error
-        assert "was changed while the run was going" in found["2"].error
+        assert "was changed during the run" in found["2"].error
         assert found["1"].error is None
         assert cache.num_encoded == 1
 

@@ -41,7 +41,7 @@ def test_one_is_kept_whole(tmp_path: Path, infos: list[ModelInfo]) -> None:
     made.keep_for(info, VOICE, stored := replace(STORED, identity="a"))
     assert made.require(VOICE, info).digest == stored.digest, "that there was none is forgotten"
     assert made.find(VOICE, other) is None
-    with pytest.raises(RowError, match="is gone"):
+    with pytest.raises(RowError, match="is missing"):
         made.require(VOICE, other)
 
 

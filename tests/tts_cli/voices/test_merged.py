@@ -62,7 +62,9 @@ def test_another_voice_under_one_name_is_told(three: list[Path]) -> None:
     keep(two, hz=300.0)
     with pytest.raises(UsageError) as caught:
         merge(out, one, two)
-    assert "1 made voice is another one in another folder; nothing was written" in str(caught.value)
+    assert "1 generated voice is different in another folder; nothing was written" in str(
+        caught.value
+    )
     assert f"{one}/.voices/{NAME}.wav, {two}/.voices/{NAME}.wav" in str(caught.value)
     assert caught.value.remedy is not None
     assert "--voices-only" in caught.value.remedy
@@ -137,7 +139,7 @@ def test_damaged_files_stay_where_they_are(
     for path in keep(two, ".voices/ann-ba9876543210", models="b").glob("*.voice.*"):
         path.write_bytes(b"x")
     merge(out, one, two)
-    assert "files of made voices that are damaged: " in caplog.text
+    assert "damaged files of generated voices: " in caplog.text
     kinds = sorted(name.split(".", 1)[1] for name in names(out))
     assert len(kinds) == 4
     assert kinds[1:] == ["codes.safetensors", "json", "wav"]
@@ -172,7 +174,7 @@ def test_strangers_folders(three: list[Path], tmp_path: Path) -> None:
     # Links in the target are no way out.
     shutil.rmtree(out / ".voices")
     (out / ".voices").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(SetupError, match="is no folder"):
+    with pytest.raises(SetupError, match="is not a folder"):
         merge(out, one)
     (out / ".voices").unlink()
     (out / ".voices" / f"{NAME}.wav").mkdir(parents=True)

@@ -69,14 +69,14 @@ HOSTILE: dict[str, tuple[bytes, str]] = {
     "zeros": (bytes(100), "is not a safetensors file"),
     "huge-header": (with_header(b"{}", 2**63), "is not a safetensors file"),
     "header-beyond-the-file": (with_header(b"{}", 3), "is not a safetensors file"),
-    "no-json": (with_header(b"{]"), "its header is no JSON"),
-    "deep-json": (with_header(b"[" * 100_000), "its header is no JSON"),
-    "not-utf-8": (with_header(b'{"\xff": 1}'), "its header is no JSON"),
-    "list": (with_header(b"[]"), "its header is no object"),
+    "no-json": (with_header(b"{]"), "is not a safetensors file: its header is not JSON"),
+    "deep-json": (with_header(b"[" * 100_000), "is not a safetensors file: its header is not JSON"),
+    "not-utf-8": (with_header(b'{"\xff": 1}'), "is not a safetensors file: its header is not JSON"),
+    "list": (with_header(b"[]"), "is not a safetensors file: its header is not an object"),
     "no-metadata": (save(load(encode(ICL))), "is not a voice file of tts-cli"),
     "metadata-is-a-list": (with_header(b'{"__metadata__": []}'), "is not a voice file"),
     "other-format": (with_metadata(format="pt"), "is not a voice file of tts-cli"),
-    "newer-version": (with_metadata(version="2"), "has version '2', 1 is read"),
+    "newer-version": (with_metadata(version="2"), "has version '2', 1 "),
     "no-identity": (with_metadata(identity=None), "has no identity"),
     "no-transcript": (with_metadata(text=None), "has no text"),
     "no-hash": (with_metadata(content=None), "has no content"),
@@ -90,13 +90,16 @@ HOSTILE: dict[str, tuple[bytes, str]] = {
     "rate-in-words": (with_metadata(sample_rate_hz="fast"), "has the sample rate 'fast'"),
     "rate-in-other-digits": (with_metadata(sample_rate_hz="²"), "has the sample rate"),
     "rate-of-zero": (with_metadata(sample_rate_hz="0"), "has the sample rate '0'"),
-    "no-codes": (with_tensors(codes=None), "holds the tensors 'embedding' instead of"),
-    "codes-of-xvec": (with_metadata(mode="xvec"), "holds the tensors 'codes, embedding'"),
-    "one-more-tensor": (with_tensors(more=np.zeros(3)), "holds the tensors 'codes, embedding, m"),
-    "wide-codes": (with_tensors(codes=np.zeros((5, 16), np.int64)), "codes of another kind"),
-    "flat-codes": (with_tensors(codes=np.zeros(80, np.int16)), "codes of another kind"),
+    "no-codes": (with_tensors(codes=None), "contains the tensors 'embedding' instead of"),
+    "codes-of-xvec": (with_metadata(mode="xvec"), "contains the tensors 'codes, embedding'"),
+    "one-more-tensor": (
+        with_tensors(more=np.zeros(3)),
+        "contains the tensors 'codes, embedding, m",
+    ),
+    "wide-codes": (with_tensors(codes=np.zeros((5, 16), np.int64)), "codes that is not"),
+    "flat-codes": (with_tensors(codes=np.zeros(80, np.int16)), "codes that is not"),
     "half-embedding": (with_tensors(embedding=np.zeros(48, np.float16)), "embedding of another"),
-    "square-embedding": (with_tensors(embedding=np.zeros((4, 4), np.float32)), "of another kind"),
+    "square-embedding": (with_tensors(embedding=np.zeros((4, 4), np.float32)), "that is not"),
     "empty-embedding": (with_tensors(embedding=np.zeros(0, np.float32)), "embedding of 0 values"),
     "endless-embedding": (
         with_tensors(embedding=np.zeros(70_000, np.float32)),
@@ -178,10 +181,10 @@ def test_files_that_are_none(folder: VoiceFolder, tmp_path: Path) -> None:
     os.mkfifo(folder.path / f"fifo{SUFFIX}")
     (folder.path / f"big{SUFFIX}").write_bytes(bytes(MAX_FILE_BYTES + 1))
     for name, words in (
-        ("link", "lies outside of the voices folder"),
+        ("link", "is outside of the voices folder"),
         ("dir", "is a folder"),
-        ("fifo", "is not a plain file"),
-        ("big", "has 4,194,305 bytes, at most 4,194,304 are read"),
+        ("fifo", "is not a regular file"),
+        ("big", "has 4,194,305 bytes; the maximum is 4,194,304 "),
     ):
         with pytest.raises(RowError, match=words):
             folder.load(name)
@@ -192,7 +195,7 @@ def test_files_that_are_none(folder: VoiceFolder, tmp_path: Path) -> None:
 )
 def test_names_that_are_refused(folder: VoiceFolder, name: str) -> None:
     assert name_problem(name) is not None
-    with pytest.raises(UsageError, match="the voice's name"):
+    with pytest.raises(UsageError, match="the voice name"):
         folder.write(name, ICL)
     with pytest.raises(RowError, match="is not in"):
         folder.load(name)
@@ -222,9 +225,9 @@ def test_other_checkpoints_are_named(folder: VoiceFolder, base: ModelInfo) -> No
         folder.require("anna", replace(base, identity="def", size="1b7"))
     for words in ("qwen3_tts 0b6 base, abc", "qwen3_tts 1b7 base, def", "voices add --overwrite"):
         assert words in str(caught.value)
-    with pytest.raises(RowError, match="has 16 codebooks, the checkpoint 8"):
+    with pytest.raises(RowError, match="has 16 codebooks, but the checkpoint has 8"):
         folder.require("anna", replace(base, num_codebooks=8))
-    with pytest.raises(RowError, match="is of 24000 Hz, the checkpoint of 16000"):
+    with pytest.raises(RowError, match="is of 24000 Hz, but the checkpoint has 16000"):
         folder.require("anna", replace(base, sample_rate_hz=16_000))
 
 
