@@ -4,6 +4,7 @@ workers die, fail, or do not see the folder. `test_workers.py` runs them on Ray.
 
 from __future__ import annotations
 
+import gc
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -181,6 +182,16 @@ class TestDisturbed:
         # Two that die at once are one death to the driver.
         assert 1 <= sum(one["restarts"] for one in report["workers"]) <= 3
         assert sum(one["rows"] for one in report["workers"]) == 16
+
+    def test_no_call_outlives_the_run(
+        self, bench: Workbench, cluster: type[FakeCluster], caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """asyncio logs each pending call of a dead worker when it is garbage."""
+        cluster.on_call = Killer({"part0/06", "part1/10", "part2/14"}, 3)
+        assert bench.synth(ROWS, *FLAGS, "--workers", 2, out="many").code == 0
+        cluster.actors = []
+        gc.collect()
+        assert [record.getMessage() for record in caplog.records if record.name == "asyncio"] == []
 
     def test_a_row_that_kills_its_workers_fails_alone(
         self, bench: Workbench, cluster: type[FakeCluster]

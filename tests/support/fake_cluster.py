@@ -5,6 +5,7 @@ what passes as a process boundary does, and whose processes die when a test says
 from __future__ import annotations
 
 import asyncio
+import logging
 import pickle
 import threading
 from collections.abc import Callable
@@ -16,7 +17,7 @@ import pytest
 from tts_cli.config import RunConfig
 from tts_cli.workers import session, worker
 from tts_cli.workers.cluster import Share
-from tts_cli.workers.messages import Briefing
+from tts_cli.workers.messages import Briefing, Said
 from tts_cli.workers.worker import Worker
 
 LATE_S = 0.05  # that calls with rows come behind those after them: Ray promises no order
@@ -60,11 +61,12 @@ class Actor:
         self.deaths = 0
         self.is_dead = False  # for good
         self._on_call = on_call
-        self._open: set[Future[Any]] = set()
+        self._open: dict[Future[Any], Future[Any] | None] = {}  # answers, and the calls that run
         self._mutex = threading.Lock()
         self._loop = asyncio.new_event_loop()
-        threading.Thread(target=self._loop.run_forever, daemon=True).start()
-        self._worker = Worker(pickle.loads(pickle.dumps(briefing)))
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
+        self._workers = [Worker(pickle.loads(pickle.dumps(briefing)))]  # the last one is alive
 
     def __getattr__(self, name: str) -> Any:
         class Method:
@@ -83,22 +85,26 @@ class Actor:
             if self.is_dead:
                 answer.set_exception(Death())
                 return Call(answer)
-            self._open.add(answer)
-            method = getattr(self._worker, name)
+            self._open[answer] = None
+            method = getattr(self._workers[-1], name)
         if is_deadly:
             self.die()
             return Call(answer)
         copied = pickle.loads(pickle.dumps(args))
         late_s = LATE_S if name == "speak" else 0.0
-        done = asyncio.run_coroutine_threadsafe(_later(method, copied, late_s), self._loop)
-        done.add_done_callback(lambda found: self._answer(answer, found))
+        with self._mutex:
+            if answer not in self._open:  # its process has died
+                return Call(answer)
+            call = asyncio.run_coroutine_threadsafe(_later(method, copied, late_s), self._loop)
+            self._open[answer] = call
+        call.add_done_callback(lambda found: self._answer(answer, found))
         return Call(answer)
 
     def _answer(self, answer: Future[Any], found: Future[Any]) -> None:
         with self._mutex:
             if answer not in self._open:  # its process has died
                 return
-            self._open.remove(answer)
+            del self._open[answer]
         if found.cancelled() or (error := found.exception()) is None:
             answer.set_result(pickle.loads(pickle.dumps(found.result())))
         else:
@@ -107,14 +113,38 @@ class Actor:
     def die(self, *, is_final: bool = False) -> None:
         """End the process, and begin another unless that was final."""
         with self._mutex:
-            lost, self._open = self._open, set()
+            lost, self._open = self._open, {}
             self.is_dead = is_final or self.is_dead
-            asyncio.run_coroutine_threadsafe(self._worker.stop(), self._loop)
+            asyncio.run_coroutine_threadsafe(self._workers[-1].stop(), self._loop)
             if not self.is_dead:
                 self.deaths += 1
-                self._worker = Worker(pickle.loads(pickle.dumps(self.briefing)))
-        for answer in lost:
+                self._workers.append(Worker(pickle.loads(pickle.dumps(self.briefing))))
+        for answer, call in lost.items():
+            if call is not None:
+                call.cancel()
             answer.set_exception(Death())
+
+    def end(self) -> None:
+        """End the process for good, and the thread that its calls run in."""
+        if self._loop.is_closed():
+            return
+        self.die(is_final=True)
+        asyncio.run_coroutine_threadsafe(self._end_calls(), self._loop).result()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    async def _end_calls(self) -> None:
+        """Cancel the calls that still run, and forget those that a worker wanted to wake."""
+        calls = asyncio.all_tasks() - {asyncio.current_task()}
+        for call in calls:
+            call.cancel()
+        await asyncio.gather(*calls, return_exceptions=True)
+        for one in self._workers:
+            with one._mutex:
+                one._waker = None
+            one._ear.said.put(Said("", logging.DEBUG, ""))  # ends the thread that listens
+        await asyncio.get_running_loop().shutdown_default_executor()
 
 
 async def _later(method: Callable[..., Any], args: tuple[Any, ...], delay_s: float) -> Any:
@@ -132,7 +162,8 @@ class FakeCluster:
 
     def __init__(self, config: RunConfig) -> None:
         self.share = Share(config.num_workers or 2, False, 1)
-        type(self).actors = []
+        self._own: list[Actor] = []
+        type(self).actors = self._own
 
     def open(self) -> None:
         """Nothing is to be started."""
@@ -140,7 +171,7 @@ class FakeCluster:
     def spawn(self, kind: type, briefing: Briefing) -> Actor:
         """A worker."""
         actor = Actor(briefing, self.on_call)
-        self.actors.append(actor)
+        self._own.append(actor)
         return actor
 
     def call(self, function: Callable[..., Any], *args: Any) -> Any:
@@ -169,7 +200,9 @@ class FakeCluster:
         return error.cause if isinstance(error, Raised) else error
 
     def close(self, *, is_tidy: bool = True) -> None:
-        """Nothing is to be ended."""
+        """End all workers."""
+        for actor in self._own:
+            actor.end()
 
 
 def use_fake_cluster(patch: pytest.MonkeyPatch) -> type[FakeCluster]:
