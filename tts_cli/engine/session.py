@@ -157,8 +157,15 @@ class LocalSession:
         startup.reach("ready_s")
 
     def make_room(self, needs: Needs) -> None:
-        """Make slots and capture graphs, instead of those there are. Raises SetupError."""
-        self.loaded.prepare(needs)
+        """Make slots and capture graphs, instead of those there are. Raises SetupError: the number
+        of rows to synthesize at a time is what it was.
+        """
+        batch, slots = self.loaded.batch, self.loaded.batch.rows
+        try:
+            self.loaded.prepare(needs)
+        except BaseException:
+            batch.rows = slots  # `prepare` has halved it until there was none left
+            raise
         self._work = {}
 
     def has_room(self, needs: Needs) -> bool:
@@ -183,7 +190,6 @@ class LocalSession:
         try:
             self.make_room(wider.joined(room).joined(needs))
         except SetupError as error:
-            loaded.batch.rows = slots
             self.make_room(replace(room, rows=slots))
             raise RowError(str(error)) from error
 
@@ -193,18 +199,25 @@ class LocalSession:
 
     @contextmanager
     def room_for(self, needs: Needs) -> Iterator[None]:
-        """Inside there is room for such rows: that there is, made larger where it must be; or some
-        for as long.
+        """Make room for such rows inside the block: widen the room of the session, or make some
+        that is given back at the end of the block, also if the block raises.
         """
         loaded, slots = self.loaded, self.loaded.batch.rows
         if loaded.room is not None:
             self.widen(needs)
             yield
             return
-        self.make_room(needs)
-        yield
-        loaded.drop_slots()
-        loaded.batch.rows = slots  # of which a few voices do not need all
+        try:
+            self.make_room(needs)
+            yield
+        except BaseException:
+            with suppress(RuntimeError):  # a failed device; the error being raised says so
+                loaded.drop_slots()
+            raise
+        else:
+            loaded.drop_slots()
+        finally:
+            loaded.batch.rows = slots  # a few voices do not need all of them
 
     def speak(
         self,

@@ -23,7 +23,7 @@ from tts_cli.core import Status, Unfinished
 from tts_cli.errors import SetupError, disk_full, writing
 from tts_cli.folder.atomic import MAX_LINE_BYTES, open_to_append, require_plain_file, write_all
 from tts_cli.folder.files import JOURNAL_NAME
-from tts_cli.folder.table import FolderRows, RecordTable, RowFile, line_of
+from tts_cli.folder.table import FolderRows, Line, RecordTable, RowFile, line_of
 from tts_cli.folder.take import CopiedLine, Take
 from tts_cli.manifest.ids import id_hash, is_recorded_id
 from tts_cli.named import counted
@@ -36,9 +36,10 @@ _FIRST_ID = re.compile(rb'\{"id": "((?:[ !#-\[\]-~]|\\["\\/bfnrt]|\\u[0-9a-f]{4}
 
 @dataclass
 class _Entry:
-    """What one call of `append` wants recorded, and what came of it."""
+    """What one call of `append` wants recorded, and its result."""
 
     lines: list[bytes]
+    takes: list[Line]  # what the table remembers of each line
     is_done: bool = False
     error: OSError | None = None
 
@@ -208,7 +209,10 @@ class Journal:
             DiskFull: nothing was recorded.
         """
         assert self._handle >= 0, "the journal is closed or read-only"
-        entry = _Entry([record.to_line().encode() for record in records])
+        lines = [record.to_line().encode() for record in records]
+        takes = [line_of(take) for take in map(Take.decode, lines) if take is not None]
+        assert len(takes) == len(lines), lines  # before they are queued: other threads write them
+        entry = _Entry(lines, takes)
         self._pending.append(entry)
         with self._mutex:
             if not entry.is_done:
@@ -223,15 +227,17 @@ class Journal:
         error: OSError | None = None
         try:
             write_all(self._handle, b"".join(line for entry in group for line in entry.lines))
-        except OSError as caught:
-            error = caught
+        except BaseException as caught:
             self._cut(size)
+            if not isinstance(caught, OSError):
+                raise  # all of them are still queued
+            error = caught
         for entry in group:
             self._pending.popleft()
             entry.error, entry.is_done = error, True
-            for line in entry.lines if error is None else ():
-                is_known = self._learn(line, size)
-                assert is_known, line
+        for entry in group if error is None else ():
+            for line, take in zip(entry.lines, entry.takes, strict=True):
+                self._table.put(take, size)
                 size += len(line)
 
     def close(self) -> None:

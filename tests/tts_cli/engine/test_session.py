@@ -19,7 +19,7 @@ from tts_cli.engine import load
 from tts_cli.engine.load import Loaded
 from tts_cli.engine.scheduler import BatchSize
 from tts_cli.engine.session import LocalSession
-from tts_cli.errors import Cancelled, RowError
+from tts_cli.errors import Cancelled, RowError, SetupError
 from tts_cli.plan.room import Needs
 
 
@@ -86,6 +86,23 @@ def test_room_for_as_long_as_voices_are_made(session: LocalSession) -> None:
         assert session.has_room(NEEDS)
     assert session.loaded.room is None
     assert session.loaded.batch.rows == 4
+
+
+def test_a_failed_voice_leaves_as_many_rows_as_before(
+    session: LocalSession, model: RoomyModel
+) -> None:
+    """The room of the one voice stayed, and with it one row at a time, for all later rows."""
+    one = Needs(1, 100, 50)
+    with pytest.raises(RowError), session.room_for(one):
+        raise RowError("no end of speech")
+    assert (session.loaded.room, session.loaded.batch.rows) == (None, 4)
+    model.most_positions = 10  # less than any room needs
+    with pytest.raises(SetupError, match="no memory"), session.room_for(one):
+        pytest.fail("there is no room")
+    assert (session.loaded.room, session.loaded.batch.rows) == (None, 4)
+    model.most_positions = 2000
+    session.widen(NEEDS)
+    assert model.rooms[-1][0] == 4
 
 
 def test_it_is_stopped_until_it_is_told_to_go_on(session: LocalSession) -> None:

@@ -294,6 +294,63 @@ def test_threads_that_wait_for_the_disk_share_its_next_turn(
     assert found == (["0"] if is_full else list("012345"))
 
 
+def test_a_line_that_makes_no_sense_is_not_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was written, the other lines of its turn stayed in the queue and were written twice."""
+    real_fsync, is_writing, has_queue = os.fsync, threading.Event(), threading.Event()
+    failed: list[str] = []
+
+    with Journal(tmp_path) as journal:
+
+        def fsync(handle: int) -> None:
+            is_writing.set()
+            has_queue.wait(5)
+            real_fsync(handle)
+
+        def work(name: str) -> None:
+            try:
+                journal.append(replace(OK, id=name))
+            except AssertionError:
+                failed.append(name)
+
+        monkeypatch.setattr(os, "fsync", fsync)
+        threads = [threading.Thread(target=work, args=(name,)) for name in ("a", "../b", "c", "d")]
+        threads[0].start()
+        is_writing.wait(5)
+        for thread in threads[1:]:
+            before = len(journal._pending)
+            thread.start()
+            while thread.is_alive() and len(journal._pending) == before:
+                time.sleep(0.001)
+        has_queue.set()
+        for thread in threads:
+            thread.join()
+        assert (failed, len(journal)) == (["../b"], 3)
+    found = [json.loads(line)["id"] for line in text_of(tmp_path).splitlines()]
+    assert found == ["a", "c", "d"]
+
+
+def test_an_interrupted_append_leaves_no_half_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ctrl-C amid the write of `pick`: the next line was glued to half of the first."""
+    real_write = os.write
+
+    def interrupt(handle: int, data: bytes) -> int:
+        real_write(handle, bytes(data)[:20])
+        raise KeyboardInterrupt
+
+    with Journal(tmp_path) as journal:
+        monkeypatch.setattr(os, "write", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            journal.append(OK)
+        monkeypatch.undo()
+        assert text_of(tmp_path) == ""
+        journal.append(replace(OK, id="b"))
+    assert [json.loads(line)["id"] for line in text_of(tmp_path).splitlines()] == ["a", "b"]
+
+
 def test_a_journal_that_is_a_folder(tmp_path: Path) -> None:
     (tmp_path / "timings.jsonl").mkdir()
     with pytest.raises(SetupError, match="is not a regular file of the folder"):

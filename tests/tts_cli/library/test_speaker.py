@@ -118,6 +118,18 @@ def test_a_text_longer_than_the_room(open_speaker: OpenSpeaker) -> None:
     assert speaker.say("y" * 100).is_ok
 
 
+def test_a_moment_without_memory_costs_no_rows(open_speaker: OpenSpeaker) -> None:
+    """Memory was too short for the old room as well; from then on one row at a time was spoken."""
+    model = RoomyModel(4)
+    speaker = open_speaker(model, longest=10, accept_truncated=True)
+    model.most_positions = 64  # taken by another process; enough to give the slots back
+    with pytest.raises(SetupError, match="no memory"):
+        speaker.say("y" * 100)
+    model.most_positions = 2000
+    assert speaker.say("y" * 100).is_ok
+    assert model.rooms[-1][0] == 4
+
+
 class Interrupted(RoomyModel):
     """Ctrl-C in the third launch of frames."""
 
