@@ -91,9 +91,7 @@ def test_a_manifest_through_a_pipe(bench: Workbench) -> None:
 
 
 @pytest.mark.parametrize(("depth", "is_good"), [(60, True), (300, False), (600, False)])
-def test_values_in_columns_to_keep_nested_deep(
-    bench: Workbench, depth: int, is_good: bool
-) -> None:
+def test_values_in_columns_to_keep_nested_deep(bench: Workbench, depth: int, is_good: bool) -> None:
     """`validate` took them, and `synth` ended as an internal error."""
     deep = '{"id": "deep", "text": "Hello.", "more": ' + "[" * depth + "]" * depth + "}\n"
     manifest = bench.write(as_jsonl([GOOD]) + "\n" + deep)
@@ -117,7 +115,9 @@ def test_a_pipe_that_never_ends_a_line(bench: Workbench, monkeypatch: pytest.Mon
 
 def test_a_pipe_that_never_ends(bench: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(manifest_module, "MAX_PIPED_BYTES", 3 << 20)
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b'[{"text": "Hi."},\n' * 999_999)))
+    monkeypatch.setattr(
+        sys, "stdin", io.TextIOWrapper(io.BytesIO(b'[{"text": "Hi."},\n' * 999_999))
+    )
     result = bench.run("validate", "-", "--model", bench.model)
     assert result.code == 2
     assert "<stdin>: has more than 3 MiB; give it as a file" in result.err

@@ -127,3 +127,31 @@ def test_validate_counts_them(bench: Workbench) -> None:
     assert found["wordless"] == 3
     spoken = len(SPOKEN["text"]) + len("<b>Hm</b> [pause]")
     assert found["audio_s"] == pytest.approx(1.0 + 20 * FRAME_S + 0.075 * spoken, abs=1e-3)
+
+
+def test_rows_that_fail_before_they_are_spoken_keep_what_is_known_of_them(bench: Workbench) -> None:
+    """Their lines had no `extra`, `character` and `voice`, and called the failure take 1, which was
+    the silence that a run before had made.
+    """
+    known = {"character": "Anna", "voice": "dora", "language": "english", "line": 7}
+    rows = [SPOKEN, {"id": "dash", "text": "---", **known}]
+    keep = (*CAP, "--extra", "keep", "--accept-truncated")
+    assert bench.synth(rows, *keep).code == 0
+    assert bench.synth(rows, *keep, "--wordless", "fail").code == 1
+    spoken, failed = [line for line in bench.out().lines if line["id"] == "dash"]
+    names = ("character", "voice", "language", "extra")
+    assert [failed[name] for name in names] == ["Anna", "dora", "english", {"line": 7}]
+    assert [failed[name] for name in names] == [spoken[name] for name in names]
+    assert [(line["take"], line["status"]) for line in (spoken, failed)] == [
+        (1, "ok"),
+        (2, "failed"),
+    ]
+    # The first take is still there to be chosen.
+    assert bench.run("pick", bench.out().path, "dash=1").code == 0
+    assert bench.out().lines[-1]["status"] == "ok"
+    # A row that the manifest's check refuses.
+    rows[1] = {**rows[1], "text": "Hello.", "voice": "nobody"}
+    assert bench.synth(rows, *keep, "--skip-invalid", out="other").code == 1
+    refused = bench.out("other").records["dash"]
+    assert [refused[name] for name in names] == ["Anna", "nobody", "english", {"line": 7}]
+    assert (refused["take"], refused["status"]) == (1, "failed")

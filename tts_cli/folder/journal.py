@@ -112,6 +112,18 @@ class Journal:
         """The numbers of a row's takes that have lines, the lowest first."""
         return self._table.numbers(row_id)
 
+    def take_to_write(self, row_id: str) -> int:
+        """Return the number of the take that a row's next speech is, unless it is the same again:
+        one that came out well keeps its number for good, that of one that only failed is free.
+        """
+        file = self.file(row_id)
+        if file is None:
+            return 1 if self.status(row_id, 1) is None else self.next_take(row_id)
+        if not self.was_spoken(row_id, file.take):
+            return file.take
+        top = self.top(row_id)
+        return self.next_take(row_id) if self.was_spoken(row_id, top) else top
+
     def next_take(self, row_id: str, used: int = 0, spare: int = 0) -> int:
         """Return a number for a new take: above those of all takes, where `MAX_TAKE` allows it.
 

@@ -19,17 +19,24 @@ from tts_cli.folder.takes import Placed, TakeFolder
 from tts_cli.text.pauses import without_pauses
 
 log = logging.getLogger(__name__)
+_ASKED = ("voice", "language", "instruct")  # of a row, and resolved of a request
 
 
-def bad_record(row: BadRow, run_id: str | None = None) -> Take:
+def bad_record(bad: BadRow, take: int, run_id: str | None = None) -> Take:
     """The line of a row that cannot be spoken."""
+    known: dict[str, Any] = {}
+    if bad.row is not None:
+        known = {"character": bad.row.character, "extra": dict(bad.row.extra or {})}
+        known |= {name: getattr(bad.request or bad.row, name) for name in _ASKED}
     return Take(
-        row.record_id,
+        bad.record_id,
         Status.FAILED,
-        error=row.message,
+        take=take,
+        error=bad.message,
         run_id=run_id,
-        text=row.text,
-        text_chars=len(row.text or ""),
+        text=bad.text,
+        text_chars=len(bad.text or ""),
+        **known,
     )
 
 
@@ -41,9 +48,7 @@ def _told(task: Task, spoken: Spoken) -> dict[str, Any]:
         "text": text,
         "spoken_text": None if request.text == text else request.text,
         "text_chars": len(text),
-        "voice": request.voice,
-        "language": request.language,
-        "instruct": request.instruct,
+        **{name: getattr(request, name) for name in _ASKED},
         "ref_sha256": None if need is None else need.ref_sha256,
         "seed": spoken.seed,
         "attempts": spoken.attempts,

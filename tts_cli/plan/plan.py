@@ -223,9 +223,8 @@ class Plan:
                 tally.told.add(row, Note(NoteKind.HOPELESS, f"{error}; the row will fail"))
             found.bad += 1
             found.hopeless += 1
-            message, file = str(error), row.file
-            bad = BadRow(row.line, row.number, row.id, message, row.text, is_late=True, file=file)
-            self._keep(bad)
+            bad = BadRow(row.line, row.number, row.id, str(error), row.text, is_late=True)
+            self._keep(replace(bad, file=row.file, row=row, request=request))
             return
         if order is not None and self._keeps:
             self._orders.add(order)
