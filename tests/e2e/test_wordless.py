@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,11 @@ from safetensors.numpy import load_file
 from workbench import Workbench
 
 from models.base import Prompt, SpeechRequest
+from tts_cli.core import BadRow, Spoken, Task
 from tts_cli.engine.speech_run import SpeechRun
+from tts_cli.errors import DiskFull
+from tts_cli.folder.folder import Folder
+from tts_cli.folder.take import Take
 
 FRAME_S = 0.0025
 SPOKEN = {"id": "a", "text": "Hello there."}
@@ -155,3 +160,48 @@ def test_rows_that_fail_before_they_are_spoken_keep_what_is_known_of_them(bench:
     refused = bench.out("other").records["dash"]
     assert [refused[name] for name in names] == ["Anna", "nobody", "english", {"line": 7}]
     assert (refused["take"], refused["status"]) == (1, "failed")
+
+
+def test_prompts_do_not_wait_for_rows_that_are_only_written(
+    bench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The thread that makes prompts wrote silent and invalid rows itself, three fsyncs each."""
+    has_prompt, waited = threading.Event(), []
+    make, keep, fail = SpeechRun._prompt, Folder.keep, Folder.fail
+
+    def note(self: SpeechRun, request: SpeechRequest) -> Prompt:
+        has_prompt.set()
+        return make(self, request)
+
+    def slow_keep(self: Folder, task: Task, spoken: Spoken) -> Take:
+        waited.append(has_prompt.wait(60))
+        return keep(self, task, spoken)
+
+    def slow_fail(self: Folder, row: BadRow) -> Take:
+        waited.append(has_prompt.wait(60))
+        return fail(self, row)
+
+    monkeypatch.setattr(SpeechRun, "_prompt", note)
+    monkeypatch.setattr(Folder, "keep", slow_keep)
+    monkeypatch.setattr(Folder, "fail", slow_fail)
+    rows = [*SILENT, {"id": "bad", "text": ""}, SPOKEN]
+    assert bench.synth(rows, *CAP, "--skip-invalid", "--accept-truncated").code == 1
+    assert waited == [True] * 5
+    assert bench.out().report["totals"]["ok"] == 4
+
+
+@pytest.mark.parametrize("rows", [SILENT, [*SILENT, SPOKEN]])
+def test_a_full_disk_while_silent_rows_are_written(
+    bench: Workbench, rows: list[dict[str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keep = Folder.keep
+
+    def full(self: Folder, task: Task, spoken: Spoken) -> Take:
+        if task.id == "short":
+            raise DiskFull("no room left")
+        return keep(self, task, spoken)
+
+    monkeypatch.setattr(Folder, "keep", full)
+    result = bench.synth(rows, *CAP, "--accept-truncated")
+    assert (result.code, "no room left" in result.err) == (4, True)
+    assert {"sub/dash", "smile"} <= bench.out().records.keys()

@@ -7,6 +7,10 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
@@ -19,6 +23,8 @@ from tts_cli.folder.takes import Placed, TakeFolder
 from tts_cli.text.pauses import without_pauses
 
 log = logging.getLogger(__name__)
+WRITERS = 24  # threads; they wait for the disk, which syncs for many at once
+MAX_WAITING = 256  # calls, before a further one waits
 _ASKED = ("voice", "language", "instruct")  # of a row, and resolved of a request
 
 
@@ -89,6 +95,24 @@ def moved(parts: list[dict[str, Any]], by_s: float, audio_s: float) -> list[dict
         }
         for part in parts
     ]
+
+
+@contextmanager
+def writer_threads() -> Iterator[Callable[[Callable[[], object]], None]]:
+    """Yield a function that has calls made by threads, so that its caller does not wait for the
+    disk. It raises what an earlier call has raised, and so does the end.
+    """
+    waiting: deque[Future[object]] = deque()
+    with ThreadPoolExecutor(WRITERS, "writer") as pool:
+
+        def write(call: Callable[[], object]) -> None:
+            waiting.append(pool.submit(call))
+            while waiting and (waiting[0].done() or len(waiting) > MAX_WAITING):
+                waiting.popleft().result()
+
+        yield write
+        for one in waiting:
+            one.result()
 
 
 class Records:
