@@ -211,6 +211,8 @@ class BadRow:
     text: str | None = None  # what it was to say, where that is known
     is_late: bool = False  # found when it was to be spoken, so not among the check's bad rows
     file: str = ""  # see `Row`
+    row: Row | None = None  # as the manifest gives it; None: it cannot be read
+    request: SpeechRequest | None = None  # what it asks of the model, where that is known
 
     @property
     def record_id(self) -> str:

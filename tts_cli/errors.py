@@ -19,9 +19,17 @@ Exit code 0 means every row is done and 1 that some rows failed; neither is an e
 from __future__ import annotations
 
 import errno
+import re
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
+
+_USER_INFO = re.compile(r"""(:/{1,2})[^\s/"']+@""")
+
+
+def without_user_info(text: str) -> str:
+    """Return a text with names and passwords in URLs replaced by `***`."""
+    return _USER_INFO.sub(r"\1***@", text) if "@" in text else text
 
 
 class TtsCliError(Exception):
@@ -30,8 +38,8 @@ class TtsCliError(Exception):
     exit_code = 4
 
     def __init__(self, message: str, remedy: str | None = None) -> None:
-        super().__init__(message)
-        self.message = message
+        self.message = without_user_info(message)
+        super().__init__(self.message)
         self.remedy = remedy
 
     def __str__(self) -> str:

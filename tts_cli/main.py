@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import importlib
+import io
 import logging
 import os
 import signal
@@ -259,7 +260,9 @@ def _explain(error: Exception) -> int:
     if isinstance(error, click.ClickException):
         from tts_cli.cli.summary import explain
 
-        explain(error).show()
+        written = io.StringIO()
+        explain(error).show(written)
+        click.echo(shown(written.getvalue()), err=True, nl=False)
         return 2
     if isinstance(error, BrokenPipeError):
         silence(sys.stdout)

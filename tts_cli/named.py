@@ -9,7 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from tts_cli.errors import without_user_info
+
 MAX_NAMED = 5
+MAX_DEPTH = 64  # of lists and objects in JSON; Python's pickle and json fail at some hundred
 _MOST_CHARS = 200  # of a name, compared with others
 
 
@@ -52,9 +55,18 @@ def shown(value: object, limit: int = 60) -> str:
     if isinstance(value, (list, dict)):
         return "a list" if isinstance(value, list) else "an object"
     if isinstance(value, str):
+        value = without_user_info(value)
         return repr(value) if len(value) <= limit else repr(value[:limit]) + "..."
     text = repr(value)
     return text if len(text) <= limit else text[:limit] + "..."
+
+
+def is_too_deep(value: object, most: int = MAX_DEPTH) -> bool:
+    """Whether lists and objects of a JSON value are nested more than `most` deep."""
+    if not isinstance(value, (list, dict)):
+        return False
+    inner = value.values() if isinstance(value, dict) else value
+    return most == 0 or any(is_too_deep(one, most - 1) for one in inner)
 
 
 def some_of(names: Sequence[str], most: int = 3) -> str:

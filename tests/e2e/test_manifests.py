@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
+import sys
+import tempfile
 import threading
 from typing import Any
 
@@ -11,6 +14,7 @@ import pytest
 from workbench import Workbench, as_jsonl
 
 from tts_cli.cli import messages as msg
+from tts_cli.manifest import manifest as manifest_module
 
 GOOD = {"id": "good", "text": "Hello there."}
 CAP = ("--max-seconds", 1)
@@ -85,3 +89,36 @@ def test_a_manifest_through_a_pipe(bench: Workbench) -> None:
     writer.join()
     assert result.code == 0
     assert list(bench.out().files) == ["good.wav"]
+
+
+@pytest.mark.parametrize(("depth", "is_good"), [(60, True), (300, False), (600, False)])
+def test_values_in_columns_to_keep_nested_deep(bench: Workbench, depth: int, is_good: bool) -> None:
+    """`validate` took them, and `synth` ended as an internal error."""
+    deep = '{"id": "deep", "text": "Hello.", "more": ' + "[" * depth + "]" * depth + "}\n"
+    manifest = bench.write(as_jsonl([GOOD]) + "\n" + deep)
+    checked = bench.run("validate", manifest, "--model", bench.model, "--extra", "keep")
+    assert checked.code == (0 if is_good else 2)
+    assert ("id 'deep'" not in checked.err) == is_good
+    result = bench.synth(manifest, *CAP, "--extra", "keep", "--skip-invalid")
+    assert result.code == (0 if is_good else 1)
+    assert sorted(bench.out().files) == ["deep.wav", "good.wav"][1 - is_good :]
+
+
+def test_a_pipe_that_never_ends_a_line(bench: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`yes | tr -d "\\n" | tts-cli synth -` filled the folder for temporary files."""
+    monkeypatch.setattr(tempfile, "tempdir", str(bench.folder))
+    result = bench.run("validate", "/dev/zero", "--model", bench.model)
+    assert result.code == 2
+    assert result.err == (
+        "Error: /dev/zero: a line is longer than 64 MiB; write one row per line, or pipe in less\n"
+    )
+
+
+def test_a_pipe_that_never_ends(bench: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(manifest_module, "MAX_PIPED_BYTES", 3 << 20)
+    monkeypatch.setattr(
+        sys, "stdin", io.TextIOWrapper(io.BytesIO(b'[{"text": "Hi."},\n' * 999_999))
+    )
+    result = bench.run("validate", "-", "--model", bench.model)
+    assert result.code == 2
+    assert "<stdin>: has more than 3 MiB; give it as a file" in result.err

@@ -105,3 +105,36 @@ def test_a_cap_of_the_row_wins_over_that_of_a_retry(bench: Workbench, endless: P
     step = first.out.splitlines()[-1]
     assert step.count("--retries") == 1
     assert step.endswith("--retry-failed --retries 2")
+
+
+def test_passwords_in_urls_are_never_shown(
+    bench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`--model https://user:TOKEN@host/x` printed the token."""
+    url = "https://user:TOKEN@host.invalid/x"
+    manifest = bench.write([{"id": "a", "text": "Hello.", "ref_audio": url}])
+    out = bench.folder / "out"
+    commands = [
+        ("synth", manifest, "--out", out, "--model", url),
+        ("synth", manifest, "--out", out, "--model", url, "--debug"),
+        ("synth", manifest, "--out", out, "--model", bench.model, "--skip-invalid"),
+        ("synth", manifest, "--out", out, "--workers", url),
+        ("synth", url, "--out", out),
+        ("check", out, "--asr", url),
+        ("models", "download", url),
+        ("book", url, "--out", out),
+        ("report", url),
+        ("voices", "--model", url),
+        ("report", out, url),
+        (url,),
+    ]
+    for args in commands:
+        result = bench.run(*args)
+        assert result.code, args
+        assert "TOKEN" not in result.out + result.err, args
+    assert "TOKEN" not in (out / "timings.jsonl").read_text()
+    monkeypatch.setenv("TTS_CLI_MODEL", url)
+    for flags in ((), ("--json",)):
+        shown = bench.run("config", "show", *flags)
+        assert "https://***@host.invalid/x" in shown.out
+        assert "TOKEN" not in shown.out

@@ -154,3 +154,28 @@ def test_takes_whose_lines_say_odd_things(bench: Workbench) -> None:
     assert "there are: take 1 (seed 7, 4.00 s); take 2 (seed None, 0.00 s)" in result.err
     assert bench.run("pick", out).code == 0
     assert bench.run("pick", out, "a=3").code == 2
+
+
+@pytest.mark.parametrize("number", [10**12, 2**53 - 1, 2**20 - 1])
+def test_take_numbers_of_any_size(bench: Workbench, number: int) -> None:
+    """`pick`, `synth` and `--prune` counted up to the highest number, for ever."""
+    lines = [
+        record("a", **FILE),
+        record("a", take=number, role="extra", path=f"takes/a/{number}.wav", **FILE),
+        record("gone", **FILE),
+        record("gone", take=number, role="held", path=f"takes/gone/{number}.wav", **FILE),
+    ]
+    files = ("a.wav", "gone.wav", f"takes/a/{number}.wav", f"takes/gone/{number}.wav")
+    out = write_folder(bench.folder / "hp", lines, audio=dict.fromkeys(files, SOUND))
+    manifest = bench.write([{"id": "a", "text": "Hello."}])
+    listed = bench.run("pick", out, "a=7")
+    assert listed.code == 2
+    assert f"take {number} " in listed.err or number > 2**20
+    assert bench.synth(manifest, "--out", out, "--takes", 2, *RUN).code == 0
+    assert bench.synth(manifest, "--out", out, "--overwrite", "--seed", 5, *RUN).code == 0
+    assert bench.synth(manifest, "--out", out, "--prune", *RUN).code == 0
+    written = (out / "timings.jsonl").read_text().splitlines()
+    takes = [json.loads(line)["take"] for line in written]
+    assert {2, 3, 4} <= set(takes)
+    for args in (("pick", out), ("report", out)):
+        assert bench.run(*args).code == 0, args

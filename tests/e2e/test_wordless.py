@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,11 @@ from workbench import Workbench
 
 from models.base import Prompt, SpeechRequest
 from tts_cli.cli import messages as msg
+from tts_cli.core import BadRow, Spoken, Task
 from tts_cli.engine.speech_run import SpeechRun
+from tts_cli.errors import DiskFull
+from tts_cli.folder.folder import Folder
+from tts_cli.folder.take import Take
 
 FRAME_S = 0.0025
 SPOKEN = {"id": "a", "text": "Hello there."}
@@ -129,3 +134,76 @@ def test_validate_counts_them(bench: Workbench) -> None:
     assert found["wordless"] == 3
     spoken = len(SPOKEN["text"]) + len("<b>Hm</b> [pause]")
     assert found["audio_s"] == pytest.approx(1.0 + 20 * FRAME_S + 0.075 * spoken, abs=1e-3)
+
+
+def test_rows_that_fail_before_they_are_spoken_keep_what_is_known_of_them(bench: Workbench) -> None:
+    """Their lines had no `extra`, `character` and `voice`, and called the failure take 1, which was
+    the silence that a run before had made.
+    """
+    known = {"character": "Anna", "voice": "dora", "language": "english", "line": 7}
+    rows = [SPOKEN, {"id": "dash", "text": "---", **known}]
+    keep = (*CAP, "--extra", "keep", "--accept-truncated")
+    assert bench.synth(rows, *keep).code == 0
+    assert bench.synth(rows, *keep, "--wordless", "fail").code == 1
+    spoken, failed = [line for line in bench.out().lines if line["id"] == "dash"]
+    names = ("character", "voice", "language", "extra")
+    assert [failed[name] for name in names] == ["Anna", "dora", "english", {"line": 7}]
+    assert [failed[name] for name in names] == [spoken[name] for name in names]
+    assert [(line["take"], line["status"]) for line in (spoken, failed)] == [
+        (1, "ok"),
+        (2, "failed"),
+    ]
+    # The first take is still there to be chosen.
+    assert bench.run("pick", bench.out().path, "dash=1").code == 0
+    assert bench.out().lines[-1]["status"] == "ok"
+    # A row that the manifest's check refuses.
+    rows[1] = {**rows[1], "text": "Hello.", "voice": "nobody"}
+    assert bench.synth(rows, *keep, "--skip-invalid", out="other").code == 1
+    refused = bench.out("other").records["dash"]
+    assert [refused[name] for name in names] == ["Anna", "nobody", "english", {"line": 7}]
+    assert (refused["take"], refused["status"]) == (1, "failed")
+
+
+def test_prompts_do_not_wait_for_rows_that_are_only_written(
+    bench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The thread that makes prompts wrote silent and invalid rows itself, three fsyncs each."""
+    has_prompt, waited = threading.Event(), []
+    make, keep, fail = SpeechRun._prompt, Folder.keep, Folder.fail
+
+    def note(self: SpeechRun, request: SpeechRequest) -> Prompt:
+        has_prompt.set()
+        return make(self, request)
+
+    def slow_keep(self: Folder, task: Task, spoken: Spoken) -> Take:
+        waited.append(has_prompt.wait(60))
+        return keep(self, task, spoken)
+
+    def slow_fail(self: Folder, row: BadRow) -> Take:
+        waited.append(has_prompt.wait(60))
+        return fail(self, row)
+
+    monkeypatch.setattr(SpeechRun, "_prompt", note)
+    monkeypatch.setattr(Folder, "keep", slow_keep)
+    monkeypatch.setattr(Folder, "fail", slow_fail)
+    rows = [*SILENT, {"id": "bad", "text": ""}, SPOKEN]
+    assert bench.synth(rows, *CAP, "--skip-invalid", "--accept-truncated").code == 1
+    assert waited == [True] * 5
+    assert bench.out().report["totals"]["ok"] == 4
+
+
+@pytest.mark.parametrize("rows", [SILENT, [*SILENT, SPOKEN]])
+def test_a_full_disk_while_silent_rows_are_written(
+    bench: Workbench, rows: list[dict[str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keep = Folder.keep
+
+    def full(self: Folder, task: Task, spoken: Spoken) -> Take:
+        if task.id == "short":
+            raise DiskFull("no room left")
+        return keep(self, task, spoken)
+
+    monkeypatch.setattr(Folder, "keep", full)
+    result = bench.synth(rows, *CAP, "--accept-truncated")
+    assert (result.code, "no room left" in result.err) == (4, True)
+    assert {"sub/dash", "smile"} <= bench.out().records.keys()

@@ -27,6 +27,7 @@ from tts_cli.engine.session import LocalSession, Session, SessionFacts, make_rea
 from tts_cli.errors import Interrupted
 from tts_cli.folder.folder import Folder
 from tts_cli.folder.mend import find_orphans
+from tts_cli.folder.records import writer_threads
 from tts_cli.folder.run_file import Totals, measured_xrt, new_run_id, versions
 from tts_cli.folder.take import Take, iso_time
 from tts_cli.folder.takes import room_of_takes
@@ -299,16 +300,17 @@ def record(plan: Plan, tally: RunTally, note: Callable[[], None]) -> None:
         note: tells of the run, before the first line of it.
     """
     folder = plan.folder
-    for row in plan:
-        if isinstance(row, BadRow) and folder.journal.status(row.record_id) is Status.FAILED:
-            tally.count_bad()
-            continue
-        if folder.run_id is None:
-            note()
-        if isinstance(row, BadRow):
-            tally.fail(row)
-        else:
-            tally.keep(row, silence_of(row, plan.info))
+    with writer_threads() as write:
+        for row in plan:
+            if isinstance(row, BadRow) and folder.journal.status(row.record_id) is Status.FAILED:
+                tally.count_bad()
+                continue
+            if folder.run_id is None:
+                note()
+            if isinstance(row, BadRow):
+                write(partial(tally.fail, row))
+            else:
+                write(partial(tally.keep, row, silence_of(row, plan.info)))
 
 
 def report_of(

@@ -90,7 +90,7 @@ class RunTally:
         self.failures_allowed = failures_allowed
         self.failures = Failures()
         self._on_ok = on_ok
-        self._mutex = threading.Lock()
+        self._mutex = threading.RLock()
 
     def keep(self, task: Task, spoken: Spoken) -> None:
         """Have what was spoken kept, and count it.
@@ -131,8 +131,9 @@ class RunTally:
 
     def count_bad(self) -> None:
         """Count a row that cannot be spoken, and that is recorded."""
-        self.totals.failed += 1
-        self.totals.bad_rows += 1
+        with self._mutex:
+            self.totals.failed += 1
+            self.totals.bad_rows += 1
 
     def _count(self, take: Take, usual_s: float) -> None:
         totals, is_extra = self.totals, take.role is Role.EXTRA

@@ -44,6 +44,7 @@ from tts_cli.book.chapter import (
 )
 from tts_cli.book.html import TITLE_PAGES, HtmlReader, kinds_of, parse_xml, tag_of, text_of
 from tts_cli.errors import ManifestError
+from tts_cli.named import some_of
 
 CONTAINER = "META-INF/container.xml"
 MAX_TITLE_PAGE_CHARS = 2_000  # more is not of a title page alone, whatever somebody calls it
@@ -110,6 +111,7 @@ class _Reader:
         self._stem = stem
         self._left_out: Counter[str] = Counter()
         self._num_framed = 0
+        self._bad_links: dict[str, None] = {}  # in the table of contents
 
     def book(self) -> Book:
         opf = self._package_path()
@@ -130,6 +132,10 @@ class _Reader:
         ]
         if self._num_framed:
             warnings.insert(0, frame_warning(self._archive.name, self._num_framed))
+        if self._bad_links:
+            links = some_of([repr(link[:100]) for link in self._bad_links])
+            name = self._archive.name
+            warnings.append(f"{name}: its contents lead out of the book, ignored: {links}")
         return Book(
             made.chapters,
             title=self._metadata(package, "title") or made.title,
@@ -178,9 +184,14 @@ class _Reader:
             href = element.get("href") or ""
             if _SCHEME.match(href):
                 continue
-            path, _ = self._resolve(base, href)
             properties = tuple((element.get("properties") or "").split())
             type = (element.get("media-type") or "").lower()
+            try:
+                path, _ = self._resolve(base, href)
+            except ManifestError:
+                if type in _DOCUMENTS:
+                    raise
+                continue
             fallback = element.get("fallback") or ""
             items[element.get("id") or ""] = _Item(path, type, properties, fallback)
         return items
@@ -300,7 +311,11 @@ class _Reader:
     def _entry(self, path: str, href: str, title: str = "", depth: int = 1) -> Iterator[_Entry]:
         if href and not _SCHEME.match(href):
             base = path if href.startswith("#") else posixpath.dirname(path)
-            target, fragment = (path, href[1:]) if base == path else self._resolve(base, href)
+            try:
+                target, fragment = (path, href[1:]) if base == path else self._resolve(base, href)
+            except ManifestError:
+                self._bad_links[href] = None
+                return
             yield _Entry(target, fragment, title, depth)
 
     def _resolve(self, base: str, href: str) -> tuple[str, str]:

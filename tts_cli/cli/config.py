@@ -12,6 +12,7 @@ from tts_cli.cli.options import common_options, help_of_group, variable_of
 from tts_cli.cli.screen import show_table
 from tts_cli.cli.settings_files import load_settings, settings_files, user_file
 from tts_cli.config import SETTINGS, RunConfig
+from tts_cli.errors import without_user_info
 from tts_cli.setting import SAMPLING_FLAGS
 
 _CHECKPOINT = "checkpoint"
@@ -53,7 +54,8 @@ def show_command(ctx: click.Context, /, name: str, **options: Any) -> int:
     found = _settings(ctx, name)
     if config.json:
         files = [str(path) for path, _ in settings_files()]
-        click.echo(json.dumps({"command": name, "files": files, "settings": found}, indent=2))
+        facts = {"command": name, "files": files, "settings": found}
+        click.echo(without_user_info(json.dumps(facts, indent=2)))
         return 0
     rows = [[key, _shown(entry["value"]), entry["origin"]] for key, entry in found.items()]
     files = [str(path) for path, _ in reversed(settings_files())]

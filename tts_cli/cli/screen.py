@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 import click
 
 from tts_cli.cli import messages as msg
-from tts_cli.errors import SetupError, StoppedEarly, TtsCliError
+from tts_cli.errors import SetupError, StoppedEarly, TtsCliError, without_user_info
 from tts_cli.named import counted, shown_value
 
 if TYPE_CHECKING:
@@ -333,9 +333,9 @@ def show_or_warn(text: str, exit_code: int = 0, *, is_json: bool = False) -> int
 
 def shown(text: str) -> str:
     """A text as a terminal may have it, which would obey control characters of whoever wrote it;
-    half a pair of surrogates cannot be encoded.
+    half a pair of surrogates cannot be encoded. Passwords in URLs are left out.
     """
-    return _CONTROL.sub("?", text)
+    return _CONTROL.sub("?", without_user_info(text))
 
 
 def silence(stream: TextIO) -> None:

@@ -184,7 +184,7 @@ class Folder:
 
     def fail(self, row: BadRow) -> Take:
         """Record a row that cannot be spoken. Raises DiskFull."""
-        take = bad_record(row, self.run_id)
+        take = bad_record(row, self.journal.take_to_write(row.record_id), self.run_id)
         self.journal.append(take)
         return take
 

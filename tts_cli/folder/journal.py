@@ -16,6 +16,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import BinaryIO
 
@@ -24,7 +25,7 @@ from tts_cli.errors import SetupError, disk_full, writing
 from tts_cli.folder.atomic import MAX_LINE_BYTES, open_to_append, require_plain_file, write_all
 from tts_cli.folder.files import JOURNAL_NAME
 from tts_cli.folder.table import FolderRows, Line, RecordTable, RowFile, line_of
-from tts_cli.folder.take import CopiedLine, Take
+from tts_cli.folder.take import MAX_TAKE, CopiedLine, Take
 from tts_cli.manifest.ids import id_hash, is_recorded_id
 from tts_cli.named import counted
 
@@ -106,7 +107,35 @@ class Journal:
 
     def top(self, row_id: str) -> int:
         """The highest take that has a line; 0 for a row without one."""
-        return self._table.top(row_id)
+        return max(self.numbers(row_id), default=0)
+
+    def numbers(self, row_id: str) -> list[int]:
+        """The numbers of a row's takes that have lines, the lowest first."""
+        return self._table.numbers(row_id)
+
+    def take_to_write(self, row_id: str) -> int:
+        """Return the number of the take that a row's next speech is, unless it is the same again:
+        one that came out well keeps its number for good, that of one that only failed is free.
+        """
+        file = self.file(row_id)
+        if file is None:
+            return 1 if self.status(row_id, 1) is None else self.next_take(row_id)
+        if not self.was_spoken(row_id, file.take):
+            return file.take
+        top = self.top(row_id)
+        return self.next_take(row_id) if self.was_spoken(row_id, top) else top
+
+    def next_take(self, row_id: str, used: int = 0, spare: int = 0) -> int:
+        """Return a number for a new take: above those of all takes, where `MAX_TAKE` allows it.
+
+        Args:
+            used: another number in use, maybe without a line.
+            spare: how many numbers to leave free for takes that a run is about to make.
+        """
+        numbers = {*self.numbers(row_id), used}
+        if max(numbers) + spare < MAX_TAKE:
+            return max(numbers) + spare + 1
+        return next(n for n in count(len(numbers) + spare + 1) if n not in numbers)
 
     def line(self, row_id: str, take: int) -> CopiedLine | None:
         """The last line of a take, to be copied; None if there is none of sense. Raises OSError."""

@@ -7,6 +7,10 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
@@ -19,17 +23,26 @@ from tts_cli.folder.takes import Placed, TakeFolder
 from tts_cli.text.pauses import without_pauses
 
 log = logging.getLogger(__name__)
+WRITERS = 24  # threads; they wait for the disk, which syncs for many at once
+MAX_WAITING = 256  # calls, before a further one waits
+_ASKED = ("voice", "language", "instruct")  # of a row, and resolved of a request
 
 
-def bad_record(row: BadRow, run_id: str | None = None) -> Take:
+def bad_record(bad: BadRow, take: int, run_id: str | None = None) -> Take:
     """The line of a row that cannot be spoken."""
+    known: dict[str, Any] = {}
+    if bad.row is not None:
+        known = {"character": bad.row.character, "extra": dict(bad.row.extra or {})}
+        known |= {name: getattr(bad.request or bad.row, name) for name in _ASKED}
     return Take(
-        row.record_id,
+        bad.record_id,
         Status.FAILED,
-        error=row.message,
+        take=take,
+        error=bad.message,
         run_id=run_id,
-        text=row.text,
-        text_chars=len(row.text or ""),
+        text=bad.text,
+        text_chars=len(bad.text or ""),
+        **known,
     )
 
 
@@ -41,9 +54,7 @@ def _told(task: Task, spoken: Spoken) -> dict[str, Any]:
         "text": text,
         "spoken_text": None if request.text == text else request.text,
         "text_chars": len(text),
-        "voice": request.voice,
-        "language": request.language,
-        "instruct": request.instruct,
+        **{name: getattr(request, name) for name in _ASKED},
         "ref_sha256": None if need is None else need.ref_sha256,
         "seed": spoken.seed,
         "attempts": spoken.attempts,
@@ -84,6 +95,24 @@ def moved(parts: list[dict[str, Any]], by_s: float, audio_s: float) -> list[dict
         }
         for part in parts
     ]
+
+
+@contextmanager
+def writer_threads() -> Iterator[Callable[[Callable[[], object]], None]]:
+    """Yield a function that has calls made by threads, so that its caller does not wait for the
+    disk. It raises what an earlier call has raised, and so does the end.
+    """
+    waiting: deque[Future[object]] = deque()
+    with ThreadPoolExecutor(WRITERS, "writer") as pool:
+
+        def write(call: Callable[[], object]) -> None:
+            waiting.append(pool.submit(call))
+            while waiting and (waiting[0].done() or len(waiting) > MAX_WAITING):
+                waiting.popleft().result()
+
+        yield write
+        for one in waiting:
+            one.result()
 
 
 class Records:

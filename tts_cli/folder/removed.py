@@ -164,7 +164,7 @@ class Removed:
         return _Leaving(row_id, tail, lines)
 
     def _lines(self, row_id: str) -> Iterator[CopiedLine]:
-        for take in range(1, self._journal.top(row_id) + 1):
+        for take in self._journal.numbers(row_id):
             if (line := self._journal.line(row_id, take)) is not None:
                 yield line
 

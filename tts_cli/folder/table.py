@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tts_cli.core import Role, Status, Unfinished
-from tts_cli.folder.take import Take
+from tts_cli.folder.take import MAX_TAKE, Take
 from tts_cli.manifest.ids import IdTable, id_hash
 
 # The low bits of a take's state; the others are of its hashes.
@@ -30,6 +30,7 @@ _IS_GONE = 32  # no manifest has the row any more
 _LOW_BITS = 63
 _STATUS_BITS = {Status.OK: _IS_OK, Status.FAILED: 0, Status.GONE: _IS_GONE}
 _ROLE_BITS = {Role.OWN: 0, Role.HELD: _IS_HELD, Role.EXTRA: _IS_EXTRA}
+_TAKE_BITS = MAX_TAKE.bit_length()
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
@@ -73,12 +74,15 @@ class RecordTable:
 
     def __init__(self, has_digests: bool = False) -> None:
         self._places = IdTable()  # key -> place in the arrays
-        self._columns = tuple(array("Q") for _ in range(4 + has_digests))
+        self._columns = tuple(array("Q") for _ in range(5 + has_digests))
         self._states, self._sizes, self._audio_us, self._offsets = self._columns[:4]
-        self._digests = self._columns[4] if has_digests else None
+        # Of takes other than the first: the number, and above it the place of the row's take whose
+        # line came before, plus one.
+        self._links = self._columns[4]
+        self._digests = self._columns[5] if has_digests else None
         # Of rows that have or had more than a first take of their own; of the others it is that.
         self._files = IdTable()  # row key -> place of the take that is the row's file, and one
-        self._tops = IdTable()  # row key -> highest take
+        self._lasts = IdTable()  # row key -> place of its newest take but the first, plus one
         self._spoken: dict[int, int] = {}  # place of a failed take -> its last line that was ok
         self._unfinished: set[int] = set()  # places
 
@@ -100,6 +104,10 @@ class RecordTable:
             self._places.put(line.key, place)
             for column in self._columns:
                 column.append(0)
+            if line.take != 1:
+                before = self._lasts.get(line.row_key) or 0
+                self._links[place] = before << _TAKE_BITS | line.take
+                self._lasts.put(line.row_key, place + 1)
         elif self._states[place] & _IS_OK and not line.state & _IS_OK:
             self._spoken[place] = self._offsets[place]
         elif self._spoken and line.state & _IS_OK:
@@ -123,8 +131,6 @@ class RecordTable:
         Args:
             file: the place of what it was, if there was one.
         """
-        top = self._tops.get(line.row_key) or 0
-        self._tops.put(line.row_key, max(top, line.take))
         if line.state & _IS_EXTRA and file != place:
             if file is not None:
                 self._files.put(line.row_key, file + 1)
@@ -162,10 +168,7 @@ class RecordTable:
         if place is None or bool(self._states[place] & _IS_GONE) != is_gone:
             return None
         state = self._states[place]
-        take = 1
-        if place != self._places.get(row_key):
-            tops = range(2, (self._tops.get(row_key) or 1) + 1)
-            take = next(n for n in tops if self._places.get(_key(row_id, n)) == place)
+        take = 1 if place == self._places.get(row_key) else self._links[place] & MAX_TAKE
         has_failed = not state & _IS_OK or bool(state & _HAS_FAILED_SINCE)
         return RowFile(take, bool(state & _IS_HELD), has_failed)
 
@@ -206,10 +209,16 @@ class RecordTable:
             return False
         return self._offsets[place] == offset
 
-    def top(self, row_id: str) -> int:
-        """The highest take that has a line; 0 for a row without one."""
+    def numbers(self, row_id: str) -> list[int]:
+        """Return the numbers of a row's takes that have lines, the lowest first."""
         row_key = id_hash(row_id)
-        return self._tops.get(row_key) or int(self._places.get(row_key) is not None)
+        found = [] if self._places.get(row_key) is None else [1]
+        link = self._lasts.get(row_key) or 0
+        while link:
+            link = self._links[link - 1]
+            found.append(link & MAX_TAKE)
+            link >>= _TAKE_BITS
+        return sorted(found)
 
     def offset(self, row_id: str, take: int) -> int | None:
         """Where the take's last line begins; None if there is none."""

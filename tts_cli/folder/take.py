@@ -38,8 +38,10 @@ MAX_REMARKS = 20
 MAX_PARTS = 1000
 MAX_EXACT = 2**53  # jq, pandas and browsers read no larger whole number
 MAX_AUDIO_S = 2**32
+MAX_TAKE = 2**20 - 1
 
 Whole = Annotated[int, Meta(ge=0, lt=MAX_EXACT)]
+Number = Annotated[int, Meta(ge=1, le=MAX_TAKE)]
 Amount = Annotated[float, Meta(ge=0, lt=MAX_EXACT)]
 Signed = Annotated[float, Meta(gt=-MAX_EXACT, lt=MAX_EXACT)]
 Seconds = Annotated[float, Meta(ge=0, lt=MAX_AUDIO_S)]
@@ -56,7 +58,7 @@ class Take(msgspec.Struct, frozen=True):
     # id of the row; `#7` is line 7 if it has no valid id, `#b.csv:7` if there are several manifests
     id: str
     status: Status  # result of the row
-    take: Whole = 1  # [1, 2, ...] number of the take
+    take: Number = 1  # [1, 2, ...] number of the take
     role: Role = Role.OWN  # relation of this take to the row's file
     schema: Whole = SCHEMA  # [3] version of the format of the line, see below
     # hash of the input of the model: text, voice, settings, seed and checkpoint

@@ -331,12 +331,11 @@ class TakeFolder:
             return False
         is_original = path.name.endswith(ORIGINAL_SUFFIX)
         suffix = Path(path.name.removesuffix(ORIGINAL_SUFFIX)).suffix
-        top = self.journal.top(row_id)
-        others = (take for take in range(1, top + 1) if take != line.take.take)
+        others = (take for take in self.journal.numbers(row_id) if take != line.take.take)
         kept = (take for take in others if self.journal.status(row_id, take) == "ok")
         if any(facts_of(self.path_of(row_id, take, suffix)) == found for take in kept):
             return True
-        number = max(top, take, line.take.take) + self.extras + 1
+        number = self.journal.next_take(row_id, take, self.extras)
         line = line.changed(take=number, role=Role.EXTRA)
         if is_original:  # whatever was done to the file that was made of it, or its delivery
             line = line.changed(delivery_hash="", applied=None, source=None)

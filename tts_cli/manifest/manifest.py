@@ -50,6 +50,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _PEEKED_BYTES = 4096
+MAX_PIPED_LINE_BYTES = 64 << 20  # rows are shorter, but a workbook has lines by chance only
+MAX_PIPED_BYTES = 4 << 30
 _MAX_SHOWN = 60  # characters of a text that is no path
 _SUFFIXES = {
     ".jsonl": "jsonl",
@@ -174,16 +176,19 @@ def _copy_of(stream: BinaryIO, name: str) -> BinaryIO:
     """A temporary file that has no name any more, so that nothing can leave it behind.
 
     Raises:
-        ManifestError: the stream cannot be read.
+        ManifestError: the stream cannot be read, or it or one of its lines is too long.
         SetupError: there is no room for the copy.
     """
     folder = "the folder for temporary files"
     try:
         folder = tempfile.gettempdir()
         copy = cast(BinaryIO, tempfile.TemporaryFile(prefix="tts-cli-"))  # noqa: SIM115
-        while block := _read_block(stream, name):
-            copy.write(block)
-        copy.flush()
+        with ExitStack() as stack:
+            stack.callback(copy.close)
+            for block in _blocks(stream, name):
+                copy.write(block)
+            copy.flush()
+            stack.pop_all()
     except OSError as error:
         raise SetupError(
             f"cannot copy {name} to {folder}: {error.strerror or error}",
@@ -192,11 +197,28 @@ def _copy_of(stream: BinaryIO, name: str) -> BinaryIO:
     return copy
 
 
-def _read_block(stream: BinaryIO, name: str) -> bytes:
-    try:
-        return stream.read(MAX_LINE_BYTES)
-    except OSError as error:
-        raise _unreadable(name, error, "check the input of the pipe") from error
+def _blocks(stream: BinaryIO, name: str) -> Iterator[bytes]:
+    """What is piped in. Raises ManifestError before an endless line or stream fills a disk."""
+    total = line_start = 0
+    has_lines = True
+    while True:
+        try:
+            block = stream.read(MAX_LINE_BYTES)
+        except OSError as error:
+            raise _unreadable(name, error, "check the input of the pipe") from error
+        if not block:
+            return
+        has_lines = has_lines and not (total == 0 and starts_array(block))
+        if b"\n" in block:
+            line_start = total + block.rindex(b"\n")
+        total += len(block)
+        if has_lines and total - line_start > MAX_PIPED_LINE_BYTES:
+            problem = f"a line is longer than {MAX_PIPED_LINE_BYTES >> 20} MiB"
+            raise ManifestError(f"{name}: {problem}", "write one row per line, or pipe in less")
+        if total > MAX_PIPED_BYTES:
+            problem = f"has more than {MAX_PIPED_BYTES >> 20:,} MiB"
+            raise ManifestError(f"{name}: {problem}", "give it as a file")
+        yield block
 
 
 def read_rows(manifest: Manifest) -> Iterator[Row | BadRow]:

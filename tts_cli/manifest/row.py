@@ -18,7 +18,7 @@ from tts_cli.config import SETTINGS
 from tts_cli.core import BadRow, Row
 from tts_cli.manifest.columns import ALIASES, KINDS, MAX_NAME_CHARS, RowProblem, unknown_names
 from tts_cli.manifest.ids import ContentIds, default_id, id_problem
-from tts_cli.named import shown
+from tts_cli.named import MAX_DEPTH, is_too_deep, shown
 from tts_cli.text.pauses import pause_problem
 from tts_cli.text.unseen import as_seen
 from tts_cli.text.words import is_blank, strip_markup
@@ -102,10 +102,9 @@ def build_row(
 
 def _bounded(extra: Mapping[str, Any]) -> Mapping[str, Any]:
     """Columns to keep, if a line of the journal has room for them."""
-    try:
-        size = len(json.dumps(extra))
-    except RecursionError:
-        raise RowProblem("not a row: values are nested too deep") from None
+    if is_too_deep(extra):
+        raise RowProblem(f"not a row: values are nested more than {MAX_DEPTH} deep")
+    size = len(json.dumps(extra))
     if size > MAX_EXTRA_CHARS:
         raise RowProblem(
             f"has {size} characters of JSON in unrecognized columns; the maximum is "

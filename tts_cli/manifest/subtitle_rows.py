@@ -34,6 +34,7 @@ _SHORT_TIME = re.compile(r"(?<![\d:])(\d{1,2}:\d{2}[,.]\d{1,3})(?![\d:])")  # wi
 _TIMES_LINE = re.compile(r"^.*-->.*$", re.MULTILINE)
 _WORD_TIME = re.compile(r"<(?:\d+:)?\d{1,2}:\d{2}[,.]\d{1,3}>")  # of karaoke; two make a cue
 _VOICE = re.compile(r"<v(?:\.[^\s>]*)?\s+([^<>]+)>")  # who speaks, in .vtt
+_OVERRIDE = re.compile(r"\{\\[^{}]*\}")  # as in {\an8}; .srt files have them too
 _TAG = re.compile(r"</?[A-Za-z][^<>]*>")
 SILENT = "\u266a"
 _SOUNDS = re.compile(r"(?:\s|[\u2669-\u266c#*~-]|\[[^\[\]]*\]|\([^()]*\))*")
@@ -70,7 +71,7 @@ def subtitle_rows(file: BinaryIO, source: Source, rows: RowBuilder) -> Iterator[
     text, num_timed = _WORD_TIME.subn("", data.decode("utf-8-sig", "replace"))
     text = _TIMES_LINE.sub(lambda line: _SHORT_TIME.sub(r"00:\1", line[0]), text)
     try:
-        cues = list(pysubs2.SSAFile.from_string(text, keep_unknown_html_tags=True))
+        cues = pysubs2.SSAFile.from_string(text, keep_unknown_html_tags=True)
     except (pysubs2.exceptions.Pysubs2Error, ValueError, OverflowError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise ManifestError(
@@ -84,7 +85,10 @@ def subtitle_rows(file: BinaryIO, source: Source, rows: RowBuilder) -> Iterator[
     for cue, line in zip(cues, lines, strict=False):
         if cue.is_comment:
             continue
-        said = [line.strip() for line in html.unescape(_TAG.sub("", cue.plaintext)).splitlines()]
+        plain = cue.plaintext
+        if cues.format in ("srt", "vtt"):  # where {E} is a text
+            plain = _OVERRIDE.sub("", cue.text).replace(r"\N", "\n").replace(r"\h", " ")
+        said = [line.strip() for line in html.unescape(_TAG.sub("", plain)).splitlines()]
         fresh = [line for line in said if line not in last] if num_timed else said
         last = said  # which YouTube's captions, timed by words, show again above the next line
         if voice := _VOICE.search(cue.text):

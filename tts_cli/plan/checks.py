@@ -112,7 +112,8 @@ def _num_bytes(row_id: str) -> int:
 
 def _bad(row: Row | BadRow, problem: str, has_id: bool = True) -> BadRow:
     row_id = row.id if has_id else None
-    return BadRow(row.line, row.number, row_id, problem, row.text, file=row.file)
+    whole = row if isinstance(row, Row) else row.row
+    return BadRow(row.line, row.number, row_id, problem, row.text, file=row.file, row=whole)
 
 
 def require_speakable(info: ModelInfo) -> None:

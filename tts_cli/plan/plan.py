@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tts_cli.config import RunConfig
@@ -15,6 +16,7 @@ from tts_cli.core import BadRow, Need, Piece, Row, Spoken, Task, are_joined
 from tts_cli.errors import RowError
 from tts_cli.folder.folder import Folder
 from tts_cli.folder.recode import Order
+from tts_cli.folder.records import writer_threads
 from tts_cli.manifest.ids import is_in_shard
 from tts_cli.manifest.seeds import take_seed
 from tts_cli.manifest.source import Manifest
@@ -147,18 +149,19 @@ class Plan:
     def due(
         self, keep: Callable[[Task, Spoken], None], fail: Callable[[BadRow], None]
     ) -> Iterator[Task | None]:
-        """The rows to speak; silent ones are kept at once, and bad ones fail: None stands for
-        them.
+        """The rows to speak. Silent ones are kept by other threads, and bad ones fail there: None
+        stands for them.
         """
-        for found in self:
-            if isinstance(found, BadRow):
-                fail(found)
-            elif found.is_silent:
-                keep(found, silence_of(found, self.info))
-            else:
-                yield found
-                continue
-            yield None
+        with writer_threads() as write:
+            for found in self:
+                if isinstance(found, BadRow):
+                    write(partial(fail, found))
+                elif found.is_silent:
+                    write(partial(keep, found, silence_of(found, self.info)))
+                else:
+                    yield found
+                    continue
+                yield None
 
     def has(self, row_id: str) -> bool:
         """Whether a row of the manifest is this run's, as far as its id tells."""
@@ -223,9 +226,8 @@ class Plan:
                 tally.told.add(row, Note(NoteKind.HOPELESS, f"{error}; the row will fail"))
             found.bad += 1
             found.hopeless += 1
-            message, file = str(error), row.file
-            bad = BadRow(row.line, row.number, row.id, message, row.text, is_late=True, file=file)
-            self._keep(bad)
+            bad = BadRow(row.line, row.number, row.id, str(error), row.text, is_late=True)
+            self._keep(replace(bad, file=row.file, row=row, request=request))
             return
         if order is not None and self._keeps:
             self._orders.add(order)

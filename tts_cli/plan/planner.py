@@ -238,7 +238,7 @@ class Planner:
                 *self.notes.of_due(row, request, is_silent=is_silent, is_joined=task.is_joined),
             ]
         except RowError as error:
-            return BadRow(row.line, number, row.id, str(error), row.text)
+            return BadRow(row.line, number, row.id, str(error), row.text, row=row)
         return replace(task, notes=tuple(note.text for note in notes if note.text))
 
     def asked(self, row: Row) -> RowAsk:

@@ -206,14 +206,11 @@ class OutputFolder:
             is_held = is_held or not (standing.is_expected or standing.is_early)
         role = Role.HELD if is_held else Role.OWN
         file, top = journal.file(row_id), journal.top(row_id)
-        if file is None:
-            is_free = journal.status(row_id, 1) is None
-            return Place(1 if is_free else top + 1, role, has_extras or top > 0)
-        # What came out well keeps its number for good, unless the same speech is made again.
-        if self._is_again(task, file.take, state) or not journal.was_spoken(row_id, file.take):
+        if file is not None and self._is_again(task, file.take, state):
             return Place(file.take, role, has_extras or top > 1)
-        # The number of one that only ever failed is free.
-        return Place(top + journal.was_spoken(row_id, top), role, True)
+        take = journal.take_to_write(row_id)
+        is_first = top == 0 if file is None else take == file.take and top <= 1
+        return Place(take, role, has_extras or not is_first)
 
     def _is_again(self, task: Task, take: int, state: State) -> bool:
         """Whether a row's speech is what its file is, or was to be: this very request failed, or
@@ -314,8 +311,8 @@ class ServedTakes:
 
     def count(self, row_id: str) -> int:
         """How many of a row's, as many as are asked for at most."""
-        numbers = range(self._journal.top(row_id), 1, -1)
-        takes = (self._journal.take(row_id, number) for number in numbers)
+        numbers = self._journal.numbers(row_id)
+        takes = (self._journal.take(row_id, number) for number in numbers if number != 1)
         num_served = sum(take is not None and self._is_served(take) for take in takes)
         return min(num_served, self._most)
 

@@ -212,7 +212,7 @@ _EITHER = "“«»‹›"
 _CLOSED = "".join(mark for mark in CLOSERS if mark not in _EITHER)
 _NO_LETTER = r"(?![^\s.,;:!?…，、；：。！？”’)])"
 _SENTENCE_MARKS = re.compile(
-    rf"[.!?…．{WIDE_END_MARKS}]+"
+    rf"[.!?…．{WIDE_END_MARKS}]+(?:[ \u00a0\u202f]\.+(?!\w))*"  # also the ellipsis ". . ."
     rf"(?:[{re.escape(_CLOSED)}]|[{_EITHER}]{_NO_LETTER}|[ \u00a0\u202f][»›]{_NO_LETTER})*"
 )
 # Behind a quotation these go on with the sentence that it stands in.
@@ -269,7 +269,7 @@ def _end_of(
             text[place] in "、，,；：" or (is_quoted and _SAYS.match(text, place, place + 8))
         )
         return Boundary.CLAUSE if goes_on else Boundary.SENTENCE
-    core = marks.rstrip(CLOSERS + " \u00a0\u202f")
+    core = _SPACE.sub("", marks).rstrip(CLOSERS)
     if not has_space:
         is_inside_cjk = start and is_cjk(text[start - 1]) and is_cjk(text[place])
         if not is_inside_cjk or text[place].isdigit():

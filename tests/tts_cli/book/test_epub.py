@@ -467,3 +467,42 @@ def test_lxml_is_named_where_it_is_missing(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setitem(__import__("sys").modules, "lxml.etree", None)
     with pytest.raises(SetupError, match='lxml is not installed; pip install "lxml>='):
         read_epub(small_epub(tmp_path / "a.epub", "<p>a</p>"))
+
+
+def test_bad_links_in_the_contents_are_ignored_and_reported(tmp_path: Path) -> None:
+    """One of them refused the whole book."""
+    nav = (
+        '<nav epub:type="landmarks"><ol><li><a epub:type="titlepage" href="/t.xhtml">T</a></li>'
+        '</ol></nav><nav epub:type="toc"><ol><li><a href="one.xhtml">One</a></li>'
+        '<li><a href="../../else.xhtml">Bad</a></li>'
+        '<li><a href="two.xhtml">Two</a></li></ol></nav>'
+    )
+    items = {
+        "nav": NAV,
+        "one": document("one.xhtml"),
+        "two": document("two.xhtml"),
+        "cover": 'href="/cover.png" media-type="image/png"',
+    }
+    members = {
+        "OEBPS/book.opf": package(items, ["one", "two"]),
+        "OEBPS/nav.xhtml": XHTML.format(nav),
+        "OEBPS/one.xhtml": XHTML.format("<p>It rained.</p>"),
+        "OEBPS/two.xhtml": XHTML.format("<p>The end.</p>"),
+    }
+    book = read_epub(write_epub(tmp_path / "mill.epub", members))
+    assert [one.title for one in book.chapters] == ["One", "Two"]
+    assert book.warnings == (
+        "mill.epub: its contents lead out of the book, ignored: '../../else.xhtml', '/t.xhtml'",
+    )
+    points = "".join(
+        f'<navPoint><navLabel><text>{title}</text></navLabel><content src="{link}"/></navPoint>'
+        for title, link in (("One", "one.xhtml"), ("Bad", "/bad.xhtml"), ("Two", "two.xhtml"))
+    )
+    ncx = f'<ncx xmlns="http://www.daisy.org/z3986/2005/ncx/"><navMap>{points}</navMap></ncx>'
+    del items["nav"]
+    opf = package({**items, "ncx": NCX}, ["one", "two"], "2.0", "ncx")
+    book = read_epub(
+        write_epub(tmp_path / "old.epub", {**members, "OEBPS/book.opf": opf, "OEBPS/toc.ncx": ncx})
+    )
+    assert [one.title for one in book.chapters] == ["One", "Two"]
+    assert book.warnings == ("old.epub: its contents lead out of the book, ignored: '/bad.xhtml'",)

@@ -135,3 +135,14 @@ def test_what_to_export_instead(tmp_path: Path, name: str) -> None:
         read(path)
     assert "txt" not in f"{caught.value.remedy}"
     assert caught.value.remedy
+
+
+@pytest.mark.parametrize(("name", "head"), [("a.srt", ""), ("a.vtt", "WEBVTT\n\n")])
+def test_braces_are_text_outside_of_ass(tmp_path: Path, name: str, head: str) -> None:
+    """ "Press {E}" became "Press"."""
+    path = tmp_path / name
+    text = "{\\an8}Press {E} to <i>open</i>\n{the door}, {name}."
+    path.write_text(f"{head}00:00:01.000 --> 00:00:03.500\n{text}\n")
+    if name == "a.srt":
+        path.write_text(f"1\n00:00:01,000 --> 00:00:03,500\n{text}\n")
+    assert [row.text for row in good(path)] == ["Press {E} to open {the door}, {name}."]
