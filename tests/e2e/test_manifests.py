@@ -8,6 +8,7 @@ import threading
 from typing import Any
 
 import pytest
+from make_xlsx import bare_workbook, sheet_xml
 from workbench import Workbench, as_jsonl
 
 GOOD = {"id": "good", "text": "Hello there."}
@@ -83,3 +84,14 @@ def test_a_manifest_through_a_pipe(bench: Workbench) -> None:
     writer.join()
     assert result.code == 0
     assert list(bench.out().files) == ["good.wav"]
+
+
+def test_a_workbook_with_a_cell_far_away(bench: Workbench) -> None:
+    """1 kB took all memory: the library read `A99999999` as row 99,999,999."""
+    rows = '<row r="1"><c r="A1" t="inlineStr"><is><t>text</t></is></c></row>'
+    rows += '<row r="2"><c r="A99999999"><v>1</v></c></row>'
+    manifest = bench.write(bare_workbook(sheet_xml(rows)), "rows.xlsx")
+    result = bench.run("validate", manifest)
+    assert result.code == 2
+    assert f"Error: {manifest}: is damaged: " in result.err
+    assert "'A99999999' is not a cell; save it as .xlsx again" in result.err
