@@ -29,6 +29,7 @@ MAX_UNPACKED_BYTES = 256 << 20
 MAX_CELLS = 4_000_000  # of the rectangle that holds all of a sheet's
 MAX_COLUMNS = 16_384
 MAX_ROWS = 1 << 20
+MAX_TEXT_BYTES = 256 << 20  # of a sheet's cells, a shared text counted in each cell that has it
 _MAX_SHEETS = 1000
 
 _SAVE_AS_CSV = "save the sheet as CSV (UTF-8)"
@@ -45,10 +46,11 @@ _ZIP_ERRORS = (
     *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error),
     *(OSError, EOFError, RuntimeError, ValueError),
 )
-_PLACE = re.compile(r"([A-Z]{1,3})([0-9]{1,7})")
+_CELL_REFERENCE = re.compile(r"([A-Za-z]{1,3})([1-9][0-9]{0,6})")
+_ROW_NUMBER = re.compile(r"[1-9][0-9]{0,6}")
 _BUILT_IN = {0: "General", 1: "0", 2: "0.00", 3: "#,##0", 4: "#,##0.00", 9: "0%", 10: "0.00%"}
 _BUILT_IN |= {49: "@", **dict.fromkeys((*range(14, 23), *range(45, 48)), "yyyy")}
-_NUMBER = re.compile(r"(?:#,##)?(0+)(?:\.(0+))?(%?)")
+_NUMBER = re.compile(r"(?:#,##)?(0{1,30})(?:\.(0{1,30}))?(%?)")  # Excel shows 30 decimals at most
 _NO_LETTERS = re.compile(r'"[^"]*"|\\.|\[[^\]]*\]')  # of a number format: texts, colours
 
 
@@ -179,9 +181,14 @@ class WorkbookFile:
         return found
 
     def _scan(self, content: bytes, sheet: Sheet) -> SheetScan:
-        walk = _SheetWalk(self._formats())
-        self._walk(content, sheet.part, walk.start, walk.text)
-        walk.end_cell()
+        walk = _SheetWalk(self._formats(), self._text_sizes())
+        try:
+            self._walk(content, sheet.part, walk.start, walk.text)
+            walk.end_cell()
+        except _ReferenceError as error:
+            raise self._error(
+                f"is damaged: {sheet.part}: {error}", "save it as .xlsx again"
+            ) from None
         num_rows, num_columns = walk.last_row + 1, walk.last_column + 1
         if num_rows > MAX_ROWS or num_columns > MAX_COLUMNS or num_rows * num_columns > MAX_CELLS:
             raise self._error(
@@ -189,7 +196,28 @@ class WorkbookFile:
                 f"maximum is {MAX_CELLS:,} cells",
                 f"delete cells far outside of the table, or {_SAVE_AS_CSV}",
             )
+        if walk.text_bytes > MAX_TEXT_BYTES:
+            raise self._error(
+                f"sheet {sheet.name!r} has more than {MAX_TEXT_BYTES >> 20} MiB of text",
+                f"delete what is no row, or {_SAVE_AS_CSV}",
+            )
         return walk.scan
+
+    def _text_sizes(self) -> list[int]:
+        """Return the sizes of the shared texts, in bytes of UTF-8."""
+        sizes: list[int] = []
+
+        def start(tag: str, _: Mapping[str, str]) -> None:
+            if tag == "si":
+                sizes.append(0)
+
+        def text(part: str) -> None:
+            if sizes:
+                sizes[-1] += len(part.encode())
+
+        if self._shared:
+            self._walk(self._part(self._shared), self._shared, start, text)
+        return sizes
 
     def _formats(self) -> list[NumberFormat | bool | None]:
         """By style of a cell: how numbers are shown; None: not followed, False: as they are."""
@@ -237,25 +265,42 @@ class WorkbookFile:
             raise self._error(f"is damaged: {part}: {error}", "save it as .xlsx again") from None
 
 
-class _SheetWalk:
-    """Notes what a sheet's elements say, in their order."""
+class _ReferenceError(ValueError):
+    """A row number or cell reference that Excel does not write.
 
-    def __init__(self, formats: list[NumberFormat | bool | None]) -> None:
+    The library reads some of them as places far away (`A4294967295`), and allocates that much.
+    """
+
+
+class _SheetWalk:
+    """Notes what a sheet's elements say, in their order.
+
+    Args:
+        text_sizes: bytes of each shared text.
+    """
+
+    def __init__(self, formats: list[NumberFormat | bool | None], text_sizes: list[int]) -> None:
         self.scan = SheetScan()
         self.last_row = self.last_column = -1
+        self.text_bytes = 0  # of the cells' shared texts
         self._formats = formats
+        self._text_sizes, self._largest = text_sizes, max(text_sizes, default=0)
         self._row = self._column = -1
         self._has_formula = self._has_value = self._is_error = False
         self._is_in_value = self._is_text = False
+        self._shared_index: str | None = None  # the characters so far; None: not a shared text
 
-    def text(self, _: str) -> None:
+    def text(self, part: str) -> None:
         """Take in a text."""
         self._has_value = self._has_value or self._is_in_value
+        if self._shared_index is not None and self._is_in_value:
+            self._shared_index += part
 
     def start(self, tag: str, values: Mapping[str, str]) -> None:
         """Take in the start of an element."""
         self._is_in_value = tag in ("v", "t")
         if tag == "v":
+            self._count_shared()
             self._has_value = self._has_value or self._is_text
         elif tag == "f":
             self._has_formula = True
@@ -264,22 +309,28 @@ class _SheetWalk:
             self._start_cell(values)
         elif tag == "row":
             self.end_cell()
-            self._row = _number(values.get("r"), self._row + 2) - 1
+            number = values.get("r", str(self._row + 2))
+            if not _ROW_NUMBER.fullmatch(number):
+                raise _ReferenceError(f"row {number[:20]!r} is not a row number")
+            self._row = int(number) - 1
             self._column = -1
             self.last_row = max(self.last_row, self._row)
             self.scan.hidden_rows += values.get("hidden") in ("1", "true")
 
     def _start_cell(self, values: Mapping[str, str]) -> None:
-        match = _PLACE.fullmatch(values.get("r", ""))
-        if match is None:
+        reference = values.get("r")
+        if reference is None:
             self._column += 1
+        elif match := _CELL_REFERENCE.fullmatch(reference):
+            self._column, self._row = _column_number(match[1].upper()), int(match[2]) - 1
         else:
-            self._column, self._row = _column_number(match[1]), int(match[2]) - 1
+            raise _ReferenceError(f"{reference[:20]!r} is not a cell")
         self.last_row = max(self.last_row, self._row)
         self.last_column = max(self.last_column, self._column)
         kind = values.get("t", "n")
         self._is_error = kind == "e"
         self._is_text = kind == "str"  # whose result may be empty
+        self._shared_index = "" if kind == "s" else None
         if kind == "n" and "s" in values:
             style = _number(values["s"])
             shape = self._formats[style] if 0 <= style < len(self._formats) else False
@@ -294,8 +345,17 @@ class _SheetWalk:
             self.scan.problems[self._row, self._column] = (
                 "contains a formula without a saved result; open and save the file in Excel"
             )
+        self._count_shared()
+        self._shared_index = None
         self._has_formula = self._has_value = self._is_error = False
         self._is_in_value = self._is_text = False
+
+    def _count_shared(self) -> None:
+        """Add the size of the shared text that was named; an index in an odd form may be any's."""
+        if self._shared_index:
+            index, sizes = _number(self._shared_index), self._text_sizes
+            self.text_bytes += sizes[index] if 0 <= index < len(sizes) else self._largest
+            self._shared_index = ""
 
 
 def _number(text: str | None, default: int = -1) -> int:

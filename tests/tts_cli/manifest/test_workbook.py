@@ -209,6 +209,47 @@ class TestHostile:
         said = refused(make_source, bare_workbook(sheet_xml(TEXT_ROW + cell)))
         assert "at most 4,000,000 cells; delete cells far outside of the table, or" in said
 
+    @pytest.mark.parametrize(
+        "rows",
+        [
+            '<row r="2"><c r="A99999999"><v>1</v></c></row>',
+            '<row r="2"><c r="a99999999"><v>1</v></c></row>',
+            '<row r="2"><c r="ZZZZ3"><v>1</v></c></row>',
+            '<row r="2"><c r="A0"><v>1</v></c></row>',
+            '<row r="4294967295"><c><v>1</v></c></row>',
+            '<row r="A99999999"><c><v>1</v></c></row>',
+            '<row r="0"><c><v>1</v></c></row>',
+        ],
+    )
+    def test_a_place_that_excel_does_not_write(self, make_source: MakeSource, rows: str) -> None:
+        """The library reads such places in its own way, and makes room for all cells up to them."""
+        said = refused(make_source, bare_workbook(sheet_xml(TEXT_ROW + rows)))
+        assert "is damaged: xl/worksheets/sheet1.xml: " in said
+
+    def test_small_letters_name_columns(self, make_source: MakeSource) -> None:
+        far = '<row r="2"><c r="zzz2"><v>1</v></c></row>'
+        said = refused(make_source, bare_workbook(sheet_xml(TEXT_ROW + far)))
+        assert "at most 4,000,000 cells are read" in said
+        near = '<row r="2"><c r="a2"><v>1</v></c></row>'
+        (row,) = read(make_source, bare_workbook(sheet_xml(TEXT_ROW + near)))
+        assert row.text == "1"
+
+    @pytest.mark.parametrize("index", ["1", "0000000001", "</v><v>1"])
+    def test_a_long_text_in_many_cells(
+        self, make_source: MakeSource, monkeypatch: pytest.MonkeyPatch, index: str
+    ) -> None:
+        """The library copies a shared text into each cell: 1 MB in 100,000 cells are 100 GB."""
+        monkeypatch.setattr(workbook_scan, "MAX_TEXT_BYTES", 1 << 20)
+        shared = f"<sst><si><t>text</t></si><si><t>{'x' * 1000}</t></si></sst>"
+        cells = f'<row><c t="s"><v>{index}</v></c></row>' * 1100
+        content = bare_workbook(sheet_xml(TEXT_ROW + cells), sharedStrings=shared)
+        assert "has more than 1 MiB of text; delete what is no row" in refused(make_source, content)
+
+    def test_a_number_format_of_many_zeros(self, make_source: MakeSource) -> None:
+        content = workbook([["text"], [5]], formats={"A2": "0" * 250})
+        (row,) = read(make_source, content)
+        assert row.text == "5"
+
     def test_entities(self, make_source: MakeSource) -> None:
         sheet = '<!DOCTYPE a [<!ENTITY b "' + "x" * 1000 + '">]>' + sheet_xml(TEXT_ROW)
         assert "declares a document type" in refused(make_source, bare_workbook(sheet))
