@@ -134,6 +134,18 @@ def test_only_the_command_line_knows_click() -> None:
     assert {rooms.room_of(file) for file in knows} <= {"cli", "main"}
 
 
+def test_commands_print_through_one_function() -> None:
+    """`screen.echo` removes what a terminal would obey; help and completion have no such values."""
+    others = {"cli/screen.py", "cli/options.py", "cli/completion.py"}
+    prints = {
+        file
+        for file, tree in ours().items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in ("click.echo", "print")
+    }
+    assert prints <= others
+
+
 def test_a_command_has_one_undertaking() -> None:
     functions = [
         node

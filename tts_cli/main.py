@@ -22,10 +22,10 @@ import click
 from tts_cli import signals, startup
 from tts_cli.cli.options import LOGGERS, PREFIX, WARNINGS_LOGGER, Invocation
 from tts_cli.cli.screen import (
+    echo,
     flush,
     is_stdout_error,
     open_closed_streams,
-    shown,
     silence,
     stdout_error,
 )
@@ -41,7 +41,7 @@ from tts_cli.errors import (
     is_out_of_memory,
     out_of_memory,
 )
-from tts_cli.named import nearest
+from tts_cli.named import nearest, printable
 
 log = logging.getLogger("tts_cli")
 
@@ -142,9 +142,9 @@ def _print_version(ctx: click.Context, param: click.Parameter, value: bool) -> N
     from tts_cli.folder.run_file import versions
 
     found = versions()
-    click.echo(f"tts-cli {found.pop('tts-cli') or '(not installed, run from its source)'}")
+    echo(f"tts-cli {found.pop('tts-cli') or '(not installed, run from its source)'}")
     for name in ("python", "torch", "triton", "transformers"):
-        click.echo(f"{name} {found[name] or 'not installed'}")
+        echo(f"{name} {found[name] or 'not installed'}")
     ctx.exit()
 
 
@@ -187,12 +187,12 @@ class _Formatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         if self._invocation.is_debug:
-            return shown(super().format(record))
+            return printable(super().format(record))
         is_labelled = record.levelno >= logging.WARNING and not getattr(record, "is_asked_for", 0)
         label = ""
         if is_labelled:  # errors as click words them; scripts look for "warning" in small letters
             label = "warning: " if record.levelno == logging.WARNING else "Error: "
-        return label + shown(record.getMessage())
+        return label + printable(record.getMessage())
 
 
 @contextlib.contextmanager
@@ -258,7 +258,9 @@ def _explain(error: Exception) -> int:
     if isinstance(error, click.ClickException):
         from tts_cli.cli.summary import explain
 
-        explain(error).show()
+        error = explain(error)
+        error.message = printable(error.message)
+        error.show()
         return 2
     if isinstance(error, BrokenPipeError):
         silence(sys.stdout)

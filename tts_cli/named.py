@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import re
 from bisect import insort
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -11,6 +12,11 @@ from typing import Any
 
 MAX_NAMED = 5
 _MOST_CHARS = 200  # of a name, compared with others
+# Controls of terminals (C0 but tab and line end, C1), halves of surrogate pairs, which cannot be
+# encoded, line ends of Unicode, and signs that change the direction of the text after them.
+_UNPRINTABLE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]"
+)
 
 
 @dataclass
@@ -55,6 +61,11 @@ def shown(value: object, limit: int = 60) -> str:
         return repr(value) if len(value) <= limit else repr(value[:limit]) + "..."
     text = repr(value)
     return text if len(text) <= limit else text[:limit] + "..."
+
+
+def printable(text: str) -> str:
+    """A text without what a terminal would obey, or show as something else than it is."""
+    return _UNPRINTABLE.sub("?", text)
 
 
 def some_of(names: Sequence[str], most: int = 3) -> str:

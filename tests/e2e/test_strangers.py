@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import shutil
+import string
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from properties import TIMES
 from spoken_folders import record, tone, with_file, write_folder
+from spoken_folders import run as run_line
 from workbench import Workbench
 
 from tts_cli.listen.verdicts import OK, Check
@@ -154,3 +156,45 @@ def test_takes_whose_lines_say_odd_things(bench: Workbench) -> None:
     assert "there are: take 1 (seed 7, 4.00 s); take 2 (seed None, 0.00 s)" in result.err
     assert bench.run("pick", out).code == 0
     assert bench.run("pick", out, "a=3").code == 2
+
+
+CONTROLS = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202e\u2066\u200f"
+
+
+def test_nothing_of_a_stranger_reaches_the_terminal(
+    bench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`check` printed the settings of run.json with their escape codes."""
+    odd = {name: f"x{CONTROLS}" for name in ("text", "voice", "language", "error", "instruct")}
+    odd |= {"extra": {f"x{CONTROLS}": f"x{CONTROLS}"}}
+    lines = [
+        record("a", **FILE, **{**odd, "error": None}, suspect=[f"x{CONTROLS}"]),
+        record("a", take=2, role="extra", path="takes/a/2.wav", **{**FILE, **odd}),
+        record("b", **{**odd, "status": "failed", "path": None, "finish_reason": "early"}),
+    ]
+    settings = {name: f"x{CONTROLS}" for name in ("voice", "language", "instruct", "model")}
+    report = run_line(manifests=[f"m{CONTROLS}.jsonl"], settings=settings, model=settings)
+    audio = {"a.wav": SOUND, "takes/a/2.wav": SOUND}
+    write_folder(bench.folder / "hp", lines, audio=audio, runs=[report])
+    (bench.folder / "tts-cli.toml").write_text(f"voice = {json.dumps(CONTROLS[:-3])}\n")
+    (bench.folder / "cast.toml").write_text(f"[{json.dumps('x' + CONTROLS)}]\nvoice = 1\n")
+    book = "# One \u202e\x9b\n\nHello \u202e there.\n"
+    manifest = bench.write("text,v\u202e\x9b\nHello.,1\n", "m.csv")
+    monkeypatch.chdir(bench.folder)
+    for args in (
+        *MODEL_FREE,
+        ("check", "hp", "--json"),
+        ("export", "hp", "--to", "ljspeech", "--out", "new", "--json"),
+        ("voices", "--out", "hp"),
+        ("config", "show", "synth"),
+        ("validate", manifest),
+        ("validate", bench.write([{"text": "Hi."}]), "--cast", "cast.toml"),
+        ("book", bench.write(book, "b.md"), "--out", "book", "--dry-run"),
+        ("synth", manifest, "--out", f"no{CONTROLS}", "--vioce", f"x{CONTROLS}"),
+        ("lexicon", "test", f"x{CONTROLS}"),
+    ):
+        result = bench.run(*args)
+        shutil.rmtree("new", ignore_errors=True)
+        found = set(CONTROLS) & set(result.out + result.err) - set(string.printable)
+        assert not found, (args, result)
+        assert "internal error" not in result.err, (args, result)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tts_cli.cli.options import SectionedCommand, common_options, group, settings
-from tts_cli.cli.screen import RunScreen, show_table, shown_duration
+from tts_cli.cli.screen import RunScreen, echo, show_table, shown_duration
 from tts_cli.config import RunConfig
 from tts_cli.errors import UsageError
 from tts_cli.folder.files import CHECKS_NAME
@@ -125,7 +125,7 @@ def show(config: RunConfig, found: FolderCheck, picked: list[dict[str, Any]]) ->
             "picked": [{"id": one["id"], "take": one["take"]} for one in picked],
             "next": [shlex.join(["tts-cli", *args]) for args in next_commands(found, best)],
         }
-        click.echo(json.dumps(facts, indent=2))
+        echo(json.dumps(facts, indent=2))
         return
     if config.verbosity < 0:
         return
@@ -136,19 +136,19 @@ def show(config: RunConfig, found: FolderCheck, picked: list[dict[str, Any]]) ->
             [cells(one) for one in suspects[:_MAX_SHOWN]],
         )
     if len(suspects) > _MAX_SHOWN:
-        click.echo(f"  {len(suspects) - _MAX_SHOWN} more; --json and {CHECKS_NAME} have them all")
+        echo(f"  {len(suspects) - _MAX_SHOWN} more; --json and {CHECKS_NAME} have them all")
     for one in picked:
-        click.echo(f"{one['id']}: take {one['take']} is its file now")
+        echo(f"{one['id']}: take {one['take']} is its file now")
     rows = sum(one.is_named and one.is_chosen for one in found.judged)
     said = f"{counted(rows, 'row')} judged, {len(suspects)} suspect"
     if failed:
         said += f", {len(failed)} failed and without audio"
     kept = f"verdicts are in {path}" if found.is_kept else "not kept, as the folder is read only"
-    click.echo(f"{said}; {kept}")
+    echo(f"{said}; {kept}")
     if not config.asr and not any(one.heard for one in found.judged):
-        click.echo("only levels, lengths and pauses were checked; --asr checks the words too")
+        echo("only levels, lengths and pauses were checked; --asr checks the words too")
     for args in next_commands(found, best):
-        click.echo(f"next: {shlex.join(['tts-cli', *args])}")
+        echo(f"next: {shlex.join(['tts-cli', *args])}")
 
 
 def suspect_facts(one: Judged, best: dict[str, Judged]) -> dict[str, Any]:
