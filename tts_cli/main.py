@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import importlib
+import io
 import logging
 import os
 import signal
@@ -258,9 +259,9 @@ def _explain(error: Exception) -> int:
     if isinstance(error, click.ClickException):
         from tts_cli.cli.summary import explain
 
-        error = explain(error)
-        error.message = printable(error.message)
-        error.show()
+        text = io.StringIO()
+        explain(error).show(text)
+        click.echo(printable(text.getvalue()), nl=False, err=True)
         return 2
     if isinstance(error, BrokenPipeError):
         silence(sys.stdout)

@@ -7,11 +7,12 @@ import json
 import os
 import shutil
 import string
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import outside
 import pytest
+from bounds import bounded
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from properties import TIMES
@@ -198,3 +199,63 @@ def test_nothing_of_a_stranger_reaches_the_terminal(
         found = set(CONTROLS) & set(result.out + result.err) - set(string.printable)
         assert not found, (args, result)
         assert "internal error" not in result.err, (args, result)
+
+
+OWN = ("timings.jsonl", "runs.jsonl", "run.json", "checks.jsonl", "takes.json", "book.json")
+BESIDE = ("good.words.json", "good.srt", "good.wav", "good.codes.safetensors")
+KINDS: Sequence[Callable[[Path], None]] = (
+    os.mkfifo,
+    lambda path: path.symlink_to("/dev/zero"),
+)
+
+
+@pytest.mark.parametrize("name", [*OWN, *BESIDE])
+def test_special_files_are_not_waited_for(
+    bench: Workbench, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """`takes.json` as a pipe was waited for, and as a link to /dev/zero it filled the memory."""
+    place = bench.folder / "place"
+    place.mkdir()
+    monkeypatch.chdir(place)
+    manifest = bench.write([{"id": "good", "text": "Hello."}])
+    book = bench.write("# One\n\nHello there.\n", "book.md")
+    given_model = ("--model", bench.model, "--device", "cpu", *RUN)
+    stranger(place, "other")
+    shutil.copytree("hp", bench.folder / "kept")
+    commands = (
+        *MODEL_FREE,
+        ("pick", "hp", "other=3"),
+        ("align", "hp", "--textgrid", "--subtitles", "words-vtt"),
+        ("synth", manifest, "--out", "hp", *given_model, "--subtitles", "srt", "--save-codes"),
+        ("validate", manifest, "--out", "hp", *given_model),
+        ("book", book, "--out", "hp", *given_model),
+    )
+    for number, args in enumerate(commands):
+        shutil.rmtree("hp")
+        shutil.copytree(bench.folder / "kept", "hp")
+        (place / "hp" / name).unlink(missing_ok=True)
+        KINDS[number % 2](place / "hp" / name)
+        with bounded(f"{args} with {name}", place):
+            result = bench.run(*args)
+        assert "internal error" not in result.err, (args, result)
+        assert result.code in (0, 1, 2, 3), (args, result)
+        shutil.rmtree("new", ignore_errors=True)
+
+
+@pytest.mark.parametrize("flag", ["--lexicon", "--cast", "--only"])
+def test_a_pipe_is_taken_from_the_command_line_alone(bench: Workbench, flag: str) -> None:
+    """A shell's `<(...)` is read; a pipe that lies in a folder would be waited for."""
+    content = {"--lexicon": "Hm\tHum\n", "--cast": "[anna]\n", "--only": "a\n"}[flag]
+    mark = "@" * (flag == "--only")
+    pipe = bench.folder / "pipe"
+    os.mkfifo(pipe)
+    command = [*bench.command(bench.write([{"id": "a", "text": "Hm."}])), "--dry-run"]
+    with bounded(flag, bench.folder):
+        result = bench.run(*command, flag, f"{mark}{pipe}")
+    assert (result.code, "is not a plain file" in result.err) == (2, True)
+    reading, writing = os.pipe()
+    os.write(writing, content.encode())
+    os.close(writing)
+    result = bench.run(*command, flag, f"{mark}/dev/fd/{reading}")
+    os.close(reading)
+    assert result.code == 0, result
