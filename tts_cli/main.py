@@ -40,6 +40,7 @@ from tts_cli.errors import (
     first_line,
     is_disk_error,
     is_out_of_memory,
+    is_panic,
     out_of_memory,
 )
 from tts_cli.named import nearest, printable
@@ -252,6 +253,11 @@ def _run(invocation: Invocation) -> int:
         if number is None:
             return _explain(error)
         return _report(Interrupted(number))  # whatever it was turned into
+    except BaseException as error:
+        if not is_panic(error):
+            raise
+        remedy = "see whether the files that it was given are whole, and where they come from"
+        return _report(StoppedEarly(f"a library has failed: {first_line(error)}", remedy))
 
 
 def _explain(error: Exception) -> int:

@@ -23,6 +23,7 @@ from typing import Any
 from xml.parsers import expat
 
 from tts_cli.errors import ManifestError
+from tts_cli.named import shown
 
 MAX_FILE_BYTES = 64 << 20
 MAX_UNPACKED_BYTES = 256 << 20
@@ -45,7 +46,8 @@ _ZIP_ERRORS = (
     *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error),
     *(OSError, EOFError, RuntimeError, ValueError),
 )
-_PLACE = re.compile(r"([A-Z]{1,3})([0-9]{1,7})")
+_PLACE = re.compile(r"([A-Za-z]{1,3})([1-9][0-9]{0,6})")
+_ROW = re.compile(r"[1-9][0-9]{0,6}")
 _BUILT_IN = {0: "General", 1: "0", 2: "0.00", 3: "#,##0", 4: "#,##0.00", 9: "0%", 10: "0.00%"}
 _BUILT_IN |= {49: "@", **dict.fromkeys((*range(14, 23), *range(45, 48)), "yyyy")}
 _NUMBER = re.compile(r"(?:#,##)?(0+)(?:\.(0+))?(%?)")
@@ -182,6 +184,9 @@ class WorkbookFile:
         walk = _SheetWalk(self._formats())
         self._walk(content, sheet.part, walk.start, walk.text)
         walk.end_cell()
+        if walk.bad_place is not None:
+            place = f"a cell or row at {shown(walk.bad_place)}, where no sheet has one"
+            raise self._error(f"sheet {sheet.name!r} has {place}", "save it as .xlsx again")
         num_rows, num_columns = walk.last_row + 1, walk.last_column + 1
         if num_rows > MAX_ROWS or num_columns > MAX_COLUMNS or num_rows * num_columns > MAX_CELLS:
             raise self._error(
@@ -243,6 +248,7 @@ class _SheetWalk:
     def __init__(self, formats: list[NumberFormat | bool | None]) -> None:
         self.scan = SheetScan()
         self.last_row = self.last_column = -1
+        self.bad_place: str | None = None  # which the library might take for a place far away
         self._formats = formats
         self._row = self._column = -1
         self._has_formula = self._has_value = self._is_error = False
@@ -264,17 +270,23 @@ class _SheetWalk:
             self._start_cell(values)
         elif tag == "row":
             self.end_cell()
-            self._row = _number(values.get("r"), self._row + 2) - 1
+            place = values.get("r", str(self._row + 2))
+            if _ROW.fullmatch(place):
+                self._row = int(place) - 1
+            else:
+                self.bad_place = place
             self._column = -1
             self.last_row = max(self.last_row, self._row)
             self.scan.hidden_rows += values.get("hidden") in ("1", "true")
 
     def _start_cell(self, values: Mapping[str, str]) -> None:
-        match = _PLACE.fullmatch(values.get("r", ""))
-        if match is None:
+        place = values.get("r")
+        if place is None:
             self._column += 1
+        elif match := _PLACE.fullmatch(place):
+            self._column, self._row = _column_number(match[1].upper()), int(match[2]) - 1
         else:
-            self._column, self._row = _column_number(match[1]), int(match[2]) - 1
+            self.bad_place = place
         self.last_row = max(self.last_row, self._row)
         self.last_column = max(self.last_column, self._column)
         kind = values.get("t", "n")
