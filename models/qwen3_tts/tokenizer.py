@@ -54,9 +54,7 @@ def load_tokenizer(folder: Path, vocab_size: int) -> Tokenizer:
     problem = f"{folder}: its tokenizer cannot split this text, so change it"
 
     def tokenize(text: str) -> list[int]:
-        with library_errors(
-            RequestError, f"{folder}: its tokenizer cannot split this text, so change it"
-        ):
+        with library_errors(RequestError, problem):
             return list(tokenizer.encode(text, add_special_tokens=False).ids)
 
     with library_errors(CheckpointError, f"{folder}: its tokenizer"):
