@@ -7,7 +7,8 @@ hands finished codes to the vocoder. Nothing here knows a family by name.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -23,6 +24,22 @@ class RequestError(ValueError):
 
 
 Tokenizer = Callable[[str], list[int]]  # special tokens recognised, nothing added
+
+
+@contextmanager
+def library_errors(made: type[Exception], message: str) -> Iterator[None]:
+    """Raise `made` for whatever a library written in Rust raises inside: its errors, which have no
+    class of their own, and its panics, which are no `Exception`.
+    """
+    try:
+        yield
+    except (made, MemoryError):
+        raise
+    except BaseException as error:
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+            raise
+        raise made(f"{message}: {error}") from None
+
 
 NO_ID = -1  # of a prompt position: no embedding of this kind
 SPEAKER = -2  # of a codec id: the cloned voice's embedding

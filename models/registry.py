@@ -20,7 +20,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from models.base import Voice
-from models.checkpoint.files import CheckpointError, NoSuchCheckpoint, cached_repositories, resolve
+from models.checkpoint.files import (
+    CheckpointError,
+    NoSuchCheckpoint,
+    cached_repositories,
+    require_plain_files,
+    resolve,
+)
 from models.checkpoint.section import Section
 
 if TYPE_CHECKING:
@@ -260,6 +266,7 @@ def _family(folder: Path) -> Family:
     path = folder / "config.json"
     if not os.path.exists(path):
         raise CheckpointError(f"{folder}: has no config.json, so it is not a checkpoint")
+    require_plain_files(folder)
     kind = Section.from_file(path).values.get("model_type")
     for family in FAMILIES:
         if kind == family.model_type:

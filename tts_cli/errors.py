@@ -163,6 +163,11 @@ def is_out_of_memory(error: BaseException) -> bool:
     return isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError" or is_torchs
 
 
+def is_panic(error: BaseException) -> bool:
+    """Whether a library written in Rust has panicked, which is no Exception."""
+    return type(error).__name__ == "PanicException"
+
+
 def out_of_memory(error: BaseException) -> StoppedEarly:
     """The error to raise for one that `is_out_of_memory`."""
     return StoppedEarly(

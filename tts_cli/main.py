@@ -23,10 +23,10 @@ import click
 from tts_cli import signals, startup
 from tts_cli.cli.options import LOGGERS, PREFIX, WARNINGS_LOGGER, Invocation
 from tts_cli.cli.screen import (
+    echo,
     flush,
     is_stdout_error,
     open_closed_streams,
-    shown,
     silence,
     stdout_error,
 )
@@ -40,9 +40,10 @@ from tts_cli.errors import (
     first_line,
     is_disk_error,
     is_out_of_memory,
+    is_panic,
     out_of_memory,
 )
-from tts_cli.named import nearest
+from tts_cli.named import nearest, printable
 
 log = logging.getLogger("tts_cli")
 
@@ -143,9 +144,9 @@ def _print_version(ctx: click.Context, param: click.Parameter, value: bool) -> N
     from tts_cli.folder.run_file import versions
 
     found = versions()
-    click.echo(f"tts-cli {found.pop('tts-cli') or '(not installed, run from its source)'}")
+    echo(f"tts-cli {found.pop('tts-cli') or '(not installed, run from its source)'}")
     for name in ("python", "torch", "triton", "transformers"):
-        click.echo(f"{name} {found[name] or 'not installed'}")
+        echo(f"{name} {found[name] or 'not installed'}")
     ctx.exit()
 
 
@@ -189,12 +190,12 @@ class _Formatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         if self._invocation.is_debug:
-            return shown(super().format(record))
+            return printable(super().format(record))
         is_labelled = record.levelno >= logging.WARNING and not getattr(record, "is_asked_for", 0)
         label = ""
         if is_labelled:  # errors as click words them; scripts look for "warning" in small letters
             label = "warning: " if record.levelno == logging.WARNING else "Error: "
-        return label + shown(record.getMessage())
+        return label + printable(record.getMessage())
 
 
 @contextlib.contextmanager
@@ -253,6 +254,11 @@ def _run(invocation: Invocation) -> int:
         if number is None:
             return _explain(error)
         return _report(Interrupted(number))  # whatever it was turned into
+    except BaseException as error:
+        if not is_panic(error):
+            raise
+        remedy = "see whether the files that it was given are whole, and where they come from"
+        return _report(StoppedEarly(f"a library has failed: {first_line(error)}", remedy))
 
 
 def _explain(error: Exception) -> int:
@@ -260,9 +266,9 @@ def _explain(error: Exception) -> int:
     if isinstance(error, click.ClickException):
         from tts_cli.cli.summary import explain
 
-        written = io.StringIO()
-        explain(error).show(written)
-        click.echo(shown(written.getvalue()), err=True, nl=False)
+        text = io.StringIO()
+        explain(error).show(text)
+        click.echo(printable(text.getvalue()), nl=False, err=True)
         return 2
     if isinstance(error, BrokenPipeError):
         silence(sys.stdout)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import re
 from bisect import insort
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -14,6 +15,11 @@ from tts_cli.errors import without_user_info
 MAX_NAMED = 5
 MAX_DEPTH = 64  # of lists and objects in JSON; Python's pickle and json fail at some hundred
 _MOST_CHARS = 200  # of a name, compared with others
+# Controls of terminals (C0 but tab and line end, C1), halves of surrogate pairs, which cannot be
+# encoded, line ends of Unicode, and signs that change the direction of the text after them.
+_UNPRINTABLE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]"
+)
 
 
 @dataclass
@@ -67,6 +73,11 @@ def is_too_deep(value: object, most: int = MAX_DEPTH) -> bool:
         return False
     inner = value.values() if isinstance(value, dict) else value
     return most == 0 or any(is_too_deep(one, most - 1) for one in inner)
+
+
+def printable(text: str) -> str:
+    """Return a text without terminal controls, bidirectional controls and passwords in URLs."""
+    return _UNPRINTABLE.sub("?", without_user_info(text))
 
 
 def some_of(names: Sequence[str], most: int = 3) -> str:

@@ -167,6 +167,13 @@ def weight_files(folder: Path) -> list[Path]:
     return files
 
 
+def require_plain_files(folder: Path) -> None:
+    """Raise CheckpointError for a pipe or a device in a checkpoint, which libraries wait for."""
+    for path in (*folder.glob("*"), *folder.glob("*/*")):
+        if path.exists() and not path.is_file() and not path.is_dir():
+            raise CheckpointError(f"{path}: is not a plain file; remove it")
+
+
 def read_json(path: Path) -> Any:
     """The content of a small file.
 

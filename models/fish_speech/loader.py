@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from models.base import Reader, Tokenizer
+from models.base import Reader, RequestError, Tokenizer, library_errors
 from models.checkpoint.files import CheckpointError
 from models.checkpoint.random import MARKERS, byte_tokenizer, randomise
 from models.checkpoint.weights import META, load_networks, read_tensors
@@ -39,7 +39,9 @@ def load(folder: Path, device: torch.device, dtype: torch.dtype, use_graphs: boo
 def read(folder: Path) -> Reader:
     """What lays requests out, without a weight. Raises CheckpointError."""
     config = FishSpeechConfig.from_folder(folder)
-    return reader_of(config, load_tokenizer(folder, config))
+    tokenize = load_tokenizer(folder, config)
+    with library_errors(CheckpointError, f"{folder}: its tokenizer"):
+        return reader_of(config, tokenize)
 
 
 def load_tokenizer(folder: Path, config: FishSpeechConfig) -> Tokenizer:
@@ -53,15 +55,25 @@ def load_tokenizer(folder: Path, config: FishSpeechConfig) -> Tokenizer:
     path = folder / "tokenizer.json"
     if not path.is_file():
         raise CheckpointError(f"{folder}: its tokenizer is missing ({path.name})")
-    try:
+    with library_errors(CheckpointError, f"{path}: cannot be read"):
         tokenizer = Library.from_file(str(path))
         largest = max(tokenizer.get_vocab().values())
-    except Exception as error:  # the tokenizers library raises nothing narrower
-        raise CheckpointError(f"{path}: cannot be read: {error}") from None
 
     def tokenize(text: str) -> list[int]:
-        return list(tokenizer.encode(text, add_special_tokens=False).ids)
+        with library_errors(RequestError, f"{path}: cannot split this text, so change it"):
+            return list(tokenizer.encode(text, add_special_tokens=False).ids)
 
+    with library_errors(CheckpointError, f"{folder}: its tokenizer"):
+        _check_tokens(path, config, tokenize)
+    if largest >= config.text_vocab_size:
+        raise CheckpointError(
+            f"{path}: id {largest} is not below the vocabulary's {config.text_vocab_size}"
+        )
+    return tokenize
+
+
+def _check_tokens(path: Path, config: FishSpeechConfig, tokenize: Tokenizer) -> None:
+    """Raise CheckpointError where the special tokens have other ids than the configuration says."""
     last = config.codebook_size - 1
     for token, expected in (
         ("<|im_end|>", config.end),
@@ -73,11 +85,6 @@ def load_tokenizer(folder: Path, config: FishSpeechConfig) -> Tokenizer:
     for token in ("<|im_start|>", "<|voice|>"):
         if len(tokenize(token)) != 1:
             raise CheckpointError(f"{path}: {token} is not one token")
-    if largest >= config.text_vocab_size:
-        raise CheckpointError(
-            f"{path}: id {largest} is not below the vocabulary's {config.text_vocab_size}"
-        )
-    return tokenize
 
 
 byte_ids = byte_tokenizer(MARKERS | {"<|voice|>": 151673, "system": 8948})

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from models.base import Tokenizer
+from models.base import RequestError, Tokenizer, library_errors
 from models.checkpoint.files import CheckpointError, read_json
 from models.checkpoint.section import Section
 from models.qwen3_tts.prompt import ROLE_TOKENS, TAIL_TOKENS, TEMPLATE_HEAD, TEMPLATE_TAIL
@@ -43,22 +43,22 @@ def load_tokenizer(folder: Path, vocab_size: int) -> Tokenizer:
     if not is_pair and not (folder / WHOLE).is_file():
         # transformers would make do with an empty vocabulary.
         raise CheckpointError(f"{folder}: its tokenizer is missing ({VOCAB} and {MERGES})")
-    try:
+    with library_errors(CheckpointError, f"{folder}: its tokenizer cannot be read"):
         read = read_released if is_as_released(folder) else read_by_transformers
         tokenizer = read(folder)
         ids = tokenizer.get_vocab(with_added_tokens=True)
-    except CheckpointError:
-        raise
-    except Exception as error:  # the tokenizers library raises nothing narrower
-        raise CheckpointError(f"{folder}: its tokenizer cannot be read: {error}") from None
 
     _check_added_tokens(folder, ids)
     largest = max(ids.values())
 
-    def tokenize(text: str) -> list[int]:
-        return list(tokenizer.encode(text, add_special_tokens=False).ids)
+    problem = f"{folder}: its tokenizer cannot split this text, so change it"
 
-    role, tail = tokenize(TEMPLATE_HEAD), tokenize(TEMPLATE_TAIL)
+    def tokenize(text: str) -> list[int]:
+        with library_errors(RequestError, problem):
+            return list(tokenizer.encode(text, add_special_tokens=False).ids)
+
+    with library_errors(CheckpointError, f"{folder}: its tokenizer"):
+        role, tail = tokenize(TEMPLATE_HEAD), tokenize(TEMPLATE_TAIL)
     if len(role) != ROLE_TOKENS or len(tail) != TAIL_TOKENS or largest >= vocab_size:
         raise CheckpointError(
             f"{folder}: its tokenizer does not fit: the chat template takes {len(role)} and "

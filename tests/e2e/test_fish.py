@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import math
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -119,3 +121,19 @@ def test_profile_and_warmup_run(refs: Workbench, tmp_path_factory: pytest.TempPa
     assert {"code predictor", "talker", "frame", "reference (2 x 10 s)"} < stages
     warm = refs.run("warmup", *common, "--max-seconds", "0.5", "--max-batch", "2")
     assert warm.code == 0, warm.err
+
+
+def test_a_text_at_which_the_tokenizer_panics_fails_alone(
+    refs: Workbench, fish: Path, tmp_path: Path
+) -> None:
+    """A panic of Rust is no Exception: the run ended as a traceback, with exit code 1."""
+    model = Path(shutil.copytree(fish, tmp_path / "panics"))
+    values = json.loads((model / "tokenizer.json").read_text())
+    endless = {"Regex": "(a|a|aa)+$|(?:(a+)+)+b"}
+    split = {"type": "Split", "pattern": endless, "behavior": "Isolated", "invert": False}
+    both = {"type": "Sequence", "pretokenizers": [split, values["pre_tokenizer"]]}
+    (model / "tokenizer.json").write_text(json.dumps({**values, "pre_tokenizer": both}))
+    rows = [row("bad", "a" * 60 + "! Then we went."), row("good")]
+    assert refs.synth(rows, *CAP, model=model).code == 1
+    assert refs.out().status() == {"bad": "failed", "good": "ok"}
+    assert "tokenizer.json: cannot split this text" in refs.out().records["bad"]["error"]

@@ -253,7 +253,7 @@ def test_a_file_of_somebody_else(
     monkeypatch.setenv("TTS_CLI_SETTINGS", "off")
     assert shown(bench)["seed"][0] == 0
     monkeypatch.setenv("TTS_CLI_SETTINGS", str(project / "gone.toml"))
-    assert "gone.toml: no plain file" in bench.run("config", "show").err
+    assert "gone.toml: No such file or directory" in bench.run("config", "show").err
 
 
 def test_variables_that_are_wrong(

@@ -6,15 +6,18 @@ import contextlib
 import json
 import os
 import shutil
-from collections.abc import Sequence
+import string
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import outside
 import pytest
+from bounds import bounded
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from properties import TIMES
 from spoken_folders import record, tone, with_file, write_folder
+from spoken_folders import run as run_line
 from workbench import Workbench
 
 from tts_cli.listen.verdicts import OK, Check
@@ -179,3 +182,103 @@ def test_take_numbers_of_any_size(bench: Workbench, number: int) -> None:
     assert {2, 3, 4} <= set(takes)
     for args in (("pick", out), ("report", out)):
         assert bench.run(*args).code == 0, args
+CONTROLS = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202e\u2066\u200f"
+
+
+def test_nothing_of_a_stranger_reaches_the_terminal(
+    bench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`check` printed the settings of run.json with their escape codes."""
+    odd = {name: f"x{CONTROLS}" for name in ("text", "voice", "language", "error", "instruct")}
+    odd |= {"extra": {f"x{CONTROLS}": f"x{CONTROLS}"}}
+    lines = [
+        record("a", **FILE, **{**odd, "error": None}, suspect=[f"x{CONTROLS}"]),
+        record("a", take=2, role="extra", path="takes/a/2.wav", **{**FILE, **odd}),
+        record("b", **{**odd, "status": "failed", "path": None, "finish_reason": "early"}),
+    ]
+    settings = {name: f"x{CONTROLS}" for name in ("voice", "language", "instruct", "model")}
+    report = run_line(manifests=[f"m{CONTROLS}.jsonl"], settings=settings, model=settings)
+    audio = {"a.wav": SOUND, "takes/a/2.wav": SOUND}
+    write_folder(bench.folder / "hp", lines, audio=audio, runs=[report])
+    (bench.folder / "tts-cli.toml").write_text(f"voice = {json.dumps(CONTROLS[:-3])}\n")
+    (bench.folder / "cast.toml").write_text(f"[{json.dumps('x' + CONTROLS)}]\nvoice = 1\n")
+    book = "# One \u202e\x9b\n\nHello \u202e there.\n"
+    manifest = bench.write("text,v\u202e\x9b\nHello.,1\n", "m.csv")
+    monkeypatch.chdir(bench.folder)
+    for args in (
+        *MODEL_FREE,
+        ("check", "hp", "--json"),
+        ("export", "hp", "--to", "ljspeech", "--out", "new", "--json"),
+        ("voices", "--out", "hp"),
+        ("config", "show", "synth"),
+        ("validate", manifest),
+        ("validate", bench.write([{"text": "Hi."}]), "--cast", "cast.toml"),
+        ("book", bench.write(book, "b.md"), "--out", "book", "--dry-run"),
+        ("synth", manifest, "--out", f"no{CONTROLS}", "--vioce", f"x{CONTROLS}"),
+        ("lexicon", "test", f"x{CONTROLS}"),
+    ):
+        result = bench.run(*args)
+        shutil.rmtree("new", ignore_errors=True)
+        found = set(CONTROLS) & set(result.out + result.err) - set(string.printable)
+        assert not found, (args, result)
+        assert "internal error" not in result.err, (args, result)
+
+
+OWN = ("timings.jsonl", "runs.jsonl", "run.json", "checks.jsonl", "takes.json", "book.json")
+BESIDE = ("good.words.json", "good.srt", "good.wav", "good.codes.safetensors")
+KINDS: Sequence[Callable[[Path], None]] = (
+    os.mkfifo,
+    lambda path: path.symlink_to("/dev/zero"),
+)
+
+
+@pytest.mark.parametrize("name", [*OWN, *BESIDE])
+def test_special_files_are_not_waited_for(
+    bench: Workbench, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """`takes.json` as a pipe was waited for, and as a link to /dev/zero it filled the memory."""
+    place = bench.folder / "place"
+    place.mkdir()
+    monkeypatch.chdir(place)
+    manifest = bench.write([{"id": "good", "text": "Hello."}])
+    book = bench.write("# One\n\nHello there.\n", "book.md")
+    given_model = ("--model", bench.model, "--device", "cpu", *RUN)
+    stranger(place, "other")
+    shutil.copytree("hp", bench.folder / "kept")
+    commands = (
+        *MODEL_FREE,
+        ("pick", "hp", "other=3"),
+        ("align", "hp", "--textgrid", "--subtitles", "words-vtt"),
+        ("synth", manifest, "--out", "hp", *given_model, "--subtitles", "srt", "--save-codes"),
+        ("validate", manifest, "--out", "hp", *given_model),
+        ("book", book, "--out", "hp", *given_model),
+    )
+    for number, args in enumerate(commands):
+        shutil.rmtree("hp")
+        shutil.copytree(bench.folder / "kept", "hp")
+        (place / "hp" / name).unlink(missing_ok=True)
+        KINDS[number % 2](place / "hp" / name)
+        with bounded(f"{args} with {name}", place):
+            result = bench.run(*args)
+        assert "internal error" not in result.err, (args, result)
+        assert result.code in (0, 1, 2, 3), (args, result)
+        shutil.rmtree("new", ignore_errors=True)
+
+
+@pytest.mark.parametrize("flag", ["--lexicon", "--cast", "--only"])
+def test_a_pipe_is_taken_from_the_command_line_alone(bench: Workbench, flag: str) -> None:
+    """A shell's `<(...)` is read; a pipe that lies in a folder would be waited for."""
+    content = {"--lexicon": "Hm\tHum\n", "--cast": "[anna]\n", "--only": "a\n"}[flag]
+    mark = "@" * (flag == "--only")
+    pipe = bench.folder / "pipe"
+    os.mkfifo(pipe)
+    command = [*bench.command(bench.write([{"id": "a", "text": "Hm."}])), "--dry-run"]
+    with bounded(flag, bench.folder):
+        result = bench.run(*command, flag, f"{mark}{pipe}")
+    assert (result.code, "is not a regular file" in result.err) == (2, True)
+    reading, writing = os.pipe()
+    os.write(writing, content.encode())
+    os.close(writing)
+    result = bench.run(*command, flag, f"{mark}/dev/fd/{reading}")
+    os.close(reading)
+    assert result.code == 0, result

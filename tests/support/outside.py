@@ -47,7 +47,9 @@ sys.addaudithook(_hook)
 
 @contextmanager
 def watched(allowed: Path) -> Iterator[list[str]]:
-    """Fills a list with what was changed outside of `allowed`, /dev/null aside."""
+    """Fills a list with what was changed outside of `allowed`, /dev/null aside, and /dev/zero, to
+    which links lead.
+    """
     found: list[str] = []
     _seen.append(set())
     try:
@@ -56,4 +58,4 @@ def watched(allowed: Path) -> Iterator[list[str]]:
         inside = f"{allowed.resolve()}{os.sep}"
         paths = _seen.pop()
         found += [path for path in sorted(paths) if not f"{path}{os.sep}".startswith(inside)]
-        found[:] = [path for path in found if path != os.devnull]
+        found[:] = [path for path in found if path not in (os.devnull, "/dev/zero")]

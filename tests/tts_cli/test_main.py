@@ -25,6 +25,7 @@ from tts_cli.cli import messages as msg
 from tts_cli.errors import DiskFull, Interrupted, ManifestError, SetupError, UsageError
 from tts_cli.main import COMMANDS, GROUPS, cli, main
 
+PANIC = type("PanicException", (BaseException,), {})  # as libraries written in Rust raise it
 Install = Callable[[Callable[[], Any]], None]
 
 
@@ -191,6 +192,7 @@ def test_usage_errors(args: list[str], words: str, capsys: pytest.CaptureFixture
         (Interrupted(signal.SIGTERM), 143, "Stopped by SIGTERM\n"),
         (Interrupted(signal.SIGINT), 130, "Interrupted\n"),
         (KeyboardInterrupt(), 130, "Interrupted\n"),
+        (PANIC("oh\nat line 1"), 4, "a library has failed: oh; see whether the files"),
         (ZeroDivisionError("oh"), 4, "internal error: ZeroDivisionError: oh; run again with"),
         (OSError(28, "No space left on device"), 4, "cannot write to stdout: No space left"),
         (

@@ -12,6 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from tts_cli.errors import UsageError
+from tts_cli.plain import read_given
+
+_MAX_BYTES = 16 << 20
 
 
 @dataclass(frozen=True)
@@ -42,7 +45,7 @@ class Baseline:
         if share is None:
             raise UsageError(f"--tolerance {tolerance!r}: must be a percentage such as 5%")
         try:
-            report = json.loads(path.read_text(encoding="utf-8"))
+            report = json.loads(read_given(path, _MAX_BYTES).decode("utf-8"))
             found = conditions(report), times(report)
         except OSError as error:
             raise UsageError(f"--baseline {path}: {error.strerror or error}") from None

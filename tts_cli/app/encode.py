@@ -24,7 +24,8 @@ from tts_cli.audio.treatment import Treatment
 from tts_cli.config import SUBTITLES, RunConfig
 from tts_cli.core import Step
 from tts_cli.errors import RowError, SetupError, UsageError
-from tts_cli.folder.atomic import require_plain_file
+from tts_cli.folder.atomic import read_own
+from tts_cli.folder.files import PlainFiles
 from tts_cli.folder.folder import Folder
 from tts_cli.folder.recode import Order, Recoded
 from tts_cli.folder.run_file import RunLog, read_report
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 MAX_RUNS = 100_000
+MAX_TITLE_BYTES = 16 << 20  # of a row's subtitles
 
 TITLES = tuple(f".{form}" for form in SUBTITLES)
 
@@ -124,8 +126,7 @@ def carry(found: Iterable[Timed], folder: Path, held: Folder) -> None:
             path = folder / f"{old.id}{suffix}"
             try:
                 if suffix in TITLES:
-                    require_plain_file(path)
-                    text = later(path.read_bytes().decode(), by_s)
+                    text = later((read_own(path, MAX_TITLE_BYTES) or b"").decode(), by_s)
                 elif words is None:  # gone meanwhile
                     continue
                 else:
@@ -231,6 +232,8 @@ class KeptSpeech:
             source = record.source or {}
             name = source.get("path") if source.get("kind") == "audio" else record.path
             rate_hz = None
+            if PlainFiles(self.out).size(self.out / str(name)) is None:
+                continue
             try:
                 rate_hz = int(soundfile.info(self.out / str(name)).samplerate)
                 find_kept(self.out, record, rate_hz, has_model=False)

@@ -15,6 +15,7 @@ from tts_cli.core import Status
 from tts_cli.errors import SetupError
 from tts_cli.folder.take import Take
 from tts_cli.manifest.ids import is_recorded_id
+from tts_cli.plain import open_plain
 from tts_cli.plan.checkpoint import read_info
 from tts_cli.setting import SAMPLING_FLAGS
 from tts_cli.text.care import LANGUAGES
@@ -79,7 +80,7 @@ def _ids(given: Mapping[str, Any], start: str) -> Iterator[str]:
     """Ids of the rows in --out, by its journal."""
     out: Any = given.get("out")
     found: dict[str, None] = {}
-    with open(Path(out) / "timings.jsonl", "rb") as file:
+    with open_plain(Path(out) / "timings.jsonl") as file:
         for line in file.read(MAX_JOURNAL_BYTES).splitlines():
             if (take := Take.decode(line)) is None:
                 continue

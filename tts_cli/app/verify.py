@@ -34,6 +34,7 @@ from tts_cli.config import RunConfig
 from tts_cli.core import Spoken, Step, Task
 from tts_cli.engine.session import Session, make_ready
 from tts_cli.errors import Cancelled, StoppedEarly, writing
+from tts_cli.folder.atomic import open_to_append
 from tts_cli.folder.files import CHECKS_NAME
 from tts_cli.folder.records import unkept
 from tts_cli.folder.run_file import Totals
@@ -306,8 +307,8 @@ class Verification:
             log.warning("row %s could not be transcribed: %s", speech.id, answer.problem)
             return
         line = self._line(answer, *waiting)
-        with writing(path, StoppedEarly), open(path, "a", encoding="utf-8") as file:
-            file.write(line)  # of a file that another takes the place of, see `end`
+        with writing(path, StoppedEarly), open(open_to_append(path), "ab") as file:
+            file.write(line.encode())  # of a file that another takes the place of, see `end`
         self._num_heard += 1
 
     def _line(self, answer: Answer, speech: Take, before: Judged | None) -> str:

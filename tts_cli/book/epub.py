@@ -45,6 +45,7 @@ from tts_cli.book.chapter import (
 from tts_cli.book.html import TITLE_PAGES, HtmlReader, kinds_of, parse_xml, tag_of, text_of
 from tts_cli.errors import ManifestError
 from tts_cli.named import some_of
+from tts_cli.plain import open_plain
 
 CONTAINER = "META-INF/container.xml"
 MAX_TITLE_PAGE_CHARS = 2_000  # more is not of a title page alone, whatever somebody calls it
@@ -386,7 +387,7 @@ class Archive:
         self.name = path.name
         self._read_bytes = 0
         try:
-            self._file = open(path, "rb")  # noqa: SIM115
+            self._file = open_plain(path)
         except OSError as error:
             raise ManifestError(f"{path}: {error.strerror or error}", "check the path") from error
         try:

@@ -21,6 +21,7 @@ from urllib.parse import unquote
 from markdown_it import MarkdownIt
 
 from tts_cli.errors import ManifestError
+from tts_cli.plain import open_plain
 
 MAX_FILES = 2_000
 MAX_SEEN = 50_000  # files of subfolders that are looked at by name
@@ -90,7 +91,7 @@ def _links(summary: Path, folder: Path) -> Iterator[tuple[int, str]]:
     """The links of a SUMMARY.md, each with its line."""
     if not _is_within(summary, folder):
         raise _leads_out(str(summary), "the file")
-    with open(summary, "rb") as file:
+    with open_plain(summary) as file:
         text = file.read(MAX_SUMMARY_BYTES).decode("utf-8", errors="replace")
     for token in MarkdownIt("commonmark").parse(text):
         line = token.map[0] + 1 if token.map else 0

@@ -36,6 +36,7 @@ from tts_cli.folder.folder import Folder
 from tts_cli.folder.mend import BOOK_NAME
 from tts_cli.listen.words import FORMS, joined_words, read_words
 from tts_cli.named import counted, some_of
+from tts_cli.plain import open_plain
 
 log = logging.getLogger(__name__)
 
@@ -107,7 +108,7 @@ def require_own_files(out: Path, names: list[str]) -> None:
 def _may_be_made(path: Path, start: bytes) -> bool:
     """Whether a file is not there, or begins as one that was made here."""
     try:
-        with open(path, "rb") as file:
+        with open_plain(path) as file:
             return file.read(len(start)) == start
     except FileNotFoundError:
         return True

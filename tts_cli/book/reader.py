@@ -43,6 +43,7 @@ from tts_cli.book.markdown import MarkdownReader
 from tts_cli.book.titles import title_of
 from tts_cli.errors import ManifestError
 from tts_cli.manifest.encoding import Encoding, find_encoding, tell_encoding
+from tts_cli.plain import open_given
 from tts_cli.text.unseen import as_seen
 
 MAX_TEXT_BYTES = 16 << 20  # of one file; the Bible has 4 MB
@@ -123,7 +124,7 @@ def _read_text(path: Path, name: str, encoding: str | None, *, is_chapter: bool 
 def _decoded(path: Path, encoding: str | None) -> str:
     """A text file's characters as they are seen, line ends as newlines."""
     try:
-        with open(path, "rb") as file:
+        with open_given(path) as file:
             data = file.read(MAX_TEXT_BYTES + 1)
     except OSError as error:
         raise ManifestError(f"{path}: {error.strerror or error}", "check the path") from error

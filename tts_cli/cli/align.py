@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tts_cli.cli.options import SectionedCommand, SectionedOption, common_options, group, settings
-from tts_cli.cli.screen import RunScreen, shown, shown_duration
+from tts_cli.cli.screen import RunScreen, echo, shown_duration
 from tts_cli.config import RunConfig
 from tts_cli.folder.files import TEXTGRID_SUFFIX, WORDS_SUFFIX, WORDS_VTT_SUFFIX
 from tts_cli.named import counted
@@ -114,7 +114,7 @@ def facts(done: Alignment) -> dict[str, Any]:
 def show(config: RunConfig, folder: Path, done: Alignment) -> None:
     """What was found, and what was not."""
     if config.json:
-        click.echo(json.dumps(facts(done), indent=2))
+        echo(json.dumps(facts(done), indent=2))
         return
     for count, why in (
         (done.other_language, "in a language that the aligner does not support"),
@@ -130,13 +130,13 @@ def show(config: RunConfig, folder: Path, done: Alignment) -> None:
     if done.guessed:
         some = ", ".join(dict.fromkeys(done.guessed[: 4 * MAX_WORDS]))
         words = counted(len(done.guessed), "word is", "words are")
-        log.info("%s not in the dictionary, such as %s", words, shown(some))
+        log.info("%s not in the dictionary, such as %s", words, some)
     if config.verbosity < 0:
         return
     for row_id, reasons in done.unsure[:MAX_NAMED]:
-        click.echo(f"unsure: {row_id}: {shown('; '.join(reasons))}")
+        echo(f"unsure: {row_id}: {'; '.join(reasons)}")
     if len(done.unsure) > MAX_NAMED:
-        click.echo(f"unsure: {len(done.unsure) - MAX_NAMED} more; --json lists all")
+        echo(f"unsure: {len(done.unsure) - MAX_NAMED} more; --json lists all")
     said = f"{counted(done.aligned, 'row')} aligned"
     if done.aligned:
         said += f", {counted(done.words, 'word')} in {shown_duration(done.audio_s)}"
@@ -144,4 +144,4 @@ def show(config: RunConfig, folder: Path, done: Alignment) -> None:
         said += f"; {done.kept} already aligned"
     if done.unsure:
         said += f"; {len(done.unsure)} unsure"
-    click.echo(f"{said}; word times: {folder}/<id>{WORDS_SUFFIX}")
+    echo(f"{said}; word times: {folder}/<id>{WORDS_SUFFIX}")

@@ -18,7 +18,7 @@ from tts_cli.cli.options import (
     group,
     settings,
 )
-from tts_cli.cli.screen import show_or_warn, shown_duration
+from tts_cli.cli.screen import echo, show_or_warn, shown_duration
 from tts_cli.config import RunConfig
 from tts_cli.named import counted
 from tts_cli.setting import Scope, Topic
@@ -110,7 +110,7 @@ def show_chapters(book: Book, config: RunConfig) -> None:
     for number, (chapter, seconds) in enumerate(zip(book.chapters, lengths_s, strict=True), 1):
         texts = [one.text for one in chapter.paragraphs if not one.is_heading] or [""]
         first = " ".join(texts[0].split()[:FIRST_WORDS])
-        click.echo(f"chapter {number}: {chapter.title}, about {shown_duration(seconds)}: {first}")
+        echo(f"chapter {number}: {chapter.title}, about {shown_duration(seconds)}: {first}")
 
 
 def show_book(made: Produced, config: RunConfig, num_chapters: int) -> None:

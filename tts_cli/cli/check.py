@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tts_cli.cli.options import SectionedCommand, common_options, group, settings
-from tts_cli.cli.screen import RunScreen, show_table, shown_duration
+from tts_cli.cli.screen import RunScreen, echo, show_table, shown_duration
 from tts_cli.config import RunConfig
 from tts_cli.errors import UsageError
 from tts_cli.folder.files import CHECKS_NAME
@@ -128,7 +128,7 @@ def show(config: RunConfig, found: FolderCheck, picked: list[dict[str, Any]]) ->
             "picked": [{"id": one["id"], "take": one["take"]} for one in picked],
             "next": [shlex.join(["tts-cli", *args]) for args in next_commands(found, best)],
         }
-        click.echo(json.dumps(facts, indent=2))
+        echo(json.dumps(facts, indent=2))
         return
     if config.verbosity < 0:
         return
@@ -139,19 +139,19 @@ def show(config: RunConfig, found: FolderCheck, picked: list[dict[str, Any]]) ->
             [cells(one) for one in suspects[:_MAX_SHOWN]],
         )
     if len(suspects) > _MAX_SHOWN:
-        click.echo(f"  {len(suspects) - _MAX_SHOWN} more; --json and {CHECKS_NAME} list all")
+        echo(f"  {len(suspects) - _MAX_SHOWN} more; --json and {CHECKS_NAME} list all")
     for one in picked:
-        click.echo(f"{one['id']}: take {one['take']} is now the current take")
+        echo(f"{one['id']}: take {one['take']} is now the current take")
     rows = sum(one.is_named and one.is_chosen for one in found.judged)
     said = f"{counted(rows, 'row')} checked, {len(suspects)} suspect"
     if failed:
         said += f", {len(failed)} failed (no audio)"
     kept = f"results: {path}" if found.is_kept else "not stored: the folder is read-only"
-    click.echo(f"{said}; {kept}")
+    echo(f"{said}; {kept}")
     if not config.asr and not any(one.heard for one in found.judged):
-        click.echo("only loudness, length and pauses were checked; add --asr to check the words")
+        echo("only loudness, length and pauses were checked; add --asr to check the words")
     for args in next_commands(found, best):
-        click.echo(f"next: {shlex.join(['tts-cli', *args])}")
+        echo(f"next: {shlex.join(['tts-cli', *args])}")
 
 
 def suspect_facts(one: Judged, best: dict[str, Judged]) -> dict[str, Any]:

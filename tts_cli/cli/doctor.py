@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from tts_cli.cli.options import common_options
-from tts_cli.cli.screen import show_table
+from tts_cli.cli.screen import echo, show_table
 from tts_cli.config import RunConfig
 
 
@@ -25,7 +25,7 @@ def command(**options: Any) -> int:
 
     findings = findings_of_all()
     if config.json:
-        click.echo(json.dumps([asdict(finding) for finding in findings], indent=2))
+        echo(json.dumps([asdict(finding) for finding in findings], indent=2))
     else:
         rows = [
             [f.name, f.status, f.detail + (f"; {f.remedy}" if f.remedy else "")] for f in findings

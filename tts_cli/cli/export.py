@@ -17,7 +17,7 @@ from tts_cli.cli.options import (
     group,
     settings,
 )
-from tts_cli.cli.screen import long_step, show_table
+from tts_cli.cli.screen import echo, long_step, show_table
 from tts_cli.config import RunConfig
 from tts_cli.export.made import ASIDE
 from tts_cli.named import counted
@@ -191,7 +191,7 @@ def show(out: Path, config: RunConfig, made: Exported) -> None:
             "files_set_aside": made.aside.count,
             "files_left": made.left.count,
         }
-        click.echo(json.dumps({**counts, **found}, indent=2, ensure_ascii=False))
+        echo(json.dumps({**counts, **found}, indent=2))
         return
     for reason, count in found["left_out"].items():
         level = logging.WARNING if reason in made.lost else logging.INFO
@@ -201,11 +201,11 @@ def show(out: Path, config: RunConfig, made: Exported) -> None:
     length = found["length_s"]
     lasts = f"; a row lasts {length['p5']:.1f} to {length['p95']:.1f} s" if length else ""
     wanted = made.wanted
-    click.echo(
+    echo(
         f"{out}: {counted(found['rows'], 'row')}, {found['hours']:.2f} hours as {wanted.to}{lasts}"
     )
     if wanted.final_rate_hz is not None:
-        click.echo(f"all audio at {wanted.final_rate_hz} Hz, mono, 16 bits")
+        echo(f"all audio at {wanted.final_rate_hz} Hz, mono, 16 bits")
     rows = [
         (f"{kind} {name}", str(one["rows"]), f"{one['hours']:.2f}")
         for kind in ("split", "voice", "language")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tts_cli.cli.options import SectionedCommand, common_options, help_of_group, settings
-from tts_cli.cli.screen import show_table
+from tts_cli.cli.screen import echo, show_table
 from tts_cli.config import RunConfig
 from tts_cli.named import counted
 from tts_cli.setting import Topic
@@ -49,7 +49,7 @@ def test_command(words: tuple[str, ...], **options: Any) -> int:
 
     care, found = read_words(words, config)
     if config.json:
-        click.echo(json.dumps({"text": care.facts(), "words": found}, indent=2))
+        echo(json.dumps({"text": care.facts(), "words": found}, indent=2))
         return 0
     rows = [
         [entry["written"], entry["spoken"], ", ".join(entry["by"]) or "unchanged"]

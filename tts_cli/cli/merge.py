@@ -18,7 +18,7 @@ from tts_cli.cli.options import (
     group,
     settings,
 )
-from tts_cli.cli.screen import long_step, shown_duration
+from tts_cli.cli.screen import echo, long_step, shown_duration
 from tts_cli.config import RunConfig
 from tts_cli.named import counted
 from tts_cli.setting import Scope
@@ -119,13 +119,13 @@ def show(config: RunConfig, out: Path, merged: Merged) -> None:
             "audio_s": round(sums.audio_s, 4),
             "runs": sums.runs,
         }
-        click.echo(json.dumps(found, indent=2))
+        echo(json.dumps(found, indent=2))
         return
     if config.verbosity < 0:
         return
     count = len(origins.folders) - 1
     files = f"{counted(placing.num_linked, 'file')} linked, {placing.num_copied} copied"
-    click.echo(
+    echo(
         f"{out}: {counted(sums.ok, 'row')} ok, {sums.failed} failed, "
         f"{shown_duration(sums.audio_s)} of audio; "
         f"{counted(added, 'row')} added from {counted(count, 'folder')}, {files}"

@@ -11,7 +11,7 @@ import click
 from models.checkpoint.files import CheckpointError
 from models.registry import convert
 from tts_cli.cli.options import common_options, help_of_group, settings
-from tts_cli.cli.screen import show_table
+from tts_cli.cli.screen import echo, show_table
 from tts_cli.config import RunConfig
 from tts_cli.errors import SetupError
 from tts_cli.folder.files import shown_size
@@ -44,7 +44,7 @@ def list_command(**options: Any) -> int:
 
     found = stored_models()
     if config.json:
-        click.echo(json.dumps([model.facts() for model in found], indent=2))
+        echo(json.dumps([model.facts() for model in found], indent=2))
         return 0
     rows = [
         [model.name, model.family, shown_size(model.size_bytes), model.licence_state, model.path]
@@ -76,11 +76,11 @@ def download_command(model: str, **options: Any) -> int:
     done = download(model, config)
     if config.json:
         found = {"model": model, "family": done.family, "folder": str(done.folder)}
-        click.echo(json.dumps({**found, "next": done.next_step}, indent=2))
+        echo(json.dumps({**found, "next": done.next_step}, indent=2))
         return 0
-    click.echo(f"{model} is in {done.folder}")
+    echo(f"{model} is in {done.folder}")
     if done.next_step:
-        click.echo(f"next: {done.next_step}")
+        echo(f"next: {done.next_step}")
     return 0
 
 
@@ -110,13 +110,11 @@ def convert_command(model: str, **options: Any) -> int:
         if done is not None:
             found |= {"source": str(done.source), "target": str(done.target)}
             found |= {"source_sha256": done.sha256, "is_new": done.is_new}
-        click.echo(json.dumps(found, indent=2))
+        echo(json.dumps(found, indent=2))
     elif done is None:
-        click.echo(f"{model}: nothing to convert, all weights are safetensors")
+        echo(f"{model}: nothing to convert, all weights are safetensors")
     elif done.is_new:
-        click.echo(f"wrote {done.target}\nfrom {done.source}, SHA-256 {done.sha256}")
+        echo(f"wrote {done.target}\nfrom {done.source}, SHA-256 {done.sha256}")
     else:
-        click.echo(
-            f"{done.target} already exists, converted from a file with SHA-256 {done.sha256}"
-        )
+        echo(f"{done.target} already exists, converted from a file with SHA-256 {done.sha256}")
     return 0

@@ -20,6 +20,7 @@ from click.core import ParameterSource
 
 from tts_cli.config import SETTINGS, RunConfig
 from tts_cli.errors import UsageError
+from tts_cli.named import printable
 from tts_cli.setting import Scope, SettingFacts, Topic, flag
 
 log = logging.getLogger(__name__)
@@ -380,7 +381,8 @@ def _type_of(one: SettingFacts) -> Any:
 def _complete(ctx: click.Context, param: click.Parameter, start: str) -> list[str]:
     from tts_cli.app.offers import values
 
-    return values(str(param.name), ctx.params, start)
+    found = values(str(param.name), ctx.params, start)
+    return [value for value in found if value == printable(value)]
 
 
 def _parser(parse: Callable[[str], Any]) -> Callable[[str], Any]:

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from tts_cli.cli.options import SectionedCommand, common_options, group, settings
-from tts_cli.cli.screen import show_table, shown
+from tts_cli.cli.screen import echo, show_table
 from tts_cli.config import RunConfig
 
 
@@ -42,23 +42,23 @@ def command(folder: Path, choices: tuple[str, ...], **options: Any) -> int:
         return 0
     picked, has_other_chapters = pick(folder, config, choices)
     if config.json:
-        click.echo(json.dumps(picked, indent=2))
+        echo(json.dumps(picked, indent=2))
     elif config.verbosity >= 0:
         for take in picked:
             ending = "" if take["is_new"] else ", as before"
-            click.echo(f"{take['id']}: {shown(described(take))}{ending}")
+            echo(f"{take['id']}: {described(take)}{ending}")
         if has_other_chapters:
-            click.echo("next, to update the chapters: run the tts-cli book command again")
+            echo("next, to update the chapters: run the tts-cli book command again")
     return 0
 
 
 def show_takes(out: Path, config: RunConfig, found: Sequence[Mapping[str, Any]]) -> None:
     """List the rows that have takes."""
     if config.json:
-        click.echo(json.dumps(found, indent=2))
+        echo(json.dumps(found, indent=2))
         return
     if not found:
-        click.echo(f"no row of {out} has several takes or a pinned one")
+        echo(f"no row of {out} has several takes or a pinned one")
         return
     rows = [
         (

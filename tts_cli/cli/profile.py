@@ -11,7 +11,7 @@ import click
 
 from models.registry import SYNTHETIC_PREFIX, synthetic_names
 from tts_cli.cli.options import SectionedCommand, common_options, settings
-from tts_cli.cli.screen import show_table
+from tts_cli.cli.screen import echo, show_table
 from tts_cli.config import RunConfig
 from tts_cli.errors import UsageError
 from tts_cli.setting import Topic
@@ -110,17 +110,17 @@ def command(
     results, report = profile(config, batches, frames, repeats, stages, trace, baseline, tolerance)
     slower = report.get("slower", [])
     if config.json:
-        click.echo(json.dumps(report, indent=2))
+        echo(json.dumps(report, indent=2))
         return int(bool(slower))
     for result in results:
         show(result)
     for stage in slower:
-        click.echo(
+        echo(
             f"slower: {stage['what']}: {stage['now']:.3f} ms, before {stage['before']:.3f} "
             f"(+{100 * stage['more']:.1f} %)"
         )
     if baseline is not None and not slower:
-        click.echo(f"no stage is slower than in {baseline} by more than {tolerance}")
+        echo(f"no stage is slower than in {baseline} by more than {tolerance}")
     sys.stdout.flush()
     return int(bool(slower))
 
@@ -162,10 +162,10 @@ def show(result: dict[str, Any]) -> None:
     ]
     if shown_rates:
         rtf = "" if result["rtf"] is None else f" (RTF {result['rtf']:.4f})"
-        click.echo(f"  {', '.join(shown_rates)}{rtf}{against}")
+        echo(f"  {', '.join(shown_rates)}{rtf}{against}")
     if first := [stage for stage in result["stages"] if stage["stage"].startswith("first row")]:
         since = result["start_s"] + first[0]["p50_ms"] / 1000
-        click.echo(f"  first row {since:.1f} s after the start of loading")
+        echo(f"  first row {since:.1f} s after the start of loading")
 
 
 def amount(value: float) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from tts_cli.cli.options import SectionedCommand, SectionedOption, common_options, group
+from tts_cli.cli.screen import echo
 from tts_cli.config import RunConfig
 from tts_cli.folder.files import shown_size
 from tts_cli.named import counted
@@ -52,10 +53,10 @@ def command(folder: Path, page: Path | None, **options: Any) -> int:
     seconds = time.perf_counter() - started_s
     size = page.stat().st_size
     if config.json:
-        click.echo(json.dumps({"page": str(page), "bytes": size, "totals": totals}, indent=2))
+        echo(json.dumps({"page": str(page), "bytes": size, "totals": totals}, indent=2))
         return 0
     found = (
         f"{counted(totals['rows'], 'row')}, {totals['failed']} failed, {totals['suspect']} suspect"
     )
-    click.echo(f"{page}: {found}, {shown_size(size)}, made in {seconds:.1f} s")
+    echo(f"{page}: {found}, {shown_size(size)}, made in {seconds:.1f} s")
     return 0

@@ -21,7 +21,7 @@ from tts_cli.cli.options import (
     group,
     settings,
 )
-from tts_cli.cli.screen import RunScreen
+from tts_cli.cli.screen import RunScreen, echo
 from tts_cli.config import SUBTYPES, RunConfig
 from tts_cli.errors import ManifestError, SetupError, UsageError
 from tts_cli.folder.atomic import write_alone
@@ -136,10 +136,10 @@ def command(ctx: click.Context, /, text: tuple[str, ...], **options: Any) -> int
         facts["words"] = str(beside.path)
     if config.json:
         facts = {"path": None if path is None else str(path), **facts}
-        click.echo(json.dumps(facts, indent=2))
+        echo(json.dumps(facts, indent=2))
     elif path is not None and config.verbosity >= 0:
         voice = f", voice {facts['voice']}" if facts["voice"] else ""
-        click.echo(f"{path}: {facts['audio_s']:.2f} s{voice}, seed {facts['seed']}")
+        echo(f"{path}: {facts['audio_s']:.2f} s{voice}, seed {facts['seed']}")
     is_suspect = facts["verified"] is not None and facts["verified"]["verdict"] == "suspect"
     return int(is_suspect or (config.words is not None and times is None))
 

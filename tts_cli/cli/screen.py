@@ -17,7 +17,6 @@ import contextlib
 import errno
 import logging
 import os
-import re
 import sys
 import threading
 import time
@@ -28,8 +27,8 @@ from typing import TYPE_CHECKING, Any, TextIO
 import click
 
 from tts_cli.cli import messages as msg
-from tts_cli.errors import SetupError, StoppedEarly, TtsCliError, without_user_info
-from tts_cli.named import counted, shown_value
+from tts_cli.errors import SetupError, StoppedEarly, TtsCliError
+from tts_cli.named import counted, printable, shown_value
 
 if TYPE_CHECKING:
     from tts_cli.config import RunConfig
@@ -249,30 +248,37 @@ def shown_duration(seconds: float) -> str:
 
 def show_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Print rows under column names; numbers (from the second column on) are right-aligned."""
-    rows = [[shown(cell) for cell in row] for row in rows]
     if sys.stdout.isatty():
         show_grid(title, columns, rows)
         return
-    click.echo(title)
+    rows = [[_cell(cell) for cell in row] for row in rows]
+    echo(title)
     widths = [max(len(row[i]) for row in [columns, *rows]) for i in range(len(columns))]
     for row in [columns, *rows]:
         cells = [
             cell.rjust(width) if index and _is_numeric(rows, index) else cell.ljust(width)
             for index, (cell, width) in enumerate(zip(row, widths, strict=True))
         ]
-        click.echo("  " + "  ".join(cells).rstrip())
+        echo("  " + "  ".join(cells).rstrip())
 
 
 def show_grid(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """The same on a terminal, with lines; without columns they have no names."""
     from rich import console, table, text
 
-    grid = table.Table(title=text.Text(title), title_justify="left", show_header=bool(columns))
+    grid = table.Table(
+        title=text.Text(printable(title)), title_justify="left", show_header=bool(columns)
+    )
     for index, name in enumerate(columns):
         grid.add_column(name, justify="right" if index and _is_numeric(rows, index) else "left")
     for row in rows:
-        grid.add_row(*(text.Text(cell) for cell in row))
+        grid.add_row(*(text.Text(_cell(cell)) for cell in row))
     console.Console().print(grid)
+
+
+def _cell(text: str) -> str:
+    """A cell's text in one line: a second line would look like another row."""
+    return printable(text).replace("\n", " ")
 
 
 def _is_numeric(rows: Sequence[Sequence[str]], index: int) -> bool:
@@ -282,8 +288,6 @@ def _is_numeric(rows: Sequence[Sequence[str]], index: int) -> bool:
 _ERRNOS = frozenset(
     [errno.EBADF, errno.EFBIG, errno.EIO, errno.ENOSPC, getattr(errno, "EDQUOT", 0)]
 )
-
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 def open_closed_streams() -> None:
@@ -322,7 +326,7 @@ def show_or_warn(text: str, exit_code: int = 0, *, is_json: bool = False) -> int
     code.
     """
     try:
-        click.echo(text)
+        echo(text)
     except OSError as error:
         if not is_stdout_error(error):
             raise
@@ -331,11 +335,11 @@ def show_or_warn(text: str, exit_code: int = 0, *, is_json: bool = False) -> int
     return exit_code
 
 
-def shown(text: str) -> str:
-    """A text as a terminal may have it, which would obey control characters of whoever wrote it;
-    half a pair of surrogates cannot be encoded. Passwords in URLs are left out.
+def echo(text: str) -> None:
+    """Print a line to stdout without terminal controls. Every command prints with this function,
+    because values may come from untrusted folders, manifests and checkpoints.
     """
-    return _CONTROL.sub("?", without_user_info(text))
+    click.echo(printable(text))
 
 
 def silence(stream: TextIO) -> None:

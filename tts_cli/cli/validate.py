@@ -17,7 +17,7 @@ from tts_cli.cli.options import (
     manifests_argument,
     settings,
 )
-from tts_cli.cli.screen import RunScreen, show_grid, shown_duration
+from tts_cli.cli.screen import RunScreen, echo, show_grid, shown_duration
 from tts_cli.config import RunConfig
 from tts_cli.folder.files import shown_size
 from tts_cli.manifest.manifest import open_manifests
@@ -72,7 +72,7 @@ def show_plan(looked: Looked, config: RunConfig) -> None:
         found["xrt"], found["time_s"] = xrt, round(summary.audio_s / xrt, 3) if xrt else None
         if orphans is not None:
             found |= _folder_dict(survey, orphans)
-        click.echo(json.dumps(found, indent=2))
+        echo(json.dumps(found, indent=2))
         return
     lines = _lines(summary)
     if orphans is not None:
@@ -84,7 +84,7 @@ def show_plan(looked: Looked, config: RunConfig) -> None:
         show_grid(summary.manifest, (), lines)
         return
     for name, value in lines:
-        click.echo(f"{name}: {value}")
+        echo(f"{name}: {value}")
 
 
 def _lines(summary: ManifestSummary) -> list[tuple[str, str]]:

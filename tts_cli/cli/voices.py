@@ -22,7 +22,7 @@ from tts_cli.cli.options import (
     refuse_misplaced,
     settings,
 )
-from tts_cli.cli.screen import show_table
+from tts_cli.cli.screen import echo, show_table
 from tts_cli.config import RunConfig
 from tts_cli.errors import UsageError
 from tts_cli.manifest.row import CLONE_MODES
@@ -102,12 +102,12 @@ def command(ctx: click.Context, /, folder: Path | None, **options: Any) -> int:
         if info.licence is not None:
             facts["licence_accepted"] = found.accepted
         facts |= {"voices_folder": str(found.folder), "voice_files": files}
-        click.echo(json.dumps(facts, indent=2))
+        echo(json.dumps(facts, indent=2))
         return 0
     for name, value in describe(info, found.source):
-        click.echo(f"{name}: {value}")
+        echo(f"{name}: {value}")
     if info.licence is not None:
-        click.echo(f"licence: {found.consent}")
+        echo(f"licence: {found.consent}")
     if files:
         columns = ("name", "mode", "model", "usable")
         show_table(
@@ -124,7 +124,7 @@ def command(ctx: click.Context, /, folder: Path | None, **options: Any) -> int:
             ],
         )
     else:
-        click.echo(f"voice files: none in {found.folder}")
+        echo(f"voice files: none in {found.folder}")
     return 0
 
 
@@ -154,10 +154,10 @@ def describe(info: ModelInfo, source: str) -> list[tuple[str, str]]:
 def show_made_voices(voices: MadeVoices, found: Sequence[Mapping[str, Any]], is_json: bool) -> None:
     """List the voices that runs have made for an output folder."""
     if is_json:
-        click.echo(json.dumps({"folder": str(voices.folder), "made_voices": found}, indent=2))
+        echo(json.dumps({"folder": str(voices.folder), "made_voices": found}, indent=2))
         return
     if not found:
-        click.echo(f"generated voices: none in {voices.folder}")
+        echo(f"generated voices: none in {voices.folder}")
         return
 
     rows = [
@@ -177,10 +177,10 @@ def show_made_voices(voices: MadeVoices, found: Sequence[Mapping[str, Any]], is_
 def show_made(path: str, facts: dict[str, Any], is_json: bool, is_new: bool = True) -> None:
     """Print which voice file was written, or found unchanged."""
     if is_json:
-        click.echo(json.dumps({"path": path, **facts}, indent=2))
+        echo(json.dumps({"path": path, **facts}, indent=2))
         return
     what = f"wrote {path}" if is_new else f"{path} already exists, with the same content"
-    click.echo(f"{what}: {facts['mode']}, {facts['frames']} reference frames")
+    echo(f"{what}: {facts['mode']}, {facts['frames']} reference frames")
 
 
 @command.command(

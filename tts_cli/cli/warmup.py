@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from tts_cli.cli.options import UNNAMED, SectionedCommand, common_options, group, settings
-from tts_cli.cli.screen import show_table
+from tts_cli.cli.screen import echo, show_table
 from tts_cli.config import RunConfig
 from tts_cli.named import counted
 from tts_cli.setting import Topic
@@ -41,10 +41,10 @@ def command(**options: Any) -> int:
         report = {"device": str(session.device), "load_s": round(session.load_s, 3)}
         report |= {"capture_s": round(session.capture_s, 3), "graphs": graphs}
         report |= {"kernels": {**asdict(session.kernels), "cache": str(cache)}}
-        click.echo(json.dumps(report, indent=2))
+        echo(json.dumps(report, indent=2))
     elif not graphs:
         reason = "--no-graphs" if session.device.type == "cuda" else "graphs need a CUDA device"
-        click.echo(f"{session.device}: no graphs to capture ({reason}); the model loads and works")
+        echo(f"{session.device}: no graphs to capture ({reason}); the model loads and works")
     else:
         rows = [
             [g["graph"], g["key"], str(g["capture_ms"]), str(g["mib"]), g["check"]] for g in graphs
@@ -53,7 +53,7 @@ def command(**options: Any) -> int:
         title = f"{count} on {session.device}, captured in {session.capture_s:.1f} s"
         show_table(title, ["graph", "bucket", "capture ms", "MiB", "graph against eager"], rows)
         kernels = session.kernels
-        click.echo(
+        echo(
             f"  {counted(kernels.compiled, 'kernel')} compiled in {kernels.compile_s:.1f} s, "
             f"{kernels.cached} were in {cache}"
         )

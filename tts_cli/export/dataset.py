@@ -41,8 +41,8 @@ from tts_cli.export.selection import LOST, Filters, Selection
 from tts_cli.export.statistics import Splits, Statistics
 from tts_cli.folder.atomic import (
     is_part,
+    read_own,
     remove_stale_parts,
-    require_plain_file,
     sync_folder,
     values_of,
     write_atomic,
@@ -316,7 +316,4 @@ def require_apart(source: Path, out: Path) -> None:
 
 
 def _read(path: Path) -> dict[str, Any] | None:
-    if not require_plain_file(path):
-        return None
-    with open(path, "rb") as file:
-        return values_of(file.read(_MAX_BYTES))
+    return values_of(read_own(path, _MAX_BYTES) or b"")

@@ -10,6 +10,7 @@ could lead anywhere.
 
 from __future__ import annotations
 
+import errno
 import glob
 import json
 import logging
@@ -21,10 +22,11 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from tts_cli.errors import SetupError, disk_full, is_disk_error, writing
 from tts_cli.folder.lock import is_dead
+from tts_cli.plain import NOT_PLAIN, open_plain
 
 log = logging.getLogger(__name__)
 
@@ -246,11 +248,36 @@ def require_plain_file(path: Path) -> bool:
     return True
 
 
+def open_own(path: Path) -> BinaryIO | None:
+    """Open a file of ours in a folder that anybody may have made; None where it is not there.
+
+    Raises:
+        SetupError: it is not a plain file.
+        OSError: it cannot be opened.
+    """
+    return open_plain(path, is_link_followed=False) if require_plain_file(path) else None
+
+
+def read_own(path: Path, most_bytes: int) -> bytes | None:
+    """The first bytes of such a file; None where it is not there. Raises SetupError, OSError."""
+    file = open_own(path)
+    if file is None:
+        return None
+    with file:
+        return file.read(most_bytes)
+
+
 def open_to_append(path: Path) -> int:
-    """A handle that reads, and writes at the end only. Links are not followed. Raises OSError."""
+    """A handle that reads, and writes at the end only. Links are not followed. Raises OSError, also
+    where it is not a plain file.
+    """
     flags = os.O_RDWR | os.O_CREAT | os.O_APPEND
     flags |= getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
-    return os.open(path, flags, 0o666)
+    handle = os.open(path, flags, 0o666)
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise OSError(errno.EINVAL, NOT_PLAIN, str(path))
+    return handle
 
 
 def lines_in(path: Path) -> Iterator[bytes]:
@@ -261,8 +288,9 @@ def lines_in(path: Path) -> Iterator[bytes]:
         SetupError: it is no plain file.
         OSError: it cannot be read.
     """
-    if require_plain_file(path):
-        with open(path, "rb") as file:
+    file = open_own(path)
+    if file is not None:
+        with file:
             while raw := file.readline(MAX_LINE_BYTES):
                 yield raw
 

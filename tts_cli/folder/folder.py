@@ -25,7 +25,7 @@ from tts_cli.errors import (
     writing,
 )
 from tts_cli.folder.atomic import remove_stale_parts, require_plain_file, write_atomic
-from tts_cli.folder.files import JOURNAL_NAME, AudioWriter, Inside, prepare_folder
+from tts_cli.folder.files import CHECKS_NAME, JOURNAL_NAME, AudioWriter, Inside, prepare_folder
 from tts_cli.folder.journal import Journal
 from tts_cli.folder.lock import FolderLock
 from tts_cli.folder.mend import BOOK_NAME, unrecorded_rows
@@ -221,6 +221,8 @@ class Folder:
         try:
             self.hold()
             self._forget()
+            for name in (LIST_NAME, CHECKS_NAME, BOOK_NAME):
+                require_plain_file(self.out / name)
             self.runs = RunLog(self.out)
             self.journal = self._stack.enter_context(
                 Journal(self.out, has_sums=self._config.verify_files)
@@ -427,5 +429,5 @@ class Folder:
         try:
             self._takes.prune()
             self._takes.write_list()
-        except (OSError, StoppedEarly) as problem:
+        except (OSError, SetupError, StoppedEarly) as problem:
             log.warning("%s is out of date: %s", LIST_NAME, problem)

@@ -22,12 +22,18 @@ from typing import BinaryIO
 
 from tts_cli.core import Status, Unfinished
 from tts_cli.errors import SetupError, disk_full, writing
-from tts_cli.folder.atomic import MAX_LINE_BYTES, open_to_append, require_plain_file, write_all
+from tts_cli.folder.atomic import (
+    MAX_LINE_BYTES,
+    open_own,
+    open_to_append,
+    write_all,
+)
 from tts_cli.folder.files import JOURNAL_NAME
 from tts_cli.folder.table import FolderRows, Line, RecordTable, RowFile, line_of
 from tts_cli.folder.take import MAX_TAKE, CopiedLine, Take
 from tts_cli.manifest.ids import id_hash, is_recorded_id
 from tts_cli.named import counted
+from tts_cli.plain import open_plain
 
 log = logging.getLogger(__name__)
 
@@ -177,7 +183,7 @@ class Journal:
         is_meant = self._table.is_last if has_extras else self._table.is_file
         if not len(self._table):
             return
-        with open(self.path, "rb") as file:
+        with open_plain(self.path) as file:
             offset = 0
             while raw := file.readline(MAX_LINE_BYTES):
                 take = Take.decode(raw) if raw.endswith(b"\n") else None
@@ -287,16 +293,16 @@ class Journal:
     def _raws_at(self, offsets: Sequence[int]) -> Iterator[bytes]:
         if not offsets:
             return
-        with open(self.path, "rb") as file:
+        with open_plain(self.path) as file:
             for offset in offsets:
                 file.seek(offset)
                 yield file.readline(MAX_LINE_BYTES)
 
     def _load(self) -> tuple[int, bytes]:
         """Read all lines; returns the bytes of whole lines, and the last one if it is torn."""
-        if not require_plain_file(self.path):
+        file = open_own(self.path)
+        if file is None:
             return 0, b""
-        file = open(self.path, "rb")  # noqa: SIM115
         with file:
             whole_bytes = 0
             while raw := file.readline(MAX_LINE_BYTES):
@@ -355,7 +361,7 @@ def sound_lines(out: Path) -> Iterator[tuple[int, bytes]]:
     """Every whole line of a folder's journal that makes sense, as it stands there, behind the hash
     of its row's id. Raises OSError.
     """
-    with open(out / JOURNAL_NAME, "rb") as file:
+    with open_plain(out / JOURNAL_NAME) as file:
         while raw := file.readline(MAX_LINE_BYTES):
             if not raw.endswith(b"\n"):
                 _skip_line(file)

@@ -5,6 +5,7 @@ What lies in an output folder, or stands in its journal, and belongs to no row o
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from collections.abc import Callable, Collection, Iterator
@@ -14,6 +15,7 @@ from typing import Any
 
 from tts_cli.config import SUBTITLES, SUBTYPES
 from tts_cli.core import Unfinished
+from tts_cli.folder.atomic import read_own
 from tts_cli.folder.files import WORDS_VTT_SUFFIX
 from tts_cli.folder.journal import Journal
 from tts_cli.folder.take import Take
@@ -69,9 +71,11 @@ def find_orphans(out: Path, journal: Journal, has_id: Callable[[str], bool]) -> 
 
 
 def read_book(out: Path) -> Any:
-    """What `book.json` holds. Raises OSError, ValueError, RecursionError."""
-    with open(out / BOOK_NAME, "rb") as file:
-        return json.loads(file.read(_MAX_BOOK_BYTES))
+    """What `book.json` holds. Raises SetupError, OSError, ValueError, RecursionError."""
+    data = read_own(out / BOOK_NAME, _MAX_BOOK_BYTES)
+    if data is None:
+        raise FileNotFoundError(errno.ENOENT, "is not there", str(out / BOOK_NAME))
+    return json.loads(data)
 
 
 def _made_names(out: Path) -> set[str]:

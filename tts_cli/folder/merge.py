@@ -36,6 +36,7 @@ from tts_cli.folder.take import Take
 from tts_cli.folder.takes import suffix_of
 from tts_cli.manifest.ids import IdTable, fold_id, id_hash, id_problem
 from tts_cli.named import counted, shown_value
+from tts_cli.plain import open_plain
 from tts_cli.setting import About
 
 MERGED_FROM = "merged_from"
@@ -76,7 +77,7 @@ def write_runs(folders: list[Path]) -> None:
         with written_whole(target) as part, open(part, "xb") as file:
             for _, index, place in sorted(found.values()):
                 if index not in files:
-                    files[index] = open(folders[index] / RUNS_NAME, "rb")  # noqa: SIM115
+                    files[index] = open_plain(folders[index] / RUNS_NAME)
                 files[index].seek(place)
                 file.write(files[index].readline(MAX_LINE_BYTES))
     finally:

@@ -26,6 +26,7 @@ from tts_cli.folder.atomic import (
     MAX_LINE_BYTES,
     lines_in,
     open_to_append,
+    read_own,
     require_plain_file,
     values_of,
     write_all,
@@ -185,11 +186,7 @@ def read_report(out: Path) -> dict[str, Any]:
         SetupError: it is no plain file.
         OSError: it cannot be read.
     """
-    path = out / REPORT_NAME
-    if not require_plain_file(path):
-        return {}
-    with open(path, "rb") as file:
-        return values_of(file.read(_MAX_REPORT_BYTES)) or {}
+    return values_of(read_own(out / REPORT_NAME, _MAX_REPORT_BYTES) or b"") or {}
 
 
 def settings_of(report: Mapping[str, Any], about: Collection[About]) -> dict[str, Any]:

@@ -29,7 +29,7 @@ from tts_cli.audio.file import is_whole_audio, is_whole_wav
 from tts_cli.config import SUBTYPES
 from tts_cli.core import Encoded, Place, Role, Status
 from tts_cli.errors import RowError, StoppedEarly, writing
-from tts_cli.folder.atomic import link_whole, write_atomic
+from tts_cli.folder.atomic import link_whole, read_own, require_plain_file, write_atomic
 from tts_cli.folder.files import (
     CODES_SUFFIX,
     ORIGINAL_SUFFIX,
@@ -208,14 +208,12 @@ class TakeFolder:
         path = self.out / LIST_NAME
         chosen = ((take.id, _choice(take)) for take in self.journal.chosen() if take.is_ok)
         rows = [row for _, row in sorted(chosen, key=lambda one: natural_order(one[0]))]
-        if not rows and not path.exists():
+        if not rows and not require_plain_file(path):
             return
         inside = ",\n".join(f"  {row}" for row in rows)
         data = f'{{"schema": {LIST_SCHEMA}, "choices": {{\n{inside}\n}}}}\n'.encode()
-        with contextlib.suppress(OSError):
-            if path.read_bytes() == data:
-                return
-        write_atomic(path, data)
+        if read_own(path, len(data) + 1) != data:
+            write_atomic(path, data)
 
     def prune(self) -> None:
         """Remove folders that hold no take."""

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from tts_cli.audio.subtitles import MAX_CUE_CHARS, clock
 from tts_cli.errors import TtsCliError
-from tts_cli.folder.atomic import require_plain_file
+from tts_cli.folder.atomic import read_own
 from tts_cli.folder.files import TEXTGRID_SUFFIX, WORDS_SUFFIX, WORDS_VTT_SUFFIX
 from tts_cli.named import shown
 from tts_cli.text.pauses import pause_spans, without_pauses
@@ -94,9 +94,8 @@ def read_words(out: Path, row_id: str) -> WordTimes | None:
     """The file of a row; None where there is none, or one that makes no sense."""
     path = out / f"{row_id}{WORDS_SUFFIX}"
     try:
-        if not require_plain_file(path) or path.stat().st_size > MAX_BYTES:
-            return None
-        return WordTimes.decode(path.read_bytes())
+        data = read_own(path, MAX_BYTES)
+        return None if data is None else WordTimes.decode(data)
     except (OSError, TtsCliError):
         return None
 

@@ -22,6 +22,7 @@ from tts_cli.errors import UsageError
 from tts_cli.manifest.columns import ALIASES, KINDS
 from tts_cli.manifest.row import build_row, for_all
 from tts_cli.named import nearest, shown
+from tts_cli.plain import read_given
 
 GROUP = "characters"
 FIELDS = tuple(name for name in KINDS if name not in ("id", "text", "character"))
@@ -84,8 +85,7 @@ def read_cast(path: Path) -> Cast:
             )
     characters = {name: _character(file, keys) for name, keys in tables.items()}
     places = {name: file.place(*keys) for name, keys in tables.items()}
-    digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    return Cast(path, digest, characters, places)
+    return Cast(path, file.sha256, characters, places)
 
 
 def _character(file: TomlFile, keys: tuple[str, ...]) -> Row:
@@ -144,12 +144,8 @@ class TomlFile:
     def __init__(self, path: Path, problem: Problem) -> None:
         self.path = path
         try:
-            if not path.is_file():  # a pipe would be waited for
-                raise OSError("not a regular file")
-            with open(path, "rb") as file:
-                raw = file.read(MAX_BYTES + 1)
-            if len(raw) > MAX_BYTES:
-                raise OSError(f"larger than {MAX_BYTES >> 20} MiB")
+            raw = read_given(path, MAX_BYTES)
+            self.sha256 = hashlib.sha256(raw).hexdigest()
             self._text = raw.decode("utf-8-sig").replace("\r\n", "\n")
             self.values: dict[str, Any] = _toml_loads()(self._text)
         except OSError as error:

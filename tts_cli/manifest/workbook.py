@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from tts_cli.core import BadRow, Row
-from tts_cli.errors import ManifestError
+from tts_cli.errors import ManifestError, is_panic
 from tts_cli.extras import load
 from tts_cli.manifest.table import TableHeader
 from tts_cli.manifest.workbook_scan import (
@@ -118,7 +118,10 @@ def _read(book: WorkbookFile, sheet: Sheet, name: str) -> tuple[list[list[Any]],
         values: list[list[Any]] = opened.get_sheet_by_name(sheet.name).to_python(
             skip_empty_area=False
         )
-    except (python_calamine.CalamineError, OSError, ValueError) as error:
+    except BaseException as error:
+        errors = (python_calamine.CalamineError, OSError, ValueError)
+        if not is_panic(error) and not isinstance(error, errors):
+            raise
         raise ManifestError(
             f"{name}: sheet {sheet.name!r} cannot be read: {error}", "save it as .xlsx again"
         ) from None

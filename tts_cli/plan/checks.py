@@ -37,6 +37,7 @@ from tts_cli.manifest.ids import IdTable, fold_id, id_hash
 from tts_cli.manifest.manifest import read_rows
 from tts_cli.manifest.source import Manifest
 from tts_cli.named import nearest, shown, some_of
+from tts_cli.plain import read_given
 from tts_cli.text.languages import named_language
 from tts_cli.voices.voice_folder import VoiceFolder, name_problem
 
@@ -444,8 +445,7 @@ def _names(values: Sequence[str]) -> Iterator[str]:
 def _read(path: str) -> list[str]:
     """The lines of a file of names, those that begin with # left out."""
     try:
-        with open(path, encoding="utf-8-sig") as file:
-            text = file.read(_MAX_FILE_BYTES)
+        text = read_given(path, _MAX_FILE_BYTES).decode("utf-8-sig")
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise UsageError(f"--only @{path}: cannot be read: {reason}") from error

@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tts_cli.errors import UsageError
+from tts_cli.plain import read_given
 from tts_cli.text.languages import named_language
 from tts_cli.text.reading import Change, one_of, without
 from tts_cli.text.unseen import as_seen
@@ -225,13 +226,9 @@ class _Entries:
 def _content(path: Path) -> bytes:
     """All of the file; UsageError where it cannot be read or is no lexicon's size."""
     try:
-        with path.open("rb") as file:
-            content = file.read(MAX_BYTES + 1)
+        return read_given(path, MAX_BYTES)
     except OSError as error:
         raise UsageError(f"cannot read the lexicon {path}: {error.strerror}") from None
-    if len(content) > MAX_BYTES:
-        raise UsageError(f"the lexicon {path} has more than {MAX_BYTES >> 20} MiB")
-    return content
 
 
 def _lines(path: Path, content: bytes) -> list[str]:

@@ -20,7 +20,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
-from models.checkpoint.files import CheckpointError, fetch, read_json, weight_files
+from models.checkpoint.files import (
+    CheckpointError,
+    fetch,
+    read_json,
+    require_plain_files,
+    weight_files,
+)
 from tts_cli.errors import SetupError
 from tts_cli.listen.hearing import recogniser as sound
 from tts_cli.listen.hearing.recogniser import Answer, Asked, Identity
@@ -247,6 +253,7 @@ def folder_of(source: str, flag: str, remedy: str) -> Path:
 def kind_of(folder: Path, flag: str) -> str:
     """What a checkpoint is, by its configuration; its weights are there. Raises SetupError."""
     try:
+        require_plain_files(folder)
         config = read_json(folder / "config.json")
         weight_files(folder)
     except CheckpointError as error:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from itertools import islice
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 from typing import Generic, TypeVar
 
 from tts_cli.errors import StoppedEarly
@@ -70,4 +72,15 @@ class Processes(Generic[A, B]):
 
 
 def _start() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the main process tells when it is over
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the main process stops this one
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """Wait for the end of the process that started this one, and end this one then. A parent that
+    was killed cannot stop its processes: without this they wait for work until the machine stops.
+    """
+    parent = parent_process()
+    if parent is not None:
+        parent.join()  # of a pipe (Windows: a handle) that closes however the parent ends
+        os._exit(1)

@@ -23,6 +23,7 @@ from string import Template
 from typing import Any
 
 from tts_cli.config import SETTINGS
+from tts_cli.named import printable
 from tts_cli.setting import About, Scope, SettingFacts, flag
 
 # In this order; each may use what stands before it.
@@ -96,7 +97,7 @@ UNKNOWN_MANIFEST = "MANIFEST"
 
 def spoken_by(report: Mapping[str, Any]) -> list[str]:
     """`synth` with the manifest and the settings of the speech that are not the default, without
-    --out.
+    --out, as it may stand on a terminal or in a clipboard.
 
     Args:
         report: run.json or a line of runs.jsonl; may lack anything.
@@ -106,8 +107,7 @@ def spoken_by(report: Mapping[str, Any]) -> list[str]:
     names = [name for name in manifests if isinstance(name, str)]
     args = ["synth", *(_behind_dashes(name) for name in names or [UNKNOWN_MANIFEST])]
     settings = report.get("settings")
-    if not isinstance(settings, dict):
-        return args
+    settings = settings if isinstance(settings, dict) else {}
     settings = {"voice_dir": settings.get("voices"), **settings}  # as it was called before
     for name, one in SETTINGS.items():
         value = settings.get(name)
@@ -117,7 +117,7 @@ def spoken_by(report: Mapping[str, Any]) -> list[str]:
             args += [flag(name)] * (value is True)
         elif isinstance(value, (str, int, float)) and not isinstance(value, bool):
             args += [flag(name), _absolute(str(value)) if one.names_path else str(value)]
-    return args
+    return [printable(arg) for arg in args]
 
 
 def _is_of_the_speech(name: str, one: SettingFacts, settings: Mapping[str, Any]) -> bool:
