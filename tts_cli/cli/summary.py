@@ -110,7 +110,9 @@ def verified_lines(verified: Verified | None, args: Sequence[str]) -> list[str]:
     if len(verified.suspects) > MAX_NAMED:
         left = len(verified.suspects) - MAX_NAMED
         lines.append(f"still suspect: {left} more; {CHECKS_NAME} has them all")
-    if verified.suspects:
+    tried = verified.tried
+    lines += [f"no take of {row_id} passed; look at its text" for row_id in tried[:MAX_NAMED]]
+    if len(verified.suspects) > len(tried):
         lines.append(f"next, for other takes of these: {_command(args)}")
     return lines
 
@@ -306,11 +308,13 @@ def next_step(
     """
     if is_stopped:
         return f"stopped early; next, for the rest: {_command(args)}"
-    if failures.count:
+    if failures.count > failures.extras:  # a row whose own speech is fine needs no other take
         # Overwriting would speak the others again as well.
         again = [arg for arg in args if arg != "--overwrite"]
-        if failures.count == failures.extras:
-            return f"next, for as many takes once more: {_command(args)}"
+        if failures.count == failures.undrawn:
+            return f"next, with the causes fixed: {_command(again)}"
+        if failures.runaways and config.retries >= MAX_RETRIES:
+            return f"{config.retries} retries did not help; look at the texts of the failed rows"
         again = _without(again, "--takes")
         if not config.retry_failed:
             again.append("--retry-failed")

@@ -25,7 +25,7 @@ def failures(*records: tuple[str, str, str | None]) -> Failures:
     found = Failures()
     for row_id, error, reason in records:
         end = None if reason is None else Finish(reason)
-        found.add(Take(row_id, Status.FAILED, error=error, finish_reason=end))
+        found.add(Take(row_id, Status.FAILED, error=error, finish_reason=end, attempts=1))
     return found
 
 
@@ -122,6 +122,14 @@ class TestNextStep:
         said = f"next, for what failed: {TYPED} --retry-failed --retries"
         assert self.step(found=found) == f"{said} 6"
         assert self.step(found=found, config=RunConfig(retries=80)) == f"{said} 100"
+        end = "100 retries did not help; look at the texts of the failed rows"
+        assert self.step(found=found, config=RunConfig(retries=100)) == end
+
+    def test_rows_that_no_seed_helps(self) -> None:
+        """The same command would fail in the same way."""
+        found = Failures()
+        found.add(Take("a", Status.FAILED, error="its text has no letter or digit"))
+        assert self.step(found=found) == f"next, with the causes fixed: {TYPED}"
 
     def test_bad_rows_want_mending(self) -> None:
         assert self.step(num_bad=1) == f"next, with the bad rows mended: {TYPED}"
@@ -138,12 +146,9 @@ class TestTakes:
         found = Failures()
         found.add(Take("a", Status.FAILED, 3, Role.EXTRA, error="no end"))
         args = [*ARGS, "--takes", "2", "--only", "a"]
-        typed = f"{TYPED} --takes 2 --only a"
-        assert next_step(args, config, found, 0, False) == (
-            f"next, for as many takes once more: {typed}"
-        )
+        assert next_step(args, config, found, 0, False) is None, "the row's file is fine"
         assert found.first == [("a, take 3", "no end")]
-        found.add(Take("b", Status.FAILED, error="no end"))
+        found.add(Take("b", Status.FAILED, error="no end", attempts=1))
         wanted = f"next, for what failed: {TYPED} --only a --retry-failed"
         assert next_step(args, config, found, 0, False) == wanted
         args[args.index("--takes") : args.index("--only")] = ["--takes=2"]

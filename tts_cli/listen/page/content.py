@@ -195,7 +195,7 @@ def _take(file: TakeFile, row: FolderRow, about: _About, times: WordTimes | None
     check, chosen = about.checks.get((row.id, speech.take)), row.take
     is_known = check is not None and check.fits(speech.sha256)
     heard, rated = (check.asr, check.opinion) if check and is_known else (None, None)
-    is_other = (speech.said, speech.voice_name) != (chosen.said, chosen.voice_name)
+    is_other = not speech.says_as(chosen)
     values = {
         "take": speech.take,
         "seed": speech.seed,

@@ -342,7 +342,7 @@ def test_the_folder_was_moved(open_report: Any, tmp_path: Path) -> None:
     assert window.requests[-1] == moved.as_uri() + "/c/" + quote("\u00fc.wav")
     page.keyboard.press("c")
     page.get_by_role("button", name="Copy: speak 3 more takes").click()
-    assert words_of(window.copied())[-5:-3] == ["--out", str(moved)]
+    assert words_of(window.copied())[-6:-4] == ["--out", str(moved)]
 
 
 def test_audio_that_is_gone_is_shown_as_gone(open_report: Any, tmp_path: Path) -> None:
