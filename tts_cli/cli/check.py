@@ -196,9 +196,7 @@ def left_lines(left: Left) -> Iterator[str]:
         yield f"not synthesized: {len(left.unspoken) - MAX_PROBLEMS} more rows"
 
 
-def next_commands(
-    found: FolderCheck, best: dict[str, Judged], left: Left
-) -> Sequence[list[str]]:
+def next_commands(found: FolderCheck, best: dict[str, Judged], left: Left) -> Sequence[list[str]]:
     """Return the commands that fix the folder: they choose takes, or make others."""
     commands = []
     folder = str(found.folder.path)

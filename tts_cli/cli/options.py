@@ -259,7 +259,8 @@ def _set_levels(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
     is_quiet, root = param.name == "quiet", ctx.find_root()
     args = root.ensure_object(Invocation).args
     if is_quiet and ctx.command.name != "say" and "--json" not in args:
-        root.with_resource(redirect_stdout(root.with_resource(open(os.devnull, "w"))))
+        nowhere = root.with_resource(Path(os.devnull).open("w"))  # noqa: SIM115
+        root.with_resource(redirect_stdout(nowhere))
     for name in LOGGERS:
         logging.getLogger(name).setLevel(logging.WARNING if is_quiet else logging.DEBUG)
     if param.name == "debug":

@@ -21,6 +21,7 @@ from tts_cli.cli.options import (
 from tts_cli.cli.screen import RunScreen, show_grid, shown_duration
 from tts_cli.config import RunConfig
 from tts_cli.folder.files import shown_size
+from tts_cli.manifest.ids import REMOVED
 from tts_cli.manifest.manifest import open_manifests
 from tts_cli.named import counted
 from tts_cli.setting import Topic
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from tts_cli.plan.tally import ManifestSummary, Survey
 
 MAX_VOICES = 20  # that are listed
+_DUE = {"done": "done, again for --overwrite"}  # what there is of rows to speak
 
 
 @click.command("validate", cls=SectionedCommand)
@@ -78,7 +80,7 @@ def show_plan(looked: Looked, config: RunConfig) -> None:
         return
     lines = _lines(summary)
     if orphans is not None:
-        lines[-2:-2] = _folder_lines(survey, orphans)
+        lines[-2:-2] = _folder_lines(survey, orphans, is_pruned=config.prune)
     if xrt:
         time = f"about {shown_duration(summary.audio_s / xrt)}"
         lines.append(("time", f"{time}, at the {xrt:,.4g} s of audio a second of the last run"))
@@ -125,8 +127,9 @@ def _voice_lines(summary: ManifestSummary) -> list[tuple[str, str]]:
     return found
 
 
-def _folder_lines(survey: Survey, orphans: Named) -> list[tuple[str, str]]:
-    reasons = ", ".join(f"{count:,} {name}" for name, count in survey.reasons.items() if count)
+def _folder_lines(survey: Survey, orphans: Named, *, is_pruned: bool) -> list[tuple[str, str]]:
+    counts = survey.reasons.items()
+    reasons = ", ".join(f"{count:,} {_DUE.get(name, name)}" for name, count in counts if count)
     lines = [
         ("to speak", counted(survey.pending, "row") + (f": {reasons}" if reasons else "")),
         *_kept_lines(survey),
@@ -146,12 +149,13 @@ def _folder_lines(survey: Survey, orphans: Named) -> list[tuple[str, str]]:
             ("back from removed/", f"{counted(len(survey.back), 'row')}, as spoken before")
         )
     if survey.strays is not None and survey.left:
-        named = f"{counted(survey.left, 'row')}: {survey.strays.left}"
+        fate = f"moved to {REMOVED}/" if is_pruned else "kept without --prune"
+        named = f"{counted(survey.left, 'row')}, {fate}: {survey.strays.left}"
         lines.append(("no longer in the manifest", named))
-    if orphans.count:
-        lines.append(
-            ("orphans", f"{counted(orphans.count, 'id')} that no row has, kept: {orphans}")
-        )
+    others = orphans.count - survey.left * is_pruned
+    if others > 0:
+        named = "" if others < orphans.count else f": {orphans}"
+        lines.append(("orphans", f"{counted(others, 'id')} that no row has, kept{named}"))
     return lines
 
 
