@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from spoken_folders import record, write_folder
-from workbench import Workbench
+from workbench import ROOT, Workbench
 
 from tts_cli.listen.page import content as page_content
 
@@ -159,3 +159,23 @@ def test_no_command_of_the_page_synthesizes_in_place(bench: Workbench, tmp_path:
     text = (out / "report.html").read_text(encoding="utf-8")
     assert "--takes" in text
     assert "--overwrite" not in text
+
+
+def test_speed_is_of_runs_that_ended(bench: Workbench) -> None:
+    """A killed run leaves rows and no time; they counted for the runs after it. The recipe of the
+    guide gives the same figure.
+    """
+    out = bench.folder / "out"
+    rows = [{"id": f"r{number}", "text": "Good morning."} for number in range(6)]
+    bench.synth(rows[:5], "--seed", 3)
+    runs = out / "runs.jsonl"
+    runs.write_text(runs.read_text().splitlines(keepends=True)[0])  # as if it had been killed
+    bench.synth(rows, "--seed", 3)
+    totals = bench.out().report["totals"]
+    wanted = pytest.approx(totals["audio_s"] / totals["wall_s"], rel=0.01)
+    assert bench.run("report", out, "--json").json["totals"]["xrt"] == wanted
+    guide = (ROOT / "samples" / "guide" / "fields.md").read_text(encoding="utf-8")
+    (recipe,) = re.findall(r"^    (jq .*wall_s.*)$", guide, re.M)
+    if shutil.which("jq"):
+        done = subprocess.run(shlex.split(recipe), cwd=out, capture_output=True, text=True)
+        assert float(done.stdout) == wanted

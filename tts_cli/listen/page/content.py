@@ -134,11 +134,22 @@ def _totals(folder: SpokenFolder, reasons: dict[str, list[Remark]]) -> dict[str,
         "suspect": sum(bool(reasons[speech.id]) for speech in ok),
         "audio_s": round(audio_s, 3),
         "wall_s": round(wall_s, 3) if is_counted else None,
+        "xrt": _speed(sums),
         "voices": len({speech.voice_name for speech in ok if speech.voice}),
         "runs": len(folder.runs),
         "missing": sum(row.take.is_ok and row.file.path is None for row in folder.rows),
         "garbage": folder.num_garbage,
     }
+
+
+def _speed(sums: list[dict[str, Any]]) -> float | None:
+    """Return seconds of audio per second of the runs that ended: of one that was killed, the rows
+    are there and its time is not.
+    """
+    pairs = [(total.get("audio_s"), total.get("wall_s")) for total in sums]
+    known = [pair for pair in pairs if all(isinstance(one, (int, float)) for one in pair)]
+    audio_s, wall_s = (sum(one) for one in zip(*known, strict=True)) if known else (0, 0)
+    return round(audio_s / wall_s, 3) if audio_s > 0 and wall_s > 0 else None
 
 
 def _run(run: dict[str, Any]) -> dict[str, Any]:
