@@ -202,3 +202,24 @@ def test_shards_become_one_folder(workplace: Path, capsys: pytest.CaptureFixture
     assert len(Folder(workplace / "wavs").records) == sum(counts) == 6
     assert len(Folder(workplace / "wavs").runs) == len(parts)
     assert bench.run("report", "wavs/").code == 0
+
+
+def test_the_game_is_rehearsed_as_the_readme_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With the sample voice, which makes no voices and has no speaker called guard."""
+    monkeypatch.chdir(tmp_path)
+    bench = Workbench(tmp_path, tmp_path, capsys)
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert "in the game also `voices design`, and write `Character=`" in text
+    game = text.split("The dialogue of a game")[1].split("An audiobook:")[0]
+    lines = re.findall(r"^    (tts-cli .+)$", game, re.M)
+    assert [shlex.split(line)[1] for line in lines[:3]] == ["voices", "synth", "synth"]
+    sheet = "Line ID,Character,Dialogue\nact1/guard_07,guard,Halt.\n"
+    (bench.folder / "script.csv").write_text(sheet, encoding="utf-8")
+    for line in lines[1:]:
+        words = shlex.split(re.sub(r" --model \S+", "", line))[1:]
+        words = [word.replace("Character=character", "Character=") for word in words]
+        result = bench.run(*words)
+        assert result.code == 0, (words, result.err)
+    assert (bench.folder / "opus" / "act1" / "guard_07.opus").is_file()
