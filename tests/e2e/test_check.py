@@ -222,6 +222,76 @@ def test_the_best_take_is_picked(
     assert "r02" not in {row["id"] for row in bench.run("check", folder, "--json").json["suspects"]}
 
 
+def loud_takes(folder: Path, **changes: Any) -> None:
+    """The loud row has three more takes, as loud unless something else is said of them."""
+    lines = [json.loads(line) for line in (folder / "timings.jsonl").read_text().splitlines()]
+    for take in (2, 3, 4):
+        path = f"takes/r01/{take}.wav"
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_bytes(tone(0.4, hz=600.0 + take))
+        fields = {"take": take, "role": "extra", "path": path, "seed": take, **changes}
+        lines.append({**lines[1], **with_file(tone(0.4, hz=600.0 + take)), **fields})
+    (folder / "timings.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
+def next_lines(text: str) -> list[str]:
+    return [line for line in text.splitlines() if line.startswith("next: ")]
+
+
+def test_advice_ends_where_no_take_passed(bench: Workbench, folder: Path) -> None:
+    """More takes were advised for ever."""
+    assert len(next_lines(bench.run("check", folder).out)) == 1
+    loud_takes(folder)
+    result = bench.run("check", folder)
+    assert result.code == 1
+    assert "no take of r01 passed, of 4; look at its text\n" in result.out
+    assert next_lines(result.out) == []
+    told = bench.run("check", folder, "--json").json
+    assert (told["no_take_passed"], told["next"]) == (["r01"], [])
+    add_line(folder, record("new", path=None, status="failed", error="no end of speech", frames=0))
+    told = bench.run("check", folder, "--json").json
+    assert [line.split(" --out ")[1] for line in told["next"]] == [
+        f"{folder} --only=new --takes 3"
+    ], "only rows that more takes may help"
+
+
+def add_line(folder: Path, line: dict[str, Any]) -> None:
+    with open(folder / "timings.jsonl", "a") as file:
+        file.write(json.dumps(line) + "\n")
+
+
+def test_rows_that_no_seed_helps_are_to_be_fixed(bench: Workbench, folder: Path) -> None:
+    changes = {"path": None, "frames": 0, "seed": None, "attempts": 0, "text": ""}
+    add_line(folder, record("#7", status="failed", error="text: is blank", **changes))
+    result = bench.run("check", folder)
+    assert "not synthesized: #7: text: is blank; fix that first\n" in result.out
+    (line,) = next_lines(result.out)
+    assert line.endswith(f" --out {folder} --only=r01 --takes 3")
+    loud_takes(folder)
+    (line,) = next_lines(bench.run("check", folder).out)
+    assert line.endswith(f" --out {folder}"), "the manifest again, once its line is fixed"
+
+
+def test_takes_of_an_earlier_text_are_not_advised(bench: Workbench, folder: Path) -> None:
+    """They are no takes of what the row is now; the next run would drop the choice again."""
+    loud_takes(folder, text="What the row said before.", level_dbfs=-20.0)
+    (line,) = next_lines(bench.run("check", folder).out)
+    assert line.endswith("--only suspects --takes 3")
+    assert bench.run("check", folder, "--pick", "best", "--json").json["picked"] == []
+
+
+def test_a_run_that_goes_on_names_its_manifest(bench: Workbench, folder: Path) -> None:
+    """Its `run.json` comes at its end."""
+    run = {"run_id": "1", "manifests": ["/books/lines.jsonl"], "settings": {"seed": 3}}
+    (folder / "run.json").unlink(missing_ok=True)
+    (folder / "runs.jsonl").write_text(json.dumps({**run, "totals": None}) + "\n")
+    (line,) = next_lines(bench.run("check", folder).out)
+    assert line.startswith("next: tts-cli synth /books/lines.jsonl --seed 3 --out ")
+    (folder / "runs.jsonl").write_text(json.dumps({**run, "manifests": [], "totals": None}) + "\n")
+    (line,) = next_lines(bench.run("check", folder).out)
+    assert line.endswith(" (with your manifest in place of MANIFEST)"), "it came from a pipe"
+
+
 def test_what_somebody_chose_stays(
     bench: Workbench, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

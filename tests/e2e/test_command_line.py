@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import struct
 import subprocess
 import sys
 
+import click
 import pytest
 from workbench import ROOT, Workbench
 
@@ -75,3 +77,24 @@ def test_on_a_terminal_messages_stand_above_the_bar(bench: Workbench) -> None:
     assert "3/3" in said
     assert "1 failed]" in said
     assert "\rwarning: row cut failed: " in said
+
+
+@pytest.mark.parametrize(
+    ("command", "flag", "default"),
+    [
+        ("book", "--language", "the book's; else auto"),
+        ("synth", "--language", "auto"),
+        ("encode", "--model", "the one that spoke"),
+        ("encode", "--sample-rate", "as spoken"),
+        ("warmup", "--max-seconds", "30"),
+        ("synth", "--max-seconds", "by its text"),
+    ],
+)
+def test_defaults_are_those_of_the_command(
+    command: str, flag: str, default: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Settings are shared; what happens without one is not always."""
+    module = importlib.import_module(f"tts_cli.cli.{command}")
+    (param,) = [one for one in module.command.params if flag in one.opts]
+    with click.Context(module.command) as ctx:
+        assert param.get_help_extra(ctx).get("default", "").strip("()") == default

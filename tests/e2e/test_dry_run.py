@@ -171,3 +171,40 @@ def test_other_settings_are_told_where_they_speak_again(spoken: Workbench) -> No
         assert told not in spoken.synth(ROWS, *FLAGS, "--dry-run", *flags).err
     more = [*ROWS, {"id": "new", "text": "Hm."}]
     assert told not in spoken.synth(more, *FLAGS, "--dry-run").err
+
+
+def shown(bench: Workbench, rows: Rows, *flags: object) -> dict[str, str]:
+    """What a dry run prints, by name."""
+    lines = bench.synth(rows, *FLAGS, "--dry-run", *flags).out.splitlines()
+    return dict(line.split(": ", 1) for line in lines)
+
+
+def test_the_words_for_rows_that_are_there(spoken: Workbench) -> None:
+    """`to speak: 8 rows: 8 done`, and `kept` of rows that `--prune` removes, contradicted."""
+    assert shown(spoken, ROWS, "--overwrite")["to speak"] == (
+        "8 rows: 8 done, again for --overwrite"
+    )
+    gone = "1 row, {}: part/row7"
+    found = shown(spoken, ROWS[:7])
+    assert found["no longer in the manifest"] == gone.format("kept without --prune")
+    assert found["orphans"] == "1 id that no row has, kept: part/row7"
+    found = shown(spoken, ROWS[:7], "--prune")
+    assert found["no longer in the manifest"] == gone.format("moved to removed/")
+    assert "orphans" not in found
+    (spoken.out().path / "mine.wav").write_bytes(b"RIFF")
+    assert shown(spoken, ROWS[:7], "--prune")["orphans"] == "1 id that no row has, kept"
+
+
+def test_audio_is_estimated_at_the_pace_of_the_folder(spoken: Workbench) -> None:
+    """By the runs of the same model, once they are long enough to tell."""
+    more = [*ROWS, *({"id": f"new{number}", "text": TEXTS[1] * 9} for number in range(4))]
+    runs, usual_s = spoken.out().path / "runs.jsonl", plan(spoken, more)["audio_s"]
+    *_, last = runs.read_text().splitlines()
+    for expected_s, audio_s, share in ((19.0, 9.0, 1.0), (40.0, 30.0, 0.75)):
+        line = json.loads(last)
+        line["totals"] |= {"expected_s": expected_s, "audio_s": audio_s}
+        runs.write_text(json.dumps(line) + "\n")
+        assert plan(spoken, more)["audio_s"] == pytest.approx(share * usual_s, abs=0.01)
+    line["model"]["identity"] = "another"
+    runs.write_text(json.dumps(line) + "\n")
+    assert plan(spoken, more)["audio_s"] == pytest.approx(usual_s, abs=0.01)

@@ -138,3 +138,28 @@ def test_passwords_in_urls_are_never_shown(
         shown = bench.run("config", "show", *flags)
         assert "https://***@host.invalid/x" in shown.out
         assert "TOKEN" not in shown.out
+def test_quiet_prints_nothing(bench: Workbench) -> None:
+    """Of good rows; `--json` and warnings come all the same."""
+    synth = bench.command(bench.write(ROWS), *CAP, "--accept-truncated")
+    manifest, out, page = synth[1], bench.folder / "out", bench.folder / "page.html"
+    model = ("--model", bench.model)
+    for command in (
+        (*synth, "--dry-run"),
+        synth,
+        synth,
+        (*synth, "--voices-only"),
+        ("validate", manifest, *model),
+        ("check", out),
+        ("report", out, "--out", page),
+        ("pick", out),
+        ("voices", *model),
+        ("voices", "--out", out),
+        ("models", "list"),
+        ("config", "show"),
+        ("lexicon", "test", "Hello."),
+    ):
+        result = bench.run(*command, "-q")
+        assert result.out == "", command
+    assert bench.run("pick", out, "-q", "--json").json == []
+    result = bench.run("check", bench.folder, "-q")
+    assert (result.out, result.err.startswith("Error: ")) == ("", True)

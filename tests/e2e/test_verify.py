@@ -125,6 +125,9 @@ def test_faults_of_every_take_are_named(
     assert {name: after[name] for name in before if name != "checks.jsonl"} == {
         name: data for name, data in before.items() if name != "checks.jsonl"
     }
+    last = bench.synth(ROWS, *FLAGS, *VERIFY, "--retakes", 1).out
+    assert all(f"no take of {row_id} passed; look at its text" in last for row_id in FAULTS)
+    assert "next, for other takes" not in last
 
 
 @pytest.mark.parametrize("on_every_take", [False, True])

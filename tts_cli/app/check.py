@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tts_cli import signals
 from tts_cli.app.device import refuse_absent
@@ -37,6 +37,7 @@ from tts_cli.listen.hearing.recogniser import POCKETSPHINX, Answer, Recogniser
 from tts_cli.listen.hearing.whisper import Whisper
 from tts_cli.listen.judgement import Ears, likeness_beside, opinions_beside, rank, verdict_of
 from tts_cli.listen.opinion import Dnsmos
+from tts_cli.listen.page.build import MORE_TAKES
 from tts_cli.listen.usual import Voices
 from tts_cli.listen.verdicts import Check, Heard, Likeness, Opinion, checks_by_take, write_checks
 from tts_cli.plan.checkpoint import approved_info
@@ -104,6 +105,14 @@ class Hearing:
     without_words: int = 0
     changed: int = 0  # files that are not what the journal has
     problems: list[tuple[str, str]] = field(default_factory=list)  # id, why it cannot be heard
+
+
+class Left(NamedTuple):
+    """Failed and suspect rows that have no take to choose, by what can be done about them."""
+
+    unspoken: list[FolderRow]  # nothing was drawn: the error must be fixed first
+    untried: list[FolderRow]  # other takes may be better
+    tried: list[FolderRow]  # no take passed, of at least `MORE_TAKES` after the first
 
 
 class FolderCheck:
@@ -323,13 +332,24 @@ class FolderCheck:
         others: dict[str, list[Judged]] = {}
         bad = self.bad_ids
         for one in self.judged:
-            if one.row.id in bad and one.is_named and not one.is_suspect:
+            is_same = one.file.take.says_as(one.row.take)
+            if one.row.id in bad and one.is_named and is_same and not one.is_suspect:
                 others.setdefault(one.row.id, []).append(one)
 
         def order(one: Judged) -> tuple[float, float]:
             return rank(one.file.take, one.heard, self.voices)
 
         return {row_id: min(takes, key=order) for row_id, takes in others.items()}
+
+    def left(self) -> Left:
+        """Return the rows that no take at hand can fix."""
+        bad, left = self.bad_ids - set(self.best_takes()), Left([], [], [])
+        for row in (row for row in self.folder.rows if row.id in bad):
+            tries = sum(file.take.says_as(row.take) for file in row.files)
+            is_tried = tries > MORE_TAKES
+            kind = left.tried if is_tried else left.untried
+            (left.unspoken if row.take.is_undrawn else kind).append(row)
+        return left
 
     def pick(self, folder: AbstractContextManager[Folder]) -> list[dict[str, Any]]:
         """Make the best takes their rows' files, and judge the folder as it is then. What somebody

@@ -49,6 +49,7 @@ class Failures:
     count: int = 0
     extras: int = 0  # of those, takes beside a row's own file
     runaways: int = 0  # of those, whose speech came to no end that can be right
+    undrawn: int = 0  # of those, rows that failed before anything was drawn
     first: list[tuple[str, str]] = field(default_factory=list)  # id and reason of a few
 
     def add(self, record: Take) -> None:
@@ -56,6 +57,7 @@ class Failures:
         self.count += 1
         self.extras += record.role is Role.EXTRA
         self.runaways += record.is_runaway
+        self.undrawn += record.is_undrawn
         if len(self.first) < MAX_REMEMBERED:
             self.first.append((_name(record), record.error or ""))
 

@@ -161,6 +161,7 @@ class Verified:
     again: int = 0  # rows that were spoken again
     suspects: list[Judged] = field(default_factory=list)  # the worst first
     failed: list[str] = field(default_factory=list)  # ids
+    tried: list[str] = field(default_factory=list)  # ids of suspects, see `app.check.Left`
 
     @property
     def right(self) -> int:
@@ -238,6 +239,7 @@ class Verification:
         verified.rows = sum(plan.has(row.id) for row in found.folder.rows)
         verified.heard = self._num_heard
         verified.suspects, verified.failed = found.suspects, self._failed(found)
+        verified.tried = [row.id for row in found.left().tried if row.take.is_ok]
         bad = {*_ids(found.suspects), *verified.failed}
         verified.mended = [row_id for row_id in (*suspects, *failed) if row_id not in bad]
         if self.is_spoken or self.is_served:

@@ -51,7 +51,7 @@ _book_options = group(
 @click.argument("book", type=click.Path(path_type=Path), metavar="BOOK")
 @settings(Topic.OUTPUT, out=REQUIRED_OUT)
 @_book_options
-@settings(Topic.MODEL, Topic.DEVICE, *SPEAKING)
+@settings(Topic.MODEL, Topic.DEVICE, *SPEAKING, language={"show_default": "the book's; else auto"})
 @settings(Topic.VERIFY, Topic.WORDS, Topic.AGAIN, Topic.FAILURES, "progress")
 @common_options
 @click.pass_context

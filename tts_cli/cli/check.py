@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import logging
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,14 +16,15 @@ import click
 from tts_cli.cli.options import SectionedCommand, common_options, group, settings
 from tts_cli.cli.screen import RunScreen, echo, show_table, shown_duration
 from tts_cli.config import RunConfig
+from tts_cli.core import Role
 from tts_cli.errors import UsageError
 from tts_cli.folder.files import CHECKS_NAME
-from tts_cli.listen.page.build import spoken_by
+from tts_cli.listen.page.build import MORE_TAKES, UNKNOWN_MANIFEST, spoken_by
 from tts_cli.named import counted, shortened
 from tts_cli.setting import Topic
 
 if TYPE_CHECKING:
-    from tts_cli.app.check import FolderCheck, Hearing, Judged
+    from tts_cli.app.check import FolderCheck, Hearing, Judged, Left
 
 log = logging.getLogger(__name__)
 
@@ -31,7 +32,6 @@ _MAX_SHOWN = 20  # suspects in the table
 _MAX_PICKS = 10  # in one command line that is printed
 _MAX_TEXT = 48  # characters of a cell
 MAX_PROBLEMS = 5  # that are told one by one
-TAKES = 3  # more of each suspect, in the command that is printed
 
 
 @click.command("check", cls=SectionedCommand)
@@ -114,7 +114,8 @@ def tell(hearing: Hearing, name: str, did: str) -> None:
 def show(config: RunConfig, found: FolderCheck, picked: list[dict[str, Any]]) -> None:
     """The suspects, the worst first, and what to type next."""
     suspects, failed, best = found.suspects, found.failed, found.best_takes()
-    path = found.folder.path / CHECKS_NAME
+    path, left = found.folder.path / CHECKS_NAME, found.left()
+    commands = next_commands(found, best, left)
     if config.json:
         facts = {
             "checks": str(path) if found.is_kept else None,
@@ -126,7 +127,8 @@ def show(config: RunConfig, found: FolderCheck, picked: list[dict[str, Any]]) ->
             "failed": [row.id for row in failed],
             "suspects": [suspect_facts(one, best) for one in suspects],
             "picked": [{"id": one["id"], "take": one["take"]} for one in picked],
-            "next": [shlex.join(["tts-cli", *args]) for args in next_commands(found, best)],
+            "no_take_passed": [row.id for row in left.tried],
+            "next": [shlex.join(["tts-cli", *args]) for args in commands],
         }
         echo(json.dumps(facts, indent=2))
         return
@@ -150,8 +152,11 @@ def show(config: RunConfig, found: FolderCheck, picked: list[dict[str, Any]]) ->
     echo(f"{said}; {kept}")
     if not config.asr and not any(one.heard for one in found.judged):
         echo("only loudness, length and pauses were checked; add --asr to check the words")
-    for args in next_commands(found, best):
-        echo(f"next: {shlex.join(['tts-cli', *args])}")
+    for line in left_lines(left):
+        echo(line)
+    for args in commands:
+        hint = " (with your manifest in place of MANIFEST)" * (UNKNOWN_MANIFEST in args)
+        echo(f"next: {shlex.join(['tts-cli', *args])}{hint}")
 
 
 def suspect_facts(one: Judged, best: dict[str, Judged]) -> dict[str, Any]:
@@ -182,8 +187,20 @@ def cells(one: Judged) -> tuple[str, ...]:
     return one.row.id, take, why, error, shortened(heard, _MAX_TEXT)
 
 
-def next_commands(found: FolderCheck, best: dict[str, Judged]) -> Sequence[list[str]]:
-    """What mends the folder: takes that are there to be chosen, others to be spoken."""
+def left_lines(left: Left) -> Iterator[str]:
+    """Which rows more takes do not help, and what does."""
+    for row in left.tried[:MAX_PROBLEMS]:
+        yield f"no take of {row.id} passed, of {len(row.files)}; look at its text"
+    if len(left.tried) > MAX_PROBLEMS:
+        yield f"no take of {len(left.tried) - MAX_PROBLEMS} more rows passed; --json names them"
+    for row in left.unspoken[:MAX_PROBLEMS]:
+        yield f"not synthesized: {row.id}: {row.take.error}; fix that first"
+    if len(left.unspoken) > MAX_PROBLEMS:
+        yield f"not synthesized: {len(left.unspoken) - MAX_PROBLEMS} more rows"
+
+
+def next_commands(found: FolderCheck, best: dict[str, Judged], left: Left) -> Sequence[list[str]]:
+    """Return the commands that fix the folder: they choose takes, or make others."""
     commands = []
     folder = str(found.folder.path)
     choices = [f"{row_id}={one.file.take.take}" for row_id, one in best.items()]
@@ -191,9 +208,14 @@ def next_commands(found: FolderCheck, best: dict[str, Judged]) -> Sequence[list[
         shown = choices[:_MAX_PICKS]
         dash = ["--"] * any(choice.startswith("-") for choice in shown)
         commands.append(["pick", folder, *dash, *shown])
-    if len(choices) > _MAX_PICKS:
+    if sum(one.row.take.role is not Role.HELD for one in best.values()) > _MAX_PICKS:
         commands.append(["check", folder, "--pick", "best"])
-    if found.bad_ids - set(best):
-        again = spoken_by(found.folder.last_run)
-        commands.append([*again, "--out", folder, "--only", "suspects", "--takes", str(TAKES)])
+    again = [*spoken_by(found.folder.last_run), "--out", folder]
+    if left.untried:
+        ids = ",".join(row.id for row in left.untried)
+        is_all = not (left.tried or left.unspoken) or len(left.untried) > _MAX_PICKS
+        only = ["--only", "suspects"] if is_all else [f"--only={ids}"]
+        commands.append([*again, *only, "--takes", str(MORE_TAKES)])
+    elif left.unspoken:
+        commands.append(again)
     return commands

@@ -26,9 +26,10 @@ MAX_NAMED = 5  # rows that are left, without --json
     Topic.OUTPUT,
     without=("save_codes", "subtitles"),
     out={**OUT, "help": "Folder for the new files.", "show_default": "DIR itself"},
+    sample_rate={"show_default": "as spoken"},
 )
 @group(Topic.OUTPUT.heading, settings("take_over"))
-@settings(Topic.MODEL, "device", "dtype", "progress")
+@settings(Topic.MODEL, "device", "dtype", "progress", model={"show_default": "the one that spoke"})
 @common_options
 def command(folder: Path, **options: Any) -> int:
     """Convert files to another format, sample rate or loudness, without synthesizing again.

@@ -11,6 +11,7 @@ import logging
 import os
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import redirect_stdout
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -275,10 +276,16 @@ def help_of_group(ctx: click.Context) -> int:
 
 
 def _set_levels(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
-    """Set the level of our loggers as soon as -v, -q or --debug is read."""
+    """Set the level of our loggers as soon as -v, -q or --debug is read; -q also closes stdout to
+    all but JSON and the audio of `say`.
+    """
     if not value:
         return value
-    is_quiet = param.name == "quiet"
+    is_quiet, root = param.name == "quiet", ctx.find_root()
+    args = root.ensure_object(Invocation).args
+    if is_quiet and ctx.command.name != "say" and "--json" not in args:
+        nowhere = root.with_resource(Path(os.devnull).open("w"))  # noqa: SIM115
+        root.with_resource(redirect_stdout(nowhere))
     for name in LOGGERS:
         logging.getLogger(name).setLevel(logging.WARNING if is_quiet else logging.DEBUG)
     if param.name == "debug":

@@ -112,7 +112,9 @@ def verified_lines(verified: Verified | None, args: Sequence[str]) -> list[str]:
         lines.append(msg.STILL_SUSPECT.format(id=one.row.id, reasons=_short(reasons)))
     if len(suspects) > MAX_NAMED:
         lines.append(msg.STILL_SUSPECT_MORE.format(count=len(suspects) - MAX_NAMED))
-    if suspects:
+    tried = verified.tried
+    lines += [msg.NO_TAKE_PASSED.format(id=row_id) for row_id in tried[:MAX_NAMED]]
+    if len(suspects) > len(tried):
         lines.append(msg.NEXT_RETAKES.format(command=_command(args)))
     return lines
 
@@ -291,11 +293,13 @@ def next_step(
     """
     if is_stopped:
         return msg.NEXT_REST.format(command=_command(args))
-    if failures.count:
+    if failures.count > failures.extras:  # a row whose current take is fine needs no other
         # --overwrite would synthesize the other rows again as well.
         again = [arg for arg in args if arg != "--overwrite"]
-        if failures.count == failures.extras:
-            return msg.NEXT_TAKES.format(command=_command(args))
+        if failures.count == failures.undrawn:
+            return msg.NEXT_FIX_CAUSES.format(command=_command(again))
+        if failures.runaways and config.retries >= MAX_RETRIES:
+            return msg.RETRIES_USED_UP.format(count=config.retries)
         again = _without(again, "--takes")
         if not config.retry_failed:
             again.append("--retry-failed")

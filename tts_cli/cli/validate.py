@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from tts_cli.plan.tally import ManifestSummary, Survey
 
 MAX_VOICES = 20  # that are listed
+_DUE = {"done": "done (--overwrite)"}  # labels of reasons that need more than their name
 
 
 @click.command("validate", cls=SectionedCommand)
@@ -76,7 +77,7 @@ def show_plan(looked: Looked, config: RunConfig) -> None:
         return
     lines = _lines(summary)
     if orphans is not None:
-        lines[-2:-2] = _folder_lines(survey, orphans)
+        lines[-2:-2] = _folder_lines(survey, orphans, is_pruned=config.prune)
     if xrt:
         time = shown_duration(summary.audio_s / xrt)
         lines.append(_line(msg.PLAN_TIME, time=time, xrt=xrt))
@@ -120,8 +121,9 @@ def _voice_lines(summary: ManifestSummary) -> list[tuple[str, str]]:
     return found
 
 
-def _folder_lines(survey: Survey, orphans: Named) -> list[tuple[str, str]]:
-    reasons = ", ".join(f"{count:,} {name}" for name, count in survey.reasons.items() if count)
+def _folder_lines(survey: Survey, orphans: Named, *, is_pruned: bool) -> list[tuple[str, str]]:
+    counts = survey.reasons.items()
+    reasons = ", ".join(f"{count:,} {_DUE.get(name, name)}" for name, count in counts if count)
     pending = msg.rows(survey.pending) + (f": {reasons}" if reasons else "")
     lines = [
         _line(msg.PLAN_PENDING, rows=pending),
@@ -140,9 +142,12 @@ def _folder_lines(survey: Survey, orphans: Named) -> list[tuple[str, str]]:
     if survey.back:
         lines.append(_line(msg.PLAN_RESTORED, rows=msg.rows(len(survey.back))))
     if survey.strays is not None and survey.left:
-        lines.append(_line(msg.PLAN_STRAYS, rows=msg.rows(survey.left), ids=survey.strays.left))
-    if orphans.count:
-        lines.append(_line(msg.PLAN_ORPHANS, count=counted(orphans.count, "id"), ids=orphans))
+        text = msg.PLAN_PRUNED if is_pruned else msg.PLAN_STRAYS
+        lines.append(_line(text, rows=msg.rows(survey.left), ids=survey.strays.left))
+    others = orphans.count - survey.left * is_pruned
+    if others > 0:
+        named = "" if others < orphans.count else f": {orphans}"
+        lines.append(_line(msg.PLAN_ORPHANS, count=counted(others, "id"), ids=named))
     return lines
 
 

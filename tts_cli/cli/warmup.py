@@ -17,7 +17,7 @@ from tts_cli.setting import Topic
 
 @click.command("warmup", cls=SectionedCommand)
 @settings(Topic.MODEL, Topic.DEVICE, without=("workers", "ray_address"))
-@group(UNNAMED, settings("max_seconds"))
+@group(UNNAMED, settings("max_seconds", max_seconds={"show_default": "30"}))
 @common_options
 def command(**options: Any) -> int:
     """Compile kernels and capture graphs before a run, and check them.

@@ -60,7 +60,7 @@ class SpokenFolder:
     path: Path
     rows: list[FolderRow]  # in natural order of their ids, whichever came first
     runs: list[dict[str, Any]]  # last lines of runs.jsonl, the first run first
-    last_run: dict[str, Any]  # run.json; empty: there is none
+    last_run: dict[str, Any]  # run.json; before its first, the run that goes on; empty: none
     # Run id -> seconds of prefill, decode, vocoder and write, over all lines of that run.
     stages_s: dict[str, list[float]] = field(default_factory=dict)
     num_garbage: int = 0  # lines of the journal that make no sense
@@ -82,7 +82,8 @@ def read_folder(out: Path) -> SpokenFolder:
                 f"{out}: has no {JOURNAL_NAME}, so it is not the output folder of a run",
                 remedy="give the output folder of a run",
             )
-        folder = SpokenFolder(out, [], _runs(out), read_report(out))
+        runs = _runs(out)
+        folder = SpokenFolder(out, [], runs, read_report(out) or (runs[-1] if runs else {}))
         lines = _lines(journal, folder)
         folder.rows = sorted(_rows(out, lines), key=lambda row: natural_order(row.id))
     except OSError as error:

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 REPORT_NAME = "run.json"
 MODEL, MODEL_IDENTITY = "model", "identity of the model"  # beside settings, see `settings_of`
 LENGTH_SLACK_S = 5.0
+LEAST_PACE_S = 20.0  # of expected audio, before a folder's own pace is believed
 _MAX_REPORT_BYTES = 1 << 24
 PACKAGES = (
     "tts-cli",
@@ -216,6 +217,25 @@ def measured_xrt(out: Path) -> float | None:
     except (OSError, SetupError, TypeError, KeyError):
         return None
     return float(xrt) if isinstance(xrt, (int, float)) and 0 < xrt < 1e9 else None
+
+
+def measured_pace(out: Path, identity: str) -> float | None:
+    """Return the seconds of audio per expected second, over a folder's runs with a model; None
+    where they are too few seconds to tell.
+    """
+    audio_s = expected_s = 0.0
+    try:
+        for line in RunLog(out).lines():
+            model, totals = line.get("model"), line.get("totals")
+            if not isinstance(model, dict) or not isinstance(totals, dict):
+                continue
+            if model.get("identity") == identity:
+                audio_s += float(totals["audio_s"])
+                expected_s += float(totals["expected_s"])
+    except (OSError, SetupError, TypeError, KeyError, ValueError):
+        return None
+    pace = audio_s / expected_s if expected_s >= LEAST_PACE_S else 0.0
+    return pace if 0.1 < pace < 10 else None
 
 
 RUNS_NAME = "runs.jsonl"

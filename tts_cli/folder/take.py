@@ -164,6 +164,15 @@ class Take(msgspec.Struct, frozen=True):
         """What the model was given."""
         return self.text if self.spoken_text is None else self.spoken_text
 
+    def says_as(self, other: Take) -> bool:
+        """Whether both are speech of the same words in the same voice."""
+        return (self.said, self.voice_name) == (other.said, other.voice_name)
+
+    @property
+    def is_undrawn(self) -> bool:
+        """Whether it failed before anything was drawn, so that other seeds cannot help."""
+        return not self.is_ok and not self.attempts and self.unfinished is None
+
     @property
     def letters(self) -> int | None:
         """Letters and digits of what was said."""

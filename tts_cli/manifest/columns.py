@@ -59,7 +59,10 @@ _USUAL_NAMES = {
         "line id,lineid,string id,stringid,dialogue id,dialog id,row id,text id,key,string key,"
         "custom id,keys,"
         "guid,uid,uuid,identifier,technical name,technicalname,file name,filename,file,audio file,"
-        "asset id,asset name,cue,cue id,loc key,localization key,nr,no"
+        "asset id,asset name,cue,cue id,loc key,localization key,nr,no,"
+        "utt,utt id,uttid,utterance id,utterance name,segment id,seg id,segid,sentence id,sent id,"
+        "sample id,sample name,clip id,clip,clip name,item id,item,record id,recording id,audio id,"
+        "wav id,file id,fileid,entry id,phrase id,prompt id,index,idx"
     ),
     "text": (
         "dialogue,dialog,dialogue text,dialog text,line,lines,sentence,utterance,script,transcript,"

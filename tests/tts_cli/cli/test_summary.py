@@ -26,7 +26,7 @@ def failures(*records: tuple[str, str, str | None]) -> Failures:
     found = Failures()
     for row_id, error, reason in records:
         end = None if reason is None else Finish(reason)
-        found.add(Take(row_id, Status.FAILED, error=error, finish_reason=end))
+        found.add(Take(row_id, Status.FAILED, error=error, finish_reason=end, attempts=1))
     return found
 
 
@@ -123,6 +123,14 @@ class TestNextStep:
         said = msg.NEXT_FAILED.format(command=f"{TYPED} --retry-failed --retries")
         assert self.step(found=found) == f"{said} 6"
         assert self.step(found=found, config=RunConfig(retries=80)) == f"{said} 100"
+        end = msg.RETRIES_USED_UP.format(count=100)
+        assert self.step(found=found, config=RunConfig(retries=100)) == end
+
+    def test_rows_that_no_seed_helps(self) -> None:
+        """The same command would fail in the same way."""
+        found = Failures()
+        found.add(Take("a", Status.FAILED, error="its text has no letter or digit"))
+        assert self.step(found=found) == msg.NEXT_FIX_CAUSES.format(command=TYPED)
 
     def test_bad_rows_want_mending(self) -> None:
         assert self.step(num_bad=1) == msg.NEXT_FIXED.format(command=TYPED)
@@ -139,10 +147,9 @@ class TestTakes:
         found = Failures()
         found.add(Take("a", Status.FAILED, 3, Role.EXTRA, error="no end"))
         args = [*ARGS, "--takes", "2", "--only", "a"]
-        typed = f"{TYPED} --takes 2 --only a"
-        assert next_step(args, config, found, 0, False) == (msg.NEXT_TAKES.format(command=typed))
+        assert next_step(args, config, found, 0, False) is None, "the row's file is fine"
         assert found.first == [("a, take 3", "no end")]
-        found.add(Take("b", Status.FAILED, error="no end"))
+        found.add(Take("b", Status.FAILED, error="no end", attempts=1))
         wanted = msg.NEXT_FAILED.format(command=f"{TYPED} --only a --retry-failed")
         assert next_step(args, config, found, 0, False) == wanted
         args[args.index("--takes") : args.index("--only")] = ["--takes=2"]

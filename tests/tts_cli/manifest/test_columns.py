@@ -72,6 +72,10 @@ EXPORTS = [
     ("ID,Text,Voice", '--map "ID=id,Text=text,Voice=voice"'),
     ("String Key,English,Comment", '--map "String Key=id,English=text" --extra keep'),
     ("Nr;Rolle;Satz", '--map "Nr=id,Rolle=character,Satz=text"'),
+    # Lists of speech corpora
+    ("utt_id,Text", '--map "utt_id=id,Text=text"'),
+    ("Utterance ID,Speaker,text", '--map "Utterance ID=id,Speaker=character"'),
+    ("segment_id;sentence", '--map "segment_id=id,sentence=text"'),
     ('"Line, ID",Dialogue', "--map '\"Line, ID\"=id,Dialogue=text'"),
     ("id,text,voise", "unknown field 'voise'; did you mean 'voice'? add --map \"voise=voice\""),
 ]

@@ -1,10 +1,8 @@
 // What is collected while listening: takes to choose and rows to speak again.
 
-const MORE_TAKES = 3;
-
 const basket = {
   picks: new Map(), // id -> number of a take
-  again: new Set(), // ids
+  again: new Map(), // id -> the row's state when it was collected
   key: `tts-cli-report ${data.folder.path}`,
 
   pick(row, place) {
@@ -26,7 +24,7 @@ const basket = {
       say(`${row.id} is a bad line of the manifest: mend it there`);
       return;
     }
-    if (!this.again.delete(row.id)) this.again.add(row.id);
+    if (!this.again.delete(row.id)) this.again.set(row.id, stateOf(row));
     this.changed();
     say(`${row.id} is ${this.again.has(row.id) ? "to be spoken again" : "left as it is"}`);
   },
@@ -37,7 +35,7 @@ const basket = {
     this.changed();
   },
 
-  // Only what this page still has.
+  // Only what this page still has, and no row that was synthesized again since it was collected.
   restore() {
     const kept = memory.get(this.key) ?? {};
     const known = new Map(rows.map((row) => [row.id, row]));
@@ -45,7 +43,9 @@ const basket = {
       const row = known.get(id);
       if (row && row.takes.some((one, place) => one.take === take && place !== row.chosen)) this.picks.set(id, take);
     }
-    for (const id of Array.isArray(kept.again) ? kept.again : []) if (known.has(id)) this.again.add(id);
+    for (const [id, state] of Array.isArray(kept.again) ? kept.again : []) {
+      if (known.has(id) && state === stateOf(known.get(id))) this.again.set(id, state);
+    }
     this.show();
   },
 
@@ -69,18 +69,21 @@ const basket = {
     const body = byId("commands-body");
     const byName = new Map(rows.map((row) => [row.id, row]));
     const pairs = [...this.picks].map(([id, take]) => [byName.get(id), take]);
-    const chosen = [...this.again].map((id) => byName.get(id));
+    const chosen = [...this.again.keys()].map((id) => byName.get(id));
     body.replaceChildren();
     if (pairs.length) body.append(...commandBlock("Choose these takes", [pickCommand(pairs)]));
     if (chosen.length) {
-      const more = againCommands(chosen, "--takes", String(MORE_TAKES));
-      body.append(...commandBlock(`Speak ${MORE_TAKES} more takes of these rows, to choose from`, more));
-      const commands = againCommands(chosen, "--overwrite");
-      body.append(...commandBlock("Or speak them again in place; on a CPU the same seed gives the same speech", commands));
+      body.append(...commandBlock(`Speak these rows again: ${MORE_TAKES} more takes of each, to choose from`, againCommands(chosen)));
     }
     byId("commands").showModal();
   },
 };
+
+// Changes when a run adds takes to a row or replaces its file.
+function stateOf(row) {
+  const { take, seed } = takeOf(row);
+  return [row.run ?? "", row.takes.length, take, seed ?? ""].join(" ");
+}
 
 function commandBlock(title, commands) {
   const nodes = [h("h3", { text: title })];

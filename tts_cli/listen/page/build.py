@@ -93,6 +93,7 @@ def _part(name: str) -> str:
 
 _TAKEN_OVER = (About.SPEECH, About.DELIVERY, About.ROWS)
 UNKNOWN_MANIFEST = "MANIFEST"
+MORE_TAKES = 3  # of a suspect row, as commands that are printed ask for
 
 
 def spoken_by(report: Mapping[str, Any]) -> list[str]:

@@ -134,11 +134,22 @@ def _totals(folder: SpokenFolder, reasons: dict[str, list[Remark]]) -> dict[str,
         "suspect": sum(bool(reasons[speech.id]) for speech in ok),
         "audio_s": round(audio_s, 3),
         "wall_s": round(wall_s, 3) if is_counted else None,
+        "xrt": _speed(sums),
         "voices": len({speech.voice_name for speech in ok if speech.voice}),
         "runs": len(folder.runs),
         "missing": sum(row.take.is_ok and row.file.path is None for row in folder.rows),
         "garbage": folder.num_garbage,
     }
+
+
+def _speed(sums: list[dict[str, Any]]) -> float | None:
+    """Return seconds of audio per second of the runs that ended: of one that was killed, the rows
+    are there and its time is not.
+    """
+    pairs = [(total.get("audio_s"), total.get("wall_s")) for total in sums]
+    known = [pair for pair in pairs if all(isinstance(one, (int, float)) for one in pair)]
+    audio_s, wall_s = (sum(one) for one in zip(*known, strict=True)) if known else (0, 0)
+    return round(audio_s / wall_s, 3) if audio_s > 0 and wall_s > 0 else None
 
 
 def _run(run: dict[str, Any]) -> dict[str, Any]:
@@ -195,7 +206,7 @@ def _take(file: TakeFile, row: FolderRow, about: _About, times: WordTimes | None
     check, chosen = about.checks.get((row.id, speech.take)), row.take
     is_known = check is not None and check.fits(speech.sha256)
     heard, rated = (check.asr, check.opinion) if check and is_known else (None, None)
-    is_other = (speech.said, speech.voice_name) != (chosen.said, chosen.voice_name)
+    is_other = not speech.says_as(chosen)
     values = {
         "take": speech.take,
         "seed": speech.seed,

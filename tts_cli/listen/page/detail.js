@@ -121,8 +121,7 @@ const detail = {
     return h("div", { class: "buttons" },
       button("id", "Copy id", "copy", () => copy(row.id, "the id")),
       button("seed", "Copy seed", "copy", () => copySeed(row)),
-      isNamed(row) ? button("again", "Copy: speak again", "copy", () => copyAgain(row)) : null,
-      isNamed(row) ? button("more", `Copy: ${MORE_TAKES} more takes`, "copy", () => copy(againCommands([row], "--takes", String(MORE_TAKES)).join("\n"), "the command for more takes")) : null,
+      isNamed(row) ? button("again", `Copy: speak ${MORE_TAKES} more takes`, "copy", () => copyAgain(row)) : null,
       isNamed(row) ? button("collect", isAgain ? "Collected to speak again" : "Collect to speak again", "again", () => basket.toggleAgain(row), { "aria-pressed": String(isAgain) }) : null);
   },
 

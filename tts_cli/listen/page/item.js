@@ -136,5 +136,5 @@ function copySeed(row) {
 }
 
 function copyAgain(row) {
-  copy(againCommands([row], "--overwrite").join("\n"), "the command to speak it again");
+  copy(againCommands([row]).join("\n"), "the command to speak it again");
 }

@@ -6,7 +6,7 @@ const KEYS = [
   ["k", "previous row"],
   ["1 \u2013 9", "choose that take, and play it"],
   ["r", "collect the row to speak it again, or take it back"],
-  ["c", "copy the command that speaks the row again"],
+  ["c", "copy the command that speaks more takes of the row"],
   ["\u2190 \u2192", "two seconds back or on, while a row is loaded"],
   ["/", "search"],
   ["Esc", "leave the search"],

@@ -1,6 +1,7 @@
 // Commands to paste into a shell.
 
 const PLAIN_WORD = /^[A-Za-z0-9_@%+=:,.\/-]+$/;
+const MORE_TAKES = 3; // the same seed would give the same speech
 const MANIFEST = "MANIFEST"; // where the folder does not tell it
 const MOST_CHARS = 100000; // of one argument; Linux takes 131,072 bytes
 
@@ -17,8 +18,8 @@ function folderPath() {
 // Whether an id can be named to a command: bad rows without one are called #7.
 const isNamed = (row) => !row.id.startsWith("#");
 
-// Commands that speak rows again, one for each way they were spoken.
-function againCommands(rows, ...flags) {
+// Commands that speak more takes of rows, one for each way they were spoken.
+function againCommands(rows) {
   const groups = new Map();
   for (const row of rows.filter(isNamed)) {
     const run = row.run === undefined ? data.last : data.runs[row.run].command;
@@ -34,7 +35,7 @@ function againCommands(rows, ...flags) {
       const only = group.ids.join(",");
       // An id may begin with a dash.
       const chosen = only.startsWith("-") ? [`--only=${only}`] : ["--only", only];
-      commands.push(shellLine(["tts-cli", ...group.run, "--out", folderPath(), ...chosen, ...flags]));
+      commands.push(shellLine(["tts-cli", ...group.run, "--out", folderPath(), ...chosen, "--takes", String(MORE_TAKES)]));
     }
   }
   return commands;

@@ -6,7 +6,7 @@ function showHead() {
   const models = [...new Set(runs.map((run) => run.model).filter(Boolean))];
   const made = `${data.made.slice(0, 16).replace("T", " ")} UTC`;
   byId("subtitle").textContent = [models.join(", ") || null, totals.runs ? counted(totals.runs, "run") : null, `as of ${made}`].filter(Boolean).join(" \u00b7 ");
-  const speed = totals.wall_s ? `${(totals.audio_s / totals.wall_s).toFixed(1)}\u00d7` : null;
+  const speed = totals.xrt ? `${totals.xrt.toFixed(1)}\u00d7` : null;
   const tiles = [
     ["Rows", whole.format(totals.rows), "all"],
     ["Spoken", whole.format(totals.ok), null],
