@@ -149,20 +149,22 @@ def test_filters(bench: Workbench) -> None:
         record("short", audio_s=0.5),
         record("long", audio_s=50.0, voice="dora", language="german"),
         record("code", language="de-AT"),
+        record("nl", language="nl-NL"),
         record("odd", suspect=["too long"]),
         record("failed", status="failed", path=None),
         record("old", text=None),
         record("silence", finish_reason="wordless", text="..."),
     )
-    everything = ["code", "long", "odd", "short"]
+    everything = ["code", "long", "nl", "odd", "short"]
     assert ids(bench) == everything
-    assert ids(bench, "--shortest", 1) == ["code", "long", "odd"]
-    assert ids(bench, "--longest", 10) == ["code", "odd", "short"]
+    assert ids(bench, "--shortest", 1) == ["code", "long", "nl", "odd"]
+    assert ids(bench, "--longest", 10) == ["code", "nl", "odd", "short"]
     assert ids(bench, "--voice", "dora") == ["long"]
     assert ids(bench, "--voice", "dora", "--voice", "clara") == everything
     assert ids(bench, "--language", "de") == ["code", "long"]
     assert ids(bench, "--language", "auto") == ["odd", "short"]
-    assert ids(bench, "--no-suspects") == ["code", "long", "short"]
+    assert ids(bench, "--language", "nl-BE") == ["nl"]
+    assert ids(bench, "--no-suspects") == ["code", "long", "nl", "short"]
     found = exported(bench, "nemo", "--shortest", 1, "--no-suspects", "--overwrite")
     assert found["left_out"] == {
         "failed": 1,
@@ -308,7 +310,7 @@ def test_the_card(bench: Workbench) -> None:
     card = (bench.folder / "parquet" / "README.md").read_text()
     _, head, body = card.split("---\n", 2)
     values = yaml.safe_load(head)
-    assert values["language"] == ["en"]
+    assert values["language"] == ["en", "no"]
     assert values["license"] == "other"
     assert values["license_name"] == "fish-audio-research-license"
     assert values["size_categories"] == ["n<1K"]

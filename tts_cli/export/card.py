@@ -15,10 +15,11 @@ from pathlib import PurePath
 from typing import Any
 
 from tts_cli.config import SAMPLE_VOICE
-from tts_cli.export.row import COLUMNS, code_of
+from tts_cli.export.row import COLUMNS
 from tts_cli.export.statistics import NONE, OTHERS
 from tts_cli.named import counted
 from tts_cli.setting import SAMPLING_FLAGS
+from tts_cli.text.languages import code_of
 
 _MAX_NAMED = 30  # voices and languages in a table
 _REPOSITORY = re.compile(rf"[\w.-]+(/[\w.-]+)?|synthetic:.*|{SAMPLE_VOICE}")  # of the hub, or ours

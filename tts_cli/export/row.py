@@ -10,7 +10,7 @@ from typing import Any
 
 from tts_cli.listen.words import read_words
 from tts_cli.manifest.ids import IdTable, fold_id, id_hash
-from tts_cli.text.languages import CODES
+from tts_cli.text.languages import code_of
 
 AUTO = "auto"
 _MAX_NAME_BYTES = 200  # leaves room for a suffix and a temporary name in 255
@@ -64,8 +64,8 @@ class ExportRow:
 
     @property
     def language_code(self) -> str | None:
-        """The language in two letters, where they are known."""
-        return code_of(self.language)
+        """The code of the language, where it is known."""
+        return code_of(self.language or "")
 
     def name(self, *, has_dots: bool = True) -> str:
         """A file name without suffix and without folders, for this take alone.
@@ -107,17 +107,6 @@ class ExportRow:
             *(self.mos, words, is_unsure),
         )
         return dict(zip(COLUMNS, values, strict=True))
-
-
-def code_of(language: str | None) -> str | None:
-    """A language in two letters, where they are known."""
-    if language is None:
-        return None
-    folded = language.casefold()
-    if folded in CODES:
-        return CODES[folded][0]
-    first = re.split("[-_]", folded)[0]
-    return next((codes[0] for codes in CODES.values() if first in codes), None)
 
 
 class Names:

@@ -13,13 +13,14 @@ from pathlib import Path
 
 from tts_cli.core import Finish, Status, Unfinished
 from tts_cli.errors import UsageError
-from tts_cli.export.row import AUTO, ExportRow, Names, code_of
+from tts_cli.export.row import AUTO, ExportRow, Names
 from tts_cli.folder.files import CHECKS_NAME
 from tts_cli.folder.folder import Folder
 from tts_cli.folder.take import Take
 from tts_cli.folder.takes import suffix_of
 from tts_cli.listen.verdicts import read_checks
 from tts_cli.manifest.ids import TAKES, IdTable, id_hash, id_problem, voice_label
+from tts_cli.text.languages import code_of
 
 # Why a row is left out.
 FAILED = "failed"

@@ -14,6 +14,7 @@ num2words is LGPL 2.1: it is imported, never copied or changed, and comes with a
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache, lru_cache
@@ -81,6 +82,23 @@ def code_of(language: str) -> str | None:
         return None
     name = _NAMES.get(match[1])
     return CODES[name][0] if name else match[1]
+
+
+# Words that most English texts have, and that mean nothing in languages with the same letters.
+_ENGLISH = re.compile(
+    r"\b(?:the|and|of|to|it|he|she|they|you|we|his|her|my|your|this|that|with|for|from|have|had|are"
+    r"|were|be|not|at|by|what|there|i['\u2019]m)\b",
+    re.IGNORECASE,
+)
+
+
+def may_be_english(text: str) -> bool:
+    """Whether a text of which no language is told may be English: all of its letters are ASCII, or
+    most, and it has an English word. Other signs, such as curly quotes, do not count.
+    """
+    letters = [char for char in unicodedata.normalize("NFC", text) if char.isalpha()]
+    others = sum(not char.isascii() for char in letters)
+    return not others or (4 * others < len(letters) and _ENGLISH.search(text) is not None)
 
 
 @dataclass(frozen=True)

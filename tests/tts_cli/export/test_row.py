@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tts_cli.export.row import COLUMNS, WORD, ExportRow, code_of
+from tts_cli.export.row import COLUMNS, WORD, ExportRow
 from tts_cli.listen.words import TimedWord, WordTimes
 
 ROW = ExportRow(
@@ -43,11 +43,3 @@ def test_columns_have_their_kinds(tmp_path: Path) -> None:
     (word,) = row.columns()["words"]
     assert {name: type(value) for name, value in word.items()} == WORD
     assert row.columns(16_000)["sample_rate"] == 16_000
-
-
-@pytest.mark.parametrize(
-    ("language", "code"),
-    [("english", "en"), ("German", "de"), ("zh-CN", "zh"), ("deu", "de"), ("klingon", None)],
-)
-def test_languages_in_two_letters(language: str, code: str | None) -> None:
-    assert code_of(language) == code

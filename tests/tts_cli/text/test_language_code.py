@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tts_cli.text.care import TextCare
-from tts_cli.text.languages import CODES, named_language
+from tts_cli.text.languages import CODES, code_of, named_language
 
 KNOWN = ("auto", *CODES, "sichuan_dialect")
 
@@ -41,3 +41,14 @@ def test_the_normalizer_and_lexicons_take_them(tmp_path, make_info) -> None:  # 
     info = make_info(languages=("auto", "english"))
     care = TextCare.of(RunConfig(normalize="en-GB", lexicon=lexicon), info)
     assert (care.language, care.lexicon.entries[0].language) == ("english", "english")
+
+
+@pytest.mark.parametrize(
+    ("language", "code"),
+    [
+        *[("english", "en"), ("German", "de"), ("zh-CN", "zh"), ("deu", "de"), ("klingon", None)],
+        *[("nl", "nl"), ("nl-NL", "nl"), ("sv_SE", "sv"), ("yue", "yue"), ("auto", None)],
+    ],
+)
+def test_the_code_of_a_language(language: str, code: str | None) -> None:
+    assert code_of(language) == code

@@ -26,7 +26,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from tts_cli.listen.verdicts import DECIMALS, Heard, Stretch
-from tts_cli.text.languages import code_of
+from tts_cli.text.languages import code_of, may_be_english
 from tts_cli.text.pauses import without_pauses
 
 # Languages whose words are not parted by spaces.
@@ -193,7 +193,7 @@ def normalisers(
     """How a text may be read: in English with numbers as figures, and as it stands."""
     code = code_of(language or "")
     basic = _basic()
-    is_english = code == "en" or (code is None and text.isascii())
+    is_english = code == "en" or (code is None and may_be_english(text))
     if not is_english:
         return [basic]
     english = _english(spellings)

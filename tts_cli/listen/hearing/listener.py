@@ -13,7 +13,7 @@ from tts_cli.folder.take import Take
 from tts_cli.listen.hearing.compare import compare
 from tts_cli.listen.hearing.recogniser import Answer, Asked, Identity
 from tts_cli.listen.verdicts import Heard
-from tts_cli.text.languages import code_of
+from tts_cli.text.languages import code_of, may_be_english
 
 
 class Listener:
@@ -42,7 +42,7 @@ class Listener:
             return not languages or code in languages
         if len(languages) > 1:
             return (speech.language or "auto").casefold() == "auto"
-        return (speech.said or "").isascii()
+        return may_be_english(speech.said or "")
 
     def asked(self, place: int, path: Path, speech: Take) -> Asked:
         """What it is told of a take."""

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from tts_cli.core import Status
+from tts_cli.folder.take import Take
 from tts_cli.listen.hearing.compare import compare, fold_spelling, unit_of
+from tts_cli.listen.hearing.listener import Listener
+from tts_cli.listen.hearing.recogniser import Identity
 from tts_cli.listen.verdicts import Heard, Stretch
 
 pytest.importorskip("jiwer", reason="jiwer comes with the asr extra")
@@ -117,3 +121,24 @@ def test_spellings_of_a_checkpoint() -> None:
 @pytest.mark.parametrize("word", ["four", "hour", "our", "wise", "there", "fire", "hello", "fence"])
 def test_short_words_stay(word: str) -> None:
     assert fold_spelling(word) == word
+
+
+@pytest.mark.parametrize(
+    ("text", "is_heard"),
+    [
+        ("\u201cThat\u2019s twenty dollars,\u201d she said \u2014 and left\u2026", True),
+        ("The café costs twenty dollars.", True),
+        ("Twenty dollars.", True),
+        ("Où est le café\u202f?", False),
+        ("Das hört sich gut an.", False),
+        ("彼は to the 東京へ行った", False),
+        ("Это of the", False),
+    ],
+)
+def test_english_by_its_text(text: str, is_heard: bool) -> None:
+    """Curly quotes or an é made a text of which no language is told another language's."""
+    take = Take("a", Status.OK, text=text, language="auto")
+    assert Listener(Identity("ear", languages=("en",)), None).is_fluent(take) is is_heard
+    if is_heard:  # numbers may come as figures, as of English
+        words = text.replace("wenty dollars", "$20").replace("t$20", "$20").replace("T$20", "$20")
+        assert heard(text, words, language=None).error == 0
