@@ -17,10 +17,11 @@ import logging
 import math
 import os
 import re
+import secrets
 import shutil
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -124,6 +125,31 @@ def put_in_place(part: Path | str, path: Path | str) -> None:
     """
     with _removed_on_error(part, path):
         os.replace(part, path)
+
+
+@contextmanager
+def moved_aside(path: Path | str) -> Iterator[None]:
+    """Take a file away from its name inside the block; it is removed at the end of the block, or
+    gets its name back if the block raises. A crash amid the block removes it.
+
+    Raises:
+        OSError: it cannot be renamed, or is a folder.
+    """
+    part = _part_of(path, secrets.randbits(63))
+    try:
+        if stat.S_ISDIR(os.lstat(path).st_mode):
+            raise IsADirectoryError(errno.EISDIR, "is a folder", str(path))
+        os.replace(path, part)
+    except FileNotFoundError:
+        yield
+        return
+    try:
+        yield
+    except BaseException:
+        with suppress(OSError):
+            os.replace(part, path)
+        raise
+    remove_part(part)
 
 
 def link_whole(source: Path, target: Path) -> None:

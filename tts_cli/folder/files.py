@@ -33,7 +33,7 @@ from tts_cli.audio.tags import Tags
 from tts_cli.config import SUBTITLES, SUBTYPES
 from tts_cli.core import Encoded
 from tts_cli.errors import RowError, SetupError, StoppedEarly, UsageError, disk_full, is_disk_error
-from tts_cli.folder.atomic import put_in_place, remove_part, stage, sync_folder
+from tts_cli.folder.atomic import moved_aside, put_in_place, remove_part, stage, sync_folder
 from tts_cli.folder.hashes import Delivery, delivery_hash
 from tts_cli.manifest.ids import TAKES, TRUNCATED, VOICES, id_problem
 
@@ -373,13 +373,11 @@ class AudioWriter:
                 codes_path = self._target(row_id, CODES_SUFFIX, is_truncated, take)
                 self._has_truncated |= is_truncated
                 is_over_older = self._has_older and not is_remade
-                if made.codes is not None:
-                    put_in_place(self._part(made.codes), codes_path)
-                elif is_over_older:
-                    _unlink(codes_path)  # those of an older take would not fit
+                # Codes of an older take would not fit, and new ones not to the older audio.
+                with moved_aside(codes_path) if is_over_older else contextlib.nullcontext():
+                    self._place(made, path, codes_path)
                 if is_over_older and not is_truncated:
                     self._remove_originals(row_id, take)
-                put_in_place(self._part(made.audio), path)
                 sync_folder(os.path.dirname(path))
                 if not is_truncated:
                     self._remove_truncated(row_id, take)
@@ -388,6 +386,17 @@ class AudioWriter:
             raise
         name = self.name_of(row_id, is_truncated, take)
         return WrittenFile(name, made.num_bytes, made.sha256)
+
+    def _place(self, made: Encoded, path: str, codes_path: str) -> None:
+        """Give audio its name, then its codes: never codes next to audio that is not theirs."""
+        put_in_place(self._part(made.audio), path)
+        if made.codes is None:
+            return
+        try:
+            put_in_place(self._part(made.codes), codes_path)
+        except BaseException:
+            _unlink(path)
+            raise
 
     def replaced_by(self, row_id: str, take: int | None = None) -> list[Path]:
         """The names that a row's, or a take's, new audio takes from what is there: those that `put`

@@ -14,8 +14,9 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from tts_cli.config import RunConfig
@@ -89,6 +90,7 @@ class Cluster:
             SetupError: Ray cannot be started or reached.
         """
         ray, config = self._ray, self._config
+        self._stack.enter_context(_environment_kept((*_OWN, *_AUTH)))
         if self.is_local and not ray.is_initialized():
             self.share = share_of(config, [(usable_cores(), _local_gpus(config))], "this machine")
             for name, value in _OWN.items():
@@ -173,7 +175,7 @@ class Cluster:
         options: dict[str, Any] = {"address": self._config.ray_address}
         if self.is_local:
             if not any(name in os.environ for name in _AUTH):
-                os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
+                os.environ["RAY_AUTH_TOKEN"] = _token()
             share = self.share
             options = {
                 "address": "local",
@@ -280,6 +282,26 @@ def _local_gpus(config: RunConfig) -> int:
     import torch
 
     return torch.cuda.device_count() if torch.cuda.is_available() else 0
+
+
+@cache
+def _token() -> str:
+    """The password of all clusters of this process: Ray keeps the first one it was given in it."""
+    return secrets.token_hex(32)
+
+
+@contextlib.contextmanager
+def _environment_kept(names: Iterable[str]) -> Iterator[None]:
+    """Restore variables of the environment at the end. Ray sets some of them as well."""
+    before = {name: os.environ.get(name) for name in names}
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is not None:
+                os.environ[name] = value
+            else:
+                os.environ.pop(name, None)
 
 
 class _ToLog:

@@ -180,15 +180,15 @@ def elsewhere(config: RunConfig) -> Iterator[Studio]:
     """One worker, as long as voices are made."""
     alone = config if config.ray_address is not None else replace(config, workers="1")
     cluster = Cluster(alone)
-    cluster.open()
-    share = cluster.share
 
     def done(work: Work, config: RunConfig, info: ModelInfo, asked: list[Any]) -> list[Any]:
+        share = cluster.share
         found: list[Any] = cluster.call(_done, work, there(config, share), info, asked, share)
         return found
 
     is_tidy = False
     try:
+        cluster.open()
         yield done
         is_tidy = True
     finally:

@@ -205,6 +205,67 @@ def test_a_full_disk_stops_the_run_and_leaves_the_old_file(
     assert (out / "a.wav").read_bytes() == before
 
 
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EACCES])
+@pytest.mark.parametrize("has_new_codes", [True, False])
+def test_codes_never_lie_next_to_audio_that_is_not_theirs(
+    out: Path, monkeypatch: pytest.MonkeyPatch, number: int, has_new_codes: bool
+) -> None:
+    """The new codes had their name before the audio: where that failed, `encode` made other speech
+    of the row, or there were no codes any more. The n-th rename fails, until none does.
+    """
+    real, ends = os.replace, []
+    for fails_at in range(9):
+        write(AudioWriter(out, RunConfig(save_codes=True), RATE), "a", SAMPLES, CODES)
+        (out / "a.flac.original").write_bytes(b"what it was made of")
+        before = {name: (out / name).read_bytes() for name in files(out)}
+        writer, count = AudioWriter(out, RunConfig(save_codes=has_new_codes), RATE), iter(range(9))
+
+        def replace(source: str, target: str, now: Any = count, at: int = fails_at) -> None:
+            if next(now) == at:
+                raise OSError(number, os.strerror(number))
+            real(source, target)
+
+        monkeypatch.setattr(os, "replace", replace)
+        try:
+            write(writer, "a", SAMPLES / 2, CODES + 1)
+            break
+        except (DiskFull, RowError):
+            ends.append({name: (out / name).read_bytes() for name in files(out)})
+        finally:
+            monkeypatch.undo()
+    without_audio = {name: data for name, data in before.items() if name != "a.wav"}
+    assert ends == [before, before, without_audio][: 3 if has_new_codes else 2]
+    assert (out / "a.wav").read_bytes() != before["a.wav"]
+    assert files(out) == [*["a.codes.safetensors"][: int(has_new_codes)], "a.wav"]
+    if has_new_codes:
+        assert (load_file(out / "a.codes.safetensors")["codes"] == CODES + 1).all()
+
+
+def test_a_kill_between_audio_and_codes_leaves_no_wrong_codes(
+    out: Path, writer: AudioWriter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is there before each rename and each removal, and would stay after a kill."""
+    write(writer, "a", SAMPLES, CODES)
+    old, seen = (out / "a.wav").read_bytes(), []
+
+    def look(real: Callable[..., Any]) -> Callable[..., Any]:
+        def noted(*args: Any) -> Any:
+            has_old_audio = (out / "a.wav").read_bytes() == old
+            codes = out / "a.codes.safetensors"
+            if codes.exists():
+                seen.append(has_old_audio == bool((load_file(codes)["codes"] == CODES).all()))
+            return real(*args)
+
+        return noted
+
+    other = AudioWriter(out, RunConfig(save_codes=True), RATE)
+    monkeypatch.setattr(os, "replace", look(os.replace))
+    monkeypatch.setattr(os, "unlink", look(os.unlink))
+    write(other, "a", SAMPLES / 2, CODES + 1)
+    assert seen
+    assert all(seen)
+
+
 def test_a_full_disk_on_a_new_folder(
     out: Path, writer: AudioWriter, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from tts_cli.config import RunConfig
 from tts_cli.errors import SetupError, UsageError
+from tts_cli.workers import cluster as module
 from tts_cli.workers.cluster import Cluster, Share, _ToLog, require_listener, share_of
+from tts_cli.workers.session import elsewhere
 
 CONFIG = RunConfig(workers="all")
 
@@ -53,6 +59,70 @@ def test_without_ray_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(SetupError, match='ray is not installed; pip install "ray>='):
         Cluster(CONFIG)
+
+
+class _Ray:
+    """A Ray that notes the password, and keeps how it is used in the environment as the real one
+    does.
+    """
+
+    __version__ = "0"
+
+    def __init__(self, problem: str | None = None) -> None:
+        self.problem = problem
+        self.passwords: list[str | None] = []
+
+    def is_initialized(self) -> bool:
+        return False
+
+    def init(self, **_: Any) -> SimpleNamespace:
+        self.passwords.append(os.environ.get("RAY_AUTH_TOKEN"))
+        os.environ["RAY_AUTH_MODE"] = "token"
+        if self.problem is not None:
+            raise RuntimeError(self.problem)
+        return SimpleNamespace(address_info={})
+
+    def shutdown(self) -> None:
+        self.passwords.append(os.environ.get("RAY_AUTH_TOKEN"))
+
+
+@pytest.fixture
+def no_password(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """An environment that says nothing of Ray."""
+    with monkeypatch.context() as patch:
+        for name in [name for name in os.environ if name.startswith("RAY_")]:
+            patch.delenv(name)
+        yield
+        for name in [name for name in os.environ if name.startswith("RAY_")]:
+            del os.environ[name]
+
+
+@pytest.mark.usefixtures("no_password")
+def test_the_password_leaves_the_environment_with_the_cluster(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """All programs that the process started later could read it."""
+    before, ray = dict(os.environ), _Ray()
+    monkeypatch.setattr(module, "require_ray", lambda: ray)
+    for _ in range(2):
+        cluster = Cluster(replace(CONFIG, device="cpu"))
+        with closing(cluster):
+            cluster.open()
+        assert dict(os.environ) == before
+    # Ray keeps the first one in a process, so the second cluster has the same.
+    assert len(ray.passwords) == 4
+    assert len(set(ray.passwords)) == 1
+    assert len(ray.passwords[0] or "") == 64
+
+
+@pytest.mark.usefixtures("no_password")
+def test_nothing_stays_of_a_ray_that_does_not_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where voices are made it stayed open: passwords in the environment, stdout in the log."""
+    before, stdout, ray = dict(os.environ), sys.stdout, _Ray("no port is free")
+    monkeypatch.setattr(module, "require_ray", lambda: ray)
+    with pytest.raises(SetupError, match="no port is free"), elsewhere(CONFIG):
+        pytest.fail("it has started")
+    assert (dict(os.environ), sys.stdout) == (before, stdout)
 
 
 def test_what_ray_prints_becomes_messages(caplog: pytest.LogCaptureFixture) -> None:
