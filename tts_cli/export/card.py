@@ -30,6 +30,7 @@ _MEANINGS = {
     "spoken_text": "as the model was given it: figures and abbreviations in words, where that was "
     "asked for; else the same",
     "voice": "speaker, voice file or voice that a run has made; null: the model made one up",
+    "character": "who says it in the story; null: the manifest does not say",
     "language": "as the manifest has it; null: left to the model",
     "duration": "seconds of audio, as spoken",
     "sample_rate": "Hz",
