@@ -6,6 +6,7 @@ import json
 import os
 import re
 import signal
+import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -208,6 +209,56 @@ def test_errors_that_a_recogniser_heard(bench: Workbench) -> None:
     lines = (bench.folder / "audiofolder" / "train" / "metadata.jsonl").read_text().splitlines()
     errors = {row["id"]: row["error"] for row in map(json.loads, lines)}
     assert errors == {"good": 0.1, "bad": 0.6, "deaf": None}
+
+
+def facts_of(bench: Workbench, to: str) -> list[dict[str, Any]]:
+    """What an export says of its rows, in its order."""
+    out = bench.folder / to
+    if to == "parquet":
+        from pyarrow.parquet import read_table
+
+        (path,) = out.rglob("*.parquet")
+        rows: list[dict[str, Any]] = read_table(path).to_pylist()
+        return rows
+    if to == "webdataset":
+        with tarfile.open(next(out.rglob("*.tar"))) as tar:
+            names = [name for name in tar.getnames() if name.endswith(".json")]
+            return [json.loads(tar.extractfile(name).read()) for name in names]  # type: ignore[union-attr]
+    name = "train_manifest.jsonl" if to == "nemo" else "train/metadata.jsonl"
+    return [json.loads(line) for line in (out / name).read_text().splitlines()]
+
+
+@pytest.mark.parametrize("to", ["audiofolder", "nemo", "webdataset", "parquet"])
+def test_rows_are_as_in_the_manifest(bench: Workbench, to: str) -> None:
+    """In its order, whichever thread wrote first, with characters and kept columns."""
+    facts = {
+        "scene9": {"character": "Anna", "extra": {"Notes": "low", "id": "7"}},
+        "scene10": {"character": None, "extra": {"Take length": 3}},
+        "added": {},
+    }
+    folder(bench, *(record(row_id, **facts[row_id]) for row_id in ("added", "scene10", "scene9")))
+    manifest = bench.write("Line;Dialogue\nscene10;Yes.\ngone;No.\nscene9;Yes.\n", "script.csv")
+    report = {
+        "manifests": [str(manifest)],
+        "settings": {"map": "Line=id,Dialogue=text", "extra": "keep", "seed": 3},
+    }
+    path = bench.folder / "wavs" / "run.json"
+    path.write_text(json.dumps(report))
+    exported(bench, to)
+    rows = facts_of(bench, to)
+    assert [row["id"] for row in rows] == ["scene10", "scene9", "added"]
+    told = [[row.get(name) for name in ("character", "Notes", "Take length")] for row in rows]
+    assert told == [[None, None, "3"], ["Anna", "low", None], [None, None, None]]
+    assert rows[1]["extra_id"] == "7", "its own columns keep their names"
+    manifest.unlink()
+    exported(bench, to, "--overwrite")
+    wanted = ["added", "scene9", "scene10"]
+    assert [row["id"] for row in facts_of(bench, to)] == wanted, "as people count"
+
+
+def test_the_summary_says_of_how_many_rows_lengths_are(bench: Workbench) -> None:
+    folder(bench, record("a"), record("b"))
+    assert "; 9 of 10 rows last 4.0 to 4.0 s" in export(bench, "nemo").out
 
 
 @pytest.mark.parametrize("to", ["audiofolder", "parquet"])

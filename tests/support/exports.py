@@ -26,6 +26,8 @@ import numpy as np
 import soundfile
 from spoken_folders import RATE_HZ, VOICES, record, tone, with_file, write_folder
 
+from tts_cli.manifest.ids import natural_order
+
 Array = np.ndarray[Any, Any]
 
 
@@ -185,7 +187,8 @@ def check_read(to: str, out: Path, wanted: dict[str, Read]) -> int:
 
 def _check_ljspeech(out: Path, wanted: dict[str, Read]) -> int:
     count = 0
-    for (name, row), (row_id, spoken) in zip(read_ljspeech(out), wanted.items(), strict=True):
+    rows = sorted(wanted.items(), key=lambda one: natural_order(one[0]))  # no manifest is there
+    for (name, row), (row_id, spoken) in zip(read_ljspeech(out), rows, strict=True):
         assert name.startswith(row_id.replace("/", "_")), name
         for text, was in zip(row[:2], spoken[:2], strict=True):
             assert text.split() == was.replace(" |", ",").split(), text

@@ -199,7 +199,7 @@ def show(out: Path, config: RunConfig, made: Exported) -> None:
     if config.verbosity < 0:
         return
     length = found["length_s"]
-    lasts = f"; a row lasts {length['p5']:.1f} to {length['p95']:.1f} s" if length else ""
+    lasts = f"; 9 of 10 rows last {length['p5']:.1f} to {length['p95']:.1f} s" if length else ""
     wanted = made.wanted
     echo(
         f"{out}: {counted(found['rows'], 'row')}, {found['hours']:.2f} hours as {wanted.to}{lasts}"

@@ -31,6 +31,7 @@ _MEANINGS = {
     "spoken_text": "text as the model received it, with figures and abbreviations as words if "
     "requested; otherwise the same as text",
     "voice": "speaker, voice file or generated voice; null: the model chose one",
+    "character": "speaker in the story; null: not specified",
     "language": "as in the manifest; null: not specified",
     "duration": "duration in seconds",
     "sample_rate": "Hz",

@@ -168,6 +168,7 @@ def _export(
         sorted(ahead.voices),
         rate_hz,
         wanted.shard_mb * 1_000_000,
+        sorted(ahead.extras),
     )
     target = kind(plan)
     statistics = Statistics()

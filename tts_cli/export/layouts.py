@@ -50,6 +50,7 @@ class ExportPlan:
     voices: Sequence[str]  # all that may come, sorted
     native_rate_hz: int | None  # of all files alike; None: not known, or several
     shard_bytes: int = 1 << 30
+    extras: Sequence[str] = ()  # columns of `--extra keep`
 
     @property
     def rate_hz(self) -> int | None:
@@ -59,6 +60,10 @@ class ExportPlan:
     def open(self, name: str) -> WholeFile:
         """A new file of the data set. Raises DiskFull, OSError."""
         return WholeFile(self.made, name)
+
+    def columns(self, row: ExportRow) -> dict[str, Any]:
+        """Return what stands beside a row's audio."""
+        return row.columns(self.audio.rate_hz, self.extras)
 
     def place(self, row: ExportRow, folder: str) -> str:
         """Put a row's audio into a folder of the data set; its name there. Raises RowError."""
@@ -126,7 +131,7 @@ class AudioFolder(Target):
 
     def add(self, row: ExportRow, split: str) -> None:
         name = self.plan.place(row, split)
-        values = {"file_name": name, **row.columns(self.plan.audio.rate_hz)}
+        values = {"file_name": name, **self.plan.columns(row)}
         self.lines(f"{split}/metadata.jsonl").write(json_line(values))
 
 
@@ -180,6 +185,9 @@ class NeMo(Target):
         if row.language is not None:
             values["lang"] = row.language_code or row.language
         values |= {"id": row.id, "take": row.take}
+        if row.character is not None:
+            values["character"] = row.character
+        values |= row.extras([name for name in self.plan.extras if name in row.extra])
         self.lines(f"{split}_manifest.jsonl").write(json_line(values))
 
     def close(self) -> None:
@@ -211,7 +219,7 @@ class WebDataset(Target):
     def add(self, row: ExportRow, split: str) -> None:
         audio, suffix, _ = self.plan.audio.content(row)
         key = self.plan.names.of(row)
-        facts = json_line(row.columns(self.plan.audio.rate_hz))
+        facts = json_line(self.plan.columns(row))
         sample = _member(f"{key}{suffix}", audio) + _member(f"{key}.json", facts)
         if split in self._open and self._bytes[split] + len(sample) > self.plan.shard_bytes:
             self._finish(split)

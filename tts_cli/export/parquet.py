@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from tts_cli.export.audio import WholeFile
 from tts_cli.export.layouts import ExportPlan, Target
-from tts_cli.export.row import COLUMNS, WORD, ExportRow
+from tts_cli.export.row import COLUMNS, WORD, ExportRow, extra_name
 from tts_cli.extras import load
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ class Parquet(Target):
 
     def __init__(self, plan: ExportPlan) -> None:
         super().__init__(plan)
-        self._schema = schema_of(plan.rate_hz)
+        self._schema = schema_of(plan.rate_hz, plan.extras)
         self._shards: dict[str, _Shard] = {}
         self._numbers = dict.fromkeys(plan.splits, 0)
 
@@ -104,7 +104,7 @@ class Parquet(Target):
             self._shards[split] = _Shard(file, self._schema)
             self._numbers[split] += 1
         values = {"audio": {"bytes": audio, "path": f"{self.plan.names.of(row)}{suffix}"}}
-        values |= row.columns(self.plan.audio.rate_hz)
+        values |= self.plan.columns(row)
         self._shards[split].add(values, len(audio))
 
     def close(self) -> None:
@@ -117,11 +117,12 @@ class Parquet(Target):
         super().abort()
 
 
-def schema_of(rate_hz: int | None) -> pyarrow.Schema:
+def schema_of(rate_hz: int | None, extras: Sequence[str] = ()) -> pyarrow.Schema:
     """Columns of a file, with what tells `datasets` their kinds.
 
     Args:
         rate_hz: of all audio; None: not known, or several.
+        extras: columns of `--extra keep`, which are texts.
     Raises:
         SetupError: pyarrow is not installed.
     """
@@ -132,7 +133,7 @@ def schema_of(rate_hz: int | None) -> pyarrow.Schema:
     if rate_hz is not None:
         features["audio"] = {"sampling_rate": rate_hz, "_type": "Audio"}
     word = [(name, pyarrow.type_for_alias(_NAMES[kind])) for name, kind in WORD.items()]
-    for name, kind in COLUMNS.items():
+    for name, kind in (COLUMNS | dict.fromkeys(map(extra_name, extras), str)).items():
         is_list = kind is list
         columns.append(
             (

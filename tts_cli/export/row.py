@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ COLUMNS: dict[str, type] = {
     "text": str,
     "spoken_text": str,
     "voice": str,
+    "character": str,
     "language": str,
     "duration": float,
     "sample_rate": int,
@@ -34,6 +36,10 @@ COLUMNS: dict[str, type] = {
     "words": list,
     "words_unsure": bool,
 }
+
+# Names that layouts and loaders have given away, beside those.
+_TAKEN = {*COLUMNS, "audio", "file_name", "audio_filepath", "normalized_text", "speaker"}
+_TAKEN |= {"speaker_name", "lang", "split", "__key__", "__url__"}
 
 
 @dataclass(frozen=True)
@@ -55,6 +61,8 @@ class ExportRow:
     seed: int | None
     error: float | None  # of its words or characters, by `check`; None: nobody has listened
     mos: float | None  # predicted opinion, by `check`; None: nobody has asked for it
+    character: str | None = None
+    extra: Mapping[str, str] = field(default_factory=dict)  # columns of `--extra keep`
     folder: Path | None = None  # where `align` writes; None: this take is not the row's file
 
     @property
@@ -87,11 +95,12 @@ class ExportRow:
             return name
         return f"{name}-{hashlib.blake2b(key.encode(), digest_size=5).hexdigest()}"
 
-    def columns(self, rate_hz: int | None = None) -> dict[str, Any]:
-        """What stands beside the audio, in the order of `COLUMNS`.
+    def columns(self, rate_hz: int | None = None, extras: Sequence[str] = ()) -> dict[str, Any]:
+        """Return what stands beside the audio, in the order of `COLUMNS`, and kept columns.
 
         Args:
             rate_hz: that the audio was changed to; None: it was not.
+            extras: names of the kept columns of all rows.
         """
         found = None if self.folder is None else read_words(self.folder, self.id)
         words = is_unsure = None
@@ -102,11 +111,21 @@ class ExportRow:
             ]
             is_unsure = bool(found.unsure)
         values = (
-            *(self.id, self.take, self.text, self.spoken_text, self.voice, self.language),
+            *(self.id, self.take, self.text, self.spoken_text, self.voice, self.character),
+            self.language,
             *(round(self.duration_s, 6), rate_hz or self.rate_hz, self.seed, self.error),
             *(self.mos, words, is_unsure),
         )
-        return dict(zip(COLUMNS, values, strict=True))
+        return dict(zip(COLUMNS, values, strict=True)) | self.extras(extras)
+
+    def extras(self, names: Sequence[str]) -> dict[str, str | None]:
+        """Return kept columns by the names that `extra_name` gives them; None where it has none."""
+        return {extra_name(name): self.extra.get(name) for name in names}
+
+
+def extra_name(name: str) -> str:
+    """Return what a kept column is called in a data set, whose own columns have precedence."""
+    return f"extra_{name}" if name.casefold() in _TAKEN else name
 
 
 class Names:

@@ -6,20 +6,35 @@ anybody; which file is a row's follows from its id, and it counts only if it is 
 
 from __future__ import annotations
 
+import json
+import os
+import stat
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from tts_cli.core import Finish, Status, Unfinished
-from tts_cli.errors import UsageError
+from tts_cli.config import RunConfig
+from tts_cli.core import Finish, Row, Status, Unfinished
+from tts_cli.errors import TtsCliError, UsageError
 from tts_cli.export.row import AUTO, ExportRow, Names
 from tts_cli.folder.files import CHECKS_NAME
 from tts_cli.folder.folder import Folder
+from tts_cli.folder.run_file import read_report
 from tts_cli.folder.take import Take
 from tts_cli.folder.takes import suffix_of
 from tts_cli.listen.verdicts import read_checks
-from tts_cli.manifest.ids import TAKES, IdTable, id_hash, id_problem, voice_label
+from tts_cli.manifest.ids import (
+    TAKES,
+    IdTable,
+    id_hash,
+    id_problem,
+    natural_order,
+    voice_label,
+)
+from tts_cli.manifest.manifest import open_manifests, read_rows
 from tts_cli.text.languages import code_of
 
 # Why a row is left out.
@@ -31,6 +46,9 @@ DAMAGED = "its file is missing or has changed"
 UNFINISHED = "its file was being replaced when the command was killed; run that command again"
 LOST = {DAMAGED, UNFINISHED}  # rows that should be there
 _PARTS = 1_000_000  # of one, in which errors are kept
+_MOST_EXTRAS = 1000  # kept columns that are looked for
+_MOST_BYTES = 1 << 30  # of a manifest that is read for the order of its rows
+_READING = ("manifest_format", "map", "columns", "sheet", "encoding", "ids", "speaker_prefix")
 
 
 @dataclass(frozen=True)
@@ -111,6 +129,7 @@ class Ahead:
     rows: int = 0
     voices: set[str] = field(default_factory=set)
     rates_hz: set[int | None] = field(default_factory=set)
+    extras: set[str] = field(default_factory=set)  # columns of `--extra keep`
 
 
 class Selection:
@@ -126,6 +145,7 @@ class Selection:
         self.filters = filters
         self._journal = Folder.look(out).journal
         self._checks = Checks(out)
+        self._order: list[tuple[str, int]] | None = None  # see `_ordered`
         if filters.max_error is not None and not self._checks.has_errors:
             raise UsageError(
                 f"--max-error: {out / CHECKS_NAME} has no transcripts",
@@ -139,15 +159,19 @@ class Selection:
             names.learn(row)
             found.rows += 1
             found.rates_hz.add(row.rate_hz)
+            if len(found.extras) < _MOST_EXTRAS:
+                found.extras.update(row.extra)
             if row.voice is not None:
                 found.voices.add(row.voice)
         return found
 
     def rows(self, left_out: Counter[str]) -> Iterator[ExportRow]:
-        """The wanted rows in the order of their lines; the others are counted by reason. Whether
-        their files are whole is not asked.
+        """The wanted rows in the order of the manifest, others behind them; those that are not
+        wanted are counted by reason. Whether their files are whole is not asked.
         """
-        for record in self._journal.takes(has_extras=self.filters.has_extra_takes):
+        if self._order is None:
+            self._order = self._ordered()
+        for record in filter(None, (self._journal.take(*key) for key in self._order)):
             file = self._journal.file(record.id)
             is_file = file is not None and file.take == record.take
             found = self._row(record, is_file)
@@ -155,6 +179,20 @@ class Selection:
                 left_out[found] += 1
             else:
                 yield found
+
+    def _ordered(self) -> list[tuple[str, int]]:
+        """Return id and number of each take, in the order of `rows`."""
+        places, last = IdTable(), 1 << 62
+        for place, row_id in enumerate(manifest_ids(self.out)):
+            places.put(id_hash(row_id), place)
+        takes = self._journal.takes(has_extras=self.filters.has_extra_takes)
+        keys = [(take.id, take.take) for take in takes]
+
+        def order(key: tuple[str, int]) -> tuple[Any, ...]:
+            place = places.get(id_hash(key[0]))
+            return (last, natural_order(key[0]), key[1]) if place is None else (place, (), key[1])
+
+        return sorted(keys, key=order)
 
     def _row(self, record: Take, is_file: bool) -> ExportRow | str:
         """A row, or why it is none that is wanted."""
@@ -184,6 +222,8 @@ class Selection:
             seed=record.seed,
             error=self._checks.error(record),
             mos=self._checks.mos(record),
+            character=None if record.character is None else _encodable(record.character),
+            extra={_encodable(name): _as_text(value) for name, value in record.extra.items()},
             folder=self.out if is_file else None,
         )
         is_suspect = bool(record.remarks) or self._checks.is_suspect(record)
@@ -195,6 +235,30 @@ class Selection:
         take = f"{TAKES}/{record.id}/{record.take}{suffix}"
         is_take = not is_file or record.path == take
         return self.out / (take if is_take else f"{record.id}{suffix}")
+
+
+def manifest_ids(out: Path) -> Iterator[str]:
+    """Yield the ids of the manifests that a folder's last run read, in their order: none of one
+    that came through a pipe, is gone, or cannot be read any more.
+    """
+    with suppress(TtsCliError, OSError, TypeError, ValueError):
+        report = read_report(out)
+        names, settings = report.get("manifests"), report.get("settings")
+        if not isinstance(names, list) or not names or not isinstance(settings, dict):
+            return
+        found = [os.stat(name) for name in names]
+        if not all(stat.S_ISREG(one.st_mode) and 0 < one.st_size < _MOST_BYTES for one in found):
+            return
+        reading = {name: settings[name] for name in _READING if settings.get(name) is not None}
+        config = RunConfig.from_options({**reading, "extra": "drop"})
+        with open_manifests(names, config) as manifest:
+            yield from (row.id for row in read_rows(manifest) if isinstance(row, Row))
+
+
+def _as_text(value: Any) -> str:
+    """Return a kept value as one column can hold it: JSON where it is not a text."""
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return _encodable(text)
 
 
 def _encodable(text: str) -> str:

@@ -34,7 +34,7 @@ def test_a_key_has_no_dot() -> None:
 
 
 def test_columns_have_their_kinds(tmp_path: Path) -> None:
-    row = replace(ROW, error=0.5, mos=3.5, sha256="ab", folder=tmp_path)
+    row = replace(ROW, error=0.5, mos=3.5, character="Anna", sha256="ab", folder=tmp_path)
     words = [TimedWord("T", 0.1, 0.3, 0.5, 0, 1, "dictionary")]
     times = WordTimes(row.id, 1, "ab", "an aligner", row.text, 1.0, 0.5, words)
     (tmp_path / f"{row.id}.words.json").write_bytes(times.encode())
