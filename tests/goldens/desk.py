@@ -142,7 +142,7 @@ class Desk:
 
 
 _ELSEWHERE = tuple(
-    (re.compile(pattern), stands)
+    (re.compile(pattern, re.MULTILINE), stands)
     for pattern, stands in (
         (r"\d{8}T\d{6}Z-[0-9a-f]{6}", "<run>"),
         (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", "<time>"),
@@ -155,6 +155,8 @@ _ELSEWHERE = tuple(
         (r"(?<=time: about )\d[\d,.]* (s|min|h)", "<s>"),
         (r'"(xrt|time_s|wall_s|rtf|\w+_ms)": [\d.]+', r'"\1": "<x>"'),
         (r"pid \d+", "pid <n>"),
+        (r"threads \d+$", "threads <n>"),
+        (r"(?<=: )\d[\d.]* s(?=, \S*/\.voices/)", "<s> s"),
         (r"tts-cli \d+\.\d+\.\d+\S*", "tts-cli <version>"),
     )
 )
@@ -279,6 +281,19 @@ def sum_of(data: bytes) -> str:
 
 
 def sum_of_sound(path: Path) -> str:
-    """Of the samples alone: what a file says of itself, and how it is packed, are other facts."""
-    samples, rate_hz = soundfile.read(path, dtype="int32", always_2d=True)
+    """The length of a file and a sum of its samples; names, tags and packing are other facts.
+
+    Floats are rounded to the 16 bits that they were made of, so that no last bit counts.
+    """
+    if soundfile.info(path).subtype == "FLOAT":
+        floats, rate_hz = soundfile.read(path, dtype="float32", always_2d=True)
+        samples = np.rint(np.clip(floats, -1, 1) * 32767).astype(np.int32) << 16
+    else:
+        samples, rate_hz = soundfile.read(path, dtype="int32", always_2d=True)
     return f"{len(samples)}@{rate_hz} {sum_of(samples.tobytes())}"
+
+
+def length_of(path: Path) -> str:
+    """The number of samples and the rate of a file."""
+    found = soundfile.info(path)
+    return f"{found.frames}@{found.samplerate}"

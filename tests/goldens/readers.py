@@ -1,7 +1,12 @@
-"""What every reader says of a frozen folder, and what a run finds to do in it and makes of it."""
+"""What every reader says of a frozen folder, and what a run finds to do in it and makes of it.
+
+The frozen audio is compared by its sums. Audio that is made here by arithmetic (synthesized,
+resampled, leveled) is not: its last bits depend on the processor.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import re
@@ -20,8 +25,13 @@ JOURNAL = (
     *("request_hash", "delivery_hash", "content_hash", "sha256", "frames", "attempts", "seed"),
     *("source", "applied", "parts", "voice", "text", "spoken_text", "character", "extra"),
 )
-# What differs where a processor speaks otherwise.
+# Fields that depend on the speech of a new line.
 _OF_SPEECH = ("sha256", "frames", "parts", "applied", "attempts", "suspect", "finish_reason")
+_OF_VOICE = ("request_hash", "content_hash")
+_RESAMPLED = ("ljspeech",)  # exports whose audio is made by arithmetic
+# Folders whose rows are all due again: new audio is compared with the frozen, byte for byte.
+_COMPARED = ("schema_0", "schema_1")
+_HAS_NEW_VOICE = ("two_models",)  # folders whose voices are synthesized again, and hashed
 _DATA = re.compile(r'<script type="application/json" id="data">(.*?)</script>', re.DOTALL)
 _CHANGING = ("started", "run_id", "made", "tool", "ended", "wall_s", "path_digest")
 
@@ -45,7 +55,10 @@ def facts_of(desk: Desk, name: str) -> dict[str, Any]:
         found["report"] = told(mine.run("report", out, "-o", "page.html")) | page_of(mine)
         for to in TO if name in IN_ALL else TO[:1]:
             found[f"export {to}"] = told(mine.run("export", out, "--to", to, "--out", f"to-{to}"))
-            found[f"export {to}"]["files"] = exported(mine, mine.path / f"to-{to}")
+            files = exported(mine, mine.path / f"to-{to}")
+            if to in _RESAMPLED:
+                files = _known_sums(files, set()) | {"export.sums": "there"} if files else files
+            found[f"export {to}"]["files"] = files
         found["merge"] = told(mine.run("merge", out, "others/out", "--out", "merged"))
         found["merge"] |= state_of(mine, mine.path / "merged")
         found["files behind them"] = files_of(place / "out")
@@ -55,14 +68,47 @@ def facts_of(desk: Desk, name: str) -> dict[str, Any]:
         if name in IN_ALL:
             found["check in words"] = told(mine.run("check", out))
     with desk.scratch("models", name) as mine:
+        known = set(files_of(mine.path / out).values())
         given = ["encode", out, "--format", "wav", "--subtype", "FLOAT", "--out", "made"]
         found["encode"] = told(mine.run(*given, "--model", model))
         found["encode"] |= state_of(mine, mine.path / "made")
+        found["encode"]["files"] = _known_sums(found["encode"]["files"], known)
+        found["encode"]["journal"] = _own_sums(mine.path / "made", found["encode"]["journal"])
     with desk.scratch("models", name) as mine:
-        known = set(files_of(mine.path / out).values())
+        times = {_time_of(path) for path in (mine.path / out).rglob("*")}
         found["again"] = told(mine.run(*run, *FLAGS.get(name, ())))
-        found["again"] |= state_of(mine, mine.path / out, known)
+        found["again"] |= state_of(mine, mine.path / out, times)
+    if name in _COMPARED:
+        found["again"] = {"code": found["again"]["code"], "err": found["again"]["err"]}
+    if name in _HAS_NEW_VOICE:
+        found["again"] |= {"out": [], "folder": {}}
+        for line in found["again"]["journal"]:
+            for field in _OF_VOICE:
+                line.pop(field, None)
     return found
+
+
+def _time_of(path: Path) -> int:
+    return path.stat().st_mtime_ns
+
+
+def _known_sums(files: dict[str, Any], known: set[str]) -> dict[str, Any]:
+    """Files without the sums of audio that is not a copy of known audio: their lengths remain."""
+    return {
+        name: value.split()[0] if name.endswith(".wav") and value not in known else value
+        for name, value in files.items()
+    }
+
+
+def _own_sums(out: Path, journal: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Journal lines that have, in place of a sum, whether it is the sum of the line's file."""
+    return [line | _own_sum(out, line) if "sha256" in line else line for line in journal]
+
+
+def _own_sum(out: Path, line: dict[str, Any]) -> dict[str, str]:
+    path = out / line.get("path", "none")
+    is_own = path.is_file() and hashlib.sha256(path.read_bytes()).hexdigest() == line["sha256"]
+    return {"sha256": "of the file" if is_own else "of another file"}
 
 
 def told(said: Said) -> dict[str, Any]:
@@ -163,17 +209,20 @@ def _short(value: Any) -> Any:
     return sum_of(value) if isinstance(value, bytes) else value
 
 
-def state_of(desk: Desk, out: Path, known: set[str] | None = None) -> dict[str, Any]:
+def state_of(desk: Desk, out: Path, times: set[int] | None = None) -> dict[str, Any]:
     """A folder that a command left: its files, its journal, its choices.
 
     Args:
-        known: sums of files that were there before; of all others only that they are new. None:
-            nothing was spoken, so that all sums are facts.
+        times: modification times of the files that were there before. The others are only named
+            as new, and journal lines lack what depends on speech. None: nothing was synthesized.
     """
     files = files_of(out)
-    fields = [name for name in JOURNAL if known is None or name not in _OF_SPEECH]
-    if known is not None:
-        files = {name: value if value in known else "new" for name, value in files.items()}
+    fields = [name for name in JOURNAL if times is None or name not in _OF_SPEECH]
+    if times is not None:
+        files = {
+            name: value if value == "there" or _time_of(out / name) in times else "new"
+            for name, value in files.items()
+        }
     found: dict[str, Any] = {"files": files}
     found["journal"] = [
         {name: line[name] for name in fields if line.get(name) not in (None, [], {})}
@@ -183,7 +232,7 @@ def state_of(desk: Desk, out: Path, known: set[str] | None = None) -> dict[str, 
     choices = out / "takes.json"
     if choices.exists():
         found["choices"] = json.loads(choices.read_text())["choices"]
-        if known is not None:
+        if times is not None:
             for choice in found["choices"].values():
                 choice.pop("sha256", None)
     report = out / "run.json"

@@ -21,41 +21,25 @@ pytestmark = [
 FOLDERS = write.kept("folders")
 
 
-# Folders whose rows are all due again: which of them come out as they were, the processor decides.
-SPOKEN_ANEW = ("schema_0", "schema_1")
-
-
 @pytest.fixture(scope="module")
 def desk(tmp_path_factory: pytest.TempPathFactory) -> Desk:
     """A desk with checkpoints and frozen folders."""
     return write.make_desk(tmp_path_factory.mktemp("goldens") / "desk")
 
 
-@pytest.fixture(scope="module")
-def is_like_home() -> bool:
-    """False: audio is not compared bit for bit, see `spoken.calibrate`."""
-    return write.is_like_home()
-
-
-def require_same(section: str, wanted: Any, found: Any, is_like_home: bool) -> None:
-    found = write.as_kept(found)
-    if not is_like_home:
-        wanted, found = write.elsewhere(section, wanted), write.elsewhere(section, found)
-    differing = list(write.differences(wanted, found))
+def require_same(wanted: Any, found: Any) -> None:
+    differing = list(write.differences(wanted, write.as_kept(found)))
     assert not differing, f"{len(differing)} differ:\n{write.told(differing)}"
 
 
 @pytest.mark.parametrize("section", ["spoken", "states", "words"])
-def test_is_as_before(section: str, desk: Desk, is_like_home: bool) -> None:
-    require_same(section, write.kept(section), write.SECTIONS[section](desk), is_like_home)
+def test_is_as_before(section: str, desk: Desk) -> None:
+    require_same(write.kept(section), write.SECTIONS[section](desk))
 
 
 @pytest.mark.parametrize("name", FOLDERS)
-def test_readers_say_as_before(name: str, desk: Desk, is_like_home: bool) -> None:
-    wanted, found = FOLDERS[name], readers.facts_of(desk, name)
-    if not is_like_home and name in SPOKEN_ANEW:
-        wanted, found = ({**facts, "again": {"files": []}} for facts in (wanted, found))
-    require_same("folders", wanted, found, is_like_home)
+def test_readers_say_as_before(name: str, desk: Desk) -> None:
+    require_same(FOLDERS[name], readers.facts_of(desk, name))
 
 
 def test_every_folder_is_read() -> None:
