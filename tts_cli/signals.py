@@ -19,6 +19,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
+from queue import SimpleQueue
 from types import FrameType
 from typing import Any
 
@@ -27,10 +28,12 @@ from tts_cli.errors import Interrupted
 log = logging.getLogger(__name__)
 
 NAMES = ("SIGINT", "SIGTERM", "SIGHUP")
+_STOPPING = "stopping: finishing what is decoded (again to stop at once)"
 _AT_ONCE = b"stopped at once; finished rows are kept\n"
 
 _received: int | None = None  # the first signal since `watching` began
 _stop: Callable[[], None] | None = None  # set while an orderly end is wanted
+_messages: SimpleQueue[str | None] = SimpleQueue()  # for the thread that logs; None: it ends
 _is_watching = False
 
 
@@ -90,14 +93,28 @@ def stopping(stop: Callable[[], None]) -> Iterator[None]:
     Raises:
         Interrupted: on entering or on leaving, when a signal came.
     """
-    global _stop
-    _stop = stop
+    global _stop, _messages
+    messages: SimpleQueue[str | None] = SimpleQueue()
+    _stop, _messages = stop, messages
+    thread = threading.Thread(target=_log_all, args=(messages,), name="signals", daemon=True)
     try:
         check()
+        thread.start()
         yield
     finally:
+        if thread.ident is not None:
+            messages.put(None)
+            thread.join()
         _stop = None
     check()
+
+
+def _log_all(messages: SimpleQueue[str | None]) -> None:
+    """Log messages until None comes. The handler cannot log itself: where a signal interrupts a
+    write to stderr, another one inside of it raises RuntimeError.
+    """
+    while (message := messages.get()) is not None:
+        log.warning(message)
 
 
 def _is_importing(frame: FrameType | None) -> bool:
@@ -119,5 +136,5 @@ def _handle(number: int, frame: FrameType | None) -> None:
         if _is_importing(frame):
             return
         raise Interrupted(number)
-    log.warning("stopping: finishing what is decoded (again to stop at once)")
+    _messages.put(_STOPPING)  # a SimpleQueue may be filled amid another call of its own
     _stop()

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import io
+import logging
 import os
 import signal
+import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -103,6 +107,44 @@ class TestStopping:
             assert codes == []
             send("SIGINT")
         assert codes == [130]
+
+    def test_a_signal_amid_a_message(self, capsys: pytest.CaptureFixture[str]) -> None:
+        """The handler logged inside of the write that it had interrupted, which ended in a
+        traceback: reentrant call inside of a BufferedWriter.
+        """
+        stream = _Interrupted()
+        handler = logging.StreamHandler(io.TextIOWrapper(io.BufferedWriter(stream)))
+        log = logging.getLogger("tts_cli")
+        log.addHandler(handler)
+        try:
+            stopping = signals.stopping(lambda: None)
+            with signals.watching(), pytest.raises(Interrupted), stopping:
+                log.warning("1 row failed")
+        finally:
+            log.removeHandler(handler)
+        assert stream.data.decode().splitlines() == [
+            "1 row failed",
+            "stopping: finishing what is decoded (again to stop at once)",
+        ]
+        assert capsys.readouterr().err == ""
+        assert "signals" not in {thread.name for thread in threading.enumerate()}
+
+
+class _Interrupted(io.RawIOBase):
+    """A file into whose first write a signal comes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.data = b""
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        if not self.data:
+            send("SIGTERM")
+        self.data += bytes(data)
+        return len(data)
 
 
 def test_nohup_is_respected() -> None:

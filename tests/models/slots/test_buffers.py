@@ -70,6 +70,16 @@ def test_a_row_without_a_first_code_ends_as_nan(slots: SlotBuffers) -> None:
     assert status(slots)[3] == RUNNING
 
 
+def test_a_frame_whose_first_code_is_0_counts_like_any_other(slots: SlotBuffers) -> None:
+    """Code 0 is a sound, not padding."""
+    admit(slots, [0, 1], [0, 4], [4, 4])
+    for work, next_codes in (([0, 0], [0, 0]), ([5, 0], [0, 0]), ([0, 0], [0, EOS])):
+        advance(slots, 2, work, next_codes)
+    assert slots.is_active.tolist()[:2] == [True, False]
+    assert status(slots)[:2] == [SlotStatus(3, False, ""), SlotStatus(3, True, "eos")]
+    assert slots.codes[:2, :3, 0].tolist() == [[0, 5, 0], [0, 0, 0]]
+
+
 def test_frames_are_kept_in_order_up_to_the_limit(slots: SlotBuffers) -> None:
     admit(slots, [0, 1], [1, 1], [2, MAX_FRAMES])
     for frame in range(MAX_FRAMES + 2):

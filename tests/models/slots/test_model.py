@@ -144,6 +144,37 @@ def test_a_frame_is_its_stages_in_their_order(
     assert called == ["predict", "step", "draw_first", "advance"]
 
 
+@pytest.mark.parametrize("zeros", [[0], [5, 6], [-1], [2, -3, -1], list(range(12))], ids=str)
+@torch.inference_mode()
+def test_no_frame_is_trimmed_for_a_first_code_of_0(model: SpeechModel, zeros: list[int]) -> None:
+    """Another program counts a row's frames by the first codes that are not 0, and cuts off as many
+    at its end as there are zeros. Here every frame has its samples, also alone, in company and
+    behind a reference.
+    """
+    generator = torch.Generator().manual_seed(1)
+    network, info = model.vocoder.network, model.info
+    row = torch.randint(1, 10, (12, info.num_codebooks), generator=generator)
+    other = torch.randint(1, 10, (5, info.num_codebooks), generator=generator)
+    row[zeros, 0] = 0
+    other[0, 0] = 0
+    expected = [network(codes.t()[None])[0] for codes in (row, other)]
+    (alone,) = model.decode_audio([row])
+    company = model.decode_audio([row, other])
+    for found, whole in zip([alone, *company], [expected[0], *expected], strict=True):
+        assert len(found) == len(whole)
+        assert (found - whole).abs().max() <= 3e-5
+    assert len(alone) == 12 * info.samples_per_frame
+    behind = model.decode_audio([row, other], [other, row])
+    assert [len(samples) for samples in behind] == [len(whole) for whole in expected]
+    changed = row.clone()
+    changed[zeros[-1], 1] += 1  # what the other codebooks say there is heard
+    start = (zeros[-1] % 12) * info.samples_per_frame
+    (after,) = model.decode_audio([changed])
+    assert torch.equal(after[:start], alone[:start])
+    frame = slice(start, start + info.samples_per_frame)
+    assert not torch.equal(after[frame], alone[frame])
+
+
 def test_a_checkpoint_without_encoders_says_why(model: SpeechModel) -> None:
     model.voices = None
     with pytest.raises(RequestError, match=f"cannot clone a voice: it is a {model.info.type}"):

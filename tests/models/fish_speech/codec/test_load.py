@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -118,6 +119,24 @@ def test_official_decoder(variant, oracle) -> None:
 
 
 # Shapes, causality, chunks
+
+
+@LAYOUTS
+def test_the_window_counts_when_codes_are_decoded(make) -> None:
+    """With other windows the first frames sound alike, and the first one that no longer sees all
+    of those before it does not.
+    """
+    config = tiny.SMALL
+    tensors = tiny.random_tensors(config)
+    wide = replace(config, frames=replace(config.frames, window=1200))
+    codes = tiny.random_codes(config, 1, 20)[0].t().contiguous()
+    (near,) = make(tiny.build(config, tensors), None).decode([codes])
+    (far,) = make(tiny.build(wide, tensors), None).decode([codes])
+    frame = tiny.build(config, tensors).samples_per_frame
+    border = config.frames.window * frame
+    assert largest_difference(near[:border], far[:border]) <= SAME
+    there = slice(border, border + frame)
+    assert largest_difference(near[there], far[there]) > 10 * SAME
 
 
 @pytest.mark.parametrize("frames", [1, 2, 3, 7, 50])

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import math
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import official_vocoder
 import pytest
 import tiny_vocoder
 import torch
+from fakes import lanes_runner
 from safetensors import safe_open
 from safetensors.torch import load_file
 from torch import Tensor
@@ -23,6 +25,7 @@ from torch import Tensor
 from kernels.launch import dispatch
 from models.qwen3_tts.codec.vocoder import Vocoder
 from models.vocoder.chunks import plan_chunks
+from models.vocoder.runner import vocoder_runner
 
 GOLDEN = Path(__file__).parent / "golden_vocoder.safetensors"
 VOICE = Path(__file__).parents[4] / "samples" / "voice" / "checkpoint" / "speech_tokenizer"
@@ -177,6 +180,24 @@ def test_window_of_the_transformer(small) -> None:
     window = small.config.frames.window
     for frame in range(9):
         assert visible[frame].nonzero().flatten().tolist() == [*range(frame + 1)][-window:]
+
+
+@pytest.mark.parametrize("make", [vocoder_runner, lanes_runner], ids=["alone", "lanes"])
+def test_the_window_counts_when_codes_are_decoded(make) -> None:
+    """With other windows the first frames sound alike, and the first one that no longer sees all
+    of those before it does not.
+    """
+    config = tiny_vocoder.config()
+    tensors = tiny_vocoder.random_tensors(config)
+    wide = replace(config, frames=replace(config.frames, window=400))
+    codes = tiny_vocoder.random_codes(config, 1, 20)[0].t().contiguous()
+    (near,) = make(tiny_vocoder.build(config, tensors), None).decode([codes])
+    (far,) = make(tiny_vocoder.build(wide, tensors), None).decode([codes])
+    frame = tiny_vocoder.build(config, tensors).samples_per_frame
+    border = config.frames.window * frame
+    assert largest_difference(near[:border], far[:border]) <= SAME
+    there = slice(border, border + frame)
+    assert largest_difference(near[there], far[there]) > 10 * SAME
 
 
 @pytest.mark.parametrize("shape", [(1, 3, 5), (1, 4, 0), (1, 4, 401)])
