@@ -493,3 +493,16 @@ def test_subtitles_go_along(bench: Workbench) -> None:
         assert (out / "one.srt").read_bytes().decode() == moved
     assert encode(bench).code == 0
     assert (out / "one.srt").read_bytes().decode() == mended
+
+
+def test_words_do_not_replace_subtitles_of_another_row(bench: Workbench) -> None:
+    """Row `a` has words in a.words.vtt, unless that is the subtitles of row `a.words`."""
+    rows = [{"id": "a", "text": "Hello there."}, {"id": "a.words", "text": "Good morning."}]
+    bench.synth_once(rows, *CAP, "--subtitles", "vtt")
+    out, record = bench.out().path, bench.out().records["a"]
+    facts = (1, record["sha256"], "an aligner", record["text"], record["audio_s"], 0.5, [])
+    (out / "a.words.json").write_bytes(WordTimes("a", *facts).encode())
+    assert encode(bench, "--format", "flac", to="made").code == 0
+    made = bench.out("made").files
+    assert made["a.words.vtt"] == (out / "a.words.vtt").read_bytes()
+    assert {"a.words.json", "a.vtt"} <= made.keys()

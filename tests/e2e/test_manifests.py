@@ -134,3 +134,10 @@ def test_a_workbook_with_a_cell_far_away(bench: Workbench) -> None:
     assert result.code == 2
     assert f"Error: {manifest}: is damaged: " in result.err
     assert "'A99999999' is not a cell; save it as .xlsx again" in result.err
+
+
+def test_an_id_in_a_folder_with_the_name_of_a_file(bench: Workbench) -> None:
+    """`a.TextGrid` is a file of row `a`, and could not be the folder of another row."""
+    result = bench.run("validate", bench.write([GOOD, {"id": "x.textGRID/y", "text": "Hi."}]))
+    assert result.code == 2
+    assert "has a folder that ends with '.TextGrid'" in result.err

@@ -443,3 +443,13 @@ def test_killed_midway_it_is_run_again(bench: Workbench, shards: Path) -> None:
         assert Folder(out).report == wanted.report
         shutil.rmtree(out)
     assert killed >= 4
+
+
+def test_subtitles_of_a_row_that_ends_with_words(bench: Workbench) -> None:
+    """`a.words.vtt` was taken for the words of row `a`, and left."""
+    rows = [{"id": "a.words", "text": "Good morning."}]
+    bench.synth_once(rows, *CAP, "--subtitles", "vtt", out="one")
+    code, said = merge(bench, bench.folder / "one")
+    assert code == 0, said
+    assert (bench.folder / "all/a.words.vtt").is_file()
+    assert "no row's" not in said

@@ -321,3 +321,24 @@ class TestBooks:
         bench.synth_once(ROWS[:1], *FLAGS)
         self.speak(bench, BOOK.format("Eve"))
         assert Path(bench.out().path, "a.wav").is_file()
+
+
+@pytest.mark.parametrize("order", [("a", "a.words"), ("a.words", "a")])
+def test_a_row_takes_no_file_of_another(bench: Workbench, order: tuple[str, str]) -> None:
+    """`a.words.vtt` went with row `a`, although it was the subtitles of row `a.words`."""
+    texts = {"a": "Hello there.", "a.words": "Good morning."}
+    rows = [{"id": one, "text": texts[one]} for one in order]
+    flags = (*FLAGS, "--subtitles", "vtt")
+    assert bench.synth(rows, *flags).code == 0
+    out = bench.out()
+    subtitles = out.files["a.words.vtt"]
+    kept = [row for row in rows if row["id"] == "a.words"] + [{"id": "c", "text": "Hm."}]
+    assert bench.synth(kept, *flags, "--prune").code == 0
+    assert out.files["a.words.vtt"] == subtitles
+    assert {"removed/a.wav", "removed/a.vtt"} <= out.files.keys()
+    assert bench.synth(kept[1:], *flags, "--prune").code == 0
+    assert out.files["removed/a.words.vtt"] == subtitles
+    back = [row for row in rows if row["id"] == "a"]
+    assert bench.synth(back, *flags).code == 0
+    assert out.files["removed/a.words.vtt"] == subtitles
+    assert "a.vtt" in out.files

@@ -28,7 +28,7 @@ from tts_cli.app.look import Screen
 from tts_cli.config import RunConfig
 from tts_cli.core import Step
 from tts_cli.errors import Cancelled, RowError, SetupError
-from tts_cli.folder.files import WORDS_SUFFIX
+from tts_cli.folder.files import WORDS_SUFFIX, SharedNames
 from tts_cli.folder.folder import Folder
 from tts_cli.folder.rows import FolderRow, SpokenFolder, read_folder
 from tts_cli.folder.run_file import Totals
@@ -173,6 +173,7 @@ class FolderAlignment:
         self._lexicon = None if config.lexicon is None else read_lexicon(config.lexicon)
         self._checks = checks_by_take(out)
         self._rows: list[_Row] = []
+        self._shared = SharedNames(row.id for row in self.found.rows)
 
     def run(self, aligner: Aligner, progress: Rows) -> Alignment:
         """Align what is not aligned yet.
@@ -206,6 +207,7 @@ class FolderAlignment:
             if not listener.is_fluent(take):
                 self.done.other_language += 1
                 continue
+            self._report_shared(row.id)
             kept = self._kept(folder, row, listener.identity.name)
             one = _Row(row, self.found.path / row.file.path)
             self._rows.append(one)
@@ -222,7 +224,7 @@ class FolderAlignment:
             return None
         if kept.aligner != aligner or kept.id != row.id:
             return None
-        if not all((folder.out / f"{row.id}{form}").is_file() for form in self._forms):
+        if not all((folder.out / f"{row.id}{form}").is_file() for form in self._forms_of(row.id)):
             self._write(folder, kept)
         return kept
 
@@ -241,8 +243,18 @@ class FolderAlignment:
         self.done.guessed += [word.word for word in times.words if word.known in GUESSED]
 
     def _write(self, folder: Folder, times: WordTimes) -> None:
-        for form in (*self._forms, WORDS_SUFFIX):
+        for form in (*self._forms_of(times.id), WORDS_SUFFIX):
             folder.put_beside(times.id, form, FORMS[form](times).encode())
+
+    def _forms_of(self, row_id: str) -> list[str]:
+        """Return the further files that are wanted, without those whose names are other rows'."""
+        return [form for form in self._forms if self._shared.owner(row_id, form) is None]
+
+    def _report_shared(self, row_id: str) -> None:
+        for form in self._forms:
+            if (owner := self._shared.owner(row_id, form)) is not None:
+                problem = f"{row_id}{form} is the name of the subtitles of row '{owner}'"
+                self.done.problems.append((row_id, f"{problem}; change one of the two ids"))
 
     def _compare(self, folder: Folder, aligner: Identity) -> None:
         """Judge every row by what is usual of its voice; write again what that changes."""

@@ -25,7 +25,7 @@ from tts_cli.config import SUBTITLES, RunConfig
 from tts_cli.core import Step
 from tts_cli.errors import RowError, SetupError, UsageError
 from tts_cli.folder.atomic import read_own
-from tts_cli.folder.files import PlainFiles
+from tts_cli.folder.files import PlainFiles, SharedNames
 from tts_cli.folder.folder import Folder
 from tts_cli.folder.recode import Order, Recoded
 from tts_cli.folder.run_file import RunLog, read_report
@@ -115,6 +115,7 @@ def carry(found: Iterable[Timed], folder: Path, held: Folder) -> None:
     """Write subtitles and the times of words beside the new files of rows, later by what was put on
     or cut off. What another folder has of its own stays.
     """
+    shared = SharedNames(one.id for one in held.journal.takes())
     for old, suffixes in found:
         new = held.journal.ok_take(old.id) if suffixes else None
         if new is None or (new.take, new.request_hash) != (old.take, old.request_hash):
@@ -123,6 +124,8 @@ def carry(found: Iterable[Timed], folder: Path, held: Folder) -> None:
         there = [] if held.out == folder else timed_beside(held.out, new)
         by_s = new.shift_s - old.shift_s
         for suffix in (one for one in suffixes if one not in there):
+            if shared.owner(old.id, suffix) is not None:
+                continue
             path = folder / f"{old.id}{suffix}"
             try:
                 if suffix in TITLES:

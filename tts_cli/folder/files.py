@@ -15,7 +15,7 @@ import os
 import secrets
 import shutil
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -35,7 +35,7 @@ from tts_cli.core import Encoded
 from tts_cli.errors import RowError, SetupError, StoppedEarly, UsageError, disk_full, is_disk_error
 from tts_cli.folder.atomic import moved_aside, put_in_place, remove_part, stage, sync_folder
 from tts_cli.folder.hashes import Delivery, delivery_hash
-from tts_cli.manifest.ids import TAKES, TRUNCATED, VOICES, id_problem
+from tts_cli.manifest.ids import TAKES, TRUNCATED, VOICES, fold_id, id_problem
 
 if TYPE_CHECKING:
     import numpy as np
@@ -60,6 +60,31 @@ ROW_SUFFIXES = (
     *(CODES_SUFFIX, *ORIGINALS, *WORD_SUFFIXES),
     *(f".{name}" for name in (*SUBTYPES, *SUBTITLES)),
 )
+# Suffixes that end with another one -> what is in front of it: `a.words.vtt` could be a file of row
+# `a`, and of row `a.words`.
+NESTED_SUFFIXES = {
+    long: long.removesuffix(short)
+    for long in ROW_SUFFIXES
+    for short in ROW_SUFFIXES
+    if long != short and long.endswith(short)
+}
+
+
+class SharedNames:
+    """The file names that two rows of a folder share. They belong to the row with the longer id.
+
+    Args:
+        ids: of the folder's rows.
+    """
+
+    def __init__(self, ids: Iterable[str]) -> None:
+        tails = tuple(NESTED_SUFFIXES.values())
+        self._owners = {fold_id(one): one for one in ids if fold_id(one).endswith(tails)}
+
+    def owner(self, row_id: str, suffix: str) -> str | None:
+        """Return the id of the other row that a file name of this row belongs to, or None."""
+        tail = NESTED_SUFFIXES.get(suffix)
+        return None if tail is None else self._owners.get(fold_id(row_id + tail))
 
 
 def prepare_folder(out: Path) -> None:

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from tts_cli import signals
 from tts_cli.errors import RowError, StoppedEarly, UsageError, disk_full, is_disk_error
 from tts_cli.folder.atomic import is_part, sync_folder, written_whole
-from tts_cli.folder.files import ROW_SUFFIXES, Inside, is_same
+from tts_cli.folder.files import NESTED_SUFFIXES, ROW_SUFFIXES, Inside, is_same
 from tts_cli.folder.lock import LOCK_NAME
 from tts_cli.folder.merge import MAX_NAMED, Origins
 from tts_cli.manifest.ids import TAKES, TRUNCATED, VOICES, id_hash, id_problem
@@ -39,9 +39,12 @@ class Found(NamedTuple):
     name: str  # from the folder
 
 
-def row_files(folder: Path, left: Named) -> Iterator[Found]:
+def row_files(folder: Path, left: Named, has_row: Callable[[int], bool]) -> Iterator[Found]:
     """Every file that is named as one of a row's; others are counted, but for those in `.voices`,
     see `voices.merged`. Links are not followed. Raises OSError.
+
+    Args:
+        has_row: whether the `id_hash` is of a row; asked for names that two rows could have.
     """
     waiting = [""]
     while waiting:
@@ -55,6 +58,9 @@ def row_files(folder: Path, left: Named) -> Iterator[Found]:
                 if name in OWN_NAMES or is_part(entry.name):
                     continue
                 row_id = _row_of(name) if entry.is_file(follow_symlinks=False) else None
+                for long, tail in NESTED_SUFFIXES.items():
+                    if row_id and name.endswith(long) and has_row(id_hash(row_id + tail)):
+                        row_id += tail
                 if row_id is None or id_problem(row_id):
                     left.add(name)
                 else:
@@ -135,12 +141,15 @@ class Placing:
         for index, folder in enumerate(self._origins.folders):
             if index == 0 or not self._origins.taken[index]:
                 continue
-            for found in row_files(folder, left):
+            for found in row_files(folder, left, self._has_row):
                 taken_from = self._origins.folder_of(found.row_key)
                 if taken_from == index:
                     yield folder / found.name, self.out / found.name
                 elif taken_from is None:
                     left.add(found.name)
+
+    def _has_row(self, row_key: int) -> bool:
+        return self._origins.folder_of(row_key) is not None
 
     def _place(self, source: Path, target: Path) -> None:
         if self._has_links:

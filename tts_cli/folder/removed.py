@@ -15,7 +15,7 @@ import contextlib
 import os
 import re
 from collections.abc import Iterable, Iterator
-from itertools import count, islice
+from itertools import chain, count, islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,7 +24,14 @@ from tts_cli.audio.file import is_whole_wav
 from tts_cli.core import Role, Status
 from tts_cli.errors import RowError, StoppedEarly, disk_full, is_disk_error
 from tts_cli.folder.atomic import sync_folder
-from tts_cli.folder.files import ROW_SUFFIXES, Inside, PlainFiles, is_same
+from tts_cli.folder.files import (
+    NESTED_SUFFIXES,
+    ROW_SUFFIXES,
+    Inside,
+    PlainFiles,
+    SharedNames,
+    is_same,
+)
 from tts_cli.folder.journal import Journal
 from tts_cli.folder.take import CopiedLine, Take
 from tts_cli.folder.takes import suffix_of
@@ -58,6 +65,7 @@ class Removed:
         self._journal = journal
         self._inside = Inside(out)
         self._plain = PlainFiles(out)
+        self._shared: SharedNames | None = None
         self._left: set[Path] = set()  # folders that files were moved from
         self._entered: set[Path] = set()
 
@@ -199,13 +207,23 @@ class Removed:
             return  # it names no file
         for front in _FRONTS:
             for suffix in ROW_SUFFIXES:
-                if os.path.lexists(self.out / f"{base}{front}{row_id}{tail}{suffix}"):
+                path = self.out / f"{base}{front}{row_id}{tail}{suffix}"
+                if os.path.lexists(path) and not self._is_of_other(row_id, suffix):
                     yield front, suffix
         for front in _FOLDERS:
             with contextlib.suppress(FileNotFoundError, NotADirectoryError):
                 for name in os.listdir(self.out / f"{base}{front}{row_id}{tail}"):
                     if _TAKE.fullmatch(name):
                         yield front, f"/{name}"
+
+    def _is_of_other(self, row_id: str, suffix: str) -> bool:
+        """Whether a file of this name belongs to another row, which the journal has or had."""
+        if suffix not in NESTED_SUFFIXES:
+            return False
+        if self._shared is None:
+            takes = chain(self._journal.takes(), self._journal.gone_rows())
+            self._shared = SharedNames(take.id for take in takes)
+        return self._shared.owner(row_id, suffix) is not None
 
     def _sync(self) -> None:
         """Make what was moved durable, and remove folders that are empty now."""

@@ -70,6 +70,15 @@ def id_problem(row_id: str) -> str | None:
     return None
 
 
+def manifest_id_problem(row_id: str) -> str | None:
+    """Return why a manifest may not have this id, or None. Folders of earlier versions may have
+    ids that manifests may no longer have.
+    """
+    if ".textgrid/" in row_id.casefold():
+        return "has a folder that ends with '.TextGrid', as files of `align --textgrid` do"
+    return id_problem(row_id)
+
+
 def natural_order(row_id: str) -> list[tuple[int, int, str]]:
     """A key that puts `line2` before `line10`."""
     return [

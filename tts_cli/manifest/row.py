@@ -17,7 +17,7 @@ from models.sampling import Range
 from tts_cli.config import SETTINGS
 from tts_cli.core import BadRow, Row
 from tts_cli.manifest.columns import ALIASES, KINDS, MAX_NAME_CHARS, RowProblem, unknown_names
-from tts_cli.manifest.ids import ContentIds, default_id, id_problem
+from tts_cli.manifest.ids import ContentIds, default_id, manifest_id_problem
 from tts_cli.named import MAX_DEPTH, is_too_deep, shown
 from tts_cli.text.pauses import pause_problem
 from tts_cli.text.unseen import as_seen
@@ -148,7 +148,7 @@ def _find_id(values: Mapping[str, Any], is_text: bool) -> str | None:
         return None
     if not isinstance(value, str):
         raise RowProblem(f"id: must be text, not {shown(value)}; put it in quotes")
-    if problem := id_problem(value):
+    if problem := manifest_id_problem(value):
         raise RowProblem(f"id {shown(value)} {problem}")
     return value
 

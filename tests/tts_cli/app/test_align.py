@@ -71,6 +71,21 @@ def test_run_again_only_what_is_new_is_aligned(tmp_path: Path) -> None:
     assert aligned(out, FakeAligner()).kept == 3
 
 
+def test_a_file_name_of_another_row_stays_its_own(tmp_path: Path) -> None:
+    """`a.words.vtt` would be the words of row `a`, and is the subtitles of row `a.words`."""
+    out = spoken(tmp_path / "out", {"row_id": "A"}, {"row_id": "a.words"})
+    (out / "a.words.vtt").write_text("subtitles")
+    for _ in range(2):
+        done = aligned(out, FakeAligner(), (WORDS_VTT_SUFFIX, TEXTGRID_SUFFIX))
+        why = "A.words.vtt is the name of the subtitles of row 'a.words'; change one of the two ids"
+        assert done.problems == [("A", why)]
+        assert (out / "a.words.vtt").read_text() == "subtitles"
+        assert not (out / "A.words.vtt").exists()
+        made = {path.name for path in out.glob("*.[wT]*") if path.suffix != ".wav"}
+        assert {"A.TextGrid", "a.words.TextGrid", "a.words.words.vtt"} <= made
+        assert words_of(out, "A").words
+
+
 def test_unsure_rows(tmp_path: Path) -> None:
     ids = [f"r{number}" for number in range(12)]
     out = spoken(tmp_path / "out", *({"row_id": row_id} for row_id in ids))
