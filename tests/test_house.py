@@ -17,7 +17,7 @@ from pathlib import Path
 import rooms
 
 ROOT = Path(__file__).parent.parent
-MOST_FILES = 211  # of tts_cli with code
+MOST_FILES = 212  # of tts_cli with code
 MOST_LINES = 400  # of code in a file
 MOST_CODE = {"kernels": 3920, "models": 5970, "tts_cli": 32020}  # lines of a package
 MOST_INNER_IMPORTS = 113

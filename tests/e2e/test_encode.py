@@ -447,7 +447,7 @@ def test_times_of_words_follow_what_is_put_on_and_cut_off(bench: Workbench, to: 
     facts = (1, record["sha256"], "an aligner", record["text"], record["audio_s"], 0.5, [word])
     times = WordTimes("sub/two", *facts)
     (out.path / "sub/two.words.json").write_bytes(times.encode())
-    (out.path / "sub/two.TextGrid").write_text("to be made anew")
+    (out.path / "sub/two.TextGrid").write_text("edited")
     stale = WordTimes("one", 1, "another sum", *facts[2:])
     (out.path / "one.words.json").write_bytes(stale.encode())
     assert encode(bench, "--pad", "0.25", "--format", "flac", to=to).code == 0
@@ -457,7 +457,8 @@ def test_times_of_words_follow_what_is_put_on_and_cut_off(bench: Workbench, to: 
     assert found.sha256 == made.records["sub/two"]["sha256"]
     assert (found.words[0].start_s, found.words[0].end_s) == (0.26, 0.27)
     assert found.audio_s == pytest.approx(record["audio_s"] + 0.5)
-    assert 'text = "Good"' in (made.path / "sub/two.TextGrid").read_text()
+    grid = (made.path / "sub/two.TextGrid").read_text()
+    assert grid == "edited" if to is None else 'text = "Good"' in grid
     assert not (made.path / "sub/two.words.vtt").exists()
     told = read_words(made.path, "one")
     assert told is None or told.sha256 == "another sum", "it was of other audio"
@@ -476,7 +477,10 @@ def test_subtitles_go_along(bench: Workbench) -> None:
     (out / "one.words.json").write_bytes(times.encode())
     mended = "1\r\n00:00:00,010 --> 00:00:00,020\r\nHELLO at 00:00:00,010\r\n"
     (out / "one.srt").write_bytes(mended.encode())
-    os.utime(out / "three.vtt", (0, 0))  # of other audio
+    listed = (out / "derived.jsonl").read_text().splitlines()
+    of_other_audio = json.dumps({**json.loads(listed[-1]), "audio": "another sum"})
+    (out / "derived.jsonl").write_text("\n".join([*listed, of_other_audio, ""]))
+    assert json.loads(of_other_audio)["path"] == "three.vtt"
     (out / "three.srt").unlink()
     (out / "three.srt").symlink_to(out / "one.srt")
     assert encode(bench, to="same").code == 0

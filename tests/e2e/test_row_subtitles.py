@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -127,3 +128,74 @@ def test_a_row_whose_subtitles_cannot_be_written(bench: Workbench) -> None:
     assert result.code == 1
     assert "warning: row short has no subtitles" in result.err
     assert (bench.out().path / "silent.srt").exists()
+
+
+def test_subtitles_follow_the_audio_whatever_the_clock_says(bench: Workbench) -> None:
+    """A row kept the subtitles of its old text where their time was later than the audio's."""
+    row = {"id": "a", "text": "The rain fell."}
+    assert bench.synth([row], "--subtitles", "srt,vtt").code == 0
+    out = bench.out()
+    for path in out.path.glob("a.*"):
+        os.utime(path, (4e9, 4e9))
+    result = bench.synth([{**row, "text": "Something else."}], "--subtitles", "srt,vtt")
+    assert "subtitles: 2 files written" in result.err
+    assert b"Something else." in out.files["a.srt"]
+    assert b"Something else." in out.files["a.vtt"]
+    for path in (out.path / "a.wav", out.path / "a.srt"):
+        os.utime(path)
+    assert (
+        "subtitles: 0 files"
+        in bench.synth([{**row, "text": "Something else."}], "--subtitles", "srt").err
+    )
+
+
+def test_subtitles_that_somebody_edited_stay(bench: Workbench) -> None:
+    """They were replaced where the audio was newer: in a copy of the folder, or after a take."""
+    bench.synth_once(ROWS, *SPLIT, "--subtitles", "srt")
+    out = bench.out()
+    (out.path / "short.srt").write_text("mended by hand")
+    os.utime(out.path / "short.wav")  # as a copy of the folder may have it
+    result = bench.synth(ROWS, *SPLIT, "--subtitles", "srt")
+    assert "subtitles: 0 files written" in result.err
+    assert "kept" not in result.err, "it is of this audio"
+    again = ("--only", "short", "--overwrite", "--seed", 4)
+    result = bench.synth(ROWS, *SPLIT, "--subtitles", "srt", *again)
+    assert result.code == 0
+    assert (
+        "1 file is kept, not written: edited since, or of an earlier version: short.srt"
+        in result.err
+    )
+    assert out.files["short.srt"] == b"mended by hand"
+    (out.path / "short.srt").unlink()
+    assert bench.synth(ROWS, *SPLIT, "--subtitles", "srt").code == 0
+    assert b"Stay {please}" in out.files["short.srt"]
+
+
+def test_subtitles_of_an_earlier_version(bench: Workbench) -> None:
+    """No list says which of them were edited: those that would be written now are taken over."""
+    bench.synth_once(ROWS, *SPLIT, "--subtitles", "srt")
+    out = bench.out()
+    (out.path / "derived.jsonl").unlink()
+    (out.path / "silent.srt").write_text("mine")
+    result = bench.synth(ROWS, *SPLIT, "--subtitles", "srt")
+    assert "subtitles: 0 files written" in result.err
+    assert "earlier version: silent.srt; delete one to have it made again" in result.err
+    row = {"id": "short", "text": "Go now."}
+    assert bench.synth([row, *ROWS[1:]], *SPLIT, "--subtitles", "srt").code == 0
+    assert b"Go now." in out.files["short.srt"]
+    assert out.files["silent.srt"] == b"mine"
+
+
+def test_a_run_that_dies_before_a_file_is_written_knows_it_as_its_own(bench: Workbench) -> None:
+    bench.synth_once(ROWS, *SPLIT, "--subtitles", "srt")
+    out = bench.out()
+    lines = (out.path / "derived.jsonl").read_text()
+    line = next(line for line in lines.splitlines() if "short.srt" in line)
+    sha256 = json.loads(line)["sha256"]
+    torn = line.replace(sha256, "0" * 64).replace('"audio": "', '"audio": "0')
+    (out.path / "derived.jsonl").write_text(f"{lines}{torn}\n{{torn")
+    before = out.files
+    assert bench.synth(ROWS, *SPLIT, "--subtitles", "srt").code == 0
+    assert out.files == before
+    last = (out.path / "derived.jsonl").read_text().splitlines()[-1]
+    assert json.loads(last)["sha256"] == sha256

@@ -28,7 +28,7 @@ from tts_cli.folder.run_file import last_of_runs
 from tts_cli.main import main
 
 ROOT = Path(__file__).parents[2]
-OWN_FILES = ("run.json", "timings.jsonl", "runs.jsonl", "takes.json")
+OWN_FILES = ("run.json", "timings.jsonl", "runs.jsonl", "takes.json", "derived.jsonl")
 PATIENCE_S = 60.0
 
 Rows = Sequence[Mapping[str, Any]]

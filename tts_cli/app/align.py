@@ -25,6 +25,7 @@ from msgspec.structs import replace
 from tts_cli import signals
 from tts_cli.app.check import Rows, checkpoint_of
 from tts_cli.app.look import Screen
+from tts_cli.app.subtitles import warn_of_kept
 from tts_cli.config import RunConfig
 from tts_cli.core import Step
 from tts_cli.errors import Cancelled, RowError, SetupError
@@ -41,6 +42,7 @@ from tts_cli.listen.hearing.sphinx import SphinxAligner
 from tts_cli.listen.usual import Usual, usual
 from tts_cli.listen.verdicts import Check, checks_by_take
 from tts_cli.listen.words import FORMS, TimedWord, WordTimes, read_words
+from tts_cli.named import Named
 from tts_cli.plan.checks import Only
 from tts_cli.text.lexicon import Lexicon, read_lexicon
 from tts_cli.text.wording import WrittenWord, has_figures, read_alone, written_words
@@ -79,6 +81,7 @@ class Alignment:
     words: int = 0  # of the rows aligned now
     guessed: list[str] = field(default_factory=list)  # words that no dictionary has, some of them
     problems: list[tuple[str, str]] = field(default_factory=list)  # id, why it is left out
+    edited: Named = field(default_factory=Named)  # files that somebody edited, so they are kept
     unsure: list[tuple[str, list[str]]] = field(default_factory=list)  # id, reasons
 
 
@@ -193,6 +196,7 @@ class FolderAlignment:
                     ended = self.done.aligned + len(self.done.problems)
                     shown.update(Totals(ok=ended, audio_s=self.done.audio_s))
             self._compare(folder, aligner.identity)
+        warn_of_kept(self.done.edited)
         return self.done
 
     def _waiting(self, folder: Folder, listener: Listener) -> Iterator[_Row]:
@@ -224,8 +228,9 @@ class FolderAlignment:
             return None
         if kept.aligner != aligner or kept.id != row.id:
             return None
-        if not all((folder.out / f"{row.id}{form}").is_file() for form in self._forms_of(row.id)):
-            self._write(folder, kept)
+        for form in self._forms_of(row.id):
+            if not folder.derived.is_for(f"{row.id}{form}", kept.sha256):
+                self._put(folder, kept, form)
         return kept
 
     def _take(self, folder: Folder, one: _Row, takes: TakeWords, answer: Aligned) -> None:
@@ -244,7 +249,12 @@ class FolderAlignment:
 
     def _write(self, folder: Folder, times: WordTimes) -> None:
         for form in (*self._forms_of(times.id), WORDS_SUFFIX):
-            folder.put_beside(times.id, form, FORMS[form](times).encode())
+            self._put(folder, times, form)
+
+    def _put(self, folder: Folder, times: WordTimes, form: str) -> None:
+        data = FORMS[form](times).encode()
+        if folder.put_beside(times.id, form, data, times.sha256) is False:
+            self.done.edited.add(f"{times.id}{form}")
 
     def _forms_of(self, row_id: str) -> list[str]:
         """Return the further files that are wanted, without those whose names are other rows'."""

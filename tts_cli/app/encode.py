@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import soundfile
 
-from tts_cli.app.subtitles import is_newer
+from tts_cli.app.subtitles import audio_digest, warn_of_kept
 from tts_cli.audio.subtitles import later
 from tts_cli.audio.tags import synthetic_of
 from tts_cli.audio.treatment import Treatment
@@ -25,7 +25,8 @@ from tts_cli.config import SUBTITLES, RunConfig
 from tts_cli.core import Step
 from tts_cli.errors import RowError, SetupError, UsageError
 from tts_cli.folder.atomic import read_own
-from tts_cli.folder.files import PlainFiles, SharedNames
+from tts_cli.folder.derived import DerivedFiles
+from tts_cli.folder.files import WORDS_SUFFIX, PlainFiles, SharedNames
 from tts_cli.folder.folder import Folder
 from tts_cli.folder.recode import Order, Recoded
 from tts_cli.folder.run_file import RunLog, read_report
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 MAX_RUNS = 100_000
-MAX_TITLE_BYTES = 16 << 20  # of a row's subtitles
+MAX_BESIDE_BYTES = 64 << 20  # of a row's subtitles, or of its words
 
 TITLES = tuple(f".{form}" for form in SUBTITLES)
 
@@ -86,7 +87,8 @@ def encode(folder: Path, out: Path, config: RunConfig, step: Step) -> tuple[Reco
             noted: list[Timed] = []
             orders = _noting(spoken.find(held, identity, found), folder, noted)
             made = held.remake(orders, decode, folder)
-            all_timed = ((one, timed_beside(folder, one)) for one in spoken.records())
+            derived = DerivedFiles(folder)
+            all_timed = ((one, timed_beside(derived, one)) for one in spoken.records())
             carry(noted if out == folder else all_timed, folder, held)
     found.left += made.failed
     return made, found
@@ -94,20 +96,22 @@ def encode(folder: Path, out: Path, config: RunConfig, step: Step) -> tuple[Reco
 
 def _noting(orders: Iterator[Order], folder: Path, noted: list[Timed]) -> Iterator[Order]:
     """Orders, of which those are noted that have times beside them, while these are its own."""
+    derived = DerivedFiles(folder)
     for order in orders:
-        if suffixes := timed_beside(folder, order.record):
+        if suffixes := timed_beside(derived, order.record):
             noted.append((order.record, suffixes))
         yield order
 
 
-def timed_beside(folder: Path, take: Take) -> list[str]:
-    """Suffixes of the files beside a row's audio that say when something is heard in it."""
+def timed_beside(derived: DerivedFiles, take: Take) -> list[str]:
+    """Suffixes of the files next to a row's audio that contain times of it."""
+    folder = derived.out
     words = read_words(folder, take.id)
     is_of_words = words is not None and words.sha256 == take.sha256
     found = [one for one in FORMS if is_of_words and (folder / f"{take.id}{one}").is_file()]
     with suppress(OSError):
-        since_ns = (folder / str(take.path)).stat().st_mtime_ns
-        found += [one for one in TITLES if is_newer(folder / f"{take.id}{one}", since_ns)]
+        sha256 = audio_digest(take, folder / str(take.path))
+        found += [one for one in TITLES if derived.has_audio(f"{take.id}{one}", sha256)]
     return found
 
 
@@ -116,27 +120,41 @@ def carry(found: Iterable[Timed], folder: Path, held: Folder) -> None:
     or cut off. What another folder has of its own stays.
     """
     shared = SharedNames(one.id for one in held.journal.takes())
+    source, kept = DerivedFiles(folder), Named()
     for old, suffixes in found:
         new = held.journal.ok_take(old.id) if suffixes else None
         if new is None or (new.take, new.request_hash) != (old.take, old.request_hash):
             continue
         words = read_words(folder, old.id)
-        there = [] if held.out == folder else timed_beside(held.out, new)
+        there = [] if held.out == folder else timed_beside(held.derived, new)
         by_s = new.shift_s - old.shift_s
         for suffix in (one for one in suffixes if one not in there):
             if shared.owner(old.id, suffix) is not None:
                 continue
-            path = folder / f"{old.id}{suffix}"
+            name = f"{old.id}{suffix}"
             try:
+                data = read_own(folder / name, MAX_BESIDE_BYTES) or b""
+                is_edited = not source.is_ours(name, data)
+                is_kept = is_edited and (suffix in (*TITLES, WORDS_SUFFIX) or by_s == 0)
+                is_written: bool | None
                 if suffix in TITLES:
-                    text = later((read_own(path, MAX_TITLE_BYTES) or b"").decode(), by_s)
+                    text = later(data.decode(), by_s)
                 elif words is None:  # gone meanwhile
                     continue
+                elif is_kept and suffix != WORDS_SUFFIX:
+                    text = data.decode()
                 else:
                     text = FORMS[suffix](words.moved(by_s, new.audio_s, str(new.sha256)))
-                held.put_beside(old.id, suffix, text.encode())
+                place = (old.id, suffix, text.encode(), str(new.sha256))
+                if is_kept:
+                    is_written = held.copy_beside(*place, is_replaced=held.out == folder)
+                else:
+                    is_written = held.put_beside(*place)
+                if is_written is False:
+                    kept.add(name)
             except (RowError, SetupError, OSError, UnicodeError) as error:
                 log.warning("row %s: its %s was not copied: %s", old.id, suffix, error)
+    warn_of_kept(kept)
 
 
 def require_own_files(spoken: KeptSpeech, held: Folder) -> None:

@@ -1,17 +1,18 @@
 """Write subtitles beside the audio of rows: `<id>.srt` and `<id>.vtt`.
 
-They are made of what lies in the folder, once nothing is spoken any more: the journal tells the
+They are made of what is in the folder, once nothing is synthesized any more: the journal has the
 text and the parts of a row, the file where speech begins and ends. So those that are missing, or
-older than the audio, are made by the next run without speaking, and a file that somebody has mended
-since stays.
+were made of other audio or another text, are made by the next run without synthesis. A file that
+somebody has edited stays, and is reported where its row has changed.
 """
 
 from __future__ import annotations
 
+import hashlib
 import logging
+import os
 import re
-import stat
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,12 +23,11 @@ from tts_cli.audio.join import speech
 from tts_cli.audio.pacing import pauses_in
 from tts_cli.audio.subtitles import SpokenText, in_parts, subtitles
 from tts_cli.core import Finish, Row
-from tts_cli.errors import DiskFull
-from tts_cli.folder.atomic import write_atomic
-from tts_cli.folder.files import AudioWriter
-from tts_cli.folder.journal import Journal
+from tts_cli.errors import DiskFull, RowError, SetupError
+from tts_cli.folder.files import hash_of
 from tts_cli.folder.take import Take
-from tts_cli.named import counted
+from tts_cli.named import Named, counted
+from tts_cli.plain import open_plain
 from tts_cli.text.pauses import without_pauses
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ class Made:
 
     written: int = 0  # files
     failed: int = 0  # rows
+    kept: Named = field(default_factory=Named)  # edited files of rows that have changed since
 
 
 def write_row_subtitles(plan: Plan) -> Made:
@@ -58,38 +59,53 @@ def write_row_subtitles(plan: Plan) -> Made:
     for row in plan.texts():
         signals.check()
         try:
-            made.written += _write(row, plan, plan.folder.writer, plan.folder.journal)
+            _write(row, plan, made)
         except DiskFull:
             raise
-        except (OSError, soundfile.LibsndfileError) as error:
+        except (OSError, RowError, SetupError, soundfile.LibsndfileError) as error:
             made.failed += 1
             if made.failed <= MAX_TOLD:
                 log.warning("row %s has no subtitles: %s", row.id, error)
     if made.failed:
         log.warning("subtitles of %s could not be written", counted(made.failed, "row"))
+    warn_of_kept(made.kept)
     log.info("subtitles: %s written", counted(made.written, "file"))
     return made
 
 
-def _write(row: Row, plan: Plan, writer: AudioWriter, journal: Journal) -> int:
-    """Write the files of one row. Returns how many."""
-    take, audio = journal.ok_take(row.id), writer.path_of(row.id)
+def warn_of_kept(kept: Named) -> None:
+    """Report files that somebody has edited, so that they were not written."""
+    if kept.count:
+        log.warning(
+            "%s kept, not written: edited since, or of an earlier version: %s; delete one to have "
+            "it made again",
+            counted(kept.count, "file is", "files are"),
+            kept,
+        )
+
+
+def _write(row: Row, plan: Plan, made: Made) -> None:
+    """Write the files of one row."""
+    folder = plan.folder
+    take, audio = folder.journal.ok_take(row.id), folder.writer.path_of(row.id)
     if take is None or not audio.is_file() or not _is_of(take, row, plan):
-        return 0
-    since_ns = audio.stat().st_mtime_ns
-    paths = {form: writer.sibling(row.id, form) for form in plan.config.subtitle_formats}
-    if take.text == row.text:
-        paths = {form: path for form, path in paths.items() if not is_newer(path, since_ns)}
-    if not paths:
-        return 0
+        return
+    sha256, markup = audio_digest(take, audio), plan.planner.care.markup or "(?!)"
+    text = hashlib.sha256(f"{markup}\n{row.text}".encode()).hexdigest()
+    forms = [f".{form}" for form in plan.config.subtitle_formats]
+    forms = [form for form in forms if not folder.derived.is_for(f"{row.id}{form}", sha256, text)]
+    if not forms:
+        return
     texts = [] if take.finish_reason is Finish.WORDLESS else _spoken(row, take, audio)
-    markup = plan.planner.care.markup or "(?!)"
     texts = [  # tags and marks that are not spoken are not shown
         replace(text, text=re.sub(markup, "", without_pauses(text.text))) for text in texts
     ]
-    for form, path in paths.items():
-        write_atomic(path, subtitles(texts, form).encode())
-    return len(paths)
+    for form in forms:
+        data = subtitles(texts, form.removeprefix(".")).encode()
+        is_written = folder.put_beside(row.id, form, data, sha256, text)
+        made.written += is_written is True
+        if is_written is False:
+            made.kept.add(f"{row.id}{form}")
 
 
 def _is_of(take: Take, row: Row, plan: Plan) -> bool:
@@ -100,13 +116,14 @@ def _is_of(take: Take, row: Row, plan: Plan) -> bool:
     return reading.spoken == take.said
 
 
-def is_newer(path: Path, since_ns: int) -> bool:
-    """Whether there is a file that was written since."""
-    try:
-        found = path.stat()
-    except OSError:
-        return False
-    return stat.S_ISREG(found.st_mode) and found.st_mtime_ns >= since_ns
+def audio_digest(take: Take, audio: Path) -> str:
+    """The SHA-256 of a row's file: as it is recorded, but where its size shows that it is another.
+    Raises OSError.
+    """
+    with open_plain(audio) as file:
+        if take.sha256 and os.fstat(file.fileno()).st_size == take.bytes:
+            return take.sha256
+        return hash_of(file)
 
 
 def _spoken(row: Row, take: Take, audio: Path) -> list[SpokenText]:

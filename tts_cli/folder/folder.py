@@ -25,6 +25,7 @@ from tts_cli.errors import (
     writing,
 )
 from tts_cli.folder.atomic import remove_stale_parts, require_plain_file, write_atomic
+from tts_cli.folder.derived import DERIVED_NAME, DerivedFiles
 from tts_cli.folder.files import CHECKS_NAME, JOURNAL_NAME, AudioWriter, Inside, prepare_folder
 from tts_cli.folder.journal import Journal
 from tts_cli.folder.lock import FolderLock
@@ -221,7 +222,7 @@ class Folder:
         try:
             self.hold()
             self._forget()
-            for name in (LIST_NAME, CHECKS_NAME, BOOK_NAME):
+            for name in (LIST_NAME, CHECKS_NAME, BOOK_NAME, DERIVED_NAME):
                 require_plain_file(self.out / name)
             self.runs = RunLog(self.out)
             self.journal = self._stack.enter_context(
@@ -262,12 +263,50 @@ class Folder:
         """Whether there is anything of a row that could be moved out."""
         return self._removed.has_files(row_id)
 
-    def put_beside(self, row_id: str, suffix: str, data: bytes) -> None:
-        """Write a file beside a row's audio, whole or not at all. Raises RowError, DiskFull."""
-        path = self.out / f"{row_id}{suffix}"
+    @cached_property
+    def derived(self) -> DerivedFiles:
+        """Files made of the audio of rows. Raises SetupError, OSError."""
+        return DerivedFiles(self.out)
+
+    def put_beside(
+        self, row_id: str, suffix: str, data: bytes, audio: str, text: str = ""
+    ) -> bool | None:
+        """Write a file beside a row's audio, whole or not at all; see `DerivedFiles.claim`.
+
+        Args:
+            audio: SHA-256 of the audio that it is for.
+            text: what else it depends on.
+        Raises:
+            RowError, DiskFull, SetupError
+        """
+        name = f"{row_id}{suffix}"
+        path = self.out / name
         with writing(path, RowError):
             self._inside.make_room(path)
+            is_written = self.derived.claim(name, data, audio, text)
+            if is_written:
+                write_atomic(path, data)
+        return is_written
+
+    def copy_beside(
+        self, row_id: str, suffix: str, data: bytes, audio: str, *, is_replaced: bool
+    ) -> bool:
+        """Write what somebody has edited, so that no run will replace it. Whether it is written.
+
+        Args:
+            audio: see `put_beside`.
+            is_replaced: a file that is there already, which is kept otherwise.
+        Raises:
+            RowError, DiskFull
+        """
+        path = self.out / f"{row_id}{suffix}"
+        if os.path.lexists(path) and not is_replaced:
+            return False
+        with writing(path, RowError):
+            self._inside.make_room(path)
+            self.derived.note_edited(f"{row_id}{suffix}", audio)
             write_atomic(path, data)
+        return True
 
     def speech_is(self, rate_hz: int, comment: str) -> None:
         """Say what is written here, where that is learnt late: the rate of what the model gave, and
@@ -315,6 +354,7 @@ class Folder:
         merge.write_runs(folders)
         if sum(origins.taken.values()) > origins.taken[0]:
             merge.write_checks(origins)
+            merge.write_derived(folders)
             merge.write_journal(origins)
         self.begin()
         remove_runaways(self.out, self.journal.status)

@@ -29,6 +29,7 @@ from tts_cli.folder.atomic import (
     values_of,
     written_whole,
 )
+from tts_cli.folder.derived import DERIVED_NAME
 from tts_cli.folder.files import CHECKS_NAME, JOURNAL_NAME, PlainFiles, hash_of
 from tts_cli.folder.journal import Journal, sound_lines
 from tts_cli.folder.run_file import RUNS_NAME, FolderTotals, settings_of
@@ -106,6 +107,16 @@ def write_checks(origins: Origins) -> None:
                 row_id = (values_of(raw) or {}).get("id") if raw.endswith(b"\n") else None
                 if isinstance(row_id, str) and origins.folder_of(id_hash(row_id)) == index:
                     file.write(raw)
+
+
+def write_derived(folders: list[Path]) -> None:
+    """Put together which files were made of rows' audio. Raises DiskFull, OSError."""
+    if not any(require_plain_file(folder / DERIVED_NAME) for folder in folders):
+        return
+    with written_whole(folders[0] / DERIVED_NAME) as part, open(part, "xb") as file:
+        for folder in folders:
+            for raw in lines_in(folder / DERIVED_NAME):
+                file.write(raw if raw.endswith(b"\n") else raw + b"\n")
 
 
 def merged_report(

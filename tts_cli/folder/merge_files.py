@@ -17,6 +17,7 @@ from typing import NamedTuple
 from tts_cli import signals
 from tts_cli.errors import RowError, StoppedEarly, UsageError, disk_full, is_disk_error
 from tts_cli.folder.atomic import is_part, sync_folder, written_whole
+from tts_cli.folder.derived import DERIVED_NAME
 from tts_cli.folder.files import NESTED_SUFFIXES, ROW_SUFFIXES, Inside, is_same
 from tts_cli.folder.lock import LOCK_NAME
 from tts_cli.folder.merge import MAX_NAMED, Origins
@@ -28,7 +29,7 @@ log = logging.getLogger(__name__)
 # What is merged in ways of its own, or made anew.
 OWN_NAMES = frozenset(
     ("timings.jsonl", "runs.jsonl", "run.json", "takes.json", "anchor.json", "checks.jsonl")
-) | {"report.html", LOCK_NAME}
+) | {"report.html", LOCK_NAME, DERIVED_NAME}
 _NO_LINKS = {errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}
 
 

@@ -64,7 +64,7 @@ def test_words_are_those_of_the_manifest(tmp_path: Path) -> None:
 def test_run_again_only_what_is_new_is_aligned(tmp_path: Path) -> None:
     out = spoken(tmp_path / "out", {"row_id": "a"}, {"row_id": "b"}, {"row_id": "c"})
     assert aligned(out, FakeAligner(), only=("a", "b")).aligned == 2
-    (out / f"b{WORDS_SUFFIX}").write_bytes(b"{}")
+    (out / f"b{WORDS_SUFFIX}").unlink()
     again = aligned(out, FakeAligner(), (WORDS_VTT_SUFFIX,))
     assert (again.kept, again.aligned) == (1, 2)
     assert (out / "a.words.vtt").is_file(), "made of what was found"
@@ -140,3 +140,23 @@ def test_parts_are_looked_for_where_they_lie() -> None:
         (0.0, pytest.approx(1.9), (("one",),)),
         (1.9, None, (("two",),)),
     ]
+
+
+def test_files_that_somebody_edited_stay(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A TextGrid corrected in Praat was replaced as soon as another form was asked for."""
+    out = spoken(tmp_path / "out", {"row_id": "a"})
+    aligned(out, FakeAligner(), (TEXTGRID_SUFFIX,))
+    grid, words = out / "a.TextGrid", out / "a.words.json"
+    grid.write_text("corrected")
+    done = aligned(out, FakeAligner(), (TEXTGRID_SUFFIX, WORDS_VTT_SUFFIX))
+    assert (done.kept, grid.read_text()) == (1, "corrected")
+    assert (out / "a.words.vtt").is_file()
+    corrected = words.read_text().replace('"start_s": 0.', '"start_s":  0.')
+    words.write_text(corrected)
+    line = record("a", language="english", **with_file(tone(1.0)))
+    write_folder(out, [line], audio={"a.wav": tone(1.0)})
+    caplog.clear()
+    done = aligned(out, FakeAligner(), (TEXTGRID_SUFFIX, WORDS_VTT_SUFFIX))
+    assert (done.aligned, grid.read_text(), words.read_text()) == (1, "corrected", corrected)
+    assert "2 files are kept, not written: edited since" in caplog.text
+    assert "a.TextGrid, a.words.json; delete one to have it made again" in caplog.text
