@@ -133,8 +133,8 @@ class _Reader:
         if not has_text and self._left_out["an image"]:
             raise self._only_pictures()
         made = assemble(chapters_of(blocks), self._metadata(package, "title") or self._stem)
-        marks = self._left_out.pop(NOTE_MARK, 0)  # each is one with what it leads to
-        self._left_out |= Counter({NOTE: marks})  # the larger of both
+        num_marks = self._left_out.pop(NOTE_MARK, 0)  # each is one with what it leads to
+        self._left_out |= Counter({NOTE: num_marks})  # the larger of both
         warnings = [
             f"{self._archive.name}: {kind} is not read" + (f", {times} times" * (times > 1))
             for kind, times in self._left_out.items()
