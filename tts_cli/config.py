@@ -21,6 +21,9 @@ from tts_cli.setting import SAMPLING_FLAGS, About, Scope, Topic, either, flag, t
 SAMPLE_VOICE = "sample voice"  # the model, where none is named, in messages and reports
 SUBTITLES = ("srt", "vtt")
 EXTRAS = ("error", "keep", "drop")
+CEILING_DBTP = -1.0  # of --loudness, before encoding
+# Of `--loudness acx`, before encoding: MP3 raised peaks by up to 1.8 dB, and ACX takes -3 dB.
+ACX_CEILING_DBTP = -5.0
 # Rows at once where --max-batch says nothing; twice as many on cuda where so many are to be spoken.
 BATCH_CUDA, BATCH_CPU, MANY_ROWS = 256, 16, 1024
 # What each audio format can store. The lossy ones have a coding of their own, so they take the
@@ -262,9 +265,11 @@ class RunConfig:
     sample_rate: int | None = Topic.OUTPUT.setting(None, "Sample rate in Hz, 8000 to 192000.",
         "the model's", metavar="HZ", limits=_whole(8_000, 192_000),
         others="--sr --sampling-rate --samplerate --rate-hz")
-    loudness: str | None = Topic.OUTPUT.setting(None, "Level of each file: LUFS (-40 to -10, "
-        "ITU-R BS.1770-4; true peaks up to -1 dBTP), ebu (-23), podcast (-16), or acx (RMS -20 dB, "
-        "peaks up to -3 dB; the noise floor is checked).", "unchanged",
+    loudness: str | None = Topic.OUTPUT.setting(None, "Loudness of each file: LUFS (-40 to -10), "
+        "ebu (-23), podcast (-16), or acx (RMS -20 dB). LUFS are measured by ITU-R BS.1770-4. With "
+        "acx the noise floor is checked too. "
+        f"True peaks before encoding: at most {CEILING_DBTP:g} dBTP, {ACX_CEILING_DBTP:g} with acx.",
+        "unchanged",
         metavar="LUFS|ebu|acx|podcast", is_common=True,
         check=either(r"ebu|acx|podcast|-[0-9]{1,2}(\.[0-9]{1,3})?",
             "ebu, acx, podcast or a number of LUFS, such as -19", Range(-40.0, -10.0)))

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from tts_cli.audio.file import resample
+from tts_cli.config import ACX_CEILING_DBTP, CEILING_DBTP
 from tts_cli.core import Kind, Remark
 
 Array = np.ndarray[Any, Any]
@@ -37,7 +38,6 @@ TOLERANCE_DB = 0.02
 PASSES = 6
 MOST_LIMITED_DB = 12.0  # more would be another sound
 MOST_GAIN_DB = 40.0  # whatever needs more is not speech
-CEILING_DBTP = -1.0
 SUSPECT_DB = 0.5  # off by more than this somebody should know
 
 
@@ -59,9 +59,8 @@ class LevelTarget:
 NAMED = {
     "ebu": LevelTarget("lufs", -23.0, CEILING_DBTP),
     "podcast": LevelTarget("lufs", -16.0, CEILING_DBTP),
-    # ACX wants an RMS of -23 to -18 dB, peaks of at most -3 dB, a floor of at most -60 dB. A true
-    # peak is never below the peak of the samples, and coding as MP3 may add a little.
-    "acx": LevelTarget("rms", -20.0, -4.0, floor_dbfs=-60.0),
+    # ACX wants an RMS of -23 to -18 dB, peaks of at most -3 dB, a floor of at most -60 dB, in MP3.
+    "acx": LevelTarget("rms", -20.0, ACX_CEILING_DBTP, floor_dbfs=-60.0),
 }
 
 

@@ -42,7 +42,16 @@ from tts_cli.book.chapter import (
     chapters_of,
     frame_warning,
 )
-from tts_cli.book.html import TITLE_PAGES, HtmlReader, kinds_of, parse_xml, tag_of, text_of
+from tts_cli.book.html import (
+    NOTE,
+    NOTE_MARK,
+    TITLE_PAGES,
+    HtmlReader,
+    kinds_of,
+    parse_xml,
+    tag_of,
+    text_of,
+)
 from tts_cli.errors import ManifestError
 from tts_cli.named import some_of
 from tts_cli.plain import open_plain
@@ -127,6 +136,8 @@ class _Reader:
         if not has_text and self._left_out["an image"]:
             raise self._only_pictures()
         made = assemble(chapters_of(blocks), self._metadata(package, "title") or self._stem)
+        num_marks = self._left_out.pop(NOTE_MARK, 0)  # each is one with what it leads to
+        self._left_out |= Counter({NOTE: num_marks})  # the larger of both
         warnings = [
             f"{self._archive.name}: {kind} is left out" + (f", {times} times" * (times > 1))
             for kind, times in self._left_out.items()

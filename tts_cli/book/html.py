@@ -1,10 +1,10 @@
 """Read the text of an XHTML document as a person would read it aloud, by lxml.
 
 Read: what is in paragraphs, headings, lists, quotations, a table row by row, the text of links and
-emphasis. Not read: images with their alternative text, code blocks, formulas, the numbers of
-printed pages, readings beside Chinese characters, navigation, and footnotes, both the marks and
-what they say, nor a title page. They are told by `epub:type` or `role`, the marks also by being a
-short link. Nor is what Project Gutenberg puts around a book. A picture of one letter at a
+emphasis. Not read: images with their alternative text and captions, code blocks, formulas, the
+numbers of printed pages, readings beside Chinese characters, navigation, and footnotes, both the
+marks and what they say, nor a title page. They are told by `epub:type` or `role`, the marks also by
+being a short link. Nor is what Project Gutenberg puts around a book. A picture of one letter at a
 paragraph's start is read.
 
 Documents come from files that nobody vouches for: no entity is replaced but those of HTML, none may
@@ -37,6 +37,7 @@ from tts_cli.extras import load
 
 MAX_SHORT_CHARS = 1_000  # of titles
 MAX_MARK_ELEMENTS = 8  # inside of a footnote's number
+MAX_FIGURE_ELEMENTS = 100  # among which a picture is looked for
 
 _ENTITY = re.compile(rb"&([A-Za-z][A-Za-z0-9]{1,31});")
 _XML_ENTITIES = frozenset((b"amp", b"lt", b"gt", b"quot", b"apos"))
@@ -65,7 +66,8 @@ _DROP_CAP = re.compile(
     r"(?:[\w ]{0,40}\b(?:letter|initial|cap|capital) )?[\"“‘']?([^\W\d_])[\"”’']?", re.IGNORECASE
 )
 _COUNTED = {"pre": "a code block", "math": "a formula", "img": "an image", "svg": "an image"}
-_NOTES = re.compile("(?:footnote|endnote|rearnote)s?|noteref")
+_NOTES = re.compile("(?:footnote|endnote|rearnote)s?")
+NOTE, NOTE_MARK = "a footnote", "a footnote's mark"  # in `left_out`
 TITLE_PAGES = frozenset(("title-page", "titlepage", "halftitlepage"))  # of the guide; of EPUB 3
 _PAGES = re.compile("pagebreak|page-?list")
 _EPUB_TYPE = "{http://www.idpf.org/2007/ops}type"
@@ -172,6 +174,15 @@ def _heading_of(text: str) -> str:
     return one_line(joined(text.replace(_EDGE, "")))
 
 
+def _is_caption(element: Any, tag: str) -> bool:
+    """Whether an element is what is printed below a picture."""
+    has_class = "caption" in (element.get("class") or "").lower().split()
+    holder = element.getparent()
+    if holder is None or not (tag == "figcaption" or (has_class and tag in ("p", "div", "span"))):
+        return False
+    return any(tag_of(one) in ("img", "svg") for one in islice(holder.iter(), MAX_FIGURE_ELEMENTS))
+
+
 class HtmlReader:
     """One document.
 
@@ -250,8 +261,13 @@ class HtmlReader:
             if tag == "pre":
                 self._flush()
             return True
-        if any(map(_NOTES.fullmatch, kinds)) or (tag == "a" and self._is_note_mark(element)):
-            self.left_out["a footnote"] += 1
+        is_mark = "noteref" in kinds or (tag == "a" and self._is_note_mark(element))
+        if is_mark or any(map(_NOTES.fullmatch, kinds)):
+            is_back = is_mark and text_of(element)[:1] in "↩↑^"  # from a note to its mark
+            self.left_out[NOTE_MARK if is_mark else NOTE] += not is_back
+            return True
+        if _is_caption(element, tag):
+            self.left_out["a caption"] += 1
             return True
         if TITLE_PAGES.intersection(kinds):
             self.left_out["the title page"] += 1

@@ -76,9 +76,8 @@ def test_acx(tmp_path: Path, format: str) -> None:
     joined = write_chapter(path, takes, format, "PCM_16", treatment(loudness="acx"), TAGS)
     samples, _ = soundfile.read(path)
     assert -23 <= 10 * np.log10(np.mean(samples**2)) <= -18
-    # Coding noise with loss moves its peaks more than it does a voice's (0.3 dB).
-    most = -3 if format in ("wav", "flac") else -2.4
-    assert 20 * np.log10(np.abs(samples).max()) <= most
+    # Also with loss, which moves peaks of noise more than those of a voice.
+    assert 20 * np.log10(np.abs(samples).max()) <= -3
     window = RATE_HZ // 2
     quietest = min(
         np.mean(samples[start : start + window] ** 2)
@@ -87,7 +86,7 @@ def test_acx(tmp_path: Path, format: str) -> None:
     assert 10 * np.log10(quietest + 1e-20) <= -60
     assert joined.applied is not None
     assert joined.applied["level_by"] == "rms"
-    assert joined.applied["after_db"] == pytest.approx(-20, abs=0.4)  # noise is limited a lot
+    assert joined.applied["after_db"] == pytest.approx(-20, abs=0.5)  # noise is limited a lot
     with soundfile.SoundFile(path) as file:
         assert file.copy_metadata()["album"] == "Das Buch"
 

@@ -167,6 +167,13 @@ def test_without_a_table_of_contents_headings_are_chapters(tmp_path: Path) -> No
             ["Word."],
         ),
         ("<p>Word<sup><a href='n.xhtml#n'>12</a></sup>.</p>", ["Word."]),
+        # What is printed below a picture, but not below a table.
+        ("<figure><img alt='x'/><figcaption><p>Fig. 1</p></figcaption></figure><p>A</p>", ["A"]),
+        ("<div><img alt='x'/><p class='caption'>Fig. 1</p></div><p>A</p>", ["A"]),
+        (
+            "<figure><table><tr><td>1</td></tr></table><figcaption>Sums</figcaption></figure>",
+            ["1", "Sums"],
+        ),
         (
             "<p>Word<a href='#n'>[3]</a> and <a href='#x'>a</a> <a href='#y'>2</a>.</p>",
             ["Word and a 2."],
@@ -245,6 +252,25 @@ def test_a_book_of_one_document_is_no_title_page(tmp_path: Path) -> None:
 
 def test_what_is_no_xml_is_read_as_html(tmp_path: Path) -> None:
     assert body(tmp_path, "<p>One<p>Two &nbsp; & three<br>four") == ["One", "Two & three four"]
+
+
+def test_what_is_left_out_is_counted_once(tmp_path: Path) -> None:
+    """A footnote's mark and its text are one footnote, also where a link leads back."""
+    text = "".join(f"<p>Word<sup><a href='#n{n}'>{n}</a></sup>.</p>" for n in (1, 2))
+    notes = "".join(
+        f"<aside epub:type='footnote' id='n{n}'>Note. <a href='#m{n}'>\u21a9</a></aside>"
+        for n in (1, 2)
+    )
+    picture = "<figure><img alt='x'/><figcaption>Fig. 1</figcaption></figure>"
+    book = read_epub(small_epub(tmp_path / "b.epub", picture + text + notes))
+    assert sorted(book.warnings) == [
+        "b.epub: a caption is not read",
+        "b.epub: a footnote is not read, 2 times",
+        "b.epub: an image is not read",
+    ]
+    plain = "<p>Note. <a href='#m1'>\u21a9</a></p>"
+    book = read_epub(small_epub(tmp_path / "c.epub", text + plain))
+    assert book.warnings == ("c.epub: a footnote is not read, 2 times",)
 
 
 def test_a_drop_cap_is_no_image_that_is_left_out(tmp_path: Path) -> None:
