@@ -268,7 +268,7 @@ class RunConfig:
     loudness: str | None = Topic.OUTPUT.setting(None, "Loudness of each file: LUFS (-40 to -10), "
         "ebu (-23), podcast (-16), or acx (RMS -20 dB). LUFS are measured by ITU-R BS.1770-4. "
         "With acx the noise floor is checked too. "
-        f"True peaks before encoding: at most {CEILING_DBTP:g} dBTP, {ACX_CEILING_DBTP:g} with acx.",
+        f"True peaks before encoding: up to {CEILING_DBTP:g} dBTP, {ACX_CEILING_DBTP:g} with acx.",
         "unchanged",
         metavar="LUFS|ebu|acx|podcast", is_common=True,
         check=either(r"ebu|acx|podcast|-[0-9]{1,2}(\.[0-9]{1,3})?",
