@@ -222,7 +222,7 @@ def test_words_are_where_they_are_said(bench: Workbench, here: Path) -> None:
     assert words.unsure == []
     samples, rate_hz = soundfile.read("say.wav")
     ends_s = [words.words[0].start_s, words.words[-1].end_s]
-    sound = np.flatnonzero(np.abs(samples) > 0.02)[[0, -1]] / rate_hz
+    sound = np.flatnonzero(np.abs(samples) > 0.002)[[0, -1]] / rate_hz
     assert np.allclose(ends_s, sound, atol=0.15), (ends_s, sound)
     last, first = words.words[7], words.words[8]
     assert (last.word, first.word) == ("river", "He")
