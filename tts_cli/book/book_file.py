@@ -249,13 +249,15 @@ class OwnFiles:
 
     @contextmanager
     def replacing(self, name: str) -> Iterator[None]:
-        """Make a file inside of this block."""
+        """Make a file inside of this block. Where the block raises, nothing has changed."""
         second = self._spare(name)
-        yield
-        if second is not None and facts_of(second) == facts_of(self._out / name):
-            second.unlink()  # of a run that died when it had made it
-        elif second is not None:
-            self._tell(name, second)
+        try:
+            yield
+        finally:
+            if second is not None and facts_of(second) == facts_of(self._out / name):
+                second.unlink()  # the block raised, or an earlier run died when it had made it
+            elif second is not None:
+                self._tell(name, second)
 
     def remove(self, kept: Collection[str]) -> None:
         """Remove the files of an earlier run but for those of these names."""

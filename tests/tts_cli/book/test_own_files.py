@@ -9,6 +9,7 @@ import pytest
 
 from tts_cli.audio.file import wav_header
 from tts_cli.book.book_file import MadeFile, OwnFiles
+from tts_cli.errors import RowError
 
 OLD, NEW, MINE, TWICE = (
     wav_header(count, 24_000, "PCM_16") + b"\1\0" * count for count in (10, 20, 30, 40)
@@ -48,6 +49,14 @@ def test_what_was_edited_is_kept_and_told(tmp_path: Path, caplog: pytest.LogCapt
         "01-a.edited-3.wav": OLD[:-1] + b"\2",
     }
     assert "01-a.wav was edited since it was written; your version is now" in caplog.text
+
+
+def test_a_file_that_cannot_be_made_leaves_no_second_name(tmp_path: Path) -> None:
+    files = OwnFiles(tmp_path, [made(tmp_path)])
+    (tmp_path / "01-a.wav").write_bytes(MINE)
+    with pytest.raises(RowError), files.replacing("01-a.wav"):
+        raise RowError("a row's audio is gone")
+    assert names(tmp_path) == {"01-a.wav": MINE}
 
 
 def test_removed(tmp_path: Path) -> None:
