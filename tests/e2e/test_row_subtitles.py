@@ -199,3 +199,14 @@ def test_a_run_that_dies_before_a_file_is_written_knows_it_as_its_own(bench: Wor
     assert out.files == before
     last = (out.path / "derived.jsonl").read_text().splitlines()[-1]
     assert json.loads(last)["sha256"] == sha256
+
+
+def test_subtitles_with_the_name_of_another_rows_words(bench: Workbench) -> None:
+    """`a.words.vtt` went with the row `a` when that was removed, and not with its own in `merge`."""
+    rows = [{"id": "a", "text": "One."}, {"id": "a.words", "text": "Two."}]
+    assert bench.synth(rows, "--subtitles", "vtt").code == 0
+    subtitles = bench.out().files["a.words.vtt"]
+    assert bench.synth(rows[1:], "--prune", "--subtitles", "vtt").code == 0
+    assert bench.out().files["a.words.vtt"] == subtitles
+    assert bench.run("merge", bench.out().path, "--out", bench.folder / "new").code == 0
+    assert bench.out("new").files["a.words.vtt"] == subtitles

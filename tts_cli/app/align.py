@@ -29,7 +29,7 @@ from tts_cli.app.subtitles import warn_of_kept
 from tts_cli.config import RunConfig
 from tts_cli.core import Step
 from tts_cli.errors import Cancelled, RowError, SetupError
-from tts_cli.folder.files import WORDS_SUFFIX
+from tts_cli.folder.files import WORDS_ENDING, WORDS_SUFFIX
 from tts_cli.folder.folder import Folder
 from tts_cli.folder.rows import FolderRow, SpokenFolder, read_folder
 from tts_cli.folder.run_file import Totals
@@ -226,7 +226,7 @@ class FolderAlignment:
             return None
         if kept.aligner != aligner or kept.id != row.id:
             return None
-        for form in self._forms:
+        for form in self._own_forms(folder, row.id):
             if not folder.derived.is_for(f"{row.id}{form}", kept.sha256):
                 self._put(folder, kept, form)
         return kept
@@ -246,8 +246,19 @@ class FolderAlignment:
         self.done.guessed += [word.word for word in times.words if word.known in GUESSED]
 
     def _write(self, folder: Folder, times: WordTimes) -> None:
-        for form in (*self._forms, WORDS_SUFFIX):
+        for form in (*self._own_forms(folder, times.id), WORDS_SUFFIX):
             self._put(folder, times, form)
+
+    def _own_forms(self, folder: Folder, row_id: str) -> list[str]:
+        """The further files of a row, but for one that has the name of another row's."""
+        others = [form for form in self._forms if folder.is_of_another(row_id, form)]
+        for form in others:
+            whose = f"the subtitles of the row {row_id}{WORDS_ENDING}"
+            told = f"its {row_id}{form} has the name of {whose}; give one of them another id"
+            problem = (row_id, told)
+            if problem not in self.done.problems:
+                self.done.problems.append(problem)
+        return [form for form in self._forms if form not in others]
 
     def _put(self, folder: Folder, times: WordTimes, form: str) -> None:
         data = FORMS[form](times).encode()

@@ -128,6 +128,8 @@ def carry(found: Iterable[Timed], folder: Path, held: Folder) -> None:
         there = [] if held.out == folder else timed_beside(held.derived, new)
         by_s = new.shift_s - old.shift_s
         for suffix in (one for one in suffixes if one not in there):
+            if held.is_of_another(old.id, suffix):
+                continue
             name = f"{old.id}{suffix}"
             try:
                 data = read_own(folder / name, MAX_BESIDE_BYTES) or b""

@@ -54,6 +54,8 @@ ORIGINAL_SUFFIX = ".original"
 ORIGINALS = tuple(f".{format}{ORIGINAL_SUFFIX}" for format in ("wav", "flac"))
 # When each word of a row is said, see `listen.words`.
 WORDS_SUFFIX, WORDS_VTT_SUFFIX, TEXTGRID_SUFFIX = ".words.json", ".words.vtt", ".TextGrid"
+# A row of this ending has subtitles under the name that the row without it has for words.
+WORDS_ENDING = WORDS_VTT_SUFFIX.removesuffix(".vtt")
 WORD_SUFFIXES = (WORDS_SUFFIX, WORDS_VTT_SUFFIX, TEXTGRID_SUFFIX)
 # All that can stand behind an id in the name of a row's file; of two that fit the first does.
 ROW_SUFFIXES = (

@@ -26,7 +26,15 @@ from tts_cli.errors import (
 )
 from tts_cli.folder.atomic import remove_stale_parts, require_plain_file, write_atomic
 from tts_cli.folder.derived import DERIVED_NAME, DerivedFiles
-from tts_cli.folder.files import CHECKS_NAME, JOURNAL_NAME, AudioWriter, Inside, prepare_folder
+from tts_cli.folder.files import (
+    CHECKS_NAME,
+    JOURNAL_NAME,
+    WORDS_ENDING,
+    WORDS_VTT_SUFFIX,
+    AudioWriter,
+    Inside,
+    prepare_folder,
+)
 from tts_cli.folder.journal import Journal
 from tts_cli.folder.lock import FolderLock
 from tts_cli.folder.mend import BOOK_NAME, unrecorded_rows
@@ -41,7 +49,7 @@ from tts_cli.folder.run_file import (
     write_report,
 )
 from tts_cli.folder.takes import LIST_NAME, TakeFolder
-from tts_cli.manifest.ids import REMOVED, TAKES
+from tts_cli.manifest.ids import REMOVED, TAKES, fold_id
 from tts_cli.named import counted
 
 if TYPE_CHECKING:
@@ -267,6 +275,19 @@ class Folder:
     def derived(self) -> DerivedFiles:
         """Files made of the audio of rows. Raises SetupError, OSError."""
         return DerivedFiles(self.out)
+
+    @cached_property
+    def _words_ids(self) -> frozenset[str]:
+        """The folded ids of rows whose subtitles have the name of another row's words."""
+        ids = (fold_id(take.id) for take in self.journal.takes())
+        return frozenset(row_id for row_id in ids if row_id.endswith(WORDS_ENDING))
+
+    def is_of_another(self, row_id: str, suffix: str) -> bool:
+        """Whether the file of a row and a suffix is another row's: the subtitles of `a.words` have
+        the name of the words of `a`. Letter case is ignored, as some file systems do.
+        """
+        is_shared = suffix == WORDS_VTT_SUFFIX
+        return is_shared and fold_id(row_id + WORDS_ENDING) in self._words_ids
 
     def put_beside(
         self, row_id: str, suffix: str, data: bytes, audio: str, text: str = ""

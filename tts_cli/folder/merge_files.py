@@ -18,7 +18,7 @@ from tts_cli import signals
 from tts_cli.errors import RowError, StoppedEarly, UsageError, disk_full, is_disk_error
 from tts_cli.folder.atomic import is_part, sync_folder, written_whole
 from tts_cli.folder.derived import DERIVED_NAME
-from tts_cli.folder.files import ROW_SUFFIXES, Inside, is_same
+from tts_cli.folder.files import ROW_SUFFIXES, WORDS_VTT_SUFFIX, Inside, is_same
 from tts_cli.folder.lock import LOCK_NAME
 from tts_cli.folder.merge import MAX_NAMED, Origins
 from tts_cli.manifest.ids import TAKES, TRUNCATED, VOICES, id_hash, id_problem
@@ -137,6 +137,9 @@ class Placing:
                 continue
             for found in row_files(folder, left):
                 taken_from = self._origins.folder_of(found.row_key)
+                if found.name.endswith(WORDS_VTT_SUFFIX):  # or subtitles of a row `<id>.words`
+                    other = self._origins.folder_of(id_hash(found.name.removesuffix(".vtt")))
+                    taken_from = taken_from if other is None else other
                 if taken_from == index:
                     yield folder / found.name, self.out / found.name
                 elif taken_from is None:

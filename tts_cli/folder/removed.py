@@ -24,7 +24,14 @@ from tts_cli.audio.file import is_whole_wav
 from tts_cli.core import Role, Status
 from tts_cli.errors import RowError, StoppedEarly, disk_full, is_disk_error
 from tts_cli.folder.atomic import sync_folder
-from tts_cli.folder.files import ROW_SUFFIXES, Inside, PlainFiles, is_same
+from tts_cli.folder.files import (
+    ROW_SUFFIXES,
+    WORDS_ENDING,
+    WORDS_VTT_SUFFIX,
+    Inside,
+    PlainFiles,
+    is_same,
+)
 from tts_cli.folder.journal import Journal
 from tts_cli.folder.take import CopiedLine, Take
 from tts_cli.folder.takes import suffix_of
@@ -199,6 +206,8 @@ class Removed:
             return  # it names no file
         for front in _FRONTS:
             for suffix in ROW_SUFFIXES:
+                if suffix == WORDS_VTT_SUFFIX and self._journal.knows(f"{row_id}{WORDS_ENDING}"):
+                    continue  # the subtitles of that row
                 if os.path.lexists(self.out / f"{base}{front}{row_id}{tail}{suffix}"):
                     yield front, suffix
         for front in _FOLDERS:

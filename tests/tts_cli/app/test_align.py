@@ -15,6 +15,7 @@ from spoken_folders import record, tone, with_file, write_folder
 from tts_cli.app.align import Alignment, FolderAlignment, passages_of
 from tts_cli.config import RunConfig
 from tts_cli.folder.files import TEXTGRID_SUFFIX, WORDS_SUFFIX, WORDS_VTT_SUFFIX
+from tts_cli.folder.folder import Folder
 from tts_cli.folder.take import Take
 from tts_cli.listen.verdicts import SUSPECT, Check, write_checks
 from tts_cli.listen.words import WordTimes
@@ -145,3 +146,19 @@ def test_files_that_somebody_edited_stay(tmp_path: Path, caplog: pytest.LogCaptu
     assert (done.aligned, grid.read_text(), words.read_text()) == (1, "corrected", corrected)
     assert "2 files are kept, not written: edited since" in caplog.text
     assert "a.TextGrid, a.words.json; delete one to have it made again" in caplog.text
+
+
+@pytest.mark.parametrize("other", ["a.words", "A.Words"])
+def test_words_do_not_replace_the_subtitles_of_another_row(tmp_path: Path, other: str) -> None:
+    """The words of `a` and the subtitles of `a.words` have one name, `a.words.vtt`."""
+    out = spoken(tmp_path / "out", {"row_id": "a"}, {"row_id": other})
+    with Folder.at(out, RunConfig()) as folder:
+        assert folder.put_beside(other, ".vtt", b"subtitles", "sum")
+    for _ in range(2):
+        done = aligned(out, FakeAligner(), (WORDS_VTT_SUFFIX, TEXTGRID_SUFFIX))
+        assert (out / f"{other}.vtt").read_bytes() == b"subtitles"
+        told = "its a.words.vtt has the name of the subtitles of the row a.words; give one"
+        assert [(row_id, why[: len(told)]) for row_id, why in done.problems] == [("a", told)]
+    assert done.kept == 2
+    assert (out / "a.TextGrid").is_file()
+    assert (out / f"{other}.words.vtt").is_file()
