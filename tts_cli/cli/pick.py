@@ -48,7 +48,10 @@ def command(folder: Path, choices: tuple[str, ...], **options: Any) -> int:
             ending = "" if take["is_new"] else ", as before"
             click.echo(f"{take['id']}: {shown(described(take))}{ending}")
         if has_other_chapters:
-            click.echo("next, to update the chapters: run the tts-cli book command again")
+            click.echo(
+                "next, to update the chapters: run the tts-cli book command again, with all its "
+                "flags, such as --join"
+            )
     return 0
 
 
