@@ -376,6 +376,20 @@ def test_files_that_are_not_ours_stay(bench: Workbench) -> None:
     assert len(bench.out().samples("02-the-bank.wav")) > 0
 
 
+@pytest.mark.parametrize("flags", [(), ("--prune",), ("--dry-run",), ("--overwrite",)])
+def test_a_folder_of_a_manifest_is_refused(bench: Workbench, flags: tuple[str, ...]) -> None:
+    """A book was mixed into a data set."""
+    bench.synth_once(
+        [{"id": "b", "text": "Hi."}, {"id": "a", "text": "Hello."}], "--max-seconds", 1
+    )
+    before = bench.out().files
+    result = speak(bench, STORY, *flags)
+    assert result.code == 2
+    assert f"Error: {bench.out().path}: has 2 rows of a manifest: " in result.err
+    assert "choose another --out for the book" in result.err
+    assert bench.out().files == before
+
+
 @pytest.mark.parametrize("name", ["book.jsonl", "book.json"])
 def test_a_list_of_books_is_not_replaced(bench: Workbench, name: str) -> None:
     path = bench.folder / "out" / name
