@@ -41,7 +41,10 @@ def test_a_chosen_take_is_joined(bench: Workbench, monkeypatch: pytest.MonkeyPat
     }
     assert f"takes/{row_id}/3.wav" in out.files
     result = bench.run("pick", out.path, f"{row_id}=2")
-    assert result.out.splitlines()[1] == "next, for the chapters: the tts-cli book command again"
+    assert result.out.splitlines()[1] == (
+        "next, to update the chapters: run the tts-cli book command again, with all its flags, "
+        "such as --join"
+    )
     forbid_weights(monkeypatch)
     num_lines = len(out.lines)
     stay = (out.path / "02-the-end.wav").stat().st_mtime_ns

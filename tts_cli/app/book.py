@@ -25,7 +25,7 @@ from tts_cli.manifest.encoding import known_encoding
 from tts_cli.manifest.ids import REMOVED
 from tts_cli.manifest.row import build_row
 from tts_cli.manifest.source import Source
-from tts_cli.named import counted, shown
+from tts_cli.named import Named, counted, shown
 from tts_cli.plan.checkpoint import read_info
 from tts_cli.plan.checks import CheckedRows, Judge
 from tts_cli.plan.free_voices import makes_voices, who_speaks
@@ -82,8 +82,7 @@ class BookRun:
         self._wanted = order_of(config, info, is_m4b=self._is_m4b)
         if not config.overwrite:
             require_own_files(out, target_names(self.book, self.script, self._wanted))
-        if not config.prune:
-            self._require_same_book()
+        self._require_own_folder()
         self.config = config_of_rows(config, self._wanted)
         language = None if has_language else self._language(info)
         rows = [
@@ -109,17 +108,29 @@ class BookRun:
             missing |= {order.record.id for order in plan.orders()}
             return produce(folder, self.book, self.script, missing, self._wanted)
 
-    def _require_same_book(self) -> None:
-        """Raise UsageError if the folder has another book: one that shares fewer than half of the
-        rows that it has. Rows that a book no longer has are taken out without being asked for.
+    def _require_own_folder(self) -> None:
+        """Raise UsageError if the folder has rows of a manifest and no book, or another book: one
+        that shares fewer than half of the rows that it has. Rows that a book no longer has are
+        removed without --prune.
         """
         out = self.out
         if not Folder.is_there(out):
             return
         ids, recorded = {row.id for row in self.script}, recorded_ids(Folder.look(out).journal)
-        before = [row_id for row_id in recorded if row_id.startswith(self.own)]
+        before: list[str] = []
+        others = Named()
+        for row_id in recorded:
+            if row_id.startswith(self.own):
+                before.append(row_id)
+            else:
+                others.add(row_id)
+        if others.count and not before:
+            raise UsageError(
+                f"{out}: has {counted(others.count, 'row')} of a manifest: {others.and_more()}",
+                remedy="choose another --out for the book",
+            )
         common = sum(row_id in ids for row_id in before)
-        if 2 * common < len(before):
+        if 2 * common < len(before) and not self.config.prune:
             raise UsageError(
                 f"{out}: contains another book: only {common} of its {len(before)} rows are "
                 "in this one",

@@ -2,7 +2,8 @@
 
 A chapter with a row missing has no file, not even one of an earlier run, and without all chapters
 there is no file of all: nothing that is not whole looks as if it were. What is made of the same
-rows as before stays, and what somebody has edited is kept.
+rows as before stays, and what somebody has edited is kept. Files of a kind that an earlier run made
+and this one does not are kept as they are, and reported.
 """
 
 from __future__ import annotations
@@ -72,6 +73,7 @@ class Produced:
     made: MadeBook = field(default_factory=MadeBook)
     seconds: float = 0.0  # of the chapters
     incomplete: list[str] = field(default_factory=list)  # why, a chapter each
+    kept: list[str] = field(default_factory=list)  # names of files of kinds not asked for this time
 
 
 def stem_of(number: int, num_chapters: int, title: str) -> str:
@@ -84,11 +86,16 @@ def stem_of(number: int, num_chapters: int, title: str) -> str:
 
 def target_names(book: Book, script: list[Sentence], wanted: BookOrder) -> list[str]:
     """The files that a whole book has, by name."""
-    suffixes = [wanted.format, *wanted.subtitles]
-    suffixes += [form.removeprefix(".") for form in FORMS if wanted.has_words]
     numbers = sorted({row.chapter for row in script})
+    suffixes = _suffixes(wanted)
     names = [_name_of(book, number, suffix) for number in numbers for suffix in suffixes]
     return [*names, M4B_NAME] if wanted.is_m4b else names
+
+
+def _suffixes(wanted: BookOrder) -> list[str]:
+    """Return the suffixes of a chapter's files, without a dot."""
+    forms = [form.removeprefix(".") for form in FORMS if wanted.has_words]
+    return [wanted.format, *wanted.subtitles, *forms]
 
 
 def require_own_files(out: Path, names: list[str]) -> None:
@@ -125,7 +132,8 @@ def _name_of(book: Book, number: int, suffix: str) -> str:
 def produce(
     folder: Folder, book: Book, script: list[Sentence], missing: set[str], wanted: BookOrder
 ) -> Produced:
-    """Make every file that can be made, and remove those of an earlier run that are none any more.
+    """Make every file that can be made, and remove those of an earlier run that the book no longer
+    has, such as chapters with another number now.
 
     Args:
         folder: that is held.
@@ -174,9 +182,21 @@ class _Producer:
                     made.others += self._words(number)
         if self._wanted.is_m4b and len(made.chapters) == len(self._rows):
             made.others.append(self._m4b())
+        made.others += self._unasked()
         self._files.remove({file.path for file in made.files})
         write_book_file(self._out, self._book, self._script, made, self._missing, self._parts)
         return produced
+
+    def _unasked(self) -> list[MadeFile]:
+        """Return the files of an earlier run whose kind is not asked for this time."""
+        kinds = {*_suffixes(self._wanted), *(["m4b"] if self._wanted.is_m4b else [])}
+        found = [
+            file
+            for file in self._before.files
+            if file.path.partition(".")[2] not in kinds and (self._out / file.path).exists()
+        ]
+        self._produced.kept = sorted({file.path for file in found})
+        return found
 
     def _claim(self) -> None:
         """Tell in `book.json` which files will be ours, before the first is made: a crash leaves

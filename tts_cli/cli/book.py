@@ -20,7 +20,7 @@ from tts_cli.cli.options import (
 )
 from tts_cli.cli.screen import echo, show_or_warn, shown_duration
 from tts_cli.config import RunConfig
-from tts_cli.named import counted
+from tts_cli.named import counted, some_of
 from tts_cli.setting import Scope, Topic
 from tts_cli.text.words import usual_s
 
@@ -119,6 +119,13 @@ def show_book(made: Produced, config: RunConfig, num_chapters: int) -> None:
         log.warning("not written: %s", reason)
     if len(made.incomplete) > MAX_TOLD:
         log.warning("not written: %d more chapters", len(made.incomplete) - MAX_TOLD)
+    if made.kept:
+        log.warning(
+            "kept as they are: %s of an earlier run with other flags: %s. "
+            "Give those flags again to update them, or delete them",
+            counted(len(made.kept), "file"),
+            some_of(made.kept),
+        )
     if config.json or config.verbosity < 0:
         return
     chapters = f"{len(made.made.chapters)} of {counted(num_chapters, 'chapter')}"

@@ -48,7 +48,10 @@ def command(folder: Path, choices: tuple[str, ...], **options: Any) -> int:
             ending = "" if take["is_new"] else ", as before"
             echo(f"{take['id']}: {described(take)}{ending}")
         if has_other_chapters:
-            echo("next, to update the chapters: run the tts-cli book command again")
+            echo(
+                "next, to update the chapters: run the tts-cli book command again, with all its "
+                "flags, such as --join"
+            )
     return 0
 
 
