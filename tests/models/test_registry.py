@@ -66,7 +66,7 @@ def test_graphs_are_ignored_on_a_cpu_and_the_dtype_is_taken(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (None, "has no config.json, so it is not at a checkpoint"),
+        (None, "has no config.json, so it is not a checkpoint"),
         ("{", "not readable as JSON"),
         ("[]", "is not a JSON object"),
         ("\xff\xfe", "not readable as JSON"),

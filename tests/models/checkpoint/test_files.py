@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import re
 from pathlib import Path
 
 import huggingface_hub
@@ -82,8 +83,8 @@ class TestResolve:
             "somebody/some-voice: not a local folder, not complete in the hub cache, and"
         )
         assert (
-            "HF_HUB_OFFLINE forbids access to the hub; unset it to download the checkpoint, or check the name"
-            in message
+            "HF_HUB_OFFLINE forbids access to the hub; "
+            "unset it to download the checkpoint, or check the name" in message
         )
 
     @pytest.mark.parametrize(
@@ -91,12 +92,14 @@ class TestResolve:
         [
             (
                 OfflineModeIsEnabled("off"),
-                "HF_HUB_OFFLINE forbids access to the hub; unset it to download the checkpoint, or check the name",
+                "HF_HUB_OFFLINE forbids access to the hub; "
+                "unset it to download the checkpoint, or check the name",
             ),
             (ConnectionError("no route to host\nmore"), "cannot be reached (no route to host); "),
             (
                 refusal(RepositoryNotFoundError),
-                "neither a local folder nor a hub repository; check the name, or log in with `hf auth login` if it is private",
+                "neither a local folder nor a hub repository; check the name, or log in with "
+                "`hf auth login` if it is private",
             ),
             (refusal(GatedRepoError), "accept them there, then log in"),
             (refusal(RevisionNotFoundError), "has no revision 'v2'"),
@@ -156,9 +159,8 @@ class TestWeightFiles:
                 return (Path.touch, (tmp_path / "exploded",))
 
         (tmp_path / name).write_bytes(pickle.dumps(Bomb()))
-        with pytest.raises(
-            CheckpointError, match="(there are pickled weights, which are never loaded)"
-        ):
+        hint = " (there are pickled weights, which are never loaded)"
+        with pytest.raises(CheckpointError, match=re.escape(hint)):
             read_tensors(tmp_path, CPU)
         assert not (tmp_path / "exploded").exists()
 
@@ -239,7 +241,7 @@ class TestHeaders:
         for name in ("m-1.safetensors", "m-2.safetensors"):
             save_file({"a": torch.zeros(2)}, tmp_path / name)
         write_index(tmp_path, {"a": "m-1.safetensors", "b": "m-2.safetensors"})
-        with pytest.raises(CheckpointError, match=r"m-2.safetensors: a stands in two shards"):
+        with pytest.raises(CheckpointError, match=r"m-2.safetensors: a occurs in two shards"):
             tensor_shapes(tmp_path)
 
     def test_shards_are_joined(self, tmp_path: Path) -> None:

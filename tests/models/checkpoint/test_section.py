@@ -30,7 +30,7 @@ def test_a_size_is_a_whole_number_of_reasonable_size(value: object) -> None:
 def test_what_there_is_one_tensor_of_each_has_a_lower_bound() -> None:
     """The names of 1e9 layers were listed before a look at the file; it hung."""
     assert section(n=LIMITS["num_layers"]).count("num_layers", "n") == LIMITS["num_layers"]
-    with pytest.raises(CheckpointError, match="'n' must be at most 1024, it is 1000000000"):
+    with pytest.raises(CheckpointError, match="'n' must be at most 1024, but is 1000000000"):
         section(n=10**9).count("num_layers", "n")
     assert section(n=MAX_SIZE).count("width", "n") == MAX_SIZE
 

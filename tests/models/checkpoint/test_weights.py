@@ -61,7 +61,7 @@ class TestReadTensors:
         for name in ("m-1.safetensors", "m-2.safetensors"):
             save_file({"a": torch.zeros(2)}, tmp_path / name)
         write_index(tmp_path, {"a": "m-1.safetensors", "b": "m-2.safetensors"})
-        with pytest.raises(CheckpointError, match=r"m-2.safetensors: a stands in two shards"):
+        with pytest.raises(CheckpointError, match=r"m-2.safetensors: a occurs in two shards"):
             read_tensors(tmp_path, CPU)
 
     @pytest.mark.parametrize("kept", [0, 4, 20, -1])

@@ -66,7 +66,7 @@ def test_the_released_size_has_the_released_number_of_weights() -> None:
         (lambda c: c["audio_decoder_config"].update(num_codebooks=1), "'num_codebooks' must be"),
         (lambda c: c.update(semantic_end_token_id=tiny.SEMANTIC_START), "are not as many as"),
         (lambda c: c.update(eos_token_id=tiny.SEMANTIC_START + 1), "is a semantic id"),
-        (lambda c: c.update(eos_token_id=9999), "the vocabulary has"),
+        (lambda c: c.update(eos_token_id=9999), "but the vocabulary has"),
     ],
 )
 def test_what_does_not_fit_is_named(tmp_path: Path, change: Change, message: str) -> None:

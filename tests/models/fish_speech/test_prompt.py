@@ -98,7 +98,7 @@ def test_speaker_turns_are_lines(text: str, joined: str) -> None:
 
 
 def test_text_before_the_first_speaker_is_not_dropped_in_silence() -> None:
-    with pytest.raises(RequestError, match=r"'Well' stands before the first speaker tag"):
+    with pytest.raises(RequestError, match=r"'Well' is before the first speaker tag"):
         join_turns("Well <|speaker:0|>yes.")
 
 

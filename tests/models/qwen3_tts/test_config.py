@@ -99,15 +99,21 @@ def test_a_missing_or_mistyped_key_is_named_with_its_file(
 TALKER = "talker_config"
 BROKEN: list[tuple[Change, str]] = [
     (lambda c: c.update(tts_model_type="singer"), "tts_model_type 'singer' is not one of"),
-    (lambda c: c[TALKER].update(hidden_size=0), "'hidden_size' must be at least 1, it is 0"),
+    (lambda c: c[TALKER].update(hidden_size=0), "'hidden_size' must be at least 1, but is 0"),
     (lambda c: c[TALKER].update(num_hidden_layers=-1), "'num_hidden_layers' must be at least 1"),
     (lambda c: c[TALKER].update(num_key_value_heads=0), "'num_key_value_heads' must be at least 1"),
     (lambda c: c[TALKER].update(num_key_value_heads=3), "4 heads cannot share 3 key heads"),
     (lambda c: c[TALKER].update(rope_theta=0), "'rope_theta' must be 1 to 1e"),
     (lambda c: c[TALKER].update(rms_norm_eps=float("nan")), "'rms_norm_eps' must be 1e-12 to 1e"),
     (lambda c: c[TALKER].update(rope_theta=float("inf")), "'rope_theta' must be 1 to 1e"),
-    (lambda c: c[TALKER].update(codec_bos_id=1152), "'codec_bos_id' is 1152, the vocabulary has"),
-    (lambda c: c.update(tts_eos_token_id=320), "'tts_eos_token_id' is 320, the vocabulary has 320"),
+    (
+        lambda c: c[TALKER].update(codec_bos_id=1152),
+        "'codec_bos_id' is 1152, but the vocabulary has",
+    ),
+    (
+        lambda c: c.update(tts_eos_token_id=320),
+        "'tts_eos_token_id' is 320, but the vocabulary has 320",
+    ),
     (lambda c: c[TALKER].update(num_code_groups=5), "num_code_groups differs from the talker's"),
     (lambda c: c[TALKER].update(hidden_act="gelu"), "hidden_act = 'gelu' is not supported"),
     (lambda c: c[TALKER].update(attention_bias=True), "attention_bias = True is not supported"),
@@ -117,7 +123,7 @@ BROKEN: list[tuple[Change, str]] = [
     (lambda c: c[TALKER].update(rope_scaling="yarn"), "'rope_scaling' must be dict"),
     (lambda c: c[TALKER].update(spk_id=["dora"]), "'spk_id' must be dict"),
     (lambda c: c[TALKER].update(spk_id={"dora": "1028"}), "'dora' must be int"),
-    (lambda c: c[TALKER].update(spk_id={"dora": 99999}), "'dora' is 99999, the vocabulary has"),
+    (lambda c: c[TALKER].update(spk_id={"dora": 99999}), "'dora' is 99999, but the vocabulary has"),
     (lambda c: c[TALKER].update(codec_language_id={"x": -1}), "'x' must be at least 0"),
     (lambda c: c[TALKER].update(spk_is_dialect={"fang": "klingon"}), "'fang' speaks 'klingon'"),
     (lambda c: c[TALKER].update(spk_is_dialect=["fang"]), "'spk_is_dialect' must be dict"),

@@ -299,7 +299,8 @@ def test_a_base_checkpoint_says_what_it_needs(
 ) -> None:
     with pytest.raises(
         RequestError,
-        match="a Base checkpoint needs a reference voice; give ref_audio or a voice file, or use a CustomVoice or VoiceDesign checkpoint",
+        match="a Base checkpoint needs a reference voice; give ref_audio or a voice file, "
+        "or use a CustomVoice or VoiceDesign checkpoint",
     ):
         build(base, **{"voice": None, **fields})
 

@@ -77,12 +77,12 @@ def test_every_misfit_is_named_at_once(folder: Path) -> None:
     with pytest.raises(CheckpointError) as caught:
         load_codec(folder, CPU, torch.float32)
     message = str(caught.value)
-    assert "4 tensors do not fit" in message
+    assert "4 tensors do not match" in message
     for line in (
         "missing decoder.model.1.block.0.alpha",
         "missing encoder.block.0.conv.bias",
         "unexpected 'decoder.model.99.alpha'",
-        "quantizer.upsample.0.1.gamma has shape (3,), the config says (32,)",
+        "quantizer.upsample.0.1.gamma has shape (3,), but the config requires (32,)",
     ):
         assert line in message
 

@@ -81,7 +81,7 @@ def test_a_null_frame_rate_is_absent(values: dict[str, Any], read: Read) -> None
     ("rate", "message"),
     [
         (99999.0, "encoder_config: {key} leaves no downsampling convolution"),
-        (0, "encoder_config: '{key}' must be 1e-12 to 1e+12, it is 0"),
+        (0, "encoder_config: '{key}' must be 1e-12 to 1e+12, but is 0"),
         ("12.5", "encoder_config: '{key}' must be int or float, not '12.5'"),
     ],
 )

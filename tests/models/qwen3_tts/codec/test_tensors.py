@@ -60,13 +60,13 @@ def test_every_misfit_is_named_at_once(small) -> None:
     with pytest.raises(CheckpointError) as caught:
         tiny_vocoder.build(small.config, tensors)
     message = str(caught.value)
-    assert "5 tensors do not fit" in message
+    assert "5 tensors do not match" in message
     for line in (
         "missing decoder.decoder.1.block.0.alpha",
         "missing decoder.pre_conv.conv.bias",
         "unexpected 'decoder.decoder.99.beta'",
         "unexpected 'encoder.downsample.conv.weight'",
-        "decoder.upsample.0.1.gamma has shape (3,), the config says (16,)",
+        "decoder.upsample.0.1.gamma has shape (3,), but the config requires (16,)",
     ):
         assert line in message
 
