@@ -83,7 +83,7 @@ async function copy(text, what) {
     const done = document.execCommand("copy");
     field.remove();
     if (!done) {
-      say(`The browser refuses to copy ${what}`);
+      say(`The browser did not allow copying ${what}`);
       return;
     }
   }

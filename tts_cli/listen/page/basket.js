@@ -10,7 +10,7 @@ const basket = {
     if (place === row.chosen) this.picks.delete(row.id);
     else this.picks.set(row.id, take);
     this.changed();
-    say(place === row.chosen ? `${row.id}: take ${take} stays` : `${row.id}: take ${take} is to be chosen`);
+    say(place === row.chosen ? `${row.id}: take ${take} stays` : `${row.id}: take ${take} is selected`);
   },
 
   // The place of the take that is chosen, here or in the folder.
@@ -21,12 +21,12 @@ const basket = {
 
   toggleAgain(row) {
     if (!isNamed(row)) {
-      say(`${row.id} is a bad line of the manifest: mend it there`);
+      say(`${row.id} is an invalid row of the manifest: fix it there`);
       return;
     }
     if (!this.again.delete(row.id)) this.again.set(row.id, stateOf(row));
     this.changed();
-    say(`${row.id} is ${this.again.has(row.id) ? "to be spoken again" : "left as it is"}`);
+    say(`${row.id} is ${this.again.has(row.id) ? "marked for more takes" : "no longer marked"}`);
   },
 
   clear() {
@@ -58,8 +58,8 @@ const basket = {
 
   show() {
     const texts = [];
-    if (this.picks.size) texts.push(`${counted(this.picks.size, "take")} to choose`);
-    if (this.again.size) texts.push(`${counted(this.again.size, "row")} to speak again`);
+    if (this.picks.size) texts.push(`${counted(this.picks.size, "take")} selected`);
+    if (this.again.size) texts.push(`${counted(this.again.size, "row")} marked for more takes`);
     byId("basket").hidden = !texts.length;
     document.body.classList.toggle("has-basket", texts.length > 0);
     byId("basket-text").textContent = texts.join(", ");
@@ -73,7 +73,7 @@ const basket = {
     body.replaceChildren();
     if (pairs.length) body.append(...commandBlock("Choose these takes", [pickCommand(pairs)]));
     if (chosen.length) {
-      body.append(...commandBlock(`Speak these rows again: ${MORE_TAKES} more takes of each, to choose from`, againCommands(chosen)));
+      body.append(...commandBlock(`Synthesize ${MORE_TAKES} more takes of each of these rows`, againCommands(chosen)));
     }
     byId("commands").showModal();
   },
@@ -92,7 +92,7 @@ function commandBlock(title, commands) {
     nodes.push(h("div", { class: "command" }, h("code", { text: command, tabindex: "0" }), button));
   }
   if (commands.some((command) => command.includes(` ${MANIFEST} `))) {
-    nodes.push(h("p", { class: "hint", text: `Put the name of your manifest in place of ${MANIFEST}: the folder does not tell it.` }));
+    nodes.push(h("p", { class: "hint", text: `Replace ${MANIFEST} with the path of your manifest; the folder does not record it.` }));
   }
   return nodes;
 }

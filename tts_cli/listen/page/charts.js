@@ -39,7 +39,7 @@ function timeCard({ stages, time }) {
   const most = shares.indexOf(Math.max(...shares));
   const NAMES = { decode: "decoding", other: "waiting and retries", write: "writing" };
   const nameOf = (stage) => NAMES[stage] ?? stage;
-  const answer = `${percent(shares[most])} of the time of ${first.name} went into ${nameOf(stages[most])}.`;
+  const answer = `${percent(shares[most])} of the time of ${first.name} was spent in ${nameOf(stages[most])}.`;
   const draw = (width) => {
     const right = 64;
     const room = Math.max(40, width - LABEL_WIDTH - right);
@@ -60,7 +60,7 @@ function timeCard({ stages, time }) {
     return [svg("svg", { role: "img", "aria-label": answer, width, height, viewBox: `0 0 ${width} ${height}` }, ...marks), legend];
   };
   const table = tableOf(["", ...stages.map((stage) => `${nameOf(stage)}, s`)], time.map((entry) => [entry.name, ...entry.seconds.map((value) => value.toFixed(1))]));
-  return card("Where did the time go?", answer, draw, table);
+  return card("Time per stage", answer, draw, table);
 }
 
 function voiceCard(title, unit, { voices, left_out: leftOut }, kinds) {
@@ -96,7 +96,7 @@ function voiceCard(title, unit, { voices, left_out: leftOut }, kinds) {
         svg("text", { x: width, y: y + 4, class: "end", text: whole.format(number) }),
       ];
     });
-    const caption = `Line: 90 % of rows, box: half, mark: median, dots: rows beyond, filled if suspect; their number at the right${leftOut ? `. ${counted(leftOut, "more voice")} not shown` : ""}.`;
+    const caption = `Line: 90 % of the rows; box: half of them; mark: median; dots: other rows, filled if suspect; number of rows at the right${leftOut ? `. ${counted(leftOut, "more voice")} not shown` : ""}.`;
     return [svg("svg", { role: "img", "aria-label": answer, width, height: bottom + 20, viewBox: `0 0 ${width} ${bottom + 20}` }, ...grid, ...lines), h("p", { class: "hint", text: caption })];
   };
   const table = tableOf(["Voice", "Rows", "5 %", "25 %", "Median", "75 %", "95 %"], voices.map(({ voice, rows: number, marks }) => [voice, whole.format(number), ...marks.map(text)]));
@@ -123,9 +123,9 @@ function showCharts() {
   const { charts } = data;
   const cards = [];
   if (charts.time.length) cards.push(timeCard(charts));
-  if (charts.rate.voices.length) cards.push(voiceCard("How fast does each voice speak?", "letters a second", charts.rate, ["fast", "slow"]));
-  if (charts.level.voices.length) cards.push(voiceCard("How loud is each voice?", "dBFS", charts.level, ["loud", "quiet"]));
-  if (charts.mos.voices.length) cards.push(voiceCard("How good does each voice sound?", "of 5", charts.mos, ["quality"]));
+  if (charts.rate.voices.length) cards.push(voiceCard("Speed of each voice", "letters per second", charts.rate, ["fast", "slow"]));
+  if (charts.level.voices.length) cards.push(voiceCard("Loudness of each voice", "dBFS", charts.level, ["loud", "quiet"]));
+  if (charts.mos.voices.length) cards.push(voiceCard("Predicted quality of each voice", "of 5", charts.mos, ["quality"]));
   byId("cards").replaceChildren(...cards);
   byId("charts").hidden = !cards.length;
 }

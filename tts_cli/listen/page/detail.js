@@ -44,8 +44,8 @@ const detail = {
     const place = basket.placeOf(row);
     return [
       this.takes(row, place),
-      row.takes[place].is_older ? h("p", { class: "hint", text: "The row failed; this is its audio of an earlier run." }) : null,
-      row.takes[place].is_other && row.takes[place].said !== undefined ? h("p", { class: "hint", text: `This take says: ${row.takes[place].said}` }) : null,
+      row.takes[place].is_older ? h("p", { class: "hint", text: "The row failed; this is its audio from an earlier run." }) : null,
+      row.takes[place].is_other && row.takes[place].said !== undefined ? h("p", { class: "hint", text: `Text of this take: ${row.takes[place].said}` }) : null,
       row.error ? h("p", { class: "wrong", text: row.error }) : null,
       row.reasons.length ? h("ul", { class: "reasons" }, ...row.reasons.map(([kind, text]) => h("li", { title: data.kinds[kind] }, h("b", { text: kind }), ` ${text.replaceAll(/-(?=\d)/g, "\u2212")}`))) : null,
       ...this.texts(row, row.takes[place]),
@@ -58,11 +58,11 @@ const detail = {
   takes(row, place) {
     if (row.takes.length < 2) return null;
     const choices = row.takes.map((take, at) => {
-      const facts = [take.url ? duration(take.audio_s ?? 0) : "no audio", take.level_dbfs === undefined ? null : decibels(take.level_dbfs), take.mos === undefined ? null : `${take.mos[0].toFixed(1)} of 5`, take.seed === undefined ? null : `seed ${take.seed}`, take.status === "failed" ? "failed" : null, take.is_other ? "of another text or voice" : null];
+      const facts = [take.url ? duration(take.audio_s ?? 0) : "no audio", take.level_dbfs === undefined ? null : decibels(take.level_dbfs), take.mos === undefined ? null : `${take.mos[0].toFixed(1)} of 5`, take.seed === undefined ? null : `seed ${take.seed}`, take.status === "failed" ? "failed" : null, take.is_other ? "other text or voice" : null];
       return h("button", { type: "button", class: "choice", "aria-pressed": String(at === place), "data-key": `take ${take.take}`, onclick: () => chooseTake(row, at) },
         h("b", { text: `Take ${take.take}` }), h("span", { text: facts.filter(Boolean).join(" \u00b7 ") }), at === row.chosen ? h("span", { class: "now", text: "chosen" }) : null);
     });
-    const command = place === row.chosen ? null : h("button", { type: "button", class: "plain", "data-key": "pick", onclick: () => copy(pickCommand([[row, row.takes[place].take]]), "the pick command") }, icon("copy"), `Copy the pick of take ${row.takes[place].take}`);
+    const command = place === row.chosen ? null : h("button", { type: "button", class: "plain", "data-key": "pick", onclick: () => copy(pickCommand([[row, row.takes[place].take]]), "the pick command") }, icon("copy"), `Copy the pick command for take ${row.takes[place].take}`);
     return h("div", { class: "choices", role: "group", "aria-label": "Takes" }, ...choices, command);
   },
 
@@ -70,8 +70,8 @@ const detail = {
     const nodes = [];
     this.said = [];
     if (row.text !== undefined) nodes.push(h("h3", { text: "Text" }), h("p", { class: "full", dir: "auto" }, ...this.words(row, take)));
-    if (take.unsure) nodes.push(h("p", { class: "hint", text: `Times of words may be wrong: ${take.unsure.join("; ")}` }));
-    if (row.spoken_text !== undefined) nodes.push(h("h3", { text: "Spoken as" }), h("p", { class: "full", dir: "auto", text: row.spoken_text }));
+    if (take.unsure) nodes.push(h("p", { class: "hint", text: `Word times may be wrong: ${take.unsure.join("; ")}` }));
+    if (row.spoken_text !== undefined) nodes.push(h("h3", { text: "Read as" }), h("p", { class: "full", dir: "auto", text: row.spoken_text }));
     if (row.instruct !== undefined) nodes.push(h("h3", { text: "Style" }), h("p", { class: "full", dir: "auto", text: row.instruct }));
     if (row.parts) nodes.push(this.parts(row));
     return nodes;
@@ -102,7 +102,7 @@ const detail = {
       return [wanted ? h("del", { text: wanted }) : null, wanted && other ? gap : null, other ? h("ins", { text: other }) : null, gap];
     });
     const figures = `${(100 * asr.error).toFixed(0)} % of ${asr.unit} wrong, ${asr.longest} in a row; ${asr.by}`;
-    return [h("h3", { text: "Heard" }), h("p", { class: "full heard", dir: "auto" }, ...pieces), h("p", { class: "hint", text: figures })];
+    return [h("h3", { text: "Transcript" }), h("p", { class: "full heard", dir: "auto" }, ...pieces), h("p", { class: "hint", text: figures })];
   },
 
   // Parts of a long row; each plays from its start.
@@ -121,8 +121,8 @@ const detail = {
     return h("div", { class: "buttons" },
       button("id", "Copy id", "copy", () => copy(row.id, "the id")),
       button("seed", "Copy seed", "copy", () => copySeed(row)),
-      isNamed(row) ? button("again", `Copy: speak ${MORE_TAKES} more takes`, "copy", () => copyAgain(row)) : null,
-      isNamed(row) ? button("collect", isAgain ? "Collected to speak again" : "Collect to speak again", "again", () => basket.toggleAgain(row), { "aria-pressed": String(isAgain) }) : null);
+      isNamed(row) ? button("again", `Copy the command for ${MORE_TAKES} more takes`, "copy", () => copyAgain(row)) : null,
+      isNamed(row) ? button("collect", isAgain ? "Marked for more takes" : "Mark for more takes", "again", () => basket.toggleAgain(row), { "aria-pressed": String(isAgain) }) : null);
   },
 
   figures(row, take) {
@@ -132,7 +132,7 @@ const detail = {
     const facts = {
       Voice: row.voice ?? "none",
       Duration: take.url ? duration(take.audio_s ?? 0) : null,
-      Rate: row.rate === undefined ? null : `${row.rate.toFixed(1)} letters a second`,
+      Rate: row.rate === undefined ? null : `${row.rate.toFixed(1)} letters per second`,
       Level: take.level_dbfs === undefined ? null : decibels(take.level_dbfs),
       Opinion: take.mos === undefined ? null : `${mos} of 5; speech ${signal}, background ${background}; P.808 ${p808}`,
       Peak: row.peak_dbfs === undefined ? null : decibels(row.peak_dbfs),

@@ -16,7 +16,7 @@ function makeItem() {
   item.takes = h("div", { class: "takes", role: "group", "aria-label": "Takes" });
   item.copyId = actionButton("Copy the id", "copy", "id", (row) => copy(row.id, "the id"));
   item.copySeed = actionButton("Copy the seed", "copy", "seed", (row) => copySeed(row));
-  item.again = actionButton("Copy the command to speak it again", "again", "again", (row) => copyAgain(row));
+  item.again = actionButton("Copy the command for more takes", "again", "again", (row) => copyAgain(row));
   item.node = h("li", { class: "row", tabindex: "-1" },
     item.play,
     h("div", { class: "sound" }, item.canvas, item.length),
@@ -49,7 +49,7 @@ function fillItem(item, row, position, total) {
   item.name.textContent = row.id;
   item.voice.textContent = row.voice ?? "no voice";
   item.status.textContent = STATUS_TEXT[row.group];
-  item.text.textContent = row.text ?? `Text is not in this journal (${counted(row.text_chars ?? 0, "character")})`;
+  item.text.textContent = row.text ?? `The text is not in timings.jsonl (${counted(row.text_chars ?? 0, "character")})`;
   item.text.classList.toggle("unknown", row.text === undefined);
   item.spoken.textContent = row.error ?? row.spoken_text ?? "";
   item.spoken.className = row.error ? "spoken wrong" : "spoken";
@@ -103,13 +103,13 @@ function chip([kind, text]) {
 
 // The first figure of a reason; the rest stands beside the row.
 function shortFigures(text) {
-  const found = /[-\d][\d.]*( %| s\b| dBFS| letters a second)?/.exec(text);
-  return found ? found[0].replace(" letters a second", "/s").replace(/^-/, "\u2212") : "";
+  const found = /[-\d][\d.]*( %| s\b| dBFS| letters per second)?/.exec(text);
+  return found ? found[0].replace(" letters per second", "/s").replace(/^-/, "\u2212") : "";
 }
 
 function takeButton(row, place) {
   const { take } = row.takes[place];
-  const label = `Take ${take}${place === row.chosen ? ", chosen in the folder" : ""}`;
+  const label = `Take ${take}${place === row.chosen ? ", current in the folder" : ""}`;
   return h("button", { type: "button", class: "take", "aria-label": label, title: label, "aria-pressed": "false", onclick: () => chooseTake(row, place) }, String(take));
 }
 
@@ -131,10 +131,10 @@ function seekAt(row, event) {
 
 function copySeed(row) {
   const { seed, take } = row.takes[basket.placeOf(row)];
-  if (seed === undefined) say(`${row.id} was not spoken, so it has no seed`);
+  if (seed === undefined) say(`${row.id} was not synthesized, so it has no seed`);
   else copy(String(seed), row.takes.length > 1 ? `the seed of take ${take}` : "the seed");
 }
 
 function copyAgain(row) {
-  copy(againCommands([row]).join("\n"), "the command to speak it again");
+  copy(againCommands([row]).join("\n"), "the command for more takes");
 }

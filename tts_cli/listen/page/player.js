@@ -66,7 +66,7 @@ const player = {
 };
 
 function reasonOf(audio, error) {
-  return audio.error ? "the file is gone, or no audio this browser knows" : error.message;
+  return audio.error ? "the file is missing, or the browser does not support its format" : error.message;
 }
 
 player.audio.preload = "none";

@@ -14,20 +14,20 @@ rows.forEach((row, index) => {
 const takeOf = (row) => row.takes[row.chosen];
 const audioSeconds = (row) => takeOf(row).audio_s ?? 0;
 
-const GROUPS = ["Failed", "Suspect", "No complaint"];
-const STATUSES = { all: "All", failed: "Failed", suspect: "Suspect", fine: "No complaint" };
+const GROUPS = ["Failed", "Suspect", "OK"];
+const STATUSES = { all: "All", failed: "Failed", suspect: "Suspect", fine: "OK" };
 const GROUP_OF = { failed: 0, suspect: 1, fine: 2 };
 
 // Name -> what it is called, its value, and whether the largest comes first. Rows without a value are last.
 const SORTS = {
-  check: { label: "To check first" },
+  check: { label: "Needs review" },
   id: { label: "Id", value: (row) => row.index },
-  spoken: { label: "When spoken", value: (row) => row.place },
+  spoken: { label: "Synthesized", value: (row) => row.place },
   suspicion: { label: "Suspicion", value: (row) => row.severity, falls: true },
-  words: { label: "Words heard wrong", value: (row) => takeOf(row).asr?.error, falls: true },
-  mos: { label: "Predicted opinion", value: (row) => takeOf(row).mos?.[0] },
+  words: { label: "Word errors", value: (row) => takeOf(row).asr?.error, falls: true },
+  mos: { label: "Predicted opinion score", value: (row) => takeOf(row).mos?.[0] },
   duration: { label: "Duration", value: audioSeconds, falls: true },
-  rate: { label: "Rate, letters a second", value: (row) => row.rate, falls: true },
+  rate: { label: "Rate, letters per second", value: (row) => row.rate, falls: true },
   level: { label: "Level", value: (row) => row.level_dbfs, falls: true },
 };
 

@@ -5,7 +5,7 @@ function showHead() {
   byId("title").textContent = folder.name || folder.path;
   const models = [...new Set(runs.map((run) => run.model).filter(Boolean))];
   const made = `${data.made.slice(0, 16).replace("T", " ")} UTC`;
-  byId("subtitle").textContent = [models.join(", ") || null, totals.runs ? counted(totals.runs, "run") : null, `as of ${made}`].filter(Boolean).join(" \u00b7 ");
+  byId("subtitle").textContent = [models.join(", ") || null, totals.runs ? counted(totals.runs, "run") : null, `made on ${made}`].filter(Boolean).join(" \u00b7 ");
   const speed = totals.xrt ? `${totals.xrt.toFixed(1)}\u00d7` : null;
   const tiles = [
     ["Rows", whole.format(totals.rows), "all"],
@@ -18,8 +18,8 @@ function showHead() {
   ].filter(Boolean);
   byId("totals").replaceChildren(...tiles.map(([name, value, group]) => h("div", { class: "tile", "data-group": group && Number(value.replaceAll(",", "")) ? GROUP_OF[group] ?? null : null }, h("dt", { text: name }), h("dd", { text: value }))));
   const notices = [];
-  if (totals.missing) notices.push(`The audio of ${counted(totals.missing, "row")} is not in the folder any more; the next run of synth speaks ${totals.missing === 1 ? "it" : "them"} again.`);
-  if (totals.garbage) notices.push(`${counted(totals.garbage, "line")} of timings.jsonl made no sense.`);
+  if (totals.missing) notices.push(`The audio of ${counted(totals.missing, "row")} is no longer in the folder; the next run of synth synthesizes ${totals.missing === 1 ? "it" : "them"} again.`);
+  if (totals.garbage) notices.push(`${counted(totals.garbage, "line")} of timings.jsonl could not be read.`);
   byId("notice").textContent = notices.join(" ");
   byId("notice").hidden = !notices.length;
 }
@@ -54,7 +54,7 @@ function setView(changes) {
   const direction = byId("direction");
   setIcon(direction, view.isTurned ? "up" : "down");
   direction.setAttribute("aria-pressed", String(view.isTurned));
-  direction.setAttribute("aria-label", "Turn the order round");
+  direction.setAttribute("aria-label", "Reverse the order");
   list.update();
   const top = byId("bar").getBoundingClientRect().top + window.scrollY;
   if (window.scrollY > top) window.scrollTo(0, byId("list").getBoundingClientRect().top + window.scrollY - byId("bar").offsetHeight - 8);
@@ -121,7 +121,7 @@ function listen() {
     detail.refresh();
   });
   player.audio.addEventListener("error", () => {
-    if (player.row) say(`${player.row.id} cannot be played: the file is gone, or no audio this browser knows`);
+    if (player.row) say(`${player.row.id} cannot be played: the file is missing, or the browser does not support its format`);
   });
   player.audio.addEventListener("ended", () => {
     const next = player.goesOn ? list.next(player.row) : null;

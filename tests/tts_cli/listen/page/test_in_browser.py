@@ -74,7 +74,7 @@ def test_failed_and_suspect_rows_come_first_and_play(open_report: Any, tmp_path:
     assert page.locator("#list .group").all_inner_texts() == [
         "Failed 1",
         "Suspect 1",
-        "No complaint 11",
+        "OK 11",
     ]
     assert window.row("loud").locator(".chip").inner_text() == "loud \u22126.0 dBFS"
     assert window.requests == [(tmp_path / "out" / "report.html").as_uri()]
@@ -117,11 +117,11 @@ def test_commands_are_copied_as_a_shell_reads_them(open_report: Any, tmp_path: P
     assert window.copied() == "c/00"
     row.get_by_label("Copy the seed").click()
     assert window.copied() == "7"
-    row.get_by_label("Copy the command to speak it again").click()
+    row.get_by_label("Copy the command for more takes").click()
     manifest, folder = "/books/my lines.jsonl", str(out)
     synth = ["tts-cli", "synth", manifest, "--voice", "clara", "--seed", "3", "--out", folder]
     assert words_of(window.copied()) == [*synth, "--only", "c/00", "--takes", "3"]
-    page.get_by_role("button", name="Copy: speak 3 more takes").click()
+    page.get_by_role("button", name="Copy the command for 3 more takes").click()
     assert words_of(window.copied()) == [*synth, "--only", "c/00", "--takes", "3"]
 
 
@@ -135,14 +135,14 @@ def test_takes_are_chosen_and_collected(open_report: Any, tmp_path: Path) -> Non
     wait_until_playing(window)
     assert window.requests[-1] == (out / "takes" / "many" / "3.wav").as_uri()
     assert pressed.inner_text() == "3"
-    page.get_by_role("button", name="Copy the pick of take 3").click()
+    page.get_by_role("button", name="Copy the pick command for take 3").click()
     assert words_of(window.copied()) == ["tts-cli", "pick", str(out), "many=3"]
     window.row("c/05").locator(".text").click()
     page.keyboard.press("r")
-    assert page.inner_text("#basket-text") == "1 take to choose, 1 row to speak again"
+    assert page.inner_text("#basket-text") == "1 take selected, 1 row marked for more takes"
     page.reload()
     page.wait_for_selector("html[data-ready]", state="attached")
-    assert page.inner_text("#basket-text") == "1 take to choose, 1 row to speak again"
+    assert page.inner_text("#basket-text") == "1 take selected, 1 row marked for more takes"
     page.click("#basket-open")
     commands = page.locator("#commands code").all_inner_texts()
     assert words_of(commands[0]) == ["tts-cli", "pick", str(out), "many=3"]
@@ -341,7 +341,7 @@ def test_the_folder_was_moved(open_report: Any, tmp_path: Path) -> None:
     wait_until_playing(window)
     assert window.requests[-1] == moved.as_uri() + "/c/" + quote("\u00fc.wav")
     page.keyboard.press("c")
-    page.get_by_role("button", name="Copy: speak 3 more takes").click()
+    page.get_by_role("button", name="Copy the command for 3 more takes").click()
     assert words_of(window.copied())[-6:-4] == ["--out", str(moved)]
 
 
