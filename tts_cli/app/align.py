@@ -364,7 +364,7 @@ def _reasons(score: float, least: float, check: Sequence[str], voice: Usual | No
         check: why `check` suspects it.
         voice: scores of its voice; None: too few to tell.
     """
-    reasons = ["check flagged it" if text else "check flagged it" for text in check]
+    reasons = [f"check: {text}" if text else "check flagged it" for text in check]
     if score < least:
         reasons.append(f"score {score:.3f}, below {least:g}: the words may differ")
     elif voice is not None and voice.off(score) < -MAX_OFF:
