@@ -488,3 +488,40 @@ def test_subtitles_go_along(bench: Workbench) -> None:
         assert (out / "one.srt").read_bytes().decode() == moved
     assert encode(bench).code == 0
     assert (out / "one.srt").read_bytes().decode() == mended
+
+
+def test_rows_that_were_removed_and_other_formats(bench: Workbench) -> None:
+    """They stayed in the target without a word, and an export of it had rows more than the script."""
+    bench.synth_once(ROWS, *CAP)
+    assert encode(bench, "--format", "flac", to="new").code == 0
+    new = bench.out("new")
+    gone = new.files["three.flac"]
+    assert bench.synth(ROWS[:2], *CAP, "--prune").code == 0
+    result = encode(bench, "--format", "ogg", "--json", to="new")
+    assert result.json["removed"] == ["three"]
+    assert f"1 row is moved to {new.path / 'removed'}: three" in result.err
+    assert "2 files of another format stay in " in result.err
+    assert ": one.flac, sub/two.flac; delete what you do not need" in result.err
+    assert new.files["removed/three.flac"] == gone
+    assert "three.flac" not in new.files
+    export = ("--to", "ljspeech", "--out", bench.folder / "data", "--json")
+    assert bench.run("export", new.path, *export).json["rows"] == 2
+    again = encode(bench, "--format", "ogg", "--json", to="new")
+    assert again.json["removed"] == []
+    # Back again in the manifest, and so in the target.
+    assert bench.synth(ROWS, *CAP).code == 0
+    assert encode(bench, "--format", "ogg", to="new").code == 0
+    assert bench.run("export", new.path, *export).json["rows"] == 3
+    assert new.files["removed/three.flac"] == gone or new.files["three.flac"] == gone
+
+
+def test_other_rows_of_the_target_are_reported(bench: Workbench) -> None:
+    bench.synth_once(ROWS[:1], *CAP)
+    assert bench.synth([{"id": "other", "text": "Hm."}], *CAP, out="new").code == 0
+    result = encode(bench, to="new")
+    assert result.code == 0
+    assert (
+        f"1 row in {bench.folder / 'new'} that {bench.out().path} does not have: other; they stay"
+        in result.err
+    )
+    assert "other.wav" in bench.out("new").files

@@ -202,7 +202,7 @@ def test_a_run_that_dies_before_a_file_is_written_knows_it_as_its_own(bench: Wor
 
 
 def test_subtitles_with_the_name_of_another_rows_words(bench: Workbench) -> None:
-    """`a.words.vtt` went with the row `a` when that was removed, and not with its own in `merge`."""
+    """It went with the row `a` when that was removed, and not with its own in `merge`."""
     rows = [{"id": "a", "text": "One."}, {"id": "a.words", "text": "Two."}]
     assert bench.synth(rows, "--subtitles", "vtt").code == 0
     subtitles = bench.out().files["a.words.vtt"]

@@ -82,8 +82,7 @@ class BookRun:
         self._wanted = order_of(config, info, is_m4b=self._is_m4b)
         if not config.overwrite:
             require_own_files(out, target_names(self.book, self.script, self._wanted))
-        if not config.prune:
-            self._require_same_book()
+        self._require_same_book(is_pruned=config.prune)
         self.config = config_of_rows(config, self._wanted)
         language = None if has_language else self._language(info)
         rows = [
@@ -109,15 +108,24 @@ class BookRun:
             missing |= {order.record.id for order in plan.orders()}
             return produce(folder, self.book, self.script, missing, self._wanted)
 
-    def _require_same_book(self) -> None:
-        """Raise UsageError if the folder has another book: one that shares fewer than half of the
-        rows that it has. Rows that a book no longer has are taken out without being asked for.
+    def _require_same_book(self, *, is_pruned: bool) -> None:
+        """Raise UsageError if the folder has rows of a manifest and no book, or another book: one
+        that shares fewer than half of the rows that it has. Rows that a book no longer has are
+        removed without being asked for.
         """
         out = self.out
         if not Folder.is_there(out):
             return
-        ids, recorded = {row.id for row in self.script}, recorded_ids(Folder.look(out).journal)
+        ids = {row.id for row in self.script}
+        recorded = list(recorded_ids(Folder.look(out).journal))
         before = [row_id for row_id in recorded if row_id.startswith(self.own)]
+        if recorded and not before:
+            raise UsageError(
+                f"{out}: holds {counted(len(recorded), 'row')} of a manifest, and no book",
+                remedy="choose another --out",
+            )
+        if is_pruned:
+            return
         common = sum(row_id in ids for row_id in before)
         if 2 * common < len(before):
             raise UsageError(

@@ -28,13 +28,14 @@ from tts_cli.folder.atomic import read_own
 from tts_cli.folder.derived import DerivedFiles
 from tts_cli.folder.files import WORDS_SUFFIX, PlainFiles
 from tts_cli.folder.folder import Folder
+from tts_cli.folder.mend import audio_files
 from tts_cli.folder.recode import Order, Recoded
 from tts_cli.folder.run_file import RunLog, read_report
 from tts_cli.folder.sources import find_kept, why_failed
 from tts_cli.folder.take import Take
 from tts_cli.listen.words import FORMS, read_words
-from tts_cli.manifest.ids import id_problem
-from tts_cli.named import Named, some_of
+from tts_cli.manifest.ids import REMOVED, id_problem, is_recorded_id
+from tts_cli.named import Named, counted, some_of
 from tts_cli.plan.checkpoint import approved_info, read_info
 from tts_cli.voices.merged import MergedVoices
 
@@ -90,6 +91,9 @@ def encode(folder: Path, out: Path, config: RunConfig, step: Step) -> tuple[Reco
             derived = DerivedFiles(folder)
             all_timed = ((one, timed_beside(derived, one)) for one in spoken.records())
             carry(noted if out == folder else all_timed, folder, held)
+            if out != folder:
+                found.gone = take_out(spoken, held)
+                warn_of_others(spoken, held)
     found.left += made.failed
     return made, found
 
@@ -156,6 +160,45 @@ def carry(found: Iterable[Timed], folder: Path, held: Folder) -> None:
     warn_of_kept(kept)
 
 
+def take_out(spoken: KeptSpeech, held: Folder) -> list[str]:
+    """Remove the rows from the target that were removed from the folder since, as `--prune` removes
+    rows: their files go to `removed/`. Returns their ids.
+    """
+    gone = []
+    for old in spoken.journal.gone_rows():
+        new = held.journal.ok_take(old.id)
+        if new is not None and (new.take, new.request_hash) == (old.take, old.request_hash):
+            gone.append(old.id)
+    stayed = dict(held.mark(gone=gone))
+    for row_id, reason in stayed.items():
+        log.warning("row %s stays, though %s has it no more: %s", row_id, spoken.out, reason)
+    gone = [row_id for row_id in gone if row_id not in stayed]
+    if gone:
+        rows = counted(len(gone), "row is", "rows are")
+        log.warning("%s moved to %s: %s", rows, held.out / REMOVED, some_of(gone))
+    return gone
+
+
+def warn_of_others(spoken: KeptSpeech, held: Folder) -> None:
+    """Report what the target has besides the files of the folder's rows: other rows, which readers
+    of the target find too, and files of another format.
+    """
+    rows, files = Named(), Named(is_sorted=True)
+    for take in held.journal.takes():
+        if is_recorded_id(take.id) and not spoken.journal.knows(take.id):
+            rows.add(take.id)
+    for row_id, path in audio_files(held.out):
+        name = path.relative_to(held.out).as_posix()
+        if spoken.journal.knows(row_id) and name != held.writer.name_of(row_id):
+            files.add(name)
+    if rows.count:
+        whose = counted(rows.count, "row in", "rows in")
+        log.warning("%s %s that %s does not have: %s; they stay", whose, held.out, spoken.out, rows)
+    if files.count:
+        whose = counted(files.count, "file of another format stays", "files of another format stay")
+        log.warning("%s in %s: %s; delete what you do not need", whose, held.out, files)
+
+
 def require_own_files(spoken: KeptSpeech, held: Folder) -> None:
     """Raise UsageError if files would be replaced that no run is known to have written."""
     names = (record.id for record in spoken.records() if held.journal.status(record.id) is None)
@@ -195,6 +238,7 @@ class Findings:
 
     done: int = 0
     left: list[tuple[str, str]] = field(default_factory=list)  # ids and reasons
+    gone: list[str] = field(default_factory=list)  # removed from another folder, as from this one
 
 
 class KeptSpeech:

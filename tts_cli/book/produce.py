@@ -2,7 +2,8 @@
 
 A chapter with a row missing has no file, not even one of an earlier run, and without all chapters
 there is no file of all: nothing that is not whole looks as if it were. What is made of the same
-rows as before stays, and what somebody has edited is kept.
+rows as before stays, and what somebody has edited is kept. Files that the flags do not ask for any
+more, such as those of another format, are kept and reported.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from tts_cli.book.chapter import Book
 from tts_cli.book.chapter_audio import AS_IT_IS, HeardSpan, JoinedChapter, RowAudio, write_chapter
 from tts_cli.book.m4b import M4bChapter, write_m4b
 from tts_cli.book.script import FOLDER, MANIFEST_NAME, Sentence
+from tts_cli.config import SUBTITLES, SUBTYPES
 from tts_cli.errors import RowError, UsageError
 from tts_cli.folder.atomic import write_atomic
 from tts_cli.folder.folder import Folder
@@ -174,9 +176,29 @@ class _Producer:
                     made.others += self._words(number)
         if self._wanted.is_m4b and len(made.chapters) == len(self._rows):
             made.others.append(self._m4b())
+        made.others += self._unasked()
         self._files.remove({file.path for file in made.files})
         write_book_file(self._out, self._book, self._script, made, self._missing, self._parts)
         return produced
+
+    def _unasked(self) -> list[MadeFile]:
+        """The files of an earlier run that this one was not asked for, such as those of another
+        format. They stay as they are, and are reported.
+        """
+        asked = set(target_names(self._book, self._script, self._wanted))
+        suffixes = (*SUBTYPES, *SUBTITLES, *(form.removeprefix(".") for form in FORMS))
+        names = {_name_of(self._book, number, one) for number in self._rows for one in suffixes}
+        names = {M4B_NAME, *names} - asked
+        found = {file.path: file for file in self._before.files if file.path in names and file.key}
+        kept = [file for name, file in sorted(found.items()) if (self._out / name).is_file()]
+        if kept:
+            log.warning(
+                "%s kept as before, since the flags do not ask for it now: %s; delete what you do "
+                "not need",
+                counted(len(kept), "file of an earlier run is", "files of earlier runs are"),
+                some_of([file.path for file in kept]),
+            )
+        return kept
 
     def _claim(self) -> None:
         """Tell in `book.json` which files will be ours, before the first is made: a crash leaves

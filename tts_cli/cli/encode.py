@@ -61,6 +61,7 @@ def command(folder: Path, **options: Any) -> int:
             "made": made.count,
             "done": found.done,
             "left": left,
+            "removed": found.gone,
             "audio_s": round(made.audio_s, 3),
             "out": str(out),
             "journal": str(out / "timings.jsonl"),
