@@ -510,3 +510,46 @@ def test_words_do_not_replace_subtitles_of_another_row(bench: Workbench) -> None
     made = bench.out("made").files
     assert made["a.words.vtt"] == (out / "a.words.vtt").read_bytes()
     assert {"a.words.json", "a.vtt"} <= made.keys()
+
+
+def test_rows_that_were_removed_leave_the_other_folder(bench: Workbench) -> None:
+    """They stayed there without a word, and `report` and `export` showed them."""
+    bench.synth_once(ROWS, *CAP, "--subtitles", "srt")
+    assert encode(bench, "--format", "flac", to="made").code == 0
+    made = bench.out("made")
+    mine = {"id": "mine", "text": "Of another script."}
+    assert bench.synth([mine], *CAP, out="other").code == 0
+    assert encode(bench, "--format", "flac", source="other", to="made").code == 0
+    before = made.files
+    assert bench.synth(ROWS[:1], *CAP, "--prune").code == 0
+    result = encode(bench, "--format", "flac", to="made")
+    assert result.code == 0
+    assert f"2 rows are no longer in {bench.out().path}/, moved to {made.path}/removed/: " in (
+        result.out
+    )
+    assert f"{made.path}/ also has 1 row of another folder, kept: mine\n" in result.out
+    for name in ("sub/two.flac", "sub/two.srt", "three.flac", "three.srt"):
+        assert made.files[f"removed/{name}"] == before[name]
+        assert name not in made.files
+    exported = bench.folder / "exported"
+    args = ("--to", "ljspeech", "--out", exported)
+    assert bench.run("export", made.path, *args).code == 0
+    assert len((exported / "metadata.csv").read_text().splitlines()) == 2
+    again = encode(bench, "--format", "flac", "--json", to="made").json
+    assert (again["removed"], again["not_in_source"], again["done"]) == (0, 1, 1)
+    assert bench.synth(ROWS, *CAP).code == 0  # they come back
+    assert encode(bench, "--format", "flac", "--json", to="made").json["made"] == 2
+    assert (made.path / "sub/two.flac").is_file()
+    assert encode(bench, "--format", "flac", "--json", to="made").json["done"] == 3
+
+
+def test_files_of_an_earlier_format_are_reported(bench: Workbench) -> None:
+    bench.synth_once(ROWS, *CAP)
+    assert encode(bench, "--format", "ogg", to="made").code == 0
+    assert "earlier format" not in encode(bench, "--format", "ogg", to="made").out
+    result = encode(bench, "--format", "flac", to="made")
+    path = bench.out("made").path
+    assert f"{path}/ also has 3 files in an earlier format, kept: one.ogg, sub/two.ogg, " in (
+        result.out
+    )
+    assert (path / "one.ogg").is_file()

@@ -28,6 +28,7 @@ from tts_cli.folder.atomic import read_own
 from tts_cli.folder.derived import DerivedFiles
 from tts_cli.folder.files import WORDS_SUFFIX, PlainFiles, SharedNames
 from tts_cli.folder.folder import Folder
+from tts_cli.folder.mend import audio_files
 from tts_cli.folder.recode import Order, Recoded
 from tts_cli.folder.run_file import RunLog, read_report
 from tts_cli.folder.sources import find_kept, why_failed
@@ -55,7 +56,8 @@ def encode(folder: Path, out: Path, config: RunConfig, step: Step) -> tuple[Reco
     """Find what can be made of a folder, and make it in another one, or the same.
 
     Returns:
-        What was made; what was done already, and what is left, with the reasons.
+        What was made; what was done already, what is left, with the reasons, and what else is in
+        the target.
     Raises:
         UsageError: nothing was spoken there, or files of somebody else's are in the way.
         SetupError: a file cannot be read, or the checkpoint that codes need is not to be had.
@@ -90,6 +92,9 @@ def encode(folder: Path, out: Path, config: RunConfig, step: Step) -> tuple[Reco
             derived = DerivedFiles(folder)
             all_timed = ((one, timed_beside(derived, one)) for one in spoken.records())
             carry(noted if out == folder else all_timed, folder, held)
+        if out != folder:
+            remove_gone(spoken, held, found)
+            found.older = older_files(held)
     found.left += made.failed
     return made, found
 
@@ -157,6 +162,39 @@ def carry(found: Iterable[Timed], folder: Path, held: Folder) -> None:
     warn_of_kept(kept)
 
 
+def remove_gone(spoken: KeptSpeech, held: Folder, findings: Findings) -> None:
+    """Move the files of rows that were removed from the source folder into `removed/` of the
+    target. Rows that the source folder never had are only counted.
+    """
+    gone = []
+    for take in held.journal.takes():
+        if id_problem(take.id) or spoken.journal.file(take.id) is not None:
+            continue
+        if spoken.journal.gone(take.id) is not None and spoken.run_of(take) is not None:
+            gone.append(take.id)
+        else:
+            findings.strays.add(take.id)
+    stayed = held.mark(gone=gone)
+    findings.left += stayed
+    for row_id in sorted(set(gone) - {row_id for row_id, _ in stayed}):
+        findings.gone.add(row_id)
+    held.renew_totals()
+
+
+def older_files(held: Folder) -> Named:
+    """Return the audio files of rows in a format that their lines do not name."""
+    found = Named(is_sorted=True)
+    for row_id, path in audio_files(held.out):
+        name = path.relative_to(held.out).as_posix()
+        if path.suffix == f".{held.writer.format}" or not held.journal.knows(row_id):
+            continue
+        file = held.journal.file(row_id)
+        take = None if file is None else held.journal.take(row_id, file.take)
+        if take is None or take.path != name:
+            found.add(name)
+    return found
+
+
 def require_own_files(spoken: KeptSpeech, held: Folder) -> None:
     """Raise UsageError if files would be replaced that no run is known to have written."""
     names = (record.id for record in spoken.records() if held.journal.status(record.id) is None)
@@ -194,9 +232,12 @@ class Run(NamedTuple):
 
 @dataclass
 class Findings:
-    """The rows whose files are not to be made."""
+    """The rows whose files are not to be made, and what else the target folder has."""
 
     done: int = 0
+    gone: Named = field(default_factory=Named)  # ids of rows removed from the target
+    strays: Named = field(default_factory=Named)  # ids of rows that the source never had
+    older: Named = field(default_factory=Named)  # names of files in another format
     left: list[tuple[str, str]] = field(default_factory=list)  # ids and reasons
 
 

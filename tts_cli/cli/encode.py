@@ -62,6 +62,9 @@ def command(folder: Path, **options: Any) -> int:
             "made": made.count,
             "done": found.done,
             "left": left,
+            "removed": found.gone.count,
+            "not_in_source": found.strays.count,
+            "older_files": found.older.count,
             "audio_s": round(made.audio_s, 3),
             "out": str(out),
             "journal": str(out / "timings.jsonl"),
@@ -74,6 +77,15 @@ def command(folder: Path, **options: Any) -> int:
     lines += [f"not possible: {row_id}: {reason}" for row_id, reason in found.left[:MAX_NAMED]]
     if len(found.left) > MAX_NAMED:
         lines.append(f"not possible: {len(found.left) - MAX_NAMED} more; --json lists all")
+    if found.gone.count:
+        rows = counted(found.gone.count, "row is", "rows are")
+        lines.append(f"{rows} no longer in {folder}/, moved to {out}/removed/: {found.gone}")
+    if found.strays.count:
+        rows = counted(found.strays.count, "row of another folder", "rows of other folders")
+        lines.append(f"{out}/ also has {rows}, kept: {found.strays}")
+    if found.older.count:
+        files = counted(found.older.count, "file")
+        lines.append(f"{out}/ also has {files} in an earlier format, kept: {found.older}")
     if found.left:
         lines.append(
             "next, for these rows: run their `synth` again with these flags, which synthesizes "
