@@ -491,7 +491,7 @@ def test_subtitles_go_along(bench: Workbench) -> None:
 
 
 def test_rows_that_were_removed_and_other_formats(bench: Workbench) -> None:
-    """They stayed in the target without a word, and an export of it had rows more than the script."""
+    """They stayed in the target silently, and an export of it had more rows than the script."""
     bench.synth_once(ROWS, *CAP)
     assert encode(bench, "--format", "flac", to="new").code == 0
     new = bench.out("new")
