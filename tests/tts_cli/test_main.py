@@ -210,16 +210,16 @@ def test_usage_errors(args: list[str], words: str, capsys: pytest.CaptureFixture
             4,
             "cannot write f: I/O error; check the disk, and run the same command again: finished rows are safe",
         ),
-        (OSError(12, "Cannot allocate memory"), 4, "contains not enough memory: [Errno 12] Cannot"),
+        (OSError(12, "Cannot allocate memory"), 4, "there is not enough memory: [Errno 12] Cannot"),
         (
             MemoryError(),
             4,
-            "Error: contains not enough memory: MemoryError; close other programs, or synthesize fewer rows at a time (--max-batch), and run the same command again: finished rows are safe",
+            "Error: there is not enough memory: MemoryError; close other programs, or synthesize fewer rows at a time (--max-batch), and run the same command again: finished rows are safe",
         ),
         (
             RuntimeError("can't allocate memory: you"),
             4,
-            "contains not enough memory: can't allocate",
+            "there is not enough memory: can't allocate",
         ),
         (OSError(13, "Permission denied", "f"), 3, "f: permission denied; check its permissions"),
         (click.UsageError("odd"), 2, "odd"),
@@ -461,7 +461,7 @@ class TestValidate:
         summary = json.loads(out)
         assert (summary["rows"], summary["bad_rows"]) == (1, 2)
         assert [row["line"] for row in summary["bad"]] == [2, 3]
-        assert err.splitlines()[0].startswith(f"Error: {path}:2: id 'X' is  used by line 1")
+        assert err.splitlines()[0].startswith(f"Error: {path}:2: id 'X' is already used by line 1")
         assert main(["validate", str(path), "--skip-invalid"]) == 0
         assert capsys.readouterr().err.startswith("warning: ")
 
@@ -470,7 +470,7 @@ class TestValidate:
         [
             (["nowhere.jsonl"], 2, "nowhere.jsonl: no such file"),
             (["."], 2, "is a folder"),
-            (["EMPTY"], 2, "has no rows"),
+            (["EMPTY"], 2, "contains no rows"),
             (["GOOD", "--voice", "klara"], 2, "did you mean 'clara'?"),
             (["GOOD", "--format", "mp3", "--subtype", "PCM_24"], 2, "does not exist in mp3"),
         ],
@@ -503,7 +503,7 @@ class TestValidate:
         path = tmp_path / "m.txt"
         path.write_text("hi\n")
         assert main(["validate", str(path), "--out", str(tmp_path / "out")]) == 3
-        assert "make room" in capsys.readouterr().err
+        assert "free some space" in capsys.readouterr().err
         assert not (tmp_path / "out").exists()
 
         # A resumed run needs less than the whole manifest, so it is not refused.

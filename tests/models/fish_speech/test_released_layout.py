@@ -80,7 +80,7 @@ def test_one_wrong_tensor_of_the_codec_is_seen_without_reading(tmp_path: Path, d
     else:
         tensors[name] = kind, (shape[0] + 1, *shape[1:])
     write_sparse(folder / WEIGHTS_FILE, tensors)
-    with pytest.raises(CheckpointError, match=rf"1 tensors do not fit:\s+.*{defect}"):
+    with pytest.raises(CheckpointError, match=rf"1 tensors do not match:\s+.*{defect}"):
         describe(str(folder))
 
 

@@ -120,10 +120,10 @@ def test_one_wrong_tensor_is_refused(part: str, name: str, defect: str, release:
         tensors[name] = kind, (shape[0] + 1, *shape[1:])
     where = folder if part == "main" else folder / "speech_tokenizer"
     released.write_sparse(where / "model.safetensors", tensors)
-    with pytest.raises(CheckpointError, match=rf"tensors do not fit:\s+.*{defect}"):
+    with pytest.raises(CheckpointError, match=rf"tensors do not match:\s+.*{defect}"):
         load_meta(folder)
     if name.startswith("decoder."):  # seen by `voices` and `validate` already
-        with pytest.raises(CheckpointError, match=rf"1 tensors do not fit:\s+.*{defect}"):
+        with pytest.raises(CheckpointError, match=rf"1 tensors do not match:\s+.*{defect}"):
             describe(str(folder))
 
 

@@ -62,9 +62,9 @@ def test_a_usual_row_is_not_suspect() -> None:
             "1.40 times as fast",
         ),
         ({"suspect": ["said 3 of 9 words"]}, "other", "said 3 of 9 words"),
-        ({"finish_reason": "early"}, "early", "ended too early for its text: 4.0 s for 83"),
-        ({"finish_reason": "max_frames"}, "cut", "reached its frame limit: 4.0 s"),
-        ({"finish_reason": "stuck"}, "stuck", "made no progress"),
+        ({"finish_reason": "early"}, "early", "ended before its text can be over: 4.0 s for 83"),
+        ({"finish_reason": "max_frames"}, "cut", "reached the maximum length: 4.0 s"),
+        ({"finish_reason": "stuck"}, "stuck", "got stuck"),
     ],
 )
 def test_reasons_have_figures(changes: dict[str, Any], kind: str, figures: str) -> None:

@@ -43,7 +43,7 @@ def test_maps(text: str, wanted: dict[str, str]) -> None:
         ("=text", "--map: '=text'"),
         ("Dialogue=txt", "'Dialogue' cannot be mapped to 'txt'; did you mean 'text'?"),
         ("Dialogue=qqqq", "'Dialogue' cannot be mapped to 'qqqq'; fields: id, text"),
-        ("a=id,a=text", "names 'a' twice"),
+        ("a=id,a=text", "maps 'a' twice"),
         ("a=id,", "ends with a comma"),
     ],
 )
@@ -59,7 +59,7 @@ EXPORTS = [
     # Yarn Spinner's string table
     (
         "language,id,text,file,node,lineNumber",
-        "add --extra keep (or --extra drop, which would leave out: 'file', 'node', 'lineNumber' )",
+        "add --extra keep (or --extra drop, which would leave out 'file', 'node', 'lineNumber')",
     ),
     # articy:draft's Excel export
     (
@@ -92,7 +92,7 @@ def test_exports_are_told_the_flag(make_source: MakeSource, header: str, words: 
 def test_a_field_is_proposed_once() -> None:
     assert fitting(["Dialogue", "Line", "id"]) == {"Dialogue": "text"}
     assert fitting(["text", "Dialogue"]) == {}
-    assert "--extra keep (or --extra drop, which would leave out: 'Line' would" in unknown_names(
+    assert "--extra keep (or --extra drop, which would leave out 'Line')" in unknown_names(
         ["Dialogue", "Line"]
     )
 

@@ -48,17 +48,17 @@ def test_good_ids(row_id: str) -> None:
         ("/etc/passwd", "relative"),
         ("a//b", "empty part"),
         ("a/", "empty part"),
-        ("a\\b", "holds"),
-        ("C:x", "holds"),
-        ("a b", "holds"),
-        ("a\nb", "holds"),
-        ("a\0b", "holds"),
-        ("a\x1b[31m", "holds"),
-        ("~root", "holds"),
-        ("a*", "holds"),
-        ("a\u200bb", "holds"),  # a space without width
-        ("a\u202eb", "holds"),  # turns the reading direction round
-        ("x²", "holds"),
+        ("a\\b", "contains"),
+        ("C:x", "contains"),
+        ("a b", "contains"),
+        ("a\nb", "contains"),
+        ("a\0b", "contains"),
+        ("a\x1b[31m", "contains"),
+        ("~root", "contains"),
+        ("a*", "contains"),
+        ("a\u200bb", "contains"),  # a space without width
+        ("a\u202eb", "contains"),  # turns the reading direction round
+        ("x²", "contains"),
         ("CON", "device"),
         ("con.tape", "device"),
         ("a/NUL/b", "device"),

@@ -38,7 +38,7 @@ def test_arrays(make_source: MakeSource, name: str, indent: int | None, ascii: b
         ('"text"', "must be a JSON object, not 'text'"),
         ("5", "must be a JSON object, not 5"),
         ("[[1], 2]", "must be a JSON object, not a list"),
-        ('{"text": "a", "text": "b"}', "gives 'text' twice"),
+        ('{"text": "a", "text": "b"}', "has 'text' twice"),
         ('{"text": "a", "temperature": NaN}', "NaN is not a valid number"),
         ('{"text": "a", "seed": ' + "9" * 100 + "}", "too many digits"),
         ('{"text": "a", "voise": "b"}', "unknown field 'voise'"),

@@ -13,7 +13,7 @@ from tts_cli.manifest.row import build_row
     [
         (
             "speed",
-            "the speed cannot be set; describe it in instruct ('slowly'), if the model supports instruct'",
+            "the speed cannot be set; describe it in instruct ('slowly'), if the model supports instruct",
         ),  # did you mean 'seed'?
         (
             "Speech Rate",

@@ -22,7 +22,7 @@ def refusal(path: Path) -> str:
             "is audio; a manifest has the rows to synthesize: .jsonl, .csv, .tsv, or .txt with one text per line",
         ),
         ("a.EPUB", "is a book or a formatted text; use: tts-cli book "),
-        ("a.docx", "is a document; save it as plain text, and use use: tts-cli book"),
+        ("a.docx", "is a document; save it as plain text, and use tts-cli book"),
         ("a.safetensors", "is a checkpoint; give its folder with --model"),
         ("a.xyz", "the suffix '.xyz' is not a manifest format; add --manifest-format"),
     ],

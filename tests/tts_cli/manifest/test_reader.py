@@ -76,7 +76,7 @@ def test_line_ends_and_byte_order_marks(
             b'[{"text":"a"},',
             "a manifest has one JSON object per line, not an array; jq -c '.[]' converts it",
         ),
-        (b'{"text":"a","text":"a"}', "gives 'text' twice"),
+        (b'{"text":"a","text":"a"}', "has 'text' twice"),
         (b'{"text":"a","temperature":NaN}', "NaN is not a valid number"),
         (b'{"text":"a","temperature":-Infinity}', "-Infinity is not a valid number"),
         (b'{"text":"a","temperature":1e999}', "not inf"),
@@ -94,7 +94,7 @@ def test_line_ends_and_byte_order_marks(
         (b'{"text":"a\\u0000"}', "U+0000"),
         (b'{"text":"a\tb"}', "not JSON: Invalid control character"),
         (b'{"text":"' + b"x" * MIB + b'"}', "longer than 1048576 bytes"),
-        (b'{"text":"' + b"x" * 100_000 + b'"}', "at most 20000"),
+        (b'{"text":"' + b"x" * 100_000 + b'"}', "the maximum is 20000"),
         (b'{"text":"' + b"x" * 5 * MIB, "longer than 1048576 bytes"),
         (b'{"id":"../../etc/x","text":"a"}', "could leave"),
         (b"{}", "has no text"),
@@ -207,7 +207,7 @@ class TestTables:
     def test_an_open_quote_at_the_end(self, make_source: MakeSource) -> None:
         bad = only_bad(make_source('text\n"never\nclosed\n', "m.csv"))
         assert bad.line == 2
-        assert "line 2 to 3; if a quote is not closed" in bad.message
+        assert "lines 2 to 3; if a quote is not closed" in bad.message
 
     def test_an_open_quote_swallows_a_bounded_piece(self, make_source: MakeSource) -> None:
         content = 'text\n"never closed\n' + "a line of text\n" * 40_000

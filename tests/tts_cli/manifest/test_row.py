@@ -134,7 +134,7 @@ def test_longest_text() -> None:
         ({"text": "hi", "voice": 3}, "voice: must be text"),
         ({"text": "hi", "voice": "a\nb"}, "one line"),
         ({"text": "hi", "voice": " "}, "voice: is blank"),
-        ({"text": "hi", "voice": "v" * 201}, "at most 200"),
+        ({"text": "hi", "voice": "v" * 201}, "the maximum is 200"),
         ({"text": "hi", "seed": -1}, "seed: must be 0 to 9007199254740991, not -1"),
         ({"text": "hi", "seed": 2**53}, "seed: must be"),
         ({"text": "hi", "seed": 2**53}, "jq, pandas and browsers"),
@@ -172,7 +172,7 @@ def test_longest_text() -> None:
         ),
         ({"text": "hi", "ref_audio": "file:///a.wav"}, "is a URL"),
         ({"text": "hi", "ref_audio": "data:audio/wav;base64,AA"}, "is a URL"),
-        ({"text": "hi", "ref_audio": "x" * 5000}, "at most 4096"),
+        ({"text": "hi", "ref_audio": "x" * 5000}, "the maximum is 4096"),
         ({"text": "hi", "ref_audio": 5}, "must be text"),
         (
             {"text": "hi", "ref_audio": "a", "clone_mode": "xvec", "x_vector_only_mode": False},

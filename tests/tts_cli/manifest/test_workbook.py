@@ -139,7 +139,7 @@ def test_which_sheet(make_source: MakeSource, caplog: pytest.LogCaptureFixture) 
         (row,) = read(make_source, content)
     assert isinstance(row, Row)
     assert row.text == "new"
-    assert "sheet 'Lines' is read; others (--sheet): Notes, Old" in caplog.text
+    assert "reading sheet 'Lines'; other sheets (--sheet): Notes, Old" in caplog.text
     (row,) = read(make_source, content, "old")
     assert isinstance(row, Row)
     assert row.text == "old"
@@ -207,7 +207,7 @@ class TestHostile:
         """The library would make room for all cells up to there, and abort the process."""
         cell = f'<row><c r="{place}" t="inlineStr"><is><t>x</t></is></c></row>'
         said = refused(make_source, bare_workbook(sheet_xml(TEXT_ROW + cell)))
-        assert "at most 4,000,000 cells; delete cells far outside of the table, or" in said
+        assert "the maximum is 4,000,000 cells; delete cells far outside of the table, or" in said
 
     @pytest.mark.parametrize(
         "rows",
@@ -229,7 +229,7 @@ class TestHostile:
     def test_small_letters_name_columns(self, make_source: MakeSource) -> None:
         far = '<row r="2"><c r="zzz2"><v>1</v></c></row>'
         said = refused(make_source, bare_workbook(sheet_xml(TEXT_ROW + far)))
-        assert "at most 4,000,000 cells are read" in said
+        assert "the maximum is 4,000,000 cells" in said
         near = '<row r="2"><c r="a2"><v>1</v></c></row>'
         (row,) = read(make_source, bare_workbook(sheet_xml(TEXT_ROW + near)))
         assert row.text == "1"

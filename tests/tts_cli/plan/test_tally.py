@@ -114,7 +114,7 @@ def test_both_looks_see_the_same(make_source: MakeSource, make_info: MakeInfo) -
         (
             {"ref_audio": "REF"},
             DUAL_AR,
-            "clones by icl only; give ref_text, the words of the reference",
+            "clones only with icl; give ref_text, the words of the reference",
         ),
         (
             {"ref_audio": "REF", "voice": "anna"},
@@ -127,7 +127,7 @@ def test_both_looks_see_the_same(make_source: MakeSource, make_info: MakeInfo) -
             "max_frames: is 5000, but the maximum of this checkpoint is 4096",
         ),
         ({"max_seconds": 0.05}, {}, "0.05 s is less than one frame (0.08 s)"),
-        ({"max_seconds": 400}, {}, "400 s is more than the maximum of this checkpoint 327.68 s"),
+        ({"max_seconds": 400}, {}, "400 s is more than the maximum of this checkpoint, 327.68 s"),
     ],
 )
 def test_rows_the_checkpoint_cannot_speak(
@@ -183,7 +183,7 @@ def test_flags_are_checked_too(
 @pytest.mark.parametrize("content", ["", "\n\n", "text\n"])
 def test_no_rows(make_source: MakeSource, make_info: MakeInfo, content: str) -> None:
     source = make_source(content, "m.csv" if "text" in content else "m.jsonl")
-    with pytest.raises(ManifestError, match="has no rows"):
+    with pytest.raises(ManifestError, match="contains no rows"):
         check_manifest(source, CONFIG, make_info())
 
 
@@ -378,7 +378,7 @@ def test_names_and_cues_are_told(make_source: MakeSource, make_info: MakeInfo) -
     names = ["Anna", "Tom"] * 3
     talk = make_source(jsonl(*({"text": f"{name}: Come in."} for name in names)))
     (told,) = check_manifest(talk, CONFIG, make_info()).warnings
-    assert "6 rows begin with a name and a colon (Anna, Tom)" in told
+    assert "6 rows start with a name and a colon (Anna, Tom)" in told
     cues = "".join(
         f"{n}\n00:00:0{n},000 --> 00:00:0{n},900\nMind the step, all.\n\n" for n in (1, 2)
     )

@@ -50,7 +50,7 @@ def test_a_reader_that_fails_leaves_its_number_and_is_told_of_once(
     assert say("Es sind 5 und 7 und 7,5.", "german") == "Es sind tal und 7 und 7,5."
     other_languages.rules_of.cache_clear()
     assert len(caplog.records) == 1
-    assert "'7', and what else" in caplog.text
+    assert "'7', and all other text" in caplog.text
     assert "seven is not known" in caplog.text
 
 

@@ -58,7 +58,7 @@ def test_a_row_may_pause_a_minute_and_ten_in_all() -> None:
     assert isinstance(long, BadRow)
     assert long.message == "text: [pause 61 s] is longer than 60 s; shorten it"
     assert isinstance(often, BadRow)
-    assert "600.001 s in all, at most 600 s" in often.message
+    assert "600.001 s; the maximum is 600 s" in often.message
 
 
 def test_they_are_not_read_in_words() -> None:

@@ -97,7 +97,7 @@ def test_files_that_are_not_what_was_written(
 def test_what_is_told_of_one(tmp_path: Path, facts: dict[str, Any]) -> None:
     path = keep(tmp_path) / f"{NAME}.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), **facts}))
-    with pytest.raises(RowError, match=rf"{NAME}\.(json|wav): is not what was written"):
+    with pytest.raises(RowError, match=rf"{NAME}\.(json|wav): has changed since it was written"):
         MadeVoices(tmp_path).made(VOICE)
 
 
@@ -116,7 +116,7 @@ def test_codes_that_are_none(tmp_path: Path, codes: np.ndarray[Any, Any]) -> Non
     from safetensors.numpy import save
 
     MadeVoices(tmp_path).keep(VOICE, {"text": SAYS}, b"wav", save({"codes": codes}))
-    with pytest.raises(RowError, match=r"codes[.]safetensors: is not what was written"):
+    with pytest.raises(RowError, match=r"codes[.]safetensors: has changed since it was written"):
         MadeVoices(tmp_path).require_made(VOICE).codes()
     MadeVoices(tmp_path).keep(VOICE, {"text": SAYS}, b"wav", save({"other": codes}))
     with pytest.raises(RowError, match=r"codes[.]safetensors"):

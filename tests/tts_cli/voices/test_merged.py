@@ -80,7 +80,7 @@ def test_a_voice_comes_whole_from_who_is_preferred(
     keep(two, hz=300.0, models="b")
     merge(out, one, two, preferred=1)
     assert names(out) == names(one)
-    assert "speaks the rows of the other one again" in caplog.text
+    assert "synthesizes the rows of the other one again" in caplog.text
     merge(out, one, two, preferred=1)  # as after a merge that was killed before the journal
     with pytest.raises(UsageError, match=r"--prefer .*all keeps what is there"):
         merge(out, two, preferred=1)

@@ -76,7 +76,7 @@ HOSTILE: dict[str, tuple[bytes, str]] = {
     "no-metadata": (save(load(encode(ICL))), "is not a voice file of tts-cli"),
     "metadata-is-a-list": (with_header(b'{"__metadata__": []}'), "is not a voice file"),
     "other-format": (with_metadata(format="pt"), "is not a voice file of tts-cli"),
-    "newer-version": (with_metadata(version="2"), "has version '2', 1 "),
+    "newer-version": (with_metadata(version="2"), "has version '2'; the supported version is 1"),
     "no-identity": (with_metadata(identity=None), "has no identity"),
     "no-transcript": (with_metadata(text=None), "has no text"),
     "no-hash": (with_metadata(content=None), "has no content"),
@@ -98,7 +98,7 @@ HOSTILE: dict[str, tuple[bytes, str]] = {
     ),
     "wide-codes": (with_tensors(codes=np.zeros((5, 16), np.int64)), "codes that is not"),
     "flat-codes": (with_tensors(codes=np.zeros(80, np.int16)), "codes that is not"),
-    "half-embedding": (with_tensors(embedding=np.zeros(48, np.float16)), "embedding of another"),
+    "half-embedding": (with_tensors(embedding=np.zeros(48, np.float16)), "embedding that is not"),
     "square-embedding": (with_tensors(embedding=np.zeros((4, 4), np.float32)), "that is not"),
     "empty-embedding": (with_tensors(embedding=np.zeros(0, np.float32)), "embedding of 0 values"),
     "endless-embedding": (
