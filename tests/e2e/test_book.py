@@ -123,6 +123,21 @@ def spoken(out: Folder, lines_before: int = 0) -> list[str]:
     return [texts[row_id] for row_id, status in last.items() if status == "ok"]
 
 
+def test_captions_stand_next_to_their_image(bench: Workbench) -> None:
+    """A text of the class was left out wherever the chapter had an image, as a table's caption."""
+    body = (
+        "<h1>One</h1><p><img alt='' src='b.png'/></p><p class='image_caption'>Plate</p>"
+        "<p>It rained.</p><table><tr><td>Cold</td></tr></table><p class='caption'>Days</p><p>Snow.</p>"
+        "<figure><div><img alt='' src='a.png'/></div><figcaption>Plate</figcaption></figure>"
+    )
+    book = small_epub(bench.folder / "plates.epub", body)
+    args = ("--out", bench.out().path, "--model", bench.model, "--dry-run")
+    result = bench.run("book", book, *args)
+    assert result.code == 0
+    read = sum(map(len, ("One", "It rained.", "Cold", "Days", "Snow.")))
+    assert f"text: {read} characters\n" in result.out
+
+
 def test_a_book(bench: Workbench) -> None:
     result = speak(bench, STORY, "--subtitles", "srt,vtt")
     assert result.code == 0

@@ -87,7 +87,10 @@ def test_on_a_terminal_messages_stand_above_the_bar(bench: Workbench) -> None:
         ("encode", "--model", "the one that spoke"),
         ("encode", "--sample-rate", "as spoken"),
         ("warmup", "--max-seconds", "30"),
-        ("synth", "--max-seconds", "by its text"),
+        ("warmup", "--max-batch", "512 on cuda, or 256 if memory is short; 16 on a CPU"),
+        ("profile", "--max-batch", "the largest of --batches"),
+        ("say", "--format", "by the suffix of --out; else wav"),
+        ("synth", "--max-seconds", "depends on the text"),
     ],
 )
 def test_defaults_are_those_of_the_command(

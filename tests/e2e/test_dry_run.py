@@ -198,13 +198,16 @@ def test_the_words_for_rows_that_are_there(spoken: Workbench) -> None:
 def test_audio_is_estimated_at_the_pace_of_the_folder(spoken: Workbench) -> None:
     """By the runs of the same model, once they are long enough to tell."""
     more = [*ROWS, *({"id": f"new{number}", "text": TEXTS[1] * 9} for number in range(4))]
-    runs, usual_s = spoken.out().path / "runs.jsonl", plan(spoken, more)["audio_s"]
+    before = plan(spoken, more)
+    runs, usual_s = spoken.out().path / "runs.jsonl", before["audio_s"]
     *_, last = runs.read_text().splitlines()
     for expected_s, audio_s, share in ((19.0, 9.0, 1.0), (40.0, 30.0, 0.75)):
         line = json.loads(last)
         line["totals"] |= {"expected_s": expected_s, "audio_s": audio_s}
         runs.write_text(json.dumps(line) + "\n")
-        assert plan(spoken, more)["audio_s"] == pytest.approx(share * usual_s, abs=0.01)
+        found = plan(spoken, more)
+        assert found["audio_s"] == pytest.approx(share * usual_s, abs=0.01)
+    assert found["disk_bytes"] < before["disk_bytes"], "it was not that of the audio"
     line["model"]["identity"] = "another"
     runs.write_text(json.dumps(line) + "\n")
     assert plan(spoken, more)["audio_s"] == pytest.approx(usual_s, abs=0.01)

@@ -256,6 +256,33 @@ def test_rows_are_as_in_the_manifest(bench: Workbench, to: str) -> None:
     assert [row["id"] for row in facts_of(bench, to)] == wanted, "as people count"
 
 
+def test_the_manifests_of_all_runs_are_followed_and_nothing_is_logged(bench: Workbench) -> None:
+    """Only the last run's was, and each export said again how its table is read."""
+    names = ("z", "c2", "c1", "y", "x")
+    lines = [record(name, text=name, **with_file(tone(0.1))) for name in sorted(names)]
+    audio = {line["path"]: tone(0.1) for line in lines}
+    runs = []
+    for act in (("z", "c2"), ("c1", "y", "x")):
+        rows = "".join(f"{name};{name}\n" for name in act)
+        path = bench.write(f"Line;Dialogue\n{rows}", f"act{len(runs)}.csv")
+        settings = {"map": "Line=id,Dialogue=text"}
+        runs.append(run(f"run{len(runs)}", manifests=[str(path)], settings=settings))
+    write_folder(bench.folder / "wavs", lines, audio=audio, runs=runs)
+    result = export(bench, "nemo")
+    assert (result.code, "act" in result.err) == (0, False)
+    assert [row["id"] for row in facts_of(bench, "nemo")] == list(names)
+
+
+def test_kept_columns_are_no_files(bench: Workbench) -> None:
+    """`datasets` looked for a file of that name, and read no row of the export."""
+    extra = {"map_file_name": "a.map", "file_name": "b.map"}
+    folder(bench, record("a", extra=extra, **with_file(tone(0.1))))
+    exported(bench, "audiofolder")
+    assert [row_id for row_id, _ in read_audiofolder(bench.folder / "audiofolder")] == ["a"]
+    (row,) = facts_of(bench, "audiofolder")
+    assert (row["extra_map_file_name_"], row["extra_file_name_"]) == ("a.map", "b.map")
+
+
 def test_the_summary_says_of_how_many_rows_lengths_are(bench: Workbench) -> None:
     folder(bench, record("a"), record("b"))
     assert "; 9 of 10 rows last 4.0 to 4.0 s" in export(bench, "nemo").out

@@ -55,7 +55,7 @@ class TestTold:
     def test_by_a_dry_run(self, done: Workbench) -> None:
         before = done.out().files
         result = done.synth(ROWS[:2], *FLAGS, "--dry-run", "--prune")
-        assert "no longer in the manifest: 1 row: c\n" in result.out
+        assert "no longer in the manifest: 1 row, moved to removed/: c\n" in result.out
         found = json.loads(done.synth(ROWS[:2], *FLAGS, "--dry-run", "--json").out)
         assert (found["strays"], found["back"]) == (1, 0)
         assert done.out().files == before

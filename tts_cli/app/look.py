@@ -20,7 +20,6 @@ from tts_cli.folder.folder import Folder
 from tts_cli.folder.run_file import (
     MODEL,
     MODEL_IDENTITY,
-    measured_pace,
     measured_xrt,
     read_report,
     settings_of,
@@ -92,13 +91,7 @@ def validate(source: Manifest, config: RunConfig, screen: Screen) -> Looked:
         return Looked(survey, None)
     if not Folder.is_there(config.out):
         warn_of_space(survey, config.out)
-    return looked(survey, config.out, info)
-
-
-def looked(survey: Survey, out: Path, info: ModelInfo, orphans: Named | None = None) -> Looked:
-    """The result for a folder, its audio estimated at the pace that its rows were spoken at."""
-    survey.summary.audio_s *= measured_pace(out, info.identity) or 1.0
-    return Looked(survey, measured_xrt(out), orphans)
+    return Looked(survey, measured_xrt(config.out))
 
 
 def approved(config: RunConfig) -> tuple[RunConfig, ModelInfo, Maker]:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from tts_cli import signals, startup
 from tts_cli.app import device
-from tts_cli.app.look import Looked, Screen, approved, listed, looked, survey_of
+from tts_cli.app.look import Looked, Screen, approved, listed, survey_of
 from tts_cli.app.tally import Failures, RunTally, take_in, totals_of
 from tts_cli.audio.tags import synthetic
 from tts_cli.config import RunConfig
@@ -28,7 +28,7 @@ from tts_cli.errors import Interrupted
 from tts_cli.folder.folder import Folder
 from tts_cli.folder.mend import find_orphans
 from tts_cli.folder.records import writer_threads
-from tts_cli.folder.run_file import Totals, new_run_id, versions
+from tts_cli.folder.run_file import Totals, measured_xrt, new_run_id, versions
 from tts_cli.folder.take import Take, iso_time
 from tts_cli.folder.takes import room_of_takes
 from tts_cli.manifest.source import Manifest
@@ -132,10 +132,10 @@ def look(
     plan = Plan(source, config, info, folder, maker=maker, keeps=False)
     survey = survey_of(plan, screen)
     if folder.is_new:
-        return looked(survey, out, info)
+        return Looked(survey, measured_xrt(out))
     survey.strays = Strays(folder, source, plan.rows, own)
     orphans = find_orphans(out, folder.journal, plan.rows.has_id)
-    return looked(survey, out, info, orphans)
+    return Looked(survey, measured_xrt(out), orphans)
 
 
 def bring_back(folder: Folder, survey: Survey) -> None:

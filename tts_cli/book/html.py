@@ -174,13 +174,25 @@ def _heading_of(text: str) -> str:
     return one_line(joined(text.replace(_EDGE, "")))
 
 
+_CAPTION = re.compile("(?:(?:fig|figure|image|img|picture|photo)-?)?caption(?:-text)?")
+
+
 def _is_caption(element: Any, tag: str) -> bool:
     """Whether an element is what is printed below a picture."""
-    has_class = "caption" in (element.get("class") or "").lower().split()
-    holder = element.getparent()
-    if holder is None or not (tag == "figcaption" or (has_class and tag in ("p", "div", "span"))):
+    names = (element.get("class") or "").lower().replace("_", "-").split()
+    has_class = any(map(_CAPTION.fullmatch, names)) and tag in ("p", "div", "span")
+    if tag != "figcaption" and not has_class:
         return False
-    return any(tag_of(one) in ("img", "svg") for one in islice(holder.iter(), MAX_FIGURE_ELEMENTS))
+    parent = element.getparent()
+    near = [element.getprevious(), element.getnext()]  # a chapter may have images elsewhere
+    if parent is not None and tag_of(parent) == "figure":
+        near.append(parent)
+    return any(
+        tag_of(one) in ("img", "svg")
+        for place in near
+        if place is not None
+        for one in islice(place.iter(), MAX_FIGURE_ELEMENTS)
+    )
 
 
 class HtmlReader:

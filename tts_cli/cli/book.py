@@ -43,7 +43,7 @@ _book_options = group(
         type=click.Choice(("m4b",)),
         help="Also join all chapters into one file with chapter marks.",
     ),
-    settings("encoding"),
+    settings("encoding", encoding={"help": "Encoding of text files, such as cp1252 or utf-16."}),
 )
 
 

@@ -275,15 +275,19 @@ def help_of_group(ctx: click.Context) -> int:
     return 0
 
 
+# Commands whose output is what a user asks for: audio, lists and measurements.
+_SHOWING = ("say", "pick", "voices", "list", "show", "test", "doctor", "profile")
+
+
 def _set_levels(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
-    """Set the level of our loggers as soon as -v, -q or --debug is read; -q also closes stdout to
-    all but JSON and the audio of `say`.
+    """Set the level of our loggers as soon as -v, -q or --debug is read; -q also closes stdout,
+    except for JSON and for commands that print what they are asked for.
     """
     if not value:
         return value
     is_quiet, root = param.name == "quiet", ctx.find_root()
     args = root.ensure_object(Invocation).args
-    if is_quiet and ctx.command.name != "say" and "--json" not in args:
+    if is_quiet and ctx.command.name not in _SHOWING and "--json" not in args:
         nowhere = root.with_resource(Path(os.devnull).open("w"))  # noqa: SIM115
         root.with_resource(redirect_stdout(nowhere))
     for name in LOGGERS:

@@ -61,7 +61,8 @@ def show_takes(out: Path, config: RunConfig, found: Sequence[Mapping[str, Any]])
         echo(json.dumps(found, indent=2))
         return
     if not found:
-        echo(f"no row of {out} has several takes or a pinned one")
+        if config.verbosity >= 0:
+            echo(f"no row of {out} has several takes or a pinned one")
         return
     rows = [
         (

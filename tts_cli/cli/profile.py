@@ -24,7 +24,11 @@ from tts_cli.setting import Topic
     type=click.Choice(synthetic_names()),
     help="Measure random weights of a released size, without a download.",
 )
-@settings(Topic.DEVICE, without=("workers", "ray_address", "reproducible"))
+@settings(
+    Topic.DEVICE,
+    without=("workers", "ray_address", "reproducible"),
+    max_batch={"show_default": "the largest of --batches"},
+)
 @click.option(
     "--batches",
     metavar="N,N,...",

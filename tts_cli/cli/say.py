@@ -86,7 +86,11 @@ _row_options = group(
 @click.command("say", cls=SectionedCommand)
 @click.argument("text", metavar="TEXT", nargs=-1, required=True)
 @_file_options
-@settings(Topic.OUTPUT, without=("out", "save_codes", "subtitles"))
+@settings(
+    Topic.OUTPUT,
+    without=("out", "save_codes", "subtitles"),
+    format={"show_default": "by the suffix of --out; else wav"},
+)
 @settings(Topic.MODEL, Topic.DEVICE, without=("workers", "ray_address"))
 @_row_options
 @settings(

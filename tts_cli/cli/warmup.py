@@ -16,7 +16,11 @@ from tts_cli.setting import Topic
 
 
 @click.command("warmup", cls=SectionedCommand)
-@settings(Topic.MODEL, Topic.DEVICE, without=("workers", "ray_address"))
+@settings(
+    *(Topic.MODEL, Topic.DEVICE),
+    without=("workers", "ray_address"),
+    max_batch={"show_default": "512 on cuda, or 256 if memory is short; 16 on a CPU"},
+)
 @group(UNNAMED, settings("max_seconds", max_seconds={"show_default": "30"}))
 @common_options
 def command(**options: Any) -> int:

@@ -124,7 +124,11 @@ class ExportRow:
 
 
 def extra_name(name: str) -> str:
-    """Return what a kept column is called in a data set, whose own columns have precedence."""
+    """Return what a kept column is called in a data set, whose own columns have precedence.
+    `datasets` takes the values of a column whose name ends in `file_name` for paths of files.
+    """
+    if name.casefold().endswith(("file_name", "file_names")):
+        return f"extra_{name}_"
     return f"extra_{name}" if name.casefold() in _TAKEN else name
 
 

@@ -7,11 +7,12 @@ anybody; which file is a row's follows from its id, and it counts only if it is 
 from __future__ import annotations
 
 import json
+import logging
 import os
 import stat
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from tts_cli.errors import TtsCliError, UsageError
 from tts_cli.export.row import AUTO, ExportRow, Names
 from tts_cli.folder.files import CHECKS_NAME
 from tts_cli.folder.folder import Folder
-from tts_cli.folder.run_file import read_report
+from tts_cli.folder.run_file import RunLog, read_report
 from tts_cli.folder.take import Take
 from tts_cli.folder.takes import suffix_of
 from tts_cli.listen.verdicts import read_checks
@@ -48,7 +49,16 @@ LOST = {DAMAGED, UNFINISHED}  # rows that should be there
 _PARTS = 1_000_000  # of one, in which errors are kept
 _MOST_EXTRAS = 1000  # kept columns that are looked for
 _MOST_BYTES = 1 << 30  # of a manifest that is read for the order of its rows
-_READING = ("manifest_format", "map", "columns", "sheet", "encoding", "ids", "speaker_prefix")
+_READING = (
+    "manifest_format",
+    "map",
+    "columns",
+    "sheet",
+    "encoding",
+    "ids",
+    "speaker_prefix",
+    "strip_markup",
+)
 
 
 @dataclass(frozen=True)
@@ -238,14 +248,22 @@ class Selection:
 
 
 def manifest_ids(out: Path) -> Iterator[str]:
-    """Yield the ids of the manifests that a folder's last run read, in their order: none of one
-    that came through a pipe, is gone, or cannot be read any more.
+    """Yield the ids of the manifests that a folder's runs read, in the order of the runs: none of
+    one that came through a pipe, is gone, or cannot be read any more.
     """
-    with suppress(TtsCliError, OSError, TypeError, ValueError):
-        report = read_report(out)
-        names, settings = report.get("manifests"), report.get("settings")
-        if not isinstance(names, list) or not names or not isinstance(settings, dict):
-            return
+    found: dict[tuple[str, ...], dict[str, Any]] = {}
+    with suppress(TtsCliError, OSError):
+        for run in (*RunLog(out).lines(), read_report(out)):
+            names, settings = run.get("manifests"), run.get("settings")
+            if isinstance(names, list) and isinstance(settings, dict):
+                key = (*map(str, names), f"\n{settings.get('sheet')}")
+                found[key] = settings
+    for (*names, _), settings in found.items():
+        yield from _ids_of(names, settings)
+
+
+def _ids_of(names: Sequence[str], settings: Mapping[str, Any]) -> Iterator[str]:
+    with _silent_reading(), suppress(TtsCliError, OSError, TypeError, ValueError, AttributeError):
         found = [os.stat(name) for name in names]
         if not all(stat.S_ISREG(one.st_mode) and 0 < one.st_size < _MOST_BYTES for one in found):
             return
@@ -255,10 +273,26 @@ def manifest_ids(out: Path) -> Iterator[str]:
             yield from (row.id for row in read_rows(manifest) if isinstance(row, Row))
 
 
+@contextmanager
+def _silent_reading() -> Iterator[None]:
+    """Log nothing about how a manifest is read: the run that read it has logged it."""
+    logger = logging.getLogger(open_manifests.__module__.rpartition(".")[0])
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+
+
 def _as_text(value: Any) -> str:
     """Return a kept value as one column can hold it: JSON where it is not a text."""
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return _encodable(text)
+    if isinstance(value, str):
+        return _encodable(value)
+    try:
+        return _encodable(json.dumps(value, ensure_ascii=False))
+    except RecursionError:  # of a journal that a stranger wrote
+        return ""
 
 
 def _encodable(text: str) -> str:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from tts_cli.config import RunConfig
 from tts_cli.core import BadRow, Row, are_joined
 from tts_cli.errors import ManifestError, UsageError
+from tts_cli.folder.run_file import measured_pace
 from tts_cli.folder.take import Take
 from tts_cli.manifest.speaker_names import SpeakerNames
 from tts_cli.named import counted, shown, some_of
@@ -154,6 +155,8 @@ class Tally:
             raise ManifestError(
                 f"{found.manifest}: contains no rows", remedy="write one row per line"
             )
+        if self._config.out is not None:
+            found.audio_s *= measured_pace(self._config.out, self._info.identity) or 1.0
         audio_s, rows = found.audio_s + self._remade_s, found.due + found.takes + self._remade
         found.disk_bytes = estimate_disk_bytes(audio_s, rows, self._config, self._info)
         found.problems = self._bad.lines(found.manifest)
