@@ -51,7 +51,7 @@ GROUPS = {
     "Synthesize": {
         "synth": "Synthesize every row of a manifest into a folder.",
         "say": "Synthesize one text into a file.",
-        "book": "Synthesize a book (EPUB, Markdown or text), one file per chapter.",
+        "book": "Synthesize a book, one file per chapter.",
         "validate": "Check a manifest without loading a model.",
         "voices": "List voices, and make voice files for cloning.",
         "lexicon": "Show how words, numbers and abbreviations will be read.",

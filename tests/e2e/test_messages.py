@@ -138,6 +138,8 @@ def test_passwords_in_urls_are_never_shown(
         shown = bench.run("config", "show", *flags)
         assert "https://***@host.invalid/x" in shown.out
         assert "TOKEN" not in shown.out
+
+
 def test_quiet_prints_nothing(bench: Workbench) -> None:
     """Of good rows; `--json` and warnings come all the same."""
     synth = bench.command(bench.write(ROWS), *CAP, "--accept-truncated")

@@ -182,6 +182,8 @@ def test_take_numbers_of_any_size(bench: Workbench, number: int) -> None:
     assert {2, 3, 4} <= set(takes)
     for args in (("pick", out), ("report", out)):
         assert bench.run(*args).code == 0, args
+
+
 CONTROLS = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202e\u2066\u200f"
 
 

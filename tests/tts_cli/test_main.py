@@ -203,7 +203,7 @@ def test_usage_errors(args: list[str], words: str, capsys: pytest.CaptureFixture
         (
             OSError(30, "Read-only", "f"),
             4,
-            "cannot write f: Read-only; choose a writable folder, or make this one writable: finished rows are safe",
+            "cannot write f: Read-only; choose a writable folder, or make this one writable; finished rows are safe",
         ),
         (
             OSError(5, "I/O error", "f"),

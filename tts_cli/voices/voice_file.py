@@ -208,7 +208,7 @@ def _header(data: bytes) -> tuple[dict[str, Any], dict[str, str]]:
             or len(shape) != dimensions
             or entry.get("dtype") != _TAGS[dtype]
         ):
-            raise RowError(f"has a {name} that is not {dtype} with {dimensions} dimensions")
+            raise RowError(f"has a tensor {name} that is not {dtype} with {dimensions} dimensions")
     kept = metadata if metadata["mode"] == "icl" else {**metadata, "text": None}
     return entries, kept
 

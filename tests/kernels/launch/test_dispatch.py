@@ -159,7 +159,7 @@ def test_triton_that_was_given_up_stays_so_and_is_told_of_once(caplog, monkeypat
         for _ in range(2):
             dispatch.fall_back("swiglu: no C compiler", "install gcc")
     assert [record.getMessage() for record in caplog.records] == [
-        "Triton cannot be used (swiglu: no C compiler); install gcc; going on with PyTorch's own "
+        "Triton does not work (swiglu: no C compiler); install gcc; continuing with PyTorch's own "
         "operations, which is slower"
     ]
     for name in ("auto", "portable", "reference"):

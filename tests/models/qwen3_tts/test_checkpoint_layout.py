@@ -167,7 +167,7 @@ def test_codebooks_beyond_those_kept_may_be_missing(checkpoint: Write) -> None:
     ("path", "keys", "value", "message"),
     [
         ("config.json", ("speaker_encoder_config", "enc_dim"), 40, "embedding width is 40"),
-        ("config.json", ("speaker_encoder_config", "sample_rate"), 16000, "hears 24000 Hz only"),
+        ("config.json", ("speaker_encoder_config", "sample_rate"), 16000, "needs 24000 Hz"),
         ("config.json", ("speaker_encoder_config", "enc_channels"), [16, 16], "equally long"),
         ("config.json", ("speaker_encoder_config", "enc_channels"), [16, 16, 16, 16, 40], "sum"),
         ("config.json", ("speaker_encoder_config", "enc_res2net_scale"), 5, "split into 5 parts"),

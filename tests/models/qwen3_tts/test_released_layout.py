@@ -142,7 +142,9 @@ def test_a_type_of_weights_that_is_not_read_is_named(release: Release) -> None:
     name = "talker.codec_head.weight"
     tensors[name] = "F8_E4M3", tensors[name][1]
     released.write_sparse(folder / "model.safetensors", tensors)
-    with pytest.raises(CheckpointError, match=f"{name} is stored as F8_E4M3, which is not read"):
+    with pytest.raises(
+        CheckpointError, match=f"{name} is stored as F8_E4M3, which is not supported"
+    ):
         describe(str(folder))
 
 

@@ -59,9 +59,9 @@ def test_damaged_ones_say_why(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     (folder / f"{NAME}.wav").unlink()
     assert f"{NAME}.wav: does not exist" in listed(tmp_path, capsys)[0]["problem"]
     (folder / f"{NAME}.json").unlink()
-    assert f"{VOICE}.json is missing" in listed(tmp_path, capsys)[0]["problem"]
+    assert f"{VOICE}.json does not exist" in listed(tmp_path, capsys)[0]["problem"]
     show_made_voices(*made_in(tmp_path), is_json=False)
-    assert f"{VOICE}.json is missing" in capsys.readouterr().out
+    assert f"{VOICE}.json does not exist" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

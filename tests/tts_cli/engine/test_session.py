@@ -97,7 +97,7 @@ def test_a_failed_voice_leaves_as_many_rows_as_before(
         raise RowError("no end of speech")
     assert (session.loaded.room, session.loaded.batch.rows) == (None, 4)
     model.most_positions = 10  # less than any room needs
-    with pytest.raises(SetupError, match="no memory"), session.room_for(one):
+    with pytest.raises(SetupError, match="not have enough memory"), session.room_for(one):
         pytest.fail("there is no room")
     assert (session.loaded.room, session.loaded.batch.rows) == (None, 4)
     model.most_positions = 2000

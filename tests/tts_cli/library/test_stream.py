@@ -79,8 +79,8 @@ def test_rows_of_every_kind(open_speaker: OpenSpeaker) -> None:
     assert str(found[5].error).startswith("id '../out'")
     assert found[6].error == "must be a text, a mapping or a Row, not None"
     assert (found[7].finish_reason, found[7].seconds) == ("wordless", 0.5)
-    assert found[8].error == "must have names for keys, not 1"
-    assert "at most 20000" in str(found[9].error)
+    assert found[8].error == "must have strings as keys, not 1"
+    assert "the maximum is 20000" in str(found[9].error)
     for speech in found:
         assert speech.is_ok or (len(speech.samples), speech.codes.shape) == (0, (0, 16))
 
@@ -331,7 +331,7 @@ def test_a_row_that_no_room_can_be_made_for(open_speaker: OpenSpeaker) -> None:
     model.most_positions = model.rooms[0][1]
     found = list(speaker.batch(["xx", "y" * 400, "xxx"]))
     assert [speech.is_ok for speech in found] == [True, False, True]
-    assert "no memory for the slots" in str(found[1].error)
+    assert "not have enough memory for the slots" in str(found[1].error)
     assert speaker.session.loaded.batch.rows == 4
 
 

@@ -38,10 +38,14 @@ def test_a_usual_row_is_not_suspect() -> None:
 @pytest.mark.parametrize(
     ("changes", "kind", "figures"),
     [
-        ({"audio_s": 2.2}, "fast", "1.95 times as fast as clara , 33.5 letters per second"),
-        ({"audio_s": 9.0}, "slow", "2.26 times as slow as clara , 7.6 letters per second"),
-        ({"level_dbfs": -11.0}, "loud", "-11.0 dBFS; clara  -20.5"),
-        ({"level_dbfs": -30.0}, "quiet", "-30.0 dBFS; clara  -20.5"),
+        (
+            {"audio_s": 2.2},
+            "fast",
+            "1.95 times as fast as usual for clara, 33.5 letters per second",
+        ),
+        ({"audio_s": 9.0}, "slow", "2.26 times as slow as usual for clara, 7.6 letters per second"),
+        ({"level_dbfs": -11.0}, "loud", "-11.0 dBFS; usual for clara: -20.5"),
+        ({"level_dbfs": -30.0}, "quiet", "-30.0 dBFS; usual for clara: -20.5"),
         ({"level_dbfs": None}, "quiet", "digital silence"),
         ({"clipped_share": 0.02}, "clipped", "2.0 % of samples are at full scale"),
         (

@@ -55,7 +55,7 @@ def test_words_of_joined_files() -> None:
     assert edges == [(0.4, 0.7), (0.8, 1.1), (1.1, 1.4)], "none begins before another ends"
     texts = [found.text[word.text_start : word.text_end] for word in found.words]
     assert texts == ["One", "two", "Three"]
-    assert found.unsure == ["the times of 'Not aligned.'", "a: odd"]
+    assert found.unsure == ["the times of 'Not aligned.' are unknown", "a: odd"]
     assert (found.id, found.sha256, found.audio_s, found.score) == ("01-one", "sum", 9.0, 0.3)
     assert joined_words("x", "sum", 9.0, files[1:2]) is None
 

@@ -46,7 +46,7 @@ def test_what_older_programs_write(
     said, separator = caplog.messages  # once, however often it is read
     assert separator == f"{source.name}: the columns are separated by tabs"
     assert said.startswith(
-        f"{source.name}: not UTF-8, read as {encoding}, detected from its letters "
+        f"{source.name}: not UTF-8, read as {encoding}, detected from its letters: "
     )
     assert source.facts()[0]["encoding"] == encoding
 

@@ -251,9 +251,7 @@ class TestTables:
 class TestOpening:
     def test_missing(self, tmp_path: Path) -> None:
         with (
-            pytest.raises(
-                ManifestError, match="the file does not exist or directory; check the path"
-            ),
+            pytest.raises(ManifestError, match="no such file or directory; check the path"),
             open_source(str(tmp_path / "m.jsonl")),
         ):
             pass

@@ -159,7 +159,7 @@ def test_longest_text() -> None:
         ({"text": "hi", "greedy": 1}, "true or false, not 1"),
         ({"text": "hi", "max_frames": 0}, "max_frames: must be 1 to"),
         ({"text": "hi", "max_seconds": 0}, "max_seconds: must be over 0"),
-        ({"text": "hi", "max_frames": 5, "max_seconds": 1}, "give one"),
+        ({"text": "hi", "max_frames": 5, "max_seconds": 1}, "give only one"),
         ({"text": "hi", "ref_text": "x"}, "ref_text without ref_audio"),
         ({"text": "hi", "clone_mode": "xvec"}, "clone_mode without ref_audio"),
         ({"text": "hi", "x_vector_only_mode": True}, "without ref_audio"),

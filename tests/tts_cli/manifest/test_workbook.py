@@ -250,21 +250,6 @@ class TestHostile:
         (row,) = read(make_source, content)
         assert row.text == "5"
 
-    @pytest.mark.parametrize(
-        "place", ["A99999999", "a99999999", "ZZZZ3", "A4294967295", "ZZZZZZ4294967295", "A0", ""]
-    )
-    def test_a_cell_where_no_sheet_has_one(self, make_source: MakeSource, place: str) -> None:
-        """It was taken for the next cell, and the library took the memory that it asks for."""
-        cell = f'<row><c r="{place}" t="inlineStr"><is><t>x</t></is></c></row>'
-        said = refused(make_source, bare_workbook(sheet_xml(TEXT_ROW + cell)))
-        assert f"a cell or row at '{place}', where no sheet has one" in said
-
-    @pytest.mark.parametrize("place", ["99999999", "0", "x"])
-    def test_a_row_where_no_sheet_has_one(self, make_source: MakeSource, place: str) -> None:
-        row = f'<row r="{place}"><c t="inlineStr"><is><t>x</t></is></c></row>'
-        said = refused(make_source, bare_workbook(sheet_xml(TEXT_ROW + row)))
-        assert f"a cell or row at '{place}', where no sheet has one" in said
-
     def test_a_library_that_panics(
         self, make_source: MakeSource, monkeypatch: pytest.MonkeyPatch
     ) -> None:

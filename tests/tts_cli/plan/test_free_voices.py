@@ -178,7 +178,7 @@ def test_a_damaged_one_is_told(
     damage(next(path for path in kept.iterdir() if path.name.endswith(suffix)))
     with pytest.raises(
         UsageError,
-        match=rf"{suffix}.*; copy the file back, or add --overwrite to generate a new voice and synthesize these rows again",
+        match=rf"{suffix}.*; copy it back, or remove .* and add --overwrite to generate it",
     ):
         find(SHORT, SHORT, info=OURS, out=kept.parent)
 
@@ -194,9 +194,9 @@ def test_a_voice_file_stands_alone(find: Find, kept: Path) -> None:
 def test_what_must_be_there(find: Find, kept: Path) -> None:
     """Else a run has another narrator than those beside it, and nobody knows."""
     wrong: list[tuple[dict[str, Any], str]] = [
-        ({"shard": (1, 2)}, "all rows without a voice is not made.*--voices-only"),
-        ({"made_voices": kept.parent / "nowhere"}, "contains no .voices in it"),
-        ({"made_voices": kept}, "contains no .voices in it"),
+        ({"shard": (1, 2)}, "all rows without a voice does not exist yet.*--voices-only"),
+        ({"made_voices": kept.parent / "nowhere"}, "contains no .voices, so"),
+        ({"made_voices": kept}, "contains no .voices, so"),
     ]
     for settings, said in wrong:
         with pytest.raises(UsageError, match=said):
@@ -218,7 +218,7 @@ def test_rows_that_were_spoken_with_one_that_is_gone(make_info: Callable[..., Mo
     assert [ask.lost for ask in voices.asks.values()] == [2]
     with pytest.raises(
         UsageError,
-        match=f"{ours}: missing 2 rows were .*; copy the file back, or add --overwrite to generate a new voice and synthesize these rows again",
+        match=f"{ours}: missing; 2 done rows use this voice; copy the file back, or add --overw",
     ):
         voices.require_there()
     voices.config = replace(config, overwrite=True)
@@ -268,6 +268,6 @@ def test_many_descriptions(find: Find) -> None:
     named = [{**row, "character": f"{n}"} for n, row in enumerate(rows(21, 0))]
     assert asked(*named) == 21
     with pytest.raises(
-        UsageError, match=r"22 descriptions would be 22 voices, 12 of.*--many-voices"
+        UsageError, match=r"22 descriptions would become 22 voices, 12 of.*--many-voices"
     ):
         asked(*rows(12, 10))

@@ -57,9 +57,9 @@ def test_a_file_of_names(tmp_path: Path) -> None:
         (("lin7",), r"'lin7' \(nearest: 'line7', 'line70', 'line1'\)$"),
         (("003",), r"'003' \(nearest: 'intro/003'\)$"),
         (("zzzzzzz",), "has no row 'zzzzzzz'$"),
-        (("outro/*", "line7"), r"is called 'outro/\*'"),
+        (("outro/*", "line7"), r"has no row 'outro/\*'"),
         (tuple("abcdefg"), "and 2 more$"),
-        ((" , ",), "--only is empty; name a row"),
+        ((" , ",), "--only is empty; give the id of a row"),
     ],
 )
 def test_names_that_no_row_has(values: tuple[str, ...], said: str) -> None:

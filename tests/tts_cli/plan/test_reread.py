@@ -57,4 +57,6 @@ def test_printed_marks_count_where_the_checkpoint_asks_for_typed_ones(
 
 def test_it_is_told() -> None:
     assert again_lines(0, 0) == []
-    assert again_lines(0, 2)[0].startswith("2 rows were done, and due again for signs in the text")
+    assert again_lines(0, 2)[0].startswith(
+        "2 rows were synthesized again because this version removes invisible characters"
+    )

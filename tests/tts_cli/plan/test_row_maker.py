@@ -185,9 +185,7 @@ def test_fields_that_are_none_may_be_kept(make_info: MakeInfo) -> None:
         (
             {"text": "Hello."},
             {"needs_instruct": True},
-            [
-                "has no instruct, so their voice is not described to this checkpoint clones only with"
-            ],
+            ["has no instruct, so its voice is not described to this checkpoint"],
         ),
         ({"text": "Привет, мир"}, {"languages": ("auto", "english")}, ["is in letters that"]),
         ({"text": "Part 1/2/3."}, {}, []),
@@ -200,7 +198,7 @@ def test_fields_that_are_none_may_be_kept(make_info: MakeInfo) -> None:
         (
             {"text": SENTENCES},
             {"voices": ()},
-            ["its path in --out is longer than about 60 characters"],
+            ["is longer than the 60 characters or so that this checkpoint synthesizes well"],
         ),
     ],
 )

@@ -195,7 +195,7 @@ def test_bad_rows_are_reported_up_to_twenty(make_source: MakeSource, make_info: 
     assert len(lines) == 21
     assert lines[0].startswith(f"{source.name}:2: id 'x': seed: must be")
     assert lines[20] == f"{source.name}: 11 more invalid rows"
-    with pytest.raises(ManifestError, match=r"31 bad rows of 32; .*--skip-invalid"):
+    with pytest.raises(ManifestError, match=r"31 invalid rows of 32; .*--skip-invalid"):
         summary.require_good()
 
 
@@ -265,10 +265,7 @@ def test_a_design_without_description_is_a_warning(
 ) -> None:
     info = make_info(type="voice_design", needs_instruct=True, voices=(), takes_instruct=True)
     (warning,) = check_manifest(make_source(jsonl({}, {"instruct": "y"})), CONFIG, info).warnings
-    assert (
-        "1 row has no instruct, so their voice is not described to this checkpoint clones only with"
-        in warning
-    )
+    assert "1 row gives no instruct, so their voice is not described to this checkpoint" in warning
 
 
 LONG_ROWS = [
@@ -315,8 +312,8 @@ def test_long_rows_that_stay_whole_are_a_warning(
     assert (found.split, found.parts) == (0, 0)
     (warning,) = found.warnings
     assert warning.endswith(
-        ": 1 row is longer than the about 31 characters that this checkpoint speaks well, 'b' "
-        f"first, and spoken in one: {reason}; words may be lost"
+        ": 1 row is longer than the 31 characters or so that this checkpoint synthesizes well, 'b' "
+        f"first, and not split: {reason}; words may be lost"
     )
 
 

@@ -45,14 +45,14 @@ def test_a_text_of_unknown_language_takes_only_entries_for_any() -> None:
 def test_entries_that_no_text_had_are_told_in_one_line() -> None:
     care = TextCare(Lexicon(WORDS.entries, Path("words.tsv")))
     care.read("It is 5G.")
-    assert care.unused() == "words.tsv: no text has 2 of 3 entries: 'NASA', 'Dr.'"
+    assert care.unused() == "words.tsv: 2 of 3 entries occur in no text: 'NASA', 'Dr.'"
     care.read("Dr. Hill of NASA", "english")
     assert care.unused() is None
     many = tuple(Entry(f"w{number}", "x", None, False, number) for number in range(10))
     unused = TextCare(Lexicon(many, Path("words.tsv"))).unused()
     assert unused is not None
     assert unused.endswith(
-        "no text has 10 of 10 entries: 'w0', 'w1', 'w2', 'w3', 'w4', 'w5', 'w6', 'w7', ..."
+        "10 of 10 entries occur in no text: 'w0', 'w1', 'w2', 'w3', 'w4', 'w5', 'w6', 'w7', ..."
     )
 
 

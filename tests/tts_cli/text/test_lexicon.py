@@ -130,7 +130,7 @@ def test_every_bad_line_is_named_with_its_number(lexicon: Write, tmp_path: Path)
     assert lines[1:] == [
         f"{path}:2: has no 'to'; cells are separated by tabs",
         f"{path}:3: has no 'from'; cells are separated by tabs",
-        f"{path}:4: language 'englsh' is not known; known are chinese, english, french, german, "
+        f"{path}:4: language 'englsh' is unknown; known are chinese, english, french, german, "
         "italian, japanese, korean, portuguese, russian, spanish",
         f"{path}:5: case 'upper' must be any or exact",
         f"{path}:6: 'Cat' stands in line 1 already",

@@ -152,7 +152,9 @@ def test_they_are_brought_once(tmp_path: Path, infos: list[ModelInfo]) -> None:
     both = MadeVoices(out, source)
     both.bring([VOICE])
     assert names(out) == before
-    with pytest.raises(UsageError, match=rf"{source}.*another voice than {out}.*made-voices out"):
+    with pytest.raises(
+        UsageError, match=rf"{source}.*a different voice than {out}.*made-voices out"
+    ):
         both.made(VOICE)
 
 

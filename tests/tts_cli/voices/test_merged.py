@@ -82,7 +82,7 @@ def test_a_voice_comes_whole_from_who_is_preferred(
     assert names(out) == names(one)
     assert "synthesizes the rows of the other one again" in caplog.text
     merge(out, one, two, preferred=1)  # as after a merge that was killed before the journal
-    with pytest.raises(UsageError, match=r"--prefer .*all keeps what is there"):
+    with pytest.raises(UsageError, match=r"--prefer .*all keeps the existing voice"):
         merge(out, two, preferred=1)
     merge(out, two, is_target_preferred=True)
     assert names(out) == names(one)

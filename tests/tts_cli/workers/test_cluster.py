@@ -41,12 +41,12 @@ def test_shares(workers: str, device: str, nodes: list[tuple[int, int]], wanted:
 
 
 def test_more_workers_than_gpus_is_told_with_both_numbers() -> None:
-    with pytest.raises(UsageError, match=r"--workers 3: there are 2 free GPUs on here.*workers 2"):
+    with pytest.raises(UsageError, match=r"--workers 3: here has 2 free GPUs.*workers 2"):
         share_of(replace(CONFIG, workers="3"), [(16, 2)], "here")
 
 
 def test_more_workers_than_cores_is_told_with_both_numbers() -> None:
-    with pytest.raises(UsageError, match=r"--workers 9: there are 8 free cores on here"):
+    with pytest.raises(UsageError, match=r"--workers 9: here has 8 free cores"):
         share_of(replace(CONFIG, workers="9"), [(8, 0)], "here")
 
 

@@ -139,7 +139,7 @@ def test_words_are_aligned_in_batches_as_alone(aligning: Path, tmp_path: Path) -
     asked[4] = asked[4]._replace(path=tmp_path / "none.wav")
     found = answers(aligning, asked, 4)
     assert [one.problem is None for one in found] == [True, True, False, False, False]
-    assert found[2].problem == "9 s without a part; 8 s are aligned at once"
+    assert found[2].problem == "9 s without a piece boundary; at most 8 s can be aligned at a time"
     assert found[3].problem == NOT_FOUND
     assert [word.known.value for word in found[0].words] == [
         "model",
@@ -227,15 +227,15 @@ def test_a_checkpoint_of_another_kind_is_refused(
 ) -> None:
     config = RunConfig(device="cpu")
     with pytest.raises(
-        SetupError, match=r"--with .*it is no Qwen3ASRForToken.* lacks score.weight"
+        SetupError, match=r"--with .*it is not a Qwen3ASRForToken.*: score.weight is missing"
     ):
         aligner_of(str(checkpoint), config)()
     with pytest.raises(SetupError, match=r"--asr .* but an aligner"):
         Qwen3Asr(aligning, CPU)
-    with pytest.raises(SetupError, match="is of type 'whisper', not a Qwen3-ForcedAligner; give"):
+    with pytest.raises(SetupError, match="is a 'whisper' model, not a Qwen3-ForcedAligner; give"):
         aligner_of(str(write_tiny_whisper(tmp_path / "whisper")), config)
     with pytest.raises(
-        SetupError, match=r"--with \./none: no such folder; give --with pocketsphinx"
+        SetupError, match=r"--with \./none: the folder does not exist; give --with pocketsphinx"
     ):
         aligner_of("./none", config)
     official = tmp_path / "official"

@@ -39,7 +39,7 @@ def test_what_cannot_be_heard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     with pytest.raises(OSError, match="No such file"):
         load(path)
     path.write_bytes(b"RIFF and no more")
-    with pytest.raises(ValueError, match="is no audio"):
+    with pytest.raises(ValueError, match="is not audio"):
         load(path)
     soundfile.write(path, np.zeros((9, 3)), 16_000)
     with pytest.raises(ValueError, match="3 channels"):

@@ -123,9 +123,9 @@ def test_its_name_is_that_of_its_weights(checkpoint: Path, tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("source", "said"),
     [
-        ("./nothing", "no such folder; give --asr pocketsphinx, the folder"),
-        ("whisper", "no such folder"),
-        ("nobody/whisper-none", "not whole in the hub cache, and HF_HUB_OFFLINE"),
+        ("./nothing", "the folder does not exist; give --asr pocketsphinx, or the folder"),
+        ("whisper", "the folder does not exist"),
+        ("nobody/whisper-none", "not complete in the hub cache, and HF_HUB_OFFLINE"),
     ],
 )
 def test_what_is_not_there(
@@ -147,7 +147,7 @@ def broken(checkpoint: Path, folder: Path, **changes: Any) -> Path:
 def test_checkpoints_that_are_none(checkpoint: Path, tmp_path: Path) -> None:
     other = broken(checkpoint, tmp_path / "other", model_type="qwen3_tts")
     with pytest.raises(
-        SetupError, match="is of type 'qwen3_tts', not a Whisper or Qwen3-ASR checkpoint"
+        SetupError, match="is a 'qwen3_tts' model, not a Whisper or Qwen3-ASR checkpoint"
     ):
         listener(other)
     sizes = broken(checkpoint, tmp_path / "sizes", d_model=36)
@@ -155,7 +155,7 @@ def test_checkpoints_that_are_none(checkpoint: Path, tmp_path: Path) -> None:
         listener(sizes)
     pickled = broken(checkpoint, tmp_path / "pickled")
     (pickled / "model.safetensors").rename(pickled / "pytorch_model.bin")
-    with pytest.raises(SetupError, match="pickled weights are there, and are never read"):
+    with pytest.raises(SetupError, match="there are pickled weights, which are never loaded"):
         listener(pickled)
     (tmp_path / "empty").mkdir()
     with pytest.raises(SetupError, match=r"config.json: not found"):
