@@ -142,8 +142,8 @@ def test_a_book(bench: Workbench) -> None:
     result = speak(bench, STORY, "--subtitles", "srt,vtt")
     assert result.code == 0
     assert result.out.splitlines()[0] == msg.synthesized(11, 11)
-    assert result.out.splitlines()[-1].startswith("3 of 3 chapters, 0:00:")
-    assert "warning: story.md:11: a footnote is not read\n" in result.err
+    assert result.out.splitlines()[-1].startswith("3 of 3 chapters, 10.2 s, in ")
+    assert "warning: story.md:11: a footnote is left out\n" in result.err
     out = bench.out()
     subtitles = [name.replace(".wav", suffix) for name in CHAPTERS for suffix in (".srt", ".vtt")]
     assert set(names(out)) >= {*CHAPTERS, *subtitles, "book.json", "book.jsonl", "timings.jsonl"}
@@ -227,7 +227,10 @@ def test_an_edited_chapter_is_not_replaced_without_a_word(bench: Workbench) -> N
     (out.path / subtitles).write_text("mine")
     mine = out.files
     again = speak(bench, STORY, "--subtitles", "srt")
-    assert f"{CHAPTERS[1]} was edited since it was made, and stays" in again.err
+    assert (
+        f"{CHAPTERS[1]} was edited since it was written, and stays as it is; delete it to have it written again"
+        in again.err
+    )
     assert {name: out.files[name] for name in mine if name != "book.json"} == {
         name: data for name, data in mine.items() if name != "book.json"
     }
@@ -235,7 +238,7 @@ def test_an_edited_chapter_is_not_replaced_without_a_word(bench: Workbench) -> N
     result = speak(bench, changed, "--subtitles", "srt")
     for name in (CHAPTERS[1], subtitles):
         second = name.replace(".", ".edited.")
-        assert f"{name} was edited since it was made, and is kept as " in result.err
+        assert f"{name} was edited since it was written; your version is now " in result.err
         assert out.files[second] == mine[name]
         assert out.files[name] != mine[name]
     assert "edited" not in speak(bench, changed, "--subtitles", "srt").err
@@ -353,14 +356,17 @@ def test_refused_before_anything_is_written(bench: Workbench) -> None:
     result = speak(bench, STORY.replace("emil", "nobody"))
     assert result.code == 2
     assert "Error: story.md:7: voice: 'nobody' is unknown" in result.err
-    assert "mend these places in the book" in result.err
+    assert "fix these places in the book" in result.err
     assert not list((bench.folder / "out").glob("*.wav"))
 
 
 def test_the_language_is_that_of_the_book(bench: Workbench) -> None:
     story = "---\nlang: {}\n---\n\nIt rained on the lake all day long.\n"
     result = speak(bench, story.format("en-GB"))
-    assert (result.code, "the book is in en-GB: rows are spoken as english" in result.err) == (
+    assert (
+        result.code,
+        "the language of the book is en-GB: rows are synthesized as english" in result.err,
+    ) == (
         0,
         True,
     )
@@ -377,11 +383,14 @@ def test_the_language_is_that_of_the_book(bench: Workbench) -> None:
     for flags in ((), ("--dry-run",)):
         result = speak(bench, story.format("cy"), *flags)
         assert result.code == 2
-        assert "Error: the book is in 'cy', and " in result.err
-        assert "a language by --language, auto for none" in result.err
+        assert "Error: the language of the book is 'cy', and " in result.err
+        assert (
+            "choose another model with --model, or a language with --language (auto: none)"
+            in result.err
+        )
     assert len(out.lines) == count
     result = speak(bench, story.format("und"))
-    assert "the book is in und, which the checkpoint does not know by name" in result.err
+    assert "the language of the book is und, a language that the model does not list" in result.err
 
 
 def test_files_that_are_not_ours_stay(bench: Workbench) -> None:
@@ -390,7 +399,7 @@ def test_files_that_are_not_ours_stay(bench: Workbench) -> None:
     (out / "02-the-bank.wav").write_bytes(b"my own recording")
     result = speak(bench, STORY)
     assert result.code == 2
-    assert "02-the-bank.wav: in the folder, and not made by an earlier run" in result.err
+    assert "02-the-bank.wav: in the folder, but not written by an earlier run" in result.err
     assert (out / "02-the-bank.wav").read_bytes() == b"my own recording"
     assert speak(bench, STORY, "--overwrite").code == 0
     assert len(bench.out().samples("02-the-bank.wav")) > 0
@@ -417,7 +426,7 @@ def test_a_list_of_books_is_not_replaced(bench: Workbench, name: str) -> None:
     path.write_text('{"id": "emma", "text": "A book to read."}\n')
     result = speak(bench, STORY)
     assert result.code == 2
-    assert f"{name}: in the folder, and not made by an earlier run" in result.err
+    assert f"{name}: in the folder, but not written by an earlier run" in result.err
     assert [one.name for one in path.parent.iterdir()] == [name]
     assert speak(bench, STORY, "--overwrite").code == 0
 
@@ -438,7 +447,7 @@ def test_a_book_file_of_somebody_else_removes_nothing(told: Workbench) -> None:
     path.write_text(text.replace("02-the-bank.wav", "../keep.wav"), encoding="utf-8")
     result = speak(bench, STORY)
     assert result.code == 2
-    assert "book.json makes no sense" in result.err
+    assert "book.json is not valid" in result.err
     assert speak(bench, STORY, "--overwrite").code == 0
     assert keep.exists()
 

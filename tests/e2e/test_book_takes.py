@@ -68,5 +68,5 @@ def test_a_changed_voice_drops_the_choice(bench: Workbench) -> None:
     assert bench.run("pick", out.path, f"{row_id}=1").code == 0
     result = bench.run(*book, "--voice", "emil")
     assert result.code == 0
-    assert f"the old take kept in takes/: {row_id}" in result.err
+    assert f"the pinned take stays in takes/: {row_id}" in result.err
     assert Path(out.path, "takes", row_id, "1.wav").is_file()

@@ -81,9 +81,7 @@ def test_one_that_changes_while_it_is_read(
     at("planning", lambda: change(manifest, name))
     result = bench.synth(manifest, *FLAGS)
     assert result.code == 4
-    assert f"Error: {manifest}: the manifest was changed, or is gone, since it was read" in (
-        result.err
-    )
+    assert f"Error: {manifest}: the manifest was changed or removed during the run" in (result.err)
     assert "run the same command again" in result.err
     assert not (bench.out().path).exists()
 
@@ -122,4 +120,7 @@ def test_a_row_longer_than_the_slots_fails_alone(
     assert result.code == 1
     records = bench.out().records
     assert [row["id"] for row in rows if records[row["id"]]["status"] == "failed"] == ["row00"]
-    assert "and 100 frames are more than this run made room for" in records["row00"]["error"]
+    assert (
+        "and 100 frames are more than this run has capacity for; run the same command again"
+        in records["row00"]["error"]
+    )

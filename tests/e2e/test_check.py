@@ -77,10 +77,12 @@ def listens(monkeypatch: pytest.MonkeyPatch, ear: Ear) -> Ear:
 def test_without_a_recogniser(bench: Workbench, folder: Path) -> None:
     result = bench.run("check", folder)
     assert result.code == 1
-    assert "loud (-3.0 dBFS; clara usually -20.0)" in result.out
+    assert "loud (-3.0 dBFS; usual for clara: -20.0)" in result.out
     assert f"12 rows checked, 1 suspect; results: {folder / 'checks.jsonl'}" in result.out
     assert "--only suspects --takes 3" in result.out
-    assert "only levels, lengths and pauses were checked; --asr checks the words too" in result.out
+    assert (
+        "only loudness, length and pauses were checked; add --asr to check the words" in result.out
+    )
     checks = checks_by_take(folder)
     assert len(checks) == ROWS
     assert [key for key, check in checks.items() if check.is_suspect] == [("r01", 1)]
@@ -89,7 +91,7 @@ def test_without_a_recogniser(bench: Workbench, folder: Path) -> None:
 def test_a_folder_without_suspects(bench: Workbench, folder: Path) -> None:
     result = bench.run("check", folder, "--only", "r00,r05")
     assert result.code == 0
-    assert "2 rows judged, 0 suspect" in result.out
+    assert "2 rows checked, 0 suspect" in result.out
     assert len(checks_by_take(folder)) == 2
     assert bench.run("check", folder, "-q").out == ""
 
@@ -109,7 +111,7 @@ def test_words_are_heard_once(
     ear = listens(monkeypatch, Ear({"r03.wav": "nothing of the kind was ever here", "r04.wav": ""}))
     result = bench.run("check", folder, "--asr", "pocketsphinx", "--json")
     assert result.code == 1, result.err
-    assert "ear 1: 12 takes heard" in result.err
+    assert "ear 1: 12 takes transcribed" in result.err
     found = {row["id"]: row for row in result.json["suspects"]}
     assert sorted(found) == ["r01", "r03", "r04"]
     assert found["r03"]["heard"] == "nothing of the kind was ever here"
@@ -175,10 +177,10 @@ def test_what_cannot_be_heard_is_told(
     monkeypatch.setattr(ear, "hear", losing)
     result = bench.run("check", folder, "--asr", "pocketsphinx")
     for said in (
-        "1 take in a language that the recogniser does not support",
+        "1 take in a language that the recognizer does not support",
         "2 takes without words to hear, or without a text in the journal",
-        "1 take not as written: what the file holds now was heard",
-        "row r07 cannot be heard: gone",
+        "1 take changed since the run: the current content was heard",
+        "row r07 could not be transcribed: gone",
     ):
         assert said in result.err
     assert len(ear.asked) == ROWS - 3
@@ -217,7 +219,7 @@ def test_the_best_take_is_picked(
     shown = bench.run("check", folder)
     assert f"next: tts-cli pick {folder} r02=3\n" in shown.out
     picked = bench.run("check", folder, "--pick", "best")
-    assert "r02: take 3 is its file now" in picked.out
+    assert "r02: take 3 is now the current take" in picked.out
     assert (folder / "r02.wav").read_bytes() == tone(0.4, hz=503.0)
     assert "r02" not in {row["id"] for row in bench.run("check", folder, "--json").json["suspects"]}
 
@@ -248,7 +250,10 @@ def test_advice_ends_where_no_take_passed(bench: Workbench, folder: Path) -> Non
     assert next_lines(result.out) == []
     told = bench.run("check", folder, "--json").json
     assert (told["no_take_passed"], told["next"]) == (["r01"], [])
-    add_line(folder, record("new", path=None, status="failed", error="no end of speech", frames=0))
+    add_line(
+        folder,
+        record("new", path=None, status="failed", error="its audio did not end within", frames=0),
+    )
     told = bench.run("check", folder, "--json").json
     assert [line.split(" --out ")[1] for line in told["next"]] == [
         f"{folder} --only=new --takes 3"
@@ -343,9 +348,9 @@ def test_opinions_are_asked_once(
     found = {row["id"]: row for row in result.json["suspects"]}
     assert (sorted(found), found["r05"]["mos"]) == (["r01", "r05"], 2.0)
     assert found["r05"]["reasons"][0]["kind"] == "quality"
-    assert found["r05"]["reasons"][0]["text"] == "2.0 of 5; usually 3.5"
+    assert found["r05"]["reasons"][0]["text"] == "2.0 of 5; usual: 3.5"
     again = bench.run("check", folder, "--mos", "--only", "r05", "--json")
-    assert "0 takes rated; 1 had been rated before" in again.err
+    assert "0 takes rated; 1 rated earlier" in again.err
     assert len(rater.asked) == ROWS
     checks = checks_by_take(folder)
     assert all(check.asr and check.opinion for check in checks.values())
@@ -375,7 +380,7 @@ def test_opinions_of_a_file_that_was_edited(
     bench.run("check", folder, "--asr", "pocketsphinx")
     (folder / "r07.wav").write_bytes(tone(0.5, hz=300))
     result = bench.run("check", folder, "--mos")
-    assert "1 take not as written: what the file holds now was rated" in result.err
+    assert "1 take changed since the run: the current content was rated" in result.err
     assert checks_by_take(folder)["r07", 1].asr is None
     assert checks_by_take(folder)["r06", 1].asr is not None
 
@@ -409,23 +414,28 @@ def test_drift(
     result = bench.run("check", out, "--drift", "--model", model, "--device", "cpu", "--json")
     found = {row["id"]: row["reasons"] for row in result.json["suspects"]}
     assert sorted(found) == ["long", "odd"]
-    assert found["long"][0]["text"].startswith("a part is 0.98 like its voice; usually 1.00")
+    assert found["long"][0]["text"].startswith(
+        "similarity of a piece to its voice 0.98; usual: 1.00"
+    )
     checks = checks_by_take(out)
     assert checks["long", 1].drift is not None
     assert checks["long", 1].drift.lowest_part is not None
     assert checks["long", 1].drift.lowest_part < checks["r00", 1].drift.similarity  # type: ignore[union-attr]
     result = bench.run("check", out, "--drift", "--device", "cpu")
     assert result.code == 2
-    assert "--drift: sample voice has no speaker encoder; name a Qwen3-TTS Base" in result.err
+    assert (
+        "--drift: sample voice has no speaker encoder; give a Qwen3-TTS Base checkpoint with --model"
+        in result.err
+    )
 
 
 @pytest.mark.parametrize(
     ("flags", "said", "code"),
     [
-        (("--only", "r99"), "--only: no row of .* is called 'r99'", 2),
+        (("--only", "r99"), "--only: .* has no row 'r99'", 2),
         (("--asr-batch", 0), "--asr-batch must be", 2),
         (("--pick", "worst"), "'worst' is not", 2),
-        (("--asr", "./none"), "no such folder; give --asr pocketsphinx", 3),
+        (("--asr", "./none"), "the folder does not exist; give --asr pocketsphinx", 3),
     ],
 )
 def test_mistakes(bench: Workbench, folder: Path, flags: Any, said: str, code: int) -> None:

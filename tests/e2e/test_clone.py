@@ -157,7 +157,7 @@ def test_validate_warns_of_bad_references(refs: Workbench, base: Path) -> None:
     assert missing.endswith(
         f"none.wav' does not exist; the row will fail; 30 more rows alike: {others}, ..."
     )
-    assert "lasts 0.50 s" in short
+    assert "is 0.50 s long" in short
 
 
 def test_validate_hears_recordings_without_a_voice(refs: Workbench, base: Path) -> None:
@@ -187,7 +187,7 @@ def test_transcripts_that_cannot_be_the_recordings(refs: Workbench, base: Path) 
     result = refs.run("validate", manifest, "--model", base)
     assert result.code == 0
     short, long = result.err.splitlines()
-    assert "id 'short': ref_text takes about 0.2 s to say, and ref_audio lasts 25.0 s" in short
+    assert "id 'short': ref_text takes about 0.2 s to say, but ref_audio is 25.0 s" in short
     assert "id 'long': ref_text takes about 27.7 s to say" in long
     told = refs.synth(rows, *CAP, "--dry-run", model=base).err
     assert short in told
@@ -200,12 +200,12 @@ def test_transcripts_that_cannot_be_the_recordings(refs: Workbench, base: Path) 
 @pytest.mark.parametrize(
     ("values", "words"),
     [
-        ({"audio": None, "text": None}, "gives no ref_audio and no voice"),
-        ({"voice": "anna"}, "gives both ref_audio and voice"),
+        ({"audio": None, "text": None}, "has no ref_audio and no voice, and"),
+        ({"voice": "anna"}, "has both ref_audio and voice; give only one"),
         ({"audio": None, "text": None, "voice": "bert"}, "voice 'bert' is not in"),
         ({"audio": None, "text": None, "voice": "broken"}, "is not a safetensors file"),
         ({"text": None, "clone_mode": "icl"}, "clone_mode icl needs ref_text"),
-        ({"audio": "https://example.org/a.wav"}, "is a URL; download it"),
+        ({"audio": "https://example.org/a.wav"}, "is a URL; download the file and give its path"),
     ],
 )
 def test_bad_rows_are_found_before_a_weight_is_read(
@@ -225,14 +225,20 @@ class TestRefusals:
         manifest = refs.write([row("a")])
         result = refs.run("synth", manifest, "--out", refs.folder / "out")
         assert result.code == 2
-        assert "the sample voice cannot clone; leave it out, or name a Base" in result.err
+        assert (
+            "the sample voice cannot clone; leave it out, or give a Base checkpoint with --model"
+            in result.err
+        )
         for command in (
             ("voices", "add", "x", "--ref-audio", refs.folder / "a.wav"),
             ("voices", "design", "x", "--instruct", "low", "--text", "a", "--design-model", "b"),
         ):
             result = refs.run(*command)
             assert result.code == 2
-            assert "the sample voice cannot clone; name a Base checkpoint" in result.err
+            assert (
+                "for the sample voice, give another --out, or --overwrite cannot clone; name a Base checkpoint needs a reference voice; give ref_audio or a voice file, or use a CustomVoice or VoiceDesign checkpoint"
+                in result.err
+            )
 
     def test_a_custom_voice_checkpoint_knows_no_voice_files(
         self, refs: Workbench, base: Path
@@ -252,7 +258,7 @@ class TestRefusals:
         result = refs.synth([{"text": "hi", "voice": "anna"}], *flags, model=other)
         assert result.code == 2
         assert "was made with another checkpoint (qwen3_tts 1b7 base, " in result.err
-        assert "than this one (qwen3_tts 0b6 base, " in result.err
+        assert "not with qwen3_tts 0b6 base (" in result.err
         shown = refs.run("voices", "--model", other, *flags)
         assert "was made with another checkpoint" in shown.out
 
@@ -288,10 +294,10 @@ class TestVoicesAdd:
         # Made of the same it is done: a kill may have come behind it.
         result = add(refs, base, "anna")
         assert result.code == 0
-        assert result.out.startswith(f"{path} is there already, made of the same: xvec")
+        assert result.out.startswith(f"{path} already exists, with the same content: xvec")
         result = add(refs, base, "Anna", "--ref-text", SAID)
         assert result.code == 2
-        assert "is there already; add --overwrite to replace it" in result.err
+        assert "already exists; add --overwrite to replace it" in result.err
         assert path.read_bytes() == before
         assert add(refs, base, "Anna", "--ref-text", SAID, "--overwrite").code == 0
         assert path.read_bytes() != before
@@ -299,7 +305,7 @@ class TestVoicesAdd:
     @pytest.mark.parametrize(
         ("name", "flags", "words"),
         [
-            ("../anna", (), "holds '/'"),
+            ("../anna", (), "contains '/'; the name of a voice is not a path"),
             ("anna", ("--clone-mode", "icl"), "clone_mode icl needs ref_text"),
             ("anna", ("--ref-text", " "), "ref_text: is blank"),
             ("anna", ("--ref-silence", 11), "--ref-silence must be 0 to 10"),
@@ -323,7 +329,7 @@ class TestVoicesAdd:
     def test_options_in_the_wrong_place(self, refs: Workbench, base: Path) -> None:
         result = refs.run("voices", "--model", base, "add", "anna", "--ref-audio", "a.wav")
         assert result.code == 2
-        assert "put --model behind 'add'" in result.err
+        assert "put --model after 'add'" in result.err
 
     def test_the_flag_names_a_voice_for_all_rows(self, refs: Workbench, base: Path) -> None:
         have(refs, base, "anna")
@@ -377,21 +383,24 @@ class TestVoicesDesign:
         recording.write_bytes(b"mine")
         result = self.design(refs, base, designer)
         assert result.code == 2
-        assert "teller.wav is there already; add --overwrite" in result.err
+        assert "teller.wav already exists; add --overwrite" in result.err
         assert recording.read_bytes() == b"mine"
 
     def test_a_voice_is_heard_by_words(self, refs: Workbench, base: Path, designer: Path) -> None:
         """What a model makes of a dash would be kept as a voice."""
         result = self.design(refs, base, designer, "--text", "---")
         assert result.code == 2
-        assert "--text has no letter or digit; give a sentence or two to speak" in result.err
+        assert "--text has no letter or digit; give a sentence or two" in result.err
 
     def test_only_a_voice_design_checkpoint_designs(
         self, refs: Workbench, base: Path, checkpoint: Path
     ) -> None:
         result = self.design(refs, base, checkpoint)
         assert result.code == 2
-        assert "is a custom_voice checkpoint; name a VoiceDesign one" in result.err
+        assert (
+            "is a custom_voice checkpoint; give a VoiceDesign checkpoint, such as Qwen/Qwen3-TTS-12Hz-1.7B-VoiceDesign"
+            in result.err
+        )
 
     def test_speech_that_never_ends(
         self,
@@ -405,12 +414,12 @@ class TestVoicesDesign:
         endless = make_checkpoint("voice_design", eos_gain=0.0, generation={"top_k": 5})
         result = self.design(refs, base, endless)
         assert result.code == 1
-        assert "no end of speech within" in result.err
+        assert "its audio did not end within" in result.err
         assert not (refs.folder / "voices").exists()
 
 
 def test_warmup_and_profile_speak_with_a_base_checkpoint(bench: Workbench, base: Path) -> None:
-    assert "can speak" in bench.run("warmup", "--model", base, "--max-batch", 2).out
+    assert "the model loads and works" in bench.run("warmup", "--model", base, "--max-batch", 2).out
     flags = ("--batches", "2", "--frames", 4, "--repeats", 1, "--json")
     found = bench.run("profile", "--model", base, *flags)
     assert found.code == 0, found

@@ -186,7 +186,7 @@ def test_one_that_cannot_be_made(designs: Workbench, base: Path, opened: list[st
     rows = [ROWS[0], ROWS[4]]  # the one in one attempt, the other in two
     result = designs.synth(rows, *flags, "--retries", 0)
     assert result.code == 4, result
-    assert f"the voice of {CHILD} cannot be made" in result.err
+    assert f"the voice of {CHILD} cannot be generated" in result.err
     assert "try another --voice-text" in result.err
     assert not designs.out().lines
     kept = voice_files(designs)
@@ -227,10 +227,10 @@ def test_what_cannot_go_together_is_refused(
 
     for model in (checkpoint, base):
         said = refused(2, "--clone-model", base, model=model)
-        assert "makes up no voice that another checkpoint would have to keep" in said
+        assert ") generates no voices that another checkpoint could clone" in said
     assert "a custom_voice checkpoint cannot clone" in refused(2, "--clone-model", checkpoint)
     assert "a voice_design checkpoint cannot clone" in refused(2, "--clone-model", designs.model)
-    assert "leave one out" in refused(2, "--clone-model", base, "--free-voice", "each")
+    assert "leave one of them out" in refused(2, "--clone-model", base, "--free-voice", "each")
     missing = refused(3, "--clone-model", designs.folder / "none")
     assert f"--clone-model {designs.folder / 'none'}" in missing
     silent = make_checkpoint("base_wide", **SHAPE, encoder_ratios=(8, 6, 5, 4))

@@ -26,8 +26,8 @@ def test_a_line_put_in_at_the_top_speaks_one(bench: Workbench) -> None:
     assert bench.out().records[new.removesuffix(".wav")]["text"] == "A new one."
     bench.write("So it goes.\nGood morning.\n", "lines.txt")
     dry = bench.synth(manifest, *FLAGS, "--dry-run").out
-    assert "2 done or left out" in dry
-    assert msg.PLAN_ORPHANS[0] + ": 2 ids that no row has" in dry
+    assert "2 done or not selected" in dry
+    assert msg.PLAN_ORPHANS[0] + ": 2 ids that no row has; their files stay" in dry
 
 
 def test_rows_that_are_passed_over_count(bench: Workbench) -> None:

@@ -129,7 +129,10 @@ def test_a_folder_without_a_journal(bench: Workbench) -> None:
     (bench.out().path / "part/row1.wav").write_bytes(b"mine")
     result = bench.synth(ROWS, "--dry-run")
     assert result.code == 2
-    assert "row1.wav: in the folder without a line in timings.jsonl" in result.err
+    assert (
+        "row1.wav: in the folder, but not in timings.jsonl, so not from an earlier run"
+        in result.err
+    )
 
 
 def test_validate_tells_the_time(spoken: Workbench) -> None:
@@ -152,15 +155,15 @@ def test_another_model_is_refused_where_nobody_named_it(spoken: Workbench) -> No
     for flags, count in (((), 8), (("--only", "part/row0"), 1), (("--takes", 2), 24)):
         result = spoken.run(*command, *flags)
         assert result.code == 2
-        told = f"without it the sample voice would speak {count} row"
-        assert f"was spoken with --model {spoken.model}; {told}" in result.err, result.err
+        told = f"without it, the sample voice would synthesize {count} row"
+        assert f"was made with --model {spoken.model}; {told}" in result.err, result.err
     assert spoken.run(*command, "--overwrite", "--device", "cpu").code == 0
     (out / "run.json").unlink()  # nobody knows
     assert spoken.run(*command).code == 0
 
 
 def test_other_settings_are_told_where_they_speak_again(spoken: Workbench) -> None:
-    told = "was last spoken with other settings"
+    told = "was made with other settings"
     again = spoken.synth(ROWS, *FLAGS, "--dry-run", "--seed", 5, "--temperature", 0.7)
     assert (
         f"{told} (seed: 0, now 5; temperature: none, now 0.7): 8 rows that were done" in again.err
@@ -181,18 +184,19 @@ def shown(bench: Workbench, rows: Rows, *flags: object) -> dict[str, str]:
 
 def test_the_words_for_rows_that_are_there(spoken: Workbench) -> None:
     """`to speak: 8 rows: 8 done`, and `kept` of rows that `--prune` removes, contradicted."""
-    assert shown(spoken, ROWS, "--overwrite")["to speak"] == (
-        "8 rows: 8 done, again for --overwrite"
-    )
-    gone = "1 row, {}: part/row7"
+    found = shown(spoken, ROWS, "--overwrite")
+    assert found[msg.PLAN_PENDING[0]] == "8 rows: 8 done (--overwrite)"
+    gone = {"rows": "1 row", "ids": "part/row7"}
+    orphans, one = msg.PLAN_ORPHANS, "1 id"
     found = shown(spoken, ROWS[:7])
-    assert found["no longer in the manifest"] == gone.format("kept without --prune")
-    assert found["orphans"] == "1 id that no row has, kept: part/row7"
+    assert found[msg.PLAN_STRAYS[0]] == msg.PLAN_STRAYS[1].format(**gone)
+    assert found[orphans[0]] == orphans[1].format(count=one, ids=": part/row7")
     found = shown(spoken, ROWS[:7], "--prune")
-    assert found["no longer in the manifest"] == gone.format("moved to removed/")
-    assert "orphans" not in found
+    assert found[msg.PLAN_PRUNED[0]] == msg.PLAN_PRUNED[1].format(**gone)
+    assert orphans[0] not in found
     (spoken.out().path / "mine.wav").write_bytes(b"RIFF")
-    assert shown(spoken, ROWS[:7], "--prune")["orphans"] == "1 id that no row has, kept"
+    found = shown(spoken, ROWS[:7], "--prune")
+    assert found[orphans[0]] == orphans[1].format(count=one, ids="")
 
 
 def test_audio_is_estimated_at_the_pace_of_the_folder(spoken: Workbench) -> None:

@@ -148,7 +148,10 @@ def test_some_rows_are_spoken_and_some_made_anew(bench: Workbench) -> None:
     assert result.code == 0
     assert result.summary == msg.synthesized(2, 3, converted=1)
     assert msg.CANNOT_CONVERT.split(";")[0].split(":")[0] % msg.rows_are(1) in result.err
-    assert "one.wav is no plain file" in result.err or "one.wav is gone" in result.err
+    assert (
+        "one.wav is not a regular file of the folder" in result.err
+        or "one.wav is missing" in result.err
+    )
     totals = bench.out().report["totals"]
     assert (totals["rows"], totals["ok"], totals["remade"], totals["failed"]) == (3, 2, 1, 0)
 
@@ -193,7 +196,7 @@ def test_what_is_lost_is_spoken_again_and_said(bench: Workbench) -> None:
     result = bench.synth(ROWS, *CAP, "--loudness", "podcast")
     assert result.summary == msg.synthesized(3, 3)
     assert msg.CANNOT_CONVERT.split(";")[0].split(":")[0] % msg.rows_are(3) in result.err
-    assert "one: level, filter, trim or padding were applied to its audio" in result.err
+    assert "one: its audio was already processed (loudness, filter, trim or padding)" in result.err
 
 
 def test_encode_into_another_folder(bench: Workbench) -> None:
@@ -204,7 +207,7 @@ def test_encode_into_another_folder(bench: Workbench) -> None:
     assert bench.out().files == before
     assert names(bench.folder / "flac") == names(bench.out().path)  # `synth` asks for them
     again = encode(bench, "--format", "flac", to="flac")
-    assert again.summary == "0 files made, 3 done already, 0 left"
+    assert again.summary == "0 files written, 3 already done, 0 not possible"
     result = bench.synth(ROWS, *CAP, "--format", "flac", out="flac")
     assert result.out.startswith(msg.nothing_to_do(3))
     named = {record["source"]["path"] for record in bench.out("flac").records.values()}
@@ -221,10 +224,10 @@ def test_rows_that_cannot_be_made_are_named(bench: Workbench) -> None:
     result = encode(bench, "--format", "flac", to="flac")
     assert result.code == 1
     lines = result.out.splitlines()
-    assert lines[0] == "1 file made, 0 done already, 3 left"
-    assert any(line.startswith("left: one: ") and "gone" in line for line in lines)
-    assert "left: cut: it failed when it was spoken" in lines
-    assert any("three.wav is not what was written" in line for line in lines)
+    assert lines[0] == "1 file written, 0 already done, 3 not possible"
+    assert any(line.startswith("not possible: one: ") and "is missing" in line for line in lines)
+    assert "left: cut: it failed when it was synthesized" in lines
+    assert any("three.wav has changed since it was written" in line for line in lines)
     assert list(bench.out("flac").files) == ["sub/two.flac"]
 
 
@@ -252,7 +255,7 @@ def test_encode_needs_a_folder_of_ours(bench: Workbench) -> None:
         (("--pad", "1,2,3"), "not of the form S or S,S"),
         (("--pad", "61"), "--pad must be"),
         (("--format", "flac", "--subtype", "ULAW"), "--subtype ULAW does not exist in flac"),
-        (("--format", "opus", "--sample-rate", "44100"), "opus cannot hold 44100 Hz"),
+        (("--format", "opus", "--sample-rate", "44100"), "opus does not support 44100 Hz"),
     ],
 )
 def test_wrong_settings_are_told(bench: Workbench, flags: tuple[str, ...], message: str) -> None:
@@ -302,7 +305,7 @@ class TestHostileFolders:
         path.symlink_to(done.folder / "secret.wav")
         result = encode(done, "--format", "flac", to="flac")
         assert result.code == 1
-        assert "is no plain file of the folder" in result.out
+        assert "is not a regular file of the folder" in result.out
 
     def test_huge_and_foreign_codes(self, done: Workbench) -> None:
         from safetensors.numpy import save_file
@@ -330,7 +333,7 @@ class TestHostileFolders:
         other = make_checkpoint(generation={"temperature": 0.5})
         result = encode(done, "--model", other, source="codes", to="again")
         assert result.code == 1
-        assert "the model that its codes are of is not at hand" in result.out
+        assert "the model that made its codes is not available" in result.out
 
 
 def test_a_row_left_in_the_middle_of_a_replacement_is_found_again(bench: Workbench) -> None:
@@ -360,16 +363,16 @@ class TestTakes:
     def test_the_chosen_one_is_made_anew(self, taken: Workbench) -> None:
         out = taken.out()
         before = {name: data for name, data in out.files.items() if name.endswith(".wav")}
-        assert encode(taken, "--format", "flac").out.startswith("3 files made, 0 done")
+        assert encode(taken, "--format", "flac").out.startswith("3 files written, 0 already done")
         assert os.path.samefile(out.path / "one.flac", out.path / "takes/one/2.flac")
         assert np.array_equal(out.samples("one.flac"), out.samples("takes/one/2.wav"))
         assert out.records["one"]["role"] == "held"
         assert {name: out.files[name] for name in before} == before
         assert not (out.path / "takes/one/1.flac").exists()
-        assert encode(taken, "--format", "flac").out.startswith("0 files made, 3 done")
+        assert encode(taken, "--format", "flac").out.startswith("0 files written, 3 already done")
         # Another one that is chosen is another file.
         assert taken.run("pick", out.path, "one=1").code == 0
-        assert encode(taken, "--format", "flac").out.startswith("1 file made, 2 done")
+        assert encode(taken, "--format", "flac").out.startswith("1 file written, 2 already done")
         assert np.array_equal(out.samples("one.flac"), out.samples("takes/one/1.wav"))
         assert taken.run("pick", out.path, "one=2").code == 0
         assert taken.synth(ROWS, *CAP, "--loudness", -20).out == MADE_3
@@ -383,7 +386,7 @@ class TestTakes:
     def test_another_format_and_more_takes_at_once(self, bench: Workbench) -> None:
         bench.synth_once(ROWS, *CAP)
         out, flags = bench.out(), (*CAP, "--format", "flac", "--takes", 1, "--only", "one")
-        assert "made anew: 1 of kept audio" in bench.synth(ROWS, *flags, "--dry-run").out
+        assert "converted only: 1 from lossless audio" in bench.synth(ROWS, *flags, "--dry-run").out
         result = bench.synth(ROWS, *flags)
         assert result.summary == msg.synthesized(0, 1, converted=1)
         assert os.path.samefile(out.path / "one.flac", out.path / "takes/one/1.flac")
@@ -405,7 +408,7 @@ class TestTakes:
         assert taken.synth(*synth, out="opus").out.startswith(msg.NOTHING_TO_DO.format(reason=""))
         assert taken.run("pick", taken.out().path, "one=1").code == 0
         again = encode(taken, "--format", "opus", to="opus")
-        assert again.out.startswith("1 file made, 2 done")
+        assert again.out.startswith("1 file written, 2 already done")
         assert taken.synth(*synth, out="opus").out.startswith(msg.NOTHING_TO_DO.format(reason=""))
 
     def test_what_was_edited_counts(self, taken: Workbench) -> None:
@@ -424,7 +427,7 @@ class TestTakes:
         assert encode(taken, "--loudness", -20).code == 0
         (out.path / "one.wav").unlink()
         os.link(out.path / "takes/one/2.wav.original", out.path / "one.wav")
-        assert encode(taken, "--loudness", -20).out.startswith("0 files made, 3 done")
+        assert encode(taken, "--loudness", -20).out.startswith("0 files written, 3 already done")
         assert out.files["one.wav"] == out.files["takes/one/2.wav"]
 
     def test_a_kill_in_the_middle_keeps_the_choice(self, taken: Workbench) -> None:

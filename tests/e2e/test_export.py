@@ -169,8 +169,8 @@ def test_filters(bench: Workbench) -> None:
     found = exported(bench, "nemo", "--shortest", 1, "--no-suspects", "--overwrite")
     assert found["left_out"] == {
         "failed": 1,
-        "its line does not tell its text": 1,
-        "nothing to speak in its text": 1,
+        "its journal entry has no text": 1,
+        "its text has no words": 1,
         "shorter than 1 s": 1,
         "suspect": 1,
     }
@@ -320,7 +320,7 @@ def test_only_files_that_are_what_was_written(bench: Workbench) -> None:
         result = export(bench, to, "--json")
         assert result.code == 1
         assert result.json["rows"] == 1
-        assert result.json["left_out"] == {"its file is gone, or not what was written": 3}
+        assert result.json["left_out"] == {"its file is missing or has changed": 3}
     assert [path.name for path in (bench.folder / "nemo" / "audio").iterdir()] == ["good.wav"]
 
 
@@ -419,7 +419,7 @@ def test_the_folder_must_be_empty_or_ours(bench: Workbench) -> None:
     mine.write_text("mine")
     result = export(bench, "nemo")
     assert result.code == 2
-    assert "is not empty, and no export" in result.err
+    assert "is not empty, and not an export" in result.err
     assert export(bench, "nemo", "--overwrite").code == 2
     mine.unlink()
     exported(bench, "nemo")
@@ -437,7 +437,7 @@ def test_the_folder_must_be_empty_or_ours(bench: Workbench) -> None:
             "export", bench.folder / "wavs", "--to", "nemo", "-o", bench.folder / out
         )
         assert result.code == 2
-        assert "lie in one another" in result.err
+        assert "contain one another" in result.err
 
 
 def test_again_it_is_brought_up_to_date(bench: Workbench) -> None:
@@ -468,8 +468,10 @@ def test_a_command_that_died_is_told(bench: Workbench) -> None:
     result = export(bench, "nemo", "-q")
     assert result.code == 1
     said = result.err.splitlines()
-    assert said[0].endswith("wavs: a command is at work there, or died: its rows may be left out")
-    assert "left out: 1, its file was being replaced when the command died" in said[1]
+    assert said[0].endswith(
+        "wavs: a command is writing there, or was killed: some of its rows may be left out"
+    )
+    assert "left out: 1, its file was being replaced when the command was killed" in said[1]
     assert json.loads((bench.folder / "nemo" / "export.json").read_text())["is_complete"]
 
 
@@ -484,13 +486,13 @@ def test_no_row_is_left(bench: Workbench) -> None:
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        ("train=0.5", "1 together"),
-        ("train=0.5,test=0.6", "1 together"),
+        ("train=0.5", "the shares must be positive and add up to 1"),
+        ("train=0.5,test=0.6", "the shares must be positive and add up to 1"),
         ("a=0.5,A=0.5", "different names"),
         ("a=x,b=1", "not of the form NAME=SHARE"),
-        ("../a=1", "is no name"),
-        ("a=nan,b=1", "above 0"),
-        ("", "is no name"),
+        ("../a=1", "is not a valid name"),
+        ("a=nan,b=1", "must be positive"),
+        ("", "is not a valid name"),
     ],
 )
 def test_splits_that_cannot_be(bench: Workbench, value: str, message: str) -> None:

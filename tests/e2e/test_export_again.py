@@ -75,7 +75,7 @@ def test_files_of_users_stay(bench: Workbench, to: str, is_old: bool) -> None:
     found = digest_of(out)
     assert {name: found.get(name) for name in mine} == mine
     assert set(changed.values()) <= set(found.values())
-    assert f"{out}: not as an export made them, and moved to set-aside/ to make way: " in result.err
+    assert f"{out}: edited since the last export, and moved to set-aside/: " in result.err
     assert f"{folder}/mine.wav" in result.err
     if to in FOLDERS:
         assert found[f"{folder}/c.wav"] == changed[f"{folder}/c.wav"]

@@ -66,7 +66,7 @@ def test_ids_that_name_no_file(bench: Workbench) -> None:
     manifest = bench.write(YARN, "lines.csv")
     result = bench.synth(manifest, "--extra", "keep")
     assert result.code == 2
-    assert "id 'line:0a1b' holds ':'" in result.err
+    assert "id 'line:0a1b' contains ':'" in result.err
     result = bench.synth(manifest, "--extra", "keep", "--map", "id=", *CAP)
     assert result.code == 0
     record = bench.out().records["000001"]
@@ -140,7 +140,7 @@ def test_a_title_above_the_header(bench: Workbench, flags: tuple[str, ...]) -> N
     manifest = bench.write(workbook(rows), "rows.xlsx")
     result = bench.run("validate", manifest, "--model", bench.model, *flags)
     assert result.code == 2
-    assert result.err.endswith("; if the header is a later line, remove what stands above it\n")
+    assert result.err.endswith("; if the header is a later line, remove the lines above it\n")
     manifest = bench.write(workbook(rows[2:]), "rows.xlsx")
     assert "above it" not in bench.run("validate", manifest, "--model", bench.model, *flags).err
 
@@ -153,7 +153,7 @@ def test_a_cast_that_is_not_there_yet(bench: Workbench) -> None:
     result = bench.run("validate", manifest, "--model", bench.model, "--map", given)
     assert result.code == 2
     assert 'leave the column out: --map "Who=,Line=text"' in result.err
-    assert "20 more bad rows" in result.err  # of ten characters that are not told by row
+    assert "20 more invalid rows" in result.err  # of ten characters that are not told by row
     named = ", ".join(f"'Role {n}'" for n in range(30))
     assert f"a.csv: 30 characters have no voice: {named}\n" in result.err
     result = bench.run("validate", manifest, "--model", bench.model, "--map", "Who=,Line=text")
@@ -178,13 +178,13 @@ def test_several_manifests(bench: Workbench) -> None:
     bench.write("Satz;id\nGuten Tag;000001\n ;x\n", "sub/b.csv")
     result = bench.run(*command)
     assert result.code == 2
-    assert f"{second}:2: id '000001' is taken by {first}:1" in result.err
+    assert f"{second}:2: id '000001' is already used by {first}:1" in result.err
     assert f"{second}:3: id 'x': text: is blank" in result.err
-    assert f"Error: {first}, {second}: 2 bad rows of 4" in result.err
+    assert f"Error: {first}, {second}: 2 invalid rows of 4" in result.err
     result = bench.run(*command, "--skip-invalid")
     assert result.code == 1
     assert f"#{second}:2" in bench.out().records
-    assert "is named twice" in bench.run(*bench.command(first), bench.folder / "a.jsonl").err
+    assert "a row is given twice" in bench.run(*bench.command(first), bench.folder / "a.jsonl").err
     result = bench.run("validate", first, second, *flags[:4], "--model", bench.model, "--json")
     assert result.json["rows"] == 2
     assert [bad["file"] for bad in result.json["bad"]] == [str(second)] * 2

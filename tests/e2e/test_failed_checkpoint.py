@@ -25,11 +25,13 @@ class TestCheckpoint:
         assert bench.run("voices", "--model", model).code in (0, 3)
 
     def test_no_such_folder(self, bench: Workbench) -> None:
-        self.refuse(bench, bench.folder / "nowhere", "nowhere: no such checkpoint folder")
+        self.refuse(
+            bench, bench.folder / "nowhere", "nowhere: the checkpoint folder does not exist"
+        )
         assert not bench.out().path.exists()
 
     def test_not_a_checkpoint(self, bench: Workbench) -> None:
-        self.refuse(bench, bench.folder, "has no config.json, so it is no checkpoint")
+        self.refuse(bench, bench.folder, "has no config.json, so it is not a checkpoint")
         (bench.folder / "config.json").write_text('{"model_type": "llama"}')
         self.refuse(bench, bench.folder, "model_type 'llama' is not one of qwen3_tts")
         (bench.folder / "config.json").write_text("{")
@@ -49,11 +51,7 @@ class TestCheckpoint:
     def test_base_cannot_be_spoken_with(self, bench: Workbench, tmp_path: Path) -> None:
         """Without its encoder it can speak no row at all, and everything says so at once."""
         base = write_checkpoint(tmp_path / "base", "base", has_audio_encoder=False)
-        words = (
-            "Error: a Base checkpoint speaks only by cloning a reference recording, and this one "
-            "cannot: its speech tokenizer has no encoder; get the whole checkpoint, or use a "
-            "CustomVoice or VoiceDesign one\n"
-        )
+        words = "Error: a Base checkpoint clones a reference recording, and this copy cannot: its speech tokenizer has no encoder; download the complete checkpoint, or use a CustomVoice or VoiceDesign one\n"
         manifest = bench.write(ROWS)
         for command in ("synth", "validate"):
             out = ("--out", bench.out().path)
@@ -62,4 +60,4 @@ class TestCheckpoint:
         for command in ("warmup", "profile"):
             assert bench.run(command, "--model", base).err == words
         assert not bench.out().path.exists()
-        assert "cloning: not with this copy" in bench.run("voices", "--model", base).out
+        assert "cloning: not possible with this copy" in bench.run("voices", "--model", base).out

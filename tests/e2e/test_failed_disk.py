@@ -63,7 +63,9 @@ class TestDisk:
             result = bench.synth(ROWS, *FLAGS)
         assert result.code == 4, where
         assert "No space left on device" in result.err
-        assert "make room and run the same command again: finished rows are kept" in result.err
+        assert (
+            "free some space and run the same command again: finished rows are safe" in result.err
+        )
         files = bench.out().files
         files.pop(LOCK_NAME, None)
         assert all(wanted.get(name) == data for name, data in files.items())
@@ -81,8 +83,8 @@ class TestDisk:
             fail_writes(patched, lambda data, calls: b'"totals": {' in data)
             result = bench.synth(ROWS[:2], *FLAGS)
         assert result.code == 0  # every row is done
-        assert "warning: run.json is missing: " in result.err
-        assert "warning: runs.jsonl lacks this run: " in result.err
+        assert "warning: run.json could not be written: " in result.err
+        assert "warning: this run is missing in runs.jsonl: " in result.err
         assert bench.synth(ROWS[:2], *FLAGS).out.startswith(msg.NOTHING_TO_DO.format(reason=""))
 
     def test_full_before_the_first_row(
@@ -146,6 +148,6 @@ class TestDisk:
             patched.setattr(writer, "encode", encode)
             result = bench.synth(ROWS[:2], *FLAGS)
         assert result.code == 4
-        assert "Error: there is no memory: Unable to allocate 8.00 PiB" in result.err
+        assert "Error: there is not enough memory: Unable to allocate 8.00 PiB" in result.err
         assert "row1" not in bench.out().status()
         bench.synth_once(ROWS[:2], *FLAGS)

@@ -51,7 +51,7 @@ class TestRunaways:
         result = bench.synth(self.ROW, "--save-codes", model=endless)
         assert result.code == 1
         assert result.out.startswith(msg.synthesized(0, 1, failed=1) + "\n")
-        reason = "no end of speech within 12 frames (0.0 s) in 3 attempts; its audio is kept under"
+        reason = "its audio did not end within 12 frames (0.0 s) in 3 attempts; its audio is in truncated/"
         assert f"warning: row sub/x failed: {reason} truncated/\n" in result.err
         out = bench.out()
         record = out.records["sub/x"]
@@ -96,7 +96,7 @@ class TestRunaways:
         assert bench.synth(row, *flags, model=endless).code == 1
         parts = bench.out().records["long"]["parts"]
         assert [part["attempts"] for part in parts] == [2, 2]
-        assert all("no end of speech" in part["error"] for part in parts)
+        assert all("its audio did not end within" in part["error"] for part in parts)
         assert bench.synth(row, *flags, "--retry-failed", model=endless).code == 1
         parts = bench.out().records["long"]["parts"]
         assert [part["attempts"] for part in parts] == [4, 4]
@@ -127,15 +127,15 @@ class TestEarlyEnds:
     def test_retried_then_failed_and_kept_apart(self, bench: Workbench, hasty: Path) -> None:
         result = bench.synth(self.ROW, *self.FLAGS, model=hasty)
         assert result.code == 1
-        assert "1 row is longer than the about 20 characters" in result.err
+        assert "1 row is longer than the 20 characters or so" in result.err
         out = bench.out()
         record = out.records["x"]
         assert (record["status"], record["finish_reason"]) == ("failed", "early")
         assert (record["attempts"], record["path"]) == (3, "truncated/x.wav")
         length = f"{record['frames']} frames ({record['audio_s']:.1f} s)"
         assert record["error"] == (
-            f"its speech ended after {length}, its text takes at least 402 in 3 attempts; its "
-            "audio is kept under truncated/"
+            f"its audio ended after {length} in 3 attempts; its text takes at least 402 frames; "
+            "its audio is in truncated/"
         )
         assert list(out.files) == ["truncated/x.codes.safetensors", "truncated/x.wav"]
         assert record["seed"] == row_seed(row_seed(0, "x"), "attempt 3")
@@ -148,7 +148,7 @@ class TestNaN:
         rows = [*ROWS[:2], bad, *ROWS[2:]]
         result = bench.synth(rows, *FLAGS, model=poisoned)
         assert result.code == 1
-        assert "row bad failed: the model gave NaN or infinite values twice" in result.err
+        assert "row bad failed: the model returned NaN or infinite values twice" in result.err
         record = bench.out().records["bad"]
         assert (record["status"], record["attempts"], record["path"]) == ("failed", 2, None)
         assert record["latency_ms"] > 0

@@ -29,7 +29,7 @@ ROWS = [
 ]
 FLAGS = ("--device", "cuda", "--max-batch", 64, "--save-codes", "--seed", 7, "--retries", 5)
 FLOAT32 = ("--dtype", "float32")
-TOLD = "warning: Triton cannot be used ("
+TOLD = "warning: Triton does not work ("
 NO_COMPILER = {"CC": "/bin/false"}  # and a cache that holds nothing
 
 
@@ -205,13 +205,13 @@ class TestHeld:
     def test_portable_without_triton(self, synth: Synth, broken_import: dict[str, str]) -> None:
         done = synth("", "--kernels", "portable", env=broken_import)
         assert done.code == 3
-        assert "--kernels portable: Triton cannot be used (triton cannot be imported" in done.err
+        assert "--kernels portable: Triton does not work (triton cannot be imported" in done.err
         assert not list(done.folder.path.glob("*.wav"))
 
     def test_portable_without_a_compiler(self, synth: Synth, no_compiler: dict[str, str]) -> None:
         done = synth("nothing", "--kernels", "portable", env=no_compiler)
         assert done.code == 3
-        assert "--kernels portable: Triton cannot be used (probe: " in done.err
+        assert "--kernels portable: Triton does not work (probe: " in done.err
         assert not list(done.folder.path.glob("*.wav"))
 
     def test_reproducible_falls_back_before_the_first_row(
@@ -225,7 +225,7 @@ class TestHeld:
         done = synth("kernel:advance:30", *FLOAT32, "--no-graphs", "--reproducible")
         assert done.code == 4
         assert "a Triton kernel failed (advance: Triton Error" in done.err
-        assert "finished rows are kept" in done.err
+        assert "finished rows are safe" in done.err
         assert TOLD not in done.err
         status = done.folder.status()
         assert 0 < len(status) < len(ROWS)
@@ -234,8 +234,12 @@ class TestHeld:
 
 def test_doctor(tmp_path: Path, no_compiler: dict[str, str]) -> None:
     for env, status, words in (
-        ({}, "ok", "a probe was compiled"),
-        (no_compiler, "note", "Triton cannot be used (probe: "),
+        ({}, "ok", "a test kernel was compiled"),
+        (
+            no_compiler,
+            "note",
+            "using the slower PyTorch reference, because Triton does not work (probe: ",
+        ),
     ):
         done = run(tmp_path, "nothing", "doctor", "--json", env=env)
         (found,) = (one for one in json.loads(done.out) if one["name"] == "kernels")

@@ -38,7 +38,7 @@ def is_whole(bench: Workbench, wanted: dict[str, bytes]) -> int:
     files, records = bench.out().files, bench.out().records
     for name, data in files.items():
         if not name.endswith((".part", LOCK_NAME)):
-            assert wanted[name] == data, f"{name} is not whole"
+            assert wanted[name] == data, f"{name} was downloaded, but is incomplete"
     for row_id, record in records.items():
         assert record["status"] == "ok"
         assert {f"{row_id}.wav", f"{row_id}.codes.safetensors"} <= files.keys()

@@ -125,7 +125,7 @@ def test_voices_are_cloned(bench: Workbench, make_checkpoint: MakeCheckpoint, mo
         assert speaker.session.facts().references == 1
         with pytest.raises(RowError, match=r"no\.wav"):
             speaker.say("Hm.", ref_audio=bench.folder / "no.wav")
-        with pytest.raises(RowError, match="gives no ref_audio and no voice"):
+        with pytest.raises(RowError, match="has no ref_audio and no voice, and"):
             speaker.say("Hm.")
 
 
@@ -150,12 +150,12 @@ def test_a_cloned_row_is_not_kept_waiting(
 def test_a_row_gone_wrong(poisoned: Path, bench: Workbench) -> None:
     with speaker_on(poisoned) as speaker:
         found = list(speaker.batch(["Hm.", "a ~ b", {"text": "Hm.", "max_frames": 2}]))
-        assert found[1].error == "the model gave NaN or infinite values twice"
+        assert found[1].error == "the model returned NaN or infinite values twice"
         assert [speech.is_ok for speech in found] == [True, False, True]
         assert found[2].finish_reason == "max_frames"
     with Speaker(poisoned, device="cpu", retries=0) as speaker:
         (speech,) = speaker.batch([{"text": "Hm.", "max_frames": 2}])
-        assert speech.error == "no end of speech within 2 frames (0.0 s)"
+        assert speech.error == "its audio did not end within 2 frames (0.0 s)"
         assert len(speech.codes) == 2
         assert speech.save(bench.folder / "kept.wav").is_file()
 
@@ -214,24 +214,24 @@ def test_words_are_timed(checkpoint: Path, monkeypatch: pytest.MonkeyPatch) -> N
         assert [word.word for word in one.words.words] == ["Hello", "Nguyen"]
         assert (one.words.id, one.words.take, one.words.text) == ("one", 1, "Hello, Nguyen.")
         assert (two.words, none.words, bad.words) == (None, None, None)
-        assert "no times of words: it is in a language" in two.warnings[-1]
-        assert "no times of words: it has no words" in none.warnings[-1]
+        assert "no word times: the aligner does not know its language" in two.warnings[-1]
+        assert "no word times: its text has no words" in none.warnings[-1]
         aligner.scores["speech"] = 0.01
         (part, *_) = said = speaker.say(LONG, language="english").words, len(aligner.asked)
         assert part is not None
-        assert part.unsure == ["score 0.010, less than 0.12: perhaps other words"]
+        assert part.unsure == ["score 0.010, less than 0.12: the words may differ"]
         assert said[1] == 2
         assert len(aligner.asked[-1].passages) > 1, "part by part"
         aligner.scores["speech"] = -1.0
         lost = speaker.say("Hello.", language="english", max_seconds=0.5)
-        assert "no times of words: its words are not found" in lost.warnings[-1]
+        assert "no word times: its words were not found in its audio" in lost.warnings[-1]
 
 
 @pytest.mark.slow
 def test_words_are_timed_by_a_real_aligner() -> None:
     """Whose processes stay, also when a call is interrupted; times are those of the samples."""
     pytest.importorskip("pocketsphinx")
-    with pytest.raises(SetupError, match="words /nowhere/at/all: no such folder"):
+    with pytest.raises(SetupError, match="words /nowhere/at/all: the folder does not exist"):
         Speaker(device="cpu", words="/nowhere/at/all")
     text = "The old miller walked down to the river."
     with Speaker(device="cpu", language="english", words="pocketsphinx", max_batch=1) as speaker:

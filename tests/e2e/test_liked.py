@@ -96,11 +96,11 @@ def test_kept_codes_are_the_reference(spoken: Workbench, monkeypatch: pytest.Mon
         flags = ("--skip-invalid", "--format", "flac", "--loudness", "-20")
         spoken.synth(ROWS, *CAP, *flags, "--save-codes")
         assert spoken.out().records["long"]["path"] == "long.flac"
-        assert "is there already, made of the same" in add(spoken, "long").out
+        assert "already exists, with the same content" in add(spoken, "long").out
         # In parts: all of what was said, and nothing else.
         assert add(spoken, "tags", "--json", name="tags").json["text"] == f"The boat left. {SAID}"
         assert np.array_equal(voice(spoken, "tags")["codes"], codes(spoken, "tags"))
-    assert "is there already; add --overwrite" in add(spoken, "tags").err
+    assert "already exists; add --overwrite" in add(spoken, "tags").err
     # It speaks; and so does what is liked of its own speech.
     flags = ("--voice-dir", spoken.folder / "voices", "--voice", "teller", "--save-codes")
     assert spoken.synth([ROWS[0]], *CAP, *flags, out="next").code == 0
@@ -115,7 +115,7 @@ def test_its_audio_else(spoken: Workbench, write_fish: Write) -> None:
     recording = ("--ref-audio", spoken.out().path / "long.wav", "--ref-text", SAID)
     (spoken.out().path / "long.codes.safetensors").unlink()
     assert add(spoken, "long").code == 0
-    assert "made of the same" in add_plainly(spoken, "teller", *recording).out
+    assert "with the same content" in add_plainly(spoken, "teller", *recording).out
     # Another checkpoint's codes say nothing to this one.
     spoken.model = write_fish(seed=1)
     assert add(spoken, "tags", name="other").code == 0
@@ -126,7 +126,7 @@ def test_its_audio_else(spoken: Workbench, write_fish: Write) -> None:
         spoken, "lossy", "--from", spoken.out("mp3").path, "--take", "long", "--json"
     )
     assert result.code == 0, result.err
-    assert "long.mp3 is cloned as it is" in result.err
+    assert "long.mp3 is used as it is" in result.err
     assert result.json["text"] == SAID
 
 
@@ -142,19 +142,25 @@ def test_a_take_has_its_own_speech(spoken: Workbench) -> None:
         assert add(spoken, f"long={take}", name=f"audio{take}").code == 0
         path = spoken.out().path / f"takes/long/{take}.wav"
         recording = ("--ref-audio", path, "--ref-text", SAID)
-        assert "of the same" in add_plainly(spoken, f"audio{take}", *recording).out
+        assert "with the same content" in add_plainly(spoken, f"audio{take}", *recording).out
     assert not np.array_equal(voice(spoken, "audio1")["codes"], voice(spoken, "audio2")["codes"])
 
 
 @pytest.mark.parametrize(
     ("take", "words"),
     [
-        ("lnog", "no row is called 'lnog' (nearest: 'long')"),
-        ("long=7", "long has no take 7; there are: take 1 "),
+        ("lnog", "has no row 'lnog' (nearest: 'long')"),
+        ("long=7", "long has no take 7; its takes are: take 1 "),
         ("long=x", "is not of the form ID=TAKE"),
-        ("short", "row 'short': lasts 0.28 s, not 1 to 30 s; name another row or take"),
-        ("silent", "row 'silent': its line tells no word that it says; name another row"),
-        ("bad", "bad has no take 1; there are: none that came out well"),
+        (
+            "short",
+            "row 'short': is 0.28 s long; it must be 1 to 30 s; choose another row or take, or a recording with --ref-audio",
+        ),
+        (
+            "silent",
+            "row 'silent': its journal entry has no text; choose another row or take, or a recording with --ref-audio",
+        ),
+        ("bad", "bad has no take 1; its takes are: none without a failure"),
     ],
 )
 def test_what_is_no_voice(spoken: Workbench, take: str, words: str) -> None:
@@ -167,7 +173,7 @@ def test_what_is_no_voice(spoken: Workbench, take: str, words: str) -> None:
 def test_flags_that_do_not_fit(bench: Workbench, fish: Path) -> None:
     bench.model = fish
     out, some = bench.out().path, ("--take", "a")
-    either = "give either --ref-audio FILE and what it says, or --from DIR and --take ID"
+    either = "give --ref-audio FILE with --ref-text TEXT, or --from DIR with --take ID"
     for flags, words in (
         ((), either),
         (some, either),
@@ -175,7 +181,7 @@ def test_flags_that_do_not_fit(bench: Workbench, fish: Path) -> None:
         (("--from", bench.folder, *some, "--ref-audio", "a.wav"), either),
         (("--from", bench.folder, *some, "--ref-text", "a"), either),
         (("--from", out, *some), "does not exist"),
-        (("--from", bench.folder, *some), "has no timings.jsonl; name a folder of `synth --out`"),
+        (("--from", bench.folder, *some), "has no timings.jsonl; give an output folder of `synth`"),
     ):
         result = add_plainly(bench, "a", *flags)
         assert result.code == 2
@@ -198,17 +204,17 @@ def test_files_of_strangers(spoken: Workbench) -> None:
     mp3 = (out / "long.mp3").read_bytes()
     (out / "long.mp3").write_bytes(encoded(tone(1.2), "FLAC"))
     result = add_plainly(spoken, "b", *flags)
-    assert (result.code, "long.mp3 is not what was written" in result.err) == (2, True)
+    assert (result.code, "long.mp3 has changed since the run" in result.err) == (2, True)
     (out / "long.mp3").unlink()
     (spoken.folder / "long.mp3").write_bytes(mp3)
     (out / "long.mp3").symlink_to(spoken.folder / "long.mp3")
     result = add_plainly(spoken, "b", *flags)
-    assert (result.code, "is no plain file of the folder" in result.err) == (2, True)
+    assert (result.code, "is not a regular file of the folder" in result.err) == (2, True)
     journal = out / "timings.jsonl"
     line = json.loads(journal.read_text().splitlines()[-1])
     journal.write_text(json.dumps({**line, "path": "../long.mp3"}) + "\n")
     result = add_plainly(spoken, "b", *flags)
-    assert (result.code, "its line names no audio file" in result.err) == (2, True)
+    assert (result.code, "its journal entry names no audio file" in result.err) == (2, True)
 
 
 ENDLESS: dict[str, Any] = {
@@ -244,7 +250,7 @@ class TestQwen:
         assert {name: values.tobytes() for name, values in voice(bench).items()} == {
             name: values.tobytes() for name, values in voice(bench, "wav").items()
         }
-        assert "is there already, made of the same" in add(bench, "a").out
+        assert "already exists, with the same content" in add(bench, "a").out
         assert add(bench, "a", "--clone-mode", "xvec", name="xvec").code == 0
         assert list(voice(bench, "xvec")) == ["embedding"]
 
@@ -254,13 +260,13 @@ class TestQwen:
         assert bench.synth(rows, *CAP, "--save-codes").code == 0
         assert add(bench, "a").code == 0
         recording = ("--ref-audio", bench.out().path / "a.wav", "--ref-text", SAID)
-        assert "made of the same" in add_plainly(bench, "teller", *recording).out
+        assert "with the same content" in add_plainly(bench, "teller", *recording).out
 
     @pytest.mark.parametrize(
         ("changes", "words"),
         [
-            ({"num_codebooks": 3}, "frames of 2 codes that were recorded"),
-            ({}, "the model that its codes are of is not at hand"),
+            ({"num_codebooks": 3}, "frames of 2 codes of its journal entry"),
+            ({}, "the model that made its codes is not available"),
         ],
     )
     def test_codes_of_another_codec_are_not_decoded(
@@ -281,4 +287,4 @@ class TestQwen:
         result = add(bench, "a")
         assert result.code == 0, result.err
         assert words in result.err
-        assert "a.mp3 is cloned as it is" in result.err
+        assert "a.mp3 is used as it is" in result.err

@@ -302,7 +302,7 @@ def test_gone_while_rows_were_spoken_with_it(forty: Workbench) -> None:
     for more in ((), ("--dry-run",), ("--only", "r03")):
         result = forty.synth(FORTY, *CAP, *more)
         assert result.code == 2, result
-        assert "gone, and 40 rows were spoken with it" in result.err
+        assert "gone, and 40 rows were this voice" in result.err
     # Its voice file alone is made of its codes.
     shutil.copytree(forty.folder / "away", forty.out().path / ".voices")
     next((forty.out().path / ".voices").glob("*.voice.safetensors")).unlink()
@@ -445,6 +445,6 @@ def test_a_voice_that_fails_fails_nobody_elses_rows(
     with Speaker(made.model, **LIBRARY, retries=0) as speaker:
         found = list(speaker.batch(rows))
     assert [speech.error is None for speech in found] == [False, True, False]
-    assert "the voice of B cannot be made" in str(found[0].error)
+    assert "the voice of B cannot be generated" in str(found[0].error)
     assert found[2].error == found[0].error
     assert [digest for _, digest in prompts].count(None) == 2

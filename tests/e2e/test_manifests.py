@@ -28,17 +28,26 @@ def bad_line(**values: Any) -> bytes:
 HOSTILE = {
     "not JSON": (b"{'text': 'Hello.'}", "not JSON: "),
     "nested too deep": (b'{"text": ' + b"[" * 100_000, "not "),
-    "1 MB of text": (bad_line(text="a" * 1_000_000), "text: has 1000000 characters, at most 20000"),
+    "1 MB of text": (
+        bad_line(text="a" * 1_000_000),
+        "text: has 1000000 characters; the maximum is 20000",
+    ),
     "a line without end": (b"{" + b" " * 3_000_000, "the line is longer than 1048576 bytes"),
-    "duplicate id": (bad_line(id="GOOD"), "id 'GOOD' is taken by line 1 (letter case is ignored)"),
+    "duplicate id": (
+        bad_line(id="GOOD"),
+        "id 'GOOD' is already used by line 1 (letter case is ignored)",
+    ),
     "id of a parent": (bad_line(id="../x"), "id '../x' has the part '..'"),
     "unknown voice": (bad_line(voice="doora"), "'doora' is unknown; did you mean 'dora'?"),
     # A long value was cut without a sign, and so looked like another one.
     "endless voice": (bad_line(voice="ab" * 99), "voice: '" + "ab" * 30 + "'... is unknown"),
     "a cap of nothing": (bad_line(max_seconds=0.001), "is less than one frame"),
     "a reference": (bad_line(ref_audio="nowhere.wav"), "a custom_voice checkpoint cannot clone"),
-    "invalid UTF-8": (b'{"text": "Gr\xf6\xdfe"}', "(0xf6) is not UTF-8; save the file as UTF-8"),
-    "lone surrogate": (b'{"text": "a\\ud800b"}', "control character U+D800"),
+    "invalid UTF-8": (
+        b'{"text": "Gr\xf6\xdfe"}',
+        "(0xf6) is not UTF-8; save the file as UTF-8, or give its encoding with --encoding",
+    ),
+    "lone surrogate": (b'{"text": "a\\ud800b"}', "contains the control character U+D800"),
 }
 
 

@@ -25,7 +25,7 @@ def test_the_end_names_the_folder_the_failures_and_the_next_command(
     lines = result.out.splitlines()
     failed = [line for line in lines if line.startswith("failed: ")]
     assert len(failed) == 6
-    assert re.match(r"failed: row\d: no end of speech within 4 frames \(0.0 s\)", failed[0])
+    assert re.match(r"failed: row\d: its audio did not end within 4 frames \(0.0 s\)", failed[0])
     assert failed[5] == "failed: 2 more; timings.jsonl has them all"
     place, step = lines[-2:]
     assert place == msg.PLACE.format(folder=f"{bench.folder / 'out'}/")
@@ -61,7 +61,7 @@ def test_lines_off_a_terminal(
     found = [line for line in result.err.splitlines() if " of 2 rows after " in line]
     assert found
     assert re.fullmatch(r"0 of 2 rows after \d+\.\d s", found[0])
-    assert "still loading the model, " in result.err
+    assert "still loading the model to decode codes" in result.err
 
 
 def test_verbose(bench: Workbench, endless: Path) -> None:
@@ -74,9 +74,9 @@ def test_verbose(bench: Workbench, endless: Path) -> None:
         "settings: model ",
         "retries 1",
         f"reading weights in {endless}",
-        "device: cpu (--device cpu); graphs: none, they are for CUDA devices",
+        "device: cpu (--device cpu); graphs: none, they need a CUDA device",
         "1 slots of 64 positions, at most 4 frames a row",
-        "row a: attempt 1 ended after 4 frames (max_frames); trying again with another seed",
+        "row a: attempt 1 ended after 4 frames (max_frames); retrying with another seed",
     ):
         assert words in told
         assert words not in quiet
@@ -93,13 +93,12 @@ def test_a_cap_of_the_row_wins_over_that_of_a_retry(bench: Workbench, endless: P
     ]
     first = bench.synth(rows, "--retries", 0, "--max-seconds", 0.01, model=endless)
     assert first.code == 1
-    assert "wins over" not in first.err
-    assert "row own failed: no end of speech within 1 frame (0.0 s)" in first.err
+    assert "first, which takes precedence over --max-seconds" not in first.err
+    assert "row own failed: its audio did not end within 1 frame (0.0 s)" in first.err
     again = ("--retry-failed", "--max-seconds", 30, "--dry-run")
     result = bench.synth(rows, *again, model=endless)
     assert (
-        "rows.jsonl: 2 rows give max_seconds or max_frames, 'own' first, which wins over "
-        "--max-seconds 30: change it there\n"
+        "rows.jsonl: 2 rows give max_seconds or max_frames, 'own' first, which takes precedence over --max-seconds 30: change it there\n"
     ) in result.err
     # The next command has --retries once.
     step = first.out.splitlines()[-1]

@@ -78,7 +78,10 @@ def test_a_download_is_listed_and_speaks(bench: Workbench, hub: FakeHub) -> None
 def test_terms_come_before_the_weights(bench: Workbench, hub: FakeHub) -> None:
     result = bench.run("models", "download", FISH)
     assert result.code == 2
-    assert "must be accepted before their first use; if you do, add --accept-licence" in result.err
+    assert (
+        "You must accept it before their first use; to accept it, add --accept-licence once"
+        in result.err
+    )
     assert [patterns for _, patterns in hub.asked] == [["config.json"]]
     result = bench.run("models", "download", FISH, "--accept-licence")
     assert result.code == 0, result.err
@@ -96,7 +99,7 @@ def test_what_cannot_be_fetched(bench: Workbench, hub: FakeHub) -> None:
     assert "cannot be reached" in bench.run("models", "download", "org/nowhere").err
     result = bench.run("models", "download", bench.model)
     assert (result.code, len(hub.asked)) == (2, 2)
-    assert "is on this machine already" in result.err
+    assert "is already on this machine" in result.err
 
 
 def test_a_revision_of_its_own(bench: Workbench, hub: FakeHub) -> None:

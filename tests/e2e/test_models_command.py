@@ -43,7 +43,7 @@ class TestConvert:
         assert bench.run("voices", "--model", released).code == 0
         again = bench.run("models", "convert", released)
         assert again.code == 0
-        assert "is there already" in again.out
+        assert "already exists" in again.out
         assert digest in again.out
 
     def test_json(self, bench: Workbench, released: Path) -> None:
@@ -68,7 +68,7 @@ class TestConvert:
     def test_no_such_folder(self, bench: Workbench) -> None:
         result = bench.run("models", "convert", bench.folder / "nothing")
         assert result.code == 3
-        assert "no such checkpoint folder" in result.err
+        assert "the checkpoint folder does not exist" in result.err
 
     def test_alone_it_shows_its_help(self, bench: Workbench) -> None:
         result = bench.run("models")

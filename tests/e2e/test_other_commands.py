@@ -155,7 +155,9 @@ class TestDoctor:
         assert told.detail.endswith("; C compiler /usr/bin/gcc; ptxas /opt/ptxas (12.8)")
         assert told.status == ("ok" if failure is None else "note")
         if failure is not None:
-            assert "PyTorch reference, which is slower, as Triton cannot be used" in told.detail
+            assert (
+                "using the slower PyTorch reference, because Triton does not work (" in told.detail
+            )
             assert failure in told.detail
             assert told.remedy.startswith("install gcc")
 
@@ -307,14 +309,23 @@ class TestProfile:
         report["device"]["dtype"] = "bfloat16"
         found = compare()
         assert found.code == 2
-        assert "measured with another dtype: bfloat16, now float32; measure both alike" in found.err
+        assert (
+            "was measured with another dtype: bfloat16, now float32; measure both with the same settings"
+            in found.err
+        )
 
     @pytest.mark.parametrize(
         ("flags", "words"),
         [
             (("--baseline", "no/such.json"), "--baseline no/such.json: No such file"),
-            (("--baseline", __file__), "it is no report of this command; keep one of `profile"),
-            (("--baseline", __file__, "--tolerance", "much"), "'much': must be a share such as 5%"),
+            (
+                ("--baseline", __file__),
+                "is not a report of this command; use the output of `profile --json`, or table.json of samples/benchmark.py",
+            ),
+            (
+                ("--baseline", __file__, "--tolerance", "much"),
+                "'much': must be a percentage such as 5%",
+            ),
             (("--batches", "3"), "--batches: 3 is not a power of two"),
             (("--batches", "a"), "--batches 'a': must be numbers with commas"),
             (("--stages", "frame,all"), "--stages: 'all' is none of prompt, prefill"),
@@ -357,8 +368,7 @@ class TestGraphs:
         assert result.code == 0
         said = result.err.splitlines()
         assert said[1] == (
-            "making slots and graphs for up to 2 rows at once; the first run on a machine compiles "
-            "kernels too, which takes longer"
+            "allocating slots and graphs for up to 2 rows at a time; the first run on a machine also compiles kernels, which takes longer"
         )
         captured = next(line for line in said if line.startswith("captured 1 graph in "))
         assert captured.endswith("; 1 more when it is used")

@@ -136,12 +136,12 @@ class TestPruned:
         assert (folder["ok"], folder["failed"]) == (1, 0)
         assert json.loads((out / "takes.json").read_text())["choices"] == {}
         assert done.synth(ROWS[:1], *FLAGS, "--prune").out == DONE
-        assert "no row is called 'c'" in done.run("pick", out, "c=1").err
+        assert "has no row 'c'" in done.run("pick", out, "c=1").err
         # Back without being spoken, the chosen take too.
         lines = len(done.out().lines)
         result = done.synth(ROWS, *FLAGS)
         assert result.out == msg.nothing_to_do(3) + "\n"
-        assert "2 rows are back from removed/" in result.err
+        assert "2 rows are restored from removed/" in result.err
         assert done.out().files == before
         assert len(done.out().lines) == lines + 4
         assert json.loads((out / "takes.json").read_text())["choices"]["sub/b"]["take"] == 3
@@ -192,7 +192,7 @@ class TestPruned:
         before = done.out().files
         rows = [ROWS[0], {"id": "sub/b!", "text": "Good morning."}]
         result = done.synth(rows, *FLAGS, "--prune", "--skip-invalid")
-        assert "no row is taken out before the bad ones have ids that can be read" in result.err
+        assert "no row is removed while some ids of the manifest cannot be read" in result.err
         assert done.out().files == before
 
     def test_rows_of_a_killed_run(self, bench: Workbench) -> None:
@@ -300,7 +300,7 @@ class TestBooks:
         assert after[gone] == before[gone.removeprefix("removed/")]
         assert len([name for name in after if name.startswith("sentences/")]) == 4
         result = self.speak(bench, BOOK.format("Ann"))
-        assert "1 row is back from removed/" in result.err
+        assert "1 row is restored from removed/" in result.err
         assert msg.NOTHING_TO_DO.format(reason="") in result.out
 
     def test_another_book_is_refused(self, bench: Workbench) -> None:

@@ -82,7 +82,7 @@ def test_check(bench: Workbench, archive: Path) -> None:
 def test_report(bench: Workbench, archive: Path) -> None:
     result = bench.run("report", archive)
     assert result.code == 3
-    assert result.err.endswith("is read only; say by --out PAGE where the page is to go\n")
+    assert result.err.endswith("is read only; choose a file for the page with --out PAGE\n")
     page = bench.folder / "pages" / "archive.html"
     page.parent.mkdir()
     result = bench.run("report", archive, "--out", page)

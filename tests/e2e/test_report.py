@@ -85,8 +85,8 @@ def test_what_is_missing_is_told(bench: Workbench, tmp_path: Path) -> None:
         journal.write("nonsense\n")
     result = bench.run("report", out)
     assert result.code == 0
-    assert "timings.jsonl: lines that make no sense, left out: 1" in result.err
-    assert "rows whose audio is gone: 1; the page says which" in result.err
+    assert "timings.jsonl: ignored: 1" in result.err
+    assert ": 1; rows have no audio file; the page shows which" in result.err
 
 
 def test_a_place_that_cannot_be_written(bench: Workbench, tmp_path: Path) -> None:

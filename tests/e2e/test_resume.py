@@ -153,7 +153,10 @@ class TestJournal:
         (done.out().path / "timings.jsonl").unlink()
         result = done.synth(ROWS, *FLAGS)  # whose are these files?
         assert result.code == 2
-        assert "without a line in timings.jsonl, so not of an earlier run; move them" in result.err
+        assert (
+            "in the folder, but not in timings.jsonl, so not from an earlier run; move them"
+            in result.err
+        )
         assert done.synth(ROWS, *FLAGS, "--overwrite").summary == msg.synthesized(3, 3)
         assert done.out().files == before
 
@@ -202,7 +205,9 @@ def test_an_own_file_of_the_user_is_not_replaced(bench: Workbench) -> None:
     rows = [{"id": "row", "text": "Hm."}]
     result = bench.synth(rows, *FLAGS)
     assert result.code == 2
-    assert "row.wav: in the folder without a line in timings.jsonl" in result.err
+    assert (
+        "row.wav: in the folder, but not in timings.jsonl, so not from an earlier run" in result.err
+    )
     assert path.read_bytes() == b"my own recording"
     assert bench.synth(rows, *FLAGS, "--overwrite").code == 0
     assert path.read_bytes().startswith(b"RIFF")
@@ -223,7 +228,7 @@ def test_a_folder_that_goes_away(bench: Workbench, monkeypatch: pytest.MonkeyPat
         patched.setattr(AudioWriter, "put", put)
         result = bench.synth(rows, *FLAGS, "--max-batch", 2)
     assert result.code == 4
-    assert "Error: the output folder is gone: " in result.err
+    assert "Error: the output folder no longer exists: " in result.err
     assert not bench.out().path.exists()
     moved.rename(bench.out().path)
     assert set(bench.out().status().values()) <= {"ok"}
@@ -237,7 +242,9 @@ def test_paths_that_are_too_long(bench: Workbench) -> None:
     for out, row_id in ((deep, name), ("n" * 300, "row")):
         result = bench.synth([{"id": row_id, "text": "Hm."}], *FLAGS, out=out)
         assert result.code == 2
-        assert "too long" in result.err or "is longer than the 4096 bytes" in result.err
+        assert (
+            "too long" in result.err or "its path in --out is longer than 4096 bytes" in result.err
+        )
 
 
 @pytest.mark.parametrize("make", [os.mkfifo, lambda path: path.symlink_to("/dev/zero")])
@@ -247,4 +254,4 @@ def test_a_journal_that_is_no_plain_file(bench: Workbench, make: Callable[[Path]
     make(bench.out().path / "timings.jsonl")
     result = bench.synth([{"text": "Hm."}], *FLAGS)
     assert result.code == 3
-    assert "timings.jsonl: is no plain file; move it out of the folder" in result.err
+    assert "timings.jsonl: is not a regular file; move it out of the folder" in result.err

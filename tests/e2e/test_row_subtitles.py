@@ -107,7 +107,10 @@ def test_files_of_somebody_else_stay(bench: Workbench) -> None:
     path.write_text("mine")
     result = bench.synth(ROWS, *SPLIT, "--subtitles", "srt,vtt")
     assert result.code == 2
-    assert "short.srt: in the folder without a line in timings.jsonl" in result.err
+    assert (
+        "short.srt: in the folder, but not in timings.jsonl, so not from an earlier run"
+        in result.err
+    )
     assert bench.synth(ROWS, *SPLIT).code == 0
     assert path.read_text() == "mine"
     assert bench.synth([{"id": "b", "text": "One."}], "--subtitles", "ass").code == 2

@@ -108,14 +108,17 @@ def test_pipes(bench: Workbench, here: Path) -> None:
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        (("Hi.", "-o", "a.txt"), "the suffix does not tell the format; use one of .wav, .flac"),
+        (("Hi.", "-o", "a.txt"), "the suffix is not a manifest format; use one of .wav, .flac"),
         (("Hi.", "-o", "no/a.wav"), "-o no/a.wav: there is no folder no; make it first"),
-        (("Hi.", "-o", "dir.wav"), "-o dir.wav: is no plain file; name another one"),
+        (
+            ("Hi.", "-o", "dir.wav"),
+            "-o dir.wav: is not a regular file; choose another with --sheet",
+        ),
         (("Hi.", "-o", "a.ogg", "--format", "wav"), "say different things; leave one out"),
         (("Hi.", "-o", "-", "--json"), "--json and -o - both write to stdout"),
         (("",), "text: is blank"),
-        (("\7",), "text: holds the control character U+0007"),
-        (("x" * 20_001,), "has 20001 characters, at most 20000 are taken; tts-cli book takes more"),
+        (("\7",), "text: contains the control character U+0007"),
+        (("x" * 20_001,), "has 20001 characters; the maximum is 20000 are taken; use tts-cli book"),
         (("Hi.", "--voice", "nobody"), "--voice: 'nobody' is unknown"),
         (("Hi.", "--ref-audio", "x.wav"), "a custom_voice checkpoint cannot clone"),
         (("Hi.", "--seed", "-1"), "--seed must be"),
@@ -147,8 +150,8 @@ def test_speech_that_never_ends(bench: Workbench, here: Path, endless: Path) -> 
     command = ("say", "Hello.", "--model", endless, "--device", "cpu", "--max-seconds", 0.1)
     result = bench.run(*command, "--retries", 0)
     assert result.code == 1
-    assert "no end of speech" in result.err
-    assert "or keep it by --accept-truncated" in result.err
+    assert "its audio did not end within" in result.err
+    assert "try another --seed, or accept the audio with --accept-truncated" in result.err
     assert os.listdir(here) == []
     assert bench.run(*command, "--accept-truncated").code == 0
     assert os.listdir(here) == ["say.wav"]
@@ -177,7 +180,7 @@ def test_synth_points_at_it(bench: Workbench, here: Path) -> None:
         for command in ("synth", "validate") if args[0] != "--text" else ("synth",):
             result = bench.run(command, *args, "--out", "x")
             assert result.code == 2
-            assert "a text is spoken by: tts-cli say 'Hello world'" in result.err
+            assert "to synthesize a text, use: tts-cli say 'Hello world'" in result.err
     result = bench.run("synth", "rows.jsonl", "--out", "x")
     assert "rows.jsonl: no such file or directory; check the path" in result.err
 
@@ -200,9 +203,12 @@ def test_words_are_timed_beside_it(
     (here / "a.words.json").unlink()
     scores["speech"] = -1.0
     lost = say(bench, *flags, "--language", "english")
-    assert (lost.code, "no times of words: its words are not found" in lost.err) == (1, True)
+    assert (lost.code, "no word times: its words were not found in its audio" in lost.err) == (
+        1,
+        True,
+    )
     foreign = say(bench, *flags, "--language", "german")
-    assert (foreign.code, "a language that the aligner does not know" in foreign.err) == (1, True)
+    assert (foreign.code, "the aligner does not know its language" in foreign.err) == (1, True)
     assert os.listdir(here) == ["a.flac"]
     piped = say(bench, *flags[:-1], "-")
     assert (piped.code, "--words writes a file beside the audio" in piped.err) == (2, True)

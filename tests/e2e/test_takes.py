@@ -132,7 +132,7 @@ class TestMoreTakes:
         assert bench.synth(ROWS[:1], *flags, "--accept-truncated", model=endless, out="e").code == 0
         result = bench.synth(ROWS[:1], *flags, "--takes", 1, model=endless, out="e")
         assert result.code == 1
-        assert "row a, take 2 failed: no end of speech" in result.err
+        assert "row a, take 2 failed: its audio did not end within" in result.err
         assert "truncated/takes/a/2.wav" in bench.out("e").files
         folder = bench.out("e").report["folder"]
         assert (folder["ok"], folder["failed"]) == (1, 0)
@@ -242,7 +242,7 @@ class TestPick:
         for choice, said in {
             "a=7": "a has no take 7; there are: take 1 (seed ",
             "a=seed:77": "a has no take of seed 77; there are: take 1 (seed ",
-            "b=1": "no row is called 'b' (nearest: 'sub/b'",
+            "b=1": "has no row 'b' (nearest: 'sub/b'",
             "a": "'a' is not of the form ID=TAKE or ID=seed:N, such as line7=2",
         }.items():
             result = pick(taken, "c=1", choice)
@@ -252,7 +252,7 @@ class TestPick:
         assert taken.out().lines == before
         result = taken.run("pick", taken.folder, "a=1")
         assert result.code == 2
-        assert "has no timings.jsonl; name a folder that synth has spoken into" in result.err
+        assert "has no timings.jsonl; give an output folder of synth" in result.err
 
     def test_a_folder_in_use(self, taken: Workbench) -> None:
         with FolderLock(taken.out().path):

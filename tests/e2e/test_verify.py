@@ -222,7 +222,7 @@ def test_nothing_is_spoken_where_none_can_hear(
     assert (result.code, "needs pocketsphinx" in result.err) == (3, True)
     assert bench.synth(ROWS[:1], "--verify", tmp_path / "nothing").code == 3
     assert bench.run("say", "Hm.", "--model", bench.model, *VERIFY).code == 3
-    with pytest.raises(SetupError, match="no such folder"):
+    with pytest.raises(SetupError, match="the folder does not exist"):
         Speaker(bench.model, device="cpu", verify=tmp_path / "nothing")
     assert bench.out().lines == []
 
@@ -380,7 +380,7 @@ def test_a_text_is_heard(bench: Workbench, notes: Path, monkeypatch: pytest.Monk
     bad = bench.run(*say, *VERIFY)
     assert (bad.code, bad.json["verified"]["take"]) == (1, 1)
     assert "listen to it: " in bad.err
-    assert "not as in the text" in bad.err
+    assert "differ from the text" in bad.err
     assert max(heard(notes).values()) <= 3, "each take once a command"
 
 

@@ -108,7 +108,10 @@ class TestUndisturbed:
     ) -> None:
         monkeypatch.setattr(worker, "sees_folder", lambda _: False)
         result = bench.synth(ROWS, *FLAGS, "--workers", 2, out="many")
-        assert "not seen by workers 1, 2: their audio comes through Ray" in result.err
+        assert (
+            "workers 1, 2: cannot see the output folder: their audio is sent through Ray"
+            in result.err
+        )
         require_same(bench.out("many"), one)
 
 
@@ -176,7 +179,7 @@ class TestDisturbed:
         cluster.on_call = Killer({"part0/06", "part1/10", "part2/14"}, 3)
         result = bench.synth(ROWS, *FLAGS, "--workers", 2, out="many")
         assert result.code == 0, result
-        assert "its process died; rows that go to others:" in result.err
+        assert "its process died; rows moved to other workers:" in result.err
         require_same(bench.out("many"), one)
         report = bench.out("many").report
         # Two that die at once are one death to the driver.
@@ -201,7 +204,7 @@ class TestDisturbed:
         assert result.code == 1, result
         records = bench.out("many").records
         assert {i for i, line in records.items() if line["status"] == "failed"} == {"part1/10"}
-        error = "3 workers died while they spoke this row and no other: its process died"
+        error = "3 workers died while they synthesized only this row: its process died"
         assert records["part1/10"]["error"] == error
         assert not any(one["given_up"] for one in bench.out("many").report["workers"])
 
@@ -217,7 +220,7 @@ class TestDisturbed:
         require_same(bench.out("many"), one)
         first, second = bench.out("many").report["workers"]
         assert (first["rows"], first["given_up"]) == (16, None)
-        reason = "it died 3 times without a row between: its process died"
+        reason = "it died 3 times in a row: its process died"
         assert (second["rows"], second["given_up"], second["restarts"]) == (0, reason, 3)
         assert f"worker 2 is given up: {reason}" in result.err
 

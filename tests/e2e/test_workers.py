@@ -76,7 +76,7 @@ def test_two_workers_of_which_one_is_killed_speak_what_one_process_does(bench: W
     assert result.code == 0, result
     assert result.summary == msg.synthesized(24, 24)
     assert "worker 2: loading " in result.err
-    assert "its process died; rows that go to others" in result.err
+    assert "its process died; rows moved to other workers" in result.err
     one, many = bench.out("one"), bench.out("many")
     assert many.files == one.files
     times = Counter(line["id"] for line in many.lines if line["status"] == "ok")
@@ -164,6 +164,6 @@ class TestOwn:
         os.kill(victim, signal.SIGSTOP)
         result = finish(process)
         assert result.code == 0, result
-        assert "it has done nothing for 8 s; rows that go to others:" in result.err
+        assert "it has not responded for 8 s; rows moved to other workers:" in result.err
         assert set(bench.out().status()) == {row["id"] for row in ROWS}
         assert are_gone([victim])

@@ -337,7 +337,7 @@ def test_one_matrix_is_disturbed(scripts, tmp_path):
         (("--similarity", "own", "--judge-only"), "--similarity: no row has a recording"),
         (("--texts", "bad.jsonl"), "bad.jsonl, line 1: "),
         (("--judge-only",), "have no take in common"),
-        (("--asr", "nothing/here/at/all"), "--asr nothing/here/at/all: no such folder"),
+        (("--asr", "nothing/here/at/all"), "--asr nothing/here/at/all: the folder does not exist"),
         (("--against", "official"), "has no package qwen_tts; make an environment with it"),
     ],
 )
