@@ -16,7 +16,7 @@ def main(text: str, path: str) -> int:
         try:
             speech = speaker.say(text, voice="clara")
         except RowError as error:
-            print(f"cannot be spoken: {error}", file=sys.stderr)
+            print(f"cannot be synthesized: {error}", file=sys.stderr)
             return 1
         speech.save(path)
     print(f"{path}: {speech.seconds:.2f} s, seed {speech.seed}")

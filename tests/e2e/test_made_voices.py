@@ -302,7 +302,7 @@ def test_gone_while_rows_were_spoken_with_it(forty: Workbench) -> None:
     for more in ((), ("--dry-run",), ("--only", "r03")):
         result = forty.synth(FORTY, *CAP, *more)
         assert result.code == 2, result
-        assert "gone, and 40 rows were this voice" in result.err
+        assert "missing; 40 done rows use this voice" in result.err
     # Its voice file alone is made of its codes.
     shutil.copytree(forty.folder / "away", forty.out().path / ".voices")
     next((forty.out().path / ".voices").glob("*.voice.safetensors")).unlink()
@@ -343,7 +343,7 @@ def test_a_folder_of_voices_that_leads_away(made: Workbench) -> None:
     (made.out().path / ".voices").symlink_to(made.folder / "elsewhere")
     result = made.synth(FORTY, *CAP)
     assert result.code == 3, result
-    assert ".voices: is no folder; move it out of the way" in result.err
+    assert ".voices: is not a folder; move it out of the way" in result.err
     assert not list((made.folder / "elsewhere").iterdir())
     assert made.synth([{"id": ".voices/a", "text": "One."}], *CAP).code == 2
 

@@ -67,8 +67,8 @@ def test_a_bad_row_stops_the_run_before_it_begins(
     assert words.replace("nowhere", str(bench.folder / "nowhere")) in first
     assert len(first) < 600
     assert last == (
-        f"Error: {manifest}: 1 bad row of 3; correct what is named above, or add --skip-invalid "
-        "to speak the rest"
+        f"Error: {manifest}: 1 invalid row of 3; fix the rows above, or add --skip-invalid to "
+        "synthesize the others"
     )
     assert not bench.out().path.exists()
 

@@ -38,7 +38,7 @@ class TestConvert:
         first = bench.run("models", "convert", released)
         assert first.code == 0
         assert first.out == (
-            f"wrote {released}/codec.safetensors\nof {released}/codec.pth, SHA-256 {digest}\n"
+            f"wrote {released}/codec.safetensors\nfrom {released}/codec.pth, SHA-256 {digest}\n"
         )
         assert bench.run("voices", "--model", released).code == 0
         again = bench.run("models", "convert", released)

@@ -100,7 +100,7 @@ class TestVoices:
 
     def test_voice_design(self, bench: Workbench, make_checkpoint: MakeCheckpoint) -> None:
         text = bench.run("voices", "--model", make_checkpoint("voice_design")).out
-        assert "voices: none by name\n" in text
+        assert "voices: no named voices\n" in text
         assert "mode: voice design: instruct describes the voice\n" in text
 
     def test_the_sample_voice(self, bench: Workbench) -> None:
@@ -177,7 +177,7 @@ class TestWarmup:
         result = bench.run("warmup", "--model", bench.model, *CPU, "--max-batch", 4)
         assert result.code == 0
         assert result.out == (
-            "cpu: no graphs to capture (graphs need a CUDA device); the model loads and can speak\n"
+            "cpu: no graphs to capture (graphs need a CUDA device); the model loads and works\n"
         )
         found = bench.run("warmup", "--model", bench.model, *CPU, "--max-batch", 4, "--json").json
         assert (found["device"], found["graphs"]) == ("cpu", [])
@@ -328,7 +328,7 @@ class TestProfile:
             ),
             (("--batches", "3"), "--batches: 3 is not a power of two"),
             (("--batches", "a"), "--batches 'a': must be numbers with commas"),
-            (("--stages", "frame,all"), "--stages: 'all' is none of prompt, prefill"),
+            (("--stages", "frame,all"), "--stages: 'all' is not one of prompt, prefill"),
             (("--synthetic", "qwen3-tts-0.6b"), "--synthetic and --model exclude each other"),
             (("--trace", "no/such/folder/t.json"), "its folder does not exist"),
         ],
@@ -371,8 +371,8 @@ class TestGraphs:
             "allocating slots and graphs for up to 2 rows at a time; the first run on a machine also compiles kernels, which takes longer"
         )
         captured = next(line for line in said if line.startswith("captured 1 graph in "))
-        assert captured.endswith("; 1 more when it is used")
-        assert ", graphs " in result.out
+        assert captured.endswith("; 1 more on first use")
+        assert " to capture graphs" in result.out
         totals = bench.out().report["totals"]
         assert totals["graph_hits"] == bench.out().report["device"]["steps"] > 0
         assert totals["graph_misses"] == 0
@@ -386,7 +386,7 @@ class TestGraphs:
         result = bench.synth(ROWS, "--max-seconds", 1)
         assert result.code == 0
         assert "frame graph 2 not captured, runs eagerly: operation not permitted" in result.err
-        assert "steps had no graph" in result.out
+        assert "steps ran without a graph" in result.out
         totals = bench.out().report["totals"]
         assert totals["graph_misses"] == totals["graph_misses_by"]["frame"] > 0
 

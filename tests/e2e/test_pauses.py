@@ -74,7 +74,7 @@ def test_without_a_voice_to_keep_they_are_left_out(
     result = bench.synth([row], *flags, model=model)
     assert result.code == 0, result.err
     assert (
-        "id 'marked': its pauses add up to left out, because its voice would change after a pause"
+        "id 'marked': its pauses are left out, because its voice would change after a pause"
         in result.err
     )
     record = bench.out().records["marked"]

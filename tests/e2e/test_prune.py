@@ -41,7 +41,7 @@ class TestTold:
         manifest, out = done.folder / "rows.jsonl", done.out().path
         line = f"2 rows in {out}/ are no longer in {manifest}: "
         assert result.out.startswith(DONE + line)
-        assert result.out.endswith("; --prune takes them out\n")
+        assert result.out.endswith("; --prune removes them\n")
         assert set(result.out.split(": ")[2].split(";")[0].split(", ")) == {"c", "sub/b"}
         assert done.out().files == before
         assert result.code == 0
@@ -49,7 +49,7 @@ class TestTold:
     def test_beside_what_is_spoken(self, done: Workbench) -> None:
         result = done.synth([*ROWS[:2], {"id": "d", "text": "New."}], *FLAGS)
         assert f"1 row in {done.out().path}/ is no longer in " in result.out
-        assert "rows.jsonl: c; --prune takes it out\n" in result.out
+        assert "rows.jsonl: c; --prune removes it\n" in result.out
         assert done.out().report["totals"]["strays"] == 1
 
     def test_by_a_dry_run(self, done: Workbench) -> None:
@@ -75,7 +75,7 @@ class TestTold:
         given = ("--out", done.out().path, "--model", done.model, "--device", "cpu", *FLAGS)
         done.write(ROWS[:2])
         assert "no longer" not in done.run("synth", other, *given, "--prune").out
-        assert ": c; --prune takes it out" in done.run("synth", *both, *given).out
+        assert ": c; --prune removes it" in done.run("synth", *both, *given).out
 
     def test_rows_of_several_are_none_while_one_is_not_read(self, bench: Workbench) -> None:
         one, other = bench.write(ROWS[:2], "one.jsonl"), bench.write(ROWS[2:], "other.jsonl")
@@ -105,16 +105,14 @@ class TestTold:
         assert bench.run(*bench.command("-", *FLAGS)).code == 0
         before = bench.out().files
         result = bench.synth(ROWS[:2], *FLAGS, "--prune")
-        assert "rows.jsonl: c; spoken from a pipe or by a run that nobody knows, and kept" in (
-            result.out
-        )
+        assert "rows.jsonl: c; they came from a pipe or an unknown run, and stay" in (result.out)
         assert bench.out().files == before
 
     def test_rows_of_unknown_runs_stay(self, done: Workbench) -> None:
         (done.out().path / "runs.jsonl").unlink()
         before = done.out().files
         result = done.synth(ROWS[:2], *FLAGS, "--prune")
-        assert "rows.jsonl: c; spoken from a pipe or by a run that nobody knows" in result.out
+        assert "rows.jsonl: c; they came from a pipe or an unknown run" in result.out
         assert done.out().files == before
 
 
@@ -127,7 +125,7 @@ class TestPruned:
         out = done.out().path
         manifest = done.folder / "rows.jsonl"
         assert result.out.startswith(f"{DONE}2 rows are no longer in {manifest}: ")
-        assert result.out.endswith(f"; taken out, into {out}/removed/\n")
+        assert result.out.endswith(f"; moved to {out}/removed/\n")
         files = done.out().files
         assert files == {
             name if name == "a.wav" else f"removed/{name}": data for name, data in before.items()
@@ -149,11 +147,11 @@ class TestPruned:
     def test_no_command_shows_them(self, done: Workbench) -> None:
         done.synth(ROWS[:1], *FLAGS, "--prune")
         out = done.out().path
-        assert "1 row judged" in done.run("check", out).out
+        assert "1 row checked" in done.run("check", out).out
         data = done.folder / "data"
         assert done.run("export", out, "--to", "ljspeech", "--out", data).code == 0
         assert (data / "metadata.csv").read_text().count("\n") == 1
-        assert "1 file made" in done.run("encode", out, "--format", "flac").out
+        assert "1 file written" in done.run("encode", out, "--format", "flac").out
         merged = done.folder / "merged"
         assert "1 row ok, 0 failed" in done.run("merge", out, "--out", merged).out
         assert set(done.out("merged").records) == {"a"}
@@ -230,7 +228,7 @@ BAD: Rows = [ROWS[0], {"id": "no id!", "text": "Hm."}]
 class TestGhosts:
     def fails(self, bench: Workbench) -> bool:
         """Whether `check` tells of rows without audio; random weights are suspect in any case."""
-        return "failed and without audio" in bench.run("check", bench.out().path).out
+        return "failed (no audio)" in bench.run("check", bench.out().path).out
 
     def test_a_mended_row_leaves_no_trace(self, bench: Workbench) -> None:
         assert bench.synth(BAD, *FLAGS, "--skip-invalid").code == 1
@@ -309,8 +307,9 @@ class TestBooks:
         other = "# Other\n\nQuite another book is in here, and it has no river in it.\n"
         result = self.speak(bench, other)
         assert result.code == 2
-        assert f"{bench.out().path}: holds another book: 0 of its 4 rows are in this one" in (
-            result.err
+        assert (
+            f"{bench.out().path}: contains another book: only 0 of its 4 rows are in this one"
+            in (result.err)
         )
         assert bench.out().files == before
         assert self.speak(bench, other, "--prune").code == 0

@@ -71,9 +71,9 @@ def test_merge(bench: Workbench, archive: Path) -> None:
 
 def test_check(bench: Workbench, archive: Path) -> None:
     result = bench.run("check", archive)
-    assert f"{archive} is read only: what is found is told, and not kept" in result.err
-    assert "3 rows judged" in result.out
-    assert "not kept, as the folder is read only" in result.out
+    assert f"{archive} is read-only: the results are shown, but not stored" in result.err
+    assert "3 rows checked" in result.out
+    assert "not stored: the folder is read-only" in result.out
     assert bench.run("check", archive, "--json").json["checks"] is None
     result = bench.run("check", archive, "--pick", "best")
     assert (result.code, "--pick: " in result.err) == (2, True)
@@ -82,7 +82,7 @@ def test_check(bench: Workbench, archive: Path) -> None:
 def test_report(bench: Workbench, archive: Path) -> None:
     result = bench.run("report", archive)
     assert result.code == 3
-    assert result.err.endswith("is read only; choose a file for the page with --out PAGE\n")
+    assert result.err.endswith("is read-only; choose a file for the page with --out PAGE\n")
     page = bench.folder / "pages" / "archive.html"
     page.parent.mkdir()
     result = bench.run("report", archive, "--out", page)

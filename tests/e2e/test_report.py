@@ -16,9 +16,8 @@ import pytest
 from spoken_folders import record, write_folder
 from workbench import ROOT, Workbench
 
-from tts_cli.listen.page import content as page_content
-
 from tts_cli.cli import messages as msg
+from tts_cli.listen.page import content as page_content
 
 ROWS = [
     {"id": "a/one", "text": "Good morning.", "voice": "dora"},
@@ -85,8 +84,8 @@ def test_what_is_missing_is_told(bench: Workbench, tmp_path: Path) -> None:
         journal.write("nonsense\n")
     result = bench.run("report", out)
     assert result.code == 0
-    assert "timings.jsonl: ignored: 1" in result.err
-    assert ": 1; rows have no audio file; the page shows which" in result.err
+    assert "timings.jsonl: ignored 1 invalid line" in result.err
+    assert ": 1 row has no audio file; the page shows which" in result.err
 
 
 def test_a_place_that_cannot_be_written(bench: Workbench, tmp_path: Path) -> None:

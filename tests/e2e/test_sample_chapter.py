@@ -53,7 +53,7 @@ def test_the_command_of_the_guide(
         args += ["--model", str(model), "--normalize", "english", "--accept-truncated"]
     result = bench.run(*args, "--device", "cpu")
     assert result.code == 0, result.err
-    assert "the language of the book is en: rows are synthesized as english" in result.err
+    assert "the language of the book is en; rows are synthesized as english" in result.err
     out = bench.out()
     listing = guide.partition(f"`{shown}` then has:")[2].partition("\nChange")[0]
     listed = re.findall(r"^    (\S+)", listing, re.M)

@@ -108,17 +108,17 @@ def test_pipes(bench: Workbench, here: Path) -> None:
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        (("Hi.", "-o", "a.txt"), "the suffix is not a manifest format; use one of .wav, .flac"),
-        (("Hi.", "-o", "no/a.wav"), "-o no/a.wav: there is no folder no; make it first"),
+        (("Hi.", "-o", "a.txt"), "the suffix is not an audio format; use one of .wav, .flac"),
+        (("Hi.", "-o", "no/a.wav"), "-o no/a.wav: the folder no does not exist; create it first"),
         (
             ("Hi.", "-o", "dir.wav"),
-            "-o dir.wav: is not a regular file; choose another with --sheet",
+            "-o dir.wav: is not a regular file; choose another name",
         ),
-        (("Hi.", "-o", "a.ogg", "--format", "wav"), "say different things; leave one out"),
+        (("Hi.", "-o", "a.ogg", "--format", "wav"), "name different formats; leave one out"),
         (("Hi.", "-o", "-", "--json"), "--json and -o - both write to stdout"),
         (("",), "text: is blank"),
         (("\7",), "text: contains the control character U+0007"),
-        (("x" * 20_001,), "has 20001 characters; the maximum is 20000 are taken; use tts-cli book"),
+        (("x" * 20_001,), "has 20001 characters; the maximum is 20000; use tts-cli book"),
         (("Hi.", "--voice", "nobody"), "--voice: 'nobody' is unknown"),
         (("Hi.", "--ref-audio", "x.wav"), "a custom_voice checkpoint cannot clone"),
         (("Hi.", "--seed", "-1"), "--seed must be"),
@@ -180,7 +180,7 @@ def test_synth_points_at_it(bench: Workbench, here: Path) -> None:
         for command in ("synth", "validate") if args[0] != "--text" else ("synth",):
             result = bench.run(command, *args, "--out", "x")
             assert result.code == 2
-            assert "to synthesize a text, use: tts-cli say 'Hello world'" in result.err
+            assert "use: tts-cli say 'Hello world'" in result.err
     result = bench.run("synth", "rows.jsonl", "--out", "x")
     assert "rows.jsonl: no such file or directory; check the path" in result.err
 
@@ -211,7 +211,7 @@ def test_words_are_timed_beside_it(
     assert (foreign.code, "the aligner does not know its language" in foreign.err) == (1, True)
     assert os.listdir(here) == ["a.flac"]
     piped = say(bench, *flags[:-1], "-")
-    assert (piped.code, "--words writes a file beside the audio" in piped.err) == (2, True)
+    assert (piped.code, "--words writes a file next to the audio" in piped.err) == (2, True)
     assert say(bench, "Hm.", "--words", here).code == 3
 
 

@@ -78,7 +78,7 @@ def test_a_run_tells_and_keeps_them(bench: Workbench, project: Path) -> None:
     rows = [{"id": "a", "Dialogue": "Hello there."}]
     result = bench.synth(rows, *CAP, "--seed", 4)
     assert result.code == 0, result.err
-    assert f"settings of {path}: map Dialogue=text, voice emil" in result.err
+    assert f"settings from {path}: map Dialogue=text, voice emil" in result.err
     assert bench.out().records["a"]["voice"] == "emil"
     report = bench.out().report
     assert report["settings"]["seed"] == 4
@@ -111,11 +111,11 @@ def test_a_run_tells_and_keeps_them(bench: Workbench, project: Path) -> None:
         ("overwrite = true", ":1: overwrite can only be given on the command line"),
         ("accept-licence = true", ":1: accept_licence can only be given on the command line"),
         ("[synth]\nquiet = 1", ":2: quiet can only be given on the command line"),
-        ('ref_root = "."', ":1: ref_root is not for a project's file; put it into "),
-        ("seed = \nvoice", "not TOML: Invalid value (at line 1, column 8); mend it"),
+        ('ref_root = "."', ":1: ref_root is not allowed in a project file; put it into "),
+        ("seed = \nvoice", "not TOML: Invalid value (at line 1, column 8); fix it"),
         ("a = " + "[" * 50_000, "tts-cli.toml: "),
         ("a\0 = 1", "not TOML: "),
-        ("#" * (1 << 21), "larger than 1 MiB"),
+        ("#" * (1 << 21), "has more than 1 MiB"),
     ],
 )
 def test_files_that_are_none(bench: Workbench, project: Path, content: str, words: str) -> None:
@@ -177,7 +177,7 @@ def test_what_a_projects_file_may_say(bench: Workbench, project: Path) -> None:
             try:
                 found = load_settings(ctx, names, command)
             except UsageError as error:
-                refused = "command line", "is not for a project's file"
+                refused = "command line", "is not allowed in a project file"
                 is_allowed = not any(words in str(error) for words in refused)
             else:
                 is_allowed = True
@@ -270,7 +270,7 @@ def test_variables_that_are_wrong(
     monkeypatch.setenv("TTS_CLI_VOISE", "x")
     result = bench.synth(ROW, *CAP)
     assert result.code == 0
-    assert "TTS_CLI_VOISE is no setting; did you mean TTS_CLI_VOICE?" in result.err
+    assert "TTS_CLI_VOISE is not a setting; did you mean TTS_CLI_VOICE?" in result.err
 
 
 @pytest.mark.parametrize("command", sorted(COMMANDS))
@@ -284,10 +284,10 @@ def test_every_command_tells_of_unknown_variables(
     monkeypatch.setenv("TTS_CLI_SYNTH_VOISE", "x")
     monkeypatch.setenv("TTS_CLI_STAGES", "x")  # of profile, which takes it by its full name alone
     told = bench.run(command, "--no-such-option").err
-    assert "TTS_CLI_VOISE is no setting; did you mean TTS_CLI_VOICE?" in told
-    assert "TTS_CLI_SYNTH_VOISE is no setting; did you mean TTS_CLI_SYNTH_VOICE?" in told
-    assert "TTS_CLI_STAGES is no setting; " in told
-    assert told.count("is no setting") == 3
+    assert "TTS_CLI_VOISE is not a setting; did you mean TTS_CLI_VOICE?" in told
+    assert "TTS_CLI_SYNTH_VOISE is not a setting; did you mean TTS_CLI_SYNTH_VOICE?" in told
+    assert "TTS_CLI_STAGES is not a setting; " in told
+    assert told.count("is not a setting") == 3
 
 
 def test_keys_of_earlier_versions(bench: Workbench, project: Path) -> None:
@@ -314,7 +314,7 @@ def test_variables_of_earlier_versions(
 ) -> None:
     monkeypatch.setenv(f"TTS_CLI_{old}", "x")
     told = bench.run("pick", "--no-such-option").err
-    assert f"TTS_CLI_{old} is no setting; did you mean TTS_CLI_{new}?" in told
+    assert f"TTS_CLI_{old} is not a setting; did you mean TTS_CLI_{new}?" in told
 
 
 def test_subcommands_have_settings(bench: Workbench, project: Path) -> None:
@@ -330,7 +330,7 @@ def test_subcommands_have_settings(bench: Workbench, project: Path) -> None:
 def test_of_no_command(bench: Workbench, project: Path) -> None:
     result = bench.run("config", "show", "sinth")
     assert result.code == 2
-    assert "no such command 'sinth'; there are synth, say" in result.err
+    assert "no such command 'sinth'; the commands are synth, say" in result.err
     result = bench.run("config", "show")
     assert result.out.startswith("synth; files: none, such as ")
     assert bench.run("config").out.startswith("Usage: tts-cli config")

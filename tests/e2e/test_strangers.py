@@ -154,7 +154,7 @@ def test_takes_whose_lines_say_odd_things(bench: Workbench) -> None:
     out = write_folder(bench.folder / "hp", lines)
     result = bench.run("pick", out, "a=seed:9")
     assert result.code == 2
-    assert "there are: take 1 (seed 7, 4.00 s); take 2 (seed None, 0.00 s)" in result.err
+    assert "its takes are: take 1 (seed 7, 4.00 s); take 2 (seed None, 0.00 s)" in result.err
     assert bench.run("pick", out).code == 0
     assert bench.run("pick", out, "a=3").code == 2
 

@@ -251,7 +251,7 @@ def test_voice_design_speaks_by_description(
     ]
     result = bench.synth(rows, "--accept-truncated", model=model)
     assert result.code == 0
-    assert "1 row has no instruct" in result.err
+    assert "1 row gives no instruct" in result.err
     assert len(set(bench.out().files.values())) == 3
     assert {record["voice"] for record in bench.out().records.values()} == {None}
 
@@ -301,7 +301,7 @@ def test_words_are_aligned_at_the_end(bench: Workbench, monkeypatch: pytest.Monk
     assert msg.synthesized(2, 2) in result.out
     assert "1 row aligned, 2 words in 2.0 s" in result.out
     assert result.out.splitlines()[-1].startswith(msg.NEXT_LISTEN.format(command=""))
-    assert "row bad is left out: its words were not found in its audio" in result.err
+    assert "row bad was skipped: its words were not found in its audio" in result.err
     assert [one.path.name for one in aligner.asked] == ["bad.wav", "good.wav"]
     assert (bench.out().path / "good.words.json").is_file()
     again = bench.synth(rows, *CAP, "--words", "pocketsphinx", "--only", "good", "--json")

@@ -71,11 +71,13 @@ class TestMoreTakes:
         for flags in ((), ("--temperature", 0.4)):
             done.synth([ROWS[0]], *FLAGS, *flags)
             assert audio(done, "a.wav") == chosen
-        assert "chosen takes: 1 hold, 0 do not fit" in done.synth(ROWS, *FLAGS, "--dry-run").out
+        assert (
+            "pinned takes: 1 still fit, 0 do not fit" in done.synth(ROWS, *FLAGS, "--dry-run").out
+        )
         # Another text does.
         changed = [{**ROWS[0], "text": "Hello you."}, *ROWS[1:]]
         dry = done.synth(changed, *FLAGS, "--dry-run")
-        assert "chosen takes: 0 hold, 1 do not fit any more" in dry.out
+        assert "pinned takes: 0 still fit, 1 do not fit any more" in dry.out
         result = done.synth(changed, *FLAGS)
         assert msg.PIN_DROPPED % (msg.PIN_CAUSES, msg.REDO, "") in result.err
         assert audio(done, "a.wav") == audio(done, "takes/a/4.wav") != chosen
@@ -111,7 +113,7 @@ class TestMoreTakes:
             result = done.synth(ROWS, *FLAGS, "--takes", 2)
             assert result.code == 0
             assert done.out().files == wanted, left
-        assert "were all spoken when the last run was cut short" in result.out
+        assert "the last run was interrupted, but its takes are complete" in result.out
         # That has ended now, so there are as many more. Runs that did not count by what they spoke.
         for num_takes, only, told in (
             (2, (), "6 more takes of 3 rows"),
@@ -125,7 +127,7 @@ class TestMoreTakes:
     def test_rows_that_draw_nothing_have_one(self, done: Workbench) -> None:
         rows = [{**ROWS[0], "greedy": True}]
         result = done.synth(rows, *FLAGS, "--takes", 2, "--accept-truncated")
-        assert "1 row draws nothing (greedy), so every take would be the same" in result.err
+        assert "1 row is greedy, so every take would be the same" in result.err
 
     def test_a_take_that_fails_leaves_the_row(self, bench: Workbench, endless: Path) -> None:
         flags = ("--max-seconds", 0.1, "--retries", 0)
@@ -230,7 +232,7 @@ class TestPick:
         assert taken.out().files == before
         (taken.out().path / "a.wav").unlink()
         result = taken.synth(ROWS, *FLAGS)
-        assert "1 file was put back from takes/" in result.err
+        assert "1 file was restored from takes/" in result.err
         assert result.out.startswith(msg.NOTHING_TO_DO.format(reason=""))
         assert taken.out().files == before
 
@@ -240,8 +242,8 @@ class TestPick:
     def test_what_is_not_there(self, taken: Workbench) -> None:
         before = taken.out().lines
         for choice, said in {
-            "a=7": "a has no take 7; there are: take 1 (seed ",
-            "a=seed:77": "a has no take of seed 77; there are: take 1 (seed ",
+            "a=7": "a has no take 7; its takes are: take 1 (seed ",
+            "a=seed:77": "a has no take of seed 77; its takes are: take 1 (seed ",
             "b=1": "has no row 'b' (nearest: 'sub/b'",
             "a": "'a' is not of the form ID=TAKE or ID=seed:N, such as line7=2",
         }.items():

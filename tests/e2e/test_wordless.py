@@ -51,7 +51,7 @@ def test_silence_beside_speech(bench: Workbench, prompts: list[str]) -> None:
     said = "3 rows are without any letter or digit, 'sub/dash' first: 0.5 s of silence each"
     assert result.err.splitlines()[0] == f"warning: {manifest}: {said}"
     assert result.out.startswith(msg.synthesized(4, 4) + "\n")
-    assert "\n3 rows are silent: no letter or digit in the text\n" in result.out
+    assert "\n3 rows are silent: the text has no letter or digit\n" in result.out
     out = bench.out()
     for row, seconds in zip(SILENT, (0.5, 0.5, 20 * FRAME_S), strict=True):
         record = out.records[row["id"]]

@@ -109,7 +109,7 @@ class TestUndisturbed:
         monkeypatch.setattr(worker, "sees_folder", lambda _: False)
         result = bench.synth(ROWS, *FLAGS, "--workers", 2, out="many")
         assert (
-            "workers 1, 2: cannot see the output folder: their audio is sent through Ray"
+            "workers 1, 2 cannot see the output folder: their audio is sent through Ray"
             in result.err
         )
         require_same(bench.out("many"), one)
@@ -222,7 +222,7 @@ class TestDisturbed:
         assert (first["rows"], first["given_up"]) == (16, None)
         reason = "it died 3 times in a row: its process died"
         assert (second["rows"], second["given_up"], second["restarts"]) == (0, reason, 3)
-        assert f"worker 2 is given up: {reason}" in result.err
+        assert f"worker 2 will not be restarted: {reason}" in result.err
 
     def test_with_no_worker_left_the_run_stops_early(
         self, bench: Workbench, one: Folder, cluster: type[FakeCluster]
@@ -248,7 +248,7 @@ class TestDisturbed:
         monkeypatch.setattr(worker, "version", lambda: "0.0.1")
         result = bench.synth(ROWS, *FLAGS, "--workers", 2, out="many")
         assert result.code == 3
-        assert "has tts-cli 0.0.1, the driver" in result.err
+        assert "has tts-cli 0.0.1, but the driver" in result.err
         assert bench.out("many").files == {}
 
     def test_a_failing_engine_is_a_dead_worker(

@@ -69,7 +69,7 @@ def test_one_text(run: Run, tmp_path: Path) -> None:
     assert re.fullmatch(r"noon\.wav: \d\.\d\d s, seed \d+\n", done.out)
     assert soundfile.info(tmp_path / "noon.wav").samplerate == 24_000
     done = run(EXAMPLES / "say_one.py", " ", "none.wav")
-    assert (done.code, done.err) == (1, "of the book cannot be synthesized: text: is blank\n")
+    assert (done.code, done.err) == (1, "cannot be synthesized: text: is blank\n")
 
 
 def test_a_line_that_is_too_long(run: Run, tmp_path: Path) -> None:

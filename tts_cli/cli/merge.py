@@ -95,15 +95,15 @@ def show(config: RunConfig, out: Path, merged: Merged) -> None:
     origins, placing, voices, sums = merged
     added = sum(origins.taken.values()) - origins.taken[0]
     if origins.num_odd:
-        log.warning("ignored %d journal lines whose ids are not valid file names", origins.num_odd)
+        lines = counted(origins.num_odd, "journal line")
+        log.warning("ignored %s, because their ids are not valid file names", lines)
     if origins.num_gone:
-        log.warning(
-            "%d rows have missing or damaged audio; synth synthesizes them again", origins.num_gone
-        )
+        rows = counted(origins.num_gone, "row has", "rows have")
+        log.warning("%s missing or damaged audio; synth synthesizes such rows again", rows)
     left = placing.left
     if left.count:
-        log.info("ignored %d files that belong to no row, such as %s", left.count,
-                 ", ".join(left.first))  # fmt: skip
+        files = counted(left.count, "file")
+        log.info("ignored %s without a row, such as %s", files, ", ".join(left.first))
     if config.json:
         found = {
             "out": str(out),

@@ -30,6 +30,7 @@ from tts_cli.listen.usual import Voices, letters_a_second
 from tts_cli.listen.verdicts import SCORES, Check, Heard, checks_by_take
 from tts_cli.listen.waveform import LETTERS, outlines
 from tts_cli.listen.words import WordTimes, read_words
+from tts_cli.named import counted
 
 log = logging.getLogger(__name__)
 
@@ -67,10 +68,11 @@ def write_page(out: Path, page: Path | None = None) -> tuple[Path, dict[str, Any
     content = content_of(folder, versions()["tts-cli"], address)
     totals: dict[str, Any] = content["totals"]
     if totals["garbage"]:
-        garbage = totals["garbage"]
-        log.warning("%s: ignored %d invalid lines", out / JOURNAL_NAME, garbage)
+        lines = counted(totals["garbage"], "invalid line")
+        log.warning("%s: ignored %s", out / JOURNAL_NAME, lines)
     if totals["missing"]:
-        log.warning("%s: %d rows have no audio file; the page shows which", out, totals["missing"])
+        rows = counted(totals["missing"], "row has", "rows have")
+        log.warning("%s: %s no audio file; the page shows which", out, rows)
     page = out / PAGE_NAME if page is None else page
     with writing(page, SetupError, remedy="check the folder's permissions"):
         write_alone(page, build_page(content))
