@@ -109,7 +109,7 @@ def disk_full(error: OSError, where: object) -> DiskFull:
     """The error to raise for an OSError that `is_disk_error`."""
     remedy = "check the disk, and run the same command again: finished rows are safe"
     if error.errno == errno.EROFS:
-        remedy = "choose a writable folder, or make this one writable: finished rows are safe"
+        remedy = "choose a writable folder, or make this one writable; finished rows are safe"
     elif error.errno in (errno.ENOSPC, getattr(errno, "EDQUOT", None)):
         remedy = "free some space and run the same command again: finished rows are safe"
     return DiskFull(f"cannot write {where}: {error.strerror or error}", remedy)

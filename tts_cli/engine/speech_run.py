@@ -279,7 +279,7 @@ class SpeechRun:
         length = f"{frames} ({attempt.frames * self.model.info.frame_s:.1f} s)"
         if attempt.finish is Finish.EARLY:
             least = attempt.piece.least_frames
-            return f"its audio ended after {length}, but its text takes at least {least}{tries}"
+            return f"its audio ended after {length}{tries}; its text takes at least {least} frames"
         if attempt.finish is Finish.STUCK:
             told = ", ".join(remark.text for remark in verdict.remarks)
             return f"its audio got stuck: {told}{tries}"

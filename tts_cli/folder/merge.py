@@ -291,7 +291,7 @@ class Origins:
         if not self.num_conflicts:
             return
         shown = "".join(f"\n  {line}" for line in self._shown_conflicts())
-        count = counted(self.num_conflicts, "row is", "rows are")
+        count = counted(self.num_conflicts, "row has", "rows have")
         with_target = any(conflict.first == 0 for conflict in self.conflicts)
         remedy = "choose the folder whose rows to use, with --prefer DIR"
         if with_target:

@@ -80,7 +80,7 @@ def test_unsure_rows(tmp_path: Path) -> None:
     assert [row_id for row_id, _ in done.problems] == ["r2"]
     assert [row_id for row_id, _ in done.unsure] == ["r1", "r3", "r5"]
     assert not (out / f"r2{WORDS_SUFFIX}").exists()
-    assert "0.31 is usual" in words_of(out, "r3").unsure[0]
+    assert "usual for its voice: 0.31" in words_of(out, "r3").unsure[0]
     assert words_of(out, "r5").unsure == ["check calls it suspect"]
     assert words_of(out, "r4").unsure == []
     assert "below 0.12" in words_of(out, "r1").unsure[0]

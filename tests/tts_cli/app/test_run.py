@@ -110,7 +110,7 @@ def test_what_stops_a_run_is_handed_back(
 
 def test_nothing_is_made_on_disk_before_the_rows_are_good(config: RunConfig) -> None:
     strict, screen = replace(config, skip_invalid=False), Screen()
-    with pytest.raises(ManifestError, match="1 bad row of 4"):
+    with pytest.raises(ManifestError, match="1 invalid row of 4"):
         spoken([*GOOD, BAD], strict, screen)
     assert [len(told) for told in screen.told[1:]] == [1], "that row"
     looked = spoken(GOOD, replace(config, dry_run=True), Screen(), look)

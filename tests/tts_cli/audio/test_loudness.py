@@ -110,7 +110,7 @@ def test_what_is_hardly_there_is_not_blown_up() -> None:
     target = LevelTarget.of("acx")
     _, found = level(noise, RATE_HZ, target)
     assert found.gain_db == 40.0
-    assert found.misses(target)[0].text.startswith("level -60.")
+    assert found.misses(target)[0].text.startswith("loudness -60.")
 
 
 def test_a_spike_is_limited_and_the_rest_is_not() -> None:

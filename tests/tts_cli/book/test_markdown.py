@@ -11,7 +11,48 @@ from tts_cli.book.markdown import MAX_NESTING
 from tts_cli.book.reader import read_book
 from tts_cli.errors import ManifestError
 
-MILL = '---\ntitle: front matter is left out\n---\n# The Mill\n\n## Chapter One: *Rain*\n\nIt rained on the [mill](http://example.org/mill "a link"), as it had for **nine** days[^1].\nThe wheel stood still.\n\n{voice=clara}\n"Will it hold?" she asked.\n\n---\n\nNobody answered ![a picture](mill.png).\n\n> What the river takes, it keeps.\n\n* * *\n\n1. Sand.\n2. Sacks.\n\n[^1]: A note that goes\n  on in a second line.\n\n    And in a second paragraph.\n\n## Chapter Two\n\n```python\nprint("left out")\n```\n\n| what  | how many |\n|-------|----------|\n| sacks | 40       |\n\nThe `gate` gave<br>way at noon. \\* It was over &amp; done.\n<!-- a comment -->\n'
+MILL = """---
+title: front matter is not read
+---
+# The Mill
+
+## Chapter One: *Rain*
+
+It rained on the [mill](http://example.org/mill "a link"), as it had for **nine** days[^1].
+The wheel stood still.
+
+{voice=clara}
+"Will it hold?" she asked.
+
+---
+
+Nobody answered ![a picture](mill.png).
+
+> What the river takes, it keeps.
+
+* * *
+
+1. Sand.
+2. Sacks.
+
+[^1]: A note that goes
+  on in a second line.
+
+    And in a second paragraph.
+
+## Chapter Two
+
+```python
+print("not read")
+```
+
+| what  | how many |
+|-------|----------|
+| sacks | 40       |
+
+The `gate` gave<br>way at noon. \\* It was over &amp; done.
+<!-- a comment -->
+"""
 
 
 def read(tmp_path: Path, text: str) -> Book:
@@ -109,7 +150,7 @@ def test_nesting_is_bounded(tmp_path: Path, mark: str) -> None:
 def test_a_misspelt_voice_is_told(tmp_path: Path) -> None:
     book = read(tmp_path, "{voice: clara} Yes.\n\nNo {voice=a} no.\n\nAt the end. {voice=b}")
     assert [one.voice for one in book.chapters[0].paragraphs] == [None, None, "b"]
-    assert [warning.split(" is read")[0] for warning in book.warnings] == [
+    assert [warning.split(" will be read")[0] for warning in book.warnings] == [
         "mill.md:1: '{voice: clara}'",
         "mill.md:3: '{voice=a}'",
     ]

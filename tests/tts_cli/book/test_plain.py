@@ -264,7 +264,7 @@ def test_encodings(tmp_path: Path) -> None:
     assert texts(read_book(tmp_path / "old.txt", "koi8-r")) == [["Жил-был кот."]]
     with pytest.raises(ManifestError, match=r"byte 1 is not UTF-8; .*--encoding"):
         read_book(tmp_path / "old.txt", "utf-8")
-    with pytest.raises(ManifestError, match=r"light.txt:2: holds the control character U\+0007"):
+    with pytest.raises(ManifestError, match=r"light.txt:2: contains the control character U\+0007"):
         read(tmp_path, "One.\nTwo\a.")
 
 

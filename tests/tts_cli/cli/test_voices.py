@@ -54,14 +54,14 @@ def test_damaged_ones_say_why(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     folder = keep(tmp_path)
     (folder / f"{NAME}.wav").write_bytes(b"RIFF")
     (voice,) = listed(tmp_path, capsys)
-    assert f"{NAME}.wav: is not what was written" in voice["problem"]
+    assert f"{NAME}.wav: has changed since it was written" in voice["problem"]
     assert (voice["of"], voice["checkpoints"]) == (None, ["fish_speech 4b dual_ar"])
     (folder / f"{NAME}.wav").unlink()
     assert f"{NAME}.wav: does not exist" in listed(tmp_path, capsys)[0]["problem"]
     (folder / f"{NAME}.json").unlink()
-    assert f"{VOICE}.json is gone" in listed(tmp_path, capsys)[0]["problem"]
+    assert f"{VOICE}.json does not exist" in listed(tmp_path, capsys)[0]["problem"]
     show_made_voices(*made_in(tmp_path), is_json=False)
-    assert f"{VOICE}.json is gone" in capsys.readouterr().out
+    assert f"{VOICE}.json does not exist" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -96,4 +96,4 @@ def test_files_of_a_stranger(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     found = {voice["name"]: voice["problem"] for voice in listed(tmp_path, capsys)}
     assert found.keys() == {NAME, "ann-ba9876543210", "bob-ba9876543210", "big-ba9876543210"}
     assert [name for name, problem in found.items() if problem is None] == [NAME]
-    assert "at most 4,194,304 are read" in found["big-ba9876543210"]
+    assert "bytes; the maximum is 4,194,304" in found["big-ba9876543210"]

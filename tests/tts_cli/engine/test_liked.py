@@ -38,7 +38,7 @@ def test_only_what_is_heard(
     record = Take("a", Status.OK, text=text, spoken_text=spoken)
     liked = Liked(Path("wavs"), record, True, run)
     if said is None:
-        with pytest.raises(RowError, match="tells no word that it says"):
+        with pytest.raises(RowError, match="its journal entry has no text"):
             liked.text(make_info())
     else:
         assert liked.text(make_info()) == said

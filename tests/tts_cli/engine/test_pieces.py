@@ -107,9 +107,8 @@ def test_pauses_stand_between_parts(session: Loaded) -> None:
 def test_a_part_is_tried_again_alone(session: Loaded) -> None:
     row = long_row("a", "abc", "x" * 9, "ij", max_frames=5)
     spoken = speak(session, [row])["a"]
-    assert (
-        spoken.error
-        == "part 2 of 3: its audio did not end within 5 frames; the maximum is (0.5 s) in 3 attempts"
+    assert spoken.error == (
+        "piece 2 of 3: its audio did not end within 5 frames (0.5 s) in 3 attempts"
     )
     assert (spoken.finish, spoken.attempts) == ("max_frames", 3)
     assert [part["attempts"] for part in spoken.parts] == [1, 3, 1]
@@ -123,7 +122,7 @@ def test_a_cap_of_the_row_holds_for_its_parts_together(session: Loaded, accepts:
     texts = ("abc", "defgh")
     rows = [long_row("over", *texts, most_frames=7), long_row("just", *texts, most_frames=8)]
     found = speak(session, rows, RetryPolicy(2, accepts))
-    over = None if accepts else "its pieces have 8 frames; the maximum is, 7 "
+    over = None if accepts else "its pieces have 8 frames; the maximum is 7"
     assert (found["over"].error, found["over"].finish) == (over, "max_frames")
     assert (found["just"].error, found["just"].finish) == (None, "eos")
     assert found["over"].samples is not None
@@ -131,7 +130,7 @@ def test_a_cap_of_the_row_holds_for_its_parts_together(session: Loaded, accepts:
 
 def test_a_part_without_audio_leaves_its_row_without(session: Loaded) -> None:
     spoken = speak(session, [long_row("a", "abc", "nan", "ij")])["a"]
-    assert spoken.error == "part 2 of 3: the model returned NaN or infinite values twice"
+    assert spoken.error == "piece 2 of 3: the model returned NaN or infinite values twice"
     assert spoken.samples is None
     assert spoken.frames == 0
 
@@ -140,7 +139,7 @@ def test_a_row_whose_voice_is_gone_ends_once(session: Loaded) -> None:
     kept: list[Spoken] = []
     run = SpeechRun(session, lambda _, spoken: kept.append(spoken), TWO)
     run.speak([Voiced(long_row("a", "abc", "de"), error="its voice is gone")])
-    assert [spoken.error for spoken in kept] == ["part 1 of 2: its voice is gone"]
+    assert [spoken.error for spoken in kept] == ["piece 1 of 2: its voice is gone"]
 
 
 def test_rows_are_opened_as_the_slots_need_them(session: Loaded) -> None:
@@ -217,7 +216,7 @@ def test_a_part_that_cannot_be_spoken_again_is_suspect(hurrying: Loaded) -> None
     given = [long_row("a", *EVEN, HURRIED, usual_s=USUAL_S)]
     row = speak(hurrying, given, RetryPolicy(0))["a"]
     assert row.error is None
-    assert row.remarks == (Remark(Kind.FAST, "part 5: 2.00 times as fast as the other pieces"),)
+    assert row.remarks == (Remark(Kind.FAST, "piece 5: 2.00 times as fast as the other pieces"),)
 
 
 def test_a_part_that_fails_the_second_time_is_what_it_was(hurrying: Loaded) -> None:
@@ -227,7 +226,7 @@ def test_a_part_that_fails_the_second_time_is_what_it_was(hurrying: Loaded) -> N
     spoken = speak(hurrying, [replace(row, pieces=(*others, last))])["a"]
     assert spoken.error is None
     assert spoken.finish == "eos"
-    assert spoken.remarks == (Remark(Kind.FAST, "part 5: 2.00 times as fast as the other pieces"),)
+    assert spoken.remarks == (Remark(Kind.FAST, "piece 5: 2.00 times as fast as the other pieces"),)
     assert [part["frames"] for part in spoken.parts] == [60] * 4 + [30]
     assert spoken.parts[-1]["attempts"] == 3
 
@@ -240,4 +239,4 @@ def test_a_part_is_suspect_once(hurrying: Loaded) -> None:
     first = replace(first, request=replace(first.request, sampling=greedy))
     spoken = speak(hurrying, [replace(row, pieces=(first, *others))])["a"]
     assert [part["attempts"] for part in spoken.parts] == [1, 2, 1, 1, 1, 1, 1]
-    assert spoken.remarks == (Remark(Kind.FAST, "part 1: 2.00 times as fast as the other pieces"),)
+    assert spoken.remarks == (Remark(Kind.FAST, "piece 1: 2.00 times as fast as the other pieces"),)

@@ -92,7 +92,8 @@ def test_a_row_that_cannot_be_spoken_is_refused_alone(open_fake: Open) -> None:
     run.speak([*map(Voiced, given), Voiced(last, error="its voice is gone")])
     assert found["0"].error is None
     assert found["1"].error == (
-        "150 prompt tokens and 100 frames; the maximum is are more than the 200 positions of this checkpoint; split the text or lower max_frames; the maximum is"
+        "150 prompt tokens and 100 frames are more than the 200 positions of this checkpoint; "
+        "split the text or lower max_frames"
     )
     assert found["2"].error == "its voice is gone"
     assert (found["1"].attempts, found["1"].samples, found["1"].queued_s) == (0, None, None)
@@ -100,9 +101,7 @@ def test_a_row_that_cannot_be_spoken_is_refused_alone(open_fake: Open) -> None:
 
 def test_a_runaway_has_its_error_and_its_audio(open_fake: Open) -> None:
     row = speak(open_fake(), rows("x" * 9, max_frames=5))["0"]
-    assert (
-        row.error == "its audio did not end within 5 frames; the maximum is (0.5 s) in 3 attempts"
-    )
+    assert row.error == "its audio did not end within 5 frames (0.5 s) in 3 attempts"
     assert (row.finish, row.attempts, row.frames) == ("max_frames", 3, 5)
     assert len(row.samples) == 10
     assert row.frames_dropped == 2 * 5
@@ -119,7 +118,7 @@ def test_speech_too_short_for_its_text(open_fake: Open) -> None:
     assert (found["1"].error, found["1"].finish) == (None, "eos")
     row = found["2"]
     assert row.error == (
-        "its audio ended after 38 frames; the maximum is (3.8 s), but its text takes at least 39 in 3 attempts"
+        "its audio ended after 38 frames (3.8 s) in 3 attempts; its text takes at least 39 frames"
     )
     assert (row.finish, row.attempts, row.frames) == ("early", 3, 38)
     assert len(row.samples) == 2 * 38

@@ -112,7 +112,7 @@ def test_another_run_has_spoken_meanwhile(tmp_path: Path) -> None:
     with Folder.at(tmp_path, RunConfig()) as folder:
         with Folder.at(tmp_path, RunConfig()) as other:
             other.begin()
-        with pytest.raises(FolderLocked, match="meanwhile"):
+        with pytest.raises(FolderLocked, match="in the meantime"):
             folder.begin()
         assert not (tmp_path / LOCK_NAME).exists()
 

@@ -18,6 +18,7 @@ from tts_cli.folder.journal import Journal
 from tts_cli.folder.table import FolderRows
 from tts_cli.folder.take import CopiedLine, Take
 from tts_cli.manifest.row import MAX_TEXT_CHARS
+from tts_cli.named import counted
 
 OK = Take(
     id="a",
@@ -183,7 +184,8 @@ def test_garbage_lines_are_counted_and_kept(
     with Journal(tmp_path) as journal:
         assert journal.done("a", "h1", "wav")
         assert journal.num_garbage == garbage.count(b"\n")
-    assert " " in caplog.text
+    lines = counted(garbage.count(b"\n"), "invalid line", "invalid lines")
+    assert f": ignored {lines}\n" in caplog.text
     assert path.read_bytes().startswith(garbage)
 
 
@@ -296,7 +298,7 @@ def test_threads_that_wait_for_the_disk_share_its_next_turn(
 
 def test_a_journal_that_is_a_folder(tmp_path: Path) -> None:
     (tmp_path / "timings.jsonl").mkdir()
-    with pytest.raises(SetupError, match="is not a regular file of the folder"):
+    with pytest.raises(SetupError, match="is not a regular file; move it out of the folder"):
         Journal(tmp_path)
 
 

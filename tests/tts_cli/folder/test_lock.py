@@ -122,7 +122,7 @@ def test_a_killed_process_frees_the_folder(
     assert (tmp_path / LOCK_NAME).exists()
     with caplog.at_level(logging.WARNING), FolderLock(tmp_path):
         pass
-    assert f"process {holder.pid} is missing" in caplog.text
+    assert f"process {holder.pid} has ended" in caplog.text
 
 
 def test_a_file_of_another_host_is_not_taken_over(tmp_path: Path) -> None:

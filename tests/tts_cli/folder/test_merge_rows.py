@@ -58,7 +58,7 @@ def test_every_case_of_a_target_and_two_folders(tmp_path: Path, preferred: int) 
         expected = wanted(kinds, preferred)
         if expected == "conflict":
             with pytest.raises(
-                UsageError, match="1 row is different audio in another folder; nothing was written"
+                UsageError, match="1 row has different audio in another folder; nothing was written"
             ):
                 origins.require_agreement()
         else:

@@ -78,7 +78,7 @@ def test_folders_without_a_journal(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"has no timings\.jsonl"):
         read_folder(tmp_path)
     (tmp_path / "timings.jsonl").mkdir()
-    with pytest.raises(SetupError, match="is not a regular file of the folder"):
+    with pytest.raises(SetupError, match="is not a regular file; move it out of the folder"):
         read_folder(tmp_path)
 
 

@@ -71,7 +71,7 @@ def test_only_a_plain_file(tmp_path: Path, kind: str) -> None:
         path.symlink_to(tmp_path / "elsewhere")
     else:
         os.mkfifo(path)
-    with pytest.raises(SetupError, match=r"runs\.jsonl: is no plain file"):
+    with pytest.raises(SetupError, match=r"runs\.jsonl: is not a regular file"):
         RunLog(tmp_path)
 
 

@@ -182,7 +182,7 @@ def test_a_folder_of_an_older_version(bench: Bench) -> None:
     bench.speak(1)
     with pytest.raises(
         RowError,
-        match="is the file of a row 'takes/a/2' of an earlier version, in the place of the takes of",
+        match="is the file of a row 'takes/a/2' of an earlier version",
     ):
         bench.speak(2, take=2)
     assert bench.values() == {"a.wav": 1}

@@ -195,9 +195,7 @@ def test_a_full_disk_stops_the_run_and_leaves_the_old_file(
     write(plain, "a", SAMPLES)
     before = (out / "a.wav").read_bytes()
     monkeypatch.setattr(os, step, failing(number))
-    with pytest.raises(
-        DiskFull, match="restore it and run the same command again: finished rows are safe"
-    ) as caught:
+    with pytest.raises(DiskFull, match="finished rows are safe") as caught:
         write(plain, "a", SAMPLES / 2)
     monkeypatch.undo()
     assert caught.value.exit_code == 4
