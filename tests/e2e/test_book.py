@@ -127,7 +127,8 @@ def test_captions_stand_next_to_their_image(bench: Workbench) -> None:
     """A text of the class was left out wherever the chapter had an image, as a table's caption."""
     body = (
         "<h1>One</h1><p><img alt='' src='b.png'/></p><p class='image_caption'>Plate</p>"
-        "<p>It rained.</p><table><tr><td>Cold</td></tr></table><p class='caption'>Days</p><p>Snow.</p>"
+        "<p>It rained.</p><table><tr><td>Cold</td></tr></table>"
+        "<p class='caption'>Days</p><p>Snow.</p>"
         "<figure><div><img alt='' src='a.png'/></div><figcaption>Plate</figcaption></figure>"
     )
     book = small_epub(bench.folder / "plates.epub", body)
@@ -228,9 +229,9 @@ def test_an_edited_chapter_is_not_replaced_without_a_word(bench: Workbench) -> N
     mine = out.files
     again = speak(bench, STORY, "--subtitles", "srt")
     assert (
-        f"{CHAPTERS[1]} was edited since it was written, and stays as it is; delete it to have it written again"
-        in again.err
-    )
+        f"{CHAPTERS[1]} was edited since it was written, and stays as it is; delete it "
+        "to have it written again"
+    ) in again.err
     assert {name: out.files[name] for name in mine if name != "book.json"} == {
         name: data for name, data in mine.items() if name != "book.json"
     }

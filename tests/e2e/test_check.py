@@ -424,9 +424,9 @@ def test_drift(
     result = bench.run("check", out, "--drift", "--device", "cpu")
     assert result.code == 2
     assert (
-        "--drift: sample voice has no speaker encoder; give a Qwen3-TTS Base checkpoint with --model"
-        in result.err
-    )
+        "--drift: sample voice has no speaker encoder; give a Qwen3-TTS Base "
+        "checkpoint with --model"
+    ) in result.err
 
 
 @pytest.mark.parametrize(

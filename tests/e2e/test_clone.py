@@ -236,9 +236,10 @@ class TestRefusals:
             result = refs.run(*command)
             assert result.code == 2
             assert (
-                "for the sample voice, give another --out, or --overwrite cannot clone; name a Base checkpoint needs a reference voice; give ref_audio or a voice file, or use a CustomVoice or VoiceDesign checkpoint"
-                in result.err
-            )
+                "for the sample voice, give another --out, or --overwrite cannot "
+                "clone; name a Base checkpoint needs a reference voice; give ref_audio "
+                "or a voice file, or use a CustomVoice or VoiceDesign checkpoint"
+            ) in result.err
 
     def test_a_custom_voice_checkpoint_knows_no_voice_files(
         self, refs: Workbench, base: Path
@@ -398,9 +399,9 @@ class TestVoicesDesign:
         result = self.design(refs, base, checkpoint)
         assert result.code == 2
         assert (
-            "is a custom_voice checkpoint; give a VoiceDesign checkpoint, such as Qwen/Qwen3-TTS-12Hz-1.7B-VoiceDesign"
-            in result.err
-        )
+            "is a custom_voice checkpoint; give a VoiceDesign checkpoint, such as "
+            "Qwen/Qwen3-TTS-12Hz-1.7B-VoiceDesign"
+        ) in result.err
 
     def test_speech_that_never_ends(
         self,

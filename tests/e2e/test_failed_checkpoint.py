@@ -51,7 +51,11 @@ class TestCheckpoint:
     def test_base_cannot_be_spoken_with(self, bench: Workbench, tmp_path: Path) -> None:
         """Without its encoder it can speak no row at all, and everything says so at once."""
         base = write_checkpoint(tmp_path / "base", "base", has_audio_encoder=False)
-        words = "Error: a Base checkpoint clones a reference recording, and this copy cannot: its speech tokenizer has no encoder; download the complete checkpoint, or use a CustomVoice or VoiceDesign one\n"
+        words = (
+            "Error: a Base checkpoint clones a reference recording, and this copy cannot: "
+            "its speech tokenizer has no encoder; download the complete checkpoint, or use "
+            "a CustomVoice or VoiceDesign one\n"
+        )
         manifest = bench.write(ROWS)
         for command in ("synth", "validate"):
             out = ("--out", bench.out().path)

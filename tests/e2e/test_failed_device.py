@@ -44,7 +44,9 @@ class TestDevice:
         assert result.code == 4
         last = result.err.splitlines()[-1]
         assert last.startswith(
-            "Error: the device failed: CUDA error: an illegal memory access was encountered; finished rows are safe; check the device and run the same command again"
+            "Error: the device failed: CUDA error: an illegal memory access was "
+            "encountered; finished rows are safe; check the device and run the same "
+            "command again"
         )
         report = bench.out().report
         assert (report["exit_code"], report["totals"]["is_interrupted"]) == (4, True)
@@ -64,7 +66,11 @@ class TestDevice:
         self.break_once(monkeypatch, "decode_frames", 30)
         result = bench.synth(ROWS, *FLAGS, "--max-batch", 2)
         assert result.code == 0
-        told = "warning: Triton does not work (swiglu: Failed to find C compiler); install gcc (with the headers of Python and libc), or name a compiler in CC; continuing with PyTorch's own operations, which is slower"
+        told = (
+            "warning: Triton does not work (swiglu: Failed to find C compiler); install "
+            "gcc (with the headers of Python and libc), or name a compiler in CC; "
+            "continuing with PyTorch's own operations, which is slower"
+        )
         assert [line for line in result.err.splitlines() if "warning" in line] == [told]
         assert bench.out().files == bench.out("clean").files
         device = bench.out().report["device"]

@@ -51,7 +51,10 @@ class TestRunaways:
         result = bench.synth(self.ROW, "--save-codes", model=endless)
         assert result.code == 1
         assert result.out.startswith(msg.synthesized(0, 1, failed=1) + "\n")
-        reason = "its audio did not end within 12 frames (0.0 s) in 3 attempts; its audio is in truncated/"
+        reason = (
+            "its audio did not end within 12 frames (0.0 s) in 3 attempts; its audio is in "
+            "truncated/"
+        )
         assert f"warning: row sub/x failed: {reason} truncated/\n" in result.err
         out = bench.out()
         record = out.records["sub/x"]

@@ -154,11 +154,13 @@ def test_a_take_has_its_own_speech(spoken: Workbench) -> None:
         ("long=x", "is not of the form ID=TAKE"),
         (
             "short",
-            "row 'short': is 0.28 s long; it must be 1 to 30 s; choose another row or take, or a recording with --ref-audio",
+            "row 'short': is 0.28 s long; it must be 1 to 30 s; choose another row or "
+            "take, or a recording with --ref-audio",
         ),
         (
             "silent",
-            "row 'silent': its journal entry has no text; choose another row or take, or a recording with --ref-audio",
+            "row 'silent': its journal entry has no text; choose another row or take, "
+            "or a recording with --ref-audio",
         ),
         ("bad", "bad has no take 1; its takes are: none without a failure"),
     ],

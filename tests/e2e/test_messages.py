@@ -98,7 +98,8 @@ def test_a_cap_of_the_row_wins_over_that_of_a_retry(bench: Workbench, endless: P
     again = ("--retry-failed", "--max-seconds", 30, "--dry-run")
     result = bench.synth(rows, *again, model=endless)
     assert (
-        "rows.jsonl: 2 rows give max_seconds or max_frames, 'own' first, which takes precedence over --max-seconds 30: change it there\n"
+        "rows.jsonl: 2 rows give max_seconds or max_frames, 'own' first, which takes "
+        "precedence over --max-seconds 30: change it there\n"
     ) in result.err
     # The next command has --retries once.
     step = first.out.splitlines()[-1]

@@ -310,9 +310,9 @@ class TestProfile:
         found = compare()
         assert found.code == 2
         assert (
-            "was measured with another dtype: bfloat16, now float32; measure both with the same settings"
-            in found.err
-        )
+            "was measured with another dtype: bfloat16, now float32; measure both with "
+            "the same settings"
+        ) in found.err
 
     @pytest.mark.parametrize(
         ("flags", "words"),
@@ -320,7 +320,8 @@ class TestProfile:
             (("--baseline", "no/such.json"), "--baseline no/such.json: No such file"),
             (
                 ("--baseline", __file__),
-                "is not a report of this command; use the output of `profile --json`, or table.json of samples/benchmark.py",
+                "is not a report of this command; use the output of `profile --json`, "
+                "or table.json of samples/benchmark.py",
             ),
             (
                 ("--baseline", __file__, "--tolerance", "much"),
@@ -368,7 +369,8 @@ class TestGraphs:
         assert result.code == 0
         said = result.err.splitlines()
         assert said[1] == (
-            "allocating slots and graphs for up to 2 rows at a time; the first run on a machine also compiles kernels, which takes longer"
+            "allocating slots and graphs for up to 2 rows at a time; the first run on "
+            "a machine also compiles kernels, which takes longer"
         )
         captured = next(line for line in said if line.startswith("captured 1 graph in "))
         assert captured.endswith("; 1 more on first use")

@@ -318,7 +318,7 @@ def test_an_aligner_that_is_not_there_is_told_before_anything_is_spoken(
     assert "--words needs pocketsphinx: pocketsphinx is not installed" in result.err
     result = bench.synth(ROWS, *CAP, "--words", bench.model)
     assert (
-        "model, not a Qwen3-ForcedAligner; give --words pocketsphinx, or the folder or Hugging Face repository of a Qwen3-ForcedAligner"
-        in result.err
-    )
+        "model, not a Qwen3-ForcedAligner; give --words pocketsphinx, or the folder or "
+        "Hugging Face repository of a Qwen3-ForcedAligner"
+    ) in result.err
     assert not bench.out().path.exists()

@@ -166,7 +166,8 @@ class TestLexiconTest:
         flags = ("--model", bench.model, "--normalize", "english", "--lexicon", lexicon)
         lines = bench.run("lexicon", "test", *words, *flags).out.splitlines()
         assert lines[0] == (
-            "lexicon of 2 entries; normalization is on; texts with language auto are treated as english"
+            "lexicon of 2 entries; normalization is on; texts with language auto are "
+            "treated as english"
         )
         assert [line.split("  ")[-1].strip() for line in lines[1:]] == [
             *("by", f"{lexicon}:1", f"normalizer, {lexicon}:1", "unchanged"),

@@ -198,23 +198,28 @@ def test_usage_errors(args: list[str], words: str, capsys: pytest.CaptureFixture
         (
             OSError(28, "No space left", "f"),
             4,
-            "cannot write f: No space left; free some space and run the same command again: finished rows are safe",
+            "cannot write f: No space left; free some space and run the same command "
+            "again: finished rows are safe",
         ),
         (
             OSError(30, "Read-only", "f"),
             4,
-            "cannot write f: Read-only; choose a writable folder, or make this one writable; finished rows are safe",
+            "cannot write f: Read-only; choose a writable folder, or make this one "
+            "writable; finished rows are safe",
         ),
         (
             OSError(5, "I/O error", "f"),
             4,
-            "cannot write f: I/O error; check the disk, and run the same command again: finished rows are safe",
+            "cannot write f: I/O error; check the disk, and run the same command "
+            "again: finished rows are safe",
         ),
         (OSError(12, "Cannot allocate memory"), 4, "there is not enough memory: [Errno 12] Cannot"),
         (
             MemoryError(),
             4,
-            "Error: there is not enough memory: MemoryError; close other programs, or synthesize fewer rows at a time (--max-batch), and run the same command again: finished rows are safe",
+            "Error: there is not enough memory: MemoryError; close other programs, or "
+            "synthesize fewer rows at a time (--max-batch), and run the same command "
+            "again: finished rows are safe",
         ),
         (
             RuntimeError("can't allocate memory: you"),

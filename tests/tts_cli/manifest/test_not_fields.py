@@ -13,11 +13,13 @@ from tts_cli.manifest.row import build_row
     [
         (
             "speed",
-            "the speed cannot be set; describe it in instruct ('slowly'), if the model supports instruct",
+            "the speed cannot be set; describe it in instruct ('slowly'), if the model "
+            "supports instruct",
         ),  # did you mean 'seed'?
         (
             "Speech Rate",
-            "the speed cannot be set; describe it in instruct ('slowly'), if the model supports instruct",
+            "the speed cannot be set; describe it in instruct ('slowly'), if the model "
+            "supports instruct",
         ),
         ("pause", "[pause 500ms]"),
         ("style", "describe it in instruct"),
@@ -40,9 +42,9 @@ def test_several_at_once() -> None:
     row = build_row(values, line=1, number=1, folder="", is_text=True)
     assert isinstance(row, BadRow)
     assert (
-        "unknown fields 'speed', 'foo', 'Emotion'; 'speed': the speed cannot be set; describe it in instruct ('slowly'), if the model supports instruct"
-        in row.message
-    )
+        "unknown fields 'speed', 'foo', 'Emotion'; 'speed': the speed cannot be set; "
+        "describe it in instruct ('slowly'), if the model supports instruct"
+    ) in row.message
     assert '--map "Emotion=instruct" --extra keep' in row.message
 
 

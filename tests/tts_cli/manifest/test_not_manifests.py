@@ -19,7 +19,8 @@ def refusal(path: Path) -> str:
     [
         (
             "a.wav",
-            "is audio; a manifest has the rows to synthesize: .jsonl, .csv, .tsv, or .txt with one text per line",
+            "is audio; a manifest has the rows to synthesize: .jsonl, .csv, .tsv, or "
+            ".txt with one text per line",
         ),
         ("a.EPUB", "is a book or a formatted text; use: tts-cli book "),
         ("a.docx", "is a document; save it as plain text, and use tts-cli book"),
@@ -37,7 +38,8 @@ def test_files(tmp_path: Path, name: str, words: str) -> None:
     [
         (
             "timings.jsonl",
-            "is the output folder of a run; give the manifest of that run, and the folder with --out",
+            "is the output folder of a run; give the manifest of that run, and the "
+            "folder with --out",
         ),
         ("config.json", "is the folder of a checkpoint; give it with --model"),
         ("b.csv", "is a folder; give a file in it, such as "),

@@ -86,7 +86,8 @@ def test_line_ends_and_byte_order_marks(
         (b'{"a":' * 100_000, "nested too deep"),
         (
             b'{"text":"a\xffb"}',
-            "byte 11 of line 2 (0xff) is not UTF-8; save the file as UTF-8, or give its encoding with --encoding",
+            "byte 11 of line 2 (0xff) is not UTF-8; save the file as UTF-8, or give "
+            "its encoding with --encoding",
         ),
         (b'{"text":"a\xed\xa0\x80"}', "not UTF-8"),  # a surrogate, encoded
         (b'{"text":"a\\ud800"}', "U+D800"),
@@ -222,9 +223,9 @@ class TestTables:
         rows = list(read_rows(make_source(b'text\n"a \xc3\xbc\xc3\xbc\n\xff\n"\nb\n', "m.csv")))
         assert isinstance(rows[0], BadRow)
         assert (
-            "of line 3 (0xff) is not UTF-8; save the file as UTF-8, or give its encoding with --encoding"
-            in rows[0].message
-        )
+            "of line 3 (0xff) is not UTF-8; save the file as UTF-8, or give its "
+            "encoding with --encoding"
+        ) in rows[0].message
         assert isinstance(rows[-1], Row)
 
     @pytest.mark.parametrize(

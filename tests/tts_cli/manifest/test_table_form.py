@@ -289,7 +289,8 @@ class TestNameless:
         path.write_bytes(b"id,text\r1,One.\r2,Two.\r")
         with pytest.raises(
             ManifestError,
-            match="it contains a lone carriage return; save the file with Unix or Windows line ends",
+            match="it contains a lone carriage return; save the file with Unix or Windows "
+            "line ends",
         ):
             read(path)
 
@@ -331,9 +332,9 @@ class TestNameless:
         (bad, good) = read(path)
         assert isinstance(bad, BadRow)
         assert (
-            "' please.' after the last named column; if it belongs to a sentence, put that cell in quotes; --extra drop ignores all of that column"
-            in bad.message
-        )
+            "' please.' after the last named column; if it belongs to a sentence, put "
+            "that cell in quotes; --extra drop ignores all of that column"
+        ) in bad.message
         assert isinstance(good, Row)
 
 

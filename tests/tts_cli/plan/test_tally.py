@@ -209,9 +209,9 @@ def test_languages_without_rules_are_told(make_source: MakeSource, make_info: Ma
         "2 rows are in chinese, which has no rules for figures, so they stay as written"
     )
     assert (
-        "1 row is of unknown language, so figures stay as written; give --language, or a language with --normalize"
-        in unknown
-    )
+        "1 row is of unknown language, so figures stay as written; give --language, or "
+        "a language with --normalize"
+    ) in unknown
 
 
 @pytest.mark.parametrize(
