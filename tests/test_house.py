@@ -19,7 +19,7 @@ import rooms
 ROOT = Path(__file__).parent.parent
 MOST_FILES = 212  # of tts_cli with code
 MOST_LINES = 400  # of code in a file
-MOST_CODE = {"kernels": 3920, "models": 5970, "tts_cli": 32020}  # lines of a package
+MOST_CODE = {"kernels": 3920, "models": 5992, "tts_cli": 32338}  # lines of a package
 MOST_INNER_IMPORTS = 113
 MOST_ASSERTS = 14  # that a value is there
 MOST_TWINS = 0  # public classes that have their name twice
