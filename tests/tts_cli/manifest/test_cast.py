@@ -113,7 +113,7 @@ def test_a_rows_voice_and_a_characters_recording_exclude_each_other() -> None:
         (b"[T\xf6m]\n", "is not UTF-8; save it as UTF-8"),
         ("a = " + "[" * 100_000, "cast.toml: "),
         ("a = " + "9" * 100_000, "cast.toml: "),
-        ("#" * ((1 << 20) + 1), "larger than 1 MiB"),
+        ("#" * ((1 << 20) + 1), "has more than 1 MiB"),
     ],
 )
 def test_casts_that_are_none(tmp_path: Path, content: str | bytes, words: str) -> None:
