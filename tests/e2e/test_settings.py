@@ -115,7 +115,7 @@ def test_a_run_tells_and_keeps_them(bench: Workbench, project: Path) -> None:
         ("seed = \nvoice", "not TOML: Invalid value (at line 1, column 8); mend it"),
         ("a = " + "[" * 50_000, "tts-cli.toml: "),
         ("a\0 = 1", "not TOML: "),
-        ("#" * (1 << 21), "larger than 1 MiB"),
+        ("#" * (1 << 21), "has more than 1 MiB"),
     ],
 )
 def test_files_that_are_none(bench: Workbench, project: Path, content: str, words: str) -> None:
