@@ -178,8 +178,8 @@ def test_what_cannot_be_heard_is_told(
     result = bench.run("check", folder, "--asr", "pocketsphinx")
     for said in (
         "1 take in a language that the recognizer does not support",
-        "2 takes without words to hear, or without a text in the journal",
-        "1 take changed since the run: the current content was heard",
+        "2 takes without words, or without a text in timings.jsonl",
+        "1 take changed since the run: the current content was transcribed",
         "row r07 could not be transcribed: gone",
     ):
         assert said in result.err

@@ -184,7 +184,8 @@ def test_several_manifests(bench: Workbench) -> None:
     result = bench.run(*command, "--skip-invalid")
     assert result.code == 1
     assert f"#{second}:2" in bench.out().records
-    assert "a row is given twice" in bench.run(*bench.command(first), bench.folder / "a.jsonl").err
+    twice = bench.run(*bench.command(first), bench.folder / "a.jsonl")
+    assert "a.jsonl: is given twice" in twice.err
     result = bench.run("validate", first, second, *flags[:4], "--model", bench.model, "--json")
     assert result.json["rows"] == 2
     assert [bad["file"] for bad in result.json["bad"]] == [str(second)] * 2

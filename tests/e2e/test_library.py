@@ -219,7 +219,7 @@ def test_words_are_timed(checkpoint: Path, monkeypatch: pytest.MonkeyPatch) -> N
         aligner.scores["speech"] = 0.01
         (part, *_) = said = speaker.say(LONG, language="english").words, len(aligner.asked)
         assert part is not None
-        assert part.unsure == ["score 0.010, less than 0.12: the words may differ"]
+        assert part.unsure == ["score 0.010, below 0.12: the words may differ"]
         assert said[1] == 2
         assert len(aligner.asked[-1].passages) > 1, "part by part"
         aligner.scores["speech"] = -1.0

@@ -151,7 +151,7 @@ _ELSEWHERE = tuple(
         (r"\d[\d,.]* ?(s|times|x) of audio a second", "<x> s of audio a second"),
         (r"\d[\d,.]* times real time", "<x> times real time"),
         (r"\d[\d,.]* [kM]B, made in", "<size>, made in"),
-        (r"loading \d[\d,.]* s", "loading <s> s"),
+        (r"(?<=setup: )\d[\d,.]* s", "<s> s"),
         (r"(?<=time: about )\d[\d,.]* (s|min|h)", "<s>"),
         (r'"(xrt|time_s|wall_s|rtf|\w+_ms)": [\d.]+', r'"\1": "<x>"'),
         (r"pid \d+", "pid <n>"),

@@ -133,8 +133,8 @@ def test_every_bad_line_is_named_with_its_number(lexicon: Write, tmp_path: Path)
         f"{path}:4: language 'englsh' is unknown; known are chinese, english, french, german, "
         "italian, japanese, korean, portuguese, russian, spanish",
         f"{path}:5: case 'upper' must be any or exact",
-        f"{path}:6: 'Cat' stands in line 1 already",
-        f"{path}:7: has 5 cells, the columns are from, to, language, case",
+        f"{path}:6: 'Cat' is already in line 1",
+        f"{path}:7: has 5 cells, but the columns are from, to, language, case",
         f"{path}:8: 'to' has a control character or more than 200 characters",
         f"{path}:9: 'from' has a control character or more than 200 characters",
     ]

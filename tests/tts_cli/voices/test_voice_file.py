@@ -227,7 +227,7 @@ def test_other_checkpoints_are_named(folder: VoiceFolder, base: ModelInfo) -> No
         assert words in str(caught.value)
     with pytest.raises(RowError, match="has 16 codebooks, but the checkpoint has 8"):
         folder.require("anna", replace(base, num_codebooks=8))
-    with pytest.raises(RowError, match="is of 24000 Hz, but the checkpoint has 16000"):
+    with pytest.raises(RowError, match="has 24000 Hz, but the checkpoint has 16000"):
         folder.require("anna", replace(base, sample_rate_hz=16_000))
 
 

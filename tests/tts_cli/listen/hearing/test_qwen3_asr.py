@@ -241,7 +241,7 @@ def test_a_checkpoint_of_another_kind_is_refused(
     official = tmp_path / "official"
     shutil.copytree(aligning, official)
     (official / "config.json").write_text('{"model_type": "qwen3_asr", "thinker_config": {}}')
-    with pytest.raises(SetupError, match="in the form of qwen-asr; take the repository that ends"):
+    with pytest.raises(SetupError, match="the layout of qwen-asr; use the repository that ends"):
         aligner_of(str(official), config)()
 
 
