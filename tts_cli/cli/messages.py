@@ -111,7 +111,7 @@ GREEDY_TAKES = "%s greedy, so every take would be the same: no more takes are sy
 DAMAGED = "synthesizing rows again whose audio is missing or damaged: %s%s"
 
 # Lines of `validate` and of a dry run: (label, text).
-PLAN_ROWS = ("rows", "{good:,} valid, {invalid:,} invalid")
+PLAN_ROWS = ("rows", "{good:,} good, {invalid:,} invalid")
 PLAN_TIME = ("time", "about {time}, at the speed of the last run ({xrt:,.4g} times real time)")
 PLAN_SPLIT = ("split", "{rows}, {pieces:,} pieces")
 PLAN_SILENT = ("silent", "{rows} without words")

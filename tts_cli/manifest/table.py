@@ -173,7 +173,7 @@ class TableHeader:
         found = self.overhanging
         if found and len(found) < num_rows:
             log.warning(
-                "%s: %s of %d have something after the last named column: %s; check for an "
+                "%s: text after the last named column in %s of %d: %s; check for an "
                 "unquoted separator inside a sentence",
                 name,
                 counted(len(found), "row"),

@@ -74,7 +74,7 @@ _COUNTED = {
     NoteKind.WHOLE: "{are} longer than {what}, '{first}' first, and not split: {kind}; words may "
     "be lost",
     NoteKind.LIMIT: "--split {what}; words may be lost",
-    NoteKind.NO_INSTRUCT: "{give} no instruct, so their voice is not described to this checkpoint",
+    NoteKind.NO_INSTRUCT: "{give} no instruct, so the voice is not described to this checkpoint",
 }
 
 

@@ -328,7 +328,7 @@ class TestNameless:
         path.write_text("id,text,\na,Come in, please.\nb,No.,\n")
         assert list(said(path, extra=extra)) == ["a", "b"]
         (warning,) = [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]
-        assert "1 row of 2 have something after the last named column: a;" in warning
+        assert "text after the last named column in 1 row of 2: a;" in warning
         (bad, good) = read(path)
         assert isinstance(bad, BadRow)
         assert (

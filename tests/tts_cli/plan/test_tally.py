@@ -265,7 +265,7 @@ def test_a_design_without_description_is_a_warning(
 ) -> None:
     info = make_info(type="voice_design", needs_instruct=True, voices=(), takes_instruct=True)
     (warning,) = check_manifest(make_source(jsonl({}, {"instruct": "y"})), CONFIG, info).warnings
-    assert "1 row gives no instruct, so their voice is not described to this checkpoint" in warning
+    assert "1 row gives no instruct, so the voice is not described to this checkpoint" in warning
 
 
 LONG_ROWS = [
