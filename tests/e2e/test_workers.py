@@ -31,6 +31,8 @@ ROWS = [{"id": f"part{n % 3}/{n:02d}", "text": "Hello there. " * (1 + n % 4)} fo
 FLAGS = ("--max-seconds", 0.1, "--accept-truncated", "--save-codes", "--max-batch", 2)
 SLOWLY = (*FLAGS[2:], "--max-seconds", 3)
 PATIENCE_S = 120.0
+# A program that finds two cores, however many there are: with one, `--workers 2` is an error.
+TWO_CORES = "from tts_cli.workers import cluster; cluster.usable_cores = lambda: 2\n"
 
 
 @pytest.fixture(scope="module")
@@ -104,7 +106,7 @@ def start(bench: Workbench, *flags: object) -> subprocess.Popen[str]:
     """A run of two workers in a process group of its own."""
     manifest = bench.write(as_jsonl(ROWS))
     args = bench.command(manifest, *SLOWLY, "--workers", 2, *flags)
-    return bench.start(["--", *args][1:], "import os; os.setpgid(0, 0)\n")
+    return bench.start(["--", *args][1:], f"import os; os.setpgid(0, 0)\n{TWO_CORES}")
 
 
 class TestOwn:
@@ -158,7 +160,7 @@ class TestOwn:
         """Also one that is deaf: SIGSTOP, as a process that waits for a dead device for ever."""
         impatient = "from tts_cli.workers import lives; lives.STILL_S = 8.0\n"
         args = bench.command(bench.write(as_jsonl(ROWS)), *SLOWLY, "--workers", 2)
-        process = bench.start(["--", *args][1:], impatient)
+        process = bench.start(["--", *args][1:], TWO_CORES + impatient)
         bench.wait_for_rows(2, process)
         victim = workers_of(process.pid)[0]
         os.kill(victim, signal.SIGSTOP)
