@@ -42,7 +42,7 @@ def test_a_chosen_take_is_joined(bench: Workbench, monkeypatch: pytest.MonkeyPat
     assert f"takes/{row_id}/3.wav" in out.files
     result = bench.run("pick", out.path, f"{row_id}=2")
     assert result.out.splitlines()[1] == (
-        "next, to update the chapters: run the tts-cli book command again, with all its flags, "
+        "to update the chapters, run the tts-cli book command again with all of its flags, "
         "such as --join"
     )
     forbid_weights(monkeypatch)

@@ -260,6 +260,16 @@ def test_advice_ends_where_no_take_passed(bench: Workbench, folder: Path) -> Non
     ], "only rows that more takes may help"
 
 
+def test_takes_are_not_advised_after_a_greedy_run(bench: Workbench, folder: Path) -> None:
+    """`synth` answered that every take would be the same, and `check` advised them again."""
+    report = json.loads((folder / "run.json").read_text())
+    report["settings"]["greedy"] = True
+    (folder / "run.json").write_text(json.dumps(report))
+    result = bench.run("check", folder)
+    assert "no take of r01 passed, of 1; look at its text\n" in result.out
+    assert next_lines(result.out) == []
+
+
 def add_line(folder: Path, line: dict[str, Any]) -> None:
     with open(folder / "timings.jsonl", "a") as file:
         file.write(json.dumps(line) + "\n")

@@ -344,9 +344,11 @@ class FolderCheck:
     def left(self) -> Left:
         """Return the rows that no take at hand can fix."""
         bad, left = self.bad_ids - set(self.best_takes()), Left([], [], [])
+        settings = self.folder.last_run.get("settings")
+        is_greedy = isinstance(settings, dict) and settings.get("greedy") is True
         for row in (row for row in self.folder.rows if row.id in bad):
             tries = sum(file.take.says_as(row.take) for file in row.files)
-            is_tried = tries > MORE_TAKES
+            is_tried = is_greedy or tries > MORE_TAKES  # greedy: every take would be the same
             kind = left.tried if is_tried else left.untried
             (left.unspoken if row.take.is_undrawn else kind).append(row)
         return left

@@ -88,7 +88,7 @@ def command(folder: Path, **options: Any) -> int:
         lines.append(f"{out}/ also has {files} in an earlier format, kept: {found.older}")
     if found.left:
         lines.append(
-            "next, for these rows: run their `synth` again with these flags, which synthesizes "
+            "to get these rows, run their `synth` command again with these flags. It synthesizes "
             "them again. With --save-codes, `encode` can make every later format"
         )
     if made.count or found.done:

@@ -49,7 +49,7 @@ def command(folder: Path, choices: tuple[str, ...], **options: Any) -> int:
             echo(f"{take['id']}: {described(take)}{ending}")
         if has_other_chapters:
             echo(
-                "next, to update the chapters: run the tts-cli book command again, with all its "
+                "to update the chapters, run the tts-cli book command again with all of its "
                 "flags, such as --join"
             )
     return 0
