@@ -12,7 +12,7 @@ import pytest
 from workbench import Workbench, as_jsonl
 
 from tts_cli.engine import load
-from tts_cli.folder.folder import Folder
+from tts_cli.store.folder import Folder
 from tts_cli.plan.planner import Planner
 
 TEXTS = ("Hello there.", "Good morning.", "Hm.", "The rain in the street.")

@@ -11,7 +11,7 @@ import pytest
 from workbench import Rows, Workbench
 
 from tts_cli.cli import messages as msg
-from tts_cli.folder.lock import FolderLock
+from tts_cli.store.lock import FolderLock
 
 TEXTS = ("Hello there.", "Good morning.", "Hm.", "The rain in the street.")
 ROWS = [{"id": f"part/row{number}", "text": TEXTS[number % 4]} for number in range(8)]

@@ -17,8 +17,8 @@ from workbench import Folder, MakeCheckpoint, Result, Workbench, forbid_weights
 
 from tts_cli.cli import messages as msg
 from tts_cli.core import Status, Unfinished
-from tts_cli.folder.journal import Journal
-from tts_cli.folder.take import UNFINISHED
+from tts_cli.store.journal import Journal
+from tts_cli.store.take import UNFINISHED
 from tts_cli.listen.words import TimedWord, WordTimes, read_words
 from tts_cli.named import counted
 

@@ -18,7 +18,7 @@ from spoken_folders import RATE_HZ, record, run, tone, with_file, write_folder
 from workbench import Result, Workbench, finish
 
 from tts_cli.core import Unfinished
-from tts_cli.folder.lock import LOCK_NAME, FolderLock
+from tts_cli.store.lock import LOCK_NAME, FolderLock
 from tts_cli.listen.verdicts import Check, Heard, write_checks
 from tts_cli.listen.words import TimedWord, WordTimes
 

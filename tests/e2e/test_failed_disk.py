@@ -15,8 +15,8 @@ import pytest
 from workbench import Workbench
 
 from tts_cli.cli import messages as msg
-from tts_cli.folder import files as writer
-from tts_cli.folder.lock import LOCK_NAME
+from tts_cli.store import files as writer
+from tts_cli.store.lock import LOCK_NAME
 
 TEXTS = ("Hello there.", "Good morning.", "Hm.", "The rain in the street.")
 ROWS = [{"id": f"row{number}", "text": TEXTS[number % 4]} for number in range(8)]

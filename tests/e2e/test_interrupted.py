@@ -10,7 +10,7 @@ import pytest
 from workbench import Workbench, finish, wait_until
 
 from tts_cli.cli import messages as msg
-from tts_cli.folder.lock import LOCK_NAME
+from tts_cli.store.lock import LOCK_NAME
 
 ROWS = [{"id": f"part{n % 3}/{n:02d}", "text": "Hello there."} for n in range(16)]
 FLAGS = ("--max-seconds", 1, "--save-codes")
@@ -99,7 +99,7 @@ class TestKilled:
         assert bench.synth(before, *FLAGS).code == 0
         wanted = bench.out().files
         deadly = (
-            "import os, signal\nfrom tts_cli.folder import records\n"
+            "import os, signal\nfrom tts_cli.store import records\n"
             "real = records.AudioWriter.put\nrecords.AudioWriter.put = lambda *args, **named: "
             "(real(*args, **named), os.kill(os.getpid(), signal.SIGKILL))\n"
         )
@@ -140,7 +140,7 @@ class TestKilled:
     def test_a_second_signal_stops_at_once(self, bench: Workbench) -> None:
         manifest = bench.write(ROWS)
         stuck = (
-            "import time\nfrom pathlib import Path\nfrom tts_cli.folder import files as output\n"
+            "import time\nfrom pathlib import Path\nfrom tts_cli.store import files as output\n"
             f"sign = Path({str(bench.folder / 'stuck')!r})\n"
             "output.AudioWriter.put = lambda *_, **__: (sign.touch(), time.sleep(600))\n"
         )

@@ -19,8 +19,8 @@ from tiny_fish_codec import SMALL
 from workbench import Folder, Workbench, as_jsonl, finish
 
 from tts_cli.cli import messages as msg
-from tts_cli.folder.journal import Journal
-from tts_cli.folder.lock import FolderLock
+from tts_cli.store.journal import Journal
+from tts_cli.store.lock import FolderLock
 from tts_cli.listen.verdicts import Check, read_checks, write_checks
 from tts_cli.listen.words import TimedWord, WordTimes, read_words, textgrid, words_vtt
 

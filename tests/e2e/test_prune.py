@@ -13,8 +13,8 @@ from make_xlsx import workbook
 from workbench import Rows, Workbench, finish
 
 from tts_cli.cli import messages as msg
-from tts_cli.folder.journal import Journal
-from tts_cli.folder.removed import Removed
+from tts_cli.store.journal import Journal
+from tts_cli.store.removed import Removed
 from tts_cli.named import counted
 
 ROWS: Rows = [
@@ -195,7 +195,7 @@ class TestPruned:
 
     def test_rows_of_a_killed_run(self, bench: Workbench) -> None:
         """Its manifests are known: they were written down before its first row."""
-        slow = "import tts_cli.folder.files as w, time\nreal = w.AudioWriter.put\n"
+        slow = "import tts_cli.store.files as w, time\nreal = w.AudioWriter.put\n"
         slow += "w.AudioWriter.put = lambda *a, **k: (real(*a, **k), time.sleep(0.4))[0]"
         process = bench.start(bench.command(bench.write(ROWS), *FLAGS), slow)
         bench.wait_for_rows(1, process)

@@ -12,8 +12,8 @@ import soundfile
 from workbench import Workbench
 
 from tts_cli.cli import messages as msg
-from tts_cli.folder.files import AudioWriter
-from tts_cli.folder.lock import LOCK_NAME
+from tts_cli.store.files import AudioWriter
+from tts_cli.store.lock import LOCK_NAME
 
 ROWS = [
     {"id": "a", "text": "Hello there."},

@@ -11,7 +11,7 @@ import pytest
 from workbench import Result, Workbench
 
 from tts_cli.cli import messages as msg
-from tts_cli.folder.lock import FolderLock
+from tts_cli.store.lock import FolderLock
 from tts_cli.named import counted
 
 ROWS = [

@@ -15,8 +15,8 @@ from tts_cli.cli import messages as msg
 from tts_cli.core import BadRow, Spoken, Task
 from tts_cli.engine.speech_run import SpeechRun
 from tts_cli.errors import DiskFull
-from tts_cli.folder.folder import Folder
-from tts_cli.folder.take import Take
+from tts_cli.store.folder import Folder
+from tts_cli.store.take import Take
 
 FRAME_S = 0.0025
 SPOKEN = {"id": "a", "text": "Hello there."}

@@ -21,8 +21,8 @@ import numpy as np
 from tts_cli.app.verify import HeardSession
 from tts_cli.core import Spoken, Task
 from tts_cli.engine.judge import judge
-from tts_cli.folder.folder import Folder
-from tts_cli.folder.take import Take
+from tts_cli.store.folder import Folder
+from tts_cli.store.take import Take
 from tts_cli.listen.hearing import sphinx
 from tts_cli.listen.hearing.recogniser import Answer, Asked, Identity
 from tts_cli.manifest.ids import TAKES

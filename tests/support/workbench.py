@@ -24,7 +24,7 @@ import pytest
 import soundfile
 from warm_process import WarmProcess
 
-from tts_cli.folder.run_file import last_of_runs
+from tts_cli.store.run_file import last_of_runs
 from tts_cli.main import main
 
 ROOT = Path(__file__).parents[2]

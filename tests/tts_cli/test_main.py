@@ -501,7 +501,7 @@ class TestValidate:
     def test_a_small_disk(
         self, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        from tts_cli.folder import files as writer
+        from tts_cli.store import files as writer
 
         usage = type("Usage", (), {"total": 10**6, "free": 10})
         monkeypatch.setattr(writer.shutil, "disk_usage", lambda _: usage)

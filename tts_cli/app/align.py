@@ -29,11 +29,11 @@ from tts_cli.app.subtitles import warn_of_kept
 from tts_cli.config import RunConfig
 from tts_cli.core import Step
 from tts_cli.errors import Cancelled, RowError, SetupError
-from tts_cli.folder.files import WORDS_SUFFIX, SharedNames
-from tts_cli.folder.folder import Folder
-from tts_cli.folder.rows import FolderRow, SpokenFolder, read_folder
-from tts_cli.folder.run_file import Totals
-from tts_cli.folder.take import Take
+from tts_cli.store.files import WORDS_SUFFIX, SharedNames
+from tts_cli.store.folder import Folder
+from tts_cli.store.rows import FolderRow, SpokenFolder, read_folder
+from tts_cli.store.run_file import Totals
+from tts_cli.store.take import Take
 from tts_cli.listen.hearing.aligner import Aligned, Aligner, Known, Passage, SaidWord, ToAlign
 from tts_cli.listen.hearing.listener import Listener
 from tts_cli.listen.hearing.qwen3_asr import Qwen3Aligner

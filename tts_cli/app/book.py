@@ -18,9 +18,9 @@ from tts_cli.book.script import FOLDER, MANIFEST_NAME, BookPauses, script_of, to
 from tts_cli.config import RunConfig
 from tts_cli.core import BadRow
 from tts_cli.errors import ManifestError, UsageError
-from tts_cli.folder.atomic import write_atomic
-from tts_cli.folder.folder import Folder
-from tts_cli.folder.mend import recorded_ids
+from tts_cli.store.atomic import write_atomic
+from tts_cli.store.folder import Folder
+from tts_cli.store.mend import recorded_ids
 from tts_cli.manifest.encoding import known_encoding
 from tts_cli.manifest.ids import REMOVED
 from tts_cli.manifest.row import build_row

@@ -23,11 +23,11 @@ from tts_cli.config import RunConfig
 from tts_cli.core import Remark, Role, Step
 from tts_cli.errors import SetupError, UsageError, writing
 from tts_cli.extras import require
-from tts_cli.folder.files import CHECKS_NAME
-from tts_cli.folder.folder import Folder
-from tts_cli.folder.lock import is_read_only
-from tts_cli.folder.rows import FolderRow, SpokenFolder, TakeFile, read_folder
-from tts_cli.folder.run_file import Totals
+from tts_cli.store.files import CHECKS_NAME
+from tts_cli.store.folder import Folder
+from tts_cli.store.lock import is_read_only
+from tts_cli.store.rows import FolderRow, SpokenFolder, TakeFile, read_folder
+from tts_cli.store.run_file import Totals
 from tts_cli.listen import likeness
 from tts_cli.listen.hearing import sphinx
 from tts_cli.listen.hearing.checkpoint import folder_of, kind_of

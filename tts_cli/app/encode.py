@@ -24,15 +24,15 @@ from tts_cli.audio.treatment import Treatment
 from tts_cli.config import SUBTITLES, RunConfig
 from tts_cli.core import Step
 from tts_cli.errors import RowError, SetupError, UsageError
-from tts_cli.folder.atomic import read_own
-from tts_cli.folder.derived import DerivedFiles
-from tts_cli.folder.files import WORDS_SUFFIX, PlainFiles, SharedNames
-from tts_cli.folder.folder import Folder
-from tts_cli.folder.mend import audio_files
-from tts_cli.folder.recode import Order, Recoded
-from tts_cli.folder.run_file import RunLog, read_report
-from tts_cli.folder.sources import find_kept, why_failed
-from tts_cli.folder.take import Take
+from tts_cli.store.atomic import read_own
+from tts_cli.store.derived import DerivedFiles
+from tts_cli.store.files import WORDS_SUFFIX, PlainFiles, SharedNames
+from tts_cli.store.folder import Folder
+from tts_cli.store.mend import audio_files
+from tts_cli.store.recode import Order, Recoded
+from tts_cli.store.run_file import RunLog, read_report
+from tts_cli.store.sources import find_kept, why_failed
+from tts_cli.store.take import Take
 from tts_cli.listen.words import FORMS, read_words
 from tts_cli.manifest.ids import id_problem
 from tts_cli.named import Named, some_of

@@ -15,9 +15,9 @@ from tts_cli import signals
 from tts_cli.app import device
 from tts_cli.config import RunConfig
 from tts_cli.errors import UsageError
-from tts_cli.folder.files import check_space
-from tts_cli.folder.folder import Folder
-from tts_cli.folder.run_file import (
+from tts_cli.store.files import check_space
+from tts_cli.store.folder import Folder
+from tts_cli.store.run_file import (
     MODEL,
     MODEL_IDENTITY,
     measured_xrt,

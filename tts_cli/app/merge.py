@@ -13,11 +13,11 @@ from typing import NamedTuple
 from tts_cli.config import RunConfig
 from tts_cli.core import Step
 from tts_cli.errors import UsageError
-from tts_cli.folder.folder import Folder
-from tts_cli.folder.lock import is_read_only
-from tts_cli.folder.merge import Origins, differences
-from tts_cli.folder.merge_files import Placing
-from tts_cli.folder.run_file import FolderTotals, read_report
+from tts_cli.store.folder import Folder
+from tts_cli.store.lock import is_read_only
+from tts_cli.store.merge import Origins, differences
+from tts_cli.store.merge_files import Placing
+from tts_cli.store.run_file import FolderTotals, read_report
 from tts_cli.voices.merged import MergedVoices
 
 log = logging.getLogger(__name__)

@@ -13,7 +13,7 @@ from models.base import ModelInfo
 from tts_cli.config import RunConfig
 from tts_cli.core import Status
 from tts_cli.errors import SetupError
-from tts_cli.folder.take import Take
+from tts_cli.store.take import Take
 from tts_cli.manifest.ids import is_recorded_id
 from tts_cli.plain import open_plain
 from tts_cli.plan.checkpoint import read_info

@@ -11,10 +11,10 @@ from typing import Any
 from tts_cli.config import RunConfig
 from tts_cli.core import Status
 from tts_cli.errors import UsageError
-from tts_cli.folder.folder import Folder
-from tts_cli.folder.journal import Journal
-from tts_cli.folder.mend import recorded_ids
-from tts_cli.folder.take import Take
+from tts_cli.store.folder import Folder
+from tts_cli.store.journal import Journal
+from tts_cli.store.mend import recorded_ids
+from tts_cli.store.take import Take
 from tts_cli.manifest.ids import natural_order
 from tts_cli.manifest.seeds import is_made_of
 

@@ -32,8 +32,8 @@ from tts_cli.config import RunConfig
 from tts_cli.engine.kernels import with_fallback
 from tts_cli.engine.load import Loaded, choose_device, open_checkpoint
 from tts_cli.errors import UsageError
-from tts_cli.folder.files import AudioWriter
-from tts_cli.folder.run_file import commit, versions
+from tts_cli.store.files import AudioWriter
+from tts_cli.store.run_file import commit, versions
 from tts_cli.plan.checkpoint import approved_info
 from tts_cli.plan.checks import require_speakable
 from tts_cli.plan.room import Needs

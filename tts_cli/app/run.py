@@ -25,12 +25,12 @@ from tts_cli.config import RunConfig
 from tts_cli.core import BadRow, Status, Step
 from tts_cli.engine.session import LocalSession, Session, SessionFacts, make_ready
 from tts_cli.errors import Interrupted
-from tts_cli.folder.folder import Folder
-from tts_cli.folder.mend import find_orphans
-from tts_cli.folder.records import writer_threads
-from tts_cli.folder.run_file import Totals, measured_xrt, new_run_id, versions
-from tts_cli.folder.take import Take, iso_time
-from tts_cli.folder.takes import room_of_takes
+from tts_cli.store.folder import Folder
+from tts_cli.store.mend import find_orphans
+from tts_cli.store.records import writer_threads
+from tts_cli.store.run_file import Totals, measured_xrt, new_run_id, versions
+from tts_cli.store.take import Take, iso_time
+from tts_cli.store.takes import room_of_takes
 from tts_cli.manifest.source import Manifest
 from tts_cli.named import counted
 from tts_cli.plan.checkpoint import model_facts

@@ -24,9 +24,9 @@ from tts_cli.config import RunConfig
 from tts_cli.core import BadRow, Row, Spoken, Task
 from tts_cli.engine.session import make_ready
 from tts_cli.errors import ManifestError, RowError
-from tts_cli.folder.files import is_int16_enough, treat
-from tts_cli.folder.records import moved, unkept
-from tts_cli.folder.take import Take
+from tts_cli.store.files import is_int16_enough, treat
+from tts_cli.store.records import moved, unkept
+from tts_cli.store.take import Take
 from tts_cli.listen.hearing.aligner import Aligner
 from tts_cli.listen.verdicts import Check
 from tts_cli.listen.words import WordTimes

@@ -11,9 +11,9 @@ from tts_cli import startup
 from tts_cli.core import BadRow, Finish, Role, Spoken, Task
 from tts_cli.engine.session import SessionFacts
 from tts_cli.errors import StoppedEarly
-from tts_cli.folder.folder import Folder
-from tts_cli.folder.run_file import Totals
-from tts_cli.folder.take import Take
+from tts_cli.store.folder import Folder
+from tts_cli.store.run_file import Totals
+from tts_cli.store.take import Take
 from tts_cli.named import counted
 from tts_cli.plan.tally import Survey
 

@@ -32,9 +32,9 @@ from tts_cli.book.chapter_audio import AS_IT_IS, HeardSpan, JoinedChapter, RowAu
 from tts_cli.book.m4b import M4bChapter, write_m4b
 from tts_cli.book.script import FOLDER, MANIFEST_NAME, Sentence
 from tts_cli.errors import RowError, UsageError
-from tts_cli.folder.atomic import write_atomic
-from tts_cli.folder.folder import Folder
-from tts_cli.folder.mend import BOOK_NAME
+from tts_cli.store.atomic import write_atomic
+from tts_cli.store.folder import Folder
+from tts_cli.store.mend import BOOK_NAME
 from tts_cli.listen.words import FORMS, joined_words, read_words
 from tts_cli.named import counted, some_of
 from tts_cli.plain import open_plain

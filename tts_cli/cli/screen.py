@@ -32,7 +32,7 @@ from tts_cli.named import counted, printable, shown_value
 
 if TYPE_CHECKING:
     from tts_cli.config import RunConfig
-    from tts_cli.folder.run_file import Totals
+    from tts_cli.store.run_file import Totals
     from tts_cli.plan.plan import Plan
     from tts_cli.plan.tally import Survey
 

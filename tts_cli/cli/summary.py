@@ -18,7 +18,7 @@ import click
 
 from tts_cli.cli import messages as msg
 from tts_cli.cli.screen import show_or_warn, shown_duration
-from tts_cli.folder.files import shown_size
+from tts_cli.store.files import shown_size
 from tts_cli.manifest.ids import REMOVED, TAKES
 from tts_cli.named import counted, shortened
 from tts_cli.setting import meant
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tts_cli.app.tally import Failures
     from tts_cli.app.verify import Verified
     from tts_cli.config import RunConfig
-    from tts_cli.folder.run_file import Totals
+    from tts_cli.store.run_file import Totals
     from tts_cli.plan.strays import Strays
     from tts_cli.plan.tally import Survey
 

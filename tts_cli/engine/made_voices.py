@@ -23,7 +23,7 @@ from tts_cli.engine.judge import RetryPolicy
 from tts_cli.engine.kernels import with_fallback
 from tts_cli.engine.session import LocalSession
 from tts_cli.errors import Cancelled, RowError, SetupError, StoppedEarly
-from tts_cli.folder.run_file import versions
+from tts_cli.store.run_file import versions
 from tts_cli.manifest.seeds import row_seed
 from tts_cli.plan.checkpoint import never_ends
 from tts_cli.plan.free_voices import Ask, FreeVoices, Maker

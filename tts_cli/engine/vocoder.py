@@ -35,9 +35,9 @@ from tts_cli.engine.attempt import NOT_A_SAMPLE, Attempt
 from tts_cli.engine.busy import BusyMeter
 from tts_cli.engine.kernels import with_fallback
 from tts_cli.errors import first_line
-from tts_cli.folder.recode import Decode
-from tts_cli.folder.sources import Array, Kept, decode, read_codes
-from tts_cli.folder.take import Take
+from tts_cli.store.recode import Decode
+from tts_cli.store.sources import Array, Kept, decode, read_codes
+from tts_cli.store.take import Take
 
 if TYPE_CHECKING:
     from models.slots.model import SpeechModel

@@ -39,7 +39,7 @@ from tts_cli.export.parquet import Parquet
 from tts_cli.export.row import Names
 from tts_cli.export.selection import LOST, Filters, Selection
 from tts_cli.export.statistics import Splits, Statistics
-from tts_cli.folder.atomic import (
+from tts_cli.store.atomic import (
     is_part,
     read_own,
     remove_stale_parts,
@@ -47,10 +47,10 @@ from tts_cli.folder.atomic import (
     values_of,
     write_atomic,
 )
-from tts_cli.folder.files import prepare_folder
-from tts_cli.folder.folder import Folder
-from tts_cli.folder.lock import LOCK_NAME, FolderLock
-from tts_cli.folder.run_file import read_report, versions
+from tts_cli.store.files import prepare_folder
+from tts_cli.store.folder import Folder
+from tts_cli.store.lock import LOCK_NAME, FolderLock
+from tts_cli.store.run_file import read_report, versions
 from tts_cli.named import Named
 
 log = logging.getLogger(__name__)

@@ -21,11 +21,11 @@ from tts_cli.config import RunConfig
 from tts_cli.core import Finish, Row, Status, Unfinished
 from tts_cli.errors import TtsCliError, UsageError
 from tts_cli.export.row import AUTO, ExportRow, Names
-from tts_cli.folder.files import CHECKS_NAME
-from tts_cli.folder.folder import Folder
-from tts_cli.folder.run_file import RunLog, read_report
-from tts_cli.folder.take import Take
-from tts_cli.folder.takes import suffix_of
+from tts_cli.store.files import CHECKS_NAME
+from tts_cli.store.folder import Folder
+from tts_cli.store.run_file import RunLog, read_report
+from tts_cli.store.take import Take
+from tts_cli.store.takes import suffix_of
 from tts_cli.listen.verdicts import read_checks
 from tts_cli.manifest.ids import (
     TAKES,

@@ -36,7 +36,7 @@ from statistics import median, quantiles
 from typing import NamedTuple
 
 from tts_cli.core import Kind, Remark
-from tts_cli.folder.take import Take
+from tts_cli.store.take import Take
 from tts_cli.listen.hearing.compare import repeat_of
 from tts_cli.listen.likeness import voice_of
 from tts_cli.listen.suspicion import rate_of, reasons_of, remark, severity

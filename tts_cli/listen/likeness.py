@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from tts_cli.folder.take import Take
+from tts_cli.store.take import Take
 from tts_cli.listen.hearing import recogniser as sound
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tts_cli.core import Finish, Kind, Remark
-from tts_cli.folder.take import Take
+from tts_cli.store.take import Take
 from tts_cli.listen.usual import Voices, letters_a_second, pace, unasked_silence_s
 
 RARE = 4.0

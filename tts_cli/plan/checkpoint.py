@@ -26,7 +26,7 @@ from models.checkpoint.files import HUB_FILES, CheckpointError, NoSuchCheckpoint
 from models.registry import describe, did_you_mean, family_of, is_synthetic, load_prompt_counter
 from tts_cli.config import SAMPLE_VOICE, RunConfig, users_folder
 from tts_cli.errors import SetupError, StoppedEarly, UsageError
-from tts_cli.folder.atomic import write_atomic
+from tts_cli.store.atomic import write_atomic
 from tts_cli.plan.room import Count
 
 if TYPE_CHECKING:

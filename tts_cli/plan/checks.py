@@ -26,8 +26,8 @@ from tts_cli.audio.treatment import Treatment
 from tts_cli.config import RunConfig
 from tts_cli.core import BadRow, Row
 from tts_cli.errors import RowError, SetupError, UsageError
-from tts_cli.folder.files import JOURNAL_NAME
-from tts_cli.folder.folder import Folder
+from tts_cli.store.files import JOURNAL_NAME
+from tts_cli.store.folder import Folder
 from tts_cli.listen.judgement import judged
 from tts_cli.listen.usual import Voices
 from tts_cli.listen.verdicts import read_checks

@@ -25,7 +25,7 @@ from tts_cli.voices.made import MadeVoices, Recipe, damaged, whose
 
 if TYPE_CHECKING:
     from models.base import ModelInfo, SpeechRequest
-    from tts_cli.folder.take import Take
+    from tts_cli.store.take import Take
 
 ONE, EACH = "one", "each"
 GOOD_S = (5.0, 10.0)  # usual seconds of what a voice is to say

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 from tts_cli.config import RunConfig
 from tts_cli.core import BadRow, Need, Piece, Row, Spoken, Task, are_joined
 from tts_cli.errors import RowError
-from tts_cli.folder.folder import Folder
-from tts_cli.folder.recode import Order
-from tts_cli.folder.records import writer_threads
+from tts_cli.store.folder import Folder
+from tts_cli.store.recode import Order
+from tts_cli.store.records import writer_threads
 from tts_cli.manifest.ids import is_in_shard
 from tts_cli.manifest.seeds import take_seed
 from tts_cli.manifest.source import Manifest

@@ -36,7 +36,7 @@ from tts_cli.core import (
     are_joined,
 )
 from tts_cli.errors import RowError
-from tts_cli.folder.hashes import content_hash, request_hash
+from tts_cli.store.hashes import content_hash, request_hash
 from tts_cli.manifest.columns import Columns, parse_map
 from tts_cli.manifest.row import for_all
 from tts_cli.manifest.seeds import row_seed, take_seed

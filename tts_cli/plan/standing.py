@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from tts_cli.config import RunConfig
 from tts_cli.core import Need, Place, Role, Status, Task
 from tts_cli.errors import RowError
-from tts_cli.folder.files import AudioWriter
-from tts_cli.folder.folder import Folder
-from tts_cli.folder.journal import Journal
-from tts_cli.folder.recode import Order
-from tts_cli.folder.run_file import RunLog
-from tts_cli.folder.sources import find_kept
-from tts_cli.folder.table import RowFile
-from tts_cli.folder.take import Take
+from tts_cli.store.files import AudioWriter
+from tts_cli.store.folder import Folder
+from tts_cli.store.journal import Journal
+from tts_cli.store.recode import Order
+from tts_cli.store.run_file import RunLog
+from tts_cli.store.sources import find_kept
+from tts_cli.store.table import RowFile
+from tts_cli.store.take import Take
 from tts_cli.text.unseen import as_seen
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from typing import Any
 
 from tts_cli.core import Status
 from tts_cli.errors import SetupError
-from tts_cli.folder.folder import Folder
-from tts_cli.folder.take import Take
+from tts_cli.store.folder import Folder
+from tts_cli.store.take import Take
 from tts_cli.manifest.source import Manifest
 from tts_cli.named import Named
 from tts_cli.plan.checks import CheckedRows

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from tts_cli.config import RunConfig
 from tts_cli.core import BadRow, Row, are_joined
 from tts_cli.errors import ManifestError, UsageError
-from tts_cli.folder.run_file import measured_pace
-from tts_cli.folder.take import Take
+from tts_cli.store.run_file import measured_pace
+from tts_cli.store.take import Take
 from tts_cli.manifest.speaker_names import SpeakerNames
 from tts_cli.named import counted, shown, some_of
 from tts_cli.plan.notes import MAX_SHOWN, NamedRows, Told

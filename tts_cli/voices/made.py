@@ -25,8 +25,8 @@ from safetensors import SafetensorError
 from safetensors.numpy import load
 
 from tts_cli.errors import RowError, SetupError, UsageError
-from tts_cli.folder.atomic import write_atomic
-from tts_cli.folder.files import CODES_SUFFIX
+from tts_cli.store.atomic import write_atomic
+from tts_cli.store.files import CODES_SUFFIX
 from tts_cli.manifest.ids import VOICES
 from tts_cli.manifest.row import MAX_TEXT_CHARS
 from tts_cli.voices.recording import opened

@@ -13,7 +13,7 @@ from tts_cli.book.chapter import Book, Chapter, Paragraph
 from tts_cli.book.produce import BookOrder, produce
 from tts_cli.book.script import BookPauses, script_of
 from tts_cli.config import RunConfig
-from tts_cli.folder.folder import Folder
+from tts_cli.store.folder import Folder
 
 RATE_HZ = 24_000
 TEXT = (

@@ -11,9 +11,9 @@ from tts_cli.cli import messages as msg
 from tts_cli.cli.summary import next_step, summary_lines, take_lines
 from tts_cli.config import RunConfig
 from tts_cli.core import Finish, Role, Status
-from tts_cli.folder.run_file import Totals
-from tts_cli.folder.take import Take
-from tts_cli.folder.takes import room_of_takes
+from tts_cli.store.run_file import Totals
+from tts_cli.store.take import Take
+from tts_cli.store.takes import room_of_takes
 
 OUT = Path("wavs")
 PLACE = msg.PLACE.format(folder="wavs/")

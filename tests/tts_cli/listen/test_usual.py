@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from spoken_folders import TEXT, record
 
-from tts_cli.folder.take import Take
+from tts_cli.store.take import Take
 from tts_cli.listen.usual import (
     STOP_LETTERS,
     Usual,

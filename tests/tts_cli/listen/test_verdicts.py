@@ -11,7 +11,7 @@ import pytest
 
 from tts_cli.core import Kind, Remark
 from tts_cli.errors import SetupError
-from tts_cli.folder.files import CHECKS_NAME
+from tts_cli.store.files import CHECKS_NAME
 from tts_cli.listen.verdicts import (
     OK,
     SUSPECT,

@@ -23,10 +23,10 @@ from models.pace import Pace
 from tts_cli.audio.file import encode
 from tts_cli.config import RunConfig
 from tts_cli.core import Place, Role, Status, Task
-from tts_cli.folder.folder import Folder
-from tts_cli.folder.hashes import Delivery, delivery_hash
-from tts_cli.folder.journal import Journal
-from tts_cli.folder.take import Take
+from tts_cli.store.folder import Folder
+from tts_cli.store.hashes import Delivery, delivery_hash
+from tts_cli.store.journal import Journal
+from tts_cli.store.take import Take
 from tts_cli.manifest.manifest import open_source
 from tts_cli.manifest.seeds import row_seed
 from tts_cli.plan.plan import Plan

@@ -17,7 +17,7 @@ from models.pace import Pace
 from tts_cli.config import RunConfig
 from tts_cli.core import Row, Status
 from tts_cli.errors import UsageError
-from tts_cli.folder.take import Take
+from tts_cli.store.take import Take
 from tts_cli.manifest.columns import RowProblem
 from tts_cli.manifest.source import Source
 from tts_cli.plan.checks import Judge

@@ -10,8 +10,8 @@ from models.base import ModelInfo
 from tts_cli.cli.summary import again_lines
 from tts_cli.config import RunConfig
 from tts_cli.core import Status
-from tts_cli.folder.folder import Folder
-from tts_cli.folder.take import Take
+from tts_cli.store.folder import Folder
+from tts_cli.store.take import Take
 from tts_cli.manifest.manifest import open_source
 from tts_cli.plan.plan import Plan
 from tts_cli.plan.standing import State

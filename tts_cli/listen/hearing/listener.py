@@ -9,7 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from tts_cli.folder.take import Take
+from tts_cli.store.take import Take
 from tts_cli.listen.hearing.compare import compare
 from tts_cli.listen.hearing.recogniser import Answer, Asked, Identity
 from tts_cli.listen.verdicts import Heard
