@@ -14,7 +14,7 @@ import pytest
 import soundfile
 from fake_aligner import FakeAligner
 from make_epub import small_epub
-from workbench import Folder, Result, Workbench, finish
+from workbench import Store, Result, Workbench, finish
 
 from tts_cli.app import align as app_align
 from tts_cli.cli import messages as msg
@@ -101,17 +101,17 @@ def test_words_of_sentences_are_aligned(bench: Workbench, monkeypatch: pytest.Mo
     assert (out / "01-one.words.json").stat().st_mtime_ns == written
 
 
-def book_file(out: Folder) -> dict[str, Any]:
+def book_file(out: Store) -> dict[str, Any]:
     found: dict[str, Any] = json.loads((out.path / "book.json").read_text(encoding="utf-8"))
     return found
 
 
-def names(out: Folder) -> list[str]:
+def names(out: Store) -> list[str]:
     """Files in the folder itself."""
     return sorted(path.name for path in out.path.iterdir() if path.is_file())
 
 
-def spoken(out: Folder, lines_before: int = 0) -> list[str]:
+def spoken(out: Store, lines_before: int = 0) -> list[str]:
     """Texts of rows that were spoken since."""
     texts = {
         row["id"]: row["text"]

@@ -12,7 +12,7 @@ import pytest
 from workbench import Workbench, as_jsonl
 
 from tts_cli.engine import load
-from tts_cli.store.folder import Folder
+from tts_cli.store.store import Store
 from tts_cli.plan.planner import Planner
 
 TEXTS = ("Hello there.", "Good morning.", "Hm.", "The rain in the street.")
@@ -54,7 +54,7 @@ def at(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, Callable[[], None]], N
         owner, name, number = {
             "planning": (Planner, "asked", 3),
             "loading": (load, "open_checkpoint", 1),
-            "speaking": (Folder, "keep", 3),
+            "speaking": (Store, "keep", 3),
         }[moment]
         real, calls = getattr(owner, name), itertools.count(1)
 

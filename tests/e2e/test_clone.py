@@ -13,7 +13,7 @@ import soundfile
 from hostile_audio import RATE_HZ, encoded, tone
 from safetensors.numpy import load_file
 from tiny_qwen3_tts import write_checkpoint
-from workbench import Folder, Workbench
+from workbench import Store, Workbench
 
 from tts_cli.cli import messages as msg
 
@@ -433,7 +433,7 @@ def test_say_clones(refs: Workbench, base: Path, monkeypatch: pytest.MonkeyPatch
     by_recording = ("--ref-audio", "a.wav", "--ref-text", SAID)
     for flags in (by_file, by_recording):
         assert refs.run(*command, *flags).code == 0
-        assert np.array_equal(Folder(refs.folder).samples("say.wav"), refs.out().samples("row.wav"))
+        assert np.array_equal(Store(refs.folder).samples("say.wav"), refs.out().samples("row.wav"))
         (refs.folder / "say.wav").unlink()
     result = refs.run(*command, "--ref-audio", "none.wav")
     assert result.code == 1

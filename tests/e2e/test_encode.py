@@ -13,7 +13,7 @@ import pyloudnorm
 import pytest
 import soundfile
 from made_voices import keep, names
-from workbench import Folder, MakeCheckpoint, Result, Workbench, forbid_weights
+from workbench import Store, MakeCheckpoint, Result, Workbench, forbid_weights
 
 from tts_cli.cli import messages as msg
 from tts_cli.core import Status, Unfinished
@@ -34,7 +34,7 @@ MADE_3 = msg.NOTHING_BUT_CONVERTED.format(files=counted(3, "file")) + "\n"
 pytestmark = pytest.mark.slow
 
 
-def runs_of(out: Folder) -> set[str]:
+def runs_of(out: Store) -> set[str]:
     """The runs that spoke what the folder holds."""
     return {record["run_id"] for record in out.records.values()}
 

@@ -16,7 +16,7 @@ from made_voices import NAME, VOICE, keep
 from made_voices import names as made_names
 from spoken_folders import record, tone, with_file, write_folder
 from tiny_fish_codec import SMALL
-from workbench import Folder, Workbench, as_jsonl, finish
+from workbench import Store, Workbench, as_jsonl, finish
 
 from tts_cli.cli import messages as msg
 from tts_cli.store.journal import Journal
@@ -435,12 +435,12 @@ def test_killed_midway_it_is_run_again(bench: Workbench, shards: Path) -> None:
         died = finish(bench.start(args, KILL.format(after=after)))
         killed += died.code == -signal.SIGKILL
         if (out / "timings.jsonl").exists():
-            assert Folder(out).records == wanted.records
+            assert Store(out).records == wanted.records
         result = bench.run(*args)
         assert result.code == 0, result.err
-        assert Folder(out).files == wanted.files
-        assert Folder(out).lines == wanted.lines
-        assert Folder(out).report == wanted.report
+        assert Store(out).files == wanted.files
+        assert Store(out).lines == wanted.lines
+        assert Store(out).report == wanted.report
         shutil.rmtree(out)
     assert killed >= 4
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from workbench import Folder, Workbench
+from workbench import Store, Workbench
 
 from tts_cli.cli import messages as msg
 
@@ -27,7 +27,7 @@ def lexicon(tmp_path: Path) -> Path:
     return path
 
 
-def pairs(folder: Folder) -> dict[str, tuple[Any, Any]]:
+def pairs(folder: Store) -> dict[str, tuple[Any, Any]]:
     return {key: (row["text"], row["spoken_text"]) for key, row in folder.records.items()}
 
 

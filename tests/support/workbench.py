@@ -59,7 +59,7 @@ class Result:
 
 
 @dataclass(frozen=True)
-class Folder:
+class Store:
     """An output folder as a user finds it."""
 
     path: Path
@@ -127,9 +127,9 @@ class Workbench:
         self.model = model
         self._capsys = capsys
 
-    def out(self, name: str = "out") -> Folder:
+    def out(self, name: str = "out") -> Store:
         """An output folder by name."""
-        return Folder(self.folder / name)
+        return Store(self.folder / name)
 
     def write(self, content: Rows | str | bytes, name: str = "rows.jsonl") -> Path:
         """Write a manifest: rows as JSONL, or its text or bytes as they are."""

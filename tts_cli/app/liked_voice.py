@@ -28,10 +28,10 @@ from tts_cli.engine.kernels import with_fallback
 from tts_cli.engine.made_voices import coded_voice, require_usable
 from tts_cli.engine.session import LocalSession
 from tts_cli.errors import RowError, UsageError
-from tts_cli.store import sources
-from tts_cli.store.take import Take
 from tts_cli.manifest.row import build_row
 from tts_cli.plan.checkpoint import model_source
+from tts_cli.store import sources
+from tts_cli.store.take import Take
 from tts_cli.text.pauses import without_pauses
 from tts_cli.text.words import is_wordless
 from tts_cli.voices.needs import reference_silence_s
@@ -100,7 +100,7 @@ class Liked:
 
     def _find(
         self, info: ModelInfo, takes_codes: bool
-    ) -> tuple[sources.Kept, sources.Array | None]:
+    ) -> tuple[sources.AudioSource, sources.Array | None]:
         """What a voice is to be made of, and its (F, K) int64 codes where it is those.
 
         Args:
@@ -115,9 +115,9 @@ class Liked:
             and (run.identity == info.identity or shares_codec(info, run.family, run.size))
         )
         rate_hz = info.sample_rate_hz
-        finders = [partial(sources.find_kept, out, record, rate_hz, has_codec, self.is_file)]
+        finders = [partial(sources.find_source, out, record, rate_hz, has_codec)]
         if takes_codes and has_codec:
-            finders.insert(0, partial(sources.find_codes, out, record, self.is_file))
+            finders.insert(0, partial(sources.find_codes, out, record))
         for look in finders:
             try:
                 kept = look()

@@ -15,16 +15,6 @@ from tts_cli import signals
 from tts_cli.app import device
 from tts_cli.config import RunConfig
 from tts_cli.errors import UsageError
-from tts_cli.store.files import check_space
-from tts_cli.store.folder import Folder
-from tts_cli.store.run_file import (
-    MODEL,
-    MODEL_IDENTITY,
-    measured_xrt,
-    read_report,
-    settings_of,
-    versions,
-)
 from tts_cli.manifest.source import Manifest
 from tts_cli.named import Named, counted
 from tts_cli.plan.checkpoint import approved_info, model_facts, read_info, require_consent
@@ -33,6 +23,16 @@ from tts_cli.plan.free_voices import Maker, who_speaks
 from tts_cli.plan.plan import Plan
 from tts_cli.plan.tally import Survey
 from tts_cli.setting import About
+from tts_cli.store.files import check_space
+from tts_cli.store.run_file import (
+    MODEL,
+    MODEL_IDENTITY,
+    measured_xrt,
+    read_report,
+    settings_of,
+    versions,
+)
+from tts_cli.store.store import Store
 
 if TYPE_CHECKING:
     from models.base import ModelInfo
@@ -89,7 +89,7 @@ def validate(source: Manifest, config: RunConfig, screen: Screen) -> Looked:
     screen.problems(survey)
     if config.out is None:
         return Looked(survey, None)
-    if not Folder.is_there(config.out):
+    if not Store.is_there(config.out):
         warn_of_space(survey, config.out)
     return Looked(survey, measured_xrt(config.out))
 

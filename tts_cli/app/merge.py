@@ -13,11 +13,11 @@ from typing import NamedTuple
 from tts_cli.config import RunConfig
 from tts_cli.core import Step
 from tts_cli.errors import UsageError
-from tts_cli.store.folder import Folder
 from tts_cli.store.lock import is_read_only
 from tts_cli.store.merge import Origins, differences
 from tts_cli.store.merge_files import Placing
 from tts_cli.store.run_file import FolderTotals, read_report
+from tts_cli.store.store import Store
 from tts_cli.voices.merged import MergedVoices
 
 log = logging.getLogger(__name__)
@@ -57,14 +57,14 @@ def merge(
     preferred, target = {folder.resolve() for folder in prefer}, out.resolve()
     origins = Origins(all_of_them, len(preferred - {target}), target in preferred)
     with ExitStack() as stack:
-        held = stack.enter_context(Folder.at(out, config))
+        held = stack.enter_context(Store.at(out, config))
         held.hold()
         with step("reading the folders"):
             totals = [None if held.is_new else learn(held, 0, origins)]
             for index, source in enumerate(all_of_them[1:], 1):
-                folder = Folder.look(source)
+                folder = Store.look(source)
                 if not is_read_only(source):
-                    folder = stack.enter_context(Folder.at(source, config))
+                    folder = stack.enter_context(Store.at(source, config))
                 totals.append(learn(folder, index, origins))
             origins.require_agreement()
             placing = Placing(origins, has_links)
@@ -95,7 +95,7 @@ def distinct(folders: Sequence[Path], prefer: Sequence[Path], out: Path) -> list
                 f"--out {out} and {folder} contain one another",
                 "choose an --out next to the folders",
             )
-        Folder.look(folder)
+        Store.look(folder)
     first = []
     for folder in prefer:
         place = folder.resolve()
@@ -106,7 +106,7 @@ def distinct(folders: Sequence[Path], prefer: Sequence[Path], out: Path) -> list
     return first + [folder for folder in reversed(found.values())]
 
 
-def learn(folder: Folder, index: int, origins: Origins) -> FolderTotals:
+def learn(folder: Store, index: int, origins: Origins) -> FolderTotals:
     """Take in the rows of a folder, which is then held without knowing them."""
     origins.add(index, folder.journal)
     sums = folder.runs.totals(folder.journal.rows())

@@ -25,12 +25,6 @@ from tts_cli.config import RunConfig
 from tts_cli.core import BadRow, Status, Step
 from tts_cli.engine.session import LocalSession, Session, SessionFacts, make_ready
 from tts_cli.errors import Interrupted
-from tts_cli.store.folder import Folder
-from tts_cli.store.mend import find_orphans
-from tts_cli.store.records import writer_threads
-from tts_cli.store.run_file import Totals, measured_xrt, new_run_id, versions
-from tts_cli.store.take import Take, iso_time
-from tts_cli.store.takes import room_of_takes
 from tts_cli.manifest.source import Manifest
 from tts_cli.named import counted
 from tts_cli.plan.checkpoint import model_facts
@@ -38,6 +32,11 @@ from tts_cli.plan.plan import Plan
 from tts_cli.plan.planner import silence_of
 from tts_cli.plan.strays import Strays, settle_strays
 from tts_cli.plan.tally import Survey
+from tts_cli.store.mend import find_orphans
+from tts_cli.store.records import writer_threads
+from tts_cli.store.run_file import Totals, measured_xrt, new_run_id, versions
+from tts_cli.store.store import Store, room_of_takes
+from tts_cli.store.take import Take, iso_time
 
 if TYPE_CHECKING:
     from tts_cli.app.align import Alignment
@@ -91,7 +90,7 @@ def run(
 
         aligned = partial(align, opened=aligner_of(config.words, config, "--words"), screen=screen)
     config, info, maker = approved(config)
-    with Folder.at(out, config, info) as folder:
+    with Store.at(out, config, info) as folder:
         plan = Plan(source, config, info, folder, maker=maker)
         survey = survey_of(plan, screen)  # read, judged, planned, held against the folder
         while survey.back:
@@ -128,7 +127,7 @@ def look(
 ) -> Looked:
     """Plan a run, and write nothing."""
     config, info, maker = approved(config)
-    folder = Folder.at(out, config, info)
+    folder = Store.at(out, config, info)
     plan = Plan(source, config, info, folder, maker=maker, keeps=False)
     survey = survey_of(plan, screen)
     if folder.is_new:
@@ -138,11 +137,11 @@ def look(
     return Looked(survey, measured_xrt(out), orphans)
 
 
-def bring_back(folder: Folder, survey: Survey) -> None:
+def bring_back(folder: Store, survey: Survey) -> None:
     """Give rows that the manifest has again what was removed of them. Raises StoppedEarly."""
-    folder.mark(back=survey.back)
+    folder.restore(survey.back)
     rows = counted(len(survey.back), "row is", "rows are")
-    log.info("%s restored from removed/", rows)
+    log.info("%s restored", rows)
 
 
 def session_of(plan: Plan, *, is_int16: bool) -> LocalSession:
@@ -174,7 +173,7 @@ def remake(plan: Plan, survey: Survey, session: LocalSession, step: Step) -> Non
 
         decode = decoder_of(session.loaded.model)
     with step("converting existing files"):
-        made = folder.remake(plan.orders(), decode)
+        made = folder.reencode(plan.orders(), decode)
     survey.remade = made.count
     log.info("%s converted without synthesis", counted(made.count, "file"))
     for row_id, reason in made.failed:

@@ -24,9 +24,6 @@ from tts_cli.config import RunConfig
 from tts_cli.core import BadRow, Row, Spoken, Task
 from tts_cli.engine.session import make_ready
 from tts_cli.errors import ManifestError, RowError
-from tts_cli.store.files import is_int16_enough, treat
-from tts_cli.store.records import moved, unkept
-from tts_cli.store.take import Take
 from tts_cli.listen.hearing.aligner import Aligner
 from tts_cli.listen.verdicts import Check
 from tts_cli.listen.words import WordTimes
@@ -37,6 +34,9 @@ from tts_cli.plan.checks import require_possible
 from tts_cli.plan.free_voices import who_speaks
 from tts_cli.plan.plan import Plan
 from tts_cli.plan.planner import silence_of
+from tts_cli.store.files import is_int16_enough, treat
+from tts_cli.store.records import moved, unkept
+from tts_cli.store.take import Take
 from tts_cli.voices.made import MadeVoices, is_made
 
 log = logging.getLogger(__name__)

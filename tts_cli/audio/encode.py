@@ -30,7 +30,7 @@ def encoded(task: Task, spoken: Spoken, make: Callable[..., Encoded], comment: s
         return spoken
     started_s = time.perf_counter()
     is_truncated = spoken.error is not None
-    take = task.place.file_take(is_truncated)
+    take = task.place.file_take
     tags = Tags.of_row(task.id, task.request.voice, comment)
     files, problem = None, None
     try:

@@ -18,10 +18,10 @@ from tts_cli.cli.screen import RunScreen, echo, show_table, shown_duration
 from tts_cli.config import RunConfig
 from tts_cli.core import Role
 from tts_cli.errors import UsageError
-from tts_cli.store.files import CHECKS_NAME
 from tts_cli.listen.page.build import MORE_TAKES, UNKNOWN_MANIFEST, spoken_by
 from tts_cli.named import counted, shortened
 from tts_cli.setting import Topic
+from tts_cli.store.files import CHECKS_NAME
 
 if TYPE_CHECKING:
     from tts_cli.app.check import FolderCheck, Hearing, Judged, Left

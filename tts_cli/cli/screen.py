@@ -32,9 +32,9 @@ from tts_cli.named import counted, printable, shown_value
 
 if TYPE_CHECKING:
     from tts_cli.config import RunConfig
-    from tts_cli.store.run_file import Totals
     from tts_cli.plan.plan import Plan
     from tts_cli.plan.tally import Survey
+    from tts_cli.store.run_file import Totals
 
 log = logging.getLogger(__name__)
 

@@ -35,8 +35,8 @@ from tts_cli.engine.attempt import NOT_A_SAMPLE, Attempt
 from tts_cli.engine.busy import BusyMeter
 from tts_cli.engine.kernels import with_fallback
 from tts_cli.errors import first_line
-from tts_cli.store.recode import Decode
-from tts_cli.store.sources import Array, Kept, decode, read_codes
+from tts_cli.store.reencode import Decode
+from tts_cli.store.sources import Array, AudioSource, decode, read_codes
 from tts_cli.store.take import Take
 
 if TYPE_CHECKING:
@@ -50,8 +50,8 @@ def decoder_of(model: SpeechModel) -> Decode:
     """What gives the samples of codes that a folder has kept."""
     num_codes = getattr(model, "num_entries", None)
 
-    def decoded(kept: Kept, take: Take, is_int16: bool) -> Array:
-        codes = read_codes(kept, take, model.info.num_codebooks, num_codes)
+    def decoded(source: AudioSource, take: Take, is_int16: bool) -> Array:
+        codes = read_codes(source, take, model.info.num_codebooks, num_codes)
         return with_fallback(partial(decode, codes, take, model, is_int16), model)
 
     return decoded

@@ -14,9 +14,6 @@ from typing import TYPE_CHECKING
 from tts_cli.config import RunConfig
 from tts_cli.core import BadRow, Need, Piece, Row, Spoken, Task, are_joined
 from tts_cli.errors import RowError
-from tts_cli.store.folder import Folder
-from tts_cli.store.recode import Order
-from tts_cli.store.records import writer_threads
 from tts_cli.manifest.ids import is_in_shard
 from tts_cli.manifest.seeds import take_seed
 from tts_cli.manifest.source import Manifest
@@ -27,6 +24,9 @@ from tts_cli.plan.planner import Planner, RowAsk, silence_of
 from tts_cli.plan.spool import Spool
 from tts_cli.plan.standing import OutputFolder, ServedTakes, Standing, State, extra_places
 from tts_cli.plan.tally import MAX_NAMED, Survey, Tally
+from tts_cli.store.records import writer_threads
+from tts_cli.store.reencode import ReencodeJob
+from tts_cli.store.store import Store
 from tts_cli.voices.made import PREFIX, MadeVoices, is_made
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class Plan:
         source: Manifest,
         config: RunConfig,
         info: ModelInfo,
-        folder: Folder | None = None,
+        folder: Store | None = None,
         *,
         maker: Maker | None = None,
         made: MadeVoices | None = None,
@@ -65,7 +65,7 @@ class Plan:
         self.voices = self.planner.voices
         self.rows = CheckedRows(source, self.planner.judge)
         self.only = Only(config.only, config.out)
-        self.folder = Folder(None, config) if folder is None else folder
+        self.folder = Store(None, config) if folder is None else folder
         self._folder = OutputFolder(self.planner, self.folder)
         self.voices.take_of = self._folder.take_of
         self._served: ServedTakes | None = None
@@ -75,7 +75,7 @@ class Plan:
     def _renew(self) -> None:
         out = self.config.out
         self._due: Spool[Task | BadRow] = Spool("speeches", out)
-        self._orders: Spool[Order] = Spool("files", out)
+        self._orders: Spool[ReencodeJob] = Spool("files", out)
         self._texts: Spool[Row] = Spool("texts", out)
 
     def survey(self) -> Survey:
@@ -138,7 +138,7 @@ class Plan:
         """Each row to speak or to keep silent, and each bad row to record; as often as needed."""
         return iter(self._due)
 
-    def orders(self) -> Iterator[Order]:
+    def orders(self) -> Iterator[ReencodeJob]:
         """The files to be made of what the folder keeps."""
         return iter(self._orders)
 
@@ -207,7 +207,7 @@ class Plan:
             if not self.config.overwrite:
                 order = standing.order
             if order is not None:
-                found.kept[order.kept.kind] += 1
+                found.kept[order.source.kind] += 1
                 tally.add_remade(request)
                 is_due = False
             elif is_due and standing.not_kept and not self.config.overwrite:

@@ -36,7 +36,6 @@ from tts_cli.core import (
     are_joined,
 )
 from tts_cli.errors import RowError
-from tts_cli.store.hashes import content_hash, request_hash
 from tts_cli.manifest.columns import Columns, parse_map
 from tts_cli.manifest.row import for_all
 from tts_cli.manifest.seeds import row_seed, take_seed
@@ -48,6 +47,7 @@ from tts_cli.plan.free_voices import FreeVoices, Maker
 from tts_cli.plan.notes import Notes
 from tts_cli.plan.room import most_positions, room_problem
 from tts_cli.plan.split_rule import SplitRule
+from tts_cli.store.hashes import content_hash, request_hash
 from tts_cli.text.care import TextCare
 from tts_cli.text.languages import named_language
 from tts_cli.text.pauses import sum_of_pauses, without_pauses

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 from tts_cli.config import RunConfig
 from tts_cli.core import BadRow, Row, are_joined
 from tts_cli.errors import ManifestError, UsageError
-from tts_cli.store.run_file import measured_pace
-from tts_cli.store.take import Take
 from tts_cli.manifest.speaker_names import SpeakerNames
 from tts_cli.named import counted, shown, some_of
 from tts_cli.plan.notes import MAX_SHOWN, NamedRows, Told
 from tts_cli.plan.room import Needs
 from tts_cli.plan.standing import State
 from tts_cli.plan.strays import Strays
+from tts_cli.store.run_file import measured_pace
+from tts_cli.store.take import Take
 from tts_cli.text.pauses import has_pauses, sum_of_pauses
 from tts_cli.text.words import SILENCE_S, usual_s
 

@@ -1,10 +1,12 @@
-"""Write files so that one under its final name is always whole.
+"""Write files so that a file under its final name is always whole.
 
-Every file goes to `.<name>.<pid>.tts-cli.part` in the same folder, is fsynced, renamed, and its
-folder fsynced. A crash can leave only `.part` files, which the next run removes. The first half can
-be another process's than the second (`stage`, `put_in_place`); what it stages has a random number.
+Every file is written as `.<name>.<token>.tts-cli.part` in the same folder, fsynced and renamed, and
+its folder is fsynced. A crash can leave only `.part` files, which the next run finishes or removes.
+The token of a row's file is the beginning of its SHA-256, so that the journal's entry names it; the
+process that stages a file (`stage`) need not be the one that renames it (`put_in_place`). Other
+files have the process id.
 
-Files of our own that grow: they must be plain, because a pipe would wait for ever and a link
+Files of our own that grow must be regular files, because a pipe would block for ever and a link
 could lead anywhere.
 """
 
@@ -17,25 +19,25 @@ import logging
 import math
 import os
 import re
-import secrets
 import shutil
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from tts_cli.errors import SetupError, disk_full, is_disk_error, writing
-from tts_cli.store.lock import is_dead
 from tts_cli.plain import NOT_PLAIN, open_plain
+from tts_cli.store.lock import is_dead
 
 log = logging.getLogger(__name__)
 
 MAX_LINE_BYTES = 1 << 20  # of a file that grows by lines
 
-_PART_NAME = re.compile(r"\..+\.[0-9]+\.tts-cli\.part")
+_PART_NAME = re.compile(r"\.(.+)\.([0-9a-f]+)\.tts-cli\.part")
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL
 # Where there are no such files, opening a folder to be written fails.
+_SHARE_DATA = 0x40049409  # FICLONE of Linux
 _NAMELESS = os.O_WRONLY | getattr(os, "O_TMPFILE", 0) | getattr(os, "O_CLOEXEC", 0)
 _CREATE |= getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
 
@@ -71,7 +73,7 @@ def write_alone(path: Path, data: bytes) -> None:
 
 
 def _write_nameless(path: Path, data: bytes) -> None:
-    part = _part_of(path)
+    part = part_of(path)
     with _removed_on_error(part, path):
         handle = os.open(path.parent, _NAMELESS, 0o666)
         try:
@@ -86,20 +88,20 @@ def _write_nameless(path: Path, data: bytes) -> None:
             os.close(handle)
 
 
-def stage(path: Path | str, data: bytes, number: int | None = None) -> str:
-    """Put `data` beside `path` under a temporary name, durably; returns that. Rows ask for it with
-    strings: a `Path` takes longer to make than the system to answer.
+def stage(path: Path | str, data: bytes, token: str | None = None) -> str:
+    """Write `data` next to `path` under a temporary name, durably; returns that name. Rows pass
+    strings: creating a `Path` takes longer than the system call.
 
     Args:
-        number: what tells the name from those of others; None: the process id.
+        token: part of the temporary name; None: the process id.
     Raises:
         DiskFull, OSError: as `write_atomic`.
     """
-    part = _part_of(path, number)
+    part = part_of(path, token)
     with _removed_on_error(part, path):
         try:
             handle = os.open(part, _CREATE, 0o666)
-        except FileExistsError:  # of a crashed run that had our process id
+        except FileExistsError:  # left by a crashed run
             remove_part(part)
             handle = os.open(part, _CREATE, 0o666)
         try:
@@ -127,75 +129,84 @@ def put_in_place(part: Path | str, path: Path | str) -> None:
         os.replace(part, path)
 
 
-@contextmanager
-def moved_aside(path: Path | str) -> Iterator[None]:
-    """Take a file away from its name inside the block; it is removed at the end of the block, or
-    gets its name back if the block raises. A crash amid the block removes it.
-
-    Raises:
-        OSError: it cannot be renamed, or is a folder.
-    """
-    part = _part_of(path, secrets.randbits(63))
-    try:
-        if stat.S_ISDIR(os.lstat(path).st_mode):
-            raise IsADirectoryError(errno.EISDIR, "is a folder", str(path))
-        os.replace(path, part)
-    except FileNotFoundError:
-        yield
-        return
-    try:
-        yield
-    except BaseException:
-        with suppress(OSError):
-            os.replace(part, path)
-        raise
-    remove_part(part)
-
-
-def link_whole(source: Path, target: Path) -> None:
-    """Let `target` be the file `source`, whatever it was before: by a hard link, or by a copy where
+def link_whole(source: Path, target: Path, token: str | None = None) -> None:
+    """Let `target` be the file `source`, whatever it was before: by a hard link, or a copy where
     the file system has none. At any moment `target` is whole.
 
     Raises:
         DiskFull: no room, or the disk stopped answering; nothing has changed.
-        OSError: anything else that concerns these files.
+        OSError: anything else about these files.
     """
-    try:
-        if os.path.samefile(source, target):
-            return  # a rename of one name of a file to another one would do nothing
-    except FileNotFoundError:
-        pass
-    with written_whole(target) as part:
+    if is_same_file(source, target):
+        return  # renaming one name of a file to another name of it would do nothing
+    with written_whole(target, token) as part:
+        link_or_copy(source, part)
+
+
+def link_or_copy(source: Path, target: Path, *, has_links: bool = True) -> None:
+    """Give a file a second name; where that is not possible, copy it, without data of its own
+    where the file system can share it. The copy is not synced.
+
+    Args:
+        target: does not exist.
+        has_links: hard links are wanted.
+    Raises:
+        OSError: neither is possible.
+    """
+    if has_links:
         try:
-            os.link(source, part)
+            os.link(source, target, follow_symlinks=False)
+        except (FileNotFoundError, FileExistsError):
+            raise
         except OSError as error:
-            if is_disk_error(error) or isinstance(error, (FileNotFoundError, FileExistsError)):
-                raise
             log.debug("cannot hard-link %s (%s); copying it", source, error.strerror)
-            shutil.copyfile(source, part)
+        else:
+            return
+    with open(source, "rb") as read, open(target, "xb") as written:
+        try:
+            import fcntl
+
+            fcntl.ioctl(written.fileno(), _SHARE_DATA, read.fileno())
+        except (ImportError, OSError):
+            shutil.copyfileobj(read, written, 1 << 20)
+
+
+def is_same_file(first: Path, second: Path) -> bool:
+    """Whether two names are of one file."""
+    try:
+        return os.path.samefile(first, second)
+    except FileNotFoundError:
+        return False
 
 
 @contextmanager
-def written_whole(path: Path) -> Iterator[Path]:
+def written_whole(path: Path, token: str | None = None) -> Iterator[Path]:
     """The temporary name to write a file under; it gets its own once the block has ended well.
 
+    Args:
+        token: part of the temporary name; None: the process id.
     Raises:
         DiskFull: no room, or the disk stopped answering; nothing is left behind.
         OSError: anything else that concerns this file.
     """
-    part = Path(_part_of(path))
+    part = Path(part_of(path, token))
     with _removed_on_error(part, path):
-        part.unlink(missing_ok=True)  # of a crashed run that had our process id
+        part.unlink(missing_ok=True)  # left by a crashed run
         yield part
-        _sync_file(part)
+        sync_file(part)
         os.replace(part, path)
     sync_folder(path.parent)
 
 
-def _part_of(path: Path | str, number: int | None = None) -> str:
+def part_of(path: Path | str, token: str | None = None) -> str:
+    """The temporary name of a file."""
     folder, name = os.path.split(path)
-    number = os.getpid() if number is None else number
-    return os.path.join(folder, f".{name}.{number}.tts-cli.part")
+    return os.path.join(folder, f".{name}.{token or os.getpid()}.tts-cli.part")
+
+
+def token_of(sha256: str) -> str:
+    """The part of a temporary name that stands for the content of a row's file."""
+    return sha256[:16]
 
 
 @contextmanager
@@ -219,7 +230,7 @@ def remove_part(part: Path | str) -> None:
         log.debug("could not remove %s: %s", part, error)
 
 
-def _sync_file(path: Path) -> None:
+def sync_file(path: Path) -> None:
     """Make a file's content durable."""
     handle = os.open(path, os.O_RDWR)  # Windows syncs no file that is open for reading
     try:
@@ -249,18 +260,21 @@ def is_part(name: str) -> bool:
     return _PART_NAME.fullmatch(name) is not None
 
 
-def remove_stale_parts(out: Path) -> int:
-    """Delete what a crashed run left under temporary names; only the lock's holder may call it."""
-    removed = 0
+def find_parts(out: Path) -> Iterator[tuple[Path, str, str]]:
+    """Temporary files below a folder, with the names that they are for and their tokens."""
     for folder, _, names in os.walk(out):
         for name in names:
-            if is_part(name):
-                try:
-                    os.unlink(os.path.join(folder, name))
-                    removed += 1
-                except OSError as error:
-                    log.warning("could not remove %s/%s: %s", folder, name, error.strerror)
-    return removed
+            if found := _PART_NAME.fullmatch(name):
+                yield Path(folder, name), os.path.join(folder, found[1]), found[2]
+
+
+def remove_stale_parts(out: Path) -> None:
+    """Delete temporary files that a crashed run left; only the lock's holder may call it."""
+    for part, _, _ in list(find_parts(out)):
+        try:
+            part.unlink()
+        except OSError as error:
+            log.warning("could not remove %s: %s", part, error.strerror)
 
 
 def require_plain_file(path: Path) -> bool:
@@ -304,6 +318,16 @@ def open_to_append(path: Path) -> int:
         os.close(handle)
         raise OSError(errno.EINVAL, NOT_PLAIN, str(path))
     return handle
+
+
+def whole_lines(file: BinaryIO) -> Iterator[bytes]:
+    """The lines of a file; of one that is too long only a piece that makes no sense. The last one
+    may lack its end.
+    """
+    while raw := file.readline(MAX_LINE_BYTES):
+        while len(raw) >= MAX_LINE_BYTES and not raw.endswith(b"\n"):
+            raw = b"-" + file.readline(MAX_LINE_BYTES - 1)
+        yield raw
 
 
 def lines_in(path: Path) -> Iterator[bytes]:

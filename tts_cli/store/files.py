@@ -1,9 +1,10 @@
-"""The files of spoken rows in the output folder: audio, codes, and room for them.
+"""Names and contents of the files in an output folder.
 
-Encoding happens in memory first (`file.py`), so a full disk shows up as a plain error of one
-write (`atomic.py`).
+A row's current take has the row's names: `<id>.wav` and `<id>.codes.safetensors`. All others are in
+`takes/<id>/`: `<n>.wav` is take n as it was delivered, `<n>.source.wav` the file that the delivered
+one was made from. `truncated/` has the audio of rows that failed because it was cut off.
 
-Paths that stay inside of the output folder, whatever links lie in it.
+Files are encoded in memory first, so that a full disk is an error of one write (`atomic.py`).
 """
 
 from __future__ import annotations
@@ -12,11 +13,11 @@ import contextlib
 import errno
 import hashlib
 import os
-import secrets
+import re
 import shutil
 import stat
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -33,9 +34,9 @@ from tts_cli.audio.tags import Tags
 from tts_cli.config import SUBTITLES, SUBTYPES
 from tts_cli.core import Encoded
 from tts_cli.errors import RowError, SetupError, StoppedEarly, UsageError, disk_full, is_disk_error
-from tts_cli.store.atomic import moved_aside, put_in_place, remove_part, stage, sync_folder
+from tts_cli.manifest.ids import TAKES, TRUNCATED, fold_id, id_problem
+from tts_cli.store.atomic import remove_part, stage, sync_folder, token_of
 from tts_cli.store.hashes import Delivery, delivery_hash
-from tts_cli.manifest.ids import TAKES, TRUNCATED, VOICES, fold_id, id_problem
 
 if TYPE_CHECKING:
     import numpy as np
@@ -45,20 +46,23 @@ if TYPE_CHECKING:
 
 
 JOURNAL_NAME = "timings.jsonl"
+_NUMBER = re.compile(r"[0-9]{1,9}")
 CHECKS_NAME = "checks.jsonl"
 
 
 CODES_SUFFIX = ".codes.safetensors"
-# Behind the names of files that had to make room for others made of them, see `folder.recode`.
-ORIGINAL_SUFFIX = ".original"
-ORIGINALS = tuple(f".{format}{ORIGINAL_SUFFIX}" for format in ("wav", "flac"))
+AUDIO_SUFFIXES = tuple(f".{format}" for format in SUBTYPES)
+SOURCE_MARK = ".source"  # in the name of the file that a take's delivered file was made from
 # When each word of a row is said, see `listen.words`.
 WORDS_SUFFIX, WORDS_VTT_SUFFIX, TEXTGRID_SUFFIX = ".words.json", ".words.vtt", ".TextGrid"
 WORD_SUFFIXES = (WORDS_SUFFIX, WORDS_VTT_SUFFIX, TEXTGRID_SUFFIX)
 # All that can stand behind an id in the name of a row's file; of two that fit the first does.
 ROW_SUFFIXES = (
-    *(CODES_SUFFIX, *ORIGINALS, *WORD_SUFFIXES),
-    *(f".{name}" for name in (*SUBTYPES, *SUBTITLES)),
+    *(CODES_SUFFIX, *WORD_SUFFIXES),
+    *(*AUDIO_SUFFIXES, *(f".{name}" for name in SUBTITLES)),
+)
+DERIVED_SUFFIXES = tuple(
+    suffix for suffix in ROW_SUFFIXES if suffix not in (*AUDIO_SUFFIXES, CODES_SUFFIX)
 )
 # Suffixes that end with another one -> what is in front of it: `a.words.vtt` could be a file of row
 # `a`, and of row `a.words`.
@@ -68,6 +72,31 @@ NESTED_SUFFIXES = {
     for short in ROW_SUFFIXES
     if long != short and long.endswith(short)
 }
+
+
+def take_name(row_id: str, take: int, suffix: str) -> str:
+    """The file of a take that is not current, relative to the folder."""
+    return f"{TAKES}/{row_id}/{take}{suffix}"
+
+
+def audio_suffix(path: object) -> str:
+    """The suffix of an audio file by its path in a journal; `.wav` where that makes no sense."""
+    suffix = Path(str(path)).suffix
+    return suffix if suffix in AUDIO_SUFFIXES else AUDIO_SUFFIXES[0]
+
+
+def owner_of(name: str) -> tuple[str, int | None] | None:
+    """The row whose file has a name, relative to the folder, and the take where the name has one;
+    None: it is not the file of a row.
+    """
+    suffix = next((suffix for suffix in ROW_SUFFIXES if name.endswith(suffix)), None)
+    if suffix is None:
+        return None
+    stem = name.removesuffix(suffix).removeprefix(f"{TRUNCATED}/")
+    if not stem.startswith(f"{TAKES}/"):
+        return stem, None
+    row_id, _, take = stem.removeprefix(f"{TAKES}/").removesuffix(SOURCE_MARK).rpartition("/")
+    return (row_id, int(take)) if _NUMBER.fullmatch(take) else None
 
 
 class SharedNames:
@@ -155,15 +184,6 @@ def is_int16_enough(subtype: str, rate_hz: int, native_rate_hz: int) -> bool:
     return subtype == "PCM_16" and rate_hz == native_rate_hz
 
 
-@dataclass(frozen=True)
-class WrittenFile:
-    """Audio of a row on disk."""
-
-    path: str  # relative to the output folder, with '/'
-    bytes: int
-    sha256: str
-
-
 def delivery_of(treatment: Treatment, format: str, subtype: str, rate_hz: int) -> Delivery:
     """What a run makes of samples, as it is hashed."""
     from tts_cli.audio.treatment import TRIM_MARGIN_S
@@ -201,6 +221,18 @@ def hash_of(file: BinaryIO) -> str:
     return digest.hexdigest()
 
 
+def facts_of(path: Path) -> tuple[int, str] | None:
+    """Size and SHA-256 of a regular file; None if there is none."""
+    try:
+        if not stat.S_ISREG(os.lstat(path).st_mode):
+            return None
+        with open(path, "rb") as file:
+            digest = hash_of(file)
+            return file.tell(), digest
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
 def is_same(source: Path, target: Path) -> bool:
     """Whether two names are of one file, or of two with the same content."""
     try:
@@ -224,27 +256,6 @@ def _size(path: str) -> int:
     return found.st_size if stat.S_ISREG(found.st_mode) else 0
 
 
-def _unlink(path: str) -> None:
-    """Remove a file that may not be there."""
-    with contextlib.suppress(FileNotFoundError):
-        os.unlink(path)
-
-
-def _has_beside_audio(out: Path) -> bool:
-    """Whether codes or originals of older files may lie in a folder: where there are none, no row
-    need ask for its own. What lies in subfolders is not looked at.
-    """
-    try:
-        with os.scandir(out) as found:
-            return any(
-                entry.name.endswith((CODES_SUFFIX, ORIGINAL_SUFFIX))
-                or (entry.name != VOICES and entry.is_dir())
-                for entry in found
-            )
-    except OSError:
-        return True
-
-
 def _identity(folder: Path) -> tuple[int, int] | None:
     """What tells a folder from another one of its name; None if it is not there."""
     try:
@@ -255,18 +266,20 @@ def _identity(folder: Path) -> tuple[int, int] | None:
 
 
 class AudioWriter:
-    """Writes `DIR/<id>.<format>`; may be called from several threads for different ids.
+    """Encodes the files of rows, and stages them in the folder; may be called from several threads
+    for different ids.
 
     Args:
         out: existing output folder.
         native_rate_hz: sample rate of the samples handed in.
     Raises:
-        UsageError, SetupError: the format, subtype and rate cannot be had; see `check_format`.
+        UsageError, SetupError: the format, subtype and rate are not possible; see `check_format`.
     """
 
     def __init__(self, out: Path, config: RunConfig, native_rate_hz: int) -> None:
         self.out = out
         self.format = config.format
+        self.suffix = f".{config.format}"
         self.native_rate_hz = native_rate_hz
         self.rate_hz = config.sample_rate or native_rate_hz
         self.subtype = check_format(config.format, config.subtype, self.rate_hz)
@@ -277,12 +290,9 @@ class AudioWriter:
         self.delivery = delivery_of(self.treatment, self.format, self.subtype, self.rate_hz)
         self.delivery_hash = delivery_hash(self.delivery)
         self.has_codes = config.save_codes
-        self.is_staging = True  # what is made goes to the folder at once
-        self.has_folder_alone = True  # no other process stages files in it
+        self.is_staging = True  # False: this process does not see the folder
         self._prefix = os.path.join(out, "")
         self._folder = _identity(out)
-        self._has_truncated = os.path.isdir(self._prefix + TRUNCATED)
-        self._has_older = _has_beside_audio(out)
         self.inside = Inside(out)
 
     @property
@@ -291,37 +301,32 @@ class AudioWriter:
         is_enough = is_int16_enough(self.subtype, self.rate_hz, self.native_rate_hz)
         return is_enough and self.treatment.is_none
 
-    def path_of(self, row_id: str, is_truncated: bool = False, take: int | None = None) -> Path:
-        """Where the audio of a row goes, or of a take of one that has several; truncated rows have
-        a folder of their own.
+    def path_of(self, row_id: str) -> Path:
+        """The audio file of a row."""
+        return self.out / f"{row_id}{self.suffix}"
+
+    @staticmethod
+    def name_of(row_id: str, suffix: str, is_truncated: bool, take: int | None) -> str:
+        """The name of a file, relative to the folder.
+
+        Args:
+            is_truncated: the row failed because its audio was cut off.
+            take: None: the row's own name.
         """
-        return Path(self._target(row_id, f".{self.format}", is_truncated, take))
-
-    def name_of(self, row_id: str, is_truncated: bool = False, take: int | None = None) -> str:
-        """The same as lines have it: relative to the folder, with '/'."""
-        return self._name(row_id, f".{self.format}", is_truncated, take)
-
-    def sibling(self, row_id: str, suffix: str) -> Path:
-        """Where a file of another kind goes, beside the audio of a row."""
-        return Path(self._target(row_id, f".{suffix}", False, None))
-
-    def codes_path_of(
-        self, row_id: str, is_truncated: bool = False, take: int | None = None
-    ) -> Path:
-        """Where the codes of a row go, or of a take."""
-        return Path(self._target(row_id, CODES_SUFFIX, is_truncated, take))
+        name = f"{row_id}{suffix}" if take is None else take_name(row_id, take, suffix)
+        return f"{TRUNCATED}/{name}" if is_truncated else name
 
     def is_whole(self, row_id: str, size: int | None, digest: str | None = None) -> bool:
         """Whether every file of a finished row is there, and its audio still is what was written.
 
-        A WAV of another size that agrees with its own header was edited by somebody, and stays.
+        A WAV of another size that agrees with its own header was edited by a user, and stays.
 
         Args:
             size: bytes it was recorded with; None: unknown.
-            digest: the first digits of its SHA-256; None: is not read.
+            digest: the first digits of its SHA-256; None: the file is not read.
         """
         name = f"{self._prefix}{row_id}"
-        path = f"{name}.{self.format}"
+        path = f"{name}{self.suffix}"
         found = _size(path)
         if not found or (self.has_codes and not _size(name + CODES_SUFFIX)):
             return False
@@ -335,13 +340,6 @@ class AudioWriter:
         except OSError:
             return False
 
-    def remove(self, row_id: str, is_truncated: bool = False, take: int | None = None) -> None:
-        """Take back a row that could not be recorded: no line would say whose file it is."""
-        place = (row_id, is_truncated, take)
-        for path in (self.path_of(*place), self.codes_path_of(*place)):
-            with contextlib.suppress(OSError):
-                path.unlink()
-
     def make(
         self,
         row_id: str,
@@ -351,120 +349,72 @@ class AudioWriter:
         take: int | None = None,
         tags: Tags = NO_TAGS,
     ) -> Encoded:
-        """Encode a row's files, and stage them in the folder where that is this writer's: they have
-        their content then, but not their names. To be handed to `put`, of this writer or of another
-        process's.
+        """Encode the files of a row, and stage them in the folder if this process sees it: they are
+        on disk then, under temporary names.
 
         Args:
             samples: (n,) float32 in [-1, 1] or int16, at the native rate; n >= 1.
             codes: (F, K) integers, kept only if the run saves codes.
-            take: which one of a row that has several; None: the row's own file.
-            tags: what the file says of itself.
+            is_truncated, take: see `name_of`.
+            tags: what the file says about itself.
         Raises:
             RowError: this row cannot be written (no samples, NaN, bad id, path in the way).
             DiskFull: no row can be written any more.
-            StoppedEarly: the output folder is gone.
+            StoppedEarly: the output folder no longer exists.
         """
         if problem := id_problem(row_id):
             raise RowError(f"id {row_id!r} {problem}")
         treated, applied = treat(samples, self.native_rate_hz, self.rate_hz, self.treatment)
         data = encode(treated, self.rate_hz, self.format, self.subtype, tags)
-        digest = hashlib.sha256(data).hexdigest()
         coded = encode_codes(codes) if codes is not None and self.has_codes else None
         misses = () if applied is None else tuple(self.treatment.misses(applied))
-        made = Encoded(data, coded, len(data), digest, len(samples), applied, misses)
-        return self._stage(row_id, made, is_truncated, take) if self.is_staging else made
+        made = Encoded(
+            audio=data,
+            codes=coded,
+            num_bytes=len(data),
+            sha256=hashlib.sha256(data).hexdigest(),
+            codes_sha256=None if coded is None else hashlib.sha256(coded).hexdigest(),
+            num_samples=len(samples),
+            applied=applied,
+            remarks=misses,
+        )
+        return self.staged(row_id, made, is_truncated, take) if self.is_staging else made
 
-    def put(
-        self,
-        row_id: str,
-        made: Encoded,
-        is_truncated: bool = False,
-        take: int | None = None,
-        is_remade: bool = False,
-    ) -> WrittenFile:
-        """Give files that were made their names; once this returns they survive a power cut.
-
-        Args:
-            is_remade: of what is there: codes and originals are of this speech.
-        Raises:
-            RowError, DiskFull, StoppedEarly: as `make`; nothing of them is left.
-        """
-        if isinstance(made.audio, bytes):  # of a process that does not see the folder
-            made = self._stage(row_id, made, is_truncated, take)
-        path = self._target(row_id, f".{self.format}", is_truncated, take)
-        try:
-            with self._telling(path):
-                codes_path = self._target(row_id, CODES_SUFFIX, is_truncated, take)
-                self._has_truncated |= is_truncated
-                is_over_older = self._has_older and not is_remade
-                # Codes of an older take would not fit, and new ones not to the older audio.
-                with moved_aside(codes_path) if is_over_older else contextlib.nullcontext():
-                    self._place(made, path, codes_path)
-                if is_over_older and not is_truncated:
-                    self._remove_originals(row_id, take)
-                sync_folder(os.path.dirname(path))
-                if not is_truncated:
-                    self._remove_truncated(row_id, take)
-        except BaseException:
-            self.drop(made)
-            raise
-        name = self.name_of(row_id, is_truncated, take)
-        return WrittenFile(name, made.num_bytes, made.sha256)
-
-    def _place(self, made: Encoded, path: str, codes_path: str) -> None:
-        """Give audio its name, then its codes: never codes next to audio that is not theirs."""
-        put_in_place(self._part(made.audio), path)
-        if made.codes is None:
-            return
-        try:
-            put_in_place(self._part(made.codes), codes_path)
-        except BaseException:
-            _unlink(path)
-            raise
-
-    def replaced_by(self, row_id: str, take: int | None = None) -> list[Path]:
-        """The names that a row's, or a take's, new audio takes from what is there: those that `put`
-        gives it, or removes, and the row's own.
-        """
-        name = self._name(row_id, "", False, take)
-        paths = [self.path_of(row_id), self.path_of(row_id, take=take)]
-        return paths + [Path(f"{self._prefix}{name}{suffix}") for suffix in ORIGINALS]
-
-    def drop(self, made: Encoded) -> None:
-        """Remove staged files that are not to be put in their places."""
-        for part in (made.audio, made.codes):
-            if isinstance(part, str):
-                remove_part(self._part(part))
-
-    def _stage(self, row_id: str, made: Encoded, is_truncated: bool, take: int | None) -> Encoded:
-        """Write what is in memory under temporary names."""
-        path = self._target(row_id, f".{self.format}", is_truncated, take)
+    def staged(
+        self, row_id: str, made: Encoded, is_truncated: bool = False, take: int | None = None
+    ) -> Encoded:
+        """Stage files that are in memory, unless that is done already. Raises as `make`."""
+        if not isinstance(made.audio, bytes):
+            return made
         self._require_folder()
-        with self._telling(path):
-            self.inside.make_room(path)
+        name = self.name_of(row_id, self.suffix, is_truncated, take)
+        with self._reporting(name):
             if isinstance(made.codes, bytes):
-                codes_path = self._target(row_id, CODES_SUFFIX, is_truncated, take)
-                self.inside.make_room(codes_path)
-                made = replace(made, codes=self._staged(codes_path, made.codes))
+                codes_name = self.name_of(row_id, CODES_SUFFIX, is_truncated, take)
+                codes = self._stage(codes_name, made.codes, str(made.codes_sha256))
+                made = replace(made, codes=codes)
             try:
                 assert isinstance(made.audio, bytes)
-                return replace(made, audio=self._staged(path, made.audio))
+                return replace(made, audio=self._stage(name, made.audio, made.sha256))
             except BaseException:
                 self.drop(made)
                 raise
 
-    def _staged(self, path: str, data: bytes) -> str:
-        number = None if self.has_folder_alone else secrets.randbits(63)
-        return stage(path, data, number).removeprefix(self._prefix)
+    def drop(self, made: Encoded) -> None:
+        """Remove staged files that are not wanted any more."""
+        for part in (made.audio, made.codes):
+            if isinstance(part, str):
+                remove_part(self._prefix + part)
 
-    def _part(self, name: bytes | str) -> str:
-        assert isinstance(name, str), "not staged"
-        return self._prefix + name
+    def _stage(self, name: str, data: bytes, sha256: str) -> str:
+        path = self._prefix + name
+        self.inside.make_room(path)
+        return stage(path, data, token_of(sha256)).removeprefix(self._prefix)
 
     @contextlib.contextmanager
-    def _telling(self, path: str) -> Iterator[None]:
+    def _reporting(self, name: str) -> Iterator[None]:
         """Turn what is wrong with a file or the folder into an error of ours."""
+        path = self._prefix + name
         try:
             yield
         except OSError as error:
@@ -481,29 +431,6 @@ class AudioWriter:
                 remedy="restore it and run the same command again: finished rows are safe",
             )
 
-    def _target(self, row_id: str, suffix: str, is_truncated: bool, take: int | None) -> str:
-        return self._prefix + self._name(row_id, suffix, is_truncated, take)
-
-    @staticmethod
-    def _name(row_id: str, suffix: str, is_truncated: bool, take: int | None) -> str:
-        """Where a file goes, relative to the folder."""
-        name = row_id if take is None else f"{TAKES}/{row_id}/{take}"
-        return f"{TRUNCATED}/{name}{suffix}" if is_truncated else name + suffix
-
-    def _remove_originals(self, row_id: str, take: int | None) -> None:
-        """What an older take's files were made of."""
-        for suffix in ORIGINALS:
-            _unlink(self._prefix + self._name(row_id, suffix, False, take))
-
-    def _remove_truncated(self, row_id: str, take: int | None) -> None:
-        """A row that came out well no longer has a runaway to listen to. On a disk behind a network
-        each question takes a while, so where no row has one nothing is asked.
-        """
-        if not self._has_truncated:
-            return
-        for suffix in (f".{self.format}", CODES_SUFFIX):
-            _unlink(self._prefix + self._name(row_id, suffix, True, take))
-
 
 class Inside:
     """Makes folders for files of one output folder, and refuses every way out of it.
@@ -515,10 +442,17 @@ class Inside:
     def __init__(self, out: Path) -> None:
         self.out = out
         self._root = out.resolve()
+        self.unsynced: set[str] = set()  # folders with new folders that are not synced
         self._folders: set[str] = set()  # checked and created
 
-    def make_room(self, path: Path | str) -> None:
-        """Create a file's folder. Raises RowError, OSError: the file cannot stand there."""
+    def make_room(self, path: Path | str, *, is_synced: bool = True) -> None:
+        """Create a file's folder.
+
+        Args:
+            is_synced: new folders are synced at once; else the folders above are in `unsynced`.
+        Raises:
+            RowError, OSError: the file cannot be there.
+        """
         folder = os.path.dirname(path)
         if folder not in self._folders:
             # Step by step: nothing may be created behind a link before the link is seen.
@@ -527,8 +461,10 @@ class Inside:
                 parent, step = step, step / part
                 is_new = not step.is_dir()
                 step.mkdir(exist_ok=True)
-                if is_new:
+                if is_new and is_synced:
                     sync_folder(parent)
+                elif is_new:
+                    self.unsynced.add(str(parent))
                 # Its parent is inside, so only a link can lead out.
                 if step.is_symlink() and not step.resolve().is_relative_to(self._root):
                     raise RowError(f"{step} is a link that leads out of the output folder")

@@ -1,54 +1,55 @@
-"""`timings.jsonl`: one line a finished row, and what a rerun may skip because of it.
+"""`timings.jsonl`: one JSON object per take that was synthesized, pinned, removed or restored.
 
-The file only grows. A line is appended after the row's audio is safely on disk and is itself
-fsynced, so a recorded row is a kept row. The last line of an id and take wins. A line torn by a
-crash is cut off before the next append, and its row recorded as failed if it has no other; other
-lines that make no sense are counted and passed over.
+The file only grows, and is the truth about a folder. Appending an entry is what commits a row: its
+files are staged and synced before, and get their names after it. The last line of an id and take
+counts. A torn last line was never committed and is cut off; other lines that make no sense are
+counted and ignored.
 """
 
 from __future__ import annotations
 
-import json
 import logging
 import os
-import re
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import count
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import count, islice
 from pathlib import Path
-from typing import BinaryIO
 
-from tts_cli.core import Status, Unfinished
+from msgspec.structs import replace
+
+from tts_cli.core import Status
 from tts_cli.errors import SetupError, disk_full, writing
+from tts_cli.manifest.ids import id_hash, is_recorded_id
+from tts_cli.named import counted
+from tts_cli.plain import open_plain
 from tts_cli.store.atomic import (
     MAX_LINE_BYTES,
     open_own,
     open_to_append,
+    sync_folder,
+    whole_lines,
     write_all,
 )
-from tts_cli.store.files import JOURNAL_NAME
-from tts_cli.store.table import FolderRows, Line, RecordTable, RowFile, line_of
-from tts_cli.store.take import MAX_TAKE, CopiedLine, Take
-from tts_cli.manifest.ids import id_hash, is_recorded_id
-from tts_cli.named import counted
-from tts_cli.plain import open_plain
+from tts_cli.store.files import JOURNAL_NAME, take_name
+from tts_cli.store.index import FolderRows, Index, RowFile
+from tts_cli.store.take import MAX_TAKE, SCHEMA, CopiedLine, Take
 
 log = logging.getLogger(__name__)
 
-# As our own lines begin.
-_FIRST_ID = re.compile(rb'\{"id": "((?:[ !#-\[\]-~]|\\["\\/bfnrt]|\\u[0-9a-f]{4})*)"')
+_BATCH = 4096  # lines that are put into the index together
 
 
 @dataclass
-class _Entry:
-    """What one call of `append` wants recorded, and its result."""
+class _Append:
+    """The entries of one call of `append`, and its result."""
 
+    entries: list[Take]
     lines: list[bytes]
-    takes: list[Line]  # what the table remembers of each line
+    folders: Collection[str]
     is_done: bool = False
-    error: OSError | None = None
+    error: OSError | None = field(default=None)
 
 
 class Journal:
@@ -56,10 +57,10 @@ class Journal:
 
     Args:
         out: the output folder; its lock must be held unless `is_read_only`. None: there is none.
-        is_read_only: look only, as `--dry-run` does; repair and append nothing.
+        is_read_only: read only, as `--dry-run` does; repair and append nothing.
         has_sums: remember 64 bits of each file's SHA-256, for `--verify-files`.
     Raises:
-        SetupError: the file is there but cannot be read or written, or is no plain file.
+        SetupError: the file is there but cannot be read or written, or is not a regular file.
     """
 
     def __init__(
@@ -67,19 +68,24 @@ class Journal:
     ) -> None:
         self.path = Path(JOURNAL_NAME) if out is None else out / JOURNAL_NAME
         self.num_garbage = 0  # lines that made no sense
-        self._table = RecordTable(has_sums)
-        self._mutex = threading.Lock()
-        self._pending: deque[_Entry] = deque()
+        self.has_old_lines = False  # lines of an earlier schema
+        self.size = 0  # bytes of whole lines
+        self._is_torn = False  # the last line has no end
+        self._index = Index(has_sums)
+        self._mutex = threading.Lock()  # of the file
+        self._pending: deque[_Append] = deque()
         self._handle = -1  # it is closed, or read-only
         if out is None:
             return
         with writing(self.path, SetupError, str(self.path), "check the file's permissions"):
-            whole_bytes, tail = self._load()
+            lines = self._load()
+            while batch := list(islice(lines, _BATCH)):
+                self._index.put(batch)
             if not is_read_only:
-                self._open(whole_bytes, tail)
+                self._open()
         if self.num_garbage:
-            lines = counted(self.num_garbage, "invalid line", "invalid lines")
-            log.warning("%s: ignored %s", self.path, lines)
+            text = counted(self.num_garbage, "invalid line", "invalid lines")
+            log.warning("%s: ignored %s", self.path, text)
 
     def __enter__(self) -> Journal:
         return self
@@ -88,48 +94,52 @@ class Journal:
         self.close()
 
     def __len__(self) -> int:
-        return len(self._table)
+        return len(self._index)
 
     def status(self, row_id: str, take: int | None = None) -> Status | None:
-        """As recorded last, of a take or of the row; None if never, or for a row that is gone."""
+        """Status of a take's last line, or of the row; None if it has none, or was removed."""
         if take is not None:
-            return self._table.status(row_id, take)
-        found = self._table.file(row_id)
-        if found is None:
+            found = self._index.take(row_id, take)
+            return None if found is None else found.status
+        file = self.file(row_id)
+        if file is None:
             return None
-        return Status.FAILED if found.has_failed else Status.OK
+        return Status.FAILED if file.has_failed else Status.OK
 
     def file(self, row_id: str) -> RowFile | None:
-        """Which take the row's file is; None if no line tells of one, or the row is gone."""
-        return self._table.file(row_id)
+        """The current take of a row; None if no line has one, or the row was removed."""
+        found = self._index.file(row_id)
+        return None if found is None or found.is_removed else found
 
-    def gone(self, row_id: str) -> RowFile | None:
-        """Which take the file of a row was that is gone; None for every other one."""
-        return self._table.gone(row_id)
+    def removed(self, row_id: str) -> RowFile | None:
+        """The take that was current when the row was removed; None for other rows."""
+        found = self._index.file(row_id)
+        return found if found is not None and found.is_removed else None
 
     def knows(self, row_id: str) -> bool:
-        """Whether a line tells what the row's file is, or was."""
-        return self.file(row_id) is not None or self.gone(row_id) is not None
+        """Whether a line has a current take of the row, be it removed or not."""
+        return self._index.file(row_id) is not None
+
+    def numbers(self, row_id: str) -> list[int]:
+        """The numbers of a row's takes that have lines, the lowest first."""
+        return [one.take for one in self._index.takes(row_id)]
 
     def top(self, row_id: str) -> int:
         """The highest take that has a line; 0 for a row without one."""
         return max(self.numbers(row_id), default=0)
 
-    def numbers(self, row_id: str) -> list[int]:
-        """The numbers of a row's takes that have lines, the lowest first."""
-        return self._table.numbers(row_id)
-
     def take_to_write(self, row_id: str) -> int:
-        """Return the number of the take that a row's next speech is, unless it is the same again:
-        one that came out well keeps its number for good, that of one that only failed is free.
+        """Return the number of the take that a row's next result becomes, unless it is the same
+        again: one that was ok keeps its number for ever, that of one that only failed is free.
         """
+        takes = {one.take: one for one in self._index.takes(row_id)}
         file = self.file(row_id)
         if file is None:
-            return 1 if self.status(row_id, 1) is None else self.next_take(row_id)
-        if not self.was_spoken(row_id, file.take):
+            return 1 if 1 not in takes else self.next_take(row_id)
+        if not takes[file.take].has_number:
             return file.take
-        top = self.top(row_id)
-        return self.next_take(row_id) if self.was_spoken(row_id, top) else top
+        top = max(takes)
+        return self.next_take(row_id) if takes[top].has_number else top
 
     def next_take(self, row_id: str, used: int = 0, spare: int = 0) -> int:
         """Return a number for a new take: above those of all takes, where `MAX_TAKE` allows it.
@@ -144,136 +154,154 @@ class Journal:
         return next(n for n in count(len(numbers) + spare + 1) if n not in numbers)
 
     def line(self, row_id: str, take: int) -> CopiedLine | None:
-        """The last line of a take, to be copied; None if there is none of sense. Raises OSError."""
-        offset = self._table.offset(row_id, take)
-        return None if offset is None else next(self._lines_at([offset]), None)
+        """The last line of a take, to be copied; None if there is none. Raises OSError."""
+        found = self._index.take(row_id, take)
+        return None if found is None else next(self._lines_at([found.offset]), None)
 
     def take(self, row_id: str, number: int) -> Take | None:
-        """What the last line of a take says; None if there is none of sense. Raises OSError."""
-        offset = self._table.offset(row_id, number)
-        return None if offset is None else next(self._takes_at([offset]), None)
+        """The last entry of a take, with the path that its file has now; None if there is none.
+        Raises OSError.
+        """
+        line = self.line(row_id, number)
+        return None if line is None else self._located(line.take)
 
     def was_spoken(self, row_id: str, take: int) -> bool:
-        """Whether a take ever came out well. Its number is then its own for ever."""
-        return self._table.spoken_offset(row_id, take) is not None
+        """Whether a take's number is taken for ever."""
+        found = self._index.take(row_id, take)
+        return found is not None and found.has_number
 
     def spoken_line(self, row_id: str, take: int) -> CopiedLine | None:
-        """The last line that says that a take came out well, whatever failed since; None: it never
-        did. Raises OSError.
+        """The last line that says that a take is ok, although a later one may have failed; None:
+        it never was. Raises OSError.
         """
-        offset = self._table.spoken_offset(row_id, take)
-        return None if offset is None else next(self._lines_at([offset]), None)
-
-    def unfinished(self) -> list[CopiedLine]:
-        """The last lines, see `Unfinished.REPLACING`, of takes whose run died. Raises OSError."""
-        return list(self._lines_at(self._table.offsets_of_unfinished()))
+        found = self._index.take(row_id, take)
+        if found is None or found.spoken is None:
+            return None
+        return next(self._lines_at([found.spoken]), None)
 
     def ok_take(self, row_id: str) -> Take | None:
-        """What the row's file is; None if there is none, or if it failed. Raises OSError."""
-        found = self._table.file(row_id)
+        """The entry of a row's file; None if there is none, or the row failed. Raises OSError."""
+        found = self.file(row_id)
         return None if found is None or found.has_failed else self.take(row_id, found.take)
 
     def takes(self, has_extras: bool = False) -> Iterator[Take]:
-        """The last line of each row's file, in the order in which they stand there. Lines that
-        another journal adds meanwhile are not seen. Raises OSError.
+        """The last entry of each row's current take, in the order of the file, with the path that
+        the file has now. Lines that another process adds meanwhile are not seen. Raises OSError.
 
         Args:
             has_extras: of every take.
         """
-        is_meant = self._table.is_last if has_extras else self._table.is_file
-        if not len(self._table):
-            return
-        with open_plain(self.path) as file:
-            offset = 0
-            while raw := file.readline(MAX_LINE_BYTES):
-                take = Take.decode(raw) if raw.endswith(b"\n") else None
-                if take is not None and is_meant(line_of(take), offset):
-                    yield take
-                offset += len(raw)
+        if has_extras:
+            offsets = self._index.all_offsets()
+        else:
+            offsets = self._index.current_offsets(
+                lambda take, _: take.status is not Status.REMOVED
+            )
+        return self._takes_at(offsets)
 
     def chosen(self) -> Iterator[Take]:
-        """The takes that are the files of rows with several takes, or that are held; in the order
-        in which they became it. Raises OSError.
+        """The current takes of rows that have several takes or a pinned one, in the order in which
+        they became current. Raises OSError.
         """
-        return self._takes_at(self._table.offsets_of_chosen())
+        offsets = self._index.current_offsets(
+            lambda take, takes: (
+                take.status is not Status.REMOVED and (len(takes) > 1 or take.is_held)
+            )
+        )
+        return self._takes_at(offsets)
 
     def absent(self, has_key: Callable[[int], bool]) -> Iterator[Take]:
-        """Those of `RecordTable.offsets_of_absent`. Raises OSError."""
-        return self._takes_at(self._table.offsets_of_absent(has_key))
+        """The current takes of rows that a manifest may lack. Raises OSError.
 
-    def gone_rows(self) -> Iterator[Take]:
-        """The takes that were the files of rows that are gone. Raises OSError."""
-        for take in self._takes_at(self._table.offsets_of_gone()):
-            file = self.gone(take.id)
-            if file is not None and file.take == take.take:
-                yield take
+        Args:
+            has_key: whether a row of the manifest has such an `id_hash` of its folded id.
+        """
+        offsets = self._index.current_offsets(
+            lambda take, _: take.status is not Status.REMOVED and not has_key(take.row + (1 << 63))
+        )
+        return self._takes_at(offsets)
+
+    def removed_rows(self) -> Iterator[Take]:
+        """The takes that were current when their rows were removed. Raises OSError."""
+        return self._takes_at(
+            self._index.current_offsets(lambda take, _: take.status is Status.REMOVED)
+        )
 
     def is_early(self, row_id: str, take: int) -> bool:
         """Whether the last line is of a version that was never published: see `take.PUBLISHED`."""
-        return self._table.is_early(row_id, take)
+        found = self._index.take(row_id, take)
+        return found is not None and found.is_early
 
     def done(self, row_id: str, request_hash: str, delivery_hash: str, take: int = 1) -> bool:
-        """Whether this very request is recorded ok, delivered so; whether its file is there is not
-        asked.
-        """
-        return self._table.is_ok_with(row_id, take, request_hash, delivery_hash)
+        """Whether this very request and delivery is recorded ok; its file is not looked at."""
+        is_of = self._index.has_hashes(row_id, take, request_hash, delivery_hash)
+        return is_of and self.status(row_id, take) is Status.OK
 
     def is_of(self, row_id: str, request_hash: str, delivery_hash: str, take: int) -> bool:
-        """Whether a take's last line is of this very request, delivered so, ok or not."""
-        return self._table.has_hashes(row_id, take, request_hash, delivery_hash)
+        """Whether a take's last line is of this very request and delivery, ok or not."""
+        return self._index.has_hashes(row_id, take, request_hash, delivery_hash)
 
     def file_size(self, row_id: str, take: int = 1) -> int | None:
-        """Bytes of a row's audio file; None: no line tells them."""
-        return self._table.size(row_id, take)
+        """Bytes of a take's audio file; None: unknown."""
+        found = self._index.take(row_id, take)
+        return (found.size or None) if found is not None else None
 
     def file_sum(self, row_id: str, take: int = 1) -> str | None:
-        """The first 16 digits of the SHA-256 of a row's audio file, or None."""
-        return self._table.digest(row_id, take)
+        """The first 16 digits of the SHA-256 of a take's audio file, or None."""
+        return self._index.digest(row_id, take)
 
     def rows(self) -> FolderRows:
-        """Sums over the last lines of all rows, extra takes left out."""
-        with self._mutex:
-            return self._table.rows()
+        """Sums over the current takes of all rows."""
+        return self._index.totals()
 
-    def append(self, *records: Take | CopiedLine) -> None:
-        """Record rows whose audio is safely on disk, with one fsync for all of them.
+    def append(self, *entries: Take | CopiedLine, folders: Collection[str] = ()) -> None:
+        """Commit entries whose files are staged and synced, with one fsync for all of them.
 
-        Threads that come while another one waits for the disk are recorded together by the next.
+        Threads that come while another one waits for the disk are committed together by the next.
 
+        Args:
+            folders: that have staged files; their names are made durable first.
         Raises:
-            DiskFull: nothing was recorded.
+            DiskFull: nothing was committed.
         """
         assert self._handle >= 0, "the journal is closed or read-only"
-        lines = [record.to_line().encode() for record in records]
-        takes = [line_of(take) for take in map(Take.decode, lines) if take is not None]
-        assert len(takes) == len(lines), lines  # before they are queued: other threads write them
-        entry = _Entry(lines, takes)
-        self._pending.append(entry)
+        takes = [one if isinstance(one, Take) else one.take for one in entries]
+        for take in takes:  # before they are queued: other threads write them
+            assert is_recorded_id(take.id, take.status), take
+            assert 1 <= take.take <= MAX_TAKE, take
+        lines = [one.to_line().encode() for one in entries]
+        asked = _Append(takes, lines, folders)
+        self._pending.append(asked)
         with self._mutex:
-            if not entry.is_done:
+            if not asked.is_done:
                 self._flush()
-        if entry.error is not None:
-            raise disk_full(entry.error, self.path) from entry.error
+        if asked.error is not None:
+            raise disk_full(asked.error, self.path) from asked.error
 
     def _flush(self) -> None:
         """Write what threads have left so far; the caller holds the mutex."""
-        group = list(self._pending)  # taken out only when it is known what came of them
-        size = os.fstat(self._handle).st_size
+        group = list(self._pending)  # removed only when their result is known
         error: OSError | None = None
         try:
-            write_all(self._handle, b"".join(line for entry in group for line in entry.lines))
+            for folder in {folder for one in group for folder in one.folders}:
+                sync_folder(folder)
+            write_all(self._handle, b"".join(line for one in group for line in one.lines))
         except BaseException as caught:
-            self._cut(size)
+            self._cut(self.size)
             if not isinstance(caught, OSError):
                 raise  # all of them are still queued
             error = caught
-        for entry in group:
+        for one in group:
             self._pending.popleft()
-            entry.error, entry.is_done = error, True
-        for entry in group if error is None else ():
-            for line, take in zip(entry.lines, entry.takes, strict=True):
-                self._table.put(take, size)
-                size += len(line)
+            one.error, one.is_done = error, True
+        if error is not None:
+            return
+        found = []
+        for one in group:
+            for line, take in zip(one.lines, one.entries, strict=True):
+                found.append((take, self.size))
+                self.size += len(line)
+        self._index.put(found)
 
     def close(self) -> None:
         """Close the file; harmless if done already."""
@@ -281,14 +309,34 @@ class Journal:
             os.close(self._handle)
             self._handle = -1
 
+    def entries_since(self, offset: int) -> Iterator[Take]:
+        """The entries of all lines that begin at an offset or later. Raises OSError."""
+        with open_plain(self.path) as file:
+            file.seek(offset)
+            for raw in whole_lines(file):
+                if (take := Take.decode(raw)) is not None:
+                    yield take
+
+    def _located(self, take: Take) -> Take:
+        """An entry with the path that its file has now: a take that is not current any more was
+        moved among the others, without a line of its own.
+        """
+        if take.path is None or take.path.startswith("truncated/"):
+            return take
+        file = self._index.file(take.id)
+        is_own = file is not None and file.take == take.take and not file.is_removed
+        suffix = Path(take.path).suffix
+        path = f"{take.id}{suffix}" if is_own else take_name(take.id, take.take, suffix)
+        return take if path == take.path else replace(take, path=path)
+
     def _lines_at(self, offsets: Sequence[int]) -> Iterator[CopiedLine]:
-        """Lines that made sense before, and do."""
         lines = map(CopiedLine.decode, self._raws_at(offsets))
         return (line for line in lines if line is not None)
 
     def _takes_at(self, offsets: Sequence[int]) -> Iterator[Take]:
-        """What they say."""
-        return (take for take in map(Take.decode, self._raws_at(offsets)) if take is not None)
+        for take in map(Take.decode, self._raws_at(offsets)):
+            if take is not None:
+                yield self._located(take)
 
     def _raws_at(self, offsets: Sequence[int]) -> Iterator[bytes]:
         if not offsets:
@@ -298,80 +346,46 @@ class Journal:
                 file.seek(offset)
                 yield file.readline(MAX_LINE_BYTES)
 
-    def _load(self) -> tuple[int, bytes]:
-        """Read all lines; returns the bytes of whole lines, and the last one if it is torn."""
+    def _load(self) -> Iterator[tuple[Take, int]]:
+        """The entries of whole lines, and where these begin."""
         file = open_own(self.path)
         if file is None:
-            return 0, b""
-        with file:
-            whole_bytes = 0
-            while raw := file.readline(MAX_LINE_BYTES):
-                if not raw.endswith(b"\n"):
-                    if len(raw) < MAX_LINE_BYTES:
-                        return whole_bytes, raw
-                    raw = _skip_line(file)
-                    if not raw.endswith(b"\n"):
-                        return whole_bytes, raw
-                    self.num_garbage += 1
-                    whole_bytes = file.tell()
-                    continue
-                if raw.strip() and not self._learn(raw, whole_bytes):
-                    self.num_garbage += 1
-                whole_bytes += len(raw)
-            return whole_bytes, b""
-
-    def _learn(self, raw: bytes, offset: int) -> bool:
-        take = Take.decode(raw)
-        if take is None:
-            return False
-        self._table.put(line_of(take), offset)
-        return True
-
-    def _open(self, whole_bytes: int, tail: bytes) -> None:
-        self._handle = open_to_append(self.path)
-        if not tail:
             return
-        if self._learn(tail, whole_bytes):  # only its newline is missing
-            os.write(self._handle, b"\n")
-        else:
-            log.warning("%s: removed an incomplete last line, left by a crash", self.path)
-            os.ftruncate(self._handle, whole_bytes)
-            self._keep_id(tail, whole_bytes)
+        with file:
+            for raw in whole_lines(file):
+                self._is_torn = not raw.endswith(b"\n")
+                take = Take.decode(raw)
+                if take is not None:  # also a last line that lacks nothing but its end
+                    self.has_old_lines |= b'"schema": %d, ' % SCHEMA not in raw
+                    yield take, self.size
+                elif self._is_torn:
+                    return
+                elif raw.strip():
+                    self.num_garbage += 1
+                self.size = file.tell()
 
-    def _keep_id(self, torn: bytes, whole_bytes: int) -> None:
-        """Record the row of a torn line as failed: its file is there, and is known to be ours. One
-        that has lines is what they say.
-        """
-        found = _FIRST_ID.match(torn)
-        row_id = json.loads(b'"%b"' % found[1]) if found else None
-        if is_recorded_id(row_id, Status.FAILED) and not self.knows(row_id):
-            line = Take.unrecorded(row_id, Unfinished.TORN).to_line().encode()
-            os.write(self._handle, line)
-            self._learn(line, whole_bytes)
+    def _open(self) -> None:
+        """Open the file to append to it, and cut off a torn line."""
+        self._handle = open_to_append(self.path)
+        if os.fstat(self._handle).st_size > self.size:
+            log.warning("%s: removed an incomplete last line, left by a crash", self.path)
+            os.ftruncate(self._handle, self.size)
+        elif self._is_torn:
+            self.size += os.write(self._handle, b"\n")
 
     def _cut(self, size: int) -> None:
-        """Take back a half-written append."""
+        """Undo a write that failed; what cannot be undone is a torn line of the next run."""
         try:
             os.ftruncate(self._handle, size)
-        except OSError as error:
-            log.debug("%s: an incomplete line remains: %s", self.path, error)
+        except OSError as problem:
+            log.debug("%s: an incomplete line stays: %s", self.path, problem)
 
 
 def sound_lines(out: Path) -> Iterator[tuple[int, bytes]]:
-    """Every whole line of a folder's journal that makes sense, as it stands there, behind the hash
-    of its row's id. Raises OSError.
+    """Every line of a folder's journal that makes sense, with the hash of its row's id. Raises
+    OSError.
     """
     with open_plain(out / JOURNAL_NAME) as file:
-        while raw := file.readline(MAX_LINE_BYTES):
-            if not raw.endswith(b"\n"):
-                _skip_line(file)
-            elif (take := Take.decode(raw)) is not None:
+        for raw in whole_lines(file):
+            if (take := Take.decode(raw)) is not None:
                 yield id_hash(take.id), raw
-
-
-def _skip_line(file: BinaryIO) -> bytes:
-    """Read to the end of an over-long line; returns its last piece."""
-    raw = b"-"
-    while raw and not raw.endswith(b"\n"):
-        last, raw = raw, file.readline(MAX_LINE_BYTES)
-    return raw or last

@@ -1,7 +1,4 @@
-"""Recover audio that a run had written, but not yet recorded, when it died.
-
-What lies in an output folder, or stands in its journal, and belongs to no row of a manifest.
-"""
+"""What is in an output folder, or in its journal, and belongs to no row of a manifest."""
 
 from __future__ import annotations
 
@@ -14,26 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from tts_cli.config import SUBTITLES, SUBTYPES
-from tts_cli.core import Unfinished
+from tts_cli.manifest.ids import IdTable, id_hash, id_problem, is_recorded_id
+from tts_cli.named import Named
 from tts_cli.store.atomic import read_own
 from tts_cli.store.files import WORDS_VTT_SUFFIX
 from tts_cli.store.journal import Journal
-from tts_cli.store.take import Take
-from tts_cli.manifest.ids import IdTable, id_hash, id_problem, is_recorded_id
-from tts_cli.named import Named
 
 BOOK_NAME = "book.json"
 _MAX_BOOK_BYTES = 1 << 29
-
-
-def unrecorded_rows(out: Path, since_ns: int, journal: Journal) -> Iterator[Take]:
-    """A failed row for each file since a time, in ns of the file system's clock, without a line.
-
-    They are told from a user's own files by that time; with a line they may be replaced.
-    """
-    for row_id, path in audio_files(out):
-        if not journal.knows(row_id) and path.lstat().st_mtime_ns >= since_ns:
-            yield Take.unrecorded(row_id, Unfinished.UNRECORDED)
 
 
 def audio_files(

@@ -22,6 +22,10 @@ from tts_cli import signals
 from tts_cli.audio.file import is_whole_wav
 from tts_cli.core import Status
 from tts_cli.errors import UsageError
+from tts_cli.manifest.ids import IdTable, fold_id, id_hash, id_problem
+from tts_cli.named import counted, shown_value
+from tts_cli.plain import open_plain
+from tts_cli.setting import About
 from tts_cli.store.atomic import (
     MAX_LINE_BYTES,
     lines_in,
@@ -30,15 +34,10 @@ from tts_cli.store.atomic import (
     written_whole,
 )
 from tts_cli.store.derived import DERIVED_NAME
-from tts_cli.store.files import CHECKS_NAME, JOURNAL_NAME, PlainFiles, hash_of
+from tts_cli.store.files import CHECKS_NAME, JOURNAL_NAME, PlainFiles, audio_suffix, hash_of
 from tts_cli.store.journal import Journal, sound_lines
 from tts_cli.store.run_file import RUNS_NAME, FolderTotals, settings_of
 from tts_cli.store.take import Take
-from tts_cli.store.takes import suffix_of
-from tts_cli.manifest.ids import IdTable, fold_id, id_hash, id_problem
-from tts_cli.named import counted, shown_value
-from tts_cli.plain import open_plain
-from tts_cli.setting import About
 
 MERGED_FROM = "merged_from"
 _COMPARED = (About.SPEECH, About.DELIVERY)  # how rows sound
@@ -244,7 +243,7 @@ class Origins:
         return None if value is None else Claim.unpack(value).folder
 
     def _state(self, folder: int, journal: Journal, take: Take, files: PlainFiles) -> Claim:
-        path = self.folders[folder] / f"{take.id}{suffix_of(take.path)}"
+        path = self.folders[folder] / f"{take.id}{audio_suffix(take.path)}"
         size = files.size(path)
         quality = FAILED
         if take.is_ok:

@@ -16,13 +16,13 @@ from typing import NamedTuple
 
 from tts_cli import signals
 from tts_cli.errors import RowError, StoppedEarly, UsageError, disk_full, is_disk_error
+from tts_cli.manifest.ids import TAKES, TRUNCATED, VOICES, id_hash, id_problem
+from tts_cli.named import Named
 from tts_cli.store.atomic import is_part, sync_folder, written_whole
 from tts_cli.store.derived import DERIVED_NAME
 from tts_cli.store.files import NESTED_SUFFIXES, ROW_SUFFIXES, Inside, is_same
 from tts_cli.store.lock import LOCK_NAME
 from tts_cli.store.merge import MAX_NAMED, Origins
-from tts_cli.manifest.ids import TAKES, TRUNCATED, VOICES, id_hash, id_problem
-from tts_cli.named import Named
 
 log = logging.getLogger(__name__)
 

@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 
 from tts_cli.core import Role, Status
 from tts_cli.errors import SetupError, UsageError
+from tts_cli.manifest.ids import natural_order
 from tts_cli.store.atomic import lines_in, require_plain_file, values_of
-from tts_cli.store.files import JOURNAL_NAME
+from tts_cli.store.files import JOURNAL_NAME, take_name
 from tts_cli.store.run_file import RunLog, last_of_runs, read_report
 from tts_cli.store.take import Take
-from tts_cli.manifest.ids import TAKES, natural_order
 
 STAGES = ("prefill", "decode", "vocoder", "write")
 
@@ -129,11 +129,6 @@ def _lines(journal: Path, folder: SpokenFolder) -> dict[str, dict[int, _Lines]]:
             for stage, ms in enumerate(stages):
                 sums[stage] += ms
         takes = found.setdefault(take.id, {})
-        if take.status is Status.GONE:
-            takes.pop(take.take, None)
-            if not takes:
-                del found[take.id]
-            continue
         before = takes.get(take.take)
         last_ok = take if take.is_ok else before.last_ok if before else None
         takes[take.take] = _Lines(_Line(take, place), last_ok)
@@ -144,11 +139,13 @@ def _lines(journal: Path, folder: SpokenFolder) -> dict[str, dict[int, _Lines]]:
 def _rows(out: Path, lines: dict[str, dict[int, _Lines]]) -> Iterator[FolderRow]:
     for row_id, by_number in lines.items():
         ordered = [by_number[number] for number in sorted(by_number)]
+        takes = [one.last.take for one in ordered]
+        chosen = _chosen([one.last for one in ordered])
+        if takes[chosen].status is Status.REMOVED:
+            continue
         if len(ordered) == 1:
             yield FolderRow(row_id, [_single(out, ordered[0])], 0)
             continue
-        takes = [one.last.take for one in ordered]
-        chosen = _chosen([one.last for one in ordered])
         files = [
             one.file(_take_path(out, one.last.take, is_chosen=place == chosen))
             for place, one in enumerate(ordered)
@@ -181,9 +178,9 @@ def _take_path(out: Path, take: Take, is_chosen: bool) -> str | None:
     if take.path is None:
         return None
     own = f"{take.id}{_suffix(take)}"
-    paths = [f"{TAKES}/{take.id}/{take.take}{_suffix(take)}", take.path]
+    paths = [take_name(take.id, take.take, _suffix(take)), take.path]
     if is_chosen:
-        paths.append(own)
+        paths.insert(0, own)
     else:  # the row's own name is that of the chosen take alone
         paths = [path for path in paths if path != own]
     return next((path for path in paths if _is_there(out, path)), None)

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from tts_cli.config import SETTINGS
 from tts_cli.errors import SetupError, writing
+from tts_cli.setting import About
 from tts_cli.store.atomic import (
     MAX_LINE_BYTES,
     lines_in,
@@ -32,10 +33,9 @@ from tts_cli.store.atomic import (
     write_all,
     write_atomic,
 )
-from tts_cli.setting import About
 
 if TYPE_CHECKING:
-    from tts_cli.store.table import FolderRows
+    from tts_cli.store.index import FolderRows
 
 
 REPORT_NAME = "run.json"

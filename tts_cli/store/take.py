@@ -23,16 +23,16 @@ import msgspec
 from msgspec import Meta, field
 from msgspec.structs import asdict, fields, force_setattr, replace
 
-from tts_cli.core import Finish, Kind, Remark, Role, Status, Unfinished
-from tts_cli.store.atomic import values_of
+from tts_cli.core import Finish, Kind, Remark, Role, Status
 from tts_cli.manifest.ids import is_recorded_id, voice_label
+from tts_cli.store.atomic import values_of
 from tts_cli.text.pauses import without_pauses
 
-# Of lines written now. 2 is read as 3, which says the same: lines of 2 have no `remarks`; what they
-# lack is read out of their sentences.
-# Those of 1 have no `schema`, and derived seeds of 63 bits; those of 0 have no `delivery_hash`
-# either: one hash stands for request and delivery. Neither was ever published.
-SCHEMA = 3
+# Schema of new lines. Lines of 2 and 3 are converted while they are read: 3 had `unfinished` and
+# called removed rows `gone`; 2 had no `remarks`, which are derived from its sentences. Lines of 1
+# have no `schema`, and derived seeds of 63 bits; lines of 0 have no `delivery_hash` either: one hash
+# stands for request and delivery. 0 and 1 were never published.
+SCHEMA = 4
 PUBLISHED = 2  # the first of them that was
 MAX_REMARKS = 20
 MAX_PARTS = 1000
@@ -60,23 +60,27 @@ class Take(msgspec.Struct, frozen=True):
     status: Status  # result of the row
     take: Number = 1  # [1, 2, ...] number of the take
     role: Role = Role.OWN  # relation of this take to the row's file
-    schema: Whole = SCHEMA  # [3] version of the format of the line, see below
+    schema: Whole = SCHEMA  # [4] version of the format of the line, see below
     # hash of the input of the model: text, voice, settings, seed and checkpoint
     request_hash: str = ""
     # hash of format, subtype, sample rate, loudness, high-pass, trim and padding of the file
     delivery_hash: str = ""
     bytes: Whole = 0  # size of the audio file; 0 if there is none
     sha256: str | None = None  # SHA-256 of the audio file
+    # SHA-256 of the file of codes; null: no codes were saved, or by an earlier version (since 0.5)
+    codes_sha256: str | None = None
+    # `user`: a user made or edited the file; null: tts-cli made it (since 0.5)
+    origin: str | None = None
     frames: Whole = 0  # codec frames of the audio, without retries; 0 without audio
     # length of the audio, after trimming and padding; for a split row, with the pauses between
     # pieces
     audio_s: Seconds = 0.0
     content_hash: str = ""  # hash that shows whether a pinned take still matches its row
-    path: str | None = None  # path of the audio file, relative to the folder
+    # path of the audio file when the line was written, relative to the folder; the file of a take
+    # that is no longer current is `takes/ID/NUMBER`, with the same suffix
+    path: str | None = None
     sample_rate_hz: Whole | None = None  # sample rate of the audio file
     error: str | None = None  # reason for the failure, as text for people
-    # reason why a failed line does not describe the audio (since 0.4)
-    unfinished: Unfinished | None = None
     finish_reason: Finish | None = None  # reason why synthesis ended
     # [list of lists] things to listen for: kind, text and weight of each remark (since 0.4)
     remarks: list[Remark] = field(default_factory=list)
@@ -171,7 +175,7 @@ class Take(msgspec.Struct, frozen=True):
     @property
     def is_undrawn(self) -> bool:
         """Whether it failed before anything was drawn, so that other seeds cannot help."""
-        return not self.is_ok and not self.attempts and self.unfinished is None
+        return not self.is_ok and not self.attempts
 
     @property
     def letters(self) -> int | None:
@@ -211,11 +215,6 @@ class Take(msgspec.Struct, frozen=True):
         return [remark.text for remark in self.remarks]
 
     @classmethod
-    def unrecorded(cls, row_id: str, why: Unfinished) -> Take:
-        """A row of which nothing is known but that a run died over it."""
-        return cls(row_id, Status.FAILED, error=UNFINISHED[why], unfinished=why)
-
-    @classmethod
     def decode(cls, raw: builtins.bytes) -> Take | None:
         """A whole line of the file; None for one that makes no sense."""
         try:
@@ -225,7 +224,7 @@ class Take(msgspec.Struct, frozen=True):
         if not take.request_hash or not take.delivery_hash:
             return cls.of(values_of(raw))
         if take.schema != SCHEMA or _OURS not in raw or not _are_sound(take.remarks):
-            if not _is_plain_2(take, raw):
+            if not _is_convertible(take, raw):
                 return cls.of(values_of(raw))
             force_setattr(take, "schema", SCHEMA)
         if not is_recorded_id(take.id, take.status):
@@ -243,6 +242,10 @@ class Take(msgspec.Struct, frozen=True):
         """
         if values is None:
             return None
+        if values.get("status") == _GONE:  # other takes of a removed row are only not current now
+            status = Status.OK if values.get("error") is None else Status.FAILED
+            status = status if values.get("role") == Role.EXTRA.value else Status.REMOVED
+            values = {**values, "status": status.value}
         try:
             known = asdict(msgspec.convert(values, cls))
         except msgspec.ValidationError:
@@ -256,22 +259,51 @@ class Take(msgspec.Struct, frozen=True):
             known["schema"] = int("delivery_hash" in told)
         elif known["schema"] and "delivery_hash" not in told:
             return None
-        elif known["schema"] == PUBLISHED:
+        elif known["schema"] >= PUBLISHED:
             known["schema"] = SCHEMA
         known["path"] = inner_path(values.get("path"))
         known["parts"] = sound_parts(values.get("parts"))
         known["remarks"] = _remarks(values)
-        if known["status"] is Status.FAILED and known.get("unfinished") is None:
-            known["unfinished"] = _UNFINISHED_BY_ERROR.get(known.get("error", ""))
+        if values.get("unfinished") is not None or known.get("error") in _UNFINISHED:
+            known["attempts"] = max(1, known.get("attempts", 0))  # its run died: try again
         return cls(**known)
 
-    def to_line(self) -> str:
-        """The take as one line of JSON; times to a microsecond."""
+    def as_values(self) -> dict[str, Any]:
+        """Its fields as they stand in a line; times to a microsecond."""
         values = {name: getattr(self, name) for name in FIELDS}
         for name, digits in _DIGITS.items():
             if value := values[name]:
                 values[name] = round(value, digits)
-        return _ENCODER.encode(values) + "\n"
+        return values
+
+    def to_line(self) -> str:
+        """The take as one line of JSON."""
+        return _ENCODER.encode(self.as_values()) + "\n"
+
+
+def users_take(base: Take, number: int, found: tuple[int, str], path: str) -> Take:
+    """The entry of a file that a user made, as an alternative take.
+
+    Args:
+        base: the take that it was made from.
+        found: its size and SHA-256.
+    """
+    suffix = PurePosixPath(path).suffix
+    is_delivered = suffix == PurePosixPath(base.path or "").suffix
+    return replace(
+        base,
+        take=number,
+        role=Role.EXTRA,
+        status=Status.OK,
+        error=None,
+        origin="user",
+        path=path,
+        bytes=found[0],
+        sha256=found[1],
+        delivery_hash=base.delivery_hash if is_delivered else "",
+        applied=base.applied if is_delivered else None,
+        source=base.source if is_delivered else None,
+    )
 
 
 @dataclass(frozen=True)
@@ -290,22 +322,25 @@ class CopiedLine:
         return None if take is None or values is None else cls(take, values)
 
     def changed(self, **changes: Any) -> CopiedLine:
-        """With other values."""
+        """Return the line with other values of known fields."""
         return CopiedLine(replace(self.take, **changes), {**self.values, **changes})
 
     def to_line(self) -> str:
-        """As `Take.to_line`, with the fields in front that must be there."""
-        front = {name: getattr(self.take, name) for name in ("id", "status", "take", "role")}
-        return _ENCODER.encode({**front, **self.values}) + "\n"
+        """As `Take.to_line`, and what else the line contains; a line that was never published keeps
+        its schema.
+        """
+        names = ("id", "status", "take", "role") if self.take.is_early else FIELDS
+        known = {name: value for name, value in self.take.as_values().items() if name in names}
+        others = {name: value for name, value in self.values.items() if name != "unfinished"}
+        return _ENCODER.encode({**known, **others, **known}) + "\n"
 
 
-# In words for people, and by which lines of before the field are known.
-UNFINISHED = {
-    Unfinished.REPLACING: "the run ended while its file was replaced",
-    Unfinished.TORN: "its line was torn by a crash",
-    Unfinished.UNRECORDED: "the run died before this row was recorded",
+# Errors of lines of schema 2 whose run died before the row was finished.
+_UNFINISHED = {
+    "the run ended while its file was replaced",
+    "its line was torn by a crash",
+    "the run died before this row was recorded",
 }
-_UNFINISHED_BY_ERROR = {error: why for why, error in UNFINISHED.items()}
 # What remarks of schema 2 are about, by what is in their texts, in this order.
 _OLD_KINDS = (
     (re.compile(r"level "), Kind.LEVEL),
@@ -333,6 +368,9 @@ _DIGITS = {
 }
 _ENCODER = json.JSONEncoder(allow_nan=False)  # `json.dumps` makes one for each line
 _OURS = b'"schema": %d, ' % SCHEMA
+_GONE = "gone"  # what schema 3 called removed
+_PREVIOUS = 3
+_PREVIOUS_BYTES = b'"schema": %d, ' % _PREVIOUS
 _SIGNS = bytes(code for code in range(128) if not chr(code).isalnum())
 _PLAIN_PATH = re.compile(r"[\w-][\w.-]*(?:/[\w-][\w.-]*)*")
 
@@ -346,9 +384,13 @@ class _Sentences(msgspec.Struct):
 _sentences = msgspec.json.Decoder(_Sentences).decode
 
 
-def _is_plain_2(take: Take, raw: bytes) -> bool:
-    """Whether a line is of schema 2, and has no sentences that tell of what has fields now."""
-    if take.schema != PUBLISHED or take.status is Status.FAILED or take.remarks:
+def _is_convertible(take: Take, raw: bytes) -> bool:
+    """Whether a line of an earlier schema says the same in this one."""
+    if take.status is not Status.OK or not _are_sound(take.remarks):
+        return False
+    if take.schema == _PREVIOUS:
+        return _PREVIOUS_BYTES in raw
+    if take.schema != PUBLISHED or take.remarks:
         return False
     try:
         return not _sentences(raw).suspect

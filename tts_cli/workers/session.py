@@ -158,7 +158,7 @@ class WorkerSession:
         text = secrets.token_hex(16)
         if self._token is not None:
             self._token.unlink(missing_ok=True)
-        self._token = Path(stage(self._out / "workers", text.encode(), secrets.randbits(63)))
+        self._token = Path(stage(self._out / "workers", text.encode(), secrets.token_hex(8)))
         rows = -(-needs.rows // share.num_workers)
         return Briefing(
             0,

@@ -299,7 +299,6 @@ class Worker:
         session.make_room(briefing.needs)
         writer = AudioWriter(briefing.out, config, session.info.sample_rate_hz)
         writer.is_staging = sees_folder(briefing)
-        writer.has_folder_alone = False
         session.is_int16 = writer.takes_int16
         ready = Ready(
             socket.gethostname(), session.facts(), session.loaded.batch.rows, writer.is_staging

@@ -23,7 +23,7 @@ from models.pace import Pace
 from tts_cli.audio.file import encode
 from tts_cli.config import RunConfig
 from tts_cli.core import Place, Role, Status, Task
-from tts_cli.store.folder import Folder
+from tts_cli.store.store import Store
 from tts_cli.store.hashes import Delivery, delivery_hash
 from tts_cli.store.journal import Journal
 from tts_cli.store.take import Take
@@ -54,7 +54,7 @@ class Spoken:
         config = RunConfig(out=self.path, **settings)
         with (
             open_source(str(manifest)) as source,
-            Folder.at(self.path, config, self.info) as folder,
+            Store.at(self.path, config, self.info) as folder,
         ):
             plan = Plan(source, config, self.info, folder)
             self.early = plan.survey().early
@@ -67,7 +67,7 @@ class Spoken:
         manifest = str(self.path / "rows.jsonl")
         with (
             open_source(manifest) as source,
-            Folder.at(self.path, config, self.info) as folder,
+            Store.at(self.path, config, self.info) as folder,
         ):
             plan = Plan(source, config, self.info, folder)
             plan.survey()

@@ -10,7 +10,7 @@ from models.base import ModelInfo
 from tts_cli.cli.summary import again_lines
 from tts_cli.config import RunConfig
 from tts_cli.core import Status
-from tts_cli.store.folder import Folder
+from tts_cli.store.store import Store
 from tts_cli.store.take import Take
 from tts_cli.manifest.manifest import open_source
 from tts_cli.plan.plan import Plan
@@ -31,7 +31,7 @@ def survey(path: Path, info: ModelInfo) -> Any:
     rows = ({"id": row_id, "text": text} for row_id, (text, _, _) in SPOKEN.items())
     manifest.write_text("\n".join(map(json.dumps, rows)))
     config = RunConfig(out=path, language="english")
-    with open_source(str(manifest)) as source, Folder.at(path, config, info) as folder:
+    with open_source(str(manifest)) as source, Store.at(path, config, info) as folder:
         folder.begin()
         folder.journal.append(
             *(

@@ -24,7 +24,7 @@ from tts_cli.config import RunConfig
 from tts_cli.core import Finish, Place, Role, Spoken, Status, Task
 from tts_cli.errors import DiskFull, FolderLocked, UsageError
 from tts_cli.store.files import JOURNAL_NAME
-from tts_cli.store.folder import Folder
+from tts_cli.store.store import Store
 from tts_cli.store.lock import LOCK_NAME
 from tts_cli.store.merge import Origins
 from tts_cli.store.recode import Order
@@ -49,7 +49,7 @@ def broken(_: int) -> None:
 def spoken(tmp_path: Path) -> Path:
     """A folder that a run was killed in: a lock, a part, a torn line, a take not put in place."""
     out = tmp_path / "out"
-    with Folder.at(out, RunConfig()) as folder:
+    with Store.at(out, RunConfig()) as folder:
         folder.begin()
         (out / "a.wav").write_bytes(b"first")
         (out / "takes/a").mkdir(parents=True)
@@ -71,22 +71,22 @@ def test_looking_writes_nothing(spoken: Path, mode: int) -> None:
     spoken.chmod(mode)
     try:
         before = listing(spoken)
-        folder = Folder.look(spoken)
+        folder = Store.look(spoken)
         assert folder.journal.top("a") == 2
         assert [take.id for take in folder.journal.takes()] == ["a"]
         assert folder.runs.totals(folder.journal.rows()).ok == 1
-        assert not Folder.at(spoken, RunConfig()).is_new  # nor does one that is not entered
+        assert not Store.at(spoken, RunConfig()).is_new  # nor does one that is not entered
         assert listing(spoken) == before
     finally:
         spoken.chmod(0o755)
 
 
 def test_one_that_is_written_to_is_mended(spoken: Path) -> None:
-    with Folder.at(spoken, RunConfig()) as folder:
+    with Store.at(spoken, RunConfig()) as folder:
         assert (spoken / LOCK_NAME).exists()
         assert folder.journal.status("torn") is Status.FAILED
         assert (spoken / "a.wav").read_bytes() == b"second"
-        with pytest.raises(FolderLocked), Folder.at(spoken, RunConfig()):
+        with pytest.raises(FolderLocked), Store.at(spoken, RunConfig()):
             raise AssertionError("it was held")
     assert not (spoken / LOCK_NAME).exists()
     assert (spoken / LIST_NAME).exists()
@@ -94,7 +94,7 @@ def test_one_that_is_written_to_is_mended(spoken: Path) -> None:
 
 def test_a_new_one_is_looked_at_until_it_begins(tmp_path: Path) -> None:
     out = tmp_path / "new" / "out"
-    with Folder.at(out, RunConfig()) as folder:
+    with Store.at(out, RunConfig()) as folder:
         assert folder.is_new
         assert len(folder.journal) == 0
         assert not out.parent.exists()
@@ -105,12 +105,12 @@ def test_a_new_one_is_looked_at_until_it_begins(tmp_path: Path) -> None:
         folder.journal.append(Take("a", Status.OK))
         assert folder.is_new
     assert sorted(os.listdir(out)) == [JOURNAL_NAME]
-    assert Folder.look(out).journal.status("a") is Status.OK
+    assert Store.look(out).journal.status("a") is Status.OK
 
 
 def test_another_run_has_spoken_meanwhile(tmp_path: Path) -> None:
-    with Folder.at(tmp_path, RunConfig()) as folder:
-        with Folder.at(tmp_path, RunConfig()) as other:
+    with Store.at(tmp_path, RunConfig()) as folder:
+        with Store.at(tmp_path, RunConfig()) as other:
             other.begin()
         with pytest.raises(FolderLocked, match="in the meantime"):
             folder.begin()
@@ -118,7 +118,7 @@ def test_another_run_has_spoken_meanwhile(tmp_path: Path) -> None:
 
 
 def test_the_lock_is_given_back_after_an_exception(spoken: Path) -> None:
-    with pytest.raises(ZeroDivisionError), Folder.at(spoken, RunConfig()):
+    with pytest.raises(ZeroDivisionError), Store.at(spoken, RunConfig()):
         raise ZeroDivisionError
     assert not (spoken / LOCK_NAME).exists()
     assert (spoken / LIST_NAME).exists()
@@ -127,30 +127,30 @@ def test_the_lock_is_given_back_after_an_exception(spoken: Path) -> None:
 def test_one_that_cannot_be_mended_is_given_back(
     spoken: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Folder, "_mend", lambda _: 1 / 0)
-    with pytest.raises(ZeroDivisionError), Folder.at(spoken, RunConfig()):
+    monkeypatch.setattr(Store, "_mend", lambda _: 1 / 0)
+    with pytest.raises(ZeroDivisionError), Store.at(spoken, RunConfig()):
         raise AssertionError("it was opened")
     assert not (spoken / LOCK_NAME).exists()
 
 
 def test_nothing_was_spoken(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"has no timings\.jsonl"):
-        Folder.look(tmp_path)
-    assert Folder(None, RunConfig()).journal.status("a") is None
+        Store.look(tmp_path)
+    assert Store(None, RunConfig()).journal.status("a") is None
 
 
 def test_a_held_one_can_forget_its_lines(spoken: Path) -> None:
-    with Folder.at(spoken, RunConfig()) as folder:
+    with Store.at(spoken, RunConfig()) as folder:
         folder.rest()
         assert (spoken / LOCK_NAME).exists()
         folder.begin()
         folder.journal.append(Take("b", Status.OK))
-    assert Folder.look(spoken).journal.status("b") is Status.OK
+    assert Store.look(spoken).journal.status("b") is Status.OK
 
 
 def test_a_run_is_told_at_both_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its last line counts; a report that cannot be written costs a warning, not the run."""
-    with Folder.at(tmp_path, RunConfig()) as folder:
+    with Store.at(tmp_path, RunConfig()) as folder:
         folder.begin()
         folder.note_run({"run_id": "r", "totals": None})
         folder.journal.append(Take("a", Status.OK, audio_s=2.0))
@@ -180,7 +180,7 @@ def test_a_line_is_synced_when_its_files_are_whole_and_before_its_name(
     tmp_path: Path, make_info: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[tuple[bool, bool]] = []
-    with Folder.at(tmp_path, RunConfig(), make_info()) as folder:
+    with Store.at(tmp_path, RunConfig(), make_info()) as folder:
         folder.begin()
         real = folder.journal.append
 
@@ -208,7 +208,7 @@ def test_a_line_is_written_when_the_names_of_its_files_are_durable(
         seen.append(f"{name} {'folder' if stat.S_ISDIR(found.st_mode) else kind}")
         return real[name](what, *more)
 
-    with Folder.at(tmp_path, RunConfig(), make_info()) as folder:
+    with Store.at(tmp_path, RunConfig(), make_info()) as folder:
         folder.begin()
         folder.keep(*said("x/first"))
         for name in real:
@@ -224,7 +224,7 @@ def test_many_threads_wait_for_few_syncs(
 ) -> None:
     """While one waits for the disk, the lines of all others gather for the next."""
     real, syncs = os.fsync, []
-    with Folder.at(tmp_path, RunConfig(), make_info()) as folder:
+    with Store.at(tmp_path, RunConfig(), make_info()) as folder:
         folder.begin()
         journal = os.fstat(folder.journal._handle or 0).st_ino
 
@@ -238,12 +238,12 @@ def test_many_threads_wait_for_few_syncs(
         with ThreadPoolExecutor(16) as pool:
             list(pool.map(lambda number: folder.keep(*said(f"r{number}")), range(16)))
     assert len(syncs) < 12
-    assert Folder.look(tmp_path).journal.rows().ok == 16
+    assert Store.look(tmp_path).journal.rows().ok == 16
 
 
 def test_no_take_is_overwritten_and_no_number_used_twice(tmp_path: Path, make_info: Any) -> None:
     """The same number given again, by a plan that knows no better, costs no audio."""
-    with Folder.at(tmp_path, RunConfig(), make_info()) as folder:
+    with Store.at(tmp_path, RunConfig(), make_info()) as folder:
         folder.begin()
         kept = [folder.keep(*said("a", level=level)) for level in (0.1, 0.2, 0.3)]
         again = folder.keep(*said("a", level=0.3))
@@ -256,7 +256,7 @@ def test_no_take_is_overwritten_and_no_number_used_twice(tmp_path: Path, make_in
 
 def test_another_take_is_chosen(tmp_path: Path, make_info: Any) -> None:
     """It is the row's file at once, and in every later run; the other one stays."""
-    with Folder.at(tmp_path, RunConfig(), make_info()) as folder:
+    with Store.at(tmp_path, RunConfig(), make_info()) as folder:
         folder.begin()
         kept = [
             folder.keep(*said("a", Place(1, Role.OWN, True))),
@@ -266,18 +266,18 @@ def test_another_take_is_chosen(tmp_path: Path, make_info: Any) -> None:
         assert not folder.choose("a", 2)
     assert facts_of(tmp_path / "a.wav") == (kept[1].bytes, kept[1].sha256)
     assert facts_of(tmp_path / "takes/a/1.wav") == (kept[0].bytes, kept[0].sha256)
-    file = Folder.look(tmp_path).journal.file("a")
+    file = Store.look(tmp_path).journal.file("a")
     assert file is not None
     assert (file.take, file.is_held) == (2, True)
 
 
 def test_a_file_made_anew_spares_what_it_is_made_of(tmp_path: Path, make_info: Any) -> None:
     """It stays under another name, and what somebody edited becomes a take of its own."""
-    with Folder.at(tmp_path, RunConfig(), make_info()) as folder:
+    with Store.at(tmp_path, RunConfig(), make_info()) as folder:
         folder.begin()
         first = folder.keep(*said("a"))
     info = make_info()
-    with Folder.at(tmp_path, RunConfig(subtype="PCM_24"), info) as folder:
+    with Store.at(tmp_path, RunConfig(subtype="PCM_24"), info) as folder:
         order = Order(first, find_kept(tmp_path, first, info.sample_rate_hz))
         assert folder.remake([order]).count == 1
         last = folder.journal.take("a", 1)
@@ -288,7 +288,7 @@ def test_a_file_made_anew_spares_what_it_is_made_of(tmp_path: Path, make_info: A
     samples, rate_hz = soundfile.read(tmp_path / "a.wav", dtype="float32")
     soundfile.write(tmp_path / "a.wav", samples * 0.5, rate_hz, "PCM_24")
     edited = facts_of(tmp_path / "a.wav")
-    with Folder.at(tmp_path, RunConfig(subtype="FLOAT"), info) as folder:
+    with Store.at(tmp_path, RunConfig(subtype="FLOAT"), info) as folder:
         order = Order(last, find_kept(tmp_path, last, rate_hz))
         assert folder.remake([order]).failed == []
     assert edited in {facts_of(path) for path in tmp_path.rglob("*.wav*")}
@@ -297,18 +297,18 @@ def test_a_file_made_anew_spares_what_it_is_made_of(tmp_path: Path, make_info: A
 def test_codes_are_decoded_by_who_asks(tmp_path: Path, make_info: Any) -> None:
     """Into another folder too, that has no model to ask; this one stays as it is."""
     info, here, there = make_info(), tmp_path / "here", tmp_path / "there"
-    with Folder.at(here, RunConfig(), info) as folder:
+    with Store.at(here, RunConfig(), info) as folder:
         folder.begin()
         row = folder.keep(*said("a"))
     before = listing(here)
     kept = Kept("codes", here / "a.codes.safetensors", 0, None)
-    with Folder.at(there, RunConfig()) as folder:
+    with Store.at(there, RunConfig()) as folder:
         folder.begin()
         folder.speech_is(info.sample_rate_hz, "")
         assert [row_id for row_id, _ in folder.remake([Order(row, kept)]).failed] == ["a"]
         made = folder.remake([Order(row, kept)], lambda *_: np.zeros(1200, np.float32), here)
         assert (made.count, made.failed) == (1, [])
-    assert Folder.look(there).journal.status("a") is Status.OK
+    assert Store.look(there).journal.status("a") is Status.OK
     assert listing(here) == before
 
 
@@ -317,13 +317,13 @@ def test_a_merge_that_cannot_be_written_leaves_the_old_journal(
 ) -> None:
     outs = [tmp_path / "all", tmp_path / "part"]
     for out, row_id in zip(outs, "ab", strict=True):
-        with Folder.at(out, RunConfig(), make_info()) as folder:
+        with Store.at(out, RunConfig(), make_info()) as folder:
             folder.begin()
             folder.keep(*said(row_id))
     origins = Origins(outs)
-    with Folder.at(outs[0], RunConfig()) as folder:
+    with Store.at(outs[0], RunConfig()) as folder:
         for index, out in enumerate(outs):
-            origins.add(index, Folder.look(out).journal)
+            origins.add(index, Store.look(out).journal)
         folder.rest()
         before = (outs[0] / JOURNAL_NAME).read_bytes()
         with monkeypatch.context() as patch:
@@ -333,11 +333,11 @@ def test_a_merge_that_cannot_be_written_leaves_the_old_journal(
         assert (outs[0] / JOURNAL_NAME).read_bytes() == before
         sums = folder.merge(origins, [{}, {}], [None, None])
     assert sums.ok == 2
-    assert {take.id for take in Folder.look(outs[0]).journal.takes()} == {"a", "b"}
+    assert {take.id for take in Store.look(outs[0]).journal.takes()} == {"a", "b"}
 
 
 def test_a_row_that_is_gone_comes_back(tmp_path: Path, make_info: Any) -> None:
-    with Folder.at(tmp_path, RunConfig(), make_info()) as folder:
+    with Store.at(tmp_path, RunConfig(), make_info()) as folder:
         folder.begin()
         kept = folder.keep(*said("a"))
         assert folder.mark(gone=["a"]) == []
@@ -345,18 +345,18 @@ def test_a_row_that_is_gone_comes_back(tmp_path: Path, make_info: Any) -> None:
         assert (tmp_path / "removed/a.wav").exists()
         assert not folder.has_files("a")
         assert folder.can_come_back(kept)
-        assert Folder.look(tmp_path).journal.status("a") is None
+        assert Store.look(tmp_path).journal.status("a") is None
         assert folder.mark(back=["a"]) == []
         assert folder.has_files("a")
         assert not folder.can_come_back(kept)
     assert facts_of(tmp_path / "a.wav") == (kept.bytes, kept.sha256)
-    assert Folder.look(tmp_path).journal.status("a") is Status.OK
+    assert Store.look(tmp_path).journal.status("a") is Status.OK
 
 
 def test_what_cannot_be_recorded_leaves_no_file(
     tmp_path: Path, make_info: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with Folder.at(tmp_path, RunConfig(), make_info()) as folder:
+    with Store.at(tmp_path, RunConfig(), make_info()) as folder:
         folder.begin()
         folder.keep(*said("a"))
 

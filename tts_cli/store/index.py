@@ -1,0 +1,262 @@
+"""The index of a journal: an in-memory SQLite table with one record per take.
+
+It is derived from `timings.jsonl` and never written to disk. A record has the offset of the take's
+last line, its state and the hashes that a rerun compares, 50 to 90 bytes per take.
+
+A row's current take is the last one that became the row's file: of the takes with an `own` line
+(their role was own or held), the one whose `own` line is last. Where that one failed, the row is
+failed, and its file is still that of the last `own` take that is ok.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import threading
+from array import array
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from tts_cli.core import Role, Status
+from tts_cli.manifest.ids import id_hash
+from tts_cli.sqlite import memory_database
+
+if TYPE_CHECKING:
+    from tts_cli.store.take import Take
+
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+_STATUSES = (Status.OK, Status.FAILED, Status.REMOVED)  # by the low bits of `state`
+_STATUS_BITS, _IS_HELD, _IS_EARLY, _IS_USERS = 3, 4, 8, 16
+_CREATE = """
+CREATE TABLE takes (
+    row INTEGER, take INTEGER, state INTEGER, hashes INTEGER, size INTEGER, audio_us INTEGER,
+    offset INTEGER, own INTEGER, spoken INTEGER, digest INTEGER,
+    PRIMARY KEY (row, take)
+) WITHOUT ROWID
+"""
+# `own` and `spoken` are offsets of the last line with an own role, and of the last ok one; 0 stands
+# for `offset` itself, because SQLite stores a 0 without any bytes, and null for "never".
+_PUT = """
+INSERT INTO takes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (row, take) DO UPDATE SET
+    state = excluded.state, hashes = excluded.hashes, size = excluded.size,
+    audio_us = excluded.audio_us, offset = excluded.offset, digest = excluded.digest,
+    own = coalesce(excluded.own, CASE own WHEN 0 THEN offset ELSE own END),
+    spoken = coalesce(excluded.spoken, CASE spoken WHEN 0 THEN offset ELSE spoken END)
+"""
+_COLUMNS = "row, take, state, size, audio_us, offset, own, spoken"
+
+
+class IndexedTake(NamedTuple):
+    """A record of the index."""
+
+    row: int  # key of the row, see `key_of`
+    take: int
+    state: int
+    size: int  # bytes of the audio file; 0: unknown
+    audio_us: int
+    offset: int  # of the last line
+    own: int | None  # offset of the last line with an own role; None: it was never the row's file
+    spoken: int | None  # offset of the last ok line; None: it never was ok
+
+    @classmethod
+    def of(cls, values: tuple[Any, ...]) -> IndexedTake:
+        """Make one of a record of the table."""
+        *known, own, spoken = values
+        at = values[5]
+        return cls._make((*known, at if own == 0 else own, at if spoken == 0 else spoken))
+
+    @property
+    def status(self) -> Status:
+        """Status of the last line."""
+        return _STATUSES[self.state & _STATUS_BITS]
+
+    @property
+    def is_held(self) -> bool:
+        """Whether a user pinned it."""
+        return bool(self.state & _IS_HELD)
+
+    @property
+    def is_early(self) -> bool:
+        """Whether its hashes are of a version that was never published."""
+        return bool(self.state & _IS_EARLY)
+
+    @property
+    def has_number(self) -> bool:
+        """Whether its number is taken for ever: it was ok once, or a user's file has it."""
+        return self.spoken is not None or bool(self.state & _IS_USERS)
+
+
+class RowFile(NamedTuple):
+    """The current take of a row."""
+
+    take: int
+    is_held: bool
+    has_failed: bool  # it, or the take that was to replace it
+    is_removed: bool  # the row was removed, and this was its file
+
+
+@dataclass
+class FolderRows:
+    """Sums over the current takes of all rows."""
+
+    ok: int
+    failed: int
+    audio_s: float  # of those that are ok
+    has_first_lines: bool  # lines of versions that did not record their run
+
+
+def current_of(takes: Iterable[IndexedTake]) -> tuple[IndexedTake, bool] | None:
+    """Return the current take among all takes of a row, and whether the row failed; None where no
+    take ever was its file.
+    """
+    own = sorted((take for take in takes if take.own is not None), key=lambda take: take.own or 0)
+    if not own or own[-1].status is not Status.FAILED:
+        return (own[-1], False) if own else None
+    good = [take for take in own if take.status is Status.OK]
+    return (good or own)[-1], True
+
+
+class Index:
+    """The records of one journal; any thread may use it.
+
+    Args:
+        has_digests: keep 64 bits of the digest of each file, for `--verify-files`.
+    """
+
+    def __init__(self, has_digests: bool = False) -> None:
+        self._database = memory_database(_CREATE)
+        self._mutex = threading.Lock()  # of the connection
+        self._has_digests = has_digests
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def put(self, lines: Iterable[tuple[Take, int]]) -> None:
+        """Record entries and the offsets of their lines, in place of the takes' earlier ones."""
+        with self._mutex:
+            self._database.executemany(_PUT, (self._values(take, at) for take, at in lines))
+            self._count = self._database.total_changes
+
+    def _values(self, take: Take, offset: int) -> tuple[int | None, ...]:
+        status = _STATUSES.index(take.status)
+        state = status | _IS_HELD * (take.role is Role.HELD) | _IS_EARLY * take.is_early
+        digest = None
+        if self._has_digests and take.sha256 and _SHA256.fullmatch(take.sha256):
+            digest = _signed(int(take.sha256[:16], 16))
+        return (
+            key_of(take.id),
+            take.take,
+            state | _IS_USERS * (take.origin is not None),
+            _hash_bits(take.request_hash, take.delivery_hash),
+            take.bytes,
+            round(1e6 * take.audio_s),
+            offset,
+            None if take.role is Role.EXTRA else 0,
+            0 if status == 0 else None,
+            digest,
+        )
+
+    def takes(self, row_id: str) -> list[IndexedTake]:
+        """The takes of a row, by number."""
+        return self._select("WHERE row = ? ORDER BY take", key_of(row_id)) if self._count else []
+
+    def take(self, row_id: str, take: int) -> IndexedTake | None:
+        """One take; None if no line has it."""
+        found = self._select("WHERE row = ? AND take = ?", key_of(row_id), take)
+        return found[0] if found else None
+
+    def file(self, row_id: str) -> RowFile | None:
+        """The current take of a row, also of one that was removed; None: it has none."""
+        found = current_of(self.takes(row_id))
+        if found is None:
+            return None
+        take, has_failed = found
+        return RowFile(take.take, take.is_held, has_failed, take.status is Status.REMOVED)
+
+    def has_hashes(self, row_id: str, take: int, request_hash: str, delivery_hash: str) -> bool:
+        """Whether a take's last line has these hashes."""
+        return self._value("hashes", row_id, take) == _hash_bits(request_hash, delivery_hash)
+
+    def digest(self, row_id: str, take: int) -> str | None:
+        """The first 16 digits of the SHA-256 of a take's audio file; None: unknown."""
+        value = self._value("digest", row_id, take)
+        return None if value is None else f"{value + _HALF:016x}"
+
+    def _value(self, column: str, row_id: str, take: int) -> int | None:
+        query = f"SELECT {column} FROM takes WHERE row = ? AND take = ?"
+        with self._mutex:
+            found = self._database.execute(query, (key_of(row_id), take)).fetchone()
+        return None if found is None else found[0]
+
+    def current_offsets(
+        self, is_meant: Callable[[IndexedTake, list[IndexedTake]], bool]
+    ) -> array[int]:
+        """Offsets of the last lines of current takes, in the order of the journal.
+
+        Args:
+            is_meant: gets the current take and all takes of the row.
+        """
+        found = array("Q")
+        for takes in self._rows():
+            current = current_of(takes)
+            if current is not None and is_meant(current[0], takes):
+                found.append(current[0].offset)
+        return array("Q", sorted(found))
+
+    def all_offsets(self) -> array[int]:
+        """Offsets of the last lines of all takes of rows that were not removed, in order."""
+        found = array("Q")
+        for takes in self._rows():
+            current = current_of(takes)
+            if current is None or current[0].status is not Status.REMOVED:
+                found.extend(one.offset for one in takes if one.status is not Status.REMOVED)
+        return array("Q", sorted(found))
+
+    def totals(self) -> FolderRows:
+        """Sum up the rows that were not removed."""
+        ok = failed = audio_us = 0
+        is_early = False
+        for takes in self._rows():
+            is_early = is_early or any(one.is_early for one in takes)
+            current = current_of(takes)
+            if current is None or current[0].status is Status.REMOVED:
+                continue
+            failed += current[1]
+            if not current[1]:
+                ok, audio_us = ok + 1, audio_us + current[0].audio_us
+        return FolderRows(ok, failed, audio_us / 1e6, is_early)
+
+    def _rows(self) -> Iterator[list[IndexedTake]]:
+        """The takes of each row, a million rows within seconds."""
+        with self._mutex:
+            found = self._database.execute(f"SELECT {_COLUMNS} FROM takes ORDER BY row, take")
+            for _, takes in groupby(map(IndexedTake.of, found), key=lambda take: take.row):
+                yield list(takes)
+
+    def _select(self, where: str, *values: int) -> list[IndexedTake]:
+        with self._mutex:
+            found = self._database.execute(f"SELECT {_COLUMNS} FROM takes {where}", values)
+            return [IndexedTake.of(one) for one in found]
+
+
+_HALF = 1 << 63  # SQLite's whole numbers have a sign
+
+
+def _signed(number: int) -> int:
+    return number - _HALF
+
+
+def key_of(row_id: str) -> int:
+    """The key of a row: 64 bits of its id's hash, with a sign."""
+    return _signed(id_hash(row_id))
+
+
+def _hash_bits(request_hash: str, delivery_hash: str) -> int:
+    """64 bits of both hashes, with a sign."""
+    text = f"{request_hash}\n{delivery_hash}"
+    digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return _signed(int.from_bytes(digest, "big"))

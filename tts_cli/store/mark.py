@@ -1,0 +1,73 @@
+"""The mark of an output folder: it is there while a command changes the folder.
+
+It is durable before the first change, and removed after the last one. A command that finds it knows
+that the one before it was killed, and which lines of the journal were added since.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from pathlib import Path
+
+from tts_cli.errors import SetupError
+from tts_cli.store.atomic import read_own, sync_folder, values_of, write_atomic
+
+MARK_NAME = ".tts-cli.changing"
+_MAX_BYTES = 4096
+
+
+class Mark:
+    """The mark of a folder whose lock is held."""
+
+    def __init__(self, out: Path) -> None:
+        self.path = out / MARK_NAME
+        self._is_set = False
+        self._mutex = threading.Lock()
+
+    def left_at(self) -> int | None:
+        """The size of the journal when a command that was killed began to change the folder; None:
+        no mark was left. Raises SetupError, OSError.
+        """
+        data = read_own(self.path, _MAX_BYTES)
+        if data is None:
+            return None
+        size = (values_of(data) or {}).get("journal_bytes")
+        return size if isinstance(size, int) and size >= 0 else 0
+
+    def set(self, journal_bytes: int) -> None:
+        """Write the mark, unless this command has. Raises DiskFull, OSError."""
+        if self._is_set:
+            return
+        with self._mutex:
+            if not self._is_set:
+                write_atomic(self.path, json.dumps({"journal_bytes": journal_bytes}).encode())
+                self._is_set = True
+
+    def keep(self) -> None:
+        """Let the mark of a killed command stay until this one has ended."""
+        self._is_set = True
+
+    def remove(self) -> None:
+        """Remove the mark, if there is one. Raises DiskFull, OSError."""
+        if self._is_set:
+            self.path.unlink(missing_ok=True)
+            sync_folder(self.path.parent)
+            self._is_set = False
+
+
+def require_journal(path: Path, size: int, marked: int) -> None:
+    """Raise SetupError where a journal has lost lines since a mark.
+
+    Args:
+        path, size: of the journal; bytes.
+        marked: see `Mark.left_at`.
+    """
+    if size < marked:
+        is_there = os.path.lexists(path)
+        problem = f"has {size:,} of at least {marked:,} bytes" if is_there else "is missing"
+        raise SetupError(
+            f"{path}: {problem}, but a command that was stopped had read all of it",
+            f"restore it from a backup; to go on without it, delete {path.parent / MARK_NAME}",
+        )

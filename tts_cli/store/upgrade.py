@@ -1,0 +1,165 @@
+"""Convert the files of a folder that an earlier version wrote to the names that they have now.
+
+Until 0.4 all takes of a row were in `takes/<id>/`, the current one under two names; the sources of
+converted files were called `<name>.original`, and the files of removed rows were in `removed/`.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from tts_cli.manifest.ids import REMOVED, TAKES, id_problem
+from tts_cli.named import counted
+from tts_cli.plain import open_plain
+from tts_cli.store.atomic import whole_lines, written_whole
+from tts_cli.store.commit import Commits, rendition_name, source_name
+from tts_cli.store.files import (
+    AUDIO_SUFFIXES,
+    CODES_SUFFIX,
+    ROW_SUFFIXES,
+    Inside,
+    audio_suffix,
+    facts_of,
+    owner_of,
+    take_name,
+)
+from tts_cli.store.journal import Journal
+from tts_cli.store.take import CopiedLine, Take
+
+log = logging.getLogger(__name__)
+
+OLD_JOURNAL = "timings.schema-3.jsonl"  # the journal as it was before
+_ORIGINAL = ".original"
+_TAIL = "(~[0-9]+)?"  # after the id in `removed/`, where the id was removed before
+
+
+def upgrade(out: Path, journal: Journal, commits: Commits) -> None:
+    """Convert a folder, unless that was done. A copy of its journal is kept.
+
+    Args:
+        journal: open to append; has lines of an earlier schema.
+    Raises:
+        OSError, RowError, DiskFull: run again, it goes on.
+    """
+    if (out / OLD_JOURNAL).exists():
+        return
+    found = _Upgrade(out, journal, commits)
+    found.run()
+    with written_whole(out / OLD_JOURNAL) as part:
+        shutil.copyfile(journal.path, part)
+    if found.count:
+        files = counted(found.count, "file has", "files have")
+        log.warning("%s a new name: see %s and %s/", files, "timings.jsonl", TAKES)
+
+
+class _Upgrade:
+    def __init__(self, out: Path, journal: Journal, commits: Commits) -> None:
+        self.out = out
+        self.count = 0
+        self._journal = journal
+        self._commits = commits
+        self._inside = Inside(out)
+
+    def run(self) -> None:
+        if (self.out / REMOVED).is_dir():
+            for entry in list(self._entries()):
+                self._from_removed(entry)
+            _remove_empty(self.out / REMOVED)
+        if (self.out / TAKES).is_dir():
+            for entry in list(self._journal.chosen()):
+                if entry.is_ok:
+                    self._current(entry)
+        for path in list(self._originals()):
+            self._original(path)
+
+    def _entries(self) -> Iterator[Take]:
+        """Every entry whose file is in `removed/`, as its line has it."""
+        with open_plain(self._journal.path) as file:
+            for raw in whole_lines(file):
+                if f'"path": "{REMOVED}/'.encode() in raw and (take := Take.decode(raw)):
+                    yield take
+
+    def _from_removed(self, entry: Take) -> None:
+        """Move the files of one take out of `removed/`."""
+        row_id, path = re.escape(entry.id), str(entry.path)
+        found = re.fullmatch(rf"{REMOVED}/(?:{TAKES}/)?{row_id}{_TAIL}(/[0-9]+)?(\.[a-z0-9]+)", path)
+        if found is None or id_problem(entry.id):
+            return
+        tail, number, suffix = found[1] or "", found[2], found[3]
+        fronts = (f"{REMOVED}/{TAKES}/", f"{REMOVED}/") if number else (f"{REMOVED}/",)
+        for front in fronts:
+            stem = f"{front}{entry.id}{tail}"
+            stem += number if number and front.endswith(f"{TAKES}/") else ""
+            for one in dict.fromkeys((suffix, *ROW_SUFFIXES)):
+                self._move(f"{stem}{one}", take_name(entry.id, entry.take, one))
+
+    def _current(self, entry: Take) -> None:
+        """Leave a row's current take only the row's own names."""
+        suffix = audio_suffix(entry.path)
+        own, home = f"{entry.id}{suffix}", take_name(entry.id, entry.take, suffix)
+        if not os.path.lexists(self.out / own):
+            self._move(home, own)
+            self._move(take_name(entry.id, entry.take, CODES_SUFFIX), f"{entry.id}{CODES_SUFFIX}")
+            return
+        for first, second in (
+            (own, home),
+            (f"{entry.id}{CODES_SUFFIX}", take_name(entry.id, entry.take, CODES_SUFFIX)),
+        ):
+            found = facts_of(self.out / second)
+            if found is not None and facts_of(self.out / first) == found:
+                (self.out / second).unlink()
+
+    def _originals(self) -> Iterator[Path]:
+        """The sources of converted files."""
+        for folder, _, names in os.walk(self.out):
+            for name in names:
+                if name.endswith(tuple(f"{one}{_ORIGINAL}" for one in AUDIO_SUFFIXES)):
+                    yield Path(folder, name)
+
+    def _original(self, path: Path) -> None:
+        """Give the source of a converted file its name, and record that."""
+        name = path.relative_to(self.out).as_posix()
+        owner = owner_of(name.removesuffix(_ORIGINAL))
+        if owner is None or id_problem(owner[0]):
+            return
+        row_id, number = owner
+        file = self._journal.file(row_id)
+        number = number if number is not None or file is None else file.take
+        line = None if number is None else self._journal.line(row_id, number)
+        if number is None or line is None:
+            return
+        suffix = audio_suffix(name.removesuffix(_ORIGINAL))
+        source = line.take.source or {}
+        if source.get("path") == name:
+            home = source_name(row_id, number, suffix)
+            entry = replace(line.take, source={**source, "path": home})
+            self._move(name, home)
+            self._journal.append(CopiedLine(entry, {**line.values, "source": entry.source}))
+        elif (found := facts_of(path)) is not None:
+            self._move(name, rendition_name(line.take, found[1], suffix))
+
+    def _move(self, old: str, new: str) -> None:
+        source, target = self.out / old, self.out / new
+        if facts_of(source) is None:
+            return
+        if os.path.lexists(target):
+            if facts_of(target) == facts_of(source):
+                source.unlink()
+            return
+        self._inside.make_room(target)
+        os.rename(source, target)
+        self.count += 1
+
+
+def _remove_empty(top: Path) -> None:
+    """Remove folders that are empty."""
+    for folder, _, _ in os.walk(top, topdown=False):
+        if not os.listdir(folder):
+            os.rmdir(folder)
