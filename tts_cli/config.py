@@ -119,7 +119,7 @@ class RunConfig:
     kernels: str = Topic.DEVICE.setting("auto", "Kernels to use on cuda. portable: the ones for "
         "older and consumer GPUs. reference: PyTorch's own operations, which auto falls back to if "
         "Triton fails.", choices=("auto", "portable", "reference"))
-    kernel_cache: Path | None = Topic.DEVICE.setting(None, "Store of compiled kernels. You can "
+    kernel_cache: Path | None = Topic.DEVICE.setting(None, "Folder of compiled kernels. You can "
         "copy it to machines with the same GPU and versions, which then compile nothing.",
         "TRITON_CACHE_DIR, or .triton/cache in your home folder", check=_folder, scope=Scope.USERS)
     workers: str | None = Topic.DEVICE.setting(None, "Run N workers through Ray, one per GPU, or "
@@ -176,7 +176,7 @@ class RunConfig:
     wordless: str = Topic.ROWS.setting("silence",
         "Rows without a letter or digit: write half a second of silence, or fail them.",
         choices=("silence", "fail"), about=About.SPEECH)
-    voice_dir: Path | None = Topic.CLONING.setting(None, "Store of voice files.",
+    voice_dir: Path | None = Topic.CLONING.setting(None, "Folder of voice files.",
         "your voice folder, see `tts-cli voices -h`", others="--voices --voices-dir --voice-folder")
     ref_root: Path | None = Topic.CLONING.setting(None,
         "Accept reference recordings (ref_audio) only from this folder. Links are followed.",

@@ -25,7 +25,7 @@ MAX_NAMED = 5  # rows that are left, without --json
 @settings(
     Topic.OUTPUT,
     without=("save_codes", "subtitles"),
-    out={**OUT, "help": "Store for the new files.", "show_default": "DIR itself"},
+    out={**OUT, "help": "Folder for the new files.", "show_default": "DIR itself"},
     sample_rate={"show_default": "as spoken"},
 )
 @group(Topic.OUTPUT.heading, settings("take_over"))

@@ -62,7 +62,7 @@ _output_options = group(
         type=NamedPath(path_type=Path),
         metavar="DIR",
         required=True,
-        help="Store for the data set: empty, or an earlier export of the same DIR.",
+        help="Folder for the data set: empty, or an earlier export of the same DIR.",
     ),
     _option(
         "--split",

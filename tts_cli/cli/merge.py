@@ -37,7 +37,7 @@ _output_options = group(
         multiple=True,
         type=click.Path(path_type=Path),
         metavar="DIR",
-        help="Store whose audio wins if folders differ. Can be given several times, the most "
+        help="Folder whose audio wins if folders differ. Can be given several times, the most "
         "important first. Without it, `merge` lists such rows and writes nothing.",
     ),
     click.option(
