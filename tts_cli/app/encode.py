@@ -99,7 +99,9 @@ def encode(folder: Path, out: Path, config: RunConfig, step: Step) -> tuple[Reen
     return made, found
 
 
-def _noting(orders: Iterator[ReencodeJob], folder: Path, noted: list[Timed]) -> Iterator[ReencodeJob]:
+def _noting(
+    orders: Iterator[ReencodeJob], folder: Path, noted: list[Timed]
+) -> Iterator[ReencodeJob]:
     """Orders, of which those are noted that have times beside them, while these are its own."""
     derived = DerivedFiles(folder)
     for order in orders:
@@ -304,7 +306,9 @@ class KeptSpeech:
             return rate_hz
         return None
 
-    def find(self, target: Store, identity: str | None, findings: Findings) -> Iterator[ReencodeJob]:
+    def find(
+        self, target: Store, identity: str | None, findings: Findings
+    ) -> Iterator[ReencodeJob]:
         """The files to make; the others are counted.
 
         Args:

@@ -14,8 +14,7 @@ from tts_cli.config import RunConfig
 from tts_cli.core import Step
 from tts_cli.errors import UsageError
 from tts_cli.store.lock import is_read_only
-from tts_cli.store.merge import Origins, differences
-from tts_cli.store.merge_files import Placing
+from tts_cli.store.merge import Merger, Origins, differences
 from tts_cli.store.run_file import FolderTotals, read_report
 from tts_cli.store.store import Store
 from tts_cli.voices.merged import MergedVoices
@@ -29,7 +28,7 @@ class Merged(NamedTuple):
     """What came of it."""
 
     origins: Origins
-    placing: Placing
+    merger: Merger
     voices: MergedVoices
     sums: FolderTotals  # of the target
 
@@ -41,14 +40,14 @@ def merge(
     config: RunConfig,
     step: Step,
     *,
-    has_links: bool = True,
+    has_links: bool = False,
 ) -> Merged:
     """Merge folders into another one.
 
     Args:
         prefer: whose rows and voices are taken where others have other ones; the first wins.
         step: shows that something goes on.
-        has_links: hard links where the file system has them.
+        has_links: hard links, where the file system has them, instead of copies.
     Raises:
         UsageError: a folder cannot be merged, or two disagree; nothing was written.
         DiskFull, StoppedEarly, Interrupted: run again, it goes on.
@@ -67,18 +66,19 @@ def merge(
                     folder = stack.enter_context(Store.at(source, config))
                 totals.append(learn(folder, index, origins))
             origins.require_agreement()
-            placing = Placing(origins, has_links)
-            voices = MergedVoices(all_of_them, origins.is_settled, placing.left)
+            merger = Merger(origins, has_links=has_links)
+            voices = MergedVoices(all_of_them, origins.is_settled, merger.left)
             voices.require_agreement()
-            placing.require_room()
+            merger.require_room(None if held.is_new else held.journal)
+            held.rest()
         reports = [read_report(folder) for folder in all_of_them]
         if told := list(differences(all_of_them, reports)):
             more = f"; and {len(told) - _MAX_TOLD} more" if len(told) > _MAX_TOLD else ""
             log.warning("different audio: %s%s", "; ".join(told[:_MAX_TOLD]), more)
         with step("writing files"):
             voices.run()
-            placing.run()
-        return Merged(origins, placing, voices, held.merge(origins, reports, totals))
+            sums = held.merge(merger, origins, reports, totals)
+        return Merged(origins, merger, voices, sums)
 
 
 def distinct(folders: Sequence[Path], prefer: Sequence[Path], out: Path) -> list[Path]:

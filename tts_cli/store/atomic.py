@@ -143,9 +143,9 @@ def link_whole(source: Path, target: Path, token: str | None = None) -> None:
         link_or_copy(source, part)
 
 
-def link_or_copy(source: Path, target: Path, *, has_links: bool = True) -> None:
+def link_or_copy(source: Path, target: Path, *, has_links: bool = True) -> bool:
     """Give a file a second name; where that is not possible, copy it, without data of its own
-    where the file system can share it. The copy is not synced.
+    where the file system can share it. The copy is not synced. Returns whether it is a link.
 
     Args:
         target: does not exist.
@@ -161,7 +161,7 @@ def link_or_copy(source: Path, target: Path, *, has_links: bool = True) -> None:
         except OSError as error:
             log.debug("cannot hard-link %s (%s); copying it", source, error.strerror)
         else:
-            return
+            return True
     with open(source, "rb") as read, open(target, "xb") as written:
         try:
             import fcntl
@@ -169,6 +169,7 @@ def link_or_copy(source: Path, target: Path, *, has_links: bool = True) -> None:
             fcntl.ioctl(written.fileno(), _SHARE_DATA, read.fileno())
         except (ImportError, OSError):
             shutil.copyfileobj(read, written, 1 << 20)
+    return False
 
 
 def is_same_file(first: Path, second: Path) -> bool:

@@ -21,7 +21,7 @@ from msgspec.structs import replace
 
 from tts_cli.core import Status
 from tts_cli.errors import SetupError, disk_full, writing
-from tts_cli.manifest.ids import id_hash, is_recorded_id
+from tts_cli.manifest.ids import is_recorded_id
 from tts_cli.named import counted
 from tts_cli.plain import open_plain
 from tts_cli.store.atomic import (
@@ -153,6 +153,11 @@ class Journal:
             return max(numbers) + spare + 1
         return next(n for n in count(len(numbers) + spare + 1) if n not in numbers)
 
+    def offset(self, row_id: str, take: int) -> int:
+        """Where a take's last line begins; -1: it has none."""
+        found = self._index.take(row_id, take)
+        return -1 if found is None else found.offset
+
     def line(self, row_id: str, take: int) -> CopiedLine | None:
         """The last line of a take, to be copied; None if there is none. Raises OSError."""
         found = self._index.take(row_id, take)
@@ -194,9 +199,7 @@ class Journal:
         if has_extras:
             offsets = self._index.all_offsets()
         else:
-            offsets = self._index.current_offsets(
-                lambda take, _: take.status is not Status.REMOVED
-            )
+            offsets = self._index.current_offsets(lambda take, _: take.status is not Status.REMOVED)
         return self._takes_at(offsets)
 
     def chosen(self) -> Iterator[Take]:
@@ -379,13 +382,3 @@ class Journal:
             os.ftruncate(self._handle, size)
         except OSError as problem:
             log.debug("%s: an incomplete line stays: %s", self.path, problem)
-
-
-def sound_lines(out: Path) -> Iterator[tuple[int, bytes]]:
-    """Every line of a folder's journal that makes sense, with the hash of its row's id. Raises
-    OSError.
-    """
-    with open_plain(out / JOURNAL_NAME) as file:
-        for raw in whole_lines(file):
-            if (take := Take.decode(raw)) is not None:
-                yield id_hash(take.id), raw

@@ -1,63 +1,77 @@
-"""Merge the files that tell of rows: journals, runs, checks. Each is written anew, whole, so that a
-merge that was killed leaves the old one or the new one.
+"""Merge output folders: choose the folder that each row comes from, and commit its takes.
 
-Which folder each row is taken from: a row comes whole, with all its lines, takes and files, from
-one folder.
+A row comes whole, with all its takes and files, from one folder. A row that is ok wins over one
+that failed or whose file is gone. The same speech in two folders is one row; other speech is a conflict,
+unless the user prefers a folder. What the target has ok is never replaced.
 
-A row that is ok wins over one that failed or whose file is gone. The same speech in two folders is
-one row; other speech is a conflict, unless the user prefers a folder. What the target folder has
-ok is never replaced.
+Folders may be a stranger's: links in them are not followed, and names of files follow from ids.
 """
 
 from __future__ import annotations
 
 import hashlib
+import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 from tts_cli import signals
 from tts_cli.audio.file import is_whole_wav
 from tts_cli.core import Status
-from tts_cli.errors import UsageError
-from tts_cli.manifest.ids import IdTable, fold_id, id_hash, id_problem
-from tts_cli.named import counted, shown_value
+from tts_cli.errors import RowError, StoppedEarly, UsageError, disk_full, is_disk_error
+from tts_cli.manifest.ids import TRUNCATED, VOICES, IdTable, fold_id, id_hash, id_problem
+from tts_cli.named import Named, counted, shown_value
 from tts_cli.plain import open_plain
 from tts_cli.setting import About
+from tts_cli.sqlite import memory_database
 from tts_cli.store.atomic import (
     MAX_LINE_BYTES,
+    is_part,
     lines_in,
+    link_or_copy,
+    part_of,
+    remove_part,
     require_plain_file,
+    sync_file,
+    token_of,
     values_of,
     written_whole,
 )
+from tts_cli.store.commit import Change, Commits, StagedFile, source_name
 from tts_cli.store.derived import DERIVED_NAME
-from tts_cli.store.files import CHECKS_NAME, JOURNAL_NAME, PlainFiles, audio_suffix, hash_of
-from tts_cli.store.journal import Journal, sound_lines
-from tts_cli.store.run_file import RUNS_NAME, FolderTotals, settings_of
-from tts_cli.store.take import Take
+from tts_cli.store.files import (
+    CHECKS_NAME,
+    CODES_SUFFIX,
+    DERIVED_SUFFIXES,
+    JOURNAL_NAME,
+    NESTED_SUFFIXES,
+    Inside,
+    PlainFiles,
+    SharedNames,
+    audio_suffix,
+    facts_of,
+    hash_of,
+    is_same,
+    owner_of,
+    take_name,
+)
+from tts_cli.store.journal import Journal
+from tts_cli.store.lock import LOCK_NAME
+from tts_cli.store.mark import MARK_NAME
+from tts_cli.store.run_file import REPORT_NAME, RUNS_NAME, FolderTotals, settings_of
+from tts_cli.store.take import CopiedLine, Take
+from tts_cli.store.upgrade import OLD_JOURNAL
 
 MERGED_FROM = "merged_from"
 _COMPARED = (About.SPEECH, About.DELIVERY)  # how rows sound
-
-
-def write_journal(origins: Origins) -> None:
-    """Put the lines of every chosen row behind those that the target has. Raises DiskFull,
-    OSError.
-    """
-    out = origins.folders[0]
-    with written_whole(out / JOURNAL_NAME) as part, open(part, "xb") as file:
-        for index, folder in enumerate(origins.folders):
-            if index == 0:
-                if require_plain_file(out / JOURNAL_NAME):
-                    file.writelines(raw for _, raw in sound_lines(out))
-                continue
-            for row_key, raw in sound_lines(folder):
-                if origins.folder_of(row_key) == index:
-                    file.write(raw)
-            signals.check()
+_BATCH = 256  # rows with one fsync of the journal
+# Files that are merged otherwise, or made anew.
+_OWN_NAMES = frozenset(
+    (JOURNAL_NAME, RUNS_NAME, REPORT_NAME, "takes.json", "anchor.json", CHECKS_NAME, "report.html")
+) | {LOCK_NAME, MARK_NAME, DERIVED_NAME, OLD_JOURNAL}
 
 
 def write_runs(folders: list[Path]) -> None:
@@ -108,14 +122,19 @@ def write_checks(origins: Origins) -> None:
                     file.write(raw)
 
 
-def write_derived(folders: list[Path]) -> None:
-    """Put together which files were made of rows' audio. Raises DiskFull, OSError."""
+def write_derived(origins: Origins) -> None:
+    """Put together which files were made of the audio of rows. Raises DiskFull, OSError."""
+    folders = origins.folders
     if not any(require_plain_file(folder / DERIVED_NAME) for folder in folders):
         return
     with written_whole(folders[0] / DERIVED_NAME) as part, open(part, "xb") as file:
+        seen = set()
         for folder in folders:
             for raw in lines_in(folder / DERIVED_NAME):
-                file.write(raw if raw.endswith(b"\n") else raw + b"\n")
+                line = raw if raw.endswith(b"\n") else raw + b"\n"
+                if (digest := hashlib.blake2b(line, digest_size=8).digest()) not in seen:
+                    seen.add(digest)
+                    file.write(line)
 
 
 def merged_report(
@@ -156,32 +175,25 @@ def differences(folders: list[Path], reports: list[dict[str, Any]]) -> Iterator[
 
 
 MAX_NAMED = 20  # conflicts that a message lists
-MAX_FOLDERS = 4095
 # How good a row is.
 FAILED = 0
-STALE = 1  # its line is ok, but its file is gone or damaged, or what was to replace it failed
+STALE = 1  # its entry is ok, but its file is gone or damaged, or what was to replace it failed
 OK = 2
 DISPUTED = 3  # it is ok, and in another folder too, with other speech
-_MAX_TAKES = 15
-_CONTENT_BITS = 46
+_CREATE = """
+CREATE TABLE claims (
+    row INTEGER PRIMARY KEY, content INTEGER, folder INTEGER, takes INTEGER, quality INTEGER
+)
+"""
 
 
 class Claim(NamedTuple):
-    """A folder's claim to have a row, in 64 bits."""
+    """A folder's claim to have a row."""
 
-    content: int  # hash of its request and its file
+    content: int  # hash of its request and its file, with a sign
     folder: int  # index of the folder it is taken from
     takes: int
     quality: int
-
-    def pack(self) -> int:
-        """As `IdTable` holds it."""
-        return ((self.content << 12 | self.folder) << 4 | self.takes) << 2 | self.quality
-
-    @classmethod
-    def unpack(cls, value: int) -> Claim:
-        """What `pack` made."""
-        return cls(value >> 18, value >> 6 & 4095, value >> 2 & 15, value & 3)
 
 
 class Conflict(NamedTuple):
@@ -213,10 +225,7 @@ class Origins:
     taken: Counter[int] = field(default_factory=Counter)  # folder -> rows
 
     def __post_init__(self) -> None:
-        if len(self.folders) > MAX_FOLDERS:
-            count = len(self.folders)
-            raise UsageError(f"{count} folders are too many", "merge some of them first")
-        self._rows = IdTable()
+        self._claims = memory_database(_CREATE)
         self._names = IdTable()  # ids as a file system without letter case has them
 
     def add(self, folder: int, journal: Journal) -> None:
@@ -239,8 +248,17 @@ class Origins:
         Args:
             row_key: `id_hash` of its id.
         """
-        value = self._rows.get(row_key)
-        return None if value is None else Claim.unpack(value).folder
+        claim = self._claim(row_key)
+        return None if claim is None else claim.folder
+
+    def _claim(self, row_key: int) -> Claim | None:
+        query = "SELECT content, folder, takes, quality FROM claims WHERE row = ?"
+        found = self._claims.execute(query, (row_key - (1 << 63),)).fetchone()
+        return None if found is None else Claim(*found)
+
+    def _put(self, row_key: int, claim: Claim) -> None:
+        values = (row_key - (1 << 63), *claim)
+        self._claims.execute("INSERT OR REPLACE INTO claims VALUES (?, ?, ?, ?, ?)", values)
 
     def _state(self, folder: int, journal: Journal, take: Take, files: PlainFiles) -> Claim:
         path = self.folders[folder] / f"{take.id}{audio_suffix(take.path)}"
@@ -258,8 +276,8 @@ class Origins:
                 sha256 = hash_of(file)
         facts = f"{take.id}\n{take.request_hash}\n{sha256}\n{size}"
         digest = hashlib.blake2b(facts.encode("utf-8", "surrogatepass"), digest_size=8).digest()
-        content = int.from_bytes(digest, "big") >> (64 - _CONTENT_BITS)
-        return Claim(content, folder, min(journal.top(take.id), _MAX_TAKES), quality)
+        content = int.from_bytes(digest, "big", signed=True)
+        return Claim(content, folder, journal.top(take.id), quality)
 
     def _settle(self, row_id: str, new: Claim) -> None:
         row_key = id_hash(row_id)
@@ -269,13 +287,12 @@ class Origins:
             if other is not None and not self.is_settled(other):
                 self._note(Conflict(row_id, other, new.folder))
             return
-        found = self._rows.get(row_key)
-        old = None if found is None else Claim.unpack(found)
+        old = self._claim(row_key)
         if old is None or self._is_better(row_id, new, old):
             if old is not None:
                 self.taken[old.folder] -= 1
             self.taken[new.folder] += 1
-            self._rows.put(row_key, new.pack())
+            self._put(row_key, new)
 
     def _is_better(self, row_id: str, new: Claim, old: Claim) -> bool:
         if new.quality != old.quality or new.quality < OK:
@@ -285,7 +302,7 @@ class Origins:
             return new.takes > old.takes and old.folder != 0
         if not self.is_settled(old.folder):
             self._note(Conflict(row_id, old.folder, new.folder))
-            self._rows.put(id_hash(row_id), old._replace(quality=DISPUTED).pack())
+            self._put(id_hash(row_id), old._replace(quality=DISPUTED))
         return False
 
     def is_settled(self, folder: int) -> bool:
@@ -327,3 +344,209 @@ def _is_edited(path: Path) -> bool:
         return path.suffix == ".wav" and is_whole_wav(path)
     except OSError:
         return False
+
+
+class Merger:
+    """Commits the rows of other folders to the target, whose lock is held.
+
+    Args:
+        origins: of all folders.
+        has_links: files become hard links, where the file system has them, instead of copies.
+    """
+
+    def __init__(self, origins: Origins, *, has_links: bool) -> None:
+        self.out = origins.folders[0]
+        self.left = Named(is_sorted=True)  # files that are no row's
+        self.num_linked = 0
+        self.num_copied = 0
+        self._origins = origins
+        self._has_links = has_links
+        self._inside = Inside(self.out)
+
+    def require_room(self, target: Journal | None) -> None:
+        """Raise UsageError if other files are where files of new rows have to go.
+
+        Args:
+            target: the target's journal; None: it has none yet.
+        """
+        in_the_way = Named(most=MAX_NAMED)
+        for folder, journal in self._sources():
+            for take in journal.takes():
+                if not self._is_from(take, folder) or take.path is None:
+                    continue
+                if target is not None and target.knows(take.id):
+                    continue
+                path = self.out / take.path
+                if os.path.lexists(path) and not is_same(self._folder(folder) / take.path, path):
+                    in_the_way.add(take.path)
+        if in_the_way.count:
+            raise UsageError(
+                f"{self.out} contains other files with the names of rows; nothing was "
+                f"written: {in_the_way.and_more()}",
+                remedy="move them away, or merge into another --out",
+            )
+
+    def run(self, commits: Commits) -> None:
+        """Commit every chosen row; run again, it goes on.
+
+        Raises:
+            DiskFull: no room.
+            StoppedEarly: a file cannot be written.
+        """
+        for index, journal in self._sources():
+            shared: SharedNames | None = None
+            rows = (take for take in journal.takes() if self._is_from(take, index))
+            while batch := list(islice(rows, _BATCH)):
+                signals.check()
+                changes: list[Change] = []
+                try:
+                    for take in batch:
+                        changes += self._changes(index, journal, take)
+                    commits.commit(*changes)
+                    for take in batch:
+                        if any(self._has_derived(index, take.id, one) for one in NESTED_SUFFIXES):
+                            shared = shared or SharedNames(one.id for one in journal.takes())
+                        self._copy_derived(index, take.id, shared)
+                except (OSError, RowError) as error:
+                    if isinstance(error, OSError) and is_disk_error(error):
+                        raise disk_full(error, self.out) from error
+                    reason = error.strerror if isinstance(error, OSError) else error
+                    raise StoppedEarly(
+                        f"cannot write {getattr(error, 'filename', None) or self.out}: {reason}",
+                        "remove what is in its way, and run the command again",
+                    ) from error
+            self._find_left(index)
+
+    def _sources(self) -> Iterator[tuple[int, Journal]]:
+        """The folders that rows are taken from, by index, with their journals."""
+        for index, folder in enumerate(self._origins.folders):
+            if index and self._origins.taken[index]:
+                yield index, Journal(folder, is_read_only=True)
+
+    def _folder(self, index: int) -> Path:
+        return self._origins.folders[index]
+
+    def _is_from(self, take: Take, index: int) -> bool:
+        is_odd = bool(id_problem(take.id)) and take.is_ok
+        return not is_odd and self._origins.folder_of(id_hash(take.id)) == index
+
+    def _changes(self, index: int, journal: Journal, row: Take) -> Iterator[Change]:
+        """The changes that give the target all takes of a row, in the order of their lines."""
+        current = journal.file(row.id)
+        lines = []
+        for number in journal.numbers(row.id):
+            last, good = journal.line(row.id, number), journal.spoken_line(row.id, number)
+            if good is not None and last is not None and not last.take.is_ok:
+                lines.append((0, good))
+            if last is not None:
+                lines.append((journal.offset(row.id, number), last))
+        for _, line in sorted(lines, key=lambda one: one[0]):
+            is_current = current is not None and current.take == line.take.take
+            take = line.take
+            if take.path is not None and not take.path.startswith(f"{TRUNCATED}/"):
+                suffix = audio_suffix(take.path)
+                own, home = f"{row.id}{suffix}", take_name(row.id, take.take, suffix)
+                line = line.changed(path=own if is_current else home)
+            yield self._change(index, line, is_current)
+
+    def _change(self, index: int, line: CopiedLine, is_current: bool) -> Change:
+        """One entry of a row, with its files staged in the target."""
+        take, staged = line.take, []
+        if take.path is None or id_problem(take.id):
+            return Change(line)
+        suffix = audio_suffix(take.path)
+        home = take_name(take.id, take.take, suffix)
+        audio = self._stage(index, [take.path, home], take.path, take.sha256)
+        if audio is not None:
+            staged.append(audio)
+            line = line.changed(sha256=audio.sha256)
+        codes_names = [path.removesuffix(suffix) + CODES_SUFFIX for path in (take.path, home)]
+        codes = self._stage(index, codes_names, codes_names[0], take.codes_sha256)
+        if codes is not None:
+            staged.append(codes)
+            line = line.changed(codes_sha256=codes.sha256)
+        source = take.source or {}
+        if source.get("kind") == "audio" and isinstance(source.get("path"), str):
+            ending = audio_suffix(str(source["path"]).removesuffix(".original"))
+            name = source_name(take.id, take.take, ending)
+            kept = self._stage(index, [str(source["path"])], name, None)
+            if kept is not None:
+                staged.append(kept)
+                line = line.changed(source={**source, "path": name, "sha256": kept.sha256})
+        return Change(line, tuple(staged))
+
+    def _stage(
+        self, index: int, names: Sequence[str], target: str, sha256: str | None
+    ) -> StagedFile | None:
+        """Stage the first of some files of a folder that is there as a file of the target.
+
+        Args:
+            sha256: as recorded; None: it is read.
+        """
+        folder = self._folder(index)
+        source = next((folder / one for one in names if self._is_plain(index, one)), None)
+        if source is None:
+            return None
+        digest = sha256
+        if digest is None:
+            found = facts_of(source)
+            assert found is not None, source
+            digest = found[1]
+        path = self.out / target
+        self._inside.make_room(path)
+        part = Path(part_of(path, token_of(digest)))
+        remove_part(part)
+        self._place(source, part)
+        sync_file(part)
+        return StagedFile(os.path.relpath(part, self.out), target, digest)
+
+    def _place(self, source: Path, target: Path) -> None:
+        if link_or_copy(source, target, has_links=self._has_links):
+            self.num_linked += 1
+        else:
+            self.num_copied += 1
+
+    def _is_plain(self, index: int, name: str) -> bool:
+        """Whether a folder has a regular file that belongs to a row."""
+        owner = owner_of(name.removesuffix(".original"))
+        if owner is None or id_problem(owner[0]):
+            return False
+        return PlainFiles(self._folder(index)).size(self._folder(index) / name) is not None
+
+    def _has_derived(self, index: int, row_id: str, suffix: str) -> bool:
+        return os.path.lexists(self._folder(index) / f"{row_id}{suffix}")
+
+    def _copy_derived(self, index: int, row_id: str, shared: SharedNames | None) -> None:
+        """Copy subtitles and word times of a row that the target lacks."""
+        for suffix in DERIVED_SUFFIXES if id_problem(row_id) is None else ():
+            name = f"{row_id}{suffix}"
+            is_others = shared is not None and shared.owner(row_id, suffix) is not None
+            target = self.out / name
+            if is_others or not self._is_plain(index, name) or os.path.lexists(target):
+                continue
+            with written_whole(target) as part:
+                self._place(self._folder(index) / name, part)
+
+    def _find_left(self, index: int) -> None:
+        """Name the files of a folder that are no row's, those in `.voices` left out."""
+        top = self._folder(index)
+        for folder, folders, names in os.walk(top):
+            folders[:] = [one for one in folders if one != VOICES]
+            for name in names:
+                path = Path(folder, name)
+                relative = path.relative_to(top).as_posix()
+                if relative in _OWN_NAMES or is_part(name):
+                    continue
+                owner = owner_of(relative.removesuffix(".original"))
+                is_plain = path.is_file() and not path.is_symlink()
+                if owner is None or not is_plain or not self._is_owned(owner[0], relative):
+                    self.left.add(relative)
+
+    def _is_owned(self, row_id: str, name: str) -> bool:
+        """Whether a file is of a row that some folder has."""
+        tails = [tail for long, tail in NESTED_SUFFIXES.items() if name.endswith(long)]
+        ids = [row_id, *(row_id + tail for tail in tails)]
+        return any(
+            id_problem(one) is None and self._origins.folder_of(id_hash(one)) is not None
+            for one in ids
+        )

@@ -122,9 +122,7 @@ class Entries:
     writer: AudioWriter
     run_id: str | None
     _zero: datetime = field(
-        default_factory=lambda: (
-            datetime.now(timezone.utc) - timedelta(seconds=time.perf_counter())
-        )
+        default_factory=lambda: datetime.now(timezone.utc) - timedelta(seconds=time.perf_counter())
     )
 
     def of(self, task: Task, spoken: Spoken) -> Take:

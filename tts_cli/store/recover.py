@@ -64,7 +64,8 @@ class _Recovery:
     def run(self, since: int) -> int:
         for part, path, token in list(find_parts(self.out)):
             name = os.path.relpath(path, self.out)
-            if token in map(token_of, filter(None, [self._expected(name)])):
+            digest = self._expected(name)
+            if digest is not None and token == token_of(digest):
                 self._finish(part, name)
             else:
                 remove_part(part)
@@ -91,14 +92,12 @@ class _Recovery:
                 return None
             top = self.journal.top(row_id)
             number = top if name.startswith(f"{TRUNCATED}/") else file.take
-        line = self.journal.line(row_id, number)
-        take = None if line is None else self._located(line.take)
+        take = self.journal.take(row_id, number)
         if take is None:
             return None
-        return {take.path: take.sha256, _codes_name(take): take.codes_sha256}.get(name)
-
-    def _located(self, take: Take) -> Take | None:
-        return take if take.is_runaway and not take.is_ok else self.journal.take(take.id, take.take)
+        source = take.source or {}
+        digests = {take.path: take.sha256, _codes_name(take): take.codes_sha256}
+        return {**digests, source.get("path"): source.get("sha256")}.get(name)
 
     def _finish(self, part: Path, name: str) -> None:
         """Give a staged file of a committed entry its name."""

@@ -141,7 +141,9 @@ def read_audio(source: AudioSource) -> Array:
     return np.asarray(samples)
 
 
-def read_codes(source: AudioSource, record: Take, num_codebooks: int, num_codes: int | None = None) -> Array:
+def read_codes(
+    source: AudioSource, record: Take, num_codebooks: int, num_codes: int | None = None
+) -> Array:
     """(F, K) int64 codes of a row. Raises RowError for what cannot be its codes."""
     try:
         if source.path.stat().st_size > MAX_CODES_BYTES:

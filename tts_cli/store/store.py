@@ -74,7 +74,7 @@ from tts_cli.store.upgrade import upgrade
 if TYPE_CHECKING:
     from models.base import ModelInfo
     from tts_cli.core import Spoken, Task
-    from tts_cli.store.merge import Origins
+    from tts_cli.store.merge import Merger, Origins
     from tts_cli.store.reencode import Decode, Reencoded, ReencodeJob
     from tts_cli.store.take import Take
 
@@ -453,31 +453,28 @@ class Store:
 
     def merge(
         self,
+        merger: Merger,
         origins: Origins,
         reports: list[dict[str, Any]],
         totals: list[FolderTotals | None],
     ) -> FolderTotals:
-        """Take in the lines of other folders' rows, whose files are here: the journal last of what
-        counts. Returns what the folder holds then.
+        """Commit the rows of other folders. Returns the totals of the folder then.
 
         Args:
             reports: of all folders, this one first.
             totals: of all folders.
         Raises:
-            DiskFull, OSError: a file is as it was, or new; run again, it goes on.
+            DiskFull, StoppedEarly, OSError: run again, it goes on.
         """
         from tts_cli.store import merge
-        from tts_cli.store.merge_files import remove_runaways
 
-        self.hold()
+        self.begin()
         folders = list(origins.folders)
         merge.write_runs(folders)
         if sum(origins.taken.values()) > origins.taken[0]:
             merge.write_checks(origins)
-            merge.write_derived(folders)
-            merge.write_journal(origins)
-        self.begin()
-        remove_runaways(self.out, self.journal.status)
+            merge.write_derived(origins)
+            merger.run(self.commits)
         sums = self.runs.totals(self.journal.rows())
         report = merge.merged_report(folders, reports, totals)
         write_report(self.out, with_folder(report, sums))

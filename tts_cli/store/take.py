@@ -30,8 +30,8 @@ from tts_cli.text.pauses import without_pauses
 
 # Schema of new lines. Lines of 2 and 3 are converted while they are read: 3 had `unfinished` and
 # called removed rows `gone`; 2 had no `remarks`, which are derived from its sentences. Lines of 1
-# have no `schema`, and derived seeds of 63 bits; lines of 0 have no `delivery_hash` either: one hash
-# stands for request and delivery. 0 and 1 were never published.
+# have no `schema`, and derived seeds of 63 bits; lines of 0 have no `delivery_hash` either: one
+# hash stands for request and delivery. 0 and 1 were never published.
 SCHEMA = 4
 PUBLISHED = 2  # the first of them that was
 MAX_REMARKS = 20

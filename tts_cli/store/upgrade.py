@@ -89,7 +89,8 @@ class _Upgrade:
     def _from_removed(self, entry: Take) -> None:
         """Move the files of one take out of `removed/`."""
         row_id, path = re.escape(entry.id), str(entry.path)
-        found = re.fullmatch(rf"{REMOVED}/(?:{TAKES}/)?{row_id}{_TAIL}(/[0-9]+)?(\.[a-z0-9]+)", path)
+        front, rest = rf"{REMOVED}/(?:{TAKES}/)?", r"(/[0-9]+)?(\.[a-z0-9]+)"
+        found = re.fullmatch(f"{front}{row_id}{_TAIL}{rest}", path)
         if found is None or id_problem(entry.id):
             return
         tail, number, suffix = found[1] or "", found[2], found[3]
