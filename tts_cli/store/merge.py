@@ -1,8 +1,8 @@
 """Merge output folders: choose the folder that each row comes from, and commit its takes.
 
 A row comes whole, with all its takes and files, from one folder. A row that is ok wins over one
-that failed or whose file is gone. The same speech in two folders is one row; other speech is a conflict,
-unless the user prefers a folder. What the target has ok is never replaced.
+that failed or whose file is gone. The same speech in two folders is one row; other speech is a
+conflict, unless the user prefers a folder. What the target has ok is never replaced.
 
 Folders may be a stranger's: links in them are not followed, and names of files follow from ids.
 """
@@ -397,10 +397,10 @@ class Merger:
             shared: SharedNames | None = None
             rows = (take for take in journal.takes() if self._is_from(take, index))
             while batch := list(islice(rows, _BATCH)):
-                signals.check()
                 changes: list[Change] = []
                 try:
                     for take in batch:
+                        signals.check()
                         changes += self._changes(index, journal, take)
                     commits.commit(*changes)
                     for take in batch:
