@@ -34,7 +34,7 @@ from tts_cli.store.atomic import (
 )
 from tts_cli.store.files import JOURNAL_NAME, take_name
 from tts_cli.store.index import FolderRows, Index, RowFile
-from tts_cli.store.take import MAX_TAKE, SCHEMA, CopiedLine, Take
+from tts_cli.store.take import MAX_TAKE, SCHEMA, CopiedLine, Take, TakeFacts
 
 log = logging.getLogger(__name__)
 
@@ -299,7 +299,7 @@ class Journal:
             one.error, one.is_done = error, True
         if error is not None:
             return
-        found = []
+        found: list[tuple[Take | TakeFacts, int]] = []
         for one in group:
             for line, take in zip(one.lines, one.entries, strict=True):
                 found.append((take, self.size))
@@ -349,7 +349,7 @@ class Journal:
                 file.seek(offset)
                 yield file.readline(MAX_LINE_BYTES)
 
-    def _load(self) -> Iterator[tuple[Take, int]]:
+    def _load(self) -> Iterator[tuple[Take | TakeFacts, int]]:
         """The entries of whole lines, and where these begin."""
         file = open_own(self.path)
         if file is None:
@@ -357,7 +357,7 @@ class Journal:
         with file:
             for raw in whole_lines(file):
                 self._is_torn = not raw.endswith(b"\n")
-                take = Take.decode(raw)
+                take = TakeFacts.decode(raw)
                 if take is not None:  # also a last line that lacks nothing but its end
                     self.has_old_lines |= b'"schema": %d, ' % SCHEMA not in raw
                     yield take, self.size

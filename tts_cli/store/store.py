@@ -561,7 +561,7 @@ class Store:
         """Write `takes.json`, sync the files of rows, and remove the mark. Failures are logged: the
         journal has everything.
         """
-        if "commits" not in vars(self):
+        if not self._mark.is_set:
             return
         if self.commits.edited.count:
             rows = counted(self.commits.edited.count, "file was", "files were")
