@@ -36,19 +36,19 @@ CREATE TABLE takes (
     PRIMARY KEY (row, take)
 ) WITHOUT ROWID
 """
-# `own` and `spoken` are offsets of the last line with an own role, and of the last ok one; 0 stands
-# for `offset` itself, because SQLite stores a 0 without any bytes, and null for "never".
+# `own` and `spoken` are 1 + the offset of the last line with an own role, and of the last ok one; 0
+# stands for the last line, because SQLite stores a 0 without any bytes, and null for "never".
 _PUT = """
 INSERT INTO takes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (row, take) DO UPDATE SET
     state = excluded.state, hashes = excluded.hashes, size = excluded.size,
     audio_us = excluded.audio_us, offset = excluded.offset, digest = excluded.digest,
-    own = coalesce(excluded.own, CASE own WHEN 0 THEN offset ELSE own END),
-    spoken = coalesce(excluded.spoken, CASE spoken WHEN 0 THEN offset ELSE spoken END)
+    own = coalesce(excluded.own, CASE own WHEN 0 THEN offset + 1 ELSE own END),
+    spoken = coalesce(excluded.spoken, CASE spoken WHEN 0 THEN offset + 1 ELSE spoken END)
 """
 _COLUMNS = """
-row, take, state, size, audio_us, offset, CASE own WHEN 0 THEN offset ELSE own END,
-CASE spoken WHEN 0 THEN offset ELSE spoken END, hashes, digest
+row, take, state, size, audio_us, offset, CASE own WHEN 0 THEN offset ELSE own - 1 END,
+CASE spoken WHEN 0 THEN offset ELSE spoken - 1 END, hashes, digest
 """
 
 
@@ -89,9 +89,14 @@ class IndexedTake(NamedTuple):
         return bool(self.state & _IS_EARLY)
 
     @property
+    def is_users(self) -> bool:
+        """Whether a user made or edited its file."""
+        return bool(self.state & _IS_USERS)
+
+    @property
     def has_number(self) -> bool:
         """Whether its number is taken for ever: it was ok once, or a user's file has it."""
-        return self.spoken is not None or bool(self.state & _IS_USERS)
+        return self.spoken is not None or self.is_users
 
 
 class RowFile(NamedTuple):

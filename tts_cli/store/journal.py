@@ -175,6 +175,11 @@ class Journal:
         found = self._index.take(row_id, take)
         return found is not None and found.has_number
 
+    def is_users(self, row_id: str, take: int) -> bool:
+        """Whether a user made or edited the file of a take."""
+        found = self._index.take(row_id, take)
+        return found is not None and found.is_users
+
     def spoken_line(self, row_id: str, take: int) -> CopiedLine | None:
         """The last line that says that a take is ok, although a later one may have failed; None:
         it never was. Raises OSError.
@@ -208,7 +213,8 @@ class Journal:
         """
         offsets = self._index.current_offsets(
             lambda take, takes: (
-                take.status is not Status.REMOVED and (len(takes) > 1 or take.is_held)
+                take.status is not Status.REMOVED
+                and (take.is_held or sum(one.status is not Status.REMOVED for one in takes) > 1)
             )
         )
         return self._takes_at(offsets)
