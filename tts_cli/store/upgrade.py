@@ -15,6 +15,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from tts_cli.core import Status
 from tts_cli.manifest.ids import REMOVED, TAKES, id_problem
 from tts_cli.named import counted
 from tts_cli.plain import open_plain
