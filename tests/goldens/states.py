@@ -73,7 +73,7 @@ def noted_states() -> Iterator[dict[str, list[str]]]:
         about += [f"take {found.choice.take} chosen"] if found.choice else []
         about += ["choice has fallen"] if found.has_fallen else []
         about += ["as expected"] if found.is_expected else []
-        about += [f"made of {found.order.kept.kind}"] if found.order else []
+        about += [f"made of {found.order.source.kind}"] if found.order else []
         about += [f"not kept: {found.not_kept}"] if found.not_kept else []
         states[row_id] = about
         return found

@@ -63,7 +63,7 @@ def merge(
             for index, source in enumerate(all_of_them[1:], 1):
                 folder = Store.look(source)
                 if not is_read_only(source):
-                    folder = stack.enter_context(Store.at(source, config))
+                    folder = stack.enter_context(Store.unchanged(source, config))
                 totals.append(learn(folder, index, origins))
             origins.require_agreement()
             merger = Merger(origins, has_links=has_links)

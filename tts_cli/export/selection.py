@@ -238,10 +238,11 @@ class Selection:
         return self.filters.reason(row, is_suspect) or row
 
     def _path(self, record: Take, is_file: bool) -> Path:
-        """The path that its audio must have; the one in its entry is not followed."""
+        """The path that its audio must have; the one in its entry is only compared."""
         suffix = audio_suffix(record.path)
-        name = f"{record.id}{suffix}" if is_file else take_name(record.id, record.take, suffix)
-        return self.out / name
+        home = take_name(record.id, record.take, suffix)
+        is_own = is_file and record.path != home
+        return self.out / (f"{record.id}{suffix}" if is_own else home)
 
 
 def manifest_ids(out: Path) -> Iterator[str]:

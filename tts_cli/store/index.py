@@ -52,6 +52,7 @@ CASE spoken WHEN 0 THEN offset ELSE spoken - 1 END, hashes, digest
 """
 
 
+_CHOSEN = f"WHERE row IN (SELECT row FROM takes WHERE take != 1 OR state & {_IS_HELD})"
 _COUNT_SINGLE = f"""
 SELECT state & {_STATUS_BITS}, count(*), sum(audio_us) FROM takes
 WHERE own IS NOT NULL AND row NOT IN (SELECT row FROM takes WHERE take != 1)
@@ -210,15 +211,19 @@ class Index:
         return f"{found.digest + _HALF:016x}"
 
     def current_offsets(
-        self, is_meant: Callable[[IndexedTake, list[IndexedTake]], bool]
+        self,
+        is_meant: Callable[[IndexedTake, list[IndexedTake]], bool],
+        *,
+        is_chosen: bool = False,
     ) -> array[int]:
         """Offsets of the last lines of current takes, in the order of the journal.
 
         Args:
             is_meant: gets the current take and all takes of the row.
+            is_chosen: only of rows whose only take is not a first one that is not pinned.
         """
         found = array("Q")
-        for takes in self._rows():
+        for takes in self._rows(_CHOSEN if is_chosen else ""):
             current = current_of(takes)
             if current is not None and is_meant(current[0], takes):
                 found.append(current[0].offset)

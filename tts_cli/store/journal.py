@@ -33,7 +33,7 @@ from tts_cli.store.atomic import (
     write_all,
 )
 from tts_cli.store.files import JOURNAL_NAME, take_name
-from tts_cli.store.index import FolderRows, Index, RowFile
+from tts_cli.store.index import FolderRows, Index, IndexedTake, RowFile
 from tts_cli.store.take import MAX_TAKE, SCHEMA, CopiedLine, Take, TakeFacts
 
 log = logging.getLogger(__name__)
@@ -208,16 +208,16 @@ class Journal:
         return self._takes_at(offsets)
 
     def chosen(self) -> Iterator[Take]:
-        """The current takes of rows that have several takes or a pinned one, in the order in which
-        they became current. Raises OSError.
+        """The current takes of rows that have several takes, a pinned one or one that is not the
+        first, in the order in which they became current. Raises OSError.
         """
-        offsets = self._index.current_offsets(
-            lambda take, takes: (
-                take.status is not Status.REMOVED
-                and (take.is_held or sum(one.status is not Status.REMOVED for one in takes) > 1)
-            )
-        )
-        return self._takes_at(offsets)
+
+        def is_chosen(take: IndexedTake, takes: list[IndexedTake]) -> bool:
+            others = sum(one.status is not Status.REMOVED for one in takes) - 1
+            is_removed = take.status is Status.REMOVED
+            return not is_removed and (take.is_held or take.take != 1 or others > 0)
+
+        return self._takes_at(self._index.current_offsets(is_chosen, is_chosen=True))
 
     def absent(self, has_key: Callable[[int], bool]) -> Iterator[Take]:
         """The current takes of rows that a manifest may lack. Raises OSError.
@@ -335,7 +335,9 @@ class Journal:
         file = self._index.file(take.id)
         is_own = file is not None and file.take == take.take and not file.is_removed
         suffix = Path(take.path).suffix
-        path = f"{take.id}{suffix}" if is_own else take_name(take.id, take.take, suffix)
+        path = home = take_name(take.id, take.take, suffix)
+        if is_own and (take.path != home or not (self.path.parent / home).is_file()):
+            path = f"{take.id}{suffix}"  # else it is where an earlier version left it
         return take if path == take.path else replace(take, path=path)
 
     def _lines_at(self, offsets: Sequence[int]) -> Iterator[CopiedLine]:

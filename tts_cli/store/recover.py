@@ -105,9 +105,9 @@ class _Recovery:
         owner = owner_of(name)
         assert owner is not None
         found = facts_of(path)
-        if found is not None and not name.startswith(f"{TRUNCATED}/"):
-            if self._take_with(owner[0], found[1]) is None and name.endswith(AUDIO_SUFFIXES):
-                self._adopt(owner[0], name, found)
+        is_audio = name.endswith(AUDIO_SUFFIXES) and not name.startswith(f"{TRUNCATED}/")
+        if is_audio and found is not None and self._take_with(owner[0], found[1]) is None:
+            self._adopt(owner[0], name, found)
         self._inside.make_room(path)
         put_in_place(part, path)
         remove_part(part)  # a second name of the same file is not renamed

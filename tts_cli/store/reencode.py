@@ -22,7 +22,7 @@ from tts_cli.audio.tags import Tags
 from tts_cli.core import Role, Status
 from tts_cli.errors import RowError, disk_full, is_disk_error
 from tts_cli.store.commit import Change, Commits, StagedFile, source_name
-from tts_cli.store.files import AudioWriter
+from tts_cli.store.files import AudioWriter, facts_of
 from tts_cli.store.records import moved
 from tts_cli.store.sources import Array, AudioSource, read_audio
 from tts_cli.store.take import Take
@@ -139,11 +139,12 @@ class Reencoder:
         is_here = writer.out == self._out
         if samples is None:
             samples = read_audio(source)
+            if source.sha256 is None and (found := facts_of(source.path)):  # a user edited it
+                source = replaced(source, bytes=found[0], sha256=found[1])
         if is_here and (adopted := self._commits.adopt(old.id)):
             edited = self._out / str(adopted.path)
             if source.path == edited:  # a user edited what the file is made from
                 old = replace(adopted, request_hash=old.request_hash)
-                source = replaced(source, bytes=old.bytes, sha256=old.sha256)
         tags = Tags.of_row(old.id, old.voice, self._comment)
         made = writer.make(old.id, samples, tags=tags)
         try:

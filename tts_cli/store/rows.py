@@ -180,7 +180,7 @@ def _take_path(out: Path, take: Take, is_chosen: bool) -> str | None:
     own = f"{take.id}{_suffix(take)}"
     paths = [take_name(take.id, take.take, _suffix(take)), take.path]
     if is_chosen:
-        paths.insert(0, own)
+        paths.append(own)
     else:  # the row's own name is that of the chosen take alone
         paths = [path for path in paths if path != own]
     return next((path for path in paths if _is_there(out, path)), None)

@@ -8,8 +8,8 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Iterable, Mapping
-from contextlib import ExitStack
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
@@ -48,6 +48,7 @@ from tts_cli.store.files import (
     CODES_SUFFIX,
     JOURNAL_NAME,
     ROW_SUFFIXES,
+    SOURCE_MARK,
     AudioWriter,
     PlainFiles,
     audio_suffix,
@@ -134,6 +135,21 @@ class Store:
         at until `begin`, so that nothing is made where a manifest turns out to be bad.
         """
         return cls(out, config, info)
+
+    @classmethod
+    @contextmanager
+    def unchanged(cls, out: Path, config: RunConfig) -> Iterator[Store]:
+        """Lock a folder to read it; it is only changed where a killed command left something."""
+        store = cls(out, config)
+        with store._stack:
+            store.hold()
+            if store._mark.left_at() is not None:
+                store.begin()
+            try:
+                yield store
+            finally:
+                if store._is_open:
+                    store._close_takes()
 
     def __enter__(self) -> Store:
         if not self.is_new:
@@ -388,6 +404,9 @@ class Store:
         if entry.error is not None or id_problem(entry.id):
             return False
         path = self.out / take_name(entry.id, entry.take, suffix)
+        line = self.journal.line(entry.id, entry.take)
+        if line is not None and not path.exists():  # where an earlier version left it
+            path = self.out / str(line.take.path)
         size = PlainFiles(self.out).size(path)
         if size is None or os.path.lexists(self.out / f"{entry.id}{suffix}"):
             return False
@@ -574,8 +593,6 @@ class Store:
         """Write `takes.json`, sync the files of rows, and remove the mark. Failures are logged: the
         journal has everything.
         """
-        if not self._mark.is_set:
-            return
         if self.commits.edited.count:
             rows = counted(self.commits.edited.count, "file was", "files were")
             log.warning("%s edited by a user, and kept as takes: %s", rows, self.commits.edited)
@@ -629,10 +646,10 @@ def _choice(take: Take) -> str:
 
 
 def room_of_takes(out: Path) -> int:
-    """Bytes of the files in `takes/`."""
+    """Bytes of the files in `takes/`, sources of converted files left out."""
     total = 0
     for folder, _, names in os.walk(out / TAKES):
-        for name in names:
+        for name in (one for one in names if SOURCE_MARK not in one):
             with contextlib.suppress(OSError):
                 total += os.stat(os.path.join(folder, name)).st_size
     return total

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from tts_cli.audio.file import is_whole_audio
 from tts_cli.core import Status
 from tts_cli.manifest.ids import REMOVED, TAKES, id_problem
 from tts_cli.named import counted
@@ -77,9 +78,10 @@ class _Upgrade:
                 self._from_removed(entry)
             _remove_empty(self.out / REMOVED)
         if (self.out / TAKES).is_dir():
-            for entry in list(self._journal.chosen()):
-                if entry.is_ok:
-                    self._current(entry)
+            chosen = [entry for entry in self._journal.chosen() if entry.is_ok]
+            digests = self._digests({entry.id for entry in chosen})
+            for entry in chosen:
+                self._current(entry, digests[entry.id])
         for path in list(self._originals()):
             self._original(path)
 
@@ -118,21 +120,40 @@ class _Upgrade:
             for one in dict.fromkeys((suffix, *ROW_SUFFIXES)):
                 self._move(f"{stem}{one}", take_name(entry.id, entry.take, one))
 
-    def _current(self, entry: Take) -> None:
-        """Leave a row's current take only the row's own names."""
+    def _current(self, entry: Take, digests: set[str | None]) -> None:
+        """Leave a row's current take only the row's own names.
+
+        Args:
+            digests: of all entries of the row.
+        """
         suffix = audio_suffix(entry.path)
         own, home = f"{entry.id}{suffix}", take_name(entry.id, entry.take, suffix)
-        if not os.path.lexists(self.out / own):
-            self._move(home, own)
-            self._move(take_name(entry.id, entry.take, CODES_SUFFIX), f"{entry.id}{CODES_SUFFIX}")
+        codes, codes_home = (f"{entry.id}{CODES_SUFFIX}", home.removesuffix(suffix) + CODES_SUFFIX)
+        first, second = facts_of(self.out / own), facts_of(self.out / home)
+        if second is None:
             return
-        for first, second in (
-            (own, home),
-            (f"{entry.id}{CODES_SUFFIX}", take_name(entry.id, entry.take, CODES_SUFFIX)),
-        ):
-            found = facts_of(self.out / second)
-            if found is not None and facts_of(self.out / first) == found:
-                (self.out / second).unlink()
+        is_stale = first is not None and first[1] in digests and first[1] != entry.sha256
+        is_cut = first is not None and first[1] not in digests
+        is_cut = is_cut and not is_whole_audio(self.out / own)
+        if first == second:
+            (self.out / home).unlink()
+        elif first is None or is_stale or is_cut:  # its run died before the name was given
+            os.replace(self.out / home, self.out / own)
+            self.count += 1
+        else:
+            return  # a user edited the row's own file
+        if (self.out / codes_home).is_file():
+            os.replace(self.out / codes_home, self.out / codes)
+        elif first != second:
+            (self.out / codes).unlink(missing_ok=True)
+
+    def _digests(self, row_ids: set[str]) -> dict[str, set[str | None]]:
+        """The digests of all entries of some rows."""
+        found: dict[str, set[str | None]] = {row_id: set() for row_id in row_ids}
+        for entry in self._journal.entries_since(0):
+            if entry.id in found:
+                found[entry.id] |= {entry.sha256, (entry.source or {}).get("sha256")}
+        return found
 
     def _originals(self) -> Iterator[Path]:
         """The sources of converted files."""
