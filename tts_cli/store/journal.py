@@ -26,13 +26,14 @@ from tts_cli.named import counted
 from tts_cli.plain import open_plain
 from tts_cli.store.atomic import (
     MAX_LINE_BYTES,
+    is_same_file,
     open_own,
     open_to_append,
     sync_folder,
     whole_lines,
     write_all,
 )
-from tts_cli.store.files import JOURNAL_NAME, take_name
+from tts_cli.store.files import JOURNAL_NAME, facts_of, take_name
 from tts_cli.store.index import FolderRows, Index, IndexedTake, RowFile
 from tts_cli.store.take import MAX_TAKE, SCHEMA, CopiedLine, Take, TakeFacts
 
@@ -59,12 +60,18 @@ class Journal:
         out: the output folder; its lock must be held unless `is_read_only`. None: there is none.
         is_read_only: read only, as `--dry-run` does; repair and append nothing.
         has_sums: remember 64 bits of each file's SHA-256, for `--verify-files`.
+        is_known: it was read before, so that nothing is logged about its lines.
     Raises:
         SetupError: the file is there but cannot be read or written, or is not a regular file.
     """
 
     def __init__(
-        self, out: Path | None, is_read_only: bool = False, *, has_sums: bool = False
+        self,
+        out: Path | None,
+        is_read_only: bool = False,
+        *,
+        has_sums: bool = False,
+        is_known: bool = False,
     ) -> None:
         self.path = Path(JOURNAL_NAME) if out is None else out / JOURNAL_NAME
         self.num_garbage = 0  # lines that made no sense
@@ -83,7 +90,7 @@ class Journal:
                 self._index.put(batch)
             if not is_read_only:
                 self._open()
-        if self.num_garbage:
+        if self.num_garbage and not is_known:
             text = counted(self.num_garbage, "invalid line", "invalid lines")
             log.warning("%s: ignored %s", self.path, text)
 
@@ -335,10 +342,24 @@ class Journal:
         file = self._index.file(take.id)
         is_own = file is not None and file.take == take.take and not file.is_removed
         suffix = Path(take.path).suffix
-        path = home = take_name(take.id, take.take, suffix)
-        if is_own and (take.path != home or not (self.path.parent / home).is_file()):
-            path = f"{take.id}{suffix}"  # else it is where an earlier version left it
+        own, home = f"{take.id}{suffix}", take_name(take.id, take.take, suffix)
+        path = home
+        if is_own and (take.path != home or self._is_own(take.id, own, home)):
+            path = own
         return take if path == take.path else replace(take, path=path)
+
+    def _is_own(self, row_id: str, own: str, home: str) -> bool:
+        """Whether the file of a current take that an earlier version put among the others has the
+        row's name alone: it was converted, or a user edited it there.
+        """
+        folder = self.path.parent
+        if not (folder / home).is_file() or is_same_file(folder / own, folder / home):
+            return not (folder / home).is_file()
+        found = facts_of(folder / own)
+        lines = (self.line(row_id, number) for number in self.numbers(row_id))
+        return found is not None and all(
+            line is None or line.take.sha256 != found[1] for line in lines
+        )
 
     def _lines_at(self, offsets: Sequence[int]) -> Iterator[CopiedLine]:
         lines = map(CopiedLine.decode, self._raws_at(offsets))

@@ -421,7 +421,7 @@ class Merger:
         """The folders that rows are taken from, by index, with their journals."""
         for index, folder in enumerate(self._origins.folders):
             if index and self._origins.taken[index]:
-                yield index, Journal(folder, is_read_only=True)
+                yield index, Journal(folder, is_read_only=True, is_known=True)
 
     def _folder(self, index: int) -> Path:
         return self._origins.folders[index]
@@ -442,26 +442,30 @@ class Merger:
                 lines.append((journal.offset(row.id, number), last))
         for _, line in sorted(lines, key=lambda one: one[0]):
             is_current = current is not None and current.take == line.take.take
-            take = line.take
+            take, path = line.take, line.take.path
             if take.path is not None and not take.path.startswith(f"{TRUNCATED}/"):
                 suffix = audio_suffix(take.path)
                 own, home = f"{row.id}{suffix}", take_name(row.id, take.take, suffix)
                 line = line.changed(path=own if is_current else home)
-            yield self._change(index, line, is_current)
+                path = row.path if is_current else home
+            yield self._change(index, line, path)
 
-    def _change(self, index: int, line: CopiedLine, is_current: bool) -> Change:
-        """One entry of a row, with its files staged in the target."""
+    def _change(self, index: int, line: CopiedLine, path: str | None) -> Change:
+        """One entry of a row, with its files staged in the target.
+
+        Args:
+            path: of its audio in the folder.
+        """
         take, staged = line.take, []
-        if take.path is None or id_problem(take.id):
+        if take.path is None or path is None or id_problem(take.id):
             return Change(line)
         suffix = audio_suffix(take.path)
-        home = take_name(take.id, take.take, suffix)
-        audio = self._stage(index, [take.path, home], take.path, take.sha256)
+        audio = self._stage(index, path, take.path, take.sha256)
         if audio is not None:
             staged.append(audio)
             line = line.changed(sha256=audio.sha256)
-        codes_names = [path.removesuffix(suffix) + CODES_SUFFIX for path in (take.path, home)]
-        codes = self._stage(index, codes_names, codes_names[0], take.codes_sha256)
+        old, new = (one.removesuffix(suffix) + CODES_SUFFIX for one in (path, take.path))
+        codes = self._stage(index, old, new, take.codes_sha256)
         if codes is not None:
             staged.append(codes)
             line = line.changed(codes_sha256=codes.sha256)
@@ -469,24 +473,21 @@ class Merger:
         if source.get("kind") == "audio" and isinstance(source.get("path"), str):
             ending = audio_suffix(str(source["path"]).removesuffix(".original"))
             name = source_name(take.id, take.take, ending)
-            kept = self._stage(index, [str(source["path"])], name, None)
+            kept = self._stage(index, str(source["path"]), name, None)
             if kept is not None:
                 staged.append(kept)
                 line = line.changed(source={**source, "path": name, "sha256": kept.sha256})
         return Change(line, tuple(staged))
 
-    def _stage(
-        self, index: int, names: Sequence[str], target: str, sha256: str | None
-    ) -> StagedFile | None:
-        """Stage the first of some files of a folder that is there as a file of the target.
+    def _stage(self, index: int, name: str, target: str, sha256: str | None) -> StagedFile | None:
+        """Stage a file of a folder, if it is there, as a file of the target.
 
         Args:
             sha256: as recorded; None: it is read.
         """
-        folder = self._folder(index)
-        source = next((folder / one for one in names if self._is_plain(index, one)), None)
-        if source is None:
+        if not self._is_plain(index, name):
             return None
+        source = self._folder(index) / name
         digest = sha256
         if digest is None:
             found = facts_of(source)

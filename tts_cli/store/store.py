@@ -143,7 +143,7 @@ class Store:
         store = cls(out, config)
         with store._stack:
             store.hold()
-            if store._mark.left_at() is not None:
+            if store._mark.left_at() is not None or store._has_crashed:
                 store.begin()
             try:
                 yield store
@@ -190,6 +190,11 @@ class Store:
     @cached_property
     def _entries(self) -> Entries:
         return Entries(self.writer, self.run_id)
+
+    @property
+    def _has_crashed(self) -> bool:
+        """Whether the command that held the lock before was killed."""
+        return self._lock is not None and self._lock.crashed_ns is not None
 
     @property
     def is_book(self) -> bool:
@@ -576,7 +581,6 @@ class Store:
         Args:
             marked: see `Mark.left_at`.
         """
-        has_crashed = self._lock is not None and self._lock.crashed_ns is not None
         with writing(self.out, StoppedEarly, f"{self.out} cannot be repaired", _REPAIR):
             if marked is not None:
                 require_journal(self.journal.path, self.journal.size, marked)
@@ -584,7 +588,7 @@ class Store:
                 if count := recover(self.out, self.journal, marked):
                     files = counted(count, "file", "files")
                     log.warning("finished what an interrupted command had begun: %s", files)
-            elif has_crashed:
+            elif self._has_crashed:
                 remove_stale_parts(self.out)
             if self.journal.has_old_lines:
                 upgrade(self.out, self.journal, self.commits)

@@ -77,6 +77,9 @@ class _Upgrade:
             for entry in list(self._entries(f'"path": "{REMOVED}/'.encode())):
                 self._from_removed(entry)
             _remove_empty(self.out / REMOVED)
+        for entry in list(self._journal.removed_rows()):
+            for suffix in ROW_SUFFIXES if id_problem(entry.id) is None else ():
+                self._move(f"{entry.id}{suffix}", take_name(entry.id, entry.take, suffix))
         if (self.out / TAKES).is_dir():
             chosen = [entry for entry in self._journal.chosen() if entry.is_ok]
             digests = self._digests({entry.id for entry in chosen})
