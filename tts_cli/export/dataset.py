@@ -118,7 +118,7 @@ def export_folder(
         StoppedEarly: nothing more can be written.
     """
     wanted = Wanted(
-        own["to"], Splits(own["splits"]), config.sample_rate, own["shard_mb"], not own["copy"]
+        own["to"], Splits(own["splits"]), config.sample_rate, own["shard_mb"], own["link"]
     )
     filters = Filters(
         own["of_voice"],

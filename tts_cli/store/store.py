@@ -598,8 +598,8 @@ class Store:
         journal has everything.
         """
         if self.commits.edited.count:
-            rows = counted(self.commits.edited.count, "file was", "files were")
-            log.warning("%s edited by a user, and kept as takes: %s", rows, self.commits.edited)
+            rows = counted(self.commits.edited.count, "file has", "files have")
+            log.warning("%s changed since the run, and kept in takes/: %s", rows, self.commits.edited)
         try:
             write_list(self.out, self.journal)
             self.commits.sync()

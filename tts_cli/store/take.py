@@ -67,9 +67,9 @@ class Take(msgspec.Struct, frozen=True):
     delivery_hash: str = ""
     bytes: Whole = 0  # size of the audio file; 0 if there is none
     sha256: str | None = None  # SHA-256 of the audio file
-    # SHA-256 of the file of codes; null: no codes were saved, or by an earlier version (since 0.5)
+    # SHA-256 of the file of codes; null: no codes were saved, or by an earlier version (since 0.4)
     codes_sha256: str | None = None
-    # `user`: a user made or edited the file; null: tts-cli made it (since 0.5)
+    # `user`: a user made or edited the file; null: tts-cli made it (since 0.4)
     origin: str | None = None
     frames: Whole = 0  # codec frames of the audio, without retries; 0 without audio
     # length of the audio, after trimming and padding; for a split row, with the pauses between
