@@ -307,7 +307,7 @@ class RunConfig:
     verify_files: bool = Topic.AGAIN.setting(False,
         "Read every recorded file, and synthesize a row again if its file is damaged.")
     prune: bool = Topic.AGAIN.setting(False, "Move rows that are no longer in the manifest to "
-        "DIR/removed/. Reports, exports and merges leave them out. They are restored when the "
+        "DIR/takes/. Reports, exports and merges leave them out. They are restored when the "
         "manifest has them again.")
     take_over: bool = Topic.AGAIN.setting(False,
         "Take the folder over from a run on another host. Make sure that this run has ended.")

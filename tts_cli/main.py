@@ -61,6 +61,7 @@ GROUPS = {
         "check": "Flag rows that may sound wrong.",
         "align": "Find the time of each word of a row.",
         "pick": "Choose the current take of a row.",
+        "clean": "Delete alternative takes and the files of removed rows.",
     },
     "Deliver": {
         "encode": "Convert files to another format, sample rate or loudness.",

@@ -165,7 +165,7 @@ def carry(found: Iterable[Timed], folder: Path, held: Store) -> None:
 
 
 def remove_gone(spoken: KeptSpeech, held: Store, findings: Findings) -> None:
-    """Move the files of rows that were removed from the source folder into `removed/` of the
+    """Move the files of rows that were removed from the source folder to the takes of the
     target. Rows that the source folder never had are only counted.
     """
     gone = []

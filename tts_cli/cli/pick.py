@@ -17,7 +17,7 @@ from tts_cli.config import RunConfig
 @click.command("pick", cls=SectionedCommand)
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
 @click.argument("choices", metavar="[ID=TAKE]...", nargs=-1)
-@group("Store", settings("take_over"))
+@group("Folder", settings("take_over"))
 @common_options
 def command(folder: Path, choices: tuple[str, ...], **options: Any) -> int:
     """Choose the current take of a row. Without a choice, list the rows that have several takes.

@@ -85,9 +85,7 @@ class Change:
     def is_of_row(self) -> bool:
         """Whether it changes which files have the row's own names."""
         entry = self.entry
-        if entry.status is Status.REMOVED:
-            return True
-        return entry.status is Status.OK and entry.role is not Role.EXTRA
+        return entry.status is not Status.FAILED and entry.role is not Role.EXTRA
 
 
 @dataclass
@@ -344,7 +342,7 @@ class Commits:
                     remove_part(part)  # a second name of the same file is not renamed
             for name in (*rotation.dropped, *change.freed):
                 self._unlink(name)
-            if entry.status is Status.REMOVED or change.freed:
+            if (change.is_of_row and entry.status is Status.REMOVED) or change.freed:
                 rotation.moved += self._derived(entry, is_back=entry.status is Status.OK)
             for old, new in rotation.moved:
                 self._rename(old, new)
@@ -355,8 +353,10 @@ class Commits:
                 self._has_truncated = True
 
     def _unlink(self, name: str) -> None:
-        """Remove a name, if it is there."""
-        path = self.out / name
+        self.remove(self.out / name)
+
+    def remove(self, path: Path) -> None:
+        """Remove a file, if it is there; the removal is synced by `sync`."""
         try:
             path.unlink()
         except (FileNotFoundError, NotADirectoryError):

@@ -17,14 +17,14 @@ from array import array
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from tts_cli.core import Role, Status
 from tts_cli.manifest.ids import id_hash
 from tts_cli.sqlite import memory_database
 
 if TYPE_CHECKING:
-    from tts_cli.store.take import Take
+    from tts_cli.store.take import Take, TakeFacts
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _STATUSES = (Status.OK, Status.FAILED, Status.REMOVED)  # by the low bits of `state`
@@ -36,17 +36,27 @@ CREATE TABLE takes (
     PRIMARY KEY (row, take)
 ) WITHOUT ROWID
 """
-# `own` and `spoken` are offsets of the last line with an own role, and of the last ok one; 0 stands
-# for `offset` itself, because SQLite stores a 0 without any bytes, and null for "never".
+# `own` and `spoken` are 1 + the offset of the last line with an own role, and of the last ok one; 0
+# stands for the last line, because SQLite stores a 0 without any bytes, and null for "never".
 _PUT = """
 INSERT INTO takes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (row, take) DO UPDATE SET
     state = excluded.state, hashes = excluded.hashes, size = excluded.size,
     audio_us = excluded.audio_us, offset = excluded.offset, digest = excluded.digest,
-    own = coalesce(excluded.own, CASE own WHEN 0 THEN offset ELSE own END),
-    spoken = coalesce(excluded.spoken, CASE spoken WHEN 0 THEN offset ELSE spoken END)
+    own = coalesce(excluded.own, CASE own WHEN 0 THEN offset + 1 ELSE own END),
+    spoken = coalesce(excluded.spoken, CASE spoken WHEN 0 THEN offset + 1 ELSE spoken END)
 """
-_COLUMNS = "row, take, state, size, audio_us, offset, own, spoken"
+_COLUMNS = """
+row, take, state, size, audio_us, offset, CASE own WHEN 0 THEN offset ELSE own - 1 END,
+CASE spoken WHEN 0 THEN offset ELSE spoken - 1 END, hashes, digest
+"""
+
+
+_COUNT_SINGLE = f"""
+SELECT state & {_STATUS_BITS}, count(*), sum(audio_us) FROM takes
+WHERE own IS NOT NULL AND row NOT IN (SELECT row FROM takes WHERE take != 1)
+GROUP BY state & {_STATUS_BITS}
+"""
 
 
 class IndexedTake(NamedTuple):
@@ -60,13 +70,8 @@ class IndexedTake(NamedTuple):
     offset: int  # of the last line
     own: int | None  # offset of the last line with an own role; None: it was never the row's file
     spoken: int | None  # offset of the last ok line; None: it never was ok
-
-    @classmethod
-    def of(cls, values: tuple[Any, ...]) -> IndexedTake:
-        """Make one of a record of the table."""
-        *known, own, spoken = values
-        at = values[5]
-        return cls._make((*known, at if own == 0 else own, at if spoken == 0 else spoken))
+    hashes: int  # 64 bits of its request and delivery hash
+    digest: int | None  # 64 bits of the SHA-256 of its audio file
 
     @property
     def status(self) -> Status:
@@ -84,9 +89,14 @@ class IndexedTake(NamedTuple):
         return bool(self.state & _IS_EARLY)
 
     @property
+    def is_users(self) -> bool:
+        """Whether a user made or edited its file."""
+        return bool(self.state & _IS_USERS)
+
+    @property
     def has_number(self) -> bool:
         """Whether its number is taken for ever: it was ok once, or a user's file has it."""
-        return self.spoken is not None or bool(self.state & _IS_USERS)
+        return self.spoken is not None or self.is_users
 
 
 class RowFile(NamedTuple):
@@ -112,7 +122,8 @@ def current_of(takes: Iterable[IndexedTake]) -> tuple[IndexedTake, bool] | None:
     """Return the current take among all takes of a row, and whether the row failed; None where no
     take ever was its file.
     """
-    own = sorted((take for take in takes if take.own is not None), key=lambda take: take.own or 0)
+    own = [take for take in takes if take.own is not None]
+    own.sort(key=lambda take: take.own or 0)
     if not own or own[-1].status is not Status.FAILED:
         return (own[-1], False) if own else None
     good = [take for take in own if take.status is Status.OK]
@@ -131,17 +142,19 @@ class Index:
         self._mutex = threading.Lock()  # of the connection
         self._has_digests = has_digests
         self._count = 0
+        self._last: tuple[str, list[IndexedTake]] = "", []  # a row is asked for several times
 
     def __len__(self) -> int:
         return self._count
 
-    def put(self, lines: Iterable[tuple[Take, int]]) -> None:
+    def put(self, lines: Iterable[tuple[Take | TakeFacts, int]]) -> None:
         """Record entries and the offsets of their lines, in place of the takes' earlier ones."""
         with self._mutex:
             self._database.executemany(_PUT, (self._values(take, at) for take, at in lines))
             self._count = self._database.total_changes
+            self._last = "", []
 
-    def _values(self, take: Take, offset: int) -> tuple[int | None, ...]:
+    def _values(self, take: Take | TakeFacts, offset: int) -> tuple[int | None, ...]:
         status = _STATUSES.index(take.status)
         state = status | _IS_HELD * (take.role is Role.HELD) | _IS_EARLY * take.is_early
         digest = None
@@ -162,12 +175,19 @@ class Index:
 
     def takes(self, row_id: str) -> list[IndexedTake]:
         """The takes of a row, by number."""
-        return self._select("WHERE row = ? ORDER BY take", key_of(row_id)) if self._count else []
+        last_id, takes = self._last
+        if last_id == row_id or not self._count:
+            return takes if self._count else []
+        query = f"SELECT {_COLUMNS} FROM takes WHERE row = ? ORDER BY take"
+        with self._mutex:
+            found = self._database.execute(query, (key_of(row_id),)).fetchall()
+            takes = list(map(IndexedTake._make, found))
+            self._last = row_id, takes
+        return takes
 
     def take(self, row_id: str, take: int) -> IndexedTake | None:
         """One take; None if no line has it."""
-        found = self._select("WHERE row = ? AND take = ?", key_of(row_id), take)
-        return found[0] if found else None
+        return next((one for one in self.takes(row_id) if one.take == take), None)
 
     def file(self, row_id: str) -> RowFile | None:
         """The current take of a row, also of one that was removed; None: it has none."""
@@ -179,18 +199,15 @@ class Index:
 
     def has_hashes(self, row_id: str, take: int, request_hash: str, delivery_hash: str) -> bool:
         """Whether a take's last line has these hashes."""
-        return self._value("hashes", row_id, take) == _hash_bits(request_hash, delivery_hash)
+        found = self.take(row_id, take)
+        return found is not None and found.hashes == _hash_bits(request_hash, delivery_hash)
 
     def digest(self, row_id: str, take: int) -> str | None:
         """The first 16 digits of the SHA-256 of a take's audio file; None: unknown."""
-        value = self._value("digest", row_id, take)
-        return None if value is None else f"{value + _HALF:016x}"
-
-    def _value(self, column: str, row_id: str, take: int) -> int | None:
-        query = f"SELECT {column} FROM takes WHERE row = ? AND take = ?"
-        with self._mutex:
-            found = self._database.execute(query, (key_of(row_id), take)).fetchone()
-        return None if found is None else found[0]
+        found = self.take(row_id, take)
+        if found is None or found.digest is None:
+            return None
+        return f"{found.digest + _HALF:016x}"
 
     def current_offsets(
         self, is_meant: Callable[[IndexedTake, list[IndexedTake]], bool]
@@ -219,28 +236,31 @@ class Index:
     def totals(self) -> FolderRows:
         """Sum up the rows that were not removed."""
         ok = failed = audio_us = 0
-        is_early = False
-        for takes in self._rows():
-            is_early = is_early or any(one.is_early for one in takes)
+        for takes in self._rows("WHERE row IN (SELECT row FROM takes WHERE take != 1)"):
             current = current_of(takes)
             if current is None or current[0].status is Status.REMOVED:
                 continue
             failed += current[1]
             if not current[1]:
                 ok, audio_us = ok + 1, audio_us + current[0].audio_us
+        with self._mutex:  # rows whose only take is the first one, which are most
+            single = self._database.execute(_COUNT_SINGLE).fetchall()
+            query = f"SELECT 1 FROM takes WHERE state & {_IS_EARLY} LIMIT 1"
+            is_early = self._database.execute(query).fetchone() is not None
+        for status, count, sum_us in single:
+            if _STATUSES[status] is Status.OK:
+                ok, audio_us = ok + count, audio_us + sum_us
+            elif _STATUSES[status] is Status.FAILED:
+                failed += count
         return FolderRows(ok, failed, audio_us / 1e6, is_early)
 
-    def _rows(self) -> Iterator[list[IndexedTake]]:
+    def _rows(self, where: str = "") -> Iterator[list[IndexedTake]]:
         """The takes of each row, a million rows within seconds."""
+        query = f"SELECT {_COLUMNS} FROM takes {where} ORDER BY row, take"
         with self._mutex:
-            found = self._database.execute(f"SELECT {_COLUMNS} FROM takes ORDER BY row, take")
-            for _, takes in groupby(map(IndexedTake.of, found), key=lambda take: take.row):
+            found = self._database.execute(query)
+            for _, takes in groupby(map(IndexedTake._make, found), key=lambda take: take.row):
                 yield list(takes)
-
-    def _select(self, where: str, *values: int) -> list[IndexedTake]:
-        with self._mutex:
-            found = self._database.execute(f"SELECT {_COLUMNS} FROM takes {where}", values)
-            return [IndexedTake.of(one) for one in found]
 
 
 _HALF = 1 << 63  # SQLite's whole numbers have a sign

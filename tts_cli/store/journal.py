@@ -34,7 +34,7 @@ from tts_cli.store.atomic import (
 )
 from tts_cli.store.files import JOURNAL_NAME, take_name
 from tts_cli.store.index import FolderRows, Index, RowFile
-from tts_cli.store.take import MAX_TAKE, SCHEMA, CopiedLine, Take
+from tts_cli.store.take import MAX_TAKE, SCHEMA, CopiedLine, Take, TakeFacts
 
 log = logging.getLogger(__name__)
 
@@ -175,6 +175,11 @@ class Journal:
         found = self._index.take(row_id, take)
         return found is not None and found.has_number
 
+    def is_users(self, row_id: str, take: int) -> bool:
+        """Whether a user made or edited the file of a take."""
+        found = self._index.take(row_id, take)
+        return found is not None and found.is_users
+
     def spoken_line(self, row_id: str, take: int) -> CopiedLine | None:
         """The last line that says that a take is ok, although a later one may have failed; None:
         it never was. Raises OSError.
@@ -208,7 +213,8 @@ class Journal:
         """
         offsets = self._index.current_offsets(
             lambda take, takes: (
-                take.status is not Status.REMOVED and (len(takes) > 1 or take.is_held)
+                take.status is not Status.REMOVED
+                and (take.is_held or sum(one.status is not Status.REMOVED for one in takes) > 1)
             )
         )
         return self._takes_at(offsets)
@@ -299,7 +305,7 @@ class Journal:
             one.error, one.is_done = error, True
         if error is not None:
             return
-        found = []
+        found: list[tuple[Take | TakeFacts, int]] = []
         for one in group:
             for line, take in zip(one.lines, one.entries, strict=True):
                 found.append((take, self.size))
@@ -349,7 +355,7 @@ class Journal:
                 file.seek(offset)
                 yield file.readline(MAX_LINE_BYTES)
 
-    def _load(self) -> Iterator[tuple[Take, int]]:
+    def _load(self) -> Iterator[tuple[Take | TakeFacts, int]]:
         """The entries of whole lines, and where these begin."""
         file = open_own(self.path)
         if file is None:
@@ -357,7 +363,7 @@ class Journal:
         with file:
             for raw in whole_lines(file):
                 self._is_torn = not raw.endswith(b"\n")
-                take = Take.decode(raw)
+                take = TakeFacts.decode(raw)
                 if take is not None:  # also a last line that lacks nothing but its end
                     self.has_old_lines |= b'"schema": %d, ' % SCHEMA not in raw
                     yield take, self.size

@@ -23,7 +23,7 @@ class Mark:
 
     def __init__(self, out: Path) -> None:
         self.path = out / MARK_NAME
-        self._is_set = False
+        self.is_set = False  # by this command, or by one that was killed and is finished
         self._mutex = threading.Lock()
 
     def left_at(self) -> int | None:
@@ -38,23 +38,23 @@ class Mark:
 
     def set(self, journal_bytes: int) -> None:
         """Write the mark, unless this command has. Raises DiskFull, OSError."""
-        if self._is_set:
+        if self.is_set:
             return
         with self._mutex:
-            if not self._is_set:
+            if not self.is_set:
                 write_atomic(self.path, json.dumps({"journal_bytes": journal_bytes}).encode())
-                self._is_set = True
+                self.is_set = True
 
     def keep(self) -> None:
         """Let the mark of a killed command stay until this one has ended."""
-        self._is_set = True
+        self.is_set = True
 
     def remove(self) -> None:
         """Remove the mark, if there is one. Raises DiskFull, OSError."""
-        if self._is_set:
+        if self.is_set:
             self.path.unlink(missing_ok=True)
             sync_folder(self.path.parent)
-            self._is_set = False
+            self.is_set = False
 
 
 def require_journal(path: Path, size: int, marked: int) -> None:

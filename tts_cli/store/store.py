@@ -74,6 +74,7 @@ from tts_cli.store.upgrade import upgrade
 if TYPE_CHECKING:
     from models.base import ModelInfo
     from tts_cli.core import Spoken, Task
+    from tts_cli.store.clean import Droppable
     from tts_cli.store.merge import Merger, Origins
     from tts_cli.store.reencode import Decode, Reencoded, ReencodeJob
     from tts_cli.store.take import Take
@@ -369,6 +370,18 @@ class Store:
             with writing(self.out / TAKES, StoppedEarly, "removed rows cannot be restored"):
                 self._make_current(*entries)
 
+    def clean(self, before_s: float | None) -> Droppable:
+        """Drop alternative takes and the files of removed rows. Returns what was dropped.
+
+        Args:
+            before_s: seconds since 1970; younger files stay. None: all ages.
+        Raises:
+            Interrupted, DiskFull, StoppedEarly: run again, it goes on.
+        """
+        from tts_cli.store.clean import drop
+
+        return drop(self.out, self.journal, self.commits, before_s)
+
     def can_come_back(self, entry: Take) -> bool:
         """Whether the file of a row that was removed is there and whole, and its name is free."""
         suffix = audio_suffix(entry.path)
@@ -561,7 +574,7 @@ class Store:
         """Write `takes.json`, sync the files of rows, and remove the mark. Failures are logged: the
         journal has everything.
         """
-        if "commits" not in vars(self):
+        if not self._mark.is_set:
             return
         if self.commits.edited.count:
             rows = counted(self.commits.edited.count, "file was", "files were")

@@ -281,6 +281,35 @@ class Take(msgspec.Struct, frozen=True):
         return _ENCODER.encode(self.as_values()) + "\n"
 
 
+class TakeFacts(msgspec.Struct, frozen=True):
+    """The fields of a line that the index keeps; a third of the time of a whole `Take`."""
+
+    id: str
+    status: Status
+    request_hash: str
+    delivery_hash: str
+    schema: Whole
+    take: Number = 1
+    role: Role = Role.OWN
+    bytes: Whole = 0
+    sha256: str | None = None
+    audio_s: Seconds = 0.0
+    origin: str | None = None
+    is_early = False
+
+    @classmethod
+    def decode(cls, raw: builtins.bytes) -> TakeFacts | Take | None:
+        """A whole line of the file; None for one that makes no sense."""
+        try:
+            facts = _decode_facts(raw)
+        except (msgspec.MsgspecError, ValueError, RecursionError):
+            return Take.decode(raw)
+        is_known = facts.schema in (SCHEMA, _PREVIOUS) and facts.request_hash
+        if not is_known or not facts.delivery_hash or not is_recorded_id(facts.id, facts.status):
+            return Take.decode(raw)
+        return facts
+
+
 def users_take(base: Take, number: int, found: tuple[int, str], path: str) -> Take:
     """The entry of a file that a user made, as an alternative take.
 
@@ -351,6 +380,7 @@ _OLD_KINDS = (
     (re.compile(r".*first code"), Kind.REPEATS),
 )
 _decode = msgspec.json.Decoder(Take).decode
+_decode_facts = msgspec.json.Decoder(TakeFacts).decode
 # Which speech a line is of: where one of these is odd, so is the line.
 _SURE = ("id", "status", "take", "role", "schema", "request_hash", "delivery_hash")
 _KINDS = tuple((entry.name, entry.type) for entry in fields(Take))

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from tts_cli.core import Status
 from tts_cli.manifest.ids import REMOVED, TAKES, id_problem
 from tts_cli.named import counted
 from tts_cli.plain import open_plain
@@ -37,6 +38,7 @@ log = logging.getLogger(__name__)
 
 OLD_JOURNAL = "timings.schema-3.jsonl"  # the journal as it was before
 _ORIGINAL = ".original"
+_REPLACING = b'"unfinished": "replacing"', b"the run ended while its file was replaced"
 _TAIL = "(~[0-9]+)?"  # after the id in `removed/`, where the id was removed before
 
 
@@ -68,8 +70,10 @@ class _Upgrade:
         self._inside = Inside(out)
 
     def run(self) -> None:
+        for entry in list(self._entries(*_REPLACING)):
+            self._replaced(entry)
         if (self.out / REMOVED).is_dir():
-            for entry in list(self._entries()):
+            for entry in list(self._entries(f'"path": "{REMOVED}/'.encode())):
                 self._from_removed(entry)
             _remove_empty(self.out / REMOVED)
         if (self.out / TAKES).is_dir():
@@ -79,12 +83,25 @@ class _Upgrade:
         for path in list(self._originals()):
             self._original(path)
 
-    def _entries(self) -> Iterator[Take]:
-        """Every entry whose file is in `removed/`, as its line has it."""
+    def _entries(self, *words: bytes) -> Iterator[Take]:
+        """Every entry whose line contains one of some words."""
         with open_plain(self._journal.path) as file:
             for raw in whole_lines(file):
-                if f'"path": "{REMOVED}/'.encode() in raw and (take := Take.decode(raw)):
+                if any(one in raw for one in words) and (take := Take.decode(raw)):
                     yield take
+
+    def _replaced(self, entry: Take) -> None:
+        """Record what the file of a take is whose run died while it was replaced."""
+        if id_problem(entry.id) or self._journal.status(entry.id, entry.take) is not Status.FAILED:
+            return
+        suffix = audio_suffix(entry.path)
+        names = (f"{entry.id}{suffix}", take_name(entry.id, entry.take, suffix))
+        found = [facts_of(self.out / name) for name in names]
+        line = self._journal.spoken_line(entry.id, entry.take)
+        for known in (entry, None if line is None else line.take):
+            if known is not None and (known.bytes, known.sha256) in found:
+                self._journal.append(replace(known, status=Status.OK, error=None))
+                return
 
     def _from_removed(self, entry: Take) -> None:
         """Move the files of one take out of `removed/`."""
