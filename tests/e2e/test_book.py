@@ -212,7 +212,7 @@ def test_only_what_changed_is_spoken(told: Workbench) -> None:
     assert speak(bench, STORY.replace("until the snow", "until the rain")).code == 0
     new = [line for line in out.lines if line["run_id"] == out.report["run_id"]]
     assert [line["text"].split(" until")[0] for line in new] == ["He waited for her on the bank"]
-    gone = {line["id"] for line in out.lines if line["status"] == "gone"}
+    gone = {line["id"] for line in out.lines if line["status"] == "removed"}
     assert len(gone) == 2  # the line put in at first, and the bank without rain
     assert speak(bench, STORY).code == 0
     assert len(out.runs) == 3  # none spoke: its audio was still there

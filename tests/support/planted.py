@@ -179,7 +179,7 @@ def shuffle(seed: int, put: Callable[[Any, str, Any], Any]) -> None:
 def die_at(event: int) -> None:
     """Have this process killed before so many files were kept, heard or chosen."""
     left = [event]
-    kept_note, kept_choose = globals()["note"], Store.choose
+    kept_note, pin = globals()["note"], Store.pin
 
     def count() -> None:
         left[0] -= 1
@@ -190,11 +190,11 @@ def die_at(event: int) -> None:
         count()
         kept_note(path, values)
 
-    def chosen(folder: Store, row_id: str, take: int) -> bool:
+    def pinned(store: Store, row_id: str, take: int) -> bool:
         count()
-        return kept_choose(folder, row_id, take)
+        return pin(store, row_id, take)
 
-    globals()["note"], Store.choose = noted, chosen  # type: ignore[method-assign]
+    globals()["note"], Store.pin = noted, pinned  # type: ignore[method-assign]
 
 
 def hear_once(folder: Path, asked: Asked) -> Answer:
