@@ -325,19 +325,25 @@ def journals(place: Place) -> Iterator[Path]:
         yield path.parent
 
 
-def promised(place: Place) -> dict[str, str]:
-    """Sums of what journals have as ok, and what it is. What was made of other audio is not, but
-    what it was made of.
+def speech_of(line: dict[str, Any], folder: str = "") -> Iterator[tuple[str, str]]:
+    """SHA-256 of the speech that a line of a journal has as ok, and a description. For a file that
+    was made of another one it is that of the other one.
     """
-    found = {}
-    for out in journals(place):
-        for line in lines_of(out):
-            source = line.get("source")
-            if line["status"] == "ok" and line.get("sha256"):
-                digest = line["sha256"] if source is None else source.get("sha256")
-                found[digest] = f"take {line['take']} of {line['id']} in {out.name}/"
-    found.pop(None, None)
-    return found
+    source = line.get("source")
+    if line["status"] == "ok" and line.get("sha256"):
+        digest = line["sha256"] if source is None else source.get("sha256")
+        if digest is not None:
+            yield digest, f"take {line['take']} of {line['id']}{folder}"
+
+
+def promised(place: Place) -> dict[str, str]:
+    """SHA-256 of what journals have as ok, and a description of it."""
+    return {
+        digest: what
+        for out in journals(place)
+        for line in lines_of(out)
+        for digest, what in speech_of(line, f" in {out.name}/")
+    }
 
 
 def numbers_twice(place: Place) -> str:
