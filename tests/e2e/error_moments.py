@@ -40,8 +40,8 @@ NAMES = (
     *("synth", "changed", "level", "format", "encode", "encode-out", "relevel"),
     *("pick", "book", "rebook", "merge", "prune", "restore"),
 )
-# A run that cannot write its own record has done its rows: it warns, and ends with 0.
-MAY_GO_ON = ("run.json", "runs.jsonl")
+# Files that say nothing that the journal does not say: a command may warn and go on.
+MAY_GO_ON = ("run.json", "runs.jsonl", "takes.json")
 
 
 @dataclass(frozen=True)

@@ -81,13 +81,15 @@ class Killer:
 
 class Failer:
     """Fail the n-th call of a kind, and later ones as well if `is_sticky`. A write that fails has
-    written half of its data, as on a disk that fills up.
+    written half of its data, as on a disk that fills up. The result names the first file that
+    failed; for a folder it is the file in it whose name changed last.
     """
 
     def __init__(self, kind: str, at: int, code: int, is_sticky: bool) -> None:
         self._kind, self._at, self._code, self._is_sticky = kind, at, code, is_sticky
         self._counts: Counter[str] = Counter()
         self._failed = ""
+        self._changed: dict[str, str] = {}  # folder -> the last name that was set or removed in it
         self._unsynced: dict[tuple[int, int], int] = {}  # inodes whose fsync failed -> a copy
         self._retried: list[str] = []
         self._mutex = threading.Lock()
@@ -100,7 +102,9 @@ class Failer:
             if call.kind == "fsync":
                 self._watch_fsync(call, fails)
             if fails:
-                self._failed = self._failed or call.path
+                self._failed = self._failed or self._changed.get(call.path, call.path)
+            if call.kind in ("rename", "link", "unlink", "mkdir"):
+                self._changed[os.path.dirname(call.path)] = call.path
         if not fails:
             return do()
         if call.tear is not None:
