@@ -25,6 +25,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 import soundfile
+from disk_moments import INSIDE, enter_namespace, run
 from kill_moments import JOURNAL, ROOT, odd_word
 
 SUPPORT = ROOT / "tests" / "support"
@@ -42,7 +43,7 @@ MARK = b"Edited by a user."
 EDITED = ("r2.wav", "r3.wav", "01-one.wav")
 NEVER_WORN = ("r0", "r4")  # rows that `wear` leaves as they were spoken
 
-PATIENCE_S = 120.0
+PATIENCE_S, DISK_BYTES = 120.0, 1 << 28
 
 PROGRAM = f"""
 import atexit, os, sys
@@ -531,6 +532,23 @@ class Undisturbed:
         return ""
 
 
+def mount_new(kind: str, folder: Path) -> str:
+    """Mount a new file system on a folder; returns why that cannot be, if it cannot."""
+    image = Path(tempfile.mkdtemp(prefix="image-")) / "image"
+    image.write_bytes(b"")
+    os.truncate(image, DISK_BYTES)
+    try:
+        run(f"mkfs.{kind}", image)
+        run("mount", "-t", kind, "-o", "loop", image, folder)
+    except FileNotFoundError:
+        return f"there is no mkfs.{kind}"
+    except subprocess.CalledProcessError as error:
+        return f"{kind} cannot be mounted: {error.stderr.strip()}"
+    finally:
+        shutil.rmtree(image.parent)  # the mount has it open
+    return ""
+
+
 Point = TypeVar("Point")
 
 
@@ -563,6 +581,7 @@ def run_cases(
     parser.add_argument("--sample", type=int, default=0, help="points of a command; 0: all")
     parser.add_argument("--seed", type=int, default=0, help="of random choices")
     parser.add_argument("--no-links", action="store_true", help="let every hard link fail")
+    parser.add_argument("--disk", default="", help="run on a new file system, such as vfat")
     parser.add_argument("--model", type=Path, help="another checkpoint than the tiny one")
     options = parser.parse_args()
     asked = options.only.split(",")
@@ -570,7 +589,14 @@ def run_cases(
     if unknown:
         parser.error(f"no such case: {', '.join(sorted(unknown))}")
     os.environ["TTS_TESTS_WARM"] = "tts_cli"
+    if options.disk and INSIDE not in os.environ and (reason := enter_namespace()):
+        print(f"skipped: nothing can be mounted here: {reason}")
+        return 0
     folder = Path(tempfile.mkdtemp(prefix="cases-"))
+    if options.disk and (reason := mount_new(options.disk, folder)):
+        folder.rmdir()
+        print(f"skipped: {reason}")
+        return 0
     from tiny_qwen3_tts import SPECS, write_checkpoint
 
     thin = SPECS["custom_voice_wide"]
@@ -602,5 +628,7 @@ def run_cases(
         problems += wrong
     print("\n".join(table))
     print(f"{len(problems)} wrong")
+    if options.disk:
+        run("umount", "--lazy", folder)
     shutil.rmtree(folder)
     return int(bool(problems))
