@@ -29,6 +29,7 @@ from folder_cases import (
     Series,
     Undisturbed,
     chosen,
+    differences,
     files_of_rows,
     odd_word,
     run_cases,
@@ -104,7 +105,7 @@ def end_problem(ran: Ran, fault: Fault, codes: tuple[int, int]) -> str:
     if problem := odd_word(ran.said):
         return problem
     if ran.code not in (codes if fault.is_harmless else CODES):
-        return f"exit code {ran.code}: {ran.said[-300:]}"
+        return f"exit code {ran.code}: {ran.said[-300:].strip()}"
     if retried := ran.found["retried"]:
         return f"synced again after a failed fsync: {', '.join(map(short, retried))}"
     failed = short(ran.found["failed"])
@@ -131,11 +132,16 @@ def run_case(series: Series, options: argparse.Namespace) -> tuple[int, list[str
         problem = found.learn(first=True)
         ran = place.run(*case.command(place), do="fail", **fault.how())
         names = {path.relative_to(place.path).as_posix() for path in place.path.rglob("*")}
+        now = files_of_rows(place)
+        if fault.is_harmless and now != undisturbed.after:
+            problem = (
+                f"other files than with links: {', '.join(differences(now, undisturbed.after))}"
+            )
         problem = (
             problem
             or end_problem(ran, fault, undisturbed.codes)
             or found.learn()
-            or state_problem(files_of_rows(place), names, undisturbed)
+            or state_problem(now, names, undisturbed)
             or undisturbed.rerun_problem(found, case.command)
         )
         if problem:

@@ -41,7 +41,7 @@ STORY = "# One\n\nHello there. Hm.\n\n# Two\n\nThe rain came. It went.\n"
 SAID = "What is said in it."
 MARK = b"Edited by a user."
 EDITED = ("r2.wav", "r3.wav", "01-one.wav")
-NEVER_WORN = ("r0", "r4")  # rows that `wear` leaves as they were spoken
+NEVER_WORN = ("r0", "r4")  # rows that `wear` does not change
 
 PATIENCE_S, DISK_BYTES = 120.0, 1 << 28
 
@@ -73,7 +73,7 @@ class Ran:
 
 @dataclass
 class Place:
-    """A folder that everything of one try lies in."""
+    """The folder that contains everything of one try."""
 
     path: Path
     model: Path
@@ -85,7 +85,7 @@ class Place:
         return self.path / "out"
 
     def rows(self, rows: list[dict[str, Any]], name: str) -> str:
-        """A manifest, beside the try."""
+        """Write a manifest next to the try; returns its path."""
         path = self.path.parent / f"{name}.jsonl"
         path.write_text("".join(json.dumps(row) + "\n" for row in rows))
         return str(path)
@@ -111,13 +111,13 @@ class Place:
         return Ran(process.returncode or 0, said, found)
 
     def synth(self, *flags: object, rows: str = "rows", out: str = "out") -> list[object]:
-        """The arguments of a run."""
+        """Return the arguments of a `synth` run."""
         manifests = {"rows": ROWS, "changed": CHANGED, "fewer": ROWS[:2], "others": OTHERS}
         manifest = self.rows(manifests[rows], "others" if rows == "others" else "rows")
         return ["synth", manifest, "--out", self.path / out, "--model", self.model, *FLAGS, *flags]
 
     def must(self, *args: object) -> None:
-        """Run what prepares a try."""
+        """Run a command that prepares a try and must succeed."""
         ran = self.run(*args)
         assert ran.code == 0, ran.said
 
@@ -129,14 +129,14 @@ Command = Callable[[Place], list[object]]
 
 @dataclass(frozen=True)
 class Case:
-    """A command that is killed, and what is run behind it once it was run again."""
+    """A command that is disturbed, and commands that run after it has been repeated."""
 
     name: str
     command: Command
     then: tuple[Command, ...] = (lambda place: place.synth(rows="changed"),)
     before: Callable[[Place], None] = lambda place: None
-    start: str = "worn"  # or bare: an empty folder
-    takes: int = 0  # that each row must get
+    start: str = "worn"  # or `bare`: an empty folder
+    takes: int = 0  # takes that each row must get
     needs: str = ""  # a package, without which the case is skipped
 
 
@@ -285,7 +285,7 @@ CASES = (
 
 
 def edit(path: Path) -> None:
-    """As an editor does that writes a new file."""
+    """Replace an audio file, as an editor does that writes a new file."""
     samples, rate_hz = soundfile.read(path, dtype="int16")
     path.unlink()
     soundfile.write(path, np.concatenate([samples, samples[:500]]), rate_hz, "PCM_16")
@@ -299,7 +299,7 @@ def edit_text(path: Path) -> None:
 
 
 def wear(place: Place) -> None:
-    """Speak a folder, choose in it, and edit it."""
+    """Synthesize a folder, pin a take and edit files."""
     place.must(*place.synth())
     place.must(*place.synth("--takes", 1, "--only", "r1,r2"))
     place.must("pick", place.out, "r1=2")
@@ -308,7 +308,7 @@ def wear(place: Place) -> None:
 
 
 def lines_of(out: Path) -> list[dict[str, Any]]:
-    """The whole lines of a journal."""
+    """Return the complete lines of a journal."""
     path = out / JOURNAL
     data = path.read_bytes().split(b"\n")[:-1] if path.exists() else []
     return [json.loads(line) for line in data if line.strip()]
@@ -319,12 +319,12 @@ def sum_of(path: Path) -> str:
 
 
 def sums_below(folder: Path) -> dict[str, Path]:
-    """All files, by their sums."""
+    """Return all files by their SHA-256."""
     return {sum_of(path): path for path in folder.rglob("*") if path.is_file()}
 
 
 def journals(place: Place) -> Iterator[Path]:
-    """Folders that rows were spoken into."""
+    """Yield the folders that have a journal."""
     for path in place.path.rglob(JOURNAL):
         yield path.parent
 
@@ -351,7 +351,7 @@ def promised(place: Place) -> dict[str, str]:
 
 
 def numbers_twice(place: Place) -> str:
-    """A take's number that stands for two speeches, if there is any."""
+    """Name a take whose number stands for two different speeches, if there is one."""
     for out in journals(place):
         known: dict[tuple[str, int], str] = {}
         for line in lines_of(out):
@@ -363,7 +363,7 @@ def numbers_twice(place: Place) -> str:
 
 
 def leftovers(out: Path) -> set[Path]:
-    """Where rows' files of another format than their lines tell may lie."""
+    """Return the paths that audio of rows in an earlier format may have."""
     lines = [line for line in lines_of(out) if line["role"] != "extra" and line.get("path")]
     suffixes = {line["id"]: Path(line["path"]).suffix for line in lines}  # of their last ones
     return {
@@ -375,7 +375,7 @@ def leftovers(out: Path) -> set[Path]:
 
 
 def files_of_rows(place: Place) -> dict[str, str]:
-    """Sums of the audio that commands must leave: rows' files, chapters, voices."""
+    """Return SHA-256 of the audio that commands must leave: rows, chapters, voices."""
     kept = (*AUDIO, ".safetensors")
     may_go = {path for out in journals(place) for path in leftovers(out)}
     paths = {path for path in place.path.rglob("*") if path.suffix in kept} - may_go
@@ -389,14 +389,14 @@ def files_of_rows(place: Place) -> dict[str, str]:
 
 @dataclass
 class Try:
-    """A folder through a kill and what follows it."""
+    """A folder during a disturbance and the commands after it."""
 
     place: Place
-    wanted: dict[str, str] = field(default_factory=dict)  # sums, and what they are
-    given_up: set[str] = field(default_factory=set)  # what users have overwritten is theirs
+    wanted: dict[str, str] = field(default_factory=dict)  # SHA-256, and what it is of
+    given_up: set[str] = field(default_factory=set)  # speech that a user has overwritten
 
     def learn(self, first: bool = False) -> str:
-        """What is lost, or is now promised, too."""
+        """Add what journals promise now; returns what is lost, if anything."""
         found = sums_below(self.place.path)
         for digest, what in promised(self.place).items():
             if first and digest not in found:
@@ -416,20 +416,20 @@ class Try:
 
 @dataclass
 class Series:
-    """The tries of one case."""
+    """The tries of one case, each in a new copy of the same folder."""
 
     case: Case
     start: Path  # to be copied
     place: Place
 
     def begin(self) -> Try:
-        """A new copy."""
+        """Make a new copy."""
         shutil.rmtree(self.place.path, ignore_errors=True)
         shutil.copytree(self.start, self.place.path, symlinks=True)
         return link_again(Try(self.place))
 
     def follow(self, found: Try) -> tuple[list[int], str]:
-        """Run the same command, and the others; exit codes, and what is wrong."""
+        """Run the command and the others; returns exit codes, and what is wrong."""
         codes = []
         for command in (self.case.command, *self.case.then):
             ran = self.place.run(*command(self.place))
@@ -439,7 +439,7 @@ class Series:
         return codes, self.takes_problem()
 
     def takes_problem(self) -> str:
-        """Whether rows have other than the takes that runs which ended were asked for."""
+        """Report rows that have not as many takes as the completed runs were asked for."""
         if not self.case.takes:
             return ""
         runs = (self.place.out / "runs.jsonl").read_bytes().splitlines()
@@ -522,7 +522,9 @@ class Undisturbed:
         if problem := odd_word(ran.said) or found.learn():
             return f"rerun: {problem}"
         if ran.code not in self.codes:
-            return f"rerun: exit code {ran.code}, undisturbed {self.codes}: {ran.said[-300:]}"
+            return (
+                f"rerun: exit code {ran.code}, undisturbed {self.codes}: {ran.said[-300:].strip()}"
+            )
         if names := differences(files_of_rows(found.place), self.after):
             return f"rerun: other files than undisturbed: {', '.join(names)}"
         if names := differences(states_of(found.place), self.states):
@@ -556,7 +558,7 @@ def chosen(points: list[Point], options: argparse.Namespace) -> list[Point]:
     """The points that --sample and --part leave."""
     first, parts = map(int, options.part.split("/"))
     if options.sample and options.sample < len(points):
-        kept = sorted(random.Random(0).sample(range(len(points)), options.sample))
+        kept = sorted(random.Random(options.seed).sample(range(len(points)), options.sample))
         points = [points[place] for place in kept]
     return points[first - 1 :: parts]
 
@@ -579,7 +581,7 @@ def run_cases(
     parser.add_argument("--only", default=",".join(names), help="commands, by their names")
     parser.add_argument("--part", default="1/1", help="I/N: every N-th point, from the I-th")
     parser.add_argument("--sample", type=int, default=0, help="points of a command; 0: all")
-    parser.add_argument("--seed", type=int, default=0, help="of random choices")
+    parser.add_argument("--seed", type=int, default=0, help="of --sample and random choices")
     parser.add_argument("--no-links", action="store_true", help="let every hard link fail")
     parser.add_argument("--disk", default="", help="run on a new file system, such as vfat")
     parser.add_argument("--model", type=Path, help="another checkpoint than the tiny one")

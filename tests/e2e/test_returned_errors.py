@@ -1,4 +1,4 @@
-"""Each call of `synth` that changes the folder fails; `error_moments.py` does it to all commands."""
+"""Every call of `synth` that changes the folder fails; `error_moments.py` has all commands."""
 
 from __future__ import annotations
 

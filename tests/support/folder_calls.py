@@ -20,7 +20,7 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 # Function of `os` -> kind of call, and which argument is the file that it changes.
 FUNCTIONS = {
@@ -50,16 +50,6 @@ class Call:
     def handle(self) -> int | None:
         """The descriptor that the call got, if it got one."""
         return self.args[0] if self.args and isinstance(self.args[0], int) else None
-
-
-class Handler(Protocol):
-    """What is done with the calls of a process."""
-
-    def __call__(self, call: Call, do: Callable[[], Any]) -> Any:
-        """Do the call, or not."""
-
-    def result(self) -> dict[str, Any]:
-        """What the harness reads once the command has ended."""
 
 
 class Killer:
@@ -245,7 +235,11 @@ def path_of(what: Any, folder: int | None = None) -> str:
     return os.path.abspath(path)
 
 
-def watch(root: str, handler: Handler, setattr: Callable[..., None] = setattr) -> None:
+def watch(
+    root: str,
+    handler: Callable[[Call, Callable[[], Any]], Any],
+    setattr: Callable[..., None] = setattr,
+) -> None:
     """Hand calls that change something below `root` to a handler.
 
     Args:
@@ -335,7 +329,7 @@ def begin() -> Callable[[], None]:
     if plan["no_links"]:
         without_links()
     makers = {"kill": Killer, "fail": Failer, "log": lambda: Recorder(plan["below"])}
-    handler: Handler = makers[plan["do"]](**plan["how"])
+    handler = makers[plan["do"]](**plan["how"])
     watch(plan["below"], handler)
 
     def end() -> None:
