@@ -31,9 +31,9 @@ from folder_cases import (
     chosen,
     differences,
     files_of_rows,
-    odd_word,
     run_cases,
 )
+from kill_moments import odd_word
 
 CODES = (0, 1, 3, 4)
 KINDS = ("open", "write", "fsync", "rename", "link", "unlink", "mkdir", "rmdir", "truncate")

@@ -31,7 +31,6 @@ from pathlib import Path
 from typing import Any
 
 from folder_cases import (
-    JOURNAL,
     Place,
     Series,
     Undisturbed,
@@ -40,6 +39,7 @@ from folder_cases import (
     speech_of,
     sums_below,
 )
+from kill_moments import JOURNAL
 
 NAMES = (
     *("synth", "changed", "level", "format", "encode", "relevel", "pick", "book", "rebook"),

@@ -328,7 +328,11 @@ def begin() -> Callable[[], None]:
     plan = json.loads(os.environ["FOLDER_CALLS"])
     if plan["no_links"]:
         without_links()
-    makers = {"kill": Killer, "fail": Failer, "log": lambda: Recorder(plan["below"])}
+    makers: dict[str, Callable[..., Any]] = {
+        "kill": Killer,
+        "fail": Failer,
+        "log": lambda: Recorder(plan["below"]),
+    }
     handler = makers[plan["do"]](**plan["how"])
     watch(plan["below"], handler)
 
