@@ -42,8 +42,8 @@ from folder_cases import (
 from kill_moments import JOURNAL
 
 NAMES = (
-    *("synth", "changed", "level", "format", "encode", "relevel", "pick", "book", "rebook"),
-    *("merge", "prune", "restore"),
+    *("synth", "changed", "level", "format", "encode", "encode-out", "relevel", "pick"),
+    *("book", "rebook", "merge", "prune", "restore"),
 )
 VARIANTS = ("dropped", "random", "torn")
 
