@@ -14,7 +14,7 @@ import pytest
 import soundfile
 from fake_aligner import FakeAligner
 from make_epub import small_epub
-from workbench import Store, Result, Workbench, finish
+from workbench import Result, Store, Workbench, finish
 
 from tts_cli.app import align as app_align
 from tts_cli.cli import messages as msg

@@ -12,8 +12,8 @@ import pytest
 from workbench import Workbench, as_jsonl
 
 from tts_cli.engine import load
-from tts_cli.store.store import Store
 from tts_cli.plan.planner import Planner
+from tts_cli.store.store import Store
 
 TEXTS = ("Hello there.", "Good morning.", "Hm.", "The rain in the street.")
 ROWS = [{"id": f"row{number:02d}", "text": TEXTS[number % 4]} for number in range(16)]

@@ -19,10 +19,10 @@ from tiny_fish_codec import SMALL
 from workbench import Store, Workbench, as_jsonl, finish
 
 from tts_cli.cli import messages as msg
-from tts_cli.store.journal import Journal
-from tts_cli.store.lock import FolderLock
 from tts_cli.listen.verdicts import Check, read_checks, write_checks
 from tts_cli.listen.words import TimedWord, WordTimes, read_words, textgrid, words_vtt
+from tts_cli.store.journal import Journal
+from tts_cli.store.lock import FolderLock
 
 ROWS = [{"id": f"part{n % 2}/{n:03d}", "text": f"Line number {n}."} for n in range(8)]
 CAP = ("--max-seconds", 0.2, "--accept-truncated")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from workbench import Store, MakeCheckpoint, Workbench
+from workbench import MakeCheckpoint, Store, Workbench
 
 ROOT = Path(__file__).parents[2]
 GUIDE = ROOT / "samples" / "guide" / "books.md"

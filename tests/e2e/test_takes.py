@@ -10,8 +10,8 @@ import pytest
 from workbench import Result, Workbench
 
 from tts_cli.cli import messages as msg
-from tts_cli.store.lock import FolderLock
 from tts_cli.named import counted
+from tts_cli.store.lock import FolderLock
 
 ROWS = [
     {"id": "a", "text": "Hello there."},

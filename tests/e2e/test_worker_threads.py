@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from fake_cluster import Actor, FakeCluster, use_fake_cluster
 from hostile_audio import encoded, tone
-from workbench import Store, MakeCheckpoint, Workbench
+from workbench import MakeCheckpoint, Store, Workbench
 
 from tts_cli.cli import messages as msg
 from tts_cli.workers import worker

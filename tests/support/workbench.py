@@ -24,8 +24,8 @@ import pytest
 import soundfile
 from warm_process import WarmProcess
 
-from tts_cli.store.run_file import last_of_runs
 from tts_cli.main import main
+from tts_cli.store.run_file import last_of_runs
 
 ROOT = Path(__file__).parents[2]
 OWN_FILES = ("run.json", "timings.jsonl", "runs.jsonl", "takes.json", "derived.jsonl")

@@ -41,15 +41,15 @@ _what_to_delete = group(
     click.option(
         "--older-than",
         cls=SectionedOption,
-        scope=Scope.ANY,
+        scope=Scope.ONE_RUN,
         metavar="AGE",
         help="Only files that are older, such as 30d, 12h or 8w.",
     ),
     click.option(
-        "--dry-run", cls=SectionedOption, scope=Scope.ANY, is_flag=True, help="Delete nothing."
+        "--dry-run", cls=SectionedOption, scope=Scope.ONE_RUN, is_flag=True, help="Delete nothing."
     ),
     click.option(
-        "-y", "--yes", cls=SectionedOption, scope=Scope.ANY, is_flag=True, help="Do not ask."
+        "-y", "--yes", cls=SectionedOption, scope=Scope.ONE_RUN, is_flag=True, help="Do not ask."
     ),
     settings("take_over"),
 )

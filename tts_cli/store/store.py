@@ -599,7 +599,8 @@ class Store:
         """
         if self.commits.edited.count:
             rows = counted(self.commits.edited.count, "file has", "files have")
-            log.warning("%s changed since the run, and kept in takes/: %s", rows, self.commits.edited)
+            edited = self.commits.edited
+            log.warning("%s changed since the run, and kept in takes/: %s", rows, edited)
         try:
             write_list(self.out, self.journal)
             self.commits.sync()

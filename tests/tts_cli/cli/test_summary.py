@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tts_cli.store.takes import room_of_takes
 
 from tts_cli.app.tally import Failures
 from tts_cli.cli import messages as msg
@@ -13,7 +14,6 @@ from tts_cli.config import RunConfig
 from tts_cli.core import Finish, Role, Status
 from tts_cli.store.run_file import Totals
 from tts_cli.store.take import Take
-from tts_cli.store.takes import room_of_takes
 
 OUT = Path("wavs")
 PLACE = msg.PLACE.format(folder="wavs/")

@@ -17,12 +17,12 @@ from models.pace import Pace
 from tts_cli.config import RunConfig
 from tts_cli.core import Row, Status
 from tts_cli.errors import UsageError
-from tts_cli.store.take import Take
 from tts_cli.manifest.columns import RowProblem
 from tts_cli.manifest.source import Source
 from tts_cli.plan.checks import Judge
 from tts_cli.plan.free_voices import BUILT_IN, FreeVoices, Maker
 from tts_cli.plan.plan import Plan
+from tts_cli.store.take import Take
 from tts_cli.voices.made import MadeVoices, Recipe
 
 SAYS = "The boat left the harbor after five, and nobody spoke of it again that night."  # 6 s

@@ -10,11 +10,11 @@ from models.base import ModelInfo
 from tts_cli.cli.summary import again_lines
 from tts_cli.config import RunConfig
 from tts_cli.core import Status
-from tts_cli.store.store import Store
-from tts_cli.store.take import Take
 from tts_cli.manifest.manifest import open_source
 from tts_cli.plan.plan import Plan
 from tts_cli.plan.standing import State
+from tts_cli.store.store import Store
+from tts_cli.store.take import Take
 
 SPOKEN = {  # id -> the text of the manifest, what the journal has of it
     "hidden": ("mor\u00adning", "mor\u00adning", None),

@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 import torch
 from msgspec.structs import replace
+from tts_cli.store.takes import _choice
 
 from tts_cli import startup
 from tts_cli.app.run import report_of
@@ -34,17 +35,16 @@ from tts_cli.engine.loop import Engine
 from tts_cli.engine.made_voices import _keep as keep_made
 from tts_cli.engine.pieces import part_facts
 from tts_cli.engine.session import SessionFacts
-from tts_cli.store.journal import Journal
-from tts_cli.store.run_file import FolderTotals, RunLog, Totals, with_folder, write_report
-from tts_cli.store.sources import Kept
-from tts_cli.store.take import FIELDS, Take
-from tts_cli.store.takes import _choice
 from tts_cli.listen.suspicion import KINDS
 from tts_cli.listen.verdicts import OK as FINE
 from tts_cli.listen.verdicts import Check
 from tts_cli.listen.words import TimedWord, WordTimes
 from tts_cli.plan.free_voices import FreeVoices
 from tts_cli.plan.plan import Plan
+from tts_cli.store.journal import Journal
+from tts_cli.store.run_file import FolderTotals, RunLog, Totals, with_folder, write_report
+from tts_cli.store.sources import Kept
+from tts_cli.store.take import FIELDS, Take
 from tts_cli.voices.made import MadeVoices
 from tts_cli.workers.hand import Hand
 

@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 from msgspec.structs import asdict, replace
+from tts_cli.store.table import FolderRows
 
 from tts_cli.core import Role, Status
 from tts_cli.errors import DiskFull, SetupError
-from tts_cli.store.journal import Journal
-from tts_cli.store.table import FolderRows
-from tts_cli.store.take import CopiedLine, Take
 from tts_cli.manifest.row import MAX_TEXT_CHARS
 from tts_cli.named import counted
+from tts_cli.store.journal import Journal
+from tts_cli.store.take import CopiedLine, Take
 
 OK = Take(
     id="a",

@@ -9,9 +9,9 @@ import pytest
 from spoken_folders import record, tone, with_file, write_folder
 
 from tts_cli.errors import UsageError
+from tts_cli.manifest.ids import id_hash
 from tts_cli.store.journal import Journal
 from tts_cli.store.merge import Claim, Origins
-from tts_cli.manifest.ids import id_hash
 
 A, B = tone(0.1), tone(0.2)
 KINDS = {"ok A": A, "ok B": B, "failed": None, "none": None}

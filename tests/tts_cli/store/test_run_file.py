@@ -11,6 +11,7 @@ import pytest
 
 from tts_cli.app.run import report_of
 from tts_cli.config import RunConfig
+from tts_cli.plan.plan import Plan
 from tts_cli.store.run_file import (
     FolderTotals,
     Totals,
@@ -18,7 +19,6 @@ from tts_cli.store.run_file import (
     with_folder,
     write_report,
 )
-from tts_cli.plan.plan import Plan
 
 TOTALS = Totals(
     rows=10, ok=6, failed=1, skipped=3, audio_s=600.0, decoded_s=660.0, wall_s=2.0, load_s=3.0

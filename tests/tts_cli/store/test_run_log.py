@@ -9,10 +9,10 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 import pytest
+from tts_cli.store.table import FolderRows
 
 from tts_cli.errors import DiskFull, SetupError
 from tts_cli.store.run_file import FolderTotals, RunLog, new_run_id
-from tts_cli.store.table import FolderRows
 from tts_cli.store.take import iso_time
 
 RUN = {"run_id": "r", "totals": {"wall_s": 1.5}}

@@ -17,6 +17,8 @@ import numpy as np
 import pytest
 import soundfile
 from tasks import task_of
+from tts_cli.store.recode import Order
+from tts_cli.store.takes import LIST_NAME, facts_of
 
 from models.base import SpeechRequest
 from tts_cli.audio.file import is_whole_audio
@@ -24,14 +26,12 @@ from tts_cli.config import RunConfig
 from tts_cli.core import Finish, Place, Role, Spoken, Status, Task
 from tts_cli.errors import DiskFull, FolderLocked, UsageError
 from tts_cli.store.files import JOURNAL_NAME
-from tts_cli.store.store import Store
 from tts_cli.store.lock import LOCK_NAME
 from tts_cli.store.merge import Origins
-from tts_cli.store.recode import Order
 from tts_cli.store.run_file import REPORT_NAME
 from tts_cli.store.sources import Kept, find_kept
+from tts_cli.store.store import Store
 from tts_cli.store.take import Take
-from tts_cli.store.takes import LIST_NAME, facts_of
 
 
 def listing(out: Path) -> dict[str, tuple[int, int]]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import random
 
 import pytest
+from tts_cli.store.table import RecordTable, RowFile, line_of
 
 from tts_cli.core import Role, Status
-from tts_cli.store.table import RecordTable, RowFile, line_of
 from tts_cli.store.take import Take
 
 

@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 from safetensors.numpy import load_file
+from tts_cli.store.recode import Order, Recoder
+from tts_cli.store.takes import TakeFolder, room_of_takes
 
 from tts_cli.config import RunConfig
 from tts_cli.core import Place, Role, Status
@@ -21,10 +23,8 @@ from tts_cli.store import atomic
 from tts_cli.store.atomic import remove_stale_parts
 from tts_cli.store.files import AudioWriter
 from tts_cli.store.journal import Journal
-from tts_cli.store.recode import Order, Recoder
 from tts_cli.store.sources import find_kept
 from tts_cli.store.take import Take
-from tts_cli.store.takes import TakeFolder, room_of_takes
 
 RATE_HZ = 24_000
 
