@@ -21,14 +21,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from tts_cli.audio.encode import Encoder
 from tts_cli.audio.file import (
     NO_TAGS,
-    check_format,
-    encode,
-    encode_codes,
     is_whole_wav,
-    resample,
-    to_float,
 )
 from tts_cli.audio.tags import Tags
 from tts_cli.config import SUBTITLES, SUBTYPES
@@ -36,12 +32,10 @@ from tts_cli.core import Encoded
 from tts_cli.errors import RowError, SetupError, StoppedEarly, UsageError, disk_full, is_disk_error
 from tts_cli.manifest.ids import TAKES, TRUNCATED, fold_id, id_problem
 from tts_cli.store.atomic import remove_part, stage, sync_folder, token_of
-from tts_cli.store.hashes import Delivery, delivery_hash
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from tts_cli.audio.treatment import Applied, Treatment
     from tts_cli.config import RunConfig
 
 
@@ -179,40 +173,6 @@ def shown_size(num_bytes: float) -> str:
     return f"{num_bytes:,.1f} TB"
 
 
-def is_int16_enough(subtype: str, rate_hz: int, native_rate_hz: int) -> bool:
-    """Whether a file holds 16-bit samples at the native rate, so that it needs no others."""
-    return subtype == "PCM_16" and rate_hz == native_rate_hz
-
-
-def delivery_of(treatment: Treatment, format: str, subtype: str, rate_hz: int) -> Delivery:
-    """What a run makes of samples, as it is hashed."""
-    from tts_cli.audio.treatment import TRIM_MARGIN_S
-
-    target = treatment.target
-    return Delivery(
-        format,
-        subtype,
-        rate_hz,
-        treatment.highpass_hz,
-        f"{TRIM_MARGIN_S:g} s" if treatment.is_trimmed else None,
-        treatment.pad_s if any(treatment.pad_s) else None,
-        None if target is None else (target.by, target.level_db, target.ceiling_dbtp),
-    )
-
-
-def treat(
-    samples: np.ndarray[Any, Any], native_rate_hz: int, rate_hz: int, treatment: Treatment
-) -> tuple[np.ndarray[Any, Any], Applied | None]:
-    """Samples as a file of `rate_hz` gets them, and what was done to them; None: nothing. Raises
-    RowError.
-    """
-    if treatment.is_none or not len(samples):
-        return resample(samples, native_rate_hz, rate_hz), None
-    shaped, applied = treatment.shape(to_float(samples), native_rate_hz)
-    at_rate = resample(shaped, native_rate_hz, rate_hz, is_clipped=False)
-    return treatment.level(at_rate, rate_hz, applied)
-
-
 def hash_of(file: BinaryIO) -> str:
     """SHA-256 of a file, read in pieces."""
     digest = hashlib.sha256()
@@ -265,7 +225,7 @@ def _identity(folder: Path) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
-class AudioWriter:
+class AudioWriter(Encoder):
     """Encodes the files of rows, and stages them in the folder; may be called from several threads
     for different ids.
 
@@ -277,29 +237,12 @@ class AudioWriter:
     """
 
     def __init__(self, out: Path, config: RunConfig, native_rate_hz: int) -> None:
+        super().__init__(config, native_rate_hz)
         self.out = out
-        self.format = config.format
-        self.suffix = f".{config.format}"
-        self.native_rate_hz = native_rate_hz
-        self.rate_hz = config.sample_rate or native_rate_hz
-        self.subtype = check_format(config.format, config.subtype, self.rate_hz)
-        from tts_cli.audio.treatment import Treatment  # and numpy with it
-
-        self.treatment = Treatment.of(config)
-        self.treatment.require_packages()
-        self.delivery = delivery_of(self.treatment, self.format, self.subtype, self.rate_hz)
-        self.delivery_hash = delivery_hash(self.delivery)
-        self.has_codes = config.save_codes
         self.is_staging = True  # False: this process does not see the folder
         self._prefix = os.path.join(out, "")
         self._folder = _identity(out)
         self.inside = Inside(out)
-
-    @property
-    def takes_int16(self) -> bool:
-        """Whether files hold 16-bit samples at the native rate, so that int16 is all they need."""
-        is_enough = is_int16_enough(self.subtype, self.rate_hz, self.native_rate_hz)
-        return is_enough and self.treatment.is_none
 
     def path_of(self, row_id: str) -> Path:
         """The audio file of a row."""
@@ -364,20 +307,7 @@ class AudioWriter:
         """
         if problem := id_problem(row_id):
             raise RowError(f"id {row_id!r} {problem}")
-        treated, applied = treat(samples, self.native_rate_hz, self.rate_hz, self.treatment)
-        data = encode(treated, self.rate_hz, self.format, self.subtype, tags)
-        coded = encode_codes(codes) if codes is not None and self.has_codes else None
-        misses = () if applied is None else tuple(self.treatment.misses(applied))
-        made = Encoded(
-            audio=data,
-            codes=coded,
-            num_bytes=len(data),
-            sha256=hashlib.sha256(data).hexdigest(),
-            codes_sha256=None if coded is None else hashlib.sha256(coded).hexdigest(),
-            num_samples=len(samples),
-            applied=applied,
-            remarks=misses,
-        )
+        made = self.encode(samples, codes, tags)
         return self.staged(row_id, made, is_truncated, take) if self.is_staging else made
 
     def staged(

@@ -19,9 +19,9 @@ from tts_cli.store.removed import Removed
 from tts_cli.app.encode import KeptSpeech
 from tts_cli.errors import DiskFull
 from tts_cli.export.selection import Filters, Selection
+from tts_cli.listen.folder_rows import read_folder
 from tts_cli.plan.checks import suspects_of
 from tts_cli.store.journal import Journal
-from tts_cli.store.rows import read_folder
 from tts_cli.store.take import Take
 
 SOUNDS = {
