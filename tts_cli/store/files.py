@@ -14,7 +14,6 @@ import errno
 import hashlib
 import os
 import re
-import shutil
 import stat
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -129,48 +128,6 @@ def prepare_folder(out: Path) -> None:
         raise SetupError(f"--out {out}: {reason}", remedy="choose another path") from error
     if not os.access(out, os.W_OK | os.X_OK):
         raise SetupError(f"--out {out}: is not writable", remedy="check the folder's permissions")
-
-
-def check_space(out: Path, needed_bytes: int) -> str | None:
-    """Compare an estimate with the free space.
-
-    Returns:
-        A warning if the estimate does not fit, or None.
-    Raises:
-        SetupError: not even half of it fits.
-    """
-    place = out.absolute()
-    while not place.exists():
-        place = place.parent
-    try:
-        usage = shutil.disk_usage(place)
-    except OSError as error:
-        return f"the free space of {place} is unknown: {error.strerror or error}"
-    free_bytes = usage.free
-    if needed_bytes <= free_bytes or usage.total == 0:  # /proc and others tell no size
-        return None
-    message = (
-        f"about {shown_size(needed_bytes)} are needed, but only {shown_size(free_bytes)} are free"
-    )
-    if free_bytes == 0:
-        message = f"the disk is full; about {shown_size(needed_bytes)} are needed"
-    if needed_bytes > 2 * free_bytes:
-        raise SetupError(
-            f"--out {out}: {message}",
-            remedy="free some space, use --format flac, or split the manifest with --shard",
-        )
-    return f"--out {out}: {message}; the run may stop early"
-
-
-def shown_size(num_bytes: float) -> str:
-    """Bytes in the unit that shows their first digits."""
-    for unit in ("bytes", "kB", "MB", "GB"):
-        digits = 0 if unit == "bytes" else 1
-        if round(num_bytes, digits) < 1000:
-            name = "byte" if unit == "bytes" and round(num_bytes) == 1 else unit
-            return f"{num_bytes:.{digits}f} {name}"
-        num_bytes /= 1000
-    return f"{num_bytes:,.1f} TB"
 
 
 def hash_of(file: BinaryIO) -> str:
