@@ -29,6 +29,7 @@ from tts_cli.app.subtitles import warn_of_kept
 from tts_cli.config import RunConfig
 from tts_cli.core import Step
 from tts_cli.errors import Cancelled, RowError, SetupError
+from tts_cli.listen.folder_rows import FolderRow, SpokenFolder, read_folder
 from tts_cli.listen.hearing.aligner import Aligned, Aligner, Known, Passage, SaidWord, ToAlign
 from tts_cli.listen.hearing.listener import Listener
 from tts_cli.listen.hearing.qwen3_asr import Qwen3Aligner
@@ -40,7 +41,6 @@ from tts_cli.listen.words import FORMS, TimedWord, WordTimes, read_words
 from tts_cli.named import Named
 from tts_cli.plan.checks import Only
 from tts_cli.store.files import WORDS_SUFFIX, SharedNames
-from tts_cli.store.rows import FolderRow, SpokenFolder, read_folder
 from tts_cli.store.run_file import Totals
 from tts_cli.store.store import Store
 from tts_cli.store.take import Take

@@ -24,6 +24,7 @@ from tts_cli.core import Remark, Role, Step
 from tts_cli.errors import SetupError, UsageError, writing
 from tts_cli.extras import require
 from tts_cli.listen import likeness
+from tts_cli.listen.folder_rows import FolderRow, SpokenFolder, TakeFile, read_folder
 from tts_cli.listen.hearing import sphinx
 from tts_cli.listen.hearing.checkpoint import folder_of, kind_of
 from tts_cli.listen.hearing.listener import Listener
@@ -39,7 +40,6 @@ from tts_cli.plan.checkpoint import approved_info
 from tts_cli.plan.checks import Only
 from tts_cli.store.files import CHECKS_NAME
 from tts_cli.store.lock import is_read_only
-from tts_cli.store.rows import FolderRow, SpokenFolder, TakeFile, read_folder
 from tts_cli.store.run_file import Totals
 from tts_cli.store.store import Store
 

@@ -13,9 +13,9 @@ from typing import Any
 from models import registry
 from tts_cli.errors import SetupError, first_line
 from tts_cli.extras import EXTRAS, remedy_of
+from tts_cli.named import shown_size
 from tts_cli.plan import checkpoint
 from tts_cli.startup import TORCH
-from tts_cli.store.files import shown_size
 
 MIN_FREE_BYTES = 2 * 10**9
 

@@ -24,6 +24,7 @@ from tts_cli.app.pick import Choice, find, parse
 from tts_cli.audio.file import encode
 from tts_cli.config import RunConfig
 from tts_cli.core import BadRow, Row
+from tts_cli.engine import stored_codes
 from tts_cli.engine.kernels import with_fallback
 from tts_cli.engine.made_voices import coded_voice, require_usable
 from tts_cli.engine.session import LocalSession
@@ -123,7 +124,7 @@ class Liked:
                 kept = look()
                 if kept.kind == "audio":
                     return kept, None
-                return kept, sources.read_codes(kept, record, info.num_codebooks)
+                return kept, stored_codes.read_codes(kept, record, info.num_codebooks)
             except RowError as error:
                 log.info("row '%s': %s", record.id, error)
         kept = sources.find_file(out, record)
@@ -139,7 +140,7 @@ class Liked:
             num_codes = getattr(model, "num_entries", None)
             if num_codes is not None and codes.max() >= num_codes:
                 raise RowError("its codes were made by another model")
-            decode = partial(sources.decode, codes, self.record, model, is_int16=True)
+            decode = partial(stored_codes.decode, codes, self.record, model, is_int16=True)
             samples = with_fallback(decode, model)
         with tempfile.TemporaryDirectory(prefix="tts-cli-voice-") as scratch:
             audio = Path(scratch) / "speech.wav"

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import logging
 import shlex
+import shutil
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -14,16 +15,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from tts_cli import signals
 from tts_cli.app import device
 from tts_cli.config import RunConfig
-from tts_cli.errors import UsageError
+from tts_cli.errors import SetupError, UsageError
 from tts_cli.manifest.source import Manifest
-from tts_cli.named import Named, counted
+from tts_cli.named import Named, counted, shown_size
 from tts_cli.plan.checkpoint import approved_info, model_facts, read_info, require_consent
 from tts_cli.plan.checks import require_possible
 from tts_cli.plan.free_voices import Maker, who_speaks
 from tts_cli.plan.plan import Plan
 from tts_cli.plan.tally import Survey
 from tts_cli.setting import About
-from tts_cli.store.files import check_space
 from tts_cli.store.run_file import (
     MODEL,
     MODEL_IDENTITY,
@@ -176,3 +176,34 @@ def warn_of_space(survey: Survey, out: Path) -> None:
 def listed(values: Mapping[str, Any]) -> str:
     """Values with their names, those that are None left out."""
     return ", ".join(f"{name} {value}" for name, value in values.items() if value is not None)
+
+
+def check_space(out: Path, needed_bytes: int) -> str | None:
+    """Compare an estimate with the free space.
+
+    Returns:
+        A warning if the estimate does not fit, or None.
+    Raises:
+        SetupError: not even half of it fits.
+    """
+    place = out.absolute()
+    while not place.exists():
+        place = place.parent
+    try:
+        usage = shutil.disk_usage(place)
+    except OSError as error:
+        return f"the free space of {place} is unknown: {error.strerror or error}"
+    free_bytes = usage.free
+    if needed_bytes <= free_bytes or usage.total == 0:  # /proc and others tell no size
+        return None
+    message = (
+        f"about {shown_size(needed_bytes)} are needed, but only {shown_size(free_bytes)} are free"
+    )
+    if free_bytes == 0:
+        message = f"the disk is full; about {shown_size(needed_bytes)} are needed"
+    if needed_bytes > 2 * free_bytes:
+        raise SetupError(
+            f"--out {out}: {message}",
+            remedy="free some space, use --format flac, or split the manifest with --shard",
+        )
+    return f"--out {out}: {message}; the run may stop early"

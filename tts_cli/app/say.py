@@ -17,6 +17,7 @@ from tts_cli.app.align import SpokenWords, aligner_of
 from tts_cli.app.look import Screen
 from tts_cli.app.run import make_missing_voices, session_of
 from tts_cli.app.verify import HeardSession
+from tts_cli.audio.encode import is_int16_enough, treat
 from tts_cli.audio.file import check_format, encode
 from tts_cli.audio.tags import Tags, synthetic
 from tts_cli.audio.treatment import Treatment
@@ -34,7 +35,6 @@ from tts_cli.plan.checks import require_possible
 from tts_cli.plan.free_voices import who_speaks
 from tts_cli.plan.plan import Plan
 from tts_cli.plan.planner import silence_of
-from tts_cli.store.files import is_int16_enough, treat
 from tts_cli.store.records import moved, unkept
 from tts_cli.store.take import Take
 from tts_cli.voices.made import MadeVoices, is_made

@@ -15,10 +15,9 @@ from tts_cli.cli.options import SectionedCommand, SectionedOption, common_option
 from tts_cli.cli.screen import echo
 from tts_cli.config import RunConfig
 from tts_cli.errors import UsageError
-from tts_cli.named import counted
+from tts_cli.named import counted, shown_size
 from tts_cli.setting import Scope
 from tts_cli.store.clean import Droppable
-from tts_cli.store.files import shown_size
 
 _UNITS_S = {"m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _AGE = re.compile(r"([0-9]{1,6})([mhdw])")

@@ -20,9 +20,8 @@ from tts_cli.cli.options import (
 from tts_cli.cli.screen import RunScreen, echo, show_grid, shown_duration
 from tts_cli.config import RunConfig
 from tts_cli.manifest.manifest import open_manifests
-from tts_cli.named import counted
+from tts_cli.named import counted, shown_size
 from tts_cli.setting import Topic
-from tts_cli.store.files import shown_size
 
 if TYPE_CHECKING:
     from tts_cli.app.look import Looked

@@ -34,9 +34,10 @@ from models.device.threads import limited_threads
 from tts_cli.engine.attempt import NOT_A_SAMPLE, Attempt
 from tts_cli.engine.busy import BusyMeter
 from tts_cli.engine.kernels import with_fallback
+from tts_cli.engine.stored_codes import decode, read_codes
 from tts_cli.errors import first_line
 from tts_cli.store.reencode import Decode
-from tts_cli.store.sources import Array, AudioSource, decode, read_codes
+from tts_cli.store.sources import Array, AudioSource
 from tts_cli.store.take import Take
 
 if TYPE_CHECKING:

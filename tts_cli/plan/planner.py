@@ -44,10 +44,10 @@ from tts_cli.named import shown
 from tts_cli.plan.checkpoint import prompt_counter
 from tts_cli.plan.checks import Judge, require_speakable
 from tts_cli.plan.free_voices import FreeVoices, Maker
+from tts_cli.plan.hashes import content_hash, request_hash
 from tts_cli.plan.notes import Notes
 from tts_cli.plan.room import most_positions, room_problem
 from tts_cli.plan.split_rule import SplitRule
-from tts_cli.store.hashes import content_hash, request_hash
 from tts_cli.text.care import TextCare
 from tts_cli.text.languages import named_language
 from tts_cli.text.pauses import sum_of_pauses, without_pauses

@@ -14,21 +14,16 @@ import errno
 import hashlib
 import os
 import re
-import shutil
 import stat
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from tts_cli.audio.encode import Encoder
 from tts_cli.audio.file import (
     NO_TAGS,
-    check_format,
-    encode,
-    encode_codes,
     is_whole_wav,
-    resample,
-    to_float,
 )
 from tts_cli.audio.tags import Tags
 from tts_cli.config import SUBTITLES, SUBTYPES
@@ -36,12 +31,10 @@ from tts_cli.core import Encoded
 from tts_cli.errors import RowError, SetupError, StoppedEarly, UsageError, disk_full, is_disk_error
 from tts_cli.manifest.ids import TAKES, TRUNCATED, fold_id, id_problem
 from tts_cli.store.atomic import remove_part, stage, sync_folder, token_of
-from tts_cli.store.hashes import Delivery, delivery_hash
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from tts_cli.audio.treatment import Applied, Treatment
     from tts_cli.config import RunConfig
 
 
@@ -137,82 +130,6 @@ def prepare_folder(out: Path) -> None:
         raise SetupError(f"--out {out}: is not writable", remedy="check the folder's permissions")
 
 
-def check_space(out: Path, needed_bytes: int) -> str | None:
-    """Compare an estimate with the free space.
-
-    Returns:
-        A warning if the estimate does not fit, or None.
-    Raises:
-        SetupError: not even half of it fits.
-    """
-    place = out.absolute()
-    while not place.exists():
-        place = place.parent
-    try:
-        usage = shutil.disk_usage(place)
-    except OSError as error:
-        return f"the free space of {place} is unknown: {error.strerror or error}"
-    free_bytes = usage.free
-    if needed_bytes <= free_bytes or usage.total == 0:  # /proc and others tell no size
-        return None
-    message = (
-        f"about {shown_size(needed_bytes)} are needed, but only {shown_size(free_bytes)} are free"
-    )
-    if free_bytes == 0:
-        message = f"the disk is full; about {shown_size(needed_bytes)} are needed"
-    if needed_bytes > 2 * free_bytes:
-        raise SetupError(
-            f"--out {out}: {message}",
-            remedy="free some space, use --format flac, or split the manifest with --shard",
-        )
-    return f"--out {out}: {message}; the run may stop early"
-
-
-def shown_size(num_bytes: float) -> str:
-    """Bytes in the unit that shows their first digits."""
-    for unit in ("bytes", "kB", "MB", "GB"):
-        digits = 0 if unit == "bytes" else 1
-        if round(num_bytes, digits) < 1000:
-            name = "byte" if unit == "bytes" and round(num_bytes) == 1 else unit
-            return f"{num_bytes:.{digits}f} {name}"
-        num_bytes /= 1000
-    return f"{num_bytes:,.1f} TB"
-
-
-def is_int16_enough(subtype: str, rate_hz: int, native_rate_hz: int) -> bool:
-    """Whether a file holds 16-bit samples at the native rate, so that it needs no others."""
-    return subtype == "PCM_16" and rate_hz == native_rate_hz
-
-
-def delivery_of(treatment: Treatment, format: str, subtype: str, rate_hz: int) -> Delivery:
-    """What a run makes of samples, as it is hashed."""
-    from tts_cli.audio.treatment import TRIM_MARGIN_S
-
-    target = treatment.target
-    return Delivery(
-        format,
-        subtype,
-        rate_hz,
-        treatment.highpass_hz,
-        f"{TRIM_MARGIN_S:g} s" if treatment.is_trimmed else None,
-        treatment.pad_s if any(treatment.pad_s) else None,
-        None if target is None else (target.by, target.level_db, target.ceiling_dbtp),
-    )
-
-
-def treat(
-    samples: np.ndarray[Any, Any], native_rate_hz: int, rate_hz: int, treatment: Treatment
-) -> tuple[np.ndarray[Any, Any], Applied | None]:
-    """Samples as a file of `rate_hz` gets them, and what was done to them; None: nothing. Raises
-    RowError.
-    """
-    if treatment.is_none or not len(samples):
-        return resample(samples, native_rate_hz, rate_hz), None
-    shaped, applied = treatment.shape(to_float(samples), native_rate_hz)
-    at_rate = resample(shaped, native_rate_hz, rate_hz, is_clipped=False)
-    return treatment.level(at_rate, rate_hz, applied)
-
-
 def hash_of(file: BinaryIO) -> str:
     """SHA-256 of a file, read in pieces."""
     digest = hashlib.sha256()
@@ -265,7 +182,7 @@ def _identity(folder: Path) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
-class AudioWriter:
+class AudioWriter(Encoder):
     """Encodes the files of rows, and stages them in the folder; may be called from several threads
     for different ids.
 
@@ -277,29 +194,12 @@ class AudioWriter:
     """
 
     def __init__(self, out: Path, config: RunConfig, native_rate_hz: int) -> None:
+        super().__init__(config, native_rate_hz)
         self.out = out
-        self.format = config.format
-        self.suffix = f".{config.format}"
-        self.native_rate_hz = native_rate_hz
-        self.rate_hz = config.sample_rate or native_rate_hz
-        self.subtype = check_format(config.format, config.subtype, self.rate_hz)
-        from tts_cli.audio.treatment import Treatment  # and numpy with it
-
-        self.treatment = Treatment.of(config)
-        self.treatment.require_packages()
-        self.delivery = delivery_of(self.treatment, self.format, self.subtype, self.rate_hz)
-        self.delivery_hash = delivery_hash(self.delivery)
-        self.has_codes = config.save_codes
         self.is_staging = True  # False: this process does not see the folder
         self._prefix = os.path.join(out, "")
         self._folder = _identity(out)
         self.inside = Inside(out)
-
-    @property
-    def takes_int16(self) -> bool:
-        """Whether files hold 16-bit samples at the native rate, so that int16 is all they need."""
-        is_enough = is_int16_enough(self.subtype, self.rate_hz, self.native_rate_hz)
-        return is_enough and self.treatment.is_none
 
     def path_of(self, row_id: str) -> Path:
         """The audio file of a row."""
@@ -364,20 +264,7 @@ class AudioWriter:
         """
         if problem := id_problem(row_id):
             raise RowError(f"id {row_id!r} {problem}")
-        treated, applied = treat(samples, self.native_rate_hz, self.rate_hz, self.treatment)
-        data = encode(treated, self.rate_hz, self.format, self.subtype, tags)
-        coded = encode_codes(codes) if codes is not None and self.has_codes else None
-        misses = () if applied is None else tuple(self.treatment.misses(applied))
-        made = Encoded(
-            audio=data,
-            codes=coded,
-            num_bytes=len(data),
-            sha256=hashlib.sha256(data).hexdigest(),
-            codes_sha256=None if coded is None else hashlib.sha256(coded).hexdigest(),
-            num_samples=len(samples),
-            applied=applied,
-            remarks=misses,
-        )
+        made = self.encode(samples, codes, tags)
         return self.staged(row_id, made, is_truncated, take) if self.is_staging else made
 
     def staged(

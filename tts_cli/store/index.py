@@ -142,17 +142,14 @@ class Index:
         self._database = memory_database(_CREATE)
         self._mutex = threading.Lock()  # of the connection
         self._has_digests = has_digests
-        self._count = 0
+        self._is_empty = True
         self._last: tuple[str, list[IndexedTake]] = "", []  # a row is asked for several times
-
-    def __len__(self) -> int:
-        return self._count
 
     def put(self, lines: Iterable[tuple[Take | TakeFacts, int]]) -> None:
         """Record entries and the offsets of their lines, in place of the takes' earlier ones."""
         with self._mutex:
             self._database.executemany(_PUT, (self._values(take, at) for take, at in lines))
-            self._count = self._database.total_changes
+            self._is_empty = False
             self._last = "", []
 
     def _values(self, take: Take | TakeFacts, offset: int) -> tuple[int | None, ...]:
@@ -176,9 +173,11 @@ class Index:
 
     def takes(self, row_id: str) -> list[IndexedTake]:
         """The takes of a row, by number."""
+        if self._is_empty:
+            return []
         last_id, takes = self._last
-        if last_id == row_id or not self._count:
-            return takes if self._count else []
+        if last_id == row_id:
+            return takes
         query = f"SELECT {_COLUMNS} FROM takes WHERE row = ? ORDER BY take"
         with self._mutex:
             found = self._database.execute(query, (key_of(row_id),)).fetchall()

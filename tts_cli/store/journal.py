@@ -100,9 +100,6 @@ class Journal:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def __len__(self) -> int:
-        return len(self._index)
-
     def status(self, row_id: str, take: int | None = None) -> Status | None:
         """Status of a take's last line, or of the row; None if it has none, or was removed."""
         if take is not None:

@@ -6,9 +6,9 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from tts_cli.listen.folder_rows import STAGES, FolderRow, SpokenFolder
 from tts_cli.listen.usual import letters_a_second
 from tts_cli.listen.verdicts import Check
-from tts_cli.store.rows import STAGES, FolderRow, SpokenFolder
 from tts_cli.store.take import Take
 
 MOST_RUNS = 4

@@ -15,11 +15,11 @@ from msgspec.structs import replace
 from spoken_folders import RUN_ID, TEXT, many_records, record, run, tone, write_folder
 
 from tts_cli.core import Kind, Remark
+from tts_cli.listen.folder_rows import read_folder
 from tts_cli.listen.page.build import SCRIPTS, as_safe_json, build_page
 from tts_cli.listen.page.content import audio_url, content_of
 from tts_cli.listen.verdicts import SUSPECT, Check, Heard, Stretch, write_checks
 from tts_cli.listen.words import TimedWord, WordTimes
-from tts_cli.store.rows import read_folder
 
 
 def content(out: Path) -> dict[str, Any]:

@@ -11,9 +11,9 @@ import pytest
 from spoken_folders import record, run, tone, write_folder
 
 from tts_cli.errors import SetupError, UsageError
+from tts_cli.listen.folder_rows import FolderRow, read_folder
 from tts_cli.listen.page.build import build_page
 from tts_cli.listen.page.content import content_of
-from tts_cli.store.rows import FolderRow, read_folder
 
 
 def rows_of(out: Path) -> dict[str, FolderRow]:

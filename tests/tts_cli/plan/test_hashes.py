@@ -9,7 +9,8 @@ import torch
 
 from models.base import SpeechRequest, Voice
 from models.sampling import Sampling
-from tts_cli.store.hashes import Delivery, content_hash, delivery_hash, request_hash
+from tts_cli.audio.encode import Delivery, delivery_hash
+from tts_cli.plan.hashes import content_hash, request_hash
 
 PLAIN = SpeechRequest("hi", seed=3)
 FULL = SpeechRequest(
