@@ -74,6 +74,10 @@ def assert_says(journal: Journal, said: Said) -> None:
         assert skips == ([(request, delivery)] if status == "ok" else [])
 
 
+def num_takes(journal: Journal) -> int:
+    return len(list(journal.takes(has_extras=True)))
+
+
 @contextmanager
 def folder_with(content: bytes = b"") -> Iterator[Path]:
     with tempfile.TemporaryDirectory(dir=MEMORY) as scratch:
@@ -105,11 +109,11 @@ def test_what_is_appended_is_said(appends: list[list[tuple[Any, ...]]], reopen: 
             learn(said, group)
             assert_says(journal, said)
         journal.close()
-        assert len(journal) == len(said)
+        assert num_takes(journal) == len(said)
         for is_read_only in (True, False):
             with Journal(out, is_read_only) as journal:
                 assert_says(journal, said)
-                assert (len(journal), journal.num_garbage) == (len(said), 0)
+                assert (num_takes(journal), journal.num_garbage) == (len(said), 0)
 
 
 @holds_for(APPENDS, APPENDS, st.floats(0, 1))
