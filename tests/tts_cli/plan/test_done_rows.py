@@ -72,7 +72,7 @@ class Spoken:
             plan = Plan(source, config, self.info, folder)
             plan.survey()
             orders = list(plan.orders())
-            assert folder.remake(orders).failed == []
+            assert folder.reencode(orders).failed == []
         return [order.record.id for order in orders]
 
     def due_ids(self, **settings: Any) -> list[str]:
@@ -128,7 +128,7 @@ def test_rows_of_versions_never_published_are_spoken_anew(
     assert list(due) == IDS
     assert folder.early == len(IDS) - 1  # all but the failed one
     assert due["plain"].request.seed == row_seed(0, "plain")
-    assert due["plain"].place == Place(2, Role.OWN, has_folder=True)
+    assert due["plain"].place == Place(2, Role.OWN)
     assert due["failed"].place == Place(1, Role.OWN)
     assert folder.due_ids(retry_failed=True) == ["failed"]
     assert folder.due_ids(format="flac") == IDS

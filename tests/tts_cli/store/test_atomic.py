@@ -39,7 +39,7 @@ def test_a_kill_between_steps_leaves_only_a_part(tmp_path: Path, step: str) -> N
     assert done.returncode == 9
     assert len(files(tmp_path)) == 1
     assert files(tmp_path)[0].endswith(".part")
-    assert remove_stale_parts(tmp_path) == 1
+    remove_stale_parts(tmp_path)
     assert files(tmp_path) == []
 
 
@@ -57,7 +57,7 @@ def test_only_our_parts_are_removed(tmp_path: Path) -> None:
     ]
     for name in ours + theirs:
         (tmp_path / name).write_text("x")
-    assert remove_stale_parts(tmp_path) == 2
+    remove_stale_parts(tmp_path)
     assert files(tmp_path) == sorted(theirs)
 
 

@@ -18,7 +18,6 @@ import numpy as np
 import pytest
 import torch
 from msgspec.structs import replace
-from tts_cli.store.takes import _choice
 
 from tts_cli import startup
 from tts_cli.app.run import report_of
@@ -29,7 +28,7 @@ from tts_cli.book.chapter import Book, Chapter, Paragraph
 from tts_cli.book.chapter_audio import HeardSpan, JoinedChapter
 from tts_cli.book.script import BookPauses, script_of
 from tts_cli.config import RunConfig
-from tts_cli.core import Finish, Remark, Role, Spoken, Status, Unfinished
+from tts_cli.core import Finish, Remark, Role, Spoken, Status
 from tts_cli.engine import load
 from tts_cli.engine.loop import Engine
 from tts_cli.engine.made_voices import _keep as keep_made
@@ -43,7 +42,8 @@ from tts_cli.plan.free_voices import FreeVoices
 from tts_cli.plan.plan import Plan
 from tts_cli.store.journal import Journal
 from tts_cli.store.run_file import FolderTotals, RunLog, Totals, with_folder, write_report
-from tts_cli.store.sources import Kept
+from tts_cli.store.sources import AudioSource
+from tts_cli.store.store import _choice
 from tts_cli.store.take import FIELDS, Take
 from tts_cli.voices.made import MadeVoices
 from tts_cli.workers.hand import Hand
@@ -149,7 +149,7 @@ def test_tables_are_what_is_written(
 ) -> None:
     written = with_folder(report, FolderTotals(1, 1, 1.0, 1, 1.0))
     piece: Any = SimpleNamespace(written=(0, 1), boundary=None)
-    kept = Kept("audio", tmp_path / "a.wav", 1, None).as_source(tmp_path, tmp_path)
+    kept = AudioSource("audio", tmp_path / "a.wav", 1, None).as_source(tmp_path, tmp_path)
     ask: Any = SimpleNamespace(voice=".voices/a", character="Ann", description=None, shown="Ann")
     wanted: Any = SimpleNamespace(asks={"a": ask}, config=RunConfig())
     ask.rows, ask.is_gone = 1, False
@@ -158,7 +158,6 @@ def test_tables_are_what_is_written(
         "status": Status,
         "role": Role,
         "finish": Finish,
-        "unfinished": Unfinished,
         "remark": Remark._fields,
         "part": part_facts(piece, Spoken(error="no end"), JoinedPart(0, 1), 24_000),
         "applied": Applied().as_dict(),

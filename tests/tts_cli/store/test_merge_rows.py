@@ -11,16 +11,10 @@ from spoken_folders import record, tone, with_file, write_folder
 from tts_cli.errors import UsageError
 from tts_cli.manifest.ids import id_hash
 from tts_cli.store.journal import Journal
-from tts_cli.store.merge import Claim, Origins
+from tts_cli.store.merge import Origins
 
 A, B = tone(0.1), tone(0.2)
 KINDS = {"ok A": A, "ok B": B, "failed": None, "none": None}
-
-
-def test_a_state_fits_into_64_bits() -> None:
-    state = Claim((1 << 46) - 1, 4095, 15, 2)
-    assert state.pack() < 1 << 64
-    assert Claim.unpack(state.pack()) == state
 
 
 def write(out: Path, kind: str) -> Path:

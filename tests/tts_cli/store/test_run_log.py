@@ -9,9 +9,9 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 import pytest
-from tts_cli.store.table import FolderRows
 
 from tts_cli.errors import DiskFull, SetupError
+from tts_cli.store.index import FolderRows
 from tts_cli.store.run_file import FolderTotals, RunLog, new_run_id
 from tts_cli.store.take import iso_time
 

@@ -11,16 +11,16 @@ from hypothesis import strategies as st
 from msgspec.structs import asdict, replace
 from properties import holds_for
 
-from tts_cli.core import Finish, Kind, Remark, Role, Status, Unfinished
+from tts_cli.core import Finish, Kind, Remark, Role, Status
+from tts_cli.store.atomic import values_of
 from tts_cli.store.take import (
     FIELDS,
     MAX_PARTS,
     MAX_REMARKS,
     SCHEMA,
-    UNFINISHED,
     CopiedLine,
     Take,
-    values_of,
+    users_take,
 )
 
 PART = {"text_start": 0, "text_end": 3, "start_s": 0.0, "end_s": 1.5, "boundary": "clause"}
@@ -153,7 +153,7 @@ def test_unknown_words_are_unknown() -> None:
     assert known(finish_reason="tired").finish_reason is None
     assert known(finish_reason="stuck").is_runaway
     assert not known(finish_reason="eos").is_runaway
-    assert known(unfinished="later", status="failed").unfinished is None
+    assert known(origin="theirs", clone_mode="new").origin == "theirs"
 
 
 @pytest.mark.parametrize(
@@ -212,12 +212,41 @@ def test_sentences_of_schema_2(text: str, kind: Kind) -> None:
     assert found == replace(known(), remarks=[Remark(kind, text)])
 
 
-@pytest.mark.parametrize(("why", "error"), UNFINISHED.items())
-def test_states_that_were_sentences(why: Unfinished, error: str) -> None:
-    old = {**OLD, "status": "failed", "error": error}
-    assert decoded(**old) == replace(known(), status=Status.FAILED, error=error, unfinished=why)
-    assert decoded(**{**old, "status": "ok"}) == replace(known(), error=error)
-    assert Take.unrecorded("a", why).unfinished is why
+@pytest.mark.parametrize(
+    "values",
+    [
+        {**OLD, "error": "the run ended while its file was replaced"},
+        {**OLD, "error": "its line was torn by a crash"},
+        {**OLD, "error": "the run died before this row was recorded"},
+        {**OLD, "schema": 3, "error": "x", "unfinished": "replacing"},
+        {**OLD, "schema": 3, "error": "x", "unfinished": "a later word"},
+    ],
+)
+def test_rows_whose_run_died_are_tried_again(values: dict[str, Any]) -> None:
+    """Earlier versions recorded them; where nothing was drawn, no row is tried again."""
+    found = decoded(**{**values, "status": "failed"})
+    assert found is not None
+    assert (found.status, found.schema, found.attempts) == (Status.FAILED, SCHEMA, 1)
+    assert not found.is_undrawn
+
+
+def test_rows_that_schema_3_called_gone() -> None:
+    """Takes of the row that were not its file are alternatives, ok or failed, as they were."""
+    gone = {**OLD, "schema": 3, "status": "gone"}
+    assert known(**gone).status is Status.REMOVED
+    assert known(**gone, error="cut off").status is Status.REMOVED
+    assert known(**gone, role="extra", take=2).status is Status.OK
+    assert known(**gone, role="extra", take=2, error="cut off").status is Status.FAILED
+
+
+def test_the_take_of_a_user() -> None:
+    base = replace(TAKE, error=None, path="a.wav", sha256="old")
+    made = users_take(base, 7, (12, "new"), "takes/a/7.wav")
+    assert (made.take, made.role, made.status, made.origin) == (7, Role.EXTRA, Status.OK, "user")
+    assert (made.bytes, made.sha256, made.path) == (12, "new", "takes/a/7.wav")
+    assert (made.delivery_hash, made.applied, made.text) == ("d", base.applied, base.text)
+    other = users_take(base, 7, (12, "new"), "takes/a/7.flac")
+    assert (other.delivery_hash, other.applied, other.source) == ("", None, None)
 
 
 def test_versions_that_were_never_published() -> None:
@@ -237,8 +266,9 @@ def test_lines_that_are_copied_keep_what_is_not_ours() -> None:
     copied = CopiedLine.decode(raw)
     assert copied is not None
     line = copied.changed(role=Role.HELD).to_line()
-    assert json.loads(line) == {**json.loads(raw), "role": "held"}
-    assert list(json.loads(line))[:4] == ["id", "status", "take", "role"]
+    values = json.loads(line)
+    assert values == {**values, **json.loads(raw), "role": "held", "schema": SCHEMA}
+    assert tuple(values) == (*FIELDS, "theirs")
     assert CopiedLine.decode(b'{"id": "a"}') is None
     assert values_of(b'{"x": NaN, "y": [1e999, 1.5]}') == {"x": None, "y": [None, 1.5]}
 
