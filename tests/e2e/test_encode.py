@@ -427,7 +427,7 @@ class TestTakes:
         kept, first = out.files["one.wav"], out.files["takes/one/1.wav"]
         result = encode(taken, "--format", "flac")
         assert result.code == 0
-        assert "1 file has changed since the run, and kept in takes/: one" in result.err
+        assert "1 changed file is kept in takes/: one" in result.err
         assert len(out.samples("one.flac")) == len(edited)
         assert out.files["takes/one/3.source.wav"] == kept
         assert out.files["takes/one/1.wav"] == first

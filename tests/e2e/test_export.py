@@ -56,7 +56,7 @@ def ids(bench: Workbench, *flags: object) -> list[str]:
 @pytest.mark.parametrize("to", READERS)
 def test_read_back_by_the_libraries_of_its_users(bench: Workbench, to: str) -> None:
     wanted = write_rows(bench.folder / "wavs", 50)
-    found = exported(bench, to, *SPLIT)
+    found = exported(bench, to, *SPLIT, "--link")
     assert check_read(to, bench.folder / to, wanted) == 50
     assert found["rows"] == 50
     assert sum(split["rows"] for split in found["splits"].values()) == 50
@@ -365,7 +365,7 @@ def test_another_rate(bench: Workbench) -> None:
         assert row.rate_hz == 16_000
         assert len(row.samples) == pytest.approx(2 * len(samples), abs=2)
     assert b"synthetic speech" in (bench.folder / "audiofolder" / "train" / "b.wav").read_bytes()
-    found = exported(bench, "audiofolder", "--sample-rate", RATE_HZ, "--overwrite")
+    found = exported(bench, "audiofolder", "--sample-rate", RATE_HZ, "--link", "--overwrite")
     assert (found["files_linked"], found["files_changed"]) == (1, 1)
     other = soundfile.read(bench.folder / "audiofolder" / "train" / "b.wav", dtype="float32")[0]
     assert np.array_equal(other, samples)

@@ -13,10 +13,6 @@ PATIENCE_S = 900.0
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="kills and mounts of Linux")
 
-RETURNED_ERRORS = (
-    "after a failed fsync of a folder or of the journal, files stay that no line records, and the "
-    "journal is synced again"
-)
 
 
 def run(name: str, *flags: object, patience_s: float = PATIENCE_S) -> str:
@@ -57,7 +53,6 @@ def test_kills_on_a_new_file_system(kind: str) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.xfail(reason=RETURNED_ERRORS)
 def test_returned_errors() -> None:
     """A few faults of each command; without --sample it is every call with two errors."""
     assert "\n0 wrong" in run("error_moments", "--sample", 6)

@@ -174,7 +174,7 @@ class TestFilesOfRecordedRows:
         assert result.summary == msg.synthesized(2, 3, done=1)
         assert msg.DAMAGED % ("", "") in result.err
         # No entry explains what was there, so it might be a user's.
-        assert "2 files have changed since the run, and kept in takes/: " in result.err
+        assert "2 changed files are kept in takes/: " in result.err
         after = done.out().files
         for name, data in zip(names[:2], (before[names[0]][:-100], b"\0" * 100), strict=True):
             assert after.pop(f"takes/{name.removesuffix('.wav')}/2.wav") == data

@@ -11,14 +11,13 @@ from workbench import Workbench
 
 ROWS = [{"id": "one", "text": "Hello there."}, {"id": "two", "text": "Good morning."}]
 FLAGS = ("--max-seconds", 0.2, "--accept-truncated")
-UNRECORDED = "a failed fsync of the folder leaves a file that no line records: the rerun refuses it"
 
 
 @pytest.mark.parametrize(
     "kind",
     [
         *("open", "write", "rename", "mkdir", "unlink"),
-        pytest.param("fsync", marks=pytest.mark.xfail(strict=True, reason=UNRECORDED)),
+        "fsync",
     ],
 )
 def test_synth(bench: Workbench, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:

@@ -152,7 +152,7 @@ HARMLESS = (
     *("max_failures", "progress", "asr", "asr_batch", "drift", "mos", "greedy", "subtalker_greedy"),
     *("temperature", "top_k", "top_p", "repetition_penalty", "subtalker_temperature"),
     *("subtalker_top_k", "subtalker_top_p", "join", "instruct", "to", "splits", "shard_mb"),
-    *("copy", "of_voice", "of_language", "shortest", "longest", "max_error", "no_suspects"),
+    *("link", "of_voice", "of_language", "shortest", "longest", "max_error", "no_suspects"),
     *("all_takes", "row_seed", "verify", "retakes", "verify_device", "words"),
 )
 WRITTEN_THERE = {

@@ -5,7 +5,7 @@ last line, its state and the hashes that a rerun compares, 50 to 90 bytes per ta
 
 A row's current take is the last one that became the row's file: of the takes with an `own` line
 (their role was own or held), the one whose `own` line is last. Where that one failed, the row is
-failed, and its file is still that of the last `own` take that is ok.
+failed, and its file is still that of the last `own` take that was ok once.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ def current_of(takes: Iterable[IndexedTake]) -> tuple[IndexedTake, bool] | None:
     own.sort(key=lambda take: take.own or 0)
     if not own or own[-1].status is not Status.FAILED:
         return (own[-1], False) if own else None
-    good = [take for take in own if take.status is Status.OK]
+    good = [one for one in own if one.spoken is not None and one.status is not Status.REMOVED]
     return (good or own)[-1], True
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import threading
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -39,7 +40,14 @@ from tts_cli.store.take import MAX_TAKE, SCHEMA, CopiedLine, Take, TakeFacts
 
 log = logging.getLogger(__name__)
 
+_SCHEMA = re.compile(rb'"schema": ([0-9]+)')
 _BATCH = 4096  # lines that are put into the index together
+
+
+def _is_old(raw: bytes) -> bool:
+    """Whether a line is of an earlier schema."""
+    found = _SCHEMA.search(raw)
+    return found is None or int(found[1]) < SCHEMA
 
 
 @dataclass
@@ -385,7 +393,7 @@ class Journal:
                 self._is_torn = not raw.endswith(b"\n")
                 take = TakeFacts.decode(raw)
                 if take is not None:  # also a last line that lacks nothing but its end
-                    self.has_old_lines |= b'"schema": %d, ' % SCHEMA not in raw
+                    self.has_old_lines = self.has_old_lines or _is_old(raw)
                     yield take, self.size
                 elif self._is_torn:
                     return

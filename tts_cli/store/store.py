@@ -598,9 +598,9 @@ class Store:
         journal has everything.
         """
         if self.commits.edited.count:
-            rows = counted(self.commits.edited.count, "file has", "files have")
+            files = counted(self.commits.edited.count, "changed file is", "changed files are")
             edited = self.commits.edited
-            log.warning("%s changed since the run, and kept in takes/: %s", rows, edited)
+            log.warning("%s kept in takes/: %s", files, edited)
         try:
             write_list(self.out, self.journal)
             self.commits.sync()

@@ -259,7 +259,7 @@ class Take(msgspec.Struct, frozen=True):
             known["schema"] = int("delivery_hash" in told)
         elif known["schema"] and "delivery_hash" not in told:
             return None
-        elif known["schema"] >= PUBLISHED:
+        elif PUBLISHED <= known["schema"] < SCHEMA:
             known["schema"] = SCHEMA
         known["path"] = inner_path(values.get("path"))
         known["parts"] = sound_parts(values.get("parts"))
