@@ -102,6 +102,9 @@ PIN_CAUSES = "the text, voice or other settings"
 WOULD_REDO = "these rows would be synthesized again"
 REDO = "these rows are synthesized again"
 OTHER_SETTINGS = "%s was made with other settings (%s); %s %s synthesized with the new ones"
+OLDER_STAY = (
+    "%s made with another version, model or other settings, and stay; --redo synthesizes them again"
+)
 TAKES_COUNT = "%s from an interrupted run"
 VOICE_NOT_FIXED = (
     "%s a voice that was not fixed, and %s synthesized again in a generated voice that is stored; "

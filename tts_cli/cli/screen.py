@@ -209,6 +209,8 @@ class RunScreen:
                 told,
                 "would be" if self._config.dry_run else "will be",
             )
+        if survey.older:
+            log.info(msg.OLDER_STAY, counted(survey.older, "done row was", "done rows were"))
         if survey.served and survey.takes:
             takes = counted(survey.served, "take counts", "takes count")
             log.info(msg.TAKES_COUNT, takes)

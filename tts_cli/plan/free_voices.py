@@ -158,6 +158,14 @@ class FreeVoices:
         """Whether one checkpoint makes the voices, and another one speaks."""
         return self.maker.info is not self.info
 
+    def follow(self, others: FreeVoices) -> None:
+        """Give each row the voice that it has there, and count none: for requests that are compared
+        only.
+        """
+        self._is_settled = True
+        if self.config.free_voice == others.config.free_voice:
+            self.is_one = others.is_one
+
     def begin(self) -> None:
         """A manifest is going to be read, or read again."""
         for ask in self.asks.values():
