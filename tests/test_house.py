@@ -17,7 +17,7 @@ from pathlib import Path
 import rooms
 
 ROOT = Path(__file__).parent.parent
-MOST_FILES = 217  # of tts_cli with code
+MOST_FILES = 218  # of tts_cli with code
 MOST_LINES = 400  # of code in a file
 MOST_CODE = {"kernels": 3920, "models": 6000, "tts_cli": 33600}  # lines of a package
 MOST_INNER_IMPORTS = 114

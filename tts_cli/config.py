@@ -307,7 +307,7 @@ class RunConfig:
         metavar="changed|all", choices=(REDO_CHANGED, REDO_ALL), bare=REDO_CHANGED, is_common=True,
         others="--force --force-overwrite -f -y")
     keep_done: bool = Topic.AGAIN.setting(False, "Keep done rows that the settings given now would "
-        "make differently, and use these settings for the other rows.", is_common=True)
+        "make differently, and use these settings for the other rows.")
     overwrite: bool = Topic.AGAIN.setting(False, "The earlier name of --redo all.")
     forget: tuple[str, ...] = Topic.AGAIN.setting((), "Do not take these settings from the last "
         "run in DIR: names separated by commas, such as lexicon,trim, or all.",

@@ -117,7 +117,7 @@ def run(
                 pruned = config.prune
                 survey.strays = settle_strays(folder, source, plan.rows, own, is_pruned=pruned)
             started = datetime.now(timezone.utc)
-            report = partial(report_of, plan, origins, book, started=started)
+            report = partial(report_of, plan, origins, book=book, started=started)
             report = partial(report, run_id=new_run_id(started))
             outcome = Outcome(plan, survey)
             if not folder.is_new and plan.changes.is_news(report(None)):
@@ -330,12 +330,12 @@ def record(plan: Plan, tally: RunTally, note: Callable[[], None]) -> None:
 def report_of(
     plan: Plan,
     origins: Mapping[str, str] | None,
-    book: BookFacts | None,
     totals: Totals | None,
     facts: SessionFacts | None = None,
     *,
     run_id: str | None,
     started: datetime,
+    book: BookFacts | None = None,
     exit_code: int | None = None,
     verified: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
@@ -387,8 +387,8 @@ def report_of(
         "device": facts.device,
         # [list of objects] workers of `--workers`; empty without it (since 0.3)
         "workers": facts.workers,
-        # [object] versions of Python and packages; null: not installed; only that of tts-cli in the
-        # first line of a run
+        # [object] versions of Python and packages; null: not installed; only Python and tts-cli in
+        # the first line of a run
         "versions": versions() if totals is not None else versions(OWN_PACKAGE),
         # [object] rows that `--verify` found right, fixed by retries, or still suspect; null: run
         # without `--verify` (since 0.4)

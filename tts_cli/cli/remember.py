@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -105,15 +105,3 @@ def shown_flag(name: str, value: Any) -> str:
     if value is True:
         return flag(name)
     return f"{flag(name)} {shlex.quote(str(SETTINGS[name].plain(value)))}"
-
-
-def flags_of(settings: Mapping[str, Any]) -> list[str]:
-    """Return settings as the words of a command line."""
-    words = []
-    for name, value in settings.items():
-        if value is True:
-            words.append(flag(name))
-        elif value is not None and value is not False:
-            words.append(f"{flag(name)}={value}" if str(value).startswith("-") else flag(name))
-            words += [] if str(value).startswith("-") else [str(value)]
-    return words

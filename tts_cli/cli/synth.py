@@ -12,6 +12,7 @@ from typing import Any
 
 import click
 
+from tts_cli.app.again import short_command
 from tts_cli.cli.align import facts, show
 from tts_cli.cli.options import (
     REQUIRED_OUT,
@@ -30,7 +31,7 @@ from tts_cli.config import REDO_CHANGED, RunConfig
 from tts_cli.errors import SettingsChanged, UsageError
 from tts_cli.manifest.manifest import open_manifests
 from tts_cli.manifest.source import Manifest
-from tts_cli.plan.remembered import BookFacts
+from tts_cli.plan.remembered import BookFacts, is_remembered
 from tts_cli.setting import Topic
 
 log = logging.getLogger(__name__)
@@ -122,4 +123,13 @@ def run(
         outcome.report["words"] = facts(outcome.words)
     elif outcome.words is not None:
         show(config, out, outcome.words)
-    return show_outcome(outcome, given.args)
+    return show_outcome(outcome, words_again(given, out))
+
+
+def words_again(given: Invocation, out: Path) -> list[str]:
+    """Return the words that run a command again: the short form where the folder remembers all of
+    its flags.
+    """
+    flags = {name for name, origin in given.origins.items() if origin == "flag"} - {"out"}
+    short = short_command(out) if all(map(is_remembered, flags)) else None
+    return short or given.args

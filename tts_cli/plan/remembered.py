@@ -113,7 +113,8 @@ def facts_of(line: Mapping[str, Any]) -> RunFacts:
     """Read a run line or run.json, whatever they contain."""
     given, told = line.get("settings"), line.get("settings_from")
     settings = given if isinstance(given, dict) else {}
-    settings = {"voice_dir": settings.get("voices"), **settings}  # its name in earlier versions
+    if "voices" in settings:  # its name in earlier versions
+        settings = {"voice_dir": settings["voices"], **settings}
     settings = {name: value for name, value in settings.items() if _is_sound(name, value)}
     if isinstance(told, dict):
         chosen = frozenset(name for name in told if name in settings)
