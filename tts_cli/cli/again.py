@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import shlex
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ import click
 
 from tts_cli.app.again import Rerun, reruns_of
 from tts_cli.cli.options import SectionedCommand, common_options
-from tts_cli.cli.screen import echo
+from tts_cli.cli.screen import can_ask, echo
 from tts_cli.cli.settings_files import use_settings
 from tts_cli.errors import UsageError
 
@@ -85,7 +84,7 @@ def confirm(folder: Path, reruns: Sequence[Rerun]) -> None:
     if not outside:
         return
     message = f"{folder} names files elsewhere, or models to download: {', '.join(outside)}"
-    if sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty():
+    if can_ask():
         log.warning("%s", message)
         if click.confirm("Use them?", err=True):
             return

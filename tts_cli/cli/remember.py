@@ -70,6 +70,8 @@ def remember(ctx: click.Context) -> None:
         ctx.params[name] = value
         ctx.set_parameter_source(name, ParameterSource.DEFAULT_MAP)
         ctx.meta.setdefault(PLACES, {})[name] = FOLDER
+    if ctx.params["overwrite"]:
+        log.info("--overwrite goes with the next version; use --redo all")
     if told:
         log.info("settings from the last run in %s: %s", ctx.params["out"], ", ".join(told))
     chosen = {name for name, origin in origins(ctx).items() if origin != FOLDER}

@@ -94,6 +94,11 @@ def has_screen() -> bool:
         return True
 
 
+def can_ask() -> bool:
+    """Whether a user can read a question and answer it."""
+    return sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
+
+
 class Progress:
     """Context manager around the speaking of rows.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import shlex
-import sys
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -24,7 +23,7 @@ from tts_cli.cli.options import (
     settings,
 )
 from tts_cli.cli.remember import RememberingCommand
-from tts_cli.cli.screen import RunScreen
+from tts_cli.cli.screen import RunScreen, can_ask
 from tts_cli.cli.summary import show_outcome
 from tts_cli.cli.validate import show_plan
 from tts_cli.config import REDO_CHANGED, RunConfig
@@ -41,7 +40,7 @@ def settled(config: RunConfig, error: SettingsChanged) -> RunConfig:
     """Ask on a terminal what to do about done rows that the given settings would change. Elsewhere,
     and where the user wants to stop, raise the error.
     """
-    if not (sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()):
+    if not can_ask():
         raise error
     log.warning("%s", error.message)
     question = "Synthesize them again (redo), keep them (keep), or stop?"

@@ -112,6 +112,8 @@ class Changes:
 
     def _is_of_settings(self, row: Row, asked: RowAsk, need: Need | None) -> bool:
         """Whether the settings that were given now change what the row asks for."""
+        if row.character is not None and "cast" in self.explicit:
+            return True  # the row has its values from the cast already
         last = self._runs.last or RunFacts()
         now = self._planner.request_hash(asked, need)
         return self._hashes(last, row, is_as_then=False).request != now
