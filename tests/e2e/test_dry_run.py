@@ -184,7 +184,7 @@ def shown(bench: Workbench, rows: Rows, *flags: object) -> dict[str, str]:
 def test_the_words_for_rows_that_are_there(spoken: Workbench) -> None:
     """`to speak: 8 rows: 8 done`, and `kept` of rows that `--prune` removes, contradicted."""
     found = shown(spoken, ROWS, "--overwrite")
-    assert found[msg.PLAN_PENDING[0]] == "8 rows: 8 done (--overwrite)"
+    assert found[msg.PLAN_PENDING[0]] == "8 rows: 8 done (--redo all)"
     gone = {"rows": "1 row", "ids": "part/row7"}
     orphans, one = msg.PLAN_ORPHANS, "1 id"
     found = shown(spoken, ROWS[:7])

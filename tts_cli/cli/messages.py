@@ -46,7 +46,7 @@ TAKES_COMPLETE = (
 NO_SUSPECTS = "no row is suspect or failed"
 NO_ROW = "no row matches --only"
 DONE_BUT_SELECTED = (
-    "{rows} already done; give --takes N for more takes, or --overwrite with another --seed to "
+    "{rows} already done; give --takes N for more takes, or --redo all with another --seed to "
     "synthesize again"
 )
 SILENT_AND_DONE = "{rows} silent because the text has no words, {done:,} already done"

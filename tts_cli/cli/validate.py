@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from tts_cli.plan.tally import ManifestSummary, Survey
 
 MAX_VOICES = 20  # that are listed
-_DUE = {"done": "done (--overwrite)"}  # labels of reasons that need more than their name
+_DUE = {"done": "done (--redo all)"}  # labels of reasons that need more than their name
 
 
 @click.command("validate", cls=SectionedCommand)

@@ -279,7 +279,7 @@ class FreeVoices:
             raise UsageError(
                 f"{', '.join(lost)}: missing; "
                 f"{counted(sum(lost.values()), 'done row uses', 'done rows use')} this voice",
-                remedy="copy the file back, or add --overwrite to generate a new voice and "
+                remedy="copy the file back, or add --redo all to generate a new voice and "
                 "synthesize these rows again",
             )
         missing = [ask for ask in self.to_make() if ask.is_gone]

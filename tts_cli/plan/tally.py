@@ -236,7 +236,7 @@ class Survey:
             raise UsageError(
                 f"{some_of(self.foreign)}: in the folder, but not in timings.jsonl, so not "
                 "from an earlier run",
-                remedy="move them, choose another --out, or add --overwrite to replace them",
+                remedy="move them, choose another --out, or add --redo all to replace them",
             )
 
     @property
