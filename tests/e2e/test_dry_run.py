@@ -156,7 +156,7 @@ def test_the_model_of_the_folder_is_taken(spoken: Workbench) -> None:
     for kept in ("runs.jsonl", "run.json"):
         result = spoken.run(*command)
         assert result.code == 0
-        assert f"settings from the last run in {out}: --model {spoken.model}" in result.err
+        assert f"settings from the last run in {out}/: --model {spoken.model}" in result.err
         assert "to synthesize: 1 row: 1 changed" in result.out
         (out / kept).unlink()
 

@@ -82,7 +82,7 @@ def test_a_changed_format_speaks_nothing(bench: Workbench, monkeypatch: pytest.M
             if suffix == ".flac" and subtype == "PCM_16":
                 assert np.array_equal(out.samples(record["path"]), before[name])
     assert bench.synth(ROWS, *CAP, *FORMATS[-1][0]).out.startswith(msg.nothing_to_do(3))
-    assert bench.synth(ROWS, *CAP).out == MADE_3
+    assert bench.synth(ROWS, *CAP, "--forget", "all").out == MADE_3
     assert all(np.array_equal(out.samples(f"{name}.wav"), before[name]) for name in IDS)
 
 
@@ -160,7 +160,7 @@ def test_lossy_rows_come_from_their_codes(bench: Workbench) -> None:
     bench.synth_once(ROWS, *CAP, out="wanted")
     assert bench.synth(ROWS, *CAP, "--format", "mp3", "--save-codes").code == 0
     spoken = runs_of(bench.out())
-    result = bench.synth(ROWS, *CAP)
+    result = bench.synth(ROWS, *CAP, "--forget", "all")
     assert result.out == MADE_3
     assert runs_of(bench.out()) == spoken
     wanted = bench.out("wanted").files
@@ -380,7 +380,7 @@ class TestTakes:
         assert out.files["takes/one/2.wav.original"] == before["takes/one/2.wav"]
         assert out.files["takes/one/1.wav"] == before["takes/one/1.wav"]
         assert os.path.samefile(out.path / "one.wav", out.path / "takes/one/2.wav")
-        assert taken.synth(ROWS, *CAP).out == MADE_3
+        assert taken.synth(ROWS, *CAP, "--forget", "loudness").out == MADE_3
         assert {name: out.files[name] for name in before} == before
 
     def test_another_format_and_more_takes_at_once(self, bench: Workbench) -> None:

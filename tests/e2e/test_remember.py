@@ -66,7 +66,7 @@ class TestForgotten:
         result = bare(bench)
         assert (result.code, result.out) == (0, NOTHING)
         (line,) = result.err.splitlines()
-        assert line.startswith(f"settings from the last run in {bench.out().path}: ")
+        assert line.startswith(f"settings from the last run in {bench.out().path}/: ")
         told = line.split(": ", 1)[1].split(", ")
         assert {"--seed 7", "--format flac", "--trim", f"--lexicon {words}"} <= set(told)
         assert f"--model {bench.model}" in told

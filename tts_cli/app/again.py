@@ -52,7 +52,7 @@ def reruns_of(out: Path) -> list[Rerun]:
     except OSError as error:
         raise SetupError(f"{error.filename or out}: {error.strerror or error}") from error
     whole = [one for one in found if not one.is_narrow] or found
-    lasts = {(one.book, one.manifests): one for one in whole if one.settings}
+    lasts = {(one.book, one.manifests, _sheet(one)): one for one in whole if one.settings}
     if not lasts:
         raise UsageError(
             f"{out}: no run is recorded there", "give the output folder of `synth` or `book`"
@@ -71,9 +71,15 @@ def _has(other: RunFacts, one: RunFacts) -> bool:
     return other.book == one.book and set(one.manifests) < set(other.manifests)
 
 
+def _sheet(run: RunFacts) -> str | None:
+    """Return the sheet of a workbook; another one is like another manifest."""
+    return run.settings.get("sheet") if "sheet" in run.chosen else None
+
+
 def _rerun(run: RunFacts, out: Path) -> Rerun:
     paths = list(run.manifests) if run.book is None else [run.book]
     words = ["synth" if run.book is None else "book", *paths]
+    words += flags_of({"sheet": _sheet(run)})
     settings = run.remembered(run.manifests)
     paths += [
         str(value)

@@ -25,7 +25,7 @@ from tts_cli.audio.tags import synthetic
 from tts_cli.config import RunConfig
 from tts_cli.core import BadRow, Status, Step
 from tts_cli.engine.session import LocalSession, Session, SessionFacts, make_ready
-from tts_cli.errors import Interrupted
+from tts_cli.errors import Interrupted, without_user_info
 from tts_cli.folder.folder import Folder
 from tts_cli.folder.mend import find_orphans
 from tts_cli.folder.records import writer_threads
@@ -364,7 +364,7 @@ def report_of(
         # [list of text] absolute paths of the manifests; empty: a pipe
         "manifests": plan.source.paths,
         # [object] value of every setting, by the name of its flag
-        "settings": (plan.planner.maker.config if book is None else book.config).as_dict(),
+        "settings": _told(plan.planner.maker.config if book is None else book.config),
         # [object] origin of values other than defaults: `flag`, a variable, file and line, or
         # `folder`: the last run
         "settings_from": dict(origins or {}),
@@ -395,6 +395,12 @@ def report_of(
         "verified": verified,
         "totals": None if totals is None else totals.as_dict(),  # [object] totals of this run
     }
+
+
+def _told(config: RunConfig) -> dict[str, Any]:
+    """Return the settings of a run, without passwords in addresses."""
+    settings = config.as_dict()
+    return {n: without_user_info(v) if isinstance(v, str) else v for n, v in settings.items()}
 
 
 def write_subtitles(outcome: Outcome) -> None:

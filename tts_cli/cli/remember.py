@@ -45,8 +45,9 @@ def remember(ctx: click.Context) -> None:
         for name, source in given.items()
         if ctx.get_parameter_source(name) != ParameterSource.DEFAULT_MAP
     }
-    run = last_run(ctx.params["out"], manifests_of(ctx))
-    found = {} if run is None else run.remembered(manifests_of(ctx))
+    out, manifests = ctx.params["out"], manifests_of(ctx)
+    run = None if out is None else last_run(out, manifests)
+    found = {} if run is None else run.remembered(manifests)
     if ALL in forgotten:
         forgotten = frozenset(found)
     found = without_orphans(found, stronger)
@@ -62,7 +63,7 @@ def remember(ctx: click.Context) -> None:
         except (click.BadParameter, TtsCliError) as error:
             message = error.message if isinstance(error, click.BadParameter) else str(error)
             raise UsageError(
-                f"{flag(name)}, from the last run in {ctx.params['out']}: {message}",
+                f"{flag(name)}, from the last run in {out}/: {message}",
                 f"give another {flag(name)}, or --forget {name}",
             ) from None
         is_other = name in given and ctx.params[name] != value
@@ -70,10 +71,10 @@ def remember(ctx: click.Context) -> None:
         ctx.params[name] = value
         ctx.set_parameter_source(name, ParameterSource.DEFAULT_MAP)
         ctx.meta.setdefault(PLACES, {})[name] = FOLDER
-    if ctx.params["overwrite"]:
+    if ctx.params.get("overwrite"):
         log.info("--overwrite goes with the next version; use --redo all")
     if told:
-        log.info("settings from the last run in %s: %s", ctx.params["out"], ", ".join(told))
+        log.info("settings from the last run in %s/: %s", out, ", ".join(told))
     chosen = {name for name, origin in origins(ctx).items() if origin != FOLDER}
     ctx.params["chosen"] = frozenset(chosen | forgotten)
 

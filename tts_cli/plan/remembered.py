@@ -155,7 +155,7 @@ def _is_sound(name: str, value: Any) -> bool:
         return one.default is None
     if not _is_of_kind(one, value) or (isinstance(value, str) and "\0" in value):
         return False
-    if isinstance(value, str) and without_user_info(value) != value:
+    if isinstance(value, str) and ("***@" in value or without_user_info(value) != value):
         return False
     read = Path if one.kind is Path else one.parse
     try:
