@@ -72,7 +72,9 @@ def remember(ctx: click.Context) -> None:
         ctx.set_parameter_source(name, ParameterSource.DEFAULT_MAP)
         ctx.meta.setdefault(PLACES, {})[name] = FOLDER
     if ctx.params.get("overwrite"):
-        log.info("--overwrite goes with the next version; use --redo all")
+        log.info(
+            "--overwrite is the earlier name of --redo all and will be removed; use --redo all"
+        )
     if told:
         log.info("settings from the last run in %s/: %s", out, ", ".join(told))
     chosen = {name for name, origin in origins(ctx).items() if origin != FOLDER}

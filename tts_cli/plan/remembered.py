@@ -122,8 +122,9 @@ def facts_of(line: Mapping[str, Any]) -> RunFacts:
         chosen = frozenset(n for n, value in settings.items() if value != SETTINGS[n].default)
     paths = line.get("manifests")
     names = paths if isinstance(paths, list) else []
+    folder = _text(line.get("working_folder")) or working_folder()  # earlier versions had none
     return RunFacts(
-        settings=absolute_paths(settings, _text(line.get("working_folder"))),
+        settings=absolute_paths(settings, folder),
         chosen=chosen,
         manifests=tuple(name for name in names if isinstance(name, str)),
         book=_text(line.get("book")),
