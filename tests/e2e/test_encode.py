@@ -462,7 +462,7 @@ class TestTakes:
         files = out.files
         assert taken.synth(ROWS, *CAP).code == 0
         assert (out.records["one"]["take"], out.records["one"]["role"]) == (2, "held")
-        assert out.files == files
+        assert {name: out.files[name] for name in files} == files
         assert taken.synth(ROWS, *CAP).out.startswith(msg.NOTHING_TO_DO.format(reason=""))
 
 

@@ -341,8 +341,7 @@ class KeptSpeech:
             return False
         if not journal.done(record.id, record.request_hash, writer.delivery_hash, take):
             return False
-        size = journal.file_size(record.id, take)
-        return writer.is_whole(record.id, size, journal.file_sum(record.id, take))
+        return writer.is_whole(record.id, file.indexed.size or None, file.indexed.sha256)
 
 
 def _runs(runs: RunLog) -> Iterator[tuple[str, Run]]:

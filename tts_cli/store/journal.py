@@ -238,10 +238,7 @@ class Journal:
         Args:
             has_key: whether a row of the manifest has such an `id_hash` of its folded id.
         """
-        offsets = self._index.current_offsets(
-            lambda take, _: take.status is not Status.REMOVED and not has_key(take.row + (1 << 63))
-        )
-        return self._takes_at(offsets)
+        return self._takes_at(self._index.absent_offsets(has_key))
 
     def removed_rows(self) -> Iterator[Take]:
         """The takes that were current when their rows were removed. Raises OSError."""
@@ -256,21 +253,9 @@ class Journal:
 
     def done(self, row_id: str, request_hash: str, delivery_hash: str, take: int = 1) -> bool:
         """Whether this very request and delivery is recorded ok; its file is not looked at."""
-        is_of = self._index.has_hashes(row_id, take, request_hash, delivery_hash)
-        return is_of and self.status(row_id, take) is Status.OK
-
-    def is_of(self, row_id: str, request_hash: str, delivery_hash: str, take: int) -> bool:
-        """Whether a take's last line is of this very request and delivery, ok or not."""
-        return self._index.has_hashes(row_id, take, request_hash, delivery_hash)
-
-    def file_size(self, row_id: str, take: int = 1) -> int | None:
-        """Bytes of a take's audio file; None: unknown."""
         found = self._index.take(row_id, take)
-        return (found.size or None) if found is not None else None
-
-    def file_sum(self, row_id: str, take: int = 1) -> str | None:
-        """The first 16 digits of the SHA-256 of a take's audio file, or None."""
-        return self._index.digest(row_id, take)
+        is_ok = found is not None and found.status is Status.OK
+        return found is not None and is_ok and found.is_of(request_hash, delivery_hash)
 
     def rows(self) -> FolderRows:
         """Sums over the current takes of all rows."""
