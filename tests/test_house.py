@@ -17,10 +17,10 @@ from pathlib import Path
 import rooms
 
 ROOT = Path(__file__).parent.parent
-MOST_FILES = 213  # of tts_cli with code
+MOST_FILES = 218  # of tts_cli with code
 MOST_LINES = 400  # of code in a file
-MOST_CODE = {"kernels": 3920, "models": 6000, "tts_cli": 33100}  # lines of a package
-MOST_INNER_IMPORTS = 113
+MOST_CODE = {"kernels": 3920, "models": 6000, "tts_cli": 33770}  # lines of a package
+MOST_INNER_IMPORTS = 114
 MOST_ASSERTS = 14  # that a value is there
 MOST_TWINS = 0  # public classes that have their name twice
 _NO_CODE = (

@@ -52,6 +52,7 @@ GROUPS = {
         "synth": "Synthesize every row of a manifest into a folder.",
         "say": "Synthesize one text into a file.",
         "book": "Synthesize a book, one file per chapter.",
+        "again": "Run the command that filled a folder again.",
         "validate": "Check a manifest without loading a model.",
         "voices": "List voices, and make voice files for cloning.",
         "lexicon": "Show how words, numbers and abbreviations will be read.",

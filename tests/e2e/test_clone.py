@@ -141,7 +141,8 @@ def test_a_rerun_knows_references_by_content(refs: Workbench, base: Path) -> Non
     (refs.folder / "deep" / "b.flac").write_bytes(encoded(tone(1.1, hz=330), "FLAC"))
     assert msg.synthesized(1, 3, done=2) in refs.synth(rows, *CAP, model=base).out
     # Silence stands behind references of icl only.
-    result = refs.synth(rows, *CAP, "--ref-silence", 0, model=base)
+    assert refs.synth(rows, *CAP, "--ref-silence", 0, model=base).code == 2
+    result = refs.synth(rows, *CAP, "--ref-silence", 0, "--redo", model=base)
     assert msg.synthesized(2, 3, done=1) in result.out
 
 

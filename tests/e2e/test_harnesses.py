@@ -14,7 +14,6 @@ PATIENCE_S = 900.0
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="kills and mounts of Linux")
 
 
-
 def run(name: str, *flags: object, patience_s: float = PATIENCE_S) -> str:
     """What a harness says; it must end well."""
     command = [sys.executable, HERE / f"{name}.py", *flags]

@@ -91,7 +91,7 @@ class TestTold:
         assert bench.synth(book, *FLAGS).code == 0
         assert "no longer" not in bench.synth(book, *FLAGS, "--sheet", "Two").out
         bench.write(workbook([header, ["x", "Hi."]], "One", others=others), "rows.xlsx")
-        assert ": a; --prune" in bench.synth(book, *FLAGS).out
+        assert ": a; --prune" in bench.synth(book, *FLAGS, "--sheet", "One").out
 
     def test_by_a_link_to_the_manifest(self, done: Workbench) -> None:
         manifest = done.write(ROWS[:2])

@@ -186,6 +186,7 @@ def test_without_torch(bench: Workbench, fault: str) -> None:
         (0, ("config", "show")),
         (0, ("completion", "bash")),
         (3, ("doctor",)),
+        (0, ("again", out, "--print")),
     ]
     assert {args[0] for _, args in commands} == COMMANDS.keys()
     if not fault.startswith("Module"):  # others are told alike

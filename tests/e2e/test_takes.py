@@ -169,11 +169,12 @@ class TestOverwrite:
 
     def test_another_seed_of_a_run_is_none(self, done: Workbench) -> None:
         before = done.out().files
-        assert done.synth(ROWS, *FLAGS, "--seed", 1).summary == msg.synthesized(3, 3)
-        assert done.synth(ROWS, *FLAGS, "--seed", 1).out.startswith(
-            msg.NOTHING_TO_DO.format(reason="")
-        )
-        assert done.synth(ROWS, *FLAGS).summary == msg.synthesized(3, 3)
+        assert done.synth(ROWS, *FLAGS, "--seed", 1, "--redo").summary == msg.synthesized(3, 3)
+        for flags in (("--seed", 1), ()):
+            assert done.synth(ROWS, *FLAGS, *flags).out.startswith(
+                msg.NOTHING_TO_DO.format(reason="")
+            )
+        assert done.synth(ROWS, *FLAGS, "--seed", 0, "--redo").summary == msg.synthesized(3, 3)
         after = done.out().files
         assert {name: after[name] for name in before} == before
 
@@ -200,7 +201,7 @@ class TestPick:
         """Its file is made of what is kept, or spoken with its own seed."""
         assert pick(taken, "a=2").code == 0
         before = taken.out().files
-        for flags in (("--subtype", "PCM_24"), ()):
+        for flags in (("--subtype", "PCM_24"), ("--subtype", "PCM_16")):
             made = taken.synth(ROWS, *FLAGS, *flags)
             assert made.out == msg.NOTHING_BUT_CONVERTED.format(files=counted(3, "file")) + "\n"
             line = taken.out().records["a"]
@@ -216,7 +217,7 @@ class TestPick:
         line = taken.out().records["a"]
         assert (line["take"], line["role"]) == (3, "held")
         assert audio(taken, "takes/a/2.wav") == before["a.wav"]
-        assert taken.synth(ROWS, *FLAGS).out.startswith(
+        assert taken.synth(ROWS, *FLAGS, "--forget", "all").out.startswith(
             msg.NOTHING_BUT_CONVERTED.format(files=counted(3, "file"))
         )
         assert audio(taken, "a.wav") == before["a.wav"]

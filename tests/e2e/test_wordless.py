@@ -110,7 +110,7 @@ def test_a_change_of_mind(bench: Workbench, no_model: None) -> None:
     """
     assert bench.synth(SILENT, "--wordless", "fail").code == 1
     assert set(bench.out().status().values()) == {"failed"}
-    assert bench.synth(SILENT, "--retry-failed").code == 0
+    assert bench.synth(SILENT, "--retry-failed", "--wordless", "silence").code == 0
     assert set(bench.out().status().values()) == {"ok"}
     assert bench.synth(SILENT, "--wordless", "fail").code == 1
     assert set(bench.out().status().values()) == {"failed"}

@@ -85,7 +85,9 @@ class StoreBench:
     def fail(self, value: int, take: int = 1, row_id: str = "a") -> Take:
         """Commit a result whose audio is cut off."""
         with self.opened() as store:
-            return store.keep(*result(row_id, value, take, error="no end", finish=Finish.MAX_FRAMES))
+            return store.keep(
+                *result(row_id, value, take, error="no end", finish=Finish.MAX_FRAMES)
+            )
 
     def pin(self, take: int, row_id: str = "a") -> bool:
         """Pin a take."""

@@ -102,6 +102,7 @@ class BookRun:
         config, info, maker = who_speaks(self.config, read_info(self.config))
         with Store.at(self.out, config, info) as folder:
             asked = replace(config, overwrite=False, retry_failed=False, only=(), takes=0)
+            asked = replace(asked, redo=None, keep_done=True)  # the run has settled that
             plan = Plan(self._source, asked, info, folder, maker=maker)
             plan.survey()
             missing = {row.record_id if isinstance(row, BadRow) else row.id for row in plan}

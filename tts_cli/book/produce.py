@@ -108,7 +108,7 @@ def require_own_files(out: Path, names: list[str]) -> None:
     if foreign:
         raise UsageError(
             f"{some_of(foreign)}: in the folder, but not written by an earlier run",
-            remedy="move them, choose another --out, or add --overwrite to replace them",
+            remedy="move them, choose another --out, or add --redo all to replace them",
         )
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tts_cli.app.again import short_command
 from tts_cli.cli.options import SectionedCommand, common_options, group, settings
 from tts_cli.cli.screen import RunScreen, echo, show_table, shown_duration
 from tts_cli.config import RunConfig
@@ -210,7 +211,8 @@ def next_commands(found: FolderCheck, best: dict[str, Judged], left: Left) -> Se
         commands.append(["pick", folder, *dash, *shown])
     if sum(one.row.take.role is not Role.HELD for one in best.values()) > _MAX_PICKS:
         commands.append(["check", folder, "--pick", "best"])
-    again = [*spoken_by(found.folder.last_run), "--out", folder]
+    again = short_command(found.folder.path)
+    again = again or [*spoken_by(found.folder.last_run), "--out", folder]
     if left.untried:
         ids = ",".join(row.id for row in left.untried)
         is_all = not (left.tried or left.unspoken) or len(left.untried) > _MAX_PICKS

@@ -46,7 +46,7 @@ TAKES_COMPLETE = (
 NO_SUSPECTS = "no row is suspect or failed"
 NO_ROW = "no row matches --only"
 DONE_BUT_SELECTED = (
-    "{rows} already done; give --takes N for more takes, or --overwrite with another --seed to "
+    "{rows} already done; give --takes N for more takes, or --redo all with another --seed to "
     "synthesize again"
 )
 SILENT_AND_DONE = "{rows} silent because the text has no words, {done:,} already done"
@@ -104,6 +104,9 @@ PIN_CAUSES = "the text, voice or other settings"
 WOULD_REDO = "these rows would be synthesized again"
 REDO = "these rows are synthesized again"
 OTHER_SETTINGS = "%s was made with other settings (%s); %s %s synthesized with the new ones"
+OLDER_STAY = (
+    "%s made with another version, model or other settings, and stay; --redo synthesizes them again"
+)
 TAKES_COUNT = "%s from an interrupted run"
 VOICE_NOT_FIXED = (
     "%s a voice that was not fixed, and %s synthesized again in a generated voice that is stored; "

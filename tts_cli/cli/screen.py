@@ -94,6 +94,11 @@ def has_screen() -> bool:
         return True
 
 
+def can_ask() -> bool:
+    """Whether a user can read a question and answer it."""
+    return sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
+
+
 class Progress:
     """Context manager around the speaking of rows.
 
@@ -209,6 +214,8 @@ class RunScreen:
                 told,
                 "would be" if self._config.dry_run else "will be",
             )
+        if survey.older:
+            log.info(msg.OLDER_STAY, counted(survey.older, "done row was", "done rows were"))
         if survey.served and survey.takes:
             takes = counted(survey.served, "take counts", "takes count")
             log.info(msg.TAKES_COUNT, takes)

@@ -18,6 +18,7 @@ import click
 
 from tts_cli.cli import messages as msg
 from tts_cli.cli.screen import show_or_warn, shown_duration
+from tts_cli.config import REDO_ALL, REDO_CHANGED
 from tts_cli.manifest.ids import TAKES
 from tts_cli.named import counted, shortened, shown_size
 from tts_cli.setting import meant
@@ -290,8 +291,7 @@ def next_step(
     if is_stopped:
         return msg.NEXT_REST.format(command=_command(args))
     if failures.count > failures.extras:  # a row whose current take is fine needs no other
-        # --overwrite would synthesize the other rows again as well.
-        again = [arg for arg in args if arg != "--overwrite"]
+        again = _without_redo(args)  # which would synthesize the other rows again as well
         if failures.count == failures.undrawn:
             return msg.NEXT_FIX_CAUSES.format(command=_command(again))
         if failures.runaways and config.retries >= MAX_RETRIES:
@@ -316,6 +316,18 @@ def _without(args: Sequence[str], flag: str) -> list[str]:
         for index, arg in enumerate(args)
         if index not in values and arg != flag and not arg.startswith(f"{flag}=")
     ]
+
+
+def _without_redo(args: Sequence[str]) -> list[str]:
+    """Return a command line without --redo, whose value may be left out, and --overwrite."""
+    kept: list[str] = []
+    is_after = False  # the word before was --redo
+    for arg in args:
+        is_value = is_after and arg in (REDO_CHANGED, REDO_ALL)
+        is_after = arg == "--redo"
+        if not (is_value or is_after or arg == "--overwrite" or arg.startswith("--redo=")):
+            kept.append(arg)
+    return kept
 
 
 def _command(args: Sequence[str]) -> str:

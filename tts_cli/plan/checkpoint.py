@@ -95,6 +95,18 @@ def read_info(config: RunConfig) -> ModelInfo:
         ) from None
 
 
+def is_at_hand(model: str | None, revision: str | None) -> bool:
+    """Whether a `--model` value needs no download: a folder, random weights, or in the cache."""
+    if model is None or is_synthetic(model) or Path(model).expanduser().exists():
+        return True
+    from huggingface_hub import try_to_load_from_cache
+
+    try:
+        return isinstance(try_to_load_from_cache(model, "config.json", revision=revision), str)
+    except (ValueError, OSError):
+        return False
+
+
 def model_facts(config: RunConfig, info: ModelInfo) -> dict[str, Any]:
     """What run.json says of the model."""
     return {

@@ -17,10 +17,12 @@ from tts_cli.errors import RowError
 from tts_cli.manifest.ids import is_in_shard
 from tts_cli.manifest.seeds import take_seed
 from tts_cli.manifest.source import Manifest
+from tts_cli.plan.changes import Cause, Changes
 from tts_cli.plan.checks import CheckedRows, Only
 from tts_cli.plan.free_voices import Maker
 from tts_cli.plan.notes import Note, NoteKind
 from tts_cli.plan.planner import Planner, RowAsk, silence_of
+from tts_cli.plan.remembered import PastRuns
 from tts_cli.plan.spool import Spool
 from tts_cli.plan.standing import OutputFolder, ServedTakes, Standing, State, extra_places
 from tts_cli.plan.tally import MAX_NAMED, Survey, Tally
@@ -68,6 +70,8 @@ class Plan:
         self.folder = Store(None, config) if folder is None else folder
         self._folder = OutputFolder(self.planner, self.folder)
         self.voices.take_of = self._folder.take_of
+        runs = partial(PastRuns, self.folder.out, source.paths)
+        self.changes = Changes(self.planner, runs)
         self._served: ServedTakes | None = None
         self._keeps = keeps
         self._renew()
@@ -98,6 +102,7 @@ class Plan:
             found, tally = self._read()  # the one row whose voice is not made after all
         self.only.require_rows(self.source.name, (row.record_id for row in self.rows.read()))
         tally.close()
+        found.explicit = self.changes.explicit if found.refused else {}
         found.summary.strangers = list(self.planner.judge.strangers)
         found.summary.made_voices = self.voices.facts()
         self.source.require_same()
@@ -174,6 +179,7 @@ class Plan:
         """
         config = replace(self.config, takes=takes, limit=None, subtitles=None)
         config = replace(config, overwrite=False, retry_failed=False, verify=None)
+        config = replace(config, redo=None, keep_done=True)
         maker, made = self.planner.maker, self.voices.made
         plan = Plan(self.source, config, self.info, self.folder, maker=maker, made=made)
         plan.only = Only.these(ids)
@@ -203,6 +209,8 @@ class Plan:
                 for note in notes.of_recording(row, self.planner.cloning, is_heard=self.is_heard):
                     tally.told.add(row, note)
             standing = self._folder.standing(row.id, asked, need)
+            if standing.state is State.CHANGED:
+                standing = self._unless_kept(row, asked, need, standing, found)
             is_due = self._folder.is_due(standing.state)
             if not self.config.overwrite:
                 order = standing.order
@@ -261,6 +269,28 @@ class Plan:
             found.damaged.append(row.id)
         if state is State.NEW and len(found.foreign) < MAX_NAMED:
             found.foreign += self._folder.foreign(row.id)
+
+    def _unless_kept(
+        self, row: Row, asked: RowAsk, need: Need | None, standing: Standing, found: Survey
+    ) -> Standing:
+        """Return the standing of a row that would be made differently now: as it was, or done, if
+        neither the manifest nor the user asks for that.
+        """
+        take = self._folder.take_of(row.id)
+        if self.config.redoes_changed or standing.is_early or standing.not_kept or take is None:
+            return standing
+        if take.request_hash == self.planner.request_hash(asked, need):  # its delivery changed
+            return standing
+        is_pinned = standing.has_fallen or standing.choice is not None
+        cause = self.changes.cause(row, asked, need, take, is_pinned=is_pinned)
+        if cause is Cause.ROW:
+            return standing
+        kept = self._folder.as_recorded(row.id, take, is_silent=asked.is_silent)
+        if cause is Cause.SETTINGS and not self.config.keep_done:
+            found.refused += 1
+        else:
+            found.older += kept.state is not State.CHANGED
+        return kept
 
     def _plan(
         self,

@@ -144,6 +144,18 @@ class OutputFolder:
         state = State.DONE if self._is_whole(row_id, file) else State.DAMAGED
         return Standing(state, take, is_expected=take.request_hash == mine)
 
+    def as_recorded(self, row_id: str, take: Take, *, is_silent: bool) -> Standing:
+        """Return the standing of a row whose recorded speech stays, whatever it asks for now; its
+        delivery may change.
+        """
+        if (file := self.journal.file(row_id)) is None:
+            return Standing(State.NEW)
+        choice = take if file.is_held else None
+        if take.delivery_hash != self.writer.delivery_hash:
+            return self._or_kept(Standing(State.CHANGED, choice), row_id, take, not is_silent)
+        state = State.DONE if self._is_whole(row_id, file) else State.DAMAGED
+        return Standing(state, choice)
+
     def _is_back(self, row_id: str, asked: RowAsk, need: Need | None) -> bool:
         """Whether a row was removed and can come back: its take is what it asks for now. The format
         and level of the file do not matter.

@@ -6,7 +6,7 @@ What a survey of a manifest found: what is left to do.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -207,6 +207,9 @@ class Survey:
     due: Counter[State] = field(default_factory=Counter)  # pending rows, by what there is
     early: int = 0  # of those, of a version that was never published
     reread: int = 0  # of those, changed by what is taken out of texts now, or read otherwise
+    older: int = 0  # done rows that another version, model or other settings made, and that stay
+    refused: int = 0  # done rows that settings given now would change
+    explicit: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)  # these: then and now
     unfixed: int = 0  # of those, spoken in a voice that nothing fixed, and now in a made one
     takes: int = 0  # more of rows, to be spoken beside their own
     with_takes: int = 0  # rows that these are of
@@ -233,7 +236,7 @@ class Survey:
             raise UsageError(
                 f"{some_of(self.foreign)}: in the folder, but not in timings.jsonl, so not "
                 "from an earlier run",
-                remedy="move them, choose another --out, or add --overwrite to replace them",
+                remedy="move them, choose another --out, or add --redo all to replace them",
             )
 
     @property

@@ -56,6 +56,8 @@ PACKAGES = (
     "safetensors",
 )
 
+OWN_PACKAGE = PACKAGES[:1]
+
 
 @dataclass
 class Totals:
@@ -128,10 +130,10 @@ class Totals:
         return {name: _rounded(value) for name, value in sums.items()}
 
 
-def versions() -> dict[str, str | None]:
+def versions(packages: Iterable[str] | None = None) -> dict[str, str | None]:
     """Installed versions, read without importing anything; None if absent."""
     found: dict[str, str | None] = {"python": platform.python_version()}
-    for package in PACKAGES:
+    for package in PACKAGES if packages is None else packages:
         try:
             found[package] = metadata.version(package)
         except metadata.PackageNotFoundError:

@@ -263,7 +263,7 @@ def damaged(voice: str, error: RowError) -> UsageError:
     name = voice.removeprefix(PREFIX)
     return UsageError(
         str(error),
-        remedy=f"copy it back, or remove {PREFIX}{name}.* and add --overwrite to generate it and "
+        remedy=f"copy it back, or remove {PREFIX}{name}.* and add --redo all to generate it and "
         "to synthesize its rows again",
     )
 
