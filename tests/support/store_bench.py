@@ -122,9 +122,10 @@ class StoreBench:
             pass
 
     def edit(self, name: str, value: int, num_samples: int = 2000) -> bytes:
-        """Write an audio file as an editor does; returns its content."""
+        """Write an audio file as an editor does that replaces it; returns its content."""
         path = self.out / name
         path.parent.mkdir(parents=True, exist_ok=True)
+        path.unlink(missing_ok=True)
         samples = np.full(num_samples, value, np.int16)
         soundfile.write(path, samples, self.info.sample_rate_hz, "PCM_16")
         return path.read_bytes()
