@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import shutil
@@ -453,10 +454,8 @@ def test_every_call_that_fails(
             failer = Failer(kind, at, code, is_sticky=False)
             with monkeypatch.context() as patch:
                 watch(str(bench.out), failer, patch.setattr)
-                try:
+                with contextlib.suppress(TtsCliError, OSError, AssertionError):
                     ACTIONS[name](bench)
-                except (TtsCliError, OSError, AssertionError):
-                    pass
             has_failed = bool(failer.result()["failed"])
             bench.recover()
             require_before_or_after(bench, old, wanted, may_fail=code == errno.EACCES)
