@@ -28,7 +28,7 @@ from tts_cli.plan.checks import CheckedRows, Judge
 from tts_cli.plan.free_voices import makes_voices, who_speaks
 from tts_cli.plan.plan import Plan
 from tts_cli.plan.split_rule import pauses_of
-from tts_cli.store.atomic import write_atomic
+from tts_cli.store.atomic import write_alone
 from tts_cli.store.mend import recorded_ids
 from tts_cli.store.store import Store
 
@@ -93,7 +93,7 @@ class BookRun:
         if not config.dry_run:  # while no other run can be reading it
             with Store.at(out, self.config) as folder:
                 folder.hold()
-                write_atomic(out / MANIFEST_NAME, to_manifest(self.script, language))
+                write_alone(out / MANIFEST_NAME, to_manifest(self.script, language))
         self._require_good(info)
         return self._source
 

@@ -3,11 +3,10 @@
 A commit is a redo log. Its steps, each durable before the next:
 
 1. All files of the change are staged under temporary names.
-2. Content that is about to be replaced gets a second name in `takes/<id>/`.
+2. Content that is about to lose its name gets a second name in `takes/<id>/`.
 3. The entry is appended to the journal. This is the commit point.
-4. The staged files get their names; files of a row that was removed move to `takes/<id>/`, and
-   names that the entry does not have any more are removed. These changes are synced when the
-   command ends, before its mark is removed.
+4. The staged files get their names, and names that the entry does not have any more are removed.
+   These changes are synced when the command ends, before its mark is removed.
 
 A crash before 3 leaves staged files and second names, which recovery removes; after 3, recovery
 finishes step 4 (`recover.py`).
@@ -26,13 +25,12 @@ from msgspec.structs import replace
 
 from tts_cli.audio.file import is_whole_audio
 from tts_cli.core import Role, Status
-from tts_cli.errors import StoppedEarly, writing
+from tts_cli.errors import RowError, StoppedEarly, writing
 from tts_cli.manifest.ids import TAKES, TRUNCATED
 from tts_cli.named import Named
 from tts_cli.store.atomic import (
     link_or_copy,
     part_of,
-    put_in_place,
     remove_part,
     sync_file,
     sync_folder,
@@ -95,7 +93,6 @@ class _Rotation:
     entries: list[Take] = field(default_factory=list)  # of content that became a take
     made: list[Path] = field(default_factory=list)  # second names of content
     dropped: list[str] = field(default_factory=list)  # names that the row does not have any more
-    moved: list[tuple[str, str]] = field(default_factory=list)  # names to change after the commit
 
 
 class Commits:
@@ -154,11 +151,12 @@ class Commits:
         """Stage the files of a take in `takes/` as the row's own. Raises RowError, DiskFull,
         OSError.
         """
-        suffix = audio_suffix(take.path)
         staged = []
-        for ending in (suffix, CODES_SUFFIX):
+        for ending in (audio_suffix(take.path), CODES_SUFFIX, *DERIVED_SUFFIXES):
             source, target = self.out / take_name(row_id, take.take, ending), f"{row_id}{ending}"
-            if (found := facts_of(source)) is None:
+            found = facts_of(source)
+            is_taken = ending in DERIVED_SUFFIXES and os.path.lexists(self.out / target)
+            if found is None or is_taken:
                 continue
             self._inside.make_room(self.out / target)
             part = part_of(self.out / target, token_of(found[1]))
@@ -207,8 +205,9 @@ class Commits:
         own = [] if current is None else [f"{entry.id}{audio_suffix(current.take.path)}"]
         if not change.is_rendition:
             own += [f"{entry.id}{CODES_SUFFIX}"] * (current is not None)
-        if entry.status is Status.REMOVED:
-            rotation.moved += ((name, self._home(entry, name)) for name in own)
+        if change.is_of_row and entry.status is Status.REMOVED:
+            for name in (*own, *self._derived(entry)):
+                self._link(name, self._home(entry, name), rotation)
             return
         if change.is_of_row and not new:
             return  # the files stay where they are
@@ -336,16 +335,12 @@ class Commits:
             for one in change.staged:
                 path = os.path.join(self.out, one.name)
                 part = os.path.join(self.out, one.part)
-                put_in_place(part, path)
+                os.replace(part, path)
                 self._touched.add(os.path.dirname(path))
                 if change.freed:
                     remove_part(part)  # a second name of the same file is not renamed
             for name in (*rotation.dropped, *change.freed):
                 self._unlink(name)
-            if (change.is_of_row and entry.status is Status.REMOVED) or change.freed:
-                rotation.moved += self._derived(entry, is_back=entry.status is Status.OK)
-            for old, new in rotation.moved:
-                self._rename(old, new)
             if change.is_of_row and self._has_truncated:
                 for suffix in (*AUDIO_SUFFIXES, CODES_SUFFIX):
                     self._unlink(f"{TRUNCATED}/{entry.id}{suffix}")
@@ -373,27 +368,28 @@ class Commits:
                     self._inside.forget(folder)
                     folder = folder.parent
 
-    def _rename(self, old: str, new: str) -> None:
-        """Give a regular file another name, unless that is taken."""
-        source, target = self.out / old, self.out / new
+    def _link(self, name: str, home: str, rotation: _Rotation) -> None:
+        """Give a file of a row that is removed a second name in `takes/`; the first one is dropped.
+        Raises RowError: that name is taken.
+        """
+        source, target = self.out / name, self.out / home
         if not source.is_file() or source.is_symlink():
             return
-        if os.path.lexists(target):
-            if facts_of(target) == facts_of(source):
-                self._unlink(old)
-            return
         self._inside.make_room(target, is_synced=False)
-        os.rename(source, target)
-        self._touched |= {str(source.parent), str(target.parent)}
-        self._remove_empty(source.parent)
+        if not os.path.lexists(target):
+            rotation.made.append(target)
+            if not link_or_copy(source, target):
+                sync_file(target)
+        elif facts_of(target) != facts_of(source):
+            raise RowError(f"{target} is in the way")
+        rotation.dropped.append(name)
 
-    def _derived(self, entry: Take, *, is_back: bool) -> Iterator[tuple[str, str]]:
-        """Names of subtitles and word times that belong to a take, and those that they get."""
+    def _derived(self, entry: Take) -> Iterator[str]:
+        """Names of subtitles and word times of a row."""
         for suffix in DERIVED_SUFFIXES:
-            own, home = f"{entry.id}{suffix}", take_name(entry.id, entry.take, suffix)
-            old, new = (home, own) if is_back else (own, home)
-            if os.path.lexists(self.out / old) and not self._is_of_other(entry.id, suffix):
-                yield old, new
+            name = f"{entry.id}{suffix}"
+            if os.path.lexists(self.out / name) and not self._is_of_other(entry.id, suffix):
+                yield name
 
     def _is_of_other(self, row_id: str, suffix: str) -> bool:
         """Whether a file of this name belongs to another row of the folder."""

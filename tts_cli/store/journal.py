@@ -90,6 +90,7 @@ class Journal:
         self._mutex = threading.Lock()  # of the file
         self._pending: deque[_Append] = deque()
         self._handle = -1  # it is closed, or read-only
+        self._failure: OSError | None = None  # of an fsync: what was written may be lost
         if out is None:
             return
         with writing(self.path, SetupError, str(self.path), "check the file's permissions"):
@@ -302,8 +303,10 @@ class Journal:
     def _flush(self) -> None:
         """Write what threads have left so far; the caller holds the mutex."""
         group = list(self._pending)  # removed only when their result is known
-        error: OSError | None = None
+        error = self._failure
         try:
+            if error is not None:
+                raise error
             for folder in {folder for one in group for folder in one.folders}:
                 sync_folder(folder)
             write_all(self._handle, b"".join(line for one in group for line in one.lines))
@@ -311,7 +314,7 @@ class Journal:
             self._cut(self.size)
             if not isinstance(caught, OSError):
                 raise  # all of them are still queued
-            error = caught
+            error = self._failure = caught
         for one in group:
             self._pending.popleft()
             one.error, one.is_done = error, True

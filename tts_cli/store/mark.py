@@ -12,10 +12,11 @@ import threading
 from pathlib import Path
 
 from tts_cli.errors import SetupError
-from tts_cli.store.atomic import read_own, sync_folder, values_of, write_atomic
+from tts_cli.store.atomic import read_own, sync_folder, values_of, write_all
 
 MARK_NAME = ".tts-cli.changing"
 _MAX_BYTES = 4096
+_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0)
 
 
 class Mark:
@@ -42,7 +43,12 @@ class Mark:
             return
         with self._mutex:
             if not self.is_set:
-                write_atomic(self.path, json.dumps({"journal_bytes": journal_bytes}).encode())
+                handle = os.open(self.path, _FLAGS, 0o666)
+                try:  # one that is torn means that all lines are new
+                    write_all(handle, json.dumps({"journal_bytes": journal_bytes}).encode())
+                finally:
+                    os.close(handle)
+                sync_folder(self.path.parent)
                 self.is_set = True
 
     def keep(self) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from tts_cli.audio.file import is_whole_audio
 from tts_cli.core import Role, Status
 from tts_cli.manifest.ids import TAKES, TRUNCATED, id_problem
-from tts_cli.store.atomic import find_parts, put_in_place, remove_part, sync_folder, token_of
+from tts_cli.store.atomic import find_parts, remove_part, sync_folder, token_of
 from tts_cli.store.files import (
     AUDIO_SUFFIXES,
     CODES_SUFFIX,
@@ -109,7 +109,7 @@ class _Recovery:
         if is_audio and found is not None and self._take_with(owner[0], found[1]) is None:
             self._adopt(owner[0], name, found)
         self._inside.make_room(path)
-        put_in_place(part, path)
+        os.replace(part, path)
         remove_part(part)  # a second name of the same file is not renamed
         self._touched.add(path.parent)
         self._count += 1

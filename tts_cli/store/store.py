@@ -149,17 +149,17 @@ class Store:
                 yield store
             finally:
                 if store._is_open:
-                    store._close_takes()
+                    store._end(has_failed=True)
 
     def __enter__(self) -> Store:
         if not self.is_new:
             self.begin()
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: object, *_: object) -> None:
         with self._stack:
             if self._is_open:
-                self._close_takes()
+                self._end(has_failed=kind is not None)
 
     @cached_property
     def journal(self) -> Journal:
@@ -327,10 +327,10 @@ class Store:
         """Make takes in `takes/` the current ones of their rows."""
         changes = []
         for entry in entries:
-            suffix = audio_suffix(entry.path)
             staged = self.commits.stage_take(entry.id, entry)
-            freed = tuple(take_name(entry.id, entry.take, one) for one in (suffix, CODES_SUFFIX))
-            entry = replace(entry, path=f"{entry.id}{suffix}")
+            endings = (one.name.removeprefix(entry.id) for one in staged)
+            freed = tuple(take_name(entry.id, entry.take, ending) for ending in endings)
+            entry = replace(entry, path=f"{entry.id}{audio_suffix(entry.path)}")
             changes.append(Change(entry, staged, freed=freed))
         self.commits.commit(*changes)
 
@@ -345,15 +345,16 @@ class Store:
         waiting = iter(row_ids)
         while batch := list(islice(waiting, _BATCH)):
             signals.check()
-            changes = []
-            for row_id in batch:
-                try:
-                    changes.append(self._removal(row_id))
-                except (OSError, RowError) as error:
-                    if isinstance(error, OSError) and is_disk_error(error):
-                        raise disk_full(error, self.out / TAKES) from error
-                    stayed.append((row_id, getattr(error, "strerror", None) or str(error)))
-            self.commits.commit(*changes)
+            try:
+                self.commits.commit(*map(self._removal, batch))
+            except (OSError, RowError) as error:
+                if isinstance(error, OSError) and is_disk_error(error):
+                    raise disk_full(error, self.out / TAKES) from error
+                if len(batch) > 1:
+                    stayed += (one for row_id in batch for one in self.remove([row_id]))
+                else:
+                    reason = getattr(error, "strerror", None) or str(error)
+                    stayed.append((batch[0], reason))
         return stayed
 
     def _removal(self, row_id: str) -> Change:
@@ -593,21 +594,30 @@ class Store:
             if self.journal.has_old_lines:
                 upgrade(self.out, self.journal, self.commits)
 
-    def _close_takes(self) -> None:
-        """Write `takes.json`, sync the files of rows, and remove the mark. Failures are logged: the
-        journal has everything.
+    def _end(self, *, has_failed: bool) -> None:
+        """Write `takes.json`, sync the files of rows, and remove the mark.
+
+        Args:
+            has_failed: an error ends the command, so that another one is only logged.
+        Raises:
+            DiskFull, StoppedEarly: the next command finishes what was committed.
         """
         if self.commits.edited.count:
             files = counted(self.commits.edited.count, "changed file is", "changed files are")
-            edited = self.commits.edited
-            log.warning("%s kept in takes/: %s", files, edited)
+            log.warning("%s kept in takes/: %s", files, self.commits.edited)
         try:
             write_list(self.out, self.journal)
-            self.commits.sync()
-            if not self.commits.is_broken:
-                self._mark.remove()
-        except (OSError, SetupError, StoppedEarly) as problem:
-            log.warning("%s: is put in order by the next command: %s", self.out, problem)
+        except (OSError, SetupError, StoppedEarly) as problem:  # the journal has all of it
+            log.warning("%s is out of date: %s", LIST_NAME, problem)
+        try:
+            with writing(self.out, StoppedEarly, f"{self.out} cannot be synced", _REPAIR):
+                self.commits.sync()
+                if not self.commits.is_broken:
+                    self._mark.remove()
+        except StoppedEarly as problem:
+            if not has_failed:
+                raise
+            log.warning("%s", problem)
 
 
 _BATCH = 256  # rows that are removed or restored with one fsync
