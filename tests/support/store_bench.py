@@ -139,6 +139,11 @@ class StoreBench:
             assert (load_file(codes)["codes"] == samples[0]).all(), f"{name} has other codes"
         return int(samples[0])
 
+    def samples_of(self, name: str) -> tuple[int, int]:
+        """The first sample of an audio file, and how many it has."""
+        samples, _ = soundfile.read(self.out / name, dtype="int16")
+        return int(samples[0]), len(samples)
+
     def values(self) -> dict[str, int]:
         """The values of all audio files, by name."""
         return {name: self.value(name) for name in self.files() if name.endswith((".wav", ".flac"))}
