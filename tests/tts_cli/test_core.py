@@ -73,7 +73,9 @@ SHAPES = [
     Spoken(encoded=Encoded("parts/a.wav", b"codes", 9, "aa", "bb", 3), worker=2),
     Ready("host", SessionFacts(1.5, graph_misses_by={"frame": 2}, device={"graphs": 3}), 4, True),
     RowOrder(1, Voiced(task_of("a", REQUEST), error="its voice is gone"), 0),
-    Ended(1, Spoken(encoded=Encoded(b"RIFF", None, 9, "aa", None, 3, Applied(pad_start_s=0.5))), 0.5),
+    Ended(
+        1, Spoken(encoded=Encoded(b"RIFF", None, 9, "aa", None, 3, Applied(pad_start_s=0.5))), 0.5
+    ),
 ]
 
 
