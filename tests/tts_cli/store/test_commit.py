@@ -296,7 +296,11 @@ class TestUndo:
                         store.keep(*row)
             assert bench.files().keys() - before.keys() == {MARK_NAME, ".tts-cli.lock"}
             assert (bench.out / JOURNAL_NAME).read_bytes() == lines
-            store.keep(*result("a", 2, take=2))
+            with pytest.raises(DiskFull):  # no fsync is tried again by the same command
+                store.keep(*result("a", 2, take=2))
+            assert (bench.out / JOURNAL_NAME).read_bytes() == lines
+        assert bench.files() == before
+        bench.keep(2, take=2)
         assert (bench.value("a.wav"), bench.files()["takes/a/3.wav"]) == (2, edited)
 
     def test_a_row_that_cannot_be_written_is_recorded(self, bench: StoreBench) -> None:
