@@ -122,9 +122,10 @@ class StoreBench:
             pass
 
     def edit(self, name: str, value: int, num_samples: int = 2000) -> bytes:
-        """Write an audio file as an editor does; returns its content."""
+        """Write an audio file as an editor does that replaces it; returns its content."""
         path = self.out / name
         path.parent.mkdir(parents=True, exist_ok=True)
+        path.unlink(missing_ok=True)
         samples = np.full(num_samples, value, np.int16)
         soundfile.write(path, samples, self.info.sample_rate_hz, "PCM_16")
         return path.read_bytes()
@@ -137,6 +138,11 @@ class StoreBench:
         if codes.exists():
             assert (load_file(codes)["codes"] == samples[0]).all(), f"{name} has other codes"
         return int(samples[0])
+
+    def samples_of(self, name: str) -> tuple[int, int]:
+        """The first sample of an audio file, and how many it has."""
+        samples, _ = soundfile.read(self.out / name, dtype="int16")
+        return int(samples[0]), len(samples)
 
     def values(self) -> dict[str, int]:
         """The values of all audio files, by name."""

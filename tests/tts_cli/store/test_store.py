@@ -5,32 +5,26 @@ from __future__ import annotations
 import errno
 import json
 import os
-import stat
 import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-import soundfile
-from tasks import task_of
-from tts_cli.store.recode import Order
-from tts_cli.store.takes import LIST_NAME, facts_of
+from store_bench import StoreBench, result
 
-from models.base import SpeechRequest
-from tts_cli.audio.file import is_whole_audio
 from tts_cli.config import RunConfig
-from tts_cli.core import Finish, Place, Role, Spoken, Status, Task
+from tts_cli.core import Role, Status
 from tts_cli.errors import DiskFull, FolderLocked, UsageError
 from tts_cli.store.files import JOURNAL_NAME
 from tts_cli.store.lock import LOCK_NAME
-from tts_cli.store.merge import Origins
+from tts_cli.store.mark import MARK_NAME
+from tts_cli.store.merge import Merger, Origins
+from tts_cli.store.reencode import ReencodeJob
 from tts_cli.store.run_file import REPORT_NAME
-from tts_cli.store.sources import Kept, find_kept
-from tts_cli.store.store import Store
+from tts_cli.store.sources import AudioSource, find_source
+from tts_cli.store.store import LIST_NAME, Store
 from tts_cli.store.take import Take
 
 
@@ -46,24 +40,17 @@ def broken(_: int) -> None:
 
 
 @pytest.fixture
-def spoken(tmp_path: Path) -> Path:
-    """A folder that a run was killed in: a lock, a part, a torn line, a take not put in place."""
-    out = tmp_path / "out"
-    with Store.at(out, RunConfig()) as folder:
-        folder.begin()
-        (out / "a.wav").write_bytes(b"first")
-        (out / "takes/a").mkdir(parents=True)
-        (out / "takes/a/1.wav").write_bytes(b"first")
-        (out / "takes/a/2.wav").write_bytes(b"second")
-        for take, role in ((1, Role.OWN), (2, Role.HELD)):
-            path = f"takes/a/{take}.wav"
-            line = Take("a", Status.OK, take=take, role=role, bytes=5 + take // 2, path=path)
-            folder.journal.append(line)
-    (out / LIST_NAME).unlink()
-    with (out / JOURNAL_NAME).open("ab") as journal:
+def spoken(bench: StoreBench) -> Path:
+    """A folder that a run was killed in: its lock and mark, a staged file and a torn line."""
+    bench.keep(1)
+    bench.keep(2, take=2, role=Role.EXTRA)
+    bench.mark()
+    bench.stage("b.wav", b"never committed")
+    (bench.out / LIST_NAME).unlink()
+    with (bench.out / JOURNAL_NAME).open("ab") as journal:
         journal.write(b'{"id": "torn", "sta')
-    (out / LOCK_NAME).touch()  # flock tells that nobody holds it
-    return out
+    (bench.out / LOCK_NAME).touch()  # flock tells that nobody holds it
+    return bench.out
 
 
 @pytest.mark.parametrize("mode", [0o755, 0o555])
@@ -84,11 +71,12 @@ def test_looking_writes_nothing(spoken: Path, mode: int) -> None:
 def test_one_that_is_written_to_is_mended(spoken: Path) -> None:
     with Store.at(spoken, RunConfig()) as folder:
         assert (spoken / LOCK_NAME).exists()
-        assert folder.journal.status("torn") is Status.FAILED
-        assert (spoken / "a.wav").read_bytes() == b"second"
+        assert folder.journal.status("torn") is None
+        assert not list(spoken.glob(".*.part"))
         with pytest.raises(FolderLocked), Store.at(spoken, RunConfig()):
             raise AssertionError("it was held")
     assert not (spoken / LOCK_NAME).exists()
+    assert not (spoken / MARK_NAME).exists()
     assert (spoken / LIST_NAME).exists()
 
 
@@ -96,7 +84,7 @@ def test_a_new_one_is_looked_at_until_it_begins(tmp_path: Path) -> None:
     out = tmp_path / "new" / "out"
     with Store.at(out, RunConfig()) as folder:
         assert folder.is_new
-        assert len(folder.journal) == 0
+        assert list(folder.journal.takes()) == []
         assert not out.parent.exists()
         folder.hold()
         assert os.listdir(out) == [LOCK_NAME]
@@ -127,7 +115,7 @@ def test_the_lock_is_given_back_after_an_exception(spoken: Path) -> None:
 def test_one_that_cannot_be_mended_is_given_back(
     spoken: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Store, "_mend", lambda _: 1 / 0)
+    monkeypatch.setattr("tts_cli.store.store.recover", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError), Store.at(spoken, RunConfig()):
         raise AssertionError("it was opened")
     assert not (spoken / LOCK_NAME).exists()
@@ -169,56 +157,6 @@ def test_a_run_is_told_at_both_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert (tmp_path / REPORT_NAME).read_bytes() == before
 
 
-def said(row_id: str, place: Place | None = None, level: float = 0.1) -> tuple[Task, Spoken]:
-    """A row that was spoken."""
-    task = task_of(row_id, SpeechRequest("Hello."), request_hash=f"{row_id} {level}")
-    task = replace(task, place=place or task.place)
-    return task, Spoken(Finish.EOS, samples=np.full(2400, level, np.float32), frames=5)
-
-
-def test_a_line_is_synced_when_its_files_are_whole_and_before_its_name(
-    tmp_path: Path, make_info: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    seen: list[tuple[bool, bool]] = []
-    with Store.at(tmp_path, RunConfig(), make_info()) as folder:
-        folder.begin()
-        real = folder.journal.append
-
-        def append(*records: Any) -> None:
-            take = tmp_path / "takes/a/1.wav"
-            whole = take.exists() and is_whole_audio(take)
-            seen.append((whole, (tmp_path / "a.wav").exists()))
-            real(*records)
-
-        monkeypatch.setattr(folder.journal, "append", append)
-        kept = folder.keep(*said("a", Place(1, Role.OWN, True)))
-    assert seen == [(True, False)]
-    assert (kept.path, kept.is_ok) == ("takes/a/1.wav", True)
-    assert facts_of(tmp_path / "a.wav") == (kept.bytes, kept.sha256)
-
-
-def test_a_line_is_written_when_the_names_of_its_files_are_durable(
-    tmp_path: Path, make_info: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    real, seen = {name: getattr(os, name) for name in ("fsync", "write", "replace")}, []
-
-    def watch(name: str, what: Any, *more: Any) -> Any:
-        found = os.stat(what)
-        kind = "journal" if found.st_ino == (tmp_path / JOURNAL_NAME).stat().st_ino else "audio"
-        seen.append(f"{name} {'folder' if stat.S_ISDIR(found.st_mode) else kind}")
-        return real[name](what, *more)
-
-    with Store.at(tmp_path, RunConfig(), make_info()) as folder:
-        folder.begin()
-        folder.keep(*said("x/first"))
-        for name in real:
-            monkeypatch.setattr(os, name, partial(watch, name))
-        folder.keep(*said("x/a"))
-        monkeypatch.undo()
-    steps = ["write audio", "fsync audio", "replace audio"]
-    assert seen == [*steps, "fsync folder", "write journal", "fsync journal"]
-
-
 def test_many_threads_wait_for_few_syncs(
     tmp_path: Path, make_info: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -236,80 +174,59 @@ def test_many_threads_wait_for_few_syncs(
 
         monkeypatch.setattr("os.fsync", slow)
         with ThreadPoolExecutor(16) as pool:
-            list(pool.map(lambda number: folder.keep(*said(f"r{number}")), range(16)))
+            list(pool.map(lambda number: folder.keep(*result(f"r{number}")), range(16)))
     assert len(syncs) < 12
     assert Store.look(tmp_path).journal.rows().ok == 16
 
 
-def test_no_take_is_overwritten_and_no_number_used_twice(tmp_path: Path, make_info: Any) -> None:
+def test_no_take_is_overwritten_and_no_number_used_twice(bench: StoreBench) -> None:
     """The same number given again, by a plan that knows no better, costs no audio."""
-    with Store.at(tmp_path, RunConfig(), make_info()) as folder:
-        folder.begin()
-        kept = [folder.keep(*said("a", level=level)) for level in (0.1, 0.2, 0.3)]
-        again = folder.keep(*said("a", level=0.3))
-        lines = {take.take: take for take in folder.journal.takes(has_extras=True)}
-    sums = {facts_of(path) for path in tmp_path.rglob("*.wav")}
-    assert sums == {(take.bytes, take.sha256) for take in kept}
+    kept = [bench.keep(value) for value in (1, 2, 3)]
+    again = bench.keep(3)
     assert again.sha256 == kept[-1].sha256
-    assert {take.sha256 for take in lines.values()} == {take.sha256 for take in kept}
+    assert bench.audio() == {take.sha256 for take in kept}
+    lines = Store.look(bench.out).journal.takes(has_extras=True)
+    assert {take.sha256 for take in lines} == bench.audio()
 
 
-def test_another_take_is_chosen(tmp_path: Path, make_info: Any) -> None:
-    """It is the row's file at once, and in every later run; the other one stays."""
-    with Store.at(tmp_path, RunConfig(), make_info()) as folder:
-        folder.begin()
-        kept = [
-            folder.keep(*said("a", Place(1, Role.OWN, True))),
-            folder.keep(*said("a", Place(2, Role.EXTRA, True), level=0.2)),
-        ]
-        assert folder.choose("a", 2)
-        assert not folder.choose("a", 2)
-    assert facts_of(tmp_path / "a.wav") == (kept[1].bytes, kept[1].sha256)
-    assert facts_of(tmp_path / "takes/a/1.wav") == (kept[0].bytes, kept[0].sha256)
-    file = Store.look(tmp_path).journal.file("a")
-    assert file is not None
-    assert (file.take, file.is_held) == (2, True)
-
-
-def test_a_file_made_anew_spares_what_it_is_made_of(tmp_path: Path, make_info: Any) -> None:
-    """It stays under another name, and what somebody edited becomes a take of its own."""
-    with Store.at(tmp_path, RunConfig(), make_info()) as folder:
-        folder.begin()
-        first = folder.keep(*said("a"))
-    info = make_info()
-    with Store.at(tmp_path, RunConfig(subtype="PCM_24"), info) as folder:
-        order = Order(first, find_kept(tmp_path, first, info.sample_rate_hz))
-        assert folder.remake([order]).count == 1
-        last = folder.journal.take("a", 1)
-    assert last is not None
-    assert (last.request_hash, last.seed) == (first.request_hash, first.seed)
-    assert facts_of(tmp_path / "a.wav") == (last.bytes, last.sha256)
-    assert facts_of(tmp_path / "a.wav.original") == (first.bytes, first.sha256)
-    samples, rate_hz = soundfile.read(tmp_path / "a.wav", dtype="float32")
-    soundfile.write(tmp_path / "a.wav", samples * 0.5, rate_hz, "PCM_24")
-    edited = facts_of(tmp_path / "a.wav")
-    with Store.at(tmp_path, RunConfig(subtype="FLOAT"), info) as folder:
-        order = Order(last, find_kept(tmp_path, last, rate_hz))
-        assert folder.remake([order]).failed == []
-    assert edited in {facts_of(path) for path in tmp_path.rglob("*.wav*")}
-
-
-def test_codes_are_decoded_by_who_asks(tmp_path: Path, make_info: Any) -> None:
-    """Into another folder too, that has no model to ask; this one stays as it is."""
-    info, here, there = make_info(), tmp_path / "here", tmp_path / "there"
-    with Store.at(here, RunConfig(), info) as folder:
-        folder.begin()
-        row = folder.keep(*said("a"))
-    before = listing(here)
-    kept = Kept("codes", here / "a.codes.safetensors", 0, None)
-    with Store.at(there, RunConfig()) as folder:
-        folder.begin()
-        folder.speech_is(info.sample_rate_hz, "")
-        assert [row_id for row_id, _ in folder.remake([Order(row, kept)]).failed] == ["a"]
-        made = folder.remake([Order(row, kept)], lambda *_: np.zeros(1200, np.float32), here)
+def test_codes_are_decoded_by_the_caller(bench: StoreBench, tmp_path: Path) -> None:
+    """Into another folder, too, that has no model to ask; this one stays as it is."""
+    entry, there = bench.keep(1), tmp_path / "there"
+    before = listing(bench.out)
+    source = AudioSource("codes", bench.out / "a.codes.safetensors", 0, None)
+    with Store.at(there, RunConfig()) as store:
+        store.begin()
+        store.speech_is(bench.info.sample_rate_hz, "")
+        jobs = [ReencodeJob(entry, source)]
+        assert [row_id for row_id, _ in store.reencode(jobs).failed] == ["a"]
+        made = store.reencode(jobs, lambda *_: np.zeros(1200, np.float32), bench.out)
         assert (made.count, made.failed) == (1, [])
     assert Store.look(there).journal.status("a") is Status.OK
-    assert listing(here) == before
+    assert listing(bench.out) == before
+
+
+def test_a_source_that_has_changed_is_not_used(bench: StoreBench) -> None:
+    entry = bench.keep(1)
+    data = bytearray((bench.out / "a.wav").read_bytes())
+    data[60] ^= 1
+    (bench.out / "a.wav").write_bytes(data)
+    source = find_source(bench.out, entry, bench.info.sample_rate_hz)
+    with bench.opened(format="flac") as store:
+        made = store.reencode([ReencodeJob(entry, source)])
+    assert [(row_id, "has changed since the run" in why) for row_id, why in made.failed] == [
+        ("a", True)
+    ]
+    assert not (bench.out / "a.flac").exists()
+
+
+def test_a_file_that_a_user_edited_is_converted_as_it_is(bench: StoreBench) -> None:
+    """It becomes a take, and the source of the new file."""
+    bench.keep(1)
+    mine = bench.edit("a.wav", 9)
+    entry = bench.reencode(format="flac")
+    assert (entry.take, entry.origin) == (2, "user")
+    assert bench.files()["takes/a/2.source.wav"] == mine
+    assert bench.samples_of("a.flac") == (9, 2000)
 
 
 def test_a_merge_that_cannot_be_written_leaves_the_old_journal(
@@ -319,7 +236,7 @@ def test_a_merge_that_cannot_be_written_leaves_the_old_journal(
     for out, row_id in zip(outs, "ab", strict=True):
         with Store.at(out, RunConfig(), make_info()) as folder:
             folder.begin()
-            folder.keep(*said(row_id))
+            folder.keep(*result(row_id))
     origins = Origins(outs)
     with Store.at(outs[0], RunConfig()) as folder:
         for index, out in enumerate(outs):
@@ -329,43 +246,8 @@ def test_a_merge_that_cannot_be_written_leaves_the_old_journal(
         with monkeypatch.context() as patch:
             patch.setattr("os.fsync", broken)
             with pytest.raises(DiskFull):
-                folder.merge(origins, [{}, {}], [None, None])
+                folder.merge(Merger(origins, has_links=False), origins, [{}, {}], [None, None])
         assert (outs[0] / JOURNAL_NAME).read_bytes() == before
-        sums = folder.merge(origins, [{}, {}], [None, None])
+        sums = folder.merge(Merger(origins, has_links=False), origins, [{}, {}], [None, None])
     assert sums.ok == 2
     assert {take.id for take in Store.look(outs[0]).journal.takes()} == {"a", "b"}
-
-
-def test_a_row_that_is_gone_comes_back(tmp_path: Path, make_info: Any) -> None:
-    with Store.at(tmp_path, RunConfig(), make_info()) as folder:
-        folder.begin()
-        kept = folder.keep(*said("a"))
-        assert folder.mark(gone=["a"]) == []
-        assert not (tmp_path / "a.wav").exists()
-        assert (tmp_path / "removed/a.wav").exists()
-        assert not folder.has_files("a")
-        assert folder.can_come_back(kept)
-        assert Store.look(tmp_path).journal.status("a") is None
-        assert folder.mark(back=["a"]) == []
-        assert folder.has_files("a")
-        assert not folder.can_come_back(kept)
-    assert facts_of(tmp_path / "a.wav") == (kept.bytes, kept.sha256)
-    assert Store.look(tmp_path).journal.status("a") is Status.OK
-
-
-def test_what_cannot_be_recorded_leaves_no_file(
-    tmp_path: Path, make_info: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with Store.at(tmp_path, RunConfig(), make_info()) as folder:
-        folder.begin()
-        folder.keep(*said("a"))
-
-        def full(*_: Any) -> None:
-            raise DiskFull("the disk is full")
-
-        monkeypatch.setattr(folder.journal, "append", full)
-        for row in (said("b"), said("c", Place(2, Role.EXTRA, True))):
-            with pytest.raises(DiskFull):
-                folder.keep(*row)
-    assert [path.name for path in tmp_path.rglob("*.wav")] == ["a.wav"]
-    assert not (tmp_path / LOCK_NAME).exists()

@@ -1,8 +1,9 @@
-"""Files are whole or absent, stay inside their folder, and a full disk stops the run."""
+"""Files are staged whole or not at all, inside their folder, and a full disk stops the run."""
 
 from __future__ import annotations
 
 import errno
+import io
 import os
 import threading
 from collections.abc import Callable
@@ -13,13 +14,13 @@ from typing import Any
 import numpy as np
 import pytest
 import soundfile
-from safetensors.numpy import load_file
+from safetensors.numpy import load
 
 from tts_cli.config import RunConfig
+from tts_cli.core import Encoded
 from tts_cli.errors import DiskFull, RowError, SetupError, UsageError
 from tts_cli.store import files as inside
-from tts_cli.store import files as output
-from tts_cli.store.files import AudioWriter, WrittenFile, check_space, prepare_folder
+from tts_cli.store.files import AudioWriter, prepare_folder
 
 RATE = 24_000
 SAMPLES = np.linspace(-0.5, 0.5, 1920, dtype=np.float32)
@@ -44,9 +45,14 @@ def writer(out: Path) -> AudioWriter:
 
 def write(
     writer: AudioWriter, row_id: str, samples: Any, codes: Any = None, is_truncated: bool = False
-) -> WrittenFile:
+) -> Encoded:
+    """Stage the files of a row, and give them their names."""
     made = writer.make(row_id, samples, codes, is_truncated)
-    return writer.put(row_id, made, is_truncated)
+    for part in (made.audio, made.codes):
+        if part is not None:
+            path = writer.out / str(part)
+            path.rename(path.with_name(path.name[1:].rsplit(".", 3)[0]))
+    return made
 
 
 def failing(number: int) -> Callable[..., Any]:
@@ -56,15 +62,56 @@ def failing(number: int) -> Callable[..., Any]:
     return fail
 
 
-def test_write(out: Path, writer: AudioWriter) -> None:
-    written = write(writer, "a/b", SAMPLES, CODES)
-    data = (out / "a/b.wav").read_bytes()
-    assert written == WrittenFile("a/b.wav", len(data), sha256(data).hexdigest())
+def test_staged_files(out: Path, writer: AudioWriter) -> None:
+    """Their temporary names have the beginning of their digests."""
+    made = writer.make("a/b", SAMPLES, CODES)
+    audio, codes = (out / str(part) for part in (made.audio, made.codes))
+    assert sorted(files(out)) == sorted([str(made.audio), str(made.codes)])
+    assert audio.name == f".b.wav.{made.sha256[:16]}.tts-cli.part"
+    assert made.codes_sha256 is not None
+    assert codes.name == f".b.codes.safetensors.{made.codes_sha256[:16]}.tts-cli.part"
+    data = audio.read_bytes()
+    assert (made.num_bytes, made.sha256) == (len(data), sha256(data).hexdigest())
+    assert made.codes_sha256 == sha256(codes.read_bytes()).hexdigest()
+    assert soundfile.info(io.BytesIO(data)).samplerate == RATE
+    assert (load(codes.read_bytes())["codes"] == CODES).all()
+    writer.drop(made)
+    assert files(out) == []
+
+
+def test_names(writer: AudioWriter) -> None:
+    """A truncated row's are apart, and so are those of an alternative take."""
+    names = [
+        writer.make("x/a", SAMPLES, None, is_truncated, take).audio
+        for is_truncated, take in ((False, None), (False, 7), (True, None), (True, 7))
+    ]
+    folders = [str(name).rpartition("/")[0] for name in names]
+    assert folders == ["x", "takes/x/a", "truncated/x", "truncated/takes/x/a"]
+
+
+def test_whole_rows(out: Path, writer: AudioWriter) -> None:
+    made = write(writer, "a/b", SAMPLES, CODES)
     assert files(out) == ["a/b.codes.safetensors", "a/b.wav"]
-    assert soundfile.info(out / "a/b.wav").samplerate == RATE
-    assert (load_file(out / "a/b.codes.safetensors")["codes"] == CODES).all()
     assert writer.is_whole("a/b", None)
+    assert writer.is_whole("a/b", made.num_bytes, made.sha256[:16])
+    assert not writer.is_whole("a/b", made.num_bytes, "0" * 16)
     assert not writer.is_whole("a/c", None)
+    (out / "a/b.wav").write_bytes((out / "a/b.wav").read_bytes()[:-2])
+    assert not writer.is_whole("a/b", made.num_bytes)
+    soundfile.write(out / "a/b.wav", SAMPLES[:99], RATE, "PCM_16")
+    assert writer.is_whole("a/b", made.num_bytes), "a user edited it"
+
+
+def test_files_in_memory(out: Path, writer: AudioWriter) -> None:
+    """Of a process that does not see the folder; another one stages them."""
+    writer.is_staging = False
+    made = writer.make("a", SAMPLES, CODES)
+    assert files(out) == []
+    assert isinstance(made.audio, bytes)
+    staged = writer.staged("a", made)
+    assert len(files(out)) == 2
+    assert writer.staged("a", staged) == staged
+    assert (out / str(staged.audio)).read_bytes() == made.audio
 
 
 def test_codes_are_part_of_a_finished_row(out: Path, writer: AudioWriter) -> None:
@@ -77,39 +124,6 @@ def test_an_empty_file_is_not_a_finished_row(out: Path, writer: AudioWriter) -> 
     write(writer, "a", SAMPLES, CODES)
     (out / "a.wav").write_bytes(b"")
     assert not writer.is_whole("a", None)
-
-
-@pytest.mark.parametrize("row_id", ["a", "x/a"])
-def test_what_belongs_to_an_older_take_does_not_stay(
-    out: Path, writer: AudioWriter, row_id: str
-) -> None:
-    write(writer, row_id, SAMPLES, CODES)
-    (out / f"{row_id}.flac.original").write_bytes(b"what it was made of")
-    write(AudioWriter(out, RunConfig(), RATE), row_id, SAMPLES)
-    assert files(out) == [f"{row_id}.wav"]
-
-
-def test_where_nothing_lay_beside_audio_no_row_asks_for_it(
-    out: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Three questions a row, each of which keeps a folder from everybody else."""
-    (out / ".voices").mkdir()
-    (out / "old.wav").write_bytes(b"older audio")
-    plain, asked, real = AudioWriter(out, RunConfig(), RATE), [], os.unlink
-    monkeypatch.setattr(os, "unlink", lambda path: asked.append(path) or real(path))
-    for row_id in ("a", "x/b", "old"):
-        write(plain, row_id, SAMPLES)
-    assert (files(out), asked) == (["a.wav", "old.wav", "x/b.wav"], [])
-
-
-def test_runaways_are_kept_apart_until_the_row_comes_out_well(
-    out: Path, writer: AudioWriter
-) -> None:
-    assert write(writer, "x/a", SAMPLES, CODES, is_truncated=True).path == "truncated/x/a.wav"
-    assert files(out) == ["truncated/x/a.codes.safetensors", "truncated/x/a.wav"]
-    assert not writer.is_whole("x/a", None)
-    write(writer, "x/a", SAMPLES, CODES)
-    assert files(out) == ["x/a.codes.safetensors", "x/a.wav"]
 
 
 @pytest.mark.parametrize("row_id", ["../x", "/x", "a/../../x", "truncated/x", "", "a\0b"])
@@ -165,6 +179,7 @@ def test_a_linked_target_is_refused(out: Path, writer: AudioWriter, name: str) -
     (out / name).symlink_to(victim)
     with pytest.raises(RowError, match="is a link; remove it"):
         write(writer, "b", SAMPLES, CODES)
+    assert not list(out.glob(".*.part"))
     assert victim.read_text() == "precious"
 
 
@@ -186,82 +201,33 @@ def test_bad_audio_writes_nothing(out: Path, writer: AudioWriter) -> None:
     assert files(out) == []
 
 
-@pytest.mark.parametrize("step", ["open", "write", "fsync", "replace"])
+@pytest.mark.parametrize("step", ["open", "write", "fsync"])
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EROFS])
-def test_a_full_disk_stops_the_run_and_leaves_the_old_file(
-    out: Path, monkeypatch: pytest.MonkeyPatch, step: str, number: int
+@pytest.mark.parametrize("nth", [0, 1])
+def test_a_full_disk_stops_the_run_and_leaves_nothing(
+    out: Path,
+    writer: AudioWriter,
+    monkeypatch: pytest.MonkeyPatch,
+    step: str,
+    number: int,
+    nth: int,
 ) -> None:
-    plain = AudioWriter(out, RunConfig(), RATE)
-    write(plain, "a", SAMPLES)
-    before = (out / "a.wav").read_bytes()
-    monkeypatch.setattr(os, step, failing(number))
-    with pytest.raises(DiskFull, match="finished rows are safe") as caught:
-        write(plain, "a", SAMPLES / 2)
-    monkeypatch.undo()
-    assert caught.value.exit_code == 4
-    assert files(out) == ["a.wav"]
-    assert (out / "a.wav").read_bytes() == before
-
-
-@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EACCES])
-@pytest.mark.parametrize("has_new_codes", [True, False])
-def test_codes_never_lie_next_to_audio_that_is_not_theirs(
-    out: Path, monkeypatch: pytest.MonkeyPatch, number: int, has_new_codes: bool
-) -> None:
-    """The new codes had their name before the audio: where that failed, `encode` made other speech
-    of the row, or there were no codes any more. The n-th rename fails, until none does.
-    """
-    real, ends = os.replace, []
-    for fails_at in range(9):
-        write(AudioWriter(out, RunConfig(save_codes=True), RATE), "a", SAMPLES, CODES)
-        (out / "a.flac.original").write_bytes(b"what it was made of")
-        before = {name: (out / name).read_bytes() for name in files(out)}
-        writer, count = AudioWriter(out, RunConfig(save_codes=has_new_codes), RATE), iter(range(9))
-
-        def replace(source: str, target: str, now: Any = count, at: int = fails_at) -> None:
-            if next(now) == at:
-                raise OSError(number, os.strerror(number))
-            real(source, target)
-
-        monkeypatch.setattr(os, "replace", replace)
-        try:
-            write(writer, "a", SAMPLES / 2, CODES + 1)
-            break
-        except (DiskFull, RowError):
-            ends.append({name: (out / name).read_bytes() for name in files(out)})
-        finally:
-            monkeypatch.undo()
-    without_audio = {name: data for name, data in before.items() if name != "a.wav"}
-    assert ends == [before, before, without_audio][: 3 if has_new_codes else 2]
-    assert (out / "a.wav").read_bytes() != before["a.wav"]
-    assert files(out) == [*["a.codes.safetensors"][: int(has_new_codes)], "a.wav"]
-    if has_new_codes:
-        assert (load_file(out / "a.codes.safetensors")["codes"] == CODES + 1).all()
-
-
-def test_a_kill_between_audio_and_codes_leaves_no_wrong_codes(
-    out: Path, writer: AudioWriter, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What is there before each rename and each removal, and would stay after a kill."""
+    """Neither of the codes, which are staged first, nor of the audio."""
     write(writer, "a", SAMPLES, CODES)
-    old, seen = (out / "a.wav").read_bytes(), []
+    before, count, real = (out / "a.wav").read_bytes(), iter(range(9)), getattr(os, step)
 
-    def look(real: Callable[..., Any]) -> Callable[..., Any]:
-        def noted(*args: Any) -> Any:
-            has_old_audio = (out / "a.wav").read_bytes() == old
-            codes = out / "a.codes.safetensors"
-            if codes.exists():
-                seen.append(has_old_audio == bool((load_file(codes)["codes"] == CODES).all()))
-            return real(*args)
+    def fails(*args: Any) -> Any:
+        if next(count) == nth:
+            raise OSError(number, os.strerror(number))
+        return real(*args)
 
-        return noted
-
-    other = AudioWriter(out, RunConfig(save_codes=True), RATE)
-    monkeypatch.setattr(os, "replace", look(os.replace))
-    monkeypatch.setattr(os, "unlink", look(os.unlink))
-    write(other, "a", SAMPLES / 2, CODES + 1)
-    assert seen
-    assert all(seen)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, step, fails)
+        with pytest.raises(DiskFull, match="finished rows are safe") as caught:
+            writer.make("a", SAMPLES / 2, CODES)
+    assert caught.value.exit_code == 4
+    assert files(out) == ["a.codes.safetensors", "a.wav"]
+    assert (out / "a.wav").read_bytes() == before
 
 
 def test_a_full_disk_on_a_new_folder(
@@ -272,7 +238,7 @@ def test_a_full_disk_on_a_new_folder(
         write(writer, "new/a", SAMPLES)
 
 
-@pytest.mark.parametrize("step", ["open", "write", "fsync", "replace"])
+@pytest.mark.parametrize("step", ["open", "write", "fsync"])
 def test_other_errors_fail_one_row(
     out: Path, writer: AudioWriter, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
@@ -309,47 +275,3 @@ def test_output_folder_that_cannot_be_written(
     monkeypatch.setattr(os, "access", lambda *_: False)
     with pytest.raises(SetupError, match="not writable"):
         prepare_folder(tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("num_bytes", "words"),
-    [
-        (0, "0 bytes"),
-        (1, "1 byte"),
-        (999, "999 bytes"),
-        (1000, "1.0 kB"),
-        (999_949, "999.9 kB"),
-        (999_950, "1.0 MB"),  # this was 1000.0 kB
-        (22_927_200_000, "22.9 GB"),  # this was 22,927.2 MB
-        (40_000, "40.0 kB"),  # and this 0.0 MB
-        (2e15, "2,000.0 TB"),
-    ],
-)
-def test_sizes_show_their_first_digits(num_bytes: float, words: str) -> None:
-    assert output.shown_size(num_bytes) == words
-
-
-def test_a_place_that_tells_no_size_is_not_full(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """--out /proc/x: the disk is full."""
-    usage = type("Usage", (), {"total": 0, "free": 0})
-    monkeypatch.setattr(output.shutil, "disk_usage", lambda _: usage)
-    assert check_space(tmp_path, 1000) is None
-
-
-def test_space(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    usage = type("Usage", (), {"total": 10**6, "free": 1000})
-    monkeypatch.setattr(output.shutil, "disk_usage", lambda _: usage)
-    place = tmp_path / "not" / "yet"
-    assert check_space(place, 1000) is None
-    assert "may stop early" in (check_space(place, 1500) or "")
-    with pytest.raises(
-        SetupError, match="free some space, use --format flac, or split the manifest with --shard"
-    ):
-        check_space(place, 2001)
-
-
-def test_unknown_space_is_no_obstacle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(output.shutil, "disk_usage", failing(errno.ENOSYS))
-    assert "is unknown" in (check_space(tmp_path, 1) or "")
