@@ -34,7 +34,7 @@ from tts_cli.store.files import WORDS_SUFFIX, PlainFiles, SharedNames
 from tts_cli.store.mend import audio_files
 from tts_cli.store.reencode import Reencoded, ReencodeJob
 from tts_cli.store.run_file import RunLog, read_report
-from tts_cli.store.sources import FAILED, find_source
+from tts_cli.store.sources import find_source, why_failed
 from tts_cli.store.store import Store
 from tts_cli.store.take import Take
 from tts_cli.voices.merged import MergedVoices
@@ -317,7 +317,7 @@ class KeptSpeech:
         """
         for record in self.records():
             if self.journal.status(record.id) != "ok":
-                findings.left.append((record.id, FAILED))
+                findings.left.append((record.id, why_failed(record)))
                 continue
             if self._is_done(record, target):
                 findings.done += 1

@@ -27,14 +27,13 @@ from tts_cli.named import counted
 from tts_cli.plain import open_plain
 from tts_cli.store.atomic import (
     MAX_LINE_BYTES,
-    is_same_file,
     open_own,
     open_to_append,
     sync_folder,
     whole_lines,
     write_all,
 )
-from tts_cli.store.files import JOURNAL_NAME, facts_of, take_name
+from tts_cli.store.files import JOURNAL_NAME, take_name
 from tts_cli.store.index import FolderRows, Index, IndexedTake, RowFile
 from tts_cli.store.take import MAX_TAKE, SCHEMA, CopiedLine, Take, TakeFacts
 
@@ -86,6 +85,7 @@ class Journal:
         self.has_old_lines = False  # lines of an earlier schema
         self.size = 0  # bytes of whole lines
         self._is_torn = False  # the last line has no end
+        self.torn = b""  # a last line that was torn, and is cut off
         self._index = Index(has_sums)
         self._mutex = threading.Lock()  # of the file
         self._pending: deque[_Append] = deque()
@@ -335,24 +335,10 @@ class Journal:
         file = self._index.file(take.id)
         is_own = file is not None and file.take == take.take and not file.is_removed
         suffix = Path(take.path).suffix
-        own, home = f"{take.id}{suffix}", take_name(take.id, take.take, suffix)
-        path = home
-        if is_own and (take.path != home or self._is_own(take.id, own, home)):
-            path = own
+        path = home = take_name(take.id, take.take, suffix)
+        if is_own and (take.path != home or not (self.path.parent / home).is_file()):
+            path = f"{take.id}{suffix}"  # else it is where an earlier version left it
         return take if path == take.path else replace(take, path=path)
-
-    def _is_own(self, row_id: str, own: str, home: str) -> bool:
-        """Whether the file of a current take that an earlier version put among the others has the
-        row's name alone: it was converted, or a user edited it there.
-        """
-        folder = self.path.parent
-        if not (folder / home).is_file() or is_same_file(folder / own, folder / home):
-            return not (folder / home).is_file()
-        found = facts_of(folder / own)
-        lines = (self.line(row_id, number) for number in self.numbers(row_id))
-        return found is not None and all(
-            line is None or line.take.sha256 != found[1] for line in lines
-        )
 
     def _lines_at(self, offsets: Sequence[int]) -> Iterator[CopiedLine]:
         lines = map(CopiedLine.decode, self._raws_at(offsets))
@@ -384,6 +370,7 @@ class Journal:
                     self.has_old_lines = self.has_old_lines or _is_old(raw)
                     yield take, self.size
                 elif self._is_torn:
+                    self.torn = raw
                     return
                 elif raw.strip():
                     self.num_garbage += 1
