@@ -341,7 +341,8 @@ class KeptSpeech:
             return False
         if not journal.done(record.id, record.request_hash, writer.delivery_hash, take):
             return False
-        return writer.is_whole(record.id, file.indexed.size or None, file.indexed.sha256)
+        found = journal.indexed(record.id, take)
+        return found is not None and writer.is_whole(record.id, found.size or None, found.sha256)
 
 
 def _runs(runs: RunLog) -> Iterator[tuple[str, Run]]:

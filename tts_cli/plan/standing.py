@@ -125,9 +125,10 @@ class OutputFolder:
         if file.has_failed:
             return Standing(State.FAILED)
         mine, is_silent = self._planner.request_hash(asked, need), asked.is_silent
-        if file.indexed.is_early:
+        indexed = self.journal.indexed(row_id, file.take)
+        if indexed is None or indexed.is_early:
             return Standing(State.CHANGED, has_fallen=file.is_held, is_early=True)
-        is_done = file.indexed.is_of(mine, self.writer.delivery_hash)
+        is_done = indexed.is_of(mine, self.writer.delivery_hash)
         if is_done and not file.is_held:
             state = State.DONE if self._is_whole(row_id, file) else State.DAMAGED
             return Standing(state, is_expected=True)
@@ -230,7 +231,9 @@ class OutputFolder:
         if state in (State.DAMAGED, State.FAILED):
             # One that is fine stays where only what was to replace it failed.
             is_it = journal.status(task.id, take) == journal.status(task.id)
-            return is_it and file.indexed.is_of(task.request_hash, writer.delivery_hash)
+            indexed = journal.indexed(task.id, take)
+            is_of = indexed and indexed.is_of(task.request_hash, writer.delivery_hash)
+            return is_it and bool(is_of)
         if state is not State.CHANGED:
             return False
         recorded = journal.take(task.id, take)
@@ -252,7 +255,8 @@ class OutputFolder:
 
     def _is_whole(self, row_id: str, file: RowFile) -> bool:
         """Whether the files of a row that is recorded ok are what was written."""
-        return self.writer.is_whole(row_id, file.indexed.size or None, file.indexed.sha256)
+        found = self.journal.indexed(row_id, file.take)
+        return found is not None and self.writer.is_whole(row_id, found.size or None, found.sha256)
 
     def foreign(self, row_id: str) -> list[str]:
         """Names of files that stand where those of a new row are to go."""

@@ -113,23 +113,10 @@ class IndexedTake(NamedTuple):
 class RowFile(NamedTuple):
     """The current take of a row."""
 
-    indexed: IndexedTake
+    take: int
+    is_held: bool
     has_failed: bool  # it, or the take that was to replace it
-
-    @property
-    def take(self) -> int:
-        """Its number."""
-        return self.indexed.take
-
-    @property
-    def is_held(self) -> bool:
-        """Whether a user pinned it."""
-        return self.indexed.is_held
-
-    @property
-    def is_removed(self) -> bool:
-        """Whether the row was removed, and this was its file."""
-        return self.indexed.status is Status.REMOVED
+    is_removed: bool  # the row was removed, and this was its file
 
 
 @dataclass
@@ -219,7 +206,8 @@ class Index:
         found = current_of(self.takes(row_id))
         if found is None:
             return None
-        return RowFile(*found)
+        take, has_failed = found
+        return RowFile(take.take, take.is_held, has_failed, take.status is Status.REMOVED)
 
     def current_offsets(
         self,

@@ -124,6 +124,10 @@ class Journal:
         found = self._index.file(row_id)
         return None if found is None or found.is_removed else found
 
+    def indexed(self, row_id: str, take: int) -> IndexedTake | None:
+        """What the index has of a take; None: it has no line."""
+        return self._index.take(row_id, take)
+
     def removed(self, row_id: str) -> RowFile | None:
         """The take that was current when the row was removed; None for other rows."""
         found = self._index.file(row_id)

@@ -7,7 +7,6 @@ follows from its id, must be a plain file inside of the folder, and audio must b
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -159,8 +158,6 @@ def _find_audio(out: Path, record: Take, native_rate_hz: int) -> AudioSource:
     if not isinstance(digest, str):
         digest = None
     path = out / str(name)
-    if described is not source and name == take_name(record.id, record.take, path.suffix):
-        path = _in_use(out / f"{record.id}{path.suffix}", path)
     found = _plain_size(out, path)
     if isinstance(size, int) and size and found != size:
         # A WAV of another size that agrees with its header was edited by a user, and counts; but
@@ -171,18 +168,6 @@ def _find_audio(out: Path, record: Take, native_rate_hz: int) -> AudioSource:
         digest = None
     _check_audio(path, native_rate_hz)
     return AudioSource("audio", path, found, digest)
-
-
-def _in_use(own: Path, home: Path) -> Path:
-    """The row's own file, where an earlier version left its take among the others, and a user has
-    edited the row's own name since; links are not followed.
-    """
-    try:
-        found = os.lstat(own)
-        is_same = os.path.samestat(found, os.lstat(home))
-    except OSError:
-        return home
-    return own if stat.S_ISREG(found.st_mode) and not is_same else home
 
 
 def _is_name_of(name: str, record: Take) -> bool:

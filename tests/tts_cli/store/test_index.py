@@ -129,9 +129,8 @@ def test_digests_are_kept_where_they_are_asked_for() -> None:
     for has_digests, wanted in ((False, None), (True, "0123456789abcdef")):
         index = Index(has_digests)
         index.put([(line, 0), (Take("b", Status.OK, sha256="no digest"), 9)])
-        assert index.digest("a", 1) == wanted
-        assert index.digest("b", 1) is None
-        assert index.digest("c", 1) is None
+        digests = [found and found.sha256 for found in map(index.take, "abc", (1, 1, 1))]
+        assert digests == [wanted, None, None]
 
 
 def test_ids_are_told_apart_as_they_are() -> None:

@@ -120,8 +120,8 @@ def test_sums_are_those_of_last_lines(tmp_path: Path) -> None:
 
 
 def is_early(journal: Journal, row_id: str) -> bool:
-    file = journal.file(row_id)
-    return file is not None and file.indexed.is_early
+    found = journal.indexed(row_id, 1)
+    return found is not None and found.is_early
 
 
 def test_lines_of_versions_that_were_never_published(tmp_path: Path) -> None:
