@@ -194,7 +194,9 @@ class TestLayouts:
         source = bench.entries[-1].source
         assert source is not None
         old_line(bench, 1, source={**source, "path": "a.wav.original"}, theirs=5)
+        before = (bench.out / JOURNAL_NAME).read_bytes()
         bench.recover()
+        assert (bench.out / OLD_JOURNAL).read_bytes() == before
         assert bench.values() == {"a.wav": 1, "takes/a/1.source.wav": 1}
         line = json.loads((bench.out / JOURNAL_NAME).read_text().splitlines()[-1])
         assert (line["source"], line["theirs"]) == (source, 5)
