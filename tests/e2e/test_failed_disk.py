@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 from workbench import Workbench
 
+from tts_cli.audio import encode as writer
 from tts_cli.cli import messages as msg
-from tts_cli.store import files as writer
 from tts_cli.store.lock import LOCK_NAME
 
 TEXTS = ("Hello there.", "Good morning.", "Hm.", "The rain in the street.")

@@ -34,7 +34,7 @@ from tts_cli.store.files import WORDS_SUFFIX, PlainFiles, SharedNames
 from tts_cli.store.mend import audio_files
 from tts_cli.store.reencode import Reencoded, ReencodeJob
 from tts_cli.store.run_file import RunLog, read_report
-from tts_cli.store.sources import FAILED, find_source
+from tts_cli.store.sources import find_source, why_failed
 from tts_cli.store.store import Store
 from tts_cli.store.take import Take
 from tts_cli.voices.merged import MergedVoices
@@ -317,7 +317,7 @@ class KeptSpeech:
         """
         for record in self.records():
             if self.journal.status(record.id) != "ok":
-                findings.left.append((record.id, FAILED))
+                findings.left.append((record.id, why_failed(record)))
                 continue
             if self._is_done(record, target):
                 findings.done += 1
@@ -341,8 +341,7 @@ class KeptSpeech:
             return False
         if not journal.done(record.id, record.request_hash, writer.delivery_hash, take):
             return False
-        size = journal.file_size(record.id, take)
-        return writer.is_whole(record.id, size, journal.file_sum(record.id, take))
+        return writer.is_whole(record.id, file.indexed.size or None, file.indexed.sha256)
 
 
 def _runs(runs: RunLog) -> Iterator[tuple[str, Run]]:

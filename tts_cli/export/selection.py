@@ -33,7 +33,7 @@ from tts_cli.manifest.manifest import open_manifests, read_rows
 from tts_cli.store.files import CHECKS_NAME, audio_suffix, take_name
 from tts_cli.store.run_file import RunLog, read_report
 from tts_cli.store.store import Store
-from tts_cli.store.take import Take
+from tts_cli.store.take import REPLACED, Take
 from tts_cli.text.languages import code_of
 
 # Why a row is left out.
@@ -42,7 +42,8 @@ ODD = "its id is not a valid file name"
 TEXTLESS = "its journal entry has no text"
 WORDLESS = "its text has no words"
 DAMAGED = "its file is missing or has changed"
-LOST = {DAMAGED}  # rows that should be there
+UNFINISHED = "its file was being replaced when the command was killed; run that command again"
+LOST = {DAMAGED, UNFINISHED}  # rows that should be there
 _PARTS = 1_000_000  # of one, in which errors are kept
 _MOST_EXTRAS = 1000  # kept columns that are looked for
 _MOST_BYTES = 1 << 30  # of a manifest that is read for the order of its rows
@@ -205,7 +206,7 @@ class Selection:
         """A row, or why it is none that is wanted."""
         has_failed = is_file and self._journal.status(record.id) is not Status.OK
         if has_failed or not record.is_ok:
-            return FAILED
+            return UNFINISHED if record.error == REPLACED else FAILED
         if id_problem(record.id):
             return ODD
         if record.finish_reason is Finish.WORDLESS:

@@ -125,9 +125,9 @@ class OutputFolder:
         if file.has_failed:
             return Standing(State.FAILED)
         mine, is_silent = self._planner.request_hash(asked, need), asked.is_silent
-        if self.journal.is_early(row_id, file.take):
+        if file.indexed.is_early:
             return Standing(State.CHANGED, has_fallen=file.is_held, is_early=True)
-        is_done = self.journal.done(row_id, mine, self.writer.delivery_hash, file.take)
+        is_done = file.indexed.is_of(mine, self.writer.delivery_hash)
         if is_done and not file.is_held:
             state = State.DONE if self._is_whole(row_id, file) else State.DAMAGED
             return Standing(state, is_expected=True)
@@ -218,19 +218,19 @@ class OutputFolder:
             is_held = is_held or not (standing.is_expected or standing.is_early)
         role = Role.HELD if is_held else Role.OWN
         file = self.journal.file(row_id)
-        if file is not None and self._is_again(task, file.take, state):
+        if file is not None and self._is_again(task, file, state):
             return Place(file.take, role)
         return Place(self.journal.take_to_write(row_id), role)
 
-    def _is_again(self, task: Task, take: int, state: State) -> bool:
+    def _is_again(self, task: Task, file: RowFile, state: State) -> bool:
         """Whether a row's result is the take that it has: this very request failed, or its file is
         missing or damaged.
         """
-        journal, writer = self.journal, self.writer
+        journal, writer, take = self.journal, self.writer, file.take
         if state in (State.DAMAGED, State.FAILED):
-            is_of = journal.is_of(task.id, task.request_hash, writer.delivery_hash, take)
             # One that is fine stays where only what was to replace it failed.
-            return is_of and journal.status(task.id, take) == journal.status(task.id)
+            is_it = journal.status(task.id, take) == journal.status(task.id)
+            return is_it and file.indexed.is_of(task.request_hash, writer.delivery_hash)
         if state is not State.CHANGED:
             return False
         recorded = journal.take(task.id, take)
@@ -252,8 +252,7 @@ class OutputFolder:
 
     def _is_whole(self, row_id: str, file: RowFile) -> bool:
         """Whether the files of a row that is recorded ok are what was written."""
-        size = self.journal.file_size(row_id, file.take)
-        return self.writer.is_whole(row_id, size, self.journal.file_sum(row_id, file.take))
+        return self.writer.is_whole(row_id, file.indexed.size or None, file.indexed.sha256)
 
     def foreign(self, row_id: str) -> list[str]:
         """Names of files that stand where those of a new row are to go."""

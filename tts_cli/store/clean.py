@@ -15,7 +15,7 @@ from tts_cli.errors import StoppedEarly, writing
 from tts_cli.manifest.ids import TAKES, id_problem
 from tts_cli.named import Named
 from tts_cli.store.atomic import is_part
-from tts_cli.store.commit import Change, Commits
+from tts_cli.store.commit import Commits, RowChange
 from tts_cli.store.files import ROW_SUFFIXES, SOURCE_MARK
 from tts_cli.store.journal import Journal
 
@@ -115,7 +115,7 @@ def _drop(rows: list[_Row], journal: Journal, commits: Commits) -> None:
             entry = journal.take(row.id, number)
             is_current = file is not None and file.take == number
             if entry is not None and not is_current and entry.status is not Status.REMOVED:
-                changes.append(Change(replace(entry, status=Status.REMOVED, role=Role.EXTRA)))
+                changes.append(RowChange(replace(entry, status=Status.REMOVED, role=Role.EXTRA)))
     with writing(commits.out / TAKES, StoppedEarly, "a take cannot be removed"):
         commits.commit(*changes)
         for row in rows:

@@ -50,7 +50,7 @@ from tts_cli.store.files import (
     take_name,
 )
 from tts_cli.store.journal import Journal
-from tts_cli.store.mark import Mark
+from tts_cli.store.mark import FolderMark
 from tts_cli.store.take import CopiedLine, Take, users_take
 
 NOT_AUDIO = "the file is not whole audio"
@@ -66,7 +66,7 @@ class StagedFile:
 
 
 @dataclass(frozen=True)
-class Change:
+class RowChange:
     """One entry to commit, and the files that it describes."""
 
     line: Take | CopiedLine
@@ -93,6 +93,7 @@ class _Rotation:
     entries: list[Take] = field(default_factory=list)  # of content that became a take
     made: list[Path] = field(default_factory=list)  # second names of content
     dropped: list[str] = field(default_factory=list)  # names that the row does not have any more
+    number: int | None = None  # the new take that the row's audio became
 
 
 class Commits:
@@ -103,7 +104,7 @@ class Commits:
         num_extras: takes that a run makes of each row besides its own; their numbers stay free.
     """
 
-    def __init__(self, out: Path, journal: Journal, mark: Mark, num_extras: int = 0) -> None:
+    def __init__(self, out: Path, journal: Journal, mark: FolderMark, num_extras: int = 0) -> None:
         self.out = out
         self.journal = journal
         self.num_extras = num_extras
@@ -116,7 +117,7 @@ class Commits:
         self._has_truncated = (out / TRUNCATED).is_dir()
         self._shared: SharedNames | None = None
 
-    def commit(self, *changes: Change) -> None:
+    def commit(self, *changes: RowChange) -> None:
         """Commit changes of different rows with one entry each.
 
         Raises:
@@ -151,7 +152,7 @@ class Commits:
         """Stage the files of a take in `takes/` as the row's own. Raises RowError, DiskFull,
         OSError.
         """
-        staged = []
+        staged: list[StagedFile] = []
         for ending in (audio_suffix(take.path), CODES_SUFFIX, *DERIVED_SUFFIXES):
             source, target = self.out / take_name(row_id, take.take, ending), f"{row_id}{ending}"
             found = facts_of(source)
@@ -160,10 +161,16 @@ class Commits:
                 continue
             self._inside.make_room(self.out / target)
             part = part_of(self.out / target, token_of(found[1]))
-            with writing(part):
+            try:
+                with writing(part):
+                    remove_part(part)
+                    link_or_copy(source, Path(part))
+                    sync_file(Path(part))
+            except BaseException:
                 remove_part(part)
-                link_or_copy(source, Path(part))
-                sync_file(Path(part))
+                for one in staged:
+                    remove_part(self.out / one.part)
+                raise
             staged.append(StagedFile(os.path.relpath(part, self.out), target, found[1]))
         return tuple(staged)
 
@@ -188,7 +195,7 @@ class Commits:
             return None
         number = self.journal.next_take(row_id, line.take.take, self.num_extras)
         entry = replace(users_take(line.take, number, found, name), role=line.take.role)
-        self.commit(Change(entry))
+        self.commit(RowChange(entry))
         self.edited.add(row_id)
         return entry
 
@@ -197,7 +204,7 @@ class Commits:
         file = self.journal.file(row_id)
         return None if file is None else self.journal.spoken_line(row_id, file.take)
 
-    def _rotate(self, change: Change, rotation: _Rotation) -> None:
+    def _rotate(self, change: RowChange, rotation: _Rotation) -> None:
         """Give content that loses its name the name of its take."""
         entry = change.entry
         new = {one.name: one.sha256 for one in change.staged}
@@ -209,8 +216,12 @@ class Commits:
             for name in (*own, *self._derived(entry)):
                 self._link(name, self._home(entry, name), rotation)
             return
-        if change.is_of_row and not new:
-            return  # the files stay where they are
+        if change.is_of_row and not new:  # the audio stays where it is
+            if current is not None and current.take.take != entry.take:
+                codes = f"{entry.id}{CODES_SUFFIX}"
+                home = take_name(entry.id, current.take.take, CODES_SUFFIX)
+                self._link(codes, home, rotation)
+            return
         for name in dict.fromkeys((*new, *own)):
             if name.startswith(f"{TRUNCATED}/"):
                 continue
@@ -227,7 +238,7 @@ class Commits:
 
     def _move_aside(
         self,
-        change: Change,
+        change: RowChange,
         current: CopiedLine | None,
         name: str,
         found: tuple[int, str],
@@ -241,9 +252,10 @@ class Commits:
         """
         entry, path = change.entry, self.out / name
         if name.endswith(CODES_SUFFIX):
-            if current is None or current.take.take == entry.take:
+            number = rotation.number or (current.take.take if current else entry.take)
+            if number == entry.take:
                 return  # codes of the same take, or of none
-            home = take_name(entry.id, current.take.take, CODES_SUFFIX)
+            home = take_name(entry.id, number, CODES_SUFFIX)
         else:
             suffix = audio_suffix(name)
             known = self._take_of(entry, current, found)
@@ -286,7 +298,7 @@ class Commits:
 
     def _new_number(
         self,
-        change: Change,
+        change: RowChange,
         known: CopiedLine | None,
         found: tuple[int, str],
         suffix: str,
@@ -315,9 +327,10 @@ class Commits:
             if not is_whole_audio(self.out / f"{entry.id}{suffix}"):
                 new = replace(new, status=Status.FAILED, error=NOT_AUDIO)
         rotation.entries.append(new)
+        rotation.number = number
         return name
 
-    def _undo(self, changes: tuple[Change, ...], rotations: list[_Rotation]) -> None:
+    def _undo(self, changes: tuple[RowChange, ...], rotations: list[_Rotation]) -> None:
         """Remove what was prepared for entries that were not committed."""
         for change in changes:
             for one in change.staged:
@@ -326,7 +339,7 @@ class Commits:
             for path in rotation.made:
                 remove_part(path)
 
-    def _finish(self, change: Change, rotation: _Rotation) -> None:
+    def _finish(self, change: RowChange, rotation: _Rotation) -> None:
         """Make the names agree with a committed entry. Raises StoppedEarly."""
         entry = change.entry
         problem = f"row {entry.id} is committed, but its files cannot get their names"
@@ -341,7 +354,7 @@ class Commits:
                     remove_part(part)  # a second name of the same file is not renamed
             for name in (*rotation.dropped, *change.freed):
                 self._unlink(name)
-            if change.is_of_row and self._has_truncated:
+            if change.is_of_row and entry.status is Status.OK and self._has_truncated:
                 for suffix in (*AUDIO_SUFFIXES, CODES_SUFFIX):
                     self._unlink(f"{TRUNCATED}/{entry.id}{suffix}")
             elif entry.path is not None and entry.path.startswith(f"{TRUNCATED}/"):

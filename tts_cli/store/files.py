@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 JOURNAL_NAME = "timings.jsonl"
-_NUMBER = re.compile(r"[0-9]{1,9}")
+_TAKE = re.compile(r"([0-9]{1,9})(?:\.source|\.[0-9a-f]{8})?")
 CHECKS_NAME = "checks.jsonl"
 
 
@@ -88,8 +88,9 @@ def owner_of(name: str) -> tuple[str, int | None] | None:
     stem = name.removesuffix(suffix).removeprefix(f"{TRUNCATED}/")
     if not stem.startswith(f"{TAKES}/"):
         return stem, None
-    row_id, _, take = stem.removeprefix(f"{TAKES}/").removesuffix(SOURCE_MARK).rpartition("/")
-    return (row_id, int(take)) if _NUMBER.fullmatch(take) else None
+    row_id, _, take = stem.removeprefix(f"{TAKES}/").rpartition("/")
+    found = _TAKE.fullmatch(take)
+    return (row_id, int(found[1])) if found else None
 
 
 class SharedNames:

@@ -52,6 +52,7 @@ CASE spoken WHEN 0 THEN offset ELSE spoken - 1 END, hashes, digest
 """
 
 
+_OF_ROW = f"SELECT {_COLUMNS} FROM takes WHERE row = ? ORDER BY take"
 _CHOSEN = f"WHERE row IN (SELECT row FROM takes WHERE take != 1 OR state & {_IS_HELD})"
 _COUNT_SINGLE = f"""
 SELECT state & {_STATUS_BITS}, count(*), sum(audio_us) FROM takes
@@ -90,6 +91,15 @@ class IndexedTake(NamedTuple):
         return bool(self.state & _IS_EARLY)
 
     @property
+    def sha256(self) -> str | None:
+        """The first 16 digits of the SHA-256 of its audio file; None: unknown."""
+        return None if self.digest is None else f"{self.digest + _HALF:016x}"
+
+    def is_of(self, request_hash: str, delivery_hash: str) -> bool:
+        """Whether its last line has these hashes."""
+        return self.hashes == _hash_bits(request_hash, delivery_hash)
+
+    @property
     def is_users(self) -> bool:
         """Whether a user made or edited its file."""
         return bool(self.state & _IS_USERS)
@@ -103,10 +113,23 @@ class IndexedTake(NamedTuple):
 class RowFile(NamedTuple):
     """The current take of a row."""
 
-    take: int
-    is_held: bool
+    indexed: IndexedTake
     has_failed: bool  # it, or the take that was to replace it
-    is_removed: bool  # the row was removed, and this was its file
+
+    @property
+    def take(self) -> int:
+        """Its number."""
+        return self.indexed.take
+
+    @property
+    def is_held(self) -> bool:
+        """Whether a user pinned it."""
+        return self.indexed.is_held
+
+    @property
+    def is_removed(self) -> bool:
+        """Whether the row was removed, and this was its file."""
+        return self.indexed.status is Status.REMOVED
 
 
 @dataclass
@@ -178,12 +201,14 @@ class Index:
         last_id, takes = self._last
         if last_id == row_id:
             return takes
-        query = f"SELECT {_COLUMNS} FROM takes WHERE row = ? ORDER BY take"
         with self._mutex:
-            found = self._database.execute(query, (key_of(row_id),)).fetchall()
-            takes = list(map(IndexedTake._make, found))
+            takes = self._of_key(key_of(row_id))
             self._last = row_id, takes
         return takes
+
+    def _of_key(self, key: int) -> list[IndexedTake]:
+        found = self._database.execute(_OF_ROW, (key,)).fetchall()
+        return list(map(IndexedTake._make, found))
 
     def take(self, row_id: str, take: int) -> IndexedTake | None:
         """One take; None if no line has it."""
@@ -194,20 +219,7 @@ class Index:
         found = current_of(self.takes(row_id))
         if found is None:
             return None
-        take, has_failed = found
-        return RowFile(take.take, take.is_held, has_failed, take.status is Status.REMOVED)
-
-    def has_hashes(self, row_id: str, take: int, request_hash: str, delivery_hash: str) -> bool:
-        """Whether a take's last line has these hashes."""
-        found = self.take(row_id, take)
-        return found is not None and found.hashes == _hash_bits(request_hash, delivery_hash)
-
-    def digest(self, row_id: str, take: int) -> str | None:
-        """The first 16 digits of the SHA-256 of a take's audio file; None: unknown."""
-        found = self.take(row_id, take)
-        if found is None or found.digest is None:
-            return None
-        return f"{found.digest + _HALF:016x}"
+        return RowFile(*found)
 
     def current_offsets(
         self,
@@ -225,6 +237,23 @@ class Index:
         for takes in self._rows(_CHOSEN if is_chosen else ""):
             current = current_of(takes)
             if current is not None and is_meant(current[0], takes):
+                found.append(current[0].offset)
+        return array("Q", sorted(found))
+
+    def absent_offsets(self, has_key: Callable[[int], bool]) -> array[int]:
+        """Offsets of the last lines of current takes of rows that were not removed and whose key
+        something else does not have, in the order of the journal.
+
+        Args:
+            has_key: gets the `id_hash` of a row's id.
+        """
+        found = array("Q")
+        with self._mutex:
+            keys = self._database.execute("SELECT DISTINCT row FROM takes")
+            absent = [key for (key,) in keys if not has_key(key + _HALF)]
+        for key in absent:
+            current = current_of(self._of_key(key))
+            if current is not None and current[0].status is not Status.REMOVED:
                 found.append(current[0].offset)
         return array("Q", sorted(found))
 

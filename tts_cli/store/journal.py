@@ -27,14 +27,13 @@ from tts_cli.named import counted
 from tts_cli.plain import open_plain
 from tts_cli.store.atomic import (
     MAX_LINE_BYTES,
-    is_same_file,
     open_own,
     open_to_append,
     sync_folder,
     whole_lines,
     write_all,
 )
-from tts_cli.store.files import JOURNAL_NAME, facts_of, take_name
+from tts_cli.store.files import JOURNAL_NAME, take_name
 from tts_cli.store.index import FolderRows, Index, IndexedTake, RowFile
 from tts_cli.store.take import MAX_TAKE, SCHEMA, CopiedLine, Take, TakeFacts
 
@@ -86,6 +85,7 @@ class Journal:
         self.has_old_lines = False  # lines of an earlier schema
         self.size = 0  # bytes of whole lines
         self._is_torn = False  # the last line has no end
+        self.torn = b""  # a last line that was torn, and is cut off
         self._index = Index(has_sums)
         self._mutex = threading.Lock()  # of the file
         self._pending: deque[_Append] = deque()
@@ -238,10 +238,7 @@ class Journal:
         Args:
             has_key: whether a row of the manifest has such an `id_hash` of its folded id.
         """
-        offsets = self._index.current_offsets(
-            lambda take, _: take.status is not Status.REMOVED and not has_key(take.row + (1 << 63))
-        )
-        return self._takes_at(offsets)
+        return self._takes_at(self._index.absent_offsets(has_key))
 
     def removed_rows(self) -> Iterator[Take]:
         """The takes that were current when their rows were removed. Raises OSError."""
@@ -256,21 +253,9 @@ class Journal:
 
     def done(self, row_id: str, request_hash: str, delivery_hash: str, take: int = 1) -> bool:
         """Whether this very request and delivery is recorded ok; its file is not looked at."""
-        is_of = self._index.has_hashes(row_id, take, request_hash, delivery_hash)
-        return is_of and self.status(row_id, take) is Status.OK
-
-    def is_of(self, row_id: str, request_hash: str, delivery_hash: str, take: int) -> bool:
-        """Whether a take's last line is of this very request and delivery, ok or not."""
-        return self._index.has_hashes(row_id, take, request_hash, delivery_hash)
-
-    def file_size(self, row_id: str, take: int = 1) -> int | None:
-        """Bytes of a take's audio file; None: unknown."""
         found = self._index.take(row_id, take)
-        return (found.size or None) if found is not None else None
-
-    def file_sum(self, row_id: str, take: int = 1) -> str | None:
-        """The first 16 digits of the SHA-256 of a take's audio file, or None."""
-        return self._index.digest(row_id, take)
+        is_ok = found is not None and found.status is Status.OK
+        return found is not None and is_ok and found.is_of(request_hash, delivery_hash)
 
     def rows(self) -> FolderRows:
         """Sums over the current takes of all rows."""
@@ -350,24 +335,10 @@ class Journal:
         file = self._index.file(take.id)
         is_own = file is not None and file.take == take.take and not file.is_removed
         suffix = Path(take.path).suffix
-        own, home = f"{take.id}{suffix}", take_name(take.id, take.take, suffix)
-        path = home
-        if is_own and (take.path != home or self._is_own(take.id, own, home)):
-            path = own
+        path = home = take_name(take.id, take.take, suffix)
+        if is_own and (take.path != home or not (self.path.parent / home).is_file()):
+            path = f"{take.id}{suffix}"  # else it is where an earlier version left it
         return take if path == take.path else replace(take, path=path)
-
-    def _is_own(self, row_id: str, own: str, home: str) -> bool:
-        """Whether the file of a current take that an earlier version put among the others has the
-        row's name alone: it was converted, or a user edited it there.
-        """
-        folder = self.path.parent
-        if not (folder / home).is_file() or is_same_file(folder / own, folder / home):
-            return not (folder / home).is_file()
-        found = facts_of(folder / own)
-        lines = (self.line(row_id, number) for number in self.numbers(row_id))
-        return found is not None and all(
-            line is None or line.take.sha256 != found[1] for line in lines
-        )
 
     def _lines_at(self, offsets: Sequence[int]) -> Iterator[CopiedLine]:
         lines = map(CopiedLine.decode, self._raws_at(offsets))
@@ -399,6 +370,7 @@ class Journal:
                     self.has_old_lines = self.has_old_lines or _is_old(raw)
                     yield take, self.size
                 elif self._is_torn:
+                    self.torn = raw
                     return
                 elif raw.strip():
                     self.num_garbage += 1

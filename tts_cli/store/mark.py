@@ -19,7 +19,7 @@ _MAX_BYTES = 4096
 _FLAGS = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0)
 
 
-class Mark:
+class FolderMark:
     """The mark of a folder whose lock is held."""
 
     def __init__(self, out: Path) -> None:
@@ -63,15 +63,16 @@ class Mark:
             self.is_set = False
 
 
-def require_journal(path: Path, size: int, marked: int) -> None:
+def require_journal(path: Path, marked: int) -> None:
     """Raise SetupError where a journal has lost lines since a mark.
 
     Args:
-        path, size: of the journal; bytes.
-        marked: see `Mark.left_at`.
+        path: of the journal.
+        marked: see `FolderMark.left_at`.
     """
+    is_there = os.path.lexists(path)
+    size = os.lstat(path).st_size if is_there else 0
     if size < marked:
-        is_there = os.path.lexists(path)
         problem = f"has {size:,} of at least {marked:,} bytes" if is_there else "is missing"
         raise SetupError(
             f"{path}: {problem}, but a command that was stopped had read all of it",

@@ -40,7 +40,7 @@ from tts_cli.store.atomic import (
     values_of,
     written_whole,
 )
-from tts_cli.store.commit import Change, Commits, StagedFile, source_name
+from tts_cli.store.commit import Commits, RowChange, StagedFile, source_name
 from tts_cli.store.derived import DERIVED_NAME
 from tts_cli.store.files import (
     CHECKS_NAME,
@@ -397,7 +397,7 @@ class Merger:
             shared: SharedNames | None = None
             rows = (take for take in journal.takes() if self._is_from(take, index))
             while batch := list(islice(rows, _BATCH)):
-                changes: list[Change] = []
+                changes: list[RowChange] = []
                 try:
                     for take in batch:
                         signals.check()
@@ -430,7 +430,7 @@ class Merger:
         is_odd = bool(id_problem(take.id)) and take.is_ok
         return not is_odd and self._origins.folder_of(id_hash(take.id)) == index
 
-    def _changes(self, index: int, journal: Journal, row: Take) -> Iterator[Change]:
+    def _changes(self, index: int, journal: Journal, row: Take) -> Iterator[RowChange]:
         """The changes that give the target all takes of a row, in the order of their lines."""
         current = journal.file(row.id)
         lines = []
@@ -450,7 +450,7 @@ class Merger:
                 path = row.path if is_current else home
             yield self._change(index, line, path)
 
-    def _change(self, index: int, line: CopiedLine, path: str | None) -> Change:
+    def _change(self, index: int, line: CopiedLine, path: str | None) -> RowChange:
         """One entry of a row, with its files staged in the target.
 
         Args:
@@ -458,7 +458,7 @@ class Merger:
         """
         take, staged = line.take, []
         if take.path is None or path is None or id_problem(take.id):
-            return Change(line)
+            return RowChange(line)
         suffix = audio_suffix(take.path)
         audio = self._stage(index, path, take.path, take.sha256)
         if audio is not None:
@@ -477,7 +477,7 @@ class Merger:
             if kept is not None:
                 staged.append(kept)
                 line = line.changed(source={**source, "path": name, "sha256": kept.sha256})
-        return Change(line, tuple(staged))
+        return RowChange(line, tuple(staged))
 
     def _stage(self, index: int, name: str, target: str, sha256: str | None) -> StagedFile | None:
         """Stage a file of a folder, if it is there, as a file of the target.

@@ -121,6 +121,10 @@ class _Recovery:
         found: dict[str, dict[str, str]] = {}
         for entry in self.journal.entries_since(since):
             row_id = entry.id
+            file = None if id_problem(row_id) else self.journal.file(row_id)
+            if file is not None:
+                for suffix in DERIVED_SUFFIXES:  # of a row that came back
+                    self._move(take_name(row_id, file.take, suffix), f"{row_id}{suffix}")
             is_first = entry.status is Status.OK and entry.source is None
             if id_problem(row_id) or (is_first and len(self.journal.numbers(row_id)) == 1):
                 continue
@@ -131,12 +135,11 @@ class _Recovery:
             current = self.journal.ok_take(row_id)
             if current is None:
                 continue
-            for suffix in DERIVED_SUFFIXES:  # of a row that came back
-                self._move(take_name(row_id, current.take, suffix), f"{row_id}{suffix}")
-            for suffix in AUDIO_SUFFIXES:
+            expected = {current.path: current.sha256, _codes_name(current): current.codes_sha256}
+            for suffix in (*AUDIO_SUFFIXES, CODES_SUFFIX):
                 name = f"{row_id}{suffix}"
                 facts = facts_of(self.out / name)
-                if facts is not None and (name, facts[1]) != (current.path, current.sha256):
+                if facts is not None and facts[1] != expected.get(name):
                     found.setdefault(row_id, {})[name] = facts[1]
         return found
 
@@ -147,19 +150,23 @@ class _Recovery:
         current, known = self.journal.ok_take(row_id), None
         for entry in self.journal.entries_since(0):
             source = entry.source or {}
-            if entry.id == row_id and sha256 in (entry.sha256, source.get("sha256")):
+            digests = (entry.sha256, entry.codes_sha256, source.get("sha256"))
+            if entry.id == row_id and sha256 in digests:
                 known = entry
         if known is None or current is None:
             return
         source = current.source or {}
+        suffix = name.removeprefix(row_id)
         if known.take != current.take:
-            self._move(name, take_name(row_id, known.take, audio_suffix(name)))
+            self._move(name, take_name(row_id, known.take, suffix))
+        elif suffix == CODES_SUFFIX:
+            return  # of the same take
         elif sha256 == source.get("sha256") and source.get("path") is not None:
             self._move(name, str(source["path"]))
         elif source.get("kind") == "audio" and current.role is not Role.HELD:
             self._unlink(name)
         else:
-            self._move(name, take_name(row_id, known.take, audio_suffix(name)))
+            self._move(name, take_name(row_id, known.take, suffix))
 
     def _check_take(self, name: str) -> None:
         """Remove a file in `takes/` that is a second name of the row's own file, and give one that

@@ -21,7 +21,7 @@ from tts_cli import signals
 from tts_cli.audio.tags import Tags
 from tts_cli.core import Role, Status
 from tts_cli.errors import RowError, disk_full, is_disk_error
-from tts_cli.store.commit import Change, Commits, StagedFile, source_name
+from tts_cli.store.commit import Commits, RowChange, StagedFile, source_name
 from tts_cli.store.files import AudioWriter, facts_of
 from tts_cli.store.records import moved
 from tts_cli.store.sources import Array, AudioSource, read_audio
@@ -155,14 +155,16 @@ class Reencoder:
                 sha256=made.sha256,
                 write_ms=1000 * (time.perf_counter() - started_s),
             )
+        except BaseException:
+            writer.drop(made)
+            raise
+        try:
             staged = StagedFile(str(made.audio), str(entry.path), made.sha256)
-            self._commits.commit(Change(entry, (staged,), is_rendition=True))
+            self._commits.commit(RowChange(entry, (staged,), is_rendition=True))
         except OSError as error:
             if is_disk_error(error):
                 raise disk_full(error, writer.path_of(old.id)) from error
             raise RowError(f"cannot write {writer.path_of(old.id)}: {error.strerror}") from error
-        finally:
-            writer.drop(made)  # does nothing once it is committed
         log.debug("row %s: %s converted from %s", old.id, entry.path, source.path.name)
         return entry
 

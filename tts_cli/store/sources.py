@@ -7,6 +7,7 @@ follows from its id, must be a plain file inside of the folder, and audio must b
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -26,7 +27,7 @@ from tts_cli.store.files import (
     hash_of,
     take_name,
 )
-from tts_cli.store.take import Take
+from tts_cli.store.take import REPLACED, Take
 from tts_cli.text.pauses import without_pauses
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ def find_source(
     if problem := id_problem(record.id):
         raise RowError(f"id {record.id!r} {problem}")
     if not record.is_ok:
-        raise RowError(FAILED)
+        raise RowError(why_failed(record))
     try:
         return _find_audio(out, record, native_rate_hz)
     except RowError as error:
@@ -114,7 +115,11 @@ def find_file(out: Path, record: Take) -> AudioSource:
     return AudioSource("audio", path, _plain_size(out, path), record.sha256)
 
 
-FAILED = "it failed when it was synthesized"
+def why_failed(record: Take) -> str:
+    """Why nothing can be made from a take that failed."""
+    if record.error == REPLACED:
+        return f"{REPLACED}: run that command again, or any other that writes into its folder"
+    return "it failed when it was synthesized"
 
 
 def read_audio(source: AudioSource) -> Array:
@@ -154,6 +159,8 @@ def _find_audio(out: Path, record: Take, native_rate_hz: int) -> AudioSource:
     if not isinstance(digest, str):
         digest = None
     path = out / str(name)
+    if described is not source and name == take_name(record.id, record.take, path.suffix):
+        path = _in_use(out / f"{record.id}{path.suffix}", path)
     found = _plain_size(out, path)
     if isinstance(size, int) and size and found != size:
         # A WAV of another size that agrees with its header was edited by a user, and counts; but
@@ -164,6 +171,18 @@ def _find_audio(out: Path, record: Take, native_rate_hz: int) -> AudioSource:
         digest = None
     _check_audio(path, native_rate_hz)
     return AudioSource("audio", path, found, digest)
+
+
+def _in_use(own: Path, home: Path) -> Path:
+    """The row's own file, where an earlier version left its take among the others, and a user has
+    edited the row's own name since; links are not followed.
+    """
+    try:
+        found = os.lstat(own)
+        is_same = os.path.samestat(found, os.lstat(home))
+    except OSError:
+        return home
+    return own if stat.S_ISREG(found.st_mode) and not is_same else home
 
 
 def _is_name_of(name: str, record: Take) -> bool:

@@ -41,7 +41,7 @@ from tts_cli.store.atomic import (
     require_plain_file,
     write_atomic,
 )
-from tts_cli.store.commit import Change, Commits, StagedFile
+from tts_cli.store.commit import Commits, RowChange, StagedFile
 from tts_cli.store.derived import DERIVED_NAME, DerivedFiles
 from tts_cli.store.files import (
     CHECKS_NAME,
@@ -58,7 +58,7 @@ from tts_cli.store.files import (
 )
 from tts_cli.store.journal import Journal
 from tts_cli.store.lock import FolderLock
-from tts_cli.store.mark import Mark, require_journal
+from tts_cli.store.mark import FolderMark, require_journal
 from tts_cli.store.mend import BOOK_NAME
 from tts_cli.store.records import Entries, bad_record
 from tts_cli.store.recover import recover
@@ -184,8 +184,8 @@ class Store:
         return Commits(self.out, self.journal, self._mark, self._config.most_takes)
 
     @cached_property
-    def _mark(self) -> Mark:
-        return Mark(self.out)
+    def _mark(self) -> FolderMark:
+        return FolderMark(self.out)
 
     @cached_property
     def _entries(self) -> Entries:
@@ -220,9 +220,9 @@ class Store:
             entry = entries.timed(entries.of(task, spoken), spoken, started_s)
             if made is not None and not is_truncated:
                 entry = self._merged(entry)
-            commits.commit(Change(entry, () if made is None else _staged(entry, made)))
+            commits.commit(RowChange(entry, () if made is None else _staged(entry, made)))
         except (RowError, OSError) as problem:
-            if made is not None:
+            if made is not None and not commits.is_broken:
                 writer.drop(made)
             if isinstance(problem, OSError) and is_disk_error(problem):
                 raise disk_full(problem, self.out / task.id) from problem
@@ -246,7 +246,7 @@ class Store:
     def fail(self, row: BadRow) -> Take:
         """Record a row that cannot be synthesized. Raises DiskFull."""
         take = bad_record(row, self.journal.take_to_write(row.record_id), self.run_id)
-        self.commits.commit(Change(take))
+        self.commits.commit(RowChange(take))
         return take
 
     def hold(self) -> None:
@@ -286,6 +286,8 @@ class Store:
                 require_plain_file(self.out / name)
             self.runs = RunLog(self.out)
             marked = self._mark.left_at()
+            if marked is not None:
+                require_journal(self.out / JOURNAL_NAME, marked)
             self.journal = self._stack.enter_context(
                 Journal(self.out, has_sums=self._config.verify_files)
             )
@@ -318,7 +320,7 @@ class Store:
         if file is not None and file.take == take:
             if file.is_held and not file.has_failed:
                 return False
-            self.commits.commit(Change(replace(entry, role=Role.HELD)))
+            self.commits.commit(RowChange(replace(entry, role=Role.HELD)))
         else:
             self._make_current(replace(entry, role=Role.HELD))
         return True
@@ -331,7 +333,7 @@ class Store:
             endings = (one.name.removeprefix(entry.id) for one in staged)
             freed = tuple(take_name(entry.id, entry.take, ending) for ending in endings)
             entry = replace(entry, path=f"{entry.id}{audio_suffix(entry.path)}")
-            changes.append(Change(entry, staged, freed=freed))
+            changes.append(RowChange(entry, staged, freed=freed))
         self.commits.commit(*changes)
 
     def remove(self, row_ids: Iterable[str]) -> list[tuple[str, str]]:
@@ -357,14 +359,14 @@ class Store:
                     stayed.append((batch[0], reason))
         return stayed
 
-    def _removal(self, row_id: str) -> Change:
+    def _removal(self, row_id: str) -> RowChange:
         """The change that removes a row. Raises RowError, OSError."""
         file = self.journal.file(row_id)
         assert file is not None, row_id
         entry = self.journal.take(row_id, file.take)
         assert entry is not None, row_id
         if entry.path is None or id_problem(row_id):
-            return Change(replace(entry, status=Status.REMOVED))
+            return RowChange(replace(entry, status=Status.REMOVED))
         own = self.out / entry.path
         if own.is_symlink() or (own.exists() and not own.is_file()):
             raise RowError(f"{own} is not a regular file")
@@ -372,7 +374,7 @@ class Store:
         if own.is_file() and (own.stat().st_size != entry.bytes or (self.out / home).exists()):
             entry = self.commits.adopt(row_id) or entry
             home = take_name(row_id, entry.take, own.suffix)
-        return Change(replace(entry, status=Status.REMOVED, path=home))
+        return RowChange(replace(entry, status=Status.REMOVED, path=home))
 
     def restore(self, row_ids: Iterable[str]) -> None:
         """Make the takes current again that rows had when they were removed.
@@ -580,11 +582,10 @@ class Store:
         StoppedEarly, SetupError.
 
         Args:
-            marked: see `Mark.left_at`.
+            marked: see `FolderMark.left_at`.
         """
         with writing(self.out, StoppedEarly, f"{self.out} cannot be repaired", _REPAIR):
             if marked is not None:
-                require_journal(self.journal.path, self.journal.size, marked)
                 self._mark.keep()
                 if count := recover(self.out, self.journal, marked):
                     files = counted(count, "file", "files")
@@ -592,7 +593,8 @@ class Store:
             elif self._has_crashed:
                 remove_stale_parts(self.out)
             if self.journal.has_old_lines:
-                upgrade(self.out, self.journal, self.commits)
+                crashed_ns = None if self._lock is None else self._lock.crashed_ns
+                upgrade(self.out, self.journal, self.commits, crashed_ns)
 
     def _end(self, *, has_failed: bool) -> None:
         """Write `takes.json`, sync the files of rows, and remove the mark.

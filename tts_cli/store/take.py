@@ -329,6 +329,7 @@ def users_take(base: Take, number: int, found: tuple[int, str], path: str) -> Ta
         path=path,
         bytes=found[0],
         sha256=found[1],
+        codes_sha256=None,
         delivery_hash=base.delivery_hash if is_delivered else "",
         applied=base.applied if is_delivered else None,
         source=base.source if is_delivered else None,
@@ -365,8 +366,9 @@ class CopiedLine:
 
 
 # Errors of lines of schema 2 whose run died before the row was finished.
+REPLACED = "the run ended while its file was replaced"
 _UNFINISHED = {
-    "the run ended while its file was replaced",
+    REPLACED,
     "its line was torn by a crash",
     "the run died before this row was recorded",
 }

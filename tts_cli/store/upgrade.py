@@ -6,6 +6,7 @@ converted files were called `<name>.original`, and the files of removed rows wer
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import re
@@ -17,7 +18,7 @@ from msgspec.structs import replace
 
 from tts_cli.audio.file import is_whole_audio
 from tts_cli.core import Status
-from tts_cli.manifest.ids import REMOVED, TAKES, id_problem
+from tts_cli.manifest.ids import REMOVED, TAKES, id_problem, is_recorded_id
 from tts_cli.named import counted
 from tts_cli.plain import open_plain
 from tts_cli.store.atomic import whole_lines, written_whole
@@ -33,21 +34,26 @@ from tts_cli.store.files import (
     take_name,
 )
 from tts_cli.store.journal import Journal
-from tts_cli.store.take import CopiedLine, Take
+from tts_cli.store.mend import audio_files
+from tts_cli.store.take import REPLACED, CopiedLine, Take
 
 log = logging.getLogger(__name__)
 
 OLD_JOURNAL = "timings.schema-3.jsonl"  # the journal as it was before
 _ORIGINAL = ".original"
-_REPLACING = b'"unfinished": "replacing"', b"the run ended while its file was replaced"
+_REPLACING = b'"unfinished": "replacing"', REPLACED.encode()
+# How lines of ours begin.
+_FIRST_ID = re.compile(rb'\{"id": "((?:[ !#-\[\]-~]|\\["\\/bfnrt]|\\u[0-9a-f]{4})*)"')
 _TAIL = "(~[0-9]+)?"  # after the id in `removed/`, where the id was removed before
 
 
-def upgrade(out: Path, journal: Journal, commits: Commits) -> None:
+def upgrade(out: Path, journal: Journal, commits: Commits, crashed_ns: int | None) -> None:
     """Convert a folder, unless that was done. A copy of its journal is kept.
 
     Args:
         journal: open to append; has lines of an earlier schema.
+        crashed_ns: when a run of that version began that was killed, by the clock of the file
+            system; None: none was. Files that are younger and have no line are its own.
     Raises:
         OSError, RowError, DiskFull: run again, it goes on.
     """
@@ -55,6 +61,17 @@ def upgrade(out: Path, journal: Journal, commits: Commits) -> None:
         return
     found = _Upgrade(out, journal, commits)
     found.run()
+    unrecorded = set(found.torn())
+    if crashed_ns is not None:
+        unrecorded |= {
+            row_id
+            for row_id, path in audio_files(out)
+            if not journal.knows(row_id) and path.lstat().st_mtime_ns >= crashed_ns
+        }
+    error = "the run died before this row was recorded"
+    lines = (Take(one, Status.FAILED, error=error, attempts=1) for one in sorted(unrecorded))
+    if unrecorded:
+        journal.append(*lines)
     with written_whole(out / OLD_JOURNAL) as part:
         shutil.copyfile(journal.path, part)
     if found.count:
@@ -87,6 +104,13 @@ class _Upgrade:
                 self._current(entry, digests[entry.id])
         for path in list(self._originals()):
             self._original(path)
+
+    def torn(self) -> Iterator[str]:
+        """The id of a torn line, whose file may be there without another one."""
+        found = _FIRST_ID.match(self._journal.torn)
+        row_id = json.loads(b'"%b"' % found[1]) if found else None
+        if is_recorded_id(row_id, Status.FAILED) and not self._journal.knows(row_id):
+            yield row_id
 
     def _entries(self, *words: bytes) -> Iterator[Take]:
         """Every entry whose line contains one of some words."""
@@ -147,6 +171,7 @@ class _Upgrade:
             return  # a user edited the row's own file
         if (self.out / codes_home).is_file():
             os.replace(self.out / codes_home, self.out / codes)
+            (self.out / codes_home).unlink(missing_ok=True)  # a second name of the same file
         elif first != second:
             (self.out / codes).unlink(missing_ok=True)
 

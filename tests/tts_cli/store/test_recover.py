@@ -6,13 +6,13 @@ import shutil
 from pathlib import Path
 
 import pytest
-from store_bench import CODES, NO_CODES, StoreBench, digest, result
+from store_bench import CODES, StoreBench, digest, result
 
 from tts_cli.core import Role, Status
 from tts_cli.errors import SetupError
 from tts_cli.store.files import JOURNAL_NAME
 from tts_cli.store.journal import Journal
-from tts_cli.store.mark import MARK_NAME, Mark, require_journal
+from tts_cli.store.mark import MARK_NAME, FolderMark, require_journal
 from tts_cli.store.recover import recover
 from tts_cli.store.store import Store
 
@@ -309,27 +309,27 @@ def test_what_recovery_did_is_reported(
 
 class TestMark:
     def test_of_a_folder_without_one(self, tmp_path: Path) -> None:
-        mark = Mark(tmp_path)
+        mark = FolderMark(tmp_path)
         assert mark.left_at() is None
         mark.remove()
         assert list(tmp_path.iterdir()) == []
 
     def test_is_set_once(self, tmp_path: Path) -> None:
-        mark = Mark(tmp_path)
+        mark = FolderMark(tmp_path)
         mark.set(100)
         mark.set(200)
-        assert Mark(tmp_path).left_at() == 100
+        assert FolderMark(tmp_path).left_at() == 100
         mark.remove()
-        assert Mark(tmp_path).left_at() is None
+        assert FolderMark(tmp_path).left_at() is None
 
     def test_of_a_killed_command_stays_until_the_end(self, tmp_path: Path) -> None:
-        Mark(tmp_path).set(100)
-        mark = Mark(tmp_path)
+        FolderMark(tmp_path).set(100)
+        mark = FolderMark(tmp_path)
         mark.keep()
         mark.set(200)
-        assert Mark(tmp_path).left_at() == 100
+        assert FolderMark(tmp_path).left_at() == 100
         mark.remove()
-        assert Mark(tmp_path).left_at() is None
+        assert FolderMark(tmp_path).left_at() is None
 
     @pytest.mark.parametrize(
         "content", [b"", b"{", b"[]", b"5", b'{"journal_bytes": "x"}', b'{"journal_bytes": -1}']
@@ -338,12 +338,12 @@ class TestMark:
         self, tmp_path: Path, content: bytes
     ) -> None:
         (tmp_path / MARK_NAME).write_bytes(content)
-        assert Mark(tmp_path).left_at() == 0
+        assert FolderMark(tmp_path).left_at() == 0
 
     def test_that_is_no_plain_file(self, tmp_path: Path) -> None:
         (tmp_path / MARK_NAME).mkdir()
         with pytest.raises(SetupError, match="is not a regular file"):
-            Mark(tmp_path).left_at()
+            FolderMark(tmp_path).left_at()
 
     def test_of_a_command_that_committed_nothing(self, bench: StoreBench) -> None:
         bench.keep(1)
@@ -386,7 +386,8 @@ class TestLostJournal:
 
     @pytest.mark.parametrize("size", [10, 11])
     def test_one_that_has_grown_is_fine(self, tmp_path: Path, size: int) -> None:
-        require_journal(tmp_path / JOURNAL_NAME, size, 10)
+        (tmp_path / JOURNAL_NAME).write_bytes(b"x" * size)
+        require_journal(tmp_path / JOURNAL_NAME, 10)
 
     def test_with_a_torn_line(self, bench: StoreBench) -> None:
         """The line that a killed command was writing is no lost one."""
@@ -411,7 +412,7 @@ def test_only_rows_changed_since_the_mark_are_looked_at(bench: StoreBench) -> No
 
 def test_rows_whose_codes_are_not_saved(bench: StoreBench, monkeypatch: pytest.MonkeyPatch) -> None:
     bench.keep(1)
-    bench.killed_after_commit(monkeypatch, lambda: bench.keep(2, take=2, **NO_CODES))
+    bench.killed_after_commit(monkeypatch, lambda: bench.keep(2, take=2, save_codes=False))
     bench.recover()
     assert set(bench.files()) == {"a.wav", "takes/a/1.wav", "takes/a/1" + CODES}
 
