@@ -35,7 +35,7 @@ from tts_cli.store.take import Take
 
 OWN_FILES = ("timings.jsonl", LIST_NAME, "runs.jsonl", "run.json")
 CODES = ".codes.safetensors"
-NO_CODES = {"save_codes": False}
+EDITED_SAMPLES = 2000  # of a file that a user edited, which may be next to codes of the original
 
 
 class Killed(BaseException):
@@ -76,10 +76,17 @@ class StoreBench:
             yield store
 
     def keep(
-        self, value: int, take: int = 1, role: Role = Role.OWN, row_id: str = "a", **settings: Any
+        self,
+        value: int,
+        take: int = 1,
+        role: Role = Role.OWN,
+        row_id: str = "a",
+        *,
+        save_codes: bool = True,
+        format: str = "wav",
     ) -> Take:
         """Commit a result."""
-        with self.opened(**settings) as store:
+        with self.opened(save_codes=save_codes, format=format) as store:
             return store.keep(*result(row_id, value, take, role))
 
     def fail(self, value: int, take: int = 1, row_id: str = "a") -> Take:
@@ -121,7 +128,7 @@ class StoreBench:
         with self.opened():
             pass
 
-    def edit(self, name: str, value: int, num_samples: int = 2000) -> bytes:
+    def edit(self, name: str, value: int, num_samples: int = EDITED_SAMPLES) -> bytes:
         """Write an audio file as an editor does that replaces it; returns its content."""
         path = self.out / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -135,7 +142,7 @@ class StoreBench:
         path = self.out / name
         samples, _ = soundfile.read(path, dtype="int16")
         codes = path.with_name(path.name.removesuffix(path.suffix) + CODES)
-        if codes.exists():
+        if codes.exists() and len(samples) != EDITED_SAMPLES:
             assert (load_file(codes)["codes"] == samples[0]).all(), f"{name} has other codes"
         return int(samples[0])
 
@@ -183,7 +190,8 @@ class StoreBench:
         assert entry is not None
         path = self.out / str(entry.path)
         is_whole = path.is_file() and digest(path.read_bytes()) == entry.sha256
-        return (*file, self.value(str(entry.path)) if is_whole else "no file")
+        facts = (file.take, file.is_held, file.has_failed, file.is_removed)
+        return (*facts, self.value(str(entry.path)) if is_whole else "no file")
 
     def mark(self, size: int = 0) -> None:
         """Leave the mark of a command that was killed.

@@ -59,7 +59,7 @@ def upgrade(out: Path, journal: Journal, commits: Commits, crashed_ns: int | Non
     """
     if (out / OLD_JOURNAL).exists():
         return
-    found = _Upgrade(out, journal, commits)
+    size, found = journal.size, _Upgrade(out, journal, commits)
     found.run()
     unrecorded = set(found.torn())
     if crashed_ns is not None:
@@ -74,6 +74,7 @@ def upgrade(out: Path, journal: Journal, commits: Commits, crashed_ns: int | Non
         journal.append(*lines)
     with written_whole(out / OLD_JOURNAL) as part:
         shutil.copyfile(journal.path, part)
+        os.truncate(part, size)
     if found.count:
         files = counted(found.count, "file has", "files have")
         log.warning("%s a new name: see %s and %s/", files, "timings.jsonl", TAKES)

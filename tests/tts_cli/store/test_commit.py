@@ -14,11 +14,10 @@ from typing import Any
 
 import pytest
 from folder_calls import Failer, watch
-from store_bench import CODES, NO_CODES, StoreBench, digest, killed_at, result
+from store_bench import CODES, StoreBench, digest, killed_at, result
 
 from tts_cli.core import Role, Status
 from tts_cli.errors import DiskFull, RowError, StoppedEarly, TtsCliError
-from tts_cli.store import atomic
 from tts_cli.store.files import JOURNAL_NAME
 from tts_cli.store.mark import MARK_NAME
 from tts_cli.store.store import Store
@@ -63,7 +62,7 @@ class TestOrder:
             seen.append(f"{name} {kind}")
             return real[name](what, *more)
 
-        with bench.opened(**NO_CODES) as store:
+        with bench.opened(save_codes=False) as store:
             store.keep(*result("x/first"))
             for name in real:
                 monkeypatch.setattr(os, name, partial(called, name))
@@ -137,7 +136,7 @@ class TestRotation:
     def test_codes_that_were_not_saved_again(self, bench: StoreBench) -> None:
         """The new take has none, and those of the old one are not next to its audio."""
         bench.keep(1)
-        bench.keep(2, take=2, **NO_CODES)
+        bench.keep(2, take=2, save_codes=False)
         assert set(bench.files()) == {"a.wav", "takes/a/1.wav", "takes/a/1" + CODES}
 
     def test_a_source(self, bench: StoreBench) -> None:
@@ -262,7 +261,7 @@ class TestRotation:
         def refuse(*_: Any, **__: Any) -> None:
             raise PermissionError(errno.EPERM, "Operation not permitted")
 
-        monkeypatch.setattr(atomic.os, "link", refuse)
+        monkeypatch.setattr(os, "link", refuse)
         bench.keep(1)
         bench.keep(2, take=2)
         bench.pin(1)

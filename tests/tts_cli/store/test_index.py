@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from properties import holds_for
 
 from tts_cli.core import Role, Status
+from tts_cli.manifest.ids import id_hash
 from tts_cli.store.index import Index, RowFile
 from tts_cli.store.take import Take
 
@@ -47,7 +48,8 @@ class Model:
         if line.status is Status.OK:
             self.was_ok.add(line.take)
 
-    def file(self) -> RowFile | None:
+    def file(self) -> tuple[int, bool, bool, bool] | None:
+        """The current take, and whether it is pinned, failed and removed."""
         if not self.was_own:
             return None
         numbers = sorted(self.was_own, key=lambda number: self.was_own[number])
@@ -62,7 +64,14 @@ class Model:
             number = (good or numbers)[-1]
         last = self.last[number]
         is_removed = last.status is Status.REMOVED
-        return RowFile(number, last.role is Role.HELD, has_failed, is_removed)
+        return number, last.role is Role.HELD, has_failed, is_removed
+
+
+def facts(file: RowFile | None) -> tuple[int, bool, bool, bool] | None:
+    """The same of an index."""
+    if file is None:
+        return None
+    return file.take, file.is_held, file.has_failed, file.is_removed
 
 
 def models_of(lines: list[Take]) -> dict[str, Model]:
@@ -86,7 +95,7 @@ def indexed(lines: list[Take], batches: list[int]) -> Index:
 def test_it_says_what_the_lines_say(lines: list[Take], batches: list[int]) -> None:
     index, models = indexed(lines, batches), models_of(lines)
     for row_id, model in models.items():
-        assert index.file(row_id) == model.file()
+        assert facts(index.file(row_id)) == model.file()
         found = {one.take: one for one in index.takes(row_id)}
         assert list(found) == sorted(model.last)
         for number, one in found.items():
@@ -100,7 +109,7 @@ def test_it_says_what_the_lines_say(lines: list[Take], batches: list[int]) -> No
             for request in HASHES:
                 for delivery in HASHES:
                     is_of = (request, delivery) == (last.request_hash, last.delivery_hash)
-                    assert index.has_hashes(row_id, number, request, delivery) == is_of
+                    assert one.is_of(request, delivery) == is_of
         assert index.take(row_id, 5) is None
 
 
@@ -108,18 +117,20 @@ def test_it_says_what_the_lines_say(lines: list[Take], batches: list[int]) -> No
 def test_its_sums_and_lists_are_those_of_the_rows(lines: list[Take], batches: list[int]) -> None:
     index, models = indexed(lines, batches), models_of(lines)
     files = {row_id: model.file() for row_id, model in models.items()}
-    there = {row_id: one for row_id, one in files.items() if one and not one.is_removed}
-    ok = [row_id for row_id, one in there.items() if not one.has_failed]
+    there = {row_id: one for row_id, one in files.items() if one and not one[3]}
+    ok = [row_id for row_id, one in there.items() if not one[2]]
     totals = index.totals()
     assert (totals.ok, totals.failed) == (len(ok), len(there) - len(ok))
-    assert totals.audio_s == sum(models[one].last[there[one].take].audio_s for one in ok)
-    current = sorted(models[row_id].at[one.take] for row_id, one in files.items() if one)
+    assert totals.audio_s == sum(models[one].last[there[one][0]].audio_s for one in ok)
+    current = sorted(models[row_id].at[one[0]] for row_id, one in files.items() if one)
     assert list(index.current_offsets(lambda *_: True)) == current
+    absent = sorted(models[row_id].at[one[0]] for row_id, one in there.items() if row_id != "a")
+    assert list(index.absent_offsets(lambda key: key == id_hash("a"))) == absent
     every = sorted(
         models[row_id].at[number]
         for row_id, one in files.items()
         for number, last in models[row_id].last.items()
-        if (one is None or not one.is_removed) and last.status is not Status.REMOVED
+        if (one is None or not one[3]) and last.status is not Status.REMOVED
     )
     assert list(index.all_offsets()) == every
 
@@ -129,8 +140,8 @@ def test_digests_are_kept_where_they_are_asked_for() -> None:
     for has_digests, wanted in ((False, None), (True, "0123456789abcdef")):
         index = Index(has_digests)
         index.put([(line, 0), (Take("b", Status.OK, sha256="no digest"), 9)])
-        digests = [found and found.sha256 for found in map(index.take, "abc", (1, 1, 1))]
-        assert digests == [wanted, None, None]
+        found = [index.take(row_id, 1) for row_id in "abc"]
+        assert [one and one.sha256 for one in found] == [wanted, None, None]
 
 
 def test_ids_are_told_apart_as_they_are() -> None:

@@ -8,6 +8,7 @@ import os
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec.structs import asdict, replace
@@ -84,7 +85,7 @@ def test_takes_have_lines_of_their_own(tmp_path: Path) -> None:
 def test_what_the_file_of_a_row_is(tmp_path: Path) -> None:
     """The last line that is ok and no extra take tells; a failure behind it leaves the file."""
     second = replace(OK, take=2, request_hash="h2", audio_s=2.0)
-    steps = [
+    steps: list[tuple[Take | CopiedLine, Any, tuple[int, int]]] = [
         (replace(OK, take=3, role=Role.EXTRA), None, (0, 0)),  # it came before the row's own
         (OK, (1, False, False), (1, 0)),
         (replace(second, status=Status.FAILED), (1, False, True), (0, 1)),
@@ -99,7 +100,8 @@ def test_what_the_file_of_a_row_is(tmp_path: Path) -> None:
         with Journal(tmp_path) as journal:
             journal.append(record)
         for found in (journal, Journal(tmp_path, is_read_only=True)):
-            assert found.file("a") == (None if file is None else (*file, False))
+            now = found.file("a")
+            assert (None if now is None else (now.take, now.is_held, now.has_failed)) == file
             assert (found.rows().ok, found.rows().failed) == sums
     assert [found.top(name) for name in ("a", "b", "c")] == [4, 1, 0]
     assert [take.take for take in found.chosen()] == [2]

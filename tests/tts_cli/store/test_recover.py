@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from store_bench import CODES, NO_CODES, StoreBench, digest, result
+from store_bench import CODES, StoreBench, digest, result
 
 from tts_cli.core import Role, Status
 from tts_cli.errors import SetupError
@@ -386,7 +386,8 @@ class TestLostJournal:
 
     @pytest.mark.parametrize("size", [10, 11])
     def test_one_that_has_grown_is_fine(self, tmp_path: Path, size: int) -> None:
-        require_journal(tmp_path / JOURNAL_NAME, size, 10)
+        (tmp_path / JOURNAL_NAME).write_bytes(b"x" * size)
+        require_journal(tmp_path / JOURNAL_NAME, 10)
 
     def test_with_a_torn_line(self, bench: StoreBench) -> None:
         """The line that a killed command was writing is no lost one."""
@@ -411,7 +412,7 @@ def test_only_rows_changed_since_the_mark_are_looked_at(bench: StoreBench) -> No
 
 def test_rows_whose_codes_are_not_saved(bench: StoreBench, monkeypatch: pytest.MonkeyPatch) -> None:
     bench.keep(1)
-    bench.killed_after_commit(monkeypatch, lambda: bench.keep(2, take=2, **NO_CODES))
+    bench.killed_after_commit(monkeypatch, lambda: bench.keep(2, take=2, save_codes=False))
     bench.recover()
     assert set(bench.files()) == {"a.wav", "takes/a/1.wav", "takes/a/1" + CODES}
 
