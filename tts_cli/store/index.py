@@ -32,11 +32,11 @@ _STATUS_BITS, _IS_HELD, _IS_EARLY, _IS_USERS = 3, 4, 8, 16
 _CREATE = """
 CREATE TABLE takes (
     row INTEGER, take INTEGER, state INTEGER, hashes INTEGER, size INTEGER, audio_us INTEGER,
-    offset INTEGER, own INTEGER, spoken INTEGER, digest INTEGER,
+    offset INTEGER, own INTEGER, good INTEGER, digest INTEGER,
     PRIMARY KEY (row, take)
 ) WITHOUT ROWID
 """
-# `own` and `spoken` are 1 + the offset of the last line with an own role, and of the last ok one; 0
+# `own` and `good` are 1 + the offset of the last line with an own role, and of the last ok one; 0
 # stands for the last line, because SQLite stores a 0 without any bytes, and null for "never".
 _PUT = """
 INSERT INTO takes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
@@ -44,11 +44,11 @@ ON CONFLICT (row, take) DO UPDATE SET
     state = excluded.state, hashes = excluded.hashes, size = excluded.size,
     audio_us = excluded.audio_us, offset = excluded.offset, digest = excluded.digest,
     own = coalesce(excluded.own, CASE own WHEN 0 THEN offset + 1 ELSE own END),
-    spoken = coalesce(excluded.spoken, CASE spoken WHEN 0 THEN offset + 1 ELSE spoken END)
+    good = coalesce(excluded.good, CASE good WHEN 0 THEN offset + 1 ELSE good END)
 """
 _COLUMNS = """
 row, take, state, size, audio_us, offset, CASE own WHEN 0 THEN offset ELSE own - 1 END,
-CASE spoken WHEN 0 THEN offset ELSE spoken - 1 END, hashes, digest
+CASE good WHEN 0 THEN offset ELSE good - 1 END, hashes, digest
 """
 
 
@@ -71,7 +71,7 @@ class IndexedTake(NamedTuple):
     audio_us: int
     offset: int  # of the last line
     own: int | None  # offset of the last line with an own role; None: it was never the row's file
-    spoken: int | None  # offset of the last ok line; None: it never was ok
+    good: int | None  # offset of the last ok line; None: it never was ok
     hashes: int  # 64 bits of its request and delivery hash
     digest: int | None  # 64 bits of the SHA-256 of its audio file
 
@@ -107,7 +107,7 @@ class IndexedTake(NamedTuple):
     @property
     def has_number(self) -> bool:
         """Whether its number is taken for ever: it was ok once, or a user's file has it."""
-        return self.spoken is not None or self.is_users
+        return self.good is not None or self.is_users
 
 
 class RowFile(NamedTuple):
@@ -137,7 +137,7 @@ def current_of(takes: Iterable[IndexedTake]) -> tuple[IndexedTake, bool] | None:
     own.sort(key=lambda take: take.own or 0)
     if not own or own[-1].status is not Status.FAILED:
         return (own[-1], False) if own else None
-    good = [one for one in own if one.spoken is not None and one.status is not Status.REMOVED]
+    good = [one for one in own if one.good is not None and one.status is not Status.REMOVED]
     return (good or own)[-1], True
 
 

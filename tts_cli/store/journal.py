@@ -202,9 +202,9 @@ class Journal:
         it never was. Raises OSError.
         """
         found = self._index.take(row_id, take)
-        if found is None or found.spoken is None:
+        if found is None or found.good is None:
             return None
-        return next(self._lines_at([found.spoken]), None)
+        return next(self._lines_at([found.good]), None)
 
     def ok_take(self, row_id: str) -> Take | None:
         """The entry of a row's file; None if there is none, or the row failed. Raises OSError."""

@@ -104,7 +104,7 @@ def test_it_says_what_the_lines_say(lines: list[Take], batches: list[int]) -> No
             assert (one.status, one.is_held) == (last.status, last.role is Role.HELD)
             assert (one.size, one.offset) == (last.bytes, model.at[number])
             assert one.own == model.was_own.get(number)
-            assert (one.spoken is not None) == (number in model.was_ok)
+            assert (one.good is not None) == (number in model.was_ok)
             assert one.has_number == (number in model.was_ok or last.origin is not None)
             for request in HASHES:
                 for delivery in HASHES:
