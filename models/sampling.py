@@ -3,7 +3,7 @@
 Manifest rows, flags, `RunConfig`, the hash of a request, the slots' buffers and the kernels'
 arguments all follow from it. A further setting is a line here and an argument of the kernel that
 heeds it. One added to a released version says `as_before=...`: the value that means what was done
-before it was there (see `tts_cli.folder.hashes`).
+before it was there (see `tts_cli.store.hashes`).
 
 Settings of codebooks 1..K-1 begin with `subtalker_`; their kernel's arguments have the name behind
 it.

@@ -35,11 +35,13 @@ SUBTYPES: dict[str, tuple[str, ...]] = {
     "mp3": ("PCM_16",),
     "opus": ("PCM_16",),
 }
-# Ways to speak again, of which a run takes one.
+# Ways to synthesize rows again, of which a run takes one.
 AGAIN = (
-    *(("overwrite", "retry_failed"), ("overwrite", "takes"), ("retry_failed", "takes")),
-    ("verify", "takes"),
+    *(("redo", "keep_done"), ("redo", "retry_failed"), ("redo", "takes")),
+    *(("overwrite", "keep_done"), ("overwrite", "retry_failed"), ("overwrite", "takes")),
+    *(("retry_failed", "takes"), ("verify", "takes")),
 )
+REDO_CHANGED, REDO_ALL = "changed", "all"
 _PAUSE = Range(0.0, 10.0)
 _PAD = Range(0.0, 60.0)
 _whole = partial(Range, is_integer=True)
@@ -286,6 +288,9 @@ class RunConfig:
     subtitles: str | None = Topic.OUTPUT.setting(None, "Also write subtitles for each row, or "
         "for each chapter of a book: srt, vtt or both.",
         metavar=",".join(SUBTITLES), check=_subtitles)
+    join: str | None = Topic.BOOK.setting(None,
+        "Also join all chapters into one file with chapter marks.", choices=("m4b",),
+        is_common=True)
     dry_run: bool = Topic.AGAIN.setting(False,
         "Check everything, show what would be synthesized and why, and change nothing.",
         is_common=True, others="--check --plan -n")
@@ -294,11 +299,19 @@ class RunConfig:
     only: tuple[str, ...] = Topic.AGAIN.setting((), "Use only these rows: ids separated by commas, "
         "patterns such as 'intro/*', @FILE with one per line, or suspects. suspects: rows that "
         "failed or that `tts-cli check` flagged. Can be given several times. Done rows are "
-        "synthesized again only with --overwrite or --takes.",
+        "synthesized again only with --redo all or --takes.",
         metavar="ID,...", about=About.ROWS, is_completed=True, is_common=True)
-    overwrite: bool = Topic.AGAIN.setting(False, "Synthesize done rows again. The same seed gives "
-        "the same audio, another --seed gives other audio. The old audio moves to DIR/takes/.",
-        is_common=True, others="--force --force-overwrite --redo -f -y")
+    redo: str | None = Topic.AGAIN.setting(None, "Synthesize again the done rows that the settings "
+        "given now, this version or this model would make differently. all: every done row. The "
+        "same seed gives the same audio. The old audio moves to DIR/takes/.",
+        metavar="changed|all", choices=(REDO_CHANGED, REDO_ALL), bare=REDO_CHANGED, is_common=True,
+        others="--force --force-overwrite -f -y")
+    keep_done: bool = Topic.AGAIN.setting(False, "Keep done rows that the settings given now would "
+        "make differently, and use these settings for the other rows.")
+    overwrite: bool = Topic.AGAIN.setting(False, "The earlier name of --redo all.")
+    forget: tuple[str, ...] = Topic.AGAIN.setting((), "Do not take these settings from the last "
+        "run in DIR: names separated by commas, such as lexicon,trim, or all.",
+        metavar="NAME,...")
     takes: int = Topic.AGAIN.setting(0, "Synthesize N more takes of each row, with other seeds, "
         "into DIR/takes/. The current take stays until `tts-cli pick` chooses another.",
         limits=_whole(0, 100), is_common=True)
@@ -307,7 +320,7 @@ class RunConfig:
     verify_files: bool = Topic.AGAIN.setting(False,
         "Read every recorded file, and synthesize a row again if its file is damaged.")
     prune: bool = Topic.AGAIN.setting(False, "Move rows that are no longer in the manifest to "
-        "DIR/removed/. Reports, exports and merges leave them out. They are restored when the "
+        "DIR/takes/. Reports, exports and merges leave them out. They are restored when the "
         "manifest has them again.")
     take_over: bool = Topic.AGAIN.setting(False,
         "Take the folder over from a run on another host. Make sure that this run has ended.")
@@ -341,6 +354,8 @@ class RunConfig:
         "Hugging Face repository of a Qwen3-ForcedAligner.", metavar="pocketsphinx|PATH|REPO",
         is_keyword=True)
     sampling: Mapping[str, float] = field(default_factory=dict)  # what flags give, by name
+    # Names of settings that the user gave now: by a flag, a variable, a file, or in `forget`.
+    chosen: frozenset[str] = frozenset()
     # fmt: on
 
     @classmethod
@@ -357,6 +372,7 @@ class RunConfig:
         values["sampling"] = {
             name: value for name, value in flags.items() if value is not None and value is not False
         }
+        values["overwrite"] = bool(values.get("overwrite")) or values.get("redo") == REDO_ALL
         verbosity = int(values.pop("verbose", 0)) - int(values.pop("quiet", 0))
         config = cls(**values)
         config = replace(config, verbosity=max(-1, min(1, config.verbosity + verbosity)))
@@ -404,6 +420,11 @@ class RunConfig:
             return None
         number = int(self.max_failures.removesuffix("%"))
         return number * num_rows // 100 if self.max_failures.endswith("%") else number
+
+    @property
+    def redoes_changed(self) -> bool:
+        """Whether done rows that would be made differently now are synthesized again."""
+        return self.redo is not None or self.overwrite
 
     @property
     def most_takes(self) -> int:

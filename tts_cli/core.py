@@ -37,9 +37,9 @@ class Status(_Word):
 
     OK = "ok"  # the audio is good
     FAILED = "failed"  # the row failed, see `error`
-    # the row is no longer in the manifest and was removed; only commands about this row read the
-    # line
-    GONE = "gone"
+    # the row is no longer in the manifest and was removed; its file is among its takes (`gone` in
+    # earlier versions)
+    REMOVED = "removed"
 
 
 class Finish(_Word):
@@ -55,18 +55,6 @@ class Finish(_Word):
     def is_runaway(self) -> bool:
         """Whether the speech is not all of the text."""
         return self in (Finish.MAX_FRAMES, Finish.EARLY, Finish.STUCK)
-
-
-class Unfinished(_Word):
-    """Why a failed line judges no speech."""
-
-    # It says what its row is once the file of its sum has its name, and stands alone only where the
-    # run died about then; see `takes.TakeFolder.repair`.
-
-    # the run died while it replaced the row's file with one of another format or loudness
-    REPLACING = "replacing"
-    TORN = "torn"  # the run died while it wrote the row's line
-    UNRECORDED = "unrecorded"  # the run died after it wrote the file and before it wrote the line
 
 
 class Kind(_Word):
@@ -138,12 +126,11 @@ class Place:
 
     take: int = 1
     role: Role = Role.OWN
-    has_folder: bool = False  # the row has several takes, or will have
 
-    def file_take(self, is_truncated: bool) -> int | None:
-        """The take that names the speech's file; None: the row alone does."""
-        is_named = self.role is Role.EXTRA if is_truncated else self.has_folder
-        return self.take if is_named else None
+    @property
+    def file_take(self) -> int | None:
+        """Number in the name of the take's files; None: the row's own names."""
+        return self.take if self.role is Role.EXTRA else None
 
 
 @dataclass(frozen=True)
@@ -294,6 +281,7 @@ class Encoded:
     codes: bytes | str | None  # None: none are kept
     num_bytes: int  # of the audio, as the next
     sha256: str
+    codes_sha256: str | None  # None: no codes are kept
     num_samples: int  # at the native rate, before anything was done to them
     applied: Any = None  # `Applied` to the samples first, which core does not know; None: nothing
     remarks: tuple[Remark, ...] = ()  # of the file, beside those of the speech

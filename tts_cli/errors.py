@@ -52,6 +52,10 @@ class UsageError(TtsCliError):
     exit_code = 2
 
 
+class SettingsChanged(UsageError):  # noqa: N818
+    """Settings that were given now would change the speech of done rows."""
+
+
 class FolderLocked(UsageError):  # noqa: N818
     """Another run holds the output folder."""
 

@@ -52,6 +52,7 @@ GROUPS = {
         "synth": "Synthesize every row of a manifest into a folder.",
         "say": "Synthesize one text into a file.",
         "book": "Synthesize a book, one file per chapter.",
+        "again": "Run the command that filled a folder again.",
         "validate": "Check a manifest without loading a model.",
         "voices": "List voices, and make voice files for cloning.",
         "lexicon": "Show how words, numbers and abbreviations will be read.",
@@ -61,6 +62,7 @@ GROUPS = {
         "check": "Flag rows that may sound wrong.",
         "align": "Find the time of each word of a row.",
         "pick": "Choose the current take of a row.",
+        "clean": "Delete alternative takes and the files of removed rows.",
     },
     "Deliver": {
         "encode": "Convert files to another format, sample rate or loudness.",
@@ -141,7 +143,7 @@ def _unknown_command(name: str) -> str:
 def _print_version(ctx: click.Context, param: click.Parameter, value: bool) -> None:
     if not value or ctx.resilient_parsing:
         return
-    from tts_cli.folder.run_file import versions
+    from tts_cli.store.run_file import versions
 
     found = versions()
     echo(f"tts-cli {found.pop('tts-cli') or '(not installed, run from its source)'}")

@@ -107,3 +107,14 @@ def shown_value(value: Any) -> str:
     return cut(
         "none" if value is None else value if isinstance(value, str) else json.dumps(value), 60
     )
+
+
+def shown_size(num_bytes: float) -> str:
+    """Bytes in the unit that shows their first digits."""
+    for unit in ("bytes", "kB", "MB", "GB"):
+        digits = 0 if unit == "bytes" else 1
+        if round(num_bytes, digits) < 1000:
+            name = "byte" if unit == "bytes" and round(num_bytes) == 1 else unit
+            return f"{num_bytes:.{digits}f} {name}"
+        num_bytes /= 1000
+    return f"{num_bytes:,.1f} TB"

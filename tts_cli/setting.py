@@ -50,10 +50,11 @@ class Topic(Enum):
     SPEECH = "Speech (fields of a row take precedence)", About.SPEECH, Scope.ANY
     SAMPLING = "Sampling (fields of a row take precedence)", About.SPEECH, Scope.ANY
     OUTPUT = "Output", About.DELIVERY, Scope.ANY
+    BOOK = "Book", About.DELIVERY, Scope.ANY
     AGAIN = "What to synthesize", About.RUN, Scope.ONE_RUN
     FAILURES = "Failures", About.RUN, Scope.ANY
     VERIFY = "Checking during the run", About.RUN, Scope.ANY
-    WORDS = "Word times", About.RUN, Scope.ANY
+    WORDS = "Word times", About.DELIVERY, Scope.ANY
     RECOGNISER = "Speech recognition", About.RUN, Scope.ANY
     DRIFT = "Voice and sound", About.RUN, Scope.ANY
     TAKES = "Takes", About.RUN, Scope.ONE_RUN
@@ -86,6 +87,7 @@ class SettingFacts:
     check: Check | None = None  # beside these two
     parse: Callable[[str], Any] | None = None  # of a tuple; raises ValueError
     form: str | None = None  # how a tuple is written
+    bare: str | None = None  # value of its flag where that is given without one
     exists: bool = False  # a path that must be there
     is_keyword: bool = False  # of the library
     is_completed: bool = False  # by what `app.offers` has

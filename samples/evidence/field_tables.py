@@ -25,7 +25,7 @@ ENDS = {
     **{"sha256": "hex", "_hash": "hex", "_digest": "hex", "rtf": "s per s", "xrt": "s per s"},
 }
 KINDS = {"str": "text", "bool": "true, false", "dict": "object", "Whole": "number"}
-ENUMS = ("core.py:Status", "core.py:Role", "core.py:Finish", "core.py:Unfinished")
+ENUMS = ("core.py:Status", "core.py:Role", "core.py:Finish")
 _COMMENT = re.compile(r"(?:\[(?P<unit>.*?)\] )?(?P<what>.*?)(?: \(since (?P<since>[\d.]+)\))?\.?")
 
 
@@ -44,23 +44,22 @@ class Field(NamedTuple):
 
 
 TABLES = {
-    "timings": Table("0.2", ("folder/take.py:Take", "folder/take.py:Take.suspect")),
+    "timings": Table("0.2", ("store/take.py:Take", "store/take.py:Take.suspect")),
     "status": Table("0.2", ("core.py:Status",), "status"),
     "role": Table("0.2", ("core.py:Role",), "role"),
     "finish": Table("0.2", ("core.py:Finish",), "finish_reason"),
-    "unfinished": Table("0.4", ("core.py:Unfinished",), "unfinished"),
     "remark": Table("0.4", ("core.py:Remark",), "entry"),
     "kind": Table("0.3", ("listen/suspicion.py:KINDS",), "kind"),
     "part": Table("0.2", ("engine/pieces.py:part_facts",), "entry"),
     "applied": Table("0.2", ("audio/treatment.py:Applied", "audio/loudness.py:Levelling"), "entry"),
-    "source": Table("0.2", ("folder/sources.py:Kept.as_source",), "entry"),
-    "run": Table("0.2", ("app/run.py:report_of", "folder/run_file.py:with_folder")),
+    "source": Table("0.2", ("store/sources.py:AudioSource.as_source",), "entry"),
+    "run": Table("0.2", ("app/run.py:report_of", "store/run_file.py:with_folder")),
     "start": Table("0.4", ("startup.py:MOMENTS",), "moment"),
     "totals": Table(
         "0.2",
         (
-            *("folder/run_file.py:Totals", "folder/run_file.py:Totals.xrt"),
-            *("folder/run_file.py:Totals.total_xrt", "folder/run_file.py:Totals.rtf"),
+            *("store/run_file.py:Totals", "store/run_file.py:Totals.xrt"),
+            *("store/run_file.py:Totals.total_xrt", "store/run_file.py:Totals.rtf"),
         ),
     ),
     "wanted_voice": Table("0.4", ("plan/free_voices.py:FreeVoices.facts",), "entry"),
@@ -73,7 +72,7 @@ TABLES = {
     ),
     "worker": Table("0.3", ("workers/hand.py:Hand.facts",)),
     "text": Table("0.2", ("text/care.py:TextCare.facts",)),
-    "folder": Table("0.2", ("folder/run_file.py:FolderTotals",)),
+    "folder": Table("0.2", ("store/run_file.py:FolderTotals",)),
     "checks": Table(
         "0.3",
         (
@@ -87,7 +86,7 @@ TABLES = {
     "made_voice": Table(
         "0.4", ("engine/made_voices.py:_keep", "voices/made.py:MadeVoices.keep"), "entry"
     ),
-    "choice": Table("0.2", ("folder/takes.py:_choice",), "entry"),
+    "choice": Table("0.2", ("store/store.py:_choice",), "entry"),
     "book": Table("0.2", ("book/book_file.py:write_book_file",)),
     "chapter": Table(
         "0.2",

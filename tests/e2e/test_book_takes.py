@@ -42,8 +42,7 @@ def test_a_chosen_take_is_joined(bench: Workbench, monkeypatch: pytest.MonkeyPat
     assert f"takes/{row_id}/3.wav" in out.files
     result = bench.run("pick", out.path, f"{row_id}=2")
     assert result.out.splitlines()[1] == (
-        "to update the chapters, run the tts-cli book command again with all of its flags, "
-        "such as --join"
+        "to update the chapters, run the tts-cli book command again"
     )
     forbid_weights(monkeypatch)
     num_lines = len(out.lines)
@@ -66,7 +65,8 @@ def test_a_changed_voice_drops_the_choice(bench: Workbench) -> None:
     assert bench.run(*book).code == 0
     row_id = json.loads((out.path / "book.jsonl").read_text().splitlines()[0])["id"]
     assert bench.run("pick", out.path, f"{row_id}=1").code == 0
-    result = bench.run(*book, "--voice", "emil")
+    assert bench.run(*book, "--voice", "emil").code == 2
+    result = bench.run(*book, "--voice", "emil", "--redo")
     assert result.code == 0
     assert f"the pinned take stays in takes/: {row_id}" in result.err
     assert Path(out.path, "takes", row_id, "1.wav").is_file()

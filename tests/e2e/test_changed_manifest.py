@@ -12,8 +12,8 @@ import pytest
 from workbench import Workbench, as_jsonl
 
 from tts_cli.engine import load
-from tts_cli.folder.folder import Folder
 from tts_cli.plan.planner import Planner
+from tts_cli.store.store import Store
 
 TEXTS = ("Hello there.", "Good morning.", "Hm.", "The rain in the street.")
 ROWS = [{"id": f"row{number:02d}", "text": TEXTS[number % 4]} for number in range(16)]
@@ -54,7 +54,7 @@ def at(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, Callable[[], None]], N
         owner, name, number = {
             "planning": (Planner, "asked", 3),
             "loading": (load, "open_checkpoint", 1),
-            "speaking": (Folder, "keep", 3),
+            "speaking": (Store, "keep", 3),
         }[moment]
         real, calls = getattr(owner, name), itertools.count(1)
 

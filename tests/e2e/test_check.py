@@ -16,8 +16,8 @@ from workbench import MakeCheckpoint, Workbench
 
 from tts_cli.app import check as app_check
 from tts_cli.audio.file import encode
-from tts_cli.folder.rows import read_folder
 from tts_cli.listen import judgement
+from tts_cli.listen.folder_rows import read_folder
 from tts_cli.listen.hearing import sphinx
 from tts_cli.listen.hearing.recogniser import Answer, Asked, Identity
 from tts_cli.listen.page.content import content_of

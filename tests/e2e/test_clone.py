@@ -13,7 +13,7 @@ import soundfile
 from hostile_audio import RATE_HZ, encoded, tone
 from safetensors.numpy import load_file
 from tiny_qwen3_tts import write_checkpoint
-from workbench import Folder, Workbench
+from workbench import Store, Workbench
 
 from tts_cli.cli import messages as msg
 
@@ -141,7 +141,8 @@ def test_a_rerun_knows_references_by_content(refs: Workbench, base: Path) -> Non
     (refs.folder / "deep" / "b.flac").write_bytes(encoded(tone(1.1, hz=330), "FLAC"))
     assert msg.synthesized(1, 3, done=2) in refs.synth(rows, *CAP, model=base).out
     # Silence stands behind references of icl only.
-    result = refs.synth(rows, *CAP, "--ref-silence", 0, model=base)
+    assert refs.synth(rows, *CAP, "--ref-silence", 0, model=base).code == 2
+    result = refs.synth(rows, *CAP, "--ref-silence", 0, "--redo", model=base)
     assert msg.synthesized(2, 3, done=1) in result.out
 
 
@@ -433,7 +434,7 @@ def test_say_clones(refs: Workbench, base: Path, monkeypatch: pytest.MonkeyPatch
     by_recording = ("--ref-audio", "a.wav", "--ref-text", SAID)
     for flags in (by_file, by_recording):
         assert refs.run(*command, *flags).code == 0
-        assert np.array_equal(Folder(refs.folder).samples("say.wav"), refs.out().samples("row.wav"))
+        assert np.array_equal(Store(refs.folder).samples("say.wav"), refs.out().samples("row.wav"))
         (refs.folder / "say.wav").unlink()
     result = refs.run(*command, "--ref-audio", "none.wav")
     assert result.code == 1

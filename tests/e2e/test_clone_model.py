@@ -140,7 +140,8 @@ def test_each_description_is_one_voice(
     # Another Base encodes what was said, and nobody says it again.
     opened.clear()
     before = voice_files(designs)
-    again = designs.synth(ROWS, *CAP, "--clone-model", other_base)
+    assert designs.synth(ROWS, *CAP, "--clone-model", other_base).code == 2
+    again = designs.synth(ROWS, *CAP, "--clone-model", other_base, "--redo")
     assert again.summary == msg.synthesized(6, 6)
     assert opened == [str(other_base)]
     after = voice_files(designs)
@@ -154,7 +155,9 @@ def test_without_it_each_row_has_its_own(spoken: Workbench, base: Path) -> None:
     assert result.code == 0, result.err
     assert result.err.count("--clone-model") == 1, result.err
     assert not voice_files(spoken, "each")
-    with_voices = spoken.synth(ROWS, *CAP, "--clone-model", base, "--dry-run", out="each")
+    flags = (*CAP, "--clone-model", base)
+    assert "6 done rows of " in spoken.synth(ROWS, *flags, out="each").err
+    with_voices = spoken.synth(ROWS, *flags, "--redo", "--dry-run", out="each")
     assert (
         msg.VOICE_NOT_FIXED.split(",")[0] % counted(5, "done row has", "done rows have")
         in with_voices.err

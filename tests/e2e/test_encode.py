@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +15,9 @@ import pyloudnorm
 import pytest
 import soundfile
 from made_voices import keep, names
-from workbench import Folder, MakeCheckpoint, Result, Workbench, forbid_weights
+from workbench import MakeCheckpoint, Result, Store, Workbench, finish, forbid_weights
 
 from tts_cli.cli import messages as msg
-from tts_cli.core import Status, Unfinished
-from tts_cli.folder.journal import Journal
-from tts_cli.folder.take import UNFINISHED
 from tts_cli.listen.words import TimedWord, WordTimes, read_words
 from tts_cli.named import counted
 
@@ -34,7 +33,7 @@ MADE_3 = msg.NOTHING_BUT_CONVERTED.format(files=counted(3, "file")) + "\n"
 pytestmark = pytest.mark.slow
 
 
-def runs_of(out: Folder) -> set[str]:
+def runs_of(out: Store) -> set[str]:
     """The runs that spoke what the folder holds."""
     return {record["run_id"] for record in out.records.values()}
 
@@ -82,7 +81,7 @@ def test_a_changed_format_speaks_nothing(bench: Workbench, monkeypatch: pytest.M
             if suffix == ".flac" and subtype == "PCM_16":
                 assert np.array_equal(out.samples(record["path"]), before[name])
     assert bench.synth(ROWS, *CAP, *FORMATS[-1][0]).out.startswith(msg.nothing_to_do(3))
-    assert bench.synth(ROWS, *CAP).out == MADE_3
+    assert bench.synth(ROWS, *CAP, "--forget", "all").out == MADE_3
     assert all(np.array_equal(out.samples(f"{name}.wav"), before[name]) for name in IDS)
 
 
@@ -98,11 +97,13 @@ def test_no_file_of_another_format_says_what_a_row_was(bench: Workbench) -> None
     assert bench.synth(rows, *CAP).code == 0
     assert not (out / "sub/two.opus").exists()
     assert (out / "takes/sub/two/1.opus").read_bytes() == old
-    assert (out / "three.opus").exists()  # which says what its row says
+    assert not (out / "three.opus").exists()  # it can be made of the source again
+    assert (out / "takes/three/1.source.wav").is_file()
     assert (out / "sub/two.mp3").read_bytes() == b"somebody's own"
     assert bench.run("pick", out, "sub/two=1").code == 0
     assert (out / "sub/two.opus").read_bytes() == old
     assert not (out / "sub/two.wav").exists()
+    assert (out / "takes/sub/two/2.wav").is_file()
 
 
 def test_one_level_after_the_other(bench: Workbench, longer: Path) -> None:
@@ -117,10 +118,8 @@ def test_one_level_after_the_other(bench: Workbench, longer: Path) -> None:
             msg.NOTHING_BUT_CONVERTED.format(files=counted(3, "file"))
         )
         record = out.records["one"]
-        assert record["source"]["path"] == "one.wav.original"
-        assert np.array_equal(
-            soundfile.read(out.path / "one.wav.original", dtype="float32")[0], raw
-        )
+        assert record["source"]["path"] == "takes/one/1.source.wav"
+        assert np.array_equal(out.samples("takes/one/1.source.wav"), raw)
         samples = out.samples("one.wav")
         assert record["audio_s"] == pytest.approx(len(samples) / 24_000, abs=1e-4)
         meter = pyloudnorm.Meter(24_000)
@@ -136,6 +135,7 @@ def test_one_level_after_the_other(bench: Workbench, longer: Path) -> None:
     assert result.summary == msg.synthesized(1, 3, done=2)
     # The old one is kept as a take, and what its file was made of with it.
     assert (out.path / "takes" / "one" / "1.wav").exists()
+    assert (out.path / "takes" / "one" / "1.source.wav").exists()
     assert bench.run("pick", out.path, "one=1").code == 0
     assert encode(bench).code == 0
     assert np.array_equal(out.samples("one.wav"), raw)
@@ -160,7 +160,7 @@ def test_lossy_rows_come_from_their_codes(bench: Workbench) -> None:
     bench.synth_once(ROWS, *CAP, out="wanted")
     assert bench.synth(ROWS, *CAP, "--format", "mp3", "--save-codes").code == 0
     spoken = runs_of(bench.out())
-    result = bench.synth(ROWS, *CAP)
+    result = bench.synth(ROWS, *CAP, "--forget", "all")
     assert result.out == MADE_3
     assert runs_of(bench.out()) == spoken
     wanted = bench.out("wanted").files
@@ -336,19 +336,23 @@ class TestHostileFolders:
         assert "the model that made its codes is not available" in result.out
 
 
-def test_a_row_left_in_the_middle_of_a_replacement_is_found_again(bench: Workbench) -> None:
+def test_a_replacement_that_an_earlier_version_did_not_finish(bench: Workbench) -> None:
+    """The row is synthesized again, and what was there is kept."""
     bench.synth_once(ROWS[:1], *CAP)
     out = bench.out()
-    with Journal(out.path) as journal:
-        line = journal.line("one", 1)
-        assert line is not None
-        journal.append(line.changed(status=Status.FAILED, unfinished=Unfinished.REPLACING))
-    os.link(out.path / "one.wav", out.path / "one.wav.original")
-    (out.path / "one.wav").unlink()
+    line = {**out.records["one"], "status": "failed", "unfinished": "replacing", "schema": 3}
+    with open(out.path / "timings.jsonl", "a") as file:
+        file.write(json.dumps(line) + "\n")
+    before = out.files["one.wav"]
+    (out.path / "one.wav").rename(out.path / "one.wav.original")
     (out.path / "one.wav").write_bytes(b"RIFF")
-    result = bench.synth(ROWS[:1], *CAP, "--loudness", "-20")
-    assert result.out == msg.NOTHING_BUT_CONVERTED.format(files=counted(1, "file")) + "\n"
-    assert out.records["one"]["source"]["path"] == "one.wav.original"
+    result = bench.synth(ROWS[:1], *CAP)
+    assert result.summary == msg.synthesized(1, 1)
+    assert "1 file has a new name: see timings.jsonl and takes/" in result.err
+    assert out.status()["one"] == "ok"
+    assert out.files["one.wav"] == before
+    assert out.files[f"takes/one/1.{hashlib.sha256(before).hexdigest()[:8]}.wav"] == before
+    assert out.files["takes/one/2.wav"] == b"RIFF"
 
 
 class TestTakes:
@@ -364,24 +368,29 @@ class TestTakes:
         out = taken.out()
         before = {name: data for name, data in out.files.items() if name.endswith(".wav")}
         assert encode(taken, "--format", "flac").out.startswith("3 files written, 0 already done")
-        assert os.path.samefile(out.path / "one.flac", out.path / "takes/one/2.flac")
-        assert np.array_equal(out.samples("one.flac"), out.samples("takes/one/2.wav"))
+        # The file that the new one is made from has its own name now.
+        moved = {name: f"takes/{name.removesuffix('.wav')}/1.source.wav" for name in before}
+        moved |= {"one.wav": "takes/one/2.source.wav", "takes/one/1.wav": "takes/one/1.wav"}
+        assert np.array_equal(out.samples("one.flac"), out.samples("takes/one/2.source.wav"))
         assert out.records["one"]["role"] == "held"
-        assert {name: out.files[name] for name in before} == before
+        wavs = {name: data for name, data in out.files.items() if name.endswith(".wav")}
+        assert wavs == {moved[name]: data for name, data in before.items()}
         assert not (out.path / "takes/one/1.flac").exists()
         assert encode(taken, "--format", "flac").out.startswith("0 files written, 3 already done")
         # Another one that is chosen is another file.
         assert taken.run("pick", out.path, "one=1").code == 0
         assert encode(taken, "--format", "flac").out.startswith("1 file written, 2 already done")
-        assert np.array_equal(out.samples("one.flac"), out.samples("takes/one/1.wav"))
+        assert np.array_equal(out.samples("one.flac"), out.samples("takes/one/1.source.wav"))
+        assert out.files["takes/one/1.source.wav"] == before["takes/one/1.wav"]
         assert taken.run("pick", out.path, "one=2").code == 0
         assert taken.synth(ROWS, *CAP, "--loudness", -20).out == MADE_3
-        assert out.records["one"]["source"]["path"] == "takes/one/2.wav.original"
-        assert out.files["takes/one/2.wav.original"] == before["takes/one/2.wav"]
-        assert out.files["takes/one/1.wav"] == before["takes/one/1.wav"]
-        assert os.path.samefile(out.path / "one.wav", out.path / "takes/one/2.wav")
-        assert taken.synth(ROWS, *CAP).out == MADE_3
-        assert {name: out.files[name] for name in before} == before
+        assert out.records["one"]["source"]["path"] == "takes/one/2.source.wav"
+        assert out.files["takes/one/2.source.wav"] == before["one.wav"]
+        assert out.files["takes/one/1.source.wav"] == before["takes/one/1.wav"]
+        assert taken.synth(ROWS, *CAP, "--forget", "loudness").out == MADE_3
+        for name, data in before.items():
+            if not name.startswith("takes/"):
+                assert out.files[name] == data
 
     def test_another_format_and_more_takes_at_once(self, bench: Workbench) -> None:
         bench.synth_once(ROWS, *CAP)
@@ -389,9 +398,9 @@ class TestTakes:
         assert "converted only: 1 from lossless audio" in bench.synth(ROWS, *flags, "--dry-run").out
         result = bench.synth(ROWS, *flags)
         assert result.summary == msg.synthesized(0, 1, converted=1)
-        assert os.path.samefile(out.path / "one.flac", out.path / "takes/one/1.flac")
-        assert np.array_equal(out.samples("one.flac"), out.samples("one.wav"))
-        assert not np.array_equal(out.samples("takes/one/2.flac"), out.samples("one.wav"))
+        source = out.samples("takes/one/1.source.wav")
+        assert np.array_equal(out.samples("one.flac"), source)
+        assert not np.array_equal(out.samples("takes/one/2.flac"), source)
         totals = out.report["totals"]
         assert [totals[name] for name in ("ok", "takes", "remade", "failed")] == [0, 1, 1, 0]
         assert bench.synth(ROWS, *CAP, "--format", "flac").out.startswith(
@@ -414,31 +423,46 @@ class TestTakes:
     def test_what_was_edited_counts(self, taken: Workbench) -> None:
         out = taken.out()
         edited = np.concatenate([out.samples("one.wav"), np.zeros(500)])
-        (out.path / "one.wav").unlink()
         soundfile.write(out.path / "one.wav", edited, 24_000, "PCM_16")
-        kept, old = out.files["one.wav"], out.files["takes/one/2.wav"]
-        assert encode(taken, "--format", "flac").code == 0
+        kept, first = out.files["one.wav"], out.files["takes/one/1.wav"]
+        result = encode(taken, "--format", "flac")
+        assert result.code == 0
+        assert "1 changed file is kept in takes/: one" in result.err
         assert len(out.samples("one.flac")) == len(edited)
-        assert out.files["takes/one/2.wav.original"] == kept
-        assert out.files["takes/one/2.wav"] == old
+        assert out.files["takes/one/3.source.wav"] == kept
+        assert out.files["takes/one/1.wav"] == first
+        record = out.records["one"]
+        assert (record["take"], record["role"], record["origin"]) == (3, "held", "user")
 
-    def test_a_kill_before_the_take_is_the_file(self, taken: Workbench) -> None:
-        out = taken.out()
+    def test_a_kill_before_the_new_file_has_its_name(self, taken: Workbench) -> None:
+        out, source = taken.out(), taken.out().files["one.wav"]
+        deadly = (
+            "import os, signal\nfrom tts_cli.store import commit\n"
+            "real = commit.Commits._finish\n"
+            "def finish(self, change, rotation):\n"
+            "    if change.entry.id == 'one':\n"
+            "        os.kill(os.getpid(), signal.SIGKILL)\n"
+            "    real(self, change, rotation)\n"
+            "commit.Commits._finish = finish\n"
+        )
+        args = ["encode", str(out.path), "--loudness", "-20"]
+        assert finish(taken.start(args, deadly)).code == -signal.SIGKILL
+        assert out.files["one.wav"] == source
         assert encode(taken, "--loudness", -20).code == 0
-        (out.path / "one.wav").unlink()
-        os.link(out.path / "takes/one/2.wav.original", out.path / "one.wav")
         assert encode(taken, "--loudness", -20).out.startswith("0 files written, 3 already done")
-        assert out.files["one.wav"] == out.files["takes/one/2.wav"]
+        assert out.files["takes/one/2.source.wav"] == source != out.files["one.wav"]
+        assert out.records["one"]["sha256"] == hashlib.sha256(out.files["one.wav"]).hexdigest()
 
     def test_a_kill_in_the_middle_keeps_the_choice(self, taken: Workbench) -> None:
         out = taken.out()
-        with Journal(out.path) as journal:  # as versions did that had no field for it
-            line = journal.line("one", 2)
-            assert line is not None
-            error = UNFINISHED[Unfinished.REPLACING]
-            journal.append(line.changed(status=Status.FAILED, error=error, schema=2))
-        assert taken.synth(ROWS, *CAP).out.startswith(msg.nothing_to_do(3))
+        error = "the run ended while its file was replaced"  # in versions without a field for it
+        line = {**out.records["one"], "status": "failed", "error": error, "schema": 2}
+        with open(out.path / "timings.jsonl", "a") as file:
+            file.write(json.dumps(line) + "\n")
+        files = out.files
+        assert taken.synth(ROWS, *CAP).code == 0
         assert (out.records["one"]["take"], out.records["one"]["role"]) == (2, "held")
+        assert {name: out.files[name] for name in files} == files
         assert taken.synth(ROWS, *CAP).out.startswith(msg.NOTHING_TO_DO.format(reason=""))
 
 
@@ -527,12 +551,13 @@ def test_rows_that_were_removed_leave_the_other_folder(bench: Workbench) -> None
     assert bench.synth(ROWS[:1], *CAP, "--prune").code == 0
     result = encode(bench, "--format", "flac", to="made")
     assert result.code == 0
-    assert f"2 rows are no longer in {bench.out().path}/, moved to {made.path}/removed/: " in (
+    assert f"2 rows are no longer in {bench.out().path}/, moved to {made.path}/takes/: " in (
         result.out
     )
     assert f"{made.path}/ also has 1 row of another folder, kept: mine\n" in result.out
     for name in ("sub/two.flac", "sub/two.srt", "three.flac", "three.srt"):
-        assert made.files[f"removed/{name}"] == before[name]
+        stem, suffix = os.path.splitext(name)
+        assert made.files[f"takes/{stem}/1{suffix}"] == before[name]
         assert name not in made.files
     exported = bench.folder / "exported"
     args = ("--to", "ljspeech", "--out", exported)
@@ -550,8 +575,14 @@ def test_files_of_an_earlier_format_are_reported(bench: Workbench) -> None:
     bench.synth_once(ROWS, *CAP)
     assert encode(bench, "--format", "ogg", to="made").code == 0
     assert "earlier format" not in encode(bench, "--format", "ogg", to="made").out
+    old = bench.out("made").files
     result = encode(bench, "--format", "flac", to="made")
     path = bench.out("made").path
+    assert "earlier format" not in result.out
+    assert not list(path.rglob("*.ogg"))  # they can be made again
+    for name in IDS:  # earlier versions kept them
+        (path / f"{name}.ogg").write_bytes(old[f"{name}.ogg"])
+    result = encode(bench, "--format", "flac", to="made")
     assert f"{path}/ also has 3 files in an earlier format, kept: one.ogg, sub/two.ogg, " in (
         result.out
     )

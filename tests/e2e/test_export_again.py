@@ -189,7 +189,7 @@ def test_what_was_made_before_a_kill_is_known(bench: Workbench, to: str, is_late
 def test_a_copy_is_no_link(bench: Workbench) -> None:
     spoken(bench, "a")
     out = bench.folder / "set" / "audio" / "a.wav"
-    counts: dict[str, Any] = {"--copy": 1, "--overwrite": 2}
-    for flag in ("--overwrite", "--copy", "--overwrite"):
+    counts: dict[str, Any] = {"--copy": 1, "--overwrite": 1, "--link": 2}
+    for flag in ("--link", "--overwrite", "--link", "--copy"):
         assert export(bench, "nemo", flag, "--overwrite").code == 0
         assert os.stat(out).st_nlink == counts[flag]

@@ -13,7 +13,7 @@ from workbench import Workbench
 
 from kernels.launch.dispatch import KernelFailed
 from models.qwen3_tts.model import Qwen3TTS
-from tts_cli.folder.lock import LOCK_NAME
+from tts_cli.store.lock import LOCK_NAME
 
 TEXTS = ("Hello there.", "Good morning.", "Hm.", "The rain in the street.")
 ROWS = [{"id": f"row{number}", "text": TEXTS[number % 4]} for number in range(8)]

@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 from workbench import Workbench
 
+from tts_cli.audio import encode as writer
 from tts_cli.cli import messages as msg
-from tts_cli.folder import files as writer
-from tts_cli.folder.lock import LOCK_NAME
+from tts_cli.store.lock import LOCK_NAME
 
 TEXTS = ("Hello there.", "Good morning.", "Hm.", "The rain in the street.")
 ROWS = [{"id": f"row{number}", "text": TEXTS[number % 4]} for number in range(8)]

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import pytest
 import torch
 from safetensors.torch import load_file
-from workbench import Folder, as_jsonl
+from workbench import Store, as_jsonl
 
 pytestmark = [pytest.mark.gpu, pytest.mark.slow]
 
@@ -39,7 +39,7 @@ class Done(NamedTuple):
     code: int
     out: str
     err: str
-    folder: Folder
+    folder: Store
 
     @property
     def warnings(self) -> list[str]:
@@ -71,7 +71,7 @@ def run(folder: Path, how: str, *args: object, env: Mapping[str, str] | None = N
         command, env=environment, capture_output=True, text=True, timeout=300, check=False
     )
     assert "Traceback" not in found.stderr, found.stderr
-    return Done(found.returncode, found.stdout, found.stderr, Folder(folder / "out"))
+    return Done(found.returncode, found.stdout, found.stderr, Store(folder / "out"))
 
 
 Synth = Callable[..., Done]

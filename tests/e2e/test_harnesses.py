@@ -32,8 +32,34 @@ def test_kills() -> None:
 
 @pytest.mark.long
 def test_kills_at_every_call_that_changes_a_folder() -> None:
-    """A few of each command's some hundred calls; without --kills it is all of them."""
-    assert "kills: 0 wrong" in run("call_moments", "--kills", 2)
+    """A few of each command's hundred calls; without --sample it is all of them."""
+    assert "\n0 wrong" in run("call_moments", "--sample", 2)
+
+
+@pytest.mark.long
+def test_kills_where_hard_links_fail() -> None:
+    cases = "encode,pick,merge,prune"
+    assert "\n0 wrong" in run("call_moments", "--no-links", "--sample", 2, "--only", cases)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", ["vfat", "ext4"])
+def test_kills_on_a_new_file_system(kind: str) -> None:
+    said = run("call_moments", "--disk", kind, "--sample", 2, "--only", "encode,pick,merge,prune")
+    if said.startswith("skipped"):
+        pytest.skip(said)
+    assert "\n0 wrong" in said
+
+
+@pytest.mark.long
+def test_returned_errors() -> None:
+    """A few faults of each command; without --sample it is every call with two errors."""
+    assert "\n0 wrong" in run("error_moments", "--sample", 6)
+
+
+@pytest.mark.long
+def test_power_cuts() -> None:
+    assert "\n0 wrong" in run("power_cuts", "--sample", 6)
 
 
 @pytest.mark.long

@@ -22,7 +22,7 @@ from properties import TIMES
 from workbench import Result, Workbench
 
 from tts_cli.audio.file import is_whole_wav
-from tts_cli.folder.journal import Journal
+from tts_cli.store.journal import Journal
 
 pytestmark = [
     pytest.mark.slow,

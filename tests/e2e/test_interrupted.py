@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 import signal
 import sys
 from pathlib import Path
@@ -10,7 +12,9 @@ import pytest
 from workbench import Workbench, finish, wait_until
 
 from tts_cli.cli import messages as msg
-from tts_cli.folder.lock import LOCK_NAME
+from tts_cli.store.atomic import part_of, token_of
+from tts_cli.store.lock import LOCK_NAME
+from tts_cli.store.mark import MARK_NAME
 
 ROWS = [{"id": f"part{n % 3}/{n:02d}", "text": "Hello there."} for n in range(16)]
 FLAGS = ("--max-seconds", 1, "--save-codes")
@@ -30,18 +34,22 @@ def wanted(bench: Workbench) -> dict[str, bytes]:
 
 
 def is_whole(bench: Workbench, wanted: dict[str, bytes]) -> int:
-    """Check that the folder holds nothing but whole files, each recorded row among them.
+    """Check that the folder has only whole files, and those of every recorded row: under their
+    names, or staged for them.
 
     Returns:
         How many rows are recorded.
     """
     files, records = bench.out().files, bench.out().records
     for name, data in files.items():
-        if not name.endswith((".part", LOCK_NAME)):
+        if not name.endswith((".part", LOCK_NAME, MARK_NAME)):
             assert wanted[name] == data, f"{name} was downloaded, but is incomplete"
     for row_id, record in records.items():
         assert record["status"] == "ok"
-        assert {f"{row_id}.wav", f"{row_id}.codes.safetensors"} <= files.keys()
+        for name in (f"{row_id}.wav", f"{row_id}.codes.safetensors"):
+            token = token_of(hashlib.sha256(wanted[name]).hexdigest())
+            staged = os.path.relpath(part_of(name, token))
+            assert wanted[name] in (files.get(name), files.get(staged)), name
     return len(records)
 
 
@@ -92,27 +100,47 @@ class TestKilled:
         resume(bench, manifest, wanted)
 
     def test_a_crash_amid_other_audio_for_a_done_row(self, bench: Workbench) -> None:
-        """The new file stood under the old line: with the old text back, it passed as done. Now it
-        is a take, and not the row's file before it is recorded.
+        """The new file had the name of the old one before it was recorded: with the old text back,
+        it passed as done. Now it is only staged until its entry is there.
         """
         before, after = ([{"id": "a", "text": text}] for text in ("Hello there.", "Good morning."))
         assert bench.synth(before, *FLAGS).code == 0
         wanted = bench.out().files
         deadly = (
-            "import os, signal\nfrom tts_cli.folder import records\n"
-            "real = records.AudioWriter.put\nrecords.AudioWriter.put = lambda *args, **named: "
+            "import os, signal\nfrom tts_cli.store import files\n"
+            "real = files.AudioWriter.make\nfiles.AudioWriter.make = lambda *args, **named: "
             "(real(*args, **named), os.kill(os.getpid(), signal.SIGKILL))\n"
         )
         result = finish(bench.start(bench.command(bench.write(after), *FLAGS), deadly))
         assert result.code == -signal.SIGKILL
         assert bench.out().files["a.wav"] == wanted["a.wav"]
         assert bench.synth(before, *FLAGS).summary == msg.nothing_to_do(1)
-        files = bench.out().files
-        assert files["takes/a/2.wav"] != wanted["a.wav"]
-        assert {name: files[name] for name in files if not name.startswith("takes/")} == wanted
+        assert bench.out().files == wanted
         assert bench.synth(after, *FLAGS).summary == msg.synthesized(1, 1)
-        assert bench.out().files["takes/a/1.wav"] == wanted["a.wav"]
-        assert bench.out().files["a.wav"] == bench.out().files["takes/a/2.wav"]
+        files = bench.out().files
+        assert files["a.wav"] != files["takes/a/1.wav"] == wanted["a.wav"]
+        assert [line["take"] for line in bench.out().lines] == [1, 2]
+
+    def test_a_crash_right_after_the_commit(self, bench: Workbench) -> None:
+        """The next command gives the files of a committed entry their names, whichever it is."""
+        before, after = ([{"id": "a", "text": text}] for text in ("Hello there.", "Good morning."))
+        assert bench.synth(before, *FLAGS).code == 0
+        wanted = bench.out().files
+        deadly = (
+            "import os, signal\nfrom tts_cli.store import commit\n"
+            "commit.Commits._finish = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
+        )
+        result = finish(bench.start(bench.command(bench.write(after), *FLAGS), deadly))
+        assert result.code == -signal.SIGKILL
+        assert bench.out().files["a.wav"] == wanted["a.wav"]
+        assert bench.out().records["a"]["text"] == "Good morning."
+        result = bench.synth(after, *FLAGS)
+        assert result.summary == msg.nothing_to_do(1)
+        assert "finished what an interrupted command had begun: 2 files" in result.err
+        files = bench.out().files
+        for name, data in wanted.items():
+            assert files[f"takes/a/1{name.removeprefix('a')}"] == data != files[name]
+        assert len(files) == 4
 
     @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
     def test_a_signal_stops_and_keeps_what_is_finished(
@@ -140,9 +168,9 @@ class TestKilled:
     def test_a_second_signal_stops_at_once(self, bench: Workbench) -> None:
         manifest = bench.write(ROWS)
         stuck = (
-            "import time\nfrom pathlib import Path\nfrom tts_cli.folder import files as output\n"
+            "import time\nfrom pathlib import Path\nfrom tts_cli.store import files as output\n"
             f"sign = Path({str(bench.folder / 'stuck')!r})\n"
-            "output.AudioWriter.put = lambda *_, **__: (sign.touch(), time.sleep(600))\n"
+            "output.AudioWriter.make = lambda *_, **__: (sign.touch(), time.sleep(600))\n"
         )
         process = bench.start(bench.command(manifest, *SLOWLY), stuck)
         wait_until((bench.folder / "stuck").exists, process)

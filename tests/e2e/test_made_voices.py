@@ -180,7 +180,7 @@ MOMENTS = {
     # Each of four files is opened, written, synced, named; its folder opened and synced.
     **{f"call {n}": f"{KILL}_kill_before({n})" for n in (1, 3, 5, 11, 14, 17, 21, 24)},
     "encoded": DIES.format("tts_cli.voices.made", "MadeVoices", "keep_for"),
-    "rows": DIES.format("tts_cli.folder.folder", "Folder", "keep"),
+    "rows": DIES.format("tts_cli.store.store", "Store", "keep"),
 }
 
 
@@ -261,8 +261,8 @@ def test_rows_with_and_without_a_voice_as_before_there_were_made_ones(
         digest = hashlib.sha256(codes.astype("<i2").tobytes()).hexdigest()[:16]
         assert (line["request_hash"], digest) == GOLDEN[name], name
     assert not voice_files(bench)
-    # Under the default those without a voice are spoken anew, which is told with their number.
-    plain = bench.synth(rows, *flags, "--dry-run")
+    # Under the default those without a voice are synthesized again, which is logged.
+    plain = bench.synth(rows, *flags, "--dry-run", "--forget", "free_voice", "--redo")
     assert (
         msg.VOICE_NOT_FIXED.split(",")[0] % counted(2, "done row has", "done rows have")
         in plain.err

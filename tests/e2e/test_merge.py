@@ -16,13 +16,13 @@ from made_voices import NAME, VOICE, keep
 from made_voices import names as made_names
 from spoken_folders import record, tone, with_file, write_folder
 from tiny_fish_codec import SMALL
-from workbench import Folder, Workbench, as_jsonl, finish
+from workbench import Store, Workbench, as_jsonl, finish
 
 from tts_cli.cli import messages as msg
-from tts_cli.folder.journal import Journal
-from tts_cli.folder.lock import FolderLock
 from tts_cli.listen.verdicts import Check, read_checks, write_checks
 from tts_cli.listen.words import TimedWord, WordTimes, read_words, textgrid, words_vtt
+from tts_cli.store.journal import Journal
+from tts_cli.store.lock import FolderLock
 
 ROWS = [{"id": f"part{n % 2}/{n:03d}", "text": f"Line number {n}."} for n in range(8)]
 CAP = ("--max-seconds", 0.2, "--accept-truncated")
@@ -65,12 +65,12 @@ def test_after_it_synth_has_nothing_to_do(bench: Workbench, shards: Path) -> Non
     code, said = merge(bench, one.path, two.path)
     assert code == 0, said
     assert "8 rows ok, 0 failed" in said
-    assert "8 rows added from 2 folders, 24 files linked, 0 copied" in said
+    assert "8 rows added from 2 folders, 0 files linked, 24 copied" in said
     done = bench.out("all")
     assert done.files == {**one.files, **two.files}
     for row in ROWS:
         path = done.path / f"{row['id']}.wav"
-        assert path.stat().st_nlink == 2
+        assert path.stat().st_nlink == 1
     assert [run["run_id"] for run in done.runs] == [
         run["run_id"] for part in (one, two) for run in part.runs
     ]
@@ -349,12 +349,12 @@ def test_files_in_the_way_are_named(bench: Workbench) -> None:
     assert names(bench.folder / "all") == {"a.wav": b"mine"}
 
 
-def test_copies_where_asked_for(bench: Workbench, shards: Path) -> None:
-    code, said = merge(bench, bench.folder / "one", bench.folder / "two", "--copy")
+def test_links_where_asked_for(bench: Workbench, shards: Path) -> None:
+    code, said = merge(bench, bench.folder / "one", bench.folder / "two", "--link")
     assert code == 0
-    assert "0 files linked, 24 copied" in said
+    assert "24 files linked, 0 copied" in said
     done = bench.folder / "all"
-    assert all(path.stat().st_nlink == 1 for path in done.rglob("*.wav"))
+    assert all(path.stat().st_nlink == 2 for path in done.rglob("*.wav"))
     again = bench.synth(shards, *CAP, "--save-codes", "--subtitles", "srt", out="all")
     assert msg.NOTHING_TO_DO.format(reason="") in again.out + again.err
 
@@ -405,7 +405,7 @@ def test_lines_of_other_versions_and_torn_ones(bench: Workbench) -> None:
     (one / "old.wav").write_bytes(tone(0.1))
     code, said = merge(bench, one)
     assert code == 0, said
-    assert bench.out("all").status() == {"a": "ok", "b": "ok", "old": "ok", "torn": "failed"}
+    assert bench.out("all").status() == {"a": "ok", "b": "ok", "old": "ok"}
     assert Journal(bench.folder / "all", is_read_only=True).num_garbage == 0
 
 
@@ -429,18 +429,18 @@ def test_killed_midway_it_is_run_again(bench: Workbench, shards: Path) -> None:
     wanted = bench.out("whole")
     rng = random.Random(7)
     killed = 0
-    for after in rng.sample(range(8, 50), 6):
+    for after in rng.sample(range(8, 34), 6):
         out = bench.folder / f"killed{after}"
         args = ["merge", *map(str, parts), "--out", str(out)]
         died = finish(bench.start(args, KILL.format(after=after)))
         killed += died.code == -signal.SIGKILL
         if (out / "timings.jsonl").exists():
-            assert Folder(out).records == wanted.records
+            assert Store(out).records.items() <= wanted.records.items()
         result = bench.run(*args)
         assert result.code == 0, result.err
-        assert Folder(out).files == wanted.files
-        assert Folder(out).lines == wanted.lines
-        assert Folder(out).report == wanted.report
+        assert Store(out).files == wanted.files
+        assert Store(out).lines == wanted.lines
+        assert Store(out).report == wanted.report
         shutil.rmtree(out)
     assert killed >= 4
 

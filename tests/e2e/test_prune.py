@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,6 @@ from make_xlsx import workbook
 from workbench import Rows, Workbench, finish
 
 from tts_cli.cli import messages as msg
-from tts_cli.folder.journal import Journal
-from tts_cli.folder.removed import Removed
 from tts_cli.named import counted
 
 ROWS: Rows = [
@@ -24,7 +23,7 @@ ROWS: Rows = [
 ]
 FLAGS = ("--max-seconds", 1)
 DONE = msg.nothing_to_do(1) + "\n"
-PRUNED = {"a.wav", "removed/sub/b.wav", "removed/c.wav"}
+PRUNED = {"a.wav", "takes/sub/b/1.wav", "takes/c/1.wav"}
 
 
 @pytest.fixture
@@ -55,7 +54,7 @@ class TestTold:
     def test_by_a_dry_run(self, done: Workbench) -> None:
         before = done.out().files
         result = done.synth(ROWS[:2], *FLAGS, "--dry-run", "--prune")
-        assert "no longer in the manifest: 1 row, moved to removed/: c\n" in result.out
+        assert "no longer in the manifest: 1 row, moved to takes/: c\n" in result.out
         found = json.loads(done.synth(ROWS[:2], *FLAGS, "--dry-run", "--json").out)
         assert (found["strays"], found["back"]) == (1, 0)
         assert done.out().files == before
@@ -92,7 +91,7 @@ class TestTold:
         assert bench.synth(book, *FLAGS).code == 0
         assert "no longer" not in bench.synth(book, *FLAGS, "--sheet", "Two").out
         bench.write(workbook([header, ["x", "Hi."]], "One", others=others), "rows.xlsx")
-        assert ": a; --prune" in bench.synth(book, *FLAGS).out
+        assert ": a; --prune" in bench.synth(book, *FLAGS, "--sheet", "One").out
 
     def test_by_a_link_to_the_manifest(self, done: Workbench) -> None:
         manifest = done.write(ROWS[:2])
@@ -125,11 +124,10 @@ class TestPruned:
         out = done.out().path
         manifest = done.folder / "rows.jsonl"
         assert result.out.startswith(f"{DONE}2 rows are no longer in {manifest}: ")
-        assert result.out.endswith(f"; moved to {out}/removed/\n")
+        assert result.out.endswith(f"; moved to {out}/takes/\n")
+        moved = {"sub/b.wav": "takes/sub/b/3.wav", "c.wav": "takes/c/1.wav"}
         files = done.out().files
-        assert files == {
-            name if name == "a.wav" else f"removed/{name}": data for name, data in before.items()
-        }
+        assert files == {moved.get(name, name): data for name, data in before.items()}
         folder = done.out().report["folder"]
         assert (folder["ok"], folder["failed"]) == (1, 0)
         assert json.loads((out / "takes.json").read_text())["choices"] == {}
@@ -139,9 +137,9 @@ class TestPruned:
         lines = len(done.out().lines)
         result = done.synth(ROWS, *FLAGS)
         assert result.out == msg.nothing_to_do(3) + "\n"
-        assert "2 rows are restored from removed/" in result.err
+        assert "2 rows are restored" in result.err
         assert done.out().files == before
-        assert len(done.out().lines) == lines + 4
+        assert len(done.out().lines) == lines + 2
         assert json.loads((out / "takes.json").read_text())["choices"]["sub/b"]["take"] == 3
 
     def test_no_command_shows_them(self, done: Workbench) -> None:
@@ -172,7 +170,7 @@ class TestPruned:
         new = done.out().files["c.wav"]
         done.synth(ROWS[:2], *FLAGS, "--prune")
         files = done.out().files
-        assert (files["removed/c.wav"], files["removed/c~2.wav"]) == (old, new)
+        assert (files["takes/c/1.wav"], files["takes/c/2.wav"]) == (old, new)
         assert done.synth(changed, *FLAGS).out.startswith(msg.NOTHING_TO_DO.format(reason=""))
         assert done.out().files["c.wav"] == new
 
@@ -183,7 +181,7 @@ class TestPruned:
 
     def test_lost_audio_is_spoken_again(self, done: Workbench) -> None:
         done.synth(ROWS[:2], *FLAGS, "--prune")
-        (done.out().path / "removed/c.wav").unlink()
+        (done.out().path / "takes/c/1.wav").unlink()
         assert done.synth(ROWS, *FLAGS).summary.startswith(msg.synthesized(1, 3))
 
     def test_waits_for_ids_that_can_be_read(self, done: Workbench) -> None:
@@ -195,8 +193,8 @@ class TestPruned:
 
     def test_rows_of_a_killed_run(self, bench: Workbench) -> None:
         """Its manifests are known: they were written down before its first row."""
-        slow = "import tts_cli.folder.files as w, time\nreal = w.AudioWriter.put\n"
-        slow += "w.AudioWriter.put = lambda *a, **k: (real(*a, **k), time.sleep(0.4))[0]"
+        slow = "import tts_cli.store.files as w, time\nreal = w.AudioWriter.make\n"
+        slow += "w.AudioWriter.make = lambda *a, **k: (real(*a, **k), time.sleep(0.4))[0]"
         process = bench.start(bench.command(bench.write(ROWS), *FLAGS), slow)
         bench.wait_for_rows(1, process)
         process.kill()
@@ -207,19 +205,20 @@ class TestPruned:
         left = [row for row in ROWS if row["id"] != spoken]
         result = bench.synth(left, *FLAGS, "--prune")
         assert "1 row is no longer in " in result.out
-        assert f"removed/{spoken}.wav" in bench.out().files
+        assert f"takes/{spoken}/1.wav" in bench.out().files
 
-    def test_killed_between_line_and_file(
-        self, done: Workbench, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        out = done.out().path
-        with monkeypatch.context() as patch, Journal(out) as journal:
-            patch.setattr(Removed, "_move_out", lambda *_: None)
-            Removed(out, journal).take_out(["c"])
-        assert "1 row in" not in done.synth(ROWS[:2], *FLAGS).out
+    def test_killed_between_line_and_file(self, done: Workbench) -> None:
+        deadly = (
+            "import os, signal\nfrom tts_cli.store import commit\n"
+            "commit.Commits._finish = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
+        )
+        args = done.command(done.write(ROWS[:2]), *FLAGS, "--prune")
+        assert finish(done.start(args, deadly)).code == -signal.SIGKILL
         assert "c.wav" in done.out().files
-        done.synth(ROWS[:2], *FLAGS, "--prune")
-        assert "removed/c.wav" in done.out().files
+        assert done.out().records["c"]["status"] == "removed"
+        assert "1 row in" not in done.synth(ROWS[:2], *FLAGS).out
+        assert "c.wav" not in done.out().files
+        assert "takes/c/1.wav" in done.out().files
 
 
 BAD: Rows = [ROWS[0], {"id": "no id!", "text": "Hm."}]
@@ -294,11 +293,12 @@ class TestBooks:
         result = self.speak(bench, BOOK.format("Eve"))
         assert "1 row is no longer in " in result.out
         after = bench.out().files
-        (gone,) = {name for name in after if name.startswith("removed/")}
-        assert after[gone] == before[gone.removeprefix("removed/")]
+        (moved,) = {name for name in after if name.startswith("takes/")}
+        row_id = moved.removeprefix("takes/").removesuffix("/1.wav")
+        assert after[moved] == before[f"{row_id}.wav"]
         assert len([name for name in after if name.startswith("sentences/")]) == 4
         result = self.speak(bench, BOOK.format("Ann"))
-        assert "1 row is restored from removed/" in result.err
+        assert "1 row is restored" in result.err
         assert msg.NOTHING_TO_DO.format(reason="") in result.out
 
     def test_another_book_is_refused(self, bench: Workbench) -> None:
@@ -313,7 +313,7 @@ class TestBooks:
         )
         assert bench.out().files == before
         assert self.speak(bench, other, "--prune").code == 0
-        assert sum(name.startswith("removed/sentences/") for name in bench.out().files) == 4
+        assert sum(name.startswith("takes/sentences/") for name in bench.out().files) == 4
 
     def test_rows_of_another_manifest_stay(self, bench: Workbench) -> None:
         assert self.speak(bench, BOOK.format("Ann")).code == 0
@@ -334,10 +334,10 @@ def test_a_row_takes_no_file_of_another(bench: Workbench, order: tuple[str, str]
     kept = [row for row in rows if row["id"] == "a.words"] + [{"id": "c", "text": "Hm."}]
     assert bench.synth(kept, *flags, "--prune").code == 0
     assert out.files["a.words.vtt"] == subtitles
-    assert {"removed/a.wav", "removed/a.vtt"} <= out.files.keys()
+    assert {"takes/a/1.wav", "takes/a/1.vtt"} <= out.files.keys()
     assert bench.synth(kept[1:], *flags, "--prune").code == 0
-    assert out.files["removed/a.words.vtt"] == subtitles
+    assert out.files["takes/a.words/1.vtt"] == subtitles
     back = [row for row in rows if row["id"] == "a"]
     assert bench.synth(back, *flags).code == 0
-    assert out.files["removed/a.words.vtt"] == subtitles
+    assert out.files["takes/a.words/1.vtt"] == subtitles
     assert "a.vtt" in out.files

@@ -17,7 +17,7 @@ from exports import digest_of
 from spoken_folders import record, tone, with_file, write_folder
 from workbench import Workbench
 
-from tts_cli.folder.lock import LOCK_NAME
+from tts_cli.store.lock import LOCK_NAME
 
 
 @pytest.fixture

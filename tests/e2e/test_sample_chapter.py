@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from workbench import Folder, MakeCheckpoint, Workbench
+from workbench import MakeCheckpoint, Store, Workbench
 
 ROOT = Path(__file__).parents[2]
 GUIDE = ROOT / "samples" / "guide" / "books.md"
@@ -18,12 +18,12 @@ GUIDE = ROOT / "samples" / "guide" / "books.md"
 pytestmark = pytest.mark.slow
 
 
-def book_file(out: Folder) -> dict[str, Any]:
+def book_file(out: Store) -> dict[str, Any]:
     found: dict[str, Any] = json.loads((out.path / "book.json").read_text(encoding="utf-8"))
     return found
 
 
-def rows_of(out: Folder) -> list[dict[str, Any]]:
+def rows_of(out: Store) -> list[dict[str, Any]]:
     return [row for chapter in book_file(out)["chapters"] for row in chapter["sentences"]]
 
 

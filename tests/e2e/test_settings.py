@@ -152,7 +152,7 @@ HARMLESS = (
     *("max_failures", "progress", "asr", "asr_batch", "drift", "mos", "greedy", "subtalker_greedy"),
     *("temperature", "top_k", "top_p", "repetition_penalty", "subtalker_temperature"),
     *("subtalker_top_k", "subtalker_top_p", "join", "instruct", "to", "splits", "shard_mb"),
-    *("copy", "of_voice", "of_language", "shortest", "longest", "max_error", "no_suspects"),
+    *("link", "of_voice", "of_language", "shortest", "longest", "max_error", "no_suspects"),
     *("all_takes", "row_seed", "verify", "retakes", "verify_device", "words"),
 )
 WRITTEN_THERE = {
@@ -390,7 +390,7 @@ def test_completion_scripts(bench: Workbench, shell: str) -> None:
 def test_completing_ids(bench: Workbench) -> None:
     from tts_cli.app.offers import values
     from tts_cli.core import Status
-    from tts_cli.folder.take import Take
+    from tts_cli.store.take import Take
 
     lines = [Take(name, Status.OK).to_line().strip() for name in ("intro/1", "intro/2", "end")]
     bench.write("\n".join([*lines, "{torn"]), "timings.jsonl")

@@ -179,12 +179,14 @@ def test_without_torch(bench: Workbench, fault: str) -> None:
         (0, ("encode", out, "--format", "flac", "--out", "flac")),
         (0, ("export", out, "--to", "ljspeech", "--out", "lj")),
         (0, ("merge", out, "--out", "all")),
+        (0, ("clean", out, "--dry-run")),
         (1, ("align", out)),  # a tone says no words
         (0, ("lexicon", "test", "1984")),
         (0, ("models", "list")),
         (0, ("config", "show")),
         (0, ("completion", "bash")),
         (3, ("doctor",)),
+        (0, ("again", out, "--print")),
     ]
     assert {args[0] for _, args in commands} == COMMANDS.keys()
     if not fault.startswith("Module"):  # others are told alike

@@ -174,8 +174,9 @@ def test_take_numbers_of_any_size(bench: Workbench, number: int) -> None:
     listed = bench.run("pick", out, "a=7")
     assert listed.code == 2
     assert f"take {number} " in listed.err or number > 2**20
-    assert bench.synth(manifest, "--out", out, "--takes", 2, *RUN).code == 0
-    assert bench.synth(manifest, "--out", out, "--overwrite", "--seed", 5, *RUN).code == 0
+    plain = ("--out", out, "--forget", "all", *RUN)
+    assert bench.synth(manifest, *plain, "--takes", 2).code == 0
+    assert bench.synth(manifest, *plain, "--redo", "all", "--seed", 5).code == 0
     assert bench.synth(manifest, "--out", out, "--prune", *RUN).code == 0
     written = (out / "timings.jsonl").read_text().splitlines()
     takes = [json.loads(line)["take"] for line in written]

@@ -37,6 +37,8 @@ TIMINGS = {  # field -> types of a row that was spoken
     "delivery_hash": str,
     "bytes": int,
     "sha256": str,
+    "codes_sha256": type(None),
+    "origin": type(None),
     "frames": int,
     "audio_s": float,
     "content_hash": str,
@@ -72,7 +74,6 @@ TIMINGS = {  # field -> types of a row that was spoken
     "silence_inside_s": float,
     "applied": type(None),
     "source": type(None),
-    "unfinished": type(None),
     "frames_per_char": float,
     "worker": type(None),
     "prompt_tokens": int,
@@ -150,7 +151,7 @@ def test_timings_and_audio_agree(bench: Workbench) -> None:
         assert record["peak_dbfs"] == pytest.approx(20 * np.log10(np.abs(samples).max()), abs=0.01)
         assert (record["run_id"], record["sample_rate_hz"]) == (out.report["run_id"], RATE_HZ)
         assert out.report["started"] <= record["started"] <= out.report["ended"]
-        assert (record["schema"], record["take"]) == (3, 1)
+        assert (record["schema"], record["take"]) == (4, 1)
     records = out.records
     assert (records["one"]["voice"], records["chapter/1/two"]["voice"]) == ("dora", "emil")
     assert records["Drei.x"]["seed"] == 5

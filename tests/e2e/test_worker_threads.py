@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from fake_cluster import Actor, FakeCluster, use_fake_cluster
 from hostile_audio import encoded, tone
-from workbench import Folder, MakeCheckpoint, Workbench
+from workbench import MakeCheckpoint, Store, Workbench
 
 from tts_cli.cli import messages as msg
 from tts_cli.workers import worker
@@ -33,13 +33,13 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> type[FakeCluster]:
 
 
 @pytest.fixture
-def one(bench: Workbench) -> Folder:
+def one(bench: Workbench) -> Store:
     """What one process makes of ROWS."""
     bench.synth_once(ROWS, *FLAGS, out="one")
     return bench.out("one")
 
 
-def lines_of(folder: Folder) -> dict[tuple[str, int | None], dict[str, Any]]:
+def lines_of(folder: Store) -> dict[tuple[str, int | None], dict[str, Any]]:
     """The last line of each take, without what no two runs share: takes end in any order."""
     return {
         (line["id"], line.get("take")): {
@@ -49,7 +49,7 @@ def lines_of(folder: Folder) -> dict[tuple[str, int | None], dict[str, Any]]:
     }
 
 
-def require_same(many: Folder, one: Folder) -> None:
+def require_same(many: Store, one: Store) -> None:
     """Both folders hold the same, and each row was recorded ok once."""
     assert many.files == one.files
     assert lines_of(many) == lines_of(one)
@@ -59,7 +59,7 @@ def require_same(many: Folder, one: Folder) -> None:
 
 @pytest.mark.usefixtures("cluster")
 class TestUndisturbed:
-    def test_two_workers_speak_what_one_process_does(self, bench: Workbench, one: Folder) -> None:
+    def test_two_workers_speak_what_one_process_does(self, bench: Workbench, one: Store) -> None:
         result = bench.synth(ROWS, *FLAGS, "--workers", 2, out="many")
         assert result.code == 0
         assert result.summary == msg.synthesized(16, 16)
@@ -104,7 +104,7 @@ class TestUndisturbed:
         assert "truncated/part0/00.wav" in bench.out("many").files
 
     def test_workers_that_do_not_see_the_folder_send_their_files(
-        self, bench: Workbench, one: Folder, monkeypatch: pytest.MonkeyPatch
+        self, bench: Workbench, one: Store, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(worker, "sees_folder", lambda _: False)
         result = bench.synth(ROWS, *FLAGS, "--workers", 2, out="many")
@@ -174,7 +174,7 @@ class Killer:
 
 class TestDisturbed:
     def test_a_dead_workers_rows_are_spoken_by_others(
-        self, bench: Workbench, one: Folder, cluster: type[FakeCluster]
+        self, bench: Workbench, one: Store, cluster: type[FakeCluster]
     ) -> None:
         cluster.on_call = Killer({"part0/06", "part1/10", "part2/14"}, 3)
         result = bench.synth(ROWS, *FLAGS, "--workers", 2, out="many")
@@ -209,7 +209,7 @@ class TestDisturbed:
         assert not any(one["given_up"] for one in bench.out("many").report["workers"])
 
     def test_a_worker_that_keeps_dying_is_given_up(
-        self, bench: Workbench, one: Folder, cluster: type[FakeCluster]
+        self, bench: Workbench, one: Store, cluster: type[FakeCluster]
     ) -> None:
         def dies(actor: Actor, name: str, args: tuple[Any, ...]) -> bool:
             return name == "speak" and actor.briefing.number == 2
@@ -225,7 +225,7 @@ class TestDisturbed:
         assert f"worker 2 will not be restarted: {reason}" in result.err
 
     def test_with_no_worker_left_the_run_stops_early(
-        self, bench: Workbench, one: Folder, cluster: type[FakeCluster]
+        self, bench: Workbench, one: Store, cluster: type[FakeCluster]
     ) -> None:
         speaks = [0]
 
@@ -254,7 +254,7 @@ class TestDisturbed:
     def test_a_failing_engine_is_a_dead_worker(
         self,
         bench: Workbench,
-        one: Folder,
+        one: Store,
         cluster: type[FakeCluster],
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:

@@ -76,8 +76,8 @@ def main() -> int:
     import torch
 
     from tts_cli.app.check import FolderCheck
-    from tts_cli.folder.files import CHECKS_NAME
     from tts_cli.listen.hearing import whisper
+    from tts_cli.store.files import CHECKS_NAME
 
     with tempfile.TemporaryDirectory() as scratch:
         out, folder = Path(scratch) / "wavs", Path(scratch) / "whisper"

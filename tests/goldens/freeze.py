@@ -514,19 +514,20 @@ def freeze_killed(desk: Desk, name: str, wanted: set[str]) -> None:
 
 def _run_killed(desk: Desk, args: list[object], below: Path, kill_at: int) -> int:
     """Run to the end, or to a kill; how many calls changed the folder."""
-    from call_moments import PROGRAM
+    from folder_cases import PROGRAM
     from warm_process import WarmProcess
 
-    counted = desk.path / "count"
-    counted.unlink(missing_ok=True)
-    told = {"KILL_BELOW": str(below), "KILL_AT": str(kill_at), "KILL_COUNT": str(counted)}
+    result = desk.path / "result"
+    result.unlink(missing_ok=True)
+    plan = {"below": str(below), "result": str(result), "no_links": False}
+    told = {"FOLDER_CALLS": json.dumps({**plan, "do": "kill", "how": {"at": kill_at}})}
     os.chdir(desk.path)
     process = WarmProcess(PROGRAM, [str(arg) for arg in args], environment() | told)
     said = "".join(process.communicate(timeout=120))
     os.chdir(ROOT)
-    if kill_at == 0 and not counted.exists():
+    if kill_at == 0 and not result.exists():
         raise RuntimeError(said)
-    return int(counted.read_text()) if counted.exists() else 0
+    return int(json.loads(result.read_text())["calls"]) if result.exists() else 0
 
 
 def all_names() -> list[str]:

@@ -13,10 +13,12 @@ from readers import told
 FOLDER = "mixed"
 SETTINGS: dict[str, tuple[object, ...]] = {
     "as spoken": (),
-    "another seed": ("--seed", 9),
-    "another temperature": ("--temperature", 0.5),
-    "greedy": ("--greedy",),
-    "another cap": ("--max-seconds", 0.05),
+    "another seed": ("--seed", 9, "--redo"),
+    "another seed, not settled": ("--seed", 9),
+    "another seed, done rows kept": ("--seed", 9, "--keep-done"),
+    "another temperature": ("--temperature", 0.5, "--redo"),
+    "greedy": ("--greedy", "--redo"),
+    "another cap": ("--max-seconds", 0.05, "--redo"),
     "another format": ("--format", "wav"),
     "another level": ("--loudness", "-30"),
     "codes kept": ("--save-codes",),
@@ -27,16 +29,16 @@ SETTINGS: dict[str, tuple[object, ...]] = {
     "more takes": ("--takes", 3),
     "verified": ("--verify-files",),
     "pruned": ("--prune",),
-    "whole": ("--split", "off"),
-    "other pauses": ("--pause-sentence", 0.1),
-    "read in words": ("--normalize", "english"),
-    "another voice": ("--voice", "fang"),
-    "another language": ("--language", "german"),
-    "streaming": ("--layout", "streaming"),
-    "reproducible": ("--reproducible", "--max-batch", 4),
+    "whole": ("--split", "off", "--redo"),
+    "other pauses": ("--pause-sentence", 0.1, "--redo"),
+    "read in words": ("--normalize", "english", "--redo"),
+    "another voice": ("--voice", "fang", "--redo"),
+    "another language": ("--language", "german", "--redo"),
+    "streaming": ("--layout", "streaming", "--redo"),
+    "reproducible": ("--reproducible", "--max-batch", 4, "--redo"),
     "a shard": ("--shard", "1/2"),
     "wordless fail": ("--wordless", "fail", "--skip-invalid"),
-    "another model": ("--model", "models/other"),
+    "another model": ("--model", "models/other", "--redo"),
 }
 
 
@@ -73,7 +75,7 @@ def noted_states() -> Iterator[dict[str, list[str]]]:
         about += [f"take {found.choice.take} chosen"] if found.choice else []
         about += ["choice has fallen"] if found.has_fallen else []
         about += ["as expected"] if found.is_expected else []
-        about += [f"made of {found.order.kept.kind}"] if found.order else []
+        about += [f"made of {found.order.source.kind}"] if found.order else []
         about += [f"not kept: {found.not_kept}"] if found.not_kept else []
         states[row_id] = about
         return found

@@ -20,7 +20,7 @@ import soundfile
 from make_epub import small_epub
 from make_xlsx import workbook
 from tiny_qwen3_tts import SPECS, write_checkpoint
-from workbench import Folder, Workbench
+from workbench import Store, Workbench
 
 from tts_cli.cli import messages as msg
 from tts_cli.main import cli
@@ -217,14 +217,14 @@ def test_shards_become_one_folder(workplace: Path, capsys: pytest.CaptureFixture
     (merge,) = (args for args in commands(page) if args[0] == "merge")
     result = bench.run(*merge)
     assert result.code == 0, result.err
-    counts = [len(Folder(part).records) for part in (workplace / "parts").iterdir()]
+    counts = [len(Store(part).records) for part in (workplace / "parts").iterdir()]
     assert len(counts) == len(parts)
     assert all(counts)
     again = bench.run("synth", "lines.jsonl", "--out", "wavs/", "--verify-files", *with_model)
     assert again.code == 0, again.err
     assert msg.NOTHING_TO_DO.format(reason="") in again.out + again.err
-    assert len(Folder(workplace / "wavs").records) == sum(counts) == 6
-    assert len(Folder(workplace / "wavs").runs) == len(parts)
+    assert len(Store(workplace / "wavs").records) == sum(counts) == 6
+    assert len(Store(workplace / "wavs").runs) == len(parts)
     assert bench.run("report", "wavs/").code == 0
 
 

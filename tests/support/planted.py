@@ -21,16 +21,16 @@ import numpy as np
 from tts_cli.app.verify import HeardSession
 from tts_cli.core import Spoken, Task
 from tts_cli.engine.judge import judge
-from tts_cli.folder.folder import Folder
-from tts_cli.folder.take import Take
 from tts_cli.listen.hearing import sphinx
 from tts_cli.listen.hearing.recogniser import Answer, Asked, Identity
 from tts_cli.manifest.ids import TAKES
+from tts_cli.store.store import Store
+from tts_cli.store.take import Take
 
 KINDS = ("cut", "again", "other", "clipped", "silence")
 SILENCE_S, LETTER_S = 2.5, 0.025
 LATE_S = 0.1  # that a thread comes too late
-_KEEP, _SPOKEN, _HEAR_ONE = Folder.keep, HeardSession._spoken, sphinx.hear_one
+_KEEP, _SPOKEN, _HEAR_ONE = Store.keep, HeardSession._spoken, sphinx.hear_one
 Array = np.ndarray[Any, Any]
 
 
@@ -67,14 +67,14 @@ class Planter:
             rate_hz = session._planner.info.sample_rate_hz
             _SPOKEN(session, task, self.planted(task, spoken, rate_hz, name))
 
-        put(Folder, "keep", lambda folder, task, spoken: self.keep(folder, task, spoken))
+        put(Store, "keep", lambda folder, task, spoken: self.keep(folder, task, spoken))
         put(HeardSession, "_spoken", spoken)
         if self.notes is not None:
             notes = self.notes
             put(sphinx, "Sphinx", lambda processes: ByHeart(notes))
 
-    def keep(self, folder: Folder, task: Task, spoken: Spoken) -> Take:
-        """As `Folder.keep`, with the row's fault."""
+    def keep(self, folder: Store, task: Task, spoken: Spoken) -> Take:
+        """As `Store.keep`, with the row's fault."""
         name = f"{task.id}/{task.place.take}"
         return _KEEP(folder, task, self.planted(task, spoken, folder._native_rate_hz, name))
 
@@ -171,7 +171,7 @@ def shuffle(seed: int, put: Callable[[Any, str, Any], Any]) -> None:
 
         return keep_late
 
-    put(Folder, "keep", late(Folder.keep))
+    put(Store, "keep", late(Store.keep))
     put(HeardSession, "_spoken", late(HeardSession._spoken))
     put(ByHeart, "order", draw.shuffle)
 
@@ -179,7 +179,7 @@ def shuffle(seed: int, put: Callable[[Any, str, Any], Any]) -> None:
 def die_at(event: int) -> None:
     """Have this process killed before so many files were kept, heard or chosen."""
     left = [event]
-    kept_note, kept_choose = globals()["note"], Folder.choose
+    kept_note, pin = globals()["note"], Store.pin
 
     def count() -> None:
         left[0] -= 1
@@ -190,11 +190,11 @@ def die_at(event: int) -> None:
         count()
         kept_note(path, values)
 
-    def chosen(folder: Folder, row_id: str, take: int) -> bool:
+    def pinned(store: Store, row_id: str, take: int) -> bool:
         count()
-        return kept_choose(folder, row_id, take)
+        return pin(store, row_id, take)
 
-    globals()["note"], Folder.choose = noted, chosen  # type: ignore[method-assign]
+    globals()["note"], Store.pin = noted, pinned  # type: ignore[method-assign]
 
 
 def hear_once(folder: Path, asked: Asked) -> Answer:

@@ -17,7 +17,7 @@ import numpy as np
 
 from tts_cli.audio.file import encode
 from tts_cli.core import Status
-from tts_cli.folder.take import Take
+from tts_cli.store.take import Take
 
 RATE_HZ = 8000
 RUN_ID = "20261122T120000Z-abc123"

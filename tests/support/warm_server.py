@@ -1,6 +1,7 @@
 """The process that `warm_process.py` forks commands from: it imports what is heavy, and waits.
 
 Modules of ours are not imported: a command's patches are there before them, as in a fresh process.
+Harnesses whose patches need not be there first name the packages to import in TTS_TESTS_WARM.
 """
 
 from __future__ import annotations
@@ -9,9 +10,11 @@ import gc
 import importlib
 import json
 import os
+import pkgutil
 import signal
 import socket
 import sys
+from contextlib import suppress
 
 HEAVY = ("torch", "numpy", "soundfile", "soxr", "safetensors.torch", "tokenizers", "transformers")
 
@@ -22,12 +25,14 @@ def main() -> None:
     for name in HEAVY:
         importlib.import_module(name)
     importlib.import_module("transformers").AutoTokenizer  # noqa: B018 (imported when asked for)
+    for package in filter(None, os.environ.get("TTS_TESTS_WARM", "").split(",")):
+        import_all(package)
     gc.freeze()  # as commands do behind their imports
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # keepers need no burial
     while True:
         head, (*fds,), _, _ = socket.recv_fds(server, 8, 3)
         if not head:
-            return
+            os._exit(0)  # libraries take long to end, and report what they leak
         length = int.from_bytes(head, "big")
         text = b""
         while len(text) < length:
@@ -39,6 +44,15 @@ def main() -> None:
             return
         for fd in fds:
             os.close(fd)
+
+
+def import_all(package: str) -> None:
+    """Import the modules of a package that can be imported, but do not run it."""
+    found = importlib.import_module(package)
+    for module in pkgutil.walk_packages(found.__path__, f"{package}.", lambda _: None):
+        if not module.name.endswith("__main__"):
+            with suppress(ImportError):
+                importlib.import_module(module.name)
 
 
 def keep(given: dict[str, object], out: int, err: int, news: int) -> None:

@@ -24,8 +24,8 @@ import pytest
 import soundfile
 from warm_process import WarmProcess
 
-from tts_cli.folder.run_file import last_of_runs
 from tts_cli.main import main
+from tts_cli.store.run_file import last_of_runs
 
 ROOT = Path(__file__).parents[2]
 OWN_FILES = ("run.json", "timings.jsonl", "runs.jsonl", "takes.json", "derived.jsonl")
@@ -59,7 +59,7 @@ class Result:
 
 
 @dataclass(frozen=True)
-class Folder:
+class Store:
     """An output folder as a user finds it."""
 
     path: Path
@@ -127,9 +127,9 @@ class Workbench:
         self.model = model
         self._capsys = capsys
 
-    def out(self, name: str = "out") -> Folder:
+    def out(self, name: str = "out") -> Store:
         """An output folder by name."""
-        return Folder(self.folder / name)
+        return Store(self.folder / name)
 
     def write(self, content: Rows | str | bytes, name: str = "rows.jsonl") -> Path:
         """Write a manifest: rows as JSONL, or its text or bytes as they are."""

@@ -26,14 +26,13 @@ from tts_cli.core import (
     Row,
     Spoken,
     Status,
-    Unfinished,
     Work,
 )
 from tts_cli.engine.session import SessionFacts
 from tts_cli.voices.stage import Voiced
 from tts_cli.workers.messages import Ended, Ready, RowOrder
 
-WORDS = [word for kind in (Role, Status, Finish, Unfinished, Kind) for word in kind]
+WORDS = [word for kind in (Role, Status, Finish, Kind) for word in kind]
 
 
 @pytest.mark.parametrize("word", WORDS)
@@ -58,7 +57,7 @@ REQUEST = SpeechRequest("Hello. Hello.", voice="clara", seed=3)
 SHAPES = [
     Row(1, 2, "a", "Hello.", character="Anna", sampling={"top_k": 3.0}, extra={"mood": "glad"}),
     BadRow(1, 2, None, "has no text"),
-    task_of("a", REQUEST, need=Need("abc", 3, 9, None, "icl"), place=Place(2, Role.EXTRA, True)),
+    task_of("a", REQUEST, need=Need("abc", 3, 9, None, "icl"), place=Place(2, Role.EXTRA)),
     joined_task("a", REQUEST, REQUEST, most_frames=99, notes=("is odd",)),
     Spoken(
         Finish.STUCK,
@@ -71,10 +70,12 @@ SHAPES = [
         parts=({"text_start": 0},),
         queued_s=1.5,
     ),
-    Spoken(encoded=Encoded("parts/a.wav", b"codes", 9, "aa", 3), worker=2),
+    Spoken(encoded=Encoded("parts/a.wav", b"codes", 9, "aa", "bb", 3), worker=2),
     Ready("host", SessionFacts(1.5, graph_misses_by={"frame": 2}, device={"graphs": 3}), 4, True),
     RowOrder(1, Voiced(task_of("a", REQUEST), error="its voice is gone"), 0),
-    Ended(1, Spoken(encoded=Encoded(b"RIFF", None, 9, "aa", 3, Applied(pad_start_s=0.5))), 0.5),
+    Ended(
+        1, Spoken(encoded=Encoded(b"RIFF", None, 9, "aa", None, 3, Applied(pad_start_s=0.5))), 0.5
+    ),
 ]
 
 

@@ -501,10 +501,10 @@ class TestValidate:
     def test_a_small_disk(
         self, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        from tts_cli.folder import files as writer
+        from tts_cli.app import look
 
         usage = type("Usage", (), {"total": 10**6, "free": 10})
-        monkeypatch.setattr(writer.shutil, "disk_usage", lambda _: usage)
+        monkeypatch.setattr(look.shutil, "disk_usage", lambda _: usage)
         path = tmp_path / "m.txt"
         path.write_text("hi\n")
         assert main(["validate", str(path), "--out", str(tmp_path / "out")]) == 3

@@ -84,7 +84,7 @@ def test_who_reads_settings_back_has_it(tree: Path) -> None:
     program = """if True:
         import tts_cli.config as config
         from pathlib import Path
-        from tts_cli.folder.merge import differences
+        from tts_cli.store.merge import differences
         from tts_cli.library.settings import config_of
         from tts_cli.listen.page.build import spoken_by
         print(config.__file__)

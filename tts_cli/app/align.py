@@ -29,11 +29,7 @@ from tts_cli.app.subtitles import warn_of_kept
 from tts_cli.config import RunConfig
 from tts_cli.core import Step
 from tts_cli.errors import Cancelled, RowError, SetupError
-from tts_cli.folder.files import WORDS_SUFFIX, SharedNames
-from tts_cli.folder.folder import Folder
-from tts_cli.folder.rows import FolderRow, SpokenFolder, read_folder
-from tts_cli.folder.run_file import Totals
-from tts_cli.folder.take import Take
+from tts_cli.listen.folder_rows import FolderRow, SpokenFolder, read_folder
 from tts_cli.listen.hearing.aligner import Aligned, Aligner, Known, Passage, SaidWord, ToAlign
 from tts_cli.listen.hearing.listener import Listener
 from tts_cli.listen.hearing.qwen3_asr import Qwen3Aligner
@@ -44,6 +40,10 @@ from tts_cli.listen.verdicts import Check, checks_by_take
 from tts_cli.listen.words import FORMS, TimedWord, WordTimes, read_words
 from tts_cli.named import Named
 from tts_cli.plan.checks import Only
+from tts_cli.store.files import WORDS_SUFFIX, SharedNames
+from tts_cli.store.run_file import Totals
+from tts_cli.store.store import Store
+from tts_cli.store.take import Take
 from tts_cli.text.lexicon import Lexicon, read_lexicon
 from tts_cli.text.wording import WrittenWord, has_figures, read_alone, written_words
 
@@ -186,7 +186,7 @@ class FolderAlignment:
         """
         text = self.found.last_run.get("text")
         takes = TakeWords(aligner.identity, text, self._lexicon)
-        with Folder.at(self.found.path, self._config) as folder:
+        with Store.at(self.found.path, self._config) as folder:
             waiting = list(self._waiting(folder, takes.listener))
             asked = (takes.asked(place, one.path, one.take) for place, one in enumerate(waiting))
             with progress(len(waiting)) as shown:
@@ -199,7 +199,7 @@ class FolderAlignment:
         warn_of_kept(self.done.edited)
         return self.done
 
-    def _waiting(self, folder: Folder, listener: Listener) -> Iterator[_Row]:
+    def _waiting(self, folder: Store, listener: Listener) -> Iterator[_Row]:
         for row in self._named:
             take = row.take
             if not take.is_ok or row.file.path is None or take.sha256 is None:
@@ -221,7 +221,7 @@ class FolderAlignment:
                 continue
             yield one
 
-    def _kept(self, folder: Folder, row: FolderRow, aligner: str) -> WordTimes | None:
+    def _kept(self, folder: Store, row: FolderRow, aligner: str) -> WordTimes | None:
         """What an earlier command has found; the further files are made of it."""
         kept = read_words(folder.out, row.id)
         if kept is None or kept.sha256 != row.take.sha256 or kept.text != row.take.text:
@@ -233,7 +233,7 @@ class FolderAlignment:
                 self._put(folder, kept, form)
         return kept
 
-    def _take(self, folder: Folder, one: _Row, takes: TakeWords, answer: Aligned) -> None:
+    def _take(self, folder: Store, one: _Row, takes: TakeWords, answer: Aligned) -> None:
         """Take in what was found of a row."""
         try:
             times = takes.times(one.take, answer, self._checked(one))
@@ -247,11 +247,11 @@ class FolderAlignment:
         self.done.words += len(times.words)
         self.done.guessed += [word.word for word in times.words if word.known in GUESSED]
 
-    def _write(self, folder: Folder, times: WordTimes) -> None:
+    def _write(self, folder: Store, times: WordTimes) -> None:
         for form in (*self._forms_of(times.id), WORDS_SUFFIX):
             self._put(folder, times, form)
 
-    def _put(self, folder: Folder, times: WordTimes, form: str) -> None:
+    def _put(self, folder: Store, times: WordTimes, form: str) -> None:
         data = FORMS[form](times).encode()
         if folder.put_beside(times.id, form, data, times.sha256) is False:
             self.done.edited.add(f"{times.id}{form}")
@@ -266,7 +266,7 @@ class FolderAlignment:
                 problem = f"{row_id}{form} is the name of the subtitles of row '{owner}'"
                 self.done.problems.append((row_id, f"{problem}; change one of the two ids"))
 
-    def _compare(self, folder: Folder, aligner: Identity) -> None:
+    def _compare(self, folder: Store, aligner: Identity) -> None:
         """Judge every row by what is usual of its voice; write again what that changes."""
         scores: dict[Hashable, list[float]] = defaultdict(list)
         aligned = [one for one in self._rows if one.score is not None]

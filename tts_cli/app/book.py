@@ -18,11 +18,8 @@ from tts_cli.book.script import FOLDER, MANIFEST_NAME, BookPauses, script_of, to
 from tts_cli.config import RunConfig
 from tts_cli.core import BadRow
 from tts_cli.errors import ManifestError, UsageError
-from tts_cli.folder.atomic import write_atomic
-from tts_cli.folder.folder import Folder
-from tts_cli.folder.mend import recorded_ids
 from tts_cli.manifest.encoding import known_encoding
-from tts_cli.manifest.ids import REMOVED
+from tts_cli.manifest.ids import TAKES
 from tts_cli.manifest.row import build_row
 from tts_cli.manifest.source import Source
 from tts_cli.named import Named, counted, shown
@@ -31,6 +28,9 @@ from tts_cli.plan.checks import CheckedRows, Judge
 from tts_cli.plan.free_voices import makes_voices, who_speaks
 from tts_cli.plan.plan import Plan
 from tts_cli.plan.split_rule import pauses_of
+from tts_cli.store.atomic import write_alone
+from tts_cli.store.mend import recorded_ids
+from tts_cli.store.store import Store
 
 if TYPE_CHECKING:
     from models.base import ModelInfo
@@ -91,17 +91,18 @@ class BookRun:
         ]
         self._source = Source(str(out / MANIFEST_NAME), "jsonl", str(out), given=rows)
         if not config.dry_run:  # while no other run can be reading it
-            with Folder.at(out, self.config) as folder:
+            with Store.at(out, self.config) as folder:
                 folder.hold()
-                write_atomic(out / MANIFEST_NAME, to_manifest(self.script, language))
+                write_alone(out / MANIFEST_NAME, to_manifest(self.script, language))
         self._require_good(info)
         return self._source
 
     def join(self) -> Produced:
         """Make the book's files of what was spoken. Raises as `produce`."""
         config, info, maker = who_speaks(self.config, read_info(self.config))
-        with Folder.at(self.out, config, info) as folder:
+        with Store.at(self.out, config, info) as folder:
             asked = replace(config, overwrite=False, retry_failed=False, only=(), takes=0)
+            asked = replace(asked, redo=None, keep_done=True)  # the run has settled that
             plan = Plan(self._source, asked, info, folder, maker=maker)
             plan.survey()
             missing = {row.record_id if isinstance(row, BadRow) else row.id for row in plan}
@@ -114,9 +115,9 @@ class BookRun:
         removed without --prune.
         """
         out = self.out
-        if not Folder.is_there(out):
+        if not Store.is_there(out):
             return
-        ids, recorded = {row.id for row in self.script}, recorded_ids(Folder.look(out).journal)
+        ids, recorded = {row.id for row in self.script}, recorded_ids(Store.look(out).journal)
         before: list[str] = []
         others = Named()
         for row_id in recorded:
@@ -135,7 +136,7 @@ class BookRun:
                 f"{out}: contains another book: only {common} of its {len(before)} rows are "
                 "in this one",
                 remedy="choose another --out, or add --prune to move the other rows to "
-                f"{out / REMOVED}/",
+                f"{out / TAKES}/",
             )
 
     def _language(self, info: ModelInfo) -> str | None:

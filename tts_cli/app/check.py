@@ -23,12 +23,8 @@ from tts_cli.config import RunConfig
 from tts_cli.core import Remark, Role, Step
 from tts_cli.errors import SetupError, UsageError, writing
 from tts_cli.extras import require
-from tts_cli.folder.files import CHECKS_NAME
-from tts_cli.folder.folder import Folder
-from tts_cli.folder.lock import is_read_only
-from tts_cli.folder.rows import FolderRow, SpokenFolder, TakeFile, read_folder
-from tts_cli.folder.run_file import Totals
 from tts_cli.listen import likeness
+from tts_cli.listen.folder_rows import FolderRow, SpokenFolder, TakeFile, read_folder
 from tts_cli.listen.hearing import sphinx
 from tts_cli.listen.hearing.checkpoint import folder_of, kind_of
 from tts_cli.listen.hearing.listener import Listener
@@ -42,6 +38,10 @@ from tts_cli.listen.usual import Voices
 from tts_cli.listen.verdicts import Check, Heard, Likeness, Opinion, checks_by_take, write_checks
 from tts_cli.plan.checkpoint import approved_info
 from tts_cli.plan.checks import Only
+from tts_cli.store.files import CHECKS_NAME
+from tts_cli.store.lock import is_read_only
+from tts_cli.store.run_file import Totals
+from tts_cli.store.store import Store
 
 if TYPE_CHECKING:
     import torch
@@ -353,7 +353,7 @@ class FolderCheck:
             (left.unspoken if row.take.is_undrawn else kind).append(row)
         return left
 
-    def pick(self, folder: AbstractContextManager[Folder]) -> list[dict[str, Any]]:
+    def pick(self, folder: AbstractContextManager[Store]) -> list[dict[str, Any]]:
         """Make the best takes their rows' files, and judge the folder as it is then. What somebody
         chose stays.
 
@@ -376,7 +376,7 @@ class FolderCheck:
 
 def pick_best(found: FolderCheck, config: RunConfig) -> list[dict[str, Any]]:
     """See `FolderCheck.pick`; nobody holds the folder yet."""
-    return found.pick(Folder.at(found.folder.path, config))
+    return found.pick(Store.at(found.folder.path, config))
 
 
 def listen(found: FolderCheck, config: RunConfig, step: Step, progress: Rows) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 from models import registry
 from tts_cli.errors import SetupError, first_line
 from tts_cli.extras import EXTRAS, remedy_of
-from tts_cli.folder.files import shown_size
+from tts_cli.named import shown_size
 from tts_cli.plan import checkpoint
 from tts_cli.startup import TORCH
 

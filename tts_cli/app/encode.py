@@ -24,19 +24,19 @@ from tts_cli.audio.treatment import Treatment
 from tts_cli.config import SUBTITLES, RunConfig
 from tts_cli.core import Step
 from tts_cli.errors import RowError, SetupError, UsageError
-from tts_cli.folder.atomic import read_own
-from tts_cli.folder.derived import DerivedFiles
-from tts_cli.folder.files import WORDS_SUFFIX, PlainFiles, SharedNames
-from tts_cli.folder.folder import Folder
-from tts_cli.folder.mend import audio_files
-from tts_cli.folder.recode import Order, Recoded
-from tts_cli.folder.run_file import RunLog, read_report
-from tts_cli.folder.sources import find_kept, why_failed
-from tts_cli.folder.take import Take
 from tts_cli.listen.words import FORMS, read_words
 from tts_cli.manifest.ids import id_problem
 from tts_cli.named import Named, some_of
 from tts_cli.plan.checkpoint import approved_info, read_info
+from tts_cli.store.atomic import read_own
+from tts_cli.store.derived import DerivedFiles
+from tts_cli.store.files import WORDS_SUFFIX, PlainFiles, SharedNames
+from tts_cli.store.mend import audio_files
+from tts_cli.store.reencode import Reencoded, ReencodeJob
+from tts_cli.store.run_file import RunLog, read_report
+from tts_cli.store.sources import find_source, why_failed
+from tts_cli.store.store import Store
+from tts_cli.store.take import Take
 from tts_cli.voices.merged import MergedVoices
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ TITLES = tuple(f".{form}" for form in SUBTITLES)
 Timed = tuple[Take, list[str]]  # a row's file, and the suffixes of what has times of it
 
 
-def encode(folder: Path, out: Path, config: RunConfig, step: Step) -> tuple[Recoded, Findings]:
+def encode(folder: Path, out: Path, config: RunConfig, step: Step) -> tuple[Reencoded, Findings]:
     """Find what can be made of a folder, and make it in another one, or the same.
 
     Returns:
@@ -64,8 +64,8 @@ def encode(folder: Path, out: Path, config: RunConfig, step: Step) -> tuple[Reco
         Interrupted, DiskFull, StoppedEarly: what was made is kept; run again, it goes on.
     """
     Treatment.of(config).require_packages()
-    Folder.look(folder)
-    with Folder.at(out, config) as held:
+    Store.look(folder)
+    with Store.at(out, config) as held:
         held.begin()
         spoken = KeptSpeech(folder)
         config = config if config.model is not None else replace(config, model=spoken.model)
@@ -77,7 +77,7 @@ def encode(folder: Path, out: Path, config: RunConfig, step: Step) -> tuple[Reco
             voices.require_agreement()
             voices.run()
         with step("reading the folder"):
-            kinds = {order.kept.kind for order in spoken.find(held, None, Findings())}
+            kinds = {order.source.kind for order in spoken.find(held, None, Findings())}
         decode, identity = None, ""
         if "codes" in kinds:
             from tts_cli.engine.vocoder import decoder_of
@@ -88,7 +88,7 @@ def encode(folder: Path, out: Path, config: RunConfig, step: Step) -> tuple[Reco
         with step("converting files"):
             noted: list[Timed] = []
             orders = _noting(spoken.find(held, identity, found), folder, noted)
-            made = held.remake(orders, decode, folder)
+            made = held.reencode(orders, decode, folder)
             derived = DerivedFiles(folder)
             all_timed = ((one, timed_beside(derived, one)) for one in spoken.records())
             carry(noted if out == folder else all_timed, folder, held)
@@ -99,7 +99,9 @@ def encode(folder: Path, out: Path, config: RunConfig, step: Step) -> tuple[Reco
     return made, found
 
 
-def _noting(orders: Iterator[Order], folder: Path, noted: list[Timed]) -> Iterator[Order]:
+def _noting(
+    orders: Iterator[ReencodeJob], folder: Path, noted: list[Timed]
+) -> Iterator[ReencodeJob]:
     """Orders, of which those are noted that have times beside them, while these are its own."""
     derived = DerivedFiles(folder)
     for order in orders:
@@ -120,7 +122,7 @@ def timed_beside(derived: DerivedFiles, take: Take) -> list[str]:
     return found
 
 
-def carry(found: Iterable[Timed], folder: Path, held: Folder) -> None:
+def carry(found: Iterable[Timed], folder: Path, held: Store) -> None:
     """Write subtitles and the times of words beside the new files of rows, later by what was put on
     or cut off. What another folder has of its own stays.
     """
@@ -162,26 +164,26 @@ def carry(found: Iterable[Timed], folder: Path, held: Folder) -> None:
     warn_of_kept(kept)
 
 
-def remove_gone(spoken: KeptSpeech, held: Folder, findings: Findings) -> None:
-    """Move the files of rows that were removed from the source folder into `removed/` of the
+def remove_gone(spoken: KeptSpeech, held: Store, findings: Findings) -> None:
+    """Move the files of rows that were removed from the source folder to the takes of the
     target. Rows that the source folder never had are only counted.
     """
     gone = []
     for take in held.journal.takes():
         if id_problem(take.id) or spoken.journal.file(take.id) is not None:
             continue
-        if spoken.journal.gone(take.id) is not None and spoken.run_of(take) is not None:
+        if spoken.journal.removed(take.id) is not None and spoken.run_of(take) is not None:
             gone.append(take.id)
         else:
             findings.strays.add(take.id)
-    stayed = held.mark(gone=gone)
+    stayed = held.remove(gone)
     findings.left += stayed
     for row_id in sorted(set(gone) - {row_id for row_id, _ in stayed}):
         findings.gone.add(row_id)
     held.renew_totals()
 
 
-def older_files(held: Folder) -> Named:
+def older_files(held: Store) -> Named:
     """Return the audio files of rows in a format that their lines do not name."""
     found = Named(is_sorted=True)
     for row_id, path in audio_files(held.out):
@@ -195,7 +197,7 @@ def older_files(held: Folder) -> Named:
     return found
 
 
-def require_own_files(spoken: KeptSpeech, held: Folder) -> None:
+def require_own_files(spoken: KeptSpeech, held: Store) -> None:
     """Raise UsageError if files would be replaced that no run is known to have written."""
     names = (record.id for record in spoken.records() if held.journal.status(record.id) is None)
     foreign = [path.name for path in map(held.writer.path_of, names) if path.exists()]
@@ -252,7 +254,7 @@ class KeptSpeech:
     def __init__(self, out: Path) -> None:
         self.out = out
         try:
-            folder = Folder.look(out)
+            folder = Store.look(out)
             self.journal, self.report = folder.journal, read_report(out)
             self._runs = dict(_runs(folder.runs))
         except OSError as error:
@@ -298,13 +300,15 @@ class KeptSpeech:
                 continue
             try:
                 rate_hz = int(soundfile.info(self.out / str(name)).samplerate)
-                find_kept(self.out, record, rate_hz, has_model=False)
+                find_source(self.out, record, rate_hz, has_model=False)
             except (RowError, soundfile.LibsndfileError, OSError, ValueError):
                 continue
             return rate_hz
         return None
 
-    def find(self, target: Folder, identity: str | None, findings: Findings) -> Iterator[Order]:
+    def find(
+        self, target: Store, identity: str | None, findings: Findings
+    ) -> Iterator[ReencodeJob]:
         """The files to make; the others are counted.
 
         Args:
@@ -323,22 +327,22 @@ class KeptSpeech:
             except RowError as error:
                 findings.left.append((record.id, str(error)))
 
-    def _order(self, record: Take, rate_hz: int, identity: str | None) -> Order:
+    def _order(self, record: Take, rate_hz: int, identity: str | None) -> ReencodeJob:
         run = self.run_of(record)
         is_same = run is not None and (identity is None or run.identity == identity)
-        kept = find_kept(self.out, record, rate_hz, is_same)
-        return Order(record, kept)
+        source = find_source(self.out, record, rate_hz, is_same)
+        return ReencodeJob(record, source)
 
     @staticmethod
-    def _is_done(record: Take, target: Folder) -> bool:
+    def _is_done(record: Take, target: Store) -> bool:
         journal, writer = target.journal, target.writer
         file, take = journal.file(record.id), record.take
         if file is None or file.take != take or file.has_failed:
             return False
         if not journal.done(record.id, record.request_hash, writer.delivery_hash, take):
             return False
-        size = journal.file_size(record.id, take)
-        return writer.is_whole(record.id, size, journal.file_sum(record.id, take))
+        found = journal.indexed(record.id, take)
+        return found is not None and writer.is_whole(record.id, found.size or None, found.sha256)
 
 
 def _runs(runs: RunLog) -> Iterator[tuple[str, Run]]:

@@ -24,14 +24,15 @@ from tts_cli.app.pick import Choice, find, parse
 from tts_cli.audio.file import encode
 from tts_cli.config import RunConfig
 from tts_cli.core import BadRow, Row
+from tts_cli.engine import stored_codes
 from tts_cli.engine.kernels import with_fallback
 from tts_cli.engine.made_voices import coded_voice, require_usable
 from tts_cli.engine.session import LocalSession
 from tts_cli.errors import RowError, UsageError
-from tts_cli.folder import sources
-from tts_cli.folder.take import Take
 from tts_cli.manifest.row import build_row
 from tts_cli.plan.checkpoint import model_source
+from tts_cli.store import sources
+from tts_cli.store.take import Take
 from tts_cli.text.pauses import without_pauses
 from tts_cli.text.words import is_wordless
 from tts_cli.voices.needs import reference_silence_s
@@ -100,7 +101,7 @@ class Liked:
 
     def _find(
         self, info: ModelInfo, takes_codes: bool
-    ) -> tuple[sources.Kept, sources.Array | None]:
+    ) -> tuple[sources.AudioSource, sources.Array | None]:
         """What a voice is to be made of, and its (F, K) int64 codes where it is those.
 
         Args:
@@ -115,15 +116,15 @@ class Liked:
             and (run.identity == info.identity or shares_codec(info, run.family, run.size))
         )
         rate_hz = info.sample_rate_hz
-        finders = [partial(sources.find_kept, out, record, rate_hz, has_codec, self.is_file)]
+        finders = [partial(sources.find_source, out, record, rate_hz, has_codec)]
         if takes_codes and has_codec:
-            finders.insert(0, partial(sources.find_codes, out, record, self.is_file))
+            finders.insert(0, partial(sources.find_codes, out, record))
         for look in finders:
             try:
                 kept = look()
                 if kept.kind == "audio":
                     return kept, None
-                return kept, sources.read_codes(kept, record, info.num_codebooks)
+                return kept, stored_codes.read_codes(kept, record, info.num_codebooks)
             except RowError as error:
                 log.info("row '%s': %s", record.id, error)
         kept = sources.find_file(out, record)
@@ -139,7 +140,7 @@ class Liked:
             num_codes = getattr(model, "num_entries", None)
             if num_codes is not None and codes.max() >= num_codes:
                 raise RowError("its codes were made by another model")
-            decode = partial(sources.decode, codes, self.record, model, is_int16=True)
+            decode = partial(stored_codes.decode, codes, self.record, model, is_int16=True)
             samples = with_fallback(decode, model)
         with tempfile.TemporaryDirectory(prefix="tts-cli-voice-") as scratch:
             audio = Path(scratch) / "speech.wav"

@@ -5,7 +5,7 @@ what is done here.
 from __future__ import annotations
 
 import logging
-import shlex
+import shutil
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -14,25 +14,22 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from tts_cli import signals
 from tts_cli.app import device
 from tts_cli.config import RunConfig
-from tts_cli.errors import UsageError
-from tts_cli.folder.files import check_space
-from tts_cli.folder.folder import Folder
-from tts_cli.folder.run_file import (
-    MODEL,
-    MODEL_IDENTITY,
-    measured_xrt,
-    read_report,
-    settings_of,
-    versions,
-)
+from tts_cli.errors import SettingsChanged, SetupError, UsageError
 from tts_cli.manifest.source import Manifest
-from tts_cli.named import Named, counted
+from tts_cli.named import Named, counted, shown_size, shown_value
 from tts_cli.plan.checkpoint import approved_info, model_facts, read_info, require_consent
 from tts_cli.plan.checks import require_possible
 from tts_cli.plan.free_voices import Maker, who_speaks
 from tts_cli.plan.plan import Plan
 from tts_cli.plan.tally import Survey
-from tts_cli.setting import About
+from tts_cli.setting import About, flag
+from tts_cli.store.run_file import (
+    measured_xrt,
+    read_report,
+    settings_of,
+    versions,
+)
+from tts_cli.store.store import Store
 
 if TYPE_CHECKING:
     from models.base import ModelInfo
@@ -89,7 +86,7 @@ def validate(source: Manifest, config: RunConfig, screen: Screen) -> Looked:
     screen.problems(survey)
     if config.out is None:
         return Looked(survey, None)
-    if not Folder.is_there(config.out):
+    if not Store.is_there(config.out):
         warn_of_space(survey, config.out)
     return Looked(survey, measured_xrt(config.out))
 
@@ -121,11 +118,10 @@ def survey_of(plan: Plan, screen: Screen) -> Survey:
     screen.problems(survey)
     if not config.skip_invalid:
         survey.summary.require_good()
+    require_settled(plan, survey)
     plan.voices.require_there()
     if survey.needs_model and not folder.is_new:
         survey.unlike = unlike_last_run(plan)
-        if not config.overwrite:
-            require_same_model(plan, survey)
     screen.choices(plan, survey)
     try:
         survey.require_own_files()
@@ -139,6 +135,23 @@ def survey_of(plan: Plan, screen: Screen) -> Survey:
     return survey
 
 
+def require_settled(plan: Plan, survey: Survey) -> None:
+    """Raise SettingsChanged if settings that were given now would change the speech of done rows,
+    and neither --redo nor --keep-done says what to do about these.
+    """
+    if survey.refused:
+        changes = (
+            f"{flag(name)} {shown_value(now)}, before {shown_value(then)}"
+            for name, (then, now) in survey.explicit.items()
+        )
+        rows = counted(survey.refused, "done row")
+        raise SettingsChanged(
+            f"{rows} of {plan.folder.out} would change: {'; '.join(changes)}",
+            remedy="add --redo to synthesize such rows again, or --keep-done to keep them and use "
+            "the new settings for other rows only",
+        )
+
+
 def unlike_last_run(plan: Plan) -> dict[str, tuple[Any, Any]]:
     """Settings of the speech that the last run of a folder had otherwise: then and now."""
     settings = plan.planner.maker.config.as_dict()
@@ -146,23 +159,6 @@ def unlike_last_run(plan: Plan) -> dict[str, tuple[Any, Any]]:
     now = settings_of(report, (About.SPEECH,))
     then = now | settings_of(read_report(plan.folder.out), (About.SPEECH,))
     return {name: (then[name], now[name]) for name in now if then[name] != now[name]}
-
-
-def require_same_model(plan: Plan, survey: Survey) -> None:
-    """Raise UsageError if a folder would get rows of the sample voice only because nobody said
-    which model it was spoken with.
-    """
-    model, _ = survey.unlike.get(MODEL, (None, None))
-    is_same = MODEL_IDENTITY not in survey.unlike
-    if model is None or is_same or plan.planner.maker.config.model is not None:
-        return
-    out, rows = plan.folder.out, counted(survey.pending + survey.takes, "row")
-    model = shlex.quote(str(model))
-    raise UsageError(
-        f"{out} was made with --model {model}; without it, the sample voice would synthesize "
-        f"{rows}",
-        remedy=f"add --model {model}; for the sample voice, give another --out, or --overwrite",
-    )
 
 
 def warn_of_space(survey: Survey, out: Path) -> None:
@@ -176,3 +172,34 @@ def warn_of_space(survey: Survey, out: Path) -> None:
 def listed(values: Mapping[str, Any]) -> str:
     """Values with their names, those that are None left out."""
     return ", ".join(f"{name} {value}" for name, value in values.items() if value is not None)
+
+
+def check_space(out: Path, needed_bytes: int) -> str | None:
+    """Compare an estimate with the free space.
+
+    Returns:
+        A warning if the estimate does not fit, or None.
+    Raises:
+        SetupError: not even half of it fits.
+    """
+    place = out.absolute()
+    while not place.exists():
+        place = place.parent
+    try:
+        usage = shutil.disk_usage(place)
+    except OSError as error:
+        return f"the free space of {place} is unknown: {error.strerror or error}"
+    free_bytes = usage.free
+    if needed_bytes <= free_bytes or usage.total == 0:  # /proc and others tell no size
+        return None
+    message = (
+        f"about {shown_size(needed_bytes)} are needed, but only {shown_size(free_bytes)} are free"
+    )
+    if free_bytes == 0:
+        message = f"the disk is full; about {shown_size(needed_bytes)} are needed"
+    if needed_bytes > 2 * free_bytes:
+        raise SetupError(
+            f"--out {out}: {message}",
+            remedy="free some space, use --format flac, or split the manifest with --shard",
+        )
+    return f"--out {out}: {message}; the run may stop early"

@@ -23,10 +23,10 @@ from tts_cli.engine.made_voices import (
 )
 from tts_cli.engine.session import LocalSession
 from tts_cli.errors import RowError, UsageError
-from tts_cli.folder.atomic import write_alone
 from tts_cli.plan.checkpoint import approved_info, model_label
 from tts_cli.plan.checks import Judge, require_speakable
 from tts_cli.plan.free_voices import Maker, makes_voices
+from tts_cli.store.atomic import write_alone
 from tts_cli.text.words import is_wordless
 from tts_cli.voices.recording import (
     MAX_SECONDS,

@@ -13,11 +13,10 @@ from typing import NamedTuple
 from tts_cli.config import RunConfig
 from tts_cli.core import Step
 from tts_cli.errors import UsageError
-from tts_cli.folder.folder import Folder
-from tts_cli.folder.lock import is_read_only
-from tts_cli.folder.merge import Origins, differences
-from tts_cli.folder.merge_files import Placing
-from tts_cli.folder.run_file import FolderTotals, read_report
+from tts_cli.store.lock import is_read_only
+from tts_cli.store.merge import Merger, Origins, differences
+from tts_cli.store.run_file import FolderTotals, read_report
+from tts_cli.store.store import Store
 from tts_cli.voices.merged import MergedVoices
 
 log = logging.getLogger(__name__)
@@ -29,7 +28,7 @@ class Merged(NamedTuple):
     """What came of it."""
 
     origins: Origins
-    placing: Placing
+    merger: Merger
     voices: MergedVoices
     sums: FolderTotals  # of the target
 
@@ -41,14 +40,14 @@ def merge(
     config: RunConfig,
     step: Step,
     *,
-    has_links: bool = True,
+    has_links: bool = False,
 ) -> Merged:
     """Merge folders into another one.
 
     Args:
         prefer: whose rows and voices are taken where others have other ones; the first wins.
         step: shows that something goes on.
-        has_links: hard links where the file system has them.
+        has_links: hard links, where the file system has them, instead of copies.
     Raises:
         UsageError: a folder cannot be merged, or two disagree; nothing was written.
         DiskFull, StoppedEarly, Interrupted: run again, it goes on.
@@ -57,28 +56,29 @@ def merge(
     preferred, target = {folder.resolve() for folder in prefer}, out.resolve()
     origins = Origins(all_of_them, len(preferred - {target}), target in preferred)
     with ExitStack() as stack:
-        held = stack.enter_context(Folder.at(out, config))
+        held = stack.enter_context(Store.at(out, config))
         held.hold()
         with step("reading the folders"):
             totals = [None if held.is_new else learn(held, 0, origins)]
             for index, source in enumerate(all_of_them[1:], 1):
-                folder = Folder.look(source)
+                folder = Store.look(source)
                 if not is_read_only(source):
-                    folder = stack.enter_context(Folder.at(source, config))
+                    folder = stack.enter_context(Store.unchanged(source, config))
                 totals.append(learn(folder, index, origins))
             origins.require_agreement()
-            placing = Placing(origins, has_links)
-            voices = MergedVoices(all_of_them, origins.is_settled, placing.left)
+            merger = Merger(origins, has_links=has_links)
+            voices = MergedVoices(all_of_them, origins.is_settled, merger.left)
             voices.require_agreement()
-            placing.require_room()
+            merger.require_room(None if held.is_new else held.journal)
+            held.rest()
         reports = [read_report(folder) for folder in all_of_them]
         if told := list(differences(all_of_them, reports)):
             more = f"; and {len(told) - _MAX_TOLD} more" if len(told) > _MAX_TOLD else ""
             log.warning("different audio: %s%s", "; ".join(told[:_MAX_TOLD]), more)
         with step("writing files"):
             voices.run()
-            placing.run()
-        return Merged(origins, placing, voices, held.merge(origins, reports, totals))
+            sums = held.merge(merger, origins, reports, totals)
+        return Merged(origins, merger, voices, sums)
 
 
 def distinct(folders: Sequence[Path], prefer: Sequence[Path], out: Path) -> list[Path]:
@@ -95,7 +95,7 @@ def distinct(folders: Sequence[Path], prefer: Sequence[Path], out: Path) -> list
                 f"--out {out} and {folder} contain one another",
                 "choose an --out next to the folders",
             )
-        Folder.look(folder)
+        Store.look(folder)
     first = []
     for folder in prefer:
         place = folder.resolve()
@@ -106,7 +106,7 @@ def distinct(folders: Sequence[Path], prefer: Sequence[Path], out: Path) -> list
     return first + [folder for folder in reversed(found.values())]
 
 
-def learn(folder: Folder, index: int, origins: Origins) -> FolderTotals:
+def learn(folder: Store, index: int, origins: Origins) -> FolderTotals:
     """Take in the rows of a folder, which is then held without knowing them."""
     origins.add(index, folder.journal)
     sums = folder.runs.totals(folder.journal.rows())

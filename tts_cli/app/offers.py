@@ -13,11 +13,11 @@ from models.base import ModelInfo
 from tts_cli.config import RunConfig
 from tts_cli.core import Status
 from tts_cli.errors import SetupError
-from tts_cli.folder.take import Take
 from tts_cli.manifest.ids import is_recorded_id
 from tts_cli.plain import open_plain
 from tts_cli.plan.checkpoint import read_info
 from tts_cli.setting import SAMPLING_FLAGS
+from tts_cli.store.take import Take
 from tts_cli.text.care import LANGUAGES
 from tts_cli.voices.voice_folder import VoiceFolder
 
@@ -84,7 +84,7 @@ def _ids(given: Mapping[str, Any], start: str) -> Iterator[str]:
         for line in file.read(MAX_JOURNAL_BYTES).splitlines():
             if (take := Take.decode(line)) is None:
                 continue
-            if take.status is Status.GONE:
+            if take.status is Status.REMOVED:
                 found.pop(take.id, None)
             elif is_recorded_id(take.id) and take.id.startswith(start):
                 found[take.id] = None

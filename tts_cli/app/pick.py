@@ -11,12 +11,12 @@ from typing import Any
 from tts_cli.config import RunConfig
 from tts_cli.core import Status
 from tts_cli.errors import UsageError
-from tts_cli.folder.folder import Folder
-from tts_cli.folder.journal import Journal
-from tts_cli.folder.mend import recorded_ids
-from tts_cli.folder.take import Take
 from tts_cli.manifest.ids import natural_order
 from tts_cli.manifest.seeds import is_made_of
+from tts_cli.store.journal import Journal
+from tts_cli.store.mend import recorded_ids
+from tts_cli.store.store import Store
+from tts_cli.store.take import Take
 
 _CHOICE = re.compile(r"(.+)=(?:(seed:)?([0-9]{1,16}))")
 _MAX_SHOWN = 20  # takes that a message lists
@@ -35,7 +35,7 @@ def pick(out: Path, config: RunConfig, choices: Sequence[str]) -> tuple[list[dic
     wanted = [parse(choice) for choice in choices]
     if len({choice.row_id for choice in wanted}) < len(wanted):
         raise UsageError("a row is given twice", remedy="choose one take per row")
-    with Folder.at(out, config) as folder:
+    with Store.at(out, config) as folder:
         picked = choose_takes(folder, wanted)
         return picked, folder.is_book and any(take["is_new"] for take in picked)
 
@@ -43,11 +43,11 @@ def pick(out: Path, config: RunConfig, choices: Sequence[str]) -> tuple[list[dic
 def takes_in(out: Path) -> list[dict[str, Any]]:
     """Every take of rows that have several or a chosen one, see `listed`. Raises UsageError."""
     _require_journal(out)
-    return list(listed(Folder.look(out).journal))
+    return list(listed(Store.look(out).journal))
 
 
 def _require_journal(out: Path) -> None:
-    if not Folder.is_there(out):
+    if not Store.is_there(out):
         raise UsageError(f"{out}: has no timings.jsonl", remedy="give an output folder of synth")
 
 
@@ -69,7 +69,7 @@ def parse(choice: str) -> Choice:
     return Choice(found[1], None, number) if found[2] else Choice(found[1], number)
 
 
-def choose_takes(folder: Folder, wanted: list[Choice]) -> list[dict[str, Any]]:
+def choose_takes(folder: Store, wanted: list[Choice]) -> list[dict[str, Any]]:
     """Choose takes, once all are known to be there.
 
     Returns:
@@ -82,7 +82,7 @@ def choose_takes(folder: Folder, wanted: list[Choice]) -> list[dict[str, Any]]:
     results = []
     try:
         for take in found:
-            is_new = folder.choose(take.id, take.take)
+            is_new = folder.pin(take.id, take.take)
             results.append({**facts(take), "is_new": is_new})
     finally:
         folder.renew_totals()
@@ -128,7 +128,7 @@ def no_row(journal: Journal, row_id: str, out: Path) -> str:
 def takes_of(journal: Journal, row_id: str) -> list[Take]:
     """A row's takes, those left out that are gone."""
     found = (journal.take(row_id, number) for number in journal.numbers(row_id))
-    return [take for take in found if take is not None and take.status is not Status.GONE]
+    return [take for take in found if take is not None and take.status is not Status.REMOVED]
 
 
 def facts(take: Take) -> dict[str, Any]:

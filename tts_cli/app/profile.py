@@ -32,11 +32,11 @@ from tts_cli.config import RunConfig
 from tts_cli.engine.kernels import with_fallback
 from tts_cli.engine.load import Loaded, choose_device, open_checkpoint
 from tts_cli.errors import UsageError
-from tts_cli.folder.files import AudioWriter
-from tts_cli.folder.run_file import commit, versions
 from tts_cli.plan.checkpoint import approved_info
 from tts_cli.plan.checks import require_speakable
 from tts_cli.plan.room import Needs
+from tts_cli.store.files import AudioWriter
+from tts_cli.store.run_file import commit, versions
 from tts_cli.voices.encoding import ENCODE_ROWS
 
 if TYPE_CHECKING:
@@ -265,9 +265,7 @@ class Profiler:
         wave = np.zeros(self.frames * info.samples_per_frame, dtype=np.float32)
         with tempfile.TemporaryDirectory() as folder:
             writer = AudioWriter(Path(folder), RunConfig(), info.sample_rate_hz)
-            return self._host(
-                "write (one row)", lambda: writer.put("row", writer.make("row", wave))
-            )
+            return self._host("write (one row)", lambda: writer.make("row", wave))
 
     def _first(self, batch: int) -> list[dict[str, Any]]:
         """From a batch of rows that are asked for at once to the samples of the first one, on the
@@ -285,7 +283,7 @@ class Profiler:
                 model.decode_frames(batch, self.frames)
                 samples = model.decode_audio([codes])[0].cpu().numpy()
                 audio_ms.append(1000 * (time.perf_counter() - started_s))
-                writer.put("row", writer.make("row", samples))
+                writer.make("row", samples)
                 file_ms.append(1000 * (time.perf_counter() - started_s))
         model.release(slots)
         rows = f"({batch} x {self.frames} frames)"

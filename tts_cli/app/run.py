@@ -7,6 +7,7 @@ an `Outcome`, for whoever tells it.
 from __future__ import annotations
 
 import logging
+import os
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, closing
@@ -24,20 +25,20 @@ from tts_cli.audio.tags import synthetic
 from tts_cli.config import RunConfig
 from tts_cli.core import BadRow, Status, Step
 from tts_cli.engine.session import LocalSession, Session, SessionFacts, make_ready
-from tts_cli.errors import Interrupted
-from tts_cli.folder.folder import Folder
-from tts_cli.folder.mend import find_orphans
-from tts_cli.folder.records import writer_threads
-from tts_cli.folder.run_file import Totals, measured_xrt, new_run_id, versions
-from tts_cli.folder.take import Take, iso_time
-from tts_cli.folder.takes import room_of_takes
+from tts_cli.errors import Interrupted, without_user_info
 from tts_cli.manifest.source import Manifest
 from tts_cli.named import counted
 from tts_cli.plan.checkpoint import model_facts
 from tts_cli.plan.plan import Plan
 from tts_cli.plan.planner import silence_of
+from tts_cli.plan.remembered import BookFacts, working_folder
 from tts_cli.plan.strays import Strays, settle_strays
 from tts_cli.plan.tally import Survey
+from tts_cli.store.mend import find_orphans
+from tts_cli.store.records import writer_threads
+from tts_cli.store.run_file import OWN_PACKAGE, Totals, measured_xrt, new_run_id, versions
+from tts_cli.store.store import Store, room_of_takes
+from tts_cli.store.take import Take, iso_time
 
 if TYPE_CHECKING:
     from tts_cli.app.align import Alignment
@@ -76,12 +77,14 @@ def run(
     *,
     own: str = "",
     origins: Mapping[str, str] | None = None,
+    book: BookFacts | None = None,
 ) -> Outcome:
     """Make of every row of a manifest what a folder has not yet.
 
     Args:
         own: what ids begin with that are of this manifest, whichever run spoke them; empty: none.
         origins: where settings come from that are not built in.
+        book: that the rows are of; None: they are of manifests.
     Raises:
         TtsCliError, Interrupted: there is nothing to be told but that.
     """
@@ -91,7 +94,7 @@ def run(
 
         aligned = partial(align, opened=aligner_of(config.words, config, "--words"), screen=screen)
     config, info, maker = approved(config)
-    with Folder.at(out, config, info) as folder:
+    with Store.at(out, config, info) as folder:
         plan = Plan(source, config, info, folder, maker=maker)
         survey = survey_of(plan, screen)  # read, judged, planned, held against the folder
         while survey.back:
@@ -112,10 +115,17 @@ def run(
             if not folder.is_new:
                 pruned = config.prune
                 survey.strays = settle_strays(folder, source, plan.rows, own, is_pruned=pruned)
-            if survey.kept:  # in another format or level: nobody speaks
+            started = datetime.now(timezone.utc)
+            report = partial(report_of, plan, origins, book=book, started=started)
+            report = partial(report, run_id=new_run_id(started))
+            outcome = Outcome(plan, survey)
+            if not folder.is_new and plan.changes.is_news(report(None)):
+                folder.note_run(report(None))  # so that later runs have these settings
+                outcome.is_run = True
+            if survey.kept:  # in another format or level: no row is synthesized
                 remake(plan, survey, session, screen.step)
-            outcome = Outcome(plan, survey, totals_of(survey))
-            speak(outcome, session, screen, origins)
+            outcome.totals = totals_of(survey)
+            speak(outcome, session, screen, report)
         if config.subtitles and outcome.error is None:
             write_subtitles(outcome)
     if aligned is not None and outcome.error is None:
@@ -128,7 +138,7 @@ def look(
 ) -> Looked:
     """Plan a run, and write nothing."""
     config, info, maker = approved(config)
-    folder = Folder.at(out, config, info)
+    folder = Store.at(out, config, info)
     plan = Plan(source, config, info, folder, maker=maker, keeps=False)
     survey = survey_of(plan, screen)
     if folder.is_new:
@@ -138,11 +148,11 @@ def look(
     return Looked(survey, measured_xrt(out), orphans)
 
 
-def bring_back(folder: Folder, survey: Survey) -> None:
+def bring_back(folder: Store, survey: Survey) -> None:
     """Give rows that the manifest has again what was removed of them. Raises StoppedEarly."""
-    folder.mark(back=survey.back)
+    folder.restore(survey.back)
     rows = counted(len(survey.back), "row is", "rows are")
-    log.info("%s restored from removed/", rows)
+    log.info("%s restored", rows)
 
 
 def session_of(plan: Plan, *, is_int16: bool) -> LocalSession:
@@ -174,7 +184,7 @@ def remake(plan: Plan, survey: Survey, session: LocalSession, step: Step) -> Non
 
         decode = decoder_of(session.loaded.model)
     with step("converting existing files"):
-        made = folder.remake(plan.orders(), decode)
+        made = folder.reencode(plan.orders(), decode)
     survey.remade = made.count
     log.info("%s converted without synthesis", counted(made.count, "file"))
     for row_id, reason in made.failed:
@@ -184,12 +194,14 @@ def remake(plan: Plan, survey: Survey, session: LocalSession, step: Step) -> Non
 
 
 def speak(
-    outcome: Outcome, session: LocalSession, screen: Screen, origins: Mapping[str, str] | None
+    outcome: Outcome, session: LocalSession, screen: Screen, report: Callable[..., dict[str, Any]]
 ) -> None:
-    """Have rows spoken, recorded and verified, and tell of the run in its folder."""
+    """Have rows spoken, recorded and verified, and tell of the run in its folder.
+
+    Args:
+        report: see `report_of`.
+    """
     plan, survey = outcome.plan, outcome.survey
-    started = datetime.now(timezone.utc)
-    run_id, report = new_run_id(started), partial(report_of, plan, origins, started=started)
     with ExitStack() as stack:
         speaker = cache(lambda: stack.enter_context(closing(speaker_of(plan, session))))
         verification, hear = None, None
@@ -205,7 +217,8 @@ def speak(
             tally.failures.add(take)
 
         def note() -> None:
-            plan.folder.note_run(report(None, run_id=run_id))
+            if plan.folder.run_id is None:
+                plan.folder.note_run(report(None))
             if verification is not None:
                 verification.begin()
 
@@ -215,11 +228,11 @@ def speak(
         else:  # no model is opened
             record(plan, tally, note)
         outcome.is_spoken = survey.needs_model
-        outcome.is_run = survey.needs_model or survey.served > 0
+        outcome.is_run = outcome.is_run or survey.needs_model or survey.served > 0
         if verification is not None and outcome.error is None:
             verify(outcome, verification, speaker, note)
         facts = speaker().facts() if outcome.is_spoken else SessionFacts()
-    conclude(outcome, facts, partial(report, run_id=run_id if outcome.is_run else None))
+    conclude(outcome, facts, report if outcome.is_run else partial(report, run_id=None))
 
 
 def conclude(outcome: Outcome, facts: SessionFacts, report: Callable[..., dict[str, Any]]) -> None:
@@ -321,13 +334,14 @@ def report_of(
     *,
     run_id: str | None,
     started: datetime,
+    book: BookFacts | None = None,
     exit_code: int | None = None,
     verified: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     """What is to be known of a run that ends now, or begins.
 
     Args:
-        origins: see `run`.
+        origins, book: see `run`.
         totals: None, as the exit code: nothing is spoken yet.
         facts: of who spoke, where something was spoken.
         run_id: None for one that spoke nothing; its rows have none, and no file tells of it.
@@ -341,11 +355,17 @@ def report_of(
         # `totals`
         "ended": None if totals is None else iso_time(datetime.now(timezone.utc)),
         "exit_code": exit_code,  # [0 to 143] exit code of the command
-        # [list of text] absolute paths of the manifests; empty: a pipe or a book
+        # [text] working folder of the command, which relative paths of `settings` start from; null:
+        # it was removed (since 0.5)
+        "working_folder": working_folder(),
+        # [text] absolute path of the book; null: not a book (since 0.5)
+        "book": None if book is None else os.path.abspath(book.path),
+        # [list of text] absolute paths of the manifests; empty: a pipe
         "manifests": plan.source.paths,
         # [object] value of every setting, by the name of its flag
-        "settings": plan.planner.maker.config.as_dict(),
-        # [object] origin of values other than defaults: `flag`, a variable, or file and line
+        "settings": _told(plan.planner.maker.config if book is None else book.config),
+        # [object] origin of values other than defaults: `flag`, a variable, file and line, or
+        # `folder`: the last run
         "settings_from": dict(origins or {}),
         # [list of objects] format of each manifest: path, format, and encoding, separator, sheet
         "read_as": plan.source.facts(),
@@ -366,14 +386,20 @@ def report_of(
         "device": facts.device,
         # [list of objects] workers of `--workers`; empty without it (since 0.3)
         "workers": facts.workers,
-        # [object] versions of Python and packages; null: not installed; empty in the first line of
-        # a run
-        "versions": {} if totals is None else versions(),
+        # [object] versions of Python and packages; null: not installed; only Python and tts-cli in
+        # the first line of a run
+        "versions": versions() if totals is not None else versions(OWN_PACKAGE),
         # [object] rows that `--verify` found right, fixed by retries, or still suspect; null: run
         # without `--verify` (since 0.4)
         "verified": verified,
         "totals": None if totals is None else totals.as_dict(),  # [object] totals of this run
     }
+
+
+def _told(config: RunConfig) -> dict[str, Any]:
+    """Return the settings of a run, without passwords in addresses."""
+    settings = config.as_dict()
+    return {n: without_user_info(v) if isinstance(v, str) else v for n, v in settings.items()}
 
 
 def write_subtitles(outcome: Outcome) -> None:

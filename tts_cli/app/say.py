@@ -17,6 +17,7 @@ from tts_cli.app.align import SpokenWords, aligner_of
 from tts_cli.app.look import Screen
 from tts_cli.app.run import make_missing_voices, session_of
 from tts_cli.app.verify import HeardSession
+from tts_cli.audio.encode import is_int16_enough, treat
 from tts_cli.audio.file import check_format, encode
 from tts_cli.audio.tags import Tags, synthetic
 from tts_cli.audio.treatment import Treatment
@@ -24,9 +25,6 @@ from tts_cli.config import RunConfig
 from tts_cli.core import BadRow, Row, Spoken, Task
 from tts_cli.engine.session import make_ready
 from tts_cli.errors import ManifestError, RowError
-from tts_cli.folder.files import is_int16_enough, treat
-from tts_cli.folder.records import moved, unkept
-from tts_cli.folder.take import Take
 from tts_cli.listen.hearing.aligner import Aligner
 from tts_cli.listen.verdicts import Check
 from tts_cli.listen.words import WordTimes
@@ -37,6 +35,8 @@ from tts_cli.plan.checks import require_possible
 from tts_cli.plan.free_voices import who_speaks
 from tts_cli.plan.plan import Plan
 from tts_cli.plan.planner import silence_of
+from tts_cli.store.records import moved, unkept
+from tts_cli.store.take import Take
 from tts_cli.voices.made import MadeVoices, is_made
 
 log = logging.getLogger(__name__)

@@ -24,10 +24,10 @@ from tts_cli.audio.pacing import pauses_in
 from tts_cli.audio.subtitles import SpokenText, in_parts, subtitles
 from tts_cli.core import Finish, Row
 from tts_cli.errors import DiskFull, RowError, SetupError
-from tts_cli.folder.files import hash_of
-from tts_cli.folder.take import Take
 from tts_cli.named import Named, counted
 from tts_cli.plain import open_plain
+from tts_cli.store.files import hash_of
+from tts_cli.store.take import Take
 from tts_cli.text.pauses import without_pauses
 
 if TYPE_CHECKING:

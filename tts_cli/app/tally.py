@@ -11,11 +11,11 @@ from tts_cli import startup
 from tts_cli.core import BadRow, Finish, Role, Spoken, Task
 from tts_cli.engine.session import SessionFacts
 from tts_cli.errors import StoppedEarly
-from tts_cli.folder.folder import Folder
-from tts_cli.folder.run_file import Totals
-from tts_cli.folder.take import Take
 from tts_cli.named import counted
 from tts_cli.plan.tally import Survey
+from tts_cli.store.run_file import Totals
+from tts_cli.store.store import Store
+from tts_cli.store.take import Take
 
 log = logging.getLogger(__name__)
 
@@ -79,7 +79,7 @@ class RunTally:
 
     def __init__(
         self,
-        folder: Folder,
+        folder: Store,
         frame_s: float,
         totals: Totals,
         failures_allowed: int | None = None,

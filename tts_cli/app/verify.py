@@ -34,11 +34,6 @@ from tts_cli.config import RunConfig
 from tts_cli.core import Spoken, Step, Task
 from tts_cli.engine.session import Session, make_ready
 from tts_cli.errors import Cancelled, StoppedEarly, writing
-from tts_cli.folder.atomic import open_to_append
-from tts_cli.folder.files import CHECKS_NAME
-from tts_cli.folder.records import unkept
-from tts_cli.folder.run_file import Totals
-from tts_cli.folder.take import Take
 from tts_cli.listen.hearing.listener import Listener
 from tts_cli.listen.hearing.recogniser import Answer, Asked
 from tts_cli.listen.judgement import Ears, rank, verdict_of
@@ -47,6 +42,11 @@ from tts_cli.listen.verdicts import Check, Heard
 from tts_cli.named import counted
 from tts_cli.plan.plan import Plan
 from tts_cli.plan.planner import Planner
+from tts_cli.store.atomic import open_to_append
+from tts_cli.store.files import CHECKS_NAME
+from tts_cli.store.records import unkept
+from tts_cli.store.run_file import Totals
+from tts_cli.store.take import Take
 
 log = logging.getLogger(__name__)
 

@@ -1,19 +1,141 @@
-"""Make the files of a task's samples: treatment, levels, encoding, temporary names. Their final
-names and the task's line are the folder's work, which may be in another process.
-"""
+"""Make the contents of a take's files of its samples: treatment, levels, encoding."""
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
+from tts_cli.audio.file import NO_TAGS, check_format, encode, encode_codes, resample, to_float
 from tts_cli.audio.tags import Tags
 from tts_cli.core import Encoded, Spoken, Task
 from tts_cli.errors import RowError
+from tts_cli.hashing import encode as encode_json
+from tts_cli.hashing import sha256_of, values_of
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from tts_cli.audio.treatment import Applied, Treatment
+    from tts_cli.config import RunConfig
 
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """How the samples of a row become a file."""
+
+    format: str
+    subtype: str
+    rate_hz: int
+    highpass_hz: float | None = field(default=None, metadata={"as_before": None})
+    trim: str | None = field(default=None, metadata={"as_before": None})  # what is kept, how cut
+    pad_s: tuple[float, float] | None = field(default=None, metadata={"as_before": None})
+    # What is measured, the level, the highest true peak; a name such as ebu stands for them.
+    level: tuple[str, float, float] | None = field(default=None, metadata={"as_before": None})
+
+
+def delivery_hash(delivery: Delivery) -> str:
+    """The hash that two files of the same speech share if they were made alike."""
+    return sha256_of(encode_json(values_of(delivery)))
+
+
+def is_int16_enough(subtype: str, rate_hz: int, native_rate_hz: int) -> bool:
+    """Whether a file holds 16-bit samples at the native rate, so that it needs no others."""
+    return subtype == "PCM_16" and rate_hz == native_rate_hz
+
+
+def delivery_of(treatment: Treatment, format: str, subtype: str, rate_hz: int) -> Delivery:
+    """What a run makes of samples, as it is hashed."""
+    from tts_cli.audio.treatment import TRIM_MARGIN_S
+
+    target = treatment.target
+    return Delivery(
+        format,
+        subtype,
+        rate_hz,
+        treatment.highpass_hz,
+        f"{TRIM_MARGIN_S:g} s" if treatment.is_trimmed else None,
+        treatment.pad_s if any(treatment.pad_s) else None,
+        None if target is None else (target.by, target.level_db, target.ceiling_dbtp),
+    )
+
+
+def treat(
+    samples: np.ndarray[Any, Any], native_rate_hz: int, rate_hz: int, treatment: Treatment
+) -> tuple[np.ndarray[Any, Any], Applied | None]:
+    """Samples as a file of `rate_hz` gets them, and what was done to them; None: nothing. Raises
+    RowError.
+    """
+    if treatment.is_none or not len(samples):
+        return resample(samples, native_rate_hz, rate_hz), None
+    shaped, applied = treatment.shape(to_float(samples), native_rate_hz)
+    at_rate = resample(shaped, native_rate_hz, rate_hz, is_clipped=False)
+    return treatment.level(at_rate, rate_hz, applied)
+
+
+class Encoder:
+    """Encodes the audio of takes as the settings of a run say; any thread may use it.
+
+    Args:
+        native_rate_hz: sample rate of the samples handed in.
+    Raises:
+        UsageError, SetupError: the format, subtype and rate are not possible; see `check_format`.
+    """
+
+    def __init__(self, config: RunConfig, native_rate_hz: int) -> None:
+        self.format = config.format
+        self.suffix = f".{config.format}"
+        self.native_rate_hz = native_rate_hz
+        self.rate_hz = config.sample_rate or native_rate_hz
+        self.subtype = check_format(config.format, config.subtype, self.rate_hz)
+        from tts_cli.audio.treatment import Treatment  # and numpy with it
+
+        self.treatment = Treatment.of(config)
+        self.treatment.require_packages()
+        self.delivery = delivery_of(self.treatment, self.format, self.subtype, self.rate_hz)
+        self.delivery_hash = delivery_hash(self.delivery)
+        self.has_codes = config.save_codes
+
+    @property
+    def takes_int16(self) -> bool:
+        """Whether files hold 16-bit samples at the native rate, so that int16 is all they need."""
+        is_enough = is_int16_enough(self.subtype, self.rate_hz, self.native_rate_hz)
+        return is_enough and self.treatment.is_none
+
+    def encode(
+        self,
+        samples: np.ndarray[Any, Any],
+        codes: np.ndarray[Any, Any] | None = None,
+        tags: Tags = NO_TAGS,
+    ) -> Encoded:
+        """Encode a take's files in memory.
+
+        Args:
+            samples: (n,) float32 in [-1, 1] or int16, at the native rate; n >= 1.
+            codes: (F, K) integers, kept only if the run saves codes.
+            tags: what the file says about itself.
+        Raises:
+            RowError: there are no samples, or NaN.
+        """
+        treated, applied = treat(samples, self.native_rate_hz, self.rate_hz, self.treatment)
+        data = encode(treated, self.rate_hz, self.format, self.subtype, tags)
+        coded = encode_codes(codes) if codes is not None and self.has_codes else None
+        misses = () if applied is None else tuple(self.treatment.misses(applied))
+        return Encoded(
+            audio=data,
+            codes=coded,
+            num_bytes=len(data),
+            sha256=hashlib.sha256(data).hexdigest(),
+            codes_sha256=None if coded is None else hashlib.sha256(coded).hexdigest(),
+            num_samples=len(samples),
+            applied=applied,
+            remarks=misses,
+        )
 
 
 def encoded(task: Task, spoken: Spoken, make: Callable[..., Encoded], comment: str) -> Spoken:
@@ -30,7 +152,7 @@ def encoded(task: Task, spoken: Spoken, make: Callable[..., Encoded], comment: s
         return spoken
     started_s = time.perf_counter()
     is_truncated = spoken.error is not None
-    take = task.place.file_take(is_truncated)
+    take = task.place.file_take
     tags = Tags.of_row(task.id, task.request.voice, comment)
     files, problem = None, None
     try:

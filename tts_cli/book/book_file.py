@@ -23,10 +23,10 @@ from tts_cli.book.chapter import Book, Chapter
 from tts_cli.book.chapter_audio import HeardSpan, JoinedChapter
 from tts_cli.book.script import Sentence
 from tts_cli.config import SUBTITLES, SUBTYPES
-from tts_cli.folder.atomic import link_whole, write_atomic
-from tts_cli.folder.mend import BOOK_NAME, read_book
-from tts_cli.folder.takes import facts_of
 from tts_cli.listen.words import FORMS
+from tts_cli.store.atomic import link_whole, write_atomic
+from tts_cli.store.files import facts_of
+from tts_cli.store.mend import BOOK_NAME, read_book
 
 log = logging.getLogger(__name__)
 

@@ -33,7 +33,7 @@ from tts_cli.audio.tags import Tags, put_tags
 from tts_cli.audio.treatment import TRIM_MARGIN_S, Applied, Treatment, highpass
 from tts_cli.book.chapter_level import ChapterLevel
 from tts_cli.errors import RowError, UsageError
-from tts_cli.folder.atomic import written_whole
+from tts_cli.store.atomic import written_whole
 
 MAX_WAV_BYTES = 2**32 - 1
 AS_IT_IS = Treatment()

@@ -32,12 +32,12 @@ from tts_cli.book.chapter_audio import AS_IT_IS, HeardSpan, JoinedChapter, RowAu
 from tts_cli.book.m4b import M4bChapter, write_m4b
 from tts_cli.book.script import FOLDER, MANIFEST_NAME, Sentence
 from tts_cli.errors import RowError, UsageError
-from tts_cli.folder.atomic import write_atomic
-from tts_cli.folder.folder import Folder
-from tts_cli.folder.mend import BOOK_NAME
 from tts_cli.listen.words import FORMS, joined_words, read_words
 from tts_cli.named import counted, some_of
 from tts_cli.plain import open_plain
+from tts_cli.store.atomic import write_atomic
+from tts_cli.store.mend import BOOK_NAME
+from tts_cli.store.store import Store
 
 log = logging.getLogger(__name__)
 
@@ -108,7 +108,7 @@ def require_own_files(out: Path, names: list[str]) -> None:
     if foreign:
         raise UsageError(
             f"{some_of(foreign)}: in the folder, but not written by an earlier run",
-            remedy="move them, choose another --out, or add --overwrite to replace them",
+            remedy="move them, choose another --out, or add --redo all to replace them",
         )
 
 
@@ -130,7 +130,7 @@ def _name_of(book: Book, number: int, suffix: str) -> str:
 
 
 def produce(
-    folder: Folder, book: Book, script: list[Sentence], missing: set[str], wanted: BookOrder
+    folder: Store, book: Book, script: list[Sentence], missing: set[str], wanted: BookOrder
 ) -> Produced:
     """Make every file that can be made, and remove those of an earlier run that the book no longer
     has, such as chapters with another number now.
@@ -151,7 +151,7 @@ class _Producer:
 
     def __init__(
         self,
-        folder: Folder,
+        folder: Store,
         book: Book,
         script: list[Sentence],
         missing: set[str],

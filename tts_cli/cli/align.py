@@ -12,8 +12,8 @@ import click
 from tts_cli.cli.options import SectionedCommand, SectionedOption, common_options, group, settings
 from tts_cli.cli.screen import RunScreen, echo, shown_duration
 from tts_cli.config import RunConfig
-from tts_cli.folder.files import TEXTGRID_SUFFIX, WORDS_SUFFIX, WORDS_VTT_SUFFIX
 from tts_cli.named import counted
+from tts_cli.store.files import TEXTGRID_SUFFIX, WORDS_SUFFIX, WORDS_VTT_SUFFIX
 
 if TYPE_CHECKING:
     from tts_cli.app.align import Alignment

@@ -12,16 +12,16 @@ from click.core import ParameterSource
 from tts_cli.cli.options import (
     REQUIRED_OUT,
     SPEAKING,
-    SectionedCommand,
-    SectionedOption,
     common_options,
     group,
     settings,
 )
+from tts_cli.cli.remember import RememberingCommand
 from tts_cli.cli.screen import echo, show_or_warn, shown_duration
 from tts_cli.config import RunConfig
 from tts_cli.named import counted, some_of
-from tts_cli.setting import Scope, Topic
+from tts_cli.plan.remembered import BookFacts
+from tts_cli.setting import Topic
 from tts_cli.text.words import usual_s
 
 if TYPE_CHECKING:
@@ -35,19 +35,13 @@ FIRST_WORDS = 8  # of a chapter that a dry run shows
 MAX_TOLD = 5  # warnings and chapters that messages name
 
 _book_options = group(
-    "Book",
-    click.option(
-        "--join",
-        cls=SectionedOption,
-        scope=Scope.ANY,
-        type=click.Choice(("m4b",)),
-        help="Also join all chapters into one file with chapter marks.",
-    ),
+    Topic.BOOK.heading,
+    settings(Topic.BOOK),
     settings("encoding", encoding={"help": "Encoding of text files, such as cp1252 or utf-16."}),
 )
 
 
-@click.command("book", cls=SectionedCommand)
+@click.command("book", cls=RememberingCommand)
 @click.argument("book", type=click.Path(path_type=Path), metavar="BOOK")
 @settings(Topic.OUTPUT, out=REQUIRED_OUT)
 @_book_options
@@ -55,7 +49,7 @@ _book_options = group(
 @settings(Topic.VERIFY, Topic.WORDS, Topic.AGAIN, Topic.FAILURES, "progress")
 @common_options
 @click.pass_context
-def command(ctx: click.Context, /, book: Path, join: str | None, out: Path, **options: Any) -> int:
+def command(ctx: click.Context, /, book: Path, out: Path, **options: Any) -> int:
     """Synthesize a book, one file per chapter.
 
     \b
@@ -75,12 +69,12 @@ def command(ctx: click.Context, /, book: Path, join: str | None, out: Path, **op
     from tts_cli.cli.synth import run
 
     config = RunConfig.from_options({**options, "out": out})
-    work = BookRun(book, config, out, is_m4b=join == "m4b")
+    work = BookRun(book, config, out, is_m4b=config.join == "m4b")
     tell_what_is_not_read(work.book)
     show_chapters(work.book, config)
     has_language = ctx.get_parameter_source("language") != ParameterSource.DEFAULT
     source = work.order(has_language=has_language)
-    exit_code = run(source, work.config, out, own=work.own)
+    exit_code = run(source, work.config, out, own=work.own, book=BookFacts(book, config))
     if config.dry_run or config.voices_only:
         return exit_code
     made = work.join()

@@ -13,15 +13,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tts_cli.app.again import short_command
 from tts_cli.cli.options import SectionedCommand, common_options, group, settings
 from tts_cli.cli.screen import RunScreen, echo, show_table, shown_duration
 from tts_cli.config import RunConfig
 from tts_cli.core import Role
 from tts_cli.errors import UsageError
-from tts_cli.folder.files import CHECKS_NAME
 from tts_cli.listen.page.build import MORE_TAKES, UNKNOWN_MANIFEST, spoken_by
 from tts_cli.named import counted, shortened
 from tts_cli.setting import Topic
+from tts_cli.store.files import CHECKS_NAME
 
 if TYPE_CHECKING:
     from tts_cli.app.check import FolderCheck, Hearing, Judged, Left
@@ -210,7 +211,8 @@ def next_commands(found: FolderCheck, best: dict[str, Judged], left: Left) -> Se
         commands.append(["pick", folder, *dash, *shown])
     if sum(one.row.take.role is not Role.HELD for one in best.values()) > _MAX_PICKS:
         commands.append(["check", folder, "--pick", "best"])
-    again = [*spoken_by(found.folder.last_run), "--out", folder]
+    again = short_command(found.folder.path)
+    again = again or [*spoken_by(found.folder.last_run), "--out", folder]
     if left.untried:
         ids = ",".join(row.id for row in left.untried)
         is_all = not (left.tried or left.unspoken) or len(left.untried) > _MAX_PICKS

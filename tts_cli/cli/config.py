@@ -31,9 +31,9 @@ def command(ctx: click.Context, /, **options: Any) -> int:
 
     A setting comes from the first of these that has it: the row of the manifest, the table of its
     character in the cast, the flag, the environment (TTS_CLI_SYNTH_VOICE for one command,
-    TTS_CLI_VOICE for all), tts-cli.toml in the working folder or the nearest folder above it,
-    tts-cli/tts-cli.toml in $XDG_CONFIG_HOME or ~/.config, the checkpoint's generation_config.json,
-    the built-in default.
+    TTS_CLI_VOICE for all), the output folder's last run, tts-cli.toml in the working folder or the
+    nearest folder above it, tts-cli/tts-cli.toml in $XDG_CONFIG_HOME or ~/.config, the checkpoint's
+    generation_config.json, the built-in default.
     """
     return help_of_group(ctx)
 

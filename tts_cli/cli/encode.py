@@ -42,10 +42,10 @@ def command(folder: Path, **options: Any) -> int:
 
     DIR is the output folder of `synth`, `book` or `merge`. Each file is converted from the row's
     audio, if that is lossless and not yet processed (loudness, filter, trim or padding). Otherwise
-    it is decoded from the row's codes (`synth --save-codes`), with the model that made them. If a
-    new file replaces an old one, the old one stays as NAME.original. Only the current take of a row
-    is converted. Subtitles and word times are copied. Run the same command again to convert what is
-    missing. For `synth` with the same format, these rows are done.
+    it is decoded from the row's codes (`synth --save-codes`), with the model that made them. A file
+    that is replaced stays in DIR/takes/ as the source of later files. Only the current take of a
+    row is converted. Subtitles and word times are copied. Run the same command again to convert
+    what is missing. For `synth` with the same format, these rows are done.
 
     Exit code 1: some rows have neither such audio nor codes. They are listed.
     """
@@ -79,7 +79,7 @@ def command(folder: Path, **options: Any) -> int:
         lines.append(f"not possible: {len(found.left) - MAX_NAMED} more; --json lists all")
     if found.gone.count:
         rows = counted(found.gone.count, "row is", "rows are")
-        lines.append(f"{rows} no longer in {folder}/, moved to {out}/removed/: {found.gone}")
+        lines.append(f"{rows} no longer in {folder}/, moved to {out}/takes/: {found.gone}")
     if found.strays.count:
         rows = counted(found.strays.count, "row of another folder", "rows of other folders")
         lines.append(f"{out}/ also has {rows}, kept: {found.strays}")

@@ -32,7 +32,7 @@ FORMATS = ("ljspeech", "audiofolder", "nemo", "webdataset", "parquet")
 _MAX_SHOWN = 20  # voices and languages in a table
 # Flags that no other command has.
 _OWN = (
-    *("to", "splits", "shard_mb", "copy", "of_voice", "of_language", "shortest", "longest"),
+    *("to", "splits", "shard_mb", "link", "copy", "of_voice", "of_language", "shortest", "longest"),
     *("max_error", "no_suspects", "all_takes", "overwrite"),
 )
 _FIELDS = {"shortest": "min_s", "longest": "max_s"}  # of export.json, where it is otherwise
@@ -83,10 +83,12 @@ _output_options = group(
         help="Size of the files of webdataset and parquet, in MB.",
     ),
     _option(
-        "--copy",
+        "--link",
         is_flag=True,
-        help="Copy the files instead of hard-linking them, so that you can edit them.",
+        help="Hard-link the files instead of copying them: they need no space, but editing one "
+        "changes it in both folders.",
     ),
+    click.option("--copy", is_flag=True, hidden=True),  # of 0.4; it is the default now
     _option(
         "--overwrite",
         scope=Scope.ONE_RUN,
@@ -145,7 +147,8 @@ def command(folder: Path, out: Path, **options: Any) -> int:
 
     DIR is the output folder of `synth`, `book` or `merge`. The data set contains the current take
     of each row that is done, if its file is unchanged. Rows that are left out are counted by
-    reason. Layouts with single files use hard links; give --copy if you want to edit them.
+    reason. Files are copied, without using space where the file system can share it; --link makes
+    hard links.
     ljspeech, and any layout with --sample-rate, gets new 16-bit WAV files.
 
     The data set also gets README.md, a card for the Hugging Face hub which states that the speech

@@ -41,12 +41,14 @@ _output_options = group(
         "important first. Without it, `merge` lists such rows and writes nothing.",
     ),
     click.option(
-        "--copy",
+        "--link",
         cls=SectionedOption,
         scope=Scope.ANY,
         is_flag=True,
-        help="Copy the files instead of hard-linking them, so that you can edit them.",
+        help="Hard-link the files instead of copying them: they need no space, but editing one "
+        "changes it in both folders.",
     ),
+    click.option("--copy", is_flag=True, hidden=True),  # of 0.4; it is the default now
     settings("take_over"),
 )
 
@@ -63,7 +65,12 @@ _output_options = group(
 @settings("progress")
 @common_options
 def command(
-    folders: tuple[Path, ...], prefer: tuple[Path, ...], copy: bool, out: Path, **options: Any
+    folders: tuple[Path, ...],
+    prefer: tuple[Path, ...],
+    link: bool,
+    copy: bool,
+    out: Path,
+    **options: Any,
 ) -> int:
     """Join output folders into one, such as those of shards or of several machines.
 
@@ -77,8 +84,8 @@ def command(
     with --prefer. The same applies to generated voices. Runs, checks and generated voices are
     merged too; to make the chapters of a book, run `book` again.
 
-    The folders are not changed, and may be read-only. Files are hard links if possible, and then
-    need no space; give --copy if you want to edit them. Rows that --out already has are never
+    The folders are not changed, and may be read-only. Files are copied, without using space where
+    the file system can share it; --link makes hard links. Rows that --out already has are never
     replaced, so you can merge more folders later. Run a stopped merge again to finish it. After
     that, `synth` with the whole manifest and this --out synthesizes only what is missing.
     """
@@ -86,13 +93,13 @@ def command(
 
     config = RunConfig.from_options({**options, "out": out})
     step = partial(long_step, progress=config.progress)
-    show(config, out, merge(out, folders, prefer, config, step, has_links=not copy))
+    show(config, out, merge(out, folders, prefer, config, step, has_links=link))
     return 0
 
 
 def show(config: RunConfig, out: Path, merged: Merged) -> None:
     """Tell what came of it."""
-    origins, placing, voices, sums = merged
+    origins, merger, voices, sums = merged
     added = sum(origins.taken.values()) - origins.taken[0]
     if origins.num_odd:
         lines = counted(origins.num_odd, "journal line")
@@ -100,7 +107,7 @@ def show(config: RunConfig, out: Path, merged: Merged) -> None:
     if origins.num_gone:
         rows = counted(origins.num_gone, "row has", "rows have")
         log.warning("%s missing or damaged audio; synth synthesizes such rows again", rows)
-    left = placing.left
+    left = merger.left
     if left.count:
         files = counted(left.count, "file")
         log.info("ignored %s without a row, such as %s", files, ", ".join(left.first))
@@ -110,8 +117,8 @@ def show(config: RunConfig, out: Path, merged: Merged) -> None:
             "folders": [str(folder) for folder in origins.folders[1:]],
             "rows_added": added,
             "rows_same": origins.num_same,
-            "files_linked": placing.num_linked,
-            "files_copied": placing.num_copied,
+            "files_linked": merger.num_linked,
+            "files_copied": merger.num_copied,
             "files_left": left.count,
             "voice_files_copied": voices.num_copied,
             "ok": sums.ok,
@@ -124,7 +131,7 @@ def show(config: RunConfig, out: Path, merged: Merged) -> None:
     if config.verbosity < 0:
         return
     count = len(origins.folders) - 1
-    files = f"{counted(placing.num_linked, 'file')} linked, {placing.num_copied} copied"
+    files = f"{counted(merger.num_linked, 'file')} linked, {merger.num_copied} copied"
     echo(
         f"{out}: {counted(sums.ok, 'row')} ok, {sums.failed} failed, "
         f"{shown_duration(sums.audio_s)} of audio; "

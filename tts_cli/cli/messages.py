@@ -46,7 +46,7 @@ TAKES_COMPLETE = (
 NO_SUSPECTS = "no row is suspect or failed"
 NO_ROW = "no row matches --only"
 DONE_BUT_SELECTED = (
-    "{rows} already done; give --takes N for more takes, or --overwrite with another --seed to "
+    "{rows} already done; give --takes N for more takes, or --redo all with another --seed to "
     "synthesize again"
 )
 SILENT_AND_DONE = "{rows} silent because the text has no words, {done:,} already done"
@@ -72,11 +72,13 @@ REREAD = (
 )
 MORE_TAKES = "{takes} of {rows} in {folder}"
 CHOOSE_TAKES = "choose with: {command} ID=TAKE"
-SAME_AUDIO = (
-    "{rows} identical to the earlier audio: the same seed gives the same audio; give --seed N or "
-    "--takes N for other audio"
-)
 TAKES_SIZE = "alternative takes use {size} in takes/"
+CLEANABLE = "{files} in {folder}/takes/, {size}:"
+CLEANABLE_TAKES = "alternative takes of {rows}: {ids}"
+CLEANABLE_REMOVED = "removed: {rows}: {ids}"
+CLEAN_EDITED = "kept, because you made or edited them: takes of {rows}: {ids}"
+CLEANED = "deleted {files}, {size}"
+NOTHING_TO_CLEAN = "nothing to delete: {folder}/ has no alternative takes and no removed rows"
 REMOVED = "{rows} no longer in {manifest}: {ids}; moved to {folder}"
 NOT_REMOVED = "not removed: {id}: {reason}"
 STRAYS = "{rows} no longer in {manifest}: {ids}; --prune removes {them}"
@@ -102,6 +104,9 @@ PIN_CAUSES = "the text, voice or other settings"
 WOULD_REDO = "these rows would be synthesized again"
 REDO = "these rows are synthesized again"
 OTHER_SETTINGS = "%s was made with other settings (%s); %s %s synthesized with the new ones"
+OLDER_STAY = (
+    "%s made with another version, model or other settings, and stay; --redo synthesizes them again"
+)
 TAKES_COUNT = "%s from an interrupted run"
 VOICE_NOT_FIXED = (
     "%s a voice that was not fixed, and %s synthesized again in a generated voice that is stored; "
@@ -124,9 +129,9 @@ PLAN_EARLY = ("early version", "{count:,} of those; their audio moves to takes/"
 PLAN_REREAD = ("text read differently", "{count:,} of those, because of invisible or typed signs")
 PLAN_TAKES = ("more takes", "{count:,} of {rows}")
 PLAN_PINNED = ("pinned takes", "{held:,} still fit, {fallen:,} do not fit any more")
-PLAN_RESTORED = ("restored", "{rows} from removed/")
+PLAN_RESTORED = ("restored", "{rows} from takes/")
 PLAN_STRAYS = ("no longer in the manifest", "{rows}, not removed without --prune: {ids}")
-PLAN_PRUNED = ("no longer in the manifest", "{rows}, moved to removed/: {ids}")
+PLAN_PRUNED = ("no longer in the manifest", "{rows}, moved to takes/: {ids}")
 PLAN_ORPHANS = ("unknown ids", "{count} that no row has; their files stay{ids}")
 PLAN_CONVERTED = ("converted only", "{parts}")
 PLAN_FROM_AUDIO = "{count:,} from lossless audio"

@@ -14,7 +14,7 @@ from tts_cli.cli.options import common_options, help_of_group, settings
 from tts_cli.cli.screen import echo, show_table
 from tts_cli.config import RunConfig
 from tts_cli.errors import SetupError
-from tts_cli.folder.files import shown_size
+from tts_cli.named import shown_size
 
 
 @click.group("models", invoke_without_command=True)

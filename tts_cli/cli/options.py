@@ -31,6 +31,7 @@ MAX_SHORT_OPTIONS = 24  # -h shows every option of a command that has at most as
 SHORT_HEADING = "Common options (--help-all shows every option)"
 _WHOLE = f"{__name__}.whole"  # key of a context's meta: whether help shows every option
 PREFIX = "TTS_CLI"  # of variables
+FOLDER = "folder"  # origin of a value that an earlier run of the output folder had
 PLACES = f"{__name__}.places"  # in a context's meta: where values of files stand, by setting
 F = TypeVar("F", bound=Callable[..., Any])
 Decorator = Callable[[F], F]
@@ -208,7 +209,7 @@ def tell_origins(ctx: click.Context) -> None:
     told: dict[str, list[str]] = {}
     found = ctx.ensure_object(Invocation).origins = origins(ctx)
     for name, origin in found.items():
-        if origin == "flag":
+        if origin in ("flag", FOLDER):
             continue
         param = next(param for param in ctx.command.params if param.name == name)
         assert isinstance(param, click.Option)
@@ -360,6 +361,7 @@ def _option(name: str, *, short: str = "", **changes: Any) -> Decorator[Any]:
     else:
         given |= {"type": _type_of(one), "metavar": one.metavar or _METAVARS.get(one.kind)}
         given |= {"show_default": one.unset or True, "multiple": one.default == ()}
+        given |= {} if one.bare is None else {"is_flag": False, "flag_value": one.bare}
     if changes.get("required"):  # click takes a default of None for a value
         del given["default"]
     return click.option(

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
+from tts_cli.app.again import short_command
 from tts_cli.cli.options import SectionedCommand, common_options, group, settings
 from tts_cli.cli.screen import echo, show_table
 from tts_cli.config import RunConfig
@@ -48,9 +50,11 @@ def command(folder: Path, choices: tuple[str, ...], **options: Any) -> int:
             ending = "" if take["is_new"] else ", as before"
             echo(f"{take['id']}: {described(take)}{ending}")
         if has_other_chapters:
+            short = short_command(folder)
             echo(
-                "to update the chapters, run the tts-cli book command again with all of its "
-                "flags, such as --join"
+                f"next, to update the chapters: {shlex.join(['tts-cli', *short])}"
+                if short
+                else "to update the chapters, run the tts-cli book command again"
             )
     return 0
 

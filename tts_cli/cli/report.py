@@ -12,8 +12,7 @@ import click
 from tts_cli.cli.options import SectionedCommand, SectionedOption, common_options, group
 from tts_cli.cli.screen import echo
 from tts_cli.config import RunConfig
-from tts_cli.folder.files import shown_size
-from tts_cli.named import counted
+from tts_cli.named import counted, shown_size
 
 
 @click.command("report", cls=SectionedCommand)

@@ -24,9 +24,9 @@ from tts_cli.cli.options import (
 from tts_cli.cli.screen import RunScreen, echo
 from tts_cli.config import SUBTYPES, RunConfig
 from tts_cli.errors import ManifestError, SetupError, UsageError
-from tts_cli.folder.atomic import write_alone
-from tts_cli.folder.files import WORDS_SUFFIX
 from tts_cli.setting import Scope, Topic
+from tts_cli.store.atomic import write_alone
+from tts_cli.store.files import WORDS_SUFFIX
 
 if TYPE_CHECKING:
     from tts_cli.listen.words import WordTimes

@@ -32,9 +32,9 @@ from tts_cli.named import counted, printable, shown_value
 
 if TYPE_CHECKING:
     from tts_cli.config import RunConfig
-    from tts_cli.folder.run_file import Totals
     from tts_cli.plan.plan import Plan
     from tts_cli.plan.tally import Survey
+    from tts_cli.store.run_file import Totals
 
 log = logging.getLogger(__name__)
 
@@ -92,6 +92,11 @@ def has_screen() -> bool:
         return os.get_terminal_size(sys.stderr.fileno()).columns > 0
     except (OSError, ValueError):  # it does not say
         return True
+
+
+def can_ask() -> bool:
+    """Whether a user can read a question and answer it."""
+    return sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
 
 
 class Progress:
@@ -209,6 +214,8 @@ class RunScreen:
                 told,
                 "would be" if self._config.dry_run else "will be",
             )
+        if survey.older:
+            log.info(msg.OLDER_STAY, counted(survey.older, "done row was", "done rows were"))
         if survey.served and survey.takes:
             takes = counted(survey.served, "take counts", "takes count")
             log.info(msg.TAKES_COUNT, takes)

@@ -18,9 +18,9 @@ import click
 
 from tts_cli.cli import messages as msg
 from tts_cli.cli.screen import show_or_warn, shown_duration
-from tts_cli.folder.files import shown_size
-from tts_cli.manifest.ids import REMOVED, TAKES
-from tts_cli.named import counted, shortened
+from tts_cli.config import REDO_ALL, REDO_CHANGED
+from tts_cli.manifest.ids import TAKES
+from tts_cli.named import counted, shortened, shown_size
 from tts_cli.setting import meant
 
 if TYPE_CHECKING:
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from tts_cli.app.tally import Failures
     from tts_cli.app.verify import Verified
     from tts_cli.config import RunConfig
-    from tts_cli.folder.run_file import Totals
     from tts_cli.plan.strays import Strays
     from tts_cli.plan.tally import Survey
+    from tts_cli.store.run_file import Totals
 
 
 MAX_REASON_CHARS = 160
@@ -77,7 +77,7 @@ def _spoken_lines(outcome: Outcome, args: Sequence[str]) -> list[str]:
     lines[-1:-1] = stray_lines(survey.strays, plan.source.name, out)
     room = outcome.room_of_takes
     if outcome.verified is None:
-        lines[-1:-1] = take_lines(totals, survey.with_takes, plan.folder.num_same, out, room)
+        lines[-1:-1] = take_lines(totals, survey.with_takes, out, room)
     lines += verified_lines(outcome.verified, args)
     num_bad = totals.failed - failures.count
     is_stopped = outcome.error is not None
@@ -186,12 +186,11 @@ def again_lines(early: int, reread: int) -> list[str]:
     return lines + ([msg.REREAD.format(rows=msg.rows_were(reread))] if reread else [])
 
 
-def take_lines(totals: Totals, rows: int, num_same: int, out: Path, room: int) -> list[str]:
+def take_lines(totals: Totals, rows: int, out: Path, room: int) -> list[str]:
     """Return the lines about takes.
 
     Args:
         rows: rows that more takes were requested for.
-        num_same: rows synthesized again whose audio did not change.
         room: bytes of the alternative takes.
     """
     lines = []
@@ -201,8 +200,6 @@ def take_lines(totals: Totals, rows: int, num_same: int, out: Path, room: int) -
         lines.append(msg.MORE_TAKES.format(takes=takes, rows=msg.rows(rows), folder=folder))
         command = shlex.join(["tts-cli", "pick", str(out)])
         lines.append(msg.CHOOSE_TAKES.format(command=command))
-    if num_same:
-        lines.append(msg.SAME_AUDIO.format(rows=msg.rows_are(num_same)))
     if room:
         lines.append(msg.TAKES_SIZE.format(size=shown_size(room)))
     return lines
@@ -219,7 +216,7 @@ def stray_lines(strays: Strays | None, manifest: str, out: Path) -> list[str]:
     left, unknown = strays.left, strays.unknown
     lines, rest = [], left.count - strays.removed
     if strays.removed:
-        rows, folder = msg.rows_are(strays.removed), _folder(out / REMOVED)
+        rows, folder = msg.rows_are(strays.removed), _folder(out / TAKES)
         lines.append(msg.REMOVED.format(rows=rows, manifest=manifest, ids=left, folder=folder))
     for row_id, reason in strays.stayed[:5]:
         lines.append(msg.NOT_REMOVED.format(id=row_id, reason=_short(reason)))
@@ -294,8 +291,7 @@ def next_step(
     if is_stopped:
         return msg.NEXT_REST.format(command=_command(args))
     if failures.count > failures.extras:  # a row whose current take is fine needs no other
-        # --overwrite would synthesize the other rows again as well.
-        again = [arg for arg in args if arg != "--overwrite"]
+        again = _without_redo(args)  # which would synthesize the other rows again as well
         if failures.count == failures.undrawn:
             return msg.NEXT_FIX_CAUSES.format(command=_command(again))
         if failures.runaways and config.retries >= MAX_RETRIES:
@@ -320,6 +316,18 @@ def _without(args: Sequence[str], flag: str) -> list[str]:
         for index, arg in enumerate(args)
         if index not in values and arg != flag and not arg.startswith(f"{flag}=")
     ]
+
+
+def _without_redo(args: Sequence[str]) -> list[str]:
+    """Return a command line without --redo, whose value may be left out, and --overwrite."""
+    kept: list[str] = []
+    is_after = False  # the word before was --redo
+    for arg in args:
+        is_value = is_after and arg in (REDO_CHANGED, REDO_ALL)
+        is_after = arg == "--redo"
+        if not (is_value or is_after or arg == "--overwrite" or arg.startswith("--redo=")):
+            kept.append(arg)
+    return kept
 
 
 def _command(args: Sequence[str]) -> str:

@@ -2,31 +2,53 @@
 
 from __future__ import annotations
 
+import logging
 import shlex
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 
+from tts_cli.app.again import short_command
 from tts_cli.cli.align import facts, show
 from tts_cli.cli.options import (
     REQUIRED_OUT,
     SPEAKING,
     Invocation,
-    SectionedCommand,
     SectionedOption,
     common_options,
     manifests_argument,
     settings,
 )
-from tts_cli.cli.screen import RunScreen
+from tts_cli.cli.remember import RememberingCommand
+from tts_cli.cli.screen import RunScreen, can_ask
 from tts_cli.cli.summary import show_outcome
 from tts_cli.cli.validate import show_plan
-from tts_cli.config import RunConfig
-from tts_cli.errors import UsageError
+from tts_cli.config import REDO_CHANGED, RunConfig
+from tts_cli.errors import SettingsChanged, UsageError
 from tts_cli.manifest.manifest import open_manifests
 from tts_cli.manifest.source import Manifest
+from tts_cli.plan.remembered import BookFacts, is_remembered
 from tts_cli.setting import Topic
+
+log = logging.getLogger(__name__)
+
+
+def settled(config: RunConfig, error: SettingsChanged) -> RunConfig:
+    """Ask on a terminal what to do about done rows that the given settings would change. Elsewhere,
+    and where the user wants to stop, raise the error.
+    """
+    if not can_ask():
+        raise error
+    log.warning("%s", error.message)
+    question = "Synthesize them again (redo), keep them (keep), or stop?"
+    choice = click.Choice(("redo", "keep", "stop"))
+    answer = click.prompt(question, type=choice, default="stop", err=True)
+    if answer == "stop":
+        raise error
+    return replace(config, **({"keep_done": True} if answer == "keep" else {"redo": REDO_CHANGED}))
 
 
 def _point_at_say(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
@@ -38,7 +60,7 @@ def _point_at_say(ctx: click.Context, param: click.Parameter, value: str | None)
         )
 
 
-@click.command("synth", cls=SectionedCommand)
+@click.command("synth", cls=RememberingCommand)
 @click.option(
     "--text",
     hidden=True,
@@ -72,11 +94,17 @@ def command(manifests: tuple[str, ...], out: Path, **options: Any) -> int:
         return run(source, config, out)
 
 
-def run(source: Manifest, config: RunConfig, out: Path, own: str = "") -> int:
-    """Speak, or for a dry run only look, and tell what came of it. Returns the exit code.
+def run(
+    source: Manifest,
+    config: RunConfig,
+    out: Path,
+    own: str = "",
+    book: BookFacts | None = None,
+) -> int:
+    """Synthesize, or for a dry run only look, and print the result. Returns the exit code.
 
     Args:
-        own: see `app.run.run`.
+        own, book: see `app.run.run`.
     """
     from tts_cli.app.run import look, run
 
@@ -85,9 +113,22 @@ def run(source: Manifest, config: RunConfig, out: Path, own: str = "") -> int:
         show_plan(look(source, config, out, screen, own=own), config)
         return 0
     given = click.get_current_context().ensure_object(Invocation)
-    outcome = run(source, config, out, screen, own=own, origins=given.origins)
+    start = partial(run, source, out=out, screen=screen, own=own, origins=given.origins, book=book)
+    try:
+        outcome = start(config)
+    except SettingsChanged as error:
+        outcome = start(settled(config, error))
     if outcome.words is not None and config.json:
         outcome.report["words"] = facts(outcome.words)
     elif outcome.words is not None:
         show(config, out, outcome.words)
-    return show_outcome(outcome, given.args)
+    return show_outcome(outcome, words_again(given, out))
+
+
+def words_again(given: Invocation, out: Path) -> list[str]:
+    """Return the words that run a command again: the short form where the folder remembers all of
+    its flags.
+    """
+    flags = {name for name, origin in given.origins.items() if origin == "flag"} - {"out"}
+    short = short_command(out) if all(map(is_remembered, flags)) else None
+    return short or given.args

@@ -12,16 +12,15 @@ from tts_cli.cli import messages as msg
 from tts_cli.cli.options import (
     OUT,
     SPEAKING,
-    SectionedCommand,
     common_options,
     manifests_argument,
     settings,
 )
+from tts_cli.cli.remember import RememberingCommand
 from tts_cli.cli.screen import RunScreen, echo, show_grid, shown_duration
 from tts_cli.config import RunConfig
-from tts_cli.folder.files import shown_size
 from tts_cli.manifest.manifest import open_manifests
-from tts_cli.named import counted
+from tts_cli.named import counted, shown_size
 from tts_cli.setting import Topic
 
 if TYPE_CHECKING:
@@ -30,10 +29,10 @@ if TYPE_CHECKING:
     from tts_cli.plan.tally import ManifestSummary, Survey
 
 MAX_VOICES = 20  # that are listed
-_DUE = {"done": "done (--overwrite)"}  # labels of reasons that need more than their name
+_DUE = {"done": "done (--redo all)"}  # labels of reasons that need more than their name
 
 
-@click.command("validate", cls=SectionedCommand)
+@click.command("validate", cls=RememberingCommand)
 @manifests_argument
 @settings(Topic.MODEL, Topic.ROWS, *SPEAKING)
 @settings(Topic.OUTPUT, out=OUT)

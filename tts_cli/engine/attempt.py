@@ -25,7 +25,7 @@ import torch
 from models.base import Prompt
 from models.device.spans import DeviceSpan
 from tts_cli.core import Finish, Piece, Task
-from tts_cli.folder.sources import PART_CONTEXT
+from tts_cli.engine.stored_codes import PART_CONTEXT
 from tts_cli.manifest.seeds import attempt_seed
 
 if TYPE_CHECKING:

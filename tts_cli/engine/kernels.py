@@ -82,7 +82,7 @@ def leave_triton(failure: str, model: SpeechModel, is_fixed: bool) -> None:
             f"a Triton kernel failed ({failure}), and with --reproducible the kernels must "
             "not change during a run",
             remedy=f"finished rows are safe; {remedy}, or start again with --kernels reference and "
-            "--overwrite",
+            "--redo all",
         )
     model.settle()
     if torch.cuda.is_available():

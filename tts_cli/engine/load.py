@@ -35,8 +35,7 @@ from tts_cli.config import BATCH_CPU, BATCH_CUDA, MANY_ROWS, RunConfig
 from tts_cli.engine.kernels import choose_kernels, with_fallback
 from tts_cli.engine.scheduler import BatchSize
 from tts_cli.errors import SetupError
-from tts_cli.folder.files import shown_size
-from tts_cli.named import counted
+from tts_cli.named import counted, shown_size
 from tts_cli.plan.checkpoint import model_label, model_source
 from tts_cli.plan.room import Needs
 from tts_cli.voices.encoding import VoiceCache

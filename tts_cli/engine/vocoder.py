@@ -34,10 +34,11 @@ from models.device.threads import limited_threads
 from tts_cli.engine.attempt import NOT_A_SAMPLE, Attempt
 from tts_cli.engine.busy import BusyMeter
 from tts_cli.engine.kernels import with_fallback
+from tts_cli.engine.stored_codes import decode, read_codes
 from tts_cli.errors import first_line
-from tts_cli.folder.recode import Decode
-from tts_cli.folder.sources import Array, Kept, decode, read_codes
-from tts_cli.folder.take import Take
+from tts_cli.store.reencode import Decode
+from tts_cli.store.sources import Array, AudioSource
+from tts_cli.store.take import Take
 
 if TYPE_CHECKING:
     from models.slots.model import SpeechModel
@@ -50,8 +51,8 @@ def decoder_of(model: SpeechModel) -> Decode:
     """What gives the samples of codes that a folder has kept."""
     num_codes = getattr(model, "num_entries", None)
 
-    def decoded(kept: Kept, take: Take, is_int16: bool) -> Array:
-        codes = read_codes(kept, take, model.info.num_codebooks, num_codes)
+    def decoded(source: AudioSource, take: Take, is_int16: bool) -> Array:
+        codes = read_codes(source, take, model.info.num_codebooks, num_codes)
         return with_fallback(partial(decode, codes, take, model, is_int16), model)
 
     return decoded

@@ -24,8 +24,8 @@ from tts_cli.errors import RowError, writing
 from tts_cli.export.made import ExportFiles
 from tts_cli.export.row import ExportRow
 from tts_cli.export.selection import DAMAGED
-from tts_cli.folder.atomic import write_atomic, written_whole
-from tts_cli.folder.files import PlainFiles, hash_of
+from tts_cli.store.atomic import write_atomic, written_whole
+from tts_cli.store.files import PlainFiles, hash_of
 
 MAX_BYTES = 1 << 30  # of a row's file
 _MAX_SECONDS = 7_200.0

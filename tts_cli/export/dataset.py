@@ -39,7 +39,8 @@ from tts_cli.export.parquet import Parquet
 from tts_cli.export.row import Names
 from tts_cli.export.selection import LOST, Filters, Selection
 from tts_cli.export.statistics import Splits, Statistics
-from tts_cli.folder.atomic import (
+from tts_cli.named import Named
+from tts_cli.store.atomic import (
     is_part,
     read_own,
     remove_stale_parts,
@@ -47,11 +48,10 @@ from tts_cli.folder.atomic import (
     values_of,
     write_atomic,
 )
-from tts_cli.folder.files import prepare_folder
-from tts_cli.folder.folder import Folder
-from tts_cli.folder.lock import LOCK_NAME, FolderLock
-from tts_cli.folder.run_file import read_report, versions
-from tts_cli.named import Named
+from tts_cli.store.files import prepare_folder
+from tts_cli.store.lock import LOCK_NAME, FolderLock
+from tts_cli.store.run_file import read_report, versions
+from tts_cli.store.store import Store
 
 log = logging.getLogger(__name__)
 
@@ -118,7 +118,7 @@ def export_folder(
         StoppedEarly: nothing more can be written.
     """
     wanted = Wanted(
-        own["to"], Splits(own["splits"]), config.sample_rate, own["shard_mb"], not own["copy"]
+        own["to"], Splits(own["splits"]), config.sample_rate, own["shard_mb"], own["link"]
     )
     filters = Filters(
         own["of_voice"],
@@ -130,7 +130,7 @@ def export_folder(
         own["all_takes"],
     )
     settings = {**own, "sample_rate": wanted.final_rate_hz}
-    Folder.look(source)
+    Store.look(source)
     require_apart(source, out)
     if os.path.lexists(source / LOCK_NAME):
         log.warning(

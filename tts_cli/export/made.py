@@ -20,10 +20,10 @@ from typing import BinaryIO
 
 from tts_cli.config import SUBTYPES
 from tts_cli.errors import UsageError
-from tts_cli.folder.atomic import open_to_append, require_plain_file, written_whole
-from tts_cli.folder.files import hash_of
 from tts_cli.manifest.ids import IdTable, id_hash
 from tts_cli.named import Named
+from tts_cli.store.atomic import open_to_append, require_plain_file, written_whole
+from tts_cli.store.files import hash_of
 
 LIST_NAME = "export.sums"
 CARD_NAME = "README.md"

@@ -18,17 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from tts_cli.config import RunConfig
-from tts_cli.core import Finish, Row, Status, Unfinished
+from tts_cli.core import Finish, Row, Status
 from tts_cli.errors import TtsCliError, UsageError
 from tts_cli.export.row import AUTO, ExportRow, Names
-from tts_cli.folder.files import CHECKS_NAME
-from tts_cli.folder.folder import Folder
-from tts_cli.folder.run_file import RunLog, read_report
-from tts_cli.folder.take import Take
-from tts_cli.folder.takes import suffix_of
 from tts_cli.listen.verdicts import read_checks
 from tts_cli.manifest.ids import (
-    TAKES,
     IdTable,
     id_hash,
     id_problem,
@@ -36,6 +30,10 @@ from tts_cli.manifest.ids import (
     voice_label,
 )
 from tts_cli.manifest.manifest import open_manifests, read_rows
+from tts_cli.store.files import CHECKS_NAME, audio_suffix, take_name
+from tts_cli.store.run_file import RunLog, read_report
+from tts_cli.store.store import Store
+from tts_cli.store.take import REPLACED, Take
 from tts_cli.text.languages import code_of
 
 # Why a row is left out.
@@ -153,7 +151,7 @@ class Selection:
     def __init__(self, out: Path, filters: Filters) -> None:
         self.out = out
         self.filters = filters
-        self._journal = Folder.look(out).journal
+        self._journal = Store.look(out).journal
         self._checks = Checks(out)
         self._order: list[tuple[str, int]] | None = None  # see `_ordered`
         if filters.max_error is not None and not self._checks.has_errors:
@@ -208,7 +206,7 @@ class Selection:
         """A row, or why it is none that is wanted."""
         has_failed = is_file and self._journal.status(record.id) is not Status.OK
         if has_failed or not record.is_ok:
-            return UNFINISHED if record.unfinished is Unfinished.REPLACING else FAILED
+            return UNFINISHED if record.error == REPLACED else FAILED
         if id_problem(record.id):
             return ODD
         if record.finish_reason is Finish.WORDLESS:
@@ -240,11 +238,11 @@ class Selection:
         return self.filters.reason(row, is_suspect) or row
 
     def _path(self, record: Take, is_file: bool) -> Path:
-        """Where its audio must be; a path that its line tells is only compared."""
-        suffix = suffix_of(record.path)
-        take = f"{TAKES}/{record.id}/{record.take}{suffix}"
-        is_take = not is_file or record.path == take
-        return self.out / (take if is_take else f"{record.id}{suffix}")
+        """The path that its audio must have; the one in its entry is only compared."""
+        suffix = audio_suffix(record.path)
+        home = take_name(record.id, record.take, suffix)
+        is_own = is_file and record.path != home
+        return self.out / (f"{record.id}{suffix}" if is_own else home)
 
 
 def manifest_ids(out: Path) -> Iterator[str]:

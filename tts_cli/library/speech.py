@@ -15,8 +15,8 @@ from tts_cli.audio.tags import Tags, synthetic
 from tts_cli.config import SUBTYPES
 from tts_cli.core import BadRow, Status
 from tts_cli.errors import RowError, UsageError
-from tts_cli.folder.atomic import write_alone
-from tts_cli.folder.take import Take
+from tts_cli.store.atomic import write_alone
+from tts_cli.store.take import Take
 
 if TYPE_CHECKING:
     from models.base import ModelInfo

@@ -36,12 +36,12 @@ from statistics import median, quantiles
 from typing import NamedTuple
 
 from tts_cli.core import Kind, Remark
-from tts_cli.folder.take import Take
 from tts_cli.listen.hearing.compare import repeat_of
 from tts_cli.listen.likeness import voice_of
 from tts_cli.listen.suspicion import rate_of, reasons_of, remark, severity
 from tts_cli.listen.usual import MIN_ROWS, Usual, Voices, usual
 from tts_cli.listen.verdicts import OK, SUSPECT, Check, Heard, Likeness, Opinion
+from tts_cli.store.take import Take
 
 RARE = 6.0  # deviations; a recogniser's errors have long tails
 QUARTILE = 0.6745  # of a normal distribution, in its deviations

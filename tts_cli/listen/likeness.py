@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from tts_cli.folder.take import Take
 from tts_cli.listen.hearing import recogniser as sound
+from tts_cli.store.take import Take
 
 if TYPE_CHECKING:
     from models.slots.model import SpeechModel

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tts_cli.core import Finish, Kind, Remark
-from tts_cli.folder.take import Take
 from tts_cli.listen.usual import Voices, letters_a_second, pace, unasked_silence_s
+from tts_cli.store.take import Take
 
 RARE = 4.0
 LEVEL_DB = 4.0

@@ -17,7 +17,7 @@ from statistics import median
 from typing import NamedTuple, TypeVar
 
 from tts_cli.core import Finish
-from tts_cli.folder.take import Take
+from tts_cli.store.take import Take
 from tts_cli.text.pauses import without_pauses
 
 K = TypeVar("K", bound=Hashable)

@@ -19,9 +19,9 @@ from typing import Any, NamedTuple
 
 from tts_cli.core import Kind, Remark
 from tts_cli.errors import SetupError
-from tts_cli.folder.atomic import lines_in, write_atomic
-from tts_cli.folder.files import CHECKS_NAME
 from tts_cli.manifest.ids import is_recorded_id
+from tts_cli.store.atomic import lines_in, write_atomic
+from tts_cli.store.files import CHECKS_NAME
 
 SCHEMA = 1
 OK, SUSPECT = "ok", "suspect"

@@ -26,8 +26,8 @@ from models.checkpoint.files import HUB_FILES, CheckpointError, NoSuchCheckpoint
 from models.registry import describe, did_you_mean, family_of, is_synthetic, load_prompt_counter
 from tts_cli.config import SAMPLE_VOICE, RunConfig, users_folder
 from tts_cli.errors import SetupError, StoppedEarly, UsageError
-from tts_cli.folder.atomic import write_atomic
 from tts_cli.plan.room import Count
+from tts_cli.store.atomic import write_atomic
 
 if TYPE_CHECKING:
     from models.base import Licence, ModelInfo
@@ -93,6 +93,18 @@ def read_info(config: RunConfig) -> ModelInfo:
         raise SetupError(
             str(error), remedy="see `tts-cli voices --help` for the values of --model"
         ) from None
+
+
+def is_at_hand(model: str | None, revision: str | None) -> bool:
+    """Whether a `--model` value needs no download: a folder, random weights, or in the cache."""
+    if model is None or is_synthetic(model) or Path(model).expanduser().exists():
+        return True
+    from huggingface_hub import try_to_load_from_cache
+
+    try:
+        return isinstance(try_to_load_from_cache(model, "config.json", revision=revision), str)
+    except (ValueError, OSError):
+        return False
 
 
 def model_facts(config: RunConfig, info: ModelInfo) -> dict[str, Any]:

@@ -26,8 +26,6 @@ from tts_cli.audio.treatment import Treatment
 from tts_cli.config import RunConfig
 from tts_cli.core import BadRow, Row
 from tts_cli.errors import RowError, SetupError, UsageError
-from tts_cli.folder.files import JOURNAL_NAME
-from tts_cli.folder.folder import Folder
 from tts_cli.listen.judgement import judged
 from tts_cli.listen.usual import Voices
 from tts_cli.listen.verdicts import read_checks
@@ -38,6 +36,8 @@ from tts_cli.manifest.manifest import read_rows
 from tts_cli.manifest.source import Manifest
 from tts_cli.named import nearest, shown, some_of
 from tts_cli.plain import read_given
+from tts_cli.store.files import JOURNAL_NAME
+from tts_cli.store.store import Store
 from tts_cli.text.languages import named_language
 from tts_cli.voices.voice_folder import VoiceFolder, name_problem
 
@@ -421,7 +421,7 @@ def suspects_of(out: Path | None) -> set[int]:
     checks = {
         (id_hash(check.id), check.take): check for check in read_checks(out) if check.is_suspect
     }
-    journal = Folder.look(out).journal
+    journal = Store.look(out).journal
     voices = Voices(journal.takes())
     found: set[int] = set()
     for take in journal.takes():

@@ -25,7 +25,7 @@ from tts_cli.voices.made import MadeVoices, Recipe, damaged, whose
 
 if TYPE_CHECKING:
     from models.base import ModelInfo, SpeechRequest
-    from tts_cli.folder.take import Take
+    from tts_cli.store.take import Take
 
 ONE, EACH = "one", "each"
 GOOD_S = (5.0, 10.0)  # usual seconds of what a voice is to say
@@ -158,6 +158,14 @@ class FreeVoices:
         """Whether one checkpoint makes the voices, and another one speaks."""
         return self.maker.info is not self.info
 
+    def follow(self, others: FreeVoices) -> None:
+        """Give each row the voice that it has there, and count none: for requests that are compared
+        only.
+        """
+        self._is_settled = True
+        if self.config.free_voice == others.config.free_voice:
+            self.is_one = others.is_one
+
     def begin(self) -> None:
         """A manifest is going to be read, or read again."""
         for ask in self.asks.values():
@@ -271,7 +279,7 @@ class FreeVoices:
             raise UsageError(
                 f"{', '.join(lost)}: missing; "
                 f"{counted(sum(lost.values()), 'done row uses', 'done rows use')} this voice",
-                remedy="copy the file back, or add --overwrite to generate a new voice and "
+                remedy="copy the file back, or add --redo all to generate a new voice and "
                 "synthesize these rows again",
             )
         missing = [ask for ask in self.to_make() if ask.is_gone]

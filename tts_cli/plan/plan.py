@@ -14,19 +14,21 @@ from typing import TYPE_CHECKING
 from tts_cli.config import RunConfig
 from tts_cli.core import BadRow, Need, Piece, Row, Spoken, Task, are_joined
 from tts_cli.errors import RowError
-from tts_cli.folder.folder import Folder
-from tts_cli.folder.recode import Order
-from tts_cli.folder.records import writer_threads
 from tts_cli.manifest.ids import is_in_shard
 from tts_cli.manifest.seeds import take_seed
 from tts_cli.manifest.source import Manifest
+from tts_cli.plan.changes import Cause, Changes
 from tts_cli.plan.checks import CheckedRows, Only
 from tts_cli.plan.free_voices import Maker
 from tts_cli.plan.notes import Note, NoteKind
 from tts_cli.plan.planner import Planner, RowAsk, silence_of
+from tts_cli.plan.remembered import PastRuns
 from tts_cli.plan.spool import Spool
 from tts_cli.plan.standing import OutputFolder, ServedTakes, Standing, State, extra_places
 from tts_cli.plan.tally import MAX_NAMED, Survey, Tally
+from tts_cli.store.records import writer_threads
+from tts_cli.store.reencode import ReencodeJob
+from tts_cli.store.store import Store
 from tts_cli.voices.made import PREFIX, MadeVoices, is_made
 
 if TYPE_CHECKING:
@@ -50,7 +52,7 @@ class Plan:
         source: Manifest,
         config: RunConfig,
         info: ModelInfo,
-        folder: Folder | None = None,
+        folder: Store | None = None,
         *,
         maker: Maker | None = None,
         made: MadeVoices | None = None,
@@ -65,9 +67,11 @@ class Plan:
         self.voices = self.planner.voices
         self.rows = CheckedRows(source, self.planner.judge)
         self.only = Only(config.only, config.out)
-        self.folder = Folder(None, config) if folder is None else folder
+        self.folder = Store(None, config) if folder is None else folder
         self._folder = OutputFolder(self.planner, self.folder)
         self.voices.take_of = self._folder.take_of
+        runs = partial(PastRuns, self.folder.out, source.paths)
+        self.changes = Changes(self.planner, runs)
         self._served: ServedTakes | None = None
         self._keeps = keeps
         self._renew()
@@ -75,7 +79,7 @@ class Plan:
     def _renew(self) -> None:
         out = self.config.out
         self._due: Spool[Task | BadRow] = Spool("speeches", out)
-        self._orders: Spool[Order] = Spool("files", out)
+        self._orders: Spool[ReencodeJob] = Spool("files", out)
         self._texts: Spool[Row] = Spool("texts", out)
 
     def survey(self) -> Survey:
@@ -98,6 +102,7 @@ class Plan:
             found, tally = self._read()  # the one row whose voice is not made after all
         self.only.require_rows(self.source.name, (row.record_id for row in self.rows.read()))
         tally.close()
+        found.explicit = self.changes.explicit if found.refused else {}
         found.summary.strangers = list(self.planner.judge.strangers)
         found.summary.made_voices = self.voices.facts()
         self.source.require_same()
@@ -138,7 +143,7 @@ class Plan:
         """Each row to speak or to keep silent, and each bad row to record; as often as needed."""
         return iter(self._due)
 
-    def orders(self) -> Iterator[Order]:
+    def orders(self) -> Iterator[ReencodeJob]:
         """The files to be made of what the folder keeps."""
         return iter(self._orders)
 
@@ -174,6 +179,7 @@ class Plan:
         """
         config = replace(self.config, takes=takes, limit=None, subtitles=None)
         config = replace(config, overwrite=False, retry_failed=False, verify=None)
+        config = replace(config, redo=None, keep_done=True)
         maker, made = self.planner.maker, self.voices.made
         plan = Plan(self.source, config, self.info, self.folder, maker=maker, made=made)
         plan.only = Only.these(ids)
@@ -203,11 +209,13 @@ class Plan:
                 for note in notes.of_recording(row, self.planner.cloning, is_heard=self.is_heard):
                     tally.told.add(row, note)
             standing = self._folder.standing(row.id, asked, need)
+            if standing.state is State.CHANGED:
+                standing = self._unless_kept(row, asked, need, standing, found)
             is_due = self._folder.is_due(standing.state)
             if not self.config.overwrite:
                 order = standing.order
             if order is not None:
-                found.kept[order.kept.kind] += 1
+                found.kept[order.source.kind] += 1
                 tally.add_remade(request)
                 is_due = False
             elif is_due and standing.not_kept and not self.config.overwrite:
@@ -261,6 +269,28 @@ class Plan:
             found.damaged.append(row.id)
         if state is State.NEW and len(found.foreign) < MAX_NAMED:
             found.foreign += self._folder.foreign(row.id)
+
+    def _unless_kept(
+        self, row: Row, asked: RowAsk, need: Need | None, standing: Standing, found: Survey
+    ) -> Standing:
+        """Return the standing of a row that would be made differently now: as it was, or done, if
+        neither the manifest nor the user asks for that.
+        """
+        take = self._folder.take_of(row.id)
+        if self.config.redoes_changed or standing.is_early or standing.not_kept or take is None:
+            return standing
+        if take.request_hash == self.planner.request_hash(asked, need):  # its delivery changed
+            return standing
+        is_pinned = standing.has_fallen or standing.choice is not None
+        cause = self.changes.cause(row, asked, need, take, is_pinned=is_pinned)
+        if cause is Cause.ROW:
+            return standing
+        kept = self._folder.as_recorded(row.id, take, is_silent=asked.is_silent)
+        if cause is Cause.SETTINGS and not self.config.keep_done:
+            found.refused += 1
+        else:
+            found.older += kept.state is not State.CHANGED
+        return kept
 
     def _plan(
         self,

@@ -36,7 +36,6 @@ from tts_cli.core import (
     are_joined,
 )
 from tts_cli.errors import RowError
-from tts_cli.folder.hashes import content_hash, request_hash
 from tts_cli.manifest.columns import Columns, parse_map
 from tts_cli.manifest.row import for_all
 from tts_cli.manifest.seeds import row_seed, take_seed
@@ -45,6 +44,7 @@ from tts_cli.named import shown
 from tts_cli.plan.checkpoint import prompt_counter
 from tts_cli.plan.checks import Judge, require_speakable
 from tts_cli.plan.free_voices import FreeVoices, Maker
+from tts_cli.plan.hashes import content_hash, request_hash
 from tts_cli.plan.notes import Notes
 from tts_cli.plan.room import most_positions, room_problem
 from tts_cli.plan.split_rule import SplitRule

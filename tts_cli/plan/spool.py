@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import BinaryIO, Generic, TypeVar, cast
 
 from tts_cli.errors import DiskFull
-from tts_cli.folder.files import shown_size
+from tts_cli.named import shown_size
 
 log = logging.getLogger(__name__)
 

@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from tts_cli.config import RunConfig
 from tts_cli.core import Need, Place, Role, Status, Task
 from tts_cli.errors import RowError
-from tts_cli.folder.files import AudioWriter
-from tts_cli.folder.folder import Folder
-from tts_cli.folder.journal import Journal
-from tts_cli.folder.recode import Order
-from tts_cli.folder.run_file import RunLog
-from tts_cli.folder.sources import find_kept
-from tts_cli.folder.table import RowFile
-from tts_cli.folder.take import Take
+from tts_cli.store.files import CODES_SUFFIX, AudioWriter
+from tts_cli.store.index import RowFile
+from tts_cli.store.journal import Journal
+from tts_cli.store.reencode import ReencodeJob
+from tts_cli.store.run_file import RunLog
+from tts_cli.store.sources import find_source
+from tts_cli.store.store import Store
+from tts_cli.store.take import Take
 from tts_cli.text.unseen import as_seen
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class State(Enum):
     KEPT = "kept"  # recorded ok for another delivery only; its file can be made without speaking
     DAMAGED = "damaged"  # recorded ok, but its file is gone, or not what was written
     DONE = "done"
-    BACK = "back"  # gone, and its speech of this very request is in `removed/`
+    BACK = "back"  # removed, and a take of this very request is there
 
 
 class Standing(NamedTuple):
@@ -80,7 +80,7 @@ class Standing(NamedTuple):
     has_fallen: bool = False  # one that was chosen does not fit any more
     is_early: bool = False  # it was spoken by a version that was never published
     is_expected: bool = False  # its file is what these very settings give
-    order: Order | None = None  # of State.KEPT
+    order: ReencodeJob | None = None  # of State.KEPT
     not_kept: str = ""  # why its file cannot be made, though only its delivery is another one
 
 
@@ -91,7 +91,7 @@ class OutputFolder:
         folder: that is looked at; it may come to be written to.
     """
 
-    def __init__(self, planner: Planner, folder: Folder) -> None:
+    def __init__(self, planner: Planner, folder: Store) -> None:
         self._planner = planner
         self._config = planner.config
         self.folder = folder
@@ -125,9 +125,10 @@ class OutputFolder:
         if file.has_failed:
             return Standing(State.FAILED)
         mine, is_silent = self._planner.request_hash(asked, need), asked.is_silent
-        if self.journal.is_early(row_id, file.take):
+        indexed = self.journal.indexed(row_id, file.take)
+        if indexed is None or indexed.is_early:
             return Standing(State.CHANGED, has_fallen=file.is_held, is_early=True)
-        is_done = self.journal.done(row_id, mine, self.writer.delivery_hash, file.take)
+        is_done = indexed.is_of(mine, self.writer.delivery_hash)
         if is_done and not file.is_held:
             state = State.DONE if self._is_whole(row_id, file) else State.DAMAGED
             return Standing(state, is_expected=True)
@@ -144,11 +145,23 @@ class OutputFolder:
         state = State.DONE if self._is_whole(row_id, file) else State.DAMAGED
         return Standing(state, take, is_expected=take.request_hash == mine)
 
-    def _is_back(self, row_id: str, asked: RowAsk, need: Need | None) -> bool:
-        """Whether a row is gone and can come back: what was spoken of it is what it asks for now,
-        and lies in `removed/`. How that is delivered is not asked.
+    def as_recorded(self, row_id: str, take: Take, *, is_silent: bool) -> Standing:
+        """Return the standing of a row whose recorded speech stays, whatever it asks for now; its
+        delivery may change.
         """
-        if (file := self.journal.gone(row_id)) is None:
+        if (file := self.journal.file(row_id)) is None:
+            return Standing(State.NEW)
+        choice = take if file.is_held else None
+        if take.delivery_hash != self.writer.delivery_hash:
+            return self._or_kept(Standing(State.CHANGED, choice), row_id, take, not is_silent)
+        state = State.DONE if self._is_whole(row_id, file) else State.DAMAGED
+        return Standing(state, choice)
+
+    def _is_back(self, row_id: str, asked: RowAsk, need: Need | None) -> bool:
+        """Whether a row was removed and can come back: its take is what it asks for now. The format
+        and level of the file do not matter.
+        """
+        if (file := self.journal.removed(row_id)) is None:
             return False
         if self._config.retry_failed or (need is not None and not need.digest):
             return False
@@ -172,12 +185,12 @@ class OutputFolder:
             return standing
         writer = self.writer
         try:
-            kept = find_kept(writer.out, take, self._planner.info.sample_rate_hz)
-            if writer.has_codes and not writer.codes_path_of(row_id).is_file():
+            source = find_source(writer.out, take, self._planner.info.sample_rate_hz)
+            if writer.has_codes and not (writer.out / f"{row_id}{CODES_SUFFIX}").is_file():
                 raise RowError("its codes were not saved, and --save-codes wants them")
         except RowError as error:
             return standing._replace(not_kept=str(error))
-        return standing._replace(state=State.KEPT, order=Order(take, kept))
+        return standing._replace(state=State.KEPT, order=ReencodeJob(take, source))
 
     def is_reread(self, row: Row, request: SpeechRequest) -> bool:
         """Whether a changed row was spoken of the same text by a version that left signs in it
@@ -200,33 +213,32 @@ class OutputFolder:
         """Which take a row's own speech is to be. One that --overwrite makes by other settings than
         those of its file is a choice, which stays whatever seed later runs have.
         """
-        journal, row_id, state = self.journal, task.id, standing.state
-        is_held, has_extras = standing.choice is not None, self._config.takes > 0
+        row_id, state = task.id, standing.state
+        is_held = standing.choice is not None
         if self._config.overwrite and state in (State.CHANGED, State.KEPT, State.DONE):
             is_held = is_held or not (standing.is_expected or standing.is_early)
         role = Role.HELD if is_held else Role.OWN
-        file, top = journal.file(row_id), journal.top(row_id)
-        if file is not None and self._is_again(task, file.take, state):
-            return Place(file.take, role, has_extras or top > 1)
-        take = journal.take_to_write(row_id)
-        is_first = top == 0 if file is None else take == file.take and top <= 1
-        return Place(take, role, has_extras or not is_first)
+        file = self.journal.file(row_id)
+        if file is not None and self._is_again(task, file, state):
+            return Place(file.take, role)
+        return Place(self.journal.take_to_write(row_id), role)
 
-    def _is_again(self, task: Task, take: int, state: State) -> bool:
-        """Whether a row's speech is what its file is, or was to be: this very request failed, or
-        its file is gone or damaged, or is one of another format, which stays beside the new one.
+    def _is_again(self, task: Task, file: RowFile, state: State) -> bool:
+        """Whether a row's result is the take that it has: this very request failed, or its file is
+        missing or damaged.
         """
-        journal, writer = self.journal, self.writer
+        journal, writer, take = self.journal, self.writer, file.take
         if state in (State.DAMAGED, State.FAILED):
-            is_of = journal.is_of(task.id, task.request_hash, writer.delivery_hash, take)
             # One that is fine stays where only what was to replace it failed.
-            return is_of and journal.status(task.id, take) == journal.status(task.id)
+            is_it = journal.status(task.id, take) == journal.status(task.id)
+            indexed = journal.indexed(task.id, take)
+            is_of = indexed and indexed.is_of(task.request_hash, writer.delivery_hash)
+            return is_it and bool(is_of)
         if state is not State.CHANGED:
             return False
         recorded = journal.take(task.id, take)
-        paths = writer.path_of(task.id), writer.path_of(task.id, take=take)
         is_same = recorded is not None and recorded.request_hash == task.request_hash
-        return is_same and not any(path.exists() for path in paths)
+        return is_same and not (writer.out / str(recorded and recorded.path)).exists()
 
     def behind_failed(self, task: Task) -> Task:
         """A task that failed, to go on behind the attempts that were made at it, so that no draw is
@@ -243,15 +255,15 @@ class OutputFolder:
 
     def _is_whole(self, row_id: str, file: RowFile) -> bool:
         """Whether the files of a row that is recorded ok are what was written."""
-        size = self.journal.file_size(row_id, file.take)
-        return self.writer.is_whole(row_id, size, self.journal.file_sum(row_id, file.take))
+        found = self.journal.indexed(row_id, file.take)
+        return found is not None and self.writer.is_whole(row_id, found.size or None, found.sha256)
 
     def foreign(self, row_id: str) -> list[str]:
         """Names of files that stand where those of a new row are to go."""
         if self._config.overwrite or not self.folder.is_anywhere:
             return []
         names = (self.writer.format, *self._config.subtitle_formats)
-        paths = (self.writer.sibling(row_id, name) for name in names)
+        paths = (self.folder.out / f"{row_id}.{name}" for name in names)
         return [path.name for path in paths if path.is_file()]
 
 
@@ -286,7 +298,7 @@ def extra_places(journal: Journal, row_id: str, own: Place | None, extras: int) 
     """
     taken = 1 if own is None else own.take
     numbers = (take for take in count(2) if take != taken and journal.status(row_id, take) is None)
-    return [Place(take, Role.EXTRA, True) for take in islice(numbers, extras)]
+    return [Place(take, Role.EXTRA) for take in islice(numbers, extras)]
 
 
 class ServedTakes:

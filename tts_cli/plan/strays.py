@@ -14,11 +14,11 @@ from typing import Any
 
 from tts_cli.core import Status
 from tts_cli.errors import SetupError
-from tts_cli.folder.folder import Folder
-from tts_cli.folder.take import Take
 from tts_cli.manifest.source import Manifest
 from tts_cli.named import Named
 from tts_cli.plan.checks import CheckedRows
+from tts_cli.store.store import Store
+from tts_cli.store.take import Take
 
 log = logging.getLogger(__name__)
 
@@ -43,7 +43,7 @@ class Strays:
         OSError, SetupError: `runs.jsonl` or the journal cannot be read; while iterating too.
     """
 
-    def __init__(self, folder: Folder, source: Manifest, rows: CheckedRows, own: str = "") -> None:
+    def __init__(self, folder: Store, source: Manifest, rows: CheckedRows, own: str = "") -> None:
         self.found = {kind: Named() for kind in Stray}
         self.removed = 0  # of those that have left
         self.stayed: list[tuple[str, str]] = []  # ids and reasons of those that could not be
@@ -96,7 +96,7 @@ class Strays:
 
 
 def settle_strays(
-    folder: Folder, source: Manifest, rows: CheckedRows, own: str, *, is_pruned: bool
+    folder: Store, source: Manifest, rows: CheckedRows, own: str, *, is_pruned: bool
 ) -> Strays:
     """Look for rows that the manifest no longer has, and take them out where that is asked for;
     records of bad rows that are mended are, in any case.
@@ -108,19 +108,19 @@ def settle_strays(
     try:
         strays = Strays(folder, source, rows, own)
         if strays.found[Stray.GHOST].count:
-            folder.mark(gone=strays.ids(Stray.GHOST))
+            folder.remove(strays.ids(Stray.GHOST))
         if strays.left.count and is_pruned:
             if rows.has_nameless:
                 log.warning("no row is removed while some ids of the manifest cannot be read")
             else:
-                strays.stayed = folder.mark(gone=strays.ids(Stray.LEFT))
+                strays.stayed = folder.remove(strays.ids(Stray.LEFT))
                 strays.removed = strays.left.count - len(strays.stayed)
     except OSError as error:
         raise SetupError(f"{error.filename or folder.out}: {error.strerror or error}") from error
     return strays
 
 
-def _runs(folder: Folder, here: _Manifests) -> Iterator[tuple[str, bool | None]]:
+def _runs(folder: Store, here: _Manifests) -> Iterator[tuple[str, bool | None]]:
     """Each run, and whether all of its manifests are read now; None for one of a pipe."""
     for values in folder.runs.lines():
         try:

@@ -6,21 +6,21 @@ What a survey of a manifest found: what is left to do.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tts_cli.config import RunConfig
 from tts_cli.core import BadRow, Row, are_joined
 from tts_cli.errors import ManifestError, UsageError
-from tts_cli.folder.run_file import measured_pace
-from tts_cli.folder.take import Take
 from tts_cli.manifest.speaker_names import SpeakerNames
 from tts_cli.named import counted, shown, some_of
 from tts_cli.plan.notes import MAX_SHOWN, NamedRows, Told
 from tts_cli.plan.room import Needs
 from tts_cli.plan.standing import State
 from tts_cli.plan.strays import Strays
+from tts_cli.store.run_file import measured_pace
+from tts_cli.store.take import Take
 from tts_cli.text.pauses import has_pauses, sum_of_pauses
 from tts_cli.text.words import SILENCE_S, usual_s
 
@@ -207,6 +207,9 @@ class Survey:
     due: Counter[State] = field(default_factory=Counter)  # pending rows, by what there is
     early: int = 0  # of those, of a version that was never published
     reread: int = 0  # of those, changed by what is taken out of texts now, or read otherwise
+    older: int = 0  # done rows that another version, model or other settings made, and that stay
+    refused: int = 0  # done rows that settings given now would change
+    explicit: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)  # these: then and now
     unfixed: int = 0  # of those, spoken in a voice that nothing fixed, and now in a made one
     takes: int = 0  # more of rows, to be spoken beside their own
     with_takes: int = 0  # rows that these are of
@@ -233,7 +236,7 @@ class Survey:
             raise UsageError(
                 f"{some_of(self.foreign)}: in the folder, but not in timings.jsonl, so not "
                 "from an earlier run",
-                remedy="move them, choose another --out, or add --overwrite to replace them",
+                remedy="move them, choose another --out, or add --redo all to replace them",
             )
 
     @property

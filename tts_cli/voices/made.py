@@ -25,10 +25,10 @@ from safetensors import SafetensorError
 from safetensors.numpy import load
 
 from tts_cli.errors import RowError, SetupError, UsageError
-from tts_cli.folder.atomic import write_atomic
-from tts_cli.folder.files import CODES_SUFFIX
 from tts_cli.manifest.ids import VOICES
 from tts_cli.manifest.row import MAX_TEXT_CHARS
+from tts_cli.store.atomic import write_atomic
+from tts_cli.store.files import CODES_SUFFIX
 from tts_cli.voices.recording import opened
 from tts_cli.voices.voice_file import StoredVoice, encode
 from tts_cli.voices.voice_folder import SUFFIX, read_voice
@@ -263,7 +263,7 @@ def damaged(voice: str, error: RowError) -> UsageError:
     name = voice.removeprefix(PREFIX)
     return UsageError(
         str(error),
-        remedy=f"copy it back, or remove {PREFIX}{name}.* and add --overwrite to generate it and "
+        remedy=f"copy it back, or remove {PREFIX}{name}.* and add --redo all to generate it and "
         "to synthesize its rows again",
     )
 

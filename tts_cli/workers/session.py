@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from tts_cli.config import RunConfig
 from tts_cli.core import Keep, Task
 from tts_cli.engine.session import LocalSession, SessionFacts, Step
-from tts_cli.folder.atomic import remove_stale_parts, stage
+from tts_cli.store.atomic import remove_stale_parts, stage
 from tts_cli.workers.cluster import Cluster, Share
 from tts_cli.workers.dealer import Dealer, Drop
 from tts_cli.workers.lives import Events, Lives
@@ -158,7 +158,7 @@ class WorkerSession:
         text = secrets.token_hex(16)
         if self._token is not None:
             self._token.unlink(missing_ok=True)
-        self._token = Path(stage(self._out / "workers", text.encode(), secrets.randbits(63)))
+        self._token = Path(stage(self._out / "workers", text.encode(), secrets.token_hex(8)))
         rows = -(-needs.rows // share.num_workers)
         return Briefing(
             0,

@@ -22,8 +22,8 @@ from tts_cli.audio.encode import encoded
 from tts_cli.core import Spoken, Task
 from tts_cli.engine.session import LocalSession, SessionFacts
 from tts_cli.errors import RowError, SetupError, StoppedEarly, first_line
-from tts_cli.folder.files import AudioWriter
-from tts_cli.folder.run_file import versions
+from tts_cli.store.files import AudioWriter
+from tts_cli.store.run_file import versions
 from tts_cli.voices.stage import Voiced
 from tts_cli.workers.messages import (
     Briefing,
@@ -299,7 +299,6 @@ class Worker:
         session.make_room(briefing.needs)
         writer = AudioWriter(briefing.out, config, session.info.sample_rate_hz)
         writer.is_staging = sees_folder(briefing)
-        writer.has_folder_alone = False
         session.is_int16 = writer.takes_int16
         ready = Ready(
             socket.gethostname(), session.facts(), session.loaded.batch.rows, writer.is_staging

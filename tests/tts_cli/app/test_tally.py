@@ -13,8 +13,8 @@ from tts_cli.app.tally import RunTally
 from tts_cli.config import RunConfig
 from tts_cli.core import BadRow, Finish, Spoken, Task
 from tts_cli.errors import StoppedEarly
-from tts_cli.folder.folder import Folder
-from tts_cli.folder.run_file import Totals
+from tts_cli.store.run_file import Totals
+from tts_cli.store.store import Store
 
 
 def failed(number: int) -> tuple[Task, Spoken]:
@@ -27,7 +27,7 @@ def failed(number: int) -> tuple[Task, Spoken]:
 def test_as_many_rows_may_fail_as_are_allowed(tmp_path: Path, make_info: Any, allowed: int) -> None:
     """One more stops the run, recorded itself; rows that were bad in the manifest do not count."""
     totals = Totals()
-    with Folder.at(tmp_path, RunConfig(), make_info()) as folder:
+    with Store.at(tmp_path, RunConfig(), make_info()) as folder:
         folder.begin()
         tally = RunTally(folder, 0.08, totals, failures_allowed=allowed)
         for number in range(allowed):

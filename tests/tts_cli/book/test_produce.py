@@ -13,7 +13,7 @@ from tts_cli.book.chapter import Book, Chapter, Paragraph
 from tts_cli.book.produce import BookOrder, produce
 from tts_cli.book.script import BookPauses, script_of
 from tts_cli.config import RunConfig
-from tts_cli.folder.folder import Folder
+from tts_cli.store.store import Store
 
 RATE_HZ = 24_000
 TEXT = (
@@ -49,7 +49,7 @@ def test_subtitles_are_those_of_the_rows(
         content = encode(spoken(), RATE_HZ, row_format, subtype)
         (out / f"{script[0].id}.{row_format}").write_bytes(content)
         with caplog.at_level(logging.WARNING):
-            assert not produce(Folder.at(out, RunConfig()), book, script, set(), wanted).incomplete
+            assert not produce(Store.at(out, RunConfig()), book, script, set(), wanted).incomplete
         lines = (out / "01-one.srt").read_text().splitlines()
         found[wanted.format] = [
             float(time[6:].replace(",", "."))

@@ -11,9 +11,9 @@ from tts_cli.cli import messages as msg
 from tts_cli.cli.summary import next_step, summary_lines, take_lines
 from tts_cli.config import RunConfig
 from tts_cli.core import Finish, Role, Status
-from tts_cli.folder.run_file import Totals
-from tts_cli.folder.take import Take
-from tts_cli.folder.takes import room_of_takes
+from tts_cli.store.run_file import Totals
+from tts_cli.store.store import room_of_takes
+from tts_cli.store.take import Take
 
 OUT = Path("wavs")
 PLACE = msg.PLACE.format(folder="wavs/")
@@ -156,15 +156,12 @@ class TestTakes:
         assert next_step(args, config, found, 0, False) == wanted
 
     def test_lines(self, tmp_path: Path) -> None:
-        assert take_lines(Totals(), 0, 0, tmp_path, 0) == []
+        assert take_lines(Totals(), 0, tmp_path, 0) == []
         (tmp_path / "takes/a").mkdir(parents=True)
         (tmp_path / "takes/a/1.wav").write_bytes(bytes(2000))
         (tmp_path / "takes/a/2.wav").write_bytes(bytes(5000))
-        (tmp_path / "a.wav").hardlink_to(tmp_path / "takes/a/2.wav")
-        first, choose, same, room = take_lines(
-            Totals(takes=3), 2, 1, tmp_path, room_of_takes(tmp_path)
-        )
+        (tmp_path / "takes/a/3.source.wav").write_bytes(bytes(9000))  # of a converted file
+        first, choose, room = take_lines(Totals(takes=3), 2, tmp_path, room_of_takes(tmp_path))
         assert first == f"3 more takes of 2 rows in {tmp_path}/takes/"
         assert choose == msg.CHOOSE_TAKES.format(command=f"tts-cli pick {tmp_path}")
-        assert same == msg.SAME_AUDIO.format(rows="1 row is")
-        assert room == msg.TAKES_SIZE.format(size="2.0 kB")
+        assert room == msg.TAKES_SIZE.format(size="7.0 kB")

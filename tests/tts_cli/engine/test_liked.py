@@ -12,7 +12,7 @@ from tts_cli.app.encode import Run
 from tts_cli.app.liked_voice import Liked
 from tts_cli.core import Status
 from tts_cli.errors import RowError
-from tts_cli.folder.take import Take
+from tts_cli.store.take import Take
 
 MakeInfo = Callable[..., ModelInfo]
 FISH = Run(True, "f", "fish_speech", "4b")

@@ -8,10 +8,10 @@ import pytest
 from spoken_folders import TEXT, record
 
 from tts_cli.core import Kind, Remark
-from tts_cli.folder.take import Take
 from tts_cli.listen.judgement import LETTER_ERROR, Ears, judged, length_of, said_twice, verdict_of
 from tts_cli.listen.usual import Usual, Voices
 from tts_cli.listen.verdicts import SUSPECT, Check, Heard, Stretch
+from tts_cli.store.take import Take
 
 WORDS = TEXT.split()
 

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from spoken_folders import record
 
-from tts_cli.folder.take import Take
 from tts_cli.listen.suspicion import MOST, reasons_of, severity
 from tts_cli.listen.usual import MIN_ROWS, Voices
+from tts_cli.store.take import Take
 
 
 def speech(**changes: Any) -> Take:

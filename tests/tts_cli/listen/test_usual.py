@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from spoken_folders import TEXT, record
 
-from tts_cli.folder.take import Take
 from tts_cli.listen.usual import (
     STOP_LETTERS,
     Usual,
@@ -18,6 +17,7 @@ from tts_cli.listen.usual import (
     unasked_silence_s,
     usual_of,
 )
+from tts_cli.store.take import Take
 
 
 def speech(**changes: Any) -> Take:

@@ -11,7 +11,6 @@ import pytest
 
 from tts_cli.core import Kind, Remark
 from tts_cli.errors import SetupError
-from tts_cli.folder.files import CHECKS_NAME
 from tts_cli.listen.verdicts import (
     OK,
     SUSPECT,
@@ -25,6 +24,7 @@ from tts_cli.listen.verdicts import (
     read_checks,
     write_checks,
 )
+from tts_cli.store.files import CHECKS_NAME
 
 HEARD = Heard(
     "ear 1", "the cat sat", 0.25, "words", 4, 1, 0.2, 3, (Stretch("the", "the"), Stretch("", "x"))

@@ -20,16 +20,16 @@ import pytest
 
 from models.base import ModelInfo
 from models.pace import Pace
+from tts_cli.audio.encode import Delivery, delivery_hash
 from tts_cli.audio.file import encode
 from tts_cli.config import RunConfig
 from tts_cli.core import Place, Role, Status, Task
-from tts_cli.folder.folder import Folder
-from tts_cli.folder.hashes import Delivery, delivery_hash
-from tts_cli.folder.journal import Journal
-from tts_cli.folder.take import Take
 from tts_cli.manifest.manifest import open_source
 from tts_cli.manifest.seeds import row_seed
 from tts_cli.plan.plan import Plan
+from tts_cli.store.journal import Journal
+from tts_cli.store.store import Store
+from tts_cli.store.take import Take
 
 FIRST_VERSION = Path(__file__).with_name("first_version")
 SECOND_VERSION = Path(__file__).with_name("second_version")
@@ -54,7 +54,7 @@ class Spoken:
         config = RunConfig(out=self.path, **settings)
         with (
             open_source(str(manifest)) as source,
-            Folder.at(self.path, config, self.info) as folder,
+            Store.at(self.path, config, self.info) as folder,
         ):
             plan = Plan(source, config, self.info, folder)
             self.early = plan.survey().early
@@ -67,12 +67,12 @@ class Spoken:
         manifest = str(self.path / "rows.jsonl")
         with (
             open_source(manifest) as source,
-            Folder.at(self.path, config, self.info) as folder,
+            Store.at(self.path, config, self.info) as folder,
         ):
             plan = Plan(source, config, self.info, folder)
             plan.survey()
             orders = list(plan.orders())
-            assert folder.remake(orders).failed == []
+            assert folder.reencode(orders).failed == []
         return [order.record.id for order in orders]
 
     def due_ids(self, **settings: Any) -> list[str]:
@@ -128,7 +128,7 @@ def test_rows_of_versions_never_published_are_spoken_anew(
     assert list(due) == IDS
     assert folder.early == len(IDS) - 1  # all but the failed one
     assert due["plain"].request.seed == row_seed(0, "plain")
-    assert due["plain"].place == Place(2, Role.OWN, has_folder=True)
+    assert due["plain"].place == Place(2, Role.OWN)
     assert due["failed"].place == Place(1, Role.OWN)
     assert folder.due_ids(retry_failed=True) == ["failed"]
     assert folder.due_ids(format="flac") == IDS

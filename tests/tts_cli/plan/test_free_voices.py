@@ -17,12 +17,12 @@ from models.pace import Pace
 from tts_cli.config import RunConfig
 from tts_cli.core import Row, Status
 from tts_cli.errors import UsageError
-from tts_cli.folder.take import Take
 from tts_cli.manifest.columns import RowProblem
 from tts_cli.manifest.source import Source
 from tts_cli.plan.checks import Judge
 from tts_cli.plan.free_voices import BUILT_IN, FreeVoices, Maker
 from tts_cli.plan.plan import Plan
+from tts_cli.store.take import Take
 from tts_cli.voices.made import MadeVoices, Recipe
 
 SAYS = "The boat left the harbor after five, and nobody spoke of it again that night."  # 6 s
@@ -178,7 +178,7 @@ def test_a_damaged_one_is_told(
     damage(next(path for path in kept.iterdir() if path.name.endswith(suffix)))
     with pytest.raises(
         UsageError,
-        match=rf"{suffix}.*; copy it back, or remove .* and add --overwrite to generate it",
+        match=rf"{suffix}.*; copy it back, or remove .* and add --redo all to generate it",
     ):
         find(SHORT, SHORT, info=OURS, out=kept.parent)
 
@@ -218,7 +218,7 @@ def test_rows_that_were_spoken_with_one_that_is_gone(make_info: Callable[..., Mo
     assert [ask.lost for ask in voices.asks.values()] == [2]
     with pytest.raises(
         UsageError,
-        match=f"{ours}: missing; 2 done rows use this voice; copy the file back, or add --overw",
+        match=f"{ours}: missing; 2 done rows use this voice; copy the file back, or add --redo",
     ):
         voices.require_there()
     voices.config = replace(config, overwrite=True)

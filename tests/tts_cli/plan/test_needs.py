@@ -13,10 +13,10 @@ from manifest_rows import check_manifest
 from models.base import ModelInfo, RequestError, SpeechRequest
 from tts_cli.config import RunConfig
 from tts_cli.core import Need
-from tts_cli.folder.folder import Folder
 from tts_cli.manifest.source import Source
 from tts_cli.plan.plan import Plan
 from tts_cli.plan.room import Needs, most_tokens, room_problem
+from tts_cli.store.store import Store
 
 MakeInfo = Callable[..., ModelInfo]
 MakeSource = Callable[..., Source]
@@ -124,7 +124,7 @@ class TestRoom:
         lines = [json.dumps({"id": "a", "text": "hi"}), json.dumps(long)]
         for rows, expected in ((lines, 32 + 2 + 50), ([*lines, json.dumps(near)], 400)):
             source = make_source("\n".join(rows))
-            with Folder.at(tmp_path, config, info) as folder:
+            with Store.at(tmp_path, config, info) as folder:
                 folder.begin()
                 survey = Plan(source, config, info, folder).survey()
             assert survey.bad == 1

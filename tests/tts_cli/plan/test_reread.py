@@ -10,11 +10,11 @@ from models.base import ModelInfo
 from tts_cli.cli.summary import again_lines
 from tts_cli.config import RunConfig
 from tts_cli.core import Status
-from tts_cli.folder.folder import Folder
-from tts_cli.folder.take import Take
 from tts_cli.manifest.manifest import open_source
 from tts_cli.plan.plan import Plan
 from tts_cli.plan.standing import State
+from tts_cli.store.store import Store
+from tts_cli.store.take import Take
 
 SPOKEN = {  # id -> the text of the manifest, what the journal has of it
     "hidden": ("mor\u00adning", "mor\u00adning", None),
@@ -31,7 +31,7 @@ def survey(path: Path, info: ModelInfo) -> Any:
     rows = ({"id": row_id, "text": text} for row_id, (text, _, _) in SPOKEN.items())
     manifest.write_text("\n".join(map(json.dumps, rows)))
     config = RunConfig(out=path, language="english")
-    with open_source(str(manifest)) as source, Folder.at(path, config, info) as folder:
+    with open_source(str(manifest)) as source, Store.at(path, config, info) as folder:
         folder.begin()
         folder.journal.append(
             *(

@@ -9,10 +9,10 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from tts_cli.folder.take import Take
 from tts_cli.listen.hearing.compare import compare
 from tts_cli.listen.hearing.recogniser import Answer, Asked, Identity
 from tts_cli.listen.verdicts import Heard
+from tts_cli.store.take import Take
 from tts_cli.text.languages import code_of, may_be_english
 
 

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from tts_cli.audio.file import in_blocks
-from tts_cli.folder.files import hash_of
 from tts_cli.listen.verdicts import Opinion
+from tts_cli.store.files import hash_of
 
 POCKETSPHINX = "pocketsphinx"
 

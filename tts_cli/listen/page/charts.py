@@ -6,10 +6,10 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tts_cli.folder.rows import STAGES, FolderRow, SpokenFolder
-from tts_cli.folder.take import Take
+from tts_cli.listen.folder_rows import STAGES, FolderRow, SpokenFolder
 from tts_cli.listen.usual import letters_a_second
 from tts_cli.listen.verdicts import Check
+from tts_cli.store.take import Take
 
 MOST_RUNS = 4
 MOST_VOICES = 12

@@ -16,12 +16,7 @@ from urllib.parse import quote
 
 from tts_cli.core import Finish, Remark
 from tts_cli.errors import SetupError, writing
-from tts_cli.folder.atomic import write_alone
-from tts_cli.folder.files import JOURNAL_NAME
-from tts_cli.folder.lock import is_read_only
-from tts_cli.folder.rows import FolderRow, SpokenFolder, TakeFile, read_folder
-from tts_cli.folder.run_file import versions
-from tts_cli.folder.take import Take, iso_time
+from tts_cli.listen.folder_rows import FolderRow, SpokenFolder, TakeFile, read_folder
 from tts_cli.listen.judgement import judged
 from tts_cli.listen.page.build import build_page, spoken_by
 from tts_cli.listen.page.charts import charts_of
@@ -31,6 +26,11 @@ from tts_cli.listen.verdicts import SCORES, Check, Heard, checks_by_take
 from tts_cli.listen.waveform import LETTERS, outlines
 from tts_cli.listen.words import WordTimes, read_words
 from tts_cli.named import counted
+from tts_cli.store.atomic import write_alone
+from tts_cli.store.files import JOURNAL_NAME
+from tts_cli.store.lock import is_read_only
+from tts_cli.store.run_file import versions
+from tts_cli.store.take import Take, iso_time
 
 log = logging.getLogger(__name__)
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from tts_cli.core import Status
-from tts_cli.folder.take import Take
 from tts_cli.listen.hearing.compare import compare, fold_spelling, unit_of
 from tts_cli.listen.hearing.listener import Listener
 from tts_cli.listen.hearing.recogniser import Identity
 from tts_cli.listen.verdicts import Heard, Stretch
+from tts_cli.store.take import Take
 
 pytest.importorskip("jiwer", reason="jiwer comes with the asr extra")
 

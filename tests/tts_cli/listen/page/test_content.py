@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from spoken_folders import RUN_ID, TEXT, many_records, record, run, tone, write_folder
 
 from tts_cli.core import Kind, Remark
-from tts_cli.folder.rows import read_folder
+from tts_cli.listen.folder_rows import read_folder
 from tts_cli.listen.page.build import SCRIPTS, as_safe_json, build_page
 from tts_cli.listen.page.content import audio_url, content_of
 from tts_cli.listen.verdicts import SUSPECT, Check, Heard, Stretch, write_checks

@@ -1,0 +1,446 @@
+"""Recovery: each case that a killed command can leave, built by hand."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from store_bench import CODES, StoreBench, digest, result
+
+from tts_cli.core import Role, Status
+from tts_cli.errors import SetupError
+from tts_cli.store.files import JOURNAL_NAME
+from tts_cli.store.journal import Journal
+from tts_cli.store.mark import MARK_NAME, FolderMark, require_journal
+from tts_cli.store.recover import recover
+from tts_cli.store.store import Store
+
+
+def size_of(bench: StoreBench) -> int:
+    """Bytes of the journal."""
+    return (bench.out / JOURNAL_NAME).stat().st_size
+
+
+def recovered(bench: StoreBench, since: int = 0) -> int:
+    """Recover the folder; returns how many files got or lost their names."""
+    with Journal(bench.out) as journal:
+        return recover(bench.out, journal, since)
+
+
+class TestStagedFiles:
+    def test_of_the_last_entry_get_their_names(
+        self, bench: StoreBench, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        bench.keep(1)
+        bench.killed_after_commit(monkeypatch, lambda: bench.keep(2, take=2))
+        assert bench.value("a.wav") == 1
+        assert (bench.out / MARK_NAME).exists()
+        bench.recover()
+        assert bench.values() == {"a.wav": 2, "takes/a/1.wav": 1}
+        assert set(bench.files()) == {"a.wav", "a" + CODES, "takes/a/1.wav", "takes/a/1" + CODES}
+        assert bench.row() == (2, False, False, False, 2)
+
+    def test_of_a_first_take_get_their_names(
+        self, bench: StoreBench, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        bench.killed_after_commit(monkeypatch, lambda: bench.keep(1, row_id="sub/a"))
+        assert recovered(bench) == 2
+        assert bench.values() == {"sub/a.wav": 1}
+
+    def test_of_an_alternative_get_their_names(
+        self, bench: StoreBench, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        bench.keep(1)
+        keep = lambda: bench.keep(2, take=2, role=Role.EXTRA)  # noqa: E731
+        bench.killed_after_commit(monkeypatch, keep)
+        assert recovered(bench) == 2
+        assert bench.values() == {"a.wav": 1, "takes/a/2.wav": 2}
+
+    def test_of_a_failed_row_get_their_names(
+        self, bench: StoreBench, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        bench.keep(1)
+        bench.killed_after_commit(monkeypatch, lambda: bench.fail(2, take=2))
+        assert recovered(bench) == 2
+        assert bench.values() == {"a.wav": 1, "truncated/a.wav": 2}
+
+    def test_of_which_one_has_its_name_already(
+        self, bench: StoreBench, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        bench.keep(1)
+        bench.killed_after_commit(monkeypatch, lambda: bench.keep(2, take=2))
+        (part,) = (Path(one) for one in bench.out.glob(".a.wav.*.part"))
+        part.rename(bench.out / "a.wav")
+        assert recovered(bench) == 1
+        assert bench.values() == {"a.wav": 2, "takes/a/1.wav": 1}
+
+    def test_without_an_entry_are_removed(self, bench: StoreBench) -> None:
+        bench.keep(1)
+        before = bench.files()
+        bench.stage("a.wav", b"another take")
+        bench.stage("sub/b.wav", b"a new row")
+        bench.stage("takes/a/7.wav", b"an alternative")
+        bench.stage("takes.json", b"a list")
+        bench.stage("../out/..wav", b"no id")
+        assert recovered(bench) == 0
+        assert bench.files() == before
+        assert bench.facts() == [(1, "ok", "own", None)]
+
+    def test_of_an_entry_that_another_one_replaced_are_removed(
+        self, bench: StoreBench, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        first = bench.keep(1)
+        data = bench.files()["a.wav"]
+        bench.keep(2, take=2)
+        bench.stage("a.wav", data, first.sha256)
+        recovered(bench)
+        assert bench.values() == {"a.wav": 2, "takes/a/1.wav": 1}
+
+    def test_in_whose_way_is_a_users_file(
+        self, bench: StoreBench, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        bench.keep(1)
+        bench.killed_after_commit(monkeypatch, lambda: bench.keep(2, take=2))
+        mine = bench.edit("a.wav", 9)
+        recovered(bench, since=0)
+        assert bench.value("a.wav") == 2
+        assert bench.files()["takes/a/3.wav"] == mine
+        assert bench.facts()[-1] == (3, "ok", "extra", "user")
+        assert bench.value("takes/a/1.wav") == 1
+
+    def test_that_are_missing(self, bench: StoreBench, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The row is due, as its file is not there; what was there is a take."""
+        bench.keep(1)
+        since = size_of(bench)
+        bench.killed_after_commit(monkeypatch, lambda: bench.keep(2, take=2))
+        for part in bench.out.glob(".*.part"):
+            part.unlink()
+        recovered(bench, since)
+        assert bench.values() == {"takes/a/1.wav": 1}
+        with bench.opened() as store:
+            assert not store.writer.is_whole("a", None)
+        assert bench.row() == (2, False, False, False, "no file")
+        bench.keep(2, take=2)
+        assert bench.values() == {"a.wav": 2, "takes/a/1.wav": 1}
+
+
+class TestNames:
+    """Names that still have the content from before the last entry."""
+
+    def test_of_another_format(self, bench: StoreBench) -> None:
+        """Killed between the name of the new take and the end of the old one's."""
+        bench.keep(1)
+        since, old = size_of(bench), bench.files()["a.wav"]
+        bench.keep(2, take=2, format="flac")
+        (bench.out / "a.wav").write_bytes(old)
+        assert recovered(bench, since) == 1
+        assert bench.values() == {"a.flac": 2, "takes/a/1.wav": 1}
+
+    def test_of_another_format_whose_take_has_no_other_name(self, bench: StoreBench) -> None:
+        bench.keep(1)
+        since = size_of(bench)
+        bench.keep(2, take=2, format="flac")
+        (bench.out / "takes/a/1.wav").rename(bench.out / "a.wav")
+        recovered(bench, since)
+        assert bench.values() == {"a.flac": 2, "takes/a/1.wav": 1}
+
+    def test_of_a_source(self, bench: StoreBench) -> None:
+        bench.keep(1)
+        since, old = size_of(bench), bench.files()["a.wav"]
+        bench.reencode(format="flac")
+        (bench.out / "a.wav").write_bytes(old)
+        assert recovered(bench, since) == 1
+        assert bench.values() == {"a.flac": 1, "takes/a/1.source.wav": 1}
+        (bench.out / "takes/a/1.source.wav").rename(bench.out / "a.wav")
+        assert recovered(bench, since) == 1
+        assert bench.values() == {"a.flac": 1, "takes/a/1.source.wav": 1}
+
+    def test_of_a_rendition_that_can_be_made_again(self, bench: StoreBench) -> None:
+        bench.keep(1)
+        bench.reencode(format="flac")
+        since, flac = size_of(bench), bench.files()["a.flac"]
+        bench.reencode(format="opus")
+        (bench.out / "a.flac").write_bytes(flac)
+        assert recovered(bench, since) == 1
+        assert set(bench.files()) == {"a.opus", "a" + CODES, "takes/a/1.source.wav"}
+
+    def test_of_a_user(self, bench: StoreBench) -> None:
+        """A file of another format that no entry explains stays where it is."""
+        bench.keep(1)
+        since = size_of(bench)
+        bench.keep(2, take=2, format="flac")
+        mine = bench.edit("a.wav", 9)
+        recovered(bench, since)
+        assert bench.files()["a.wav"] == mine
+        assert bench.value("a.flac") == 2
+
+    def test_of_a_removed_row(self, bench: StoreBench, monkeypatch: pytest.MonkeyPatch) -> None:
+        bench.keep(1)
+        (bench.out / "a.srt").write_text("subtitles")
+        since = size_of(bench)
+        bench.killed_after_commit(monkeypatch, bench.remove)
+        assert bench.value("a.wav") == 1
+        assert recovered(bench, since) == 3
+        names = {"takes/a/1.wav", "takes/a/1" + CODES, "takes/a/1.srt"}
+        assert set(bench.files()) - {MARK_NAME} == names
+        assert bench.row() == (1, False, False, True, 1)
+
+    def test_of_a_row_that_came_back(
+        self, bench: StoreBench, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        bench.keep(1)
+        (bench.out / "a.srt").write_text("subtitles")
+        before = bench.files()
+        bench.remove()
+        bench.killed_after_commit(monkeypatch, bench.restore)
+        bench.recover()
+        assert bench.files() == before
+        assert bench.row() == (1, False, False, False, 1)
+
+    def test_of_a_pinned_take(self, bench: StoreBench, monkeypatch: pytest.MonkeyPatch) -> None:
+        bench.keep(1)
+        bench.keep(2, take=2)
+        bench.killed_after_commit(monkeypatch, lambda: bench.pin(1))
+        assert bench.value("a.wav") == 2
+        bench.recover()
+        assert bench.values() == {"a.wav": 1, "takes/a/2.wav": 2}
+        assert bench.row() == (1, True, False, False, 1)
+
+
+class TestTakes:
+    """Files in takes/ that no entry puts there."""
+
+    @pytest.mark.parametrize("number", [1, 5])
+    def test_second_names_of_the_rows_file_are_removed(
+        self, bench: StoreBench, number: int
+    ) -> None:
+        """A command was killed before it committed the entry of the take that replaces it."""
+        bench.keep(1)
+        (bench.out / "takes/a").mkdir(parents=True)
+        for end in (".wav", CODES):
+            (bench.out / f"takes/a/{number}{end}").hardlink_to(bench.out / f"a{end}")
+        recovered(bench, size_of(bench))
+        assert set(bench.files()) == {"a.wav", "a" + CODES}
+        assert bench.facts() == [(1, "ok", "own", None)]
+
+    def test_of_a_user_become_takes(self, bench: StoreBench) -> None:
+        bench.keep(1)
+        mine = bench.edit("takes/a/5.wav", 9)
+        recovered(bench)
+        assert bench.files()["takes/a/5.wav"] == mine
+        assert bench.facts() == [(1, "ok", "own", None), (5, "ok", "extra", "user")]
+        recovered(bench)
+        assert len(bench.facts()) == 2
+        assert bench.pin(5)
+        assert bench.files()["a.wav"] == mine
+
+    def test_of_a_row_that_nobody_knows(self, bench: StoreBench) -> None:
+        bench.keep(1)
+        mine = bench.edit("takes/b/1.wav", 9)
+        recovered(bench)
+        assert bench.files()["takes/b/1.wav"] == mine
+
+    def test_others_stay(self, bench: StoreBench) -> None:
+        bench.keep(1)
+        names = ("takes/a/x.wav", "takes/a/5.txt", "takes/notes.txt", "takes/a/5.wav")
+        for name in names:
+            path = bench.out / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(b"no audio")
+        before = bench.files()
+        recovered(bench)
+        assert bench.files() == before
+        assert bench.facts() == [(1, "ok", "own", None)]
+
+    def test_with_entries_stay(self, bench: StoreBench) -> None:
+        bench.keep(1)
+        bench.keep(2, take=2, role=Role.EXTRA)
+        bench.reencode(subtype="PCM_24")
+        bench.keep(3, row_id="b")
+        bench.remove("b")
+        before = bench.files()
+        assert recovered(bench) == 0
+        assert bench.files() == before
+
+    def test_links_are_not_followed(self, bench: StoreBench, tmp_path: Path) -> None:
+        victim = tmp_path / "victim.wav"
+        bench.keep(1)
+        shutil.copyfile(bench.out / "a.wav", victim)
+        (bench.out / "takes/a").mkdir(parents=True)
+        (bench.out / "takes/a/5.wav").symlink_to(victim)
+        recovered(bench)
+        assert victim.exists()
+        assert (bench.out / "takes/a/5.wav").is_symlink()
+        assert bench.facts() == [(1, "ok", "own", None)]
+
+
+def test_recovering_twice_changes_nothing_more(
+    bench: StoreBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.keep(1)
+    bench.edit("a.wav", 9)
+    bench.killed_after_commit(monkeypatch, lambda: bench.keep(2, take=2, format="flac"))
+    assert recovered(bench) > 0
+    before, lines = bench.files(), (bench.out / JOURNAL_NAME).read_bytes()
+    assert recovered(bench) == 0
+    assert bench.files() == before
+    assert (bench.out / JOURNAL_NAME).read_bytes() == lines
+
+
+def test_a_reader_finds_what_is_committed(
+    bench: StoreBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that only reads sees the entry, and changes nothing."""
+    bench.keep(1)
+    bench.killed_after_commit(monkeypatch, lambda: bench.keep(2, take=2))
+    before = bench.files()
+    assert bench.row() == (2, False, False, False, "no file")
+    assert bench.files() == before
+
+
+def test_what_recovery_did_is_reported(
+    bench: StoreBench, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench.killed_after_commit(monkeypatch, lambda: bench.keep(1))
+    bench.recover()
+    assert "finished what an interrupted command had begun: 2 files" in caplog.text
+
+
+class TestMark:
+    def test_of_a_folder_without_one(self, tmp_path: Path) -> None:
+        mark = FolderMark(tmp_path)
+        assert mark.left_at() is None
+        mark.remove()
+        assert list(tmp_path.iterdir()) == []
+
+    def test_is_set_once(self, tmp_path: Path) -> None:
+        mark = FolderMark(tmp_path)
+        mark.set(100)
+        mark.set(200)
+        assert FolderMark(tmp_path).left_at() == 100
+        mark.remove()
+        assert FolderMark(tmp_path).left_at() is None
+
+    def test_of_a_killed_command_stays_until_the_end(self, tmp_path: Path) -> None:
+        FolderMark(tmp_path).set(100)
+        mark = FolderMark(tmp_path)
+        mark.keep()
+        mark.set(200)
+        assert FolderMark(tmp_path).left_at() == 100
+        mark.remove()
+        assert FolderMark(tmp_path).left_at() is None
+
+    @pytest.mark.parametrize(
+        "content", [b"", b"{", b"[]", b"5", b'{"journal_bytes": "x"}', b'{"journal_bytes": -1}']
+    )
+    def test_that_makes_no_sense_is_of_an_empty_journal(
+        self, tmp_path: Path, content: bytes
+    ) -> None:
+        (tmp_path / MARK_NAME).write_bytes(content)
+        assert FolderMark(tmp_path).left_at() == 0
+
+    def test_that_is_no_plain_file(self, tmp_path: Path) -> None:
+        (tmp_path / MARK_NAME).mkdir()
+        with pytest.raises(SetupError, match="is not a regular file"):
+            FolderMark(tmp_path).left_at()
+
+    def test_of_a_command_that_committed_nothing(self, bench: StoreBench) -> None:
+        bench.keep(1)
+        before = bench.files()
+        bench.mark(size_of(bench))
+        bench.recover()
+        assert bench.files() == before
+
+
+class TestLostJournal:
+    """Without the lines that a killed command knew, nobody can tell which files are whose."""
+
+    @pytest.mark.parametrize("is_missing", [True, False])
+    def test_stops(self, bench: StoreBench, is_missing: bool) -> None:
+        bench.keep(1)
+        bench.keep(2, row_id="b")
+        path = bench.out / JOURNAL_NAME
+        whole = path.read_bytes()
+        bench.mark(len(whole))
+        bench.stage("a.wav", b"staged")
+        path.unlink() if is_missing else path.write_bytes(whole.splitlines(True)[0])
+        before = bench.files()
+        problem = "is missing" if is_missing else "has [0-9,]+ of at least [0-9,]+ bytes"
+        with pytest.raises(SetupError, match=problem) as caught:
+            bench.recover()
+        assert caught.value.exit_code == 3
+        assert f"delete {bench.out / MARK_NAME}" in str(caught.value.remedy)
+        assert bench.files() == before
+        path.write_bytes(whole)
+        bench.recover()
+        assert bench.values() == {"a.wav": 1, "b.wav": 2}
+
+    def test_goes_on_without_the_mark(self, bench: StoreBench) -> None:
+        bench.keep(1)
+        bench.mark(size_of(bench))
+        (bench.out / JOURNAL_NAME).unlink()
+        (bench.out / MARK_NAME).unlink()
+        bench.keep(2)
+        assert bench.values() == {"a.wav": 2, "takes/a/2.wav": 1}
+
+    @pytest.mark.parametrize("size", [10, 11])
+    def test_one_that_has_grown_is_fine(self, tmp_path: Path, size: int) -> None:
+        (tmp_path / JOURNAL_NAME).write_bytes(b"x" * size)
+        require_journal(tmp_path / JOURNAL_NAME, 10)
+
+    def test_with_a_torn_line(self, bench: StoreBench) -> None:
+        """The line that a killed command was writing is no lost one."""
+        bench.keep(1)
+        bench.mark(size_of(bench))
+        with open(bench.out / JOURNAL_NAME, "ab") as file:
+            file.write(b'{"id": "b", "status": "o')
+        bench.recover()
+        assert bench.entries[-1].id == "a"
+        assert bench.values() == {"a.wav": 1}
+
+
+def test_only_rows_changed_since_the_mark_are_looked_at(bench: StoreBench) -> None:
+    """A file of another format next to an older row stays, whatever it is."""
+    bench.keep(1)
+    bench.reencode(format="flac")
+    source = bench.files()["takes/a/1.source.wav"]
+    (bench.out / "a.wav").write_bytes(source)
+    recovered(bench, size_of(bench))
+    assert bench.files()["a.wav"] == source
+
+
+def test_rows_whose_codes_are_not_saved(bench: StoreBench, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench.keep(1)
+    bench.killed_after_commit(monkeypatch, lambda: bench.keep(2, take=2, save_codes=False))
+    bench.recover()
+    assert set(bench.files()) == {"a.wav", "takes/a/1.wav", "takes/a/1" + CODES}
+
+
+def test_a_group_of_rows_that_was_half_finished(
+    bench: StoreBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows that are removed with one fsync are finished one by one."""
+    for row_id in "abc":
+        bench.keep(1, row_id=row_id)
+    since = size_of(bench)
+    bench.killed_after_commit(monkeypatch, lambda: bench.remove("a", "b", "c"))
+    for end in (".wav", CODES):
+        assert (bench.out / f"b{end}").samefile(bench.out / f"takes/b/1{end}")
+        (bench.out / f"b{end}").unlink()
+    assert recovered(bench, since) == 4
+    assert bench.values() == {f"takes/{row_id}/1.wav": 1 for row_id in "abc"}
+
+
+def test_entries_agree_with_their_files(bench: StoreBench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After any recovery, the path and digest of each take are those of a file."""
+    bench.keep(1)
+    bench.keep(2, take=2)
+    with bench.opened() as store:
+        store.keep(*result("b", 3))
+    bench.killed_after_commit(monkeypatch, lambda: bench.pin(1))
+    bench.recover()
+    files = bench.files()
+    for take in Store.look(bench.out).journal.takes(has_extras=True):
+        assert take.status is Status.OK
+        assert digest(files[str(take.path)]) == take.sha256

@@ -1,0 +1,102 @@
+"""runs.jsonl: one line a run, whatever happened to the file before."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from datetime import datetime, timezone
+from pathlib import Path
+
+import pytest
+
+from tts_cli.errors import DiskFull, SetupError
+from tts_cli.store.index import FolderRows
+from tts_cli.store.run_file import FolderTotals, RunLog, new_run_id
+from tts_cli.store.take import iso_time
+
+RUN = {"run_id": "r", "totals": {"wall_s": 1.5}}
+ROWS = FolderRows(ok=3, failed=1, audio_s=7.0, has_first_lines=False)
+
+
+def lines(folder: Path) -> list[str]:
+    return (folder / "runs.jsonl").read_text().splitlines()
+
+
+def test_a_line_a_run(tmp_path: Path) -> None:
+    for _ in range(3):
+        RunLog(tmp_path).append(RUN)
+    assert [json.loads(line) for line in lines(tmp_path)] == [RUN] * 3
+    assert RunLog(tmp_path).totals(ROWS) == FolderTotals(3, 1, 7.0, runs=3, wall_s=4.5)
+
+
+def test_a_folder_without_runs(tmp_path: Path) -> None:
+    assert RunLog(tmp_path).totals(ROWS) == FolderTotals(3, 1, 7.0, runs=0, wall_s=0.0)
+    assert not list(tmp_path.iterdir())
+
+
+def test_runs_from_before_the_file_are_not_known(tmp_path: Path) -> None:
+    RunLog(tmp_path).append(RUN)
+    older = FolderRows(ok=3, failed=1, audio_s=7.0, has_first_lines=True)
+    assert RunLog(tmp_path).totals(older) == FolderTotals(3, 1, 7.0, runs=None, wall_s=None)
+
+
+@pytest.mark.parametrize("torn", [b"{", b'{"run_id": "x", "totals"', b"\0" * 100, b"x" * (3 << 20)])
+@pytest.mark.parametrize("whole", [0, 2])
+def test_a_torn_last_line_is_cut_off(tmp_path: Path, torn: bytes, whole: int) -> None:
+    path = tmp_path / "runs.jsonl"
+    path.write_bytes(whole * (json.dumps(RUN).encode() + b"\n") + torn)
+    runs = RunLog(tmp_path)
+    assert runs.totals(ROWS).runs == whole
+    runs.append(RUN)
+    assert [json.loads(line) for line in lines(tmp_path)] == [RUN] * (whole + 1)
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    ["", "[]", "5", "{}", '{"totals": 5}', '{"totals": {"wall_s": "x"}}', "[" * 100_000],
+    ids=lambda text: text[:9],
+)
+def test_lines_that_make_no_sense_are_passed_over(tmp_path: Path, garbage: str) -> None:
+    (tmp_path / "runs.jsonl").write_text(f"{garbage}\n{json.dumps(RUN)}\n")
+    assert RunLog(tmp_path).totals(ROWS).wall_s == 1.5
+
+
+@pytest.mark.parametrize("kind", ["folder", "link", "pipe"])
+def test_only_a_plain_file(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "runs.jsonl"
+    if kind == "folder":
+        path.mkdir()
+    elif kind == "link":
+        path.symlink_to(tmp_path / "elsewhere")
+    else:
+        os.mkfifo(path)
+    with pytest.raises(SetupError, match=r"runs\.jsonl: is not a regular file"):
+        RunLog(tmp_path)
+
+
+@pytest.mark.parametrize("step", ["write", "fsync"])
+def test_a_full_disk_adds_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    real_write = os.write
+    RunLog(tmp_path).append(RUN)
+
+    def fail(handle: int, *data: bytes) -> int:
+        if data:
+            real_write(handle, bytes(data[0])[:5])
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, step, fail)
+    with pytest.raises(DiskFull, match=r"runs\.jsonl"):
+        RunLog(tmp_path).append(RUN)
+    monkeypatch.undo()
+    assert [json.loads(line) for line in lines(tmp_path)] == [RUN]
+
+
+def test_names_and_times() -> None:
+    moment = datetime(2026, 11, 22, 13, 5, 0, 9_999, timezone.utc)
+    assert iso_time(moment) == "2026-11-22T13:05:00.009Z"
+    names = {new_run_id(moment) for _ in range(20)}
+    assert len(names) == 20
+    assert all(name.startswith("20261122T130500Z-") for name in names)

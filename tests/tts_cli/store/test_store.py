@@ -1,0 +1,253 @@
+"""What an output folder promises, at its door."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from store_bench import StoreBench, result
+
+from tts_cli.config import RunConfig
+from tts_cli.core import Role, Status
+from tts_cli.errors import DiskFull, FolderLocked, UsageError
+from tts_cli.store.files import JOURNAL_NAME
+from tts_cli.store.lock import LOCK_NAME
+from tts_cli.store.mark import MARK_NAME
+from tts_cli.store.merge import Merger, Origins
+from tts_cli.store.reencode import ReencodeJob
+from tts_cli.store.run_file import REPORT_NAME
+from tts_cli.store.sources import AudioSource, find_source
+from tts_cli.store.store import LIST_NAME, Store
+from tts_cli.store.take import Take
+
+
+def listing(out: Path) -> dict[str, tuple[int, int]]:
+    """Everything in a folder, with sizes and times."""
+    found = {path: path.stat() for path in (out, *out.rglob("*"))}
+    return {str(path): (stat.st_size, stat.st_mtime_ns) for path, stat in found.items()}
+
+
+def broken(_: int) -> None:
+    """An fsync of a disk that is full."""
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+@pytest.fixture
+def spoken(bench: StoreBench) -> Path:
+    """A folder that a run was killed in: its lock and mark, a staged file and a torn line."""
+    bench.keep(1)
+    bench.keep(2, take=2, role=Role.EXTRA)
+    bench.mark()
+    bench.stage("b.wav", b"never committed")
+    (bench.out / LIST_NAME).unlink()
+    with (bench.out / JOURNAL_NAME).open("ab") as journal:
+        journal.write(b'{"id": "torn", "sta')
+    (bench.out / LOCK_NAME).touch()  # flock tells that nobody holds it
+    return bench.out
+
+
+@pytest.mark.parametrize("mode", [0o755, 0o555])
+def test_looking_writes_nothing(spoken: Path, mode: int) -> None:
+    spoken.chmod(mode)
+    try:
+        before = listing(spoken)
+        folder = Store.look(spoken)
+        assert folder.journal.top("a") == 2
+        assert [take.id for take in folder.journal.takes()] == ["a"]
+        assert folder.runs.totals(folder.journal.rows()).ok == 1
+        assert not Store.at(spoken, RunConfig()).is_new  # nor does one that is not entered
+        assert listing(spoken) == before
+    finally:
+        spoken.chmod(0o755)
+
+
+def test_one_that_is_written_to_is_mended(spoken: Path) -> None:
+    with Store.at(spoken, RunConfig()) as folder:
+        assert (spoken / LOCK_NAME).exists()
+        assert folder.journal.status("torn") is None
+        assert not list(spoken.glob(".*.part"))
+        with pytest.raises(FolderLocked), Store.at(spoken, RunConfig()):
+            raise AssertionError("it was held")
+    assert not (spoken / LOCK_NAME).exists()
+    assert not (spoken / MARK_NAME).exists()
+    assert (spoken / LIST_NAME).exists()
+
+
+def test_a_new_one_is_looked_at_until_it_begins(tmp_path: Path) -> None:
+    out = tmp_path / "new" / "out"
+    with Store.at(out, RunConfig()) as folder:
+        assert folder.is_new
+        assert list(folder.journal.takes()) == []
+        assert not out.parent.exists()
+        folder.hold()
+        assert os.listdir(out) == [LOCK_NAME]
+        folder.begin()
+        folder.begin()
+        folder.journal.append(Take("a", Status.OK))
+        assert folder.is_new
+    assert sorted(os.listdir(out)) == [JOURNAL_NAME]
+    assert Store.look(out).journal.status("a") is Status.OK
+
+
+def test_another_run_has_spoken_meanwhile(tmp_path: Path) -> None:
+    with Store.at(tmp_path, RunConfig()) as folder:
+        with Store.at(tmp_path, RunConfig()) as other:
+            other.begin()
+        with pytest.raises(FolderLocked, match="in the meantime"):
+            folder.begin()
+        assert not (tmp_path / LOCK_NAME).exists()
+
+
+def test_the_lock_is_given_back_after_an_exception(spoken: Path) -> None:
+    with pytest.raises(ZeroDivisionError), Store.at(spoken, RunConfig()):
+        raise ZeroDivisionError
+    assert not (spoken / LOCK_NAME).exists()
+    assert (spoken / LIST_NAME).exists()
+
+
+def test_one_that_cannot_be_mended_is_given_back(
+    spoken: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tts_cli.store.store.recover", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError), Store.at(spoken, RunConfig()):
+        raise AssertionError("it was opened")
+    assert not (spoken / LOCK_NAME).exists()
+
+
+def test_nothing_was_spoken(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"has no timings\.jsonl"):
+        Store.look(tmp_path)
+    assert Store(None, RunConfig()).journal.status("a") is None
+
+
+def test_a_held_one_can_forget_its_lines(spoken: Path) -> None:
+    with Store.at(spoken, RunConfig()) as folder:
+        folder.rest()
+        assert (spoken / LOCK_NAME).exists()
+        folder.begin()
+        folder.journal.append(Take("b", Status.OK))
+    assert Store.look(spoken).journal.status("b") is Status.OK
+
+
+def test_a_run_is_told_at_both_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its last line counts; a report that cannot be written costs a warning, not the run."""
+    with Store.at(tmp_path, RunConfig()) as folder:
+        folder.begin()
+        folder.note_run({"run_id": "r", "totals": None})
+        folder.journal.append(Take("a", Status.OK, audio_s=2.0))
+        whole = folder.end_run({"run_id": "r", "totals": {"wall_s": 1.5}})
+        assert json.loads((tmp_path / REPORT_NAME).read_text()) == whole
+        assert (whole["folder"]["ok"], whole["folder"]["wall_s"]) == (1, 1.5)
+        assert [line["run_id"] for line in folder.runs.lines()] == ["r", "r"]
+        folder.journal.append(Take("b", Status.FAILED))
+        folder.renew_totals()
+        assert json.loads((tmp_path / REPORT_NAME).read_text())["folder"]["failed"] == 1
+        before = (tmp_path / REPORT_NAME).read_bytes()
+        monkeypatch.setattr("os.fsync", broken)
+        assert folder.end_run({"run_id": "s", "totals": {"wall_s": 1.0}})["folder"]["failed"] == 1
+        with pytest.raises(DiskFull):
+            folder.note_run({"run_id": "t"})
+    assert (tmp_path / REPORT_NAME).read_bytes() == before
+
+
+def test_many_threads_wait_for_few_syncs(
+    tmp_path: Path, make_info: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While one waits for the disk, the lines of all others gather for the next."""
+    real, syncs = os.fsync, []
+    with Store.at(tmp_path, RunConfig(), make_info()) as folder:
+        folder.begin()
+        journal = os.fstat(folder.journal._handle or 0).st_ino
+
+        def slow(handle: int) -> None:
+            if os.fstat(handle).st_ino == journal:
+                syncs.append(handle)
+                time.sleep(0.2)
+            real(handle)
+
+        monkeypatch.setattr("os.fsync", slow)
+        with ThreadPoolExecutor(16) as pool:
+            list(pool.map(lambda number: folder.keep(*result(f"r{number}")), range(16)))
+    assert len(syncs) < 12
+    assert Store.look(tmp_path).journal.rows().ok == 16
+
+
+def test_no_take_is_overwritten_and_no_number_used_twice(bench: StoreBench) -> None:
+    """The same number given again, by a plan that knows no better, costs no audio."""
+    kept = [bench.keep(value) for value in (1, 2, 3)]
+    again = bench.keep(3)
+    assert again.sha256 == kept[-1].sha256
+    assert bench.audio() == {take.sha256 for take in kept}
+    lines = Store.look(bench.out).journal.takes(has_extras=True)
+    assert {take.sha256 for take in lines} == bench.audio()
+
+
+def test_codes_are_decoded_by_the_caller(bench: StoreBench, tmp_path: Path) -> None:
+    """Into another folder, too, that has no model to ask; this one stays as it is."""
+    entry, there = bench.keep(1), tmp_path / "there"
+    before = listing(bench.out)
+    source = AudioSource("codes", bench.out / "a.codes.safetensors", 0, None)
+    with Store.at(there, RunConfig()) as store:
+        store.begin()
+        store.speech_is(bench.info.sample_rate_hz, "")
+        jobs = [ReencodeJob(entry, source)]
+        assert [row_id for row_id, _ in store.reencode(jobs).failed] == ["a"]
+        made = store.reencode(jobs, lambda *_: np.zeros(1200, np.float32), bench.out)
+        assert (made.count, made.failed) == (1, [])
+    assert Store.look(there).journal.status("a") is Status.OK
+    assert listing(bench.out) == before
+
+
+def test_a_source_that_has_changed_is_not_used(bench: StoreBench) -> None:
+    entry = bench.keep(1)
+    data = bytearray((bench.out / "a.wav").read_bytes())
+    data[60] ^= 1
+    (bench.out / "a.wav").write_bytes(data)
+    source = find_source(bench.out, entry, bench.info.sample_rate_hz)
+    with bench.opened(format="flac") as store:
+        made = store.reencode([ReencodeJob(entry, source)])
+    assert [(row_id, "has changed since the run" in why) for row_id, why in made.failed] == [
+        ("a", True)
+    ]
+    assert not (bench.out / "a.flac").exists()
+
+
+def test_a_file_that_a_user_edited_is_converted_as_it_is(bench: StoreBench) -> None:
+    """It becomes a take, and the source of the new file."""
+    bench.keep(1)
+    mine = bench.edit("a.wav", 9)
+    entry = bench.reencode(format="flac")
+    assert (entry.take, entry.origin) == (2, "user")
+    assert bench.files()["takes/a/2.source.wav"] == mine
+    assert bench.samples_of("a.flac") == (9, 2000)
+
+
+def test_a_merge_that_cannot_be_written_leaves_the_old_journal(
+    tmp_path: Path, make_info: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outs = [tmp_path / "all", tmp_path / "part"]
+    for out, row_id in zip(outs, "ab", strict=True):
+        with Store.at(out, RunConfig(), make_info()) as folder:
+            folder.begin()
+            folder.keep(*result(row_id))
+    origins = Origins(outs)
+    with Store.at(outs[0], RunConfig()) as folder:
+        for index, out in enumerate(outs):
+            origins.add(index, Store.look(out).journal)
+        folder.rest()
+        before = (outs[0] / JOURNAL_NAME).read_bytes()
+        with monkeypatch.context() as patch:
+            patch.setattr("os.fsync", broken)
+            with pytest.raises(DiskFull):
+                folder.merge(Merger(origins, has_links=False), origins, [{}, {}], [None, None])
+        assert (outs[0] / JOURNAL_NAME).read_bytes() == before
+        sums = folder.merge(Merger(origins, has_links=False), origins, [{}, {}], [None, None])
+    assert sums.ok == 2
+    assert {take.id for take in Store.look(outs[0]).journal.takes()} == {"a", "b"}

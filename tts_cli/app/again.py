@@ -1,0 +1,135 @@
+"""Find the commands that filled a folder, to run them again.
+
+The run lines may be a stranger's: the folder is always the one that the user named, and what a
+command would read outside of it, or download, is returned for the user to confirm.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tts_cli.config import SETTINGS
+from tts_cli.errors import SetupError, TtsCliError, UsageError
+from tts_cli.plan.checkpoint import is_at_hand
+from tts_cli.plan.remembered import RunFacts, facts_of, working_folder
+from tts_cli.setting import flag
+from tts_cli.store.run_file import RunLog, read_report
+
+_MODELS = ("model", "clone_model")
+
+
+@dataclass(frozen=True)
+class Rerun:
+    """A command that filled a folder."""
+
+    words: list[str]  # the command and what it reads
+    out: Path
+    settings: Mapping[str, Any]  # that the folder remembers for it, by name
+    outside: list[str] = field(default_factory=list)  # what it reads elsewhere, or downloads
+
+    def command(self, flags: Sequence[str] = ()) -> list[str]:
+        """Return its words with further flags; the folder is always the one it is for."""
+        return [*self.words, *flags, "--out", str(self.out)]
+
+    def whole(self, flags: Sequence[str] = ()) -> list[str]:
+        """Return the same with the remembered settings as flags."""
+        return self.command([*flags_of(self.settings), *flags])
+
+
+def reruns_of(out: Path) -> list[Rerun]:
+    """Return the commands that filled a folder, one for each book or group of manifests.
+
+    Raises:
+        UsageError: no run is recorded there, or a manifest was a pipe.
+        SetupError: its runs cannot be read.
+    """
+    try:
+        found = [facts_of(line) for line in RunLog(out).lines()] or [facts_of(read_report(out))]
+    except OSError as error:
+        raise SetupError(f"{error.filename or out}: {error.strerror or error}") from error
+    whole = [one for one in found if not one.is_narrow] or found
+    lasts = {(one.book, one.manifests, _sheet(one)): one for one in whole if one.settings}
+    if not lasts:
+        raise UsageError(
+            f"{out}: no run is recorded there", "give the output folder of `synth` or `book`"
+        )
+    if any(one.is_piped or not (one.book or one.manifests) for one in lasts.values()):
+        raise UsageError(
+            f"{out}: a manifest came from a pipe, which cannot be read again",
+            f"run the command that wrote it: ... | tts-cli synth - --out {out}",
+        )
+    kept = [one for one in lasts.values() if not any(_has(other, one) for other in lasts.values())]
+    return [_rerun(one, out) for one in kept]
+
+
+def _has(other: RunFacts, one: RunFacts) -> bool:
+    """Whether another run has all manifests of this one, and more."""
+    return other.book == one.book and set(one.manifests) < set(other.manifests)
+
+
+def _sheet(run: RunFacts) -> str | None:
+    """Return the sheet of a workbook; another one is like another manifest."""
+    return run.settings.get("sheet") if "sheet" in run.chosen else None
+
+
+def _rerun(run: RunFacts, out: Path) -> Rerun:
+    paths = list(run.manifests) if run.book is None else [run.book]
+    words = ["synth" if run.book is None else "book", *paths]
+    words += flags_of({"sheet": _sheet(run)})
+    settings = run.remembered(run.manifests)
+    paths += [
+        str(value)
+        for name, value in settings.items()
+        if SETTINGS[name].names_path and os.path.isabs(str(value))
+    ]
+    outside = [path for path in dict.fromkeys(paths) if not _is_near(path, out)]
+    outside += [
+        f"{flag(name)} {settings[name]} (to download)"
+        for name in _MODELS
+        if name in settings and not is_at_hand(settings[name], settings.get("revision"))
+    ]
+    return Rerun(words, out, settings, outside)
+
+
+def _is_near(path: str, out: Path) -> bool:
+    """Whether a path is in a folder, or in the project around it that is the working folder."""
+    project = working_folder() or ""
+    too_large = (os.sep, os.path.realpath(Path.home()))
+    if _is_inside(path, str(out)):
+        return True
+    return project not in ("", *too_large) and all(
+        _is_inside(one, project) for one in (path, str(out))
+    )
+
+
+def _is_inside(path: str, folder: str) -> bool:
+    real, folder = os.path.realpath(path), os.path.realpath(folder)
+    return os.path.commonpath([real, folder]) == folder
+
+
+def short_command(out: Path) -> list[str] | None:
+    """Return `again` for a folder, as words to be printed; None where it would not do what the one
+    command did that filled it.
+    """
+    try:
+        found = reruns_of(out)
+    except TtsCliError:
+        return None
+    return ["again", str(out)] if len(found) == 1 and not found[0].outside else None
+
+
+def flags_of(settings: Mapping[str, Any]) -> list[str]:
+    """Return settings as the words of a command line; no value is taken for another flag."""
+    words = []
+    for name, value in settings.items():
+        if value is True:
+            words.append(flag(name))
+        elif str(value).startswith("-"):
+            words.append(f"{flag(name)}={value}")
+        elif value is not None and value is not False:
+            words += [flag(name), str(value)]
+    return words

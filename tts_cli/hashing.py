@@ -1,0 +1,38 @@
+"""Hash settings so that a field that is added later does not change the hashes of today.
+
+A field that is added to a dataclass carries, as `as_before` in its metadata, the value that means
+what was done before there was the field. While it has that value it is left out:
+
+    pace: float = field(default=1.0, metadata={"as_before": 1.0})
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Hashable
+from dataclasses import fields
+from functools import cache
+from typing import Any
+
+encode = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
+
+
+def values_of(settings: Any) -> dict[str, Any]:
+    """The fields of a dataclass by name, without those that mean what was done before."""
+    values = dict(vars(settings))
+    for name, value in _as_before(settings.__class__):
+        if values[name] == value:
+            del values[name]
+    return values
+
+
+def sha256_of(text: str) -> str:
+    """SHA-256 of a text, as hex digits."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+@cache
+def _as_before(settings: Hashable) -> tuple[tuple[str, Any], ...]:
+    found = ((entry.name, entry.metadata) for entry in fields(settings))  # type: ignore[arg-type]
+    return tuple((name, about["as_before"]) for name, about in found if "as_before" in about)

@@ -1,0 +1,221 @@
+"""Find out why a done row would be made differently now: its manifest changed it, the user gave
+other settings, or neither: another version, model or normalizer would make other speech of the same
+row. Only the first is a reason to synthesize it again without asking.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from enum import Enum
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from tts_cli.config import RunConfig
+from tts_cli.errors import RowError, TtsCliError
+from tts_cli.plan.checkpoint import is_at_hand, read_info
+from tts_cli.plan.free_voices import Maker, who_speaks
+from tts_cli.plan.planner import Planner
+from tts_cli.plan.remembered import PastRuns, RunFacts, explicit_changes, facts_of, settings_now
+from tts_cli.store.run_file import versions
+from tts_cli.text.languages import named_language
+from tts_cli.text.unseen import as_seen
+from tts_cli.voices.made import is_made
+
+if TYPE_CHECKING:
+    from models.base import ModelInfo
+    from tts_cli.core import Need, Row
+    from tts_cli.plan.planner import RowAsk
+    from tts_cli.store.take import Take
+
+# Settings whose effect on an earlier request cannot always be computed: what they name may be gone.
+_EXTERNAL = ("model", "revision", "clone_model", "cast", "made_voices", "voice_dir")
+
+
+class Cause(Enum):
+    """Why a done row would be made differently."""
+
+    ROW = "row"  # its text, voice or own settings, or a file that it is read with
+    SETTINGS = "settings"  # what the user gave now
+    OTHER = "other"  # version, model, or settings that an earlier run left it with
+
+
+class _Hashes(NamedTuple):
+    """The hashes of a row's request; None: it cannot be computed."""
+
+    request: str | None = None
+    content: str | None = None
+
+
+class Changes:
+    """Tells why rows of a folder would be made differently. One thread at a time.
+
+    Args:
+        runs: reads the folder's runs; called for the first such row only.
+    Raises:
+        OSError, SetupError: `runs.jsonl` cannot be read.
+    """
+
+    def __init__(self, planner: Planner, runs: Callable[[], PastRuns]) -> None:
+        self._planner = planner
+        self._read = runs
+        self._planners: dict[tuple[int, bool], Planner | None] = {}
+
+    @cached_property
+    def _runs(self) -> PastRuns:
+        return self._read()
+
+    @cached_property
+    def explicit(self) -> Mapping[str, tuple[Any, Any]]:
+        """The settings of the speech that the user changed now: values then and now, by name."""
+        last = self._runs.last
+        return {} if last is None else explicit_changes(last, self._given)
+
+    @cached_property
+    def _settings(self) -> Mapping[str, Any]:
+        return settings_now(self._given)
+
+    @property
+    def _given(self) -> RunConfig:
+        return self._planner.maker.config
+
+    def is_news(self, report: Mapping[str, Any]) -> bool:
+        """Whether a run would be remembered with other settings than the last one.
+
+        Args:
+            report: its first line.
+        """
+        now = facts_of(report)
+        last = self._runs.last or RunFacts()
+        is_other = now.remembered(now.manifests) != last.remembered(now.manifests)
+        return is_other and not now.is_narrow
+
+    def cause(
+        self, row: Row, asked: RowAsk, need: Need | None, take: Take, *, is_pinned: bool
+    ) -> Cause:
+        """Return why a row would be made differently than its recorded take.
+
+        Args:
+            is_pinned: the take was chosen, so seed and sampling may differ.
+        """
+        run = self._runs.of(take.run_id)
+        if run is None:
+            return Cause.ROW
+        then, content = self._hashes(run, row, is_as_then=True)
+        is_same = then == take.request_hash
+        is_same = is_same or (is_pinned and content is not None and content == take.content_hash)
+        if not is_same and self._is_of_row(row, asked, need, take, run):
+            return Cause.ROW
+        if self.explicit and self._is_of_settings(row, asked, need):
+            return Cause.SETTINGS
+        return Cause.OTHER
+
+    def _is_of_settings(self, row: Row, asked: RowAsk, need: Need | None) -> bool:
+        """Whether the settings that were given now change what the row asks for."""
+        if row.character is not None and "cast" in self.explicit:
+            return True  # the row has its values from the cast already
+        last = self._runs.last or RunFacts()
+        now = self._planner.request_hash(asked, need)
+        return self._hashes(last, row, is_as_then=False).request != now
+
+    def _is_of_row(
+        self, row: Row, asked: RowAsk, need: Need | None, take: Take, run: RunFacts
+    ) -> bool:
+        """Whether the row itself is another one than when it was recorded, though its request of
+        then cannot be computed any more.
+        """
+        if self._has_other_fields(row, asked, need, take, run):
+            return True
+        if row.language is None and "language" in self.explicit:
+            return take.language == asked.request.language  # a book's rows have its language
+        settings = self._settings
+        is_other_text = take.said != asked.request.text
+        is_same_lexicon = run.lexicon_sha256 == self._planner.care.lexicon.sha256
+        if run.settings.get("lexicon") == settings["lexicon"] and not is_same_lexicon:
+            return is_other_text  # the file was edited
+        if any(run.settings.get(name) != settings[name] for name in _EXTERNAL):
+            return False
+        is_same_model = run.identity in (None, self._planner.info.identity)
+        is_same_version = run.version in (None, versions()["tts-cli"])
+        return is_same_model and is_same_version and not is_other_text
+
+    def _has_other_fields(
+        self, row: Row, asked: RowAsk, need: Need | None, take: Take, run: RunFacts
+    ) -> bool:
+        """Whether a field of the row differs from what its journal line recorded."""
+        if take.text is None or as_seen(take.text) != row.text:
+            return True
+        if row.seed is not None and take.attempts <= 1 and take.seed not in (None, row.seed):
+            return True
+        settings = run.settings
+        if row.character is not None and settings.get("cast") != self._settings["cast"]:
+            return take.character != row.character  # all else may come from the cast
+        if take.instruct not in (row.instruct, asked.request.instruct):
+            return True
+        if row.clone_mode is not None and take.clone_mode != row.clone_mode:
+            return True
+        if need is not None and need.digest and take.ref_sha256 != need.ref_sha256:
+            return True
+        known = self._planner.info.languages
+        language = row.language or str(settings.get("language") or "auto")
+        is_flag = row.language is None and "language" in self.explicit
+        if not is_flag and take.language not in (None, named_language(language, known)):
+            return True
+        if row.ref_audio is not None or is_made(take.voice) or is_made(asked.request.voice):
+            return False
+        return take.voice != (row.voice or run.default_voice)
+
+    def _hashes(self, run: RunFacts, row: Row, *, is_as_then: bool) -> _Hashes:
+        """Return the hashes of a row with the settings of a run.
+
+        Args:
+            is_as_then: with the identity of the checkpoint as that run recorded it, too.
+        """
+        key = id(run), is_as_then
+        if key not in self._planners:
+            try:
+                self._planners[key] = self._planner_of(run, is_as_then=is_as_then)
+            except TtsCliError:
+                self._planners[key] = None
+        planner = self._planners[key]
+        if planner is None:
+            return _Hashes()
+        try:
+            asked = planner.asked(row)
+            need = planner.need(asked)
+        except (RowError, TtsCliError):
+            return _Hashes()
+        if need is not None and not need.digest:
+            return _Hashes()
+        return _Hashes(planner.request_hash(asked, need), planner.content_hash(asked, need))
+
+    def _planner_of(self, run: RunFacts, *, is_as_then: bool) -> Planner | None:
+        """Return a planner by the settings of a run. Raises TtsCliError: they cannot be used."""
+        present, given = self._planner, self._given
+        config = run.config(given)
+        info, maker = present.info, present.maker
+        if _models(config) == _models(given):
+            maker = Maker(config, maker.info)
+            if config.clone_model is not None:
+                config = replace(config, model=config.clone_model, revision=None, clone_model=None)
+        elif is_at_hand(config.model, config.revision) and is_at_hand(config.clone_model, None):
+            config, info, maker = who_speaks(config, read_info(config))
+        else:
+            return None
+        if is_as_then:
+            is_two = maker.info is not info
+            info = _identified(info, run.identity)
+            made_by = _identified(maker.info, run.voice_identity) if is_two else info
+            maker = Maker(maker.config, made_by)
+        planner = Planner(config, info, maker, present.voices.made)
+        planner.voices.follow(present.voices)
+        return planner
+
+
+def _models(config: RunConfig) -> tuple[str | None, ...]:
+    settings = settings_now(config)
+    return settings["model"], settings["revision"], settings["clone_model"]
+
+
+def _identified(info: ModelInfo, identity: str | None) -> ModelInfo:
+    return info if identity is None else replace(info, identity=identity)

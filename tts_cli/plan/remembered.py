@@ -1,0 +1,255 @@
+"""Read the settings of a folder's earlier runs: those that a run without them takes over, and those
+that recorded rows were synthesized with.
+
+`runs.jsonl` may be a stranger's. Only settings of the table are read, each value passes the check
+of its flag, and only settings that a project file may have are taken over. They are about what rows
+contain: speech, delivery, and how the manifest is read (only of a run of the same manifests).
+Settings of the machine (`--device`, `--workers`, `--max-batch`), selectors and one-time actions are
+About.RUN or Scope.ONE_RUN, so they are never taken over; `--max-batch` is with `--reproducible`,
+because the audio depends on it. Faults are accepted for one run only.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tts_cli.config import SETTINGS, SUBTYPES, RunConfig
+from tts_cli.errors import SetupError, without_user_info
+from tts_cli.setting import SAMPLING_FLAGS, About, Scope, SettingFacts
+from tts_cli.store.run_file import RunLog, read_report
+
+_EACH_RUN = ("accept_truncated", "skip_invalid")  # a forgotten flag must not hide faults
+_ABOUT = (About.SPEECH, About.DELIVERY, About.ROWS)
+_NARROW = ("only", "takes", "retry_failed")
+# Read back for comparison with recorded rows: settings that a request hash depends on.
+_OF_THE_HASH = ("max_batch",)
+
+
+def is_remembered(name: str) -> bool:
+    """Whether a run without a setting takes it from the folder's last run."""
+    one = SETTINGS.get(name)
+    if one is None or name in _EACH_RUN:
+        return False
+    return one.about in _ABOUT and one.scope is Scope.ANY
+
+
+class BookFacts(NamedTuple):
+    """The book that rows are of."""
+
+    path: Path
+    config: RunConfig  # as it was given; that of the rows has another delivery
+
+
+@dataclass(frozen=True)
+class RunFacts:
+    """What a run line says about the speech that the run was asked for."""
+
+    settings: Mapping[str, Any] = field(default_factory=dict)  # valid values, as JSON has them
+    chosen: frozenset[str] = frozenset()  # names that the user gave, not defaults
+    manifests: tuple[str, ...] = ()  # absolute paths; empty: a pipe or a book
+    book: str | None = None  # absolute path
+    is_piped: bool = False  # a manifest was a pipe
+    is_narrow: bool = False  # for some rows or takes only, so that others do not follow it
+    identity: str | None = None  # of the checkpoint that synthesized
+    voice_identity: str | None = None  # of the checkpoint that generated voices
+    default_voice: str | None = None
+    version: str | None = None  # of tts-cli
+    lexicon_sha256: str | None = None
+
+    def remembered(self, manifests: Sequence[str]) -> dict[str, Any]:
+        """Return the settings that a run of these manifests takes over, by name."""
+        is_same = tuple(manifests) == self.manifests
+        found = {}
+        for name in SETTINGS:
+            is_wanted = is_remembered(name)
+            if name == "max_batch":
+                is_wanted = self.settings.get("reproducible") is True
+            if not is_wanted or name not in self.chosen or name not in self.settings:
+                continue
+            if is_same or SETTINGS[name].about is not About.ROWS:
+                found[name] = self.settings[name]
+        return found
+
+    def config(self, now: RunConfig) -> RunConfig:
+        """Return the settings of a run with those of the speech as they were in this one."""
+        values: dict[str, Any] = {}
+        sampling = dict(now.sampling)
+        for name, one in SETTINGS.items():
+            if name not in self.settings or not _is_of_speech(name):
+                continue
+            value = self.settings[name]
+            if name in SAMPLING_FLAGS:
+                sampling.pop(name, None)
+                if value is not None and value is not False:
+                    sampling[name] = value
+            else:
+                values[name] = Path(value) if one.kind is Path and value is not None else value
+        return replace(now, **values, sampling=sampling)
+
+
+def _is_of_speech(name: str) -> bool:
+    return SETTINGS[name].about is About.SPEECH or name in _OF_THE_HASH
+
+
+def explicit_changes(run: RunFacts, now: RunConfig) -> dict[str, tuple[Any, Any]]:
+    """Return the settings of the speech that the user gave now and that the run had otherwise: the
+    values then and now, by name.
+    """
+    values = settings_now(now)
+    found = {}
+    for name in sorted(now.chosen):
+        if name in SETTINGS and _is_of_speech(name):
+            then = run.settings.get(name, SETTINGS[name].default)
+            if then != values[name]:
+                found[name] = (then, values[name])
+    return found
+
+
+def facts_of(line: Mapping[str, Any]) -> RunFacts:
+    """Read a run line or run.json, whatever they contain."""
+    given, told = line.get("settings"), line.get("settings_from")
+    settings = given if isinstance(given, dict) else {}
+    if "voices" in settings:  # its name in earlier versions
+        settings = {"voice_dir": settings["voices"], **settings}
+    settings = {name: value for name, value in settings.items() if _is_sound(name, value)}
+    if isinstance(told, dict):
+        chosen = frozenset(name for name in told if name in settings)
+    else:  # of a version that did not record the origins
+        chosen = frozenset(n for n, value in settings.items() if value != SETTINGS[n].default)
+    paths = line.get("manifests")
+    names = paths if isinstance(paths, list) else []
+    folder = _text(line.get("working_folder")) or working_folder()  # earlier versions had none
+    return RunFacts(
+        settings=absolute_paths(settings, folder),
+        chosen=chosen,
+        manifests=tuple(name for name in names if isinstance(name, str)),
+        book=_text(line.get("book")),
+        is_piped=isinstance(read_as := line.get("read_as"), list) and len(read_as) > len(names),
+        is_narrow=any(isinstance(given, dict) and given.get(name) for name in _NARROW),
+        identity=_text(_in(line, "model", "identity")),
+        voice_identity=_text(_in(line, "voice_model", "identity")),
+        default_voice=_text(_in(line, "model", "default_voice")),
+        version=_text(_in(line, "versions", "tts-cli")),
+        lexicon_sha256=_text(_in(line, "text", "lexicon_sha256")),
+    )
+
+
+def _in(line: Mapping[str, Any], name: str, inner: str) -> Any:
+    found = line.get(name)
+    return found.get(inner) if isinstance(found, dict) else None
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _is_sound(name: str, value: Any) -> bool:
+    """Whether a value could be that of a setting: its type, the check of its flag, no password."""
+    one = SETTINGS.get(name)
+    if one is None:
+        return False
+    if value is None:
+        return one.default is None
+    if not _is_of_kind(one, value) or (isinstance(value, str) and "\0" in value):
+        return False
+    if isinstance(value, str) and ("***@" in value or without_user_info(value) != value):
+        return False
+    read = Path if one.kind is Path else one.parse
+    try:
+        return one.problem(read(value) if read else value) is None
+    except (ValueError, TypeError, OverflowError):
+        return False
+
+
+def _is_of_kind(one: SettingFacts, value: Any) -> bool:
+    if one.kind is bool or isinstance(value, bool):
+        return one.kind is bool and isinstance(value, bool)
+    if one.kind in (int, float):
+        return isinstance(value, (int, float) if one.kind is float else int)
+    return isinstance(value, str)
+
+
+def absolute_paths(settings: Mapping[str, Any], folder: str | None) -> dict[str, Any]:
+    """Return settings with paths that are valid in every working folder.
+
+    Args:
+        folder: the one that relative paths start from; None: not known, they stay as they are.
+    """
+    found = dict(settings)
+    for name, value in settings.items():
+        one = SETTINGS.get(name)
+        if one is None or not one.names_path or not isinstance(value, str) or folder is None:
+            continue
+        path = os.path.normpath(os.path.join(folder, os.path.expanduser(value)))
+        if one.kind is Path or os.path.exists(path):  # a model may be a repository
+            found[name] = path
+    return found
+
+
+def settings_now(config: RunConfig) -> dict[str, Any]:
+    """Return the settings of a run that starts now, with absolute paths."""
+    return absolute_paths(config.as_dict(), working_folder())
+
+
+def working_folder() -> str | None:
+    """Return the working folder; None: it was removed."""
+    try:
+        return os.getcwd()
+    except OSError:
+        return None
+
+
+def without_orphans(found: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return remembered settings less those that do not fit what is given now: a revision of
+    another model, a subtype that the format does not have.
+    """
+    kept = dict(found)
+    if "model" in given and given["model"] != found.get("model"):
+        kept.pop("revision", None)
+    subtype = kept.get("subtype")
+    if "format" in given and subtype not in SUBTYPES.get(given["format"], ()):
+        kept.pop("subtype", None)
+    if "subtype" in given and given["subtype"] not in SUBTYPES.get(kept.get("format", "wav"), ()):
+        kept.pop("format", None)
+    return kept
+
+
+class PastRuns:
+    """The runs of a folder, by id. Those with the same facts share one object.
+
+    Raises:
+        OSError, SetupError: `runs.jsonl` cannot be read.
+    """
+
+    def __init__(self, out: Path, manifests: Sequence[str]) -> None:
+        self._by_id: dict[str, RunFacts] = {}
+        same: dict[str, RunFacts] = {}
+        lasts: dict[tuple[bool, bool], RunFacts] = {}  # by whether it is whole, and of these
+        for line in RunLog(out).lines():
+            run_id, found = _text(line.get("run_id")), facts_of(line)
+            found = same.setdefault(repr(found), found)
+            lasts[not found.is_narrow, found.manifests == tuple(manifests)] = found
+            if run_id is not None:
+                self._by_id[run_id] = found
+        if not lasts and (report := read_report(out)):
+            lasts[False, False] = facts_of(report)
+        # The run that settings are taken from.
+        self.last = lasts[max(lasts)] if lasts else None
+
+    def of(self, run_id: str | None) -> RunFacts | None:
+        """Return the run that recorded a row; if it is not known, the last one."""
+        return self._by_id.get(run_id or "", self.last)
+
+
+def last_run(out: Path, manifests: Sequence[str]) -> RunFacts | None:
+    """Return the run that settings are taken from; None: the folder has none that can be read."""
+    if not os.path.isdir(out):
+        return None
+    try:
+        return PastRuns(out, manifests).last
+    except (OSError, SetupError):
+        return None

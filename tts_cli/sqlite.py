@@ -1,0 +1,30 @@
+"""In-memory SQLite tables for what a run must look up and no file needs to hold."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tts_cli.errors import SetupError
+
+if TYPE_CHECKING:
+    import sqlite3
+
+
+def memory_database(create: str) -> sqlite3.Connection:
+    """Open an empty database in memory that several threads may use, one at a time.
+
+    Args:
+        create: the statement that creates its table.
+    Raises:
+        SetupError: this Python was built without SQLite.
+    """
+    try:
+        import sqlite3
+    except ImportError as error:
+        raise SetupError(
+            "this Python has no module sqlite3",
+            "install the SQLite package of your system, or another Python",
+        ) from error
+    database = sqlite3.connect(":memory:", check_same_thread=False, isolation_level=None)
+    database.execute(create)
+    return database

@@ -1,0 +1,124 @@
+"""Drop alternative takes and the files of removed rows, because a user asks for it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from tts_cli import signals
+from tts_cli.core import Role, Status
+from tts_cli.errors import StoppedEarly, writing
+from tts_cli.manifest.ids import TAKES, id_problem
+from tts_cli.named import Named
+from tts_cli.store.atomic import is_part
+from tts_cli.store.commit import Commits, RowChange
+from tts_cli.store.files import ROW_SUFFIXES, SOURCE_MARK
+from tts_cli.store.journal import Journal
+
+_BATCH = 256  # rows with one fsync of the journal
+
+
+@dataclass
+class Droppable:
+    """Files in `takes/` that can be dropped, and what stays."""
+
+    files: int = 0
+    bytes: int = 0
+    alternatives: Named = field(default_factory=lambda: Named(is_sorted=True))  # ids of rows
+    removed: Named = field(default_factory=lambda: Named(is_sorted=True))  # ids of removed rows
+    edited: Named = field(default_factory=lambda: Named(is_sorted=True))  # ids: users' files stay
+
+
+@dataclass(frozen=True)
+class _Row:
+    """The droppable files of one row, by the number of their take."""
+
+    id: str
+    files: dict[int, list[Path]]
+
+
+def droppable(out: Path, journal: Journal, before_s: float | None) -> Droppable:
+    """Count what can be dropped.
+
+    Args:
+        before_s: seconds since 1970; younger files stay. None: all ages.
+    """
+    found = Droppable()
+    for row in _rows(out, journal, before_s, found):
+        (found.alternatives if journal.file(row.id) else found.removed).add(row.id)
+        for paths in row.files.values():
+            found.files += len(paths)
+            found.bytes += sum(path.stat().st_size for path in paths)
+    return found
+
+
+def drop(out: Path, journal: Journal, commits: Commits, before_s: float | None) -> Droppable:
+    """Drop these files: the takes are recorded as removed first, then their files go.
+
+    Raises:
+        Interrupted, DiskFull, StoppedEarly: run again, it goes on.
+    """
+    found = droppable(out, journal, before_s)
+    batch: list[_Row] = []
+    for row in _rows(out, journal, before_s, Droppable()):
+        signals.check()
+        batch.append(row)
+        if len(batch) == _BATCH:
+            _drop(batch, journal, commits)
+            batch.clear()
+    _drop(batch, journal, commits)
+    return found
+
+
+def _rows(out: Path, journal: Journal, before_s: float | None, found: Droppable) -> Iterator[_Row]:
+    """The droppable files of each row; `found.edited` learns whose files stay."""
+    top = out / TAKES
+    for folder, folders, names in os.walk(top):
+        folders.sort()
+        row_id = Path(folder).relative_to(top).as_posix()
+        if folder == str(top) or id_problem(row_id):
+            continue
+        file, removed = journal.file(row_id), journal.removed(row_id)
+        current = file or removed
+        files: dict[int, list[Path]] = {}
+        for name in sorted(names):
+            number, _, rest = name.partition(".")
+            path = Path(folder, name)
+            is_ours = f".{rest}".endswith(ROW_SUFFIXES) and number.isdecimal() and len(number) < 8
+            if is_part(name) or not is_ours or path.is_symlink() or not path.is_file():
+                continue
+            take = int(number)
+            is_source = f".{rest}".startswith(SOURCE_MARK)
+            if current is None or journal.status(row_id, take) is None:
+                continue  # no entry explains it
+            if file is not None and file.take == take and is_source:
+                continue  # the current file can be converted again
+            if before_s is not None and path.stat().st_mtime > before_s:
+                continue
+            files.setdefault(take, []).append(path)
+        for take in [take for take in files if journal.is_users(row_id, take)]:
+            del files[take]
+            found.edited.add(row_id)
+        if files:
+            yield _Row(row_id, files)
+
+
+def _drop(rows: list[_Row], journal: Journal, commits: Commits) -> None:
+    changes = []
+    for row in rows:
+        file = journal.file(row.id)
+        for number in row.files:
+            entry = journal.take(row.id, number)
+            is_current = file is not None and file.take == number
+            if entry is not None and not is_current and entry.status is not Status.REMOVED:
+                changes.append(RowChange(replace(entry, status=Status.REMOVED, role=Role.EXTRA)))
+    with writing(commits.out / TAKES, StoppedEarly, "a take cannot be removed"):
+        commits.commit(*changes)
+        for row in rows:
+            for paths in row.files.values():
+                for path in paths:
+                    commits.remove(path)

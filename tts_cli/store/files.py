@@ -1,0 +1,394 @@
+"""Names and contents of the files in an output folder.
+
+A row's current take has the row's names: `<id>.wav` and `<id>.codes.safetensors`. All others are in
+`takes/<id>/`: `<n>.wav` is take n as it was delivered, `<n>.source.wav` the file that the delivered
+one was made from. `truncated/` has the audio of rows that failed because it was cut off.
+
+Files are encoded in memory first, so that a full disk is an error of one write (`atomic.py`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import os
+import re
+import stat
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from tts_cli.audio.encode import Encoder
+from tts_cli.audio.file import (
+    NO_TAGS,
+    is_whole_wav,
+)
+from tts_cli.audio.tags import Tags
+from tts_cli.config import SUBTITLES, SUBTYPES
+from tts_cli.core import Encoded
+from tts_cli.errors import RowError, SetupError, StoppedEarly, UsageError, disk_full, is_disk_error
+from tts_cli.manifest.ids import TAKES, TRUNCATED, fold_id, id_problem
+from tts_cli.store.atomic import remove_part, stage, sync_folder, token_of
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from tts_cli.config import RunConfig
+
+
+JOURNAL_NAME = "timings.jsonl"
+_TAKE = re.compile(r"([0-9]{1,9})(?:\.source|\.[0-9a-f]{8})?")
+CHECKS_NAME = "checks.jsonl"
+
+
+CODES_SUFFIX = ".codes.safetensors"
+AUDIO_SUFFIXES = tuple(f".{format}" for format in SUBTYPES)
+SOURCE_MARK = ".source"  # in the name of the file that a take's delivered file was made from
+# When each word of a row is said, see `listen.words`.
+WORDS_SUFFIX, WORDS_VTT_SUFFIX, TEXTGRID_SUFFIX = ".words.json", ".words.vtt", ".TextGrid"
+WORD_SUFFIXES = (WORDS_SUFFIX, WORDS_VTT_SUFFIX, TEXTGRID_SUFFIX)
+# All that can stand behind an id in the name of a row's file; of two that fit the first does.
+ROW_SUFFIXES = (
+    *(CODES_SUFFIX, *WORD_SUFFIXES),
+    *(*AUDIO_SUFFIXES, *(f".{name}" for name in SUBTITLES)),
+)
+DERIVED_SUFFIXES = tuple(
+    suffix for suffix in ROW_SUFFIXES if suffix not in (*AUDIO_SUFFIXES, CODES_SUFFIX)
+)
+# Suffixes that end with another one -> what is in front of it: `a.words.vtt` could be a file of row
+# `a`, and of row `a.words`.
+NESTED_SUFFIXES = {
+    long: long.removesuffix(short)
+    for long in ROW_SUFFIXES
+    for short in ROW_SUFFIXES
+    if long != short and long.endswith(short)
+}
+
+
+def take_name(row_id: str, take: int, suffix: str) -> str:
+    """The file of a take that is not current, relative to the folder."""
+    return f"{TAKES}/{row_id}/{take}{suffix}"
+
+
+def audio_suffix(path: object) -> str:
+    """The suffix of an audio file by its path in a journal; `.wav` where that makes no sense."""
+    suffix = Path(str(path)).suffix
+    return suffix if suffix in AUDIO_SUFFIXES else AUDIO_SUFFIXES[0]
+
+
+def owner_of(name: str) -> tuple[str, int | None] | None:
+    """The row whose file has a name, relative to the folder, and the take where the name has one;
+    None: it is not the file of a row.
+    """
+    suffix = next((suffix for suffix in ROW_SUFFIXES if name.endswith(suffix)), None)
+    if suffix is None:
+        return None
+    stem = name.removesuffix(suffix).removeprefix(f"{TRUNCATED}/")
+    if not stem.startswith(f"{TAKES}/"):
+        return stem, None
+    row_id, _, take = stem.removeprefix(f"{TAKES}/").rpartition("/")
+    found = _TAKE.fullmatch(take)
+    return (row_id, int(found[1])) if found else None
+
+
+class SharedNames:
+    """The file names that two rows of a folder share. They belong to the row with the longer id.
+
+    Args:
+        ids: of the folder's rows.
+    """
+
+    def __init__(self, ids: Iterable[str]) -> None:
+        tails = tuple(NESTED_SUFFIXES.values())
+        self._owners = {fold_id(one): one for one in ids if fold_id(one).endswith(tails)}
+
+    def owner(self, row_id: str, suffix: str) -> str | None:
+        """Return the id of the other row that a file name of this row belongs to, or None."""
+        tail = NESTED_SUFFIXES.get(suffix)
+        return None if tail is None else self._owners.get(fold_id(row_id + tail))
+
+
+def prepare_folder(out: Path) -> None:
+    """Create the output folder and make sure it can be written to.
+
+    Raises:
+        UsageError: the path is not a folder.
+        SetupError: it cannot be created or written to.
+    """
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError) as error:
+        raise UsageError(f"--out {out}: is not a folder", remedy="choose another path") from error
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            name = f"{str(out)[:40]}...: has a name or path too long for this file system"
+            raise UsageError(f"--out {name}", remedy="choose a shorter one") from error
+        reason = error.strerror or error
+        raise SetupError(f"--out {out}: {reason}", remedy="choose another path") from error
+    if not os.access(out, os.W_OK | os.X_OK):
+        raise SetupError(f"--out {out}: is not writable", remedy="check the folder's permissions")
+
+
+def hash_of(file: BinaryIO) -> str:
+    """SHA-256 of a file, read in pieces."""
+    digest = hashlib.sha256()
+    while block := file.read(1 << 20):
+        digest.update(block)
+    return digest.hexdigest()
+
+
+def facts_of(path: Path) -> tuple[int, str] | None:
+    """Size and SHA-256 of a regular file; None if there is none."""
+    try:
+        if not stat.S_ISREG(os.lstat(path).st_mode):
+            return None
+        with open(path, "rb") as file:
+            digest = hash_of(file)
+            return file.tell(), digest
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def is_same(source: Path, target: Path) -> bool:
+    """Whether two names are of one file, or of two with the same content."""
+    try:
+        first, second = os.lstat(source), os.lstat(target)
+    except FileNotFoundError:
+        return False
+    if os.path.samestat(first, second):
+        return True
+    if not stat.S_ISREG(second.st_mode) or first.st_size != second.st_size:
+        return False
+    with open(source, "rb") as one, open(target, "rb") as other:
+        return hash_of(one) == hash_of(other)
+
+
+def _size(path: str) -> int:
+    """Bytes of a plain file; 0 if there is none."""
+    try:
+        found = os.stat(path)
+    except (OSError, ValueError):
+        return 0
+    return found.st_size if stat.S_ISREG(found.st_mode) else 0
+
+
+def _identity(folder: Path) -> tuple[int, int] | None:
+    """What tells a folder from another one of its name; None if it is not there."""
+    try:
+        found = os.stat(folder)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+class AudioWriter(Encoder):
+    """Encodes the files of rows, and stages them in the folder; may be called from several threads
+    for different ids.
+
+    Args:
+        out: existing output folder.
+        native_rate_hz: sample rate of the samples handed in.
+    Raises:
+        UsageError, SetupError: the format, subtype and rate are not possible; see `check_format`.
+    """
+
+    def __init__(self, out: Path, config: RunConfig, native_rate_hz: int) -> None:
+        super().__init__(config, native_rate_hz)
+        self.out = out
+        self.is_staging = True  # False: this process does not see the folder
+        self._prefix = os.path.join(out, "")
+        self._folder = _identity(out)
+        self.inside = Inside(out)
+
+    def path_of(self, row_id: str) -> Path:
+        """The audio file of a row."""
+        return self.out / f"{row_id}{self.suffix}"
+
+    @staticmethod
+    def name_of(row_id: str, suffix: str, is_truncated: bool, take: int | None) -> str:
+        """The name of a file, relative to the folder.
+
+        Args:
+            is_truncated: the row failed because its audio was cut off.
+            take: None: the row's own name.
+        """
+        name = f"{row_id}{suffix}" if take is None else take_name(row_id, take, suffix)
+        return f"{TRUNCATED}/{name}" if is_truncated else name
+
+    def is_whole(self, row_id: str, size: int | None, digest: str | None = None) -> bool:
+        """Whether every file of a finished row is there, and its audio still is what was written.
+
+        A WAV of another size that agrees with its own header was edited by a user, and stays.
+
+        Args:
+            size: bytes it was recorded with; None: unknown.
+            digest: the first digits of its SHA-256; None: the file is not read.
+        """
+        name = f"{self._prefix}{row_id}"
+        path = f"{name}{self.suffix}"
+        found = _size(path)
+        if not found or (self.has_codes and not _size(name + CODES_SUFFIX)):
+            return False
+        try:
+            if digest is not None:
+                with open(path, "rb") as file:
+                    return hash_of(file).startswith(digest)
+            if size is None or found == size:
+                return True
+            return is_whole_wav(Path(path)) if self.format == "wav" else found > size
+        except OSError:
+            return False
+
+    def make(
+        self,
+        row_id: str,
+        samples: np.ndarray[Any, Any],
+        codes: np.ndarray[Any, Any] | None = None,
+        is_truncated: bool = False,
+        take: int | None = None,
+        tags: Tags = NO_TAGS,
+    ) -> Encoded:
+        """Encode the files of a row, and stage them in the folder if this process sees it: they are
+        on disk then, under temporary names.
+
+        Args:
+            samples: (n,) float32 in [-1, 1] or int16, at the native rate; n >= 1.
+            codes: (F, K) integers, kept only if the run saves codes.
+            is_truncated, take: see `name_of`.
+            tags: what the file says about itself.
+        Raises:
+            RowError: this row cannot be written (no samples, NaN, bad id, path in the way).
+            DiskFull: no row can be written any more.
+            StoppedEarly: the output folder no longer exists.
+        """
+        if problem := id_problem(row_id):
+            raise RowError(f"id {row_id!r} {problem}")
+        made = self.encode(samples, codes, tags)
+        return self.staged(row_id, made, is_truncated, take) if self.is_staging else made
+
+    def staged(
+        self, row_id: str, made: Encoded, is_truncated: bool = False, take: int | None = None
+    ) -> Encoded:
+        """Stage files that are in memory, unless that is done already. Raises as `make`."""
+        if not isinstance(made.audio, bytes):
+            return made
+        self._require_folder()
+        name = self.name_of(row_id, self.suffix, is_truncated, take)
+        with self._reporting(name):
+            if isinstance(made.codes, bytes):
+                codes_name = self.name_of(row_id, CODES_SUFFIX, is_truncated, take)
+                codes = self._stage(codes_name, made.codes, str(made.codes_sha256))
+                made = replace(made, codes=codes)
+            try:
+                assert isinstance(made.audio, bytes)
+                return replace(made, audio=self._stage(name, made.audio, made.sha256))
+            except BaseException:
+                self.drop(made)
+                raise
+
+    def drop(self, made: Encoded) -> None:
+        """Remove staged files that are not wanted any more."""
+        for part in (made.audio, made.codes):
+            if isinstance(part, str):
+                remove_part(self._prefix + part)
+
+    def _stage(self, name: str, data: bytes, sha256: str) -> str:
+        path = self._prefix + name
+        self.inside.make_room(path)
+        return stage(path, data, token_of(sha256)).removeprefix(self._prefix)
+
+    @contextlib.contextmanager
+    def _reporting(self, name: str) -> Iterator[None]:
+        """Turn what is wrong with a file or the folder into an error of ours."""
+        path = self._prefix + name
+        try:
+            yield
+        except OSError as error:
+            self._require_folder()
+            if is_disk_error(error):
+                raise disk_full(error, path) from error
+            raise RowError(f"cannot write {path}: {error.strerror or error}") from error
+
+    def _require_folder(self) -> None:
+        """Raise StoppedEarly if the folder was moved, removed or unmounted, or is another one."""
+        if _identity(self.out) != self._folder:
+            raise StoppedEarly(
+                f"the output folder no longer exists: {self.out}",
+                remedy="restore it and run the same command again: finished rows are safe",
+            )
+
+
+class Inside:
+    """Makes folders for files of one output folder, and refuses every way out of it.
+
+    Args:
+        out: existing folder.
+    """
+
+    def __init__(self, out: Path) -> None:
+        self.out = out
+        self._root = out.resolve()
+        self.unsynced: set[str] = set()  # folders with new folders that are not synced
+        self._folders: set[str] = set()  # checked and created
+
+    def make_room(self, path: Path | str, *, is_synced: bool = True) -> None:
+        """Create a file's folder.
+
+        Args:
+            is_synced: new folders are synced at once; else the folders above are in `unsynced`.
+        Raises:
+            RowError, OSError: the file cannot be there.
+        """
+        folder = os.path.dirname(path)
+        if folder not in self._folders:
+            # Step by step: nothing may be created behind a link before the link is seen.
+            step = self.out
+            for part in Path(folder).relative_to(self.out).parts:
+                parent, step = step, step / part
+                is_new = not step.is_dir()
+                step.mkdir(exist_ok=True)
+                if is_new and is_synced:
+                    sync_folder(parent)
+                elif is_new:
+                    self.unsynced.add(str(parent))
+                # Its parent is inside, so only a link can lead out.
+                if step.is_symlink() and not step.resolve().is_relative_to(self._root):
+                    raise RowError(f"{step} is a link that leads out of the output folder")
+            self._folders.add(folder)
+        try:
+            mode = os.lstat(path).st_mode
+        except FileNotFoundError:
+            return
+        if stat.S_ISLNK(mode):
+            raise RowError(f"{path} is a link; remove it")
+        if stat.S_ISDIR(mode):
+            raise IsADirectoryError(errno.EISDIR, "is a folder", str(path))
+
+    def forget(self, folder: Path) -> None:
+        """A folder that was removed has to be made anew."""
+        self._folders.discard(str(folder))
+
+
+class PlainFiles:
+    """Looks for plain files inside of a folder that may come from anybody. Links are not followed;
+    which subfolders are inside is remembered.
+    """
+
+    def __init__(self, out: Path) -> None:
+        self.out = out
+        self._is_inside: dict[Path, bool] = {}
+
+    def size(self, path: Path) -> int | None:
+        """Bytes of a plain file inside of the folder; None if there is none."""
+        try:
+            found = os.lstat(path)
+            folder = path.parent
+            if folder not in self._is_inside:
+                inside = folder.resolve().is_relative_to(self.out.resolve())
+                self._is_inside[folder] = inside
+        except (OSError, ValueError, RuntimeError):
+            return None
+        is_plain = stat.S_ISREG(found.st_mode) and self._is_inside[folder]
+        return found.st_size if is_plain else None

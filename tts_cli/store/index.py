@@ -1,0 +1,303 @@
+"""The index of a journal: an in-memory SQLite table with one record per take.
+
+It is derived from `timings.jsonl` and never written to disk. A record has the offset of the take's
+last line, its state and the hashes that a rerun compares, 50 to 90 bytes per take.
+
+A row's current take is the last one that became the row's file: of the takes with an `own` line
+(their role was own or held), the one whose `own` line is last. Where that one failed, the row is
+failed, and its file is still that of the last `own` take that was ok once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import threading
+from array import array
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TYPE_CHECKING, NamedTuple
+
+from tts_cli.core import Role, Status
+from tts_cli.manifest.ids import id_hash
+from tts_cli.sqlite import memory_database
+
+if TYPE_CHECKING:
+    from tts_cli.store.take import Take, TakeFacts
+
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+_STATUSES = (Status.OK, Status.FAILED, Status.REMOVED)  # by the low bits of `state`
+_STATUS_BITS, _IS_HELD, _IS_EARLY, _IS_USERS = 3, 4, 8, 16
+_CREATE = """
+CREATE TABLE takes (
+    row INTEGER, take INTEGER, state INTEGER, hashes INTEGER, size INTEGER, audio_us INTEGER,
+    offset INTEGER, own INTEGER, good INTEGER, digest INTEGER,
+    PRIMARY KEY (row, take)
+) WITHOUT ROWID
+"""
+# `own` and `good` are 1 + the offset of the last line with an own role, and of the last ok one; 0
+# stands for the last line, because SQLite stores a 0 without any bytes, and null for "never".
+_PUT = """
+INSERT INTO takes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (row, take) DO UPDATE SET
+    state = excluded.state, hashes = excluded.hashes, size = excluded.size,
+    audio_us = excluded.audio_us, offset = excluded.offset, digest = excluded.digest,
+    own = coalesce(excluded.own, CASE own WHEN 0 THEN offset + 1 ELSE own END),
+    good = coalesce(excluded.good, CASE good WHEN 0 THEN offset + 1 ELSE good END)
+"""
+_COLUMNS = """
+row, take, state, size, audio_us, offset, CASE own WHEN 0 THEN offset ELSE own - 1 END,
+CASE good WHEN 0 THEN offset ELSE good - 1 END, hashes, digest
+"""
+
+
+_OF_ROW = f"SELECT {_COLUMNS} FROM takes WHERE row = ? ORDER BY take"
+_CHOSEN = f"WHERE row IN (SELECT row FROM takes WHERE take != 1 OR state & {_IS_HELD})"
+_COUNT_SINGLE = f"""
+SELECT state & {_STATUS_BITS}, count(*), sum(audio_us) FROM takes
+WHERE own IS NOT NULL AND row NOT IN (SELECT row FROM takes WHERE take != 1)
+GROUP BY state & {_STATUS_BITS}
+"""
+
+
+class IndexedTake(NamedTuple):
+    """A record of the index."""
+
+    row: int  # key of the row, see `key_of`
+    take: int
+    state: int
+    size: int  # bytes of the audio file; 0: unknown
+    audio_us: int
+    offset: int  # of the last line
+    own: int | None  # offset of the last line with an own role; None: it was never the row's file
+    good: int | None  # offset of the last ok line; None: it never was ok
+    hashes: int  # 64 bits of its request and delivery hash
+    digest: int | None  # 64 bits of the SHA-256 of its audio file
+
+    @property
+    def status(self) -> Status:
+        """Status of the last line."""
+        return _STATUSES[self.state & _STATUS_BITS]
+
+    @property
+    def is_held(self) -> bool:
+        """Whether a user pinned it."""
+        return bool(self.state & _IS_HELD)
+
+    @property
+    def is_early(self) -> bool:
+        """Whether its hashes are of a version that was never published."""
+        return bool(self.state & _IS_EARLY)
+
+    @property
+    def sha256(self) -> str | None:
+        """The first 16 digits of the SHA-256 of its audio file; None: unknown."""
+        return None if self.digest is None else f"{self.digest + _HALF:016x}"
+
+    def is_of(self, request_hash: str, delivery_hash: str) -> bool:
+        """Whether its last line has these hashes."""
+        return self.hashes == _hash_bits(request_hash, delivery_hash)
+
+    @property
+    def is_users(self) -> bool:
+        """Whether a user made or edited its file."""
+        return bool(self.state & _IS_USERS)
+
+    @property
+    def has_number(self) -> bool:
+        """Whether its number is taken for ever: it was ok once, or a user's file has it."""
+        return self.good is not None or self.is_users
+
+
+class RowFile(NamedTuple):
+    """The current take of a row."""
+
+    take: int
+    is_held: bool
+    has_failed: bool  # it, or the take that was to replace it
+    is_removed: bool  # the row was removed, and this was its file
+
+
+@dataclass
+class FolderRows:
+    """Sums over the current takes of all rows."""
+
+    ok: int
+    failed: int
+    audio_s: float  # of those that are ok
+    has_first_lines: bool  # lines of versions that did not record their run
+
+
+def current_of(takes: Iterable[IndexedTake]) -> tuple[IndexedTake, bool] | None:
+    """Return the current take among all takes of a row, and whether the row failed; None where no
+    take ever was its file.
+    """
+    own = [take for take in takes if take.own is not None]
+    own.sort(key=lambda take: take.own or 0)
+    if not own or own[-1].status is not Status.FAILED:
+        return (own[-1], False) if own else None
+    good = [one for one in own if one.good is not None and one.status is not Status.REMOVED]
+    return (good or own)[-1], True
+
+
+class Index:
+    """The records of one journal; any thread may use it.
+
+    Args:
+        has_digests: keep 64 bits of the digest of each file, for `--verify-files`.
+    """
+
+    def __init__(self, has_digests: bool = False) -> None:
+        self._database = memory_database(_CREATE)
+        self._mutex = threading.Lock()  # of the connection
+        self._has_digests = has_digests
+        self._is_empty = True
+        self._last: tuple[str, list[IndexedTake]] = "", []  # a row is asked for several times
+
+    def put(self, lines: Iterable[tuple[Take | TakeFacts, int]]) -> None:
+        """Record entries and the offsets of their lines, in place of the takes' earlier ones."""
+        with self._mutex:
+            self._database.executemany(_PUT, (self._values(take, at) for take, at in lines))
+            self._is_empty = False
+            self._last = "", []
+
+    def _values(self, take: Take | TakeFacts, offset: int) -> tuple[int | None, ...]:
+        status = _STATUSES.index(take.status)
+        state = status | _IS_HELD * (take.role is Role.HELD) | _IS_EARLY * take.is_early
+        digest = None
+        if self._has_digests and take.sha256 and _SHA256.fullmatch(take.sha256):
+            digest = _signed(int(take.sha256[:16], 16))
+        return (
+            key_of(take.id),
+            take.take,
+            state | _IS_USERS * (take.origin is not None),
+            _hash_bits(take.request_hash, take.delivery_hash),
+            take.bytes,
+            round(1e6 * take.audio_s),
+            offset,
+            None if take.role is Role.EXTRA else 0,
+            0 if status == 0 else None,
+            digest,
+        )
+
+    def takes(self, row_id: str) -> list[IndexedTake]:
+        """The takes of a row, by number."""
+        if self._is_empty:
+            return []
+        last_id, takes = self._last
+        if last_id == row_id:
+            return takes
+        with self._mutex:
+            takes = self._of_key(key_of(row_id))
+            self._last = row_id, takes
+        return takes
+
+    def _of_key(self, key: int) -> list[IndexedTake]:
+        found = self._database.execute(_OF_ROW, (key,)).fetchall()
+        return list(map(IndexedTake._make, found))
+
+    def take(self, row_id: str, take: int) -> IndexedTake | None:
+        """One take; None if no line has it."""
+        return next((one for one in self.takes(row_id) if one.take == take), None)
+
+    def file(self, row_id: str) -> RowFile | None:
+        """The current take of a row, also of one that was removed; None: it has none."""
+        found = current_of(self.takes(row_id))
+        if found is None:
+            return None
+        take, has_failed = found
+        return RowFile(take.take, take.is_held, has_failed, take.status is Status.REMOVED)
+
+    def current_offsets(
+        self,
+        is_meant: Callable[[IndexedTake, list[IndexedTake]], bool],
+        *,
+        is_chosen: bool = False,
+    ) -> array[int]:
+        """Offsets of the last lines of current takes, in the order of the journal.
+
+        Args:
+            is_meant: gets the current take and all takes of the row.
+            is_chosen: only of rows whose only take is not a first one that is not pinned.
+        """
+        found = array("Q")
+        for takes in self._rows(_CHOSEN if is_chosen else ""):
+            current = current_of(takes)
+            if current is not None and is_meant(current[0], takes):
+                found.append(current[0].offset)
+        return array("Q", sorted(found))
+
+    def absent_offsets(self, has_key: Callable[[int], bool]) -> array[int]:
+        """Offsets of the last lines of current takes of rows that were not removed and whose key
+        something else does not have, in the order of the journal.
+
+        Args:
+            has_key: gets the `id_hash` of a row's id.
+        """
+        found = array("Q")
+        with self._mutex:
+            keys = self._database.execute("SELECT DISTINCT row FROM takes")
+            absent = [key for (key,) in keys if not has_key(key + _HALF)]
+        for key in absent:
+            current = current_of(self._of_key(key))
+            if current is not None and current[0].status is not Status.REMOVED:
+                found.append(current[0].offset)
+        return array("Q", sorted(found))
+
+    def all_offsets(self) -> array[int]:
+        """Offsets of the last lines of all takes of rows that were not removed, in order."""
+        found = array("Q")
+        for takes in self._rows():
+            current = current_of(takes)
+            if current is None or current[0].status is not Status.REMOVED:
+                found.extend(one.offset for one in takes if one.status is not Status.REMOVED)
+        return array("Q", sorted(found))
+
+    def totals(self) -> FolderRows:
+        """Sum up the rows that were not removed."""
+        ok = failed = audio_us = 0
+        for takes in self._rows("WHERE row IN (SELECT row FROM takes WHERE take != 1)"):
+            current = current_of(takes)
+            if current is None or current[0].status is Status.REMOVED:
+                continue
+            failed += current[1]
+            if not current[1]:
+                ok, audio_us = ok + 1, audio_us + current[0].audio_us
+        with self._mutex:  # rows whose only take is the first one, which are most
+            single = self._database.execute(_COUNT_SINGLE).fetchall()
+            query = f"SELECT 1 FROM takes WHERE state & {_IS_EARLY} LIMIT 1"
+            is_early = self._database.execute(query).fetchone() is not None
+        for status, count, sum_us in single:
+            if _STATUSES[status] is Status.OK:
+                ok, audio_us = ok + count, audio_us + sum_us
+            elif _STATUSES[status] is Status.FAILED:
+                failed += count
+        return FolderRows(ok, failed, audio_us / 1e6, is_early)
+
+    def _rows(self, where: str = "") -> Iterator[list[IndexedTake]]:
+        """The takes of each row, a million rows within seconds."""
+        query = f"SELECT {_COLUMNS} FROM takes {where} ORDER BY row, take"
+        with self._mutex:
+            found = self._database.execute(query)
+            for _, takes in groupby(map(IndexedTake._make, found), key=lambda take: take.row):
+                yield list(takes)
+
+
+_HALF = 1 << 63  # SQLite's whole numbers have a sign
+
+
+def _signed(number: int) -> int:
+    return number - _HALF
+
+
+def key_of(row_id: str) -> int:
+    """The key of a row: 64 bits of its id's hash, with a sign."""
+    return _signed(id_hash(row_id))
+
+
+def _hash_bits(request_hash: str, delivery_hash: str) -> int:
+    """64 bits of both hashes, with a sign."""
+    text = f"{request_hash}\n{delivery_hash}"
+    digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return _signed(int.from_bytes(digest, "big"))

@@ -1,0 +1,397 @@
+"""`timings.jsonl`: one JSON object per take that was synthesized, pinned, removed or restored.
+
+The file only grows, and is the truth about a folder. Appending an entry is what commits a row: its
+files are staged and synced before, and get their names after it. The last line of an id and take
+counts. A torn last line was never committed and is cut off; other lines that make no sense are
+counted and ignored.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import threading
+from collections import deque
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import count, islice
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from tts_cli.core import Status
+from tts_cli.errors import SetupError, disk_full, writing
+from tts_cli.manifest.ids import is_recorded_id
+from tts_cli.named import counted
+from tts_cli.plain import open_plain
+from tts_cli.store.atomic import (
+    MAX_LINE_BYTES,
+    open_own,
+    open_to_append,
+    sync_folder,
+    whole_lines,
+    write_all,
+)
+from tts_cli.store.files import JOURNAL_NAME, take_name
+from tts_cli.store.index import FolderRows, Index, IndexedTake, RowFile
+from tts_cli.store.take import MAX_TAKE, SCHEMA, CopiedLine, Take, TakeFacts
+
+log = logging.getLogger(__name__)
+
+_SCHEMA = re.compile(rb'"schema": ([0-9]+)')
+_BATCH = 4096  # lines that are put into the index together
+
+
+def _is_old(raw: bytes) -> bool:
+    """Whether a line is of an earlier schema."""
+    found = _SCHEMA.search(raw)
+    return found is None or int(found[1]) < SCHEMA
+
+
+@dataclass
+class _Append:
+    """The entries of one call of `append`, and its result."""
+
+    entries: list[Take]
+    lines: list[bytes]
+    folders: Collection[str]
+    is_done: bool = False
+    error: OSError | None = field(default=None)
+
+
+class Journal:
+    """The journal of one output folder; may be used from several threads.
+
+    Args:
+        out: the output folder; its lock must be held unless `is_read_only`. None: there is none.
+        is_read_only: read only, as `--dry-run` does; repair and append nothing.
+        has_sums: remember 64 bits of each file's SHA-256, for `--verify-files`.
+        is_known: it was read before, so that nothing is logged about its lines.
+    Raises:
+        SetupError: the file is there but cannot be read or written, or is not a regular file.
+    """
+
+    def __init__(
+        self,
+        out: Path | None,
+        is_read_only: bool = False,
+        *,
+        has_sums: bool = False,
+        is_known: bool = False,
+    ) -> None:
+        self.path = Path(JOURNAL_NAME) if out is None else out / JOURNAL_NAME
+        self.num_garbage = 0  # lines that made no sense
+        self.has_old_lines = False  # lines of an earlier schema
+        self.size = 0  # bytes of whole lines
+        self._is_torn = False  # the last line has no end
+        self.torn = b""  # a last line that was torn, and is cut off
+        self._index = Index(has_sums)
+        self._mutex = threading.Lock()  # of the file
+        self._pending: deque[_Append] = deque()
+        self._handle = -1  # it is closed, or read-only
+        self._failure: OSError | None = None  # of an fsync: what was written may be lost
+        if out is None:
+            return
+        with writing(self.path, SetupError, str(self.path), "check the file's permissions"):
+            lines = self._load()
+            while batch := list(islice(lines, _BATCH)):
+                self._index.put(batch)
+            if not is_read_only:
+                self._open()
+        if self.num_garbage and not is_known:
+            text = counted(self.num_garbage, "invalid line", "invalid lines")
+            log.warning("%s: ignored %s", self.path, text)
+
+    def __enter__(self) -> Journal:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def status(self, row_id: str, take: int | None = None) -> Status | None:
+        """Status of a take's last line, or of the row; None if it has none, or was removed."""
+        if take is not None:
+            found = self._index.take(row_id, take)
+            return None if found is None else found.status
+        file = self.file(row_id)
+        if file is None:
+            return None
+        return Status.FAILED if file.has_failed else Status.OK
+
+    def file(self, row_id: str) -> RowFile | None:
+        """The current take of a row; None if no line has one, or the row was removed."""
+        found = self._index.file(row_id)
+        return None if found is None or found.is_removed else found
+
+    def indexed(self, row_id: str, take: int) -> IndexedTake | None:
+        """What the index has of a take; None: it has no line."""
+        return self._index.take(row_id, take)
+
+    def removed(self, row_id: str) -> RowFile | None:
+        """The take that was current when the row was removed; None for other rows."""
+        found = self._index.file(row_id)
+        return found if found is not None and found.is_removed else None
+
+    def knows(self, row_id: str) -> bool:
+        """Whether a line has a current take of the row, be it removed or not."""
+        return self._index.file(row_id) is not None
+
+    def numbers(self, row_id: str) -> list[int]:
+        """The numbers of a row's takes that have lines, the lowest first."""
+        return [one.take for one in self._index.takes(row_id)]
+
+    def top(self, row_id: str) -> int:
+        """The highest take that has a line; 0 for a row without one."""
+        return max(self.numbers(row_id), default=0)
+
+    def take_to_write(self, row_id: str) -> int:
+        """Return the number of the take that a row's next result becomes, unless it is the same
+        again: one that was ok keeps its number for ever, that of one that only failed is free.
+        """
+        takes = {one.take: one for one in self._index.takes(row_id)}
+        file = self.file(row_id)
+        if file is None:
+            return 1 if 1 not in takes else self.next_take(row_id)
+        if not takes[file.take].has_number:
+            return file.take
+        top = max(takes)
+        return self.next_take(row_id) if takes[top].has_number else top
+
+    def next_take(self, row_id: str, used: int = 0, spare: int = 0) -> int:
+        """Return a number for a new take: above those of all takes, where `MAX_TAKE` allows it.
+
+        Args:
+            used: another number in use, maybe without a line.
+            spare: how many numbers to leave free for takes that a run is about to make.
+        """
+        numbers = {*self.numbers(row_id), used}
+        if max(numbers) + spare < MAX_TAKE:
+            return max(numbers) + spare + 1
+        return next(n for n in count(len(numbers) + spare + 1) if n not in numbers)
+
+    def offset(self, row_id: str, take: int) -> int:
+        """Where a take's last line begins; -1: it has none."""
+        found = self._index.take(row_id, take)
+        return -1 if found is None else found.offset
+
+    def line(self, row_id: str, take: int) -> CopiedLine | None:
+        """The last line of a take, to be copied; None if there is none. Raises OSError."""
+        found = self._index.take(row_id, take)
+        return None if found is None else next(self._lines_at([found.offset]), None)
+
+    def take(self, row_id: str, number: int) -> Take | None:
+        """The last entry of a take, with the path that its file has now; None if there is none.
+        Raises OSError.
+        """
+        line = self.line(row_id, number)
+        return None if line is None else self._located(line.take)
+
+    def was_spoken(self, row_id: str, take: int) -> bool:
+        """Whether a take's number is taken for ever."""
+        found = self._index.take(row_id, take)
+        return found is not None and found.has_number
+
+    def is_users(self, row_id: str, take: int) -> bool:
+        """Whether a user made or edited the file of a take."""
+        found = self._index.take(row_id, take)
+        return found is not None and found.is_users
+
+    def spoken_line(self, row_id: str, take: int) -> CopiedLine | None:
+        """The last line that says that a take is ok, although a later one may have failed; None:
+        it never was. Raises OSError.
+        """
+        found = self._index.take(row_id, take)
+        if found is None or found.good is None:
+            return None
+        return next(self._lines_at([found.good]), None)
+
+    def ok_take(self, row_id: str) -> Take | None:
+        """The entry of a row's file; None if there is none, or the row failed. Raises OSError."""
+        found = self.file(row_id)
+        return None if found is None or found.has_failed else self.take(row_id, found.take)
+
+    def takes(self, has_extras: bool = False) -> Iterator[Take]:
+        """The last entry of each row's current take, in the order of the file, with the path that
+        the file has now. Lines that another process adds meanwhile are not seen. Raises OSError.
+
+        Args:
+            has_extras: of every take.
+        """
+        if has_extras:
+            offsets = self._index.all_offsets()
+        else:
+            offsets = self._index.current_offsets(lambda take, _: take.status is not Status.REMOVED)
+        return self._takes_at(offsets)
+
+    def chosen(self) -> Iterator[Take]:
+        """The current takes of rows that have several takes, a pinned one or one that is not the
+        first, in the order in which they became current. Raises OSError.
+        """
+
+        def is_chosen(take: IndexedTake, takes: list[IndexedTake]) -> bool:
+            others = sum(one.status is not Status.REMOVED for one in takes) - 1
+            is_removed = take.status is Status.REMOVED
+            return not is_removed and (take.is_held or take.take != 1 or others > 0)
+
+        return self._takes_at(self._index.current_offsets(is_chosen, is_chosen=True))
+
+    def absent(self, has_key: Callable[[int], bool]) -> Iterator[Take]:
+        """The current takes of rows that a manifest may lack. Raises OSError.
+
+        Args:
+            has_key: whether a row of the manifest has such an `id_hash` of its folded id.
+        """
+        return self._takes_at(self._index.absent_offsets(has_key))
+
+    def removed_rows(self) -> Iterator[Take]:
+        """The takes that were current when their rows were removed. Raises OSError."""
+        return self._takes_at(
+            self._index.current_offsets(lambda take, _: take.status is Status.REMOVED)
+        )
+
+    def is_early(self, row_id: str, take: int) -> bool:
+        """Whether the last line is of a version that was never published: see `take.PUBLISHED`."""
+        found = self._index.take(row_id, take)
+        return found is not None and found.is_early
+
+    def done(self, row_id: str, request_hash: str, delivery_hash: str, take: int = 1) -> bool:
+        """Whether this very request and delivery is recorded ok; its file is not looked at."""
+        found = self._index.take(row_id, take)
+        is_ok = found is not None and found.status is Status.OK
+        return found is not None and is_ok and found.is_of(request_hash, delivery_hash)
+
+    def rows(self) -> FolderRows:
+        """Sums over the current takes of all rows."""
+        return self._index.totals()
+
+    def append(self, *entries: Take | CopiedLine, folders: Collection[str] = ()) -> None:
+        """Commit entries whose files are staged and synced, with one fsync for all of them.
+
+        Threads that come while another one waits for the disk are committed together by the next.
+
+        Args:
+            folders: that have staged files; their names are made durable first.
+        Raises:
+            DiskFull: nothing was committed.
+        """
+        assert self._handle >= 0, "the journal is closed or read-only"
+        takes = [one if isinstance(one, Take) else one.take for one in entries]
+        for take in takes:  # before they are queued: other threads write them
+            assert is_recorded_id(take.id, take.status), take
+            assert 1 <= take.take <= MAX_TAKE, take
+        lines = [one.to_line().encode() for one in entries]
+        asked = _Append(takes, lines, folders)
+        self._pending.append(asked)
+        with self._mutex:
+            if not asked.is_done:
+                self._flush()
+        if asked.error is not None:
+            raise disk_full(asked.error, self.path) from asked.error
+
+    def _flush(self) -> None:
+        """Write what threads have left so far; the caller holds the mutex."""
+        group = list(self._pending)  # removed only when their result is known
+        error = self._failure
+        try:
+            if error is not None:
+                raise error
+            for folder in {folder for one in group for folder in one.folders}:
+                sync_folder(folder)
+            write_all(self._handle, b"".join(line for one in group for line in one.lines))
+        except BaseException as caught:
+            self._cut(self.size)
+            if not isinstance(caught, OSError):
+                raise  # all of them are still queued
+            error = self._failure = caught
+        for one in group:
+            self._pending.popleft()
+            one.error, one.is_done = error, True
+        if error is not None:
+            return
+        found: list[tuple[Take | TakeFacts, int]] = []
+        for one in group:
+            for line, take in zip(one.lines, one.entries, strict=True):
+                found.append((take, self.size))
+                self.size += len(line)
+        self._index.put(found)
+
+    def close(self) -> None:
+        """Close the file; harmless if done already."""
+        if self._handle >= 0:
+            os.close(self._handle)
+            self._handle = -1
+
+    def entries_since(self, offset: int) -> Iterator[Take]:
+        """The entries of all lines that begin at an offset or later. Raises OSError."""
+        with open_plain(self.path) as file:
+            file.seek(offset)
+            for raw in whole_lines(file):
+                if (take := Take.decode(raw)) is not None:
+                    yield take
+
+    def _located(self, take: Take) -> Take:
+        """An entry with the path that its file has now: a take that is not current any more was
+        moved among the others, without a line of its own.
+        """
+        if take.path is None or take.path.startswith("truncated/"):
+            return take
+        file = self._index.file(take.id)
+        is_own = file is not None and file.take == take.take and not file.is_removed
+        suffix = Path(take.path).suffix
+        path = home = take_name(take.id, take.take, suffix)
+        if is_own and (take.path != home or not (self.path.parent / home).is_file()):
+            path = f"{take.id}{suffix}"  # else it is where an earlier version left it
+        return take if path == take.path else replace(take, path=path)
+
+    def _lines_at(self, offsets: Sequence[int]) -> Iterator[CopiedLine]:
+        lines = map(CopiedLine.decode, self._raws_at(offsets))
+        return (line for line in lines if line is not None)
+
+    def _takes_at(self, offsets: Sequence[int]) -> Iterator[Take]:
+        for take in map(Take.decode, self._raws_at(offsets)):
+            if take is not None:
+                yield self._located(take)
+
+    def _raws_at(self, offsets: Sequence[int]) -> Iterator[bytes]:
+        if not offsets:
+            return
+        with open_plain(self.path) as file:
+            for offset in offsets:
+                file.seek(offset)
+                yield file.readline(MAX_LINE_BYTES)
+
+    def _load(self) -> Iterator[tuple[Take | TakeFacts, int]]:
+        """The entries of whole lines, and where these begin."""
+        file = open_own(self.path)
+        if file is None:
+            return
+        with file:
+            for raw in whole_lines(file):
+                self._is_torn = not raw.endswith(b"\n")
+                take = TakeFacts.decode(raw)
+                if take is not None:  # also a last line that lacks nothing but its end
+                    self.has_old_lines = self.has_old_lines or _is_old(raw)
+                    yield take, self.size
+                elif self._is_torn:
+                    self.torn = raw
+                    return
+                elif raw.strip():
+                    self.num_garbage += 1
+                self.size = file.tell()
+
+    def _open(self) -> None:
+        """Open the file to append to it, and cut off a torn line."""
+        self._handle = open_to_append(self.path)
+        if os.fstat(self._handle).st_size > self.size:
+            log.warning("%s: removed an incomplete last line, left by a crash", self.path)
+            os.ftruncate(self._handle, self.size)
+        elif self._is_torn:
+            self.size += os.write(self._handle, b"\n")
+
+    def _cut(self, size: int) -> None:
+        """Undo a write that failed; what cannot be undone is a torn line of the next run."""
+        try:
+            os.ftruncate(self._handle, size)
+        except OSError as problem:
+            log.debug("%s: an incomplete line stays: %s", self.path, problem)

@@ -1,0 +1,80 @@
+"""The mark of an output folder: it is there while a command changes the folder.
+
+It is durable before the first change, and removed after the last one. A command that finds it knows
+that the one before it was killed, and which lines of the journal were added since.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from pathlib import Path
+
+from tts_cli.errors import SetupError
+from tts_cli.store.atomic import read_own, sync_folder, values_of, write_all
+
+MARK_NAME = ".tts-cli.changing"
+_MAX_BYTES = 4096
+_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0)
+
+
+class FolderMark:
+    """The mark of a folder whose lock is held."""
+
+    def __init__(self, out: Path) -> None:
+        self.path = out / MARK_NAME
+        self.is_set = False  # by this command, or by one that was killed and is finished
+        self._mutex = threading.Lock()
+
+    def left_at(self) -> int | None:
+        """The size of the journal when a command that was killed began to change the folder; None:
+        no mark was left. Raises SetupError, OSError.
+        """
+        data = read_own(self.path, _MAX_BYTES)
+        if data is None:
+            return None
+        size = (values_of(data) or {}).get("journal_bytes")
+        return size if isinstance(size, int) and size >= 0 else 0
+
+    def set(self, journal_bytes: int) -> None:
+        """Write the mark, unless this command has. Raises DiskFull, OSError."""
+        if self.is_set:
+            return
+        with self._mutex:
+            if not self.is_set:
+                handle = os.open(self.path, _FLAGS, 0o666)
+                try:  # one that is torn means that all lines are new
+                    write_all(handle, json.dumps({"journal_bytes": journal_bytes}).encode())
+                finally:
+                    os.close(handle)
+                sync_folder(self.path.parent)
+                self.is_set = True
+
+    def keep(self) -> None:
+        """Let the mark of a killed command stay until this one has ended."""
+        self.is_set = True
+
+    def remove(self) -> None:
+        """Remove the mark, if there is one. Raises DiskFull, OSError."""
+        if self.is_set:
+            self.path.unlink(missing_ok=True)
+            sync_folder(self.path.parent)
+            self.is_set = False
+
+
+def require_journal(path: Path, marked: int) -> None:
+    """Raise SetupError where a journal has lost lines since a mark.
+
+    Args:
+        path: of the journal.
+        marked: see `FolderMark.left_at`.
+    """
+    is_there = os.path.lexists(path)
+    size = os.lstat(path).st_size if is_there else 0
+    if size < marked:
+        problem = f"has {size:,} of at least {marked:,} bytes" if is_there else "is missing"
+        raise SetupError(
+            f"{path}: {problem}, but a command that was stopped had read all of it",
+            f"restore it from a backup; to go on without it, delete {path.parent / MARK_NAME}",
+        )

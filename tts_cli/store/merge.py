@@ -1,0 +1,553 @@
+"""Merge output folders: choose the folder that each row comes from, and commit its takes.
+
+A row comes whole, with all its takes and files, from one folder. A row that is ok wins over one
+that failed or whose file is gone. The same speech in two folders is one row; other speech is a
+conflict, unless the user prefers a folder. What the target has ok is never replaced.
+
+Folders may be a stranger's: links in them are not followed, and names of files follow from ids.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
+
+from tts_cli import signals
+from tts_cli.audio.file import is_whole_wav
+from tts_cli.core import Status
+from tts_cli.errors import RowError, StoppedEarly, UsageError, disk_full, is_disk_error
+from tts_cli.manifest.ids import TRUNCATED, VOICES, IdTable, fold_id, id_hash, id_problem
+from tts_cli.named import Named, counted, shown_value
+from tts_cli.plain import open_plain
+from tts_cli.setting import About
+from tts_cli.sqlite import memory_database
+from tts_cli.store.atomic import (
+    MAX_LINE_BYTES,
+    is_part,
+    lines_in,
+    link_or_copy,
+    part_of,
+    remove_part,
+    require_plain_file,
+    sync_file,
+    token_of,
+    values_of,
+    written_whole,
+)
+from tts_cli.store.commit import Commits, RowChange, StagedFile, source_name
+from tts_cli.store.derived import DERIVED_NAME
+from tts_cli.store.files import (
+    CHECKS_NAME,
+    CODES_SUFFIX,
+    DERIVED_SUFFIXES,
+    JOURNAL_NAME,
+    NESTED_SUFFIXES,
+    Inside,
+    PlainFiles,
+    SharedNames,
+    audio_suffix,
+    facts_of,
+    hash_of,
+    is_same,
+    owner_of,
+    take_name,
+)
+from tts_cli.store.journal import Journal
+from tts_cli.store.lock import LOCK_NAME
+from tts_cli.store.mark import MARK_NAME
+from tts_cli.store.run_file import REPORT_NAME, RUNS_NAME, FolderTotals, settings_of
+from tts_cli.store.take import CopiedLine, Take
+from tts_cli.store.upgrade import OLD_JOURNAL
+
+MERGED_FROM = "merged_from"
+_COMPARED = (About.SPEECH, About.DELIVERY)  # how rows sound
+_BATCH = 256  # rows with one fsync of the journal
+# Files that are merged otherwise, or made anew.
+_OWN_NAMES = frozenset(
+    (JOURNAL_NAME, RUNS_NAME, REPORT_NAME, "takes.json", "anchor.json", CHECKS_NAME, "report.html")
+) | {LOCK_NAME, MARK_NAME, DERIVED_NAME, OLD_JOURNAL}
+
+
+def write_runs(folders: list[Path]) -> None:
+    """Put all runs of all folders into the target's, which is the first, by time, each once:
+    its end, unless it was killed. Raises DiskFull, OSError.
+    """
+    found: dict[str, tuple[str, int, int]] = {}  # run id -> start, folder, place
+    for index, folder in enumerate(folders):
+        for place, values in _run_lines(folder):
+            if values["run_id"] not in found or values.get("totals") is not None:
+                found[values["run_id"]] = (str(values.get("started")), index, place)
+    if not found:
+        return
+    target = folders[0] / RUNS_NAME
+    files: dict[int, BinaryIO] = {}
+    try:
+        with written_whole(target) as part, open(part, "xb") as file:
+            for _, index, place in sorted(found.values()):
+                if index not in files:
+                    files[index] = open_plain(folders[index] / RUNS_NAME)
+                files[index].seek(place)
+                file.write(files[index].readline(MAX_LINE_BYTES))
+    finally:
+        for one in files.values():
+            one.close()
+
+
+def _run_lines(folder: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Whole lines of runs that have a name, and their places."""
+    place = 0
+    for raw in lines_in(folder / RUNS_NAME):
+        values = values_of(raw) or {}
+        if raw.endswith(b"\n") and isinstance(values.get("run_id"), str):
+            yield place, values
+        place += len(raw)
+
+
+def write_checks(origins: Origins) -> None:
+    """Put together what `check` found of the chosen rows. Raises DiskFull, OSError."""
+    out = origins.folders[0]
+    if not any(require_plain_file(folder / CHECKS_NAME) for folder in origins.folders):
+        return
+    with written_whole(out / CHECKS_NAME) as part, open(part, "xb") as file:
+        for index, folder in enumerate(origins.folders):
+            for raw in lines_in(folder / CHECKS_NAME):
+                row_id = (values_of(raw) or {}).get("id") if raw.endswith(b"\n") else None
+                if isinstance(row_id, str) and origins.folder_of(id_hash(row_id)) == index:
+                    file.write(raw)
+
+
+def write_derived(origins: Origins) -> None:
+    """Put together which files were made of the audio of rows. Raises DiskFull, OSError."""
+    folders = origins.folders
+    if not any(require_plain_file(folder / DERIVED_NAME) for folder in folders):
+        return
+    with written_whole(folders[0] / DERIVED_NAME) as part, open(part, "xb") as file:
+        seen = set()
+        for folder in folders:
+            for raw in lines_in(folder / DERIVED_NAME):
+                line = raw if raw.endswith(b"\n") else raw + b"\n"
+                if (digest := hashlib.blake2b(line, digest_size=8).digest()) not in seen:
+                    seen.add(digest)
+                    file.write(line)
+
+
+def merged_report(
+    folders: list[Path], reports: list[dict[str, Any]], totals: list[FolderTotals | None]
+) -> dict[str, Any]:
+    """The last run of all folders, and where the target's rows are from.
+
+    Args:
+        reports: of all folders, the target's first.
+        totals: of the folders behind the target; None: of the target.
+    """
+    spoken = [report for report in reports if report.get("run_id") or report.get("settings")]
+    last = max(spoken, key=lambda report: str(report.get("ended")), default={})
+    earlier = reports[0].get(MERGED_FROM)
+    found = {
+        entry["folder"]: entry
+        for entry in (earlier if isinstance(earlier, list) else [])
+        if isinstance(entry, dict) and isinstance(entry.get("folder"), str)
+    }
+    for folder, sums in zip(folders[1:], totals[1:], strict=True):
+        name = str(folder.resolve())
+        found[name] = {"folder": name, **({} if sums is None else asdict(sums))}
+    return {**last, MERGED_FROM: [found[name] for name in sorted(found)]}
+
+
+def differences(folders: list[Path], reports: list[dict[str, Any]]) -> Iterator[str]:
+    """What the last runs of two folders had otherwise, in words: each folder against the first one
+    that tells it.
+    """
+    known: dict[str, tuple[Path, Any]] = {}
+    for folder, report in zip(folders, reports, strict=True):
+        facts = settings_of(report, _COMPARED)
+        for name, value in facts.items():
+            first = known.setdefault(name, (folder, value))
+            if first[1] != value:
+                held, found = shown_value(first[1]), shown_value(value)
+                yield f"{name}: {held} in {first[0]}, {found} in {folder}"
+
+
+MAX_NAMED = 20  # conflicts that a message lists
+# How good a row is.
+FAILED = 0
+STALE = 1  # its entry is ok, but its file is gone or damaged, or what was to replace it failed
+OK = 2
+DISPUTED = 3  # it is ok, and in another folder too, with other speech
+_CREATE = """
+CREATE TABLE claims (
+    row INTEGER PRIMARY KEY, content INTEGER, folder INTEGER, takes INTEGER, quality INTEGER
+)
+"""
+
+
+class Claim(NamedTuple):
+    """A folder's claim to have a row."""
+
+    content: int  # hash of its request and its file, with a sign
+    folder: int  # index of the folder it is taken from
+    takes: int
+    quality: int
+
+
+class Conflict(NamedTuple):
+    """One id, two different rows."""
+
+    row_id: str
+    first: int  # indices of folders
+    second: int
+
+
+@dataclass
+class Origins:
+    """Which folder each row is taken from.
+
+    Args:
+        folders: the target first, then those that are preferred, then the others.
+        num_preferred: of the folders behind the target.
+        is_target_preferred: what the target has wins, and nothing is said.
+    """
+
+    folders: Sequence[Path]
+    num_preferred: int = 0
+    is_target_preferred: bool = False
+    conflicts: list[Conflict] = field(default_factory=list)  # the first ones
+    num_conflicts: int = 0
+    num_same: int = 0  # rows that a further folder has too, with the same speech
+    num_odd: int = 0  # lines whose ids name no file, left out
+    num_gone: int = 0  # rows that are ok by their lines, and whose files are gone or damaged
+    taken: Counter[int] = field(default_factory=Counter)  # folder -> rows
+
+    def __post_init__(self) -> None:
+        self._claims = memory_database(_CREATE)
+        self._names = IdTable()  # ids as a file system without letter case has them
+
+    def add(self, folder: int, journal: Journal) -> None:
+        """Learn the rows of a folder. Raises OSError."""
+        files = PlainFiles(self.folders[folder])
+        for take in journal.takes():
+            signals.check()
+            if id_problem(take.id):
+                if take.is_ok:
+                    self.num_odd += 1
+                    continue
+                state = Claim(0, folder, 0, FAILED)
+            else:
+                state = self._state(folder, journal, take, files)
+            self._settle(take.id, state)
+
+    def folder_of(self, row_key: int) -> int | None:
+        """The folder that a row is taken from; None for a row that nobody has.
+
+        Args:
+            row_key: `id_hash` of its id.
+        """
+        claim = self._claim(row_key)
+        return None if claim is None else claim.folder
+
+    def _claim(self, row_key: int) -> Claim | None:
+        query = "SELECT content, folder, takes, quality FROM claims WHERE row = ?"
+        found = self._claims.execute(query, (row_key - (1 << 63),)).fetchone()
+        return None if found is None else Claim(*found)
+
+    def _put(self, row_key: int, claim: Claim) -> None:
+        values = (row_key - (1 << 63), *claim)
+        self._claims.execute("INSERT OR REPLACE INTO claims VALUES (?, ?, ?, ?, ?)", values)
+
+    def _state(self, folder: int, journal: Journal, take: Take, files: PlainFiles) -> Claim:
+        path = self.folders[folder] / f"{take.id}{audio_suffix(take.path)}"
+        size = files.size(path)
+        quality = FAILED
+        if take.is_ok:
+            is_ok = journal.status(take.id) is Status.OK
+            recorded = take.bytes or size
+            is_there = size is not None and (size == recorded or _is_edited(path))
+            self.num_gone += is_ok and not is_there
+            quality = OK if is_ok and is_there else STALE
+        sha256 = take.sha256
+        if sha256 is None and quality == OK:  # a line of an early version
+            with open(path, "rb") as file:
+                sha256 = hash_of(file)
+        facts = f"{take.id}\n{take.request_hash}\n{sha256}\n{size}"
+        digest = hashlib.blake2b(facts.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+        content = int.from_bytes(digest, "big", signed=True)
+        return Claim(content, folder, journal.top(take.id), quality)
+
+    def _settle(self, row_id: str, new: Claim) -> None:
+        row_key = id_hash(row_id)
+        first_key = self._names.setdefault(id_hash(fold_id(row_id)), row_key)
+        if first_key != row_key:  # one file on a file system without letter case
+            other = self.folder_of(first_key)
+            if other is not None and not self.is_settled(other):
+                self._note(Conflict(row_id, other, new.folder))
+            return
+        old = self._claim(row_key)
+        if old is None or self._is_better(row_id, new, old):
+            if old is not None:
+                self.taken[old.folder] -= 1
+            self.taken[new.folder] += 1
+            self._put(row_key, new)
+
+    def _is_better(self, row_id: str, new: Claim, old: Claim) -> bool:
+        if new.quality != old.quality or new.quality < OK:
+            return new.quality > old.quality
+        if new.content == old.content:
+            self.num_same += 1
+            return new.takes > old.takes and old.folder != 0
+        if not self.is_settled(old.folder):
+            self._note(Conflict(row_id, old.folder, new.folder))
+            self._put(id_hash(row_id), old._replace(quality=DISPUTED))
+        return False
+
+    def is_settled(self, folder: int) -> bool:
+        """Whether a folder's rows win over those of all that come behind it."""
+        return self.is_target_preferred if folder == 0 else folder <= self.num_preferred
+
+    def _note(self, conflict: Conflict) -> None:
+        self.num_conflicts += 1
+        if len(self.conflicts) < MAX_NAMED:
+            self.conflicts.append(conflict)
+
+    def require_agreement(self) -> None:
+        """Raise UsageError if folders have other speech under the same id."""
+        if not self.num_conflicts:
+            return
+        shown = "".join(f"\n  {line}" for line in self._shown_conflicts())
+        count = counted(self.num_conflicts, "row has", "rows have")
+        with_target = any(conflict.first == 0 for conflict in self.conflicts)
+        remedy = "choose the folder whose rows to use, with --prefer DIR"
+        if with_target:
+            remedy = (
+                f"--prefer {self.folders[0]} keeps the existing audio; or merge into another --out"
+            )
+        raise UsageError(
+            f"{count} different audio in another folder; nothing was written:{shown}", remedy
+        )
+
+    def _shown_conflicts(self) -> Iterator[str]:
+        for conflict in self.conflicts:
+            first, second = self.folders[conflict.first], self.folders[conflict.second]
+            yield f"{conflict.row_id}: {first}, {second}"
+        if self.num_conflicts > len(self.conflicts):
+            yield f"and {self.num_conflicts - len(self.conflicts)} more"
+
+
+def _is_edited(path: Path) -> bool:
+    """Whether a file of another size than recorded is a WAV that somebody has edited."""
+    try:
+        return path.suffix == ".wav" and is_whole_wav(path)
+    except OSError:
+        return False
+
+
+class Merger:
+    """Commits the rows of other folders to the target, whose lock is held.
+
+    Args:
+        origins: of all folders.
+        has_links: files become hard links, where the file system has them, instead of copies.
+    """
+
+    def __init__(self, origins: Origins, *, has_links: bool) -> None:
+        self.out = origins.folders[0]
+        self.left = Named(is_sorted=True)  # files that are no row's
+        self.num_linked = 0
+        self.num_copied = 0
+        self._origins = origins
+        self._has_links = has_links
+        self._inside = Inside(self.out)
+
+    def require_room(self, target: Journal | None) -> None:
+        """Raise UsageError if other files are where files of new rows have to go.
+
+        Args:
+            target: the target's journal; None: it has none yet.
+        """
+        in_the_way = Named(most=MAX_NAMED)
+        for folder, journal in self._sources():
+            for take in journal.takes():
+                if not self._is_from(take, folder) or take.path is None:
+                    continue
+                if target is not None and target.knows(take.id):
+                    continue
+                path = self.out / take.path
+                if os.path.lexists(path) and not is_same(self._folder(folder) / take.path, path):
+                    in_the_way.add(take.path)
+        if in_the_way.count:
+            raise UsageError(
+                f"{self.out} contains other files with the names of rows; nothing was "
+                f"written: {in_the_way.and_more()}",
+                remedy="move them away, or merge into another --out",
+            )
+
+    def run(self, commits: Commits) -> None:
+        """Commit every chosen row; run again, it goes on.
+
+        Raises:
+            DiskFull: no room.
+            StoppedEarly: a file cannot be written.
+        """
+        for index, journal in self._sources():
+            shared: SharedNames | None = None
+            rows = (take for take in journal.takes() if self._is_from(take, index))
+            while batch := list(islice(rows, _BATCH)):
+                changes: list[RowChange] = []
+                try:
+                    for take in batch:
+                        signals.check()
+                        changes += self._changes(index, journal, take)
+                    commits.commit(*changes)
+                    for take in batch:
+                        if any(self._has_derived(index, take.id, one) for one in NESTED_SUFFIXES):
+                            shared = shared or SharedNames(one.id for one in journal.takes())
+                        self._copy_derived(index, take.id, shared)
+                except (OSError, RowError) as error:
+                    if isinstance(error, OSError) and is_disk_error(error):
+                        raise disk_full(error, self.out) from error
+                    reason = error.strerror if isinstance(error, OSError) else error
+                    raise StoppedEarly(
+                        f"cannot write {getattr(error, 'filename', None) or self.out}: {reason}",
+                        "remove what is in its way, and run the command again",
+                    ) from error
+            self._find_left(index)
+
+    def _sources(self) -> Iterator[tuple[int, Journal]]:
+        """The folders that rows are taken from, by index, with their journals."""
+        for index, folder in enumerate(self._origins.folders):
+            if index and self._origins.taken[index]:
+                yield index, Journal(folder, is_read_only=True, is_known=True)
+
+    def _folder(self, index: int) -> Path:
+        return self._origins.folders[index]
+
+    def _is_from(self, take: Take, index: int) -> bool:
+        is_odd = bool(id_problem(take.id)) and take.is_ok
+        return not is_odd and self._origins.folder_of(id_hash(take.id)) == index
+
+    def _changes(self, index: int, journal: Journal, row: Take) -> Iterator[RowChange]:
+        """The changes that give the target all takes of a row, in the order of their lines."""
+        current = journal.file(row.id)
+        lines = []
+        for number in journal.numbers(row.id):
+            last, good = journal.line(row.id, number), journal.spoken_line(row.id, number)
+            if good is not None and last is not None and not last.take.is_ok:
+                lines.append((0, good))
+            if last is not None:
+                lines.append((journal.offset(row.id, number), last))
+        for _, line in sorted(lines, key=lambda one: one[0]):
+            is_current = current is not None and current.take == line.take.take
+            take, path = line.take, line.take.path
+            if take.path is not None and not take.path.startswith(f"{TRUNCATED}/"):
+                suffix = audio_suffix(take.path)
+                own, home = f"{row.id}{suffix}", take_name(row.id, take.take, suffix)
+                line = line.changed(path=own if is_current else home)
+                path = row.path if is_current else home
+            yield self._change(index, line, path)
+
+    def _change(self, index: int, line: CopiedLine, path: str | None) -> RowChange:
+        """One entry of a row, with its files staged in the target.
+
+        Args:
+            path: of its audio in the folder.
+        """
+        take, staged = line.take, []
+        if take.path is None or path is None or id_problem(take.id):
+            return RowChange(line)
+        suffix = audio_suffix(take.path)
+        audio = self._stage(index, path, take.path, take.sha256)
+        if audio is not None:
+            staged.append(audio)
+            line = line.changed(sha256=audio.sha256)
+        old, new = (one.removesuffix(suffix) + CODES_SUFFIX for one in (path, take.path))
+        codes = self._stage(index, old, new, take.codes_sha256)
+        if codes is not None:
+            staged.append(codes)
+            line = line.changed(codes_sha256=codes.sha256)
+        source = take.source or {}
+        if source.get("kind") == "audio" and isinstance(source.get("path"), str):
+            ending = audio_suffix(str(source["path"]).removesuffix(".original"))
+            name = source_name(take.id, take.take, ending)
+            kept = self._stage(index, str(source["path"]), name, None)
+            if kept is not None:
+                staged.append(kept)
+                line = line.changed(source={**source, "path": name, "sha256": kept.sha256})
+        return RowChange(line, tuple(staged))
+
+    def _stage(self, index: int, name: str, target: str, sha256: str | None) -> StagedFile | None:
+        """Stage a file of a folder, if it is there, as a file of the target.
+
+        Args:
+            sha256: as recorded; None: it is read.
+        """
+        if not self._is_plain(index, name):
+            return None
+        source = self._folder(index) / name
+        digest = sha256
+        if digest is None:
+            found = facts_of(source)
+            assert found is not None, source
+            digest = found[1]
+        path = self.out / target
+        self._inside.make_room(path)
+        part = Path(part_of(path, token_of(digest)))
+        remove_part(part)
+        self._place(source, part)
+        sync_file(part)
+        return StagedFile(os.path.relpath(part, self.out), target, digest)
+
+    def _place(self, source: Path, target: Path) -> None:
+        if link_or_copy(source, target, has_links=self._has_links):
+            self.num_linked += 1
+        else:
+            self.num_copied += 1
+
+    def _is_plain(self, index: int, name: str) -> bool:
+        """Whether a folder has a regular file that belongs to a row."""
+        owner = owner_of(name.removesuffix(".original"))
+        if owner is None or id_problem(owner[0]):
+            return False
+        return PlainFiles(self._folder(index)).size(self._folder(index) / name) is not None
+
+    def _has_derived(self, index: int, row_id: str, suffix: str) -> bool:
+        return os.path.lexists(self._folder(index) / f"{row_id}{suffix}")
+
+    def _copy_derived(self, index: int, row_id: str, shared: SharedNames | None) -> None:
+        """Copy subtitles and word times of a row that the target lacks."""
+        for suffix in DERIVED_SUFFIXES if id_problem(row_id) is None else ():
+            name = f"{row_id}{suffix}"
+            is_others = shared is not None and shared.owner(row_id, suffix) is not None
+            target = self.out / name
+            if is_others or not self._is_plain(index, name) or os.path.lexists(target):
+                continue
+            with written_whole(target) as part:
+                self._place(self._folder(index) / name, part)
+
+    def _find_left(self, index: int) -> None:
+        """Name the files of a folder that are no row's, those in `.voices` left out."""
+        top = self._folder(index)
+        for folder, folders, names in os.walk(top):
+            folders[:] = [one for one in folders if one != VOICES]
+            for name in names:
+                path = Path(folder, name)
+                relative = path.relative_to(top).as_posix()
+                if relative in _OWN_NAMES or is_part(name):
+                    continue
+                owner = owner_of(relative.removesuffix(".original"))
+                is_plain = path.is_file() and not path.is_symlink()
+                if owner is None or not is_plain or not self._is_owned(owner[0], relative):
+                    self.left.add(relative)
+
+    def _is_owned(self, row_id: str, name: str) -> bool:
+        """Whether a file is of a row that some folder has."""
+        tails = [tail for long, tail in NESTED_SUFFIXES.items() if name.endswith(long)]
+        ids = [row_id, *(row_id + tail for tail in tails)]
+        return any(
+            id_problem(one) is None and self._origins.folder_of(id_hash(one)) is not None
+            for one in ids
+        )

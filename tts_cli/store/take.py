@@ -1,0 +1,503 @@
+"""A line of `timings.jsonl`, and the one place where such lines are decoded.
+
+Lines may be of any version, and anybody may have rewritten them. Ours are decoded strictly, which
+is fast; what that refuses is read field by field: what is not of its kind, or out of bounds, is
+unknown, and no id and no path leads out of the folder.
+
+The comments beside the fields are the page of fields in the guide: `samples/evidence/render.py`
+makes it of them.
+"""
+
+from __future__ import annotations
+
+import builtins
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import PurePosixPath
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta, field
+from msgspec.structs import asdict, fields, force_setattr, replace
+
+from tts_cli.core import Finish, Kind, Remark, Role, Status
+from tts_cli.manifest.ids import is_recorded_id, voice_label
+from tts_cli.store.atomic import values_of
+from tts_cli.text.pauses import without_pauses
+
+# Schema of new lines. Lines of 2 and 3 are converted while they are read: 3 had `unfinished` and
+# called removed rows `gone`; 2 had no `remarks`, which are derived from its sentences. Lines of 1
+# have no `schema`, and derived seeds of 63 bits; lines of 0 have no `delivery_hash` either: one
+# hash stands for request and delivery. 0 and 1 were never published.
+SCHEMA = 4
+PUBLISHED = 2  # the first of them that was
+MAX_REMARKS = 20
+MAX_PARTS = 1000
+MAX_EXACT = 2**53  # jq, pandas and browsers read no larger whole number
+MAX_AUDIO_S = 2**32
+MAX_TAKE = 2**20 - 1
+
+Whole = Annotated[int, Meta(ge=0, lt=MAX_EXACT)]
+Number = Annotated[int, Meta(ge=1, le=MAX_TAKE)]
+Amount = Annotated[float, Meta(ge=0, lt=MAX_EXACT)]
+Signed = Annotated[float, Meta(gt=-MAX_EXACT, lt=MAX_EXACT)]
+Seconds = Annotated[float, Meta(ge=0, lt=MAX_AUDIO_S)]
+
+
+class Take(msgspec.Struct, frozen=True):
+    """One line of `timings.jsonl`: what came of one speech of a row. Times are wall milliseconds.
+
+    Prefill, decode and vocoder run for many rows at once: prefill_ms, decode_ms and vocoder_ms are
+    this row's share by its own steps, not the time the row had to wait for its batch. None is
+    unknown, or what a row that was not spoken does not have.
+    """
+
+    # id of the row; `#7` is line 7 if it has no valid id, `#b.csv:7` if there are several manifests
+    id: str
+    status: Status  # result of the row
+    take: Number = 1  # [1, 2, ...] number of the take
+    role: Role = Role.OWN  # relation of this take to the row's file
+    schema: Whole = SCHEMA  # [4] version of the format of the line, see below
+    # hash of the input of the model: text, voice, settings, seed and checkpoint
+    request_hash: str = ""
+    # hash of format, subtype, sample rate, loudness, high-pass, trim and padding of the file
+    delivery_hash: str = ""
+    bytes: Whole = 0  # size of the audio file; 0 if there is none
+    sha256: str | None = None  # SHA-256 of the audio file
+    # SHA-256 of the file of codes; null: no codes were saved, or by an earlier version (since 0.4)
+    codes_sha256: str | None = None
+    # `user`: a user made or edited the file; null: tts-cli made it (since 0.4)
+    origin: str | None = None
+    frames: Whole = 0  # codec frames of the audio, without retries; 0 without audio
+    # length of the audio, after trimming and padding; for a split row, with the pauses between
+    # pieces
+    audio_s: Seconds = 0.0
+    content_hash: str = ""  # hash that shows whether a pinned take still matches its row
+    # path of the audio file when the line was written, relative to the folder; the file of a take
+    # that is no longer current is `takes/ID/NUMBER`, with the same suffix
+    path: str | None = None
+    sample_rate_hz: Whole | None = None  # sample rate of the audio file
+    error: str | None = None  # reason for the failure, as text for people
+    finish_reason: Finish | None = None  # reason why synthesis ended
+    # [list of lists] things to listen for: kind, text and weight of each remark (since 0.4)
+    remarks: list[Remark] = field(default_factory=list)
+    # id of the run, as in `runs.jsonl`; null: added after the run died, or by an earlier version
+    run_id: str | None = None
+    # [time] time when the prompt was ready and the row was queued; null: it was never queued
+    started: str | None = None
+    text: str | None = None  # text as in the manifest, without invisible characters
+    # text that the model got, after lexicon and normalizer, with plain spaces; null: same as `text`
+    spoken_text: str | None = None
+    text_chars: Whole = 0  # length of `text`
+    character: str | None = None  # character from the manifest; a cast gives it a voice
+    # other columns of the manifest, with `--extra keep`
+    extra: dict[str, Any] = field(default_factory=dict)
+    # speaker of the checkpoint, name of a voice file, or `.voices/NAME` for a generated voice
+    voice: str | None = None
+    language: str | None = None  # language from the manifest or settings; may be `auto`
+    instruct: str | None = None  # style instruction, or description of the voice
+    # SHA-256 of the row's reference recording; null for voice files and generated voices
+    ref_sha256: str | None = None
+    # only in earlier versions: id of the row that has the voice of this row
+    anchor: str | None = None
+    # only in earlier versions: digest of the audio and text of that row
+    anchor_digest: str | None = None
+    clone_mode: str | None = None  # [`icl`, `xvec`] method of cloning; null without cloning
+    # [hex] only in earlier versions: the second checkpoint, if it synthesized the row or some
+    # pieces (since 0.3)
+    clone_model: str | None = None
+    # seed of the attempt in the file; the seeds of pieces are derived from it
+    seed: Whole | None = None
+    # number of all attempts, including earlier failed runs; for a split row, of the piece with most
+    # attempts
+    attempts: Whole = 0
+    # [list of objects] pieces of a long row that was split; empty: it was not split
+    parts: list[dict[str, Any]] = field(default_factory=list)
+    # root mean square of all samples; 0 is a full-scale square wave; null: digital silence
+    level_dbfs: Signed | None = None
+    peak_dbfs: Signed | None = None  # level of the loudest sample
+    clipped_share: Amount | None = None  # share of samples at full scale
+    silence_start_s: Amount | None = None  # near-silence before the first sound
+    silence_end_s: Amount | None = None  # near-silence after the last sound
+    silence_inside_s: Amount | None = None  # longest near-silence between two sounds
+    # post-processing of the samples before encoding; null: none
+    applied: dict[str, Any] | None = None
+    source: dict[str, Any] | None = None  # source of the file; null: the row was synthesized for it
+    # [frames] `frames` divided by the characters of `text`, not counting pause marks
+    frames_per_char: Amount | None = None
+    # number of the worker that synthesized the row, from 1; null without `--workers` (since 0.3)
+    worker: Whole | None = None
+    prompt_tokens: Whole = 0  # [tokens] length of the prompt
+    bucket: Whole = 0  # [rows] largest batch size while the row was in progress
+    queue_ms: Amount = 0.0  # time from queueing to a free slot; for a split row, of the first piece
+    reference_ms: Amount = 0.0  # time to encode a reference; counted for the first row that uses it
+    prefill_ms: Amount = 0.0  # time to process the prompt: the row's share of its group
+    decode_ms: Amount = 0.0  # time to generate frames: the row's share of its steps
+    vocoder_ms: Amount = 0.0  # time from frames to samples: the row's share of its batch
+    write_ms: Amount = 0.0  # time to encode, write and sync the file
+    # time from queueing to the file on disk, including waits for other rows
+    latency_ms: Amount = 0.0
+    # (prefill + decode + vocoder + write) / audio: the cost of the row; lower is better
+    rtf: Amount | None = None
+
+    @property
+    def is_ok(self) -> bool:
+        """Whether it came out well, and its row is still there."""
+        return self.status is Status.OK
+
+    @property
+    def was_ok(self) -> bool:
+        """The same of a take whose row is gone, before it was: a failure tells what went wrong."""
+        return self.error is None
+
+    @property
+    def is_runaway(self) -> bool:
+        """Whether its speech is not all of its text."""
+        return self.finish_reason is not None and self.finish_reason.is_runaway
+
+    @property
+    def is_early(self) -> bool:
+        """Whether its hashes and seeds are of versions that were never published."""
+        return self.schema < PUBLISHED
+
+    @property
+    def said(self) -> str | None:
+        """What the model was given."""
+        return self.text if self.spoken_text is None else self.spoken_text
+
+    def says_as(self, other: Take) -> bool:
+        """Whether both are speech of the same words in the same voice."""
+        return (self.said, self.voice_name) == (other.said, other.voice_name)
+
+    @property
+    def is_undrawn(self) -> bool:
+        """Whether it failed before anything was drawn, so that other seeds cannot help."""
+        return not self.is_ok and not self.attempts
+
+    @property
+    def letters(self) -> int | None:
+        """Letters and digits of what was said."""
+        if self.said is None:
+            return None
+        said = without_pauses(self.said)
+        if said.isascii():  # most are, and are asked several times
+            return len(said.encode().translate(None, _SIGNS))
+        return sum(map(str.isalnum, said))
+
+    @property
+    def voice_name(self) -> str | None:
+        """Its voice as it is shown: one that a run has made without its folder."""
+        return voice_label(self.voice)
+
+    @property
+    def added_s(self) -> float:
+        """Silence put on the ends afterwards, less what was cut off there."""
+        return self.shift_s + self._put_on("end_s")
+
+    @property
+    def shift_s(self) -> float:
+        """The part of it that is in front: how much later its audio begins than as spoken."""
+        return self._put_on("start_s")
+
+    def _put_on(self, end: str) -> float:
+        if not self.applied:
+            return 0.0
+        values = [self.applied.get(f"{name}_{end}") for name in ("pad", "trimmed")]
+        added, cut = (_of_kind(value, Seconds) or 0.0 for value in values)
+        return added - cut
+
+    @property
+    def suspect(self) -> list[str]:
+        """[list of text] `remarks` as text for people; empty: no remarks."""
+        return [remark.text for remark in self.remarks]
+
+    @classmethod
+    def decode(cls, raw: builtins.bytes) -> Take | None:
+        """A whole line of the file; None for one that makes no sense."""
+        try:
+            take = _decode(raw)
+        except (msgspec.MsgspecError, ValueError, RecursionError):
+            return cls.of(values_of(raw))
+        if not take.request_hash or not take.delivery_hash:
+            return cls.of(values_of(raw))
+        if take.schema != SCHEMA or _OURS not in raw or not _are_sound(take.remarks):
+            if not _is_convertible(take, raw):
+                return cls.of(values_of(raw))
+            force_setattr(take, "schema", SCHEMA)
+        if not is_recorded_id(take.id, take.status):
+            return None
+        if take.path is not None and not _PLAIN_PATH.fullmatch(take.path):
+            force_setattr(take, "path", inner_path(take.path))
+        if take.parts:
+            force_setattr(take, "parts", sound_parts(take.parts))
+        return take
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any] | None) -> Take | None:
+        """The same of what a line says, see `values_of`: fields that it lacks, or that are not of
+        their kind, have their defaults; of those that tell which speech it is there is no guessing.
+        """
+        if values is None:
+            return None
+        if values.get("status") == _GONE:  # other takes of a removed row are only not current now
+            status = Status.OK if values.get("error") is None else Status.FAILED
+            status = status if values.get("role") == Role.EXTRA.value else Status.REMOVED
+            values = {**values, "status": status.value}
+        try:
+            known = asdict(msgspec.convert(values, cls))
+        except msgspec.ValidationError:
+            known = {n: v for n, kind in _KINDS if (v := _of_kind(values.get(n), kind)) is not None}
+        told = {name for name in _SURE if name in values}
+        if not told <= known.keys() or not told >= {"id", "status", "request_hash"}:
+            return None
+        if not is_recorded_id(known["id"], known["status"]):
+            return None
+        if "schema" not in told:
+            known["schema"] = int("delivery_hash" in told)
+        elif known["schema"] and "delivery_hash" not in told:
+            return None
+        elif PUBLISHED <= known["schema"] < SCHEMA:
+            known["schema"] = SCHEMA
+        known["path"] = inner_path(values.get("path"))
+        known["parts"] = sound_parts(values.get("parts"))
+        known["remarks"] = _remarks(values)
+        if values.get("unfinished") is not None or known.get("error") in _UNFINISHED:
+            known["attempts"] = max(1, known.get("attempts", 0))  # its run died: try again
+        return cls(**known)
+
+    def as_values(self) -> dict[str, Any]:
+        """Its fields as they stand in a line; times to a microsecond."""
+        values = {name: getattr(self, name) for name in FIELDS}
+        for name, digits in _DIGITS.items():
+            if value := values[name]:
+                values[name] = round(value, digits)
+        return values
+
+    def to_line(self) -> str:
+        """The take as one line of JSON."""
+        return _ENCODER.encode(self.as_values()) + "\n"
+
+
+class TakeFacts(msgspec.Struct, frozen=True):
+    """The fields of a line that the index keeps; a third of the time of a whole `Take`."""
+
+    id: str
+    status: Status
+    request_hash: str
+    delivery_hash: str
+    schema: Whole
+    take: Number = 1
+    role: Role = Role.OWN
+    bytes: Whole = 0
+    sha256: str | None = None
+    audio_s: Seconds = 0.0
+    origin: str | None = None
+    is_early = False
+
+    @classmethod
+    def decode(cls, raw: builtins.bytes) -> TakeFacts | Take | None:
+        """A whole line of the file; None for one that makes no sense."""
+        try:
+            facts = _decode_facts(raw)
+        except (msgspec.MsgspecError, ValueError, RecursionError):
+            return Take.decode(raw)
+        is_known = facts.schema in (SCHEMA, _PREVIOUS) and facts.request_hash
+        if not is_known or not facts.delivery_hash or not is_recorded_id(facts.id, facts.status):
+            return Take.decode(raw)
+        return facts
+
+
+def users_take(base: Take, number: int, found: tuple[int, str], path: str) -> Take:
+    """The entry of a file that a user made, as an alternative take.
+
+    Args:
+        base: the take that it was made from.
+        found: its size and SHA-256.
+    """
+    suffix = PurePosixPath(path).suffix
+    is_delivered = suffix == PurePosixPath(base.path or "").suffix
+    return replace(
+        base,
+        take=number,
+        role=Role.EXTRA,
+        status=Status.OK,
+        error=None,
+        origin="user",
+        path=path,
+        bytes=found[0],
+        sha256=found[1],
+        codes_sha256=None,
+        delivery_hash=base.delivery_hash if is_delivered else "",
+        applied=base.applied if is_delivered else None,
+        source=base.source if is_delivered else None,
+    )
+
+
+@dataclass(frozen=True)
+class CopiedLine:
+    """A line once more, with some values changed and all others as they were, be they of ours or
+    not; of any schema.
+    """
+
+    take: Take  # what it says
+    values: Mapping[str, Any]  # as they stand there
+
+    @classmethod
+    def decode(cls, raw: bytes) -> CopiedLine | None:
+        """A whole line of the file; None for one that makes no sense."""
+        take, values = Take.decode(raw), values_of(raw)
+        return None if take is None or values is None else cls(take, values)
+
+    def changed(self, **changes: Any) -> CopiedLine:
+        """Return the line with other values of known fields."""
+        return CopiedLine(replace(self.take, **changes), {**self.values, **changes})
+
+    def to_line(self) -> str:
+        """As `Take.to_line`, and what else the line contains; a line that was never published keeps
+        its schema.
+        """
+        names = ("id", "status", "take", "role") if self.take.is_early else FIELDS
+        known = {name: value for name, value in self.take.as_values().items() if name in names}
+        others = {name: value for name, value in self.values.items() if name != "unfinished"}
+        return _ENCODER.encode({**known, **others, **known}) + "\n"
+
+
+# Errors of lines of schema 2 whose run died before the row was finished.
+REPLACED = "the run ended while its file was replaced"
+_UNFINISHED = {
+    REPLACED,
+    "its line was torn by a crash",
+    "the run died before this row was recorded",
+}
+# What remarks of schema 2 are about, by what is in their texts, in this order.
+_OLD_KINDS = (
+    (re.compile(r"level "), Kind.LEVEL),
+    (re.compile(r"noise floor "), Kind.NOISE_FLOOR),
+    (re.compile(r".*expected"), Kind.LONG),
+    (re.compile(r".*times as fast"), Kind.FAST),
+    (re.compile(r".*silence"), Kind.SILENCE),
+    (re.compile(r".*first code"), Kind.REPEATS),
+)
+_decode = msgspec.json.Decoder(Take).decode
+_decode_facts = msgspec.json.Decoder(TakeFacts).decode
+# Which speech a line is of: where one of these is odd, so is the line.
+_SURE = ("id", "status", "take", "role", "schema", "request_hash", "delivery_hash")
+_KINDS = tuple((entry.name, entry.type) for entry in fields(Take))
+# As they stand in a line.
+FIELDS = tuple(
+    name
+    for entry in fields(Take)
+    for name in (("suspect", "remarks") if entry.name == "remarks" else (entry.name,))
+)
+# What fields with a fraction are rounded to.
+_DIGITS = {
+    name: 3 if name.endswith(("_ms", "_dbfs")) else 6
+    for name, kind in _KINDS
+    if "float" in str(kind)
+}
+_ENCODER = json.JSONEncoder(allow_nan=False)  # `json.dumps` makes one for each line
+_OURS = b'"schema": %d, ' % SCHEMA
+_GONE = "gone"  # what schema 3 called removed
+_PREVIOUS = 3
+_PREVIOUS_BYTES = b'"schema": %d, ' % _PREVIOUS
+_SIGNS = bytes(code for code in range(128) if not chr(code).isalnum())
+_PLAIN_PATH = re.compile(r"[\w-][\w.-]*(?:/[\w-][\w.-]*)*")
+
+
+class _Sentences(msgspec.Struct):
+    """What a line of schema 2 tells in words that has a field now, besides errors."""
+
+    suspect: list[str] = []
+
+
+_sentences = msgspec.json.Decoder(_Sentences).decode
+
+
+def _is_convertible(take: Take, raw: bytes) -> bool:
+    """Whether a line of an earlier schema says the same in this one."""
+    if take.status is not Status.OK or not _are_sound(take.remarks):
+        return False
+    if take.schema == _PREVIOUS:
+        return _PREVIOUS_BYTES in raw
+    if take.schema != PUBLISHED or take.remarks:
+        return False
+    try:
+        return not _sentences(raw).suspect
+    except msgspec.ValidationError:
+        return False
+
+
+def _are_sound(remarks: list[Remark]) -> bool:
+    """Whether remarks are within bounds."""
+    if not remarks:
+        return True
+    return len(remarks) <= MAX_REMARKS and all(1 <= remark.weight <= 10 for remark in remarks)
+
+
+def _of_kind(value: Any, kind: Any) -> Any:
+    """A value of JSON, if it is what a field holds; else None."""
+    try:
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError:
+        return None
+
+
+def inner_path(value: Any) -> str | None:
+    """A path below the folder with `/` between its parts; None for any other."""
+    if not isinstance(value, str) or not value or "\0" in value or "\\" in value:
+        return None
+    path = PurePosixPath(value)
+    if path.is_absolute() or ".." in path.parts or not path.name:
+        return None
+    return path.as_posix()
+
+
+def iso_time(moment: datetime) -> str:
+    """A moment of UTC as all our files have it: 2026-11-22T13:05:00.250Z."""
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.{moment.microsecond // 1000:03d}Z"
+
+
+class _Span(msgspec.Struct):
+    """What a part tells for sure."""
+
+    text_start: Whole
+    text_end: Whole
+    start_s: Seconds
+    end_s: Seconds
+
+
+_Spans = Annotated[list[_Span], Meta(max_length=MAX_PARTS)]
+
+
+def sound_parts(value: Any) -> list[dict[str, Any]]:
+    """The parts that a line tells; none where one of them makes no sense."""
+    try:
+        msgspec.convert(value, _Spans)
+    except msgspec.ValidationError:
+        return []
+    return list(value)
+
+
+def _remarks(values: Mapping[str, Any]) -> list[Remark]:
+    """The remarks of a line; of one of before the field by their texts."""
+    told = values.get("remarks", values.get("suspect"))
+    entries = told[:MAX_REMARKS] if isinstance(told, list) else []
+    if "remarks" in values:
+        return [remark for remark in map(_remark, entries) if remark is not None]
+    return [Remark(_old_kind(text), text) for text in entries if isinstance(text, str)]
+
+
+def _remark(entry: Any) -> Remark | None:
+    """One that may be of a later version, which knows further kinds."""
+    if not isinstance(entry, list) or len(entry) < 2 or not isinstance(entry[1], str):
+        return None
+    kind = Kind.named(entry[0]) if isinstance(entry[0], str) else Kind.OTHER
+    weight = entry[2] if len(entry) > 2 and isinstance(entry[2], (int, float)) else 2.0
+    return Remark(kind, entry[1], float(min(max(weight, 1), 10)))
+
+
+def _old_kind(text: str) -> Kind:
+    return next((kind for words, kind in _OLD_KINDS if words.match(text)), Kind.OTHER)
