@@ -285,7 +285,11 @@ class Journal:
         self._pending.append(asked)
         with self._mutex:
             if not asked.is_done:
-                self._flush()
+                try:
+                    self._flush()
+                except BaseException:
+                    self._pending.remove(asked)  # the caller removes what it staged
+                    raise
         if asked.error is not None:
             raise disk_full(asked.error, self.path) from asked.error
 
@@ -301,9 +305,12 @@ class Journal:
             write_all(self._handle, b"".join(line for one in group for line in one.lines))
         except BaseException as caught:
             self._cut(self.size)
-            if not isinstance(caught, OSError):
+            error = caught if isinstance(caught, OSError) else None
+            if isinstance(caught.__cause__, OSError):  # of a folder that cannot be synced
+                error = caught.__cause__
+            if error is None:
                 raise  # all of them are still queued
-            error = self._failure = caught
+            self._failure = error
         for one in group:
             self._pending.popleft()
             one.error, one.is_done = error, True
