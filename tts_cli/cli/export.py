@@ -147,8 +147,7 @@ def command(folder: Path, out: Path, **options: Any) -> int:
 
     DIR is the output folder of `synth`, `book` or `merge`. The data set contains the current take
     of each row that is done, if its file is unchanged. Rows that are left out are counted by
-    reason. Files are copied, without using space where the file system can share it; --link makes
-    hard links.
+    reason. Files are copied; --link makes hard links.
     ljspeech, and any layout with --sample-rate, gets new 16-bit WAV files.
 
     The data set also gets README.md, a card for the Hugging Face hub which states that the speech

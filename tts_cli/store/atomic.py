@@ -129,7 +129,7 @@ def put_in_place(part: Path | str, path: Path | str) -> None:
         os.replace(part, path)
 
 
-def link_whole(source: Path, target: Path, token: str | None = None) -> None:
+def link_whole(source: Path, target: Path) -> None:
     """Let `target` be the file `source`, whatever it was before: by a hard link, or a copy where
     the file system has none. At any moment `target` is whole.
 
@@ -139,7 +139,7 @@ def link_whole(source: Path, target: Path, token: str | None = None) -> None:
     """
     if is_same_file(source, target):
         return  # renaming one name of a file to another name of it would do nothing
-    with written_whole(target, token) as part:
+    with written_whole(target) as part:
         link_or_copy(source, part)
 
 

@@ -149,11 +149,6 @@ class Take(msgspec.Struct, frozen=True):
         return self.status is Status.OK
 
     @property
-    def was_ok(self) -> bool:
-        """The same of a take whose row is gone, before it was: a failure tells what went wrong."""
-        return self.error is None
-
-    @property
     def is_runaway(self) -> bool:
         """Whether its speech is not all of its text."""
         return self.finish_reason is not None and self.finish_reason.is_runaway
