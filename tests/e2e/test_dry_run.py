@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from workbench import Rows, Workbench
 
+from tts_cli.atomic import part_of, token_of
 from tts_cli.cli import messages as msg
-from tts_cli.store.atomic import part_of, token_of
 from tts_cli.store.lock import FolderLock
 from tts_cli.store.mark import MARK_NAME
 

@@ -97,7 +97,7 @@ def test_journals(bench: Workbench, seeds: range) -> None:
         assert audio_of(out) == wanted, what
         if result.code == 0:
             with Journal(out, is_read_only=True) as journal:
-                assert {journal.status(row["id"]) for row in ROWS} == {"ok"}, what
+                assert {journal.row(row["id"]).status for row in ROWS} == {"ok"}, what
         shutil.rmtree(out)
     assert 0 in codes
 

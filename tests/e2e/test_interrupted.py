@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from workbench import Workbench, finish, wait_until
 
+from tts_cli.atomic import part_of, token_of
 from tts_cli.cli import messages as msg
-from tts_cli.store.atomic import part_of, token_of
 from tts_cli.store.lock import LOCK_NAME
 from tts_cli.store.mark import MARK_NAME
 

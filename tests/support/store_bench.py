@@ -23,10 +23,11 @@ from safetensors.numpy import load_file
 from tasks import task_of
 
 from models.base import ModelInfo, SpeechRequest
+from tts_cli.atomic import part_of, token_of
 from tts_cli.config import RunConfig
 from tts_cli.core import Finish, Place, Role, Spoken, Task
-from tts_cli.store.atomic import part_of, token_of
 from tts_cli.store.commit import Commits
+from tts_cli.store.journal import Journal
 from tts_cli.store.mark import MARK_NAME
 from tts_cli.store.reencode import ReencodeJob
 from tts_cli.store.sources import find_source
@@ -183,8 +184,8 @@ class StoreBench:
     def row(self, row_id: str = "a") -> tuple[Any, ...]:
         """What a reader of the folder finds of a row: its take, state and the value of its file."""
         journal = Store.look(self.out).journal
-        file = journal.file(row_id) or journal.removed(row_id)
-        if file is None:
+        file = journal.row(row_id)
+        if file.current is None:
             return ()
         entry = journal.take(row_id, file.take)
         assert entry is not None
@@ -231,6 +232,12 @@ class StoreBench:
 def digest(data: bytes) -> str:
     """The SHA-256 of some content."""
     return hashlib.sha256(data).hexdigest()
+
+
+def is_done(journal: Journal, row_id: str, request_hash: str, delivery_hash: str) -> bool:
+    """Whether the first take of a row is recorded ok with these hashes."""
+    found = journal.row(row_id).number(1)
+    return found is not None and found.status == "ok" and found.is_of(request_hash, delivery_hash)
 
 
 def killed_at(moment: int, out: Path, act: Callable[[], object]) -> bool:

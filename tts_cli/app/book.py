@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tts_cli.atomic import write_alone
 from tts_cli.audio.file import check_format
 from tts_cli.audio.tags import synthetic
 from tts_cli.audio.treatment import Treatment
@@ -28,7 +29,6 @@ from tts_cli.plan.checks import CheckedRows, Judge
 from tts_cli.plan.free_voices import makes_voices, who_speaks
 from tts_cli.plan.plan import Plan
 from tts_cli.plan.split_rule import pauses_of
-from tts_cli.store.atomic import write_alone
 from tts_cli.store.mend import recorded_ids
 from tts_cli.store.store import Store
 

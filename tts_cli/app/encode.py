@@ -18,17 +18,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import soundfile
 
 from tts_cli.app.subtitles import audio_digest, warn_of_kept
+from tts_cli.atomic import read_own
 from tts_cli.audio.subtitles import later
 from tts_cli.audio.tags import synthetic_of
 from tts_cli.audio.treatment import Treatment
 from tts_cli.config import SUBTITLES, RunConfig
-from tts_cli.core import Step
+from tts_cli.core import Status, Step
 from tts_cli.errors import RowError, SetupError, UsageError
 from tts_cli.listen.words import FORMS, read_words
 from tts_cli.manifest.ids import id_problem
 from tts_cli.named import Named, some_of
 from tts_cli.plan.checkpoint import approved_info, read_info
-from tts_cli.store.atomic import read_own
 from tts_cli.store.derived import DerivedFiles
 from tts_cli.store.files import WORDS_SUFFIX, PlainFiles, SharedNames
 from tts_cli.store.mend import audio_files
@@ -172,7 +172,7 @@ def remove_gone(spoken: KeptSpeech, held: Store, findings: Findings) -> None:
     for take in held.journal.takes():
         if id_problem(take.id) or spoken.journal.file(take.id) is not None:
             continue
-        if spoken.journal.removed(take.id) is not None and spoken.run_of(take) is not None:
+        if spoken.journal.row(take.id).is_removed and spoken.run_of(take) is not None:
             gone.append(take.id)
         else:
             findings.strays.add(take.id)
@@ -188,7 +188,7 @@ def older_files(held: Store) -> Named:
     found = Named(is_sorted=True)
     for row_id, path in audio_files(held.out):
         name = path.relative_to(held.out).as_posix()
-        if path.suffix == f".{held.writer.format}" or not held.journal.knows(row_id):
+        if path.suffix == f".{held.writer.format}" or held.journal.row(row_id).current is None:
             continue
         file = held.journal.file(row_id)
         take = None if file is None else held.journal.take(row_id, file.take)
@@ -199,7 +199,7 @@ def older_files(held: Store) -> Named:
 
 def require_own_files(spoken: KeptSpeech, held: Store) -> None:
     """Raise UsageError if files would be replaced that no run is known to have written."""
-    names = (record.id for record in spoken.records() if held.journal.status(record.id) is None)
+    names = (record.id for record in spoken.records() if held.journal.row(record.id).status is None)
     foreign = [path.name for path in map(held.writer.path_of, names) if path.exists()]
     if foreign:
         raise UsageError(
@@ -316,7 +316,7 @@ class KeptSpeech:
             identity: of the checkpoint that codes can be decoded with; None: of whichever spoke.
         """
         for record in self.records():
-            if self.journal.status(record.id) != "ok":
+            if self.journal.row(record.id).status is not Status.OK:
                 findings.left.append((record.id, why_failed(record)))
                 continue
             if self._is_done(record, target):
@@ -339,10 +339,10 @@ class KeptSpeech:
         file, take = journal.file(record.id), record.take
         if file is None or file.take != take or file.has_failed:
             return False
-        if not journal.done(record.id, record.request_hash, writer.delivery_hash, take):
+        found = file.current
+        if found is None or not found.is_of(record.request_hash, writer.delivery_hash):
             return False
-        found = journal.indexed(record.id, take)
-        return found is not None and writer.is_whole(record.id, found.size or None, found.sha256)
+        return writer.is_whole(record.id, found.size or None, found.sha256)
 
 
 def _runs(runs: RunLog) -> Iterator[tuple[str, Run]]:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from models.base import ModelInfo, Voice
 from tts_cli.app.liked_voice import find_liked, load, require_row
+from tts_cli.atomic import write_alone
 from tts_cli.audio.file import encode
 from tts_cli.config import RunConfig
 from tts_cli.core import BadRow, Row
@@ -26,7 +27,6 @@ from tts_cli.errors import RowError, UsageError
 from tts_cli.plan.checkpoint import approved_info, model_label
 from tts_cli.plan.checks import Judge, require_speakable
 from tts_cli.plan.free_voices import Maker, makes_voices
-from tts_cli.store.atomic import write_alone
 from tts_cli.text.words import is_wordless
 from tts_cli.voices.recording import (
     MAX_SECONDS,

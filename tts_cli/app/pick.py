@@ -127,7 +127,7 @@ def no_row(journal: Journal, row_id: str, out: Path) -> str:
 
 def takes_of(journal: Journal, row_id: str) -> list[Take]:
     """A row's takes, those left out that are gone."""
-    found = (journal.take(row_id, number) for number in journal.numbers(row_id))
+    found = (journal.take(row_id, number) for number in journal.row(row_id).numbers)
     return [take for take in found if take is not None and take.status is not Status.REMOVED]
 
 

@@ -315,7 +315,8 @@ def record(plan: Plan, tally: RunTally, note: Callable[[], None]) -> None:
     folder = plan.folder
     with writer_threads() as write:
         for row in plan:
-            if isinstance(row, BadRow) and folder.journal.status(row.record_id) is Status.FAILED:
+            known = folder.journal.row(row.record_id) if isinstance(row, BadRow) else None
+            if known is not None and known.status is Status.FAILED:
                 tally.count_bad()
                 continue
             if folder.run_id is None:

@@ -17,6 +17,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+from tts_cli.atomic import link_whole, write_atomic
 from tts_cli.audio.file import is_whole_audio
 from tts_cli.audio.subtitles import SpokenText
 from tts_cli.book.chapter import Book, Chapter
@@ -24,7 +25,6 @@ from tts_cli.book.chapter_audio import HeardSpan, JoinedChapter
 from tts_cli.book.script import Sentence
 from tts_cli.config import SUBTITLES, SUBTYPES
 from tts_cli.listen.words import FORMS
-from tts_cli.store.atomic import link_whole, write_atomic
 from tts_cli.store.files import facts_of
 from tts_cli.store.mend import BOOK_NAME, read_book
 

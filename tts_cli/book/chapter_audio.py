@@ -17,6 +17,7 @@ from typing import Any, BinaryIO, Protocol
 import numpy as np
 import soundfile
 
+from tts_cli.atomic import written_whole
 from tts_cli.audio.file import (
     NO_TAGS,
     check_format,
@@ -33,7 +34,6 @@ from tts_cli.audio.tags import Tags, put_tags
 from tts_cli.audio.treatment import TRIM_MARGIN_S, Applied, Treatment, highpass
 from tts_cli.book.chapter_level import ChapterLevel
 from tts_cli.errors import RowError, UsageError
-from tts_cli.store.atomic import written_whole
 
 MAX_WAV_BYTES = 2**32 - 1
 AS_IT_IS = Treatment()

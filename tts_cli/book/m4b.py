@@ -12,9 +12,9 @@ import numpy as np
 import soundfile
 
 from tts_cli import extras
+from tts_cli.atomic import written_whole
 from tts_cli.audio.file import in_blocks
 from tts_cli.errors import RowError, is_disk_error
-from tts_cli.store.atomic import written_whole
 
 BIT_RATE = 64_000  # of one channel of speech
 PAUSE_S = 2.0  # between chapters

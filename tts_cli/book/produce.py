@@ -22,6 +22,7 @@ from typing import Any
 import soundfile
 
 from tts_cli import signals
+from tts_cli.atomic import write_atomic
 from tts_cli.audio.pacing import Pause, pauses_in
 from tts_cli.audio.subtitles import SpokenText, in_parts, subtitles
 from tts_cli.audio.tags import Tags
@@ -35,7 +36,6 @@ from tts_cli.errors import RowError, UsageError
 from tts_cli.listen.words import FORMS, joined_words, read_words
 from tts_cli.named import counted, some_of
 from tts_cli.plain import open_plain
-from tts_cli.store.atomic import write_atomic
 from tts_cli.store.mend import BOOK_NAME
 from tts_cli.store.store import Store
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
+from tts_cli.atomic import write_alone
 from tts_cli.cli.options import (
     SPEAKING,
     SectionedCommand,
@@ -25,7 +26,6 @@ from tts_cli.cli.screen import RunScreen, echo
 from tts_cli.config import SUBTYPES, RunConfig
 from tts_cli.errors import ManifestError, SetupError, UsageError
 from tts_cli.setting import Scope, Topic
-from tts_cli.store.atomic import write_alone
 from tts_cli.store.files import WORDS_SUFFIX
 
 if TYPE_CHECKING:

@@ -18,13 +18,13 @@ from typing import BinaryIO
 
 import soundfile
 
+from tts_cli.atomic import write_atomic, written_whole
 from tts_cli.audio.file import encode, is_whole_wav, resample
 from tts_cli.audio.tags import Tags
 from tts_cli.errors import RowError, writing
 from tts_cli.export.made import ExportFiles
 from tts_cli.export.row import ExportRow
 from tts_cli.export.selection import DAMAGED
-from tts_cli.store.atomic import write_atomic, written_whole
 from tts_cli.store.files import PlainFiles, hash_of
 
 MAX_BYTES = 1 << 30  # of a row's file

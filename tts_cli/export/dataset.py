@@ -20,6 +20,14 @@ from pathlib import Path
 from typing import Any
 
 from tts_cli import signals
+from tts_cli.atomic import (
+    is_part,
+    read_own,
+    remove_stale_parts,
+    sync_folder,
+    values_of,
+    write_atomic,
+)
 from tts_cli.audio.tags import synthetic_of
 from tts_cli.config import RunConfig
 from tts_cli.errors import RowError, StoppedEarly, UsageError, disk_full, is_disk_error
@@ -40,14 +48,6 @@ from tts_cli.export.row import Names
 from tts_cli.export.selection import LOST, Filters, Selection
 from tts_cli.export.statistics import Splits, Statistics
 from tts_cli.named import Named
-from tts_cli.store.atomic import (
-    is_part,
-    read_own,
-    remove_stale_parts,
-    sync_folder,
-    values_of,
-    write_atomic,
-)
 from tts_cli.store.files import prepare_folder
 from tts_cli.store.lock import LOCK_NAME, FolderLock
 from tts_cli.store.run_file import read_report, versions

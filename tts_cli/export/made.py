@@ -18,11 +18,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
+from tts_cli.atomic import open_to_append, require_plain_file, written_whole
 from tts_cli.config import SUBTYPES
 from tts_cli.errors import UsageError
 from tts_cli.manifest.ids import IdTable, id_hash
 from tts_cli.named import Named
-from tts_cli.store.atomic import open_to_append, require_plain_file, written_whole
 from tts_cli.store.files import hash_of
 
 LIST_NAME = "export.sums"

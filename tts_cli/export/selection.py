@@ -204,7 +204,7 @@ class Selection:
 
     def _row(self, record: Take, is_file: bool) -> ExportRow | str:
         """A row, or why it is none that is wanted."""
-        has_failed = is_file and self._journal.status(record.id) is not Status.OK
+        has_failed = is_file and self._journal.row(record.id).status is not Status.OK
         if has_failed or not record.is_ok:
             return UNFINISHED if record.error == REPLACED else FAILED
         if id_problem(record.id):

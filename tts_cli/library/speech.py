@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tts_cli.atomic import write_alone
 from tts_cli.audio.file import check_format, encode, to_float
 from tts_cli.audio.tags import Tags, synthetic
 from tts_cli.config import SUBTYPES
 from tts_cli.core import BadRow, Status
 from tts_cli.errors import RowError, UsageError
-from tts_cli.store.atomic import write_alone
 from tts_cli.store.take import Take
 
 if TYPE_CHECKING:

@@ -17,10 +17,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tts_cli.atomic import lines_in, write_atomic
 from tts_cli.core import Kind, Remark
 from tts_cli.errors import SetupError
 from tts_cli.manifest.ids import is_recorded_id
-from tts_cli.store.atomic import lines_in, write_atomic
 from tts_cli.store.files import CHECKS_NAME
 
 SCHEMA = 1

@@ -15,10 +15,10 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
+from tts_cli.atomic import read_own
 from tts_cli.audio.subtitles import MAX_CUE_CHARS, clock
 from tts_cli.errors import TtsCliError
 from tts_cli.named import shown
-from tts_cli.store.atomic import read_own
 from tts_cli.store.files import TEXTGRID_SUFFIX, WORDS_SUFFIX, WORDS_VTT_SUFFIX
 from tts_cli.text.pauses import pause_spans, without_pauses
 from tts_cli.text.split import sentences

@@ -24,10 +24,10 @@ from typing import TYPE_CHECKING, Any
 from models.base import ModelInfo
 from models.checkpoint.files import HUB_FILES, CheckpointError, NoSuchCheckpoint, fetch
 from models.registry import describe, did_you_mean, family_of, is_synthetic, load_prompt_counter
+from tts_cli.atomic import write_atomic
 from tts_cli.config import SAMPLE_VOICE, RunConfig, users_folder
 from tts_cli.errors import SetupError, StoppedEarly, UsageError
 from tts_cli.plan.room import Count
-from tts_cli.store.atomic import write_atomic
 
 if TYPE_CHECKING:
     from models.base import Licence, ModelInfo

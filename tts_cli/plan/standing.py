@@ -17,7 +17,7 @@ from tts_cli.config import RunConfig
 from tts_cli.core import Need, Place, Role, Status, Task
 from tts_cli.errors import RowError
 from tts_cli.store.files import CODES_SUFFIX, AudioWriter
-from tts_cli.store.index import RowFile
+from tts_cli.store.index import RowTakes
 from tts_cli.store.journal import Journal
 from tts_cli.store.reencode import ReencodeJob
 from tts_cli.store.run_file import RunLog
@@ -125,10 +125,9 @@ class OutputFolder:
         if file.has_failed:
             return Standing(State.FAILED)
         mine, is_silent = self._planner.request_hash(asked, need), asked.is_silent
-        indexed = self.journal.indexed(row_id, file.take)
-        if indexed is None or indexed.is_early:
+        if file.current is None or file.current.is_early:
             return Standing(State.CHANGED, has_fallen=file.is_held, is_early=True)
-        is_done = indexed.is_of(mine, self.writer.delivery_hash)
+        is_done = file.current.is_of(mine, self.writer.delivery_hash)
         if is_done and not file.is_held:
             state = State.DONE if self._is_whole(row_id, file) else State.DAMAGED
             return Standing(state, is_expected=True)
@@ -161,9 +160,9 @@ class OutputFolder:
         """Whether a row was removed and can come back: its take is what it asks for now. The format
         and level of the file do not matter.
         """
-        if (file := self.journal.removed(row_id)) is None:
-            return False
-        if self._config.retry_failed or (need is not None and not need.digest):
+        file = self.journal.row(row_id)
+        is_unknown = need is not None and not need.digest
+        if not file.is_removed or self._config.retry_failed or is_unknown:
             return False
         take = self.journal.take(row_id, file.take)
         if take is None:
@@ -221,19 +220,19 @@ class OutputFolder:
         file = self.journal.file(row_id)
         if file is not None and self._is_again(task, file, state):
             return Place(file.take, role)
-        return Place(self.journal.take_to_write(row_id), role)
+        return Place(self.journal.row(row_id).take_to_write(), role)
 
-    def _is_again(self, task: Task, file: RowFile, state: State) -> bool:
+    def _is_again(self, task: Task, file: RowTakes, state: State) -> bool:
         """Whether a row's result is the take that it has: this very request failed, or its file is
         missing or damaged.
         """
         journal, writer, take = self.journal, self.writer, file.take
         if state in (State.DAMAGED, State.FAILED):
             # One that is fine stays where only what was to replace it failed.
-            is_it = journal.status(task.id, take) == journal.status(task.id)
-            indexed = journal.indexed(task.id, take)
-            is_of = indexed and indexed.is_of(task.request_hash, writer.delivery_hash)
-            return is_it and bool(is_of)
+            current, request_hash = file.current, task.request_hash
+            if current is None or current.status is not file.status:
+                return False
+            return current.is_of(request_hash, writer.delivery_hash)
         if state is not State.CHANGED:
             return False
         recorded = journal.take(task.id, take)
@@ -253,9 +252,9 @@ class OutputFolder:
         pieces = zip(task.pieces, made, strict=True)
         return replace(task, pieces=tuple(replace(one, attempts_before=n) for one, n in pieces))
 
-    def _is_whole(self, row_id: str, file: RowFile) -> bool:
+    def _is_whole(self, row_id: str, file: RowTakes) -> bool:
         """Whether the files of a row that is recorded ok are what was written."""
-        found = self.journal.indexed(row_id, file.take)
+        found = file.current
         return found is not None and self.writer.is_whole(row_id, found.size or None, found.sha256)
 
     def foreign(self, row_id: str) -> list[str]:
@@ -297,7 +296,8 @@ def extra_places(journal: Journal, row_id: str, own: Place | None, extras: int) 
         own: where its own goes; None: it is not spoken.
     """
     taken = 1 if own is None else own.take
-    numbers = (take for take in count(2) if take != taken and journal.status(row_id, take) is None)
+    known = {taken, *journal.row(row_id).numbers}
+    numbers = (take for take in count(2) if take not in known)
     return [Place(take, Role.EXTRA) for take in islice(numbers, extras)]
 
 
@@ -323,7 +323,7 @@ class ServedTakes:
 
     def count(self, row_id: str) -> int:
         """How many of a row's, as many as are asked for at most."""
-        numbers = self._journal.numbers(row_id)
+        numbers = self._journal.row(row_id).numbers
         takes = (self._journal.take(row_id, number) for number in numbers if number != 1)
         num_served = sum(take is not None and self._is_served(take) for take in takes)
         return min(num_served, self._most)

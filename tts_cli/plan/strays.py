@@ -84,7 +84,7 @@ class Strays:
         return (row_id for row_id, found in self if found is kind)
 
     def _kind(self, take: Take) -> Stray | None:
-        is_ghost = take.status is Status.FAILED and self._journal.top(take.id) == 1
+        is_ghost = take.status is Status.FAILED and self._journal.row(take.id).top == 1
         is_ghost = is_ghost and not self._folder.has_files(take.id)
         run_id = take.run_id
         is_here = self._is_all_here if run_id is None else self._is_here.get(run_id)

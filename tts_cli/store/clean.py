@@ -10,11 +10,11 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from tts_cli import signals
+from tts_cli.atomic import is_part
 from tts_cli.core import Role, Status
 from tts_cli.errors import StoppedEarly, writing
 from tts_cli.manifest.ids import TAKES, id_problem
 from tts_cli.named import Named
-from tts_cli.store.atomic import is_part
 from tts_cli.store.commit import Commits, RowChange
 from tts_cli.store.files import ROW_SUFFIXES, SOURCE_MARK
 from tts_cli.store.journal import Journal
@@ -82,8 +82,7 @@ def _rows(out: Path, journal: Journal, before_s: float | None, found: Droppable)
         row_id = Path(folder).relative_to(top).as_posix()
         if folder == str(top) or id_problem(row_id):
             continue
-        file, removed = journal.file(row_id), journal.removed(row_id)
-        current = file or removed
+        row = journal.row(row_id)
         files: dict[int, list[Path]] = {}
         for name in sorted(names):
             number, _, rest = name.partition(".")
@@ -93,16 +92,16 @@ def _rows(out: Path, journal: Journal, before_s: float | None, found: Droppable)
                 continue
             take = int(number)
             is_source = f".{rest}".startswith(SOURCE_MARK)
-            if current is None or journal.status(row_id, take) is None:
+            if row.current is None or row.number(take) is None:
                 continue  # no entry explains it
-            if file is not None and file.take == take and is_source:
+            if not row.is_removed and row.take == take and is_source:
                 continue  # the current file can be converted again
             if before_s is not None and path.stat().st_mtime > before_s:
                 continue
             files.setdefault(take, []).append(path)
-        for take in [take for take in files if journal.is_users(row_id, take)]:
-            del files[take]
-            found.edited.add(row_id)
+        for one in row.takes:
+            if one.is_users and files.pop(one.take, []):
+                found.edited.add(row_id)
         if files:
             yield _Row(row_id, files)
 
@@ -121,4 +120,4 @@ def _drop(rows: list[_Row], journal: Journal, commits: Commits) -> None:
         for row in rows:
             for paths in row.files.values():
                 for path in paths:
-                    commits.remove(path)
+                    commits.files.remove(path)

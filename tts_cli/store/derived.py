@@ -12,8 +12,8 @@ import json
 import os
 from pathlib import Path
 
+from tts_cli.atomic import lines_in, open_to_append, read_own, values_of
 from tts_cli.manifest.ids import IdTable, id_hash
-from tts_cli.store.atomic import lines_in, open_to_append, read_own, values_of
 
 DERIVED_NAME = "derived.jsonl"
 MAX_BYTES = 1 << 26  # of a file that is compared; a larger one is not ours

@@ -20,6 +20,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from tts_cli.atomic import remove_part, stage, sync_folder, token_of
 from tts_cli.audio.encode import Encoder
 from tts_cli.audio.file import (
     NO_TAGS,
@@ -30,7 +31,6 @@ from tts_cli.config import SUBTITLES, SUBTYPES
 from tts_cli.core import Encoded
 from tts_cli.errors import RowError, SetupError, StoppedEarly, UsageError, disk_full, is_disk_error
 from tts_cli.manifest.ids import TAKES, TRUNCATED, fold_id, id_problem
-from tts_cli.store.atomic import remove_part, stage, sync_folder, token_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -91,6 +91,14 @@ def owner_of(name: str) -> tuple[str, int | None] | None:
     row_id, _, take = stem.removeprefix(f"{TAKES}/").rpartition("/")
     found = _TAKE.fullmatch(take)
     return (row_id, int(found[1])) if found else None
+
+
+def is_file_of(row_id: str, name: str) -> bool:
+    """Whether a name, relative to the folder, is one that files of a row have."""
+    own = (f"{front}{row_id}{suffix}" for front in ("", f"{TRUNCATED}/") for suffix in ROW_SUFFIXES)
+    take = name.removeprefix(f"{TAKES}/{row_id}/")
+    is_of_take = take != name and "/" not in take and take.endswith(ROW_SUFFIXES)
+    return is_of_take or name in own
 
 
 class SharedNames:
@@ -366,9 +374,87 @@ class Inside:
         if stat.S_ISDIR(mode):
             raise IsADirectoryError(errno.EISDIR, "is a folder", str(path))
 
-    def forget(self, folder: Path) -> None:
-        """A folder that was removed has to be made anew."""
-        self._folders.discard(str(folder))
+
+class Mover:
+    """Moves and removes files of one output folder; any thread may use it. Names are relative."""
+
+    def __init__(self, out: Path) -> None:
+        self.out = out
+        self._inside = Inside(out)
+        self._touched: set[str] = set()  # folders whose renames and removals are not synced
+        self._synced: set[str] = set()  # folders that were touched
+
+    def make_room(self, name: str) -> None:
+        """Create the folder of a file. Raises RowError, OSError: the file cannot be there."""
+        self._inside.make_room(self.out / name, is_synced=False)
+
+    def put(self, part: str, name: str) -> None:
+        """Give a staged file its name. Raises OSError."""
+        path = os.path.join(self.out, name)
+        os.replace(os.path.join(self.out, part), path)
+        self._touched.add(os.path.dirname(path))
+
+    def move(self, name: str, target: str | None) -> bool:
+        """Give a file another name, or remove it. Returns whether that was done: not where the file
+        is missing, or another one has the name. Raises RowError, OSError.
+        """
+        source = self.out / name
+        if target is None:
+            return self.remove(source)
+        path = self.out / target
+        if os.path.lexists(path):
+            return is_same(source, path) and self.remove(source)
+        if not os.path.lexists(source):
+            return False
+        self.make_room(target)
+        os.rename(source, path)
+        self._touched |= {str(path.parent), str(source.parent)}
+        return True
+
+    def remove(self, path: Path) -> bool:
+        """Remove a file. Returns whether it was there. Raises OSError."""
+        try:
+            path.unlink()
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        self._touched.add(str(path.parent))
+        return True
+
+    def due(self, *, has_renames: bool = True) -> set[str]:
+        """Return the folders that the caller has to sync, and forget them.
+
+        Args:
+            has_renames: those with renamed and removed files, besides those with new folders.
+        """
+        found: set[str] = set()
+        for folders in (self._inside.unsynced, *([self._touched] if has_renames else [])):
+            with contextlib.suppress(KeyError):  # other threads may add to them meanwhile
+                while True:
+                    found.add(folders.pop())
+        self._synced |= found
+        return found
+
+    def owe(self, folders: set[str]) -> None:
+        """Remember folders that could not be synced."""
+        self._touched |= folders
+
+    def sync(self) -> None:
+        """Make all of it durable. Raises DiskFull, OSError."""
+        for folder in self.due():
+            with contextlib.suppress(FileNotFoundError):
+                sync_folder(folder)
+
+    def end(self) -> None:
+        """Make all of it durable, and then remove empty folders in `takes/`; no other thread moves
+        files any more. Raises DiskFull, OSError.
+        """
+        self.sync()
+        for folder in map(Path, self._synced):
+            if folder.is_relative_to(self.out / TAKES):
+                with contextlib.suppress(OSError):  # it contains something
+                    while folder != self.out:
+                        folder.rmdir()
+                        folder = folder.parent
 
 
 class PlainFiles:

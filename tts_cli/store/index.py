@@ -14,14 +14,15 @@ import hashlib
 import re
 import threading
 from array import array
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import count, groupby
 from typing import TYPE_CHECKING, NamedTuple
 
 from tts_cli.core import Role, Status
 from tts_cli.manifest.ids import id_hash
 from tts_cli.sqlite import memory_database
+from tts_cli.store.take import MAX_TAKE
 
 if TYPE_CHECKING:
     from tts_cli.store.take import Take, TakeFacts
@@ -110,13 +111,82 @@ class IndexedTake(NamedTuple):
         return self.good is not None or self.is_users
 
 
-class RowFile(NamedTuple):
-    """The current take of a row."""
+class RowTakes:
+    """The takes of a row, and which of them is current.
 
-    take: int
-    is_held: bool
-    has_failed: bool  # it, or the take that was to replace it
-    is_removed: bool  # the row was removed, and this was its file
+    Args:
+        takes: by number.
+    """
+
+    def __init__(self, takes: Sequence[IndexedTake] = ()) -> None:
+        self.takes = takes
+        self.current: IndexedTake | None = None  # None: no take ever was the row's file
+        self.has_failed = False  # the current take, or the one that was to replace it
+        own = [take for take in takes if take.own is not None]
+        own.sort(key=lambda take: take.own or 0)
+        if own:
+            self.current, self.has_failed = own[-1], own[-1].status is Status.FAILED
+        if self.has_failed:
+            good = [one for one in own if one.good is not None and one.status is not Status.REMOVED]
+            self.current = (good or own)[-1]
+
+    @property
+    def take(self) -> int:
+        """Number of the current take; 0: there is none."""
+        return 0 if self.current is None else self.current.take
+
+    @property
+    def is_held(self) -> bool:
+        """Whether a user pinned the current take."""
+        return self.current is not None and self.current.is_held
+
+    @property
+    def is_removed(self) -> bool:
+        """Whether the row was removed; `current` was its file then."""
+        return self.current is not None and self.current.status is Status.REMOVED
+
+    @property
+    def status(self) -> Status | None:
+        """Status of the row; None: it has no current take, or was removed."""
+        if self.current is None or self.is_removed:
+            return None
+        return Status.FAILED if self.has_failed else Status.OK
+
+    @property
+    def numbers(self) -> list[int]:
+        """The numbers of the takes, the lowest first."""
+        return [one.take for one in self.takes]
+
+    @property
+    def top(self) -> int:
+        """The highest number; 0 without takes."""
+        return self.takes[-1].take if self.takes else 0
+
+    def number(self, take: int) -> IndexedTake | None:
+        """The take of a number; None if no line has it."""
+        return next((one for one in self.takes if one.take == take), None)
+
+    def next_take(self, used: int = 0, spare: int = 0) -> int:
+        """Return a number for a new take: above those of all takes, where `MAX_TAKE` allows it.
+
+        Args:
+            used: another number in use, maybe without a line.
+            spare: how many numbers to leave free for takes that a run is about to make.
+        """
+        numbers = {*self.numbers, used}
+        if max(numbers) + spare < MAX_TAKE:
+            return max(numbers) + spare + 1
+        return next(n for n in count(len(numbers) + spare + 1) if n not in numbers)
+
+    def take_to_write(self) -> int:
+        """Return the number of the take that the row's next result becomes, unless it is the same
+        again: one that was ok keeps its number for ever, that of one that only failed is free.
+        """
+        if self.current is None or self.is_removed:
+            return 1 if self.number(1) is None else self.next_take()
+        if not self.current.has_number:
+            return self.take
+        return self.next_take() if self.takes[-1].has_number else self.top
 
 
 @dataclass
@@ -129,16 +199,7 @@ class FolderRows:
     has_first_lines: bool  # lines of versions that did not record their run
 
 
-def current_of(takes: Iterable[IndexedTake]) -> tuple[IndexedTake, bool] | None:
-    """Return the current take among all takes of a row, and whether the row failed; None where no
-    take ever was its file.
-    """
-    own = [take for take in takes if take.own is not None]
-    own.sort(key=lambda take: take.own or 0)
-    if not own or own[-1].status is not Status.FAILED:
-        return (own[-1], False) if own else None
-    good = [one for one in own if one.good is not None and one.status is not Status.REMOVED]
-    return (good or own)[-1], True
+_NONE = RowTakes()
 
 
 class Index:
@@ -153,14 +214,14 @@ class Index:
         self._mutex = threading.Lock()  # of the connection
         self._has_digests = has_digests
         self._is_empty = True
-        self._last: tuple[str, list[IndexedTake]] = "", []  # a row is asked for several times
+        self._last: tuple[str, RowTakes] = "", _NONE  # a row is asked for several times
 
     def put(self, lines: Iterable[tuple[Take | TakeFacts, int]]) -> None:
         """Record entries and the offsets of their lines, in place of the takes' earlier ones."""
         with self._mutex:
             self._database.executemany(_PUT, (self._values(take, at) for take, at in lines))
             self._is_empty = False
-            self._last = "", []
+            self._last = "", _NONE
 
     def _values(self, take: Take | TakeFacts, offset: int) -> tuple[int | None, ...]:
         status = _STATUSES.index(take.status)
@@ -181,52 +242,33 @@ class Index:
             digest,
         )
 
-    def takes(self, row_id: str) -> list[IndexedTake]:
-        """The takes of a row, by number."""
+    def row(self, row_id: str) -> RowTakes:
+        """The takes of a row."""
         if self._is_empty:
-            return []
-        last_id, takes = self._last
+            return _NONE
+        last_id, row = self._last
         if last_id == row_id:
-            return takes
+            return row
         with self._mutex:
-            takes = self._of_key(key_of(row_id))
-            self._last = row_id, takes
-        return takes
+            row = self._of_key(key_of(row_id))
+            self._last = row_id, row
+        return row
 
-    def _of_key(self, key: int) -> list[IndexedTake]:
+    def _of_key(self, key: int) -> RowTakes:
         found = self._database.execute(_OF_ROW, (key,)).fetchall()
-        return list(map(IndexedTake._make, found))
-
-    def take(self, row_id: str, take: int) -> IndexedTake | None:
-        """One take; None if no line has it."""
-        return next((one for one in self.takes(row_id) if one.take == take), None)
-
-    def file(self, row_id: str) -> RowFile | None:
-        """The current take of a row, also of one that was removed; None: it has none."""
-        found = current_of(self.takes(row_id))
-        if found is None:
-            return None
-        take, has_failed = found
-        return RowFile(take.take, take.is_held, has_failed, take.status is Status.REMOVED)
+        return RowTakes(list(map(IndexedTake._make, found)))
 
     def current_offsets(
-        self,
-        is_meant: Callable[[IndexedTake, list[IndexedTake]], bool],
-        *,
-        is_chosen: bool = False,
+        self, is_meant: Callable[[RowTakes], bool], *, is_chosen: bool = False
     ) -> array[int]:
         """Offsets of the last lines of current takes, in the order of the journal.
 
         Args:
-            is_meant: gets the current take and all takes of the row.
+            is_meant: gets the row; its current take is there.
             is_chosen: only of rows whose only take is not a first one that is not pinned.
         """
-        found = array("Q")
-        for takes in self._rows(_CHOSEN if is_chosen else ""):
-            current = current_of(takes)
-            if current is not None and is_meant(current[0], takes):
-                found.append(current[0].offset)
-        return array("Q", sorted(found))
+        rows = self._rows(_CHOSEN if is_chosen else "")
+        return _sorted(row.current.offset for row in rows if row.current and is_meant(row))
 
     def absent_offsets(self, has_key: Callable[[int], bool]) -> array[int]:
         """Offsets of the last lines of current takes of rows that were not removed and whose key
@@ -235,56 +277,50 @@ class Index:
         Args:
             has_key: gets the `id_hash` of a row's id.
         """
-        found = array("Q")
         with self._mutex:
             keys = self._database.execute("SELECT DISTINCT row FROM takes")
             absent = [key for (key,) in keys if not has_key(key + _HALF)]
-        for key in absent:
-            current = current_of(self._of_key(key))
-            if current is not None and current[0].status is not Status.REMOVED:
-                found.append(current[0].offset)
-        return array("Q", sorted(found))
+        rows = map(self._of_key, absent)
+        return _sorted(row.current.offset for row in rows if row.current and not row.is_removed)
 
     def all_offsets(self) -> array[int]:
         """Offsets of the last lines of all takes of rows that were not removed, in order."""
-        found = array("Q")
-        for takes in self._rows():
-            current = current_of(takes)
-            if current is None or current[0].status is not Status.REMOVED:
-                found.extend(one.offset for one in takes if one.status is not Status.REMOVED)
-        return array("Q", sorted(found))
+        rows = (row for row in self._rows() if not row.is_removed)
+        takes = (take for row in rows for take in row.takes)
+        return _sorted(take.offset for take in takes if take.status is not Status.REMOVED)
 
     def totals(self) -> FolderRows:
         """Sum up the rows that were not removed."""
         ok = failed = audio_us = 0
-        for takes in self._rows("WHERE row IN (SELECT row FROM takes WHERE take != 1)"):
-            current = current_of(takes)
-            if current is None or current[0].status is Status.REMOVED:
-                continue
-            failed += current[1]
-            if not current[1]:
-                ok, audio_us = ok + 1, audio_us + current[0].audio_us
+        for row in self._rows("WHERE row IN (SELECT row FROM takes WHERE take != 1)"):
+            failed += row.status is Status.FAILED
+            if row.current is not None and row.status is Status.OK:
+                ok, audio_us = ok + 1, audio_us + row.current.audio_us
         with self._mutex:  # rows whose only take is the first one, which are most
             single = self._database.execute(_COUNT_SINGLE).fetchall()
             query = f"SELECT 1 FROM takes WHERE state & {_IS_EARLY} LIMIT 1"
             is_early = self._database.execute(query).fetchone() is not None
-        for status, count, sum_us in single:
+        for status, num_rows, sum_us in single:
             if _STATUSES[status] is Status.OK:
-                ok, audio_us = ok + count, audio_us + sum_us
+                ok, audio_us = ok + num_rows, audio_us + sum_us
             elif _STATUSES[status] is Status.FAILED:
-                failed += count
+                failed += num_rows
         return FolderRows(ok, failed, audio_us / 1e6, is_early)
 
-    def _rows(self, where: str = "") -> Iterator[list[IndexedTake]]:
+    def _rows(self, where: str = "") -> Iterator[RowTakes]:
         """The takes of each row, a million rows within seconds."""
         query = f"SELECT {_COLUMNS} FROM takes {where} ORDER BY row, take"
         with self._mutex:
             found = self._database.execute(query)
             for _, takes in groupby(map(IndexedTake._make, found), key=lambda take: take.row):
-                yield list(takes)
+                yield RowTakes(list(takes))
 
 
 _HALF = 1 << 63  # SQLite's whole numbers have a sign
+
+
+def _sorted(offsets: Iterable[int]) -> array[int]:
+    return array("Q", sorted(array("Q", offsets)))
 
 
 def _signed(number: int) -> int:

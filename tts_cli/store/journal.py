@@ -15,17 +15,12 @@ import threading
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import count, islice
+from itertools import islice
 from pathlib import Path
 
 from msgspec.structs import replace
 
-from tts_cli.core import Status
-from tts_cli.errors import SetupError, disk_full, writing
-from tts_cli.manifest.ids import is_recorded_id
-from tts_cli.named import counted
-from tts_cli.plain import open_plain
-from tts_cli.store.atomic import (
+from tts_cli.atomic import (
     MAX_LINE_BYTES,
     open_own,
     open_to_append,
@@ -33,8 +28,13 @@ from tts_cli.store.atomic import (
     whole_lines,
     write_all,
 )
+from tts_cli.core import Status
+from tts_cli.errors import SetupError, disk_full, writing
+from tts_cli.manifest.ids import is_recorded_id
+from tts_cli.named import counted
+from tts_cli.plain import open_plain
 from tts_cli.store.files import JOURNAL_NAME, take_name
-from tts_cli.store.index import FolderRows, Index, IndexedTake, RowFile
+from tts_cli.store.index import FolderRows, Index, RowTakes
 from tts_cli.store.take import MAX_TAKE, SCHEMA, CopiedLine, Take, TakeFacts
 
 log = logging.getLogger(__name__)
@@ -109,75 +109,18 @@ class Journal:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def status(self, row_id: str, take: int | None = None) -> Status | None:
-        """Status of a take's last line, or of the row; None if it has none, or was removed."""
-        if take is not None:
-            found = self._index.take(row_id, take)
-            return None if found is None else found.status
-        file = self.file(row_id)
-        if file is None:
-            return None
-        return Status.FAILED if file.has_failed else Status.OK
+    def row(self, row_id: str) -> RowTakes:
+        """What the index has of a row; one without takes if no line has it."""
+        return self._index.row(row_id)
 
-    def file(self, row_id: str) -> RowFile | None:
-        """The current take of a row; None if no line has one, or the row was removed."""
-        found = self._index.file(row_id)
-        return None if found is None or found.is_removed else found
-
-    def indexed(self, row_id: str, take: int) -> IndexedTake | None:
-        """What the index has of a take; None: it has no line."""
-        return self._index.take(row_id, take)
-
-    def removed(self, row_id: str) -> RowFile | None:
-        """The take that was current when the row was removed; None for other rows."""
-        found = self._index.file(row_id)
-        return found if found is not None and found.is_removed else None
-
-    def knows(self, row_id: str) -> bool:
-        """Whether a line has a current take of the row, be it removed or not."""
-        return self._index.file(row_id) is not None
-
-    def numbers(self, row_id: str) -> list[int]:
-        """The numbers of a row's takes that have lines, the lowest first."""
-        return [one.take for one in self._index.takes(row_id)]
-
-    def top(self, row_id: str) -> int:
-        """The highest take that has a line; 0 for a row without one."""
-        return max(self.numbers(row_id), default=0)
-
-    def take_to_write(self, row_id: str) -> int:
-        """Return the number of the take that a row's next result becomes, unless it is the same
-        again: one that was ok keeps its number for ever, that of one that only failed is free.
-        """
-        takes = {one.take: one for one in self._index.takes(row_id)}
-        file = self.file(row_id)
-        if file is None:
-            return 1 if 1 not in takes else self.next_take(row_id)
-        if not takes[file.take].has_number:
-            return file.take
-        top = max(takes)
-        return self.next_take(row_id) if takes[top].has_number else top
-
-    def next_take(self, row_id: str, used: int = 0, spare: int = 0) -> int:
-        """Return a number for a new take: above those of all takes, where `MAX_TAKE` allows it.
-
-        Args:
-            used: another number in use, maybe without a line.
-            spare: how many numbers to leave free for takes that a run is about to make.
-        """
-        numbers = {*self.numbers(row_id), used}
-        if max(numbers) + spare < MAX_TAKE:
-            return max(numbers) + spare + 1
-        return next(n for n in count(len(numbers) + spare + 1) if n not in numbers)
-
-    def offset(self, row_id: str, take: int) -> int:
-        """Where a take's last line begins; -1: it has none."""
-        found = self._index.take(row_id, take)
-        return -1 if found is None else found.offset
+    def file(self, row_id: str) -> RowTakes | None:
+        """The same; None if no take ever was the row's file, or the row was removed."""
+        found = self._index.row(row_id)
+        return None if found.current is None or found.is_removed else found
 
     def line(self, row_id: str, take: int) -> CopiedLine | None:
         """The last line of a take, to be copied; None if there is none. Raises OSError."""
-        found = self._index.take(row_id, take)
+        found = self._index.row(row_id).number(take)
         return None if found is None else next(self._lines_at([found.offset]), None)
 
     def take(self, row_id: str, number: int) -> Take | None:
@@ -187,21 +130,11 @@ class Journal:
         line = self.line(row_id, number)
         return None if line is None else self._located(line.take)
 
-    def was_spoken(self, row_id: str, take: int) -> bool:
-        """Whether a take's number is taken for ever."""
-        found = self._index.take(row_id, take)
-        return found is not None and found.has_number
-
-    def is_users(self, row_id: str, take: int) -> bool:
-        """Whether a user made or edited the file of a take."""
-        found = self._index.take(row_id, take)
-        return found is not None and found.is_users
-
     def spoken_line(self, row_id: str, take: int) -> CopiedLine | None:
         """The last line that says that a take is ok, although a later one may have failed; None:
         it never was. Raises OSError.
         """
-        found = self._index.take(row_id, take)
+        found = self._index.row(row_id).number(take)
         if found is None or found.good is None:
             return None
         return next(self._lines_at([found.good]), None)
@@ -221,7 +154,7 @@ class Journal:
         if has_extras:
             offsets = self._index.all_offsets()
         else:
-            offsets = self._index.current_offsets(lambda take, _: take.status is not Status.REMOVED)
+            offsets = self._index.current_offsets(lambda row: not row.is_removed)
         return self._takes_at(offsets)
 
     def chosen(self) -> Iterator[Take]:
@@ -229,10 +162,9 @@ class Journal:
         first, in the order in which they became current. Raises OSError.
         """
 
-        def is_chosen(take: IndexedTake, takes: list[IndexedTake]) -> bool:
-            others = sum(one.status is not Status.REMOVED for one in takes) - 1
-            is_removed = take.status is Status.REMOVED
-            return not is_removed and (take.is_held or take.take != 1 or others > 0)
+        def is_chosen(row: RowTakes) -> bool:
+            others = sum(one.status is not Status.REMOVED for one in row.takes) - 1
+            return not row.is_removed and (row.is_held or row.take != 1 or others > 0)
 
         return self._takes_at(self._index.current_offsets(is_chosen, is_chosen=True))
 
@@ -246,20 +178,7 @@ class Journal:
 
     def removed_rows(self) -> Iterator[Take]:
         """The takes that were current when their rows were removed. Raises OSError."""
-        return self._takes_at(
-            self._index.current_offsets(lambda take, _: take.status is Status.REMOVED)
-        )
-
-    def is_early(self, row_id: str, take: int) -> bool:
-        """Whether the last line is of a version that was never published: see `take.PUBLISHED`."""
-        found = self._index.take(row_id, take)
-        return found is not None and found.is_early
-
-    def done(self, row_id: str, request_hash: str, delivery_hash: str, take: int = 1) -> bool:
-        """Whether this very request and delivery is recorded ok; its file is not looked at."""
-        found = self._index.take(row_id, take)
-        is_ok = found is not None and found.status is Status.OK
-        return found is not None and is_ok and found.is_of(request_hash, delivery_hash)
+        return self._takes_at(self._index.current_offsets(lambda row: row.is_removed))
 
     def rows(self) -> FolderRows:
         """Sums over the current takes of all rows."""
@@ -343,8 +262,8 @@ class Journal:
         """
         if take.path is None or take.path.startswith("truncated/"):
             return take
-        file = self._index.file(take.id)
-        is_own = file is not None and file.take == take.take and not file.is_removed
+        row = self._index.row(take.id)
+        is_own = row.take == take.take and not row.is_removed
         suffix = Path(take.path).suffix
         path = home = take_name(take.id, take.take, suffix)
         if is_own and (take.path != home or not (self.path.parent / home).is_file()):

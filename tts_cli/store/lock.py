@@ -20,6 +20,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+from tts_cli.atomic import is_dead
 from tts_cli.errors import FolderLocked, SetupError, disk_full, is_disk_error
 
 log = logging.getLogger(__name__)
@@ -198,16 +199,3 @@ def _write_owner(handle: int) -> None:
     os.lseek(handle, 0, os.SEEK_SET)
     os.write(handle, json.dumps(owner).encode())
     os.fsync(handle)
-
-
-def is_dead(pid: int) -> bool:
-    """Whether no other process of this host has a number."""
-    if sys.platform == "win32":  # there, signal 0 would end the process
-        return False
-    try:
-        os.kill(pid, 0)
-    except (ProcessLookupError, OverflowError):
-        return True
-    except PermissionError:
-        return False
-    return pid == os.getpid()

@@ -11,8 +11,8 @@ import os
 import threading
 from pathlib import Path
 
+from tts_cli.atomic import read_own, sync_folder, values_of, write_all
 from tts_cli.errors import SetupError
-from tts_cli.store.atomic import read_own, sync_folder, values_of, write_all
 
 MARK_NAME = ".tts-cli.changing"
 _MAX_BYTES = 4096
@@ -46,9 +46,12 @@ class FolderMark:
                 handle = os.open(self.path, _FLAGS, 0o666)
                 try:  # one that is torn means that all lines are new
                     write_all(handle, json.dumps({"journal_bytes": journal_bytes}).encode())
+                    sync_folder(self.path.parent)
+                except BaseException:
+                    self.path.unlink(missing_ok=True)
+                    raise
                 finally:
                     os.close(handle)
-                sync_folder(self.path.parent)
                 self.is_set = True
 
     def keep(self) -> None:

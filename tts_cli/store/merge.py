@@ -19,15 +19,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 from tts_cli import signals
-from tts_cli.audio.file import is_whole_wav
-from tts_cli.core import Status
-from tts_cli.errors import RowError, StoppedEarly, UsageError, disk_full, is_disk_error
-from tts_cli.manifest.ids import TRUNCATED, VOICES, IdTable, fold_id, id_hash, id_problem
-from tts_cli.named import Named, counted, shown_value
-from tts_cli.plain import open_plain
-from tts_cli.setting import About
-from tts_cli.sqlite import memory_database
-from tts_cli.store.atomic import (
+from tts_cli.atomic import (
     MAX_LINE_BYTES,
     is_part,
     lines_in,
@@ -40,6 +32,14 @@ from tts_cli.store.atomic import (
     values_of,
     written_whole,
 )
+from tts_cli.audio.file import is_whole_wav
+from tts_cli.core import Status
+from tts_cli.errors import RowError, StoppedEarly, UsageError, disk_full, is_disk_error
+from tts_cli.manifest.ids import TRUNCATED, VOICES, IdTable, fold_id, id_hash, id_problem
+from tts_cli.named import Named, counted, shown_value
+from tts_cli.plain import open_plain
+from tts_cli.setting import About
+from tts_cli.sqlite import memory_database
 from tts_cli.store.commit import Commits, RowChange, StagedFile, source_name
 from tts_cli.store.derived import DERIVED_NAME
 from tts_cli.store.files import (
@@ -265,7 +265,7 @@ class Origins:
         size = files.size(path)
         quality = FAILED
         if take.is_ok:
-            is_ok = journal.status(take.id) is Status.OK
+            is_ok = journal.row(take.id).status is Status.OK
             recorded = take.bytes or size
             is_there = size is not None and (size == recorded or _is_edited(path))
             self.num_gone += is_ok and not is_there
@@ -277,7 +277,7 @@ class Origins:
         facts = f"{take.id}\n{take.request_hash}\n{sha256}\n{size}"
         digest = hashlib.blake2b(facts.encode("utf-8", "surrogatepass"), digest_size=8).digest()
         content = int.from_bytes(digest, "big", signed=True)
-        return Claim(content, folder, journal.top(take.id), quality)
+        return Claim(content, folder, journal.row(take.id).top, quality)
 
     def _settle(self, row_id: str, new: Claim) -> None:
         row_key = id_hash(row_id)
@@ -374,7 +374,7 @@ class Merger:
             for take in journal.takes():
                 if not self._is_from(take, folder) or take.path is None:
                     continue
-                if target is not None and target.knows(take.id):
+                if target is not None and target.row(take.id).current is not None:
                     continue
                 path = self.out / take.path
                 if os.path.lexists(path) and not is_same(self._folder(folder) / take.path, path):
@@ -434,12 +434,12 @@ class Merger:
         """The changes that give the target all takes of a row, in the order of their lines."""
         current = journal.file(row.id)
         lines = []
-        for number in journal.numbers(row.id):
-            last, good = journal.line(row.id, number), journal.spoken_line(row.id, number)
+        for one in journal.row(row.id).takes:
+            last, good = journal.line(row.id, one.take), journal.spoken_line(row.id, one.take)
             if good is not None and last is not None and not last.take.is_ok:
                 lines.append((0, good))
             if last is not None:
-                lines.append((journal.offset(row.id, number), last))
+                lines.append((one.offset, last))
         for _, line in sorted(lines, key=lambda one: one[0]):
             is_current = current is not None and current.take == line.take.take
             take, path = line.take, line.take.path

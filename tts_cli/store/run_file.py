@@ -20,10 +20,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tts_cli.config import SETTINGS
-from tts_cli.errors import SetupError, writing
-from tts_cli.setting import About
-from tts_cli.store.atomic import (
+from tts_cli.atomic import (
     MAX_LINE_BYTES,
     lines_in,
     open_to_append,
@@ -33,6 +30,9 @@ from tts_cli.store.atomic import (
     write_all,
     write_atomic,
 )
+from tts_cli.config import SETTINGS
+from tts_cli.errors import SetupError, writing
+from tts_cli.setting import About
 
 if TYPE_CHECKING:
     from tts_cli.store.index import FolderRows

@@ -18,6 +18,12 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from tts_cli import signals
+from tts_cli.atomic import (
+    read_own,
+    remove_stale_parts,
+    require_plain_file,
+    write_atomic,
+)
 from tts_cli.audio.encode import encoded
 from tts_cli.audio.file import is_whole_wav
 from tts_cli.audio.tags import synthetic
@@ -35,12 +41,6 @@ from tts_cli.errors import (
 )
 from tts_cli.manifest.ids import TAKES, TRUNCATED, id_problem, natural_order
 from tts_cli.named import counted
-from tts_cli.store.atomic import (
-    read_own,
-    remove_stale_parts,
-    require_plain_file,
-    write_atomic,
-)
 from tts_cli.store.commit import Commits, RowChange, StagedFile
 from tts_cli.store.derived import DERIVED_NAME, DerivedFiles
 from tts_cli.store.files import (
@@ -245,7 +245,7 @@ class Store:
 
     def fail(self, row: BadRow) -> Take:
         """Record a row that cannot be synthesized. Raises DiskFull."""
-        take = bad_record(row, self.journal.take_to_write(row.record_id), self.run_id)
+        take = bad_record(row, self.journal.row(row.record_id).take_to_write(), self.run_id)
         self.commits.commit(RowChange(take))
         return take
 
@@ -329,11 +329,9 @@ class Store:
         """Make takes in `takes/` the current ones of their rows."""
         changes = []
         for entry in entries:
-            staged = self.commits.stage_take(entry.id, entry)
-            endings = (one.name.removeprefix(entry.id) for one in staged)
-            freed = tuple(take_name(entry.id, entry.take, ending) for ending in endings)
+            moved = self.commits.moved_back(entry)
             entry = replace(entry, path=f"{entry.id}{audio_suffix(entry.path)}")
-            changes.append(RowChange(entry, staged, freed=freed))
+            changes.append(RowChange(entry, moved=moved))
         self.commits.commit(*changes)
 
     def remove(self, row_ids: Iterable[str]) -> list[tuple[str, str]]:
@@ -387,9 +385,9 @@ class Store:
             signals.check()
             entries = []
             for row_id in batch:
-                file = self.journal.removed(row_id)
-                entry = None if file is None else self.journal.take(row_id, file.take)
-                if entry is not None:
+                row = self.journal.row(row_id)
+                entry = self.journal.take(row_id, row.take)
+                if row.is_removed and entry is not None:
                     entries.append(replace(entry, status=Status.OK))
             with writing(self.out / TAKES, StoppedEarly, "removed rows cannot be restored"):
                 self._make_current(*entries)
@@ -613,7 +611,7 @@ class Store:
             log.warning("%s is out of date: %s", LIST_NAME, problem)
         try:
             with writing(self.out, StoppedEarly, f"{self.out} cannot be synced", _REPAIR):
-                self.commits.sync()
+                self.commits.files.end()
                 if not self.commits.is_broken:
                     self._mark.remove()
         except StoppedEarly as problem:

@@ -17,15 +17,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import PurePosixPath
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 from msgspec import Meta, field
 from msgspec.structs import asdict, fields, force_setattr, replace
 
+from tts_cli.atomic import values_of
 from tts_cli.core import Finish, Kind, Remark, Role, Status
 from tts_cli.manifest.ids import is_recorded_id, voice_label
-from tts_cli.store.atomic import values_of
 from tts_cli.text.pauses import without_pauses
 
 # Schema of new lines. Lines of 2 and 3 are converted while they are read: 3 had `unfinished` and
@@ -36,6 +36,7 @@ SCHEMA = 4
 PUBLISHED = 2  # the first of them that was
 MAX_REMARKS = 20
 MAX_PARTS = 1000
+MAX_MOVED = 100
 MAX_EXACT = 2**53  # jq, pandas and browsers read no larger whole number
 MAX_AUDIO_S = 2**32
 MAX_TAKE = 2**20 - 1
@@ -45,6 +46,14 @@ Number = Annotated[int, Meta(ge=1, le=MAX_TAKE)]
 Amount = Annotated[float, Meta(ge=0, lt=MAX_EXACT)]
 Signed = Annotated[float, Meta(gt=-MAX_EXACT, lt=MAX_EXACT)]
 Seconds = Annotated[float, Meta(ge=0, lt=MAX_AUDIO_S)]
+
+
+class Moved(NamedTuple):
+    """A file of a row that a commit moves; names are relative to the folder."""
+
+    name: str
+    sha256: str | None  # None: whatever it contains
+    target: str | None  # its new name; None: it is removed
 
 
 class Take(msgspec.Struct, frozen=True):
@@ -126,6 +135,9 @@ class Take(msgspec.Struct, frozen=True):
     # post-processing of the samples before encoding; null: none
     applied: dict[str, Any] | None = None
     source: dict[str, Any] | None = None  # source of the file; null: the row was synthesized for it
+    # [list of lists] files that the commit of this line moved: name, SHA-256 and new name (since
+    # 0.4)
+    moved: Annotated[list[Moved], Meta(max_length=MAX_MOVED)] = field(default_factory=list)
     # [frames] `frames` divided by the characters of `text`, not counting pause marks
     frames_per_char: Amount | None = None
     # number of the worker that synthesized the row, from 1; null without `--workers` (since 0.3)

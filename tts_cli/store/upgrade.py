@@ -16,12 +16,12 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from tts_cli.atomic import whole_lines, written_whole
 from tts_cli.audio.file import is_whole_audio
 from tts_cli.core import Status
 from tts_cli.manifest.ids import REMOVED, TAKES, id_problem, is_recorded_id
 from tts_cli.named import counted
 from tts_cli.plain import open_plain
-from tts_cli.store.atomic import whole_lines, written_whole
 from tts_cli.store.commit import Commits, rendition_name, source_name
 from tts_cli.store.files import (
     AUDIO_SUFFIXES,
@@ -66,7 +66,7 @@ def upgrade(out: Path, journal: Journal, commits: Commits, crashed_ns: int | Non
         unrecorded |= {
             row_id
             for row_id, path in audio_files(out)
-            if not journal.knows(row_id) and path.lstat().st_mtime_ns >= crashed_ns
+            if journal.row(row_id).current is None and path.lstat().st_mtime_ns >= crashed_ns
         }
     error = "the run died before this row was recorded"
     lines = (Take(one, Status.FAILED, error=error, attempts=1) for one in sorted(unrecorded))
@@ -110,7 +110,7 @@ class _Upgrade:
         """The id of a torn line, whose file may be there without another one."""
         found = _FIRST_ID.match(self._journal.torn)
         row_id = json.loads(b'"%b"' % found[1]) if found else None
-        if is_recorded_id(row_id, Status.FAILED) and not self._journal.knows(row_id):
+        if is_recorded_id(row_id, Status.FAILED) and self._journal.row(row_id).current is None:
             yield row_id
 
     def _entries(self, *words: bytes) -> Iterator[Take]:
@@ -122,7 +122,8 @@ class _Upgrade:
 
     def _replaced(self, entry: Take) -> None:
         """Record what the file of a take is whose run died while it was replaced."""
-        if id_problem(entry.id) or self._journal.status(entry.id, entry.take) is not Status.FAILED:
+        last = self._journal.row(entry.id).number(entry.take)
+        if id_problem(entry.id) or last is None or last.status is not Status.FAILED:
             return
         suffix = audio_suffix(entry.path)
         names = (f"{entry.id}{suffix}", take_name(entry.id, entry.take, suffix))

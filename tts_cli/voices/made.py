@@ -24,10 +24,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from safetensors import SafetensorError
 from safetensors.numpy import load
 
+from tts_cli.atomic import write_atomic
 from tts_cli.errors import RowError, SetupError, UsageError
 from tts_cli.manifest.ids import VOICES
 from tts_cli.manifest.row import MAX_TEXT_CHARS
-from tts_cli.store.atomic import write_atomic
 from tts_cli.store.files import CODES_SUFFIX
 from tts_cli.voices.recording import opened
 from tts_cli.voices.voice_file import StoredVoice, encode

@@ -19,10 +19,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tts_cli.atomic import remove_stale_parts, stage
 from tts_cli.config import RunConfig
 from tts_cli.core import Keep, Task
 from tts_cli.engine.session import LocalSession, SessionFacts, Step
-from tts_cli.store.atomic import remove_stale_parts, stage
 from tts_cli.workers.cluster import Cluster, Share
 from tts_cli.workers.dealer import Dealer, Drop
 from tts_cli.workers.lives import Events, Lives

@@ -161,14 +161,20 @@ class TestRemoved:
         assert taken.files() == {moved.get(name, name): data for name, data in before.items()}
         assert taken.row() == (1, False, False, True, 1)
         journal = Store.look(taken.out).journal
-        assert [journal.status(row_id) for row_id in ("a", "sub/b", "stays")] == [None, None, "ok"]
+        assert [journal.row(row_id).status for row_id in ("a", "sub/b", "stays")] == [
+            None,
+            None,
+            "ok",
+        ]
         assert journal.rows().ok == 1
         assert {take.id for take in journal.removed_rows()} == {"a", "sub/b"}
         assert {take.id for take in journal.takes(has_extras=True)} == {"stays"}
         taken.restore("a", "sub/b")
         assert taken.files() == before
         assert taken.row() == (1, False, False, False, 1)
-        assert Store.look(taken.out).journal.status("a", 2) is Status.OK
+        second = Store.look(taken.out).journal.row("a").number(2)
+        assert second is not None
+        assert second.status is Status.OK
 
     def test_a_pinned_take_comes_back_pinned(self, taken: StoreBench) -> None:
         taken.pin(2)
@@ -182,7 +188,7 @@ class TestRemoved:
     def test_a_row_with_another_text_is_a_new_take(self, taken: StoreBench) -> None:
         taken.remove()
         with taken.opened() as store:
-            number = store.journal.take_to_write("a")
+            number = store.journal.row("a").take_to_write()
         assert number == 4
         taken.keep(9, take=number)
         values = {"a.wav": 9, **{f"takes/a/{n}.wav": n for n in (1, 2, 3)}}
@@ -219,7 +225,7 @@ class TestRemoved:
         assert bench.values()["takes/a/1.wav"] == 1
         assert not (bench.out / "a.wav").exists()
         journal = Store.look(bench.out).journal
-        assert journal.status("a") is None
+        assert journal.row("a").status is None
         with bench.opened() as store:
             (found,) = journal.removed_rows()
             assert store.can_come_back(found) is (found.take == 1)
@@ -257,7 +263,7 @@ class TestRemoved:
         out = write_folder(tmp_path / "out", [bad], audio={})
         with Store.at(out, RunConfig()) as store:
             assert store.remove([row_id]) == []
-            assert store.journal.status(row_id) is None
+            assert store.journal.row(row_id).status is None
         assert (tmp_path / "mine.wav").read_bytes() == b"mine"
 
     def test_links_are_not_followed(self, bench: StoreBench, tmp_path: Path) -> None:
@@ -327,8 +333,8 @@ class TestClean:
         with pytest.raises(RowError):
             taken.pin(3)
         with taken.opened() as store:
-            assert store.journal.take_to_write("gone") == 2, "its number is not used again"
-            assert store.journal.take_to_write("a") == 5
+            assert store.journal.row("gone").take_to_write() == 2, "its number is not used again"
+            assert store.journal.row("a").take_to_write() == 5
 
     def test_younger_files_stay(self, taken: StoreBench) -> None:
         before = taken.files()

@@ -44,8 +44,9 @@ class TestOrder:
             entry.codes_sha256,
         }
         assert digest(before["a.wav"]) != entry.sha256
-        assert before["takes/a/1.wav"] == before["a.wav"]
-        assert before["takes/a/1" + CODES] == before["a" + CODES]
+        assert "takes/a/1.wav" not in before
+        assert after["takes/a/1.wav"] == before["a.wav"]
+        assert after["takes/a/1" + CODES] == before["a" + CODES]
         assert digest(after["a.wav"]) == entry.sha256
         assert digest(after["a" + CODES]) == entry.codes_sha256
         assert not [name for name in after if name.endswith(".part")]

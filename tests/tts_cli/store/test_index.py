@@ -10,7 +10,7 @@ from properties import holds_for
 
 from tts_cli.core import Role, Status
 from tts_cli.manifest.ids import id_hash
-from tts_cli.store.index import Index, RowFile
+from tts_cli.store.index import Index, RowTakes
 from tts_cli.store.take import Take
 
 IDS = ("a", "b", "sub/c")
@@ -67,9 +67,9 @@ class Model:
         return number, last.role is Role.HELD, has_failed, is_removed
 
 
-def facts(file: RowFile | None) -> tuple[int, bool, bool, bool] | None:
+def facts(file: RowTakes) -> tuple[int, bool, bool, bool] | None:
     """The same of an index."""
-    if file is None:
+    if file.current is None:
         return None
     return file.take, file.is_held, file.has_failed, file.is_removed
 
@@ -95,12 +95,13 @@ def indexed(lines: list[Take], batches: list[int]) -> Index:
 def test_it_says_what_the_lines_say(lines: list[Take], batches: list[int]) -> None:
     index, models = indexed(lines, batches), models_of(lines)
     for row_id, model in models.items():
-        assert facts(index.file(row_id)) == model.file()
-        found = {one.take: one for one in index.takes(row_id)}
+        assert facts(index.row(row_id)) == model.file()
+        row = index.row(row_id)
+        found = {one.take: one for one in row.takes}
         assert list(found) == sorted(model.last)
         for number, one in found.items():
             last = model.last[number]
-            assert index.take(row_id, number) == one
+            assert row.number(number) == one
             assert (one.status, one.is_held) == (last.status, last.role is Role.HELD)
             assert (one.size, one.offset) == (last.bytes, model.at[number])
             assert one.own == model.was_own.get(number)
@@ -110,7 +111,7 @@ def test_it_says_what_the_lines_say(lines: list[Take], batches: list[int]) -> No
                 for delivery in HASHES:
                     is_of = (request, delivery) == (last.request_hash, last.delivery_hash)
                     assert one.is_of(request, delivery) == is_of
-        assert index.take(row_id, 5) is None
+        assert row.number(5) is None
 
 
 @holds_for(LINES, st.lists(st.integers(1, 5), max_size=3))
@@ -140,7 +141,7 @@ def test_digests_are_kept_where_they_are_asked_for() -> None:
     for has_digests, wanted in ((False, None), (True, "0123456789abcdef")):
         index = Index(has_digests)
         index.put([(line, 0), (Take("b", Status.OK, sha256="no digest"), 9)])
-        found = [index.take(row_id, 1) for row_id in "abc"]
+        found = [index.row(row_id).number(1) for row_id in "abc"]
         assert [one and one.sha256 for one in found] == [wanted, None, None]
 
 
@@ -148,5 +149,5 @@ def test_ids_are_told_apart_as_they_are() -> None:
     """Ids that differ in letter case are rows of their own in a journal."""
     index = Index()
     index.put([(Take("A", Status.OK), 0), (Take("a", Status.FAILED), 9)])
-    found: list[Any] = [index.file("A"), index.file("a")]
+    found: list[Any] = [index.row("A"), index.row("a")]
     assert [one.has_failed for one in found] in ([False, True], [True, True])

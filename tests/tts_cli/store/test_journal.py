@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from msgspec.structs import asdict, replace
+from store_bench import is_done
 
 from tts_cli.core import Role, Status
 from tts_cli.errors import DiskFull, SetupError
@@ -39,15 +40,15 @@ def text_of(folder: Path) -> str:
 
 def test_append_and_reopen(tmp_path: Path) -> None:
     with Journal(tmp_path) as journal:
-        assert journal.status("a") is None
+        assert journal.row("a").status is None
         journal.append(OK, replace(OK, id="b", status=Status.FAILED, error="boom", rtf=None))
-        assert journal.done("a", "h1", "wav")
+        assert is_done(journal, "a", "h1", "wav")
     with Journal(tmp_path) as journal:
-        assert journal.done("a", "h1", "wav")
-        assert not journal.done("a", "h2", "wav")
-        assert not journal.done("a", "h1", "flac")
-        assert not journal.done("b", "h1", "wav")
-        assert [journal.status(row_id) for row_id in "abc"] == ["ok", "failed", None]
+        assert is_done(journal, "a", "h1", "wav")
+        assert not is_done(journal, "a", "h2", "wav")
+        assert not is_done(journal, "a", "h1", "flac")
+        assert not is_done(journal, "b", "h1", "wav")
+        assert [journal.row(row_id).status for row_id in "abc"] == ["ok", "failed", None]
         assert len(list(journal.takes(has_extras=True))) == 2
 
 
@@ -63,11 +64,11 @@ def test_the_last_line_of_an_id_wins(tmp_path: Path) -> None:
     with Journal(tmp_path) as journal:
         journal.append(OK)
         journal.append(replace(OK, status=Status.FAILED))
-        assert not journal.done("a", "h1", "wav")
+        assert not is_done(journal, "a", "h1", "wav")
         journal.append(replace(OK, request_hash="h2"))
     with Journal(tmp_path) as journal:
-        assert journal.done("a", "h2", "wav")
-        assert not journal.done("a", "h1", "wav")
+        assert is_done(journal, "a", "h2", "wav")
+        assert not is_done(journal, "a", "h1", "wav")
 
 
 def test_takes_have_lines_of_their_own(tmp_path: Path) -> None:
@@ -76,9 +77,9 @@ def test_takes_have_lines_of_their_own(tmp_path: Path) -> None:
         other = replace(OK, take=2, role=Role.EXTRA, status=Status.FAILED, request_hash="h2")
         journal.append(OK, other)
     for found in (journal, Journal(tmp_path, is_read_only=True)):
-        assert (found.status("a"), found.status("a", 2)) == ("ok", "failed")
-        assert found.done("a", "h1", "wav")
-        assert found.status("a", 3) is None
+        assert (found.row("a").status, found.row("a").takes[1].status) == ("ok", "failed")
+        assert is_done(found, "a", "h1", "wav")
+        assert found.row("a").number(3) is None
         assert (found.rows().ok, found.rows().failed) == (1, 0)
 
 
@@ -103,7 +104,7 @@ def test_what_the_file_of_a_row_is(tmp_path: Path) -> None:
             now = found.file("a")
             assert (None if now is None else (now.take, now.is_held, now.has_failed)) == file
             assert (found.rows().ok, found.rows().failed) == sums
-    assert [found.top(name) for name in ("a", "b", "c")] == [4, 1, 0]
+    assert [found.row(name).top for name in ("a", "b", "c")] == [4, 1, 0]
     assert [take.take for take in found.chosen()] == [2]
     take = found.take("a", 1)
     assert take is not None
@@ -122,7 +123,7 @@ def test_sums_are_those_of_last_lines(tmp_path: Path) -> None:
 
 
 def is_early(journal: Journal, row_id: str) -> bool:
-    found = journal.indexed(row_id, 1)
+    found = journal.row(row_id).number(1)
     return found is not None and found.is_early
 
 
@@ -133,11 +134,11 @@ def test_lines_of_versions_that_were_never_published(tmp_path: Path) -> None:
     with Journal(tmp_path) as journal:
         assert [is_early(journal, row_id) for row_id in "abc"] == [True, True, False]
         assert journal.rows().has_first_lines
-        assert not journal.done("a", "h1", "wav")
-        assert (journal.status("a"), journal.status("b")) == ("ok", "ok")
+        assert not is_done(journal, "a", "h1", "wav")
+        assert (journal.row("a").status, journal.row("b").status) == ("ok", "ok")
         journal.append(OK)
         assert not is_early(journal, "a")
-        assert journal.done("a", "h1", "wav")
+        assert is_done(journal, "a", "h1", "wav")
     assert not is_early(Journal(tmp_path, is_read_only=True), "a")
 
 
@@ -146,8 +147,8 @@ def test_a_torn_last_line_is_cut_off(tmp_path: Path, keep: int) -> None:
     whole = replace(OK, id="first").to_line()
     (tmp_path / "timings.jsonl").write_text(whole + OK.to_line()[:keep])
     with Journal(tmp_path) as journal:
-        assert journal.done("first", "h1", "wav")
-        assert journal.status("a") is None, "it was never committed"
+        assert is_done(journal, "first", "h1", "wav")
+        assert journal.row("a").status is None, "it was never committed"
         assert text_of(tmp_path) == whole
         journal.append(OK)
     assert text_of(tmp_path) == whole + OK.to_line()
@@ -156,7 +157,7 @@ def test_a_torn_last_line_is_cut_off(tmp_path: Path, keep: int) -> None:
 def test_a_last_line_without_its_newline_counts(tmp_path: Path) -> None:
     (tmp_path / "timings.jsonl").write_text(OK.to_line().rstrip("\n"))
     with Journal(tmp_path) as journal:
-        assert journal.done("a", "h1", "wav")
+        assert is_done(journal, "a", "h1", "wav")
         journal.append(replace(OK, id="b"))
     assert len(text_of(tmp_path).splitlines()) == 2
 
@@ -188,7 +189,7 @@ def test_garbage_lines_are_counted_and_kept(
     path = tmp_path / "timings.jsonl"
     path.write_bytes(garbage + b"\n" + OK.to_line().encode())
     with Journal(tmp_path) as journal:
-        assert journal.done("a", "h1", "wav")
+        assert is_done(journal, "a", "h1", "wav")
         assert journal.num_garbage == garbage.count(b"\n")
     lines = counted(garbage.count(b"\n"), "invalid line", "invalid lines")
     assert f": ignored {lines}\n" in caplog.text
@@ -199,7 +200,7 @@ def test_a_long_torn_line_is_cut_off(tmp_path: Path) -> None:
     path = tmp_path / "timings.jsonl"
     path.write_bytes(OK.to_line().encode() + b"x" * (3 << 20))
     with Journal(tmp_path) as journal:
-        assert journal.done("a", "h1", "wav")
+        assert is_done(journal, "a", "h1", "wav")
     assert text_of(tmp_path) == OK.to_line()
 
 
@@ -217,7 +218,7 @@ def test_looking_changes_nothing(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
     path = tmp_path / "timings.jsonl"
     path.write_text(OK.to_line() + '{"torn')
-    assert Journal(tmp_path, is_read_only=True).done("a", "h1", "wav")
+    assert is_done(Journal(tmp_path, is_read_only=True), "a", "h1", "wav")
     assert text_of(tmp_path) == OK.to_line() + '{"torn'
 
 
@@ -238,10 +239,10 @@ def test_a_full_disk_records_nothing(
         with pytest.raises(DiskFull, match=r"timings\.jsonl"):
             journal.append(replace(OK, id="b"))
         monkeypatch.undo()
-        assert journal.status("b") is None
+        assert journal.row("b").status is None
         with pytest.raises(DiskFull, match=r"timings\.jsonl"):  # no fsync is tried again
             journal.append(replace(OK, id="c"))
-        assert journal.status("c") is None
+        assert journal.row("c").status is None
     with Journal(tmp_path) as journal:
         journal.append(replace(OK, id="d"))
     assert [json.loads(line)["id"] for line in text_of(tmp_path).splitlines()] == ["a", "d"]
@@ -379,7 +380,7 @@ def test_any_text_can_be_recorded(tmp_path: Path) -> None:
     assert line.isascii()
     assert line.count("\n") == 1
     assert json.loads(line)["error"] == record.error
-    assert Journal(tmp_path, is_read_only=True).done("日本", "h1", "wav")
+    assert is_done(Journal(tmp_path, is_read_only=True), "日本", "h1", "wav")
 
 
 def test_the_longest_row_fits_a_line(tmp_path: Path) -> None:
@@ -389,7 +390,7 @@ def test_the_longest_row_fits_a_line(tmp_path: Path) -> None:
     with Journal(tmp_path) as journal:
         journal.append(record)
     found = Journal(tmp_path, is_read_only=True)
-    assert (found.status("a"), found.num_garbage) == ("ok", 0)
+    assert (found.row("a").status, found.num_garbage) == ("ok", 0)
 
 
 @pytest.mark.parametrize(
@@ -400,5 +401,5 @@ def test_a_line_is_known_by_its_end_too(tmp_path: Path, more: bytes) -> None:
     line = replace(OK, request_hash="12", delivery_hash="34").to_line().encode()
     (tmp_path / "timings.jsonl").write_bytes(line[:-2] + b", " + more + b"\n")
     journal = Journal(tmp_path, is_read_only=True)
-    assert (journal.num_garbage, journal.status("a")) == (1, None)
+    assert (journal.num_garbage, journal.row("a").status) == (1, None)
     assert (journal.take("a", 1), journal.line("a", 1), list(journal.takes())) == (None, None, [])

@@ -14,6 +14,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 from properties import holds_for
+from store_bench import is_done
 
 from tts_cli.core import Status
 from tts_cli.store.files import JOURNAL_NAME
@@ -69,8 +70,10 @@ def assert_says(journal: Journal, said: Said) -> None:
     """Statuses and what a rerun may skip."""
     for row_id in KNOWN:
         status, request, delivery = said.get(row_id, (None, None, None))
-        assert journal.status(row_id) == status
-        skips = [(one, two) for one in HASHES for two in HASHES if journal.done(row_id, one, two)]
+        assert journal.row(row_id).status == status
+        skips = [
+            (one, two) for one in HASHES for two in HASHES if is_done(journal, row_id, one, two)
+        ]
         assert skips == ([(request, delivery)] if status == "ok" else [])
 
 

@@ -59,7 +59,7 @@ def test_looking_writes_nothing(spoken: Path, mode: int) -> None:
     try:
         before = listing(spoken)
         folder = Store.look(spoken)
-        assert folder.journal.top("a") == 2
+        assert folder.journal.row("a").top == 2
         assert [take.id for take in folder.journal.takes()] == ["a"]
         assert folder.runs.totals(folder.journal.rows()).ok == 1
         assert not Store.at(spoken, RunConfig()).is_new  # nor does one that is not entered
@@ -71,7 +71,7 @@ def test_looking_writes_nothing(spoken: Path, mode: int) -> None:
 def test_one_that_is_written_to_is_mended(spoken: Path) -> None:
     with Store.at(spoken, RunConfig()) as folder:
         assert (spoken / LOCK_NAME).exists()
-        assert folder.journal.status("torn") is None
+        assert folder.journal.row("torn").status is None
         assert not list(spoken.glob(".*.part"))
         with pytest.raises(FolderLocked), Store.at(spoken, RunConfig()):
             raise AssertionError("it was held")
@@ -93,7 +93,7 @@ def test_a_new_one_is_looked_at_until_it_begins(tmp_path: Path) -> None:
         folder.journal.append(Take("a", Status.OK))
         assert folder.is_new
     assert sorted(os.listdir(out)) == [JOURNAL_NAME]
-    assert Store.look(out).journal.status("a") is Status.OK
+    assert Store.look(out).journal.row("a").status is Status.OK
 
 
 def test_another_run_has_spoken_meanwhile(tmp_path: Path) -> None:
@@ -124,7 +124,7 @@ def test_one_that_cannot_be_mended_is_given_back(
 def test_nothing_was_spoken(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"has no timings\.jsonl"):
         Store.look(tmp_path)
-    assert Store(None, RunConfig()).journal.status("a") is None
+    assert Store(None, RunConfig()).journal.row("a").status is None
 
 
 def test_a_held_one_can_forget_its_lines(spoken: Path) -> None:
@@ -133,7 +133,7 @@ def test_a_held_one_can_forget_its_lines(spoken: Path) -> None:
         assert (spoken / LOCK_NAME).exists()
         folder.begin()
         folder.journal.append(Take("b", Status.OK))
-    assert Store.look(spoken).journal.status("b") is Status.OK
+    assert Store.look(spoken).journal.row("b").status is Status.OK
 
 
 def test_a_run_is_told_at_both_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -201,7 +201,7 @@ def test_codes_are_decoded_by_the_caller(bench: StoreBench, tmp_path: Path) -> N
         assert [row_id for row_id, _ in store.reencode(jobs).failed] == ["a"]
         made = store.reencode(jobs, lambda *_: np.zeros(1200, np.float32), bench.out)
         assert (made.count, made.failed) == (1, [])
-    assert Store.look(there).journal.status("a") is Status.OK
+    assert Store.look(there).journal.row("a").status is Status.OK
     assert listing(bench.out) == before
 
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from msgspec.structs import asdict, replace
 from properties import holds_for
 
+from tts_cli.atomic import values_of
 from tts_cli.core import Finish, Kind, Remark, Role, Status
-from tts_cli.store.atomic import values_of
 from tts_cli.store.take import (
     FIELDS,
     MAX_PARTS,

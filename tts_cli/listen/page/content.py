@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
+from tts_cli.atomic import write_alone
 from tts_cli.core import Finish, Remark
 from tts_cli.errors import SetupError, writing
 from tts_cli.listen.folder_rows import FolderRow, SpokenFolder, TakeFile, read_folder
@@ -26,7 +27,6 @@ from tts_cli.listen.verdicts import SCORES, Check, Heard, checks_by_take
 from tts_cli.listen.waveform import LETTERS, outlines
 from tts_cli.listen.words import WordTimes, read_words
 from tts_cli.named import counted
-from tts_cli.store.atomic import write_alone
 from tts_cli.store.files import JOURNAL_NAME
 from tts_cli.store.lock import is_read_only
 from tts_cli.store.run_file import versions

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tts_cli.store.atomic import remove_stale_parts, write_alone, write_atomic
+from tts_cli.atomic import remove_stale_parts, write_alone, write_atomic
 
 
 def files(folder: Path) -> list[str]:
@@ -31,7 +31,7 @@ def test_a_kill_between_steps_leaves_only_a_part(tmp_path: Path, step: str) -> N
     program = f"""
         import os
         from pathlib import Path
-        from tts_cli.store.atomic import write_atomic
+        from tts_cli.atomic import write_atomic
         os.{step} = lambda *_: os._exit(9)
         write_atomic(Path({str(tmp_path)!r}) / "a.wav", b"x" * 100)
     """
@@ -81,7 +81,7 @@ def test_a_kill_leaves_nothing_where_nobody_tidies_up(
     program = f"""
         import os
         from pathlib import Path
-        from tts_cli.store.atomic import write_alone
+        from tts_cli.atomic import write_alone
         os.{step} = lambda *_, **__: os._exit(9)
         write_alone(Path({str(path)!r}), b"x" * 100)
     """
@@ -112,7 +112,7 @@ def test_parts_of_others_stay(tmp_path: Path) -> None:
 
 
 def test_where_no_file_is_nameless(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tts_cli.store.atomic._NAMELESS", os.O_WRONLY)
+    monkeypatch.setattr("tts_cli.atomic._NAMELESS", os.O_WRONLY)
     for content in (b"one", b"two"):
         write_alone(tmp_path / "a.wav", content)
         assert (tmp_path / "a.wav").read_bytes() == content

@@ -21,6 +21,7 @@ import os
 import re
 import shutil
 import stat
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -28,7 +29,6 @@ from typing import Any, BinaryIO
 
 from tts_cli.errors import SetupError, disk_full, is_disk_error, writing
 from tts_cli.plain import NOT_PLAIN, open_plain
-from tts_cli.store.lock import is_dead
 
 log = logging.getLogger(__name__)
 
@@ -360,3 +360,16 @@ def values_of(raw: bytes) -> dict[str, Any] | None:
 def _finite(text: str) -> float | None:
     number = float(text)
     return number if math.isfinite(number) else None
+
+
+def is_dead(pid: int) -> bool:
+    """Whether no other process of this host has a number."""
+    if sys.platform == "win32":  # there, signal 0 would end the process
+        return False
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return True
+    except PermissionError:
+        return False
+    return pid == os.getpid()
