@@ -56,8 +56,8 @@ from tts_cli.errors import ManifestError, SetupError, TtsCliError, UsageError  #
 from tts_cli.manifest.manifest import open_manifests, read_rows  # noqa: E402
 from tts_cli.named import counted  # noqa: E402
 from tts_cli.plan.checkpoint import read_info  # noqa: E402
-from tts_cli.store.run_file import commit, versions  # noqa: E402
 from tts_cli.text.words import text_cap  # noqa: E402
+from tts_cli.versions import commit, versions  # noqa: E402
 
 OURS, EAGER, OFFICIAL = "ours", "eager", "official"
 # The plainest way through our code, and what makes a run comparable: texts as they are, one attempt

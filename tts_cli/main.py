@@ -143,7 +143,7 @@ def _unknown_command(name: str) -> str:
 def _print_version(ctx: click.Context, param: click.Parameter, value: bool) -> None:
     if not value or ctx.resilient_parsing:
         return
-    from tts_cli.store.run_file import versions
+    from tts_cli.versions import versions
 
     found = versions()
     echo(f"tts-cli {found.pop('tts-cli') or '(not installed, run from its source)'}")

@@ -58,8 +58,8 @@ TABLES = {
     "totals": Table(
         "0.2",
         (
-            *("store/run_file.py:Totals", "store/run_file.py:Totals.xrt"),
-            *("store/run_file.py:Totals.total_xrt", "store/run_file.py:Totals.rtf"),
+            *("app/tally.py:Totals", "app/tally.py:Totals.xrt"),
+            *("app/tally.py:Totals.total_xrt", "app/tally.py:Totals.rtf"),
         ),
     ),
     "wanted_voice": Table("0.4", ("plan/free_voices.py:FreeVoices.facts",), "entry"),

@@ -26,6 +26,7 @@ from tts_cli import signals
 from tts_cli.app.check import Rows, checkpoint_of
 from tts_cli.app.look import Screen
 from tts_cli.app.subtitles import warn_of_kept
+from tts_cli.app.tally import Totals
 from tts_cli.config import RunConfig
 from tts_cli.core import Step
 from tts_cli.errors import Cancelled, RowError, SetupError
@@ -41,7 +42,6 @@ from tts_cli.listen.words import FORMS, TimedWord, WordTimes, read_words
 from tts_cli.named import Named
 from tts_cli.plan.checks import Only
 from tts_cli.store.files import WORDS_SUFFIX, SharedNames
-from tts_cli.store.run_file import Totals
 from tts_cli.store.store import Store
 from tts_cli.store.take import Take
 from tts_cli.text.lexicon import Lexicon, read_lexicon

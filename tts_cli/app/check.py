@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from tts_cli import signals
 from tts_cli.app.device import refuse_absent
 from tts_cli.app.pick import Choice, choose_takes
+from tts_cli.app.tally import Totals
 from tts_cli.config import RunConfig
 from tts_cli.core import Remark, Role, Step
 from tts_cli.errors import SetupError, UsageError, writing
@@ -40,7 +41,6 @@ from tts_cli.plan.checkpoint import approved_info
 from tts_cli.plan.checks import Only
 from tts_cli.store.files import CHECKS_NAME
 from tts_cli.store.lock import is_read_only
-from tts_cli.store.run_file import Totals
 from tts_cli.store.store import Store
 
 if TYPE_CHECKING:

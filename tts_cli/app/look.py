@@ -21,15 +21,11 @@ from tts_cli.plan.checkpoint import approved_info, model_facts, read_info, requi
 from tts_cli.plan.checks import require_possible
 from tts_cli.plan.free_voices import Maker, who_speaks
 from tts_cli.plan.plan import Plan
-from tts_cli.plan.tally import Survey
+from tts_cli.plan.tally import Survey, measured_xrt
 from tts_cli.setting import About, flag
-from tts_cli.store.run_file import (
-    measured_xrt,
-    read_report,
-    settings_of,
-    versions,
-)
+from tts_cli.store.run_file import read_report, settings_of
 from tts_cli.store.store import Store
+from tts_cli.versions import versions
 
 if TYPE_CHECKING:
     from models.base import ModelInfo

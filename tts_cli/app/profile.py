@@ -36,7 +36,7 @@ from tts_cli.plan.checkpoint import approved_info
 from tts_cli.plan.checks import require_speakable
 from tts_cli.plan.room import Needs
 from tts_cli.store.files import AudioWriter
-from tts_cli.store.run_file import commit, versions
+from tts_cli.versions import commit, versions
 from tts_cli.voices.encoding import ENCODE_ROWS
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from tts_cli import signals, startup
 from tts_cli.app import device
 from tts_cli.app.look import Looked, Screen, approved, listed, survey_of
-from tts_cli.app.tally import Failures, RunTally, take_in, totals_of
+from tts_cli.app.tally import Failures, RunTally, Totals, take_in, totals_of
 from tts_cli.audio.tags import synthetic
 from tts_cli.config import RunConfig
 from tts_cli.core import BadRow, Status, Step
@@ -33,12 +33,13 @@ from tts_cli.plan.plan import Plan
 from tts_cli.plan.planner import silence_of
 from tts_cli.plan.remembered import BookFacts, working_folder
 from tts_cli.plan.strays import Strays, settle_strays
-from tts_cli.plan.tally import Survey
+from tts_cli.plan.tally import Survey, measured_xrt
 from tts_cli.store.mend import find_orphans
 from tts_cli.store.records import writer_threads
-from tts_cli.store.run_file import OWN_PACKAGE, Totals, measured_xrt, new_run_id, versions
+from tts_cli.store.run_file import new_run_id
 from tts_cli.store.store import Store, room_of_takes
 from tts_cli.store.take import Take, iso_time
+from tts_cli.versions import OWN_PACKAGE, versions
 
 if TYPE_CHECKING:
     from tts_cli.app.align import Alignment

@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
 from tts_cli import startup
 from tts_cli.core import BadRow, Finish, Role, Spoken, Task
@@ -13,13 +14,85 @@ from tts_cli.engine.session import SessionFacts
 from tts_cli.errors import StoppedEarly
 from tts_cli.named import counted
 from tts_cli.plan.tally import Survey
-from tts_cli.store.run_file import Totals
+from tts_cli.store.run_file import rounded
 from tts_cli.store.store import Store
 from tts_cli.store.take import Take
 
 log = logging.getLogger(__name__)
 
 MAX_REMEMBERED = 5
+LENGTH_SLACK_S = 5.0
+
+
+@dataclass
+class Totals:
+    """Sums over a run. Load, capture and wall time are apart: wall_s is speaking and writing.
+
+    While rows are spoken `RunTally` counts under its lock; before and after the
+    command's own thread fills in the rest.
+    """
+
+    rows: int = 0  # [rows] selected rows, including invalid and skipped ones
+    ok: int = 0  # [rows] rows that were synthesized
+    takes: int = 0  # [takes] takes synthesized in addition to the rows' own
+    failed: int = 0  # [rows] rows that failed, including invalid ones
+    skipped: int = 0  # [rows] rows that were already done
+    # [rows] rows whose files were converted from audio or codes in the folder, without synthesis
+    remade: int = 0
+    # [rows] rows of the folder that are no longer in the manifest; not in any other total (since
+    # 0.4)
+    strays: int = 0
+    removed: int = 0  # [rows] the `strays` that this run removed with `--prune` (since 0.4)
+    retried: int = 0  # [rows] rows that needed more than one attempt
+    frames: int = 0  # frames of the audio, without retries
+    audio_s: float = 0.0  # length of the audio, without retries
+    expected_s: float = 0.0  # usual length of the audio for these texts; 0: not known
+    wordless: int = 0  # [rows] ok rows without a letter or digit, whose audio is silence
+    suspect: int = 0  # [rows] ok rows that were flagged as suspect
+    decoded_s: float = 0.0  # length of all generated audio, including runaways and retries
+    wall_s: float = 0.0  # time for synthesizing and writing
+    load_s: float = 0.0  # time to load the checkpoint, not in `wall_s`
+    capture_s: float = 0.0  # time to allocate slots and capture graphs, not in `wall_s`
+    references: int = 0  # [number] reference recordings that were encoded; several rows may use one
+    reference_ms: float = 0.0  # time to encode the recordings, on the device
+    # time to read, check and resample the recordings, while the device works
+    reference_load_ms: float = 0.0
+    graph_hits: int = 0  # [steps] steps that used a graph
+    graph_misses: int = 0  # [steps] steps that had no graph
+    peak_memory_bytes: int | None = None  # peak memory of the device; null: not measured
+    is_interrupted: bool = False  # whether the run was stopped early
+    # [rows] failed rows that were never synthesized, because they are invalid in the manifest
+    bad_rows: int = 0
+    # number of steps without a graph, by kind
+    graph_misses_by: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def xrt(self) -> float | None:
+        """`audio_s` / `wall_s`, the effective speed; higher is better."""
+        return self.audio_s / self.wall_s if self.wall_s and self.audio_s else None
+
+    @property
+    def is_length_off(self) -> bool:
+        """Whether the kept audio is a third longer or shorter than its texts usually take. Short
+        texts take what they like: the first seconds do not count.
+        """
+        off_s = abs(self.audio_s - self.expected_s)
+        return self.expected_s > 0 and off_s > max(self.expected_s / 3, LENGTH_SLACK_S)
+
+    @property
+    def total_xrt(self) -> float | None:
+        """`decoded_s` / `wall_s`."""
+        return self.decoded_s / self.wall_s if self.wall_s and self.decoded_s else None
+
+    @property
+    def rtf(self) -> float | None:
+        """`wall_s` / `audio_s`; lower is better."""
+        return self.wall_s / self.audio_s if self.wall_s and self.audio_s else None
+
+    def as_dict(self) -> dict[str, Any]:
+        """What a report says of them."""
+        sums = {**asdict(self), "xrt": self.xrt, "total_xrt": self.total_xrt, "rtf": self.rtf}
+        return {name: rounded(value) for name, value in sums.items()}
 
 
 def totals_of(survey: Survey) -> Totals:

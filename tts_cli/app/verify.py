@@ -28,7 +28,7 @@ from tts_cli import signals
 from tts_cli.app import device
 from tts_cli.app.check import FolderCheck, Judged, open_recogniser, require_packages
 from tts_cli.app.look import Screen
-from tts_cli.app.tally import Failures, RunTally
+from tts_cli.app.tally import Failures, RunTally, Totals
 from tts_cli.atomic import open_to_append
 from tts_cli.audio.file import encode
 from tts_cli.config import RunConfig
@@ -45,7 +45,6 @@ from tts_cli.plan.plan import Plan
 from tts_cli.plan.planner import Planner
 from tts_cli.store.files import CHECKS_NAME
 from tts_cli.store.records import unkept
-from tts_cli.store.run_file import Totals
 from tts_cli.store.take import Take
 
 log = logging.getLogger(__name__)

@@ -31,10 +31,10 @@ from tts_cli.errors import SetupError, StoppedEarly, TtsCliError
 from tts_cli.named import counted, printable, shown_value
 
 if TYPE_CHECKING:
+    from tts_cli.app.tally import Totals
     from tts_cli.config import RunConfig
     from tts_cli.plan.plan import Plan
     from tts_cli.plan.tally import Survey
-    from tts_cli.store.run_file import Totals
 
 log = logging.getLogger(__name__)
 

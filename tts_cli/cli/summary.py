@@ -25,12 +25,11 @@ from tts_cli.setting import meant
 
 if TYPE_CHECKING:
     from tts_cli.app.run import Outcome
-    from tts_cli.app.tally import Failures
+    from tts_cli.app.tally import Failures, Totals
     from tts_cli.app.verify import Verified
     from tts_cli.config import RunConfig
     from tts_cli.plan.strays import Strays
     from tts_cli.plan.tally import Survey
-    from tts_cli.store.run_file import Totals
 
 
 MAX_REASON_CHARS = 160

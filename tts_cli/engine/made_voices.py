@@ -29,8 +29,8 @@ from tts_cli.plan.free_voices import Ask, FreeVoices, Maker
 from tts_cli.plan.planner import build_request
 from tts_cli.plan.room import Needs
 from tts_cli.plan.split_rule import SplitRule
-from tts_cli.store.run_file import versions
 from tts_cli.text.words import text_cap, usual_s
+from tts_cli.versions import versions
 from tts_cli.voices.encoding import encode_references, make_voice
 from tts_cli.voices.made import MadeVoice
 from tts_cli.voices.needs import MAX_MADE_S, Cloning

@@ -50,8 +50,9 @@ from tts_cli.export.statistics import Splits, Statistics
 from tts_cli.named import Named
 from tts_cli.store.files import prepare_folder
 from tts_cli.store.lock import LOCK_NAME, FolderLock
-from tts_cli.store.run_file import read_report, versions
+from tts_cli.store.run_file import read_report
 from tts_cli.store.store import Store
+from tts_cli.versions import versions
 
 log = logging.getLogger(__name__)
 

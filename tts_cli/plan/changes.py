@@ -17,9 +17,9 @@ from tts_cli.plan.checkpoint import is_at_hand, read_info
 from tts_cli.plan.free_voices import Maker, who_speaks
 from tts_cli.plan.planner import Planner
 from tts_cli.plan.remembered import PastRuns, RunFacts, explicit_changes, facts_of, settings_now
-from tts_cli.store.run_file import versions
 from tts_cli.text.languages import named_language
 from tts_cli.text.unseen import as_seen
+from tts_cli.versions import versions
 from tts_cli.voices.made import is_made
 
 if TYPE_CHECKING:

@@ -8,18 +8,19 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tts_cli.config import RunConfig
 from tts_cli.core import BadRow, Row, are_joined
-from tts_cli.errors import ManifestError, UsageError
+from tts_cli.errors import ManifestError, SetupError, UsageError
 from tts_cli.manifest.speaker_names import SpeakerNames
 from tts_cli.named import counted, shown, some_of
 from tts_cli.plan.notes import MAX_SHOWN, NamedRows, Told
 from tts_cli.plan.room import Needs
 from tts_cli.plan.standing import State
 from tts_cli.plan.strays import Strays
-from tts_cli.store.run_file import measured_pace
+from tts_cli.store.run_file import RunLog, read_report
 from tts_cli.store.take import Take
 from tts_cli.text.pauses import has_pauses, sum_of_pauses
 from tts_cli.text.words import SILENCE_S, usual_s
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 
 _MAX_STRANGERS = 100  # that a message lists
+LEAST_PACE_S = 20.0  # of expected audio, before a folder's own pace is believed
 
 
 @dataclass
@@ -264,3 +266,31 @@ class Survey:
     def pending(self) -> int:
         """Rows to speak, or to keep as silence."""
         return sum(self.due.values())
+
+
+def measured_xrt(out: Path) -> float | None:
+    """Audio seconds a wall second of the folder's last run, or None."""
+    try:
+        xrt = read_report(out)["totals"]["xrt"]
+    except (OSError, SetupError, TypeError, KeyError):
+        return None
+    return float(xrt) if isinstance(xrt, (int, float)) and 0 < xrt < 1e9 else None
+
+
+def measured_pace(out: Path, identity: str) -> float | None:
+    """Return the seconds of audio per expected second, over a folder's runs with a model; None
+    where they are too few seconds to tell.
+    """
+    audio_s = expected_s = 0.0
+    try:
+        for line in RunLog(out).lines():
+            model, totals = line.get("model"), line.get("totals")
+            if not isinstance(model, dict) or not isinstance(totals, dict):
+                continue
+            if model.get("identity") == identity:
+                audio_s += float(totals["audio_s"])
+                expected_s += float(totals["expected_s"])
+    except (OSError, SetupError, TypeError, KeyError, ValueError):
+        return None
+    pace = audio_s / expected_s if expected_s >= LEAST_PACE_S else 0.0
+    return pace if 0.1 < pace < 10 else None

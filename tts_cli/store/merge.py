@@ -16,11 +16,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, NamedTuple
 
 from tts_cli import signals
 from tts_cli.atomic import (
-    MAX_LINE_BYTES,
     is_part,
     lines_in,
     link_or_copy,
@@ -30,6 +29,7 @@ from tts_cli.atomic import (
     sync_file,
     token_of,
     values_of,
+    write_atomic,
     written_whole,
 )
 from tts_cli.audio.file import is_whole_wav
@@ -37,7 +37,6 @@ from tts_cli.core import Status
 from tts_cli.errors import RowError, StoppedEarly, UsageError, disk_full, is_disk_error
 from tts_cli.manifest.ids import TRUNCATED, VOICES, IdTable, fold_id, id_hash, id_problem
 from tts_cli.named import Named, counted, shown_value
-from tts_cli.plain import open_plain
 from tts_cli.setting import About
 from tts_cli.sqlite import memory_database
 from tts_cli.store.commit import Commits, RowChange, StagedFile, source_name
@@ -66,6 +65,7 @@ from tts_cli.store.take import CopiedLine, Take
 from tts_cli.store.upgrade import OLD_JOURNAL
 
 MERGED_FROM = "merged_from"
+_REMEDY = "remove what is in the way, and run the command again"
 _COMPARED = (About.SPEECH, About.DELIVERY)  # how rows sound
 _BATCH = 256  # rows with one fsync of the journal
 # Files that are merged otherwise, or made anew.
@@ -75,66 +75,38 @@ _OWN_NAMES = frozenset(
 
 
 def write_runs(folders: list[Path]) -> None:
-    """Put all runs of all folders into the target's, which is the first, by time, each once:
-    its end, unless it was killed. Raises DiskFull, OSError.
+    """Put the runs of all folders into the first one's list, by time, each once: its end, unless it
+    was killed. Raises DiskFull, OSError.
     """
-    found: dict[str, tuple[str, int, int]] = {}  # run id -> start, folder, place
-    for index, folder in enumerate(folders):
-        for place, values in _run_lines(folder):
-            if values["run_id"] not in found or values.get("totals") is not None:
-                found[values["run_id"]] = (str(values.get("started")), index, place)
-    if not found:
+    found: dict[str, tuple[str, bytes]] = {}  # run id -> start and line
+    for folder in folders:
+        for raw in lines_in(folder / RUNS_NAME):
+            values = values_of(raw) or {}
+            run_id = values.get("run_id")
+            is_first = run_id not in found or values.get("totals") is not None
+            if raw.endswith(b"\n") and isinstance(run_id, str) and is_first:
+                found[run_id] = (str(values.get("started")), raw)
+    if found:
+        lines = sorted(found.values(), key=lambda one: one[0])
+        write_atomic(folders[0] / RUNS_NAME, b"".join(raw for _, raw in lines))
+
+
+def write_lines(origins: Origins, name: str) -> None:
+    """Put together a list that each folder has: of lines with an id those of the chosen rows, and
+    all others, each once. Raises DiskFull, OSError.
+    """
+    folders, seen = origins.folders, set()
+    if not any(require_plain_file(folder / name) for folder in folders):
         return
-    target = folders[0] / RUNS_NAME
-    files: dict[int, BinaryIO] = {}
-    try:
-        with written_whole(target) as part, open(part, "xb") as file:
-            for _, index, place in sorted(found.values()):
-                if index not in files:
-                    files[index] = open_plain(folders[index] / RUNS_NAME)
-                files[index].seek(place)
-                file.write(files[index].readline(MAX_LINE_BYTES))
-    finally:
-        for one in files.values():
-            one.close()
-
-
-def _run_lines(folder: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Whole lines of runs that have a name, and their places."""
-    place = 0
-    for raw in lines_in(folder / RUNS_NAME):
-        values = values_of(raw) or {}
-        if raw.endswith(b"\n") and isinstance(values.get("run_id"), str):
-            yield place, values
-        place += len(raw)
-
-
-def write_checks(origins: Origins) -> None:
-    """Put together what `check` found of the chosen rows. Raises DiskFull, OSError."""
-    out = origins.folders[0]
-    if not any(require_plain_file(folder / CHECKS_NAME) for folder in origins.folders):
-        return
-    with written_whole(out / CHECKS_NAME) as part, open(part, "xb") as file:
-        for index, folder in enumerate(origins.folders):
-            for raw in lines_in(folder / CHECKS_NAME):
-                row_id = (values_of(raw) or {}).get("id") if raw.endswith(b"\n") else None
-                if isinstance(row_id, str) and origins.folder_of(id_hash(row_id)) == index:
-                    file.write(raw)
-
-
-def write_derived(origins: Origins) -> None:
-    """Put together which files were made of the audio of rows. Raises DiskFull, OSError."""
-    folders = origins.folders
-    if not any(require_plain_file(folder / DERIVED_NAME) for folder in folders):
-        return
-    with written_whole(folders[0] / DERIVED_NAME) as part, open(part, "xb") as file:
-        seen = set()
-        for folder in folders:
-            for raw in lines_in(folder / DERIVED_NAME):
-                line = raw if raw.endswith(b"\n") else raw + b"\n"
-                if (digest := hashlib.blake2b(line, digest_size=8).digest()) not in seen:
+    with written_whole(folders[0] / name) as part, open(part, "xb") as file:
+        for index, folder in enumerate(folders):
+            for raw in lines_in(folder / name):
+                row_id = (values_of(raw) or {}).get("id")
+                is_other = row_id and origins.folder_of(id_hash(str(row_id))) != index
+                digest = hashlib.blake2b(raw, digest_size=8).digest()
+                if raw.endswith(b"\n") and not is_other and digest not in seen:
                     seen.add(digest)
-                    file.write(line)
+                    file.write(raw)
 
 
 def merged_report(
@@ -410,11 +382,7 @@ class Merger:
                 except (OSError, RowError) as error:
                     if isinstance(error, OSError) and is_disk_error(error):
                         raise disk_full(error, self.out) from error
-                    reason = error.strerror if isinstance(error, OSError) else error
-                    raise StoppedEarly(
-                        f"cannot write {getattr(error, 'filename', None) or self.out}: {reason}",
-                        "remove what is in its way, and run the command again",
-                    ) from error
+                    raise StoppedEarly(f"{self.out}: {error}", _REMEDY) from error
             self._find_left(index)
 
     def _sources(self) -> Iterator[tuple[int, Journal]]:

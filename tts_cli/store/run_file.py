@@ -10,13 +10,10 @@ from __future__ import annotations
 
 import json
 import os
-import platform
 import secrets
-import subprocess
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from datetime import datetime
-from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +28,7 @@ from tts_cli.atomic import (
     write_atomic,
 )
 from tts_cli.config import SETTINGS
-from tts_cli.errors import SetupError, writing
+from tts_cli.errors import writing
 from tts_cli.setting import About
 
 if TYPE_CHECKING:
@@ -40,125 +37,7 @@ if TYPE_CHECKING:
 
 REPORT_NAME = "run.json"
 MODEL, MODEL_IDENTITY = "model", "identity of the model"  # beside settings, see `settings_of`
-LENGTH_SLACK_S = 5.0
-LEAST_PACE_S = 20.0  # of expected audio, before a folder's own pace is believed
 _MAX_REPORT_BYTES = 1 << 24
-PACKAGES = (
-    "tts-cli",
-    "torch",
-    "triton",
-    "transformers",
-    "numpy",
-    "ray",
-    "soundfile",
-    "soxr",
-    "pyloudnorm",
-    "safetensors",
-)
-
-OWN_PACKAGE = PACKAGES[:1]
-
-
-@dataclass
-class Totals:
-    """Sums over a run. Load, capture and wall time are apart: wall_s is speaking and writing.
-
-    While rows are spoken `app.tally.RunTally` counts under its lock; before and after the
-    command's own thread fills in the rest.
-    """
-
-    rows: int = 0  # [rows] selected rows, including invalid and skipped ones
-    ok: int = 0  # [rows] rows that were synthesized
-    takes: int = 0  # [takes] takes synthesized in addition to the rows' own
-    failed: int = 0  # [rows] rows that failed, including invalid ones
-    skipped: int = 0  # [rows] rows that were already done
-    # [rows] rows whose files were converted from audio or codes in the folder, without synthesis
-    remade: int = 0
-    # [rows] rows of the folder that are no longer in the manifest; not in any other total (since
-    # 0.4)
-    strays: int = 0
-    removed: int = 0  # [rows] the `strays` that this run removed with `--prune` (since 0.4)
-    retried: int = 0  # [rows] rows that needed more than one attempt
-    frames: int = 0  # frames of the audio, without retries
-    audio_s: float = 0.0  # length of the audio, without retries
-    expected_s: float = 0.0  # usual length of the audio for these texts; 0: not known
-    wordless: int = 0  # [rows] ok rows without a letter or digit, whose audio is silence
-    suspect: int = 0  # [rows] ok rows that were flagged as suspect
-    decoded_s: float = 0.0  # length of all generated audio, including runaways and retries
-    wall_s: float = 0.0  # time for synthesizing and writing
-    load_s: float = 0.0  # time to load the checkpoint, not in `wall_s`
-    capture_s: float = 0.0  # time to allocate slots and capture graphs, not in `wall_s`
-    references: int = 0  # [number] reference recordings that were encoded; several rows may use one
-    reference_ms: float = 0.0  # time to encode the recordings, on the device
-    # time to read, check and resample the recordings, while the device works
-    reference_load_ms: float = 0.0
-    graph_hits: int = 0  # [steps] steps that used a graph
-    graph_misses: int = 0  # [steps] steps that had no graph
-    peak_memory_bytes: int | None = None  # peak memory of the device; null: not measured
-    is_interrupted: bool = False  # whether the run was stopped early
-    # [rows] failed rows that were never synthesized, because they are invalid in the manifest
-    bad_rows: int = 0
-    # number of steps without a graph, by kind
-    graph_misses_by: dict[str, int] = field(default_factory=dict)
-
-    @property
-    def xrt(self) -> float | None:
-        """`audio_s` / `wall_s`, the effective speed; higher is better."""
-        return self.audio_s / self.wall_s if self.wall_s and self.audio_s else None
-
-    @property
-    def is_length_off(self) -> bool:
-        """Whether the kept audio is a third longer or shorter than its texts usually take. Short
-        texts take what they like: the first seconds do not count.
-        """
-        off_s = abs(self.audio_s - self.expected_s)
-        return self.expected_s > 0 and off_s > max(self.expected_s / 3, LENGTH_SLACK_S)
-
-    @property
-    def total_xrt(self) -> float | None:
-        """`decoded_s` / `wall_s`."""
-        return self.decoded_s / self.wall_s if self.wall_s and self.decoded_s else None
-
-    @property
-    def rtf(self) -> float | None:
-        """`wall_s` / `audio_s`; lower is better."""
-        return self.wall_s / self.audio_s if self.wall_s and self.audio_s else None
-
-    def as_dict(self) -> dict[str, Any]:
-        """What a report says of them."""
-        sums = {**asdict(self), "xrt": self.xrt, "total_xrt": self.total_xrt, "rtf": self.rtf}
-        return {name: _rounded(value) for name, value in sums.items()}
-
-
-def versions(packages: Iterable[str] | None = None) -> dict[str, str | None]:
-    """Installed versions, read without importing anything; None if absent."""
-    found: dict[str, str | None] = {"python": platform.python_version()}
-    for package in PACKAGES if packages is None else packages:
-        try:
-            found[package] = metadata.version(package)
-        except metadata.PackageNotFoundError:
-            found[package] = None
-    return found
-
-
-def commit() -> str | None:
-    """The checkout's commit, with `+` when it has changes; None outside a checkout."""
-    folder = Path(__file__).resolve().parent
-
-    def git(*args: str) -> str:
-        done = subprocess.run(
-            ["git", "-C", str(folder), *args],
-            capture_output=True,
-            text=True,
-            timeout=10,
-            check=True,
-        )
-        return done.stdout.strip()
-
-    try:
-        return git("rev-parse", "--short", "HEAD") + ("+" if git("status", "--porcelain") else "")
-    except (OSError, subprocess.SubprocessError):
-        return None
 
 
 def with_folder(report: Mapping[str, Any], folder: FolderTotals | None) -> dict[str, Any]:
@@ -167,11 +46,12 @@ def with_folder(report: Mapping[str, Any], folder: FolderTotals | None) -> dict[
     return {
         **report,
         # [object] totals of all runs of the folder; not in `runs.jsonl`
-        "folder": {name: _rounded(value) for name, value in sums.items()},
+        "folder": {name: rounded(value) for name, value in sums.items()},
     }
 
 
-def _rounded(value: Any) -> Any:
+def rounded(value: Any) -> Any:
+    """Return a number with four digits after its point; any other value as it is."""
     return round(value, 4) if isinstance(value, float) else value
 
 
@@ -210,34 +90,6 @@ def settings_of(report: Mapping[str, Any], about: Collection[About]) -> dict[str
             if name != MODEL and name in SETTINGS and SETTINGS[name].about in about
         }
     return found
-
-
-def measured_xrt(out: Path) -> float | None:
-    """Audio seconds a wall second of the folder's last run, or None."""
-    try:
-        xrt = read_report(out)["totals"]["xrt"]
-    except (OSError, SetupError, TypeError, KeyError):
-        return None
-    return float(xrt) if isinstance(xrt, (int, float)) and 0 < xrt < 1e9 else None
-
-
-def measured_pace(out: Path, identity: str) -> float | None:
-    """Return the seconds of audio per expected second, over a folder's runs with a model; None
-    where they are too few seconds to tell.
-    """
-    audio_s = expected_s = 0.0
-    try:
-        for line in RunLog(out).lines():
-            model, totals = line.get("model"), line.get("totals")
-            if not isinstance(model, dict) or not isinstance(totals, dict):
-                continue
-            if model.get("identity") == identity:
-                audio_s += float(totals["audio_s"])
-                expected_s += float(totals["expected_s"])
-    except (OSError, SetupError, TypeError, KeyError, ValueError):
-        return None
-    pace = audio_s / expected_s if expected_s >= LEAST_PACE_S else 0.0
-    return pace if 0.1 < pace < 10 else None
 
 
 RUNS_NAME = "runs.jsonl"

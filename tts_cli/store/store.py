@@ -510,8 +510,8 @@ class Store:
         folders = list(origins.folders)
         merge.write_runs(folders)
         if sum(origins.taken.values()) > origins.taken[0]:
-            merge.write_checks(origins)
-            merge.write_derived(origins)
+            for name in (CHECKS_NAME, DERIVED_NAME):
+                merge.write_lines(origins, name)
             merger.run(self.commits)
         sums = self.runs.totals(self.journal.rows())
         report = merge.merged_report(folders, reports, totals)

@@ -23,7 +23,7 @@ from tts_cli.core import Spoken, Task
 from tts_cli.engine.session import LocalSession, SessionFacts
 from tts_cli.errors import RowError, SetupError, StoppedEarly, first_line
 from tts_cli.store.files import AudioWriter
-from tts_cli.store.run_file import versions
+from tts_cli.versions import versions
 from tts_cli.voices.stage import Voiced
 from tts_cli.workers.messages import (
     Briefing,

@@ -14,10 +14,10 @@ import pytest
 from tiny_qwen3_tts import SPECS, write_checkpoint
 
 from tts_cli.app.run import Outcome, look, run
+from tts_cli.app.tally import Totals
 from tts_cli.config import RunConfig
 from tts_cli.errors import ManifestError, StoppedEarly
 from tts_cli.manifest.manifest import open_manifests
-from tts_cli.store.run_file import Totals
 
 GOOD = [{"id": "a", "text": "Hello."}, {"id": "b", "text": "Hm."}, {"id": "c", "text": "..."}]
 BAD = {"id": "bad", "text": " "}

@@ -9,11 +9,10 @@ import pytest
 from tasks import task_of
 
 from models.base import SpeechRequest
-from tts_cli.app.tally import RunTally
+from tts_cli.app.tally import RunTally, Totals
 from tts_cli.config import RunConfig
 from tts_cli.core import BadRow, Finish, Spoken, Task
 from tts_cli.errors import StoppedEarly
-from tts_cli.store.run_file import Totals
 from tts_cli.store.store import Store
 
 

@@ -15,9 +15,9 @@ from collections.abc import Callable
 
 import pytest
 
+from tts_cli.app.tally import Totals
 from tts_cli.cli import screen as module
 from tts_cli.cli.screen import Progress, Ticker, long_step, shown_duration
-from tts_cli.store.run_file import Totals
 
 
 class Terminal(io.StringIO):

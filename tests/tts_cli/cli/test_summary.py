@@ -6,12 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from tts_cli.app.tally import Failures
+from tts_cli.app.tally import Failures, Totals
 from tts_cli.cli import messages as msg
 from tts_cli.cli.summary import next_step, summary_lines, take_lines
 from tts_cli.config import RunConfig
 from tts_cli.core import Finish, Role, Status
-from tts_cli.store.run_file import Totals
 from tts_cli.store.store import room_of_takes
 from tts_cli.store.take import Take
 

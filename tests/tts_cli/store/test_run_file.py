@@ -10,15 +10,11 @@ from typing import Any
 import pytest
 
 from tts_cli.app.run import report_of
+from tts_cli.app.tally import Totals
 from tts_cli.config import RunConfig
 from tts_cli.plan.plan import Plan
-from tts_cli.store.run_file import (
-    FolderTotals,
-    Totals,
-    versions,
-    with_folder,
-    write_report,
-)
+from tts_cli.store.run_file import FolderTotals, with_folder, write_report
+from tts_cli.versions import versions
 
 TOTALS = Totals(
     rows=10, ok=6, failed=1, skipped=3, audio_s=600.0, decoded_s=660.0, wall_s=2.0, load_s=3.0
@@ -58,7 +54,7 @@ def test_speed_of_nothing_is_unknown() -> None:
 
 
 def test_absent_packages_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tts_cli.store.run_file.PACKAGES", ("numpy", "no-such-package-here"))
+    monkeypatch.setattr("tts_cli.versions.PACKAGES", ("numpy", "no-such-package-here"))
     found = versions()
     assert found["numpy"]
     assert found["no-such-package-here"] is None

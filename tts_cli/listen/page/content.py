@@ -29,8 +29,8 @@ from tts_cli.listen.words import WordTimes, read_words
 from tts_cli.named import counted
 from tts_cli.store.files import JOURNAL_NAME
 from tts_cli.store.lock import is_read_only
-from tts_cli.store.run_file import versions
 from tts_cli.store.take import Take, iso_time
+from tts_cli.versions import versions
 
 log = logging.getLogger(__name__)
 

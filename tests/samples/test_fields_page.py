@@ -21,6 +21,7 @@ from msgspec.structs import replace
 
 from tts_cli import startup
 from tts_cli.app.run import report_of
+from tts_cli.app.tally import Totals
 from tts_cli.audio.join import JoinedPart
 from tts_cli.audio.treatment import Applied
 from tts_cli.book.book_file import MadeBook, MadeFile, write_book_file
@@ -41,14 +42,14 @@ from tts_cli.listen.words import TimedWord, WordTimes
 from tts_cli.plan.free_voices import FreeVoices
 from tts_cli.plan.plan import Plan
 from tts_cli.store.journal import Journal
-from tts_cli.store.run_file import FolderTotals, RunLog, Totals, with_folder, write_report
+from tts_cli.store.run_file import FolderTotals, RunLog, with_folder, write_report
 from tts_cli.store.sources import AudioSource
 from tts_cli.store.store import _choice
 from tts_cli.store.take import FIELDS, Take
 from tts_cli.voices.made import MadeVoices
 from tts_cli.workers.hand import Hand
 
-PAGE = (Path(__file__).parents[3] / "samples" / "guide" / "fields.md").read_text()
+PAGE = (Path(__file__).parents[2] / "samples" / "guide" / "fields.md").read_text()
 TABLES = {
     name: re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)
     for name, table in re.findall(r"<!-- fields:(\w+) -->(.*?)<!-- / -->", PAGE, re.DOTALL)
