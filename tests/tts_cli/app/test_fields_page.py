@@ -49,7 +49,7 @@ from tts_cli.store.take import FIELDS, Take
 from tts_cli.voices.made import MadeVoices
 from tts_cli.workers.hand import Hand
 
-PAGE = (Path(__file__).parents[2] / "samples" / "guide" / "fields.md").read_text()
+PAGE = (Path(__file__).parents[3] / "samples" / "guide" / "fields.md").read_text()
 TABLES = {
     name: re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)
     for name, table in re.findall(r"<!-- fields:(\w+) -->(.*?)<!-- / -->", PAGE, re.DOTALL)
