@@ -20,8 +20,8 @@ and its norm (`kernels.linear.code_embedding`), as fourteen times a frame in Qwe
 In PyTorch this is a sort or two and some thirty kernels; here one program keeps a whole row in
 registers. Sorting is avoided by searching for the thresholds: the k-th value by counting at two
 marks a pass, the top-p limit bit by bit in the order-preserving integer form of float32. Both are
-exact. With two marks in one sum, a draw of 64 rows takes 6.6 us; with one mark 7.7, with four, eight
-and sixteen in a tile of marks and values 9.0, 10.2 and 13.6 (H200).
+exact. Both counts are one sum: a draw of 64 rows takes 6.6 us, with one mark a pass 7.7, and with
+four, eight and sixteen, as a tile of marks and values, 9.0, 10.2 and 13.6 (H200).
 """
 
 from __future__ import annotations
