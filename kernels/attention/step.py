@@ -279,8 +279,8 @@ def step_attention(
     num_tasks = num_rows // rows_per_slot * num_kv_heads
     # Where a KV head serves several query heads and no program reads what this launch stores, they
     # are shared out to several programs, each of which reads the short cache and the new key again:
-    # one head each, or two where programs are many. Fourteen steps of Qwen3-TTS's code predictor take
-    # 0.05 ms less with one head each at 64 rows, and 0.11 ms more at 256 (H200).
+    # one head each, or two where programs are many. Fourteen steps of Qwen3-TTS's code predictor
+    # take 0.05 ms less with one head each at 64 rows, and 0.11 ms more at 256 (H200).
     group = num_heads // num_kv_heads
     can_share = rows_per_slot == 1 and group % 2 == 0
     pair = 2 if group % 2 == 0 and not (can_share and num_tasks * group <= MOST_SINGLE) else 1
