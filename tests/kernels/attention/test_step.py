@@ -19,8 +19,8 @@ CASES = [
     ([20, 0, 16, 31], 6, 2, 40, 32, True, 1),
     ([0, 1, 0, 1], 4, 2, 64, 17, True, 2),
     ([17, 18, 0, 1, 16, 12], 8, 2, 40, 20, True, 2),
-    ([9, 0, 17], 8, 2, 40, 20, True, 1),  # query heads shared out to two programs
-    ([5], 8, 1, 16, 16, False, 1),  # to four
+    ([9, 0, 17], 8, 2, 40, 20, True, 1),  # query heads shared out to four programs
+    ([5], 8, 1, 16, 16, False, 1),  # to eight
 ]
 GPU_CASES = [
     pytest.param((positions, 16, 8, 128, 16, True, per_slot), marks=pytest.mark.gpu)
@@ -72,6 +72,23 @@ def test_one_launch_equals_the_two_operations(
         if dtype == torch.bfloat16 and not (case[5] and part == 0):
             assert torch.equal(stored, meant)  # without a norm nothing is summed
         assert_close(stored, meant)
+
+
+@pytest.mark.parametrize("case", [CASES[6], CASES[7]])
+def test_two_query_heads_a_program_round_as_one_does(
+    case, dtype, device, with_kernel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where programs are many, each serves a pair of heads."""
+    found = []
+    for most in (0, module.MOST_SINGLE):
+        monkeypatch.setattr(module, "MOST_SINGLE", most)
+        torch.manual_seed(0)
+        *given, cache, per_slot = make(case, device, dtype)
+        found.append((with_kernel(step_attention, *given, cache, per_slot), cache))
+    (pair, pair_cache), (single, single_cache) = found
+    assert pair.isfinite().all()
+    assert torch.equal(pair, single)
+    assert torch.equal(pair_cache.nan_to_num(), single_cache.nan_to_num())
 
 
 def test_which_shapes_take_one_launch(device, with_kernel) -> None:

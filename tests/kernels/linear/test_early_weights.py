@@ -50,6 +50,7 @@ def test_who_is_served(monkeypatch: pytest.MonkeyPatch) -> None:
     x = torch.empty(256, 2048)
     assert early_tile(x, weight) is None
     monkeypatch.setattr(early_weights, "are_launches_early", lambda: True)
+    monkeypatch.setattr(early_weights, "has_warp_groups", lambda _: False)
     assert early_tile(x, weight) is None
     monkeypatch.setattr(early_weights, "has_warp_groups", lambda _: True)
     for rows, tile in ((33, 0), (64, 0), (65, 1), (128, 1), (129, 2), (256, 2)):
