@@ -49,7 +49,7 @@ TABLES = {
     "role": Table("0.2", ("core.py:Role",), "role"),
     "finish": Table("0.2", ("core.py:Finish",), "finish_reason"),
     "remark": Table("0.4", ("core.py:Remark",), "entry"),
-    "kind": Table("0.3", ("listen/suspicion.py:KINDS",), "kind"),
+    "kind": Table("0.3", ("checks/suspicion.py:KINDS",), "kind"),
     "part": Table("0.2", ("engine/pieces.py:part_facts",), "entry"),
     "applied": Table("0.2", ("audio/treatment.py:Applied", "audio/loudness.py:Levelling"), "entry"),
     "source": Table("0.2", ("store/sources.py:AudioSource.as_source",), "entry"),
@@ -76,13 +76,13 @@ TABLES = {
     "checks": Table(
         "0.3",
         (
-            *("listen/verdicts.py:Check", "listen/verdicts.py:Check.to_line"),
-            *("listen/verdicts.py:Heard", "listen/verdicts.py:Likeness"),
-            "listen/verdicts.py:Opinion",
+            *("checks/verdicts.py:Check", "checks/verdicts.py:Check.to_line"),
+            *("checks/verdicts.py:Heard", "checks/verdicts.py:Likeness"),
+            "checks/verdicts.py:Opinion",
         ),
     ),
-    "words": Table("0.4", ("listen/words.py:WordTimes",)),
-    "timed_word": Table("0.4", ("listen/words.py:TimedWord",), "entry"),
+    "words": Table("0.4", ("checks/word_times.py:WordTimes",)),
+    "timed_word": Table("0.4", ("checks/word_times.py:TimedWord",), "entry"),
     "made_voice": Table(
         "0.4", ("engine/made_voices.py:_keep", "voices/made.py:MadeVoices.keep"), "entry"
     ),

@@ -10,15 +10,15 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from tts_cli.app.check import REMEDY, open_recogniser, require_packages
+from tts_cli.checks import similarity
+from tts_cli.checks.asr import recognizer as sound
+from tts_cli.checks.asr.checkpoint import folder_of, kind_of
+from tts_cli.checks.asr.compare import compare
+from tts_cli.checks.asr.recognizer import Asked
+from tts_cli.checks.asr.sphinx import identity_of
+from tts_cli.checks.mos import Dnsmos
 from tts_cli.config import RunConfig
 from tts_cli.errors import SetupError
-from tts_cli.listen import likeness
-from tts_cli.listen.hearing import recogniser as sound
-from tts_cli.listen.hearing.checkpoint import folder_of, kind_of
-from tts_cli.listen.hearing.compare import compare
-from tts_cli.listen.hearing.recogniser import Asked
-from tts_cli.listen.hearing.sphinx import identity_of
-from tts_cli.listen.opinion import Dnsmos
 from tts_cli.text.languages import code_of
 
 OWN = "own"  # the speaker encoder of the checkpoint that speaks
@@ -126,7 +126,7 @@ class Likeness:
             model = open_checkpoint(config).model
             self.name = f"speaker encoder of {model.info.identity}"
             self._rate_hz = model.info.sample_rate_hz
-            self._direction = lambda wave: likeness.directions(model, [wave])[0]
+            self._direction = lambda wave: similarity.directions(model, [wave])[0]
         else:
             self._open_wavlm(encoder, config)
 
@@ -166,7 +166,7 @@ class Likeness:
         for place, one in enumerate(takes):
             reference = self._reference(one.row["ref_audio"])[1]
             samples = sound.load(one.path, self._rate_hz).samples
-            if len(samples) < likeness.SHORTEST_S * self._rate_hz:
+            if len(samples) < similarity.SHORTEST_S * self._rate_hz:
                 continue  # too little to tell a voice by
             found = self._direction(samples)
             yield place, {"similarity": float(np.dot(found.astype(np.float32), reference))}

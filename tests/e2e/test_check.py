@@ -16,12 +16,12 @@ from workbench import MakeCheckpoint, Workbench
 
 from tts_cli.app import check as app_check
 from tts_cli.audio.file import encode
-from tts_cli.listen import judgement
-from tts_cli.listen.folder_rows import read_folder
-from tts_cli.listen.hearing import sphinx
-from tts_cli.listen.hearing.recogniser import Answer, Asked, Identity
-from tts_cli.listen.page.content import content_of
-from tts_cli.listen.verdicts import Opinion, checks_by_take
+from tts_cli.checks import judgement
+from tts_cli.checks.asr import sphinx
+from tts_cli.checks.asr.recognizer import Answer, Asked, Identity
+from tts_cli.checks.folder_rows import read_folder
+from tts_cli.checks.page.content import content_of
+from tts_cli.checks.verdicts import Opinion, checks_by_take
 
 ROWS = 12
 

@@ -17,8 +17,8 @@ import soundfile
 from made_voices import keep, names
 from workbench import MakeCheckpoint, Result, Store, Workbench, finish, forbid_weights
 
+from tts_cli.checks.word_times import TimedWord, WordTimes, read_words
 from tts_cli.cli import messages as msg
-from tts_cli.listen.words import TimedWord, WordTimes, read_words
 from tts_cli.named import counted
 
 ROWS = [

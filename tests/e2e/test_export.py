@@ -17,8 +17,8 @@ from exports import READERS, check_read, digest_of, read_audiofolder, size_of, s
 from spoken_folders import RATE_HZ, record, run, tone, with_file, write_folder
 from workbench import Result, Workbench, finish
 
-from tts_cli.listen.verdicts import Check, Heard, write_checks
-from tts_cli.listen.words import TimedWord, WordTimes
+from tts_cli.checks.verdicts import Check, Heard, write_checks
+from tts_cli.checks.word_times import TimedWord, WordTimes
 from tts_cli.store.lock import LOCK_NAME
 
 SPLIT = ("--split", "train=0.7,valid=0.2,test=0.1")

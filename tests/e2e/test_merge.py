@@ -18,9 +18,9 @@ from spoken_folders import record, tone, with_file, write_folder
 from tiny_fish_codec import SMALL
 from workbench import Store, Workbench, as_jsonl, finish
 
+from tts_cli.checks.verdicts import Check, read_checks, write_checks
+from tts_cli.checks.word_times import TimedWord, WordTimes, read_words, textgrid, words_vtt
 from tts_cli.cli import messages as msg
-from tts_cli.listen.verdicts import Check, read_checks, write_checks
-from tts_cli.listen.words import TimedWord, WordTimes, read_words, textgrid, words_vtt
 from tts_cli.store.journal import Journal
 from tts_cli.store.lock import FolderLock
 

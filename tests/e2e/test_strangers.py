@@ -20,7 +20,7 @@ from spoken_folders import record, tone, with_file, write_folder
 from spoken_folders import run as run_line
 from workbench import Workbench
 
-from tts_cli.listen.verdicts import OK, Check
+from tts_cli.checks.verdicts import OK, Check
 
 pytestmark = pytest.mark.slow
 

@@ -23,11 +23,11 @@ from tiny_whisper import write_tiny_whisper
 from workbench import Workbench, finish
 
 from tts_cli import Speaker
+from tts_cli.checks import judgement
+from tts_cli.checks.asr import sphinx
+from tts_cli.checks.asr.recognizer import Answer, Asked
 from tts_cli.cli import messages as msg
 from tts_cli.errors import SetupError, StoppedEarly
-from tts_cli.listen import judgement
-from tts_cli.listen.hearing import sphinx
-from tts_cli.listen.hearing.recogniser import Answer, Asked
 from tts_cli.plan.checkpoint import sample_voice
 
 WORDS = (

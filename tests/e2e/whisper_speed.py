@@ -76,7 +76,7 @@ def main() -> int:
     import torch
 
     from tts_cli.app.check import FolderCheck
-    from tts_cli.listen.hearing import whisper
+    from tts_cli.checks.asr import whisper
     from tts_cli.store.files import CHECKS_NAME
 
     with tempfile.TemporaryDirectory() as scratch:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator
 
-from tts_cli.listen.hearing.aligner import NOT_FOUND, Aligned, Known, SaidWord, ToAlign
-from tts_cli.listen.hearing.recogniser import Identity
-from tts_cli.listen.hearing.sphinx import LEAST_SCORE
+from tts_cli.checks.asr.aligner import NOT_FOUND, Aligned, Known, SaidWord, ToAlign
+from tts_cli.checks.asr.recognizer import Identity
+from tts_cli.checks.asr.sphinx import LEAST_SCORE
 
 
 class FakeAligner:

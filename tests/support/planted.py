@@ -19,10 +19,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from tts_cli.app.verify import HeardSession
+from tts_cli.checks.asr import sphinx
+from tts_cli.checks.asr.recognizer import Answer, Asked, Identity
 from tts_cli.core import Spoken, Task
 from tts_cli.engine.judge import judge
-from tts_cli.listen.hearing import sphinx
-from tts_cli.listen.hearing.recogniser import Answer, Asked, Identity
 from tts_cli.manifest.ids import TAKES
 from tts_cli.store.store import Store
 from tts_cli.store.take import Take

@@ -26,18 +26,18 @@ from tts_cli import signals
 from tts_cli.app.check import Rows, checkpoint_of
 from tts_cli.app.look import Screen
 from tts_cli.app.subtitles import warn_of_kept
+from tts_cli.checks.asr.aligner import Aligned, Aligner, Known, Passage, SaidWord, ToAlign
+from tts_cli.checks.asr.qwen3_asr import Qwen3Aligner
+from tts_cli.checks.asr.recognizer import POCKETSPHINX, Identity
+from tts_cli.checks.asr.sphinx import SphinxAligner
+from tts_cli.checks.asr.transcriber import Listener
+from tts_cli.checks.baselines import Usual, usual
+from tts_cli.checks.folder_rows import FolderRow, SpokenFolder, read_folder
+from tts_cli.checks.verdicts import Check, checks_by_take
+from tts_cli.checks.word_times import FORMS, TimedWord, WordTimes, read_words
 from tts_cli.config import RunConfig
 from tts_cli.core import Step
 from tts_cli.errors import Cancelled, RowError, SetupError
-from tts_cli.listen.folder_rows import FolderRow, SpokenFolder, read_folder
-from tts_cli.listen.hearing.aligner import Aligned, Aligner, Known, Passage, SaidWord, ToAlign
-from tts_cli.listen.hearing.listener import Listener
-from tts_cli.listen.hearing.qwen3_asr import Qwen3Aligner
-from tts_cli.listen.hearing.recogniser import POCKETSPHINX, Identity
-from tts_cli.listen.hearing.sphinx import SphinxAligner
-from tts_cli.listen.usual import Usual, usual
-from tts_cli.listen.verdicts import Check, checks_by_take
-from tts_cli.listen.words import FORMS, TimedWord, WordTimes, read_words
 from tts_cli.named import Named
 from tts_cli.plan.checks import Only
 from tts_cli.store.files import WORDS_SUFFIX, SharedNames

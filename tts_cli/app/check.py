@@ -19,23 +19,23 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from tts_cli import signals
 from tts_cli.app.device import refuse_absent
 from tts_cli.app.pick import Choice, choose_takes
+from tts_cli.checks import similarity
+from tts_cli.checks.asr import sphinx
+from tts_cli.checks.asr.checkpoint import folder_of, kind_of
+from tts_cli.checks.asr.qwen3_asr import Qwen3Asr
+from tts_cli.checks.asr.recognizer import POCKETSPHINX, Answer, Recogniser
+from tts_cli.checks.asr.transcriber import Listener
+from tts_cli.checks.asr.whisper import Whisper
+from tts_cli.checks.baselines import Voices
+from tts_cli.checks.folder_rows import FolderRow, SpokenFolder, TakeFile, read_folder
+from tts_cli.checks.judgement import Ears, likeness_beside, opinions_beside, rank, verdict_of
+from tts_cli.checks.mos import Dnsmos
+from tts_cli.checks.page.build import MORE_TAKES
+from tts_cli.checks.verdicts import Check, Heard, Likeness, Opinion, checks_by_take, write_checks
 from tts_cli.config import RunConfig
 from tts_cli.core import Remark, Role, Step
 from tts_cli.errors import SetupError, UsageError, writing
 from tts_cli.extras import require
-from tts_cli.listen import likeness
-from tts_cli.listen.folder_rows import FolderRow, SpokenFolder, TakeFile, read_folder
-from tts_cli.listen.hearing import sphinx
-from tts_cli.listen.hearing.checkpoint import folder_of, kind_of
-from tts_cli.listen.hearing.listener import Listener
-from tts_cli.listen.hearing.qwen3_asr import Qwen3Asr
-from tts_cli.listen.hearing.recogniser import POCKETSPHINX, Answer, Recogniser
-from tts_cli.listen.hearing.whisper import Whisper
-from tts_cli.listen.judgement import Ears, likeness_beside, opinions_beside, rank, verdict_of
-from tts_cli.listen.opinion import Dnsmos
-from tts_cli.listen.page.build import MORE_TAKES
-from tts_cli.listen.usual import Voices
-from tts_cli.listen.verdicts import Check, Heard, Likeness, Opinion, checks_by_take, write_checks
 from tts_cli.plan.checkpoint import approved_info
 from tts_cli.plan.checks import Only
 from tts_cli.store.files import CHECKS_NAME
@@ -273,20 +273,20 @@ class FolderCheck:
             signals.check()
             speech = one.file.take
             try:
-                waves = likeness.stretches_of(one.path, speech, rate_hz)
+                waves = similarity.stretches_of(one.path, speech, rate_hz)
             except (OSError, ValueError) as error:
                 self.hearing.problems.append((one.row.id, str(error)))
                 continue
             if waves:
-                units = with_fallback(partial(likeness.directions, model, waves), model)
-                found[one] = likeness.Stretches(likeness.voice_of(speech), units)
+                units = with_fallback(partial(similarity.directions, model, waves), model)
+                found[one] = similarity.Stretches(similarity.voice_of(speech), units)
                 audio_s += speech.audio_s
                 on_take(len(found), audio_s)
-        middles = likeness.middles(take for one, take in found.items() if one.is_chosen)
+        middles = similarity.middles(take for one, take in found.items() if one.is_chosen)
         for one, take in found.items():
             if take.voice in middles:
-                similarity, least = likeness.similarities(take, middles[take.voice])
-                one.drift = Likeness(model.info.identity, similarity, least)
+                whole, least = similarity.similarities(take, middles[take.voice])
+                one.drift = Likeness(model.info.identity, whole, least)
 
     def write(self) -> None:
         """Judge all takes by what is known now, and write the file, but into no folder that is read

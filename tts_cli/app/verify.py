@@ -30,15 +30,15 @@ from tts_cli.app.check import FolderCheck, Judged, open_recogniser, require_pack
 from tts_cli.app.look import Screen
 from tts_cli.app.tally import Failures, RunTally
 from tts_cli.audio.file import encode
+from tts_cli.checks.asr.recognizer import Answer, Asked
+from tts_cli.checks.asr.transcriber import Listener
+from tts_cli.checks.baselines import Voices
+from tts_cli.checks.judgement import Ears, rank, verdict_of
+from tts_cli.checks.verdicts import Check, Heard
 from tts_cli.config import RunConfig
 from tts_cli.core import Spoken, Step, Task
 from tts_cli.engine.session import Session, make_ready
 from tts_cli.errors import Cancelled, StoppedEarly, writing
-from tts_cli.listen.hearing.listener import Listener
-from tts_cli.listen.hearing.recogniser import Answer, Asked
-from tts_cli.listen.judgement import Ears, rank, verdict_of
-from tts_cli.listen.usual import Voices
-from tts_cli.listen.verdicts import Check, Heard
 from tts_cli.named import counted
 from tts_cli.plan.plan import Plan
 from tts_cli.plan.planner import Planner

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tts_cli.app.again import short_command
+from tts_cli.checks.page.build import MORE_TAKES, UNKNOWN_MANIFEST, spoken_by
 from tts_cli.cli.options import SectionedCommand, common_options, group, settings
 from tts_cli.cli.screen import RunScreen, echo, show_table, shown_duration
 from tts_cli.config import RunConfig
 from tts_cli.core import Role
 from tts_cli.errors import UsageError
-from tts_cli.listen.page.build import MORE_TAKES, UNKNOWN_MANIFEST, spoken_by
 from tts_cli.named import counted, shortened
 from tts_cli.setting import Topic
 from tts_cli.store.files import CHECKS_NAME

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tts_cli.listen.words import read_words
+from tts_cli.checks.word_times import read_words
 from tts_cli.manifest.ids import fold_id, id_hash
 
 _MAX_NAME_BYTES = 200  # leaves room for digits and a suffix in 255

@@ -18,11 +18,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tts_cli.checks.verdicts import read_checks
 from tts_cli.config import RunConfig
 from tts_cli.core import Finish, Row, Status
 from tts_cli.errors import TtsCliError, UsageError
 from tts_cli.export.row import ExportRow
-from tts_cli.listen.verdicts import read_checks
 from tts_cli.manifest.ids import IdTable, id_hash, id_problem, natural_order, voice_label
 from tts_cli.manifest.manifest import open_manifests, read_rows
 from tts_cli.sqlite import memory_database

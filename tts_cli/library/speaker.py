@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING
 
 from tts_cli.app.align import SpokenWords, aligner_of
 from tts_cli.app.verify import HeardSession
+from tts_cli.checks.verdicts import Check
 from tts_cli.core import BadRow, Spoken, Task
 from tts_cli.engine.load import choose_device, on_device
 from tts_cli.engine.session import LocalSession
@@ -38,7 +39,6 @@ from tts_cli.errors import (
 from tts_cli.library.settings import GivenRow, RowFields, Settings, StrPath, config_of
 from tts_cli.library.speech import Speech, speech_of
 from tts_cli.library.stream import SpeechStream, is_ready, made_ready
-from tts_cli.listen.verdicts import Check
 from tts_cli.plan.checkpoint import approved_info
 from tts_cli.plan.planner import Planner, silence_of
 from tts_cli.plan.room import usual_needs

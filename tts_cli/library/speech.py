@@ -20,9 +20,9 @@ from tts_cli.store.take import Take
 
 if TYPE_CHECKING:
     from models.base import ModelInfo
+    from tts_cli.checks.verdicts import Check
+    from tts_cli.checks.word_times import WordTimes
     from tts_cli.core import Spoken, Task
-    from tts_cli.listen.verdicts import Check
-    from tts_cli.listen.words import WordTimes
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tts_cli.app.verify import HeardSession
+from tts_cli.checks.verdicts import Check
 from tts_cli.core import BadRow, Spoken, Task
 from tts_cli.engine.made_voices import make_voices, studio_of
 from tts_cli.engine.session import LocalSession
@@ -31,7 +32,6 @@ from tts_cli.errors import (
 )
 from tts_cli.library.settings import GivenRow
 from tts_cli.library.speech import Speech, speech_of, unspoken
-from tts_cli.listen.verdicts import Check
 from tts_cli.plan.planner import Planner, silence_of
 from tts_cli.plan.room import Needs
 

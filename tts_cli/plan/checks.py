@@ -23,12 +23,12 @@ from typing import TYPE_CHECKING
 
 from tts_cli.audio.file import check_format
 from tts_cli.audio.treatment import Treatment
+from tts_cli.checks.baselines import Voices
+from tts_cli.checks.judgement import judged
+from tts_cli.checks.verdicts import read_checks
 from tts_cli.config import RunConfig
 from tts_cli.core import BadRow, Row
 from tts_cli.errors import RowError, SetupError, UsageError
-from tts_cli.listen.judgement import judged
-from tts_cli.listen.usual import Voices
-from tts_cli.listen.verdicts import read_checks
 from tts_cli.manifest.cast import Cast, read_cast, with_character
 from tts_cli.manifest.columns import RowProblem, as_flag, parse_map
 from tts_cli.manifest.ids import IdTable, fold_id, id_hash

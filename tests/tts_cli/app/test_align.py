@@ -13,9 +13,9 @@ from fake_aligner import FakeAligner
 from spoken_folders import record, tone, with_file, write_folder
 
 from tts_cli.app.align import Alignment, FolderAlignment, passages_of
+from tts_cli.checks.verdicts import SUSPECT, Check, write_checks
+from tts_cli.checks.word_times import WordTimes
 from tts_cli.config import RunConfig
-from tts_cli.listen.verdicts import SUSPECT, Check, write_checks
-from tts_cli.listen.words import WordTimes
 from tts_cli.store.files import TEXTGRID_SUFFIX, WORDS_SUFFIX, WORDS_VTT_SUFFIX
 from tts_cli.store.take import Take
 

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tts_cli.checks.word_times import TimedWord, WordTimes
 from tts_cli.export.row import COLUMNS, WORD, ExportRow, Names
-from tts_cli.listen.words import TimedWord, WordTimes
 from tts_cli.manifest.ids import id_problem
 
 VALUES = {"id": "a", "take": 1, "text": "T", "spoken_text": "t", "voice": "v", "character": "Anna"}

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from spoken_folders import record, write_folder
 
+from tts_cli.checks.verdicts import OK, SUSPECT, Check, write_checks
 from tts_cli.core import Kind, Remark
 from tts_cli.errors import UsageError
-from tts_cli.listen.verdicts import OK, SUSPECT, Check, write_checks
 from tts_cli.plan.checks import Only, suspects_of
 
 WRONG = (Remark(Kind.WORDS, "9 of 9 words", 3.0),)

@@ -27,6 +27,10 @@ from tts_cli.book.book_file import MadeBook, MadeFile, write_book_file
 from tts_cli.book.chapter import Book, Chapter, Paragraph
 from tts_cli.book.chapter_audio import HeardSpan, JoinedChapter
 from tts_cli.book.script import BookPauses, script_of
+from tts_cli.checks.suspicion import KINDS
+from tts_cli.checks.verdicts import OK as FINE
+from tts_cli.checks.verdicts import Check
+from tts_cli.checks.word_times import TimedWord, WordTimes
 from tts_cli.config import RunConfig
 from tts_cli.core import Finish, Remark, Role, Spoken, Status
 from tts_cli.engine import load
@@ -34,10 +38,6 @@ from tts_cli.engine.loop import Engine
 from tts_cli.engine.made_voices import _keep as keep_made
 from tts_cli.engine.pieces import part_facts
 from tts_cli.engine.session import SessionFacts
-from tts_cli.listen.suspicion import KINDS
-from tts_cli.listen.verdicts import OK as FINE
-from tts_cli.listen.verdicts import Check
-from tts_cli.listen.words import TimedWord, WordTimes
 from tts_cli.plan.free_voices import FreeVoices
 from tts_cli.plan.plan import Plan
 from tts_cli.store.journal import Journal

@@ -1,0 +1,86 @@
+"""A function called for take after take in processes of their own, one a core."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from itertools import islice
+from multiprocessing import get_context, parent_process
+from typing import Generic, TypeVar
+
+from tts_cli.checks.asr.recognizer import Identity
+from tts_cli.errors import StoppedEarly
+from tts_cli.startup import usable_cores
+
+A = TypeVar("A")
+B = TypeVar("B")
+
+IDLE_S = 0.1  # waited for answers, where no further take has come
+
+
+class Processes(Generic[A, B]):
+    """A recogniser, or whatever else is asked as one is, whose work a function does.
+
+    Args:
+        function: of a module, so that a process finds it.
+        count: of processes; None: one a core.
+    """
+
+    def __init__(
+        self, function: Callable[[A], B], identity: Identity, count: int | None = None
+    ) -> None:
+        self._function = function
+        self.identity = identity
+        self.count = count or usable_cores()
+        self._pool: ProcessPoolExecutor | None = None
+
+    def hear(self, asked: Iterable[A | None]) -> Iterator[B]:
+        """See `Recogniser`. Raises StoppedEarly where a process dies."""
+        if self._pool is None:
+            self._pool = ProcessPoolExecutor(self.count, get_context("spawn"), initializer=_start)
+        waiting = iter(asked)
+        running: set[Future[B]] = set()
+        try:
+            while True:
+                is_idle = False
+                for one in islice(waiting, 2 * self.count - len(running)):
+                    if one is None:
+                        is_idle = True
+                        break
+                    running.add(self._pool.submit(self._function, one))
+                if not running and not is_idle:
+                    return
+                done, running = wait(running, IDLE_S if is_idle else None, FIRST_COMPLETED)
+                for future in done:
+                    yield future.result()
+        except BrokenProcessPool as error:
+            raise StoppedEarly(
+                "a recognizer process ended unexpectedly",
+                remedy="check the free memory, and run the same command again: finished "
+                "transcripts are stored",
+            ) from error
+
+    def close(self) -> None:
+        """See `Recogniser`."""
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
+            self._pool = None
+
+
+def _start() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the main process stops this one
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """Wait for the end of the process that started this one, and end this one then. A parent that
+    was killed cannot stop its processes: without this they wait for work until the machine stops.
+    """
+    parent = parent_process()
+    if parent is not None:
+        parent.join()  # of a pipe (Windows: a handle) that closes however the parent ends
+        os._exit(1)

@@ -1,0 +1,107 @@
+"""Measure how like its voice a take sounds, by the speaker encoder of a checkpoint.
+
+Each stretch of speech becomes a direction; those of one voice point the same way. A long row is
+heard part by part, since a part that drifts is lost in the whole. The middle of a voice is the mean
+of its rows' files, once more without the least like it.
+
+Source: the encoder is the checkpoint's own, such as an ECAPA-TDNN; each family's README says which.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from tts_cli.checks.asr import recognizer as sound
+from tts_cli.store.take import Take
+
+if TYPE_CHECKING:
+    from models.slots.model import SpeechModel
+
+Array = np.ndarray[Any, Any]
+
+LEAST_S = 1.0  # of a stretch; of shorter ones a row has none but itself
+SHORTEST_S = 0.5  # of a row
+BATCH = 16
+TRIMMED = 0.1  # of a voice's stretches, left out of its middle
+
+
+class Stretches(NamedTuple):
+    """A take's stretches as directions."""
+
+    voice: Hashable
+    units: Array  # (K, D) float16 of length 1
+
+
+def voice_of(speech: Take) -> Hashable:
+    """Whose rows should sound alike: of a name, a recording, a row that others follow, or of words
+    that describe it.
+    """
+    for name in ("voice", "ref_sha256", "anchor", "instruct"):
+        if value := getattr(speech, name):
+            return name, value
+    return "anchor", speech.id  # of itself, or of those that follow it
+
+
+def stretches_of(path: Path, speech: Take, rate_hz: int) -> list[Array]:
+    """The stretches of a file: its parts, or windows; none where it is too short.
+
+    Returns:
+        Each (n,) float32 at `rate_hz`.
+    Raises:
+        OSError, ValueError: it cannot be read.
+    """
+    samples = sound.load(path, rate_hz).samples
+    if len(samples) < SHORTEST_S * rate_hz:
+        return []
+    least = round(LEAST_S * rate_hz)
+    spans = [
+        (round(part["start_s"] * rate_hz), round(part["end_s"] * rate_hz)) for part in speech.parts
+    ]
+    found = [samples[start:end] for start, end in spans] or [samples]
+    most = round(sound.WINDOW_S * rate_hz)
+    cut = [part[start : start + most] for part in found for start in range(0, len(part), most)]
+    return [part for part in cut if len(part) >= least] or [samples[:most]]
+
+
+def directions(model: SpeechModel, waves: Sequence[Array]) -> Array:
+    """(K, D) float16 directions of stretches (n,) float32 at the model's rate."""
+    import torch
+
+    rows = []
+    for start in range(0, len(waves), BATCH):
+        batch = [torch.from_numpy(np.ascontiguousarray(w)) for w in waves[start : start + BATCH]]
+        rows += [found for found, _ in model.encode_voices(batch, ["xvec"] * len(batch))]
+    found = torch.stack(rows).float().cpu().numpy()
+    return np.asarray(_unit(found), dtype=np.float16)
+
+
+def middles(takes: Iterable[Stretches]) -> dict[Hashable, Array]:
+    """The middle of every voice: (D,) float32 of length 1."""
+    by_voice: dict[Hashable, list[Array]] = defaultdict(list)
+    for take in takes:
+        by_voice[take.voice].append(take.units)
+    found = {}
+    for voice, units in by_voice.items():
+        rows = np.concatenate(units).astype(np.float32)
+        middle = _unit(rows.mean(axis=0))
+        like = rows @ middle
+        kept = rows[like >= np.quantile(like, TRIMMED)]
+        found[voice] = _unit(kept.mean(axis=0))
+    return found
+
+
+def similarities(take: Stretches, middle: Array) -> tuple[float, float | None]:
+    """Of a take as a whole, and of its stretch that is least like its voice; None: it has one."""
+    rows = take.units.astype(np.float32)
+    whole = float(_unit(rows.mean(axis=0)) @ middle)
+    return whole, float((rows @ middle).min()) if len(rows) > 1 else None
+
+
+def _unit(rows: Array) -> Array:
+    length = np.linalg.norm(rows, axis=-1, keepdims=True)
+    return np.asarray(rows / np.maximum(length, 1e-9))
