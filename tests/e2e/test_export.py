@@ -17,7 +17,7 @@ from exports import READERS, check_read, digest_of, read_audiofolder, size_of, s
 from spoken_folders import RATE_HZ, record, run, tone, with_file, write_folder
 from workbench import Result, Workbench, finish
 
-from tts_cli.checks.verdicts import Check, Heard, write_checks
+from tts_cli.checks.verdicts import TakeVerdict, Transcript, write_verdicts
 from tts_cli.checks.word_times import TimedWord, WordTimes
 from tts_cli.store.lock import LOCK_NAME
 
@@ -195,12 +195,12 @@ def test_errors_that_a_recogniser_heard(bench: Workbench) -> None:
     assert result.code == 2
     assert "tts-cli check" in result.err
 
-    def heard(row_id: str, error: float, sha256: str = digest) -> Check:
-        asr = Heard("whisper", "heard", error, "words", 10, 1)
-        return Check(row_id, 1, sha256, "suspect" if error > 0.5 else "ok", asr=asr)
+    def heard(row_id: str, error: float, sha256: str = digest) -> TakeVerdict:
+        asr = Transcript("whisper", "heard", error, "words", 10, 1)
+        return TakeVerdict(row_id, 1, sha256, "suspect" if error > 0.5 else "ok", asr=asr)
 
     stale = heard("deaf", 0.0, "0" * 64)
-    write_checks(out, [heard("good", 0.1), heard("bad", 0.6), stale])
+    write_verdicts(out, [heard("good", 0.1), heard("bad", 0.6), stale])
     assert ids(bench, "--max-error", 0.1) == ["good"]
     assert ids(bench, "--max-error", 0.6) == ["bad", "good"]
     assert ids(bench, "--no-suspects") == ["deaf", "good"]

@@ -1,7 +1,7 @@
 """The evaluation of `samples/quality.py`: its statistics, and the whole path at a small size.
 
 Commands of ours run in this process, and so does the script for the official package, with a
-stand-in for the package. A recogniser of random weights hears; one window of DNSMOS is enough.
+stand-in for the package. A recognizer of random weights hears; one window of DNSMOS is enough.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def here(scripts: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> list[list
 
     monkeypatch.setattr(scripts.quality, "subprocess", SimpleNamespace(run=run))
     monkeypatch.setattr(
-        Processes, "hear", lambda self, asked: map(self._function, filter(None, asked))
+        Processes, "run", lambda self, asked: map(self._function, filter(None, asked))
     )
     whole = mos.windows
     monkeypatch.setattr(mos, "windows", lambda samples: itertools.islice(whole(samples), 1))

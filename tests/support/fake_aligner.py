@@ -18,7 +18,7 @@ class FakeAligner:
         self.scores = scores or {}
         self.asked: list[ToAlign] = []
 
-    def hear(self, asked: Iterable[ToAlign | None]) -> Iterator[Aligned]:
+    def run(self, asked: Iterable[ToAlign | None]) -> Iterator[Aligned]:
         for one in filter(None, asked):
             self.asked.append(one)
             score = self.scores.get(one.path.stem, 0.3 + 0.001 * one.place)

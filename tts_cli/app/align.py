@@ -30,10 +30,10 @@ from tts_cli.checks.asr.aligner import Aligned, Aligner, Known, Passage, SaidWor
 from tts_cli.checks.asr.qwen3_asr import Qwen3Aligner
 from tts_cli.checks.asr.recognizer import POCKETSPHINX, Identity
 from tts_cli.checks.asr.sphinx import SphinxAligner
-from tts_cli.checks.asr.transcriber import Listener
-from tts_cli.checks.baselines import Usual, usual
+from tts_cli.checks.asr.transcriber import Transcriber
+from tts_cli.checks.baselines import RobustStats, usual_values
 from tts_cli.checks.folder_rows import FolderRow, SpokenFolder, read_folder
-from tts_cli.checks.verdicts import Check, checks_by_take
+from tts_cli.checks.verdicts import TakeVerdict, verdicts_by_take
 from tts_cli.checks.word_times import FORMS, TimedWord, WordTimes, read_words
 from tts_cli.config import RunConfig
 from tts_cli.core import Step
@@ -90,18 +90,18 @@ class TakeWords:
 
     Args:
         aligner: its identity.
-        text: how texts were read, see `Listener`.
+        text: how texts were read, see `Transcriber`.
         lexicon: respellings for the aligner alone.
     """
 
     def __init__(self, aligner: Identity, text: Any, lexicon: Lexicon | None = None) -> None:
-        self.listener = Listener(aligner, text)
+        self.transcriber = Transcriber(aligner, text)
         self._lexicon = lexicon or Lexicon()
 
     def asked(self, place: int, path: Path, take: Take) -> ToAlign:
         """What it is asked of a take."""
         words = [(word.start, sounds) for word, sounds in self._words(take)]
-        language = self.listener.language_of(take)
+        language = self.transcriber.language_of(take)
         return ToAlign(place, path, language, tuple(passages_of(take, words)))
 
     def times(self, take: Take, answer: Aligned, check: Sequence[str] = ()) -> WordTimes:
@@ -120,7 +120,7 @@ class TakeWords:
             for (word, sounds), said in zip(self._words(take), answer.words, strict=True)
             for timed in _timed(word, sounds, said)
         ]
-        score, aligner = round(answer.score, 4), self.listener.identity
+        score, aligner = round(answer.score, 4), self.transcriber.identity
         return WordTimes(
             take.id,
             take.take,
@@ -135,7 +135,7 @@ class TakeWords:
 
     def _words(self, take: Take) -> Iterator[tuple[WrittenWord, tuple[str, ...]]]:
         """The words of a take's text, and what the aligner is told for each."""
-        code, said = self.listener.language_of(take), take.said or ""
+        code, said = self.transcriber.language_of(take), take.said or ""
         is_english = said.isascii() if code is None else code == "en"
         language = "english" if is_english else take.language
         for word in written_words(take.text or said, said):
@@ -174,7 +174,7 @@ class FolderAlignment:
         self._named = [row for row in self.found.rows if names(row.id)]
         only.require_rows(str(out), (row.id for row in self.found.rows))
         self._lexicon = None if config.lexicon is None else read_lexicon(config.lexicon)
-        self._checks = checks_by_take(out)
+        self._checks = verdicts_by_take(out)
         self._rows: list[_Row] = []
         self._shared = SharedNames(row.id for row in self.found.rows)
 
@@ -187,10 +187,10 @@ class FolderAlignment:
         text = self.found.last_run.get("text")
         takes = TakeWords(aligner.identity, text, self._lexicon)
         with Store.at(self.found.path, self._config) as folder:
-            waiting = list(self._waiting(folder, takes.listener))
+            waiting = list(self._waiting(folder, takes.transcriber))
             asked = (takes.asked(place, one.path, one.take) for place, one in enumerate(waiting))
             with progress(len(waiting)) as shown:
-                for answer in aligner.hear(asked):
+                for answer in aligner.run(asked):
                     signals.check()
                     self._take(folder, waiting[answer.place], takes, answer)
                     ended = self.done.aligned + len(self.done.problems)
@@ -199,20 +199,20 @@ class FolderAlignment:
         warn_of_kept(self.done.edited)
         return self.done
 
-    def _waiting(self, folder: Store, listener: Listener) -> Iterator[_Row]:
+    def _waiting(self, folder: Store, transcriber: Transcriber) -> Iterator[_Row]:
         for row in self._named:
             take = row.take
             if not take.is_ok or row.file.path is None or take.sha256 is None:
                 self.done.without_audio += 1
                 continue
-            if not listener.has_words(take):
+            if not transcriber.has_words(take):
                 self.done.without_words += 1
                 continue
-            if not listener.is_fluent(take):
+            if not transcriber.is_supported(take):
                 self.done.other_language += 1
                 continue
             self._report_shared(row.id)
-            kept = self._kept(folder, row, listener.identity.name)
+            kept = self._kept(folder, row, transcriber.identity.name)
             one = _Row(row, self.found.path / row.file.path)
             self._rows.append(one)
             if kept is not None:
@@ -272,7 +272,7 @@ class FolderAlignment:
         aligned = [one for one in self._rows if one.score is not None]
         for one in aligned:
             scores[one.take.voice_name].append(one.score or 0.0)
-        voices = usual(scores)
+        voices = usual_values(scores)
         for one in aligned:
             voice = voices.get(one.take.voice_name)
             reasons = _reasons(one.score or 0.0, aligner.least_score, self._checked(one), voice)
@@ -286,7 +286,7 @@ class FolderAlignment:
 
     def _checked(self, one: _Row) -> list[str]:
         """Why `check` suspects a row's file."""
-        check: Check | None = self._checks.get((one.row.id, one.take.take))
+        check: TakeVerdict | None = self._checks.get((one.row.id, one.take.take))
         if check is None or not check.is_suspect or not check.fits(one.take.sha256):
             return []
         return [reason.text for reason in check.reasons] or [""]
@@ -309,7 +309,7 @@ class SpokenWords:
             self._aligner = opened()
         self._takes = TakeWords(self._aligner.identity, text)
         self._next: ToAlign | None = None
-        self._answers = self._aligner.hear(self._asked())
+        self._answers = self._aligner.run(self._asked())
         self._mutex = threading.Lock()
         self._is_closed = False
 
@@ -326,9 +326,9 @@ class SpokenWords:
             StoppedEarly: a process died.
             Cancelled: it is closed.
         """
-        if not self._takes.listener.has_words(take):
+        if not self._takes.transcriber.has_words(take):
             raise RowError("its text has no words")
-        if not self._takes.listener.is_fluent(take):
+        if not self._takes.transcriber.is_supported(take):
             raise RowError("the aligner does not know its language")
         with tempfile.TemporaryDirectory(prefix="tts-cli-") as folder, self._mutex:
             if self._is_closed:
@@ -339,7 +339,7 @@ class SpokenWords:
             try:
                 answer = next(self._answers)
             except BaseException:  # who was interrupted may ask again
-                self._answers = self._aligner.hear(self._asked())
+                self._answers = self._aligner.run(self._asked())
                 raise
         return self._takes.times(take, answer, check)
 
@@ -356,7 +356,9 @@ class SpokenWords:
             yield one
 
 
-def _reasons(score: float, least: float, check: Sequence[str], voice: Usual | None) -> list[str]:
+def _reasons(
+    score: float, least: float, check: Sequence[str], voice: RobustStats | None
+) -> list[str]:
     """Why the times of a row may be wrong.
 
     Args:

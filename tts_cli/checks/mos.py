@@ -21,8 +21,8 @@ import numpy as np
 
 from tts_cli.checks.asr import recognizer as sound
 from tts_cli.checks.asr.processes import Processes
-from tts_cli.checks.asr.recognizer import RATE_HZ, Answer, Array, Asked, Identity
-from tts_cli.checks.verdicts import Opinion
+from tts_cli.checks.asr.recognizer import RATE_HZ, Array, AsrRequest, AsrResult, Identity
+from tts_cli.checks.verdicts import MOS_DECIMALS, MosScores
 from tts_cli.errors import SetupError, first_line
 from tts_cli.extras import remedy_of, require
 
@@ -40,8 +40,8 @@ FFT, HOP, MELS, RANGE_DB = 321, 160, 120, 80.0
 _LINEAR_HZ, _KNEE_HZ, _STEP = 200 / 3, 1000.0, np.log(6.4) / 27
 
 
-class Dnsmos(Processes[Asked, Answer]):
-    """Asked as a recogniser is; its answers are opinions. Raises SetupError."""
+class Dnsmos(Processes[AsrRequest, AsrResult]):
+    """AsrRequest as a recognizer is; its answers are opinions. Raises SetupError."""
 
     def __init__(self) -> None:
         for name in (PACKAGE, RUNTIME):
@@ -53,15 +53,15 @@ class Dnsmos(Processes[Asked, Answer]):
         super().__init__(rate_one, Identity(_name()))
 
 
-def rate_one(asked: Asked) -> Answer:
+def rate_one(request: AsrRequest) -> AsrResult:
     """Rate a take in this process."""
     try:
-        found = sound.load(asked.path)
+        found = sound.load(request.path)
     except (OSError, ValueError) as error:
-        return Answer(asked.place, problem=str(error))
-    signal, background, overall, p808 = scores(found.samples)
-    opinion = Opinion(_name(), overall, signal, background, p808)
-    return Answer(asked.place, sha256=found.sha256, opinion=opinion)
+        return AsrResult(request.place, problem=str(error))
+    signal, background, *others = (round(one, MOS_DECIMALS) for one in scores(found.samples))
+    mos = MosScores(_name(), others[0], signal, background, others[1])
+    return AsrResult(request.place, sha256=found.sha256, mos=mos)
 
 
 def scores(samples: Array) -> list[float]:

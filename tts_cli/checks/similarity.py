@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from tts_cli.checks.asr import recognizer as sound
+from tts_cli.checks.verdicts import DECIMALS, VoiceSimilarity
 from tts_cli.store.take import Take
 
 if TYPE_CHECKING:
@@ -35,16 +36,6 @@ class Stretches(NamedTuple):
 
     voice: Hashable
     units: Array  # (K, D) float16 of length 1
-
-
-def voice_of(speech: Take) -> Hashable:
-    """Whose rows should sound alike: of a name, a recording, a row that others follow, or of words
-    that describe it.
-    """
-    for name in ("voice", "ref_sha256", "anchor", "instruct"):
-        if value := getattr(speech, name):
-            return name, value
-    return "anchor", speech.id  # of itself, or of those that follow it
 
 
 def stretches_of(path: Path, speech: Take, rate_hz: int) -> list[Array]:
@@ -95,11 +86,15 @@ def middles(takes: Iterable[Stretches]) -> dict[Hashable, Array]:
     return found
 
 
-def similarities(take: Stretches, middle: Array) -> tuple[float, float | None]:
-    """Of a take as a whole, and of its stretch that is least like its voice; None: it has one."""
+def similarities(take: Stretches, middle: Array, encoder: str) -> VoiceSimilarity:
+    """Return the similarity of a take to the middle of its voice, as a whole and of the stretch
+    that is least similar.
+    """
     rows = take.units.astype(np.float32)
     whole = float(_unit(rows.mean(axis=0)) @ middle)
-    return whole, float((rows @ middle).min()) if len(rows) > 1 else None
+    least = float((rows @ middle).min()) if len(rows) > 1 else None
+    rounded = [None if one is None else round(one, DECIMALS) for one in (whole, least)]
+    return VoiceSimilarity(encoder, rounded[0] or 0.0, rounded[1])
 
 
 def _unit(rows: Array) -> Array:

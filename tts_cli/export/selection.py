@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tts_cli.checks.verdicts import read_checks
+from tts_cli.checks.verdicts import read_verdicts
 from tts_cli.config import RunConfig
 from tts_cli.core import Finish, Row, Status
 from tts_cli.errors import TtsCliError, UsageError
@@ -202,9 +202,9 @@ class _Checks:
         self._table = memory_database(
             "CREATE TABLE checks (take BLOB PRIMARY KEY, error, mos, is_suspect) WITHOUT ROWID"
         )
-        for one in read_checks(out):
-            error = None if one.asr is None else one.asr.error
-            mos = None if one.opinion is None else one.opinion.mos
+        for one in read_verdicts(out):
+            error = None if one.asr is None else one.asr.wer
+            mos = None if one.mos is None else one.mos.mos
             values = (_key(one.id, one.take, one.sha256), error, mos, one.is_suspect)
             self._table.execute("INSERT OR REPLACE INTO checks VALUES (?, ?, ?, ?)", values)
         self.has_errors = (

@@ -23,9 +23,9 @@ from typing import TYPE_CHECKING
 
 from tts_cli.audio.file import check_format
 from tts_cli.audio.treatment import Treatment
-from tts_cli.checks.baselines import Voices
-from tts_cli.checks.judgement import judged
-from tts_cli.checks.verdicts import read_checks
+from tts_cli.checks.baselines import Evidence, VoiceBaselines
+from tts_cli.checks.outliers import reasons_now
+from tts_cli.checks.verdicts import read_verdicts
 from tts_cli.config import RunConfig
 from tts_cli.core import BadRow, Row
 from tts_cli.errors import RowError, SetupError, UsageError
@@ -419,14 +419,14 @@ def suspects_of(out: Path | None) -> set[int]:
             remedy="synthesize the manifest into --out first",
         )
     checks = {
-        (id_hash(check.id), check.take): check for check in read_checks(out) if check.is_suspect
+        (id_hash(check.id), check.take): check for check in read_verdicts(out) if check.is_suspect
     }
     journal = Store.look(out).journal
-    voices = Voices(journal.takes())
+    voices = VoiceBaselines(map(Evidence, journal.takes()))
     found: set[int] = set()
     for take in journal.takes():
         key = id_hash(take.id)
-        if not take.is_ok or judged(take, voices, checks.get((key, take.take))):
+        if not take.is_ok or reasons_now(take, voices, checks.get((key, take.take))):
             found.add(key)
     return found
 

@@ -1,4 +1,4 @@
-"""What a voice's rows have in common, and how long a text should take."""
+"""Usual values of a voice, and the expected length of a text."""
 
 from __future__ import annotations
 
@@ -8,75 +8,71 @@ import pytest
 from spoken_folders import TEXT, record
 
 from tts_cli.checks.baselines import (
+    PACE,
     STOP_LETTERS,
-    Usual,
-    Voices,
-    letters_a_second,
+    Evidence,
+    RobustStats,
+    VoiceBaselines,
+    letters_per_second,
     pace,
     speech_s,
     unasked_silence_s,
-    usual_of,
 )
 from tts_cli.store.take import Take
 
 
-def speech(**changes: Any) -> Take:
+def take(**changes: Any) -> Take:
     made = Take.of(record("a", **changes))
     assert made is not None
     return made
 
 
-def test_median_and_deviation_pass_over_outliers() -> None:
-    found = usual_of([1.0, 1.1, 0.9, 1.0, 1.1, 0.9, 50.0])
+def test_median_and_deviation_ignore_outliers() -> None:
+    found = RobustStats.of([1.0, 1.1, 0.9, 1.0, 1.1, 0.9, 50.0])
     assert found.median == 1.0
     assert found.spread == pytest.approx(0.148, abs=0.001)
     assert found.off(1.0) == 0
-    assert Usual(1.0, 0.0).off(1.1) > 1e6
+    assert RobustStats(1.0, 0.0).off(1.1) > 1e6
 
 
-def test_the_spoken_text_counts_for_the_rate() -> None:
-    figures = speech(text="$1,299.50", spoken_text=TEXT)
-    assert letters_a_second(figures) == pytest.approx(letters_a_second(speech()))
-    assert letters_a_second(speech(text="Oh.")) is None
-    assert letters_a_second(speech(text=None)) is None
-    assert letters_a_second(speech(finish_reason="wordless")) is None
-
-
-def test_marks_of_pauses_are_no_letters() -> None:
+def test_the_synthesized_text_counts() -> None:
+    figures = take(text="$1,299.50", spoken_text=TEXT)
+    assert letters_per_second(figures) == pytest.approx(letters_per_second(take()))
+    for changes in ({"text": "Oh."}, {"text": None}, {"finish_reason": "wordless"}):
+        assert letters_per_second(take(**changes)) is None
     marked = TEXT.replace(" ", " [pause 1.5s] ", 1)
-    assert speech(text=marked).letters == speech(text=TEXT).letters
+    assert take(text=marked).letters == take(text=TEXT).letters
 
 
 def test_stops_take_time() -> None:
     """The last stop is that of every row."""
-    seconds = speech_s(speech())
+    seconds = speech_s(take())
     assert seconds == pytest.approx(3.8)
     letters = sum(map(str.isalnum, TEXT))
-    assert pace(speech()) == pytest.approx(letters / seconds)
+    assert pace(take()) == pytest.approx(letters / seconds)
     stops = TEXT.replace(" ", ", ", 1).replace(" rain", '. "Rain', 1) + "."
-    longer = (letters + 2 * STOP_LETTERS) / seconds
-    assert pace(speech(text=stops)) == pytest.approx(longer)
+    assert pace(take(text=stops)) == pytest.approx((letters + 2 * STOP_LETTERS) / seconds)
     chinese = "\u5348\u996d\uff0c\u4ee5\u540e\u56de\u6765\u3002" * 3
-    assert pace(speech(text=chinese)) is None, "few letters"
-    assert pace(speech(text=chinese * 2)) == pytest.approx((3 * 36 + 11 * STOP_LETTERS) / seconds)
+    assert pace(take(text=chinese)) is None, "few letters"
+    assert pace(take(text=chinese * 2)) == pytest.approx((3 * 36 + 11 * STOP_LETTERS) / seconds)
 
 
-def test_what_was_added_and_what_was_asked_for_is_no_speech() -> None:
+def test_padding_and_requested_pauses_are_not_speech() -> None:
     parts = [
         {"text_start": 0, "text_end": 9, "start_s": 0.0, "end_s": 1.0},
         {"text_start": 9, "text_end": 20, "start_s": 2.5, "end_s": 4.0},
     ]
-    assert speech_s(speech(parts=parts)) == pytest.approx(3.8 - 1.5)
+    assert speech_s(take(parts=parts)) == pytest.approx(3.8 - 1.5)
     applied = {"pad_start_s": 0.5, "pad_end_s": 1.0, "trimmed_start_s": 0.1, "trimmed_end_s": 0.0}
-    assert speech_s(speech(applied=applied)) == pytest.approx(3.8 - 1.4)
-    assert speech_s(speech(applied="none")) == pytest.approx(3.8)
-    assert unasked_silence_s(speech(parts=parts, silence_inside_s=1.6)) == 0
-    assert unasked_silence_s(speech(silence_inside_s=1.6)) == 1.6
+    assert speech_s(take(applied=applied)) == pytest.approx(3.8 - 1.4)
+    assert speech_s(take(applied="none")) == pytest.approx(3.8)
+    assert unasked_silence_s(take(parts=parts, silence_inside_s=1.6)) == 0
+    assert unasked_silence_s(take(silence_inside_s=1.6)) == 1.6
 
 
 def test_rows_that_failed_are_not_usual() -> None:
-    good = [speech() for _ in range(8)]
-    failed = [speech(status="failed", audio_s=40.0) for _ in range(30)]
-    usual = Voices([*good, *failed]).rate(good[0])
+    good = [Evidence(take()) for _ in range(8)]
+    failed = [Evidence(take(status="failed", audio_s=40.0)) for _ in range(30)]
+    usual = VoiceBaselines([*good, *failed]).stats(PACE, good[0])
     assert usual is not None
-    assert usual.median == pace(good[0])
+    assert usual.median == pace(good[0].take)

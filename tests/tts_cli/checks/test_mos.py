@@ -10,7 +10,7 @@ import pytest
 import soundfile
 
 from tts_cli import extras
-from tts_cli.checks.asr.recognizer import RATE_HZ, Array, Asked
+from tts_cli.checks.asr.recognizer import RATE_HZ, Array, AsrRequest
 from tts_cli.checks.mos import HOP, MELS, WINDOW, Dnsmos, rate_one, scores, spectrogram, windows
 from tts_cli.errors import SetupError
 
@@ -77,17 +77,17 @@ def test_a_file_is_rated(tmp_path: Path) -> None:
     loud, broken = tmp_path / "loud.wav", tmp_path / "broken.wav"
     soundfile.write(loud, 20 * speech(9.01), RATE_HZ, "FLOAT")
     broken.write_bytes(b"no audio")
-    asked = [Asked(0, loud, None), Asked(1, broken, None)]
+    asked = [AsrRequest(0, loud, None), AsrRequest(1, broken, None)]
     rater = Dnsmos()
     try:
-        found = {answer.place: answer for answer in rater.hear(asked)}
+        found = {answer.place: answer for answer in rater.run(asked)}
     finally:
         rater.close()
     assert found == {one.place: rate_one(one) for one in asked}
     assert found[1].problem is not None
-    assert found[0].opinion is not None
-    assert 1 <= found[0].opinion.mos < 2
-    assert found[0].opinion.rated_by == rater.identity.name
+    assert found[0].mos is not None
+    assert 1 <= found[0].mos.mos < 2
+    assert found[0].mos.rated_by == rater.identity.name
 
 
 def models() -> None:

@@ -27,9 +27,9 @@ from tts_cli.book.book_file import MadeBook, MadeFile, write_book_file
 from tts_cli.book.chapter import Book, Chapter, Paragraph
 from tts_cli.book.chapter_audio import HeardSpan, JoinedChapter
 from tts_cli.book.script import BookPauses, script_of
-from tts_cli.checks.suspicion import KINDS
+from tts_cli.checks.outliers import KINDS
 from tts_cli.checks.verdicts import OK as FINE
-from tts_cli.checks.verdicts import Check
+from tts_cli.checks.verdicts import TakeVerdict
 from tts_cli.checks.word_times import TimedWord, WordTimes
 from tts_cli.config import RunConfig
 from tts_cli.core import Finish, Remark, Role, Spoken, Status
@@ -170,7 +170,7 @@ def test_tables_are_what_is_written(
         "worker": Hand(1, None).facts(),
         "text": written["text"],
         "folder": written["folder"],
-        "checks": json.loads(Check("a", 1, "00", FINE).to_line()),
+        "checks": json.loads(TakeVerdict("a", 1, "00", FINE).to_line()),
         "kind": KINDS,
         "words": WordTimes.__struct_fields__,
         "timed_word": TimedWord.__struct_fields__,

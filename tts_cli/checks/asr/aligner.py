@@ -76,11 +76,11 @@ class Aligned(NamedTuple):
 
 
 class Aligner(Protocol):
-    """An aligner with its weights in memory, to be closed: a recogniser that knows the words."""
+    """An aligner with its weights in memory, to be closed: a recognizer that knows the words."""
 
     identity: Identity
 
-    def hear(self, asked: Iterable[ToAlign | None]) -> Iterator[Aligned]:
+    def run(self, asked: Iterable[ToAlign | None]) -> Iterator[Aligned]:
         """Every take, as it is done, and those before a None at once; a file that cannot be read
         answers with its problem. Raises StoppedEarly.
         """

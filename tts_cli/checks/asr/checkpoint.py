@@ -28,7 +28,7 @@ from models.checkpoint.files import (
     weight_files,
 )
 from tts_cli.checks.asr import recognizer as sound
-from tts_cli.checks.asr.recognizer import Answer, Asked, Identity
+from tts_cli.checks.asr.recognizer import AsrRequest, AsrResult, Identity
 from tts_cli.errors import SetupError
 from tts_cli.named import counted
 
@@ -121,7 +121,7 @@ class Checkpoint(ABC):
         """The model; its processor is kept. Raises whatever `library`, transformers, does."""
 
     def close(self) -> None:
-        """See `Recogniser`."""
+        """See `Recognizer`."""
         self._model = None
 
     def halved(self, work: Callable[[list[A]], list[B]], items: list[A]) -> list[B]:
@@ -165,7 +165,7 @@ class Checkpoint(ABC):
                 pool.shutdown(wait=False, cancel_futures=True)
 
 
-class CheckpointRecogniser(Checkpoint):
+class CheckpointRecognizer(Checkpoint):
     """See `Checkpoint`."""
 
     codes: frozenset[str] = frozenset()  # of languages that it can be told
@@ -179,8 +179,8 @@ class CheckpointRecogniser(Checkpoint):
             language: a code that the checkpoint has; None: it finds out.
         """
 
-    def hear(self, asked: Iterable[Asked | None]) -> Iterator[Answer]:
-        """See `Recogniser`."""
+    def run(self, asked: Iterable[AsrRequest | None]) -> Iterator[AsrResult]:
+        """See `Recognizer`."""
         full: dict[str | None, list[_Window]] = defaultdict(list)  # by language
         sums: dict[int, str] = {}
         texts: dict[int, dict[int, str]] = defaultdict(dict)
@@ -192,7 +192,7 @@ class CheckpointRecogniser(Checkpoint):
                 continue
             one, found = read
             if isinstance(found, Exception):
-                yield Answer(one.place, problem=str(found))
+                yield AsrResult(one.place, problem=str(found))
                 continue
             sums[one.place] = found.sha256
             cut = list(sound.windows(found.samples, one.gaps_s))
@@ -212,7 +212,7 @@ class CheckpointRecogniser(Checkpoint):
         texts: dict[int, dict[int, str]],
         sizes: dict[int, int],
         sums: dict[int, str],
-    ) -> Iterator[Answer]:
+    ) -> Iterator[AsrResult]:
         """Hear some windows; the takes whose last ones are among them are answered."""
         words = partial(self.words, language=batch[0].language)
         heard = self.halved(words, [window.samples for window in batch])
@@ -221,7 +221,7 @@ class CheckpointRecogniser(Checkpoint):
             found[window.number] = text.strip()
             if len(found) == sizes[window.place]:
                 whole = " ".join(found[number] for number in sorted(found) if found[number])
-                yield Answer(window.place, whole, sums.pop(window.place))
+                yield AsrResult(window.place, whole, sums.pop(window.place))
                 del texts[window.place], sizes[window.place]
 
 

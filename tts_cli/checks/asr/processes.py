@@ -23,7 +23,7 @@ IDLE_S = 0.1  # waited for answers, where no further take has come
 
 
 class Processes(Generic[A, B]):
-    """A recogniser, or whatever else is asked as one is, whose work a function does.
+    """A recognizer, or whatever else is asked as one is, whose work a function does.
 
     Args:
         function: of a module, so that a process finds it.
@@ -38,8 +38,8 @@ class Processes(Generic[A, B]):
         self.count = count or usable_cores()
         self._pool: ProcessPoolExecutor | None = None
 
-    def hear(self, asked: Iterable[A | None]) -> Iterator[B]:
-        """See `Recogniser`. Raises StoppedEarly where a process dies."""
+    def run(self, asked: Iterable[A | None]) -> Iterator[B]:
+        """See `Recognizer`. Raises StoppedEarly where a process dies."""
         if self._pool is None:
             self._pool = ProcessPoolExecutor(self.count, get_context("spawn"), initializer=_start)
         waiting = iter(asked)
@@ -65,7 +65,7 @@ class Processes(Generic[A, B]):
             ) from error
 
     def close(self) -> None:
-        """See `Recogniser`."""
+        """See `Recognizer`."""
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
             self._pool = None

@@ -31,7 +31,7 @@ from tts_cli.checks.asr.aligner import (
     mean_score,
     samples_of,
 )
-from tts_cli.checks.asr.checkpoint import Checkpoint, CheckpointRecogniser
+from tts_cli.checks.asr.checkpoint import Checkpoint, CheckpointRecognizer
 from tts_cli.errors import SetupError
 from tts_cli.extras import require
 
@@ -50,8 +50,8 @@ BATCH_S = 30.0  # of audio a passage: so many of them are aligned at once
 _ONLY_THESE: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
 
 
-class Qwen3Asr(CheckpointRecogniser):
-    """See `CheckpointRecogniser`."""
+class Qwen3Asr(CheckpointRecognizer):
+    """See `CheckpointRecognizer`."""
 
     kind, needs, codes = "qwen3_asr", "5.17", CODES
 
@@ -61,7 +61,7 @@ class Qwen3Asr(CheckpointRecogniser):
         return model
 
     def words(self, samples: list[sound.Array], language: str | None) -> list[str]:
-        """See `CheckpointRecogniser`."""
+        """See `CheckpointRecognizer`."""
         asked = self._processor.apply_transcription_request(
             audio=samples, language=None if language is None else [language] * len(samples)
         ).to(self.device, self.dtype)
@@ -107,7 +107,7 @@ class Qwen3Aligner(Checkpoint):
         self._most_s = self._step_s * int(model.config.num_labels)
         return model
 
-    def hear(self, asked: Iterable[ToAlign | None]) -> Iterator[Aligned]:
+    def run(self, asked: Iterable[ToAlign | None]) -> Iterator[Aligned]:
         """See `Aligner`."""
         waiting: list[_Told] = []
         takes: dict[int, tuple[ToAlign, sound.Sound]] = {}

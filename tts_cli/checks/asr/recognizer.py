@@ -1,8 +1,7 @@
-"""What `check` asks of a recogniser: takes go in, words come out, in any order.
+"""The interface of recognizers: takes go in and transcripts come out, in any order.
 
-Audio as recognisers take it: one channel at 16 kHz, long rows in windows that end in silence.
-
-A file may be anybody's: its length is bounded before it is read, and it is read in blocks.
+Audio has one channel at 16 kHz, and long rows are cut into windows that end in silence. A file may
+be untrusted: its length is bounded before it is read, and it is read in blocks.
 """
 
 from __future__ import annotations
@@ -15,56 +14,57 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from tts_cli.audio.file import in_blocks
-from tts_cli.checks.verdicts import Opinion
+from tts_cli.checks.verdicts import MosScores
 from tts_cli.store.files import hash_of
 
 POCKETSPHINX = "pocketsphinx"
 
 
-class Asked(NamedTuple):
-    """A take to be heard. Its text is not among what is told."""
+class AsrRequest(NamedTuple):
+    """A take to be transcribed. The recognizer does not get its text."""
 
-    place: int  # in the list of what is to be heard
+    place: int  # in the list of the caller
     path: Path
-    language: str | None  # code, such as `en`; None: not known
+    language: str | None  # code, such as `en`; None: unknown
     gaps_s: tuple[tuple[float, float], ...] = ()  # pauses between its parts
 
 
-class Answer(NamedTuple):
-    """What was heard in one."""
+class AsrResult(NamedTuple):
+    """The result of a request."""
 
     place: int
     text: str = ""
-    sha256: str = ""  # of the file that was heard
-    problem: str | None = None  # why nothing could be heard
-    opinion: Opinion | None = None  # of what predicts one, in place of a text
+    sha256: str = ""  # of the file
+    problem: str | None = None  # why there is no transcript
+    mos: MosScores | None = None  # from a model that predicts scores instead of a text
 
 
 @dataclass(frozen=True)
 class Identity:
-    """Which recogniser: answers of another one are not its own."""
+    """The identity of a recognizer; results of another one are not comparable."""
 
-    name: str  # with version, and the sum of its weights
-    languages: tuple[str, ...] = ()  # codes that it hears; empty: any
-    least_score: float = 0.0  # of an aligner: what has less is unsure, whatever its voice
+    name: str  # with the version, and a digest of the weights
+    languages: tuple[str, ...] = ()  # codes that it supports; empty: any
+    least_score: float = 0.0  # of an aligner: words with a lower one are unsure in any voice
     spellings: tuple[tuple[str, str], ...] = field(default=(), repr=False)
 
 
-class Recogniser(Protocol):
-    """A recogniser with its weights in memory, to be closed."""
+class Recognizer(Protocol):
+    """A recognizer with its weights in memory; the caller closes it."""
 
     identity: Identity
 
-    def hear(self, asked: Iterable[Asked | None]) -> Iterator[Answer]:
-        """Every take, as it is heard; a file that cannot be read answers with its problem.
+    def run(self, requests: Iterable[AsrRequest | None]) -> Iterator[AsrResult]:
+        """Yield the result of every request, as they finish. A file that cannot be read has a
+        problem.
 
         Args:
-            asked: None among them: none has come for a while, so nobody waits for more of them.
+            requests: None among them: no request is ready, so do not wait for a full batch.
         """
         ...
 
     def close(self) -> None:
-        """Give back processes and memory."""
+        """Free processes and memory."""
         ...
 
 
@@ -117,7 +117,7 @@ def load(path: Path, rate_hz: int = RATE_HZ) -> Sound:
 
 
 def windows(samples: Array, gaps_s: Sequence[tuple[float, float]] = ()) -> Iterator[Array]:
-    """A row's audio in windows that a recogniser hears at once: cut in the middle of a pause
+    """A row's audio in windows that a recognizer hears at once: cut in the middle of a pause
     between parts where one lies at the right place, else where it is quietest.
 
     Args:

@@ -1,6 +1,6 @@
 """Recognise and align with pocketsphinx and its stock English models, in one process a core.
 
-Each take is heard with the recogniser as it starts, so that its answer depends on nothing but its
+Each take is heard with the recognizer as it starts, so that its answer depends on nothing but its
 audio: neither on what came before nor on how many processes there are.
 
 Its models are CMU's en-us: near dictation, 130,000 words. On the sample voice it gets 10 to 12 % of
@@ -37,7 +37,7 @@ from tts_cli.checks.asr.aligner import (
     samples_of,
 )
 from tts_cli.checks.asr.processes import Processes
-from tts_cli.checks.asr.recognizer import POCKETSPHINX, Answer, Asked, Identity
+from tts_cli.checks.asr.recognizer import POCKETSPHINX, AsrRequest, AsrResult, Identity
 from tts_cli.extras import require
 
 PEAK = 0.7
@@ -52,7 +52,7 @@ BEAM, WORD_BEAM = 1e-100, 1e-80
 LEAST_SCORE = 0.12
 
 
-class Sphinx(Processes[Asked, Answer]):
+class Sphinx(Processes[AsrRequest, AsrResult]):
     """Args:
         processes: at once; None: one a core.
     Raises:
@@ -60,7 +60,7 @@ class Sphinx(Processes[Asked, Answer]):
     """
 
     def __init__(self, processes: int | None = None) -> None:
-        super().__init__(hear_one, identity_of("--asr"), processes)
+        super().__init__(transcribe_one, identity_of("--asr"), processes)
 
 
 class SphinxAligner(Processes[ToAlign, Aligned]):
@@ -85,16 +85,16 @@ def identity_of(flag: str) -> Identity:
     return Identity(f"{POCKETSPHINX} {version('pocketsphinx')} en-us", languages=("en",))
 
 
-def hear_one(asked: Asked) -> Answer:
+def transcribe_one(asked: AsrRequest) -> AsrResult:
     """Hear a take in this process."""
     try:
         found = sound.load(asked.path)
     except (OSError, ValueError) as error:
-        return Answer(asked.place, problem=str(error))
+        return AsrResult(asked.place, problem=str(error))
     words = [
         heard for part in sound.windows(found.samples, asked.gaps_s) if (heard := _words(part))
     ]
-    return Answer(asked.place, " ".join(words), found.sha256)
+    return AsrResult(asked.place, " ".join(words), found.sha256)
 
 
 def _words(samples: sound.Array) -> str:

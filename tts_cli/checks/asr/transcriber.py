@@ -1,5 +1,5 @@
-"""What a recogniser is asked to hear of the takes of a folder, and its answers held against their
-texts: the same for takes of a folder and for those of a run that goes on.
+"""Requests for the takes of a folder, and comparisons of the transcripts with their texts. Finished
+folders and running commands use the same.
 """
 
 from __future__ import annotations
@@ -10,16 +10,18 @@ from pathlib import Path
 from typing import Any
 
 from tts_cli.checks.asr.compare import compare
-from tts_cli.checks.asr.recognizer import Answer, Asked, Identity
-from tts_cli.checks.verdicts import Heard
+from tts_cli.checks.asr.recognizer import AsrRequest, AsrResult, Identity
+from tts_cli.checks.verdicts import Transcript
 from tts_cli.store.take import Take
 from tts_cli.text.languages import code_of, may_be_english
 
 
-class Listener:
-    """Args:
-    identity: of the recogniser.
-    text: how the run read texts, as run.json has it; what makes no sense is not known.
+class Transcriber:
+    """Decides which takes a recognizer can transcribe.
+
+    Args:
+        identity: of the recognizer.
+        text: settings of the text in run.json; anything else is ignored.
     """
 
     def __init__(self, identity: Identity, text: Any) -> None:
@@ -27,38 +29,39 @@ class Listener:
         auto = text.get("auto_language") if isinstance(text, Mapping) else None
         self._auto = auto if isinstance(auto, str) else None
 
-    def knows(self, heard: Heard | None) -> bool:
-        """Whether this recogniser has heard it already."""
-        return heard is not None and heard.recogniser == self.identity.name
+    def has_made(self, transcript: Transcript | None) -> bool:
+        """Whether a transcript is by this recognizer."""
+        return transcript is not None and transcript.recognizer == self.identity.name
 
-    def has_words(self, speech: Take) -> bool:
-        """Whether there is anything to hear."""
-        return speech.said is not None and bool(speech.letters)
+    def has_words(self, take: Take) -> bool:
+        """Whether the text of a take has words."""
+        return take.said is not None and bool(take.letters)
 
-    def is_fluent(self, speech: Take) -> bool:
-        """Whether it hears a take's language; one of several finds out what nobody tells."""
-        languages, code = self.identity.languages, self.language_of(speech)
+    def is_supported(self, take: Take) -> bool:
+        """Whether the recognizer supports the language of a take. One of several languages detects
+        it if the manifest does not state it.
+        """
+        languages, code = self.identity.languages, self.language_of(take)
         if not languages or code is not None:
             return not languages or code in languages
         if len(languages) > 1:
-            return (speech.language or "auto").casefold() == "auto"
-        return may_be_english(speech.said or "")
+            return (take.language or "auto").casefold() == "auto"
+        return may_be_english(take.said or "")
 
-    def asked(self, place: int, path: Path, speech: Take) -> Asked:
-        """What it is told of a take."""
-        gaps_s = tuple((part["end_s"], next_["start_s"]) for part, next_ in pairwise(speech.parts))
-        return Asked(place, path, self.language_of(speech), gaps_s)
+    def request(self, place: int, path: Path, take: Take) -> AsrRequest:
+        """Return the request for a take."""
+        gaps_s = tuple((part["end_s"], next_["start_s"]) for part, next_ in pairwise(take.parts))
+        return AsrRequest(place, path, self.language_of(take), gaps_s)
 
-    def heard(self, speech: Take, answer: Answer) -> Heard | None:
-        """What it heard in a take; None: its text has nothing to say."""
-        forms = speech.spoken_text, speech.text
-        identity = self.identity
-        language = self.language_of(speech)
-        return compare(forms, answer.text, language, identity.name, identity.spellings)
+    def transcript(self, take: Take, result: AsrResult) -> Transcript | None:
+        """Return a result compared with the text of its take; None: the text has no words."""
+        forms, identity = (take.spoken_text, take.text), self.identity
+        language = self.language_of(take)
+        return compare(forms, result.text, language, identity.name, identity.spellings)
 
-    def language_of(self, speech: Take) -> str | None:
-        """The code of a take's language, as it was spoken; None: not told."""
-        for told in (speech.language, self._auto):
-            if told and (code := code_of(told)):
+    def language_of(self, take: Take) -> str | None:
+        """Return the code of the language of a take; None: unknown."""
+        for name in (take.language, self._auto):
+            if name and (code := code_of(name)):
                 return code
         return None

@@ -10,7 +10,7 @@ from typing import Any
 
 from models.checkpoint.files import CheckpointError, read_json
 from tts_cli.checks.asr import recognizer as sound
-from tts_cli.checks.asr.checkpoint import CheckpointRecogniser
+from tts_cli.checks.asr.checkpoint import CheckpointRecognizer
 
 log = logging.getLogger(__name__)
 
@@ -18,8 +18,8 @@ MAX_TOKENS = 220  # of a window; people say up to 130 in 30 s
 MAX_SPELLINGS = 10_000
 
 
-class Whisper(CheckpointRecogniser):
-    """See `CheckpointRecogniser`."""
+class Whisper(CheckpointRecognizer):
+    """See `CheckpointRecognizer`."""
 
     kind, needs = "whisper", "4.57"
 
@@ -40,7 +40,7 @@ class Whisper(CheckpointRecogniser):
         return model
 
     def words(self, samples: list[sound.Array], language: str | None) -> list[str]:
-        """See `CheckpointRecogniser`."""
+        """See `CheckpointRecognizer`."""
         features = self._features(
             samples,
             sampling_rate=sound.RATE_HZ,

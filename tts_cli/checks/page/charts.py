@@ -6,9 +6,9 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tts_cli.checks.baselines import letters_a_second
+from tts_cli.checks.baselines import letters_per_second
 from tts_cli.checks.folder_rows import STAGES, FolderRow, SpokenFolder
-from tts_cli.checks.verdicts import Check
+from tts_cli.checks.verdicts import TakeVerdict
 from tts_cli.store.take import Take
 
 MOST_RUNS = 4
@@ -17,20 +17,22 @@ MOST_OUTLIERS = 60  # that a voice shows
 WHISKERS = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 
-def charts_of(folder: SpokenFolder, checks: Mapping[tuple[str, int], Check]) -> dict[str, Any]:
+def charts_of(
+    folder: SpokenFolder, checks: Mapping[tuple[str, int], TakeVerdict]
+) -> dict[str, Any]:
     """All charts. Outliers name their rows by place."""
     rows = folder.rows
 
     def mos(speech: Take) -> float | None:
         check = checks.get((speech.id, speech.take))
-        if check is None or check.opinion is None or not check.fits(speech.sha256):
+        if check is None or check.mos is None or not check.fits(speech.sha256):
             return None
-        return check.opinion.mos
+        return check.mos.mos
 
     return {
         "stages": ["loading", "graphs", *STAGES, "other"],
         "time": _times(folder),
-        "rate": _by_voice(rows, letters_a_second),
+        "rate": _by_voice(rows, letters_per_second),
         "level": _by_voice(rows, lambda speech: speech.level_dbfs),
         "mos": _by_voice(rows, mos),
     }

@@ -14,13 +14,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
-from tts_cli.checks.baselines import Voices, letters_a_second
+from tts_cli.checks.baselines import Evidence, VoiceBaselines, letters_per_second
 from tts_cli.checks.folder_rows import FolderRow, SpokenFolder, TakeFile, read_folder
-from tts_cli.checks.judgement import judged
+from tts_cli.checks.outliers import KINDS, reasons_now, severity
 from tts_cli.checks.page.build import build_page, spoken_by
 from tts_cli.checks.page.charts import charts_of
-from tts_cli.checks.suspicion import KINDS, severity
-from tts_cli.checks.verdicts import SCORES, Check, Heard, checks_by_take
+from tts_cli.checks.verdicts import SCORES, TakeVerdict, Transcript, verdicts_by_take
 from tts_cli.checks.waveform import LETTERS, outlines
 from tts_cli.checks.word_times import WordTimes, read_words
 from tts_cli.core import Finish, Remark
@@ -45,7 +44,7 @@ class _About(NamedTuple):
 
     runs: dict[str | None, int]
     outlines: dict[int, str | None]  # by the `id` of a `TakeFile`
-    checks: dict[tuple[str, int], Check]
+    checks: dict[tuple[str, int], TakeVerdict]
     base: str
 
 
@@ -86,11 +85,11 @@ def content_of(folder: SpokenFolder, version: str | None, base: str = "") -> dic
         version: of this tool.
         base: of the addresses of audio: where the folder is, seen from the page; empty: beside it.
     """
-    speeches = [row.take for row in folder.rows]
-    voices = Voices(speeches)
-    checks = checks_by_take(folder.path)
+    voices = VoiceBaselines(Evidence(row.take) for row in folder.rows)
+    checks = verdicts_by_take(folder.path)
     reasons = {
-        row.id: judged(row.take, voices, checks.get((row.id, row.take.take))) for row in folder.rows
+        row.id: reasons_now(row.take, voices, checks.get((row.id, row.take.take)))
+        for row in folder.rows
     }
     runs = {_text(run.get("run_id")): place for place, run in enumerate(folder.runs)}
     files = [file for row in folder.rows for file in row.files]
@@ -172,7 +171,7 @@ def _row(
     speech = row.take
     if times is not None and times.text != speech.text:
         times = None
-    rate = letters_a_second(speech) if speech.is_ok else None
+    rate = letters_per_second(speech) if speech.is_ok else None
     values: dict[str, Any] = {
         "id": row.id,
         "status": speech.status,
@@ -207,7 +206,7 @@ def _take(file: TakeFile, row: FolderRow, about: _About, times: WordTimes | None
         times = None
     check, chosen = about.checks.get((row.id, speech.take)), row.take
     is_known = check is not None and check.fits(speech.sha256)
-    heard, rated = (check.asr, check.opinion) if check and is_known else (None, None)
+    heard, rated = (check.asr, check.mos) if check and is_known else (None, None)
     is_other = not speech.says_as(chosen)
     values = {
         "take": speech.take,
@@ -228,14 +227,14 @@ def _take(file: TakeFile, row: FolderRow, about: _About, times: WordTimes | None
     return _told(values)
 
 
-def _heard(heard: Heard) -> dict[str, Any]:
-    """What a recogniser heard: the text in pieces, a wrong one with what was heard instead."""
+def _heard(heard: Transcript) -> dict[str, Any]:
+    """What a recognizer heard: the text in pieces, a wrong one with what was heard instead."""
     return {
-        "error": round(heard.error, 4),
+        "error": round(heard.wer, 4),
         "unit": heard.unit,
         "longest": heard.longest_wrong,
-        "by": heard.recogniser,
-        "heard": [list(piece) if piece.is_wrong else [piece.wanted] for piece in heard.stretches],
+        "by": heard.recognizer,
+        "heard": [list(piece) if piece.is_wrong else [piece.wanted] for piece in heard.segments],
     }
 
 

@@ -82,7 +82,7 @@ def test_files_without_speech(tmp_path: Path) -> None:
     aligner = SphinxAligner(1)
     try:
         paths = [silent, broken, tmp_path / "none.wav"]
-        answers = list(aligner.hear(asked(path, "hello") for path in paths))
+        answers = list(aligner.run(asked(path, "hello") for path in paths))
     finally:
         aligner.close()
     assert len(answers) == 3

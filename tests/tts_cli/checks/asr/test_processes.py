@@ -20,7 +20,7 @@ def wait_long(number: int) -> None:
 
 def main() -> None:
     processes = Processes(wait_long, Identity("none"), count=2)
-    list(processes.hear([1, 2]))
+    list(processes.run([1, 2]))
 
 
 @pytest.mark.slow

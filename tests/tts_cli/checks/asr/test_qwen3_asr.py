@@ -19,12 +19,12 @@ from tiny_whisper import write_tiny_whisper
 
 from tts_cli import extras
 from tts_cli.app.align import aligner_of
-from tts_cli.app.check import open_recogniser
+from tts_cli.app.check import open_recognizer
 from tts_cli.checks.asr import qwen3_asr
 from tts_cli.checks.asr.aligner import NOT_FOUND, Aligned, Passage, ToAlign
 from tts_cli.checks.asr.checkpoint import Checkpoint
 from tts_cli.checks.asr.qwen3_asr import CODES, Qwen3Aligner, Qwen3Asr
-from tts_cli.checks.asr.recognizer import RATE_HZ, Answer, Asked
+from tts_cli.checks.asr.recognizer import RATE_HZ, AsrRequest, AsrResult
 from tts_cli.checks.word_times import read_words
 from tts_cli.config import RunConfig
 from tts_cli.errors import SetupError
@@ -53,12 +53,12 @@ def test_a_batch_hears_what_each_alone_does(
     for place, (seconds, language) in enumerate([(1, "en"), (2.5, "de"), (31, "en"), (0.4, None)]):
         path = tmp_path / f"{place}.wav"
         soundfile.write(path, draw.normal(0, 0.1, round(seconds * RATE_HZ)), RATE_HZ)
-        asked.append(Asked(place, path, language))
-    asked.append(Asked(4, tmp_path / "none.wav", "en"))
+        asked.append(AsrRequest(place, path, language))
+    asked.append(AsrRequest(4, tmp_path / "none.wav", "en"))
 
-    def heard(batch: int) -> dict[int, Answer]:
-        recogniser = Qwen3Asr(checkpoint, CPU, batch)
-        return {answer.place: answer for answer in recogniser.hear(asked)}
+    def heard(batch: int) -> dict[int, AsrResult]:
+        recognizer = Qwen3Asr(checkpoint, CPU, batch)
+        return {answer.place: answer for answer in recognizer.run(asked)}
 
     single = heard(1)
     assert sorted(single) == list(range(5))
@@ -73,12 +73,12 @@ def test_the_language_is_told(checkpoint: Path, monkeypatch: pytest.MonkeyPatch)
 
     assert {code for code in LANGUAGE_CODE_TO_NAME if len(code) == 2} == CODES
     monkeypatch.setattr(qwen3_asr, "MAX_TOKENS", 12)
-    recogniser = open_recogniser(RunConfig(asr=str(checkpoint), device="cpu"))
-    assert isinstance(recogniser, Qwen3Asr)
-    assert recogniser.identity.name.startswith("qwen3_asr tiny-")
+    recognizer = open_recognizer(RunConfig(asr=str(checkpoint), device="cpu"))
+    assert isinstance(recognizer, Qwen3Asr)
+    assert recognizer.identity.name.startswith("qwen3_asr tiny-")
     samples = [np.random.default_rng(1).normal(0, 0.1, RATE_HZ).astype(np.float32)]
-    assert recogniser.words(samples, "en") != recogniser.words(samples, "zh")
-    assert recogniser.words(samples, None)[0]
+    assert recognizer.words(samples, "en") != recognizer.words(samples, "zh")
+    assert recognizer.words(samples, None)[0]
 
 
 @pytest.mark.parametrize(("family", "flag"), [(Qwen3Asr, "--asr"), (Qwen3Aligner, "--words")])
@@ -122,7 +122,7 @@ def asked_to_align(
 
 
 def answers(folder: Path, asked: list[ToAlign], batch: int) -> list[Aligned]:
-    return sorted(Qwen3Aligner(folder, CPU, batch).hear(asked), key=lambda one: one.place)
+    return sorted(Qwen3Aligner(folder, CPU, batch).run(asked), key=lambda one: one.place)
 
 
 @needs_it

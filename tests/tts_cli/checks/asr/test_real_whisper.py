@@ -13,7 +13,7 @@ import pytest
 import real_whisper
 import torch
 
-from tts_cli.checks.asr.recognizer import Asked
+from tts_cli.checks.asr.recognizer import AsrRequest
 from tts_cli.checks.asr.whisper import Whisper
 
 LINES = (
@@ -95,8 +95,8 @@ def test_real_ears_hear_the_sample_voice(tmp_path: Path) -> None:
     subprocess.run([*command, "synth", manifest, "--out", out, "--device", "cpu"], check=True)
     folder = real_whisper.write_real_whisper(tmp_path / "tiny.en")
     judge = Whisper(str(folder), torch.device("cpu"))
-    asked = [Asked(place, out / f"{place}.wav", "en") for place in range(len(LINES))]
-    heard = {answer.place: answer.text for answer in judge.hear(asked)}
+    asked = [AsrRequest(place, out / f"{place}.wav", "en") for place in range(len(LINES))]
+    heard = {answer.place: answer.text for answer in judge.run(asked)}
     assert [heard[place] for place in range(len(LINES))] == list(LINES)
     checked = subprocess.run(
         [*command, "check", out, "--asr", folder, "--json"], stdout=subprocess.PIPE, check=True

@@ -1,4 +1,4 @@
-"""Audio for recognisers: its rate, its bounds, and where long rows are cut."""
+"""Audio for recognizers: its rate, its bounds, and where long rows are cut."""
 
 from __future__ import annotations
 

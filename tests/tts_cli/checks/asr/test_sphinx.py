@@ -10,8 +10,8 @@ import soundfile
 from workbench import Workbench
 
 from tts_cli import extras
-from tts_cli.checks.asr.recognizer import Answer, Asked
-from tts_cli.checks.asr.sphinx import Sphinx, hear_one
+from tts_cli.checks.asr.recognizer import AsrRequest, AsrResult
+from tts_cli.checks.asr.sphinx import Sphinx, transcribe_one
 from tts_cli.errors import SetupError
 
 TEXT = "The weather will be cold and windy on Saturday afternoon."
@@ -34,19 +34,23 @@ def test_what_it_hears(tmp_path: Path, sample_speech: Path) -> None:
     quiet = tmp_path / "quiet.wav"
     soundfile.write(quiet, samples * 0.1, rate_hz)
     paths = [sample_speech, silent, broken, tmp_path / "none.wav"]
-    asked = [Asked(place, path, "en") for place, path in enumerate(paths)]
-    alone = [hear_one(one) for one in reversed(asked)][::-1]
+    asked = [AsrRequest(place, path, "en") for place, path in enumerate(paths)]
+    alone = [transcribe_one(one) for one in reversed(asked)][::-1]
     heard = alone[0].text.split()
     assert len(set(heard) & set(TEXT.lower().strip(".").split())) >= 7, heard
     assert alone[1].text == ""
     assert alone[2].problem is not None
-    assert hear_one(Asked(4, quiet, "en")).text == alone[0].text, "the level makes no difference"
+    assert transcribe_one(AsrRequest(4, quiet, "en")).text == alone[0].text, (
+        "the level makes no difference"
+    )
     assert alone[3].problem is not None
-    recogniser = Sphinx(processes=2)
+    recognizer = Sphinx(processes=2)
     try:
-        found: dict[int, Answer] = {answer.place: answer for answer in recogniser.hear(iter(asked))}
+        found: dict[int, AsrResult] = {
+            answer.place: answer for answer in recognizer.run(iter(asked))
+        }
     finally:
-        recogniser.close()
+        recognizer.close()
     assert [found[place] for place in range(len(asked))] == alone
 
 

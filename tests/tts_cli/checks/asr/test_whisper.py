@@ -14,8 +14,8 @@ import soundfile
 import torch
 from tiny_whisper import write_tiny_whisper
 
-from tts_cli.app.check import open_recogniser
-from tts_cli.checks.asr.recognizer import RATE_HZ, Answer, Asked, Recogniser
+from tts_cli.app.check import open_recognizer
+from tts_cli.checks.asr.recognizer import RATE_HZ, AsrRequest, AsrResult, Recognizer
 from tts_cli.checks.asr.whisper import Whisper
 from tts_cli.config import RunConfig
 from tts_cli.errors import SetupError
@@ -43,14 +43,14 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     return paths
 
 
-def listener(source: Path | str) -> Recogniser:
+def listener(source: Path | str) -> Recognizer:
     """As `check --asr` opens it."""
-    return open_recogniser(RunConfig(asr=str(source), device="cpu"))
+    return open_recognizer(RunConfig(asr=str(source), device="cpu"))
 
 
-def heard(checkpoint: Path, batch: int, asked: list[Asked]) -> dict[int, Answer]:
-    recogniser = Whisper(checkpoint, CPU, batch)
-    return {answer.place: answer for answer in recogniser.hear(iter(asked))}
+def heard(checkpoint: Path, batch: int, asked: list[AsrRequest]) -> dict[int, AsrResult]:
+    recognizer = Whisper(checkpoint, CPU, batch)
+    return {answer.place: answer for answer in recognizer.run(iter(asked))}
 
 
 def test_a_batch_hears_what_each_alone_does(
@@ -58,8 +58,8 @@ def test_a_batch_hears_what_each_alone_does(
 ) -> None:
     """A long row is cut, a file that is no audio stops nobody."""
     languages = ["en", "de", "en", None, "xx"]
-    asked = [Asked(place, path, languages[place]) for place, path in enumerate(files)]
-    asked.append(Asked(5, tmp_path / "none.wav", "en"))
+    asked = [AsrRequest(place, path, languages[place]) for place, path in enumerate(files)]
+    asked.append(AsrRequest(5, tmp_path / "none.wav", "en"))
     single = heard(checkpoint, 1, asked)
     assert sorted(single) == list(range(6))
     assert single[5].problem is not None
@@ -71,7 +71,7 @@ def test_a_batch_hears_what_each_alone_does(
 def test_it_hears_fewer_at_once_where_memory_is_short(
     checkpoint: Path, files: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = [Asked(place, path, "en") for place, path in enumerate(files)]
+    asked = [AsrRequest(place, path, "en") for place, path in enumerate(files)]
     single, words, sizes = heard(checkpoint, 1, asked), Whisper.words, []
 
     def short(self: Whisper, samples: list[Any], language: str | None) -> list[str]:
@@ -87,26 +87,26 @@ def test_it_hears_fewer_at_once_where_memory_is_short(
 
 def test_nobody_waits_for_takes_that_do_not_come(checkpoint: Path, files: list[Path]) -> None:
     """None among them: what was asked before is answered, though the batch is not full."""
-    recogniser = Whisper(str(checkpoint), CPU, 4)
+    recognizer = Whisper(str(checkpoint), CPU, 4)
     answered: list[int] = []
 
-    def asked() -> Iterator[Asked | None]:
+    def asked() -> Iterator[AsrRequest | None]:
         for place in (0, 1):
-            yield Asked(place, files[place], "en")
+            yield AsrRequest(place, files[place], "en")
             assert len(answered) == place
             yield None
             assert len(answered) == place + 1
 
-    for answer in recogniser.hear(asked()):
+    for answer in recognizer.run(asked()):
         answered.append(answer.place)
     assert answered == [0, 1]
 
 
 def test_the_language_is_told(checkpoint: Path) -> None:
-    recogniser = Whisper(checkpoint, CPU)
+    recognizer = Whisper(checkpoint, CPU)
     samples = [np.random.default_rng(1).normal(0, 0.1, RATE_HZ).astype(np.float32)]
-    assert recogniser.words(samples, "en") != recogniser.words(samples, "zh")
-    assert recogniser.words(samples, None)[0]
+    assert recognizer.words(samples, "en") != recognizer.words(samples, "zh")
+    assert recognizer.words(samples, None)[0]
 
 
 def test_its_name_is_that_of_its_weights(checkpoint: Path, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from spoken_folders import RUN_ID, TEXT, many_records, record, run, tone, write_
 from tts_cli.checks.folder_rows import read_folder
 from tts_cli.checks.page.build import SCRIPTS, as_safe_json, build_page
 from tts_cli.checks.page.content import audio_url, content_of
-from tts_cli.checks.verdicts import SUSPECT, Check, Heard, Stretch, write_checks
+from tts_cli.checks.verdicts import SUSPECT, Segment, TakeVerdict, Transcript, write_verdicts
 from tts_cli.checks.word_times import TimedWord, WordTimes
 from tts_cli.core import Kind, Remark
 
@@ -59,14 +59,14 @@ def test_what_a_recogniser_heard_stands_with_its_take(tmp_path: Path) -> None:
     """Not with audio that has replaced what was heard."""
     rows = [record("a", sha256="aa"), record("b", sha256="bb")]
     write_folder(tmp_path, rows)
-    pieces = (Stretch("every clock", "every clock"), Stretch("in", ""), Stretch("", "<b>"))
-    asr = Heard("ear 1", "Every clock, <b>", 0.125, "words", 3, 2, 0.1, 3, pieces)
+    pieces = (Segment("every clock", "every clock"), Segment("in", ""), Segment("", "<b>"))
+    asr = Transcript("ear 1", "Every clock, <b>", 0.125, "words", 3, 2, 0.1, 3, pieces)
     wrong = (Remark(Kind.WORDS, "2 of 3", 2.0), Remark(Kind.FAST, "long ago", 9.0))
-    write_checks(
+    write_verdicts(
         tmp_path,
         [
-            Check("a", 1, "aa", SUSPECT, wrong, asr=asr),
-            Check("b", 1, "xx", SUSPECT, wrong, asr=asr),
+            TakeVerdict("a", 1, "aa", SUSPECT, wrong, asr=asr),
+            TakeVerdict("b", 1, "xx", SUSPECT, wrong, asr=asr),
         ],
     )
     found = {row["id"]: row for row in content(tmp_path)["rows"]}
