@@ -181,9 +181,9 @@ WRONG_LETTERS = VoiceMeasure(
 )
 LENGTH = VoiceMeasure(_words(length_ratio), _recognizer_of, is_error=True)
 SIMILARITY = VoiceMeasure(
-    lambda one: one.similarity and one.similarity.lowest, lambda one: voice_of(one.take)
+    lambda one: one.similarity.lowest if one.similarity else None, lambda one: voice_of(one.take)
 )
-MOS = VoiceMeasure(lambda one: one.mos and one.mos.mos, lambda one: voice_of(one.take))
+MOS = VoiceMeasure(lambda one: one.mos.mos if one.mos else None, lambda one: voice_of(one.take))
 _ALL = (PACE, LEVEL, SILENCE, CER, WRONG_LETTERS, LENGTH, SIMILARITY, MOS)
 _UNKNOWN = RobustStats(1.0, math.inf)  # of errors: any value is usual
 

@@ -35,7 +35,7 @@ from tts_cli.checks.baselines import (
     num_letters,
     pace,
 )
-from tts_cli.checks.verdicts import OK, SUSPECT, TakeVerdict, Transcript
+from tts_cli.checks.verdicts import TakeVerdict, Transcript
 from tts_cli.core import Finish, Kind, Remark
 from tts_cli.store.take import Take
 
@@ -159,11 +159,19 @@ class Check(NamedTuple):
         return remark(self.kind, text, size / limit)
 
 
-# Of each kind, the first check that a take fails counts.
+# Texts of checks; `_facts` has their fields.
 _TIMES = "{times:.2f} times as %s as usual for {voice}, {rate:.1f} letters per second"
 _LEVEL = "{value:.1f} dBFS; usual for {voice}: {usual:.1f}"
-_LETTERS = "{percent:.0f} % of the text's letters are in the transcript"
+_PAUSE = "near silence for {value:.1f} s inside"
+_FULL = "{percent:.1f} % of samples are at full scale"
 _ERRORS = "{wer:.0f} % of {transcript.wanted} {transcript.unit} differ from the text"
+_RUN = "{transcript.longest_wrong} {transcript.unit} wrong in a row"
+_MORE = "{percent:.0f} % of the text's letters are in the transcript"
+_LESS = f"only {_MORE}"
+_TWICE = _MORE + ", '{phrase}' twice"
+_UNLIKE = "similarity of {where} to its voice {value:.2f}; usual: {usual:.2f}"
+_RATED = "{value:.1f} of 5; usual: {usual:.1f}"
+# Of each kind, the first check that a take fails counts.
 CHECKS = (
     Check(Kind.FAST, _of(PACE), 0.3, _TIMES % "fast", PACE, ABOVE, _ratio, 4.0),
     Check(Kind.SLOW, _of(PACE), 0.3, _TIMES % "slow", PACE, BELOW, _ratio, 4.0),
@@ -171,37 +179,17 @@ CHECKS = (
     Check(Kind.LOUD, _of(LEVEL), 4.0, _LEVEL, LEVEL, ABOVE, _difference, 4.0),
     Check(Kind.QUIET, _of(LEVEL), 4.0, _LEVEL, LEVEL, BELOW, _difference, 4.0),
     Check(Kind.QUIET, _of(LEVEL), 45.0, "{value:.1f} dBFS", side=BELOW),
-    Check(
-        *(Kind.SILENCE, _silence, 0.8, "near silence for {value:.1f} s inside"),
-        *(SILENCE, ABOVE, _value, 4.0),
-    ),
-    Check(
-        *(Kind.CLIPPED, lambda one, found: one.take.clipped_share, 0.001),
-        "{percent:.1f} % of samples are at full scale",
-    ),
-    Check(Kind.WORDS, _of(CER), 0.25, _ERRORS, CER, ABOVE, _value, 6.0, 0.6),
-    Check(
-        *(Kind.GARBLED, _of(WRONG_LETTERS), 15.0),
-        "{transcript.longest_wrong} {transcript.unit} wrong in a row",
-        *(WRONG_LETTERS, ABOVE, _value, 6.0, 30.0),
-    ),
-    Check(
-        *(Kind.MORE, _length_with_phrase, 0.05, _LETTERS + ", '{phrase}' twice"),
-        *(LENGTH, ABOVE, _difference),
-    ),
-    Check(Kind.MORE, _length_with_pace(ABOVE), 0.1, _LETTERS, LENGTH, ABOVE, _difference),
-    Check(Kind.MORE, _length, 0.15, _LETTERS, LENGTH, ABOVE, _difference, 6.0, 0.2),
-    Check(Kind.LESS, _length_with_pace(BELOW), 0.1, f"only {_LETTERS}", LENGTH, BELOW, _difference),
-    Check(Kind.LESS, _length, 0.15, f"only {_LETTERS}", LENGTH, BELOW, _difference, 6.0, 0.2),
-    Check(
-        *(Kind.DRIFT, _of(SIMILARITY), 0.1),
-        "similarity of {where} to its voice {value:.2f}; usual: {usual:.2f}",
-        *(SIMILARITY, BELOW, _difference, 5.0, math.inf),
-    ),
-    Check(
-        *(Kind.QUALITY, _of(MOS), 0.5, "{value:.1f} of 5; usual: {usual:.1f}"),
-        *(MOS, BELOW, _difference, 4.0, math.inf),
-    ),
+    Check(Kind.SILENCE, _silence, 0.8, _PAUSE, SILENCE, rare=4.0),
+    Check(Kind.CLIPPED, lambda one, found: one.take.clipped_share, 0.001, _FULL),
+    Check(Kind.WORDS, _of(CER), 0.25, _ERRORS, CER, rare=6.0, maximum=0.6),
+    Check(Kind.GARBLED, _of(WRONG_LETTERS), 15.0, _RUN, WRONG_LETTERS, rare=6.0, maximum=30.0),
+    Check(Kind.MORE, _length_with_phrase, 0.05, _TWICE, LENGTH, ABOVE, _difference),
+    Check(Kind.MORE, _length_with_pace(ABOVE), 0.1, _MORE, LENGTH, ABOVE, _difference),
+    Check(Kind.MORE, _length, 0.15, _MORE, LENGTH, ABOVE, _difference, 6.0, 0.2),
+    Check(Kind.LESS, _length_with_pace(BELOW), 0.1, _LESS, LENGTH, BELOW, _difference),
+    Check(Kind.LESS, _length, 0.15, _LESS, LENGTH, BELOW, _difference, 6.0, 0.2),
+    Check(Kind.DRIFT, _of(SIMILARITY), 0.1, _UNLIKE, SIMILARITY, BELOW, _difference, 5.0, math.inf),
+    Check(Kind.QUALITY, _of(MOS), 0.5, _RATED, MOS, BELOW, _difference, 4.0, math.inf),
 )
 
 
@@ -261,10 +249,10 @@ def verdict_of(one: Evidence, sha256: str, found: VoiceBaselines) -> TakeVerdict
         sha256: of the audio file.
     """
     reasons = tuple(outliers(one, found))
-    verdict = SUSPECT if reasons else OK
-    measured = one.transcript, one.similarity, one.mos
-    ids = one.take.id, one.take.take, sha256
-    return TakeVerdict(*ids, verdict, reasons, severity(reasons), *measured)
+    return TakeVerdict(
+        *(one.take.id, one.take.take, sha256, "suspect" if reasons else "ok", reasons),
+        *(severity(reasons), one.transcript, one.similarity, one.mos),
+    )
 
 
 def rank(one: Evidence, found: VoiceBaselines) -> tuple[float, float]:

@@ -95,7 +95,6 @@ class MosScores(msgspec.Struct, frozen=True):
 
 
 SCORES = MosScores.__struct_fields__[1:]
-_PARTS = {"asr": Transcript, "similarity": VoiceSimilarity, "mos": MosScores}
 T = TypeVar("T")
 
 
@@ -135,8 +134,8 @@ class TakeVerdict(msgspec.Struct, frozen=True):
             "severity": round(self.severity, 2),
             "reasons": [reason._asdict() for reason in self.reasons],
         }
-        for name, kind in _PARTS.items():
-            part = getattr(self, name)
+        parts = {Transcript: self.asr, VoiceSimilarity: self.similarity, MosScores: self.mos}
+        for kind, part in parts.items():
             known = {} if part is None else msgspec.to_builtins(part)
             values |= dict.fromkeys(kind.__struct_encode_fields__) | known
         values["stretches"] = values["stretches"] or []
@@ -181,14 +180,16 @@ def verdict_of_line(raw: bytes) -> TakeVerdict | None:
         verdict,
         reasons=tuple(filter(None, map(_reason, found[:MAX_REASONS]))),
         severity=severity or 0.0,
-        **{name: _part(values, kind) for name, kind in _PARTS.items()},
+        asr=_part(values, Transcript),
+        similarity=_part(values, VoiceSimilarity),
+        mos=_part(values, MosScores),
     )
 
 
 def _reason(values: Any) -> Remark | None:
     """Return one of the reasons. A kind of a later version becomes `other`."""
     found = _part(values, _Reason)
-    return found and Remark(Kind.named(found.kind), found.text, found.weight)
+    return None if found is None else Remark(Kind.named(found.kind), found.text, found.weight)
 
 
 class _Reason(msgspec.Struct):
