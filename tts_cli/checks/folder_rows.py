@@ -1,6 +1,6 @@
-"""Read an output folder for listening: every row with its takes, over all runs.
+"""Read every row of an output folder with its takes, over all runs.
 
-Nothing is locked, repaired or written: a folder can be looked at while a run still fills it.
+Nothing is locked, repaired or written: a folder can be read while a run still fills it.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import stat
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
@@ -26,51 +26,51 @@ STAGES = ("prefill", "decode", "vocoder", "write")
 
 @dataclass(frozen=True)
 class TakeFile:
-    """One take of a row, and where its audio is."""
+    """A take of a row, and its audio file."""
 
     take: Take
     place: int  # of its line in the journal
-    path: str | None  # from the folder, of a file that is there; None: there is none
-    is_older: bool = False  # the row failed, and this is the audio of a line before
+    path: str | None  # relative to the folder; None: there is no file
+    is_older: bool = False  # whether the row failed, and the file is of an earlier line
 
 
 @dataclass(frozen=True)
 class FolderRow:
-    """A row with all of its takes, by number, and which of them counts."""
+    """A row with all of its takes, by number."""
 
     id: str
-    files: list[TakeFile]  # of its takes
-    chosen: int  # place in `files`
+    files: list[TakeFile]
+    chosen: int  # place of the current take in `files`
 
     @property
     def file(self) -> TakeFile:
-        """The one that counts."""
+        """The current take and its file."""
         return self.files[self.chosen]
 
     @property
     def take(self) -> Take:
-        """The line of the take that counts."""
+        """The journal entry of the current take."""
         return self.file.take
 
 
 @dataclass
 class SpokenFolder:
-    """What `read_folder` found."""
+    """The result of `read_folder`."""
 
     path: Path
-    rows: list[FolderRow]  # in natural order of their ids, whichever came first
+    rows: list[FolderRow]  # in natural order of their ids
     runs: list[dict[str, Any]]  # last lines of runs.jsonl, the first run first
-    last_run: dict[str, Any]  # run.json; before its first, the run that goes on; empty: none
+    last_run: dict[str, Any]  # run.json; if there is none, the last one of `runs`; empty: unknown
     # Run id -> seconds of prefill, decode, vocoder and write, over all lines of that run.
     stages_s: dict[str, list[float]] = field(default_factory=dict)
-    num_garbage: int = 0  # lines of the journal that make no sense
+    num_garbage: int = 0  # invalid lines of the journal
 
 
 def read_folder(out: Path) -> SpokenFolder:
-    """Read journal and runs, and look which audio is there.
+    """Read journal and runs, and find the audio files.
 
     Raises:
-        UsageError: there is no such folder, or nothing was ever spoken into it.
+        UsageError: it is not an output folder.
         SetupError: its files cannot be read.
     """
     journal = out / JOURNAL_NAME
@@ -82,10 +82,11 @@ def read_folder(out: Path) -> SpokenFolder:
                 f"{out}: has no {JOURNAL_NAME}, so it is not the output folder of a run",
                 remedy="give the output folder of a run",
             )
-        runs = _runs(out)
+        runs = last_of_runs(RunLog(out).lines())
         folder = SpokenFolder(out, [], runs, read_report(out) or (runs[-1] if runs else {}))
-        lines = _lines(journal, folder)
-        folder.rows = sorted(_rows(out, lines), key=lambda row: natural_order(row.id))
+        entries = _entries(journal, folder)
+        rows = (_row(out, row_id, entries[row_id]) for row_id in sorted(entries, key=natural_order))
+        folder.rows = [row for row in rows if row.take.status is not Status.REMOVED]
     except OSError as error:
         raise SetupError(
             f"{error.filename or out}: {error.strerror or error}",
@@ -94,26 +95,15 @@ def read_folder(out: Path) -> SpokenFolder:
     return folder
 
 
-class _Line(NamedTuple):
-    take: Take
-    place: int  # in the journal
+class _Entry(NamedTuple):
+    take: Take  # by the last line
+    place: int  # of that line
+    ok: Take | None  # by the last line that is ok
 
 
-@dataclass
-class _Lines:
-    """The lines of one row and take that matter."""
-
-    last: _Line
-    last_ok: Take | None
-
-    def file(self, path: str | None, is_older: bool = False) -> TakeFile:
-        """The take, whose audio lies there."""
-        return TakeFile(*self.last, path, is_older)
-
-
-def _lines(journal: Path, folder: SpokenFolder) -> dict[str, dict[int, _Lines]]:
-    """The last lines of every take of every row; sums up the stages of all lines by run."""
-    found: dict[str, dict[int, _Lines]] = {}
+def _entries(journal: Path, folder: SpokenFolder) -> dict[str, dict[int, _Entry]]:
+    """Return the takes of every row by number, and add up the stages of all lines."""
+    found: dict[str, dict[int, _Entry]] = defaultdict(dict)
     counted: set[tuple[str, str | None, str | None]] = set()
     stages_ms: dict[str, list[float]] = defaultdict(lambda: [0.0] * len(STAGES))
     for place, raw in enumerate(_raw_lines(journal)):
@@ -123,98 +113,66 @@ def _lines(journal: Path, folder: SpokenFolder) -> dict[str, dict[int, _Lines]]:
             continue
         attempt = (take.id, take.run_id, take.started)
         if take.run_id is not None and attempt not in counted:
-            counted.add(attempt)  # a line that only tells of a choice repeats the figures
-            sums = stages_ms[take.run_id]
+            counted.add(attempt)  # a line about a choice repeats the figures
             stages = (take.prefill_ms, take.decode_ms, take.vocoder_ms, take.write_ms)
-            for stage, ms in enumerate(stages):
-                sums[stage] += ms
-        takes = found.setdefault(take.id, {})
-        before = takes.get(take.take)
-        last_ok = take if take.is_ok else before.last_ok if before else None
-        takes[take.take] = _Lines(_Line(take, place), last_ok)
+            sums = zip(stages_ms[take.run_id], stages, strict=True)
+            stages_ms[take.run_id] = [one + other for one, other in sums]
+        before = found[take.id].get(take.take)
+        ok = take if take.is_ok else before.ok if before else None
+        found[take.id][take.take] = _Entry(take, place, ok)
     folder.stages_s = {run: [ms / 1000 for ms in sums] for run, sums in stages_ms.items()}
     return found
 
 
-def _rows(out: Path, lines: dict[str, dict[int, _Lines]]) -> Iterator[FolderRow]:
-    for row_id, by_number in lines.items():
-        ordered = [by_number[number] for number in sorted(by_number)]
-        takes = [one.last.take for one in ordered]
-        chosen = _chosen([one.last for one in ordered])
-        if takes[chosen].status is Status.REMOVED:
-            continue
-        if len(ordered) == 1:
-            yield FolderRow(row_id, [_single(out, ordered[0])], 0)
-            continue
-        files = [
-            one.file(_take_path(out, one.last.take, is_chosen=place == chosen))
-            for place, one in enumerate(ordered)
-        ]
-        if files[chosen].path is None and not takes[chosen].is_ok:
-            path = _older_path(out, takes, row_id)
-            files[chosen] = ordered[chosen].file(path, is_older=path is not None)
-        yield FolderRow(row_id, files, chosen)
+def _row(out: Path, row_id: str, by_number: dict[int, _Entry]) -> FolderRow:
+    entries = [by_number[number] for number in sorted(by_number)]
+    chosen = _chosen(entries)
+    files = [
+        TakeFile(one.take, one.place, _path(out, one.take, place == chosen))
+        for place, one in enumerate(entries)
+    ]
+    current = files[chosen]
+    if current.path is None and not current.take.is_ok:
+        suffixes = {PurePosixPath(one.ok.path).suffix for one in entries if one.ok and one.ok.path}
+        path = _first(out, [f"{row_id}{suffix}" for suffix in sorted(suffixes)])
+        files[chosen] = TakeFile(current.take, current.place, path, is_older=path is not None)
+    return FolderRow(row_id, files, chosen)
 
 
-def _single(out: Path, lines: _Lines) -> TakeFile:
-    """The one take of a row. A row that failed may still have the audio of an earlier line."""
-    take, older = lines.last.take, lines.last_ok
-    if _is_there(out, take.path):
-        return lines.file(take.path)
-    if not take.is_ok and older is not None and _is_there(out, older.path):
-        return lines.file(older.path, is_older=True)
-    return lines.file(None)
+def _chosen(entries: Sequence[_Entry]) -> int:
+    """Return the place of the current take: the last that became the row's file, or failed to; else
+    the last that is ok.
+    """
+    own = [place for place, one in enumerate(entries) if one.take.role is not Role.EXTRA]
+    ok = [place for place, one in enumerate(entries) if one.take.is_ok and one.take.path]
+    return max(own or ok or range(len(entries)), key=lambda place: entries[place].place)
 
 
-def _older_path(out: Path, takes: list[Take], row_id: str) -> str | None:
-    """What the file still is of a row whose take that counts has failed."""
-    suffixes = {_suffix(take) for take in takes if take.is_ok and take.path}
-    paths = (f"{row_id}{suffix}" for suffix in suffixes)
-    return next((path for path in paths if _is_there(out, path)), None)
-
-
-def _take_path(out: Path, take: Take, is_chosen: bool) -> str | None:
-    """Where a take of several lies: by its number, the chosen one also under the row's name."""
+def _path(out: Path, take: Take, is_current: bool) -> str | None:
+    """Return the path of a take's file: by its line or its number. Only the current take may have
+    the name of the row.
+    """
     if take.path is None:
         return None
-    own = f"{take.id}{_suffix(take)}"
-    paths = [take_name(take.id, take.take, _suffix(take)), take.path]
-    if is_chosen:
-        paths.append(own)
-    else:  # the row's own name is that of the chosen take alone
-        paths = [path for path in paths if path != own]
-    return next((path for path in paths if _is_there(out, path)), None)
+    suffix = PurePosixPath(take.path).suffix
+    own = f"{take.id}{suffix}"
+    paths = [take.path, take_name(take.id, take.take, suffix), own]
+    return _first(out, paths if is_current else [path for path in paths if path != own])
 
 
-def _chosen(lines: list[_Line]) -> int:
-    """Which take counts: the last that was made the row's file, or was to be; else the last that
-    was spoken.
-    """
-    made = [place for place, line in enumerate(lines) if line.take.role is not Role.EXTRA]
-    spoken = [place for place, line in enumerate(lines) if line.take.is_ok and line.take.path]
-    return max(made or spoken or range(len(lines)), key=lambda place: lines[place].place)
-
-
-def _suffix(take: Take) -> str:
-    return PurePosixPath(take.path or "").suffix
-
-
-def _is_there(out: Path, path: str | None) -> bool:
-    """Whether a plain file is there; a pipe would wait for ever."""
-    if path is None:
-        return False
-    try:
-        return stat.S_ISREG(os.stat(out / path).st_mode)
-    except (OSError, ValueError):
-        return False
-
-
-def _runs(out: Path) -> list[dict[str, Any]]:
-    return last_of_runs(RunLog(out).lines())
+def _first(out: Path, paths: Sequence[str]) -> str | None:
+    """Return the first path that is a regular file; a pipe would block."""
+    for path in paths:
+        try:
+            if stat.S_ISREG(os.stat(out / path).st_mode):
+                return path
+        except (OSError, ValueError):
+            continue
+    return None
 
 
 def _raw_lines(path: Path) -> Iterator[bytes]:
-    """Every line but empty ones, and a last one that is torn."""
+    """Yield the lines that are not empty, without an incomplete last one."""
     for raw in lines_in(path):
         if raw.strip() and (raw.endswith(b"\n") or values_of(raw) is not None):
             yield raw

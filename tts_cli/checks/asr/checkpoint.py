@@ -1,10 +1,11 @@
-"""Recognise and align with checkpoints through transformers: bf16 on a GPU, float32 on a CPU.
+"""Transcribe and align with checkpoints through transformers: bf16 on a GPU, float32 on a CPU.
 
-Files are read and resampled by threads while the device hears the batch before. A batch has one
-language, as the manifest tells it; where it tells none, the checkpoint finds out. Greedy: a take's
-words do not depend on what came before. Where memory falls short, fewer windows are heard at once.
+Threads read and resample files while the device works on the batch before. A recognizer's batch has
+one language, that of the manifest; if it states none, the checkpoint detects it. Decoding is
+greedy, so that a take's words do not depend on other takes. If memory runs out, fewer windows are
+processed at a time.
 
-Weights are read from safetensors alone, and no code of a checkpoint's is run.
+Weights are read from safetensors only, and no code of a checkpoint is run.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ from abc import ABC, abstractmethod
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from functools import partial
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
 from models.checkpoint.files import (
     CheckpointError,
@@ -28,6 +29,7 @@ from models.checkpoint.files import (
     weight_files,
 )
 from tts_cli.checks.asr import recognizer as sound
+from tts_cli.checks.asr.aligner import Passage
 from tts_cli.checks.asr.recognizer import AsrRequest, AsrResult, Identity
 from tts_cli.errors import SetupError
 from tts_cli.named import counted
@@ -38,48 +40,63 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 FILES = ["*.json", "*.jinja", "*.txt", "*.safetensors"]
-BATCH_CUDA, BATCH_CPU = 64, 4  # windows heard at once
-_READERS = 8  # threads at most
+BATCH_CUDA, BATCH_CPU = 64, 4  # windows at a time
+BATCH_S = 30.0  # of audio per window: longer ones are processed fewer at a time
+_MAX_READERS = 8  # threads
 
 
-class _Window(NamedTuple):
-    place: int  # of its take
-    number: int  # in it
-    samples: sound.Array
-    language: str | None
+class Window(NamedTuple):
+    """A part of a take, for the device."""
+
+    samples: sound.Array  # (n,) float32 at 16 kHz
+    language: str | None  # None: unknown
+    passage: Passage | None = None  # for an aligner
 
 
 class HasPath(Protocol):
-    """What is asked of a take."""
+    """A request about an audio file."""
 
     @property
     def path(self) -> Path:
-        """Its audio."""
+        """The file."""
         ...
 
 
-T = TypeVar("T", bound=HasPath)
-A = TypeVar("A")
-B = TypeVar("B")
+T = TypeVar("T", bound=HasPath)  # a request
+R = TypeVar("R")  # the result of a window
+A = TypeVar("A")  # the answer to a request
+X = TypeVar("X")
+Y = TypeVar("Y")
 
 
-class Checkpoint(ABC):
-    """A checkpoint in memory, that takes are read for.
+@dataclass
+class _OpenTake(Generic[T, R]):
+    """A take whose windows are processed."""
+
+    request: T
+    audio: sound.Sound
+    num_windows: int
+    results: dict[int, R] = field(default_factory=dict)  # by number of the window
+
+
+class Checkpoint(ABC, Generic[T, R, A]):
+    """A checkpoint in memory that answers requests about takes.
 
     Args:
         folder: of the checkpoint.
-        device: torch's.
-        batch: windows heard at once; None: by the device.
-        flag: that names it.
+        device: of torch.
+        batch: windows at a time; None: by the device.
+        flag: that names the checkpoint.
     Raises:
         SetupError: it cannot be read.
     """
 
-    kind = ""  # as its config.json calls it
-    needs = ""  # of transformers, to have its classes
-    languages: tuple[str, ...] = ()  # as `Identity` has them
-    least_score = 0.0  # likewise
+    kind = ""  # `model_type` of its config.json
+    needs = ""  # version of transformers that has its classes
+    languages: tuple[str, ...] = ()  # see `Identity`
+    least_score = 0.0  # see `Identity`
     spellings: tuple[tuple[str, str], ...] = ()
+    has_mixed_batches = False  # whether the windows of a batch may differ in language
 
     def __init__(
         self,
@@ -96,8 +113,8 @@ class Checkpoint(ABC):
         self.dtype = torch.bfloat16 if device.type == "cuda" else torch.float32
         self.batch = batch or (BATCH_CUDA if device.type == "cuda" else BATCH_CPU)
         self._inference = torch.inference_mode
-        library: Any = transformers  # types of some of its names are made when they are asked for
-        library.utils.logging.set_verbosity_error()  # of settings that it thinks unusual
+        library: Any = transformers  # some of its names have types only at run time
+        library.utils.logging.set_verbosity_error()  # it warns about unusual settings
         library.utils.logging.disable_progress_bar()
         try:
             self._model = self._load(library, folder).to(device).eval()
@@ -106,10 +123,10 @@ class Checkpoint(ABC):
                 f"{flag} {folder}: transformers {library.__version__} has no {self.kind}",
                 remedy=f"pip install 'transformers>={self.needs}'",
             ) from error
-        except Exception as error:  # libraries raise what they like over a broken checkpoint
+        except Exception as error:  # libraries raise anything for a broken checkpoint
             reason = (str(error).strip() or type(error).__name__).splitlines()[0]
             raise SetupError(f"{flag} {folder}: cannot be loaded: {reason}") from error
-        # A stream of its own: on the usual one, it and whoever speaks would wait for each other.
+        # A stream of its own: on the default one, it and synthesis would wait for each other.
         cuda: Any = torch.cuda
         self._stream = cuda.Stream(device) if device.type == "cuda" else None
         name = f"{self.kind} {_identity(folder)} {str(self.dtype)[6:]}"
@@ -118,15 +135,74 @@ class Checkpoint(ABC):
 
     @abstractmethod
     def _load(self, library: Any, folder: Path) -> Any:
-        """The model; its processor is kept. Raises whatever `library`, transformers, does."""
+        """Return the model, and store its processor. Raises the errors of `library`,
+        transformers.
+        """
+
+    @abstractmethod
+    def cut(self, request: T, audio: sound.Sound) -> list[Window]:
+        """Return the windows of a take. Raises ValueError: it cannot be processed."""
+
+    @abstractmethod
+    def process(self, windows: list[Window]) -> list[R]:
+        """Return the results of windows."""
+
+    @abstractmethod
+    def answer(self, request: T, audio: sound.Sound, results: list[R]) -> A:
+        """Return the answer to a request by the results of its windows."""
+
+    @abstractmethod
+    def failure(self, request: T, problem: str) -> A:
+        """Return the answer to a request that failed."""
+
+    def run(self, requests: Iterable[T | None]) -> Iterator[A]:
+        """See `Recognizer` and `Aligner`."""
+        batches: dict[str | None, list[tuple[_OpenTake[T, R], int, Window]]] = defaultdict(list)
+        for read in self._read(requests):
+            if read is None:
+                for batch in batches.values():
+                    yield from self._finish(batch)
+                continue
+            request, audio = read
+            try:
+                if isinstance(audio, Exception):
+                    raise audio
+                windows = self.cut(request, audio)
+            except (OSError, ValueError) as error:
+                yield self.failure(request, str(error))
+                continue
+            take: _OpenTake[T, R] = _OpenTake(request, audio, len(windows))
+            for number, window in enumerate(windows):
+                batch = batches[None if self.has_mixed_batches else window.language]
+                longest = max(len(one.samples) for one in (window, *(one[2] for one in batch)))
+                if (len(batch) + 1) * longest > self.batch * BATCH_S * sound.RATE_HZ:
+                    yield from self._finish(batch)
+                batch.append((take, number, window))
+                if len(batch) >= self.batch:
+                    yield from self._finish(batch)
+        for batch in batches.values():
+            yield from self._finish(batch)
+
+    def _finish(self, batch: list[tuple[_OpenTake[T, R], int, Window]]) -> Iterator[A]:
+        """Process and empty a batch; answer the requests whose last windows are in it."""
+        entries = list(batch)
+        batch.clear()
+        if not entries:
+            return
+        results = self.halved(self.process, [window for _, _, window in entries])
+        for (take, number, _), result in zip(entries, results, strict=True):
+            take.results[number] = result
+            if len(take.results) == take.num_windows:
+                ordered = [take.results[number] for number in range(take.num_windows)]
+                yield self.answer(take.request, take.audio, ordered)
 
     def close(self) -> None:
-        """See `Recognizer`."""
+        """Free memory."""
         self._model = None
 
-    def halved(self, work: Callable[[list[A]], list[B]], items: list[A]) -> list[B]:
-        """What some work makes of items: of all at once, in halves where there is no memory for
-        all. On a GPU beside other work.
+    def halved(self, work: Callable[[list[X]], list[Y]], items: list[X]) -> list[Y]:
+        """Return the results of some work for items, in halves if there is not enough memory. On a
+        GPU it runs concurrently with other work.
         """
         import torch
 
@@ -136,7 +212,7 @@ class Checkpoint(ABC):
         except torch.OutOfMemoryError:
             if len(items) == 1:
                 raise
-        half = len(items) // 2  # outside of the handler, because the error holds what there was
+        half = len(items) // 2  # outside of the handler, because the error keeps tensors alive
         self.batch = min(self.batch, max(half, 1))
         log.warning(
             "out of device memory; transcribing %s at a time", counted(self.batch, "window")
@@ -147,9 +223,9 @@ class Checkpoint(ABC):
     def _read(
         self, asked: Iterable[T | None]
     ) -> Iterator[tuple[T, sound.Sound | Exception] | None]:
-        """Every file in order, read ahead by threads; None where none has come for a while."""
+        """Yield every file in order, read ahead by threads; None if no request is ready."""
         waiting: deque[tuple[T, Future[sound.Sound | Exception]]] = deque()
-        with ThreadPoolExecutor(min(_READERS, os.cpu_count() or 1)) as pool:
+        with ThreadPoolExecutor(min(_MAX_READERS, os.cpu_count() or 1)) as pool:
             try:
                 for one in asked:
                     if one is not None:
@@ -165,64 +241,34 @@ class Checkpoint(ABC):
                 pool.shutdown(wait=False, cancel_futures=True)
 
 
-class CheckpointRecognizer(Checkpoint):
-    """See `Checkpoint`."""
+class CheckpointRecognizer(Checkpoint[AsrRequest, str, AsrResult]):
+    """A `Recognizer`; see `Checkpoint`."""
 
-    codes: frozenset[str] = frozenset()  # of languages that it can be told
+    codes: frozenset[str] = frozenset()  # of languages that a request may state
 
     @abstractmethod
     def words(self, samples: list[sound.Array], language: str | None) -> list[str]:
-        """What is said in windows of up to 30 s.
+        """Return the transcripts of windows of up to 30 s.
 
         Args:
             samples: each (n,) float32 at 16 kHz.
-            language: a code that the checkpoint has; None: it finds out.
+            language: one of `codes`; None: it is detected.
         """
 
-    def run(self, asked: Iterable[AsrRequest | None]) -> Iterator[AsrResult]:
-        """See `Recognizer`."""
-        full: dict[str | None, list[_Window]] = defaultdict(list)  # by language
-        sums: dict[int, str] = {}
-        texts: dict[int, dict[int, str]] = defaultdict(dict)
-        sizes: dict[int, int] = {}
-        for read in self._read(asked):
-            if read is None:
-                for language in list(full):
-                    yield from self._hear_batch(full.pop(language), texts, sizes, sums)
-                continue
-            one, found = read
-            if isinstance(found, Exception):
-                yield AsrResult(one.place, problem=str(found))
-                continue
-            sums[one.place] = found.sha256
-            cut = list(sound.windows(found.samples, one.gaps_s))
-            sizes[one.place] = len(cut)
-            language = one.language if one.language in self.codes else None
-            for number, samples in enumerate(cut):
-                waiting = full[language]
-                waiting.append(_Window(one.place, number, samples, language))
-                if len(waiting) >= self.batch:
-                    yield from self._hear_batch(full.pop(language), texts, sizes, sums)
-        for waiting in full.values():
-            yield from self._hear_batch(waiting, texts, sizes, sums)
+    def cut(self, request: AsrRequest, audio: sound.Sound) -> list[Window]:
+        language = request.language if request.language in self.codes else None
+        parts = sound.windows(audio.samples, request.gaps_s)
+        return [Window(samples, language) for samples in parts]
 
-    def _hear_batch(
-        self,
-        batch: list[_Window],
-        texts: dict[int, dict[int, str]],
-        sizes: dict[int, int],
-        sums: dict[int, str],
-    ) -> Iterator[AsrResult]:
-        """Hear some windows; the takes whose last ones are among them are answered."""
-        words = partial(self.words, language=batch[0].language)
-        heard = self.halved(words, [window.samples for window in batch])
-        for window, text in zip(batch, heard, strict=True):
-            found = texts[window.place]
-            found[window.number] = text.strip()
-            if len(found) == sizes[window.place]:
-                whole = " ".join(found[number] for number in sorted(found) if found[number])
-                yield AsrResult(window.place, whole, sums.pop(window.place))
-                del texts[window.place], sizes[window.place]
+    def process(self, windows: list[Window]) -> list[str]:
+        return self.words([one.samples for one in windows], windows[0].language)
+
+    def answer(self, request: AsrRequest, audio: sound.Sound, results: list[str]) -> AsrResult:
+        text = " ".join(filter(None, map(str.strip, results)))
+        return AsrResult(request.place, text, audio.sha256)
+
+    def failure(self, request: AsrRequest, problem: str) -> AsrResult:
+        return AsrResult(request.place, problem=problem)
 
 
 def _read_one(path: Path) -> sound.Sound | Exception:
@@ -233,11 +279,11 @@ def _read_one(path: Path) -> sound.Sound | Exception:
 
 
 def folder_of(source: str, flag: str, remedy: str) -> Path:
-    """Where a checkpoint lies. Raises SetupError.
+    """Return the folder of a checkpoint. Raises SetupError.
 
     Args:
-        flag: that names it.
-        remedy: what else it may name.
+        flag: that names the checkpoint.
+        remedy: other values of that flag.
     """
     path = Path(source).expanduser()
     if path.is_dir():
@@ -251,7 +297,7 @@ def folder_of(source: str, flag: str, remedy: str) -> Path:
 
 
 def kind_of(folder: Path, flag: str) -> str:
-    """What a checkpoint is, by its configuration; its weights are there. Raises SetupError."""
+    """Return the `model_type` of a checkpoint that has weights. Raises SetupError."""
     try:
         require_plain_files(folder)
         config = read_json(folder / "config.json")
@@ -262,7 +308,7 @@ def kind_of(folder: Path, flag: str) -> str:
 
 
 def _identity(folder: Path) -> str:
-    """A name of the checkpoint, and a sum of its configuration and of its weights' ends."""
+    """Return the name of a checkpoint with a digest of its configuration and its weights' ends."""
     digest = hashlib.sha256()
     for path in sorted([*weight_files(folder), folder / "config.json"]):
         with open(path, "rb") as file:

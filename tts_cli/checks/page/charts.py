@@ -1,4 +1,4 @@
-"""Figures for the charts of the page: where time went, and how voices speak."""
+"""Figures for the charts of the page: time by stage, and measures by voice."""
 
 from __future__ import annotations
 
@@ -6,21 +6,23 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from tts_cli.checks.baselines import letters_per_second
 from tts_cli.checks.folder_rows import STAGES, FolderRow, SpokenFolder
 from tts_cli.checks.verdicts import TakeVerdict
 from tts_cli.store.take import Take
 
-MOST_RUNS = 4
-MOST_VOICES = 12
-MOST_OUTLIERS = 60  # that a voice shows
+MAX_RUNS = 4
+MAX_VOICES = 12
+MAX_OUTLIERS = 60  # of a voice
 WHISKERS = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 
 def charts_of(
     folder: SpokenFolder, checks: Mapping[tuple[str, int], TakeVerdict]
 ) -> dict[str, Any]:
-    """All charts. Outliers name their rows by place."""
+    """Return all charts. Outliers refer to rows by place."""
     rows = folder.rows
 
     def mos(speech: Take) -> float | None:
@@ -39,10 +41,9 @@ def charts_of(
 
 
 def _times(folder: SpokenFolder) -> list[dict[str, Any]]:
-    """Seconds of each stage: of all runs together, then of the last ones.
+    """Return seconds of each stage: of all runs together, then of the last ones.
 
-    On a GPU stages overlap. What is left of the wall time is waiting, attempts that were not kept
-    and the host.
+    Stages overlap on a GPU. The rest of the wall time is waiting, discarded attempts and the host.
     """
     found: list[dict[str, Any]] = []
     for number, run in enumerate(folder.runs, 1):
@@ -74,13 +75,13 @@ def _times(folder: SpokenFolder) -> list[dict[str, Any]]:
         "wall_s": round(sum(run["wall_s"] for run in found), 3),
         "seconds": [round(sum(column), 3) for column in columns],
     }
-    return [everything, *found[-MOST_RUNS:]]
+    return [everything, *found[-MAX_RUNS:]]
 
 
 def _by_voice(
     rows: Sequence[FolderRow], value_of: Callable[[Take], float | None]
 ) -> dict[str, Any]:
-    """Quantiles of a measure for the voices with most rows, and the rows outside of them."""
+    """Return quantiles of a measure for the voices with most rows, and the rows outside of them."""
     values: dict[str, list[tuple[float, int]]] = defaultdict(list)
     for place, row in enumerate(rows):
         speech = row.take
@@ -89,9 +90,9 @@ def _by_voice(
             values[speech.voice_name or "(no voice)"].append((value, place))
     names = sorted(values, key=lambda name: (-len(values[name]), name))
     entries = []
-    for name in names[:MOST_VOICES]:
+    for name in names[:MAX_VOICES]:
         found = sorted(values[name])
-        marks = [_quantile([value for value, _ in found], share) for share in WHISKERS]
+        marks = [float(one) for one in np.quantile([value for value, _ in found], WHISKERS)]
         low, high = marks[0], marks[-1]
         outside = [entry for entry in found if not low <= entry[0] <= high]
         outside.sort(key=lambda entry: -abs(entry[0] - marks[2]))
@@ -100,15 +101,7 @@ def _by_voice(
                 "voice": name,
                 "rows": len(found),
                 "marks": [round(mark, 2) for mark in marks],
-                "outliers": [[round(value, 2), place] for value, place in outside[:MOST_OUTLIERS]],
+                "outliers": [[round(value, 2), place] for value, place in outside[:MAX_OUTLIERS]],
             }
         )
-    return {"voices": entries, "left_out": max(0, len(names) - MOST_VOICES)}
-
-
-def _quantile(ordered: Sequence[float], share: float) -> float:
-    """Of sorted numbers, between neighbours by their distance."""
-    position = share * (len(ordered) - 1)
-    low = int(position)
-    high = min(low + 1, len(ordered) - 1)
-    return ordered[low] + (position - low) * (ordered[high] - ordered[low])
+    return {"voices": entries, "left_out": max(0, len(names) - MAX_VOICES)}
