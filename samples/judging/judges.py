@@ -166,7 +166,7 @@ class Likeness:
         for place, one in enumerate(takes):
             reference = self._reference(one.row["ref_audio"])[1]
             samples = sound.load(one.path, self._rate_hz).samples
-            if len(samples) < similarity.SHORTEST_S * self._rate_hz:
+            if len(samples) < similarity.MIN_ROW_S * self._rate_hz:
                 continue  # too little to tell a voice by
             found = self._direction(samples)
             yield place, {"similarity": float(np.dot(found.astype(np.float32), reference))}

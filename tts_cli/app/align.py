@@ -26,7 +26,14 @@ from tts_cli import signals
 from tts_cli.app.check import Rows, checkpoint_of
 from tts_cli.app.look import Screen
 from tts_cli.app.subtitles import warn_of_kept
-from tts_cli.checks.asr.aligner import Aligned, Aligner, Known, Passage, SaidWord, ToAlign
+from tts_cli.checks.asr.aligner import (
+    AlignedWord,
+    Aligner,
+    AlignRequest,
+    AlignResult,
+    Known,
+    Passage,
+)
 from tts_cli.checks.asr.qwen3_asr import Qwen3Aligner
 from tts_cli.checks.asr.recognizer import POCKETSPHINX, Identity
 from tts_cli.checks.asr.sphinx import SphinxAligner
@@ -98,13 +105,13 @@ class TakeWords:
         self.transcriber = Transcriber(aligner, text)
         self._lexicon = lexicon or Lexicon()
 
-    def asked(self, place: int, path: Path, take: Take) -> ToAlign:
+    def asked(self, place: int, path: Path, take: Take) -> AlignRequest:
         """What it is asked of a take."""
         words = [(word.start, sounds) for word, sounds in self._words(take)]
         language = self.transcriber.language_of(take)
-        return ToAlign(place, path, language, tuple(passages_of(take, words)))
+        return AlignRequest(place, path, language, tuple(passages_of(take, words)))
 
-    def times(self, take: Take, answer: Aligned, check: Sequence[str] = ()) -> WordTimes:
+    def times(self, take: Take, answer: AlignResult, check: Sequence[str] = ()) -> WordTimes:
         """The times of a take's words. Raises RowError: they were not found.
 
         Args:
@@ -233,7 +240,7 @@ class FolderAlignment:
                 self._put(folder, kept, form)
         return kept
 
-    def _take(self, folder: Store, one: _Row, takes: TakeWords, answer: Aligned) -> None:
+    def _take(self, folder: Store, one: _Row, takes: TakeWords, answer: AlignResult) -> None:
         """Take in what was found of a row."""
         try:
             times = takes.times(one.take, answer, self._checked(one))
@@ -308,7 +315,7 @@ class SpokenWords:
         with step("loading the aligner"):
             self._aligner = opened()
         self._takes = TakeWords(self._aligner.identity, text)
-        self._next: ToAlign | None = None
+        self._next: AlignRequest | None = None
         self._answers = self._aligner.run(self._asked())
         self._mutex = threading.Lock()
         self._is_closed = False
@@ -350,7 +357,7 @@ class SpokenWords:
             self._answers = iter(())
             self._aligner.close()
 
-    def _asked(self) -> Iterator[ToAlign | None]:
+    def _asked(self) -> Iterator[AlignRequest | None]:
         while True:
             one, self._next = self._next, None
             yield one
@@ -374,18 +381,18 @@ def _reasons(
     return reasons
 
 
-def _timed(word: WrittenWord, sounds: tuple[str, ...], said: SaidWord) -> Iterator[TimedWord]:
+def _timed(word: WrittenWord, sounds: tuple[str, ...], said: AlignedWord) -> Iterator[TimedWord]:
     """A word and its times; where its script puts no spaces between words, those inside."""
     if said.inside and sounds == (word.text,):
         for part in said.inside:
             text, place = word.text[part.start : part.end], word.start + part.start
-            inside = SaidWord(part.start_s, part.end_s, part.score, said.known)
+            inside = AlignedWord(part.start_s, part.end_s, part.score, said.known)
             yield _timed_word(text, place, inside)
     else:
         yield _timed_word(word.text, word.start, said)
 
 
-def _timed_word(text: str, place: int, said: SaidWord) -> TimedWord:
+def _timed_word(text: str, place: int, said: AlignedWord) -> TimedWord:
     start_s, end_s = round(said.start_s, 3), round(said.end_s, 3)
     score = None if said.score is None else round(said.score, 4)
     return TimedWord(text, start_s, end_s, score, place, place + len(text), said.known.value)

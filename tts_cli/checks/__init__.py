@@ -1,1 +1,1 @@
-"""Listening by machine: which takes are suspect, and the page to listen with."""
+"""Checks of takes: which ones are suspect, and the page of `report`."""

@@ -1,12 +1,11 @@
-"""Predict how people would rate a take, by Microsoft's DNSMOS, whose models speechmos ships.
+"""Predict ratings of a take by people, with Microsoft's DNSMOS, whose models speechmos ships.
 
-DNSMOS hears 9.01 s at 16 kHz at once, every second from the start; what is shorter is said again
-until it is long enough. A take's score is the mean of its windows'. One model answers for the
-speech, what is beside it and both (ITU-T P.835), another, which sees a spectrogram, for the whole
-(P.808).
+DNSMOS rates windows of 9.01 s at 16 kHz, one per second; shorter audio is repeated until it is long
+enough. The score of a take is the mean of its windows. One model rates the speech, the background
+and both (ITU-T P.835), another one, which gets a spectrogram, the whole (P.808).
 
-Source: `speechmos.dnsmos`, which these numbers equal. Its own code is not imported: it needs
-librosa, whose first spectrogram takes seconds a process, and refuses samples beyond full scale.
+Source: `speechmos.dnsmos`; the scores are equal. Its code is not imported: it needs librosa, whose
+first spectrogram takes seconds per process, and it refuses samples above full scale.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from tts_cli.extras import remedy_of, require
 WINDOW_S = 9.01
 WINDOW = int(WINDOW_S * RATE_HZ)
 EXTRA, PACKAGE, RUNTIME = "mos", "speechmos", "onnxruntime"
-# Answers of the first model, for speech, beside it and both, as people's: polynomials.
+# Polynomials from outputs of the first model to ratings: speech, background and both.
 SCALES = (
     (-0.08397278, 1.22083953, 0.0052439),
     (-0.13166888, 1.60915514, -0.39604546),
@@ -48,7 +47,7 @@ class Dnsmos(Processes[AsrRequest, AsrResult]):
             require(EXTRA, name, "--mos")
         try:
             _models()
-        except Exception as error:  # whatever it raises over a package that is not whole
+        except Exception as error:  # an incomplete package raises anything
             raise SetupError(f"--mos: {first_line(error)}", remedy_of(EXTRA)) from error
         super().__init__(rate_one, Identity(_name()))
 
@@ -65,7 +64,7 @@ def rate_one(request: AsrRequest) -> AsrResult:
 
 
 def scores(samples: Array) -> list[float]:
-    """Speech, beside it, both, and by P.808, of (n,) float32 samples at 16 kHz; n is not 0."""
+    """Return ratings of speech, background, both and by P.808 of (n,) samples at 16 kHz; n > 0."""
     primary, p808 = _models()
     found = []
     for window in windows(np.clip(samples, -1, 1)):
@@ -77,7 +76,7 @@ def scores(samples: Array) -> list[float]:
 
 
 def windows(samples: Array) -> Iterator[Array]:
-    """What is heard at once, (WINDOW,) each."""
+    """Yield the windows that are rated, (WINDOW,) each."""
     while len(samples) < WINDOW:
         samples = np.append(samples, samples)
     for number in range(int(len(samples) // RATE_HZ - WINDOW_S) + 1):
@@ -85,7 +84,7 @@ def windows(samples: Array) -> Iterator[Array]:
 
 
 def spectrogram(samples: Array) -> Array:
-    """(frames, MELS) float32 of (n,) samples: decibels below the loudest, 1 for 0 dB, -1 for -80.
+    """Return (frames, MELS) float32 of (n,) samples: dB below the loudest, 1 for 0 dB, -1 for -80.
 
     Source: `librosa.feature.melspectrogram` and `power_to_db`, with what DNSMOS gives them.
     """
@@ -100,7 +99,7 @@ def spectrogram(samples: Array) -> Array:
 
 @cache
 def _mels() -> Array:
-    """(MELS, bins) triangles, each of the same area."""
+    """Return (MELS, bins) triangles of equal area."""
     top = _KNEE_HZ / _LINEAR_HZ + np.log(RATE_HZ / 2 / _KNEE_HZ) / _STEP
     mels = np.linspace(0.0, top, MELS + 2)
     above = _KNEE_HZ * np.exp(_STEP * (mels - _KNEE_HZ / _LINEAR_HZ))
@@ -113,7 +112,7 @@ def _mels() -> Array:
 
 @cache
 def _models() -> tuple[Any, Any]:
-    """Those of this process: P.835's and P.808's."""
+    """Return the models of this process: P.835 and P.808."""
     onnxruntime = require(EXTRA, RUNTIME, "--mos").load()
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1

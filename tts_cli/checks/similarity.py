@@ -1,8 +1,8 @@
-"""Measure how like its voice a take sounds, by the speaker encoder of a checkpoint.
+"""Measure the similarity of a take to its voice, by the speaker encoder of a checkpoint.
 
-Each stretch of speech becomes a direction; those of one voice point the same way. A long row is
-heard part by part, since a part that drifts is lost in the whole. The middle of a voice is the mean
-of its rows' files, once more without the least like it.
+Each stretch of speech becomes a unit vector; those of one voice point in the same direction. A long
+row is measured part by part, because one part that drifts does not change the whole much. The
+middle of a voice is the mean of its current takes, without those that are least similar to it.
 
 Source: the encoder is the checkpoint's own, such as an ECAPA-TDNN; each family's README says which.
 """
@@ -25,21 +25,21 @@ if TYPE_CHECKING:
 
 Array = np.ndarray[Any, Any]
 
-LEAST_S = 1.0  # of a stretch; of shorter ones a row has none but itself
-SHORTEST_S = 0.5  # of a row
+MIN_S = 1.0  # of a stretch; a shorter row is one stretch
+MIN_ROW_S = 0.5  # shorter rows are not measured
 BATCH = 16
-TRIMMED = 0.1  # of a voice's stretches, left out of its middle
+TRIMMED = 0.1  # share of the stretches of a voice that its middle leaves out
 
 
 class Stretches(NamedTuple):
-    """A take's stretches as directions."""
+    """The stretches of a take as vectors."""
 
     voice: Hashable
     units: Array  # (K, D) float16 of length 1
 
 
 def stretches_of(path: Path, speech: Take, rate_hz: int) -> list[Array]:
-    """The stretches of a file: its parts, or windows; none where it is too short.
+    """Return the stretches of a file: its parts, or windows; none if it is too short.
 
     Returns:
         Each (n,) float32 at `rate_hz`.
@@ -47,9 +47,9 @@ def stretches_of(path: Path, speech: Take, rate_hz: int) -> list[Array]:
         OSError, ValueError: it cannot be read.
     """
     samples = sound.load(path, rate_hz).samples
-    if len(samples) < SHORTEST_S * rate_hz:
+    if len(samples) < MIN_ROW_S * rate_hz:
         return []
-    least = round(LEAST_S * rate_hz)
+    least = round(MIN_S * rate_hz)
     spans = [
         (round(part["start_s"] * rate_hz), round(part["end_s"] * rate_hz)) for part in speech.parts
     ]
@@ -60,7 +60,7 @@ def stretches_of(path: Path, speech: Take, rate_hz: int) -> list[Array]:
 
 
 def directions(model: SpeechModel, waves: Sequence[Array]) -> Array:
-    """(K, D) float16 directions of stretches (n,) float32 at the model's rate."""
+    """Return (K, D) float16 unit vectors of stretches (n,) float32 at the rate of the model."""
     import torch
 
     rows = []
@@ -72,7 +72,7 @@ def directions(model: SpeechModel, waves: Sequence[Array]) -> Array:
 
 
 def middles(takes: Iterable[Stretches]) -> dict[Hashable, Array]:
-    """The middle of every voice: (D,) float32 of length 1."""
+    """Return the middle of every voice: (D,) float32 of length 1."""
     by_voice: dict[Hashable, list[Array]] = defaultdict(list)
     for take in takes:
         by_voice[take.voice].append(take.units)

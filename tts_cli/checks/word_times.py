@@ -1,8 +1,8 @@
-"""When each word of a row is said: `<id>.words.json`, and the same for players (WebVTT) and for
-phoneticians (Praat's TextGrid).
+"""The times of a row's words: `<id>.words.json`, and the same for players (WebVTT) and phoneticians
+(Praat's TextGrid).
 
-A file holds for the audio it names by its SHA-256. It may come from anybody: one that makes no
-sense is none.
+A file holds for the audio that it names by its SHA-256. It may be untrusted: one that makes no
+sense is ignored.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MAX_BYTES = 1 << 26
 
 
 class TimedWord(msgspec.Struct, frozen=True):
-    """A word of a row's text, and when it is said."""
+    """A word of a row's text, with its times."""
 
     # the word as written, without punctuation; several words if their sounds could not be separated
     word: str
@@ -60,7 +60,7 @@ class WordTimes(msgspec.Struct, frozen=True):
 
     @classmethod
     def decode(cls, raw: bytes) -> WordTimes | None:
-        """A whole file; None for one that makes no sense."""
+        """Return the content of a file; None if it makes no sense."""
         try:
             found = msgspec.json.decode(raw, type=cls)
         except (msgspec.MsgspecError, ValueError, RecursionError):
@@ -74,7 +74,7 @@ class WordTimes(msgspec.Struct, frozen=True):
         return found
 
     def moved(self, by_s: float, audio_s: float, sha256: str) -> WordTimes:
-        """The same of another file of this speech, in which all is later."""
+        """Return the times in another file of the same speech, which starts later."""
         words = [
             replace(
                 word,
@@ -86,12 +86,12 @@ class WordTimes(msgspec.Struct, frozen=True):
         return replace(self, words=words, audio_s=round(audio_s, 6), sha256=sha256)
 
     def encode(self) -> bytes:
-        """The file, which people may read."""
+        """Return the file, readable for people."""
         return msgspec.json.format(msgspec.json.encode(self), indent=1) + b"\n"
 
 
 def read_words(out: Path, row_id: str) -> WordTimes | None:
-    """The file of a row; None where there is none, or one that makes no sense."""
+    """Return the file of a row; None if there is none, or it makes no sense."""
     path = out / f"{row_id}{WORDS_SUFFIX}"
     try:
         data = read_own(path, MAX_BYTES)
@@ -103,10 +103,10 @@ def read_words(out: Path, row_id: str) -> WordTimes | None:
 def joined_words(
     name: str, sha256: str, audio_s: float, files: Sequence[tuple[str, float, WordTimes | None]]
 ) -> WordTimes | None:
-    """The words of a file that others were joined into; None where no word's time is known.
+    """Return the words of a file that others were joined into; None if no time is known.
 
     Args:
-        files: of each its text, where its first sample is in the whole, and its words.
+        files: text, start in the whole, and words of each.
     """
     text, place_s = "", 0.0
     words: list[TimedWord] = []
@@ -133,7 +133,7 @@ def joined_words(
 
 
 def words_vtt(found: WordTimes) -> str:
-    """A WebVTT file: a cue a line, with the moment of each word in front of it."""
+    """Return a WebVTT file: one cue per line, with a timestamp before each word."""
     head = "WEBVTT\n\n"
     if found.unsure:
         told = html.escape("; ".join(found.unsure), quote=False).replace("\n", " ")
@@ -145,7 +145,7 @@ def words_vtt(found: WordTimes) -> str:
 
 
 def _lines(found: WordTimes) -> Iterator[tuple[list[TimedWord], int]]:
-    """Words that a screen shows at once, and where the text of the next ones begins."""
+    """Yield the words of each cue, and the position of the text of the next one."""
     text = found.text
     for start, end in pause_spans(text):
         text = text[:start] + " " * (end - start) + text[end:]
@@ -164,9 +164,7 @@ def _lines(found: WordTimes) -> Iterator[tuple[list[TimedWord], int]]:
 
 
 def _cue(text: str, line: Sequence[TimedWord], behind: int) -> str:
-    """The times and text of a cue. Moments inside are between both ends, each after the one before,
-    as the format asks for.
-    """
+    """Return times and text of a cue. The format wants timestamps inside to increase."""
     start_ms = round(line[0].start_s * 1000)
     end_ms = max(start_ms + 1, round(line[-1].end_s * 1000))
     pieces, last_ms = [], start_ms
@@ -183,19 +181,19 @@ def _cue(text: str, line: Sequence[TimedWord], behind: int) -> str:
 
 
 def _first(text: str) -> int:
-    """Where the first word of a text begins."""
+    """Return the position of the first word of a text."""
     found = re.search(r"\w", text)
     return found.start() if found else 0
 
 
 def _shown(piece: str) -> str:
-    """A piece of a text in one line, the space at its end kept."""
+    """Return a piece of a text in one line, with the space at its end."""
     space = " " * (piece != piece.rstrip())
     return html.escape(" ".join(without_pauses(piece).split()), quote=False) + space
 
 
 def textgrid(found: WordTimes) -> str:
-    """A file of Praat, in its long form: one tier, whose intervals cover all of the audio."""
+    """Return a file of Praat in the long form: one tier whose intervals cover the audio."""
     end_s = max([found.audio_s, *(word.end_s for word in found.words)])
     intervals: list[tuple[float, float, str]] = []
     place_s = 0.0

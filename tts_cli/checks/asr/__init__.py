@@ -1,3 +1,1 @@
-"""Recognisers, and the comparison of what they heard with the text. None of them is ever shown the
-text.
-"""
+"""Recognizers, which never get the text, and aligners, which do."""

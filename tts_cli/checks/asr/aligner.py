@@ -1,7 +1,7 @@
-"""What `align` asks of an aligner: takes and their words go in, times come out, in any order.
+"""The interface of aligners: takes and their words go in and times come out, in any order.
 
-An aligner is told the words and finds the way through the sound on which they fit best. It finds
-one for a wrong text too, or none at all; the score tells the two apart.
+An aligner gets the words and finds the path through the audio on which they fit best. It also finds
+one for a wrong text, or none; the score tells the two apart.
 """
 
 from __future__ import annotations
@@ -19,56 +19,56 @@ NOT_FOUND = "its words were not found in its audio"
 
 
 class Known(str, Enum):
-    """How it is known what a word sounds like."""
+    """How the sounds of a word are known."""
 
     DICTIONARY = "dictionary"
-    LETTERS = "letters"  # sounded out
-    MODEL = "model"  # it reads any word
-    NEIGHBOURS = "neighbours"  # it is not: what its neighbours leave
+    LETTERS = "letters"  # guessed from its letters
+    MODEL = "model"  # the model reads any word
+    NEIGHBOURS = "neighbours"  # they are not: the word has the time between its neighbours
 
 
 class Passage(NamedTuple):
-    """A passage of a take, and the words that are said in it."""
+    """A part of a take, with its words."""
 
     start_s: float
     end_s: float | None  # None: the end of the file
-    words: tuple[tuple[str, ...], ...]  # what is spoken for each
+    words: tuple[tuple[str, ...], ...]  # for each, the words that are pronounced
 
 
-class ToAlign(NamedTuple):
-    """A take and its words."""
+class AlignRequest(NamedTuple):
+    """A take to be aligned."""
 
-    place: int  # in the list of what is to be aligned
+    place: int  # in the list of the caller
     path: Path
-    language: str | None  # code, such as `en`; None: not known
+    language: str | None  # code, such as `en`; None: unknown
     passages: tuple[Passage, ...]
 
 
-class WithinWord(NamedTuple):
-    """A word inside of what is written as one, in a script that puts no spaces between words."""
+class WordPart(NamedTuple):
+    """A word inside of another one, in a script that puts no spaces between words."""
 
-    start: int  # its first character in what is spoken for the one, from 0
-    end: int  # behind its last
+    start: int  # position of its first character in what is pronounced for the other one, from 0
+    end: int  # position after its last character
     start_s: float
     end_s: float
     score: float
 
 
-class SaidWord(NamedTuple):
-    """When a word is said, in seconds of the file."""
+class AlignedWord(NamedTuple):
+    """Times of a word, in seconds of the file."""
 
     start_s: float
     end_s: float
-    score: float | None  # [0 to 1]; None: it was not looked for
+    score: float | None  # [0 to 1]; None: it was not searched for
     known: Known
-    inside: tuple[WithinWord, ...] = ()  # none: it is one
+    inside: tuple[WordPart, ...] = ()  # empty: it is a single word
 
 
-class Aligned(NamedTuple):
-    """The words of a take, all of them, or why there are none."""
+class AlignResult(NamedTuple):
+    """The result of a request: all words, or a problem."""
 
     place: int
-    words: tuple[SaidWord, ...] = ()
+    words: tuple[AlignedWord, ...] = ()
     score: float = 0.0  # of all words together
     sha256: str = ""  # of the file
     audio_s: float = 0.0
@@ -76,35 +76,36 @@ class Aligned(NamedTuple):
 
 
 class Aligner(Protocol):
-    """An aligner with its weights in memory, to be closed: a recognizer that knows the words."""
+    """An aligner with its weights in memory; the caller closes it."""
 
     identity: Identity
 
-    def run(self, asked: Iterable[ToAlign | None]) -> Iterator[Aligned]:
-        """Every take, as it is done, and those before a None at once; a file that cannot be read
-        answers with its problem. Raises StoppedEarly.
+    def run(self, requests: Iterable[AlignRequest | None]) -> Iterator[AlignResult]:
+        """Yield the result of every request, as they finish. A file that cannot be read has a
+        problem. None among the requests: do not wait for a full batch. Raises StoppedEarly.
         """
         ...
 
     def close(self) -> None:
-        """Give back processes and memory."""
+        """Free processes and memory."""
         ...
 
 
 def samples_of(passage: Passage, samples: Array) -> Array:
-    """Those of (n,) samples at 16 kHz that are of a passage; there may be none."""
+    """Return the samples of a passage, of (n,) at 16 kHz; may be empty."""
     end = len(samples) if passage.end_s is None else round(passage.end_s * RATE_HZ)
     return samples[round(passage.start_s * RATE_HZ) : end]
 
 
 def all_words(
-    count: int, found: Mapping[int, SaidWord], start_s: float, end_s: float
-) -> Iterator[SaidWord]:
-    """Every word of a passage: those that were not found share what their neighbours leave.
+    count: int, found: Mapping[int, AlignedWord], start_s: float, end_s: float
+) -> Iterator[AlignedWord]:
+    """Yield every word of a passage. Words that were not found share the time between their
+    neighbours.
 
     Args:
-        count: of the words.
-        found: by their numbers, at least one.
+        count: number of words.
+        found: by number, at least one.
     """
     numbers = sorted(found)
     for number in range(count):
@@ -112,17 +113,17 @@ def all_words(
             yield found[number]
             continue
         before = max((one for one in numbers if one < number), default=None)
-        behind = min((one for one in numbers if one > number), default=None)
+        after = min((one for one in numbers if one > number), default=None)
         left_s = start_s if before is None else found[before].end_s
-        right_s = end_s if behind is None else found[behind].start_s
+        right_s = end_s if after is None else found[after].start_s
         first = 0 if before is None else before + 1
-        share_s = (right_s - left_s) / ((count if behind is None else behind) - first)
+        share_s = (right_s - left_s) / ((count if after is None else after) - first)
         place_s = left_s + (number - first) * share_s
-        yield SaidWord(place_s, place_s + share_s, None, Known.NEIGHBOURS)
+        yield AlignedWord(place_s, place_s + share_s, None, Known.NEIGHBOURS)
 
 
-def mean_score(words: Iterable[SaidWord]) -> float:
-    """The score of all words together, the longer of more weight."""
+def mean_score(words: Iterable[AlignedWord]) -> float:
+    """Return the score of all words together, weighted by their length."""
     found = [
         (max(one.end_s - one.start_s, FRAME_S), one.score) for one in words if one.score is not None
     ]

@@ -45,7 +45,7 @@ BATCH_S = 30.0  # of audio per window: longer ones are processed fewer at a time
 _MAX_READERS = 8  # threads
 
 
-class Window(NamedTuple):
+class AudioWindow(NamedTuple):
     """A part of a take, for the device."""
 
     samples: sound.Array  # (n,) float32 at 16 kHz
@@ -77,6 +77,9 @@ class _OpenTake(Generic[T, R]):
     audio: sound.Sound
     num_windows: int
     results: dict[int, R] = field(default_factory=dict)  # by number of the window
+
+
+_Batch = list[tuple[_OpenTake[T, R], int, AudioWindow]]  # take, number of the window, window
 
 
 class Checkpoint(ABC, Generic[T, R, A]):
@@ -140,11 +143,11 @@ class Checkpoint(ABC, Generic[T, R, A]):
         """
 
     @abstractmethod
-    def cut(self, request: T, audio: sound.Sound) -> list[Window]:
+    def cut(self, request: T, audio: sound.Sound) -> list[AudioWindow]:
         """Return the windows of a take. Raises ValueError: it cannot be processed."""
 
     @abstractmethod
-    def process(self, windows: list[Window]) -> list[R]:
+    def process(self, windows: list[AudioWindow]) -> list[R]:
         """Return the results of windows."""
 
     @abstractmethod
@@ -157,7 +160,9 @@ class Checkpoint(ABC, Generic[T, R, A]):
 
     def run(self, requests: Iterable[T | None]) -> Iterator[A]:
         """See `Recognizer` and `Aligner`."""
-        batches: dict[str | None, list[tuple[_OpenTake[T, R], int, Window]]] = defaultdict(list)
+        batches: dict[str | None, list[tuple[_OpenTake[T, R], int, AudioWindow]]] = defaultdict(
+            list
+        )
         for read in self._read(requests):
             if read is None:
                 for batch in batches.values():
@@ -183,7 +188,7 @@ class Checkpoint(ABC, Generic[T, R, A]):
         for batch in batches.values():
             yield from self._finish(batch)
 
-    def _finish(self, batch: list[tuple[_OpenTake[T, R], int, Window]]) -> Iterator[A]:
+    def _finish(self, batch: _Batch[T, R]) -> Iterator[A]:
         """Process and empty a batch; answer the requests whose last windows are in it."""
         entries = list(batch)
         batch.clear()
@@ -255,12 +260,12 @@ class CheckpointRecognizer(Checkpoint[AsrRequest, str, AsrResult]):
             language: one of `codes`; None: it is detected.
         """
 
-    def cut(self, request: AsrRequest, audio: sound.Sound) -> list[Window]:
+    def cut(self, request: AsrRequest, audio: sound.Sound) -> list[AudioWindow]:
         language = request.language if request.language in self.codes else None
         parts = sound.windows(audio.samples, request.gaps_s)
-        return [Window(samples, language) for samples in parts]
+        return [AudioWindow(samples, language) for samples in parts]
 
-    def process(self, windows: list[Window]) -> list[str]:
+    def process(self, windows: list[AudioWindow]) -> list[str]:
         return self.words([one.samples for one in windows], windows[0].language)
 
     def answer(self, request: AsrRequest, audio: sound.Sound, results: list[str]) -> AsrResult:

@@ -1,4 +1,4 @@
-"""A function called for take after take in processes of their own, one a core."""
+"""Call a function for each take in worker processes, one per core."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from tts_cli.startup import usable_cores
 A = TypeVar("A")
 B = TypeVar("B")
 
-IDLE_S = 0.1  # waited for answers, where no further take has come
+IDLE_S = 0.1  # to wait for results if no request is ready
 
 
 class Processes(Generic[A, B]):
-    """A recognizer, or whatever else is asked as one is, whose work a function does.
+    """A `Recognizer` or `Aligner` whose work is one function.
 
     Args:
-        function: of a module, so that a process finds it.
-        count: of processes; None: one a core.
+        function: of a module, so that a process can import it.
+        count: number of processes; None: one per core.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class Processes(Generic[A, B]):
         self._pool: ProcessPoolExecutor | None = None
 
     def run(self, asked: Iterable[A | None]) -> Iterator[B]:
-        """See `Recognizer`. Raises StoppedEarly where a process dies."""
+        """See `Recognizer`. Raises StoppedEarly if a process dies."""
         if self._pool is None:
             self._pool = ProcessPoolExecutor(self.count, get_context("spawn"), initializer=_start)
         waiting = iter(asked)
@@ -77,10 +77,8 @@ def _start() -> None:
 
 
 def _end_with_parent() -> None:
-    """Wait for the end of the process that started this one, and end this one then. A parent that
-    was killed cannot stop its processes: without this they wait for work until the machine stops.
-    """
+    """End this process when its parent ends: a parent that was killed cannot stop its processes."""
     parent = parent_process()
     if parent is not None:
-        parent.join()  # of a pipe (Windows: a handle) that closes however the parent ends
+        parent.join()  # on a pipe (Windows: a handle) that closes however the parent ends
         os._exit(1)

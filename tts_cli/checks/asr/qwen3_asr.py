@@ -20,17 +20,17 @@ from models.checkpoint.files import read_json
 from tts_cli.checks.asr import recognizer as sound
 from tts_cli.checks.asr.aligner import (
     NOT_FOUND,
-    Aligned,
+    AlignedWord,
+    AlignRequest,
+    AlignResult,
     Known,
     Passage,
-    SaidWord,
-    ToAlign,
-    WithinWord,
+    WordPart,
     all_words,
     mean_score,
     samples_of,
 )
-from tts_cli.checks.asr.checkpoint import Checkpoint, CheckpointRecognizer, Window
+from tts_cli.checks.asr.checkpoint import AudioWindow, Checkpoint, CheckpointRecognizer
 from tts_cli.errors import SetupError
 from tts_cli.extras import require
 
@@ -49,7 +49,7 @@ _ONLY_THESE: dict[str, Any] = {"local_files_only": True, "trust_remote_code": Fa
 
 
 class Qwen3Asr(CheckpointRecognizer):
-    """See `CheckpointRecognizer`."""
+    """A checkpoint of Qwen3-ASR."""
 
     kind, needs, codes = "qwen3_asr", "5.17", CODES
 
@@ -59,7 +59,6 @@ class Qwen3Asr(CheckpointRecognizer):
         return model
 
     def words(self, samples: list[sound.Array], language: str | None) -> list[str]:
-        """See `CheckpointRecognizer`."""
         asked = self._processor.apply_transcription_request(
             audio=samples, language=None if language is None else [language] * len(samples)
         ).to(self.device, self.dtype)
@@ -79,7 +78,7 @@ class _Piece(NamedTuple):
     score: float
 
 
-class Qwen3Aligner(Checkpoint[ToAlign, list[SaidWord], Aligned]):
+class Qwen3Aligner(Checkpoint[AlignRequest, list[AlignedWord], AlignResult]):
     """An `Aligner`; see `Checkpoint`.
 
     `least_score` was chosen, not measured: released weights were not available.
@@ -95,7 +94,7 @@ class Qwen3Aligner(Checkpoint[ToAlign, list[SaidWord], Aligned]):
         self._max_s = self._step_s * int(model.config.num_labels)
         return model
 
-    def cut(self, request: ToAlign, audio: sound.Sound) -> list[Window]:
+    def cut(self, request: AlignRequest, audio: sound.Sound) -> list[AudioWindow]:
         found = []
         for passage in request.passages:
             samples = samples_of(passage, audio.samples)
@@ -113,24 +112,24 @@ class Qwen3Aligner(Checkpoint[ToAlign, list[SaidWord], Aligned]):
                     require(EXTRA, package, f"aligning {language}").load()
                 except (SetupError, ImportError) as error:
                     raise ValueError(str(error)) from error
-            found.append(Window(samples, language, passage))
+            found.append(AudioWindow(samples, language, passage))
         if not found or not all(len(one.samples) for one in found):
             raise ValueError(NOT_FOUND)
         return found
 
     def answer(
-        self, request: ToAlign, audio: sound.Sound, results: list[list[SaidWord]]
-    ) -> Aligned:
+        self, request: AlignRequest, audio: sound.Sound, results: list[list[AlignedWord]]
+    ) -> AlignResult:
         if not all(results):
             return self.failure(request, NOT_FOUND)
         said = tuple(word for words in results for word in words)
         audio_s = len(audio.samples) / sound.RATE_HZ
-        return Aligned(request.place, said, mean_score(said), audio.sha256, audio_s)
+        return AlignResult(request.place, said, mean_score(said), audio.sha256, audio_s)
 
-    def failure(self, request: ToAlign, problem: str) -> Aligned:
-        return Aligned(request.place, problem=problem)
+    def failure(self, request: AlignRequest, problem: str) -> AlignResult:
+        return AlignResult(request.place, problem=problem)
 
-    def process(self, windows: list[Window]) -> list[list[SaidWord]]:
+    def process(self, windows: list[AudioWindow]) -> list[list[AlignedWord]]:
         """Return the words of each passage; none if nothing in its text can be searched for."""
         texts = [_Transcript(one.passage) for one in windows if one.passage is not None]
         asked = [place for place, one in enumerate(texts) if any(map(str.isalnum, one.text))]
@@ -197,19 +196,21 @@ class _Transcript:
         for word in passage.words:
             spoken = " ".join(word).replace("\u2019", "'")
             has_no_spaces = any(map(is_without_spaces, spoken))
-            if not has_no_spaces:  # halves of `well-known` are two words
+            if not has_no_spaces:  # `well-known` is two words
                 spoken = "".join(one if one.isalnum() or one == "'" else " " for one in spoken)
             self.text += " " * bool(self.text)
             self._words.append((len(self.text), len(self.text) + len(spoken), has_no_spaces))
             self.text += spoken
 
-    def words(self, pieces: Sequence[_Piece], passage: Passage, length_s: float) -> list[SaidWord]:
+    def words(
+        self, pieces: Sequence[_Piece], passage: Passage, length_s: float
+    ) -> list[AlignedWord]:
         """Return the words in seconds of the file; none if nothing was found."""
         start_s, end_s = passage.start_s, passage.start_s + length_s
-        found: dict[int, SaidWord] = {}
+        found: dict[int, AlignedWord] = {}
         for number, (start, end, has_no_spaces) in enumerate(self._words):
             mine = [
-                WithinWord(
+                WordPart(
                     piece.start - start,
                     min(piece.end, end) - start,
                     min(start_s + piece.start_s, end_s),
@@ -222,7 +223,7 @@ class _Transcript:
             if mine:
                 score = float(np.exp(np.mean([np.log(max(one.score, 1e-12)) for one in mine])))
                 inside = tuple(mine) if has_no_spaces and len(mine) > 1 else ()
-                found[number] = SaidWord(
+                found[number] = AlignedWord(
                     mine[0].start_s, mine[-1].end_s, score, Known.MODEL, inside
                 )
         return list(all_words(len(self._words), found, start_s, end_s)) if found else []

@@ -72,24 +72,24 @@ Array = np.ndarray[Any, Any]
 
 RATE_HZ = 16_000
 MAX_AUDIO_S = 2 * 3600.0
-WINDOW_S = 28.0  # at most; Whisper hears 30 s at once
-LEAST_WINDOW_S = 14.0  # a window is cut behind this, at the best place
+WINDOW_S = 28.0  # at most; Whisper takes 30 s at a time
+MIN_WINDOW_S = 14.0  # a window is cut after this, at the best place
 FRAME_S = 0.02
 _BLOCK = 1 << 18
 
 
 class Sound(NamedTuple):
-    """A file's audio."""
+    """The audio of a file."""
 
     samples: Array  # (n,) float32
     sha256: str  # of the file
 
 
 def load(path: Path, rate_hz: int = RATE_HZ) -> Sound:
-    """Read a file, at a rate.
+    """Read a file and resample it.
 
     Raises:
-        ValueError: it holds no audio, or more than `MAX_AUDIO_S`.
+        ValueError: it has no audio, or more than `MAX_AUDIO_S`.
         OSError: it cannot be read.
     """
     import soundfile
@@ -117,14 +117,14 @@ def load(path: Path, rate_hz: int = RATE_HZ) -> Sound:
 
 
 def windows(samples: Array, gaps_s: Sequence[tuple[float, float]] = ()) -> Iterator[Array]:
-    """A row's audio in windows that a recognizer hears at once: cut in the middle of a pause
-    between parts where one lies at the right place, else where it is quietest.
+    """Yield the audio of a row in windows of at most `WINDOW_S`, cut in the middle of a pause
+    between parts if there is one at the right place, else where it is quietest.
 
     Args:
         samples: (n,) float32 at 16 kHz.
         gaps_s: start and end of the pauses between a row's parts, seconds.
     """
-    most, least = round(WINDOW_S * RATE_HZ), round(LEAST_WINDOW_S * RATE_HZ)
+    most, least = round(WINDOW_S * RATE_HZ), round(MIN_WINDOW_S * RATE_HZ)
     middles = [round((start + end) / 2 * RATE_HZ) for start, end in gaps_s]
     start = 0
     while len(samples) - start > most:
@@ -139,7 +139,7 @@ def windows(samples: Array, gaps_s: Sequence[tuple[float, float]] = ()) -> Itera
 
 
 def quietest(samples: Array) -> int:
-    """The middle of the quietest fifth of a second of (n,) samples, n of a second and more."""
+    """Return the middle of the quietest fifth of a second of (n,) samples, a second or more."""
     frame = round(FRAME_S * RATE_HZ)
     count = len(samples) // frame
     energies = np.square(samples[: count * frame].reshape(count, frame)).sum(axis=1)

@@ -1,14 +1,13 @@
-"""Recognise and align with pocketsphinx and its stock English models, in one process a core.
+"""Transcribe and align with pocketsphinx and its stock English models, in one process per core.
 
-Each take is heard with the recognizer as it starts, so that its answer depends on nothing but its
-audio: neither on what came before nor on how many processes there are.
+The decoder is reset before each take, so that its result depends on nothing but the audio.
 
-Its models are CMU's en-us: near dictation, 130,000 words. On the sample voice it gets 10 to 12 % of
-words wrong and takes 0.3 s of one core for a second of audio.
+The models are CMU's en-us: made for dictation close to the microphone, 130,000 words. On the sample
+voice 10 to 12 % of the words are wrong, and a second of audio takes 0.3 s of one core.
 
-The score of what it aligns is how near its sounds come to those that fit best at each moment, 1
-being those. Words that its dictionary lacks are sounded out by their letters, roughly, so that
-their neighbours are still found; what cannot be sounded out lies between its neighbours.
+The score of an aligned word is the likelihood of its sounds divided by that of the best sounds at
+each moment. Words that the dictionary lacks are pronounced roughly by their letters, so that their
+neighbours are still found; a word that cannot be pronounced gets the time between its neighbours.
 """
 
 from __future__ import annotations
@@ -27,11 +26,11 @@ from tts_cli.checks.asr import recognizer as sound
 from tts_cli.checks.asr.aligner import (
     FRAME_S,
     NOT_FOUND,
-    Aligned,
+    AlignedWord,
+    AlignRequest,
+    AlignResult,
     Known,
     Passage,
-    SaidWord,
-    ToAlign,
     all_words,
     mean_score,
     samples_of,
@@ -41,33 +40,35 @@ from tts_cli.checks.asr.recognizer import POCKETSPHINX, AsrRequest, AsrResult, I
 from tts_cli.extras import require
 
 PEAK = 0.7
-EDGE_S = 0.3  # of silence at both ends, which its estimate of noise needs
-NOISE = 2e-4  # digital silence upsets it
-# Fewer states at once than the stock 30,000: a quarter less time, the same words wrong.
-MOST_STATES = 10_000
-# Wider than the stock ones: the way through a wrong or a slurred word is not lost so soon.
+EDGE_S = 0.3  # of silence that is added to both ends, for the estimate of noise
+NOISE = 2e-4  # added, because the decoder fails on digital silence
+# Fewer states at a time than the stock 30,000: a quarter less time, the same words wrong.
+MAX_STATES = 10_000
+# Wider than the stock ones, so that a wrong or slurred word does not end the search.
 BEAM, WORD_BEAM = 1e-100, 1e-80
-# Of 240 sentences of the sample voice 1 % had less than 0.18, and 95 % of those that were given
-# another row's text less than 0.05.
+# Of 240 sentences of the sample voice 1 % had less than 0.18; with the text of another row 95 % had
+# less than 0.05.
 LEAST_SCORE = 0.12
 
 
 class Sphinx(Processes[AsrRequest, AsrResult]):
-    """Args:
-        processes: at once; None: one a core.
+    """A `Recognizer`.
+
+    Args:
+        processes: at a time; None: one per core.
     Raises:
-        SetupError: the package is not there.
+        SetupError: the package is not installed.
     """
 
     def __init__(self, processes: int | None = None) -> None:
         super().__init__(transcribe_one, identity_of("--asr"), processes)
 
 
-class SphinxAligner(Processes[ToAlign, Aligned]):
-    """Likewise.
+class SphinxAligner(Processes[AlignRequest, AlignResult]):
+    """An `Aligner`; see `Sphinx`.
 
     Args:
-        flag: that asks for it.
+        flag: named in errors.
     """
 
     def __init__(self, processes: int | None = None, flag: str = "--with") -> None:
@@ -76,30 +77,30 @@ class SphinxAligner(Processes[ToAlign, Aligned]):
 
 
 def identity_of(flag: str) -> Identity:
-    """Which version is there. Raises SetupError if none is.
+    """Return the installed version. Raises SetupError if there is none.
 
     Args:
-        flag: that asks for it.
+        flag: named in errors.
     """
     require("asr", POCKETSPHINX, flag)  # its processes use it
     return Identity(f"{POCKETSPHINX} {version('pocketsphinx')} en-us", languages=("en",))
 
 
-def transcribe_one(asked: AsrRequest) -> AsrResult:
-    """Hear a take in this process."""
+def transcribe_one(request: AsrRequest) -> AsrResult:
+    """Transcribe a take in this process."""
     try:
-        found = sound.load(asked.path)
+        found = sound.load(request.path)
     except (OSError, ValueError) as error:
-        return AsrResult(asked.place, problem=str(error))
+        return AsrResult(request.place, problem=str(error))
     words = [
-        heard for part in sound.windows(found.samples, asked.gaps_s) if (heard := _words(part))
+        heard for part in sound.windows(found.samples, request.gaps_s) if (heard := _words(part))
     ]
-    return AsrResult(asked.place, " ".join(words), found.sha256)
+    return AsrResult(request.place, " ".join(words), found.sha256)
 
 
 def _words(samples: sound.Array) -> str:
-    """The words of (n,) float32 samples at 16 kHz."""
-    decoder = _hearer()
+    """Return the words of (n,) float32 samples at 16 kHz."""
+    decoder = _recognizer()
     if not search(decoder, samples):
         return ""
     found = decoder.hyp()
@@ -107,8 +108,8 @@ def _words(samples: sound.Array) -> str:
 
 
 def search(decoder: Any, samples: sound.Array) -> bool:
-    """Have a decoder go through (n,) float32 samples at 16 kHz, `EDGE_S` of silence put on both
-    ends. False where they are silent, and it did not.
+    """Run a decoder over (n,) float32 samples at 16 kHz. Return False, and do nothing, if they are
+    silent.
     """
     peak = float(np.abs(samples).max(initial=0.0))
     if peak == 0.0:
@@ -116,7 +117,7 @@ def search(decoder: Any, samples: sound.Array) -> bool:
     padded = np.pad(samples * (PEAK / peak), round(EDGE_S * sound.RATE_HZ))
     padded = padded + np.random.default_rng(0).normal(0, NOISE, len(padded))
     data = (np.clip(padded, -1, 1) * 32767).astype("<i2").tobytes()
-    decoder.reinit_feat()  # forget what the take before sounded like
+    decoder.reinit_feat()  # forget the take before
     decoder.start_utt()
     decoder.process_raw(data, no_search=False, full_utt=True)
     decoder.end_utt()
@@ -124,7 +125,7 @@ def search(decoder: Any, samples: sound.Array) -> bool:
 
 
 def new_decoder(has_words: bool, **settings: Any) -> Any:
-    """A decoder of the stock models, that knows which words follow which or not."""
+    """Return a decoder of the stock models, with or without their language model."""
     import pocketsphinx
 
     folder = Path(pocketsphinx.get_model_path()) / "en-us"
@@ -139,37 +140,35 @@ def new_decoder(has_words: bool, **settings: Any) -> Any:
 
 
 @cache
-def _hearer() -> Any:
-    """Of this process."""
-    return new_decoder(has_words=True, maxhmmpf=MOST_STATES)
+def _recognizer() -> Any:
+    return new_decoder(has_words=True, maxhmmpf=MAX_STATES)
 
 
 @cache
-def _finder() -> Any:
-    """Of this process: it is told the words."""
+def _aligner() -> Any:
     return new_decoder(has_words=False, beam=BEAM, pbeam=BEAM, wbeam=WORD_BEAM)
 
 
-def align_one(asked: ToAlign) -> Aligned:
+def align_one(request: AlignRequest) -> AlignResult:
     """Align a take in this process."""
     try:
-        found = sound.load(asked.path)
+        found = sound.load(request.path)
     except (OSError, ValueError) as error:
-        return Aligned(asked.place, problem=str(error))
-    words: list[SaidWord] = []
-    for passage in asked.passages:
+        return AlignResult(request.place, problem=str(error))
+    words: list[AlignedWord] = []
+    for passage in request.passages:
         samples = samples_of(passage, found.samples)
         said = _aligned(samples, passage) if len(samples) else None
         if said is None:
-            return Aligned(asked.place, problem=NOT_FOUND)
+            return AlignResult(request.place, problem=NOT_FOUND)
         words += said
     audio_s = len(found.samples) / sound.RATE_HZ
-    return Aligned(asked.place, tuple(words), mean_score(words), found.sha256, audio_s)
+    return AlignResult(request.place, tuple(words), mean_score(words), found.sha256, audio_s)
 
 
-def _aligned(samples: sound.Array, passage: Passage) -> list[SaidWord] | None:
-    """The words of one passage; None where there is no way through its sound."""
-    decoder = _finder()
+def _aligned(samples: sound.Array, passage: Passage) -> list[AlignedWord] | None:
+    """Return the words of a passage; None if there is no path through its audio."""
+    decoder = _aligner()
     spellings = [[_entry(decoder, bit) for bit in _bits(word)] for word in passage.words]
     entries = [(number, entry) for number, word in enumerate(spellings) for entry in word]
     asked = [(number, entry[0]) for number, entry in entries if entry is not None]
@@ -196,31 +195,29 @@ def _aligned(samples: sound.Array, passage: Passage) -> list[SaidWord] | None:
 
 def _said(
     parts: list[tuple[float, float, float]], spelling: list[tuple[str, Known] | None]
-) -> SaidWord:
-    """A word of its parts: starts, ends, logarithms of likelihoods."""
+) -> AlignedWord:
+    """Return a word by start, end and log likelihood of its parts."""
     frames = sum(end_s - start_s for start_s, end_s, _ in parts) / FRAME_S
     score = math.exp(sum(one for *_, one in parts) / max(frames, 1.0))
     is_guess = any(entry is None or entry[1] is Known.LETTERS for entry in spelling)
     known = Known.LETTERS if is_guess else Known.DICTIONARY
-    return SaidWord(parts[0][0], parts[-1][1], min(score, 1.0), known)
+    return AlignedWord(parts[0][0], parts[-1][1], min(score, 1.0), known)
 
 
 def _bits(word: tuple[str, ...]) -> list[str]:
-    """What is spoken for a word as dictionaries have it: in small letters, without marks, in its
-    halves if it has a hyphen.
-    """
+    """Return the dictionary forms of a word: lower case, without punctuation, split at hyphens."""
     letters = " ".join(word).casefold()
     plain = "".join(char if char.isalnum() or char == "'" else " " for char in letters)
     return [bit.strip("'") for bit in plain.split() if bit.strip("'")]
 
 
 def _plain(word: str) -> str:
-    """A word without the number of its pronunciation."""
+    """Return a word without the number of its pronunciation."""
     return re.sub(r"\(\d+\)$", "", word)
 
 
 def _entry(decoder: Any, word: str) -> tuple[str, Known] | None:
-    """What the dictionary calls a word; what it lacks is put in, by its letters."""
+    """Return the entry of a word in the dictionary, which is added by its letters if it is new."""
     if decoder.lookup_word(word) is not None:
         known = word not in _sounded
         return word, Known.DICTIONARY if known else Known.LETTERS
@@ -236,8 +233,8 @@ def _entry(decoder: Any, word: str) -> tuple[str, Known] | None:
     return word, Known.DICTIONARY if known else Known.LETTERS
 
 
-_sounded: set[str] = set()  # words that this process has put into its dictionary by their letters
-# What letters sound like, roughly; an end is `$`.
+_sounded: set[str] = set()  # words that this process added to its dictionary by their letters
+# Sounds of letters, roughly; `$` is the end of a word.
 _SOUNDS = {
     letters: phones
     for letters, _, phones in (
@@ -259,7 +256,7 @@ _LETTERS = re.compile(
 
 
 def sounded_out(word: str) -> str:
-    """Phones of a word by its letters, roughly; empty for what is not of Latin letters."""
+    """Return phones of a word by its letters, roughly; empty if it has other than Latin letters."""
     letters = re.sub(r"(.)\1", r"\1", word.replace("'", "")) if len(word) > 3 else word
     if not re.fullmatch("[a-z]+", letters):
         return ""

@@ -1,5 +1,5 @@
-"""Whisper hears 30 s at once, so every window costs the same and shorter ones are padded; the
-spectrogram is made on the device too. Without timestamps.
+"""Whisper takes 30 s at a time: every window costs the same, and shorter ones are padded. The
+spectrogram is computed on the device. Transcripts have no timestamps.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ MAX_SPELLINGS = 10_000
 
 
 class Whisper(CheckpointRecognizer):
-    """See `CheckpointRecognizer`."""
+    """A checkpoint of Whisper."""
 
     kind, needs = "whisper", "4.57"
 
@@ -31,7 +31,7 @@ class Whisper(CheckpointRecognizer):
         self._features = library.WhisperFeatureExtractor.from_pretrained(folder, **only_these)
         self._tokenizer = library.WhisperTokenizerFast.from_pretrained(folder, **only_these)
         self._settings = model.generation_config
-        self._settings.max_length = None  # `MAX_TOKENS` counts
+        self._settings.max_length = None  # `MAX_TOKENS` is the limit
         codes = getattr(self._settings, "lang_to_id", None) or {}
         self.codes = frozenset(str(token).strip("<|>") for token in codes)
         if not getattr(self._settings, "is_multilingual", True):
@@ -40,15 +40,14 @@ class Whisper(CheckpointRecognizer):
         return model
 
     def words(self, samples: list[sound.Array], language: str | None) -> list[str]:
-        """See `CheckpointRecognizer`."""
         features = self._features(
             samples,
             sampling_rate=sound.RATE_HZ,
             return_tensors="pt",
             device=str(self.device),
         ).input_features
-        room = int(self._model.config.max_target_positions) - 8  # behind the prompt
-        told: dict[str, Any] = {"max_new_tokens": min(MAX_TOKENS, room)}
+        max_tokens = int(self._model.config.max_target_positions) - 8  # after the prompt
+        told: dict[str, Any] = {"max_new_tokens": min(MAX_TOKENS, max_tokens)}
         if getattr(self._settings, "is_multilingual", False):
             told["task"] = "transcribe"
             if language is not None:
@@ -67,7 +66,7 @@ class Whisper(CheckpointRecognizer):
 
 
 def _spellings(folder: Path) -> tuple[tuple[str, str], ...]:
-    """British spellings and the American ones, where the checkpoint brings them."""
+    """Return British spellings and the American ones, if the checkpoint has them."""
     path = folder / "normalizer.json"
     if not path.is_file():
         return ()

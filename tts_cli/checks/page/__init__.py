@@ -1,1 +1,1 @@
-"""The page to listen with: what it holds, and the files it is made of."""
+"""The page of `report`: its data, and the files that it is made of."""

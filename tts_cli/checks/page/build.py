@@ -1,13 +1,12 @@
-"""Build the page of `report`: one HTML file that loads nothing but the audio beside it.
+"""Build the page of `report`: one HTML file that loads nothing but the audio next to it.
 
-Its parts are the files in this folder. Texts of manifests come in as JSON that cannot end its
-element, and the page shows them as text alone; should that fail, the page's own policy allows no
-script and no style but ours, by their hashes, and no address but the folder's.
+Its parts are the files in this folder. Texts of manifests are JSON that cannot end its element, and
+the page shows them only as text. If that fails, the page's policy allows only our script and style,
+by their hashes, and only addresses in the folder.
 
-The command line by which a run's rows can be spoken again, from what its report tells.
-
-The report may be a stranger's, and the line is pasted: it says how rows sound and how the manifest
-is read, nothing else, and no value can be taken for another flag.
+`spoken_by` returns the command that synthesizes the rows of a run again. The report may be
+untrusted, and users paste the command: it has only settings of speech, delivery and manifest, and
+no value can be mistaken for another flag.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from tts_cli.config import SETTINGS
 from tts_cli.named import printable
 from tts_cli.setting import About, Scope, SettingFacts, flag
 
-# In this order; each may use what stands before it.
+# In this order: a script may use those before it.
 SCRIPTS = (
     "base.js",
     "shell.js",
@@ -41,12 +40,12 @@ SCRIPTS = (
     "keys.js",
     "start.js",
 )
-# Inside a string of JSON; `<` could end the element, and two line ends are none in older scripts.
+# In strings of JSON: `<` could end the element, and older scripts do not allow two line ends.
 _ESCAPES = {ord(char): f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}
 
 
 def build_page(content: Mapping[str, Any]) -> bytes:
-    """The page with this content, UTF-8."""
+    """Return the page with this content, in UTF-8."""
     style = _part("style.css")
     body = "\n".join(_part(name) for name in SCRIPTS)
     script = f'"use strict";\n(() => {{\n{body}\n}})();\n'
@@ -57,24 +56,24 @@ def build_page(content: Mapping[str, Any]) -> bytes:
         data=as_safe_json(content),
         script=script,
     )
-    return page.encode("utf-8", "replace")  # half of a surrogate pair is no text
+    return page.encode("utf-8", "replace")  # halves of surrogate pairs become `?`
 
 
 def as_safe_json(value: Any) -> str:
-    """JSON that can stand in an element of a page."""
+    """Return JSON that is safe in an element of a page."""
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return text.translate(_ESCAPES)
 
 
 def _policy(script: str, style: str) -> str:
-    """What the page may do: run our script, use our style, play audio of its folder."""
+    """Return the policy of the page: our script, our style, audio of its folder."""
     return "; ".join(
         [
             "default-src 'none'",
             f"script-src '{_hash(script)}'",
             f"style-src '{_hash(style)}'",
             "media-src 'self' file:",
-            "img-src data:",  # the empty icon, lest a browser asks for one
+            "img-src data:",  # the empty icon, so that browsers request none
             "base-uri 'none'",
             "form-action 'none'",
             "require-trusted-types-for 'script'",
@@ -91,25 +90,25 @@ def _part(name: str) -> str:
     return resources.files(__package__ or "").joinpath(name).read_text(encoding="utf-8")
 
 
-_TAKEN_OVER = (About.SPEECH, About.DELIVERY, About.ROWS)
+_REPEATED = (About.SPEECH, About.DELIVERY, About.ROWS)
 UNKNOWN_MANIFEST = "MANIFEST"
-MORE_TAKES = 3  # of a suspect row, as commands that are printed ask for
+MORE_TAKES = 3  # of a suspect row, in commands that are printed
 
 
 def spoken_by(report: Mapping[str, Any]) -> list[str]:
-    """`synth` with the manifest and the settings of the speech that are not the default, without
-    --out, as it may stand on a terminal or in a clipboard.
+    """Return the arguments of `synth` with the manifest and all settings that are not the default,
+    without --out, for a terminal or the clipboard.
 
     Args:
-        report: run.json or a line of runs.jsonl; may lack anything.
+        report: run.json or a line of runs.jsonl; may be incomplete.
     """
     manifests = report.get("manifests")
     manifests = manifests if isinstance(manifests, list) else []
     names = [name for name in manifests if isinstance(name, str)]
-    args = ["synth", *(_behind_dashes(name) for name in names or [UNKNOWN_MANIFEST])]
+    args = ["synth", *(_not_a_flag(name) for name in names or [UNKNOWN_MANIFEST])]
     settings = report.get("settings")
     settings = settings if isinstance(settings, dict) else {}
-    settings = {"voice_dir": settings.get("voices"), **settings}  # as it was called before
+    settings = {"voice_dir": settings.get("voices"), **settings}  # its earlier name
     for name, one in SETTINGS.items():
         value = settings.get(name)
         if value is None or value == one.default or not _is_of_the_speech(name, one, settings):
@@ -124,14 +123,14 @@ def spoken_by(report: Mapping[str, Any]) -> list[str]:
 def _is_of_the_speech(name: str, one: SettingFacts, settings: Mapping[str, Any]) -> bool:
     if name == "max_batch":
         return settings.get("reproducible") is True  # then audio depends on it
-    return one.about in _TAKEN_OVER and one.scope is Scope.ANY
+    return one.about in _REPEATED and one.scope is Scope.ANY
 
 
 def _absolute(path: str) -> str:
-    """A path that holds in every folder; a model may be no path at all."""
+    """Return a path that is valid in every folder; a model need not be a path."""
     return os.path.abspath(path) if os.path.exists(path) else path
 
 
-def _behind_dashes(name: str) -> str:
-    """A file name that is not taken for a flag."""
+def _not_a_flag(name: str) -> str:
+    """Return a file name that cannot be mistaken for a flag."""
     return f"./{name}" if name.startswith("-") else name

@@ -35,12 +35,12 @@ log = logging.getLogger(__name__)
 
 PAGE_NAME = "report.html"
 SCHEMA = 1
-TOLD_SILENCE_S = 0.5
+MIN_SILENCE_S = 0.5
 _PART = ("text_start", "text_end", "start_s", "end_s")
 
 
 class _About(NamedTuple):
-    """What the rows of a page are told by."""
+    """Facts that all rows of a page need."""
 
     runs: dict[str | None, int]
     outlines: dict[int, str | None]  # by the `id` of a `TakeFile`
@@ -49,14 +49,14 @@ class _About(NamedTuple):
 
 
 def write_page(out: Path, page: Path | None = None) -> tuple[Path, dict[str, Any]]:
-    """Write the page of a folder, whole or not at all.
+    """Write the page of a folder, completely or not at all.
 
     Args:
-        page: None: it goes into the folder.
+        page: its file; None: in the folder.
     Returns:
-        Where it is, and the folder's totals.
+        The file, and the totals of the folder.
     Raises:
-        UsageError, SetupError: the folder cannot be read, or the page not be written.
+        UsageError, SetupError: the folder cannot be read, or the page cannot be written.
         DiskFull: no room; an earlier page stays.
     """
     folder = read_folder(out)
@@ -79,11 +79,11 @@ def write_page(out: Path, page: Path | None = None) -> tuple[Path, dict[str, Any
 
 
 def content_of(folder: SpokenFolder, version: str | None, base: str = "") -> dict[str, Any]:
-    """Everything the page shows.
+    """Return the data of the page.
 
     Args:
         version: of this tool.
-        base: of the addresses of audio: where the folder is, seen from the page; empty: beside it.
+        base: of the addresses of audio: the folder relative to the page; empty: the page is in it.
     """
     voices = VoiceBaselines(Evidence(row.take) for row in folder.rows)
     checks = verdicts_by_take(folder.path)
@@ -115,18 +115,18 @@ def content_of(folder: SpokenFolder, version: str | None, base: str = "") -> dic
 
 
 def audio_url(path: str) -> str:
-    """A path inside the folder as a relative address: nothing in it can be a scheme or a query."""
+    """Return a path as a relative URL in which nothing can be a scheme or a query."""
     return "/".join(quote(part, safe="") for part in path.split("/"))
 
 
 def _totals(folder: SpokenFolder, reasons: dict[str, list[Remark]]) -> dict[str, Any]:
-    """Of the folder, over all its runs."""
+    """Return the sums of the folder, over all its runs."""
     ok = [row.take for row in folder.rows if row.take.is_ok]
     sums = [run["totals"] for run in folder.runs if isinstance(run.get("totals"), dict)]
     walls = [total.get("wall_s") for total in sums]
     wall_s = sum(wall for wall in walls if isinstance(wall, (int, float)))
     audio_s = sum(speech.audio_s for speech in ok)
-    # Rows of an earlier version were spoken in runs that nobody counted.
+    # Runs of an earlier version were not recorded.
     is_counted = wall_s > 0 and all(row.take.run_id is not None for row in folder.rows)
     return {
         "rows": len(folder.rows),
@@ -154,7 +154,7 @@ def _speed(sums: list[dict[str, Any]]) -> float | None:
 
 
 def _run(run: dict[str, Any]) -> dict[str, Any]:
-    """What a run was, and how to run it again."""
+    """Return facts about a run, and the command that repeats it."""
     model = run.get("model")
     source = model.get("source") if isinstance(model, dict) else None
     return {
@@ -197,12 +197,14 @@ def _row(
         "chosen": row.chosen,
         "takes": [_take(file, row, about, times) for file in row.files],
     }
-    return _told(values)
+    return _known(values)
 
 
 def _take(file: TakeFile, row: FolderRow, about: _About, times: WordTimes | None) -> dict[str, Any]:
     speech = file.take
-    if times is not None and times.sha256 != speech.sha256:  # of another take, or an earlier file
+    if (
+        times is not None and times.sha256 != speech.sha256
+    ):  # they are of another take, or of an earlier file
         times = None
     check, chosen = about.checks.get((row.id, speech.take)), row.take
     is_known = check is not None and check.fits(speech.sha256)
@@ -224,11 +226,11 @@ def _take(file: TakeFile, row: FolderRow, about: _About, times: WordTimes | None
         "words": None if times is None else _words(times),
         "unsure": None if times is None else times.unsure,
     }
-    return _told(values)
+    return _known(values)
 
 
 def _heard(heard: Transcript) -> dict[str, Any]:
-    """What a recognizer heard: the text in pieces, a wrong one with what was heard instead."""
+    """Return a transcript: the text in segments, wrong ones with the transcript's words."""
     return {
         "error": round(heard.wer, 4),
         "unit": heard.unit,
@@ -239,8 +241,8 @@ def _heard(heard: Transcript) -> dict[str, Any]:
 
 
 def _words(times: WordTimes) -> list[int]:
-    """Four figures a word: its characters in the text, first and behind the last, and its start and
-    end in hundredths of a second.
+    """Return four numbers per word: start and end in the text, in characters, and in the audio, in
+    hundredths of a second.
     """
     return [
         figure
@@ -254,8 +256,8 @@ def _words(times: WordTimes) -> list[int]:
     ]
 
 
-def _told(values: dict[str, Any]) -> dict[str, Any]:
-    """Without what is not known, empty or false; 0 is a figure."""
+def _known(values: dict[str, Any]) -> dict[str, Any]:
+    """Return the values that are not None, empty or false; 0 stays."""
     return {
         name: value
         for name, value in values.items()
@@ -264,10 +266,10 @@ def _told(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _silences(speech: Take) -> list[float] | None:
-    """Seconds at the start, inside and at the end, where any is worth telling."""
-    told = (speech.silence_start_s, speech.silence_inside_s, speech.silence_end_s)
-    seconds = [value or 0.0 for value in told]
-    return [round(value, 2) for value in seconds] if max(seconds) >= TOLD_SILENCE_S else None
+    """Return seconds at the start, inside and at the end, unless all are short."""
+    silences = (speech.silence_start_s, speech.silence_inside_s, speech.silence_end_s)
+    seconds = [value or 0.0 for value in silences]
+    return [round(value, 2) for value in seconds] if max(seconds) >= MIN_SILENCE_S else None
 
 
 def _text(value: Any) -> str | None:

@@ -9,14 +9,14 @@ import pytest
 import soundfile
 from workbench import Workbench
 
-from tts_cli.checks.asr.aligner import Known, Passage, ToAlign
+from tts_cli.checks.asr.aligner import AlignRequest, Known, Passage
 from tts_cli.checks.asr.sphinx import SphinxAligner, align_one, sounded_out
 
 WORDS = "the weather will be cold and windy on saturday afternoon".split()  # noqa: SIM905
 
 
-def asked(path: Path, *words: str, start_s: float = 0.0) -> ToAlign:
-    return ToAlign(0, path, "en", (Passage(start_s, None, tuple((word,) for word in words)),))
+def asked(path: Path, *words: str, start_s: float = 0.0) -> AlignRequest:
+    return AlignRequest(0, path, "en", (Passage(start_s, None, tuple((word,) for word in words)),))
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from tts_cli import extras
 from tts_cli.app.align import aligner_of
 from tts_cli.app.check import open_recognizer
 from tts_cli.checks.asr import qwen3_asr
-from tts_cli.checks.asr.aligner import NOT_FOUND, Aligned, Passage, ToAlign
+from tts_cli.checks.asr.aligner import NOT_FOUND, AlignRequest, AlignResult, Passage
 from tts_cli.checks.asr.checkpoint import Checkpoint
 from tts_cli.checks.asr.qwen3_asr import CODES, Qwen3Aligner, Qwen3Asr
 from tts_cli.checks.asr.recognizer import RATE_HZ, AsrRequest, AsrResult
@@ -105,7 +105,7 @@ def aligning(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def asked_to_align(
     tmp_path: Path, *rows: tuple[float, str | None, tuple[str, ...]]
-) -> list[ToAlign]:
+) -> list[AlignRequest]:
     """Takes of noise: seconds, language, and the texts of passages of equal length."""
     asked = []
     for place, (seconds, language, texts) in enumerate(rows):
@@ -117,11 +117,11 @@ def asked_to_align(
             Passage(start or 0.0, end, tuple((word,) for word in text.split()))
             for start, end, text in zip(edges, [*edges[1:], None], texts, strict=True)
         ]
-        asked.append(ToAlign(place, path, language, tuple(passages)))
+        asked.append(AlignRequest(place, path, language, tuple(passages)))
     return asked
 
 
-def answers(folder: Path, asked: list[ToAlign], batch: int) -> list[Aligned]:
+def answers(folder: Path, asked: list[AlignRequest], batch: int) -> list[AlignResult]:
     return sorted(Qwen3Aligner(folder, CPU, batch).run(asked), key=lambda one: one.place)
 
 
