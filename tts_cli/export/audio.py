@@ -1,4 +1,4 @@
-"""The audio of a row: its file as it is, or a 16-bit WAV at another rate that is made of it."""
+"""The audio of a row: its file, or a 16-bit WAV at another rate that is made of it."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ class AudioReader:
 
     Args:
         source: the output folder.
-        rate_hz: of all audio, as 16-bit WAV; None: files stay as they are.
+        rate_hz: of all audio, as 16-bit WAV; None: files are not converted.
         comment: tag of files that are converted.
-        has_links: whether files that stay as they are become hard links.
+        has_links: whether files that are not converted become hard links.
     """
 
     def __init__(self, source: Path, rate_hz: int | None, comment: str, has_links: bool) -> None:
@@ -78,7 +78,7 @@ class AudioReader:
             The name with the suffix.
         Raises:
             RowError: see `content`, or the file cannot be written.
-            DiskFull: there is no room.
+            DiskFull: the disk is full.
         """
         data, suffix, sha256, is_changed = self.content(row)
         name += suffix

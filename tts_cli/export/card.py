@@ -1,4 +1,5 @@
-"""The data set's card: `README.md` with metadata in YAML that the Hugging Face hub reads.
+"""The data set's card: `README.md` with metadata in YAML for the Hugging Face hub. Its text is in
+`card.md`.
 
 No licence is made up: that of the checkpoint's weights is stated if run.json has it, else none.
 
@@ -10,7 +11,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from importlib import resources
 from pathlib import PurePath
+from string import Template
 from typing import Any
 
 from huggingface_hub import DatasetCardData
@@ -30,6 +33,21 @@ _SETTINGS = (  # of the folder's last run; those with paths of the machine are p
     *("highpass", "trim", "pad", "pause_paragraph", "pause_sentence", "pause_clause"),
     *("max_seconds", *SAMPLING_FLAGS),
 )
+_DURATIONS = (
+    "Duration of a row: median {p50:.1f} s; 5th to 95th percentile {p5:.1f} to {p95:.1f} s; "
+    "minimum {min:.1f} s, maximum {max:.1f} s.\n"
+)
+_UNSTATED = (
+    " No licence is stated for the audio: the publisher of this data set must state the terms for "
+    "the audio and the texts."
+)
+_TERMS = {
+    "licence": "The checkpoint's weights have this licence: {licence}. Its terms state what "
+    "applies to audio made with them. The terms of the texts are unknown.",
+    "sample": "The sample voice of tts-cli is under Apache-2.0." + _UNSTATED,
+    "none": "The checkpoint's weights needed no acceptance of terms; see the licence of the "
+    "checkpoint." + _UNSTATED,
+}
 
 
 def card(
@@ -51,9 +69,9 @@ def card(
         report: run.json of the folder; may be incomplete.
         version: of tts-cli.
     """
-    model, made_with = model_of(report), report.get("settings")
+    model, used = model_of(report), report.get("settings")
     licence = model.pop("licence", None)
-    rows, length = statistics["rows"], statistics["length_s"]
+    rows, length, left_out = (statistics[name] for name in ("rows", "length_s", "left_out"))
     files = [
         {"split": split, "path": hub_files.format(split=split)}
         for split in splits
@@ -70,62 +88,29 @@ def card(
         size_categories=[next((name for name, end in _SIZES.items() if rows < end), "n>1M")],
         configs=[{"config_name": "default", "data_files": files}] if files else None,
     )
-    if licence is not None:
-        terms = (
-            f"The checkpoint's weights have this licence: {_cell(licence)}. Its terms state what "
-            "applies to audio made with them. The terms of the texts are unknown."
-        )
-    else:
-        whose = (
-            "The sample voice of tts-cli is under Apache-2.0."
-            if model.get("source") == SAMPLE_VOICE
-            else "The checkpoint's weights needed no acceptance of terms; see the licence of the "
-            "checkpoint."
-        )
-        terms = (
-            f"{whose} No licence is stated for the audio: the publisher of this data set must "
-            "state the terms for the audio and the texts."
-        )
-    used = made_with if isinstance(made_with, dict) else {}
-    sections = {
-        "Model": [f"- {name}: {_cell(value)}" for name, value in model.items()]
-        or ["The exported folder does not state it."],
-        "Licence": [terms],
-        **{
-            name.capitalize(): _table(statistics[name])
-            for name in ("splits", "voices", "languages")
-        },
-        "Columns": ["In addition to the audio:", ""]
-        + [f"- `{name}`: {meaning}" for name, (_, meaning) in COLUMNS.items()],
-        "Left out": [f"- {count}: {reason}" for reason, count in statistics["left_out"].items()],
-        "Settings": [
-            *("Settings of the export:", ""),
-            f"    {json.dumps(settings, ensure_ascii=False)}",
-            *("", "Settings of the folder's last run:", ""),
-            "    "
-            + json.dumps(
-                {name: used[name] for name in _SETTINGS if used.get(name) is not None},
-                ensure_ascii=False,
-            ),
-        ],
-    }
-    if to not in ("audiofolder", "parquet", "webdataset"):
-        del sections["Columns"]
-    lines = [
-        *("---", head.to_yaml(), "---", "", "# Synthetic speech", ""),
-        f"All speech in this data set is synthetic: {counted(rows, 'row')}, "
-        f"{statistics['hours']:.2f} hours, synthesized and exported by tts-cli "
-        f"{version or '(version unknown)'} as {to}.",
-    ]
-    if length:
-        lines.append(
-            f"Duration of a row: median {length['p50']:.1f} s; 5th to 95th percentile "
-            f"{length['p5']:.1f} to {length['p95']:.1f} s; minimum {length['min']:.1f} s, "
-            f"maximum {length['max']:.1f} s."
-        )
-    for title, body in sections.items():
-        lines += ["", f"## {title}", "", *body] if body else []
-    return "\n".join(lines) + "\n"
+    kind = "licence" if licence else "sample" if model.get("source") == SAMPLE_VOICE else "none"
+    columns = {f"`{name}`": meaning for name, (_, meaning) in COLUMNS.items()}
+    reasons = [f"- {count}: {reason}" for reason, count in left_out.items()]
+    known = used if isinstance(used, dict) else {}
+    shown = {name: known[name] for name in _SETTINGS if known.get(name) is not None}
+    text = Template(resources.files(__package__ or "").joinpath("card.md").read_text("utf-8"))
+    body = text.substitute(
+        rows=counted(rows, "row"),
+        hours=f"{statistics['hours']:.2f}",
+        version=version or "(version unknown)",
+        to=to,
+        durations=_DURATIONS.format(**length) if length else "",
+        model="\n".join(_list(model)) or "The exported folder does not state it.",
+        terms=_TERMS[kind].format(licence=_cell(licence or "")),
+        columns=_section("Columns", _list(columns), "In addition to the audio:\n\n")
+        if to in ("audiofolder", "parquet", "webdataset")
+        else "",
+        left_out=_section("Left out", reasons) if reasons else "",
+        settings=json.dumps(settings, ensure_ascii=False),
+        last_settings=json.dumps(shown, ensure_ascii=False),
+        **{name: _table(statistics[name]) for name in ("splits", "voices", "languages")},
+    )
+    return f"---\n{head.to_yaml()}\n---\n\n{body}"
 
 
 def model_of(report: Mapping[str, Any]) -> dict[str, str]:
@@ -141,10 +126,18 @@ def model_of(report: Mapping[str, Any]) -> dict[str, str]:
     return found
 
 
-def _table(sums: Mapping[str, Mapping[str, float]]) -> list[str]:
+def _list(values: Mapping[str, str]) -> list[str]:
+    return [f"- {name}: {_cell(value)}" for name, value in values.items()]
+
+
+def _section(title: str, lines: Sequence[str], first: str = "") -> str:
+    return f"\n## {title}\n\n{first}" + "\n".join(lines) + "\n"
+
+
+def _table(sums: Mapping[str, Mapping[str, float]]) -> str:
     rows = [f"| {_cell(name)} | {one['rows']} | {one['hours']:.2f} |" for name, one in sums.items()]
     more = [f"| {len(rows) - _MAX_NAMED} more | | |"] if len(rows) > _MAX_NAMED else []
-    return ["| name | rows | hours |", "|---|---|---|", *rows[:_MAX_NAMED], *more]
+    return "\n".join(["| name | rows | hours |", "|---|---|---|", *rows[:_MAX_NAMED], *more])
 
 
 def _cell(text: str) -> str:

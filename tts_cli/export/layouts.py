@@ -50,7 +50,7 @@ class LayoutContext:
     voices: Sequence[str]  # of all rows, sorted
     rate_hz: int | None  # of all audio; None: unknown or different
     shard_bytes: int
-    extras: Sequence[str]  # names of kept columns
+    extras: Sequence[str]  # names of extra columns
 
     def columns(self, row: ExportRow) -> dict[str, Any]:
         """Return the columns of a row."""

@@ -80,7 +80,7 @@ def schema_of(rate_hz: int | None, extras: Sequence[str]) -> pyarrow.Schema:
 
     Args:
         rate_hz: of all audio; None: unknown or different.
-        extras: names of kept columns, which are texts.
+        extras: names of extra columns, which are texts.
     Raises:
         SetupError: pyarrow is not installed.
     """

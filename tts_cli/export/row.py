@@ -65,11 +65,11 @@ class ExportRow:
         return str(self.values["id"])
 
     def columns(self, rate_hz: int | None, extras: Sequence[str]) -> dict[str, Any]:
-        """Return the values of all columns, in the order of COLUMNS, and of kept ones.
+        """Return the values of all columns, in the order of COLUMNS, and of extra ones.
 
         Args:
             rate_hz: rate that the audio was converted to; None: it was not converted.
-            extras: names of the kept columns of all rows.
+            extras: names of the extra columns of all rows.
         """
         words = is_unsure = None
         found = read_words(self.folder, self.id) if self.is_current else None
@@ -86,7 +86,7 @@ class ExportRow:
 
 
 def extra_name(name: str) -> str:
-    """Return the name that a kept column has in a data set, where reserved names have precedence.
+    """Return the name that a extra column has in a data set, where reserved names have precedence.
     `datasets` would open the values of a column whose name ends in `file_name`.
     """
     if name.casefold().endswith(("file_name", "file_names")):

@@ -36,7 +36,7 @@ DAMAGED = "its file is missing or has changed"
 UNFINISHED = "its file was being replaced when the command was killed; run that command again"
 LOST = {DAMAGED, UNFINISHED}  # reasons why rows are missing that should be there
 _AUTO = "auto"
-_MAX_EXTRAS = 1000  # number of kept columns
+_MAX_EXTRAS = 1000  # number of extra columns
 _MAX_MANIFEST_BYTES = 1 << 30
 _READING = (  # settings that decide the ids of a manifest
     *("manifest_format", "map", "columns", "sheet", "encoding", "ids", "speaker_prefix"),
@@ -54,7 +54,7 @@ class ExportOptions:
     shard_mb: int
     link: bool
     copy: bool  # without effect, of an earlier version
-    of_voice: tuple[str, ...] = ()  # of these and the following options, empty or None is no limit
+    of_voice: tuple[str, ...] = ()  # of this and the following options, empty or None means any
     of_language: tuple[str, ...] = ()  # names or codes
     min_s: float | None = None
     max_s: float | None = None
@@ -93,7 +93,7 @@ class Overview:
     rows: int = 0
     voices: set[str] = field(default_factory=set)
     rates_hz: set[int | None] = field(default_factory=set)
-    extras: set[str] = field(default_factory=set)  # names of kept columns
+    extras: set[str] = field(default_factory=set)  # names of extra columns
     left_out: Counter[str] = field(default_factory=Counter)  # reason -> rows
 
 
@@ -131,7 +131,7 @@ class Selection:
 
     def rows(self, left_out: Counter[str]) -> Iterator[ExportRow]:
         """Yield the wanted rows in the order of the manifest, rows that it lacks after them, and
-        count the others by reason. Files are not looked at.
+        count the others by reason. Files are not read.
         """
         for key in self._order:
             if (take := self._journal.take(*key)) is not None:
@@ -225,7 +225,7 @@ def _key(row_id: str, take: int, sha256: str | None) -> bytes:
 
 def _manifest_ids(out: Path) -> Iterator[str]:
     """Yield the ids in the manifests that a folder's runs read, in the order of the runs. A
-    manifest that came through a pipe, is gone or cannot be read any more has none.
+    manifest that came through a pipe or cannot be read any more has none.
     """
     found: dict[tuple[str, ...], dict[str, Any]] = {}
     with suppress(TtsCliError, OSError):
