@@ -49,7 +49,7 @@ def outline(path: Path) -> str:
     with soundfile.SoundFile(path) as file:
         step = 1 + file.frames // _MAX_PEAKS
         for block in in_blocks(file, _BLOCK):
-            loudest = np.abs(block).max(axis=1)
+            loudest = np.abs(block.T).max(axis=0)
             padded = np.pad(loudest, (0, -len(loudest) % step))
             found.append(padded.reshape(-1, step).max(axis=1))
     peaks = np.concatenate(found)

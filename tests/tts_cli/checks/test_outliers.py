@@ -75,12 +75,6 @@ def kinds(row: Take, others: list[Take] | None = None) -> list[str]:
             "near silence for 2.5 s",
         ),
         ({"silence_inside_s": 1.1}, "silence", "near silence for 1.1 s inside"),
-        ({"remarks": [["repeats", "one first code for 1.2 s", 2.0]]}, "repeats", "one first code"),
-        (
-            {"remarks": [["fast", "1.40 times as fast as the other parts", 2.0]]},
-            "fast",
-            "1.40 times as fast",
-        ),
         ({"suspect": ["said 3 of 9 words"]}, "other", "said 3 of 9 words"),
         ({"finish_reason": "early"}, "early", "ended before its text can be over: 4.0 s for 83"),
         ({"finish_reason": "max_frames"}, "cut", "reached the maximum length: 4.0 s"),
