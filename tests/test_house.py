@@ -17,12 +17,12 @@ from pathlib import Path
 import rooms
 
 ROOT = Path(__file__).parent.parent
-MOST_FILES = 226  # of tts_cli with code
+MOST_FILES = 225  # of tts_cli with code
 MOST_LINES = 400  # of code in a file
 LARGER = {"tts_cli/store/store.py": 465}  # those that have more
-MOST_CODE = {"kernels": 3933, "models": 6000, "tts_cli": 34210}  # lines of a package
-MOST_INNER_IMPORTS = 117
-MOST_ASSERTS = 17  # that a value is there
+MOST_CODE = {"kernels": 3933, "models": 6000, "tts_cli": 33690}  # lines of a package
+MOST_INNER_IMPORTS = 116
+MOST_ASSERTS = 16  # that a value is there
 MOST_TWINS = 0  # public classes that have their name twice
 _NO_CODE = (
     *(tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT),

@@ -86,7 +86,7 @@ EXTRAS = {
     ),
     "asr": Extra(
         "check --asr",
-        (Package("jiwer", "jiwer", "3"), Package("pocketsphinx", "pocketsphinx", "5")),
+        (Package("pocketsphinx", "pocketsphinx", "5"), Package("rapidfuzz", "rapidfuzz", "3.9")),
     ),
     "align": Extra(
         "align of Japanese and Korean",

@@ -49,7 +49,7 @@ TABLES = {
     "role": Table("0.2", ("core.py:Role",), "role"),
     "finish": Table("0.2", ("core.py:Finish",), "finish_reason"),
     "remark": Table("0.4", ("core.py:Remark",), "entry"),
-    "kind": Table("0.3", ("listen/suspicion.py:KINDS",), "kind"),
+    "kind": Table("0.3", ("checks/outliers.py:KINDS",), "kind"),
     "part": Table("0.2", ("engine/pieces.py:part_facts",), "entry"),
     "applied": Table("0.2", ("audio/treatment.py:Applied", "audio/loudness.py:Levelling"), "entry"),
     "source": Table("0.2", ("store/sources.py:AudioSource.as_source",), "entry"),
@@ -76,13 +76,13 @@ TABLES = {
     "checks": Table(
         "0.3",
         (
-            *("listen/verdicts.py:Check", "listen/verdicts.py:Check.to_line"),
-            *("listen/verdicts.py:Heard", "listen/verdicts.py:Likeness"),
-            "listen/verdicts.py:Opinion",
+            *("checks/verdicts.py:TakeVerdict", "checks/verdicts.py:TakeVerdict.to_line"),
+            *("checks/verdicts.py:Transcript", "checks/verdicts.py:VoiceSimilarity"),
+            "checks/verdicts.py:MosScores",
         ),
     ),
-    "words": Table("0.4", ("listen/words.py:WordTimes",)),
-    "timed_word": Table("0.4", ("listen/words.py:TimedWord",), "entry"),
+    "words": Table("0.4", ("checks/word_times.py:WordTimes",)),
+    "timed_word": Table("0.4", ("checks/word_times.py:TimedWord",), "entry"),
     "made_voice": Table(
         "0.4", ("engine/made_voices.py:_keep", "voices/made.py:MadeVoices.keep"), "entry"
     ),
@@ -152,7 +152,9 @@ def _entries(scope: ast.AST) -> Iterator[tuple[str, str, int]]:
     """Name, first word of the type and line of whatever may be a field."""
     for node in scope.body if isinstance(scope, ast.ClassDef) else ast.walk(scope):
         if isinstance(node, ast.AnnAssign) and isinstance(scope, ast.ClassDef):
-            yield _target(node), re.split(r"\W", ast.unparse(node.annotation))[0], node.lineno
+            names = [one.value for one in getattr(node.value, "keywords", ()) if one.arg == "name"]
+            name = names[0].value if names else _target(node)  # a field with another name in JSON
+            yield name, re.split(r"\W", ast.unparse(node.annotation))[0], node.lineno
         elif isinstance(node, ast.Assign):  # `facts["name"] = ...`, or a word of an enum
             named = getattr(node.targets[0], "slice", node.value)
             if isinstance(named, ast.Constant):

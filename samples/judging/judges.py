@@ -1,4 +1,4 @@
-"""What judges a take: a recogniser, DNSMOS, a speaker encoder. Each hears files, not systems."""
+"""What judges a take: a recognizer, DNSMOS, a speaker encoder. Each hears files, not systems."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from tts_cli.app.check import REMEDY, open_recogniser, require_packages
+from tts_cli.app.check import REMEDY, open_recognizer, require_packages
+from tts_cli.checks import similarity
+from tts_cli.checks.asr import recognizer as sound
+from tts_cli.checks.asr.checkpoint import folder_of, kind_of
+from tts_cli.checks.asr.compare import compare
+from tts_cli.checks.asr.recognizer import AsrRequest
+from tts_cli.checks.asr.sphinx import identity_of
+from tts_cli.checks.mos import Dnsmos
 from tts_cli.config import RunConfig
 from tts_cli.errors import SetupError
-from tts_cli.listen import likeness
-from tts_cli.listen.hearing import recogniser as sound
-from tts_cli.listen.hearing.checkpoint import folder_of, kind_of
-from tts_cli.listen.hearing.compare import compare
-from tts_cli.listen.hearing.recogniser import Asked
-from tts_cli.listen.hearing.sphinx import identity_of
-from tts_cli.listen.opinion import Dnsmos
 from tts_cli.text.languages import code_of
 
 OWN = "own"  # the speaker encoder of the checkpoint that speaks
@@ -58,11 +58,11 @@ def require_recogniser(asr: str) -> None:
 
 
 class Words:
-    """How many words, or characters, a recogniser hears otherwise than they are written."""
+    """How many words, or characters, a recognizer hears otherwise than they are written."""
 
     def __init__(self, config: RunConfig) -> None:
         require_packages()
-        self._ear = open_recogniser(config)
+        self._ear = open_recognizer(config)
         self.name = self._ear.identity.name
 
     def beside(self, row: Row) -> str | None:
@@ -76,16 +76,16 @@ class Words:
         identity = self._ear.identity
         languages = [one.row.get("language") for one in takes]
         asked = (
-            Asked(place, one.path, code_of(language or ""))
+            AsrRequest(place, one.path, code_of(language or ""))
             for place, (one, language) in enumerate(zip(takes, languages, strict=True))
         )
-        for answer in self._ear.hear(asked):
+        for answer in self._ear.run(asked):
             if answer.problem is not None:
                 continue
             text, language = takes[answer.place].row["text"], languages[answer.place]
             found = compare([text], answer.text, language, identity.name, identity.spellings)
             if found is not None:
-                wrong = float(round(found.error * found.wanted))
+                wrong = float(round(found.wer * found.wanted))
                 yield answer.place, {"wrong": wrong, "words": float(found.wanted)}
         self._ear.close()
 
@@ -103,9 +103,9 @@ class Opinions:
 
     def judge(self, takes: Sequence[Spoken]) -> Iterator[tuple[int, Values]]:
         """See `Judge`."""
-        asked = (Asked(place, one.path, None) for place, one in enumerate(takes))
-        for answer in self._rater.hear(asked):
-            if (opinion := answer.opinion) is not None:
+        asked = (AsrRequest(place, one.path, None) for place, one in enumerate(takes))
+        for answer in self._rater.run(asked):
+            if (opinion := answer.mos) is not None:
                 yield answer.place, {"mos": opinion.mos, "mos_p808": opinion.mos_p808}
         self._rater.close()
 
@@ -126,7 +126,7 @@ class Likeness:
             model = open_checkpoint(config).model
             self.name = f"speaker encoder of {model.info.identity}"
             self._rate_hz = model.info.sample_rate_hz
-            self._direction = lambda wave: likeness.directions(model, [wave])[0]
+            self._direction = lambda wave: similarity.directions(model, [wave])[0]
         else:
             self._open_wavlm(encoder, config)
 
@@ -166,7 +166,7 @@ class Likeness:
         for place, one in enumerate(takes):
             reference = self._reference(one.row["ref_audio"])[1]
             samples = sound.load(one.path, self._rate_hz).samples
-            if len(samples) < likeness.SHORTEST_S * self._rate_hz:
+            if len(samples) < similarity.MIN_ROW_S * self._rate_hz:
                 continue  # too little to tell a voice by
             found = self._direction(samples)
             yield place, {"similarity": float(np.dot(found.astype(np.float32), reference))}

@@ -17,8 +17,8 @@ from make_epub import small_epub
 from workbench import Result, Store, Workbench, finish
 
 from tts_cli.app import align as app_align
+from tts_cli.checks.word_times import read_words, textgrid, words_vtt
 from tts_cli.cli import messages as msg
-from tts_cli.listen.words import read_words, textgrid, words_vtt
 from tts_cli.named import counted
 
 pytestmark = pytest.mark.slow

@@ -16,25 +16,25 @@ from workbench import MakeCheckpoint, Workbench
 
 from tts_cli.app import check as app_check
 from tts_cli.audio.file import encode
-from tts_cli.listen import judgement
-from tts_cli.listen.folder_rows import read_folder
-from tts_cli.listen.hearing import sphinx
-from tts_cli.listen.hearing.recogniser import Answer, Asked, Identity
-from tts_cli.listen.page.content import content_of
-from tts_cli.listen.verdicts import Opinion, checks_by_take
+from tts_cli.checks import outliers
+from tts_cli.checks.asr import sphinx
+from tts_cli.checks.asr.recognizer import AsrRequest, AsrResult, Identity
+from tts_cli.checks.folder_rows import read_folder
+from tts_cli.checks.page.content import content_of
+from tts_cli.checks.verdicts import MosScores, verdicts_by_take
 
 ROWS = 12
 
 
 class Ear:
-    """A recogniser that hears what it was told of each file."""
+    """A recognizer that hears what it was told of each file."""
 
     def __init__(self, said: dict[str, str], name: str = "ear 1") -> None:
         self.said = said
         self.identity = Identity(name, ("en",))
         self.asked: list[str] = []
 
-    def hear(self, asked: Iterable[Asked]) -> Iterator[Answer]:
+    def run(self, asked: Iterable[AsrRequest]) -> Iterator[AsrResult]:
         for one in reversed(list(asked)):
             assert not hasattr(one, "text"), "it never sees the text"
             name = one.path.name
@@ -42,10 +42,10 @@ class Ear:
             if self.said.get(name) == "stop":
                 raise KeyboardInterrupt
             if not one.path.exists():
-                yield Answer(one.place, problem="gone")
+                yield AsrResult(one.place, problem="gone")
                 continue
             digest = hashlib.sha256(one.path.read_bytes()).hexdigest()
-            yield Answer(one.place, self.said.get(name, TEXT), digest)
+            yield AsrResult(one.place, self.said.get(name, TEXT), digest)
 
     def close(self) -> None:
         """Nothing to give back."""
@@ -83,7 +83,7 @@ def test_without_a_recogniser(bench: Workbench, folder: Path) -> None:
     assert (
         "only loudness, length and pauses were checked; add --asr to check the words" in result.out
     )
-    checks = checks_by_take(folder)
+    checks = verdicts_by_take(folder)
     assert len(checks) == ROWS
     assert [key for key, check in checks.items() if check.is_suspect] == [("r01", 1)]
 
@@ -92,7 +92,7 @@ def test_a_folder_without_suspects(bench: Workbench, folder: Path) -> None:
     result = bench.run("check", folder, "--only", "r00,r05")
     assert result.code == 0
     assert "2 rows checked, 0 suspect" in result.out
-    assert len(checks_by_take(folder)) == 2
+    assert len(verdicts_by_take(folder)) == 2
     assert bench.run("check", folder, "-q").out == ""
 
 
@@ -107,7 +107,7 @@ def test_failed_rows_are_told(bench: Workbench, folder: Path) -> None:
 def test_words_are_heard_once(
     bench: Workbench, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another recogniser, or audio that was replaced, is heard anew; stale lines go."""
+    """Another recognizer, or audio that was replaced, is heard anew; stale lines go."""
     ear = listens(monkeypatch, Ear({"r03.wav": "nothing of the kind was ever here", "r04.wav": ""}))
     result = bench.run("check", folder, "--asr", "pocketsphinx", "--json")
     assert result.code == 1, result.err
@@ -134,7 +134,7 @@ def test_words_are_heard_once(
         "r04",
         "r01",
     ]
-    assert checks_by_take(folder)[("r03", 1)].asr is None
+    assert verdicts_by_take(folder)[("r03", 1)].asr is None
     ear.said = {}
     bench.run("check", folder, "--asr", "pocketsphinx")
     assert ear.asked[ROWS:] == ["r03.wav"]
@@ -149,7 +149,7 @@ def test_what_was_heard_survives_a_stop(
 ) -> None:
     ear = listens(monkeypatch, Ear({"r05.wav": "stop"}))
     assert bench.run("check", folder, "--asr", "pocketsphinx").code == 130
-    heard = [key for key, check in checks_by_take(folder).items() if check.asr is not None]
+    heard = [key for key, check in verdicts_by_take(folder).items() if check.asr is not None]
     assert len(heard) == 6
     ear.said, ear.asked = {}, []
     assert bench.run("check", folder, "--asr", "pocketsphinx").code == 1
@@ -168,13 +168,13 @@ def test_what_cannot_be_heard_is_told(
     (folder / "timings.jsonl").write_text(write)
     (folder / "r06.wav").write_bytes(tone(0.3))
     ear = listens(monkeypatch, Ear({}))
-    hear = ear.hear
+    hear = ear.run
 
-    def losing(asked: Iterable[Asked]) -> Iterator[Answer]:
+    def losing(asked: Iterable[AsrRequest]) -> Iterator[AsrResult]:
         (folder / "r07.wav").unlink()
         return hear(asked)
 
-    monkeypatch.setattr(ear, "hear", losing)
+    monkeypatch.setattr(ear, "run", losing)
     result = bench.run("check", folder, "--asr", "pocketsphinx")
     for said in (
         "1 take in a language that the recognizer does not support",
@@ -344,10 +344,10 @@ def test_opinions_are_asked_once(
     """
 
     class Rater(Ear):
-        def hear(self, asked: Iterable[Asked]) -> Iterator[Answer]:
-            for answer in super().hear(list(asked)):
+        def run(self, asked: Iterable[AsrRequest]) -> Iterator[AsrResult]:
+            for answer in super().run(list(asked)):
                 mos = 2.0 if self.asked[-1] == "r05.wav" else 3.4 + answer.place / 100
-                yield answer._replace(opinion=Opinion("ear 1", mos, 3.6, 4.0, 3.7))
+                yield answer._replace(mos=MosScores("ear 1", mos, 3.6, 4.0, 3.7))
 
     rater = Rater({})
     monkeypatch.setattr(app_check, "Dnsmos", lambda: rater)
@@ -362,8 +362,8 @@ def test_opinions_are_asked_once(
     again = bench.run("check", folder, "--mos", "--only", "r05", "--json")
     assert "0 takes rated; 1 rated earlier" in again.err
     assert len(rater.asked) == ROWS
-    checks = checks_by_take(folder)
-    assert all(check.asr and check.opinion for check in checks.values())
+    checks = verdicts_by_take(folder)
+    assert all(check.asr and check.mos for check in checks.values())
     content = content_of(read_folder(folder), None)
     row = next(row for row in content["rows"] if row["id"] == "r05")
     assert (row["takes"][0]["mos"], row["reasons"][0][0]) == ([2.0, 3.6, 4.0, 3.7], "quality")
@@ -381,9 +381,9 @@ def test_opinions_of_a_file_that_was_edited(
     """What was heard in the file before says nothing of it."""
 
     class Rater(Ear):
-        def hear(self, asked: Iterable[Asked]) -> Iterator[Answer]:
-            for answer in super().hear(asked):
-                yield answer._replace(opinion=Opinion("ear 1", 3.0, 3.0, 3.0, 3.0))
+        def run(self, asked: Iterable[AsrRequest]) -> Iterator[AsrResult]:
+            for answer in super().run(asked):
+                yield answer._replace(mos=MosScores("ear 1", 3.0, 3.0, 3.0, 3.0))
 
     monkeypatch.setattr(app_check, "Dnsmos", lambda: Rater({}))
     listens(monkeypatch, Ear({}))
@@ -391,8 +391,8 @@ def test_opinions_of_a_file_that_was_edited(
     (folder / "r07.wav").write_bytes(tone(0.5, hz=300))
     result = bench.run("check", folder, "--mos")
     assert "1 take changed since the run: the current content was rated" in result.err
-    assert checks_by_take(folder)["r07", 1].asr is None
-    assert checks_by_take(folder)["r06", 1].asr is not None
+    assert verdicts_by_take(folder)["r07", 1].asr is None
+    assert verdicts_by_take(folder)["r06", 1].asr is not None
 
 
 def test_drift(
@@ -401,7 +401,11 @@ def test_drift(
     """By the speaker encoder of a Base checkpoint; one row of another sound, and a part of a long
     one, stand out. To random weights all sounds are 0.98 alike, so less of a difference must do.
     """
-    monkeypatch.setattr(judgement, "DRIFT", 0.01)
+    checks = [
+        check._replace(minimum=0.01) if check.kind == "drift" else check
+        for check in outliers.CHECKS
+    ]
+    monkeypatch.setattr(outliers, "CHECKS", checks)
     draw = np.random.default_rng(0)
 
     def sound(seconds: float, hz: float) -> Any:
@@ -427,10 +431,10 @@ def test_drift(
     assert found["long"][0]["text"].startswith(
         "similarity of a piece to its voice 0.98; usual: 1.00"
     )
-    checks = checks_by_take(out)
-    assert checks["long", 1].drift is not None
-    assert checks["long", 1].drift.lowest_part is not None
-    assert checks["long", 1].drift.lowest_part < checks["r00", 1].drift.similarity  # type: ignore[union-attr]
+    checks = verdicts_by_take(out)
+    assert checks["long", 1].similarity is not None
+    assert checks["long", 1].similarity.lowest_part is not None
+    assert checks["long", 1].similarity.lowest_part < checks["r00", 1].similarity.similarity  # type: ignore[union-attr]
     result = bench.run("check", out, "--drift", "--device", "cpu")
     assert result.code == 2
     assert (

@@ -17,8 +17,8 @@ import soundfile
 from made_voices import keep, names
 from workbench import MakeCheckpoint, Result, Store, Workbench, finish, forbid_weights
 
+from tts_cli.checks.word_times import TimedWord, WordTimes, read_words
 from tts_cli.cli import messages as msg
-from tts_cli.listen.words import TimedWord, WordTimes, read_words
 from tts_cli.named import counted
 
 ROWS = [
@@ -439,10 +439,10 @@ class TestTakes:
         deadly = (
             "import os, signal\nfrom tts_cli.store import commit\n"
             "real = commit.Commits._finish\n"
-            "def finish(self, change, rotation):\n"
-            "    if change.entry.id == 'one':\n"
+            "def finish(self, changes, rotations):\n"
+            "    if changes[0].entry.id == 'one':\n"
             "        os.kill(os.getpid(), signal.SIGKILL)\n"
-            "    real(self, change, rotation)\n"
+            "    real(self, changes, rotations)\n"
             "commit.Commits._finish = finish\n"
         )
         args = ["encode", str(out.path), "--loudness", "-20"]

@@ -125,7 +125,7 @@ def test_planted_faults(tmp_path: Path) -> None:
     """Of 100 planted faults 95 are found, of 434 good rows 8 are suspect at most; and those that
     are spoken again are mended. 20 minutes on two idle cores.
     """
-    for package in ("pocketsphinx", "jiwer"):
+    for package in ("pocketsphinx", "rapidfuzz"):
         pytest.importorskip(package, reason=f"{package} comes with the asr extra")
     run("planted_faults", "speak", tmp_path, patience_s=3600)
     assert '"missed"' in run("planted_faults", "check", tmp_path, patience_s=3600)

@@ -136,7 +136,7 @@ class TestKilled:
         assert bench.out().records["a"]["text"] == "Good morning."
         result = bench.synth(after, *FLAGS)
         assert result.summary == msg.nothing_to_do(1)
-        assert "finished what an interrupted command had begun: 2 files" in result.err
+        assert "finished what an interrupted command had begun: 4 files" in result.err
         files = bench.out().files
         for name, data in wanted.items():
             assert files[f"takes/a/1{name.removeprefix('a')}"] == data != files[name]

@@ -22,7 +22,7 @@ from workbench import PATIENCE_S, ROOT, MakeCheckpoint, Result, Workbench, finis
 
 from tts_cli import Cancelled, RowError, SetupError, Speaker
 from tts_cli.app import align as app_align
-from tts_cli.listen.hearing import processes
+from tts_cli.checks.asr import processes
 
 TEXTS = ("Hello there.", "Good morning, all of you.", "Hm.", "The rain in the street sings")
 VOICES = ("dora", "emil", "fang")

@@ -18,9 +18,9 @@ from spoken_folders import record, tone, with_file, write_folder
 from tiny_fish_codec import SMALL
 from workbench import Store, Workbench, as_jsonl, finish
 
+from tts_cli.checks.verdicts import TakeVerdict, read_verdicts, write_verdicts
+from tts_cli.checks.word_times import TimedWord, WordTimes, read_words, textgrid, words_vtt
 from tts_cli.cli import messages as msg
-from tts_cli.listen.verdicts import Check, read_checks, write_checks
-from tts_cli.listen.words import TimedWord, WordTimes, read_words, textgrid, words_vtt
 from tts_cli.store.journal import Journal
 from tts_cli.store.lock import FolderLock
 
@@ -219,7 +219,7 @@ def test_checks_come_along(bench: Workbench) -> None:
         lines.append(record(f"bad-{name}", **with_file(tone(0.1))))
         part = folder(bench, name, *lines)
         digest = str(with_file(tone(0.1))["sha256"])
-        write_checks(part, [Check(row, 1, digest, "ok") for row in (name, f"bad-{other}")])
+        write_verdicts(part, [TakeVerdict(row, 1, digest, "ok") for row in (name, f"bad-{other}")])
         (part / "anchor.json").write_text("{}")  # of an early version
         parts.append(part)
     code, said = merge(bench, *parts)
@@ -227,9 +227,9 @@ def test_checks_come_along(bench: Workbench) -> None:
     assert "no row's" not in said
     done = bench.folder / "all"
     assert not (done / "anchor.json").exists()
-    assert [check.id for check in read_checks(done)] == ["one", "two"]
+    assert [check.id for check in read_verdicts(done)] == ["one", "two"]
     assert merge(bench, *parts)[0] == 0
-    assert [check.id for check in read_checks(done)] == ["one", "two"]
+    assert [check.id for check in read_verdicts(done)] == ["one", "two"]
 
 
 def test_times_of_words_come_along(bench: Workbench) -> None:

@@ -16,8 +16,8 @@ import pytest
 from spoken_folders import record, write_folder
 from workbench import ROOT, Workbench
 
+from tts_cli.checks.page import content as page_content
 from tts_cli.cli import messages as msg
-from tts_cli.listen.page import content as page_content
 
 ROWS = [
     {"id": "a/one", "text": "Good morning.", "voice": "dora"},

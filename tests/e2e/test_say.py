@@ -17,7 +17,7 @@ from fake_aligner import FakeAligner
 from workbench import PATIENCE_S, ROOT, Result, Workbench
 
 from tts_cli.app import align as app_align
-from tts_cli.listen.words import read_words
+from tts_cli.checks.word_times import read_words
 from tts_cli.plan.checkpoint import sample_voice
 
 SHORT = ("--device", "cpu", "--max-seconds", "1")

@@ -96,14 +96,14 @@ def test_what_only_looks_and_what_has_nothing_to_do(spoken: list[str]) -> None:
         (["say", "--help"], ""),
         (["--version"], ""),
         # What comes after a run.
-        (["report", out], ""),
         (["pick", out], ""),
         (["voices", "--out", out], ""),
         (["align", "--help"], "--lexicon"),
+        (["report", out], ""),  # the last one, because it reads audio
     ]
     found = run(*(args for args, _ in answers))
     for (args, answer), (_, imported, said) in zip(answers, found, strict=True):
-        assert imported == [], args
+        assert imported == ["soundfile"] * (args[0] == "report"), args
         assert said, args
         assert answer in said, args
 

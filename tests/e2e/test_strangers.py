@@ -20,7 +20,7 @@ from spoken_folders import record, tone, with_file, write_folder
 from spoken_folders import run as run_line
 from workbench import Workbench
 
-from tts_cli.listen.verdicts import OK, Check
+from tts_cli.checks.verdicts import OK, TakeVerdict
 
 pytestmark = pytest.mark.slow
 
@@ -70,7 +70,7 @@ def stranger(place: Path, row_id: str, said: str | None = None) -> Path:
         text = text.replace(f'"id": {ours}', f'"id": {json.dumps(said)}')
         text = text.replace('"write_ms"', f'"id": {ours}, "write_ms"')
         (out / "timings.jsonl").write_text(text)
-    check = Check(row_id, 1, str(FILE["sha256"]), OK).to_line()
+    check = TakeVerdict(row_id, 1, str(FILE["sha256"]), OK).to_line()
     (out / "checks.jsonl").write_text(check)
     (out / "takes.json").write_text(json.dumps({"choices": {row_id: {"take": 2}}}))
     sentence = {"id": row_id, "start_s": 0, "end_s": 0.1}

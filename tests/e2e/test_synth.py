@@ -74,6 +74,7 @@ TIMINGS = {  # field -> types of a row that was spoken
     "silence_inside_s": float,
     "applied": type(None),
     "source": type(None),
+    "moved": list,
     "frames_per_char": float,
     "worker": type(None),
     "prompt_tokens": int,

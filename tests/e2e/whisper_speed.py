@@ -76,7 +76,7 @@ def main() -> int:
     import torch
 
     from tts_cli.app.check import FolderCheck
-    from tts_cli.listen.hearing import whisper
+    from tts_cli.checks.asr import whisper
     from tts_cli.store.files import CHECKS_NAME
 
     with tempfile.TemporaryDirectory() as scratch:
@@ -88,15 +88,15 @@ def main() -> int:
         device = torch.device(args.device)
         for batch in map(int, args.batches.split(",")):
             started_s = time.perf_counter()
-            recogniser = whisper.Whisper(str(folder), device, batch)
+            recognizer = whisper.Whisper(str(folder), device, batch)
             load_s = time.perf_counter() - started_s
             quiet = [np.zeros(RATE_HZ, np.float32)] * batch
-            recogniser.words(quiet, "en")  # kernels are loaded, memory is there
+            recognizer.words(quiet, "en")  # kernels are loaded, memory is there
             for tokens in map(int, args.tokens.split(",")):
                 whisper.MAX_TOKENS = tokens
                 (out / CHECKS_NAME).unlink(missing_ok=True)
                 found = FolderCheck(out)
-                found.listen(recogniser, lambda count, audio_s: None)
+                found.listen(recognizer, lambda count, audio_s: None)
                 hearing = found.hearing
                 result = {
                     "device": torch.cuda.get_device_name() if device.type == "cuda" else "cpu",
@@ -111,7 +111,7 @@ def main() -> int:
                 if device.type == "cuda":
                     result["peak_gib"] = round(torch.cuda.max_memory_allocated() / 2**30, 1)
                 print(json.dumps(result), flush=True)
-            del recogniser
+            del recognizer
     return 0
 
 

@@ -26,7 +26,7 @@ from spoken_folders import record, run, with_file, write_folder  # noqa: E402
 
 from tts_cli.audio.file import encode  # noqa: E402
 from tts_cli.audio.join import speech  # noqa: E402
-from tts_cli.listen.words import WordTimes  # noqa: E402
+from tts_cli.checks.word_times import WordTimes  # noqa: E402
 from tts_cli.main import main  # noqa: E402
 
 VOICES = ("arthur", "clara", "ewan")

@@ -1,7 +1,7 @@
 """The evaluation of `samples/quality.py`: its statistics, and the whole path at a small size.
 
 Commands of ours run in this process, and so does the script for the official package, with a
-stand-in for the package. A recogniser of random weights hears; one window of DNSMOS is enough.
+stand-in for the package. A recognizer of random weights hears; one window of DNSMOS is enough.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from sounds import bursts
 from tiny_qwen3_tts import SPECS, write_checkpoint
 from tiny_whisper import write_tiny_whisper
 
+from tts_cli.checks import mos
+from tts_cli.checks.asr.processes import Processes
 from tts_cli.cli import messages as msg
-from tts_cli.listen import opinion
-from tts_cli.listen.hearing.processes import Processes
 from tts_cli.main import main as tts_cli
 
 SAMPLES = Path(__file__).parents[2] / "samples"
@@ -67,10 +67,10 @@ def here(scripts: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> list[list
 
     monkeypatch.setattr(scripts.quality, "subprocess", SimpleNamespace(run=run))
     monkeypatch.setattr(
-        Processes, "hear", lambda self, asked: map(self._function, filter(None, asked))
+        Processes, "run", lambda self, asked: map(self._function, filter(None, asked))
     )
-    whole = opinion.windows
-    monkeypatch.setattr(opinion, "windows", lambda samples: itertools.islice(whole(samples), 1))
+    whole = mos.windows
+    monkeypatch.setattr(mos, "windows", lambda samples: itertools.islice(whole(samples), 1))
     return commands
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator
 
-from tts_cli.listen.hearing.aligner import NOT_FOUND, Aligned, Known, SaidWord, ToAlign
-from tts_cli.listen.hearing.recogniser import Identity
-from tts_cli.listen.hearing.sphinx import LEAST_SCORE
+from tts_cli.checks.asr.aligner import NOT_FOUND, AlignedWord, AlignRequest, AlignResult, Known
+from tts_cli.checks.asr.recognizer import Identity
+from tts_cli.checks.asr.sphinx import LEAST_SCORE
 
 
 class FakeAligner:
@@ -16,20 +16,21 @@ class FakeAligner:
     def __init__(self, scores: dict[str, float] | None = None) -> None:
         self.identity = Identity("fake 1", ("en",), LEAST_SCORE)
         self.scores = scores or {}
-        self.asked: list[ToAlign] = []
+        self.asked: list[AlignRequest] = []
 
-    def hear(self, asked: Iterable[ToAlign | None]) -> Iterator[Aligned]:
+    def run(self, asked: Iterable[AlignRequest | None]) -> Iterator[AlignResult]:
         for one in filter(None, asked):
             self.asked.append(one)
             score = self.scores.get(one.path.stem, 0.3 + 0.001 * one.place)
             words = [word for passage in one.passages for word in passage.words]
             said = tuple(
-                SaidWord(0.1 * n, 0.1 * n + 0.1, score, Known.DICTIONARY) for n in range(len(words))
+                AlignedWord(0.1 * n, 0.1 * n + 0.1, score, Known.DICTIONARY)
+                for n in range(len(words))
             )
             if score < 0:
-                yield Aligned(one.place, problem=NOT_FOUND)
+                yield AlignResult(one.place, problem=NOT_FOUND)
             else:
                 digest = hashlib.sha256(one.path.read_bytes()).hexdigest()
-                yield Aligned(one.place, said, score, digest, 2.0)
+                yield AlignResult(one.place, said, score, digest, 2.0)
 
     def close(self) -> None: ...

@@ -1,5 +1,5 @@
 """Faults in what a run speaks, planted where a folder keeps it: before the file is written, so that
-journal and hearing have them as if they had been spoken. And a recogniser that hears by heart.
+journal and hearing have them as if they had been spoken. And a recognizer that hears by heart.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from tts_cli.app.verify import HeardSession
+from tts_cli.checks.asr import sphinx
+from tts_cli.checks.asr.recognizer import AsrRequest, AsrResult, Identity
 from tts_cli.core import Spoken, Task
 from tts_cli.engine.judge import judge
-from tts_cli.listen.hearing import sphinx
-from tts_cli.listen.hearing.recogniser import Answer, Asked, Identity
 from tts_cli.manifest.ids import TAKES
 from tts_cli.store.store import Store
 from tts_cli.store.take import Take
@@ -30,7 +30,7 @@ from tts_cli.store.take import Take
 KINDS = ("cut", "again", "other", "clipped", "silence")
 SILENCE_S, LETTER_S = 2.5, 0.025
 LATE_S = 0.1  # that a thread comes too late
-_KEEP, _SPOKEN, _HEAR_ONE = Store.keep, HeardSession._spoken, sphinx.hear_one
+_KEEP, _SPOKEN, _HEAR_ONE = Store.keep, HeardSession._spoken, sphinx.transcribe_one
 Array = np.ndarray[Any, Any]
 
 
@@ -39,7 +39,7 @@ class Planter:
 
     Args:
         kinds: id -> which.
-        notes: where it is written what a recogniser hears of each file, whose speech is then a tone
+        notes: where it is written what a recognizer hears of each file, whose speech is then a tone
             as long as its text takes; None: a real one hears what was spoken.
         on_every_take: not on the first alone.
         is_toned: False: speech stays as it is, and only what is heard has the faults.
@@ -197,12 +197,12 @@ def die_at(event: int) -> None:
     globals()["note"], Store.pin = noted, pinned  # type: ignore[method-assign]
 
 
-def hear_once(folder: Path, asked: Asked) -> Answer:
-    """As `sphinx.hear_one`, but what was heard before in the same audio is taken from a folder."""
+def hear_once(folder: Path, asked: AsrRequest) -> AsrResult:
+    """Return the result of `sphinx.transcribe_one`, from a folder if it is known for this audio."""
     digest = hashlib.sha256(asked.path.read_bytes()).hexdigest()
     kept = folder / hashlib.sha256(f"{digest} {asked.gaps_s}".encode()).hexdigest()
     if kept.exists():
-        return Answer(asked.place, kept.read_text(), digest)
+        return AsrResult(asked.place, kept.read_text(), digest)
     answer = _HEAR_ONE(asked)
     if answer.problem is None:
         written = kept.with_suffix(f".{os.getpid()}")
@@ -221,14 +221,14 @@ def note(path: Path, values: Mapping[str, Any]) -> None:
 class ByHeart:
     """Hears of a file what was noted of it, and notes that it was heard."""
 
-    order: ClassVar[Callable[[list[Asked]], object]] = list[Asked].reverse  # of what waits
+    order: ClassVar[Callable[[list[AsrRequest]], object]] = list[AsrRequest].reverse
 
     def __init__(self, notes: Path) -> None:
         self.identity = Identity("by heart", ("en",))
         self._notes = notes
 
-    def hear(self, asked: Iterable[Asked | None]) -> Iterator[Answer]:
-        waiting: list[Asked] = []
+    def run(self, asked: Iterable[AsrRequest | None]) -> Iterator[AsrResult]:
+        waiting: list[AsrRequest] = []
         for one in asked:
             if one is not None:
                 waiting.append(one)
@@ -240,11 +240,11 @@ class ByHeart:
     def close(self) -> None:
         """Nothing to give back."""
 
-    def _answers(self, waiting: list[Asked]) -> Iterator[Answer]:
+    def _answers(self, waiting: list[AsrRequest]) -> Iterator[AsrResult]:
         type(self).order(waiting)
         yield from map(self._answer, waiting)
 
-    def _answer(self, one: Asked) -> Answer:
+    def _answer(self, one: AsrRequest) -> AsrResult:
         digest = hashlib.sha256(one.path.read_bytes()).hexdigest()
         _, takes, name = one.path.with_suffix("").as_posix().rpartition(f"/{TAKES}/")
         name = f"/{name}" if takes else f"{name}/1"  # of a file that is a row's only its end is
@@ -252,4 +252,4 @@ class ByHeart:
         known = [line for line in lines if name.endswith(f"/{line.get('name')}")]
         (text, *_) = [line["said"] for line in known][-1:] or [""]
         note(self._notes, {"heard": digest})
-        return Answer(one.place, text, digest)
+        return AsrResult(one.place, text, digest)

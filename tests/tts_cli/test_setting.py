@@ -86,7 +86,7 @@ def test_who_reads_settings_back_has_it(tree: Path) -> None:
         from pathlib import Path
         from tts_cli.store.merge import differences
         from tts_cli.library.settings import config_of
-        from tts_cli.listen.page.build import spoken_by
+        from tts_cli.checks.page.build import spoken_by
         print(config.__file__)
         settings = config_of({"warmth": 0.5}).as_dict()
         print(spoken_by({"settings": settings}))

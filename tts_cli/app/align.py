@@ -27,18 +27,25 @@ from tts_cli.app.check import Rows, checkpoint_of
 from tts_cli.app.look import Screen
 from tts_cli.app.subtitles import warn_of_kept
 from tts_cli.app.tally import Totals
+from tts_cli.checks.asr.aligner import (
+    AlignedWord,
+    Aligner,
+    AlignRequest,
+    AlignResult,
+    Known,
+    Passage,
+)
+from tts_cli.checks.asr.qwen3_asr import Qwen3Aligner
+from tts_cli.checks.asr.recognizer import POCKETSPHINX, Identity
+from tts_cli.checks.asr.sphinx import SphinxAligner
+from tts_cli.checks.asr.transcriber import Transcriber
+from tts_cli.checks.baselines import RobustStats, usual_values
+from tts_cli.checks.folder_rows import FolderRow, SpokenFolder, read_folder
+from tts_cli.checks.verdicts import TakeVerdict, verdicts_by_take
+from tts_cli.checks.word_times import FORMS, TimedWord, WordTimes, read_words
 from tts_cli.config import RunConfig
 from tts_cli.core import Step
 from tts_cli.errors import Cancelled, RowError, SetupError
-from tts_cli.listen.folder_rows import FolderRow, SpokenFolder, read_folder
-from tts_cli.listen.hearing.aligner import Aligned, Aligner, Known, Passage, SaidWord, ToAlign
-from tts_cli.listen.hearing.listener import Listener
-from tts_cli.listen.hearing.qwen3_asr import Qwen3Aligner
-from tts_cli.listen.hearing.recogniser import POCKETSPHINX, Identity
-from tts_cli.listen.hearing.sphinx import SphinxAligner
-from tts_cli.listen.usual import Usual, usual
-from tts_cli.listen.verdicts import Check, checks_by_take
-from tts_cli.listen.words import FORMS, TimedWord, WordTimes, read_words
 from tts_cli.named import Named
 from tts_cli.plan.checks import Only
 from tts_cli.store.files import WORDS_SUFFIX, SharedNames
@@ -90,21 +97,21 @@ class TakeWords:
 
     Args:
         aligner: its identity.
-        text: how texts were read, see `Listener`.
+        text: how texts were read, see `Transcriber`.
         lexicon: respellings for the aligner alone.
     """
 
     def __init__(self, aligner: Identity, text: Any, lexicon: Lexicon | None = None) -> None:
-        self.listener = Listener(aligner, text)
+        self.transcriber = Transcriber(aligner, text)
         self._lexicon = lexicon or Lexicon()
 
-    def asked(self, place: int, path: Path, take: Take) -> ToAlign:
+    def asked(self, place: int, path: Path, take: Take) -> AlignRequest:
         """What it is asked of a take."""
         words = [(word.start, sounds) for word, sounds in self._words(take)]
-        language = self.listener.language_of(take)
-        return ToAlign(place, path, language, tuple(passages_of(take, words)))
+        language = self.transcriber.language_of(take)
+        return AlignRequest(place, path, language, tuple(passages_of(take, words)))
 
-    def times(self, take: Take, answer: Aligned, check: Sequence[str] = ()) -> WordTimes:
+    def times(self, take: Take, answer: AlignResult, check: Sequence[str] = ()) -> WordTimes:
         """The times of a take's words. Raises RowError: they were not found.
 
         Args:
@@ -120,7 +127,7 @@ class TakeWords:
             for (word, sounds), said in zip(self._words(take), answer.words, strict=True)
             for timed in _timed(word, sounds, said)
         ]
-        score, aligner = round(answer.score, 4), self.listener.identity
+        score, aligner = round(answer.score, 4), self.transcriber.identity
         return WordTimes(
             take.id,
             take.take,
@@ -135,7 +142,7 @@ class TakeWords:
 
     def _words(self, take: Take) -> Iterator[tuple[WrittenWord, tuple[str, ...]]]:
         """The words of a take's text, and what the aligner is told for each."""
-        code, said = self.listener.language_of(take), take.said or ""
+        code, said = self.transcriber.language_of(take), take.said or ""
         is_english = said.isascii() if code is None else code == "en"
         language = "english" if is_english else take.language
         for word in written_words(take.text or said, said):
@@ -174,7 +181,7 @@ class FolderAlignment:
         self._named = [row for row in self.found.rows if names(row.id)]
         only.require_rows(str(out), (row.id for row in self.found.rows))
         self._lexicon = None if config.lexicon is None else read_lexicon(config.lexicon)
-        self._checks = checks_by_take(out)
+        self._checks = verdicts_by_take(out)
         self._rows: list[_Row] = []
         self._shared = SharedNames(row.id for row in self.found.rows)
 
@@ -187,10 +194,10 @@ class FolderAlignment:
         text = self.found.last_run.get("text")
         takes = TakeWords(aligner.identity, text, self._lexicon)
         with Store.at(self.found.path, self._config) as folder:
-            waiting = list(self._waiting(folder, takes.listener))
+            waiting = list(self._waiting(folder, takes.transcriber))
             asked = (takes.asked(place, one.path, one.take) for place, one in enumerate(waiting))
             with progress(len(waiting)) as shown:
-                for answer in aligner.hear(asked):
+                for answer in aligner.run(asked):
                     signals.check()
                     self._take(folder, waiting[answer.place], takes, answer)
                     ended = self.done.aligned + len(self.done.problems)
@@ -199,20 +206,20 @@ class FolderAlignment:
         warn_of_kept(self.done.edited)
         return self.done
 
-    def _waiting(self, folder: Store, listener: Listener) -> Iterator[_Row]:
+    def _waiting(self, folder: Store, transcriber: Transcriber) -> Iterator[_Row]:
         for row in self._named:
             take = row.take
             if not take.is_ok or row.file.path is None or take.sha256 is None:
                 self.done.without_audio += 1
                 continue
-            if not listener.has_words(take):
+            if not transcriber.has_words(take):
                 self.done.without_words += 1
                 continue
-            if not listener.is_fluent(take):
+            if not transcriber.is_supported(take):
                 self.done.other_language += 1
                 continue
             self._report_shared(row.id)
-            kept = self._kept(folder, row, listener.identity.name)
+            kept = self._kept(folder, row, transcriber.identity.name)
             one = _Row(row, self.found.path / row.file.path)
             self._rows.append(one)
             if kept is not None:
@@ -233,7 +240,7 @@ class FolderAlignment:
                 self._put(folder, kept, form)
         return kept
 
-    def _take(self, folder: Store, one: _Row, takes: TakeWords, answer: Aligned) -> None:
+    def _take(self, folder: Store, one: _Row, takes: TakeWords, answer: AlignResult) -> None:
         """Take in what was found of a row."""
         try:
             times = takes.times(one.take, answer, self._checked(one))
@@ -272,7 +279,7 @@ class FolderAlignment:
         aligned = [one for one in self._rows if one.score is not None]
         for one in aligned:
             scores[one.take.voice_name].append(one.score or 0.0)
-        voices = usual(scores)
+        voices = usual_values(scores)
         for one in aligned:
             voice = voices.get(one.take.voice_name)
             reasons = _reasons(one.score or 0.0, aligner.least_score, self._checked(one), voice)
@@ -286,7 +293,7 @@ class FolderAlignment:
 
     def _checked(self, one: _Row) -> list[str]:
         """Why `check` suspects a row's file."""
-        check: Check | None = self._checks.get((one.row.id, one.take.take))
+        check: TakeVerdict | None = self._checks.get((one.row.id, one.take.take))
         if check is None or not check.is_suspect or not check.fits(one.take.sha256):
             return []
         return [reason.text for reason in check.reasons] or [""]
@@ -308,8 +315,8 @@ class SpokenWords:
         with step("loading the aligner"):
             self._aligner = opened()
         self._takes = TakeWords(self._aligner.identity, text)
-        self._next: ToAlign | None = None
-        self._answers = self._aligner.hear(self._asked())
+        self._next: AlignRequest | None = None
+        self._answers = self._aligner.run(self._asked())
         self._mutex = threading.Lock()
         self._is_closed = False
 
@@ -326,9 +333,9 @@ class SpokenWords:
             StoppedEarly: a process died.
             Cancelled: it is closed.
         """
-        if not self._takes.listener.has_words(take):
+        if not self._takes.transcriber.has_words(take):
             raise RowError("its text has no words")
-        if not self._takes.listener.is_fluent(take):
+        if not self._takes.transcriber.is_supported(take):
             raise RowError("the aligner does not know its language")
         with tempfile.TemporaryDirectory(prefix="tts-cli-") as folder, self._mutex:
             if self._is_closed:
@@ -339,7 +346,7 @@ class SpokenWords:
             try:
                 answer = next(self._answers)
             except BaseException:  # who was interrupted may ask again
-                self._answers = self._aligner.hear(self._asked())
+                self._answers = self._aligner.run(self._asked())
                 raise
         return self._takes.times(take, answer, check)
 
@@ -350,13 +357,15 @@ class SpokenWords:
             self._answers = iter(())
             self._aligner.close()
 
-    def _asked(self) -> Iterator[ToAlign | None]:
+    def _asked(self) -> Iterator[AlignRequest | None]:
         while True:
             one, self._next = self._next, None
             yield one
 
 
-def _reasons(score: float, least: float, check: Sequence[str], voice: Usual | None) -> list[str]:
+def _reasons(
+    score: float, least: float, check: Sequence[str], voice: RobustStats | None
+) -> list[str]:
     """Why the times of a row may be wrong.
 
     Args:
@@ -372,18 +381,18 @@ def _reasons(score: float, least: float, check: Sequence[str], voice: Usual | No
     return reasons
 
 
-def _timed(word: WrittenWord, sounds: tuple[str, ...], said: SaidWord) -> Iterator[TimedWord]:
+def _timed(word: WrittenWord, sounds: tuple[str, ...], said: AlignedWord) -> Iterator[TimedWord]:
     """A word and its times; where its script puts no spaces between words, those inside."""
     if said.inside and sounds == (word.text,):
         for part in said.inside:
             text, place = word.text[part.start : part.end], word.start + part.start
-            inside = SaidWord(part.start_s, part.end_s, part.score, said.known)
+            inside = AlignedWord(part.start_s, part.end_s, part.score, said.known)
             yield _timed_word(text, place, inside)
     else:
         yield _timed_word(word.text, word.start, said)
 
 
-def _timed_word(text: str, place: int, said: SaidWord) -> TimedWord:
+def _timed_word(text: str, place: int, said: AlignedWord) -> TimedWord:
     start_s, end_s = round(said.start_s, 3), round(said.end_s, 3)
     score = None if said.score is None else round(said.score, 4)
     return TimedWord(text, start_s, end_s, score, place, place + len(text), said.known.value)

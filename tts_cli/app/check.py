@@ -20,23 +20,30 @@ from tts_cli import signals
 from tts_cli.app.device import refuse_absent
 from tts_cli.app.pick import Choice, choose_takes
 from tts_cli.app.tally import Totals
+from tts_cli.checks import similarity
+from tts_cli.checks.asr import sphinx
+from tts_cli.checks.asr.checkpoint import folder_of, kind_of
+from tts_cli.checks.asr.qwen3_asr import Qwen3Asr
+from tts_cli.checks.asr.recognizer import POCKETSPHINX, AsrResult, Recognizer
+from tts_cli.checks.asr.transcriber import Transcriber
+from tts_cli.checks.asr.whisper import Whisper
+from tts_cli.checks.baselines import Evidence, VoiceBaselines, voice_of
+from tts_cli.checks.folder_rows import FolderRow, SpokenFolder, TakeFile, read_folder
+from tts_cli.checks.mos import Dnsmos
+from tts_cli.checks.outliers import rank, verdict_of
+from tts_cli.checks.page.build import MORE_TAKES
+from tts_cli.checks.verdicts import (
+    MosScores,
+    TakeVerdict,
+    Transcript,
+    VoiceSimilarity,
+    verdicts_by_take,
+    write_verdicts,
+)
 from tts_cli.config import RunConfig
 from tts_cli.core import Remark, Role, Step
 from tts_cli.errors import SetupError, UsageError, writing
 from tts_cli.extras import require
-from tts_cli.listen import likeness
-from tts_cli.listen.folder_rows import FolderRow, SpokenFolder, TakeFile, read_folder
-from tts_cli.listen.hearing import sphinx
-from tts_cli.listen.hearing.checkpoint import folder_of, kind_of
-from tts_cli.listen.hearing.listener import Listener
-from tts_cli.listen.hearing.qwen3_asr import Qwen3Asr
-from tts_cli.listen.hearing.recogniser import POCKETSPHINX, Answer, Recogniser
-from tts_cli.listen.hearing.whisper import Whisper
-from tts_cli.listen.judgement import Ears, likeness_beside, opinions_beside, rank, verdict_of
-from tts_cli.listen.opinion import Dnsmos
-from tts_cli.listen.page.build import MORE_TAKES
-from tts_cli.listen.usual import Voices
-from tts_cli.listen.verdicts import Check, Heard, Likeness, Opinion, checks_by_take, write_checks
 from tts_cli.plan.checkpoint import approved_info
 from tts_cli.plan.checks import Only
 from tts_cli.store.files import CHECKS_NAME
@@ -72,10 +79,15 @@ class Judged:
     path: Path  # of its audio
     sha256: str  # of the audio that is judged
     is_named: bool = True  # by --only
-    heard: Heard | None = None
-    drift: Likeness | None = None
-    opinion: Opinion | None = None
-    check: Check | None = None  # None: not judged yet
+    heard: Transcript | None = None
+    similarity: VoiceSimilarity | None = None
+    mos: MosScores | None = None
+    check: TakeVerdict | None = None  # None: not judged yet
+
+    @property
+    def evidence(self) -> Evidence:
+        """Everything that was measured of it."""
+        return Evidence(self.file.take, self.heard, self.similarity, self.mos)
 
     @property
     def is_chosen(self) -> bool:
@@ -98,7 +110,7 @@ class Hearing:
     """What became of the takes that were to be heard."""
 
     heard: int = 0  # now
-    kept: int = 0  # by an earlier command, with the same recogniser
+    kept: int = 0  # by an earlier command, with the same recognizer
     audio_s: float = 0.0
     wall_s: float = 0.0
     other_language: int = 0
@@ -137,12 +149,12 @@ class FolderCheck:
 
     def _read(self, out: Path) -> None:
         self.folder: SpokenFolder = read_folder(out)
-        self.voices = Voices(row.take for row in self.folder.rows)
+        self.voices = VoiceBaselines(Evidence(row.take) for row in self.folder.rows)
         self.hearing, self.rating = Hearing(), Hearing()
         self.judged = list(self._takes())
 
     def _takes(self) -> Iterator[Judged]:
-        before = checks_by_take(self.folder.path)
+        before = verdicts_by_take(self.folder.path)
         for row in self.folder.rows:
             is_named = self._names(row.id)
             for file in row.files:
@@ -156,7 +168,7 @@ class FolderCheck:
                     continue
                 found = Judged(row, file, self.folder.path / file.path, speech.sha256, is_named)
                 if old is not None:
-                    found.heard, found.drift, found.opinion = old.asr, old.drift, old.opinion
+                    found.heard, found.similarity, found.mos = old.asr, old.similarity, old.mos
                 yield found
 
     @property
@@ -170,63 +182,63 @@ class FolderCheck:
         found = [one for one in self.judged if one.is_named and one.is_chosen and one.is_suspect]
         return sorted(found, key=lambda one: -one.check.severity if one.check else 0.0)
 
-    def listen(self, recogniser: Recogniser, on_take: Callable[[int, float], None]) -> None:
-        """Have the takes heard that this recogniser has not heard yet.
+    def listen(self, recognizer: Recognizer, on_take: Callable[[int, float], None]) -> None:
+        """Have the takes heard that this recognizer has not heard yet.
 
         Args:
             on_take: called with the number of takes heard and the seconds of their audio.
         Raises:
             Interrupted, StoppedEarly: what was heard until then is in the file.
         """
-        listener = self._listener(recogniser)
+        transcriber = self._transcriber(recognizer)
 
-        def keep(one: Judged, answer: Answer) -> None:
-            one.heard = listener.heard(one.file.take, answer)
+        def keep(one: Judged, answer: AsrResult) -> None:
+            one.heard = transcriber.transcript(one.file.take, answer)
 
-        self._take_in(recogniser, list(self._to_hear(listener)), keep, self.hearing, on_take)
+        self._take_in(recognizer, list(self._to_hear(transcriber)), keep, self.hearing, on_take)
 
-    def rate(self, rater: Recogniser, on_take: Callable[[int, float], None]) -> None:
+    def rate(self, rater: Recognizer, on_take: Callable[[int, float], None]) -> None:
         """Have opinions predicted of the takes that this rater has not rated yet; as `listen`."""
 
-        def keep(one: Judged, answer: Answer) -> None:
-            one.opinion = answer.opinion
+        def keep(one: Judged, answer: AsrResult) -> None:
+            one.mos = answer.mos
 
         waiting = []
         for one in self.judged:
-            if one.is_named and one.opinion and one.opinion.rated_by == rater.identity.name:
+            if one.is_named and one.mos and one.mos.rated_by == rater.identity.name:
                 self.rating.kept += 1
             elif one.is_named:
-                one.opinion = None
+                one.mos = None
                 waiting.append(one)
         self._take_in(rater, waiting, keep, self.rating, on_take)
 
-    def _listener(self, recogniser: Recogniser) -> Listener:
-        return Listener(recogniser.identity, self.folder.last_run.get("text"))
+    def _transcriber(self, recognizer: Recognizer) -> Transcriber:
+        return Transcriber(recognizer.identity, self.folder.last_run.get("text"))
 
     def _take_in(
         self,
-        recogniser: Recogniser,
+        recognizer: Recognizer,
         waiting: list[Judged],
-        keep: Callable[[Judged, Answer], None],
+        keep: Callable[[Judged, AsrResult], None],
         hearing: Hearing,
         on_take: Callable[[int, float], None],
     ) -> None:
         """Keep the answers to what waits, and write the file now and then."""
-        listener = self._listener(recogniser)
+        transcriber = self._transcriber(recognizer)
         started_s = written_s = time.perf_counter()
         every_s = WRITE_S
         asked = (
-            listener.asked(place, one.path, one.file.take) for place, one in enumerate(waiting)
+            transcriber.request(place, one.path, one.file.take) for place, one in enumerate(waiting)
         )
         try:
-            for answer in recogniser.hear(asked):
+            for answer in recognizer.run(asked):
                 signals.check()
                 one = waiting[answer.place]
                 if answer.problem is not None:
                     hearing.problems.append((one.row.id, answer.problem))
                     continue
                 if answer.sha256 != one.sha256:  # what is known is of what the file was
-                    one.heard = one.drift = one.opinion = None
+                    one.heard = one.similarity = one.mos = None
                     one.sha256 = answer.sha256
                     hearing.changed += 1
                 keep(one, answer)
@@ -243,15 +255,15 @@ class FolderCheck:
             if hearing.heard:
                 self.write()
 
-    def _to_hear(self, listener: Listener) -> Iterator[Judged]:
+    def _to_hear(self, transcriber: Transcriber) -> Iterator[Judged]:
         for one in self.judged:
             if not one.is_named:
                 continue
-            if listener.knows(one.heard):
+            if transcriber.has_made(one.heard):
                 self.hearing.kept += 1
-            elif not listener.has_words(one.file.take):
+            elif not transcriber.has_words(one.file.take):
                 self.hearing.without_words += 1
-            elif not listener.is_fluent(one.file.take):
+            elif not transcriber.is_supported(one.file.take):
                 self.hearing.other_language += 1
             else:
                 one.heard = None  # another recogniser's, which is not to be compared with
@@ -273,20 +285,20 @@ class FolderCheck:
             signals.check()
             speech = one.file.take
             try:
-                waves = likeness.stretches_of(one.path, speech, rate_hz)
+                waves = similarity.stretches_of(one.path, speech, rate_hz)
             except (OSError, ValueError) as error:
                 self.hearing.problems.append((one.row.id, str(error)))
                 continue
             if waves:
-                units = with_fallback(partial(likeness.directions, model, waves), model)
-                found[one] = likeness.Stretches(likeness.voice_of(speech), units)
+                units = with_fallback(partial(similarity.directions, model, waves), model)
+                found[one] = similarity.Stretches(voice_of(speech), units)
                 audio_s += speech.audio_s
                 on_take(len(found), audio_s)
-        middles = likeness.middles(take for one, take in found.items() if one.is_chosen)
+        middles = similarity.middles(take for one, take in found.items() if one.is_chosen)
         for one, take in found.items():
             if take.voice in middles:
-                similarity, least = likeness.similarities(take, middles[take.voice])
-                one.drift = Likeness(model.info.identity, similarity, least)
+                encoder = model.info.identity
+                one.similarity = similarity.similarities(take, middles[take.voice], encoder)
 
     def write(self) -> None:
         """Judge all takes by what is known now, and write the file, but into no folder that is read
@@ -300,25 +312,15 @@ class FolderCheck:
             return
         path = self.folder.path / CHECKS_NAME
         with writing(path, SetupError, remedy="check the folder's permissions"):
-            write_checks(self.folder.path, [one.check for one in self.judged if one.check])
+            write_verdicts(self.folder.path, [one.check for one in self.judged if one.check])
 
     def judge(self) -> None:
         """Give every take its verdict."""
-        ears = Ears(
-            (one.file.take, one.heard) for one in self.judged if one.is_chosen and one.heard
-        )
-        likely = likeness_beside(
-            (one.file.take, one.drift) for one in self.judged if one.is_chosen and one.drift
-        )
-        rated = opinions_beside(
-            (one.file.take, one.opinion) for one in self.judged if one.is_chosen and one.opinion
-        )
+        current = {one.row.id: one.evidence for one in self.judged if one.is_chosen}
+        rows = self.folder.rows
+        self.voices = VoiceBaselines(current.get(row.id, Evidence(row.take)) for row in rows)
         for one in self.judged:
-            speech = one.file.take
-            heard = None if one.heard is None else (one.heard, ears)
-            drift = None if one.drift is None else (one.drift, likely)
-            opinion = None if one.opinion is None else (one.opinion, rated)
-            one.check = verdict_of(speech, one.sha256, self.voices, heard, drift, opinion)
+            one.check = verdict_of(one.evidence, one.sha256, self.voices)
 
     @property
     def bad_ids(self) -> set[str]:
@@ -337,7 +339,7 @@ class FolderCheck:
                 others.setdefault(one.row.id, []).append(one)
 
         def order(one: Judged) -> tuple[float, float]:
-            return rank(one.file.take, one.heard, self.voices)
+            return rank(one.evidence, self.voices)
 
         return {row_id: min(takes, key=order) for row_id, takes in others.items()}
 
@@ -380,7 +382,7 @@ def pick_best(found: FolderCheck, config: RunConfig) -> list[dict[str, Any]]:
 
 
 def listen(found: FolderCheck, config: RunConfig, step: Step, progress: Rows) -> str:
-    """Have the takes heard by the recogniser that `--asr` means.
+    """Have the takes heard by the recognizer that `--asr` means.
 
     Returns:
         Its name.
@@ -389,8 +391,8 @@ def listen(found: FolderCheck, config: RunConfig, step: Step, progress: Rows) ->
     """
     require_packages()
     with step("loading the recognizer"):
-        recogniser = open_recogniser(config)
-    return _ask(found, recogniser, found.listen, progress)
+        recognizer = open_recognizer(config)
+    return _ask(found, recognizer, found.listen, progress)
 
 
 def rate(found: FolderCheck, progress: Rows) -> str:
@@ -400,25 +402,25 @@ def rate(found: FolderCheck, progress: Rows) -> str:
 
 def _ask(
     found: FolderCheck,
-    recogniser: Recogniser,
-    have: Callable[[Recogniser, Callable[[int, float], None]], None],
+    recognizer: Recognizer,
+    have: Callable[[Recognizer, Callable[[int, float], None]], None],
     progress: Rows,
 ) -> str:
     try:
         with progress(sum(one.is_named for one in found.judged)) as shown:
-            have(recogniser, lambda count, audio_s: shown.update(Totals(ok=count, audio_s=audio_s)))
+            have(recognizer, lambda count, audio_s: shown.update(Totals(ok=count, audio_s=audio_s)))
     finally:
-        recogniser.close()
-    return recogniser.identity.name
+        recognizer.close()
+    return recognizer.identity.name
 
 
 def require_packages() -> None:
     """Raise SetupError where the package that counts wrong words is not there."""
-    require("asr", "jiwer", "--asr")
+    require("asr", "rapidfuzz", "--asr")
 
 
-def open_recogniser(config: RunConfig) -> Recogniser:
-    """The recogniser that `--asr` means. Raises SetupError."""
+def open_recognizer(config: RunConfig) -> Recognizer:
+    """The recognizer that `--asr` means. Raises SetupError."""
     assert config.asr is not None
     if config.asr.casefold() == POCKETSPHINX:
         return sphinx.Sphinx(config.asr_batch)

@@ -22,10 +22,10 @@ from tts_cli.atomic import read_own
 from tts_cli.audio.subtitles import later
 from tts_cli.audio.tags import synthetic_of
 from tts_cli.audio.treatment import Treatment
+from tts_cli.checks.word_times import FORMS, read_words
 from tts_cli.config import SUBTITLES, RunConfig
 from tts_cli.core import Status, Step
 from tts_cli.errors import RowError, SetupError, UsageError
-from tts_cli.listen.words import FORMS, read_words
 from tts_cli.manifest.ids import id_problem
 from tts_cli.named import Named, some_of
 from tts_cli.plan.checkpoint import approved_info, read_info

@@ -21,13 +21,13 @@ from tts_cli.audio.encode import is_int16_enough, treat
 from tts_cli.audio.file import check_format, encode
 from tts_cli.audio.tags import Tags, synthetic
 from tts_cli.audio.treatment import Treatment
+from tts_cli.checks.asr.aligner import Aligner
+from tts_cli.checks.verdicts import TakeVerdict
+from tts_cli.checks.word_times import WordTimes
 from tts_cli.config import RunConfig
 from tts_cli.core import BadRow, Row, Spoken, Task
 from tts_cli.engine.session import make_ready
 from tts_cli.errors import ManifestError, RowError
-from tts_cli.listen.hearing.aligner import Aligner
-from tts_cli.listen.verdicts import Check
-from tts_cli.listen.words import WordTimes
 from tts_cli.manifest.row import build_row
 from tts_cli.manifest.source import Source
 from tts_cli.plan.checkpoint import approved_info, require_consent
@@ -154,7 +154,7 @@ def words_of(
 
 def spoken_of(
     plan: Plan, screen: Screen, heard: HeardSession | None, *, is_int16: bool
-) -> tuple[Task, Spoken, Check | None]:
+) -> tuple[Task, Spoken, TakeVerdict | None]:
     """The one row of a plan, what came of it, and its verdict. Raises ManifestError, RowError.
 
     Args:
@@ -177,7 +177,7 @@ def spoken_of(
         startup.use_device(plan.config.device)
         signals.check()
         make_ready(session, survey.needs, screen.step)
-        made: list[tuple[Task, Spoken, Check | None]] = []
+        made: list[tuple[Task, Spoken, TakeVerdict | None]] = []
         with signals.stopping(session.stop):
             if heard is None:
                 session.speak([task], lambda *found: made.append((*found, None)))

@@ -3,7 +3,7 @@ take becomes the row's file.
 
 What one run does so is what four commands do behind each other: `synth`, `check --asr`, `synth
 --only suspects --takes N`, `check --asr --pick best`. It has their rules and their files, and ends
-as they do, but for the model and the recogniser, which are loaded once.
+as they do, but for the model and the recognizer, which are loaded once.
 
 What is usual of a voice is known once all rows are heard, so that is when verdicts are given: in
 whatever order they were heard, they are the same. Until then a line of `checks.jsonl` has what was
@@ -24,22 +24,24 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any, Generic, NamedTuple, TypeVar
 
+from msgspec import structs
+
 from tts_cli import signals
 from tts_cli.app import device
-from tts_cli.app.check import FolderCheck, Judged, open_recogniser, require_packages
+from tts_cli.app.check import FolderCheck, Judged, open_recognizer, require_packages
 from tts_cli.app.look import Screen
 from tts_cli.app.tally import Failures, RunTally, Totals
 from tts_cli.atomic import open_to_append
 from tts_cli.audio.file import encode
+from tts_cli.checks.asr.recognizer import AsrRequest, AsrResult
+from tts_cli.checks.asr.transcriber import Transcriber
+from tts_cli.checks.baselines import Evidence, VoiceBaselines
+from tts_cli.checks.outliers import rank, verdict_of
+from tts_cli.checks.verdicts import TakeVerdict, Transcript
 from tts_cli.config import RunConfig
 from tts_cli.core import Spoken, Step, Task
 from tts_cli.engine.session import Session, make_ready
 from tts_cli.errors import Cancelled, StoppedEarly, writing
-from tts_cli.listen.hearing.listener import Listener
-from tts_cli.listen.hearing.recogniser import Answer, Asked
-from tts_cli.listen.judgement import Ears, rank, verdict_of
-from tts_cli.listen.usual import Voices
-from tts_cli.listen.verdicts import Check, Heard
 from tts_cli.named import counted
 from tts_cli.plan.plan import Plan
 from tts_cli.plan.planner import Planner
@@ -57,25 +59,25 @@ LOOK_S = 0.05  # between two looks whether all are heard
 
 
 class HearingThread(Generic[T]):
-    """A recogniser, and a thread that hands it takes and gives on what it heard.
+    """A recognizer, and a thread that hands it takes and gives on what it heard.
 
     Args:
-        text: how texts are read, see `Listener`.
+        text: how texts are read, see `Transcriber`.
         take_in: gets what was put, and the answer, in that thread.
     Raises:
         SetupError: it cannot be had.
     """
 
     def __init__(
-        self, config: RunConfig, text: Any, step: Step, take_in: Callable[[T, Answer], None]
+        self, config: RunConfig, text: Any, step: Step, take_in: Callable[[T, AsrResult], None]
     ) -> None:
         device = config.verify_device or config.device
         require_packages()
         with step("loading the recognizer"):
-            self.recogniser = open_recogniser(replace(config, asr=config.verify, device=device))
-        self.listener = Listener(self.recogniser.identity, text)
+            self.recognizer = open_recognizer(replace(config, asr=config.verify, device=device))
+        self.transcriber = Transcriber(self.recognizer.identity, text)
         self._take_in = take_in
-        self._feed: SimpleQueue[Asked] = SimpleQueue()
+        self._feed: SimpleQueue[AsrRequest] = SimpleQueue()
         self._waiting: dict[int, T] = {}
         self._num_put = 0
         self._is_over = threading.Event()
@@ -88,11 +90,11 @@ class HearingThread(Generic[T]):
 
     def put(self, one: T, path: Path, speech: Take) -> bool:
         """Have a take heard; one thread at a time. False: there is nothing to hear."""
-        if not (self.listener.has_words(speech) and self.listener.is_fluent(speech)):
+        if not (self.transcriber.has_words(speech) and self.transcriber.is_supported(speech)):
             return False
         place, self._num_put = self._num_put, self._num_put + 1
         self._waiting[place] = one
-        self._feed.put(self.listener.asked(place, path, speech))
+        self._feed.put(self.transcriber.request(place, path, speech))
         return True
 
     def forget(self) -> None:
@@ -119,12 +121,12 @@ class HearingThread(Generic[T]):
         self._is_over.set()
         if self._thread.ident is not None:
             self._thread.join()
-        self.recogniser.close()
+        self.recognizer.close()
 
     def _hear(self) -> None:
         """The thread."""
         try:
-            for answer in self.recogniser.hear(self._asked()):
+            for answer in self.recognizer.run(self._asked()):
                 one = self._waiting.get(answer.place)
                 if one is not None:
                     self._take_in(one, answer)
@@ -132,7 +134,7 @@ class HearingThread(Generic[T]):
         except BaseException as error:
             self._error = error
 
-    def _asked(self) -> Iterator[Asked | None]:
+    def _asked(self) -> Iterator[AsrRequest | None]:
         while not self._is_over.is_set():
             try:
                 yield self._feed.get(timeout=IDLE_S)
@@ -153,7 +155,7 @@ class _Waiting(NamedTuple):
 class Verified:
     """What came of the rows of a run that were heard, its own and those that were there."""
 
-    recogniser: str
+    recognizer: str
     rows: int = 0
     heard: int = 0  # takes, by this run
     mended: list[str] = field(default_factory=list)  # ids
@@ -170,7 +172,7 @@ class Verified:
     def as_dict(self) -> dict[str, Any]:
         """As run.json has it."""
         return {
-            "recogniser": self.recogniser,
+            "recogniser": self.recognizer,
             "rows": self.rows,
             "heard": self.heard,
             "right": self.right,
@@ -185,7 +187,7 @@ class Verification:
     """The verdicts of a run's rows, and what follows from them.
 
     Raises:
-        SetupError: there is no such recogniser.
+        SetupError: there is no such recognizer.
     """
 
     def __init__(self, plan: Plan, screen: Screen) -> None:
@@ -210,7 +212,7 @@ class Verification:
             return
         self._has_begun = True
         for one in self._found().judged:
-            if one.is_named and not self._hearing.listener.knows(one.heard):
+            if one.is_named and not self._hearing.transcriber.has_made(one.heard):
                 self._hearing.put(_Waiting(one.file.take, one), one.path, one.file.take)
         self._hearing.begin()
 
@@ -234,7 +236,7 @@ class Verification:
             self._speak({*suspects, *failed}, speaker, totals, note)
             found = self._verdicts()
             found.pick(nullcontext(plan.folder))
-        verified = Verified(self._hearing.recogniser.identity.name)
+        verified = Verified(self._hearing.recognizer.identity.name)
         verified.rows = sum(plan.has(row.id) for row in found.folder.rows)
         verified.heard = self._num_heard
         verified.suspects, verified.failed = found.suspects, self._failed(found)
@@ -301,7 +303,7 @@ class Verification:
             for name in ("takes", "frames", "audio_s", "expected_s", "decoded_s", "retried"):
                 setattr(totals, name, getattr(totals, name) + getattr(again, name))
 
-    def _write(self, waiting: _Waiting, answer: Answer) -> None:
+    def _write(self, waiting: _Waiting, answer: AsrResult) -> None:
         """Write down what was heard. Raises StoppedEarly, DiskFull."""
         speech, path = waiting.speech, self._plan.folder.out / CHECKS_NAME
         if answer.problem is not None:
@@ -312,13 +314,12 @@ class Verification:
             file.write(line.encode())  # of a file that another takes the place of, see `end`
         self._num_heard += 1
 
-    def _line(self, answer: Answer, speech: Take, before: Judged | None) -> str:
+    def _line(self, answer: AsrResult, speech: Take, before: Judged | None) -> str:
         """What was heard, judged by fixed bounds, beside what else is known of this audio."""
-        heard = self._hearing.listener.heard(speech, answer)
-        known = None if heard is None else (heard, Ears(()))
-        check = verdict_of(speech, answer.sha256, Voices(()), known)
+        heard = self._hearing.transcriber.transcript(speech, answer)
+        check = verdict_of(Evidence(speech, heard), answer.sha256, VoiceBaselines(()))
         if before is not None and answer.sha256 == before.sha256:
-            check = replace(check, drift=before.drift, opinion=before.opinion)
+            check = structs.replace(check, similarity=before.similarity, mos=before.mos)
         return check.to_line()
 
 
@@ -326,7 +327,7 @@ def _ids(found: list[Judged]) -> list[str]:
     return [one.row.id for one in found]
 
 
-KeepHeard = Callable[[Task, Spoken, Check | None], None]  # None: nothing was heard of it
+KeepHeard = Callable[[Task, Spoken, TakeVerdict | None], None]  # None: nothing was heard of it
 
 USUAL_ROWS = 32  # the first of a stream; what is usual of them is taken for usual of all
 STALL_S = 1.0  # without a further row, and those before wait for it no longer
@@ -341,8 +342,13 @@ class _Said:
     task: Task
     spoken: Spoken
     take: Take
-    heard: Heard | None = None
+    heard: Transcript | None = None
     sha256: str = ""
+
+    @property
+    def evidence(self) -> Evidence:
+        """Everything that was measured of it."""
+        return Evidence(self.take, self.heard)
 
 
 @dataclass(eq=False)
@@ -363,9 +369,9 @@ class HeardSession:
 
     Args:
         planner: makes the further takes.
-        step: shows that the recogniser is loaded.
+        step: shows that the recognizer is loaded.
     Raises:
-        SetupError: there is no such recogniser.
+        SetupError: there is no such recognizer.
     """
 
     def __init__(self, config: RunConfig, planner: Planner, step: Step) -> None:
@@ -379,13 +385,13 @@ class HeardSession:
         self.renew()
         self._hearing.begin()
 
-    def facts(self, task: Task, check: Check) -> dict[str, Any]:
+    def facts(self, task: Task, check: TakeVerdict) -> dict[str, Any]:
         """What is told of the take that was kept of a row."""
         return {
-            "recogniser": self._hearing.recogniser.identity.name,
+            "recogniser": self._hearing.recognizer.identity.name,
             "take": task.place.take,
             "verdict": check.verdict,
-            "heard": None if check.asr is None else check.asr.heard,
+            "heard": None if check.asr is None else check.asr.text,
         }
 
     def renew(self, most: int = USUAL_ROWS) -> None:
@@ -401,7 +407,7 @@ class HeardSession:
             self._most = min(most, USUAL_ROWS)
             self._rows: dict[Task, _Row] = {}  # by each of their takes; that are not handed on
             self._firsts: list[_Row] = []
-            self._usual: tuple[Voices, Ears] | None = None  # None: too few are known
+            self._usual: VoiceBaselines | None = None  # None: too few are known
             self._again = SimpleQueue()
 
     def speak(self, session: Session, tasks: Iterable[Task | None], keep: KeepHeard) -> None:
@@ -465,13 +471,16 @@ class HeardSession:
             if not (samples is not None and self._hearing.put((said, path), path, said.take)):
                 self._know(said)
 
-    def _take_in(self, one: tuple[_Said, Path], answer: Answer) -> None:
+    def _take_in(self, one: tuple[_Said, Path], answer: AsrResult) -> None:
         """What was heard; the thread that hears."""
         said, path = one
         if answer.problem is not None:
             log.warning("row %s could not be transcribed: %s", said.task.name, answer.problem)
         else:
-            said.heard, said.sha256 = self._hearing.listener.heard(said.take, answer), answer.sha256
+            said.heard, said.sha256 = (
+                self._hearing.transcriber.transcript(said.take, answer),
+                answer.sha256,
+            )
         path.unlink(missing_ok=True)
         with self._mutex:
             self._know(said)
@@ -494,13 +503,13 @@ class HeardSession:
             usual = _usual_of(self._firsts)
         for row in rows:
             if not row.num_waiting:
-                self._settle(row, *usual)
+                self._settle(row, usual)
 
-    def _settle(self, row: _Row, voices: Voices, ears: Ears) -> None:
+    def _settle(self, row: _Row, usual: VoiceBaselines) -> None:
         """Hand a row on, or have it spoken again."""
-        checks = [_check_of(said, voices, ears) for said in row.said]
+        checks = [verdict_of(said.evidence, said.sha256, usual) for said in row.said]
         good = [
-            (rank(said.take, said.heard, voices), place)
+            (rank(said.evidence, usual), place)
             for place, (said, check) in enumerate(zip(row.said, checks, strict=True))
             if said.spoken.error is None and not check.is_suspect
         ]
@@ -517,13 +526,6 @@ class HeardSession:
         self._keep(row.said[best].task, row.said[best].spoken, checks[best])
 
 
-def _usual_of(rows: list[_Row]) -> tuple[Voices, Ears]:
-    """What first takes have in common."""
-    firsts = [row.said[0] for row in rows]
-    heard = ((said.take, said.heard) for said in firsts if said.heard is not None)
-    return Voices(said.take for said in firsts), Ears(heard)
-
-
-def _check_of(said: _Said, voices: Voices, ears: Ears) -> Check:
-    known = None if said.heard is None else (said.heard, ears)
-    return verdict_of(said.take, said.sha256, voices, known)
+def _usual_of(rows: list[_Row]) -> VoiceBaselines:
+    """Return the usual values of first takes."""
+    return VoiceBaselines(row.said[0].evidence for row in rows)

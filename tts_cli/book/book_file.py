@@ -23,8 +23,8 @@ from tts_cli.audio.subtitles import SpokenText
 from tts_cli.book.chapter import Book, Chapter
 from tts_cli.book.chapter_audio import HeardSpan, JoinedChapter
 from tts_cli.book.script import Sentence
+from tts_cli.checks.word_times import FORMS
 from tts_cli.config import SUBTITLES, SUBTYPES
-from tts_cli.listen.words import FORMS
 from tts_cli.store.files import facts_of
 from tts_cli.store.mend import BOOK_NAME, read_book
 

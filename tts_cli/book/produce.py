@@ -32,8 +32,8 @@ from tts_cli.book.chapter import Book
 from tts_cli.book.chapter_audio import AS_IT_IS, HeardSpan, JoinedChapter, RowAudio, write_chapter
 from tts_cli.book.m4b import M4bChapter, write_m4b
 from tts_cli.book.script import FOLDER, MANIFEST_NAME, Sentence
+from tts_cli.checks.word_times import FORMS, joined_words, read_words
 from tts_cli.errors import RowError, UsageError
-from tts_cli.listen.words import FORMS, joined_words, read_words
 from tts_cli.named import counted, some_of
 from tts_cli.plain import open_plain
 from tts_cli.store.mend import BOOK_NAME

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tts_cli.app.again import short_command
+from tts_cli.checks.page.build import MORE_TAKES, UNKNOWN_MANIFEST, spoken_by
 from tts_cli.cli.options import SectionedCommand, common_options, group, settings
 from tts_cli.cli.screen import RunScreen, echo, show_table, shown_duration
 from tts_cli.config import RunConfig
 from tts_cli.core import Role
 from tts_cli.errors import UsageError
-from tts_cli.listen.page.build import MORE_TAKES, UNKNOWN_MANIFEST, spoken_by
 from tts_cli.named import counted, shortened
 from tts_cli.setting import Topic
 from tts_cli.store.files import CHECKS_NAME
@@ -91,7 +91,7 @@ def command(folder: Path, **options: Any) -> int:
 
 
 def tell(hearing: Hearing, name: str, did: str) -> None:
-    """What the recogniser has heard, or rated, and what it could not."""
+    """What the recognizer has heard, or rated, and what it could not."""
     said = f"{name}: {counted(hearing.heard, 'take')} {did}"
     if hearing.heard:
         speed = hearing.audio_s / max(hearing.wall_s, 1e-9)
@@ -169,9 +169,9 @@ def suspect_facts(one: Judged, best: dict[str, Judged]) -> dict[str, Any]:
         "take": one.file.take.take,
         "severity": round(one.check.severity, 2),
         "reasons": [reason._asdict() for reason in one.check.reasons],
-        "error": None if one.heard is None else round(one.heard.error, 4),
-        "heard": None if one.heard is None else one.heard.heard,
-        "mos": None if one.opinion is None else round(one.opinion.mos, 2),
+        "error": None if one.heard is None else round(one.heard.wer, 4),
+        "heard": None if one.heard is None else one.heard.text,
+        "mos": None if one.mos is None else round(one.mos.mos, 2),
         "text": one.file.take.text,
         "better_take": None if better is None else better.file.take.take,
     }
@@ -180,9 +180,9 @@ def suspect_facts(one: Judged, best: dict[str, Judged]) -> dict[str, Any]:
 def cells(one: Judged) -> tuple[str, ...]:
     """A suspect's line of the table."""
     assert one.check is not None
-    error = "-" if one.heard is None else f"{100 * one.heard.error:.0f}%"
+    error = "-" if one.heard is None else f"{100 * one.heard.wer:.0f}%"
     reasons = [f"{reason.kind} ({reason.text})" for reason in one.check.reasons]
-    heard = "" if one.heard is None else one.heard.heard
+    heard = "" if one.heard is None else one.heard.text
     take = str(one.file.take.take)
     why = shortened(", ".join(reasons), 2 * _MAX_TEXT)
     return one.row.id, take, why, error, shortened(heard, _MAX_TEXT)

@@ -1,4 +1,4 @@
-"""`tts-cli export`: a data set of what was spoken. No model and no torch come in here."""
+"""`tts-cli export`: make a data set of a folder. It imports no model and no torch."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from tts_cli.cli.options import (
 )
 from tts_cli.cli.screen import echo, long_step, show_table
 from tts_cli.config import RunConfig
-from tts_cli.export.made import ASIDE
 from tts_cli.named import counted
 from tts_cli.setting import Scope
 
@@ -62,7 +61,8 @@ _output_options = group(
         type=NamedPath(path_type=Path),
         metavar="DIR",
         required=True,
-        help="Folder for the data set: empty, or an earlier export of the same DIR.",
+        help="Folder for the data set: new, empty, or an earlier export of the same DIR, which is "
+        "replaced.",
     ),
     _option(
         "--split",
@@ -152,46 +152,41 @@ def command(folder: Path, out: Path, **options: Any) -> int:
 
     The data set also gets README.md, a card for the Hugging Face hub which states that the speech
     is synthetic and which model made it, and export.json with all figures. Run the same command
-    again to update the data set.
+    again to update the data set: it is written to OUT.part and replaces OUT when it is complete. If
+    you added or edited files in OUT, the command stops before it writes anything.
 
     Exit code 1: rows were left out because their files are missing or damaged, or because a command
     stopped while it replaced them.
     """
     from tts_cli.export.dataset import export_folder
+    from tts_cli.export.selection import ExportOptions
 
     own = {_FIELDS.get(name, name): options.pop(name) for name in _OWN}
     own["to"] = own["to"].lower()
     is_overwriting = own.pop("overwrite")
     config = RunConfig.from_options({**options, "out": out})
-    step = long_step("writing the data set", config.progress)
-    made = export_folder(folder, out, config, own, is_overwriting, step)
-    show(out, config, made)
+    made = export_folder(
+        folder,
+        out,
+        ExportOptions(sample_rate=config.sample_rate, **own),
+        is_overwriting=is_overwriting,
+        takes_over=config.take_over,
+        step=long_step("writing the data set", config.progress),
+    )
+    show(out, own["to"], config, made)
     return int(bool(made.lost))
 
 
-def show(out: Path, config: RunConfig, made: Exported) -> None:
-    """Tell what was made."""
+def show(out: Path, to: str, config: RunConfig, made: Exported) -> None:
+    """Print the summary of an export."""
     found = made.statistics
-    if made.aside.count:
-        log.warning(
-            "%s: edited since the last export, and moved to %s/: %s",
-            *(out, ASIDE, made.aside.and_more()),
-        )
-    if made.left.count:
-        log.warning(
-            "%s: not part of this data set and left in place, but loaders may read them: %s",
-            *(out, made.left.and_more()),
-        )
     if config.json:
         counts = {
             "out": str(out),
-            "to": made.wanted.to,
+            "to": to,
             "files_linked": made.num_linked,
             "files_copied": made.num_copied,
             "files_changed": made.num_changed,
-            "files_removed": made.num_pruned,
-            "files_set_aside": made.aside.count,
-            "files_left": made.left.count,
         }
         echo(json.dumps({**counts, **found}, indent=2))
         return
@@ -202,12 +197,9 @@ def show(out: Path, config: RunConfig, made: Exported) -> None:
         return
     length = found["length_s"]
     lasts = f"; 9 of 10 rows last {length['p5']:.1f} to {length['p95']:.1f} s" if length else ""
-    wanted = made.wanted
-    echo(
-        f"{out}: {counted(found['rows'], 'row')}, {found['hours']:.2f} hours as {wanted.to}{lasts}"
-    )
-    if wanted.final_rate_hz is not None:
-        echo(f"all audio at {wanted.final_rate_hz} Hz, mono, 16 bits")
+    echo(f"{out}: {counted(found['rows'], 'row')}, {found['hours']:.2f} hours as {to}{lasts}")
+    if made.rate_hz is not None:
+        echo(f"all audio at {made.rate_hz} Hz, mono, 16 bits")
     rows = [
         (f"{kind} {name}", str(one["rows"]), f"{one['hours']:.2f}")
         for kind in ("split", "voice", "language")

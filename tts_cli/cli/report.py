@@ -45,7 +45,7 @@ def command(folder: Path, page: Path | None, **options: Any) -> int:
     command again after another run.
     """
     config = RunConfig.from_options(options)
-    from tts_cli.listen.page.content import write_page
+    from tts_cli.checks.page.content import write_page
 
     started_s = time.perf_counter()
     page, totals = write_page(folder, page)

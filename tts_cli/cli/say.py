@@ -29,7 +29,7 @@ from tts_cli.setting import Scope, Topic
 from tts_cli.store.files import WORDS_SUFFIX
 
 if TYPE_CHECKING:
-    from tts_cli.listen.words import WordTimes
+    from tts_cli.checks.word_times import WordTimes
 
 log = logging.getLogger(__name__)
 

@@ -1,1 +1,1 @@
-"""Data sets for training, made of what was spoken."""
+"""Data sets for training, made of output folders."""

@@ -1,28 +1,23 @@
-"""The layouts of data sets, each a class, and what they have in common.
+"""The layouts of data sets except Parquet.
 
-Audiofolder of the Hugging Face library `datasets`: a folder a split, with audio and a
-`metadata.jsonl` whose `file_name` says whose columns a line has.
-
+Audiofolder of the Hugging Face library `datasets`: one folder per split, with audio and a
+`metadata.jsonl` whose `file_name` names the audio file of a line.
 Source: https://huggingface.co/docs/datasets/audio_dataset
 
-LJSpeech: `wavs/NAME.wav` at 22,050 Hz, mono, 16 bits, and `metadata.csv`: name, text and text in
-words, parted by `|`, without quotes. With several splits also `metadata_SPLIT.csv` for each.
+LJSpeech: `wavs/NAME.wav` at 22,050 Hz, mono, 16 bits, and `metadata.csv` with the columns name,
+text and text in words, separated by `|`, without quotes. With several splits there is also
+`metadata_SPLIT.csv` for each. Readers split at `|` and at line ends, so that in a text the bar
+becomes a comma, and white space of any kind one space.
+Source: the README of LJSpeech-1.1.
 
-Source: the README of LJSpeech-1.1. Readers split at `|` and lines, so neither stands in a text: the
-bar becomes a comma, white space of any kind one space.
-
-NeMo: `SPLIT_manifest.jsonl`, an object a line with `audio_filepath` (from the manifest's own
-folder), `duration`, `text` and `normalized_text`; `speaker` is a number, which `speakers.json` has
-by name.
-
+NeMo: `SPLIT_manifest.jsonl`, one object per line with `audio_filepath` (relative to the folder of
+the manifest), `duration`, `text` and `normalized_text`; `speaker` is a number, and `speakers.json`
+has the numbers of the names.
 Source: NVIDIA NeMo, docs/source/asr/datasets.rst and docs/source/tts/datasets.rst.
 
-WebDataset: `data/SPLIT-000000.tar`, in which a sample is NAME.wav (or its other suffix) and
-NAME.json, one behind the other.
-
-A sample's key ends at the first dot of its name, so names have none but the suffix's. Headers hold
-no time, no user and no mode of the machine: the same rows give the same bytes.
-
+WebDataset: `data/SPLIT-000000.tar`, in which a sample is NAME.wav (or another suffix), followed by
+NAME.json. The key of a sample ends at the first dot of its name, so that names have no other dot.
+Headers have no time, user or mode of this machine: the same rows give the same bytes.
 Source: https://github.com/webdataset/webdataset, "The WebDataset Format".
 """
 
@@ -30,222 +25,205 @@ from __future__ import annotations
 
 import json
 import tarfile
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, BinaryIO, Protocol
 
-from tts_cli.export.audio import Audio, WholeFile
-from tts_cli.export.made import ExportFiles
-from tts_cli.export.row import ExportRow, Names
+from tts_cli.export.artifacts import Artifacts
+from tts_cli.export.audio import AudioReader, Content
+from tts_cli.export.row import ExportRow, Names, extra_name
+from tts_cli.text.languages import code_of
+
+LJSPEECH_RATE_HZ = 22_050
+_BLOCK_BYTES = 512  # of a tar file
 
 
 @dataclass(frozen=True)
-class ExportPlan:
-    """What a layout must know before the first row."""
+class LayoutContext:
+    """Everything that a layout needs before the first row."""
 
-    made: ExportFiles
-    audio: Audio
+    artifacts: Artifacts
+    audio: AudioReader
     names: Names
     splits: Sequence[str]
-    voices: Sequence[str]  # all that may come, sorted
-    native_rate_hz: int | None  # of all files alike; None: not known, or several
-    shard_bytes: int = 1 << 30
-    extras: Sequence[str] = ()  # columns of `--extra keep`
-
-    @property
-    def rate_hz(self) -> int | None:
-        """Of all audio alike; None: not known, or several."""
-        return self.audio.rate_hz or self.native_rate_hz
-
-    def open(self, name: str) -> WholeFile:
-        """A new file of the data set. Raises DiskFull, OSError."""
-        return WholeFile(self.made, name)
+    voices: Sequence[str]  # of all rows, sorted
+    rate_hz: int | None  # of all audio; None: unknown or different
+    shard_bytes: int
+    extras: Sequence[str]  # names of extra columns
 
     def columns(self, row: ExportRow) -> dict[str, Any]:
-        """Return what stands beside a row's audio."""
+        """Return the columns of a row."""
         return row.columns(self.audio.rate_hz, self.extras)
 
     def place(self, row: ExportRow, folder: str) -> str:
-        """Put a row's audio into a folder of the data set; its name there. Raises RowError."""
-        return self.audio.place(row, f"{folder}/{self.names.of(row)}").partition("/")[2]
+        """Add a row's audio to a folder of the export; return its name there. Raises RowError."""
+        name = f"{folder}/{self.names.of(row)}"
+        return self.audio.place(row, self.artifacts, name).removeprefix(f"{folder}/")
+
+    def write_line(self, name: str, line: str) -> None:
+        """Append a line to a text file."""
+        self.artifacts.open(name).write(f"{line}\n".encode())
 
 
-class Target:
-    """A data set being written.
+class Layout:
+    """A data set that is being written."""
 
-    Every layout has `folders`, which hold what it makes beside files at the top, and `hub_files`:
-    what the hub's card says of each split's files; None: the hub cannot load it.
-    """
+    hub_files: str | None = None  # pattern of a split's files; None: the hub cannot load them
+    has_dots = True  # in names of rows
 
-    hub_files: str | None = None
-    has_dots: bool = True  # in names of rows
-
-    def __init__(self, plan: ExportPlan) -> None:
-        self.plan = plan
-        self._open: dict[str, WholeFile] = {}
-
-    @staticmethod
-    def folders(splits: Sequence[str]) -> tuple[str, ...]:
-        """Folders at the top that it makes."""
-        raise NotImplementedError
+    def __init__(self, context: LayoutContext) -> None:
+        self.context = context
 
     def add(self, row: ExportRow, split: str) -> None:
-        """Put a row into a split.
+        """Add a row to a split.
 
         Raises:
-            RowError: it cannot be; nothing of it is left.
-            DiskFull, OSError: nothing can be written any more.
+            RowError: that is not possible; nothing of the row was added.
+            OSError: nothing can be written any more.
         """
         raise NotImplementedError
 
     def close(self) -> None:
-        """Give all files their names. Raises DiskFull, OSError."""
-        for file in self._open.values():
-            file.close()
-
-    def abort(self) -> None:
-        """Remove files that are not whole, while an exception is handled."""
-        for file in self._open.values():
-            file.abort()
-
-    def lines(self, name: str) -> WholeFile:
-        """A file of lines that stays open to the end."""
-        if name not in self._open:
-            self._open[name] = self.plan.open(name)
-        return self._open[name]
+        """Write the ends of files. Raises OSError."""
 
 
-def json_line(values: dict[str, Any]) -> bytes:
-    """One line of JSON, readable."""
-    return (json.dumps(values, ensure_ascii=False, allow_nan=False) + "\n").encode()
-
-
-class AudioFolder(Target):
+class AudioFolder(Layout):
     """See the module."""
 
     hub_files = "{split}/**"
 
-    @staticmethod
-    def folders(splits: Sequence[str]) -> tuple[str, ...]:
-        return tuple(splits)
-
     def add(self, row: ExportRow, split: str) -> None:
-        name = self.plan.place(row, split)
-        values = {"file_name": name, **self.plan.columns(row)}
-        self.lines(f"{split}/metadata.jsonl").write(json_line(values))
+        name = self.context.place(row, split)
+        values = {"file_name": name, **self.context.columns(row)}
+        self.context.write_line(f"{split}/metadata.jsonl", as_json(values))
 
 
-RATE_HZ = 22_050
-_WAVS = "wavs"
-
-
-class LJSpeech(Target):
+class LJSpeech(Layout):
     """See the module."""
 
-    @staticmethod
-    def folders(splits: Sequence[str]) -> tuple[str, ...]:
-        return (_WAVS,)
-
     def add(self, row: ExportRow, split: str) -> None:
-        name = self.plan.place(row, _WAVS).removesuffix(".wav")
-        line = "|".join((name, _cell(row.text), _cell(row.spoken_text))) + "\n"
-        self.lines("metadata.csv").write(line.encode())
-        if len(self.plan.splits) > 1:
-            self.lines(f"metadata_{split}.csv").write(line.encode())
+        name = self.context.place(row, "wavs").removesuffix(".wav")
+        cells = [name]
+        for text in (row.values["text"], row.values["spoken_text"]):
+            cells.append(" ".join(text.replace("|", ", ").replace(" , ", ", ").split()))
+        tables = ["metadata.csv"]
+        if len(self.context.splits) > 1:
+            tables.append(f"metadata_{split}.csv")
+        for table in tables:
+            self.context.write_line(table, "|".join(cells))
 
 
-def _cell(text: str) -> str:
-    return " ".join(text.replace("|", ", ").replace(" , ", ", ").split())
-
-
-_AUDIO = "audio"
-
-
-class NeMo(Target):
+class NeMo(Layout):
     """See the module."""
 
-    def __init__(self, plan: ExportPlan) -> None:
-        super().__init__(plan)
-        self._numbers = {voice: number for number, voice in enumerate(plan.voices)}
-
-    @staticmethod
-    def folders(splits: Sequence[str]) -> tuple[str, ...]:
-        return (_AUDIO,)
+    def __init__(self, context: LayoutContext) -> None:
+        super().__init__(context)
+        self._numbers = {voice: number for number, voice in enumerate(context.voices)}
 
     def add(self, row: ExportRow, split: str) -> None:
-        name = self.plan.place(row, _AUDIO)
+        name = self.context.place(row, "audio")
+        known = {key: value for key, value in row.values.items() if value is not None}
         values = {
-            "audio_filepath": f"{_AUDIO}/{name}",
-            "duration": round(row.duration_s, 6),
-            "text": row.text,
-            "normalized_text": row.spoken_text,
+            "audio_filepath": f"audio/{name}",
+            "duration": known["duration"],
+            "text": known["text"],
+            "normalized_text": known["spoken_text"],
         }
-        if row.voice is not None:
-            values |= {"speaker": self._numbers[row.voice], "speaker_name": row.voice}
-        if row.language is not None:
-            values["lang"] = row.language_code or row.language
-        values |= {"id": row.id, "take": row.take}
-        if row.character is not None:
-            values["character"] = row.character
-        values |= row.extras([name for name in self.plan.extras if name in row.extra])
-        self.lines(f"{split}_manifest.jsonl").write(json_line(values))
+        if "voice" in known:
+            values |= {"speaker": self._numbers[known["voice"]], "speaker_name": known["voice"]}
+        if "language" in known:
+            values["lang"] = code_of(known["language"]) or known["language"]
+        values |= {key: known[key] for key in ("id", "take", "character") if key in known}
+        extras = (one for one in self.context.extras if one in row.extra)
+        values |= {extra_name(one): row.extra[one] for one in extras}
+        self.context.write_line(f"{split}_manifest.jsonl", as_json(values))
 
     def close(self) -> None:
-        text = json.dumps(self._numbers, ensure_ascii=False, indent=2) + "\n"
-        self.lines("speakers.json").write(text.encode())
-        super().close()
+        text = json.dumps(self._numbers, ensure_ascii=False, indent=2)
+        self.context.write_line("speakers.json", text)
 
 
-_SHARDS = "data"
-_BLOCK = 512
-_END = bytes(2 * _BLOCK)
+class Shard(Protocol):
+    """A file of several rows."""
+
+    def add(self, name: str, content: Content, columns: dict[str, Any]) -> None:
+        """Add a row."""
+
+    def close(self) -> None:
+        """Write the end of the file."""
 
 
-class WebDataset(Target):
-    """See the module."""
+class Sharded(Layout):
+    """Files `data/SPLIT-NUMBER.SUFFIX` of bounded size, with the audio in them."""
 
     hub_files = "data/{split}-*"
-    has_dots = False
+    file_name = ""  # with the fields `split` and `number`
 
-    def __init__(self, plan: ExportPlan) -> None:
-        super().__init__(plan)
-        self._numbers = dict.fromkeys(plan.splits, 0)
-        self._bytes = dict.fromkeys(plan.splits, 0)
+    def __init__(self, context: LayoutContext) -> None:
+        super().__init__(context)
+        self._shards: dict[str, Shard] = {}  # by split
+        self._bytes: Counter[str] = Counter()
+        self._numbers: Counter[str] = Counter()
 
-    @staticmethod
-    def folders(splits: Sequence[str]) -> tuple[str, ...]:
-        return (_SHARDS,)
+    def new_shard(self, file: BinaryIO) -> Shard:
+        """Begin a file."""
+        raise NotImplementedError
 
     def add(self, row: ExportRow, split: str) -> None:
-        audio, suffix, _ = self.plan.audio.content(row)
-        key = self.plan.names.of(row)
-        facts = json_line(self.plan.columns(row))
-        sample = _member(f"{key}{suffix}", audio) + _member(f"{key}.json", facts)
-        if split in self._open and self._bytes[split] + len(sample) > self.plan.shard_bytes:
-            self._finish(split)
-        if split not in self._open:
-            name = f"{_SHARDS}/{split}-{self._numbers[split]:06d}.tar"
-            self._open[split] = self.plan.open(name)
-            self._numbers[split] += 1
-        self._open[split].write(sample)
-        self._bytes[split] += len(sample)
+        content = self.context.audio.content(row)
+        if self._bytes[split] + len(content.data) > self.context.shard_bytes:
+            self._end(split)
+        if split not in self._shards:
+            self._shards[split] = self.new_shard(self.context.artifacts.open(self._name(split)))
+        columns = self.context.columns(row)
+        self._shards[split].add(self.context.names.of(row), content, columns)
+        self._bytes[split] += len(content.data)
 
     def close(self) -> None:
-        for split in list(self._open):
-            self._finish(split)
+        for shard in self._shards.values():
+            shard.close()
 
-    def _finish(self, split: str) -> None:
-        file: WholeFile = self._open[split]
-        file.write(_END)
-        file.close()
-        del self._open[split]
-        self._bytes[split] = 0
+    def _end(self, split: str) -> None:
+        if shard := self._shards.pop(split, None):
+            shard.close()
+            self.context.artifacts.finish(self._name(split))
+            self._bytes[split] = 0
+            self._numbers[split] += 1
+
+    def _name(self, split: str) -> str:
+        return f"data/{self.file_name.format(split=split, number=self._numbers[split])}"
 
 
-def _member(name: str, data: bytes) -> bytes:
-    """A file as it stands in an archive."""
-    info = tarfile.TarInfo(name)
-    info.size = len(data)
-    info.mode = 0o644
-    header = info.tobuf(tarfile.PAX_FORMAT, "utf-8", "strict")
-    return header + data + bytes(-len(data) % _BLOCK)
+class WebDataset(Sharded):
+    """See the module."""
+
+    has_dots = False
+    file_name = "{split}-{number:06d}.tar"
+
+    def new_shard(self, file: BinaryIO) -> Shard:
+        return _TarFile(file)
+
+
+class _TarFile:
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+
+    def add(self, name: str, content: Content, columns: dict[str, Any]) -> None:
+        self._write(f"{name}{content.suffix}", content.data)
+        self._write(f"{name}.json", f"{as_json(columns)}\n".encode())
+
+    def close(self) -> None:
+        self._file.write(bytes(2 * _BLOCK_BYTES))
+
+    def _write(self, name: str, data: bytes) -> None:
+        info = tarfile.TarInfo(name)
+        info.size = len(data)
+        info.mode = 0o644
+        header = info.tobuf(tarfile.PAX_FORMAT, "utf-8", "strict")
+        self._file.write(header + data + bytes(-len(data) % _BLOCK_BYTES))
+
+
+def as_json(values: dict[str, Any]) -> str:
+    """Return values as one line of readable JSON."""
+    return json.dumps(values, ensure_ascii=False, allow_nan=False)

@@ -1,172 +1,130 @@
-"""A row of a data set: one take of a spoken row, with what a training needs of its line."""
+"""A take that is exported: its columns, and its name."""
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tts_cli.listen.words import read_words
-from tts_cli.manifest.ids import IdTable, fold_id, id_hash
-from tts_cli.text.languages import code_of
+from tts_cli.checks.word_times import read_words
+from tts_cli.manifest.ids import fold_id, id_hash
 
-AUTO = "auto"
-_MAX_NAME_BYTES = 200  # leaves room for a suffix and a temporary name in 255
-_MAX_ID_CHARS = 40
-_MAX_WISHED_CHARS = 40  # of a name that digits are added to; 160 bytes at most
-# What is told of each word; times in seconds.
+_MAX_NAME_BYTES = 200  # leaves room for digits and a suffix in 255
+_MAX_SHORT_CHARS = 40  # of the readable part of a name that was too long; 160 bytes at most
+# Fields of a word of the column `words`; times in seconds.
 WORD: dict[str, type] = {"word": str, "start": float, "end": float, "score": float}
-# Columns of a data set, and what their values are, None aside; a list is one of `WORD`.
-COLUMNS: dict[str, type] = {
-    "id": str,
-    "take": int,
-    "text": str,
-    "spoken_text": str,
-    "voice": str,
-    "character": str,
-    "language": str,
-    "duration": float,
-    "sample_rate": int,
-    "seed": int,
-    "error": float,
-    "mos": float,
-    "words": list,
-    "words_unsure": bool,
-}
 
-# Names that layouts and loaders have given away, beside those.
-_TAKEN = {*COLUMNS, "audio", "file_name", "audio_filepath", "normalized_text", "speaker"}
-_TAKEN |= {"speaker_name", "lang", "split", "__key__", "__url__"}
+
+# Columns: the type of their values, unless they are None, and their meaning. A list is of WORD.
+COLUMNS: dict[str, tuple[type, str]] = {
+    "id": (str, "of the row in the manifest"),
+    "take": (int, "take number of the row"),
+    "text": (str, "as written"),
+    "spoken_text": (
+        str,
+        "text as the model received it, with figures and abbreviations as words if requested; "
+        "otherwise the same as text",
+    ),
+    "voice": (str, "speaker, voice file or generated voice; null: the model chose one"),
+    "character": (str, "speaker in the story; null: not specified"),
+    "language": (str, "as in the manifest; null: not specified"),
+    "duration": (float, "duration in seconds"),
+    "sample_rate": (int, "Hz"),
+    "seed": (int, "seed of the sampling"),
+    "error": (
+        float,
+        "error rate of the transcript: share of words or characters; null: not transcribed",
+    ),
+    "mos": (float, "predicted opinion score (DNSMOS), 1 to 5; null: not measured"),
+    "words": (list, "time of each word: word, start and end in seconds, score; null: not aligned"),
+    "words_unsure": (bool, "whether these times may be wrong; null: not aligned"),
+}
+# Names of columns of layouts and loaders.
+_RESERVED = {*COLUMNS, "audio", "file_name", "audio_filepath", "normalized_text", "speaker"}
+_RESERVED |= {"speaker_name", "lang", "split", "__key__", "__url__"}
 
 
 @dataclass(frozen=True)
 class ExportRow:
-    """One take that is ok."""
+    """A take whose status is ok."""
 
-    id: str
-    take: int
-    is_file: bool  # the take that is the row's file
-    path: Path  # of its audio
-    bytes: int | None  # as recorded; None: nobody wrote it down
-    sha256: str | None  # likewise
-    text: str  # as the manifest has it
-    spoken_text: str  # as the model was given it; the same where nothing was changed
-    voice: str | None
-    language: str | None  # as the manifest has it; None: not said, or auto
-    duration_s: float
-    rate_hz: int | None
-    seed: int | None
-    error: float | None  # of its words or characters, by `check`; None: nobody has listened
-    mos: float | None  # predicted opinion, by `check`; None: nobody has asked for it
-    character: str | None = None
-    extra: Mapping[str, str] = field(default_factory=dict)  # columns of `--extra keep`
-    folder: Path | None = None  # where `align` writes; None: this take is not the row's file
+    folder: Path  # the output folder
+    path: Path  # of its audio file
+    bytes: int | None  # size of that file; None: not recorded
+    sha256: str | None  # of that file; None: not recorded
+    is_current: bool  # whether it is the current take of its row
+    values: dict[str, Any]  # of the columns but `words` and `words_unsure`
+    extra: dict[str, str]  # columns that `--extra keep` kept
 
     @property
-    def suffix(self) -> str:
-        """Of its audio file, with the dot."""
-        return self.path.suffix
+    def id(self) -> str:
+        """The id of the row."""
+        return str(self.values["id"])
 
-    @property
-    def language_code(self) -> str | None:
-        """The code of the language, where it is known."""
-        return code_of(self.language or "")
-
-    def name(self, *, has_dots: bool = True) -> str:
-        """A file name without suffix and without folders, for this take alone.
-
-        It is the id, where that will do. Else what cannot stand in a name becomes `_`, and digits
-        of the id's hash keep two of them apart: loaders take folders for splits or labels.
+    def columns(self, rate_hz: int | None, extras: Sequence[str]) -> dict[str, Any]:
+        """Return the values of all columns, in the order of COLUMNS, and of extra ones.
 
         Args:
-            has_dots: `.` may stand in it; a WebDataset's key ends at the first one.
+            rate_hz: rate that the audio was converted to; None: it was not converted.
+            extras: names of the extra columns of all rows.
         """
-        name = re.sub(r"/" if has_dots else r"[/.]", "_", self.id)
-        key = self.id
-        if len(name.encode()) > _MAX_NAME_BYTES:
-            name = name[:_MAX_ID_CHARS]
-        if not self.is_file:
-            name = f"{name}-take{self.take}"
-            key = f"{self.id}\n{self.take}"
-        if name == self.id:
-            return name
-        return f"{name}-{hashlib.blake2b(key.encode(), digest_size=5).hexdigest()}"
-
-    def columns(self, rate_hz: int | None = None, extras: Sequence[str] = ()) -> dict[str, Any]:
-        """Return what stands beside the audio, in the order of `COLUMNS`, and kept columns.
-
-        Args:
-            rate_hz: that the audio was changed to; None: it was not.
-            extras: names of the kept columns of all rows.
-        """
-        found = None if self.folder is None else read_words(self.folder, self.id)
         words = is_unsure = None
-        if found is not None and (found.sha256, found.text) == (self.sha256, self.text):
+        found = read_words(self.folder, self.id) if self.is_current else None
+        if found and (found.sha256, found.text) == (self.sha256, self.values["text"]):
             words = [
                 dict(zip(WORD, (one.word, one.start_s, one.end_s, one.score), strict=True))
                 for one in found.words
             ]
             is_unsure = bool(found.unsure)
-        values = (
-            *(self.id, self.take, self.text, self.spoken_text, self.voice, self.character),
-            self.language,
-            *(round(self.duration_s, 6), rate_hz or self.rate_hz, self.seed, self.error),
-            *(self.mos, words, is_unsure),
-        )
-        return dict(zip(COLUMNS, values, strict=True)) | self.extras(extras)
-
-    def extras(self, names: Sequence[str]) -> dict[str, str | None]:
-        """Return kept columns by the names that `extra_name` gives them; None where it has none."""
-        return {extra_name(name): self.extra.get(name) for name in names}
+        values = self.values | {"words": words, "words_unsure": is_unsure}
+        if rate_hz is not None:
+            values["sample_rate"] = rate_hz
+        return values | {extra_name(name): self.extra.get(name) for name in extras}
 
 
 def extra_name(name: str) -> str:
-    """Return what a kept column is called in a data set, whose own columns have precedence.
-    `datasets` takes the values of a column whose name ends in `file_name` for paths of files.
+    """Return the name that a extra column has in a data set, where reserved names have precedence.
+    `datasets` would open the values of a column whose name ends in `file_name`.
     """
     if name.casefold().endswith(("file_name", "file_names")):
         return f"extra_{name}_"
-    return f"extra_{name}" if name.casefold() in _TAKEN else name
+    return f"extra_{name}" if name.casefold() in _RESERVED else name
 
 
 class Names:
-    """The names of a data set's takes: one for each, also where letter case or Unicode's form make
-    no difference.
+    """Unique file names for takes, also where letter case and Unicode's form make no difference.
 
-    All takes are learned before the first is named. A row whose id is its name keeps it, wherever
-    it stands; of others that want the same name, all but one get more digits.
+    A name is the row's id if possible. Otherwise `_` replaces folders, because loaders take them
+    for splits or labels, and digits of a hash make it unique.
 
     Args:
-        has_dots: as `ExportRow.name` has it.
+        has_dots: whether a name may contain dots; a key of WebDataset ends at the first one.
     """
 
     def __init__(self, has_dots: bool = True) -> None:
-        self._has_dots = has_dots
-        self._owners = IdTable()  # hash of a name, folded -> the take that has it, see `_rank`
-
-    def learn(self, row: ExportRow) -> None:
-        """Take in what a row would be called."""
-        name = row.name(has_dots=self._has_dots)
-        key, rank = id_hash(fold_id(name)), _rank(row, name)
-        if rank < self._owners.setdefault(key, rank):
-            self._owners.put(key, rank)
+        self._separators = "/" if has_dots else r"[/.]"
+        self._used: set[int] = set()
 
     def of(self, row: ExportRow) -> str:
-        """The name of a take, without suffix and folder; always the same."""
-        wished = name = row.name(has_dots=self._has_dots)
-        rank, tries = _rank(row, wished), 0
-        while self._owners.setdefault(id_hash(fold_id(name)), rank) != rank:
-            tries += 1
-            key = f"{row.id}\n{row.take}\n{tries}".encode()
-            name = (
-                f"{wished[:_MAX_WISHED_CHARS]}-{hashlib.blake2b(key, digest_size=10).hexdigest()}"
-            )
+        """Return the name of a take, without suffix and folder. To be called once for each."""
+        name, key = re.sub(self._separators, "_", row.id), row.id
+        if len(name.encode()) > _MAX_NAME_BYTES:
+            name = name[:_MAX_SHORT_CHARS]
+        if not row.is_current:
+            name, key = f"{name}-take{row.values['take']}", f"{row.id}\n{row.values['take']}"
+        if name != row.id:
+            name = f"{name}-{_digits(key, 5)}"
+        wanted, number = name, 0
+        while (place := id_hash(fold_id(name))) in self._used:
+            number += 1
+            digits = _digits(f"{key}\n{number}", 10)
+            name = f"{wanted[:_MAX_SHORT_CHARS]}-{digits}"
+        self._used.add(place)
         return name
 
 
-def _rank(row: ExportRow, name: str) -> int:
-    """What tells a take from others; smaller for a row that keeps its id as its name."""
-    return (name != row.id) << 63 | id_hash(f"{row.id}\n{row.take}") >> 1
+def _digits(key: str, num_bytes: int) -> str:
+    return hashlib.blake2b(key.encode(), digest_size=num_bytes).hexdigest()

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING
 
 from tts_cli.app.align import SpokenWords, aligner_of
 from tts_cli.app.verify import HeardSession
+from tts_cli.checks.verdicts import TakeVerdict
 from tts_cli.core import BadRow, Spoken, Task
 from tts_cli.engine.load import choose_device, on_device
 from tts_cli.engine.session import LocalSession
@@ -38,7 +39,6 @@ from tts_cli.errors import (
 from tts_cli.library.settings import GivenRow, RowFields, Settings, StrPath, config_of
 from tts_cli.library.speech import Speech, speech_of
 from tts_cli.library.stream import SpeechStream, is_ready, made_ready
-from tts_cli.listen.verdicts import Check
 from tts_cli.plan.checkpoint import approved_info
 from tts_cli.plan.planner import Planner, silence_of
 from tts_cli.plan.room import usual_needs
@@ -76,7 +76,7 @@ class Speaker:
             the times of its words are looked for when it is handed over.
     Raises:
         UsageError: a setting is unknown, has no such value, or does not fit the checkpoint.
-        SetupError: there is no such model, recogniser, aligner or device, or no memory for it.
+        SetupError: there is no such model, recognizer, aligner or device, or no memory for it.
     """
 
     def __init__(
@@ -173,7 +173,7 @@ class Speaker:
     def _say(self, task: Task) -> Speech:
         made: list[Speech] = []
 
-        def keep(task: Task, spoken: Spoken, check: Check | None = None) -> None:
+        def keep(task: Task, spoken: Spoken, check: TakeVerdict | None = None) -> None:
             made.append(speech_of(task, spoken, self.maker.info, check))
 
         with self.session.in_use:

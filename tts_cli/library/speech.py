@@ -20,9 +20,9 @@ from tts_cli.store.take import Take
 
 if TYPE_CHECKING:
     from models.base import ModelInfo
+    from tts_cli.checks.verdicts import TakeVerdict
+    from tts_cli.checks.word_times import WordTimes
     from tts_cli.core import Spoken, Task
-    from tts_cli.listen.verdicts import Check
-    from tts_cli.listen.words import WordTimes
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class Speech:
     comment: str  # what its files say of themselves: synthetic speech, and of which model
     take: int = 1  # of its row; above 1 with `verify`, where another was better than the first
     verdict: str | None = None  # ok, suspect; None: without `verify`
-    heard: str | None = None  # what the recogniser heard; None: none has heard it
+    heard: str | None = None  # what the recognizer heard; None: none has heard it
     words: WordTimes | None = None  # when they are said, with `words`; None: that is not known
 
     @property
@@ -135,7 +135,9 @@ class Speech:
         return target
 
 
-def speech_of(task: Task, spoken: Spoken, info: ModelInfo, check: Check | None = None) -> Speech:
+def speech_of(
+    task: Task, spoken: Spoken, info: ModelInfo, check: TakeVerdict | None = None
+) -> Speech:
     """What came of a task. Its samples and codes are its own: others may be dropped meanwhile.
 
     Args:
@@ -180,7 +182,7 @@ def speech_of(task: Task, spoken: Spoken, info: ModelInfo, check: Check | None =
         comment=synthetic(info),
         take=task.place.take,
         verdict=None if check is None else check.verdict,
-        heard=None if check is None or check.asr is None else check.asr.heard,
+        heard=None if check is None or check.asr is None else check.asr.text,
     )
 
 

@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tts_cli.app.verify import HeardSession
+from tts_cli.checks.verdicts import TakeVerdict
 from tts_cli.core import BadRow, Spoken, Task
 from tts_cli.engine.made_voices import make_voices, studio_of
 from tts_cli.engine.session import LocalSession
@@ -31,7 +32,6 @@ from tts_cli.errors import (
 )
 from tts_cli.library.settings import GivenRow
 from tts_cli.library.speech import Speech, speech_of, unspoken
-from tts_cli.listen.verdicts import Check
 from tts_cli.plan.planner import Planner, silence_of
 from tts_cli.plan.room import Needs
 
@@ -243,6 +243,6 @@ class SpeechStream:
                 self._larger = made
                 return
 
-    def _keep(self, task: Task, spoken: Spoken, check: Check | None = None) -> None:
+    def _keep(self, task: Task, spoken: Spoken, check: TakeVerdict | None = None) -> None:
         """What came of a task; any thread."""
         self._ended.put((task.row.number, speech_of(task, spoken, self._session.info, check)))

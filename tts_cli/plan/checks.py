@@ -23,12 +23,12 @@ from typing import TYPE_CHECKING
 
 from tts_cli.audio.file import check_format
 from tts_cli.audio.treatment import Treatment
+from tts_cli.checks.baselines import Evidence, VoiceBaselines
+from tts_cli.checks.outliers import reasons_now
+from tts_cli.checks.verdicts import read_verdicts
 from tts_cli.config import RunConfig
 from tts_cli.core import BadRow, Row
 from tts_cli.errors import RowError, SetupError, UsageError
-from tts_cli.listen.judgement import judged
-from tts_cli.listen.usual import Voices
-from tts_cli.listen.verdicts import read_checks
 from tts_cli.manifest.cast import Cast, read_cast, with_character
 from tts_cli.manifest.columns import RowProblem, as_flag, parse_map
 from tts_cli.manifest.ids import IdTable, fold_id, id_hash
@@ -419,14 +419,14 @@ def suspects_of(out: Path | None) -> set[int]:
             remedy="synthesize the manifest into --out first",
         )
     checks = {
-        (id_hash(check.id), check.take): check for check in read_checks(out) if check.is_suspect
+        (id_hash(check.id), check.take): check for check in read_verdicts(out) if check.is_suspect
     }
     journal = Store.look(out).journal
-    voices = Voices(journal.takes())
+    voices = VoiceBaselines(map(Evidence, journal.takes()))
     found: set[int] = set()
     for take in journal.takes():
         key = id_hash(take.id)
-        if not take.is_ok or judged(take, voices, checks.get((key, take.take))):
+        if not take.is_ok or reasons_now(take, voices, checks.get((key, take.take))):
             found.add(key)
     return found
 

@@ -46,7 +46,7 @@ CHECKS_NAME = "checks.jsonl"
 CODES_SUFFIX = ".codes.safetensors"
 AUDIO_SUFFIXES = tuple(f".{format}" for format in SUBTYPES)
 SOURCE_MARK = ".source"  # in the name of the file that a take's delivered file was made from
-# When each word of a row is said, see `listen.words`.
+# When each word of a row is said, see `checks.word_times`.
 WORDS_SUFFIX, WORDS_VTT_SUFFIX, TEXTGRID_SUFFIX = ".words.json", ".words.vtt", ".TextGrid"
 WORD_SUFFIXES = (WORDS_SUFFIX, WORDS_VTT_SUFFIX, TEXTGRID_SUFFIX)
 # All that can stand behind an id in the name of a row's file; of two that fit the first does.

@@ -125,12 +125,12 @@ def pitch(waves: list[NDArray[np.float32]], texts: list[str]) -> Row:
 
 def whisper_errors(paths: list[Path], texts: list[str], whisper: Path) -> float:
     """Percent of words wrong by Whisper, figures read in words."""
-    from tts_cli.listen.hearing.recogniser import Asked
-    from tts_cli.listen.hearing.whisper import Whisper
+    from tts_cli.checks.asr.recognizer import AsrRequest
+    from tts_cli.checks.asr.whisper import Whisper
 
     judge = Whisper(str(whisper), torch.device("cpu"))
-    asked = [Asked(place, path, "en") for place, path in enumerate(paths)]
-    heard = {answer.place: answer.text or "" for answer in judge.hear(asked)}
+    asked = [AsrRequest(place, path, "en") for place, path in enumerate(paths)]
+    heard = {answer.place: answer.text or "" for answer in judge.run(asked)}
     pairs = [(spoken_words(text), spoken_words(heard[place])) for place, text in enumerate(texts)]
     return round(score.word_error_rate(*zip(*pairs, strict=True)), 1)
 

@@ -13,9 +13,9 @@ from fake_aligner import FakeAligner
 from spoken_folders import record, tone, with_file, write_folder
 
 from tts_cli.app.align import Alignment, FolderAlignment, passages_of
+from tts_cli.checks.verdicts import SUSPECT, TakeVerdict, write_verdicts
+from tts_cli.checks.word_times import WordTimes
 from tts_cli.config import RunConfig
-from tts_cli.listen.verdicts import SUSPECT, Check, write_checks
-from tts_cli.listen.words import WordTimes
 from tts_cli.store.files import TEXTGRID_SUFFIX, WORDS_SUFFIX, WORDS_VTT_SUFFIX
 from tts_cli.store.take import Take
 
@@ -89,7 +89,9 @@ def test_a_file_name_of_another_row_stays_its_own(tmp_path: Path) -> None:
 def test_unsure_rows(tmp_path: Path) -> None:
     ids = [f"r{number}" for number in range(12)]
     out = spoken(tmp_path / "out", *({"row_id": row_id} for row_id in ids))
-    write_checks(out, [Check("r5", 1, SHA, SUSPECT), Check("r6", 1, "other", SUSPECT)])
+    write_verdicts(
+        out, [TakeVerdict("r5", 1, SHA, SUSPECT), TakeVerdict("r6", 1, "other", SUSPECT)]
+    )
     aligner = FakeAligner({"r1": 0.05, "r2": -1.0, "r3": 0.2})
     done = aligned(out, aligner)
     assert [row_id for row_id, _ in done.problems] == ["r2"]

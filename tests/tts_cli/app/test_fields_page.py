@@ -28,6 +28,10 @@ from tts_cli.book.book_file import MadeBook, MadeFile, write_book_file
 from tts_cli.book.chapter import Book, Chapter, Paragraph
 from tts_cli.book.chapter_audio import HeardSpan, JoinedChapter
 from tts_cli.book.script import BookPauses, script_of
+from tts_cli.checks.outliers import KINDS
+from tts_cli.checks.verdicts import OK as FINE
+from tts_cli.checks.verdicts import TakeVerdict
+from tts_cli.checks.word_times import TimedWord, WordTimes
 from tts_cli.config import RunConfig
 from tts_cli.core import Finish, Remark, Role, Spoken, Status
 from tts_cli.engine import load
@@ -35,10 +39,6 @@ from tts_cli.engine.loop import Engine
 from tts_cli.engine.made_voices import _keep as keep_made
 from tts_cli.engine.pieces import part_facts
 from tts_cli.engine.session import SessionFacts
-from tts_cli.listen.suspicion import KINDS
-from tts_cli.listen.verdicts import OK as FINE
-from tts_cli.listen.verdicts import Check
-from tts_cli.listen.words import TimedWord, WordTimes
 from tts_cli.plan.free_voices import FreeVoices
 from tts_cli.plan.plan import Plan
 from tts_cli.store.journal import Journal
@@ -171,7 +171,7 @@ def test_tables_are_what_is_written(
         "worker": Hand(1, None).facts(),
         "text": written["text"],
         "folder": written["folder"],
-        "checks": json.loads(Check("a", 1, "00", FINE).to_line()),
+        "checks": json.loads(TakeVerdict("a", 1, "00", FINE).to_line()),
         "kind": KINDS,
         "words": WordTimes.__struct_fields__,
         "timed_word": TimedWord.__struct_fields__,

@@ -18,7 +18,7 @@ def test_shares_hold_on_average() -> None:
 
 
 def test_one_split_has_all() -> None:
-    assert Splits().names == ("train",)
+    assert Splits("train").names == ("train",)
     assert Splits("all").split_of("x") == "all"
 
 

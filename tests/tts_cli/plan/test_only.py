@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from spoken_folders import record, write_folder
 
+from tts_cli.checks.verdicts import OK, SUSPECT, TakeVerdict, write_verdicts
 from tts_cli.core import Kind, Remark
 from tts_cli.errors import UsageError
-from tts_cli.listen.verdicts import OK, SUSPECT, Check, write_checks
 from tts_cli.plan.checks import Only, suspects_of
 
 WRONG = (Remark(Kind.WORDS, "9 of 9 words", 3.0),)
@@ -94,13 +94,13 @@ def test_suspects_by_their_voice_and_by_what_was_heard(tmp_path: Path) -> None:
     rows[3]["level_dbfs"] = -2.0
     rows[4]["role"] = "held"
     write_folder(tmp_path, rows)
-    write_checks(
+    write_verdicts(
         tmp_path,
         [
-            Check("r04", 1, "04", SUSPECT, WRONG),
-            Check("r05", 1, "old", SUSPECT, WRONG),
-            Check("r06", 2, "06", SUSPECT, WRONG),
-            Check("r07", 1, "07", OK),
+            TakeVerdict("r04", 1, "04", SUSPECT, WRONG),
+            TakeVerdict("r05", 1, "old", SUSPECT, WRONG),
+            TakeVerdict("r06", 2, "06", SUSPECT, WRONG),
+            TakeVerdict("r07", 1, "07", OK),
         ],
     )
     ids = [row["id"] for row in rows]

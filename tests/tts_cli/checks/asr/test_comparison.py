@@ -1,0 +1,146 @@
+"""What was heard against the text: how much is wrong, and what counts for nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+from tts_cli.checks.asr.compare import compare, fold_spelling, unit_of
+from tts_cli.checks.asr.recognizer import Identity
+from tts_cli.checks.asr.transcriber import Transcriber
+from tts_cli.checks.verdicts import Segment, Transcript
+from tts_cli.core import Status
+from tts_cli.store.take import Take
+
+pytest.importorskip("rapidfuzz", reason="rapidfuzz comes with the asr extra")
+
+
+def heard(
+    text: str, words: str, language: str | None = "english", **more: str | None
+) -> Transcript:
+    found = compare([more.get("spoken"), text], words, language, "ear")
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("The cat sat.", "the cat sat"),
+        ("He paid $47 on May 3rd.", "he paid forty seven dollars on may third"),
+        ("Twenty-one years, don't you think?", "21 years do not you think"),
+        ("The colour of her neighbour's theatre", "the color of her neighbor's theater"),
+        ("We organised a programme.", "we organized a program"),
+        ("Wait. [pause 1.5 s] Go!", "wait go"),
+        ("[whisper] Come (here) now.", "come here now"),
+        ("It\u2019s fine", "it's fine"),
+    ],
+)
+def test_what_counts_for_nothing(text: str, words: str) -> None:
+    found = heard(text, words)
+    assert (found.wer, found.longest_wrong, found.cer) == (0, 0, 0)
+    assert not any(piece.is_wrong for piece in found.segments)
+
+
+def test_words_lost_said_twice_and_misheard() -> None:
+    lost = heard("one cat and two dogs sat there", "a cat and two dogs")
+    assert lost.wanted == 7
+    assert lost.wer == round(3 / 7, 4), "as it is read back"
+    assert lost.longest_wrong == 2
+    assert lost.segments[-1] == Segment("sat there", "")
+    assert lost.wrong_letters == 8
+    twice = heard("the cat sat there", "the cat sat the cat sat there")
+    assert (twice.wer, twice.longest_wrong) == (0.75, 3)
+    nearly = heard("the river was too wide", "there ever was two wide")
+    assert nearly.wer >= 0.6
+    assert nearly.cer < 0.3
+
+
+def test_nothing_heard_is_all_wrong() -> None:
+    found = heard("the cat sat", "")
+    assert (found.wer, found.longest_wrong, found.cer) == (1.0, 3, 1.0)
+    assert found.segments == (Segment("the cat sat", ""),)
+
+
+def test_the_form_that_fits_best_counts() -> None:
+    """Of a text that the lexicon respelled; and numbers in figures, or in words."""
+    found = heard("Nguyen came.", "new in came", spoken="New-in came.")
+    assert found.wer == 0
+    digits = heard("Dial five five five", "dial five five nine")
+    assert digits.wer <= 0.5
+    assert digits.wanted >= 2
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "unit"),
+    [
+        ("english", "one two", "words"),
+        ("auto", "one two", "words"),
+        (None, "one two", "words"),
+        ("german", "eins zwei", "words"),
+        ("chinese", "\u4f60\u597d", "characters"),
+        ("sichuan_dialect", "\u4f60\u597d", "characters"),
+        ("ja", "abc", "characters"),
+        ("Korean", "\uc548\ub155", "characters"),
+        ("auto", "\u4f60\u597d\u5417", "characters"),
+        ("auto", "\u0e2a\u0e27\u0e31\u0e2a\u0e14\u0e35", "characters"),
+        ("auto", "iPhone 15 \u597d", "words"),
+    ],
+)
+def test_units(language: str | None, text: str, unit: str) -> None:
+    assert unit_of(language, text) == unit
+
+
+def test_characters() -> None:
+    text, words = "\u4f60\u597d\uff0c\u4e16\u754c\u3002", "\u4f60\u597d\u4e16\u95f4"
+    found = heard(text, words, "chinese")
+    assert (found.unit, found.wanted, found.wer) == ("characters", 4, 0.25)
+    assert found.segments == (Segment(words[:3], words[:3]), Segment("\u754c", "\u95f4"))
+
+
+def test_other_languages_keep_their_letters() -> None:
+    assert heard("Sch\u00f6ne Gr\u00fc\u00dfe!", "sch\u00f6ne gr\u00fc\u00dfe", "german").wer == 0
+    assert (
+        heard(
+            "\u041f\u0440\u0438\u0432\u0435\u0442.", "\u043f\u0440\u0438\u0432\u0435\u0442", "ru"
+        ).wer
+        == 0
+    )
+
+
+def test_a_text_without_words_is_not_compared() -> None:
+    assert compare(["..."], "hm", "english", "ear") is None
+    assert compare([None, "[pause 2 s]"], "hm", "english", "ear") is None
+
+
+def test_spellings_of_a_checkpoint() -> None:
+    found = compare(
+        ["grey waggon"], "gray wagon", "en", "ear", (("waggon", "wagon"), ("grey", "gray"))
+    )
+    assert found is not None
+    assert found.wer == 0
+
+
+@pytest.mark.parametrize("word", ["four", "hour", "our", "wise", "there", "fire", "hello", "fence"])
+def test_short_words_stay(word: str) -> None:
+    assert fold_spelling(word) == word
+
+
+@pytest.mark.parametrize(
+    ("text", "is_heard"),
+    [
+        ("\u201cThat\u2019s twenty dollars,\u201d she said \u2014 and left\u2026", True),
+        ("The café costs twenty dollars.", True),
+        ("Twenty dollars.", True),
+        ("Où est le café\u202f?", False),
+        ("Das hört sich gut an.", False),
+        ("彼は to the 東京へ行った", False),
+        ("Это of the", False),
+    ],
+)
+def test_english_by_its_text(text: str, is_heard: bool) -> None:
+    """Curly quotes or an é made a text of which no language is told another language's."""
+    take = Take("a", Status.OK, text=text, language="auto")
+    assert Transcriber(Identity("ear", languages=("en",)), None).is_supported(take) is is_heard
+    if is_heard:  # numbers may come as figures, as of English
+        words = text.replace("wenty dollars", "$20").replace("t$20", "$20").replace("T$20", "$20")
+        assert heard(text, words, language=None).wer == 0

@@ -1,0 +1,1 @@
+"""Checks of takes: which ones are suspect, and the page of `report`."""

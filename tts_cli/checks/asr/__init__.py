@@ -1,0 +1,1 @@
+"""Recognizers, which never get the text, and aligners, which do."""

@@ -1,0 +1,67 @@
+"""Requests for the takes of a folder, and comparisons of the transcripts with their texts. Finished
+folders and running commands use the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from tts_cli.checks.asr.compare import compare
+from tts_cli.checks.asr.recognizer import AsrRequest, AsrResult, Identity
+from tts_cli.checks.verdicts import Transcript
+from tts_cli.store.take import Take
+from tts_cli.text.languages import code_of, may_be_english
+
+
+class Transcriber:
+    """Decides which takes a recognizer can transcribe.
+
+    Args:
+        identity: of the recognizer.
+        text: settings of the text in run.json; anything else is ignored.
+    """
+
+    def __init__(self, identity: Identity, text: Any) -> None:
+        self.identity = identity
+        auto = text.get("auto_language") if isinstance(text, Mapping) else None
+        self._auto = auto if isinstance(auto, str) else None
+
+    def has_made(self, transcript: Transcript | None) -> bool:
+        """Whether a transcript is by this recognizer."""
+        return transcript is not None and transcript.recognizer == self.identity.name
+
+    def has_words(self, take: Take) -> bool:
+        """Whether the text of a take has words."""
+        return take.said is not None and bool(take.letters)
+
+    def is_supported(self, take: Take) -> bool:
+        """Whether the recognizer supports the language of a take. One of several languages detects
+        it if the manifest does not state it.
+        """
+        languages, code = self.identity.languages, self.language_of(take)
+        if not languages or code is not None:
+            return not languages or code in languages
+        if len(languages) > 1:
+            return (take.language or "auto").casefold() == "auto"
+        return may_be_english(take.said or "")
+
+    def request(self, place: int, path: Path, take: Take) -> AsrRequest:
+        """Return the request for a take."""
+        gaps_s = tuple((part["end_s"], next_["start_s"]) for part, next_ in pairwise(take.parts))
+        return AsrRequest(place, path, self.language_of(take), gaps_s)
+
+    def transcript(self, take: Take, result: AsrResult) -> Transcript | None:
+        """Return a result compared with the text of its take; None: the text has no words."""
+        forms, identity = (take.spoken_text, take.text), self.identity
+        language = self.language_of(take)
+        return compare(forms, result.text, language, identity.name, identity.spellings)
+
+    def language_of(self, take: Take) -> str | None:
+        """Return the code of the language of a take; None: unknown."""
+        for name in (take.language, self._auto):
+            if name and (code := code_of(name)):
+                return code
+        return None

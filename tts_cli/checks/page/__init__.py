@@ -1,0 +1,1 @@
+"""The page of `report`: its data, and the files that it is made of."""

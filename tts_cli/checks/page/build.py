@@ -1,0 +1,136 @@
+"""Build the page of `report`: one HTML file that loads nothing but the audio next to it.
+
+Its parts are the files in this folder. Texts of manifests are JSON that cannot end its element, and
+the page shows them only as text. If that fails, the page's policy allows only our script and style,
+by their hashes, and only addresses in the folder.
+
+`spoken_by` returns the command that synthesizes the rows of a run again. The report may be
+untrusted, and users paste the command: it has only settings of speech, delivery and manifest, and
+no value can be mistaken for another flag.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import json
+import os
+from collections.abc import Mapping
+from importlib import resources
+from string import Template
+from typing import Any
+
+from tts_cli.config import SETTINGS
+from tts_cli.named import printable
+from tts_cli.setting import About, Scope, SettingFacts, flag
+
+# In this order: a script may use those before it.
+SCRIPTS = (
+    "base.js",
+    "shell.js",
+    "rows.js",
+    "waveform.js",
+    "player.js",
+    "basket.js",
+    "item.js",
+    "list.js",
+    "detail.js",
+    "charts.js",
+    "keys.js",
+    "start.js",
+)
+# In strings of JSON: `<` could end the element, and older scripts do not allow two line ends.
+_ESCAPES = {ord(char): f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}
+
+
+def build_page(content: Mapping[str, Any]) -> bytes:
+    """Return the page with this content, in UTF-8."""
+    style = _part("style.css")
+    body = "\n".join(_part(name) for name in SCRIPTS)
+    script = f'"use strict";\n(() => {{\n{body}\n}})();\n'
+    page = Template(_part("page.html")).substitute(
+        title=html.escape(str(content["folder"]["name"])),
+        policy=_policy(script, style),
+        style=style,
+        data=as_safe_json(content),
+        script=script,
+    )
+    return page.encode("utf-8", "replace")  # halves of surrogate pairs become `?`
+
+
+def as_safe_json(value: Any) -> str:
+    """Return JSON that is safe in an element of a page."""
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return text.translate(_ESCAPES)
+
+
+def _policy(script: str, style: str) -> str:
+    """Return the policy of the page: our script, our style, audio of its folder."""
+    return "; ".join(
+        [
+            "default-src 'none'",
+            f"script-src '{_hash(script)}'",
+            f"style-src '{_hash(style)}'",
+            "media-src 'self' file:",
+            "img-src data:",  # the empty icon, so that browsers request none
+            "base-uri 'none'",
+            "form-action 'none'",
+            "require-trusted-types-for 'script'",
+            "trusted-types 'none'",
+        ]
+    )
+
+
+def _hash(text: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+def _part(name: str) -> str:
+    return resources.files(__package__ or "").joinpath(name).read_text(encoding="utf-8")
+
+
+_REPEATED = (About.SPEECH, About.DELIVERY, About.ROWS)
+UNKNOWN_MANIFEST = "MANIFEST"
+MORE_TAKES = 3  # of a suspect row, in commands that are printed
+
+
+def spoken_by(report: Mapping[str, Any]) -> list[str]:
+    """Return the arguments of `synth` with the manifest and all settings that are not the default,
+    without --out, for a terminal or the clipboard.
+
+    Args:
+        report: run.json or a line of runs.jsonl; may be incomplete.
+    """
+    manifests = report.get("manifests")
+    manifests = manifests if isinstance(manifests, list) else []
+    names = [name for name in manifests if isinstance(name, str)]
+    args = ["synth", *(_not_a_flag(name) for name in names or [UNKNOWN_MANIFEST])]
+    settings = report.get("settings")
+    settings = settings if isinstance(settings, dict) else {}
+    settings = {"voice_dir": settings.get("voices"), **settings}  # its earlier name
+    for name, one in SETTINGS.items():
+        value = settings.get(name)
+        if value is None or value == one.default or not _is_of_the_speech(name, one, settings):
+            continue
+        if one.kind is bool:
+            args += [flag(name)] * (value is True)
+        elif isinstance(value, (str, int, float)) and not isinstance(value, bool):
+            args += [flag(name), _absolute(str(value)) if one.names_path else str(value)]
+    return [printable(arg) for arg in args]
+
+
+def _is_of_the_speech(name: str, one: SettingFacts, settings: Mapping[str, Any]) -> bool:
+    if name == "max_batch":
+        return settings.get("reproducible") is True  # then audio depends on it
+    return one.about in _REPEATED and one.scope is Scope.ANY
+
+
+def _absolute(path: str) -> str:
+    """Return a path that is valid in every folder; a model need not be a path."""
+    return os.path.abspath(path) if os.path.exists(path) else path
+
+
+def _not_a_flag(name: str) -> str:
+    """Return a file name that cannot be mistaken for a flag."""
+    return f"./{name}" if name.startswith("-") else name

@@ -1,1 +1,0 @@
-"""Listening by machine: which takes are suspect, and the page to listen with."""

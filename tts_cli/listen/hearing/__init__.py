@@ -1,3 +1,0 @@
-"""Recognisers, and the comparison of what they heard with the text. None of them is ever shown the
-text.
-"""
