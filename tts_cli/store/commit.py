@@ -5,7 +5,8 @@ A commit is a redo log. Its steps, each durable before the next:
 1. All new files of the change are staged under temporary names.
 2. The entry is appended to the journal. This is the commit point. Its field `moved` lists the files
    that get other names, or lose theirs.
-3. Content that is about to lose its name is moved to `takes/<id>/`.
+3. Content that is about to lose its name is moved to `takes/<id>/`. Where it has a successor and
+   the file system has hard links it keeps the old name until step 4.
 4. The staged files, or those of a take that becomes current, get their names. This is synced by the
    next commit that moves files, or when the command ends, before its mark is removed.
 
@@ -321,8 +322,11 @@ class Commits:
         for change, rotation in zip(changes, rotations, strict=True):
             row_id = change.entry.id
             with writing(self.out / row_id, StoppedEarly, problem.format(row_id), remedy):
+                new = {staged.name for staged in change.staged}
+                new |= {str(one.target) for one in change.moved}
                 for one in rotation.moved:
-                    self.files.move(one.name, one.target)
+                    if one.target is not None or one.name not in new:
+                        self.files.move(one.name, one.target, has_successor=one.name in new)
         if any(one.target for rotation in rotations for one in rotation.moved):
             with writing(self.out, StoppedEarly, f"{self.out} cannot be synced", remedy):
                 self.files.sync()
@@ -330,7 +334,7 @@ class Commits:
             row_id = change.entry.id
             with writing(self.out / row_id, StoppedEarly, problem.format(row_id), remedy):
                 for one in change.moved:
-                    self.files.move(one.name, one.target)
+                    self.files.put(one.name, str(one.target))
                 for staged in change.staged:
                     self.files.put(staged.part, staged.name)
             if (change.entry.path or "").startswith(f"{TRUNCATED}/"):

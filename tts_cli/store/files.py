@@ -389,25 +389,35 @@ class Mover:
         self._inside.make_room(self.out / name, is_synced=False)
 
     def put(self, part: str, name: str) -> None:
-        """Give a staged file its name. Raises OSError."""
-        path = os.path.join(self.out, name)
-        os.replace(os.path.join(self.out, part), path)
-        self._touched.add(os.path.dirname(path))
+        """Give a staged file, or one of a take, a name that another file may have. Raises
+        OSError.
+        """
+        source, path = os.path.join(self.out, part), os.path.join(self.out, name)
+        os.replace(source, path)
+        remove_part(source)  # a second name of the same file is not renamed
+        self._touched |= {os.path.dirname(source), os.path.dirname(path)}
 
-    def move(self, name: str, target: str | None) -> bool:
+    def move(self, name: str, target: str | None, *, has_successor: bool = False) -> bool:
         """Give a file another name, or remove it. Returns whether that was done: not where the file
-        is missing, or another one has the name. Raises RowError, OSError.
+        is missing, or another one has the name.
+
+        Args:
+            has_successor: a staged file will get the old name, which the file has until then, where
+                the file system has hard links.
+        Raises:
+            RowError, OSError
         """
         source = self.out / name
         if target is None:
             return self.remove(source)
         path = self.out / target
         if os.path.lexists(path):
-            return is_same(source, path) and self.remove(source)
+            return is_same(source, path) and (has_successor or self.remove(source))
         if not os.path.lexists(source):
             return False
         self.make_room(target)
-        os.rename(source, path)
+        if not has_successor or not _is_linked(source, path):
+            os.rename(source, path)
         self._touched |= {str(path.parent), str(source.parent)}
         return True
 
@@ -455,6 +465,15 @@ class Mover:
                     while folder != self.out:
                         folder.rmdir()
                         folder = folder.parent
+
+
+def _is_linked(source: Path, path: Path) -> bool:
+    """Give a file a second name; returns whether the file system can."""
+    try:
+        os.link(source, path, follow_symlinks=False)
+    except OSError:
+        return False
+    return True
 
 
 class PlainFiles:

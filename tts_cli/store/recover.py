@@ -60,6 +60,7 @@ def recover(out: Path, journal: Journal, since: int) -> int:
             )
             if found is not None and not is_new and one.sha256 in (None, found[1]):
                 count += files.move(one.name, one.target)
+                files.sync()  # before another file gets the old name
     for part, path, token in list(find_parts(out)):
         name = Path(path).relative_to(out).as_posix()
         sha256 = expected.get(name)
