@@ -20,7 +20,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from tts_cli.atomic import is_dead
+from tts_cli.atomic import is_dead, sync_folder
 from tts_cli.errors import FolderLocked, SetupError, disk_full, is_disk_error
 
 log = logging.getLogger(__name__)
@@ -89,6 +89,8 @@ class FolderLock:
                     self._judge_leftover(owner, has_flock is True)
                     self.crashed_ns = os.fstat(handle).st_mtime_ns
                 _write_owner(handle)
+                if is_new:  # after a power cut the next command has to know of this one
+                    sync_folder(self.path.parent)
             except BaseException:
                 if is_new and has_flock:  # ours; a signal came before it was ready
                     with contextlib.suppress(OSError):

@@ -156,10 +156,10 @@ class Store:
             self.begin()
         return self
 
-    def __exit__(self, kind: object, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         with self._stack:
-            if self._is_open:
-                self._end(has_failed=kind is not None)
+            if self._is_open:  # a folder that cannot be synced is worse than a row that failed
+                self._end(has_failed=kind is not None and not issubclass(kind, RowError))
 
     @cached_property
     def journal(self) -> Journal:
