@@ -17,10 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from tts_cli import signals
-from tts_cli.atomic import (
-    read_own,
-    values_of,
-)
+from tts_cli.atomic import read_own, values_of
 from tts_cli.audio.tags import synthetic_of
 from tts_cli.errors import RowError, StoppedEarly, UsageError, writing
 from tts_cli.export.artifacts import STATE_NAME, Artifacts, replacing

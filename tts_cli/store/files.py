@@ -416,7 +416,7 @@ class Mover:
         if not os.path.lexists(source):
             return False
         self.make_room(target)
-        if not has_successor or not _is_linked(source, path):
+        if not has_successor or not _link(source, path):
             os.rename(source, path)
         self._touched |= {str(path.parent), str(source.parent)}
         return True
@@ -467,8 +467,8 @@ class Mover:
                         folder = folder.parent
 
 
-def _is_linked(source: Path, path: Path) -> bool:
-    """Give a file a second name; returns whether the file system can."""
+def _link(source: Path, path: Path) -> bool:
+    """Give a file a second name. Returns whether the file system can."""
     try:
         os.link(source, path, follow_symlinks=False)
     except OSError:

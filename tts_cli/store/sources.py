@@ -10,7 +10,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -28,9 +28,6 @@ from tts_cli.store.files import (
 )
 from tts_cli.store.take import REPLACED, Take
 from tts_cli.text.pauses import without_pauses
-
-if TYPE_CHECKING:
-    pass
 
 Array = np.ndarray[Any, Any]
 
