@@ -19,6 +19,7 @@ import click
 from tts_cli.cli import messages as msg
 from tts_cli.cli.screen import show_or_warn, shown_duration
 from tts_cli.config import REDO_ALL, REDO_CHANGED
+from tts_cli.events import Event
 from tts_cli.manifest.ids import TAKES
 from tts_cli.named import counted, shortened, shown_size
 from tts_cli.setting import meant
@@ -28,8 +29,8 @@ if TYPE_CHECKING:
     from tts_cli.app.tally import Failures, Totals
     from tts_cli.app.verify import Verified
     from tts_cli.config import RunConfig
+    from tts_cli.plan.plan import Plan
     from tts_cli.plan.strays import Strays
-    from tts_cli.plan.tally import Survey
 
 
 MAX_REASON_CHARS = 160
@@ -48,7 +49,7 @@ def show_outcome(outcome: Outcome, args: Sequence[str]) -> int:
         return _show_voices(outcome)
     if config.json:
         exit_code = show_or_warn(json.dumps(outcome.report, indent=2), exit_code, is_json=True)
-    elif not outcome.survey.needs_model:
+    elif not outcome.plan.needs_model:
         show_or_warn("\n".join(_unspoken_lines(outcome, args)))
     elif config.verbosity >= 0:
         show_or_warn("\n".join(_spoken_lines(outcome, args)))
@@ -69,14 +70,14 @@ def _show_voices(outcome: Outcome) -> int:
 
 
 def _spoken_lines(outcome: Outcome, args: Sequence[str]) -> list[str]:
-    plan, survey, totals = outcome.plan, outcome.survey, outcome.totals
+    plan, totals, num = outcome.plan, outcome.totals, outcome.plan.events.num
     config, failures, out = plan.config, outcome.failures, plan.folder.out
     lines = summary_lines(totals, out, failures, is_retry=config.retry_failed)
-    lines[1:1] = again_lines(survey.early, survey.reread)
-    lines[-1:-1] = stray_lines(survey.strays, plan.source.name, out)
+    lines[1:1] = again_lines(num(Event.EARLY), num(Event.REREAD))
+    lines[-1:-1] = stray_lines(outcome.strays, plan.source.name, out)
     room = outcome.room_of_takes
     if outcome.verified is None:
-        lines[-1:-1] = take_lines(totals, survey.with_takes, out, room)
+        lines[-1:-1] = take_lines(totals, num(Event.EXTRA_TAKES), out, room)
     lines += verified_lines(outcome.verified, args)
     num_bad = totals.failed - failures.count
     is_stopped = outcome.error is not None
@@ -120,40 +121,44 @@ def verified_lines(verified: Verified | None, args: Sequence[str]) -> list[str]:
 
 def _unspoken_lines(outcome: Outcome, args: Sequence[str]) -> list[str]:
     """Return the lines of a run that had nothing to synthesize."""
-    plan, survey = outcome.plan, outcome.survey
-    strays = stray_lines(survey.strays, plan.source.name, plan.folder.out)
+    plan = outcome.plan
+    strays = stray_lines(outcome.strays, plan.source.name, plan.folder.out)
     verified = verified_lines(outcome.verified, args)
-    return [_nothing_to_do(plan.config, survey), *strays, *verified]
+    return [_nothing_to_do(plan), *strays, *verified]
 
 
-def _nothing_to_do(config: RunConfig, survey: Survey) -> str:
-    if survey.remade or survey.unmade:
-        files = counted(survey.remade, "file")
-        parts = [msg.NOTHING_BUT_CONVERTED.format(files=files)]
-        parts += [msg.ALL_DONE.format(rows=msg.rows_are(survey.skipped))] if survey.skipped else []
-        if survey.unmade:
-            parts.append(msg.NOT_CONVERTED.format(files=counted(len(survey.unmade), "file")))
+def _nothing_to_do(plan: Plan) -> str:
+    num = plan.events.num
+    done, failing = num(Event.DONE), num(Event.FAILING)
+    converted, not_converted = num(Event.CONVERTED), num(Event.NOT_CONVERTED)
+    if converted or not_converted:
+        parts = [msg.NOTHING_BUT_CONVERTED.format(files=counted(converted, "file"))]
+        parts += [msg.ALL_DONE.format(rows=msg.rows_are(done))] if done else []
+        if not_converted:
+            parts.append(msg.NOT_CONVERTED.format(files=counted(not_converted, "file")))
         return "; ".join(parts)
-    reason = msg.NOTHING_TO_DO.format(reason=_reason(config, survey))
-    return reason + (f"; {msg.INVALID_COUNT.format(count=survey.bad)}" if survey.bad else "")
+    reason = msg.NOTHING_TO_DO.format(reason=_reason(plan))
+    return reason + (f"; {msg.INVALID_COUNT.format(count=failing)}" if failing else "")
 
 
-def _reason(config: RunConfig, survey: Survey) -> str:
+def _reason(plan: Plan) -> str:
     """Return why a run has nothing to do."""
-    if survey.served:
+    config, num = plan.config, plan.events.num
+    done, silent = num(Event.DONE), num(Event.SILENT)
+    if num(Event.SERVED):
         return msg.TAKES_COMPLETE
-    if config.only and not survey.summary.selected:
+    if config.only and not num(Event.SELECTED):
         return msg.NO_SUSPECTS if "suspects" in config.only else msg.NO_ROW
-    if config.only and survey.skipped and not survey.silent and not config.retry_failed:
-        rows = ("all " if survey.skipped > 1 else "") + msg.rows_are(survey.skipped)
+    if config.only and done and not silent and not config.retry_failed:
+        rows = ("all " if done > 1 else "") + msg.rows_are(done)
         return msg.DONE_BUT_SELECTED.format(rows=rows)
-    if survey.silent:
-        return msg.SILENT_AND_DONE.format(rows=msg.rows_are(survey.silent), done=survey.skipped)
+    if silent:
+        return msg.SILENT_AND_DONE.format(rows=msg.rows_are(silent), done=done)
     if config.retry_failed:
         return msg.NONE_FAILED
-    if survey.skipped:
-        return msg.all_done(survey.skipped)
-    return msg.NONE_VALID if survey.bad else msg.SHARD_IS_EMPTY
+    if done:
+        return msg.all_done(done)
+    return msg.NONE_VALID if num(Event.FAILING) else msg.SHARD_IS_EMPTY
 
 
 def summary_lines(

@@ -15,8 +15,8 @@ from tts_cli.config import RunConfig
 from tts_cli.errors import RowError, TtsCliError
 from tts_cli.plan.checkpoint import is_at_hand, read_info
 from tts_cli.plan.free_voices import Maker, who_speaks
-from tts_cli.plan.planner import Planner
 from tts_cli.plan.remembered import PastRuns, RunFacts, explicit_changes, facts_of, settings_now
+from tts_cli.plan.resolve import Resolver
 from tts_cli.text.languages import named_language
 from tts_cli.text.unseen import as_seen
 from tts_cli.versions import versions
@@ -25,7 +25,7 @@ from tts_cli.voices.made import is_made
 if TYPE_CHECKING:
     from models.base import ModelInfo
     from tts_cli.core import Need, Row
-    from tts_cli.plan.planner import RowAsk
+    from tts_cli.plan.resolve import ResolvedRow
     from tts_cli.store.take import Take
 
 # Settings whose effect on an earlier request cannot always be computed: what they name may be gone.
@@ -56,10 +56,10 @@ class Changes:
         OSError, SetupError: `runs.jsonl` cannot be read.
     """
 
-    def __init__(self, planner: Planner, runs: Callable[[], PastRuns]) -> None:
+    def __init__(self, planner: Resolver, runs: Callable[[], PastRuns]) -> None:
         self._planner = planner
         self._read = runs
-        self._planners: dict[tuple[int, bool], Planner | None] = {}
+        self._planners: dict[tuple[int, bool], Resolver | None] = {}
 
     @cached_property
     def _runs(self) -> PastRuns:
@@ -91,7 +91,7 @@ class Changes:
         return is_other and not now.is_narrow
 
     def cause(
-        self, row: Row, asked: RowAsk, need: Need | None, take: Take, *, is_pinned: bool
+        self, row: Row, asked: ResolvedRow, need: Need | None, take: Take, *, is_pinned: bool
     ) -> Cause:
         """Return why a row would be made differently than its recorded take.
 
@@ -110,7 +110,7 @@ class Changes:
             return Cause.SETTINGS
         return Cause.OTHER
 
-    def _is_of_settings(self, row: Row, asked: RowAsk, need: Need | None) -> bool:
+    def _is_of_settings(self, row: Row, asked: ResolvedRow, need: Need | None) -> bool:
         """Whether the settings that were given now change what the row asks for."""
         if row.character is not None and "cast" in self.explicit:
             return True  # the row has its values from the cast already
@@ -119,7 +119,7 @@ class Changes:
         return self._hashes(last, row, is_as_then=False).request != now
 
     def _is_of_row(
-        self, row: Row, asked: RowAsk, need: Need | None, take: Take, run: RunFacts
+        self, row: Row, asked: ResolvedRow, need: Need | None, take: Take, run: RunFacts
     ) -> bool:
         """Whether the row itself is another one than when it was recorded, though its request of
         then cannot be computed any more.
@@ -140,7 +140,7 @@ class Changes:
         return is_same_model and is_same_version and not is_other_text
 
     def _has_other_fields(
-        self, row: Row, asked: RowAsk, need: Need | None, take: Take, run: RunFacts
+        self, row: Row, asked: ResolvedRow, need: Need | None, take: Take, run: RunFacts
     ) -> bool:
         """Whether a field of the row differs from what its journal line recorded."""
         if take.text is None or as_seen(take.text) != row.text:
@@ -189,7 +189,7 @@ class Changes:
             return _Hashes()
         return _Hashes(planner.request_hash(asked, need), planner.content_hash(asked, need))
 
-    def _planner_of(self, run: RunFacts, *, is_as_then: bool) -> Planner | None:
+    def _planner_of(self, run: RunFacts, *, is_as_then: bool) -> Resolver | None:
         """Return a planner by the settings of a run. Raises TtsCliError: they cannot be used."""
         present, given = self._planner, self._given
         config = run.config(given)
@@ -207,7 +207,7 @@ class Changes:
             info = _identified(info, run.identity)
             made_by = _identified(maker.info, run.voice_identity) if is_two else info
             maker = Maker(maker.config, made_by)
-        planner = Planner(config, info, maker, present.voices.made)
+        planner = Resolver(config, info, maker, present.voices.made)
         planner.voices.follow(present.voices)
         return planner
 

@@ -29,7 +29,7 @@ from tts_cli.text.unseen import as_seen
 if TYPE_CHECKING:
     from models.base import SpeechRequest
     from tts_cli.core import Row
-    from tts_cli.plan.planner import Planner, RowAsk
+    from tts_cli.plan.resolve import ResolvedRow, Resolver
 
 
 _MOST_ATTEMPTS = 1 << 20  # that a line is believed
@@ -91,7 +91,7 @@ class OutputFolder:
         folder: that is looked at; it may come to be written to.
     """
 
-    def __init__(self, planner: Planner, folder: Store) -> None:
+    def __init__(self, planner: Resolver, folder: Store) -> None:
         self._planner = planner
         self._config = planner.config
         self.folder = folder
@@ -112,7 +112,7 @@ class OutputFolder:
             return state is State.FAILED
         return state not in (State.DONE, State.BACK) or self._config.overwrite
 
-    def standing(self, row_id: str, asked: RowAsk, need: Need | None) -> Standing:
+    def standing(self, row_id: str, asked: ResolvedRow, need: Need | None) -> Standing:
         """What the folder holds of a row; for --retry-failed no more than its journal says."""
         file = self.journal.file(row_id)
         if file is None:
@@ -156,7 +156,7 @@ class OutputFolder:
         state = State.DONE if self._is_whole(row_id, file) else State.DAMAGED
         return Standing(state, choice)
 
-    def _is_back(self, row_id: str, asked: RowAsk, need: Need | None) -> bool:
+    def _is_back(self, row_id: str, asked: ResolvedRow, need: Need | None) -> bool:
         """Whether a row was removed and can come back: its take is what it asks for now. The format
         and level of the file do not matter.
         """

@@ -56,7 +56,7 @@ def find(make_info: Callable[..., ModelInfo], make_source: Callable[..., Source]
         found = make_info(**{**FISH, **(info or {})})
         maker = Maker(config, make_info(type="voice_design", voices=(), needs_instruct=True))
         plan = Plan(source, config, found, maker=maker if settings.get("clone_model") else None)
-        plan.survey()
+        plan.read()
         return plan.voices
 
     return find

@@ -1,13 +1,14 @@
-"""Turn rows into tasks, read from a manifest or given alone, one by one and perhaps without end:
-with all checks but those that need the other rows, such as ids that are taken.
+"""Resolve what a row asks of the model: text, voice, language, sampling, seed and limits.
 
-Every setting of it is resolved, none left to chance: the row wins, then its character's table in
-the cast, then the flag, then the checkpoint's generation_config.json, then what is built in.
+For each setting the row wins, then its character's table in the cast, then the flag, then the
+checkpoint's generation_config.json, then the built-in value.
 
-Rows without any letter or digit: no model is asked to speak them, which would make something up.
+A row without any letter or digit is not given to a model, which would make something up. It becomes
+silence or fails, as `--wordless` says. It needs no prompt, no slot and no reference, and has no
+frames: its codes have the shape (0, K).
 
-They become silence, or fail, as `--wordless` says. Such a row needs no prompt, no slot and no
-reference; it has no frames, so that codes kept of it are none, (0, K).
+`request_hash` covers everything that reaches the model; `content_hash` tells whether a pinned take
+still fits its row. `Encoder.delivery_hash` is the third hash: of the file.
 """
 
 from __future__ import annotations
@@ -36,6 +37,8 @@ from tts_cli.core import (
     are_joined,
 )
 from tts_cli.errors import RowError
+from tts_cli.hashing import encode, sha256_of
+from tts_cli.hashing import values_of as hashed_values
 from tts_cli.manifest.columns import Columns, parse_map
 from tts_cli.manifest.row import for_all
 from tts_cli.manifest.seeds import row_seed, take_seed
@@ -44,7 +47,6 @@ from tts_cli.named import shown
 from tts_cli.plan.checkpoint import prompt_counter
 from tts_cli.plan.checks import Judge, require_speakable
 from tts_cli.plan.free_voices import FreeVoices, Maker
-from tts_cli.plan.hashes import content_hash, request_hash
 from tts_cli.plan.notes import Notes
 from tts_cli.plan.room import most_positions, room_problem
 from tts_cli.plan.split_rule import SplitRule
@@ -63,7 +65,7 @@ if TYPE_CHECKING:
 _SOURCE = "<rows>"
 
 
-class RowAsk(NamedTuple):
+class ResolvedRow(NamedTuple):
     """What a row asks of the model."""
 
     request: SpeechRequest
@@ -154,7 +156,7 @@ def frame_cap(row: Row, config: RunConfig, info: ModelInfo) -> int:
     return text_cap(row.text, info)
 
 
-class Planner:
+class Resolver:
     """What is to be spoken of a row, by the settings of a run. One thread at a time.
 
     Args:
@@ -241,7 +243,7 @@ class Planner:
             return BadRow(row.line, number, row.id, str(error), row.text, row=row)
         return replace(task, notes=tuple(note.text for note in notes if note.text))
 
-    def asked(self, row: Row) -> RowAsk:
+    def asked(self, row: Row) -> ResolvedRow:
         """What a row asks of the model, every setting resolved. Raises UsageError, SetupError."""
         request, reading = self._requests.read(row)
         is_silent = is_wordless(without_pauses(request.text), self.info.pace)
@@ -250,9 +252,11 @@ class Planner:
         request = self.split_rule.without_lost_pauses(request)
         if reading is None and request.text != row.text:
             reading = Reading(row.text)
-        return RowAsk(request, is_silent, self.split_rule.settings(request, is_silent), reading)
+        return ResolvedRow(
+            request, is_silent, self.split_rule.settings(request, is_silent), reading
+        )
 
-    def task(self, row: Row, asked: RowAsk) -> Task:
+    def task(self, row: Row, asked: ResolvedRow) -> Task:
         """What is to be spoken of a row. Raises RowError: it is certain to fail."""
         ask = self.voices.asks.get(asked.request.voice or "")
         if ask is not None and ask.problem:
@@ -260,7 +264,7 @@ class Planner:
         need = self.need(asked)
         return self.made(row, asked, need, self.pieces(asked, need))
 
-    def need(self, asked: RowAsk) -> Need | None:
+    def need(self, asked: ResolvedRow) -> Need | None:
         """The voice to be cloned. Raises RowError for a row that is certain to fail: it must not
         size the others' slots. Of a row in parts `pieces` tells.
         """
@@ -273,7 +277,7 @@ class Planner:
             self._check_room(asked.request, need)
         return need
 
-    def pieces(self, asked: RowAsk, need: Need | None) -> tuple[Piece, ...]:
+    def pieces(self, asked: ResolvedRow, need: Need | None) -> tuple[Piece, ...]:
         """What a row is spoken in. Raises RowError: one of several is certain to fail."""
         if asked.is_silent:
             return ()
@@ -287,7 +291,9 @@ class Planner:
                 raise RowError(f"piece {number} of {len(pieces)}: {error}") from None
         return pieces
 
-    def made(self, row: Row, asked: RowAsk, need: Need | None, pieces: tuple[Piece, ...]) -> Task:
+    def made(
+        self, row: Row, asked: ResolvedRow, need: Need | None, pieces: tuple[Piece, ...]
+    ) -> Task:
         """A task of all that is known of it."""
         return Task(
             row,
@@ -302,7 +308,7 @@ class Planner:
     def drawn(
         self,
         row: Row,
-        asked: RowAsk,
+        asked: ResolvedRow,
         need: Need | None,
         pieces: tuple[Piece, ...],
         seed: int | None,
@@ -321,12 +327,12 @@ class Planner:
             found = self.drawn(task.row, asked, task.need, task.pieces, seed)
             yield replace(found, notes=task.notes, place=Place(number, Role.EXTRA))
 
-    def request_hash(self, asked: RowAsk, need: Need | None) -> str:
+    def request_hash(self, asked: ResolvedRow, need: Need | None) -> str:
         """What its speech is recorded under."""
         digest = need.digest if need else None
         return request_hash(asked.request, self.info.identity, digest, asked.split)
 
-    def content_hash(self, asked: RowAsk, need: Need | None) -> str:
+    def content_hash(self, asked: ResolvedRow, need: Need | None) -> str:
         """The same, however it is drawn."""
         digest = need.digest if need else None
         return content_hash(asked.request, self.info.identity, digest, asked.split)
@@ -338,6 +344,76 @@ class Planner:
             count = partial(prompt_counter, self.config)
             if problem := room_problem(request, self.info, least, count):
                 raise RowError(problem)
+
+
+_SAMPLING = '"sampling":null'  # stands once: quotes inside of texts are escaped
+_last: tuple[Sampling, str] | None = None
+
+
+def request_hash(
+    request: SpeechRequest,
+    model: str,
+    ref_digest: str | None = None,
+    split: Mapping[str, float] | None = None,
+) -> str:
+    """What makes two requests the same speech.
+
+    Args:
+        request: of the first attempt, all settings resolved.
+        model: `ModelInfo.identity`.
+        ref_digest: of the reference or voice file that is cloned; takes the place of its path.
+        split: how it is taken apart and joined; None: it is spoken in one.
+    """
+    return _hash_request(request, _request_values(request, model, ref_digest, split))
+
+
+def content_hash(
+    request: SpeechRequest,
+    model: str,
+    ref_digest: str | None = None,
+    split: Mapping[str, float] | None = None,
+) -> str:
+    """What makes two requests speech of the same content, however it is drawn: all of
+    `request_hash` but seed, sampling, cap and shapes.
+    """
+    values = _request_values(request, model, ref_digest, split)
+    for name in ("seed", "sampling", "max_frames", "shapes"):
+        values.pop(name, None)
+    return sha256_of(encode(values))
+
+
+def _request_values(
+    request: SpeechRequest,
+    model: str,
+    ref_digest: str | None,
+    split: Mapping[str, float] | None,
+) -> dict[str, Any]:
+    values = hashed_values(request)
+    values["sampling"] = None  # for `_hash_request`
+    del values["clone"]  # ref_digest says what it is made of
+    if ref_digest is not None:
+        values["ref_audio"] = ref_digest
+    values["model"] = model
+    if split is not None:
+        values["split"] = dict(split)
+    return values
+
+
+def _hash_request(request: SpeechRequest, values: dict[str, Any]) -> str:
+    sampling = f'"sampling":{_encode_sampling(request.sampling)}'
+    return sha256_of(encode(values).replace(_SAMPLING, sampling, 1))
+
+
+def _encode_sampling(sampling: Sampling) -> str:
+    """JSON of settings that most rows share: half of all that is encoded for a row.
+
+    The last ones are known again by identity: 1 and 1.0 are equal, but their hashes are not.
+    """
+    global _last
+    known = _last
+    if known is None or known[0] is not sampling:
+        known = _last = (sampling, encode(hashed_values(sampling)))
+    return known[1]
 
 
 def values_of(row: Row) -> dict[str, Any]:
