@@ -52,7 +52,7 @@ def at(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, Callable[[], None]], N
 
     def hook(moment: str, act: Callable[[], None]) -> None:
         owner, name, number = {
-            "planning": (Resolver, "asked", 3),
+            "planning": (Resolver, "resolve", 3),
             "loading": (load, "open_checkpoint", 1),
             "speaking": (Store, "keep", 3),
         }[moment]

@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from tts_cli.config import RunConfig
-from tts_cli.core import BadRow, Need, Piece, Row, Spoken, Task, are_joined
+from tts_cli.core import BadRow, Piece, Row, Spoken, Task, are_joined
 from tts_cli.errors import ManifestError, RowError, UsageError
 from tts_cli.events import Event, Events
 from tts_cli.manifest.ids import is_in_shard
@@ -20,8 +20,9 @@ from tts_cli.manifest.seeds import take_seed
 from tts_cli.manifest.source import Manifest
 from tts_cli.manifest.speaker_names import SpeakerNames
 from tts_cli.named import counted, some_of
-from tts_cli.plan.changes import Cause, Changes
+from tts_cli.plan.changes import Changes
 from tts_cli.plan.checks import CheckedRows, Only
+from tts_cli.plan.diff import Action, Do, FolderDiff, ServedTakes, extra_places
 from tts_cli.plan.estimate import estimate_audio_s, estimate_pieces_s, estimate_plan
 from tts_cli.plan.free_voices import Maker
 from tts_cli.plan.notes import Note
@@ -29,15 +30,14 @@ from tts_cli.plan.remembered import PastRuns
 from tts_cli.plan.resolve import ResolvedRow, Resolver, silence_of
 from tts_cli.plan.room import Needs
 from tts_cli.plan.spool import Spool
-from tts_cli.plan.standing import OutputFolder, ServedTakes, Standing, State, extra_places
 from tts_cli.store.records import writer_threads
 from tts_cli.store.reencode import ReencodeJob
 from tts_cli.store.store import Store
 from tts_cli.text.pauses import sum_of_pauses
-from tts_cli.voices.made import PREFIX, MadeVoices, is_made
+from tts_cli.voices.made import PREFIX, MadeVoices
 
 if TYPE_CHECKING:
-    from models.base import ModelInfo, SpeechRequest
+    from models.base import ModelInfo
 
 MAX_INVALID = 20  # rows that are remembered
 
@@ -81,10 +81,9 @@ class Plan:
         self.rows = CheckedRows(source, self.planner.judge)
         self.only = Only(config.only, config.out)
         self.folder = Store(None, config) if folder is None else folder
-        self._folder = OutputFolder(self.planner, self.folder)
-        self.voices.take_of = self._folder.take_of
         runs = partial(PastRuns, self.folder.out, source.paths)
         self.changes = Changes(self.planner, runs)
+        self._diff = FolderDiff(self.planner, self.folder, self.changes)
         self._served: ServedTakes | None = None
         self._keeps = keeps
         self.audio_s, self.disk_bytes = 0.0, 0
@@ -92,7 +91,7 @@ class Plan:
 
     def _renew(self) -> None:
         self.events, self.needs = Events(), Needs()
-        self.back: list[str] = []  # ids of State.BACK
+        self.back: list[str] = []  # ids of rows to restore
         self.invalid: list[BadRow] = []  # the first ones
         out = self.config.out
         self._due: Spool[Task | BadRow] = Spool("speeches", out)
@@ -148,15 +147,18 @@ class Plan:
                 self._texts.add(row)
             if not is_mine:
                 if self.voices.is_asked:
-                    self.planner.asked(row)
+                    request, _, _ = self.planner.count_voice(row)
+                    self.voices.count_lost(request, self._diff.take_of(row.id))
                 continue
-            asked = self.planner.asked(row)
+            resolved = self.planner.resolve(row)
+            if self.voices.is_asked:
+                self.voices.count_lost(resolved.request, self._diff.take_of(row.id))
             events.add(Event.SELECTED, row.id, chars=len(row.text))
-            if asked.is_silent:
+            if resolved.is_silent:
                 events.add(Event.WORDLESS_SELECTED)
             else:
                 names.add(row.text)
-            self._judge(row, asked)
+            self._plan(resolved)
         if (warning := names.warning()) is not None:
             events.add(Event.SPEAKER_NAMES, facts={"id": "", "what": warning})
 
@@ -198,15 +200,14 @@ class Plan:
         something.
         """
         known = (Event.EARLY, Event.REREAD, Event.UNFIXED)
-        changed = self.events.num(Event.PENDING, State.CHANGED.value)
+        changed = self.events.num(Event.PENDING, Do.CHANGED.value)
         return changed - sum(map(self.events.num, known))
 
     @property
     def reasons(self) -> dict[str, int]:
         """Pending rows, by what the folder has of them."""
-        apart = (State.KEPT, State.BACK)
-        states = (state.value for state in State if state not in apart)
-        return {state: self.events.num(Event.PENDING, state) for state in states}
+        values = (do.value for do in Do if do not in (Do.REENCODE, Do.RESTORE))
+        return {value: self.events.num(Event.PENDING, value) for value in values}
 
     def require_valid(self) -> None:
         """Raise ManifestError if any row is invalid."""
@@ -276,50 +277,30 @@ class Plan:
         if self._keeps:
             self._due.add(found)
 
-    def _judge(self, row: Row, asked: ResolvedRow) -> None:
-        """Judge a valid row, count it, and keep what is to be done about it."""
-        request, is_silent, notes = asked.request, asked.is_silent, self.planner.notes
-        events = self.events
+    def _plan(self, resolved: ResolvedRow) -> None:
+        """Compare a valid row with the folder, count it, and keep what is to be done about it."""
+        row, request, is_silent = resolved.row, resolved.request, resolved.is_silent
+        events, notes = self.events, self.planner.notes
         for note in notes.of_text(row, request, is_silent):
             self._note(row, note)
         extras = 0 if is_silent else self.config.takes
         if extras and request.sampling.draws_nothing:
             events.add(Event.ONE_TAKE, row.id)
             extras = 0
-        if extras and self._served is not None:
-            served = self._served.count(row.id)
-            if served:
-                events.add(Event.SERVED, row.id, takes=served)
+        if extras and self._served is not None and (served := self._served.count(row.id)):
+            events.add(Event.SERVED, row.id, takes=served)
             extras -= served
-        order = None
         try:
-            need = self.planner.need(asked)
+            if resolved.problem:
+                raise RowError(resolved.problem)
             if row.ref_audio is not None and not is_silent:
                 for note in notes.of_recording(row, self.planner.cloning, is_heard=self.is_heard):
                     self._note(row, note)
-            standing = self._folder.standing(row.id, asked, need)
-            if standing.state is State.CHANGED:
-                standing = self._unless_kept(row, asked, need, standing)
-            is_due = self._folder.is_due(standing.state)
-            if not self.config.overwrite:
-                order = standing.order
-            if order is not None:
-                audio_s = estimate_audio_s(request, self.info)
-                events.add(Event.REENCODE, row.id, group=order.source.kind, audio_s=audio_s)
-                is_due = False
-            elif is_due and standing.not_kept and not self.config.overwrite:
-                facts = {"id": row.id, "text": standing.not_kept}
-                events.add(Event.NOT_CONVERTIBLE, row.id, facts=facts)
-            if standing.state is State.BACK:
-                self.back.append(row.id)
-            if standing.choice is not None:
-                events.add(Event.PINNED, row.id)
-            if standing.has_fallen:
-                events.add(Event.UNPINNED, row.id)
-            if not is_due and order is None:
-                events.add(Event.DONE, row.id)
-            is_asked = (is_due or extras) and (self._keeps or asked.is_split)
-            pieces = self.planner.pieces(asked, need) if is_asked else ()
+            action = self._diff.action(resolved, events)
+            job = None if self.config.overwrite else action.job
+            is_due = job is None and self._diff.is_due(action.do)
+            is_asked = (is_due or extras) and (self._keeps or resolved.is_split)
+            pieces = self.planner.pieces(resolved) if is_asked else ()
         except RowError as error:
             if not is_silent:  # `Event.WORDLESS` reports these
                 self._note(row, Note(Event.HOPELESS, f"{error}; the row will fail"))
@@ -327,8 +308,9 @@ class Plan:
             bad = BadRow(row.line, row.number, row.id, str(error), row.text, is_late=True)
             self._keep(replace(bad, file=row.file, row=row, request=request))
             return
-        if order is not None and self._keeps:
-            self._orders.add(order)
+        self._count(resolved, action, job, is_due=is_due)
+        if job is not None and self._keeps:
+            self._orders.add(job)
         if not is_due and not extras:
             return
         self.voices.count(request)
@@ -336,95 +318,78 @@ class Plan:
             if is_silent:
                 events.add(Event.SILENT, row.id)
             for one in [] if is_silent else [piece.request for piece in pieces] or [request]:
-                self.needs.add(one, self.info, need)
+                self.needs.add(one, self.info, resolved.need)
         if self._keeps:
-            self._plan(row, asked, need, pieces, standing if is_due else None, extras)
+            self._keep_tasks(resolved, pieces, action if is_due else None, extras)
         audio_s = estimate_pieces_s(request, pieces, self.info, is_silent)
         if extras:
             events.add(Event.EXTRA_TAKES, row.id, takes=extras, audio_s=extras * audio_s)
         if not is_due:
             return
-        state, is_joined = standing.state, are_joined(pieces)
+        is_joined = are_joined(pieces)
         if is_joined:
             events.add(Event.SPLIT, row.id, pieces=len(pieces))
             audio_s += sum_of_pauses(request.text)
-        events.add(Event.PENDING, row.id, group=state.value, audio_s=audio_s)
+        events.add(Event.PENDING, row.id, group=action.do.value, audio_s=audio_s)
         for note in notes.of_due(row, request, is_silent=is_silent, is_joined=is_joined):
             self._note(row, note)
-        if state is State.CHANGED:
-            if standing.is_early:
+        if action.do is Do.CHANGED:
+            if action.is_early:
                 events.add(Event.EARLY, row.id)
-            elif self._folder.is_reread(row, request):
+            elif self._diff.is_reread(resolved):
                 events.add(Event.REREAD, row.id)
-            if self._was_free(row, request):
+            if self._diff.was_unfixed(resolved):
                 events.add(Event.UNFIXED, row.id)
-        if state is State.NEW:
-            for name in self._folder.foreign(row.id):
+        elif action.do is Do.NEW:
+            for name in self._diff.foreign(row.id):
                 events.add(Event.FOREIGN_FILE, name)
 
-    def _unless_kept(
-        self, row: Row, asked: ResolvedRow, need: Need | None, standing: Standing
-    ) -> Standing:
-        """Return the standing of a row that would be made differently now: as it was, or done, if
-        neither the manifest nor the user asks for that.
-        """
-        take = self._folder.take_of(row.id)
-        if self.config.redoes_changed or standing.is_early or standing.not_kept or take is None:
-            return standing
-        if take.request_hash == self.planner.request_hash(asked, need):  # its delivery changed
-            return standing
-        is_pinned = standing.has_fallen or standing.choice is not None
-        cause = self.changes.cause(row, asked, need, take, is_pinned=is_pinned)
-        if cause is Cause.ROW:
-            return standing
-        kept = self._folder.as_recorded(row.id, take, is_silent=asked.is_silent)
-        if cause is Cause.SETTINGS and not self.config.keep_done:
-            self.events.add(Event.REFUSED, row.id)
-        elif kept.state is not State.CHANGED:
-            self.events.add(Event.OLDER, row.id)
-        return kept
+    def _count(
+        self, resolved: ResolvedRow, action: Action, job: ReencodeJob | None, *, is_due: bool
+    ) -> None:
+        """Count what becomes of the take that a row has."""
+        events, row_id = self.events, resolved.row.id
+        if action.pinned is not None:
+            events.add(Event.PINNED, row_id)
+        if action.is_unpinned:
+            events.add(Event.UNPINNED, row_id)
+        if action.do is Do.RESTORE:
+            self.back.append(row_id)
+        if job is not None:
+            audio_s = estimate_audio_s(resolved.request, self.info)
+            events.add(Event.REENCODE, row_id, group=job.source.kind, audio_s=audio_s)
+        elif not is_due:
+            events.add(Event.DONE, row_id)
+        elif action.not_convertible and not self.config.overwrite:
+            facts = {"id": row_id, "text": action.not_convertible}
+            events.add(Event.NOT_CONVERTIBLE, row_id, facts=facts)
 
-    def _plan(
+    def _keep_tasks(
         self,
-        row: Row,
-        asked: ResolvedRow,
-        need: Need | None,
+        resolved: ResolvedRow,
         pieces: tuple[Piece, ...],
-        standing: Standing | None,
+        action: Action | None,
         extras: int,
     ) -> None:
-        """Keep what is spoken of a row, its own first.
+        """Keep the tasks of a row, its own first.
 
         Args:
-            standing: None: its own is not spoken.
+            action: None: its own file stays.
             extras: further takes.
         """
         own = None
-        if standing is not None:
-            task = self.planner.drawn(row, asked, need, pieces, _seed_of(standing))
-            own = self._folder.place(task, standing)
-            task = replace(task, place=own)
-            if standing.state is State.FAILED:
-                task = self._folder.behind_failed(task)
+        if action is not None:
+            task = self.planner.task(resolved, pieces, _seed_of(action))
+            task = self._diff.own_task(task, action)
+            own = task.place
             self._keep(task)
-        for place in extra_places(self.folder.journal, row.id, own, extras):
-            seed = take_seed(asked.request.seed, place.take)
-            task = self.planner.drawn(row, asked, need, pieces, seed)
-            self._keep(replace(task, place=place))
-
-    def _was_free(self, row: Row, request: SpeechRequest) -> bool:
-        """Whether a row of a made voice was spoken when nothing fixed its voice."""
-        if not is_made(request.voice):
-            return False
-        take = self._folder.take_of(row.id)
-        if take is None or take.voice:
-            return False
-        by_another = take.anchor or take.clone_model  # of earlier versions
-        return by_another is not None or take.ref_sha256 is None
+        for place in extra_places(self.folder.journal, resolved.row.id, own, extras):
+            seed = take_seed(resolved.request.seed, place.take)
+            self._keep(replace(self.planner.task(resolved, pieces, seed), place=place))
 
 
-def _seed_of(standing: Standing) -> int | None:
-    """Of the take that was chosen of a row, where that is made again; else None."""
-    if standing.choice is None or standing.state is State.DONE:
+def _seed_of(action: Action) -> int | None:
+    """Return the seed of a pinned take that is made again; else None."""
+    if action.pinned is None or action.do is Do.KEEP:
         return None
-    return standing.choice.seed
+    return action.pinned.seed

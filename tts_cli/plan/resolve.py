@@ -66,17 +66,36 @@ _SOURCE = "<rows>"
 
 
 class ResolvedRow(NamedTuple):
-    """What a row asks of the model."""
+    """What a row asks of the model, with every setting resolved."""
 
+    row: Row
     request: SpeechRequest
     is_silent: bool  # it has no words
-    split: dict[str, float] | None  # how it is taken apart and joined; None: it is spoken in one
-    reading: Reading | None  # of its text; None: that is spoken as it is written
+    split: dict[str, float] | None  # how it is split and joined; None: it is synthesized in one
+    reading: Reading | None  # how its text was normalized; None: it is synthesized as written
+    need: Need | None  # the voice that is cloned; its digest is empty while it does not exist
+    problem: str  # why the row is certain to fail; empty: nothing is known
+    model: str  # `ModelInfo.identity`
 
     @property
     def is_split(self) -> bool:
-        """Whether it is spoken in parts."""
+        """Whether it is synthesized in pieces."""
         return self.split is not None and not self.is_silent
+
+    @property
+    def lacks_voice(self) -> bool:
+        """Whether its voice is still to be generated."""
+        return self.need is not None and not self.need.digest
+
+    def request_hash(self) -> str:
+        """Return the hash that its speech is recorded with."""
+        digest = None if self.need is None else self.need.digest
+        return request_hash(self.request, self.model, digest, self.split)
+
+    def content_hash(self) -> str:
+        """Return the same without seed, sampling and limits."""
+        digest = None if self.need is None else self.need.digest
+        return content_hash(self.request, self.model, digest, self.split)
 
 
 class Requests:
@@ -231,9 +250,9 @@ class Resolver:
         if isinstance(row, BadRow):
             return row
         try:
-            asked = self.asked(row)
-            request, is_silent = asked.request, asked.is_silent
-            task = self.task(row, asked)
+            resolved = self.resolve(row)
+            task = self._task(resolved)
+            request, is_silent = resolved.request, resolved.is_silent
             notes = [
                 *self.notes.of_text(row, request, is_silent),
                 *(() if is_silent else self.notes.of_recording(row, self.cloning)),
@@ -243,8 +262,35 @@ class Resolver:
             return BadRow(row.line, number, row.id, str(error), row.text, row=row)
         return replace(task, notes=tuple(note.text for note in notes if note.text))
 
-    def asked(self, row: Row) -> ResolvedRow:
-        """What a row asks of the model, every setting resolved. Raises UsageError, SetupError."""
+    def _task(self, resolved: ResolvedRow) -> Task:
+        """Return the task of a row. Raises RowError: it is certain to fail."""
+        ask = self.voices.asks.get(resolved.request.voice or "")
+        problem = resolved.problem or (ask.problem if ask is not None else "")
+        if problem:
+            raise RowError(problem)
+        return self.task(resolved, self.pieces(resolved))
+
+    def resolve(self, row: Row) -> ResolvedRow:
+        """Resolve every setting of a row. Raises UsageError, SetupError."""
+        request, reading, is_silent = self.count_voice(row)
+        split = self.split_rule.settings(request, is_silent)
+        need, problem = None, ""
+        try:
+            if not is_silent:
+                need = self.cloning.need(request)
+                if split is None:  # the pieces of others are checked in `pieces`
+                    self._check_room(request, need)
+            elif self.config.wordless == "fail":
+                problem = NO_WORDS
+        except RowError as error:
+            problem = str(error)
+        model = self.info.identity
+        return ResolvedRow(row, request, is_silent, split, reading, need, problem, model)
+
+    def count_voice(self, row: Row) -> tuple[SpeechRequest, Reading | None, bool]:
+        """Return the request of a row, how its text is read, and whether it is silent; a voice that
+        is generated for it is counted. Raises UsageError, SetupError.
+        """
         request, reading = self._requests.read(row)
         is_silent = is_wordless(without_pauses(request.text), self.info.pace)
         if not is_silent:
@@ -252,90 +298,53 @@ class Resolver:
         request = self.split_rule.without_lost_pauses(request)
         if reading is None and request.text != row.text:
             reading = Reading(row.text)
-        return ResolvedRow(
-            request, is_silent, self.split_rule.settings(request, is_silent), reading
-        )
+        return request, reading, is_silent
 
-    def task(self, row: Row, asked: ResolvedRow) -> Task:
-        """What is to be spoken of a row. Raises RowError: it is certain to fail."""
-        ask = self.voices.asks.get(asked.request.voice or "")
-        if ask is not None and ask.problem:
-            raise RowError(ask.problem)
-        need = self.need(asked)
-        return self.made(row, asked, need, self.pieces(asked, need))
-
-    def need(self, asked: ResolvedRow) -> Need | None:
-        """The voice to be cloned. Raises RowError for a row that is certain to fail: it must not
-        size the others' slots. Of a row in parts `pieces` tells.
+    def pieces(self, resolved: ResolvedRow) -> tuple[Piece, ...]:
+        """Return the pieces that a row is synthesized in. Raises RowError: one of several is
+        certain to fail.
         """
-        if asked.is_silent:
-            if self.config.wordless == "fail":
-                raise RowError(NO_WORDS)
-            return None  # nothing is cloned: the path of a recording stands for it
-        need = self.cloning.need(asked.request)
-        if not asked.is_split:
-            self._check_room(asked.request, need)
-        return need
-
-    def pieces(self, asked: ResolvedRow, need: Need | None) -> tuple[Piece, ...]:
-        """What a row is spoken in. Raises RowError: one of several is certain to fail."""
-        if asked.is_silent:
+        if resolved.is_silent:
             return ()
-        if not asked.is_split:
-            return (self.split_rule.whole(asked.request, asked.reading),)
-        pieces = self.split_rule.pieces(asked.request, asked.reading)
+        if not resolved.is_split:
+            return (self.split_rule.whole(resolved.request, resolved.reading),)
+        pieces = self.split_rule.pieces(resolved.request, resolved.reading)
         for number, piece in enumerate(pieces, 1):
             try:
-                self._check_room(piece.request, need)
+                self._check_room(piece.request, resolved.need)
             except RowError as error:
                 raise RowError(f"piece {number} of {len(pieces)}: {error}") from None
         return pieces
 
-    def made(
-        self, row: Row, asked: ResolvedRow, need: Need | None, pieces: tuple[Piece, ...]
+    def task(
+        self, resolved: ResolvedRow, pieces: tuple[Piece, ...], seed: int | None = None
     ) -> Task:
-        """A task of all that is known of it."""
+        """Return the task of a row.
+
+        Args:
+            seed: other than its own.
+        Raises:
+            RowError: see `pieces`.
+        """
+        if seed is not None:
+            resolved = resolved._replace(request=replace(resolved.request, seed=seed))
+            pieces = self.pieces(resolved)
         return Task(
-            row,
-            asked.request,
+            resolved.row,
+            resolved.request,
             pieces,
-            self.split_rule.most_frames(asked.request) if are_joined(pieces) else None,
-            need,
-            request_hash=self.request_hash(asked, need),
-            content_hash=self.content_hash(asked, need),
+            self.split_rule.most_frames(resolved.request) if are_joined(pieces) else None,
+            resolved.need,
+            request_hash=resolved.request_hash(),
+            content_hash=resolved.content_hash(),
         )
 
-    def drawn(
-        self,
-        row: Row,
-        asked: ResolvedRow,
-        need: Need | None,
-        pieces: tuple[Piece, ...],
-        seed: int | None,
-    ) -> Task:
-        """What is spoken of a row by another seed; None: by its own. Raises RowError."""
-        if seed is not None:
-            asked = asked._replace(request=replace(asked.request, seed=seed))
-            pieces = self.pieces(asked, need)
-        return self.made(row, asked, need, pieces)
-
     def again(self, task: Task, takes: int) -> Iterator[Task]:
-        """Further takes of a row that is given alone, each by a seed of its own."""
-        asked = self.asked(task.row)
+        """Yield further takes of a row that is given alone, each with a seed of its own."""
+        resolved = self.resolve(task.row)._replace(need=task.need)
         for number in range(2, takes + 2):
-            seed = take_seed(task.request.seed, number)
-            found = self.drawn(task.row, asked, task.need, task.pieces, seed)
+            found = self.task(resolved, task.pieces, take_seed(task.request.seed, number))
             yield replace(found, notes=task.notes, place=Place(number, Role.EXTRA))
-
-    def request_hash(self, asked: ResolvedRow, need: Need | None) -> str:
-        """What its speech is recorded under."""
-        digest = need.digest if need else None
-        return request_hash(asked.request, self.info.identity, digest, asked.split)
-
-    def content_hash(self, asked: ResolvedRow, need: Need | None) -> str:
-        """The same, however it is drawn."""
-        digest = need.digest if need else None
-        return content_hash(asked.request, self.info.identity, digest, asked.split)
 
     def _check_room(self, request: SpeechRequest, need: Need | None) -> None:
         """Raise RowError for what is certain not to fit into the checkpoint's positions."""

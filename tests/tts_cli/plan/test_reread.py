@@ -12,8 +12,8 @@ from tts_cli.config import RunConfig
 from tts_cli.core import Status
 from tts_cli.events import Event
 from tts_cli.manifest.manifest import open_source
+from tts_cli.plan.diff import Do
 from tts_cli.plan.plan import Plan
-from tts_cli.plan.standing import State
 from tts_cli.store.store import Store
 from tts_cli.store.take import Take
 
@@ -47,7 +47,7 @@ def read_plan(path: Path, info: ModelInfo) -> Plan:
 
 def test_rows_with_signs_that_nobody_sees_are_counted(tmp_path: Path, make_info: Any) -> None:
     found = read_plan(tmp_path, make_info(languages=("auto", "english")))
-    assert found.events.num(Event.PENDING, State.CHANGED.value) == len(SPOKEN)
+    assert found.events.num(Event.PENDING, Do.CHANGED.value) == len(SPOKEN)
     assert found.events.num(Event.REREAD) == 3  # hidden, spaces, both
 
 
