@@ -6,7 +6,7 @@ Each name is a `str.format` template. `{rows}`, `{files}` and `{takes}` are coun
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator
 from functools import partial
 
 from tts_cli.events import MAX_EVENT_NAMES, OTHERS, Count, Event, Events
@@ -208,12 +208,11 @@ _COUNTED = {
 
 
 _MAX_STRANGERS = 100  # characters that a message lists
-_MAX_FIRST = 4
 
 
 def first_of(found: Count) -> str:
     """Return the first few names of events."""
-    return ", ".join(found.first[:_MAX_FIRST]) + ", ..." * (found.count > _MAX_FIRST)
+    return ", ".join(found.first[:4]) + ", ..." * (found.count > 4)
 
 
 def row_lines(events: Events, kind: Event, manifest: str) -> Iterator[str]:
@@ -232,7 +231,7 @@ def row_lines(events: Events, kind: Event, manifest: str) -> Iterator[str]:
         yield line
 
 
-def invalid_lines(events: Events, manifest: str, strangers: Sequence[str]) -> Iterator[str]:
+def invalid_lines(events: Events, manifest: str, strangers: Collection[str]) -> Iterator[str]:
     """Yield the errors about invalid rows.
 
     Args:
@@ -251,8 +250,8 @@ def note_lines(events: Events, manifest: str) -> list[str]:
     for kind, text in _COUNTED.items():
         for group, found in events.groups(kind).items():
             num, facts = found.count, found.facts
-            are, give = counted(num, "row is", "rows are"), counted(num, "row gives", "rows give")
-            words = {"are": are, "give": give, "rows": rows(num), "kind": group}
+            words = {"are": rows_are(num), "give": counted(num, "row gives", "rows give")}
+            words |= {"rows": rows(num), "kind": group}
             line = text.format(**words, first=facts["id"], what=facts["what"])
             lines.append(f"{manifest}: {line}")
     return lines

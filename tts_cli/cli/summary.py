@@ -22,6 +22,7 @@ from tts_cli.config import REDO_ALL, REDO_CHANGED
 from tts_cli.events import Event
 from tts_cli.manifest.ids import TAKES
 from tts_cli.named import counted, shortened, shown_size
+from tts_cli.plain import toml_loads
 from tts_cli.setting import meant
 
 if TYPE_CHECKING:
@@ -348,52 +349,16 @@ def _folder(out: Path) -> str:
 _short = partial(shortened, most=MAX_REASON_CHARS)
 
 
-_STYLE = "describe the style in the row's field instruct, if the model supports it"
-_WORDS = {
-    "the same command resumes automatically": "--resume --continue --skip-existing --no-overwrite",
-    "give the manifest without a flag: tts-cli {command} MANIFEST": "--input --input-file "
-    "--manifest --file --text-file --input-dir --csv --jsonl -i",
-    "tts-cli say TEXT synthesizes one text; a manifest has one per row": "--text --sentence "
-    "--prompt",
-    _STYLE: "--instruct --instructions --style --emotion --description --speed --rate --pitch "
-    "--speaking-rate",
-    "name the recording in the row, in the fields ref_audio and ref_text": "--ref-audio "
-    "--reference --reference-audio --speaker-wav --prompt-audio --audio-prompt --ref-text "
-    "--prompt-text --clone",
-    "use --device cuda, or cuda:N": "--gpu --cuda --use-cuda --gpus --use-gpu --gpu-id",
-    "use --device cpu": "--cpu --use-cpu --no-cuda",
-    "use --dtype bfloat16 or float32; float16 overflows in these models": "--fp16 --half --bf16 "
-    "--float16 --bfloat16 --precision --fp32",
-    "a run uses one device; --shard I/N gives each of N runs a part": "--workers --num-workers "
-    "--jobs -j --parallel --num-gpus --tensor-parallel-size --processes",
-    "rows without a voice share one automatically; `tts-cli voices add NAME --from DIR --take ID` "
-    "makes a voice from a row": "--anchor",
-    "set the number with the variable OMP_NUM_THREADS": "--threads --num-threads --cpu-threads",
-    "use `tts-cli voices`": "--list --list-voices --list-speakers --speakers",
-}
-_COMMANDS = {
-    "synth": "tts speak generate synthesize synthesise run batch infer inference convert-text",
-    "voices": "list speakers list-voices list-speakers voice",
-    "validate": "lint verify check-manifest",
-    "profile": "bench benchmark",
-    "doctor": "info env diagnose status",
-    "models": "download convert model",
-    "merge": "join combine concat cat",
-    "export": "dataset to-dataset publish",
-    "lexicon": "normalize normalise dict dictionary",
-    "book": "audiobook epub",
-    "--help": "usage",
-    "--version": "version",
-}
-
-
-def _by_name(table: dict[str, str]) -> dict[str, str]:
-    return {name: meaning for meaning, names in table.items() for name in names.split()}
+def _by_name(kind: str) -> dict[str, str]:
+    """Return the advice or command for each name of other tools, by name."""
+    text = Path(__file__).with_name("other_tools.toml").read_text(encoding="utf-8")
+    table = toml_loads()(text)[kind]
+    return {name: meaning for meaning, names in table.items() for name in names}
 
 
 def command_meant(name: str) -> str | None:
     """Return advice about a word in the place of a command, or None."""
-    if ours := _by_name(_COMMANDS).get(name.lower()):
+    if ours := _by_name("commands").get(name.lower()):
         return f"use tts-cli {ours}" if ours.startswith("-") else f"did you mean '{ours}'?"
     if os.path.isfile(name):
         return f"to synthesize a manifest: tts-cli synth {name} --out DIR"
@@ -413,7 +378,7 @@ def explain(error: click.ClickException) -> click.ClickException:
     name = given.replace("_", "-")
     flags = {opt: param for param in ctx.command.params for opt in param.opts if opt[0] == "-"}
     flag = name if name in flags else meant(name, flags)
-    words = _by_name(_WORDS).get(name)
+    words = _by_name("flags").get(name)
     if flag is not None:
         advice = f"here it is called {flag}"
     elif words is not None and "MANIFEST" in " ".join(ctx.command.collect_usage_pieces(ctx)):

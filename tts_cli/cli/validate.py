@@ -206,7 +206,7 @@ def _as_dict(report: DryRunReport) -> dict[str, Any]:
             | {"message": row.message}
             for row in plan.invalid
         ],
-        "strangers": plan.strangers,
+        "strangers": list(plan.strangers),
         "made_voices": plan.voices.facts(),
     }
 

@@ -6,7 +6,7 @@ what is to be done about it waits in a spool: so what is spoken is what was read
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -51,6 +51,7 @@ class Plan:
         needs: sizes of the rows to synthesize.
         back: ids of removed rows that can be restored.
         invalid: the first invalid rows.
+        strangers: characters that have no voice, the first ones.
         audio_s, disk_bytes: estimates of what is to be synthesized and written.
     Args:
         config, info: that rows are spoken with, see `who_speaks`.
@@ -93,6 +94,7 @@ class Plan:
         self.events, self.needs = Events(), Needs()
         self.back: list[str] = []  # ids of rows to restore
         self.invalid: list[BadRow] = []  # the first ones
+        self.strangers = self.planner.judge.strangers
         out = self.config.out
         self._due: Spool[Task | BadRow] = Spool("speeches", out)
         self._orders: Spool[ReencodeJob] = Spool("files", out)
@@ -175,11 +177,6 @@ class Plan:
         self.events.add(note.about, name, group=note.kind or note.text, facts=facts)
 
     @property
-    def strangers(self) -> Sequence[str]:
-        """Characters of the rows that have no voice, the first ones."""
-        return list(self.planner.judge.strangers)
-
-    @property
     def num_pending(self) -> int:
         """Rows to synthesize, or to keep as silence."""
         return self.events.num(Event.PENDING)
@@ -212,9 +209,9 @@ class Plan:
     def require_valid(self) -> None:
         """Raise ManifestError if any row is invalid."""
         if num_invalid := self.events.num(Event.INVALID):
-            num_rows = self.events.num(Event.VALID) + num_invalid
             raise ManifestError(
-                f"{self.source.name}: {counted(num_invalid, 'invalid row')} of {num_rows:,}",
+                f"{self.source.name}: {counted(num_invalid, 'invalid row')} of "
+                f"{self.events.num(Event.VALID) + num_invalid:,}",
                 remedy="fix the rows above, or add --skip-invalid to synthesize the others",
             )
 
