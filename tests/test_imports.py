@@ -31,10 +31,13 @@ KERNEL_LIBRARIES = {"torch", "triton"}
 FLOORS = {
     "models": (
         {"registry"},
+        {"load"},
         {"qwen3_tts", "fish_speech"},
+        {"dual_ar"},
         {"slots"},
         {"vocoder"},
         {"decoder"},
+        {"family"},
         {"device", "base"},
         {"checkpoint", "pace"},
         {"sampling"},

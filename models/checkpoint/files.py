@@ -142,7 +142,13 @@ def _reason(error: BaseException) -> str:
 
 
 def weight_files(folder: Path) -> list[Path]:
-    """The safetensors files of one part: a single file, or the shards its index names."""
+    """The safetensors files of one part: a single file, or the shards its index names.
+
+    Args:
+        folder: or the file itself.
+    """
+    if folder.is_file():
+        return [folder]
     single = folder / "model.safetensors"
     if single.is_file():
         return [single]

@@ -64,7 +64,8 @@ class DecoderLayer(nn.Module):
         super().__init__()
         width, head, has_qk_norm = sizes.width, sizes.head_dim, sizes.has_qk_norm
         self.input_norm = Weight(width)
-        self.qkv = Weight((sizes.num_heads + 2 * sizes.num_kv_heads) * head, width)
+        rows = (sizes.num_heads + 2 * sizes.num_kv_heads) * head
+        self.qkv = (Affine if sizes.has_qkv_bias else Weight)(rows, width)
         self.q_norm = Weight(head) if has_qk_norm else NoWeight()
         self.k_norm = Weight(head) if has_qk_norm else NoWeight()
         self.o = Weight(width, sizes.num_heads * head)
@@ -82,6 +83,7 @@ class DecoderLayer(nn.Module):
             self.post_norm.weight,
             self.gate_up.weight,
             self.down.weight,
+            getattr(self.qkv, "bias", None),
         )
 
 

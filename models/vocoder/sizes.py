@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
+from models.checkpoint.config import Factors, ManyCodebooks, RateHz, Size, check_frame
 from models.decoder.config import TransformerConfig
 
 KERNEL = 7  # of every convolution after the transformer but the transposed and the pointwise ones
@@ -18,15 +19,25 @@ DILATIONS = (1, 3, 9)  # of the residual units in a decoder block
 class DecoderSizes:
     """What a family's config must say, and what follows from it. Frames are of codes."""
 
-    sample_rate_hz: int
-    num_codebooks: int
-    semantic_codes: int  # entries of the first codebook
-    residual_codes: int  # entries of each other one
-    latent_dim: int  # width between `latents` and `render`
+    sample_rate_hz: RateHz
+    num_codebooks: ManyCodebooks
+    semantic_codes: Size  # entries of the first codebook
+    residual_codes: Size  # entries of each other one
+    latent_dim: Size  # width between `latents` and `render`
     frames: TransformerConfig  # over frames
-    upsampling_ratios: tuple[int, ...]  # of the blocks at latent width
-    decoder_dim: int  # channels of the first convolution; every block halves them
-    upsample_rates: tuple[int, ...]  # of the decoder blocks
+    upsampling_ratios: Factors  # of the blocks at latent width
+    decoder_dim: Size  # channels of the first convolution; every block halves them
+    upsample_rates: Factors  # of the decoder blocks
+
+    def __post_init__(self) -> None:
+        check_frame(self.samples_per_frame)
+        if self.frames.window < 1:
+            raise ValueError("the window of the transformer over frames must be at least 1")
+        if self.decoder_dim % 2 ** len(self.upsample_rates):
+            raise ValueError(
+                f"decoder_dim = {self.decoder_dim} cannot be halved {len(self.upsample_rates)} "
+                "times"
+            )
 
     @property
     def codebook_sizes(self) -> tuple[int, ...]:

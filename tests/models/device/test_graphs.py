@@ -15,11 +15,11 @@ from fakes import FakeCapturer, lanes_runner
 from torch import Tensor
 
 from kernels.launch.dispatch import KernelFailed
+from models import registry
 from models.device.beside import Beside, Result
 from models.device.graphs import Capturers, CudaCapturer, GraphRunner, cuda_capturers
 from models.device.streams import FRAMES_PRIORITY, VOCODER_PRIORITY
-from models.fish_speech import loader as fish_loader
-from models.qwen3_tts import loader as qwen_loader
+from models.load import load
 from tts_cli.errors import Interrupted
 
 
@@ -419,15 +419,15 @@ def test_what_runs_beside_the_frames_has_a_capturer_of_its_own(
 ) -> None:
     # Graphs of one pool that overlap overwrite each other.
     capturers = Capturers(FakeCapturer(), FakeCapturer())
-    loader: Any = qwen_loader
     if family == "qwen3_tts":
         folder = tiny_qwen3_tts.write_checkpoint(tmp_path, "custom_voice_wide")
     else:
-        loader, folder = fish_loader, tiny_fish_speech.write_checkpoint(tmp_path, "wide", 2)
+        folder = tiny_fish_speech.write_checkpoint(tmp_path, "wide", 2)
     monkeypatch.setattr("models.slots.model.cuda_capturers", lambda device: capturers)
     # A CPU has no lanes, and so no graphs of the vocoder.
     monkeypatch.setattr("models.slots.model.vocoder_runner", lanes_runner)
-    model = loader.load(folder, torch.device("cpu"), torch.float32, True)
+    source = registry._source(str(folder), None)
+    model = load(source, torch.device("cpu"), torch.float32, True)
     assert {
         runner.name: runner.capturer is capturers.frames for runner in model.graph_runners()
     } == {"frame": True, "prefill": True, "vocoder": False, "latents": False, "render": False}

@@ -1,16 +1,24 @@
-"""The speech encoder of Qwen3-TTS (`Qwen3TTSTokenizerV2Encoder`, a Mimi encoder): 24 kHz samples to
-frames of codes, the way back from the vocoder.
+"""The codec of Qwen3-TTS: frames of codes to 24 kHz samples, and back.
 
-Convolutions with strides bring the rate down to two steps a frame, a causal transformer looks over
-the steps, one more convolution halves the rate, and each frame's vector is quantised: the first
-codebook and a chain of the others (each takes what the one before it left) both start from it.
+Vocoder (`Qwen3TTSTokenizerV2Decoder`): code vectors summed over K codebooks, a convolution, a
+transformer with a sliding window, upsampling blocks at latent width, then decoder blocks that raise
+the rate and halve the channels until one channel of samples is left. Everything is causal: a
+frame's samples depend on it and earlier frames only, so rows of a batch may be right-padded and
+trimmed, and F frames give exactly F * samples_per_frame samples. Rows may also be stored one after
+the other (`positions`): attention sees its own row only, and every convolution finds zeros in the
+`gap_frames` between two rows, as it does before the first. Convolutions after the transformer reach
+back 10 frames, the transformer layers * (window - 1); long sequences are cut as in the official
+code (`CUT`).
 
-Everything is causal, but a clip's last frame is not whole: each convolution with a stride fills its
-own input up, with zeros, or with the last step before the rate is halved. Filled up as samples the
-clip would get other codes there. So clips in a batch carry their lengths, each input is filled up
-where its clip ends, and what padding computes is never seen.
-
-It computes in float32 always: it runs once a reference, and a code that flips changes the voice.
+Speech encoder (`Qwen3TTSTokenizerV2Encoder`, a Mimi encoder): convolutions with strides bring the
+rate down to two steps a frame, a causal transformer looks over the steps, one more convolution
+halves the rate, and each frame's vector is quantised: the first codebook and a chain of the others
+(each takes what the one before it left) both start from it. Everything is causal, but a clip's last
+frame is not whole: each convolution with a stride fills its own input up, with zeros, or with the
+last step before the rate is halved. Filled up as samples the clip would get other codes there. So
+clips in a batch carry their lengths, each input is filled up where its clip ends, and results in
+the padding are dropped. It computes in float32 always: it runs once per reference, and a code that
+flips changes the voice.
 
 Source: the official `qwen-tts` 0.1.1 package (Qwen team, Apache-2.0) and the Mimi model of
 transformers 4.57 (Apache-2.0), reproduced to rounding; Défossez et al. 2024, "Moshi".
@@ -23,12 +31,45 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from kernels.attention.rope import apply_rope
-from models.checkpoint.weights import META, assemble, load_strictly, shapes_of
+from models.checkpoint.weights import Network
 from models.decoder.config import TransformerConfig
-from models.decoder.decoder import Affine, Weight, rope_of
-from models.qwen3_tts.codec.config import HALVING, SpeechEncoderConfig
-from models.qwen3_tts.codec.tensors import encoder_table
-from models.vocoder.fold import FOLDS
+from models.decoder.decoder import Affine, Weight, fixed, rope_of
+from models.qwen3_tts.config import HALVING, SpeechEncoderConfig, VocoderConfig
+from models.qwen3_tts.tensors import encoder_table, vocoder_table
+from models.vocoder.chunks import Cutting
+from models.vocoder.fold import FOLDS, plain
+from models.vocoder.layers import PreTransformer, conv, pad_left
+from models.vocoder.network import CodecDecoder
+from models.vocoder.sizes import PRE_KERNEL
+
+CUT = Cutting(chunk_frames=300, left_context=25)  # of the official decoder
+
+
+class Vocoder(CodecDecoder):
+    """Codes to samples."""
+
+    cut = CUT
+    table = staticmethod(vocoder_table)
+
+    def __init__(self, config: VocoderConfig) -> None:
+        super().__init__(config)
+        self.num_entries = config.semantic_codes
+        self.codebooks = fixed(sum(config.codebook_sizes), config.codebook_dim)
+        self.pre_conv = Affine(config.latent_dim, config.codebook_dim, 1, PRE_KERNEL)
+        self.pre_transformer = PreTransformer(config.frames, config.latent_dim)
+
+    @torch.no_grad()
+    def latents(self, codes: Tensor, positions: Tensor | None = None) -> Tensor:
+        """(B, K, F) codes below `num_entries` to (B, F, latent_dim), a fiftieth of the work."""
+        tables = self.checked_tables(codes)
+        kept = None if positions is None else positions >= 0
+        x = pad_left(self.look_up(codes), PRE_KERNEL - 1, kept)
+        x = conv(x, self.pre_conv.weight, self.pre_conv.bias)
+        return self.pre_transformer(x, *tables, positions)
+
+    def bound_(self, samples: Tensor) -> Tensor:
+        """Keep samples in [-1, 1], in place."""
+        return samples.clamp_(-1, 1)
 
 
 class EncoderStage(nn.Module):
@@ -97,8 +138,12 @@ class TransformerLayer(nn.Module):
         return x + self.mlp_scale.weight * h
 
 
-class SpeechEncoder(nn.Module):
-    """Samples to codes. Built without values: `from_state` is the way to a working one."""
+class SpeechEncoder(Network):
+    """Samples to codes."""
+
+    table = staticmethod(encoder_table)
+    ways = FOLDS
+    prepared = staticmethod(plain)
 
     def __init__(self, config: SpeechEncoderConfig) -> None:
         super().__init__()
@@ -116,26 +161,6 @@ class SpeechEncoder(nn.Module):
         self.semantic = Weight(config.codebook_dim, width, 1)
         self.acoustic = Weight(config.codebook_dim, width, 1)
         self.codebooks = Weight(config.num_codebooks, config.codebook_size, config.codebook_dim)
-
-    @classmethod
-    def from_state(cls, config: SpeechEncoderConfig, tensors: dict[str, Tensor]) -> SpeechEncoder:
-        """Load official tensors, on the device they are on.
-
-        Args:
-            tensors: `encoder.*` of the speech tokenizer under their official names; used up.
-                Codebooks beyond those kept, and what only decoding needs, may be there or not.
-        Raises:
-            CheckpointError: names every missing, unexpected and misshapen tensor.
-        """
-        table = encoder_table(config)
-        table.check(shapes_of(tensors), "speech encoder")
-        for name in table.spare:
-            tensors.pop(name, None)
-        with META:
-            encoder = cls(config)
-        state = assemble(table, tensors, FOLDS, torch.float32)
-        load_strictly(encoder, state, torch.float32, "speech encoder")
-        return encoder.eval()
 
     @torch.no_grad()
     def forward(self, waves: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:

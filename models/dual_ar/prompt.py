@@ -1,10 +1,10 @@
-"""Prompt layout of Fish Speech S2: a chat of a system, a user and an assistant turn.
+"""Prompt layout of dual-AR models: a chat of a system, a user and an assistant turn.
 
-The system turn says what to do and may hold a reference: its transcript, then one position a
-reference frame. The user turn is the text, style tags in brackets and speaker tags left in it; the
-assistant's turn is opened, and speech goes on from there. Every part is tokenised by itself: the
-tokenizer would merge across their joints and give other ids. So all that stands in front of the
-text is the same ids in every prompt of a voice.
+The system turn has the task and may have a reference: its transcript, then one position per
+reference frame. The user turn is the text; the assistant's turn is opened, and speech continues
+from there. Every part is tokenised by itself: the tokenizer would merge across their joints and
+give other ids. So everything before the text is the same ids in every prompt of a voice. A family
+has its own rules for texts (`TextRules`).
 
 Source: the official `fish-speech` at 3dd1f85 (2026-04-06), whose layout this reproduces id by id
 for texts of one batch: up to five speaker turns, or any length without speaker tags.
@@ -13,18 +13,19 @@ for texts of one batch: up to five speaker turns, or any length without speaker 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from typing import NamedTuple
 
 from models.base import (
     NO_ID,
     REFERENCE,
     Prompt,
-    Reader,
     RequestError,
     SpeechRequest,
     Tokenizer,
     Voice,
 )
-from models.fish_speech.config import FishSpeechConfig
+from models.dual_ar.config import DualARConfig
 
 SYSTEM_HEAD = "<|im_start|>system\n"
 PLAIN_TASK = "convert the provided text to speech"
@@ -42,9 +43,15 @@ OVERHEAD = sum(
     )
 )
 
-_CONTROL = re.compile(r"<\|[^<>]*\|>")
-_ALLOWED = re.compile(r"<\|(speaker:\d+|phoneme_start|phoneme_end)\|>")
-_SPEAKER = re.compile(r"(?=<\|speaker:\d+\|>)")
+CONTROL = re.compile(r"<\|[^<>]*\|>")
+SPEAKER = re.compile(r"(?=<\|speaker:\d+\|>)")
+
+
+class TextRules(NamedTuple):
+    """A family's rules for texts; each function raises RequestError for one it refuses."""
+
+    text: Callable[[str], str]  # the text as it is tokenised
+    transcript: Callable[[str], str]  # likewise a reference's, without the speaker tag added here
 
 
 class Chat:
@@ -54,9 +61,10 @@ class Chat:
         tokenize: text to ids with special tokens recognised and nothing added.
     """
 
-    def __init__(self, config: FishSpeechConfig, tokenize: Tokenizer) -> None:
+    def __init__(self, config: DualARConfig, tokenize: Tokenizer, rules: TextRules) -> None:
         self.config = config
         self.tokenize = tokenize
+        self.rules = rules
         tail = [*tokenize(TURN_TAIL), *tokenize(USER_HEAD)]
         self.plain_head = [*tokenize(SYSTEM_HEAD), *tokenize(PLAIN_TASK), *tail]
         self.clone_head = [*tokenize(SYSTEM_HEAD), *tokenize(CLONE_TASK)]
@@ -67,7 +75,7 @@ class Chat:
     def build(self, request: SpeechRequest) -> Prompt:
         """Lay out one request. Raises RequestError where the family cannot speak it as asked."""
         check_request(request)
-        text = self.tokenize(join_turns(checked_text(request.text, "the text")))
+        text = self.tokenize(self.rules.text(request.text))
         if not text:
             raise RequestError("the text has no tokens")
         clone = request.clone
@@ -89,10 +97,10 @@ class Chat:
 
     def _transcript(self, clone: Voice) -> list[int]:
         """Ids of the reference's transcript; a speaker tag is put before one that has none."""
-        text = checked_text(clone.text or "", "the reference's transcript")
+        text = self.rules.transcript(clone.text or "")
         if not text.strip():
             raise RequestError("the reference's transcript is empty")
-        tag = "" if _SPEAKER.search(text) else "<|speaker:0|>"
+        tag = "" if SPEAKER.search(text) else "<|speaker:0|>"
         return self.tokenize(tag + text)
 
     def _codes(self, clone: Voice) -> list[int]:
@@ -103,11 +111,6 @@ class Chat:
             )
         codes = clone.check_codes(self.config.num_codebooks, self.config.codebook_size)
         return [int(code) for code in codes[:, 0].tolist()]
-
-
-def reader_of(config: FishSpeechConfig, tokenize: Tokenizer) -> Reader:
-    """What lays out requests for one tokenizer."""
-    return Reader(Chat(config, tokenize).build, tokenize, config)
 
 
 def check_request(request: SpeechRequest) -> None:
@@ -126,28 +129,11 @@ def check_request(request: SpeechRequest) -> None:
         )
 
 
-def checked_text(text: str, what: str) -> str:
-    """Text without control tokens: they would end or fake a turn. Raises RequestError."""
-    for token in _CONTROL.findall(text):
-        if not _ALLOWED.fullmatch(token):
-            raise RequestError(
-                f"{what} holds the control token {token}; of these only <|speaker:N|>, "
-                "<|phoneme_start|> and <|phoneme_end|> may stand in it"
-            )
-    return text
-
-
-def join_turns(text: str) -> str:
-    """Speaker turns trimmed and on lines of their own; text without speaker tags as it is.
-
-    Raises:
-        RequestError: text stands before the first tag. The official code drops it in silence.
+def check_control(text: str, what: str, allowed: re.Pattern[str], advice: str) -> str:
+    """Text without control tokens but `allowed`: they would end or fake a turn. Raises
+    RequestError.
     """
-    first, *turns = _SPEAKER.split(text)
-    if not turns:
-        return text
-    if first.strip():
-        raise RequestError(
-            f"{first.strip()[:40]!r} is before the first speaker tag; put <|speaker:0|> first"
-        )
-    return "\n".join(turn.strip() for turn in turns)
+    for token in CONTROL.findall(text):
+        if not allowed.fullmatch(token):
+            raise RequestError(f"{what} holds the control token {token}; {advice}")
+    return text

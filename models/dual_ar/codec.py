@@ -1,15 +1,22 @@
-"""The encoder of Fish Speech S2 Pro's codec: 44.1 kHz samples to frames of codes, the way back from
-the vocoder.
+"""The codec of dual-AR models, a causal DAC: frames of codes to 44.1 kHz samples, and back.
 
-Encoder blocks lower the rate and double the channels, a transformer with a sliding window looks
+Vocoder: one vector per codebook summed, a transformer over frames with a sliding window, two
+upsampling blocks, then decoder blocks that raise the rate and halve the channels until one channel
+of samples is left, and tanh. All of it is causal, so rows of a batch may be right-padded and
+trimmed, and F frames give exactly F * samples_per_frame samples. Rows may also be stored one after
+the other (`positions`): attention sees its own row only, and every convolution finds zeros in the
+`gap_frames` between two rows. The convolutions reach back 10 frames, the transformer more than a
+thousand; and its tables of RoPE are rounded, so that a frame's position matters a little. Chunks
+are exact nevertheless: latents are made of a row from its first frame on, in chunks only what
+follows them (`Cutting.renders_windows`).
+
+Encoder: blocks lower the rate and double the channels, a transformer with a sliding window looks
 over the steps, two more convolutions make frames of them, a second transformer looks over the
 frames, and each frame's vector is quantised in a chain: the semantic codebook, then the residual
 ones, each of what the one before it left. The nearest entry is that of the smallest angle, in the
-few dimensions a codebook lives in; what is taken off is the entry as it is.
-
-A clip is filled up with silence to whole frames. Everything is causal, so clips share a batch
-without noticing. It computes in float32 always: it runs once a reference, and a code that flips
-changes the voice.
+few dimensions of a codebook; the entry as it is is subtracted. A clip is filled up with silence to
+whole frames. Everything is causal, so clips in a batch do not change each other's codes. It
+computes in float32 always: it runs once per reference, and a code that flips changes the voice.
 
 Source: fish-speech 0.1.0 (Fish Audio, Apache-2.0), reproduced to rounding.
 """
@@ -22,16 +29,49 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from models.checkpoint.weights import META, assemble
+from models.checkpoint.weights import Network
 from models.decoder.config import TransformerConfig
 from models.decoder.decoder import Affine, fixed, rope_of
 from models.device.clips import clip_batches
-from models.fish_speech.codec.config import CodecConfig
-from models.fish_speech.codec.tensors import LAST_KERNEL, encoder_table
+from models.dual_ar.config import CodecConfig
+from models.dual_ar.tensors import LAST_KERNEL, decoder_table, encoder_table
 from models.slots.networks import VoiceEncoder
-from models.vocoder.fold import FOLDS
+from models.vocoder.chunks import Cutting
+from models.vocoder.fold import FOLDS, plain
 from models.vocoder.layers import ConvNeXt, PreTransformer, ResidualUnit, Snake, conv, pad_left
+from models.vocoder.network import CodecDecoder
 from models.vocoder.sizes import DILATIONS
+
+# With the frames that samples reach back to, two chunks fill a lane. For latents all frames before
+# a chunk are its context, up to what RoPE tables are made for.
+CHUNK_FRAMES = 496
+
+
+class DACVocoder(CodecDecoder):
+    """Codes to samples."""
+
+    table = staticmethod(decoder_table)
+
+    def __init__(self, config: CodecConfig) -> None:
+        super().__init__(config)
+        self.codebooks = fixed(sum(config.codebook_sizes), config.latent_dim)
+        # A chunk and its context fill the RoPE tables.
+        context = config.frames.max_positions - CHUNK_FRAMES
+        self.cut = Cutting(CHUNK_FRAMES, left_context=context, renders_windows=True)
+        self.transformer = PreTransformer(config.frames)
+
+    @torch.no_grad()
+    def latents(self, codes: Tensor, positions: Tensor | None = None) -> Tensor:
+        """(B, K, F) codes to (B, F, latent_dim), a thirtieth of the work. What is beyond a codebook
+        counts as its last entry, as in the official code.
+        """
+        tables = self.checked_tables(codes)
+        x = self.look_up(torch.minimum(codes, self.last_codes))
+        return self.transformer(x, *tables, positions)
+
+    def bound_(self, samples: Tensor) -> Tensor:
+        """Keep samples in [-1, 1], in place."""
+        return samples.tanh_()
 
 
 class EncoderBlock(nn.Module):
@@ -69,8 +109,12 @@ class DownsampleBlock(ConvNeXt):
         return super().forward(F.linear(x, self.reduce.weight, self.reduce.bias), kept)
 
 
-class CodecEncoder(nn.Module):
-    """Samples to codes. Built without values: `from_state` is the way to a working one."""
+class CodecEncoder(Network):
+    """Samples to codes."""
+
+    table = staticmethod(encoder_table)
+    ways = FOLDS
+    prepared = staticmethod(plain)
 
     def __init__(self, config: CodecConfig) -> None:
         super().__init__()
@@ -87,25 +131,12 @@ class CodecEncoder(nn.Module):
         self.downsample = nn.ModuleList(
             DownsampleBlock(latent, ratio) for ratio in reversed(config.upsampling_ratios)
         )
-        self.frames = PreTransformer(config.frames)
+        self.frames = PreTransformer(config.encoded)
         num_entries = sum(config.codebook_sizes)
         self.in_weights = fixed(config.num_codebooks, config.code_dim, latent)
         self.in_biases = fixed(config.num_codebooks, config.code_dim)
         self.directions = fixed(num_entries, config.code_dim)
         self.codebooks = fixed(num_entries, latent)
-
-    @classmethod
-    def from_state(cls, config: CodecConfig, tensors: dict[str, Tensor]) -> CodecEncoder:
-        """Load official tensors without weight norm, on the device they are on.
-
-        Args:
-            tensors: float32, all that `encoder_table` holds; left unchanged.
-        """
-        with META:
-            encoder = cls(config)
-        state = assemble(encoder_table(config), dict(tensors), FOLDS, torch.float32)
-        encoder.load_state_dict(state, assign=True)
-        return encoder.requires_grad_(False).eval()
 
     @torch.no_grad()
     def forward(self, waves: Tensor) -> Tensor:
@@ -134,14 +165,14 @@ class CodecEncoder(nn.Module):
         x = conv(h, self.last_conv.weight, self.last_conv.bias)
         for block in self.downsample:
             x = block(x)
-        return self.frames(x, *self._tables(config.frames, x.shape[1]))
+        return self.frames(x, *self._tables(config.encoded, x.shape[1]))
 
     @property
     def most_samples(self) -> int:
         """The longest clip: what both transformers have positions for, in whole frames."""
         config = self.config
         steps_per_frame = math.prod(config.upsampling_ratios)
-        frames = min(config.frames.max_positions, config.steps.max_positions // steps_per_frame)
+        frames = min(config.encoded.max_positions, config.steps.max_positions // steps_per_frame)
         return frames * config.samples_per_frame
 
     def _tables(self, config: TransformerConfig, steps: int) -> tuple[Tensor, Tensor]:
@@ -161,7 +192,7 @@ class CodecEncoder(nn.Module):
         return torch.stack(codes, dim=-1).view(*x.shape[:2], -1)
 
 
-class FishVoiceEncoder(VoiceEncoder):
+class CodecVoiceEncoder(VoiceEncoder):
     """Reference recordings to the codes that stand in a prompt."""
 
     def __init__(self, encoder: CodecEncoder) -> None:

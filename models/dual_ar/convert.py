@@ -25,8 +25,14 @@ from torch import Tensor
 
 from models.checkpoint.files import CheckpointError, Conversion, check_shapes, read_header
 from models.checkpoint.weights import shapes_of
-from models.fish_speech.codec.config import CONFIG_FILE, PICKLED_FILE, WEIGHTS_FILE, CodecConfig
-from models.fish_speech.codec.tensors import SOURCE_BYTES, STALE, official_shapes
+from models.dual_ar.config import (
+    CONFIG_FILE,
+    PICKLED_FILE,
+    SOURCE_BYTES,
+    WEIGHTS_FILE,
+    CodecConfig,
+)
+from models.dual_ar.tensors import STALE, official_shapes
 
 log = logging.getLogger(__name__)
 
@@ -37,9 +43,11 @@ MAX_KEYS = 10_000
 BLOCK_BYTES = 2**24
 
 
-def convert(folder: Path) -> Conversion:
+def convert(folder: Path, config: CodecConfig) -> Conversion:
     """Convert the codec of a checkpoint folder, unless that was done before.
 
+    Args:
+        config: its sizes where the folder has no `codec.json`.
     Raises:
         CheckpointError: no codec there, or not what it should be, or the folder is read-only.
     """
@@ -48,7 +56,6 @@ def convert(folder: Path) -> Conversion:
         if target.is_file():
             return Conversion(source, target, _notes(target).get(SOURCE_HASH, ""), is_new=False)
         raise CheckpointError(f"{folder}: no {PICKLED_FILE}; nothing to convert")
-    config = CodecConfig.released()
     if (folder / CONFIG_FILE).is_file():
         config = CodecConfig.from_file(folder / CONFIG_FILE)
     size, sha256 = source.stat().st_size, file_hash(source)

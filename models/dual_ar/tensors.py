@@ -1,34 +1,62 @@
-"""The codec's tensors, and the check of a whole file. Without torch.
+"""The tensors of talker, code predictor and codec, without torch.
 
-Convolutions of encoder and decoder and the quantizer's projections are stored as direction v and
-length g, in two spellings, which `weight_norm.py` makes one weight of. Snake is
+Of both heads the rows that can be drawn are kept (`model.py`). Convolutions of the codec's encoder
+and decoder and the quantizer's projections are stored under weight norm. Its Snake is
 sin^2(alpha x) / (alpha + 1e-9): SnakeBeta with beta = alpha and no exponential.
 
-Source: the released `codec.pth` as recorded by others (names, shapes, six stale tables), and the
-module tree of fish-speech 0.1.0 (Fish Audio, Apache-2.0), which has the same 535 parameters.
+Source: the released `codec.pth` of Fish S2 Pro as recorded by others (names, shapes, six stale
+tables), and the module tree of fish-speech 0.1.0 (Fish Audio, Apache-2.0), which has the same 535
+parameters.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
-from models.checkpoint.files import CheckpointError, Shapes, TensorHeader, check_shapes, read_header
-from models.decoder.tensors import add_layers
-from models.fish_speech.codec.config import PICKLED_FILE, WEIGHTS_FILE, CodecConfig
-from models.fish_speech.tensors import LAYER
+from models.checkpoint.files import Shapes
+from models.checkpoint.table import Table
+from models.decoder.tensors import LayerNames, add_layers
+from models.dual_ar.config import CodecConfig, DualARConfig
 from models.vocoder.sizes import DILATIONS, KERNEL
-from models.vocoder.tensors import CodecTable
+from models.vocoder.tensors import DIRECTION, LENGTH, OLD_DIRECTION, OLD_LENGTH, CodecTable
 
 # Tables of RoPE and attention that the official code saves along; made anew where needed.
 STALE = ("freqs_cis", "causal_mask")
-LENGTH, DIRECTION = "parametrizations.weight.original0", "parametrizations.weight.original1"
-OLD_LENGTH, OLD_DIRECTION = "weight_g", "weight_v"
-SOURCE_BYTES = "source_bytes"  # a note of a converted file
 LAST_KERNEL = 3  # of the encoder's last convolution
+LAYER = LayerNames(
+    qkv=("attention.wqkv",),
+    o="attention.wo",
+    gate_up=("feed_forward.w1", "feed_forward.w3"),
+    down="feed_forward.w2",
+    input_norm="attention_norm",
+    post_norm="ffn_norm",
+    q_norm="attention.q_norm",
+    k_norm="attention.k_norm",
+    scales=("attention_layer_scale.gamma", "ffn_layer_scale.gamma"),
+    is_interleaved=True,
+)
 
 
-class FishTable(CodecTable):
+def network_table(config: DualARConfig) -> Table:
+    """Every tensor of talker and code predictor."""
+    table, codes, narrow = Table(), config.codebook_size, config.predictor.width
+    width, count, names = config.talker.width, config.num_codebooks, config.names
+    text = table.hold(f"{names.talker}embeddings.weight", config.text_vocab_size, width)
+    table.make("talker.text_embedding.weight", "rows", text)
+    drawn = (config.semantic_start, codes, config.end)
+    table.make("talker.head.weight", "range_and_one", text, numbers=drawn)
+    books = table.hold(names.codebooks, count * codes, width)
+    table.make("talker.code_embedding.weight", "split", books, numbers=(count,))
+    table_of_all = table.hold(f"{names.predictor}embeddings.weight", codes, narrow)
+    table.make("predictor.embeddings.weight", "split", table_of_all, numbers=(1,))
+    head = table.hold(f"{names.predictor}output.weight", codes, narrow)
+    table.make("predictor.heads.weight", "first_rows", head, numbers=(config.num_rest_codes,))
+    add_layers(table, names.talker, "talker.decoder", config.talker, LAYER)
+    add_layers(table, names.predictor, "predictor.decoder", config.predictor, LAYER)
+    return table
+
+
+class DACTable(CodecTable):
     """Some tensors of the codec; recipes are of tensors without weight norm."""
 
     UNIT = ("block.0", "block.1.conv", "block.2", "block.3.conv")
@@ -63,20 +91,20 @@ class FishTable(CodecTable):
         return books
 
 
-def decoder_table(config: CodecConfig) -> FishTable:
+def decoder_table(config: CodecConfig) -> DACTable:
     """The way from codes to samples."""
-    table = FishTable()
+    table = DACTable()
     table.books(config)
-    post = "quantizer.post_module"
+    post = "quantizer.post_module."
     add_layers(table, post, "transformer", config.frames, LAYER, has_scales=True)
     table.upsample("quantizer.upsample", config)
     table.decoder("decoder.model", config)
     return table
 
 
-def encoder_table(config: CodecConfig) -> FishTable:
+def encoder_table(config: CodecConfig) -> DACTable:
     """The way from samples to codes."""
-    table, channels, latent = FishTable(), config.encoder_dim, config.latent_dim
+    table, channels, latent = DACTable(), config.encoder_dim, config.latent_dim
     table.conv("encoder.block.0.conv", "first_conv", "columns", channels, 1, KERNEL)
     units = len(DILATIONS)
     for index, stride in enumerate(config.encoder_strides):
@@ -88,7 +116,7 @@ def encoder_table(config: CodecConfig) -> FishTable:
         channels *= 2
     last = len(config.encoder_strides)
     # It is the last part of the last block.
-    steps = f"encoder.block.{last}.block.{units + 2}"
+    steps = f"encoder.block.{last}.block.{units + 2}."
     add_layers(table, steps, "steps", config.steps, LAYER, has_scales=True)
     table.snake(f"encoder.block.{last + 1}", "last_snake", channels, [])
     shape = (latent, channels, LAST_KERNEL)
@@ -100,8 +128,8 @@ def encoder_table(config: CodecConfig) -> FishTable:
         ("in_biases", "stack", "in_proj.bias"),
     ):
         table.make(ours, way, *(f"{book}.{part}" for book in books))
-    pre = "quantizer.pre_module"
-    add_layers(table, pre, "frames", config.frames, LAYER, has_scales=True)
+    pre = "quantizer.pre_module."
+    add_layers(table, pre, "frames", config.encoded, LAYER, has_scales=True)
     for index, ratio in enumerate(reversed(config.upsampling_ratios)):
         old, new = f"quantizer.downsample.{index}", f"downsample.{index}"
         table.hold_affine(f"{old}.0.conv", latent, latent, ratio)
@@ -112,23 +140,5 @@ def encoder_table(config: CodecConfig) -> FishTable:
 
 
 def official_shapes(config: CodecConfig) -> Shapes:
-    """Official name and shape of every parameter."""
+    """Official name and shape of every parameter of the codec."""
     return encoder_table(config).shapes | decoder_table(config).shapes
-
-
-def check_codec(folder: Path, config: CodecConfig) -> TensorHeader:
-    """The header of a converted codec; no weight is read.
-
-    Raises:
-        CheckpointError: names or shapes do not fit, the file is broken, or `codec.pth` is another
-            one by now.
-    """
-    path, pickled = folder / WEIGHTS_FILE, folder / PICKLED_FILE
-    header = read_header(path)
-    check_shapes(header.shapes, official_shapes(config), str(path))
-    if pickled.is_file() and header.notes.get(SOURCE_BYTES, "") != str(pickled.stat().st_size):
-        raise CheckpointError(
-            f"{path} was not made of the {PICKLED_FILE} beside it; "
-            f"run `tts-cli models convert {folder}` again"
-        )
-    return header
