@@ -23,8 +23,7 @@ def load(
 ) -> SpeechModel:
     """Load all networks onto a device. Arguments and errors are those of `registry.load_model`."""
     device = torch.device(device)
-    is_cuda = device.type == "cuda"
-    dtype = dtype or (torch.bfloat16 if is_cuda else torch.float32)
+    dtype = dtype or (torch.bfloat16 if device.type == "cuda" else torch.float32)
     info, reader = describe(source), read(source)
     is_made_up = isinstance(source, MadeUp)
     networks = {}
@@ -38,7 +37,7 @@ def load(
         if is_made_up:  # rows run to their frame cap, and samples are neither silent nor clipped
             networks["model"].talker.head.weight[source.config.main.eos] = 0
             networks["vocoder"].last_conv.weight *= LOUDNESS
-    model: SpeechModel = named(source.family.model)(use_graphs and is_cuda, reader, info, networks)
+    model: SpeechModel = named(source.family.model)(use_graphs, reader, info, networks)
     return model
 
 

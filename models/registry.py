@@ -137,6 +137,7 @@ def load_model(
     """
     found = _source(source, revision)
     log.debug("reading weights in %s", found.place)
+    use_graphs = use_graphs and str(device).startswith("cuda")
     model: SpeechModel = named("models.load:load")(found, device, dtype, use_graphs)
     return model
 
