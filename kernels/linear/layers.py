@@ -16,7 +16,7 @@ from typing import NamedTuple
 import torch.nn.functional as F
 from torch import Tensor
 
-from kernels.linear.choose import linear, linear_parts, linear_swiglu
+from kernels.linear.choose import linear_biased, linear_parts, linear_swiglu
 from kernels.linear.few_rows import use_row_kernels
 from kernels.linear.rms_norm import add_rms_norm_, rms_norm
 from kernels.linear.swiglu import swiglu
@@ -42,7 +42,7 @@ class Products(NamedTuple):
     gated: Callable[[Tensor, Tensor], Tensor]  # SwiGLU of the product
 
 
-CHOSEN = Products(linear, linear_parts, linear_swiglu)  # as `kernels.linear.choose` finds
+CHOSEN = Products(linear_biased, linear_parts, linear_swiglu)  # as `kernels.linear.choose` finds
 PLAIN = Products(F.linear, F.linear, lambda x, weight: swiglu(F.linear(x, weight)))
 
 

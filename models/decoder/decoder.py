@@ -153,10 +153,10 @@ class Decoder(nn.Module):
         ):
             return
 
-        def each(name: str, *behind: Weight) -> Tensor:
-            return _stack([*(getattr(layer, name) for layer in self.layers), *behind])
+        def each(name: str, *behind: Weight, part: str = "weight") -> Tensor:
+            return _stack([*(getattr(layer, name) for layer in self.layers), *behind], part)
 
-        has_norms = self.config.has_qk_norm
+        has_norms, has_bias = self.config.has_qk_norm, self.config.has_qkv_bias
         self.stacked = DecoderWeights(
             qkv=each("qkv"),
             o=each("o"),
@@ -166,6 +166,7 @@ class Decoder(nn.Module):
             post_norms=each("post_norm"),
             q_norms=each("q_norm") if has_norms else None,
             k_norms=each("k_norm") if has_norms else None,
+            qkv_biases=each("qkv", part="bias") if has_bias else None,
         )
 
     def run(
@@ -270,9 +271,9 @@ class Decoder(nn.Module):
         return run_layers(x, layers, last, self.eps, attend, leaving=leaving, normed=normed)
 
 
-def _stack(weights: list[Weight]) -> Tensor:
-    """(n, ...) of n weights, which become views of it."""
-    stacked = torch.stack([module.weight.detach() for module in weights])
-    for module, weight in zip(weights, stacked, strict=True):
-        module.weight = nn.Parameter(weight, requires_grad=False)
+def _stack(modules: list[Weight], part: str) -> Tensor:
+    """(n, ...) of a parameter of n modules, which becomes views of it."""
+    stacked = torch.stack([getattr(module, part).detach() for module in modules])
+    for module, view in zip(modules, stacked, strict=True):
+        setattr(module, part, nn.Parameter(view, requires_grad=False))
     return stacked
