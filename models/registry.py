@@ -72,6 +72,12 @@ FAMILIES = (
         ),
     ),
     FamilyEntry("fish_speech", "fish_qwen3_omni", ("fish-s2-pro",), ("fishaudio/s2-pro",)),
+    FamilyEntry(
+        "audio8_tts",
+        "arktts",
+        ("audio8-tts-0.6b",),
+        ("Audio8/Audio8-TTS-Preview-0.6b", "Edge0/Audio8-TTS-Realistic-Air"),
+    ),
 )
 
 

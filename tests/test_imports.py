@@ -32,7 +32,7 @@ FLOORS = {
     "models": (
         {"registry"},
         {"load"},
-        {"qwen3_tts", "fish_speech"},
+        {"qwen3_tts", "fish_speech", "audio8_tts"},
         {"dual_ar"},
         {"slots"},
         {"vocoder"},

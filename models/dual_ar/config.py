@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from models.checkpoint.config import Factors, Section, Size
 from models.checkpoint.files import CheckpointError
 from models.decoder.config import FamilyConfig, TransformerConfig
+from models.sampling import Sampling
 from models.vocoder.sizes import LANE_FRAMES, DecoderSizes
 
 WEIGHTS_FILE, CONFIG_FILE, PICKLED_FILE = "codec.safetensors", "codec.json", "codec.pth"
@@ -57,6 +58,7 @@ class DualARConfig(FamilyConfig):
     semantic_start: int  # text id of first code 0; the others follow
     end: int  # text id that ends speech
     names: TensorNames
+    sampling: Sampling  # the checkpoint's defaults
     recent: RecentCodes = field(default=RecentCodes())
     divides_sum: bool = False  # a frame's embedding, by sqrt(K + 1)
     num_rest_codes: int = 0  # of each further codebook, as the predictor's head has them

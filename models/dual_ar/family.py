@@ -18,7 +18,6 @@ from models.dual_ar.prompt import OVERHEAD
 from models.dual_ar.tensors import decoder_table, encoder_table, network_table
 from models.family import MARKERS, NetworkPart
 from models.pace import Pace
-from models.sampling import Sampling
 
 RELEASED_MARKERS = MARKERS | {"<|voice|>": 151673, "system": 8948}
 
@@ -93,7 +92,6 @@ def model_info(
     configs: DualARConfigs,
     identity: str,
     family: str,
-    sampling: Sampling,
     pace: Pace,
     licence: Licence | None = None,
 ) -> ModelInfo:
@@ -113,7 +111,7 @@ def model_info(
         samples_per_frame=codec.samples_per_frame,
         max_frames=main.max_frames,
         max_positions=main.talker.max_positions,
-        sampling=sampling,
+        sampling=main.sampling,
         identity=identity,
         clone_modes=("icl",),
         prompt_overhead=OVERHEAD,

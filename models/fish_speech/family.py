@@ -97,6 +97,7 @@ def released_config(num_layers: int = 36, predictor_layers: int = 4) -> DualARCo
         semantic_start=151678,
         end=151645,
         names=NAMES,
+        sampling=SAMPLING,
         divides_sum=True,
     )
 
@@ -118,6 +119,7 @@ def read_config(folder: Path) -> DualARConfig:
         semantic_start=root.token_id("semantic_start_token_id", vocab_size),
         end=root.token_id("eos_token_id", vocab_size),
         names=NAMES,
+        sampling=SAMPLING,
         divides_sum=True,
     )
     last = root.token_id("semantic_end_token_id", vocab_size)
@@ -170,7 +172,7 @@ FAMILY = Family(
     read=lambda folder: DualARConfigs(read_config(folder), read_codec(folder)),
     released=lambda name: DualARConfigs(released_config(), CodecConfig.released()),
     parts=parts,
-    info=partial(model_info, family="fish_speech", sampling=SAMPLING, pace=PACE, licence=LICENCE),
+    info=partial(model_info, family="fish_speech", pace=PACE, licence=LICENCE),
     tokenizer=lambda folder, configs: load_tokenizer(folder, configs.main),
     prompt=lambda configs, tokenize: Chat(configs.main, tokenize, RULES).build,
     pace=PACE,
