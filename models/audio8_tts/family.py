@@ -87,7 +87,7 @@ def released_codec() -> CodecConfig:
 def read_config(folder: Path) -> DualARConfig:
     """Read a checkpoint's `config.json`. Raises CheckpointError naming file and key."""
     root = Section.from_file(folder / "config.json")
-    if (backbone := root.values.get("slow_backbone")) is not None:
+    if (backbone := root.values.get("slow_backbone", "arktts")) != "arktts":
         raise root.wrong(
             f"slow_backbone = {backbone!r:.60}: this is Audio8-TTS-Preview-0.1b or one like it, "
             "whose slow network is of another architecture; use a 0.6B checkpoint"
