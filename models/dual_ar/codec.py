@@ -35,7 +35,7 @@ from models.decoder.decoder import Affine, fixed, rope_of
 from models.device.clips import clip_batches
 from models.dual_ar.config import CodecConfig
 from models.dual_ar.tensors import LAST_KERNEL, decoder_table, encoder_table
-from models.slots.networks import VoiceEncoder
+from models.slots.runner import VoiceEncoder
 from models.vocoder.chunks import Cutting
 from models.vocoder.fold import FOLDS, plain
 from models.vocoder.layers import ConvNeXt, PreTransformer, ResidualUnit, Snake, conv, pad_left

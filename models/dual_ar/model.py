@@ -39,8 +39,7 @@ from models.dual_ar.codec import CodecVoiceEncoder
 from models.dual_ar.config import DualARConfig, RecentCodes
 from models.dual_ar.tensors import network_table
 from models.slots.model import SpeechModel
-from models.slots.networks import CodePredictor, TalkerNetwork, VoiceEncoder
-from models.slots.sampling_slots import SamplingSlots
+from models.slots.runner import CodePredictor, SamplingSlots, TalkerNetwork, VoiceEncoder
 
 MIN_FRAMES = 1
 EMPTY = -1  # entry of a window that no code fills yet

@@ -24,8 +24,13 @@ from models.qwen3_tts.config import SUPPRESSED_TAIL, Qwen3TTSConfig
 from models.qwen3_tts.speaker import QwenVoiceEncoder
 from models.qwen3_tts.tensors import network_table
 from models.slots.model import SpeechModel
-from models.slots.networks import BiasedLinear, CodePredictor, TalkerNetwork, VoiceEncoder
-from models.slots.sampling_slots import SamplingSlots
+from models.slots.runner import (
+    BiasedLinear,
+    CodePredictor,
+    SamplingSlots,
+    TalkerNetwork,
+    VoiceEncoder,
+)
 
 TEXT_ROWS = 256
 

@@ -31,7 +31,7 @@ from models.device.clips import clip_batches
 from models.qwen3_tts.codec import SpeechEncoder
 from models.qwen3_tts.config import FFT, HOP, SAMPLE_RATE_HZ, SpeakerConfig
 from models.qwen3_tts.tensors import speaker_table
-from models.slots.networks import VoiceEncoder
+from models.slots.runner import VoiceEncoder
 
 # Slaney's scale: linear below 1000 Hz, 15 mel there; above, 27 steps multiply by 6.4. Filters reach
 # from 0 to 12,000 Hz.

@@ -30,9 +30,6 @@ from models.device.graphs import EAGER, GraphRunner, cuda_capturers
 from models.device.spans import Stage
 from models.device.threads import limited_threads, vocoder_threads
 from models.device.to_device import to_device
-from models.slots.buffers import Poll
-from models.slots.frame import FrameModel
-from models.slots.networks import VoiceEncoder
 from models.slots.prefill import (
     TOKEN_BUCKETS,
     PackedPrefill,
@@ -40,6 +37,7 @@ from models.slots.prefill import (
     VoicePrefixes,
     reference_frames,
 )
+from models.slots.runner import FrameModel, Poll, VoiceEncoder
 from models.slots.stages import frame_stages
 from models.vocoder.runner import vocoder_runner
 

@@ -41,7 +41,7 @@ from models.base import NO_ID, REFERENCE, Prompt, SpeechRequest, Voice
 from models.device.buckets import choose_bucket, packed_groups, round_up
 from models.device.graphs import Capturer, GraphRunner
 from models.device.to_device import to_device
-from models.slots.sampling_slots import SamplingSlots
+from models.slots.runner import SamplingSlots
 
 # Multiples of the tiles matrix products come in. A pass of 1,024 tokens fills a GPU (2.5 us a token
 # on an H200, 2.2 in one of 2,048), and each further bucket costs a recording: of 2,048 tokens 0.1 s

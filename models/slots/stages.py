@@ -13,7 +13,7 @@ import torch
 
 from models.decoder.kv_cache import cache_bytes
 from models.device.spans import Stage
-from models.slots.frame import FrameModel
+from models.slots.runner import FrameModel
 
 
 def frame_stages(model: FrameModel, batch: int, position: int) -> list[Stage]:
