@@ -37,8 +37,7 @@ def load(
         if is_made_up:  # rows run to their frame cap, and samples are neither silent nor clipped
             networks["model"].talker.head.weight[source.config.main.eos] = 0
             networks["vocoder"].last_conv.weight *= LOUDNESS
-    model: SpeechModel = named(source.family.model)(use_graphs, reader, info, networks)
-    return model
+    return named(source.family.model)(use_graphs, reader, info, networks)
 
 
 def _tensors(

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import difflib
-import importlib
 import logging
 import os
 from collections.abc import Callable
@@ -54,8 +53,7 @@ class FamilyEntry:
     @property
     def family(self) -> Family:
         """The family itself, imported now."""
-        found: Family = importlib.import_module(f"models.{self.folder}.family").FAMILY
-        return found
+        return named(f"models.{self.folder}.family:FAMILY")
 
 
 FAMILIES = (
@@ -89,9 +87,6 @@ def find(source: str, revision: str | None = None) -> Path:
         raise NoSuchCheckpoint(f"{error}{did_you_mean(source)}") from None
 
 
-_MOST_MEANT = 3  # names that a question has
-
-
 def did_you_mean(source: str) -> str:
     """What is said behind the name of a checkpoint that is not there: one that is called almost so,
     among those released, those in the hub's cache, and folders beside it; nothing if there is none.
@@ -109,7 +104,7 @@ def did_you_mean(source: str) -> str:
     # Or one whose name is given in short, as "Qwen3-TTS-0.6B" is.
     words = set(source.casefold().split("-"))
     close = close or [name for name in by_folded if words <= set(name.split("-"))]
-    found = sorted({by_folded[name] for name in close} - {source})[:_MOST_MEANT]
+    found = sorted({by_folded[name] for name in close} - {source})[:3]
     return f"; did you mean {' or '.join(found)}?" if found else ""
 
 
@@ -144,8 +139,7 @@ def load_model(
     found = _source(source, revision)
     log.debug("reading weights in %s", found.place)
     use_graphs = use_graphs and str(device).startswith("cuda")
-    model: SpeechModel = named("models.load:load")(found, device, dtype, use_graphs)
-    return model
+    return named("models.load:load")(found, device, dtype, use_graphs)
 
 
 def load_prompts(source: str, revision: str | None = None) -> tuple[PromptBuilder, int, int]:
@@ -194,8 +188,7 @@ def convert(source: str, revision: str | None = None) -> Conversion | None:
     if family.convert is None:
         return None
     function, argument = family.convert
-    done: Conversion = named(function)(folder, argument(folder))
-    return done
+    return named(function)(folder, argument(folder))
 
 
 def family_of(folder: Path) -> tuple[str, Licence | None]:

@@ -12,35 +12,17 @@ import re
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
-
-from msgspec import Meta
+from typing import Any
 
 from models.checkpoint.config import Count, ManyCodebooks, Section, Size
 from models.decoder.config import TransformerConfig
+from models.dual_ar import family as dual_ar
 from models.dual_ar.config import CodecConfig, DualARConfig, RecentCodes, TensorNames
-from models.dual_ar.family import (
-    RELEASED_MARKERS,
-    DualARConfigs,
-    load_tokenizer,
-    model_info,
-    parts,
-    read_codec,
-)
 from models.dual_ar.prompt import Chat, TextRules, check_control
 from models.family import Family
 from models.pace import Pace
 from models.sampling import SETTINGS, SUBTALKER, Sampling
 
-STACK = {  # their names of a transformer's sizes; the fast network's begin with `fast_`
-    "width": "dim",
-    "mlp_width": "intermediate_size",
-    "num_heads": "n_head",
-    "num_kv_heads": "n_local_heads",
-    "head_dim": "head_dim",
-    "rope_theta": "rope_base",
-    "norm_eps": "norm_eps",
-}
 KIND: dict[str, Any] = {"has_qk_norm": False, "rounds_rope": True, "window": 0}
 NAMES = TensorNames("", "fast_", "codebook_embeddings.weight")
 # Both codebook kinds share one setting in the official code.
@@ -51,8 +33,6 @@ SPEAKER_TAG = r"<\|speaker:\d+\|>"
 PACE = replace(
     Pace.of_people(44100 / 2048, markup=r"<\|[^<>]*\|>", tags=(SPEAKER_TAG,)), longest_chars=600
 )
-Share = Annotated[float, Meta(gt=0, le=1)]
-Temperature = Annotated[float, Meta(ge=0.001, le=100)]
 _CONTROL_CHARS = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f]")
 _IDEOGRAPH = (  # or kana, or hangul
     r"[\u1100-\u11ff\u2e80-\u30ff\u3130-\u318f\u31f0-\u31ff\u3400-\u9fff\uac00-\ud7a3\uf900-\ufaff]"
@@ -98,26 +78,15 @@ def read_config(folder: Path) -> DualARConfig:
     root.expect(fast_attention_qkv_bias=False)
     vocab_size, codebook_size = root.get("vocab_size", Size), root.get("codebook_size", Size)
     num_codebooks = root.get("num_codebooks", ManyCodebooks)
-    recent = RecentCodes(
-        root.get("ras_window_size", Count),
-        root.get("ras_temperature", Temperature),
-        root.get("ras_top_p", Share),
-    )
-    fast = {name: f"fast_{key}" for name, key in STACK.items()}
+    again = (root.setting(f"ras_{name}", SETTINGS[name]) for name in ("temperature", "top_p"))
+    recent = RecentCodes(root.get("ras_window_size", Count), *again)
+    fast = {name: f"fast_{key}" for name, key in dual_ar.STACK.items()}
+    fast |= {"num_layers": "n_fast_layer", "head_dim": "fast_head_dim", "norm_eps": "fast_norm_eps"}
     config = root.fill(
         DualARConfig,
-        talker=root.fill(
-            TransformerConfig,
-            STACK | {"num_layers": "n_layer", "max_positions": "max_seq_len"},
-            has_qkv_bias=True,
-            **KIND,
-        ),
+        talker=root.fill(TransformerConfig, dual_ar.STACK, has_qkv_bias=True, **KIND),
         predictor=root.fill(
-            TransformerConfig,
-            fast | {"num_layers": "n_fast_layer"},
-            max_positions=num_codebooks,
-            has_qkv_bias=False,
-            **KIND,
+            TransformerConfig, fast, max_positions=num_codebooks, has_qkv_bias=False, **KIND
         ),
         num_codebooks=num_codebooks,
         text_vocab_size=vocab_size,
@@ -130,35 +99,22 @@ def read_config(folder: Path) -> DualARConfig:
         divides_sum=False,
         num_rest_codes=codebook_size,  # drawn as the official code does; the codec clamps
     )
-    last = root.token_id("semantic_end_id", vocab_size)
-    if last != config.semantic_start + codebook_size - 1:
-        raise root.wrong(
-            f"semantic ids {config.semantic_start}..{last} are not as many as the {codebook_size} "
-            "first codes"
-        )
+    dual_ar.check_last(root, "semantic_end_id", config)
     return config
 
 
 def codec_of(folder: Path) -> CodecConfig:
-    """Sizes of the pickled codec of a folder, by its `config.json`: `codec_post_*` where a revision
-    has them.
-    """
-    root, codec = Section.from_file(folder / "config.json"), released_codec()
-    root.expect(codec_sample_rate=codec.sample_rate_hz, codec_frame_size=codec.samples_per_frame)
-    changes = {
-        name: root.get(key, Count if name == "num_layers" else Size)
-        for name, key in (
-            ("num_layers", "codec_post_n_layer"),
-            ("num_heads", "codec_post_n_head"),
-            ("num_kv_heads", "codec_post_n_local_heads"),
-            ("mlp_width", "codec_post_intermediate_size"),
-        )
-        if root.has(key)
-    }
-    try:
-        return replace(codec, frames=replace(codec.frames, **changes))
-    except ValueError as error:
-        raise root.wrong(error) from None
+    """Sizes of a folder's pickled codec, which later revisions of `config.json` name as well."""
+    codec = released_codec()
+    Section.from_file(folder / "config.json").expect(
+        codec_sample_rate=codec.sample_rate_hz,
+        codec_frame_size=codec.samples_per_frame,
+        codec_post_n_layer=codec.frames.num_layers,
+        codec_post_n_head=codec.frames.num_heads,
+        codec_post_n_local_heads=codec.frames.num_kv_heads,
+        codec_post_intermediate_size=codec.frames.mlp_width,
+    )
+    return codec
 
 
 def read_sampling(folder: Path) -> Sampling:
@@ -196,13 +152,13 @@ RULES = TextRules(
 
 FAMILY = Family(
     model="models.dual_ar.model:DualAR",
-    read=lambda folder: DualARConfigs(read_config(folder), read_codec(folder)),
-    released=lambda name: DualARConfigs(released_config(), released_codec()),
-    parts=parts,
-    info=partial(model_info, family="audio8_tts", pace=PACE),
-    tokenizer=lambda folder, configs: load_tokenizer(folder, configs.main),
+    read=lambda folder: dual_ar.DualARConfigs(read_config(folder), dual_ar.read_codec(folder)),
+    released=lambda name: dual_ar.DualARConfigs(released_config(), released_codec()),
+    parts=dual_ar.parts,
+    info=partial(dual_ar.model_info, family="audio8_tts", pace=PACE),
+    tokenizer=lambda folder, configs: dual_ar.load_tokenizer(folder, configs.main),
     prompt=lambda configs, tokenize: Chat(configs.main, tokenize, RULES).build,
     pace=PACE,
-    markers=RELEASED_MARKERS,
+    markers=dual_ar.RELEASED_MARKERS,
     convert=("models.dual_ar.convert:convert", codec_of),
 )

@@ -239,11 +239,6 @@ def add_shard(found: dict[str, T], shard: Mapping[str, T], file: Path) -> None:
     found.update(shard)
 
 
-def take_part(found: dict[str, T], prefix: str) -> dict[str, T]:
-    """Take out what belongs to one part: tensors or their shapes, by the beginning of names."""
-    return {name: found.pop(name) for name in list(found) if name.startswith(prefix)}
-
-
 def unreadable(file: Path, error: Exception) -> CheckpointError:
     """What is said of a file that the safetensors library does not take."""
     return CheckpointError(f"{file}: not a readable safetensors file: {error}")

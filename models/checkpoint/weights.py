@@ -198,18 +198,14 @@ def random_tensors(
     Args:
         std: of weights; None scales each by its fan-in, so that signals keep their size.
     """
-    return {
-        name: _random(name, shape, generator, dtype, std) for name, shape in table.shapes.items()
-    }
 
+    def drawn(name: str, shape: tuple[int, ...]) -> Tensor:
+        value = torch.empty(shape, device=generator.device, dtype=dtype)
+        if value.numel() > max(shape):
+            spread = std or max(1, value[0].numel()) ** -0.5
+            return value.normal_(0, spread, generator=generator)
+        if name.endswith("bias") or (len(shape) == 1 and name.endswith((".alpha", ".beta"))):
+            return value.zero_()
+        return value.fill_(0.01 if "scale" in name else 1)
 
-def _random(
-    name: str, shape: tuple[int, ...], generator: torch.Generator, dtype: torch.dtype, std: Any
-) -> Tensor:
-    value = torch.empty(shape, device=generator.device, dtype=dtype)
-    if value.numel() > max(shape):
-        std = std or max(1, value[0].numel()) ** -0.5
-        return value.normal_(0, std, generator=generator)
-    if name.endswith("bias") or (len(shape) == 1 and name.endswith((".alpha", ".beta"))):
-        return value.zero_()
-    return value.fill_(0.01 if "scale" in name else 1)
+    return {name: drawn(name, shape) for name, shape in table.shapes.items()}

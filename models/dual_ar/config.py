@@ -20,17 +20,8 @@ from models.vocoder.sizes import LANE_FRAMES, DecoderSizes
 
 WEIGHTS_FILE, CONFIG_FILE, PICKLED_FILE = "codec.safetensors", "codec.json", "codec.pth"
 SOURCE_BYTES = "source_bytes"  # a note of a converted file: the size of its source
-FILE_ORDER = (
-    *("sample_rate_hz", "num_codebooks", "semantic_codes", "residual_codes", "code_dim"),
-    *("latent_dim", "frames", "upsampling_ratios", "decoder_dim", "upsample_rates"),
-    *("encoder_dim", "encoder_strides", "steps", "encoder_frames"),
-)
 CODEC_STACK = {"has_qk_norm": False, "rounds_rope": True, "has_qkv_bias": False}
 STACK_NAMES = {"max_positions": "max_steps"}  # in codec.json
-STACK_ORDER = (
-    *("width", "mlp_width", "num_layers", "head_dim", "window", "max_positions", "rope_theta"),
-    "norm_eps",
-)
 
 
 class TensorNames(NamedTuple):
@@ -136,21 +127,10 @@ class CodecConfig(DecoderSizes):
     def released(cls) -> CodecConfig:
         """The codec of the released Fish S2 Pro."""
         layer = 16, 16, 64, 1e4, 1e-5
-        return cls(
-            sample_rate_hz=44100,
-            num_codebooks=10,
-            semantic_codes=4096,
-            residual_codes=1024,
-            code_dim=8,
-            latent_dim=1024,
-            frames=TransformerConfig(1024, 3072, 8, *layer, 4096, window=128, **CODEC_STACK),
-            upsampling_ratios=(2, 2),
-            decoder_dim=1536,
-            upsample_rates=(8, 8, 4, 2),
-            encoder_dim=64,
-            encoder_strides=(2, 4, 8, 8),
-            steps=TransformerConfig(1024, 3072, 4, *layer, 16384, window=512, **CODEC_STACK),
-        )
+        frames = TransformerConfig(1024, 3072, 8, *layer, 4096, window=128, **CODEC_STACK)
+        steps = TransformerConfig(1024, 3072, 4, *layer, 16384, window=512, **CODEC_STACK)
+        decoder = 44100, 10, 4096, 1024, 1024, frames, (2, 2), 1536, (8, 8, 4, 2)
+        return cls(*decoder, code_dim=8, encoder_dim=64, encoder_strides=(2, 4, 8, 8), steps=steps)
 
     @classmethod
     def from_folder(cls, folder: Path) -> CodecConfig:
@@ -178,11 +158,9 @@ class CodecConfig(DecoderSizes):
 
     def as_json(self) -> dict[str, Any]:
         """The content of `codec.json`."""
-        values = {name: getattr(self, name) for name in FILE_ORDER}
-        stacks = ("frames", "steps", "encoder_frames")
         return {
-            name: _stack_json(value) if name in stacks else value
-            for name, value in values.items()
+            name: _stack_json(value) if isinstance(value, TransformerConfig) else value
+            for name, value in vars(self).items()
             if value is not None
         }
 
@@ -201,5 +179,7 @@ def _read_stack(root: Section, name: str) -> TransformerConfig:
 
 
 def _stack_json(config: TransformerConfig) -> dict[str, Any]:
-    order = STACK_ORDER + ("num_kv_heads",) * (config.num_kv_heads != config.num_heads)
-    return {STACK_NAMES.get(name, name): getattr(config, name) for name in order}
+    implied = {"num_heads", *CODEC_STACK}
+    if config.num_kv_heads == config.num_heads:
+        implied.add("num_kv_heads")
+    return {STACK_NAMES.get(n, n): value for n, value in vars(config).items() if n not in implied}

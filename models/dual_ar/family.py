@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from models.base import Licence, ModelInfo, RequestError, Tokenizer, library_errors
+from models.checkpoint.config import Section
 from models.checkpoint.files import CheckpointError, read_header
 from models.dual_ar.config import (
     PICKLED_FILE,
@@ -19,6 +20,15 @@ from models.dual_ar.tensors import decoder_table, encoder_table, network_table
 from models.family import MARKERS, NetworkPart
 from models.pace import Pace
 
+STACK = {  # Fish's and Audio8's names of a transformer's sizes
+    "width": "dim",
+    "mlp_width": "intermediate_size",
+    "num_layers": "n_layer",
+    "num_heads": "n_head",
+    "num_kv_heads": "n_local_heads",
+    "max_positions": "max_seq_len",
+    "rope_theta": "rope_base",
+}
 RELEASED_MARKERS = MARKERS | {"<|voice|>": 151673, "system": 8948}
 
 
@@ -51,22 +61,30 @@ class DualARConfigs:
             object.__setattr__(self, "main", main)
 
 
-def check_conversion(folder: Path) -> None:
-    """Raise CheckpointError where a converted codec is not of the `codec.pth` next to it."""
-    path, pickled = folder / WEIGHTS_FILE, folder / PICKLED_FILE
-    if not pickled.is_file():
-        return
-    if read_header(path).notes.get(SOURCE_BYTES, "") != str(pickled.stat().st_size):
-        raise CheckpointError(
-            f"{path} was not made of the {PICKLED_FILE} beside it; "
-            f"run `tts-cli models convert {folder}` again"
+def check_last(root: Section, key: str, config: DualARConfig) -> None:
+    """Raise CheckpointError where the last semantic id is not that of the last first code."""
+    first, last = config.semantic_start, root.token_id(key, config.text_vocab_size)
+    if last != first + config.codebook_size - 1:
+        raise root.wrong(
+            f"semantic ids {first}..{last} are not as many as the {config.codebook_size} first "
+            "codes"
         )
 
 
 def read_codec(folder: Path) -> CodecConfig:
-    """The configuration of a folder's codec. Raises CheckpointError."""
+    """The configuration of a folder's codec.
+
+    Raises:
+        CheckpointError: there is none, or it is not of the `codec.pth` next to it.
+    """
     codec = CodecConfig.from_folder(folder)
-    check_conversion(folder)
+    path, pickled = folder / WEIGHTS_FILE, folder / PICKLED_FILE
+    notes = read_header(path).notes
+    if pickled.is_file() and notes.get(SOURCE_BYTES, "") != str(pickled.stat().st_size):
+        raise CheckpointError(
+            f"{path} was not made of the {PICKLED_FILE} beside it; "
+            f"run `tts-cli models convert {folder}` again"
+        )
     return codec
 
 
@@ -102,9 +120,6 @@ def model_info(
         type="dual_ar",
         mode="dual AR: chooses a voice, or clones a reference recording",
         size=size_of(main),
-        voices=(),
-        languages=("auto",),
-        takes_instruct=False,
         can_clone=True,
         num_codebooks=main.num_codebooks,
         sample_rate_hz=codec.sample_rate_hz,

@@ -21,44 +21,20 @@ from typing import Any
 from models.base import Licence, RequestError
 from models.checkpoint.config import ManyCodebooks, Section, Size
 from models.decoder.config import TransformerConfig
+from models.dual_ar import family as dual_ar
 from models.dual_ar.config import CodecConfig, DualARConfig, TensorNames
-from models.dual_ar.family import (
-    RELEASED_MARKERS,
-    DualARConfigs,
-    load_tokenizer,
-    model_info,
-    parts,
-    read_codec,
-)
 from models.dual_ar.prompt import SPEAKER, Chat, TextRules, check_control
 from models.family import Family
 from models.pace import Pace
 from models.sampling import Sampling
 
-STACK = {  # their names of a transformer's sizes
-    "width": "dim",
-    "mlp_width": "intermediate_size",
-    "num_layers": "n_layer",
-    "num_heads": "n_head",
-    "num_kv_heads": "n_local_heads",
-    "max_positions": "max_seq_len",
-    "rope_theta": "rope_base",
-}
 # RoPE tables finer than in training end the speech early.
 KIND: dict[str, Any] = {"rounds_rope": True, "has_qkv_bias": False, "window": 0}
 NAMES = TensorNames(
     "text_model.model.", "audio_decoder.", "audio_decoder.codebook_embeddings.weight"
 )
 # The official command line's. Both codebook kinds share one setting there.
-SAMPLING = Sampling(
-    temperature=1.0,
-    top_k=30,
-    top_p=0.9,
-    repetition_penalty=1.0,
-    subtalker_temperature=1.0,
-    subtalker_top_k=30,
-    subtalker_top_p=0.9,
-)
+SAMPLING = Sampling(1.0, 30, 0.9, 1.0, False, 1.0, 30, 0.9, False)
 LICENCE = Licence(
     name="Fish Audio Research License",
     terms="The weights may be used for research and other non-commercial purposes only; commercial "
@@ -122,12 +98,7 @@ def read_config(folder: Path) -> DualARConfig:
         sampling=SAMPLING,
         divides_sum=True,
     )
-    last = root.token_id("semantic_end_token_id", vocab_size)
-    if last != config.semantic_start + config.codebook_size - 1:
-        raise root.wrong(
-            f"semantic ids {config.semantic_start}..{last} are not as many as the "
-            f"{config.codebook_size} first codes"
-        )
+    dual_ar.check_last(root, "semantic_end_token_id", config)
     if predictor.get("text_dim", int) != config.talker.width:
         raise predictor.wrong("text_dim is not text_config's dim")
     return config
@@ -137,7 +108,7 @@ def _read_stack(section: Section, has_qk_norm: bool) -> TransformerConfig:
     """Sizes of one of the two stacks, which have the same keys."""
     section.expect(attention_qk_norm=has_qk_norm, attention_qkv_bias=False)
     section.expect(attention_o_bias=False, use_moe=False)
-    return section.fill(TransformerConfig, STACK, has_qk_norm=has_qk_norm, **KIND)
+    return section.fill(TransformerConfig, dual_ar.STACK, has_qk_norm=has_qk_norm, **KIND)
 
 
 def checked_text(text: str, what: str) -> str:
@@ -169,14 +140,14 @@ RULES = TextRules(
 
 FAMILY = Family(
     model="models.dual_ar.model:DualAR",
-    read=lambda folder: DualARConfigs(read_config(folder), read_codec(folder)),
-    released=lambda name: DualARConfigs(released_config(), CodecConfig.released()),
-    parts=parts,
-    info=partial(model_info, family="fish_speech", pace=PACE, licence=LICENCE),
-    tokenizer=lambda folder, configs: load_tokenizer(folder, configs.main),
+    read=lambda folder: dual_ar.DualARConfigs(read_config(folder), dual_ar.read_codec(folder)),
+    released=lambda name: dual_ar.DualARConfigs(released_config(), CodecConfig.released()),
+    parts=dual_ar.parts,
+    info=partial(dual_ar.model_info, family="fish_speech", pace=PACE, licence=LICENCE),
+    tokenizer=lambda folder, configs: dual_ar.load_tokenizer(folder, configs.main),
     prompt=lambda configs, tokenize: Chat(configs.main, tokenize, RULES).build,
     pace=PACE,
-    markers=RELEASED_MARKERS,
+    markers=dual_ar.RELEASED_MARKERS,
     licence=LICENCE,
     convert=("models.dual_ar.convert:convert", lambda folder: CodecConfig.released()),
 )

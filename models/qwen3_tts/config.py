@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from models.checkpoint.config import (
     MAX_KERNEL,
@@ -64,8 +64,7 @@ SAMPLE_RATE_HZ = 24000
 FFT, HOP = 1024, 256  # samples; the window is as long as the transform
 
 
-@dataclass(frozen=True)
-class CodecIds:
+class CodecIds(NamedTuple):
     """Ids of the talker's codec vocabulary that steer generation."""
 
     pad: int
@@ -77,8 +76,7 @@ class CodecIds:
     think_eos: int
 
 
-@dataclass(frozen=True)
-class TextIds:
+class TextIds(NamedTuple):
     """Text embeddings that stand in for control tokens."""
 
     pad: int
@@ -90,7 +88,7 @@ class TextIds:
 class Qwen3TTSConfig(FamilyConfig):
     """Everything `config.json` and `generation_config.json` say that inference needs."""
 
-    model_type: Literal["custom_voice", "voice_design", "base"]
+    model_type: str  # custom_voice, voice_design or base
     model_size: str  # 0b6, 1b7, or another name
     vocab_size: Size  # codec vocabulary of the talker: codes, then control ids and speakers
     text_vocab_size: Size
@@ -170,23 +168,19 @@ class Qwen3TTSConfig(FamilyConfig):
         root = Section.from_file(folder / "config.json")
         talker = root.section("talker_config")
         predictor = talker.section("code_predictor_config")
-        num_codebooks = talker.get("num_code_groups", ManyCodebooks)
-        if predictor.get("num_code_groups", int) != num_codebooks:
+        if predictor.get("num_code_groups", int) != talker.get("num_code_groups", int):
             raise predictor.wrong("num_code_groups differs from the talker's")
         vocab_size, text_vocab_size = (
             int(talker.get(key, Size)) for key in ("vocab_size", "text_vocab_size")
         )
         languages = _id_map(talker, "codec_language_id", vocab_size)
         sampling, max_new_tokens = read_generation(folder / "generation_config.json")
-        return root.fill(
+        return talker.fill(
             cls,
-            {"model_type": "tts_model_type"},
+            {"text_width": "text_hidden_size", "num_codebooks": "num_code_groups"},
+            model_type=root.get("tts_model_type", Literal["custom_voice", "voice_design", "base"]),
             model_size=root.shown(root.get("tts_model_size", str), "tts_model_size"),
             talker=read_transformer(talker),
-            vocab_size=vocab_size,
-            text_vocab_size=text_vocab_size,
-            text_width=talker.get("text_hidden_size", Size),
-            num_codebooks=num_codebooks,
             predictor=read_transformer(predictor),
             predictor_vocab_size=predictor.get("vocab_size", Size),
             codec=CodecIds(*(talker.token_id(key, vocab_size) for key in CODEC_KEYS)),
@@ -196,6 +190,7 @@ class Qwen3TTSConfig(FamilyConfig):
             dialects=_dialects(talker, languages),
             sampling=sampling,
             max_new_tokens=max_new_tokens,
+            normalizes="normalizes" in root.values and root.get("normalizes", bool),
             learnt_instruct=(
                 root.get("takes_instruct", bool) if "takes_instruct" in root.values else None
             ),

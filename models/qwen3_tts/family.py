@@ -9,6 +9,7 @@ from pathlib import Path
 from models.base import ModelInfo
 from models.checkpoint.files import CheckpointError, tensor_shapes
 from models.family import Family, NetworkPart, unused
+from models.qwen3_tts import tensors
 from models.qwen3_tts.config import (
     CODEC_FOLDER,
     PACE,
@@ -20,13 +21,6 @@ from models.qwen3_tts.config import (
     VocoderConfig,
 )
 from models.qwen3_tts.prompt import build_prompt
-from models.qwen3_tts.tensors import (
-    SPEAKER,
-    encoder_table,
-    network_table,
-    speaker_table,
-    vocoder_table,
-)
 from models.qwen3_tts.tokenizer import load_tokenizer
 from models.vocoder.sizes import LANE_FRAMES
 
@@ -105,20 +99,26 @@ def parts(configs: Qwen3TTSConfigs) -> list[NetworkPart]:
     """The networks of a checkpoint."""
     home, main, vocoder = "models.qwen3_tts", configs.main, configs.vocoder
     found = [
-        NetworkPart("model", f"{home}.model:Qwen3TTSNetworks", main, network_table(main)),
+        NetworkPart("model", f"{home}.model:Qwen3TTSNetworks", main, tensors.network_table(main)),
         NetworkPart(
-            "vocoder", f"{home}.codec:Vocoder", vocoder, vocoder_table(vocoder), CODEC_FOLDER
+            "vocoder",
+            f"{home}.codec:Vocoder",
+            vocoder,
+            tensors.vocoder_table(vocoder),
+            CODEC_FOLDER,
         ),
     ]
     if configs.encoders is None:
         found.append(unused("encoder.", CODEC_FOLDER))
         if main.model_type == "base":
-            found.append(unused(f"{SPEAKER}."))
+            found.append(unused(f"{tensors.SPEAKER}."))
     else:
         speaker, speech = configs.encoders
-        table, name = speaker_table(speaker), f"{home}.speaker:SpeakerEncoder"
-        found.append(NetworkPart("speaker encoder", name, speaker, table, prefix=f"{SPEAKER}."))
-        table, name = encoder_table(speech), f"{home}.codec:SpeechEncoder"
+        table, name = tensors.speaker_table(speaker), f"{home}.speaker:SpeakerEncoder"
+        found.append(
+            NetworkPart("speaker encoder", name, speaker, table, prefix=f"{tensors.SPEAKER}.")
+        )
+        table, name = tensors.encoder_table(speech), f"{home}.codec:SpeechEncoder"
         where = CODEC_FOLDER, "encoder."
         found.append(NetworkPart("speech encoder", name, speech, table, *where, is_float32=True))
     return found

@@ -66,21 +66,16 @@ class Talker(TalkerNetwork):
         return F.embedding(ids, self.codec_embedding.weight)
 
 
-def code_predictor(config: Qwen3TTSConfig) -> CodePredictor:
-    """The code predictor, with embeddings and a head for each of its codebooks."""
-    size = config.predictor_vocab_size
-    return CodePredictor(config, config.num_codebooks - 1, size, size)
-
-
 class Qwen3TTSNetworks(Network):
-    """Talker and code predictor."""
+    """Talker, and a code predictor with embeddings and a head for each of its codebooks."""
 
     table = staticmethod(network_table)
 
     def __init__(self, config: Qwen3TTSConfig) -> None:
         super().__init__()
         self.talker = Talker(config)
-        self.predictor = code_predictor(config)
+        size = config.predictor_vocab_size
+        self.predictor = CodePredictor(config, config.num_codebooks - 1, size, size)
 
 
 class Qwen3TTS(SpeechModel):

@@ -37,8 +37,7 @@ from models.slots.prefill import (
     VoicePrefixes,
     reference_frames,
 )
-from models.slots.runner import FrameModel, Poll, VoiceEncoder
-from models.slots.stages import frame_stages
+from models.slots.runner import FrameModel, Poll, VoiceEncoder, frame_stages
 from models.vocoder.runner import vocoder_runner
 
 # Frames of a bucket that are worth a graph of its own, which takes 0.2 s to record: on an H200 a
@@ -166,7 +165,7 @@ class SpeechModel(FrameModel):
         num_slots = self.slots.num_slots
         assert max_batch <= num_slots, f"{max_batch} rows, allocated for {num_slots}"
         buckets = [num_slots] if self.is_fixed else batch_buckets(max_batch)
-        self.frames.announce(buckets, size=int)
+        self.frames.announce(buckets)
         self.packed.announce()
         reference_frames = max_reference_frames if self.decodes_references else 0
         self.vocoder.announce(max_batch, max_audio_frames, reference_frames)

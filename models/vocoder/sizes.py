@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -49,33 +50,28 @@ class DecoderSizes:
         """Samples one frame of codes becomes."""
         return math.prod(self.upsampling_ratios) * math.prod(self.upsample_rates)
 
+    def _reaches(self) -> Iterator[Fraction]:
+        """How many frames back each convolution after the transformer reaches."""
+        rate = 1  # steps a frame
+        for ratio in self.upsampling_ratios:
+            rate *= ratio
+            yield Fraction(KERNEL - 1, rate)
+        yield Fraction(KERNEL - 1, rate)
+        for factor in self.upsample_rates:
+            yield Fraction(1, rate)  # a transposed convolution's overlap
+            rate *= factor
+            yield from (Fraction((KERNEL - 1) * dilation, rate) for dilation in DILATIONS)
+        yield Fraction(KERNEL - 1, rate)
+
     @property
     def context_frames(self) -> int:
         """Latent frames before its own that a frame's samples depend on after the transformer."""
-        reach, rate = Fraction(0), 1  # frames; steps a frame
-        for ratio in self.upsampling_ratios:
-            rate *= ratio
-            reach += Fraction(KERNEL - 1, rate)
-        reach += Fraction(KERNEL - 1, rate)
-        for factor in self.upsample_rates:
-            reach += Fraction(1, rate)  # a transposed convolution's overlap
-            rate *= factor
-            reach += Fraction((KERNEL - 1) * sum(DILATIONS), rate)
-        return math.ceil(reach + Fraction(KERNEL - 1, rate))
+        return math.ceil(sum(self._reaches(), Fraction()))
 
     @property
     def gap_frames(self) -> int:
-        """Frames of zeros between two rows that lie one behind the other: what the convolution that
-        looks back furthest, in frames, must find of the row before. Less than `context_frames`,
-        because every layer finds zeros there anew.
+        """Frames of zeros between two rows that are stored one after the other: as many as the
+        convolution that looks back furthest, in frames, must find after the row before. Less than
+        `context_frames`, because every layer finds zeros there anew.
         """
-        reach, rate = Fraction(PRE_KERNEL - 1), 1  # the convolution before the transformer
-        for ratio in self.upsampling_ratios:
-            rate *= ratio
-            reach = max(reach, Fraction(KERNEL - 1, rate))
-        reach = max(reach, Fraction(KERNEL - 1, rate))
-        for factor in self.upsample_rates:
-            reach = max(reach, Fraction(1, rate))
-            rate *= factor
-            reach = max(reach, Fraction((KERNEL - 1) * max(DILATIONS), rate))
-        return math.ceil(max(reach, Fraction(KERNEL - 1, rate)))
+        return math.ceil(max(Fraction(PRE_KERNEL - 1), *self._reaches()))

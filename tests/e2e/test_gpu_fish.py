@@ -44,7 +44,7 @@ def released_width(dtype: torch.dtype) -> Iterator[DualAR]:
     model = load_synthetic("fish-s2-pro", torch.device("cuda"), dtype, True, main=config)
     model.allocate(MAX_BATCH, max_positions=320 + FRAMES, max_frames=FRAMES)
     with torch.inference_mode():
-        model.frames.announce([MAX_BATCH, 4, 1], size=int)
+        model.frames.announce([MAX_BATCH, 4, 1])
         model.frames.capture()
     model.release(list(range(MAX_BATCH)))
     assert model.frames.stats.failures == {}
@@ -179,7 +179,7 @@ def cloning(request: pytest.FixtureRequest) -> Iterator[DualAR]:
         model.fix_shapes()
     model.allocate(SLOTS, max_positions=512 + FRAMES, max_frames=FRAMES)
     with torch.inference_mode():
-        model.frames.announce([SLOTS], size=int)
+        model.frames.announce([SLOTS])
         model.packed.announce()
         for runner in (model.frames, model.packed.runner):
             runner.capture()

@@ -29,6 +29,7 @@ import tiny_audio8 as tiny  # noqa: E402
 import tiny_fish_speech as fish  # noqa: E402
 
 SEED = 4
+PACKAGES = ("mlx-audio", "mlx", "torch", "transformers", "tokenizers", "numpy")
 SMALLEST_GAP = 1e-4
 MAX_FRAMES = 40
 TEXTS = (
@@ -101,7 +102,7 @@ def main() -> None:
     report = {
         "seed": SEED,
         "checkpoint": digest,
-        "versions": {name: importlib.metadata.version(name) for name in ("mlx-audio", "mlx")},
+        "versions": {name: importlib.metadata.version(name) for name in PACKAGES},
         "smallest_gap": model.smallest,
         "rows": rows,
     }
