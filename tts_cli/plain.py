@@ -8,8 +8,10 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 NOT_PLAIN = "is not a regular file"
 
@@ -48,3 +50,15 @@ def read_given(path: Path | str, most_bytes: int) -> bytes:
     if len(data) > most_bytes:
         raise OSError(errno.EINVAL, f"has more than {most_bytes >> 20} MiB", os.fspath(path))
     return data
+
+
+def toml_loads() -> Callable[[str], dict[str, Any]]:
+    """Return the reader of TOML texts; Python has one since 3.11."""
+    if sys.version_info >= (3, 11):
+        import tomllib
+
+        return tomllib.loads
+    import tomli  # has types only where it is installed
+
+    loads: Callable[[str], dict[str, Any]] = tomli.loads
+    return loads

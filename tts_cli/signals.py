@@ -1,11 +1,16 @@
 """Handle SIGINT, SIGTERM and SIGHUP, from the first import to the last line.
 
-A signal is remembered before anything is raised, because what is raised can get lost: Python
-ignores exceptions of callbacks, C code drops them, and libraries turn them into an ImportError of
-their own. `check` raises again what was lost; whoever runs a command looks after each long step.
-Until rows are spoken there is nothing to finish, and a signal raises `Interrupted`; meanwhile
-(`stopping`) it asks for an orderly end, and amid an import it is only remembered: C++ code that
-torch runs then aborts the process when Python raises. A second one ends the process at once.
+The handler stores the signal before it raises, because exceptions get lost: Python ignores those
+of callbacks, C code drops them, and libraries turn them into an ImportError of their own. `check`
+raises a lost one again; commands call it after each long step. Until rows are synthesized there is
+nothing to finish, and a signal raises `Interrupted`; within `stopping` it asks for an orderly end,
+and during an import it is only stored, because C++ code that torch runs then aborts the process
+when Python raises. A second signal ends the process at once.
+
+Python runs handlers in the main thread, but on a busy machine the system may deliver a signal to
+another thread, and then the main thread does not leave a wait for a lock. A thread of ours
+therefore reads each signal from Python's wakeup socket: it wakes the main thread for the first,
+and ends the process itself for the second, whatever the main thread is in.
 
 Nothing heavy is imported here, so that the handlers stand before anything heavy is.
 """
@@ -16,6 +21,7 @@ import contextlib
 import logging
 import os
 import signal
+import socket
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
@@ -28,6 +34,7 @@ from tts_cli.errors import Interrupted
 log = logging.getLogger(__name__)
 
 NAMES = ("SIGINT", "SIGTERM", "SIGHUP")
+_WAKE = [signal.SIGURG] if hasattr(signal, "pthread_kill") else []  # ends a wait of the main thread
 _STOPPING = "stopping: finishing what is decoded (again to stop at once)"
 _AT_ONCE = b"stopped at once; finished rows are kept\n"
 
@@ -53,7 +60,9 @@ def watching() -> Iterator[None]:
     _is_watching, _received = True, None
     sys.unraisablehook = lambda lost: None if lost.exc_type is Interrupted else hook(lost)
     try:
-        with handlers_kept(numbers) as before:
+        with handlers_kept([*numbers, *_WAKE]) as before, _reading(frozenset(numbers)):
+            for number in _WAKE:
+                signal.signal(number, lambda *_: None)
             for number in numbers:
                 if before[number] != signal.SIG_IGN or number != getattr(signal, "SIGHUP", None):
                     signal.signal(number, _handle)
@@ -61,6 +70,37 @@ def watching() -> Iterator[None]:
     finally:
         sys.unraisablehook = hook
         _is_watching = False
+
+
+@contextlib.contextmanager
+def _reading(numbers: frozenset[int]) -> Iterator[None]:
+    """Inside, a thread reads the numbers of arriving signals from Python's wakeup socket."""
+    reader, writer = socket.socketpair()
+    writer.setblocking(False)
+    before = signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
+    thread = threading.Thread(target=_read, args=(reader, numbers), name="signals", daemon=True)
+    try:
+        thread.start()
+        yield
+    finally:
+        signal.set_wakeup_fd(before)
+        writer.close()  # the thread reads what is left, and ends
+        thread.join()
+        reader.close()
+
+
+def _read(reader: socket.socket, numbers: frozenset[int]) -> None:
+    count = 0
+    while data := reader.recv(1):
+        if data[0] in numbers:
+            count += 1
+            if count == 1:
+                for number in _WAKE:
+                    signal.pthread_kill(threading.main_thread().ident or 0, number)
+            else:
+                with contextlib.suppress(OSError):
+                    os.write(2, _AT_ONCE)
+                os._exit(128 + data[0])
 
 
 @contextlib.contextmanager
@@ -96,7 +136,7 @@ def stopping(stop: Callable[[], None]) -> Iterator[None]:
     global _stop, _messages
     messages: SimpleQueue[str | None] = SimpleQueue()
     _stop, _messages = stop, messages
-    thread = threading.Thread(target=_log_all, args=(messages,), name="signals", daemon=True)
+    thread = threading.Thread(target=_log_all, args=(messages,), name="stopping", daemon=True)
     try:
         check()
         thread.start()
@@ -128,9 +168,7 @@ def _is_importing(frame: FrameType | None) -> bool:
 def _handle(number: int, frame: FrameType | None) -> None:
     global _received
     if _received is not None:
-        with contextlib.suppress(OSError):
-            os.write(2, _AT_ONCE)
-        os._exit(128 + number)
+        return  # `_read` ends the process
     _received = number
     if _stop is None:
         if _is_importing(frame):

@@ -138,6 +138,7 @@ class Case:
     start: str = "worn"  # or `bare`: an empty folder
     takes: int = 0  # takes that each row must get
     needs: str = ""  # a package, without which the case is skipped
+    drops: bool = False  # the command deletes alternative takes
 
 
 def level(place: Place) -> None:
@@ -244,6 +245,7 @@ CASES = (
         )
         for layout in ("ljspeech", "nemo")
     ),
+    Case("clean", lambda place: ["clean", place.out, "--yes"], before=removed, drops=True),
     Case("report", lambda place: ["report", place.out], before=reported),
     Case(
         "subtitles",
@@ -349,6 +351,17 @@ def promised(place: Place) -> dict[str, str]:
     }
 
 
+def alternatives(place: Place) -> set[str]:
+    """SHA-256 of the speech of takes that are not their row's current one, and of removed rows."""
+    found = set()
+    for out in journals(place):
+        lines = lines_of(out)
+        current = {line["id"]: line for line in lines if line["role"] != "extra"}
+        kept = {digest for line in current.values() for digest, _ in speech_of(line)}
+        found |= {digest for line in lines for digest, _ in speech_of(line)} - kept
+    return found
+
+
 def numbers_twice(place: Place) -> str:
     """Name a take whose number stands for two different speeches, if there is one."""
     for out in journals(place):
@@ -392,11 +405,14 @@ class Try:
 
     place: Place
     wanted: dict[str, str] = field(default_factory=dict)  # SHA-256, and what it is of
-    given_up: set[str] = field(default_factory=set)  # speech that a user has overwritten
+    given_up: set[str] = field(default_factory=set)  # speech that a user has overwritten or deletes
+    drops: bool = False
 
     def learn(self, first: bool = False) -> str:
         """Add what journals promise now; returns what is lost, if anything."""
         found = sums_below(self.place.path)
+        if first and self.drops:
+            self.given_up |= alternatives(self.place)
         for digest, what in promised(self.place).items():
             if first and digest not in found:
                 self.given_up.add(digest)
@@ -425,7 +441,7 @@ class Series:
         """Make a new copy."""
         shutil.rmtree(self.place.path, ignore_errors=True)
         shutil.copytree(self.start, self.place.path, symlinks=True)
-        return link_again(Try(self.place))
+        return link_again(Try(self.place, drops=self.case.drops))
 
     def follow(self, found: Try) -> tuple[list[int], str]:
         """Run the command and the others; returns exit codes, and what is wrong."""
@@ -528,7 +544,10 @@ class Undisturbed:
             return f"rerun: other files than undisturbed: {', '.join(names)}"
         if names := differences(states_of(found.place), self.states):
             return f"rerun: other states than undisturbed: {', '.join(names)}"
-        if names := temporary_files(found.place):
+        names = temporary_files(found.place)
+        if found.drops:  # a second `clean` has nothing to delete and takes no lock
+            names = [name for name in names if not name.endswith(".lock")]
+        if names:
             return f"rerun: left {', '.join(names)}"
         return ""
 

@@ -62,7 +62,8 @@ class Done(NamedTuple):
 
 def run(folder: Path, how: str, *args: object, env: Mapping[str, str] | None = None) -> Done:
     """A command in a process of its own, see `broken_triton.py`."""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), **(env or {})}
+    path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
+    environment = {**os.environ, "PYTHONPATH": path, **(env or {})}
     environment.pop("TTS_CLI_KERNELS", None)
     # Where Triton cannot be imported the script cannot break it further.
     start = [sys.executable, SCRIPT, how] if how else [sys.executable, "-m", "tts_cli"]

@@ -9,6 +9,7 @@ import logging
 import os
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -108,6 +109,35 @@ class TestStopping:
             send("SIGINT")
         assert codes == [130]
 
+    @pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="needs POSIX threads")
+    @pytest.mark.parametrize("count", [1, 2])
+    def test_a_signal_that_another_thread_receives(
+        self, count: int, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """On a busy machine the system delivered the second signal to a writer thread. The main
+        thread waited for a lock, and the command went on for as long as the writer did.
+        """
+        ended, codes = threading.Event(), []
+
+        def receive() -> None:
+            for name in ("SIGTERM", "SIGINT")[:count]:
+                signal.pthread_kill(threading.get_ident(), getattr(signal, name))
+            ended.wait(60)
+
+        def leave(code: int) -> None:
+            codes.append(code)
+            ended.set()
+
+        monkeypatch.setattr(os, "_exit", leave)
+        other = threading.Thread(target=receive)
+        stop = ended.set if count == 1 else lambda: None
+        with signals.watching(), pytest.raises(Interrupted), signals.stopping(stop):  # noqa: PT012
+            other.start()
+            started_s = time.monotonic()
+            other.join()
+            assert time.monotonic() - started_s < 30
+        assert codes == [130][: count - 1]
+
     def test_a_signal_amid_a_message(self, capsys: pytest.CaptureFixture[str]) -> None:
         """The handler logged inside of the write that it had interrupted, which ended in a
         traceback: reentrant call inside of a BufferedWriter.
@@ -127,7 +157,7 @@ class TestStopping:
             "stopping: finishing what is decoded (again to stop at once)",
         ]
         assert capsys.readouterr().err == ""
-        assert "signals" not in {thread.name for thread in threading.enumerate()}
+        assert not {"signals", "stopping"} & {thread.name for thread in threading.enumerate()}
 
 
 class _Interrupted(io.RawIOBase):

@@ -5,10 +5,11 @@ A commit is a redo log. Its steps, each durable before the next:
 1. All new files of the change are staged under temporary names.
 2. The entry is appended to the journal. This is the commit point. Its field `moved` lists the files
    that get other names, or lose theirs.
-3. Content that is about to lose its name is moved to `takes/<id>/`. Where it has a successor and
-   the file system has hard links it keeps the old name until step 4.
-4. The staged files, or those of a take that becomes current, get their names. This is synced by the
-   next commit that moves files, or when the command ends, before its mark is removed.
+3. Content whose name gets other content receives its name in `takes/<id>/`, as a hard link or a
+   copy.
+4. The staged files, or those of a take that becomes current, get their names. Then content whose
+   name has no successor is moved to `takes/<id>/` or removed. This is synced by the next commit
+   that moves files, or when the command ends, before its mark is removed.
 
 A crash before 2 leaves staged files, which recovery removes; after 2, recovery repeats steps 3 and
 4 (`recover.py`).
@@ -28,8 +29,8 @@ from tts_cli.atomic import remove_part
 from tts_cli.audio.file import is_whole_audio
 from tts_cli.core import Role, Status
 from tts_cli.errors import RowError, StoppedEarly, writing
+from tts_cli.events import Count
 from tts_cli.manifest.ids import TRUNCATED
-from tts_cli.named import Named
 from tts_cli.store.files import (
     AUDIO_SUFFIXES,
     CODES_SUFFIX,
@@ -73,6 +74,11 @@ class RowChange:
         """The entry that the line has."""
         return self.line if isinstance(self.line, Take) else self.line.take
 
+    @property
+    def new_names(self) -> set[str]:
+        """The names that get other content."""
+        return {one.name for one in self.staged} | {str(one.target) for one in self.moved}
+
     def line_with(self, rotated: list[Moved]) -> Take | CopiedLine:
         """The line, with the files that lose their names and those that the change moves."""
         moved = [*rotated, *self.moved]
@@ -108,7 +114,7 @@ class Commits:
         self.out = out
         self.journal = journal
         self.num_extras = num_extras
-        self.edited = Named()  # ids of rows whose file a user had edited, which is a take now
+        self.edited = Count()  # ids of rows whose file a user had edited, which is a take now
         self.is_broken = False  # a commit could not be finished; the next command will
         self.files = Mover(out)
         self._mark = mark
@@ -319,24 +325,27 @@ class Commits:
         """Make the names agree with committed entries. Raises StoppedEarly."""
         problem = "row {} is committed, but its files cannot get their names"
         remedy = "remove what is in the way, and run the same command again"
+        has_retained = False
         for change, rotation in zip(changes, rotations, strict=True):
             row_id = change.entry.id
             with writing(self.out / row_id, StoppedEarly, problem.format(row_id), remedy):
-                new = {staged.name for staged in change.staged}
-                new |= {str(one.target) for one in change.moved}
                 for one in rotation.moved:
-                    if one.target is not None or one.name not in new:
-                        self.files.move(one.name, one.target, has_successor=one.name in new)
-        if any(one.target for rotation in rotations for one in rotation.moved):
+                    if one.target is not None and one.name in change.new_names:
+                        self.files.retain(one.name, one.target)
+                        has_retained = True
+        if has_retained:
             with writing(self.out, StoppedEarly, f"{self.out} cannot be synced", remedy):
                 self.files.sync()
-        for change in changes:
+        for change, rotation in zip(changes, rotations, strict=True):
             row_id = change.entry.id
             with writing(self.out / row_id, StoppedEarly, problem.format(row_id), remedy):
-                for one in change.moved:
-                    self.files.put(one.name, str(one.target))
+                for pinned in change.moved:
+                    self.files.put(pinned.name, str(pinned.target))
                 for staged in change.staged:
                     self.files.put(staged.part, staged.name)
+                for one in rotation.moved:
+                    if one.name not in change.new_names:
+                        self.files.move(one.name, one.target)
             if (change.entry.path or "").startswith(f"{TRUNCATED}/"):
                 self._has_truncated = True
 

@@ -20,7 +20,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from tts_cli.atomic import remove_part, stage, sync_folder, token_of
+from tts_cli.atomic import link_whole, remove_part, stage, sync_folder, token_of
 from tts_cli.audio.encode import Encoder
 from tts_cli.audio.file import (
     NO_TAGS,
@@ -397,27 +397,34 @@ class Mover:
         remove_part(source)  # a second name of the same file is not renamed
         self._touched |= {os.path.dirname(source), os.path.dirname(path)}
 
-    def move(self, name: str, target: str | None, *, has_successor: bool = False) -> bool:
-        """Give a file another name, or remove it. Returns whether that was done: not where the file
-        is missing, or another one has the name.
+    def retain(self, name: str, target: str) -> None:
+        """Give the content of a file a second name, by a hard link or as a synced copy, before
+        another file gets the first one. Raises RowError, DiskFull, OSError.
+        """
+        source, path = self.out / name, self.out / target
+        if os.path.lexists(path) or not os.path.lexists(source):
+            return
+        self.make_room(target)
+        try:
+            os.link(source, path, follow_symlinks=False)
+        except OSError:
+            link_whole(source, path)
+        self._touched.add(str(path.parent))
 
-        Args:
-            has_successor: a staged file will get the old name, which the file has until then, where
-                the file system has hard links.
-        Raises:
-            RowError, OSError
+    def move(self, name: str, target: str | None) -> bool:
+        """Give a file another name, or remove it. Returns whether that was done: not where the file
+        is missing, or another one has the name. Raises RowError, OSError.
         """
         source = self.out / name
         if target is None:
             return self.remove(source)
         path = self.out / target
         if os.path.lexists(path):
-            return is_same(source, path) and (has_successor or self.remove(source))
+            return is_same(source, path) and self.remove(source)
         if not os.path.lexists(source):
             return False
         self.make_room(target)
-        if not has_successor or not _link(source, path):
-            os.rename(source, path)
+        os.rename(source, path)
         self._touched |= {str(path.parent), str(source.parent)}
         return True
 
@@ -465,15 +472,6 @@ class Mover:
                     while folder != self.out:
                         folder.rmdir()
                         folder = folder.parent
-
-
-def _link(source: Path, path: Path) -> bool:
-    """Give a file a second name. Returns whether the file system can."""
-    try:
-        os.link(source, path, follow_symlinks=False)
-    except OSError:
-        return False
-    return True
 
 
 class PlainFiles:

@@ -124,7 +124,6 @@ def test_codes_are_the_same_bit_for_bit(
 
     with monkeypatch.context() as patch:
         patch.setattr(models.decoder.decoder, "dependent_launches", lambda *_: nullcontext())
-        patch.setattr(type(model.sampling), "EMBEDS", False)
         graph = capture()
     graph.replay()
     expected = model.slots.work.clone()
