@@ -15,7 +15,7 @@ from make_xlsx import bare_workbook, sheet_xml
 from workbench import Workbench, as_jsonl
 
 from tts_cli.cli import messages as msg
-from tts_cli.manifest import manifest as manifest_module
+from tts_cli.sources import open as manifest_module
 
 GOOD = {"id": "good", "text": "Hello there."}
 CAP = ("--max-seconds", 1)

@@ -26,9 +26,9 @@ from tts_cli.checks.word_times import FORMS, read_words
 from tts_cli.config import SUBTITLES, RunConfig
 from tts_cli.core import Status, Step
 from tts_cli.errors import RowError, SetupError, UsageError
-from tts_cli.manifest.ids import id_problem
 from tts_cli.named import Named, some_of
 from tts_cli.plan.checkpoint import approved_info, read_info
+from tts_cli.sources.ids import id_problem
 from tts_cli.store.derived import DerivedFiles
 from tts_cli.store.files import WORDS_SUFFIX, PlainFiles, SharedNames
 from tts_cli.store.mend import audio_files

@@ -15,7 +15,6 @@ from tts_cli import signals
 from tts_cli.app import device
 from tts_cli.config import RunConfig
 from tts_cli.errors import SettingsChanged, SetupError, UsageError
-from tts_cli.manifest.source import Manifest
 from tts_cli.named import Named, counted, shown_size, shown_value
 from tts_cli.plan.checkpoint import approved_info, model_facts, read_info, require_consent
 from tts_cli.plan.checks import require_possible
@@ -23,6 +22,7 @@ from tts_cli.plan.free_voices import Maker, who_speaks
 from tts_cli.plan.plan import Plan
 from tts_cli.plan.tally import Survey, measured_xrt
 from tts_cli.setting import About, flag
+from tts_cli.sources.item import Manifest
 from tts_cli.store.run_file import read_report, settings_of
 from tts_cli.store.store import Store
 from tts_cli.versions import versions

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tts_cli.config import RunConfig
 from tts_cli.core import BadRow, Row
-from tts_cli.manifest.subtitle_rows import cue_length_s
 from tts_cli.named import counted, shown
 from tts_cli.plan.free_voices import FreeVoices
 from tts_cli.plan.split_rule import SplitRule
+from tts_cli.sources.subtitles import cue_length_s
 from tts_cli.text.care import LANGUAGES, TextCare
 from tts_cli.text.pauses import has_pauses, without_pauses
 from tts_cli.text.words import SILENCE_S, are_latin, is_foreign, markup_in, usual_s

@@ -14,9 +14,6 @@ from typing import TYPE_CHECKING
 from tts_cli.config import RunConfig
 from tts_cli.core import BadRow, Need, Piece, Row, Spoken, Task, are_joined
 from tts_cli.errors import RowError
-from tts_cli.manifest.ids import is_in_shard
-from tts_cli.manifest.seeds import take_seed
-from tts_cli.manifest.source import Manifest
 from tts_cli.plan.changes import Cause, Changes
 from tts_cli.plan.checks import CheckedRows, Only
 from tts_cli.plan.free_voices import Maker
@@ -26,6 +23,9 @@ from tts_cli.plan.remembered import PastRuns
 from tts_cli.plan.spool import Spool
 from tts_cli.plan.standing import OutputFolder, ServedTakes, Standing, State, extra_places
 from tts_cli.plan.tally import MAX_NAMED, Survey, Tally
+from tts_cli.seeds import take_seed
+from tts_cli.sources.ids import is_in_shard
+from tts_cli.sources.item import Manifest
 from tts_cli.store.records import writer_threads
 from tts_cli.store.reencode import ReencodeJob
 from tts_cli.store.store import Store

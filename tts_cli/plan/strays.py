@@ -14,9 +14,9 @@ from typing import Any
 
 from tts_cli.core import Status
 from tts_cli.errors import SetupError
-from tts_cli.manifest.source import Manifest
 from tts_cli.named import Named
 from tts_cli.plan.checks import CheckedRows
+from tts_cli.sources.item import Manifest
 from tts_cli.store.store import Store
 from tts_cli.store.take import Take
 

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 from tts_cli.config import RunConfig
 from tts_cli.core import BadRow, Row, are_joined
 from tts_cli.errors import ManifestError, SetupError, UsageError
-from tts_cli.manifest.speaker_names import SpeakerNames
 from tts_cli.named import counted, shown, some_of
 from tts_cli.plan.notes import MAX_SHOWN, NamedRows, Told
 from tts_cli.plan.room import Needs
 from tts_cli.plan.standing import State
 from tts_cli.plan.strays import Strays
+from tts_cli.sources.speaker_names import SpeakerNames
 from tts_cli.store.run_file import RunLog, read_report
 from tts_cli.store.take import Take
 from tts_cli.text.pauses import has_pauses, sum_of_pauses

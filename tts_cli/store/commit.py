@@ -29,8 +29,8 @@ from tts_cli.atomic import remove_part
 from tts_cli.audio.file import is_whole_audio
 from tts_cli.core import Role, Status
 from tts_cli.errors import RowError, StoppedEarly, writing
-from tts_cli.manifest.ids import TRUNCATED
 from tts_cli.named import Named
+from tts_cli.sources.ids import TRUNCATED
 from tts_cli.store.files import (
     AUDIO_SUFFIXES,
     CODES_SUFFIX,

@@ -17,7 +17,7 @@ from tts_cli.app.run import Outcome, look, run
 from tts_cli.app.tally import Totals
 from tts_cli.config import RunConfig
 from tts_cli.errors import ManifestError, StoppedEarly
-from tts_cli.manifest.manifest import open_manifests
+from tts_cli.sources.open import open_manifests
 
 GOOD = [{"id": "a", "text": "Hello."}, {"id": "b", "text": "Hm."}, {"id": "c", "text": "..."}]
 BAD = {"id": "bad", "text": " "}

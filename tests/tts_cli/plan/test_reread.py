@@ -10,9 +10,9 @@ from models.base import ModelInfo
 from tts_cli.cli.summary import again_lines
 from tts_cli.config import RunConfig
 from tts_cli.core import Status
-from tts_cli.manifest.manifest import open_source
 from tts_cli.plan.plan import Plan
 from tts_cli.plan.standing import State
+from tts_cli.sources.open import open_source
 from tts_cli.store.store import Store
 from tts_cli.store.take import Take
 

@@ -16,16 +16,16 @@ from models.pace import Pace
 from tts_cli.config import RunConfig
 from tts_cli.core import BadRow, Row
 from tts_cli.errors import ManifestError, UsageError
-from tts_cli.manifest.source import Source
 from tts_cli.plan.checks import CheckedRows, Judge
 from tts_cli.plan.notes import NamedRows
 from tts_cli.plan.plan import Plan
 from tts_cli.plan.planner import build_request
 from tts_cli.plan.split_rule import BY_SETTING, NO_CLONING
 from tts_cli.plan.tally import estimate_audio_s, estimate_disk_bytes
+from tts_cli.sources.item import ManifestFile
 
 MakeInfo = Callable[..., ModelInfo]
-MakeSource = Callable[..., Source]
+MakeSource = Callable[..., ManifestFile]
 CONFIG = RunConfig()
 BASE = {"type": "base", "needs_reference": True, "can_clone": True, "voices": ()}
 DUAL_AR = {"type": "dual_ar", "can_clone": True, "voices": (), "clone_modes": ("icl",)}
@@ -35,11 +35,11 @@ def jsonl(*rows: dict[str, Any]) -> str:
     return "".join(json.dumps({"text": "hi", **row}) + "\n" for row in rows)
 
 
-def checked_rows(source: Source, config: RunConfig, info: ModelInfo) -> list[Row | BadRow]:
+def checked_rows(source: ManifestFile, config: RunConfig, info: ModelInfo) -> list[Row | BadRow]:
     return list(CheckedRows(source, Judge(config, info)).read())
 
 
-def selected(source: Source, config: RunConfig, info: ModelInfo) -> list[str]:
+def selected(source: ManifestFile, config: RunConfig, info: ModelInfo) -> list[str]:
     """The ids of the rows that a run takes, good and bad."""
     plan = Plan(source, config, info)
     survey = plan.survey()
@@ -49,7 +49,7 @@ def selected(source: Source, config: RunConfig, info: ModelInfo) -> list[str]:
     return [row.record_id if isinstance(row, BadRow) else row.id for row in rows]
 
 
-def message(source: Source, config: RunConfig, info: ModelInfo) -> str:
+def message(source: ManifestFile, config: RunConfig, info: ModelInfo) -> str:
     bad = [row for row in checked_rows(source, config, info) if isinstance(row, BadRow)]
     assert len(bad) == 1, bad
     rows = NamedRows("rows")
