@@ -8,8 +8,11 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import sys
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 NOT_PLAIN = "is not a regular file"
 
@@ -48,3 +51,21 @@ def read_given(path: Path | str, most_bytes: int) -> bytes:
     if len(data) > most_bytes:
         raise OSError(errno.EINVAL, f"has more than {most_bytes >> 20} MiB", os.fspath(path))
     return data
+
+
+@cache
+def read_table(path: Path) -> dict[str, Any]:
+    """Return the content of a TOML file that belongs to this package."""
+    return toml_loads()(path.read_text(encoding="utf-8"))
+
+
+def toml_loads() -> Callable[[str], dict[str, Any]]:
+    """Return the function that parses TOML; Python 3.10 has none of its own."""
+    if sys.version_info >= (3, 11):
+        import tomllib
+
+        return tomllib.loads
+    import tomli  # has types only where it is installed
+
+    loads: Callable[[str], dict[str, Any]] = tomli.loads
+    return loads

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -20,7 +19,7 @@ from typing import Any
 from tts_cli.core import BadRow, Row
 from tts_cli.errors import UsageError
 from tts_cli.named import nearest, shown
-from tts_cli.plain import read_given
+from tts_cli.plain import read_given, toml_loads
 from tts_cli.sources.mapping import ALIASES, KINDS
 from tts_cli.sources.row import build_row, expand_greedy
 
@@ -147,7 +146,7 @@ class TomlFile:
             raw = read_given(path, MAX_BYTES)
             self.sha256 = hashlib.sha256(raw).hexdigest()
             self._text = raw.decode("utf-8-sig").replace("\r\n", "\n")
-            self.values: dict[str, Any] = _toml_loads()(self._text)
+            self.values: dict[str, Any] = toml_loads()(self._text)
         except OSError as error:
             raise problem(f"{path}: {error.strerror or error}", None) from None
         except UnicodeDecodeError:
@@ -187,14 +186,3 @@ def _key_parts(text: str) -> list[str]:
         if not match[2]:
             break
     return parts
-
-
-def _toml_loads() -> Callable[[str], dict[str, Any]]:
-    if sys.version_info >= (3, 11):
-        import tomllib
-
-        return tomllib.loads
-    import tomli  # has types only where it is installed
-
-    loads: Callable[[str], dict[str, Any]] = tomli.loads
-    return loads

@@ -185,6 +185,48 @@ def _space_between(before: str, behind: str) -> str:
     return "، " if "\u0600" <= last <= "\u06ff" else ", "
 
 
+RAISED, LOWERED, LEVEL = "\3", "\4", "\5"  # around raised and lowered text, until it is settled
+_UP = str.maketrans("0123456789+-\u2212=()n", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁻⁼⁽⁾ⁿ")
+_DOWN = str.maketrans("0123456789+-\u2212=()", "₀₁₂₃₄₅₆₇₈₉₊₋₋₌₍₎")
+_FRACTION = re.compile(
+    rf"(\d*){RAISED}\s*(\d{{1,3}})\s*{LEVEL}\s*[/\u2044\u2215]\s*{LOWERED}?\s*(\d{{1,3}})(?!\d)\s*{LEVEL}?"
+)
+_SHIFTED = re.compile(
+    rf"([^\W\d_]*|\d+(?:[.,]\d+)*|\))([{RAISED}{LOWERED}])([^{RAISED}{LOWERED}{LEVEL}]*){LEVEL}"
+)
+_NOTE_NUMBER = re.compile(r"[\[(]?\*?\d{1,4}[\])]?|[*†‡§¶]{1,4}")
+_POWER = re.compile(r"[+\u2212-]?(?:\d{1,4}|n)")
+_BASE = re.compile(r"\d{1,3}|\d+\.\d+|[^\W\d_]{1,3}|\)")  # 10, cm, x; else the number is a note's
+
+
+def settle_raised(text: str) -> tuple[str, int]:
+    """Return a text whose raised and lowered parts are signs that say so, and how many numbers of
+    notes were left out: raised behind a long word, a year or the end of a sentence.
+
+    Args:
+        text: with `RAISED` or `LOWERED` in front of each such part, and `LEVEL` behind it.
+    """
+    if RAISED not in text and LOWERED not in text:
+        return text, 0
+    num_notes = 0
+
+    def settle(found: re.Match[str]) -> str:
+        nonlocal num_notes
+        base, inside = found[1], found[3].strip()
+        if found[2] == LOWERED:
+            is_number = re.fullmatch(r"[\d+\u2212=()-]+", inside)
+            return base + (inside.translate(_DOWN) if is_number else inside)
+        if _POWER.fullmatch(inside) and _BASE.fullmatch(base):
+            return base + inside.translate(_UP)
+        if _NOTE_NUMBER.fullmatch(inside):
+            num_notes += 1
+            return base
+        return base + inside
+
+    text = _FRACTION.sub(lambda found: f"{found[1]} {found[2]}/{found[3]}".strip(), text)
+    return _SHIFTED.sub(settle, text), num_notes
+
+
 def is_scene_break(text: str) -> bool:
     """Whether a paragraph is nothing but signs that part scenes."""
     return _SCENE_BREAK.fullmatch(as_seen(text).strip()) is not None

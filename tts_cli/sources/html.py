@@ -1,11 +1,11 @@
 """Read the text of an XHTML document as a person would read it aloud, by lxml.
 
-Read: what is in paragraphs, headings, lists, quotations, a table row by row, the text of links and
-emphasis. Not read: images with their alternative text and captions, code blocks, formulas, the
-numbers of printed pages, readings beside Chinese characters, navigation, and footnotes, both the
-marks and what they say, nor a title page. They are told by `epub:type` or `role`, the marks also by
-being a short link. Nor is what Project Gutenberg puts around a book. A picture of one letter at a
-paragraph's start is read.
+Read: what is in paragraphs, headings, lists with their numbers, quotations, a table row by row, the
+text of links and emphasis. Not read: images with their alternative text and captions, code blocks,
+formulas, the numbers of printed pages, readings beside Chinese characters, navigation, hidden and
+struck-out text, a title page, and footnotes, both the marks and what they say. Footnotes are known
+by `epub:type` or `role`, the marks also by being a short link. The frame of Project Gutenberg is
+not read either. A picture of one letter at a paragraph's start is read.
 
 Documents come from files that nobody vouches for: no entity is replaced but those of HTML, none may
 be declared, nothing is fetched, and nesting is bounded by libxml2.
@@ -25,6 +25,9 @@ from tts_cli.extras import load
 from tts_cli.sources.chapters import (
     BREAK,
     FRAME_IDS,
+    LEVEL,
+    LOWERED,
+    RAISED,
     Block,
     Heading,
     SceneBreak,
@@ -33,6 +36,7 @@ from tts_cli.sources.chapters import (
     joined,
     one_line,
     parted,
+    settle_raised,
 )
 
 MAX_SHORT_CHARS = 1_000  # of titles
@@ -42,7 +46,9 @@ MAX_FIGURE_ELEMENTS = 100  # among which a picture is looked for
 _ENTITY = re.compile(rb"&([A-Za-z][A-Za-z0-9]{1,31});")
 _XML_ENTITIES = frozenset((b"amp", b"lt", b"gt", b"quot", b"apos"))
 _DECLARATION = re.compile(rb"<!ENTITY", re.IGNORECASE)
-_NOTE_MARK = re.compile(r"[\[(]?(?:[0-9]{1,4}|[*†‡§]{1,4}|[a-z])[\])]?|[↩↑^]\ufe0e?")
+_NOTE_MARK = re.compile(r"[\[(]?(?:\*?[0-9]{1,4}|[*†‡§]{1,4}|[a-z])[\])]?|[↩↑^]\ufe0e?")
+_HIDDEN = re.compile(r"(?:^|;)\s*(?:display\s*:\s*none|visibility\s*:\s*hidden)", re.IGNORECASE)
+_SHIFTS = {"sup": RAISED, "sub": LOWERED}
 
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
 _BLOCKS = re.compile(
@@ -150,10 +156,12 @@ def text_of(element: Any) -> str:
     pieces: list[str] = []
     chars = 0
     for event, one in load_lxml().iterwalk(element, events=("start", "end")):
+        tag = tag_of(one)
         if event == "start":
-            piece = _edge(tag_of(one)) + (one.text or "")
+            piece = _SHIFTS.get(tag, _edge(tag)) + (one.text or "")
         else:
-            piece = _edge(tag_of(one)) + (one.tail or "" if one is not element else "")
+            end = LEVEL if tag in _SHIFTS else _edge(tag)
+            piece = end + (one.tail or "" if one is not element else "")
         pieces.append(piece)
         chars += len(piece)
         if chars > MAX_SHORT_CHARS:
@@ -165,13 +173,18 @@ def _edge(tag: str) -> str:
     """What the beginning or the end of an element leaves in a heading."""
     if tag == "br":
         return BREAK
-    return "" if tag in ("sup", "sub") else _EDGE
+    return "" if tag in _SHIFTS else _EDGE
 
 
 def _heading_of(text: str) -> str:
     """A heading in one line, its neighbours parted."""
+    text, _ = settle_raised(text)
     text = _APART.sub(lambda found: f"{found.group().rstrip(_EDGE)} ", text)
     return one_line(joined(text.replace(_EDGE, "")))
+
+
+def _whole(text: str | None, default: int) -> int:
+    return int(text) if text and text.isdecimal() and len(text) <= 4 else default
 
 
 _CAPTION = re.compile("(?:(?:fig|figure|image|img|picture|photo)-?)?caption(?:-text)?")
@@ -212,6 +225,7 @@ class HtmlReader:
         self._blocks: list[Block] = []
         self._heading = 0
         self._number = 0  # of paragraphs so far
+        self._numbers: dict[Any, int] = {}  # of each ordered list: of its last item so far
         self._drop_cap = ""  # a letter that was a picture, at the start of the paragraph
         self.left_out: Counter[str] = Counter()  # what was not read -> how often
         self.num_framed = 0  # characters that Project Gutenberg put around the book
@@ -284,9 +298,19 @@ class HtmlReader:
         if TITLE_PAGES.intersection(kinds):
             self.left_out["the title page"] += 1
             return True
-        is_page = any(map(_PAGES.fullmatch, kinds))
-        is_hidden = element.get("hidden") is not None
-        return is_page or is_hidden or _SKIPPED.fullmatch(tag) is not None
+        if tag in ("s", "del", "strike"):
+            self.left_out["text that is struck out"] += 1
+            return True
+        if self._is_hidden(element, tag):
+            self.left_out["hidden text"] += bool(text_of(element))
+            return True
+        return any(map(_PAGES.fullmatch, kinds)) or _SKIPPED.fullmatch(tag) is not None
+
+    def _is_hidden(self, element: Any, tag: str) -> bool:
+        if element.get("hidden") is not None or _HIDDEN.search(element.get("style") or ""):
+            return True
+        is_silent = (element.get("aria-hidden") or "").lower() == "true"
+        return is_silent and tag not in _HEADINGS  # whose words a reader's menu has
 
     def _is_note_mark(self, element: Any) -> bool:
         """Whether a link is a footnote's number, or one that leads back to the text."""
@@ -300,7 +324,9 @@ class HtmlReader:
         parent = element.getparent()
         is_raised = any(tag_of(one) == "sup" for one in (element, *element))
         is_raised = is_raised or (parent is not None and tag_of(parent) == "sup")
-        return is_raised or not text[0].isalnum()
+        last = "".join(self._pieces[-4:])[-1:]  # a number right behind a word is raised by a style
+        is_close = text.isdecimal() and (last.isalnum() or last in tuple(".,;:!?\"'”’»)"))
+        return is_raised or is_close or not text[0].isalnum()
 
     def _start(self, element: Any) -> None:
         tag = tag_of(element)
@@ -310,9 +336,28 @@ class HtmlReader:
         elif tag == "hr":
             self._flush()
             self._blocks.append(SceneBreak())
+        elif tag in _SHIFTS:
+            self._pieces.append(_SHIFTS[tag])
         elif tag == "br" or self._heading:
             self._pieces.append(_edge(tag))
+        if tag == "li":
+            self._pieces.append(self._number_of(element))
         self._pieces.append(element.text or "")
+
+    def _number_of(self, item: Any) -> str:
+        """Return the number of an item of an ordered list. A list with a style of its own may show
+        other numbers, or none.
+        """
+        parent = item.getparent()
+        if parent is None or tag_of(parent) != "ol" or not text_of(item):
+            return ""
+        number = self._numbers.get(parent, _whole(parent.get("start"), 1) - 1) + 1
+        number = self._numbers[parent] = _whole(item.get("value"), number)
+        has_style = any(parent.get(name) is not None for name in ("class", "style", "reversed"))
+        if has_style or parent.get("type", "1") != "1":
+            self.left_out["the number of a list's item"] += 1
+            return ""
+        return f"{number}. "
 
     def _end(self, element: Any) -> None:
         tag = tag_of(element)
@@ -322,12 +367,16 @@ class HtmlReader:
             self._flush()
             if tag in _HEADINGS:
                 self._heading = 0
+        elif tag in _SHIFTS:
+            self._pieces.append(LEVEL)
         elif self._heading and tag != "br":
             self._pieces.append(_edge(tag))
 
     def _flush(self) -> None:
         """End a paragraph, or a row of a table, or several paragraphs parted by breaks."""
-        text = self._with_drop_cap("".join(self._pieces))
+        text, num_notes = settle_raised("".join(self._pieces))
+        text = self._with_drop_cap(text)
+        self.left_out[NOTE_MARK] += num_notes
         self._pieces.clear()
         if not text.strip():
             return

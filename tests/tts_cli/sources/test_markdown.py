@@ -77,8 +77,8 @@ def test_a_whole_text(tmp_path: Path) -> None:
             '"Will it hold?" she asked.',
             "Nobody answered .",
             "What the river takes, it keeps.",
-            "Sand.",
-            "Sacks.",
+            "1. Sand.",
+            "2. Sacks.",
         ],
         [
             "Chapter Two",
@@ -196,3 +196,46 @@ def test_a_folder_has_the_language_that_its_files_agree_on(tmp_path: Path) -> No
     assert read_book(tmp_path).language == "en"
     (tmp_path / "4.md").write_text("---\nlang: de\n---\n# 4\n\nEs regnete.\n")
     assert read_book(tmp_path).language is None
+
+
+@pytest.mark.parametrize(
+    ("text", "lines", "told"),
+    [
+        ("- [ ] buy bread\n- [x] call Ada", ["buy bread", "call Ada"], "box of a task"),
+        ("> [!NOTE]\n> Mind the tide.", ["Mind the tide."], "mark of an alert"),
+        ("It was ~~early~~ late.", ["It was late."], "struck out"),
+        ("It was <del>early</del> late.", ["It was late."], "struck out"),
+        ("This is ==marked text== here.", ["This is marked text here."], "a highlight"),
+        ("See [[Harbour|the harbour]] and [[Quay]].", ["See the harbour and Quay."], "a wiki link"),
+        ("Late. %%not for\nreaders%% Or not.", ["Late. Or not."], "a comment"),
+        ("Late. {/*id*/}", ["Late."], "a comment"),
+        ('{{< figure src="a.png" >}}\n\nLate.', ["Late."], "a shortcode"),
+        ("::: {.warning}\nLate.\n:::", ["Late."], "fence of a block"),
+        ("# Late {#late .x a=b}\n\nIt was.", ["Late", "It was."], "an attribute"),
+        ("The sum $x^2 + y$ is small.", ["The sum is small."], "a formula"),
+        ("It costs $5 or $6 here.", ["It costs $5 or $6 here."], ""),
+        ("It is `[[x]]` and `==y==`.", ["It is [[x]] and ==y==."], ""),
+        ("3. Fill it.\n4. Light it.", ["3. Fill it.", "4. Light it."], ""),
+        ("There are 10<sup>3</sup> of 5 m<sup>2</sup>.", ["There are 10\u00b3 of 5 m\u00b2."], ""),
+        ("Add 1<sup>1</sup>/<sub>2</sub> of CO<sub>2</sub>.", ["Add 1 1/2 of CO\u2082."], ""),
+        (
+            "It was in 1984<sup>3</sup> or so.<sup>[4]</sup>",
+            ["It was in 1984 or so."],
+            "a footnote",
+        ),
+        ("The 1<sup>st</sup> one.", ["The 1st one."], ""),
+    ],
+)
+def test_signs_of_other_dialects(tmp_path: Path, text: str, lines: list[str], told: str) -> None:
+    book = read(tmp_path, text)
+    assert texts(book) == [lines]
+    assert told in " ".join(book.warnings)
+    assert bool(book.warnings) == bool(told)
+
+
+def test_front_matter_of_hugo_and_pandoc(tmp_path: Path) -> None:
+    book = read(tmp_path, '+++\ntitle = "The Mill"\ndraft = false\n+++\n\nIt rained.\n')
+    assert (book.title, texts(book)) == ("The Mill", [["It rained."]])
+    book = read(tmp_path, "% The Mill\n% A. Writer\n\nIt rained.\n")
+    assert (book.title, book.author, texts(book)) == ("The Mill", "A. Writer", [["It rained."]])
+    assert texts(read(tmp_path, "---\n\nIt rained.\n\n---\n\nLate.\n")) == [["It rained.", "Late."]]
