@@ -32,7 +32,7 @@ HOSTILE = {
         bad_line(text="a" * 1_000_000),
         "text: has 1000000 characters; the maximum is 20000",
     ),
-    "a line without end": (b"{" + b" " * 3_000_000, "the line is longer than 1048576 bytes"),
+    "a line without end": (b"{" + b" " * 3_000_000, "the line is longer than 1048576 characters"),
     "duplicate id": (
         bad_line(id="GOOD"),
         "id 'GOOD' is already used by line 1 (letter case is ignored)",

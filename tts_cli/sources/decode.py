@@ -12,8 +12,9 @@ import io
 import logging
 import re
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import BinaryIO, cast
+from typing import BinaryIO, TextIO
 
 from tts_cli.errors import ManifestError, UsageError
 
@@ -39,6 +40,16 @@ _NUL_SHARE = 0.2  # of bytes at even, or at odd places: UTF-16 without a mark
 _NO_TEXT = re.compile(rb"[\x00-\x08\x0e-\x1f]")
 _NO_WORD = re.compile(r"[^\W\d_][¹³¿][^\W\d_]")  # Polish, read as another language
 _MAX_WORDS = 3
+# Of cp1252 what English texts have: after an ASCII letter, digit or mark or before one, a dash, an
+# ellipsis, quotation marks, signs of money and trade, a bullet; a single sign between two letters
+# can be an apostrophe alone.
+_WESTERN_SIGNS = re.compile(
+    rb"(?<=[A-Za-z])\x92(?=[A-Za-z])"
+    rb"|(?<![\x80-\xff])[\x80\x85\x91-\x97\x99\xa0\xa2\xa3\xa7\xa9\xae\xb0\xb7\xbc-\xbe\xd7]{1,2}"
+    rb"(?![\x80-\xffA-Za-z])"
+    rb"|(?<![\x80-\xffA-Za-z])[\x80\x85\x91\x93\x95-\x97\xa3\xa7\xa9\xd7](?=[A-Za-z\d])"
+    rb"|(?<=[A-Za-z])(?:\x85|\x96|\x97)(?=[A-Za-z])"
+)
 
 
 @dataclass(frozen=True)
@@ -105,12 +116,17 @@ def find_encoding(blocks: Iterable[bytes]) -> Encoding:
         return Encoding()  # lines with bytes that are not are told one by one
     if not rest.isascii():
         sample += rest
-    return _old_encoding(bytes(sample[:MAX_SAMPLE_BYTES]))
+    if len(sample) > MAX_SAMPLE_BYTES:  # cut where a line ends, not inside of a character
+        end = sample.rfind(b"\n", 0, MAX_SAMPLE_BYTES)
+        del sample[end if end > 0 else MAX_SAMPLE_BYTES :]
+    return _old_encoding(bytes(sample))
 
 
 def _old_encoding(sample: bytes) -> Encoding:
     if _NO_TEXT.search(sample):  # then its lines are told one by one
         return Encoding()
+    if _is_western(sample):
+        return Encoding(_WESTERN, "detected from its letters", _telling_words(sample, _WESTERN))
     from charset_normalizer import from_bytes
 
     every = list(from_bytes(sample, cp_isolation=list(_OLD)))
@@ -121,15 +137,30 @@ def _old_encoding(sample: bytes) -> Encoding:
         if is_western and match.coherence >= found[0].coherence - _SLACK:
             name = _WESTERN
             break
+    words = _telling_words(sample, name)
+    # of none that is known: its lines are told one by one
+    return Encoding(name, "detected from its letters", words) if words else Encoding()
+
+
+def _is_western(sample: bytes) -> bool:
+    """Whether a text is English but for a few signs of Windows: all its other bytes are marks and
+    quotes that English has, none between two letters but an apostrophe, and no letters.
+    """
+    rest = _WESTERN_SIGNS.sub(b"", sample)
+    return rest.isascii() and len(rest) < len(sample)
+
+
+def _telling_words(sample: bytes, name: str) -> str:
+    """Return some words that show whether an encoding is right; "": it is not."""
     try:
-        text = codecs.getincrementaldecoder(name)().decode(sample)  # the sample may end amid a sign
+        text = codecs.getincrementaldecoder(name)().decode(sample)  # may end amid a sign
     except UnicodeError:
-        return Encoding()  # of none that is known: its lines are told one by one
+        return ""
     # Whole words first: a pattern for those with such a letter would try each letter of a long one.
     telling = [word for word in re.findall(r"\w+", text) if not word.isascii()]
+    telling = telling or [word for word in re.findall(r"\S+", text) if not word.isascii()]
     words = dict.fromkeys(telling or re.findall(r"\S+", text))
-    shown = ", ".join(word[:20] for word in list(words)[:_MAX_WORDS])
-    return Encoding(name, "detected from its letters", shown)
+    return ", ".join(word[:20] for word in list(words)[:_MAX_WORDS])
 
 
 def tell_encoding(found: Encoding, name: str) -> Encoding:
@@ -147,59 +178,30 @@ def tell_encoding(found: Encoding, name: str) -> Encoding:
     return found
 
 
-def as_utf8(file: BinaryIO, encoding: str, name: str) -> BinaryIO:
-    """The same text in UTF-8. Reading raises ManifestError where it is not of that encoding.
+@contextmanager
+def open_text(file: BinaryIO, encoding: str, name: str) -> Iterator[TextIO]:
+    """Decode a file. Bytes that are not UTF-8 come as lone surrogates, for their lines to be
+    reported one by one; in any other encoding, reading raises ManifestError inside of the block.
 
     Args:
         name: what messages call the file.
     """
-    if codecs.lookup(encoding).name == UTF_8:
-        return file
-    return cast(BinaryIO, io.BufferedReader(_Recoded(file, encoding, name), BLOCK_BYTES))
+    is_utf8 = codecs.lookup(encoding).name == UTF_8
+    errors = "surrogateescape" if is_utf8 else "strict"
+    text = io.TextIOWrapper(file, encoding, errors=errors, newline="\n")
+    try:
+        yield text
+    except UnicodeDecodeError as error:
+        place = file.tell() - len(error.object) + error.start + 1
+        raise ManifestError(
+            f"{name}: is not {encoding} (near byte {place})",
+            remedy="save it as UTF-8, or give its encoding with --encoding",
+        ) from None
+    finally:
+        text.detach()
 
 
 def blocks_of(file: BinaryIO) -> Iterator[bytes]:
     """A file's bytes to its end."""
     while block := file.read(BLOCK_BYTES):
         yield block
-
-
-class _Recoded(io.RawIOBase):
-    """A file's text as UTF-8."""
-
-    def __init__(self, file: BinaryIO, encoding: str, name: str) -> None:
-        self._file = file
-        self._encoding = encoding
-        self._name = name
-        self._decoder = codecs.getincrementaldecoder(encoding)()
-        self._place = 0
-        self._left = b""
-        self._is_at_end = False
-
-    def readable(self) -> bool:
-        """It is."""
-        return True
-
-    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-        """Fill a buffer, or part of it."""
-        while not self._left and not self._is_at_end:
-            block = self._file.read(BLOCK_BYTES)
-            self._is_at_end = not block
-            try:
-                self._left = self._decoder.decode(block, final=not block).encode()
-            except UnicodeError as error:
-                start = getattr(error, "start", 0)
-                raise ManifestError(
-                    f"{self._name}: is not {self._encoding} (near byte {self._place + start + 1})",
-                    remedy="save it as UTF-8, or give its encoding with --encoding",
-                ) from None
-            self._place += len(block)
-        count = min(len(buffer), len(self._left))
-        buffer[:count] = self._left[:count]
-        self._left = self._left[count:]
-        return count
-
-    def close(self) -> None:
-        """Close the file too."""
-        self._file.close()
-        super().close()

@@ -20,7 +20,7 @@ from itertools import islice
 
 from tts_cli.errors import ManifestError
 from tts_cli.named import shown
-from tts_cli.sources.ids import IdTable, fold_id, id_problem
+from tts_cli.sources.ids import IdTable, as_id, fold_id, id_problem
 from tts_cli.sources.item import Dialect, ManifestFile
 from tts_cli.sources.jsonl import Lines
 from tts_cli.sources.mapping import ColumnMapping, RowProblem, guess_mapping
@@ -36,8 +36,6 @@ _SAMPLE_LINES = 50
 _LEAST_LINES = 3  # that show a form; of paths to audio one does
 _MAX_PARTS = 9  # of a path, in an id
 _AUDIO = re.compile(r"\.(wav|flac|mp3|ogg|opus|m4a|aac|aiff?)$", re.IGNORECASE)
-_PLAIN = re.compile(r"[A-Za-z0-9_.-]+")
-_PLAIN_PATH = re.compile(r"/?(?:[\w-]+(?:\.[\w-]+)*/)*[\w-]+(?:\.[\w-]+)*", re.ASCII)
 _NO_SPACE = re.compile(r"\S{1,200}")
 _CODE = re.compile(r"[A-Za-z]{2,3}([-_][A-Za-z]{2,4})?$")
 _MOST = (1 << 64) - 1  # of a key
@@ -94,21 +92,7 @@ def path_id(path: str, parts: int) -> str:
     """The id that a path becomes: its last parts, without what leads out of a folder and without
     the suffix of audio.
     """
-    path = _AUDIO.sub("", path.strip())
-    if _PLAIN_PATH.fullmatch(path):
-        return "/".join(path.removeprefix("/").split("/")[-parts:])
-    path = path.replace("\\", "/")
-    names = [_id_part(name) for name in re.sub("^[A-Za-z]:", "", path).split("/")]
-    return "/".join([name for name in names if name][-parts:])
-
-
-def _id_part(name: str) -> str:
-    """A part of a path as ids may have it."""
-    if name.strip(".") == "":
-        return ""
-    if not _PLAIN.fullmatch(name):
-        name = "".join(char if id_problem(f"a{char}a") is None else "_" for char in name)
-    return name.rstrip(".")
+    return "/".join(as_id(_AUDIO.sub("", path.strip())).split("/")[-parts:])
 
 
 def _form_of(sample: list[str], source: ManifestFile) -> Dialect | None:

@@ -225,6 +225,7 @@ class HtmlReader:
         self._blocks: list[Block] = []
         self._heading = 0
         self._number = 0  # of paragraphs so far
+        self._item = ""  # the number of a list's item, until its first paragraph
         self._numbers: dict[Any, int] = {}  # of each ordered list: of its last item so far
         self._drop_cap = ""  # a letter that was a picture, at the start of the paragraph
         self.left_out: Counter[str] = Counter()  # what was not read -> how often
@@ -341,7 +342,7 @@ class HtmlReader:
         elif tag == "br" or self._heading:
             self._pieces.append(_edge(tag))
         if tag == "li":
-            self._pieces.append(self._number_of(element))
+            self._item = self._number_of(element)
         self._pieces.append(element.text or "")
 
     def _number_of(self, item: Any) -> str:
@@ -385,6 +386,7 @@ class HtmlReader:
         else:
             cells = list(filter(joined, text.split(_CELL_END)))
             texts = list(parted(cells[0])) if len(cells) == 1 else [", ".join(map(joined, cells))]
+            texts[0], self._item = self._item + texts[0], ""
         for one in filter(str.strip, texts):
             self._number += 1
             place, level = f"{self._name}, paragraph {self._number}", self._heading

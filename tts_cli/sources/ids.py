@@ -41,6 +41,8 @@ _PART = (
     r"|(?!(?i:con|prn|aux|nul|com[0-9]|lpt[0-9])(?:/|\Z))[A-Za-z0-9_-]{1,4})"
 )
 _PLAIN_ID = re.compile(rf"(?!(?i:truncated|takes|removed)/)(?:{_PART}/){{0,8}}{_PART}")
+_PLAIN_PART = re.compile(r"[A-Za-z0-9_.-]+")
+_PLAIN_PATH = re.compile(r"/?(?:[\w-]+(?:\.[\w-]+)*/)*[\w-]+(?:\.[\w-]+)*", re.ASCII)
 _LINE_ID = re.compile(r"#(?:.*:)?[0-9]{1,12}")  # of a row without an id, see `BadRow.record_id`
 _DEVICE_NAMES = frozenset(
     ["CON", "PRN", "AUX", "NUL"] + [f"{port}{n}" for port in ("COM", "LPT") for n in range(10)]
@@ -144,6 +146,24 @@ def _part_problem(part: str, is_folder: bool) -> str | None:
     if is_folder and part.casefold().endswith(_FILE_SUFFIXES):
         return f"has the folder '{part}', which could be the name of an output file"
     return None
+
+
+def as_id(name: str) -> str:
+    """Return the id that a name or a path becomes: without parts that lead out of a folder, and
+    with _ for characters that an id may not have.
+    """
+    if _PLAIN_PATH.fullmatch(name):
+        return name.removeprefix("/")
+    parts = re.sub("^[A-Za-z]:", "", name.replace("\\", "/")).split("/")
+    return "/".join(filter(None, map(_id_part, parts)))
+
+
+def _id_part(name: str) -> str:
+    if name.strip(".") == "":
+        return ""
+    if not _PLAIN_PART.fullmatch(name):
+        name = "".join(char if id_problem(f"a{char}a") is None else "_" for char in name)
+    return name.rstrip(".")
 
 
 def default_id(number: int) -> str:

@@ -1,7 +1,10 @@
-"""Read rows that are JSON: an object a line, or an array of objects. An array is read as far as its
-next object, so that a million of them need no more memory than one.
+"""Read rows that are JSON: an object per line, or a document over several lines.
 
-Lines of a manifest: decoded, counted, each at most 1 MiB.
+A document is an array of objects, objects one after the other, or one object: a row, an envelope
+around a list of rows (`{"lines": [...]}`), rows under their ids, or a table of strings under their
+keys as i18next and Flutter's ARB have them. A document is loaded whole, within a bound.
+
+Lines of a manifest: counted, each at most 1 Mi characters.
 """
 
 from __future__ import annotations
@@ -10,23 +13,26 @@ import codecs
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from itertools import islice
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from tts_cli.core import BadRow, Row
 from tts_cli.errors import ManifestError
-from tts_cli.named import shown
-from tts_cli.sources.mapping import RowProblem
+from tts_cli.named import MAX_DEPTH, is_too_deep, shown
+from tts_cli.sources.ids import as_id
+from tts_cli.sources.mapping import RowProblem, is_field
 
 if TYPE_CHECKING:
     from tts_cli.sources.item import ManifestFile, RowBuilder
 
-
+MAX_LINE_CHARS = 1 << 20
+MAX_DOCUMENT_CHARS = 256 << 20
 _MAX_NUMBER_CHARS = 64
-_BLOCK_BYTES = 1 << 16
 _NOT_AN_ARRAY = "a manifest has one JSON object per line, not an array; jq -c '.[]' converts it"
 _SPACE = re.compile(r"[ \t\r\n]*")
+_ESCAPED = re.compile("[\udc80-\udcff]")  # a byte that is not UTF-8
 
 
 def line_rows(lines: Lines, source: ManifestFile, rows: RowBuilder) -> Iterator[Row | BadRow]:
@@ -49,18 +55,105 @@ def line_rows(lines: Lines, source: ManifestFile, rows: RowBuilder) -> Iterator[
             yield rows.row(values, lines.number)
 
 
-def starts_array(start: bytes) -> bool:
-    """Whether a file that begins so is one JSON array, not an object a line."""
-    return start.removeprefix(codecs.BOM_UTF8).lstrip(b" \t\r\n").startswith(b"[")
+def is_document(lines: Lines) -> bool:
+    """Whether a file has JSON over several lines, not an object per line."""
+    first = [line.strip() for line in islice(filter(str.strip, lines.each()), 2)]
+    if not first or first[0].startswith("["):
+        return bool(first)
+    try:
+        value = _decode(first[0])
+    except json.JSONDecodeError as error:
+        return first[0].startswith("{") and error.pos >= len(first[0])
+    except (RowProblem, RecursionError):
+        return False
+    return len(first) == 1 and isinstance(value, dict) and _list_of(value) is not None
 
 
-def array_rows(file: BinaryIO, source: ManifestFile, rows: RowBuilder) -> Iterator[Row | BadRow]:
-    """The objects of an array; a row's line is the one its object begins on.
+def load_document(file: TextIO, name: str) -> Document | None:
+    """Load a document; None: it begins as an object that does not end, so its lines are judged.
+
+    Raises:
+        ManifestError: it is too large.
+    """
+    content = file.read(MAX_DOCUMENT_CHARS + 1)
+    if len(content) > MAX_DOCUMENT_CHARS:
+        raise ManifestError(
+            f"{name}: has more than {MAX_DOCUMENT_CHARS >> 20} Mi characters of JSON",
+            "write one object per line",
+        )
+    document = Document(content.removeprefix("\ufeff"), name)
+    if document.peek() == "{":
+        try:
+            Document(document.content, name).value()
+        except (ManifestError, RowProblem):
+            return None
+    return document
+
+
+def document_rows(text: Document, rows: RowBuilder) -> Iterator[Row | BadRow]:
+    """The rows of a document; a row's line is the one where its object begins.
 
     Raises:
         ManifestError: it is not JSON, from some line on.
     """
-    text = _Text(file, source.name)
+    if text.peek() == "[":
+        yield from _array(text, rows)
+        if text.peek():
+            raise text.error("there is something after the end of the array")
+        return
+    line, value = text.line, text.value()
+    if is_too_deep(value):
+        raise text.error(f"values are nested more than {MAX_DEPTH} deep")
+    if text.peek():  # objects one after the other
+        yield _row(value, line, rows)
+        while text.peek():
+            yield _next(text, rows)
+        return
+    key = _list_of(value)
+    if key is not None:
+        found = re.search(rf"{re.escape(json.dumps(key))}\s*:\s*(?=\[)", text.content)
+        found = found or re.search(r"(?=\[)", text.content)  # the key has escapes
+        assert found is not None
+        yield from _array(Document(text.content, text.name, found.end()), rows)
+        return
+    if isinstance(value, dict) and value and not any(map(is_field, value)):
+        cursor = Document(text.content, text.name)
+        for key, entry in _entries(value):
+            cursor.seek(json.dumps(key, ensure_ascii=False))
+            yield _row(entry, cursor.line, rows)
+        return
+    yield _row(value, line, rows)
+
+
+def _list_of(value: Any) -> str | None:
+    """Return the key of the rows in an envelope; None: it is none."""
+    if not isinstance(value, dict) or {"text", "input"} & set(value):
+        return None
+    lists = (
+        key
+        for key, one in value.items()
+        if isinstance(one, list) and one and all(isinstance(row, dict) for row in one)
+    )
+    return next(lists, None)
+
+
+def _entries(values: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
+    """Return the rows of a table of strings, or of rows under their ids, each with its own key.
+    Keys that begin with @ describe others (ARB).
+    """
+    for key, value in values.items():
+        name = f"{path}/{key}" if path else key
+        if key.startswith("@"):
+            continue
+        if not isinstance(value, dict):
+            yield key, {"id": as_id(name), "text": value}
+        elif {"text", "input"} & set(value):
+            yield key, {"id": as_id(name), **value}
+        else:
+            yield from _entries(value, name)
+
+
+def _array(text: Document, rows: RowBuilder) -> Iterator[Row | BadRow]:
     text.take("[")
     is_first = True
     while text.peek() != "]":
@@ -68,51 +161,48 @@ def array_rows(file: BinaryIO, source: ManifestFile, rows: RowBuilder) -> Iterat
             text.take(",")
             text.peek()  # up to the line of the value
         is_first = False
-        line = text.line
-        try:
-            value = text.value()
-            if not isinstance(value, dict):
-                raise RowProblem(f"must be a JSON object, not {shown(value)}")
-        except RowProblem as problem:
-            rows.next()
-            yield rows.bad(line, str(problem))
-            continue
-        rows.next()
-        yield rows.row(value, line)
+        yield _next(text, rows)
     text.take("]")
-    if text.peek():
-        raise text.error("there is something after the end of the array")
 
 
-class _Text:
-    """The text of a JSON file, of which no more than a value and a block is in memory."""
+def _next(text: Document, rows: RowBuilder) -> Row | BadRow:
+    line = text.line
+    try:
+        value = text.value()
+    except RowProblem as problem:
+        rows.next()
+        return rows.bad(line, str(problem))
+    return _row(value, line, rows)
 
-    def __init__(self, file: BinaryIO, name: str) -> None:
-        self._file = file
-        self._name = name
-        self._decoder = codecs.getincrementaldecoder("utf-8-sig")()
-        self._text = ""
-        self._place = 0
-        self._is_at_end = False
+
+def _row(value: Any, line: int, rows: RowBuilder) -> Row | BadRow:
+    rows.next()
+    if isinstance(value, dict):
+        return rows.row(value, line)
+    return rows.bad(line, f"must be a JSON object, not {shown(value)}")
+
+
+class Document:
+    """A JSON text and a place in it."""
+
+    def __init__(self, content: str, name: str, place: int = 0) -> None:
+        self.content = content
+        self.name = name
+        self._place = place
         self._noted: list[str] = []  # what is wrong with a value that can be read all the same
         self._decode = _noting_decoder(self._noted).raw_decode
-        self.line = 1
+        self.line = 1 + content.count("\n", 0, place)
 
     def error(self, problem: str) -> ManifestError:
         """What is raised where the rest of the file cannot be read."""
         return ManifestError(
-            f"{self._name}:{self.line}: not JSON: {problem}", "fix it, or write one object per line"
+            f"{self.name}:{self.line}: not JSON: {problem}", "fix it, or write one object per line"
         )
 
     def peek(self) -> str:
-        """The next character that is no space; "" at the end."""
-        while True:
-            self._skip(_SPACE.match(self._text, self._place).end())  # type: ignore[union-attr]
-            if self._place < len(self._text):
-                return self._text[self._place]
-            if self._is_at_end:
-                return ""
-            self._read()
+        """The next character that is not a space; "" at the end."""
+        self._skip(_SPACE.match(self.content, self._place).end())  # type: ignore[union-attr]
+        return self.content[self._place : self._place + 1]
 
     def take(self, char: str) -> None:
         """Pass over a character that must come next."""
@@ -123,43 +213,30 @@ class _Text:
 
     def value(self) -> Any:
         """The next value. Raises RowProblem where it is one that no row can hold."""
-        while True:
-            self._noted.clear()
-            try:
-                value, end = self._decode(self._text, self._place)
-            except json.JSONDecodeError as error:
-                if self._is_at_end or len(self._text) - self._place > MAX_LINE_BYTES:
-                    self._skip(error.pos)
-                    raise self.error(
-                        f"{error.msg} (the maximum of a row is {MAX_LINE_BYTES} characters)"
-                    ) from None
-            except RecursionError:
-                raise self.error("values are nested too deep") from None
-            else:
-                is_cut = not isinstance(value, (dict, list)) and end == len(self._text)
-                if not is_cut or self._is_at_end:
-                    self._skip(end)
-                    if self._noted:
-                        raise RowProblem(self._noted[0])
-                    return value
-            self._read(len(self._text) - self._place)
+        self._noted.clear()
+        start = self._place
+        try:
+            value, end = self._decode(self.content, start)
+        except json.JSONDecodeError as error:
+            self._skip(error.pos)
+            raise self.error(error.msg) from None
+        except RecursionError:
+            raise self.error("values are nested too deep") from None
+        if bad := _ESCAPED.search(self.content, start, end):
+            self._skip(bad.start())
+            raise self.error(f"byte 0x{ord(bad[0]) - 0xDC00:02x} is not UTF-8")
+        self._skip(end)
+        if self._noted:
+            raise RowProblem(self._noted[0])
+        return value
+
+    def seek(self, found: str) -> None:
+        """Go on to where a text is next, if it is."""
+        self._skip(max(self._place, self.content.find(found, self._place)))
 
     def _skip(self, place: int) -> None:
-        self.line += self._text.count("\n", self._place, place)
+        self.line += self.content.count("\n", self._place, place)
         self._place = place
-
-    def _read(self, least: int = 0) -> None:
-        """Read on, as much again as is left at least, so that a long value is not tried often."""
-        block = self._file.read(max(_BLOCK_BYTES, least))
-        self._is_at_end = not block
-        try:
-            more = self._decoder.decode(block, final=not block)
-        except UnicodeDecodeError as error:
-            bad = error.object[error.start]
-            self.line += self._text.count("\n", self._place)
-            self.line += error.object.count(b"\n", 0, error.start)
-            raise self.error(f"byte 0x{bad:02x} is not UTF-8") from None
-        self._text, self._place = self._text[self._place :] + more, 0
 
 
 def _parse_object(line: str) -> dict[str, Any]:
@@ -222,26 +299,26 @@ def _noting_decoder(noted: list[str]) -> json.JSONDecoder:
     )
 
 
-MAX_LINE_BYTES = 1 << 20
-
-
 class Lines:
-    """Decoded lines with their ends; an iterator for `csv.reader`.
+    """Lines with their ends; an iterator for `csv.reader`.
 
     A line that cannot be used sets `problem` and is still returned as well as it can be read, so
     that a quoted cell around it keeps its end.
+
+    Args:
+        file: with bytes that are not UTF-8 as lone surrogates.
     """
 
-    def __init__(self, file: BinaryIO) -> None:
+    def __init__(self, file: TextIO) -> None:
         self._file = file
-        self._row_bytes = 0
+        self._row_chars = 0
         self._back: str | None = None
         self.number = 0  # of the line read last, from 1
         self.problem: str | None = None  # what is wrong with the row being read
 
     def start_row(self) -> None:
         """Forget the row before."""
-        self._row_bytes = 0
+        self._row_chars = 0
         self.problem = None
 
     def each(self) -> Iterator[str]:
@@ -263,37 +340,32 @@ class Lines:
             line, self._back = self._back, None
             self.number += 1
             return line
-        raw = self._file.readline(MAX_LINE_BYTES + 1)
-        if not raw:
+        line = self._file.readline(MAX_LINE_CHARS + 1)
+        if not line:
             raise StopIteration
         self.number += 1
-        self._row_bytes += len(raw)
-        if len(raw) > MAX_LINE_BYTES:
-            while raw and not raw.endswith(b"\n"):
-                raw = self._file.readline(MAX_LINE_BYTES)
-            self._note(f"the line is longer than {MAX_LINE_BYTES} bytes")
+        self._row_chars += len(line)
+        if len(line) > MAX_LINE_CHARS:
+            while line and not line.endswith("\n"):
+                line = self._file.readline(MAX_LINE_CHARS)
+            self._note(f"the line is longer than {MAX_LINE_CHARS} characters")
             return "?\n"
-        if self._row_bytes > MAX_LINE_BYTES:
-            raise RowProblem(f"the row is longer than {MAX_LINE_BYTES} bytes")
-        return self._decode(raw)
-
-    def _decode(self, raw: bytes) -> str:
+        if self._row_chars > MAX_LINE_CHARS:
+            raise RowProblem(f"the row is longer than {MAX_LINE_CHARS} characters")
         skipped = 0
-        if self.number == 1 and raw.startswith(codecs.BOM_UTF8):
-            skipped = len(codecs.BOM_UTF8)
-        try:
-            text = raw[skipped:].decode("utf-8")
-        except UnicodeDecodeError as error:
-            place = error.start + skipped
+        if self.number == 1 and line.startswith("\ufeff"):
+            line, skipped = line[1:], len(codecs.BOM_UTF8)
+        if not line.isascii() and (bad := _ESCAPED.search(line)):
+            place = len(line[: bad.start()].encode()) + skipped
             self._note(
-                f"byte {place + 1} of line {self.number} (0x{raw[place]:02x}) is not UTF-8; "
-                "save the file as UTF-8, or give its encoding with --encoding"
+                f"byte {place + 1} of line {self.number} (0x{ord(bad[0]) - 0xDC00:02x}) is not "
+                "UTF-8; save the file as UTF-8, or give its encoding with --encoding"
             )
-            text = raw[skipped:].decode("utf-8", "replace")
-        if "\0" in text:
-            self._note(f"contains a NUL character at position {text.index(chr(0)) + 1}")
-            text = text.replace("\0", "?")  # csv of Python 3.10 stops at it
-        return text
+            line = _ESCAPED.sub("\ufffd", line)
+        if "\0" in line:
+            self._note(f"contains a NUL character at position {line.index(chr(0)) + 1}")
+            line = line.replace("\0", "?")  # csv of Python 3.10 stops at it
+        return line
 
     def _note(self, problem: str) -> None:
         if self.problem is None:

@@ -153,9 +153,8 @@ class MarkdownReader:
 
     def _without_signs(self, state: StateCore) -> None:
         """Replace the signs of other dialects in the text of blocks, outside of code."""
-        signs = [
-            (one, re.compile(one["pattern"], re.DOTALL)) for one in read_table(_DIALECTS)["sign"]
-        ]
+        signs = read_table(_DIALECTS)["sign"]
+        patterns = [re.compile(sign["pattern"], re.DOTALL) for sign in signs]
         for token in state.tokens:
             if token.type != "inline":
                 continue

@@ -14,8 +14,8 @@ What is given for a manifest by mistake: what it is, and what to do with it.
 
 from __future__ import annotations
 
+import codecs
 import errno
-import io
 import logging
 import os
 import shlex
@@ -23,22 +23,22 @@ import sys
 import tempfile
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, BinaryIO, cast
+from typing import TYPE_CHECKING, BinaryIO, TextIO, cast
 
 from tts_cli.core import BadRow, Row
 from tts_cli.errors import ManifestError, SetupError, UsageError
 from tts_cli.sources.decode import (
     Encoding,
-    as_utf8,
     blocks_of,
     find_encoding,
     marked_encoding,
+    open_text,
     tell_encoding,
 )
 from tts_cli.sources.dialect import find_dialect
 from tts_cli.sources.ids import ContentIds
 from tts_cli.sources.item import Manifest, ManifestFile, ManifestSet, ReadOptions, RowBuilder
-from tts_cli.sources.jsonl import MAX_LINE_BYTES, Lines, array_rows, line_rows, starts_array
+from tts_cli.sources.jsonl import Lines, document_rows, is_document, line_rows, load_document
 from tts_cli.sources.mapping import ColumnMapping, parse_map
 from tts_cli.sources.subtitles import has_cues, subtitle_rows
 from tts_cli.sources.table import table_rows
@@ -50,8 +50,10 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _PEEKED_BYTES = 4096
+_BLOCK_BYTES = 1 << 20
 MAX_PIPED_LINE_BYTES = 64 << 20  # rows are shorter, but a workbook has lines by chance only
 MAX_PIPED_BYTES = 4 << 30
+_BLANK = codecs.BOM_UTF8 + b" \t\r\n"
 _MAX_SHOWN = 60  # characters of a text that is no path
 _SUFFIXES = {
     ".jsonl": "jsonl",
@@ -205,12 +207,12 @@ def _blocks(stream: BinaryIO, name: str) -> Iterator[bytes]:
     has_lines = True
     while True:
         try:
-            block = stream.read(MAX_LINE_BYTES)
+            block = stream.read(_BLOCK_BYTES)
         except OSError as error:
             raise _unreadable(name, error, "check the input of the pipe") from error
         if not block:
             return
-        has_lines = has_lines and not (total == 0 and starts_array(block))
+        has_lines = has_lines and not (total == 0 and block.lstrip(_BLANK).startswith(b"["))
         if b"\n" in block:
             line_start = total + block.rindex(b"\n")
         total += len(block)
@@ -268,24 +270,40 @@ def _read(source: ManifestFile, rows: RowBuilder) -> Generator[Row | BadRow, Non
             found.is_subtitles = True
         if source.format != "jsonl" and not found.is_subtitles:
             found.form = find_dialect(source, lambda: _lines_of(source))
-    with source.open() as raw:
-        file = as_utf8(raw, found.encoding.name, source.name)
+    document = None
+    if source.format == "jsonl":
+        with _lines_of(source) as lines:
+            has_lines = not is_document(lines)
+        if not has_lines:
+            with _text_of(source) as file:
+                document = load_document(file, source.name)
+    with _text_of(source) as file:
         if found.is_subtitles:
             yield from subtitle_rows(file, source, rows)
         elif found.form is not None:
             yield from table_rows(Lines(file), found.form, source, rows)
-        elif source.format == "jsonl" and starts_array(_start_of(file)):
-            yield from array_rows(file, source, rows)
+        elif document is not None:
+            yield from document_rows(document, rows)
         else:
             yield from line_rows(Lines(file), source, rows)
 
 
 @contextmanager
+def _text_of(source: ManifestFile) -> Iterator[TextIO]:
+    """A file's text from its start."""
+    assert source.found.encoding is not None
+    with (
+        source.open() as raw,
+        open_text(raw, source.found.encoding.name, source.name) as file,
+    ):
+        yield file
+
+
+@contextmanager
 def _lines_of(source: ManifestFile) -> Iterator[Lines]:
     """The lines of a text from their start."""
-    assert source.found.encoding is not None
-    with source.open() as raw:
-        yield Lines(as_utf8(raw, source.found.encoding.name, source.name))
+    with _text_of(source) as file:
+        yield Lines(file)
 
 
 def _encoding_of(source: ManifestFile) -> Encoding:
@@ -296,13 +314,10 @@ def _encoding_of(source: ManifestFile) -> Encoding:
         return Encoding(source.rules.encoding, "from --encoding")
     with source.open() as file:
         if source.format == "jsonl":
-            return tell_encoding(marked_encoding(_start_of(file)) or Encoding(), source.name)
+            return tell_encoding(
+                marked_encoding(file.read(_PEEKED_BYTES)) or Encoding(), source.name
+            )
         return tell_encoding(find_encoding(blocks_of(file)), source.name)
-
-
-def _start_of(file: BinaryIO) -> bytes:
-    """The first bytes, which will be read again."""
-    return cast(io.BufferedReader, file).peek(_PEEKED_BYTES)
 
 
 _AUDIO = (".wav", ".flac", ".mp3", ".ogg", ".opus", ".m4a", ".m4b", ".aac", ".wma", ".aiff")

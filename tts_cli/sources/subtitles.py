@@ -11,7 +11,7 @@ import logging
 import re
 from collections.abc import Iterator, Mapping
 from itertools import islice
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from tts_cli.core import BadRow, Row
 from tts_cli.errors import ManifestError
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _FIRST_LINES = 50
-MAX_FILE_BYTES = 64 << 20
+MAX_FILE_CHARS = 64 << 20
 # What a line with the times of a cue looks like, in .srt and .vtt.
 CUE_TIMES = re.compile(r"\s*(?:\d+:)?\d{1,2}:\d{2}[,.]\d{1,3}\s+-->\s+(?:\d+:)?\d{1,2}:\d{2}[,.]\d")
 _SHORT_TIME = re.compile(r"(?<![\d:])(\d{1,2}:\d{2}[,.]\d{1,3})(?![\d:])")  # without hours
@@ -55,20 +55,23 @@ def cue_length_s(extra: Mapping[str, Any]) -> float | None:
         return None
 
 
-def subtitle_rows(file: BinaryIO, source: ManifestFile, rows: RowBuilder) -> Iterator[Row | BadRow]:
+def subtitle_rows(file: TextIO, source: ManifestFile, rows: RowBuilder) -> Iterator[Row | BadRow]:
     """A row a cue.
 
     Args:
-        file: of text in UTF-8.
+        file: the text, with bytes that are not UTF-8 as lone surrogates.
     Raises:
         ManifestError: these are no subtitles, or too many.
         SetupError: pysubs2 is missing.
     """
     pysubs2 = load("subtitles", "pysubs2", f"{source.name}: reading subtitles")
-    data = file.read(MAX_FILE_BYTES + 1)
-    if len(data) > MAX_FILE_BYTES:
-        raise ManifestError(f"{source.name}: has more than {MAX_FILE_BYTES >> 20} MiB of subtitles")
-    text, num_timed = _WORD_TIME.subn("", data.decode("utf-8-sig", "replace"))
+    data = file.read(MAX_FILE_CHARS + 1).removeprefix("\ufeff")
+    if len(data) > MAX_FILE_CHARS:
+        raise ManifestError(
+            f"{source.name}: has more than {MAX_FILE_CHARS >> 20} Mi characters of subtitles"
+        )
+    data = data.encode(errors="surrogateescape").decode(errors="replace")
+    text, num_timed = _WORD_TIME.subn("", data)
     text = _TIMES_LINE.sub(lambda line: _SHORT_TIME.sub(r"00:\1", line[0]), text)
     try:
         cues = pysubs2.SSAFile.from_string(text, keep_unknown_html_tags=True)

@@ -117,3 +117,24 @@ def test_the_flag(make_source: MakeSource) -> None:
 def test_names_of_no_encoding(name: str) -> None:
     with pytest.raises(UsageError, match="is not an encoding; such as utf-8"):
         known_encoding(name)
+
+
+@pytest.mark.parametrize("encoding", ["cp932", "gb18030", "big5", "cp949"])
+@pytest.mark.parametrize("pad", [0, 1])
+def test_a_sample_ends_at_the_end_of_a_line(encoding: str, pad: int) -> None:
+    """Half of the long files ended inside of a character, and were another encoding's."""
+    raw = (b"x" * pad) + f"{TEXTS[encoding]}\n".encode(encoding) * 3000
+    assert find_encoding([raw]).name == encoding
+    assert find_encoding([raw[:BLOCK_BYTES], raw[BLOCK_BYTES:]]).name == encoding
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("Loading…", "Mind the step… please", "Ferry™ crossing", "Hall 3×2 metres", "It costs £5"),
+        *("Don’t wait", "“Come in,” he said", "10 °C – not more", "one…two", "Ferry® crossing"),
+    ],
+)
+def test_english_of_windows(text: str) -> None:
+    found = find_encoding([f"id,text\na,{text}\nb,{text}\n".encode("cp1252")])
+    assert (found.name, found.words != "") == ("cp1252", True)

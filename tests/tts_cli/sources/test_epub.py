@@ -150,7 +150,7 @@ def test_without_a_table_of_contents_headings_are_chapters(tmp_path: Path) -> No
         ("<h1>CHAPTER II<br/><br/>The Storm</h1>", ["CHAPTER II, The Storm"]),
         ("<h1><b>One:</b><i>The Storm</i></h1>", ["One: The Storm"]),
         ("<h1><b>I</b><i>Introduction</i></h1>", ["I Introduction"]),
-        ("<h1>The 1<sup>st</sup> 2<i>nd</i> H<sub>2</sub>O</h1>", ["The 1st 2nd H2O"]),
+        ("<h1>The 1<sup>st</sup> 2<i>nd</i> H<sub>2</sub>O</h1>", ["The 1st 2nd H₂O"]),
         ("<h1><b>T</b><i>HE</i> <b>W</b>ind Mac<i>Donald</i></h1>", ["THE Wind MacDonald"]),
         ("<h1>第<b>1</b>章</h1>", ["第1章"]),
         # A drop cap that is a picture.
@@ -178,7 +178,7 @@ def test_without_a_table_of_contents_headings_are_chapters(tmp_path: Path) -> No
             "<p>Word<a href='#n'>[3]</a> and <a href='#x'>a</a> <a href='#y'>2</a>.</p>",
             ["Word and a 2."],
         ),
-        ("<p>Ten<sup>2</sup></p>", ["Ten2"]),
+        ("<p>Ten<sup>2</sup></p>", ["Ten²"]),
         (
             "<p>Pa<span epub:type='pagebreak' title='7'/>ge "
             "<span role='doc-pagebreak'>8</span>.</p>",
@@ -190,7 +190,22 @@ def test_without_a_table_of_contents_headings_are_chapters(tmp_path: Path) -> No
             "<table><tr><th>a</th><td>b, c</td></tr><tr><td>1</td><td/></tr></table>",
             ["a, b, c", "1"],
         ),
-        ("<ol><li>one</li><li><p>two</p></li></ol>", ["one", "two"]),
+        ("<ol><li>one</li><li><p>two</p></li></ol>", ["1. one", "2. two"]),
+        ("<ol class='x'><li>one</li></ol><ol start='4'><li>four</li></ol>", ["one", "4. four"]),
+        # Numbers of notes that only a style raises, powers and fractions.
+        (
+            "<p>In 1988<a href='n.xhtml#n5'>5</a> <sup><a href='#n'>[*23]</a></sup>it</p>",
+            ["In 1988 it"],
+        ),
+        (
+            "<p>10<sup>−7</sup> kg, 1984<sup>3</sup>, 1<sup>1</sup>/<sub>2</sub> l</p>",
+            ["10⁻⁷ kg, 1984, 1 1/2 l"],
+        ),
+        # What no reader sees.
+        (
+            "<p style='display: none'>x</p><p>A<i aria-hidden='true'>b</i><del>c</del> d</p>",
+            ["A d"],
+        ),
         ("<p>soft\u00adhyphen \u0085 end</p>", ["softhyphen end"]),
         ("<p>A</p><p>* * *</p><p>B</p>", ["A", "B"]),
         ("<p>un<b>break</b><!-- no -->able <?pi x?>word</p>", ["unbreakable word"]),

@@ -20,7 +20,8 @@ from tts_cli.core import BadRow, Row
 from tts_cli.errors import ManifestError, SetupError, StoppedEarly
 from tts_cli.sources import open as reader
 from tts_cli.sources.item import ManifestFile, ManifestSet, ReadOptions
-from tts_cli.sources.open import MAX_LINE_BYTES, open_source, read_rows
+from tts_cli.sources.jsonl import MAX_LINE_CHARS
+from tts_cli.sources.open import open_source, read_rows
 
 MakeSource = Callable[..., ManifestFile]
 MIB = 1 << 20
@@ -94,9 +95,9 @@ def test_line_ends_and_byte_order_marks(
         (b'{"text":"a\0"}', "contains a NUL character at position 11"),
         (b'{"text":"a\\u0000"}', "U+0000"),
         (b'{"text":"a\tb"}', "not JSON: Invalid control character"),
-        (b'{"text":"' + b"x" * MIB + b'"}', "longer than 1048576 bytes"),
+        (b'{"text":"' + b"x" * MIB + b'"}', "longer than 1048576 characters"),
         (b'{"text":"' + b"x" * 100_000 + b'"}', "the maximum is 20000"),
-        (b'{"text":"' + b"x" * 5 * MIB, "longer than 1048576 bytes"),
+        (b'{"text":"' + b"x" * 5 * MIB, "longer than 1048576 characters"),
         (b'{"id":"../../etc/x","text":"a"}', "could leave"),
         (b"{}", "has no text"),
     ],
@@ -137,7 +138,7 @@ def test_deepest_line_is_bounded_in_memory(make_source: MakeSource) -> None:
     bad = only_bad(source)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert f"{MAX_LINE_BYTES}" in bad.message
+    assert f"{MAX_LINE_CHARS}" in bad.message
     assert peak < 6 * MIB
 
 
@@ -147,7 +148,7 @@ def test_lines_together_may_be_longer_than_one(make_source: MakeSource, suffix: 
     above a header were counted as of it.
     """
     good = {"json": b'{"text":"a"}\n', "jsonl": b'{"text":"a"}\n', "txt": b"a\n"}
-    long = b"x" * (MAX_LINE_BYTES // 2) + b"\n" if suffix == "txt" else b" " * 100_000 + b"\n"
+    long = b"x" * (MAX_LINE_CHARS // 2) + b"\n" if suffix == "txt" else b" " * 100_000 + b"\n"
     content = long * (3 if suffix == "txt" else 12) + good.get(suffix, b"text\na\n")
     rows = list(read_rows(make_source(content, f"m.{suffix}")))
     assert [row.text for row in rows if isinstance(row, Row)] == ["a"]

@@ -18,7 +18,6 @@ from tts_cli.errors import ManifestError
 from tts_cli.sources.decode import UTF_8, find_encoding, marked_encoding
 from tts_cli.sources.ids import id_problem
 from tts_cli.sources.item import ManifestFile
-from tts_cli.sources.jsonl import starts_array
 from tts_cli.sources.mapping import ALIASES, KINDS
 from tts_cli.sources.open import read_rows
 from tts_cli.sources.row import MAX_TEXT_CHARS, build_row
@@ -72,6 +71,10 @@ def rows_of(content: bytes, format: str) -> list[Row | BadRow]:
         file.write(content)
         file.flush()
         return list(read_rows(ManifestFile(file.name, format, "folder")))
+
+
+def starts_array(content: bytes) -> bool:
+    return content.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"[")
 
 
 def assert_sane(row: Row | BadRow) -> None:
