@@ -1,19 +1,22 @@
 """The extras: optional packages that some commands need.
 
-The table is that of `pyproject.toml`: a test holds the two together, another one (`long`) speaks
-with the lowest versions.
+`extras.toml` has the same packages as `pyproject.toml`: a test compares the two, and another one
+(`long`) synthesizes with the lowest versions.
 """
 
 from __future__ import annotations
 
+import functools
 import importlib
 import re
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 from tts_cli.errors import SetupError, first_line
+from tts_cli.plain import toml_loads
 
 
 @dataclass(frozen=True)
@@ -69,42 +72,19 @@ class Extra:
         return found
 
 
-EXTRAS = {
-    "gpu": Extra("kernels on a GPU", (Package("triton", "triton", "3.6"),)),
-    "book": Extra("EPUB", (Package("lxml", "lxml.etree", "5"),)),
-    "m4b": Extra("--join m4b", (Package("av", "av", "16"),)),
-    "levels": Extra("--loudness, --highpass", (Package("pyloudnorm", "pyloudnorm", "0.2"),)),
-    "subtitles": Extra("manifests that are subtitles", (Package("pysubs2", "pysubs2", "1.7.1"),)),
-    "xlsx": Extra("manifests in .xlsx", (Package("python-calamine", "python_calamine", "0.8"),)),
-    "ray": Extra("--workers", (Package("ray", "ray", "2.60"),)),
-    "export": Extra(
-        "export --to parquet",
-        (Package("pyarrow", "pyarrow", "16"), Package("webdataset", "webdataset", "0.2.100")),
-    ),
-    "languages": Extra(
-        "numbers of other languages", (Package("num2words", "num2words", "0.5.13"),)
-    ),
-    "asr": Extra(
-        "check --asr",
-        (Package("pocketsphinx", "pocketsphinx", "5"), Package("rapidfuzz", "rapidfuzz", "3.9")),
-    ),
-    "align": Extra(
-        "align of Japanese and Korean",
-        (Package("nagisa", "nagisa", "0.2.11"), Package("soynlp", "soynlp", "0.0.493")),
-    ),
-    "mos": Extra(
-        "check --mos",
-        (
-            Package("speechmos", "speechmos", "0.0.1.1"),
-            Package("onnxruntime", "onnxruntime", "1.20"),
-        ),
-    ),
-}
+@functools.cache
+def all_extras() -> dict[str, Extra]:
+    """Return all extras by name."""
+    text = Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
+    return {
+        name: Extra(one["serves"], tuple(Package(*values) for values in one["packages"]))
+        for name, one in toml_loads()(text).items()
+    }
 
 
 def remedy_of(extra: str) -> str:
     """How one gets it. By the names of its packages: no index may have ours under its name."""
-    names = " ".join(f'"{one.name}>={one.least}"' for one in EXTRAS[extra].packages)
+    names = " ".join(f'"{one.name}>={one.least}"' for one in all_extras()[extra].packages)
     return f"pip install {names}"
 
 
@@ -115,7 +95,7 @@ def require(extra: str, name: str, what: str) -> Package:
     Args:
         what: what is asked for that needs it, such as a flag.
     """
-    (package,) = (found for found in EXTRAS[extra].packages if found.name == name)
+    (package,) = (found for found in all_extras()[extra].packages if found.name == name)
     if problem := package.problem():
         raise SetupError(f"{what} needs {name}: {problem}", remedy_of(extra))
     return package

@@ -5,14 +5,11 @@ from __future__ import annotations
 import difflib
 import json
 import re
-from bisect import insort
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from tts_cli.errors import without_user_info
 
-MAX_NAMED = 5
 MAX_DEPTH = 64  # of lists and objects in JSON; Python's pickle and json fail at some hundred
 _MOST_CHARS = 200  # of a name, compared with others
 # Controls of terminals (C0 but tab and line end, C1), halves of surrogate pairs, which cannot be
@@ -20,35 +17,6 @@ _MOST_CHARS = 200  # of a name, compared with others
 _UNPRINTABLE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]"
 )
-
-
-@dataclass
-class Named:
-    """So many of a kind, of which a message names a few: the first that came, or by their names
-    where they come in the order of a file system.
-    """
-
-    is_sorted: bool = False
-    most: int = MAX_NAMED
-    count: int = 0
-    first: list[str] = field(default_factory=list)
-
-    def add(self, name: str) -> None:
-        """Count one."""
-        self.count += 1
-        if self.is_sorted:
-            insort(self.first, name)
-            del self.first[self.most :]
-        elif len(self.first) < self.most:
-            self.first.append(name)
-
-    def __str__(self) -> str:
-        return ", ".join(self.first) + ", ..." * (self.count > len(self.first))
-
-    def and_more(self) -> str:
-        """The first ones, and the number of the others."""
-        more = self.count - len(self.first)
-        return ", ".join(self.first) + (f" and {more} more" if more else "")
 
 
 def counted(count: int, one: str, many: str = "") -> str:

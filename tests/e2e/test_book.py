@@ -306,7 +306,9 @@ def test_rows_of_another_voice_do_not_slip_in(bench: Workbench) -> None:
 
 def test_one_file_with_marks(bench: Workbench) -> None:
     pytest.importorskip("av", reason="PyAV (extra m4b) is not installed")
-    from tts_cli.book.m4b import PAUSE_S, read_marks
+    from m4b_marks import read_marks
+
+    from tts_cli.book.m4b import PAUSE_S
 
     assert speak(bench, STORY, "--join", "m4b", "--format", "flac").code == 0
     path = bench.out().path / "book.m4b"

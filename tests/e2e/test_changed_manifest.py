@@ -12,7 +12,7 @@ import pytest
 from workbench import Workbench, as_jsonl
 
 from tts_cli.engine import load
-from tts_cli.plan.planner import Planner
+from tts_cli.plan.resolve import Resolver
 from tts_cli.store.store import Store
 
 TEXTS = ("Hello there.", "Good morning.", "Hm.", "The rain in the street.")
@@ -52,7 +52,7 @@ def at(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, Callable[[], None]], N
 
     def hook(moment: str, act: Callable[[], None]) -> None:
         owner, name, number = {
-            "planning": (Planner, "asked", 3),
+            "planning": (Resolver, "resolve", 3),
             "loading": (load, "open_checkpoint", 1),
             "speaking": (Store, "keep", 3),
         }[moment]

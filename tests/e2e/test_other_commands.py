@@ -21,7 +21,7 @@ from tts_cli.app.profile import Profiler
 from tts_cli.cli import messages as msg
 from tts_cli.engine import load as session
 from tts_cli.errors import UsageError
-from tts_cli.extras import EXTRAS
+from tts_cli.extras import all_extras
 from tts_cli.plan import checkpoint as consent
 from tts_cli.plan import checkpoint as model_source
 
@@ -128,7 +128,7 @@ class TestDoctor:
         assert found["cuda"]["status"] == "note"
         assert found["kernels"]["detail"]
         assert {name for name in found if name.startswith("extra ")} == {
-            f"extra {name}" for name in EXTRAS
+            f"extra {name}" for name in all_extras()
         }
         table = bench.run("doctor").out
         assert all(name in table for name in found)

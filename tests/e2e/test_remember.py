@@ -16,7 +16,7 @@ from safetensors.torch import load_file, save_file
 from workbench import Result, Workbench, forbid_weights
 
 from tts_cli.cli import messages as msg
-from tts_cli.plan import changes, planner
+from tts_cli.plan import changes, resolve
 
 ROWS = [
     {"id": "a", "text": "Hello there."},
@@ -313,8 +313,8 @@ class TestUpgrade:
                 care, "normalize", lambda text, *_: [care.Change(0, 1, text[0].swapcase())]
             )
         else:
-            real = planner.request_hash
-            monkeypatch.setattr(planner, "request_hash", lambda *args: real(*args)[::-1])
+            real = resolve.request_hash
+            monkeypatch.setattr(resolve, "request_hash", lambda *args: real(*args)[::-1])
             monkeypatch.setattr(changes, "versions", lambda: {"tts-cli": "9.9"})
         result = bare(bench)
         assert (result.code, result.out) == (0, NOTHING)

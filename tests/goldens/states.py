@@ -62,26 +62,27 @@ def states_of(desk: Desk) -> dict[str, Any]:
 def noted_states() -> Iterator[dict[str, list[str]]]:
     """Inside, what the planner finds of each row is noted, by id.
 
-    The one place of the goldens that knows insides: change it with `OutputFolder.standing`.
+    The one place of the goldens that knows insides: change it with `FolderDiff.by_record`.
     """
-    from tts_cli.plan.standing import OutputFolder
+    from tts_cli.plan.diff import FolderDiff
+    from tts_cli.plan.resolve import ResolvedRow
 
-    real = OutputFolder.standing
+    real = FolderDiff.by_record
     states: dict[str, list[str]] = {}
 
-    def noted(folder: OutputFolder, row_id: str, *given: Any, **named: Any) -> Any:
-        found = real(folder, row_id, *given, **named)
-        about = [found.state.name]
-        about += [f"take {found.choice.take} chosen"] if found.choice else []
-        about += ["choice has fallen"] if found.has_fallen else []
+    def noted(folder: FolderDiff, resolved: ResolvedRow) -> Any:
+        found = real(folder, resolved)
+        about = [found.do.value.upper()]
+        about += [f"take {found.pinned.take} chosen"] if found.pinned else []
+        about += ["choice has fallen"] if found.is_unpinned else []
         about += ["as expected"] if found.is_expected else []
-        about += [f"made of {found.order.source.kind}"] if found.order else []
-        about += [f"not kept: {found.not_kept}"] if found.not_kept else []
-        states[row_id] = about
+        about += [f"made of {found.job.source.kind}"] if found.job else []
+        about += [f"not kept: {found.not_convertible}"] if found.not_convertible else []
+        states[resolved.row.id] = about
         return found
 
-    OutputFolder.standing = noted  # type: ignore[assignment]
+    FolderDiff.by_record = noted  # type: ignore[method-assign]
     try:
         yield states
     finally:
-        OutputFolder.standing = real  # type: ignore[method-assign]
+        FolderDiff.by_record = real  # type: ignore[method-assign]

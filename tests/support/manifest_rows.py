@@ -6,11 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from models.base import ModelInfo
+from tts_cli.cli.messages import note_lines
 from tts_cli.config import RunConfig
 from tts_cli.core import BadRow, Row
 from tts_cli.plan.free_voices import who_speaks
 from tts_cli.plan.plan import Plan
-from tts_cli.plan.tally import ManifestSummary
 from tts_cli.sources.item import Manifest
 from tts_cli.sources.open import open_manifests, read_rows
 
@@ -21,7 +21,14 @@ def read(path: Path, **settings: object) -> list[Row | BadRow]:
         return list(read_rows(source))
 
 
-def check_manifest(source: Manifest, config: RunConfig, info: ModelInfo) -> ManifestSummary:
-    """Judge every row of a manifest and sum up, whatever a folder holds."""
+def check_manifest(source: Manifest, config: RunConfig, info: ModelInfo) -> Plan:
+    """Check and count every row of a manifest, whatever a folder contains."""
     config, info, maker = who_speaks(config, info)
-    return Plan(source, config, info, maker=maker, keeps=False).survey().summary
+    plan = Plan(source, config, info, maker=maker, keeps=False)
+    plan.read()
+    return plan
+
+
+def warnings_of(plan: Plan) -> list[str]:
+    """The warnings about the rows of a manifest."""
+    return note_lines(plan.events, plan.source.name)

@@ -18,7 +18,7 @@ from tiny_qwen3_tts import SPECS, write_checkpoint
 
 from tts_cli import extras
 from tts_cli.errors import SetupError
-from tts_cli.extras import EXTRAS, Package
+from tts_cli.extras import Package, all_extras
 
 ROOT = Path(__file__).resolve().parents[2]
 NOT_OURS = {"browser", "dev", "resample", "clone"}  # for tests, and two that name nothing more
@@ -34,7 +34,7 @@ def test_the_table_is_that_of_the_project() -> None:
     }
     ours = {
         name: {f"{package.name}>={package.least}" for package in extra.packages}
-        for name, extra in EXTRAS.items()
+        for name, extra in all_extras().items()
     }
     assert ours == declared
 
@@ -84,7 +84,7 @@ def test_small_commands_run_with_the_lowest_versions(tmp_path: Path) -> None:
     (site / "zz_what_is_here.pth").write_text(sysconfig.get_path("purelib"))  # behind its own
     packages = [
         f"{package.name}=={package.least}"
-        for name, extra in EXTRAS.items()
+        for name, extra in all_extras().items()
         for package in extra.packages
         if name not in ("gpu", "ray")  # which goes with torch, and which a cluster decides
     ]
@@ -117,6 +117,6 @@ def test_small_commands_run_with_the_lowest_versions(tmp_path: Path) -> None:
         assert done.returncode == code, (line, done.stderr)
         if line.startswith("doctor"):
             rows = {row["name"]: row for row in json.loads(done.stdout)}
-            assert all(rows[f"extra {name}"]["status"] == "ok" for name in EXTRAS)
+            assert all(rows[f"extra {name}"]["status"] == "ok" for name in all_extras())
             assert rows["extra m4b"]["detail"].startswith("av 16.")
     assert list((tmp_path / "book").glob("*.m4b"))

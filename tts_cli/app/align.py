@@ -46,7 +46,7 @@ from tts_cli.checks.word_times import FORMS, TimedWord, WordTimes, read_words
 from tts_cli.config import RunConfig
 from tts_cli.core import Step
 from tts_cli.errors import Cancelled, RowError, SetupError
-from tts_cli.named import Named
+from tts_cli.events import Count
 from tts_cli.plan.checks import Only
 from tts_cli.store.files import WORDS_SUFFIX, SharedNames
 from tts_cli.store.store import Store
@@ -88,7 +88,7 @@ class Alignment:
     words: int = 0  # of the rows aligned now
     guessed: list[str] = field(default_factory=list)  # words that no dictionary has, some of them
     problems: list[tuple[str, str]] = field(default_factory=list)  # id, why it is left out
-    edited: Named = field(default_factory=Named)  # files that somebody edited, so they are kept
+    edited: Count = field(default_factory=Count)  # files that somebody edited, so they are kept
     unsure: list[tuple[str, list[str]]] = field(default_factory=list)  # id, reasons
 
 

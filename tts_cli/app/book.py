@@ -17,7 +17,8 @@ from tts_cli.book.utterances import FOLDER, MANIFEST_NAME, BookPauses, segment_b
 from tts_cli.config import RunConfig
 from tts_cli.core import BadRow
 from tts_cli.errors import ManifestError, UsageError
-from tts_cli.named import Named, counted, shown
+from tts_cli.events import Count
+from tts_cli.named import counted, shown
 from tts_cli.plan.checkpoint import read_info
 from tts_cli.plan.checks import CheckedRows, Judge
 from tts_cli.plan.free_voices import makes_voices, who_speaks
@@ -104,7 +105,7 @@ class BookRun:
             asked = replace(config, overwrite=False, retry_failed=False, only=(), takes=0)
             asked = replace(asked, redo=None, keep_done=True)  # the run has settled that
             plan = Plan(self._source, asked, info, folder, maker=maker)
-            plan.survey()
+            plan.read()
             missing = {row.record_id if isinstance(row, BadRow) else row.id for row in plan}
             missing |= {order.record.id for order in plan.orders()}
             return produce(folder, self.book, self.script, missing, self._wanted)
@@ -119,7 +120,7 @@ class BookRun:
             return
         ids, recorded = {row.id for row in self.script}, recorded_ids(Store.look(out).journal)
         before: list[str] = []
-        others = Named()
+        others = Count()
         for row_id in recorded:
             if row_id.startswith(self.own):
                 before.append(row_id)

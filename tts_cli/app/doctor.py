@@ -12,7 +12,7 @@ from typing import Any
 
 from models import registry
 from tts_cli.errors import SetupError, first_line
-from tts_cli.extras import EXTRAS, remedy_of
+from tts_cli.extras import all_extras, remedy_of
 from tts_cli.named import shown_size
 from tts_cli.plan import checkpoint
 from tts_cli.startup import TORCH
@@ -59,7 +59,7 @@ def packages() -> list[Finding]:
 def extras() -> list[Finding]:
     """The packages that only some commands need."""
     found = []
-    for name, extra in EXTRAS.items():
+    for name, extra in all_extras().items():
         if problems := extra.problems():
             detail = f"{'; '.join(problems)}, for {extra.serves}"
             found.append(Finding(f"extra {name}", "note", detail, remedy_of(name)))

@@ -26,7 +26,8 @@ from tts_cli.checks.word_times import FORMS, read_words
 from tts_cli.config import SUBTITLES, RunConfig
 from tts_cli.core import Status, Step
 from tts_cli.errors import RowError, SetupError, UsageError
-from tts_cli.named import Named, some_of
+from tts_cli.events import Count
+from tts_cli.named import some_of
 from tts_cli.plan.checkpoint import approved_info, read_info
 from tts_cli.sources.ids import id_problem
 from tts_cli.store.derived import DerivedFiles
@@ -73,7 +74,7 @@ def encode(folder: Path, out: Path, config: RunConfig, step: Step) -> tuple[Reen
         held.speech_is(rate_hz or read_info(config).sample_rate_hz, spoken.comment)
         require_own_files(spoken, held)
         if out != folder:  # `synth` asks for the voices that rows there were spoken with
-            voices = MergedVoices([out, folder], lambda index: True, Named())
+            voices = MergedVoices([out, folder], lambda index: True, Count())
             voices.require_agreement()
             voices.run()
         with step("reading the folder"):
@@ -127,7 +128,7 @@ def carry(found: Iterable[Timed], folder: Path, held: Store) -> None:
     or cut off. What another folder has of its own stays.
     """
     shared = SharedNames(one.id for one in held.journal.takes())
-    source, kept = DerivedFiles(folder), Named()
+    source, kept = DerivedFiles(folder), Count()
     for old, suffixes in found:
         new = held.journal.ok_take(old.id) if suffixes else None
         if new is None or (new.take, new.request_hash) != (old.take, old.request_hash):
@@ -183,9 +184,9 @@ def remove_gone(spoken: KeptSpeech, held: Store, findings: Findings) -> None:
     held.renew_totals()
 
 
-def older_files(held: Store) -> Named:
+def older_files(held: Store) -> Count:
     """Return the audio files of rows in a format that their lines do not name."""
-    found = Named(is_sorted=True)
+    found = Count(is_sorted=True)
     for row_id, path in audio_files(held.out):
         name = path.relative_to(held.out).as_posix()
         if path.suffix == f".{held.writer.format}" or held.journal.row(row_id).current is None:
@@ -237,9 +238,9 @@ class Findings:
     """The rows whose files are not to be made, and what else the target folder has."""
 
     done: int = 0
-    gone: Named = field(default_factory=Named)  # ids of rows removed from the target
-    strays: Named = field(default_factory=Named)  # ids of rows that the source never had
-    older: Named = field(default_factory=Named)  # names of files in another format
+    gone: Count = field(default_factory=Count)  # ids of rows removed from the target
+    strays: Count = field(default_factory=Count)  # ids of rows that the source never had
+    older: Count = field(default_factory=Count)  # names of files in another format
     left: list[tuple[str, str]] = field(default_factory=list)  # ids and reasons
 
 

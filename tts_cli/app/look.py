@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import logging
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -15,12 +15,14 @@ from tts_cli import signals
 from tts_cli.app import device
 from tts_cli.config import RunConfig
 from tts_cli.errors import SettingsChanged, SetupError, UsageError
-from tts_cli.named import Named, counted, shown_size, shown_value
+from tts_cli.events import Count, Event
+from tts_cli.named import counted, shown_size, shown_value
 from tts_cli.plan.checkpoint import approved_info, model_facts, read_info, require_consent
 from tts_cli.plan.checks import require_possible
+from tts_cli.plan.estimate import measured_xrt
 from tts_cli.plan.free_voices import Maker, who_speaks
 from tts_cli.plan.plan import Plan
-from tts_cli.plan.tally import Survey, measured_xrt
+from tts_cli.plan.strays import Strays
 from tts_cli.setting import About, flag
 from tts_cli.sources.item import Manifest
 from tts_cli.store.run_file import read_report, settings_of
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
     from models.base import ModelInfo
 
 log = logging.getLogger(__name__)
+
+Differences = dict[str, tuple[Any, Any]]  # settings by name: values then and now
 
 
 class Screen(Protocol):
@@ -44,34 +48,40 @@ class Screen(Protocol):
         """So many rows come to their ends; inside, `update` takes the totals after each."""
         ...
 
-    def problems(self, survey: Survey) -> None:
-        """What is wrong with rows."""
+    def problems(self, plan: Plan) -> None:
+        """Report invalid rows, and notes on others."""
         ...
 
-    def choices(self, plan: Plan, survey: Survey) -> None:
-        """What becomes of takes, and of rows that a folder has in another voice."""
+    def choices(self, plan: Plan, unlike: Differences) -> None:
+        """Report pinned takes that are dropped, and done rows that change.
+
+        Args:
+            unlike: settings that differ from the folder's last run.
+        """
         ...
 
-    def due(self, plan: Plan, survey: Survey) -> None:
-        """What is spoken though it was before, and what no voice is kept for."""
+    def due(self, plan: Plan) -> None:
+        """Report damaged files, and voices that nothing fixes."""
         ...
 
 
-class Looked(NamedTuple):
-    """What was found."""
+class DryRunReport(NamedTuple):
+    """What a run would do."""
 
-    survey: Survey
-    xrt: float | None  # of the folder's last run; None: nobody knows
-    orphans: Named | None = None  # ids that no row has; None: there is no folder to be looked at
+    plan: Plan
+    xrt: float | None  # of the folder's last run; None: unknown
+    warnings: Sequence[str] = ()  # besides those about rows
+    strays: Strays | None = None  # rows that the manifest no longer has; None: without a folder
+    orphans: Count | None = None  # ids of files that no row has; None: without a folder
 
 
-def validate(source: Manifest, config: RunConfig, screen: Screen) -> Looked:
+def validate(source: Manifest, config: RunConfig, screen: Screen) -> DryRunReport:
     """Judge every row of a manifest. Raises ManifestError, UsageError, SetupError."""
     config, info, maker = who_speaks(config, read_info(config))
     require_possible(config, info)
     plan = Plan(source, config, info, maker=maker, is_heard=True, keeps=False)
-    survey = plan.survey()
-    warnings = survey.summary.warnings
+    plan.read()
+    warnings = []
     is_whole = config.limit is None and config.shard is None and not config.only
     if is_whole and (unused := plan.planner.care.unused()):
         warnings.append(unused)
@@ -79,12 +89,14 @@ def validate(source: Manifest, config: RunConfig, screen: Screen) -> Looked:
         plan.voices.require_there()
     except UsageError as error:  # voices may be made before that run starts
         warnings.append(str(error))
-    screen.problems(survey)
+    screen.problems(plan)
+    for warning in warnings:
+        log.warning("%s", warning)
     if config.out is None:
-        return Looked(survey, None)
+        return DryRunReport(plan, None, warnings)
     if not Store.is_there(config.out):
-        warn_of_space(survey, config.out)
-    return Looked(survey, measured_xrt(config.out))
+        warn_of_space(plan, config.out)
+    return DryRunReport(plan, measured_xrt(config.out), warnings)
 
 
 def approved(config: RunConfig) -> tuple[RunConfig, ModelInfo, Maker]:
@@ -102,45 +114,43 @@ def approved(config: RunConfig) -> tuple[RunConfig, ModelInfo, Maker]:
     return config, info, maker
 
 
-def survey_of(plan: Plan, screen: Screen) -> Survey:
-    """Read the manifest, and tell of it. Raises ManifestError, UsageError, SetupError: it cannot be
-    spoken.
+def read_plan(plan: Plan, screen: Screen) -> None:
+    """Read the manifest, and report problems. Raises ManifestError, UsageError, SetupError: it
+    cannot be synthesized.
     """
     config, folder = plan.config, plan.folder
     with screen.step("checking the manifest and the done rows"):
-        survey = plan.survey()
-    log.debug("remaining: %s", survey)
+        plan.read()
+    log.debug("remaining: %s", plan.events)
     signals.check()
-    screen.problems(survey)
+    screen.problems(plan)
     if not config.skip_invalid:
-        survey.summary.require_good()
-    require_settled(plan, survey)
+        plan.require_valid()
+    require_settled(plan)
     plan.voices.require_there()
-    if survey.needs_model and not folder.is_new:
-        survey.unlike = unlike_last_run(plan)
-    screen.choices(plan, survey)
+    unlike = unlike_last_run(plan) if plan.needs_model and not folder.is_new else {}
+    screen.choices(plan, unlike)
     try:
-        survey.require_own_files()
+        plan.require_own_files()
     except UsageError as error:
         if folder.is_new or not config.dry_run:
             raise
         # After a crash, or beside a run that goes on, files can be ours and not recorded yet.
         log.warning("%s", error)
     if folder.is_new or not config.overwrite:  # which replaces files, so more fits than is free
-        warn_of_space(survey, folder.out)
-    return survey
+        warn_of_space(plan, folder.out)
 
 
-def require_settled(plan: Plan, survey: Survey) -> None:
+def require_settled(plan: Plan) -> None:
     """Raise SettingsChanged if settings that were given now would change the speech of done rows,
     and neither --redo nor --keep-done says what to do about these.
     """
-    if survey.refused:
+    if num_refused := plan.events.num(Event.REFUSED):
         changes = (
             f"{flag(name)} {shown_value(now)}, before {shown_value(then)}"
-            for name, (then, now) in survey.explicit.items()
+            for name, (then, now) in plan.changes.explicit.items()
         )
-        rows = counted(survey.refused, "done row")
+        rows = counted(num_refused, "done row")
         raise SettingsChanged(
             f"{rows} of {plan.folder.out} would change: {'; '.join(changes)}",
             remedy="add --redo to synthesize such rows again, or --keep-done to keep them and use "
@@ -148,7 +158,7 @@ def require_settled(plan: Plan, survey: Survey) -> None:
         )
 
 
-def unlike_last_run(plan: Plan) -> dict[str, tuple[Any, Any]]:
+def unlike_last_run(plan: Plan) -> Differences:
     """Settings of the speech that the last run of a folder had otherwise: then and now."""
     settings = plan.planner.maker.config.as_dict()
     report = {"model": model_facts(plan.config, plan.info), "settings": settings}
@@ -157,11 +167,11 @@ def unlike_last_run(plan: Plan) -> dict[str, tuple[Any, Any]]:
     return {name: (then[name], now[name]) for name in now if then[name] != now[name]}
 
 
-def warn_of_space(survey: Survey, out: Path) -> None:
-    """Warn of a disk with too little room for the rows to speak. Raises SetupError if it has not
-    even half of it.
+def warn_of_space(plan: Plan, out: Path) -> None:
+    """Warn of a disk with too little room for the rows to synthesize. Raises SetupError if it has
+    not even half of it.
     """
-    if problem := check_space(out, survey.summary.disk_bytes):
+    if problem := check_space(out, plan.disk_bytes):
         log.warning("%s", problem)
 
 

@@ -19,20 +19,21 @@ from typing import TYPE_CHECKING, Any
 
 from tts_cli import signals, startup
 from tts_cli.app import device
-from tts_cli.app.look import Looked, Screen, approved, listed, survey_of
+from tts_cli.app.look import DryRunReport, Screen, approved, listed, read_plan
 from tts_cli.app.tally import Failures, RunTally, Totals, take_in, totals_of
 from tts_cli.audio.tags import synthetic
 from tts_cli.config import RunConfig
 from tts_cli.core import BadRow, Status, Step
 from tts_cli.engine.session import LocalSession, Session, SessionFacts, make_ready
 from tts_cli.errors import Interrupted, without_user_info
+from tts_cli.events import Event
 from tts_cli.named import counted
 from tts_cli.plan.checkpoint import model_facts
+from tts_cli.plan.estimate import measured_xrt
 from tts_cli.plan.plan import Plan
-from tts_cli.plan.planner import silence_of
 from tts_cli.plan.remembered import BookFacts, working_folder
+from tts_cli.plan.resolve import silence_of
 from tts_cli.plan.strays import Strays, settle_strays
-from tts_cli.plan.tally import Survey, measured_xrt
 from tts_cli.sources.item import Manifest
 from tts_cli.store.mend import find_orphans
 from tts_cli.store.records import writer_threads
@@ -53,7 +54,7 @@ class Outcome:
     """What came of a run."""
 
     plan: Plan
-    survey: Survey
+    strays: Strays | None = None  # rows that the manifest no longer has, if they were looked for
     totals: Totals = field(default_factory=Totals)
     failures: Failures = field(default_factory=Failures)
     verified: Verified | None = None  # with --verify, at its end
@@ -97,12 +98,12 @@ def run(
     config, info, maker = approved(config)
     with Store.at(out, config, info) as folder:
         plan = Plan(source, config, info, folder, maker=maker)
-        survey = survey_of(plan, screen)  # read, judged, planned, held against the folder
-        while survey.back:
-            bring_back(folder, survey)
-            survey = plan.survey()
-        screen.due(plan, survey)
-        if survey.needs_model:
+        read_plan(plan, screen)
+        while plan.back:
+            bring_back(plan)
+            plan.read()
+        screen.due(plan)
+        if plan.needs_model:
             startup.reach("checked_s")
             device.require(config)
         folder.begin()  # nothing was made on disk before
@@ -110,22 +111,22 @@ def run(
         with closing(session_of(plan, is_int16=folder.writer.takes_int16)) as session:
             if plan.voices.to_make():  # nothing else fixes the voice of these rows
                 make_missing_voices(plan, session, screen.step)
-                survey = plan.survey()
+                plan.read()
+            outcome = Outcome(plan)
             if config.voices_only:
-                return Outcome(plan, survey)
+                return outcome
             if not folder.is_new:
                 pruned = config.prune
-                survey.strays = settle_strays(folder, source, plan.rows, own, is_pruned=pruned)
+                outcome.strays = settle_strays(folder, source, plan.rows, own, is_pruned=pruned)
             started = datetime.now(timezone.utc)
             report = partial(report_of, plan, origins, book=book, started=started)
             report = partial(report, run_id=new_run_id(started))
-            outcome = Outcome(plan, survey)
             if not folder.is_new and plan.changes.is_news(report(None)):
                 folder.note_run(report(None))  # so that later runs have these settings
                 outcome.is_run = True
-            if survey.kept:  # in another format or level: no row is synthesized
-                remake(plan, survey, session, screen.step)
-            outcome.totals = totals_of(survey)
+            if plan.events.num(Event.REENCODE):  # no row is synthesized
+                remake(outcome, session, screen.step)
+            outcome.totals = totals_of(plan, outcome.strays)
             speak(outcome, session, screen, report)
         if config.subtitles and outcome.error is None:
             write_subtitles(outcome)
@@ -136,23 +137,24 @@ def run(
 
 def look(
     source: Manifest, config: RunConfig, out: Path, screen: Screen, *, own: str = ""
-) -> Looked:
+) -> DryRunReport:
     """Plan a run, and write nothing."""
     config, info, maker = approved(config)
     folder = Store.at(out, config, info)
     plan = Plan(source, config, info, folder, maker=maker, keeps=False)
-    survey = survey_of(plan, screen)
+    read_plan(plan, screen)
+    report = DryRunReport(plan, measured_xrt(out))
     if folder.is_new:
-        return Looked(survey, measured_xrt(out))
-    survey.strays = Strays(folder, source, plan.rows, own)
+        return report
+    strays = Strays(folder, source, plan.rows, own)
     orphans = find_orphans(out, folder.journal, plan.rows.has_id)
-    return Looked(survey, measured_xrt(out), orphans)
+    return report._replace(strays=strays, orphans=orphans)
 
 
-def bring_back(folder: Store, survey: Survey) -> None:
-    """Give rows that the manifest has again what was removed of them. Raises StoppedEarly."""
-    folder.restore(survey.back)
-    rows = counted(len(survey.back), "row is", "rows are")
+def bring_back(plan: Plan) -> None:
+    """Restore removed rows that the manifest has again. Raises StoppedEarly."""
+    plan.folder.restore(plan.back)
+    rows = counted(len(plan.back), "row is", "rows are")
     log.info("%s restored", rows)
 
 
@@ -176,22 +178,27 @@ def make_missing_voices(plan: Plan, session: LocalSession, step: Step) -> None:
         make_voices(plan.voices, plan.voices.to_make(), plan.planner.cloning, studio)
 
 
-def remake(plan: Plan, survey: Survey, session: LocalSession, step: Step) -> None:
-    """Make the files that only their delivery sets apart."""
+def remake(outcome: Outcome, session: LocalSession, step: Step) -> None:
+    """Convert files of done rows to another format or level."""
+    plan, events = outcome.plan, outcome.plan.events
     folder, decode = plan.folder, None
-    if survey.kept["codes"]:
+    if events.num(Event.REENCODE, "codes"):
         make_ready(session, None, step)
         from tts_cli.engine.vocoder import decoder_of
 
         decode = decoder_of(session.loaded.model)
     with step("converting existing files"):
         made = folder.reencode(plan.orders(), decode)
-    survey.remade = made.count
+    for _ in range(made.count):
+        events.add(Event.CONVERTED)
     log.info("%s converted without synthesis", counted(made.count, "file"))
-    for row_id, reason in made.failed:
-        log.warning("row %s: %s; run the same command again to synthesize it", row_id, reason)
-        survey.unmade.append(Take(row_id, Status.FAILED, error=reason))
-    folder.journal.append(*survey.unmade)
+    failed = [Take(row_id, Status.FAILED, error=reason) for row_id, reason in made.failed]
+    for take in failed:
+        again = "run the same command again to synthesize it"
+        log.warning("row %s: %s; %s", take.id, take.error, again)
+        events.add(Event.NOT_CONVERTED, take.id)
+        outcome.failures.add(take)
+    folder.journal.append(*failed)
 
 
 def speak(
@@ -202,7 +209,7 @@ def speak(
     Args:
         report: see `report_of`.
     """
-    plan, survey = outcome.plan, outcome.survey
+    plan = outcome.plan
     with ExitStack() as stack:
         speaker = cache(lambda: stack.enter_context(closing(speaker_of(plan, session))))
         verification, hear = None, None
@@ -211,11 +218,9 @@ def speak(
 
             verification = stack.enter_context(closing(Verification(plan, screen)))
             hear = verification.hear
-        allowed = plan.config.failures_allowed(survey.pending + survey.takes)
-        tally = RunTally(plan.folder, plan.info.frame_s, outcome.totals, allowed, hear)
-        outcome.failures = tally.failures
-        for take in survey.unmade:
-            tally.failures.add(take)
+        allowed = plan.config.failures_allowed(plan.num_pending + plan.num_takes)
+        totals, failures = outcome.totals, outcome.failures
+        tally = RunTally(plan.folder, plan.info.frame_s, totals, failures, allowed, hear)
 
         def note() -> None:
             if plan.folder.run_id is None:
@@ -224,12 +229,12 @@ def speak(
                 verification.begin()
 
         signals.check()
-        if survey.needs_model:
+        if plan.needs_model:
             speak_due(outcome, speaker(), screen, tally, note)
         else:  # no model is opened
             record(plan, tally, note)
-        outcome.is_spoken = survey.needs_model
-        outcome.is_run = outcome.is_run or survey.needs_model or survey.served > 0
+        outcome.is_spoken = plan.needs_model
+        outcome.is_run |= plan.needs_model or plan.events.num(Event.SERVED) > 0
         if verification is not None and outcome.error is None:
             verify(outcome, verification, speaker, note)
         facts = speaker().facts() if outcome.is_spoken else SessionFacts()
@@ -239,7 +244,7 @@ def speak(
 def conclude(outcome: Outcome, facts: SessionFacts, report: Callable[..., dict[str, Any]]) -> None:
     """Record how a run has ended."""
     config, folder, totals = outcome.plan.config, outcome.plan.folder, outcome.totals
-    error, verified, strays = outcome.error, outcome.verified, outcome.survey.strays
+    error, verified, strays = outcome.error, outcome.verified, outcome.strays
     take_in(totals, facts)
     exit_code = int(totals.failed > 0) if error is None else getattr(error, "exit_code", 4)
     if verified is not None and verified.suspects:
@@ -269,16 +274,16 @@ def speak_due(
     outcome: Outcome, session: Session, screen: Screen, tally: RunTally, note: Callable[[], None]
 ) -> None:
     """Have all rows spoken that are due."""
-    plan, survey, totals = outcome.plan, outcome.survey, outcome.totals
-    if survey.summary.split:
-        parts = survey.summary.parts
-        log.info("rows split into pieces: %d, %d pieces", survey.summary.split, parts)
-    make_ready(session, survey.needs, screen.step)
+    plan, totals, split = outcome.plan, outcome.totals, outcome.plan.events.of(Event.SPLIT)
+    if split.count:
+        log.info("rows split into pieces: %d, %d pieces", split.count, split.sums["pieces"])
+    make_ready(session, plan.needs, screen.step)
     log.debug("model: %s", listed(model_facts(plan.config, plan.info)))
     log.debug("device: %s", listed(session.facts().device))
     note()
     started_s = time.perf_counter()
-    with screen.progress(survey.pending + survey.takes + survey.bad) as shown:
+    num_rows = plan.num_pending + plan.num_takes + plan.events.num(Event.FAILING)
+    with screen.progress(num_rows) as shown:
         tally.on_row = shown.update
         try:
             with signals.stopping(session.stop):

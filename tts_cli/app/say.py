@@ -28,11 +28,12 @@ from tts_cli.config import RunConfig
 from tts_cli.core import BadRow, Row, Spoken, Task
 from tts_cli.engine.session import make_ready
 from tts_cli.errors import ManifestError, RowError
+from tts_cli.events import Event
 from tts_cli.plan.checkpoint import approved_info, require_consent
 from tts_cli.plan.checks import require_possible
 from tts_cli.plan.free_voices import who_speaks
 from tts_cli.plan.plan import Plan
-from tts_cli.plan.planner import silence_of
+from tts_cli.plan.resolve import silence_of
 from tts_cli.sources.item import ManifestFile
 from tts_cli.sources.row import build_row
 from tts_cli.store.records import moved, unkept
@@ -160,15 +161,15 @@ def spoken_of(
     Args:
         heard: gives the verdict; None: nobody does.
     """
-    survey = plan.survey()
-    screen.problems(survey)
-    if survey.summary.bad_rows:
+    plan.read()
+    screen.problems(plan)
+    if plan.events.num(Event.INVALID):
         raise ManifestError("the text cannot be synthesized", remedy="see above")
     with closing(session_of(plan, is_int16=is_int16)) as session:
         if plan.voices.to_make():
             startup.use_device(plan.config.device)
             make_missing_voices(plan, session, screen.step)
-            survey = plan.survey()
+            plan.read()
         task = next(iter(plan))
         if isinstance(task, BadRow):
             raise RowError(task.message)
@@ -176,7 +177,7 @@ def spoken_of(
             return task, silence_of(task, plan.info), None
         startup.use_device(plan.config.device)
         signals.check()
-        make_ready(session, survey.needs, screen.step)
+        make_ready(session, plan.needs, screen.step)
         made: list[tuple[Task, Spoken, TakeVerdict | None]] = []
         with signals.stopping(session.stop):
             if heard is None:

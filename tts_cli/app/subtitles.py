@@ -24,7 +24,8 @@ from tts_cli.audio.pacing import pauses_in
 from tts_cli.audio.subtitles import SpokenText, in_parts, subtitles
 from tts_cli.core import Finish, Row
 from tts_cli.errors import DiskFull, RowError, SetupError
-from tts_cli.named import Named, counted
+from tts_cli.events import Count
+from tts_cli.named import counted
 from tts_cli.plain import open_plain
 from tts_cli.store.files import hash_of
 from tts_cli.store.take import Take
@@ -44,7 +45,7 @@ class Made:
 
     written: int = 0  # files
     failed: int = 0  # rows
-    kept: Named = field(default_factory=Named)  # edited files of rows that have changed since
+    kept: Count = field(default_factory=Count)  # edited files of rows that have changed since
 
 
 def write_row_subtitles(plan: Plan) -> Made:
@@ -73,7 +74,7 @@ def write_row_subtitles(plan: Plan) -> Made:
     return made
 
 
-def warn_of_kept(kept: Named) -> None:
+def warn_of_kept(kept: Count) -> None:
     """Report files that somebody has edited, so that they were not written."""
     if kept.count:
         log.warning(

@@ -12,8 +12,10 @@ from tts_cli import startup
 from tts_cli.core import BadRow, Finish, Role, Spoken, Task
 from tts_cli.engine.session import SessionFacts
 from tts_cli.errors import StoppedEarly
+from tts_cli.events import Event
 from tts_cli.named import counted
-from tts_cli.plan.tally import Survey
+from tts_cli.plan.plan import Plan
+from tts_cli.plan.strays import Strays
 from tts_cli.store.run_file import rounded
 from tts_cli.store.store import Store
 from tts_cli.store.take import Take
@@ -95,15 +97,16 @@ class Totals:
         return {name: rounded(value) for name, value in sums.items()}
 
 
-def totals_of(survey: Survey) -> Totals:
-    """What there is to count before a row is spoken."""
-    strays = survey.strays
+def totals_of(plan: Plan, strays: Strays | None) -> Totals:
+    """Return what there is to count before a row is synthesized."""
+    num = plan.events.num
+    kinds = (Event.PENDING, Event.FAILING, Event.DONE, Event.CONVERTED, Event.NOT_CONVERTED)
     return Totals(
-        rows=survey.pending + survey.bad + survey.skipped + survey.remade + len(survey.unmade),
-        failed=len(survey.unmade),
-        skipped=survey.skipped,
-        remade=survey.remade,
-        strays=survey.left,
+        rows=sum(map(num, kinds)),
+        failed=num(Event.NOT_CONVERTED),
+        skipped=num(Event.DONE),
+        remade=num(Event.CONVERTED),
+        strays=0 if strays is None else strays.left.count,
         removed=0 if strays is None else strays.removed,
     )
 
@@ -145,7 +148,7 @@ class RunTally:
 
     Args:
         frame_s: seconds of audio in a frame.
-        totals: are counted up, under a lock of its own.
+        totals, failures: are counted up, under a lock of its own.
         failures_allowed: rows that may fail, beside those known to be bad; None: all.
         on_ok: gets every take that comes out well, one thread at a time; None: nobody does.
     """
@@ -155,6 +158,7 @@ class RunTally:
         folder: Store,
         frame_s: float,
         totals: Totals,
+        failures: Failures,
         failures_allowed: int | None = None,
         on_ok: Callable[[Take], None] | None = None,
     ) -> None:
@@ -163,7 +167,7 @@ class RunTally:
         self.totals = totals
         self.on_row: Callable[[Totals], None] = lambda _: None  # after every row, under that lock
         self.failures_allowed = failures_allowed
-        self.failures = Failures()
+        self.failures = failures
         self._on_ok = on_ok
         self._mutex = threading.RLock()
 

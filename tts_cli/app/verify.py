@@ -42,9 +42,10 @@ from tts_cli.config import RunConfig
 from tts_cli.core import Spoken, Step, Task
 from tts_cli.engine.session import Session, make_ready
 from tts_cli.errors import Cancelled, StoppedEarly, writing
+from tts_cli.events import Event
 from tts_cli.named import counted
 from tts_cli.plan.plan import Plan
-from tts_cli.plan.planner import Planner
+from tts_cli.plan.resolve import Resolver
 from tts_cli.store.files import CHECKS_NAME
 from tts_cli.store.records import unkept
 from tts_cli.store.take import Take
@@ -278,23 +279,24 @@ class Verification:
         if not retakes:
             return
         plan = self._plan.again(ids, retakes)
-        survey = plan.survey()
-        self.is_served = survey.served > 0
-        if not survey.needs_model:
+        plan.read()
+        self.is_served = plan.events.num(Event.SERVED) > 0
+        if not plan.needs_model:
             return
         rows = counted(len(ids), "row is", "rows are")
-        log.info("%s retried, with %d takes", rows, survey.pending + survey.takes)
+        num_takes = plan.num_pending + plan.num_takes
+        log.info("%s retried, with %d takes", rows, num_takes)
         device.require(plan.config)
         session = speaker()
-        make_ready(session, survey.needs, self._screen.step)
+        make_ready(session, plan.needs, self._screen.step)
         if plan.folder.run_id is None:
             note()
         self.is_spoken = True
         again = Totals()
-        tally = RunTally(plan.folder, plan.info.frame_s, again, on_ok=self.hear)
+        tally = RunTally(plan.folder, plan.info.frame_s, again, Failures(), on_ok=self.hear)
         started_s = time.perf_counter()
         try:
-            with self._screen.progress(survey.pending + survey.takes) as shown:
+            with self._screen.progress(num_takes) as shown:
                 tally.on_row = shown.update
                 with signals.stopping(session.stop):
                     session.speak(plan.due(tally.keep, lambda row: None), tally.keep)
@@ -374,7 +376,7 @@ class HeardSession:
         SetupError: there is no such recognizer.
     """
 
-    def __init__(self, config: RunConfig, planner: Planner, step: Step) -> None:
+    def __init__(self, config: RunConfig, planner: Resolver, step: Step) -> None:
         self._planner = planner
         self._retakes = config.retakes
         self._hearing = HearingThread(config, planner.care.facts(), step, self._take_in)

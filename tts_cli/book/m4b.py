@@ -30,15 +30,6 @@ class M4bChapter:
     path: Path
 
 
-@dataclass(frozen=True)
-class Mark:
-    """A chapter mark as the file holds it."""
-
-    title: str
-    start_s: float
-    end_s: float
-
-
 def load_av() -> Any:
     """The package. Raises SetupError where it is missing, or has no chapter marks yet."""
     return extras.load("m4b", "av", "--join m4b")
@@ -81,19 +72,6 @@ def write_m4b(path: Path, parts: list[M4bChapter], metadata: dict[str, str]) -> 
             raise RowError(
                 f"{path}: cannot be encoded: {error}", "use the files of the chapters"
             ) from error
-
-
-def read_marks(path: Path) -> list[Mark]:
-    """The chapter marks of a file. Raises SetupError."""
-    with load_av().open(str(path)) as container:
-        return [
-            Mark(
-                str(mark["metadata"].get("title", "")),
-                float(mark["start"] * mark["time_base"]),
-                float(mark["end"] * mark["time_base"]),
-            )
-            for mark in container.chapters()
-        ]
 
 
 def _rate_of(parts: list[M4bChapter]) -> int:

@@ -6,9 +6,11 @@ Each name is a `str.format` template. `{rows}`, `{files}` and `{takes}` are coun
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
 from functools import partial
 
-from tts_cli.named import counted
+from tts_cli.events import MAX_EVENT_NAMES, OTHERS, Count, Event, Events
+from tts_cli.named import counted, shown, some_of
 
 # The end of a run, line by line.
 SYNTHESIZED = "{ok:,} of {rows} synthesized"
@@ -113,7 +115,7 @@ VOICE_NOT_FIXED = (
     "%s does not change existing rows"
 )
 GREEDY_TAKES = "%s greedy, so every take would be the same: no more takes are synthesized"
-DAMAGED = "synthesizing rows again whose audio is missing or damaged: %s%s"
+DAMAGED = "synthesizing rows again whose audio is missing or damaged: %s"
 
 # Lines of `validate` and of a dry run: (label, text).
 PLAN_ROWS = ("rows", "{good:,} good, {invalid:,} invalid")
@@ -174,3 +176,82 @@ def all_done(count: int) -> str:
 def nothing_to_do(done: int) -> str:
     """Return the summary of a run whose rows are all done."""
     return NOTHING_TO_DO.format(reason=all_done(done))
+
+
+# Kinds whose rows are named, and the name of further ones.
+_NAMED = {
+    Event.INVALID: "invalid rows",
+    Event.HOPELESS: "rows that will fail",
+    Event.RECORDING: "rows with odd recordings to clone",
+    Event.FOREIGN: "rows in letters of a language that this checkpoint does not support",
+    Event.MARKUP: "rows with markup that would be read aloud",
+    Event.PAUSES: "rows whose pauses are left out",
+    Event.UNHEARD: "rows whose instruct differs from that of their character",
+    Event.CUE: "rows that take longer than their cues",
+}
+# Kinds whose rows are counted, group by group.
+_COUNTED = {
+    Event.SPEAKER_NAMES: "{what}",
+    Event.WORDLESS: "{are} without any letter or digit, '{first}' first: {what}",
+    Event.OWN_CAP: "{give} max_seconds or max_frames, '{first}' first, which takes precedence "
+    "over --max-seconds {what}: change it there",
+    Event.UNREAD: "{are} {what}",
+    Event.FIGURE: "figures that are not understood are left as written in {rows}, {what} of "
+    "'{first}' first; add them to a --lexicon",
+    Event.INSTRUCT: "{give} instruct, which this checkpoint ignores; remove it or choose "
+    "another checkpoint",
+    Event.WHOLE: "{are} longer than {what}, '{first}' first, and not split: {kind}; words may "
+    "be lost",
+    Event.LIMIT: "--split {what}; words may be lost",
+    Event.NO_INSTRUCT: "{give} no instruct, so the voice is not described to this checkpoint",
+}
+
+
+_MAX_STRANGERS = 100  # characters that a message lists
+
+
+def first_of(found: Count) -> str:
+    """Return the first few names of events."""
+    return ", ".join(found.first[:4]) + ", ..." * (found.count > 4)
+
+
+def row_lines(events: Events, kind: Event, manifest: str) -> Iterator[str]:
+    """Yield the lines about rows with a problem: one line per problem, with its first rows."""
+    for group, found in events.groups(kind).items():
+        if group == OTHERS:
+            yield f"{manifest}: {found.count} more {_NAMED[kind]}"
+            continue
+        first = found.facts
+        named = "" if first["id"] is None else f"id '{first['id']}': "
+        line = f"{first['file'] or manifest}:{first['line']}: {named}{first['text']}"
+        if found.count > 1:
+            rows = counted(found.count - 1, "more row")
+            more = ", ..." * (found.count > MAX_EVENT_NAMES)
+            line += f"; {rows} alike: {', '.join(found.first[1:])}{more}"
+        yield line
+
+
+def invalid_lines(events: Events, manifest: str, strangers: Collection[str]) -> Iterator[str]:
+    """Yield the errors about invalid rows.
+
+    Args:
+        strangers: characters that have no voice.
+    """
+    yield from row_lines(events, Event.INVALID, manifest)
+    if len(strangers) > 1:
+        named = some_of([*map(shown, strangers)], _MAX_STRANGERS)
+        yield f"{manifest}: {len(strangers)} characters have no voice: {named}"
+
+
+def note_lines(events: Events, manifest: str) -> list[str]:
+    """Return the warnings about rows of a manifest that are synthesized nevertheless."""
+    kinds = [kind for kind in _NAMED if kind is not Event.INVALID]
+    lines = [line for kind in kinds for line in row_lines(events, kind, manifest)]
+    for kind, text in _COUNTED.items():
+        for group, found in events.groups(kind).items():
+            num, facts = found.count, found.facts
+            words = {"are": rows_are(num), "give": counted(num, "row gives", "rows give")}
+            words |= {"rows": rows(num), "kind": group}
+            line = text.format(**words, first=facts["id"], what=facts["what"])
+            lines.append(f"{manifest}: {line}")
+    return lines

@@ -28,13 +28,14 @@ import click
 
 from tts_cli.cli import messages as msg
 from tts_cli.errors import SetupError, StoppedEarly, TtsCliError
+from tts_cli.events import Event
 from tts_cli.named import counted, printable, shown_value
 
 if TYPE_CHECKING:
+    from tts_cli.app.look import Differences
     from tts_cli.app.tally import Totals
     from tts_cli.config import RunConfig
     from tts_cli.plan.plan import Plan
-    from tts_cli.plan.tally import Survey
 
 log = logging.getLogger(__name__)
 
@@ -179,66 +180,61 @@ class RunScreen:
         """See `Screen`."""
         return Progress(num_rows, self._config.progress, self._config.verbosity < 0)
 
-    def problems(self, survey: Survey) -> None:
-        """Tell of bad rows, of odd ones, and of those whose speech is not there for another format
-        or level.
-        """
+    def problems(self, plan: Plan) -> None:
+        """See `Screen`."""
         level = logging.WARNING if self._config.skip_invalid else logging.ERROR
-        for line in survey.summary.bad_lines():
+        for line in msg.invalid_lines(plan.events, plan.source.name, plan.strangers):
             log.log(level, "%s", line)
-        for line in survey.summary.warnings:
+        for line in msg.note_lines(plan.events, plan.source.name):
             log.warning("%s", line)
-        if survey.again:
-            log.warning(msg.CANNOT_CONVERT, msg.rows_are(survey.again), survey.first_again)
+        again = plan.events.of(Event.NOT_CONVERTIBLE)
+        if again.count:
+            first = f"{again.facts['id']}: {again.facts['text']}"
+            log.warning(msg.CANNOT_CONVERT, msg.rows_are(again.count), first)
 
-    def choices(self, plan: Plan, survey: Survey) -> None:
-        """Tell of chosen takes that do not fit their rows any more, of a run that was cut short, of
-        rows in another voice than before, and of those that have one take.
-        """
-        fallen = sum(survey.fallen.values())
-        if fallen:
-            named = ", ".join(filter(None, survey.fallen)) + ", ..." * ("" in survey.fallen)
+    def choices(self, plan: Plan, unlike: Differences) -> None:
+        """See `Screen`."""
+        num, unpinned = plan.events.num, plan.events.of(Event.UNPINNED)
+        if unpinned.count:
             fate = msg.WOULD_REDO if self._config.dry_run else msg.REDO
+            named = msg.first_of(unpinned)
             log.warning(msg.PIN_DROPPED, msg.PIN_CAUSES, fate, named)
-        if survey.unlike and survey.respoken + survey.takes:
-            told = counted(survey.takes, "take")
-            if survey.respoken:
-                told = counted(survey.respoken, "row that was done", "rows that were done")
+        if unlike and plan.num_again + plan.num_takes:
+            told = counted(plan.num_takes, "take")
+            if plan.num_again:
+                told = counted(plan.num_again, "row that was done", "rows that were done")
             log.warning(
                 msg.OTHER_SETTINGS,
                 plan.folder.out,
                 "; ".join(
                     f"{name}: {shown_value(then)}, now {shown_value(now)}"
-                    for name, (then, now) in survey.unlike.items()
+                    for name, (then, now) in unlike.items()
                 ),
                 told,
                 "would be" if self._config.dry_run else "will be",
             )
-        if survey.older:
-            log.info(msg.OLDER_STAY, counted(survey.older, "done row was", "done rows were"))
-        if survey.served and survey.takes:
-            takes = counted(survey.served, "take counts", "takes count")
-            log.info(msg.TAKES_COUNT, takes)
-        if survey.unfixed:
-            rows = counted(survey.unfixed, "done row has", "done rows have")
+        if older := num(Event.OLDER):
+            log.info(msg.OLDER_STAY, counted(older, "done row was", "done rows were"))
+        served = int(plan.events.total(Event.SERVED, "takes"))
+        if served and plan.num_takes:
+            log.info(msg.TAKES_COUNT, counted(served, "take counts", "takes count"))
+        if unfixed := num(Event.UNFIXED):
+            rows = counted(unfixed, "done row has", "done rows have")
             log.warning(
                 msg.VOICE_NOT_FIXED,
                 *(rows, "would be" if self._config.dry_run else "will be"),
                 "a run without --clone-model" if plan.voices.is_two else "--free-voice each",
             )
-        if survey.one_take:
-            log.warning(msg.GREEDY_TAKES, msg.rows_are(survey.one_take))
+        if one_take := num(Event.ONE_TAKE):
+            log.warning(msg.GREEDY_TAKES, msg.rows_are(one_take))
 
-    def due(self, plan: Plan, survey: Survey) -> None:
-        """Tell of voices that nothing keeps, and of audio that is damaged."""
-        if survey.needs.rows > 1 and (hint := plan.voices.hint()):
+    def due(self, plan: Plan) -> None:
+        """See `Screen`."""
+        if plan.needs.rows > 1 and (hint := plan.voices.hint()):
             log.info("%s", hint)
-        if survey.damaged:
-            log.warning(
-                msg.DAMAGED,
-                ", ".join(survey.damaged),
-                ", ..." * (survey.reasons["damaged"] > len(survey.damaged)),
-            )
+        damaged = plan.events.of(Event.PENDING, "damaged")
+        if damaged.count:
+            log.warning(msg.DAMAGED, msg.first_of(damaged))
 
 
 def _since(started_s: float) -> str:

@@ -19,7 +19,9 @@ import click
 from tts_cli.cli import messages as msg
 from tts_cli.cli.screen import show_or_warn, shown_duration
 from tts_cli.config import REDO_ALL, REDO_CHANGED
+from tts_cli.events import Event
 from tts_cli.named import counted, shortened, shown_size
+from tts_cli.plain import toml_loads
 from tts_cli.setting import meant
 from tts_cli.sources.ids import TAKES
 
@@ -28,8 +30,8 @@ if TYPE_CHECKING:
     from tts_cli.app.tally import Failures, Totals
     from tts_cli.app.verify import Verified
     from tts_cli.config import RunConfig
+    from tts_cli.plan.plan import Plan
     from tts_cli.plan.strays import Strays
-    from tts_cli.plan.tally import Survey
 
 
 MAX_REASON_CHARS = 160
@@ -48,7 +50,7 @@ def show_outcome(outcome: Outcome, args: Sequence[str]) -> int:
         return _show_voices(outcome)
     if config.json:
         exit_code = show_or_warn(json.dumps(outcome.report, indent=2), exit_code, is_json=True)
-    elif not outcome.survey.needs_model:
+    elif not outcome.plan.needs_model:
         show_or_warn("\n".join(_unspoken_lines(outcome, args)))
     elif config.verbosity >= 0:
         show_or_warn("\n".join(_spoken_lines(outcome, args)))
@@ -69,14 +71,14 @@ def _show_voices(outcome: Outcome) -> int:
 
 
 def _spoken_lines(outcome: Outcome, args: Sequence[str]) -> list[str]:
-    plan, survey, totals = outcome.plan, outcome.survey, outcome.totals
+    plan, totals, num = outcome.plan, outcome.totals, outcome.plan.events.num
     config, failures, out = plan.config, outcome.failures, plan.folder.out
     lines = summary_lines(totals, out, failures, is_retry=config.retry_failed)
-    lines[1:1] = again_lines(survey.early, survey.reread)
-    lines[-1:-1] = stray_lines(survey.strays, plan.source.name, out)
+    lines[1:1] = again_lines(num(Event.EARLY), num(Event.REREAD))
+    lines[-1:-1] = stray_lines(outcome.strays, plan.source.name, out)
     room = outcome.room_of_takes
     if outcome.verified is None:
-        lines[-1:-1] = take_lines(totals, survey.with_takes, out, room)
+        lines[-1:-1] = take_lines(totals, num(Event.EXTRA_TAKES), out, room)
     lines += verified_lines(outcome.verified, args)
     num_bad = totals.failed - failures.count
     is_stopped = outcome.error is not None
@@ -120,40 +122,44 @@ def verified_lines(verified: Verified | None, args: Sequence[str]) -> list[str]:
 
 def _unspoken_lines(outcome: Outcome, args: Sequence[str]) -> list[str]:
     """Return the lines of a run that had nothing to synthesize."""
-    plan, survey = outcome.plan, outcome.survey
-    strays = stray_lines(survey.strays, plan.source.name, plan.folder.out)
+    plan = outcome.plan
+    strays = stray_lines(outcome.strays, plan.source.name, plan.folder.out)
     verified = verified_lines(outcome.verified, args)
-    return [_nothing_to_do(plan.config, survey), *strays, *verified]
+    return [_nothing_to_do(plan), *strays, *verified]
 
 
-def _nothing_to_do(config: RunConfig, survey: Survey) -> str:
-    if survey.remade or survey.unmade:
-        files = counted(survey.remade, "file")
-        parts = [msg.NOTHING_BUT_CONVERTED.format(files=files)]
-        parts += [msg.ALL_DONE.format(rows=msg.rows_are(survey.skipped))] if survey.skipped else []
-        if survey.unmade:
-            parts.append(msg.NOT_CONVERTED.format(files=counted(len(survey.unmade), "file")))
+def _nothing_to_do(plan: Plan) -> str:
+    num = plan.events.num
+    done, failing = num(Event.DONE), num(Event.FAILING)
+    converted, not_converted = num(Event.CONVERTED), num(Event.NOT_CONVERTED)
+    if converted or not_converted:
+        parts = [msg.NOTHING_BUT_CONVERTED.format(files=counted(converted, "file"))]
+        parts += [msg.ALL_DONE.format(rows=msg.rows_are(done))] if done else []
+        if not_converted:
+            parts.append(msg.NOT_CONVERTED.format(files=counted(not_converted, "file")))
         return "; ".join(parts)
-    reason = msg.NOTHING_TO_DO.format(reason=_reason(config, survey))
-    return reason + (f"; {msg.INVALID_COUNT.format(count=survey.bad)}" if survey.bad else "")
+    reason = msg.NOTHING_TO_DO.format(reason=_reason(plan))
+    return reason + (f"; {msg.INVALID_COUNT.format(count=failing)}" if failing else "")
 
 
-def _reason(config: RunConfig, survey: Survey) -> str:
+def _reason(plan: Plan) -> str:
     """Return why a run has nothing to do."""
-    if survey.served:
+    config, num = plan.config, plan.events.num
+    done, silent = num(Event.DONE), num(Event.SILENT)
+    if num(Event.SERVED):
         return msg.TAKES_COMPLETE
-    if config.only and not survey.summary.selected:
+    if config.only and not num(Event.SELECTED):
         return msg.NO_SUSPECTS if "suspects" in config.only else msg.NO_ROW
-    if config.only and survey.skipped and not survey.silent and not config.retry_failed:
-        rows = ("all " if survey.skipped > 1 else "") + msg.rows_are(survey.skipped)
+    if config.only and done and not silent and not config.retry_failed:
+        rows = ("all " if done > 1 else "") + msg.rows_are(done)
         return msg.DONE_BUT_SELECTED.format(rows=rows)
-    if survey.silent:
-        return msg.SILENT_AND_DONE.format(rows=msg.rows_are(survey.silent), done=survey.skipped)
+    if silent:
+        return msg.SILENT_AND_DONE.format(rows=msg.rows_are(silent), done=done)
     if config.retry_failed:
         return msg.NONE_FAILED
-    if survey.skipped:
-        return msg.all_done(survey.skipped)
-    return msg.NONE_VALID if survey.bad else msg.SHARD_IS_EMPTY
+    if done:
+        return msg.all_done(done)
+    return msg.NONE_VALID if num(Event.FAILING) else msg.SHARD_IS_EMPTY
 
 
 def summary_lines(
@@ -343,52 +349,16 @@ def _folder(out: Path) -> str:
 _short = partial(shortened, most=MAX_REASON_CHARS)
 
 
-_STYLE = "describe the style in the row's field instruct, if the model supports it"
-_WORDS = {
-    "the same command resumes automatically": "--resume --continue --skip-existing --no-overwrite",
-    "give the manifest without a flag: tts-cli {command} MANIFEST": "--input --input-file "
-    "--manifest --file --text-file --input-dir --csv --jsonl -i",
-    "tts-cli say TEXT synthesizes one text; a manifest has one per row": "--text --sentence "
-    "--prompt",
-    _STYLE: "--instruct --instructions --style --emotion --description --speed --rate --pitch "
-    "--speaking-rate",
-    "name the recording in the row, in the fields ref_audio and ref_text": "--ref-audio "
-    "--reference --reference-audio --speaker-wav --prompt-audio --audio-prompt --ref-text "
-    "--prompt-text --clone",
-    "use --device cuda, or cuda:N": "--gpu --cuda --use-cuda --gpus --use-gpu --gpu-id",
-    "use --device cpu": "--cpu --use-cpu --no-cuda",
-    "use --dtype bfloat16 or float32; float16 overflows in these models": "--fp16 --half --bf16 "
-    "--float16 --bfloat16 --precision --fp32",
-    "a run uses one device; --shard I/N gives each of N runs a part": "--workers --num-workers "
-    "--jobs -j --parallel --num-gpus --tensor-parallel-size --processes",
-    "rows without a voice share one automatically; `tts-cli voices add NAME --from DIR --take ID` "
-    "makes a voice from a row": "--anchor",
-    "set the number with the variable OMP_NUM_THREADS": "--threads --num-threads --cpu-threads",
-    "use `tts-cli voices`": "--list --list-voices --list-speakers --speakers",
-}
-_COMMANDS = {
-    "synth": "tts speak generate synthesize synthesise run batch infer inference convert-text",
-    "voices": "list speakers list-voices list-speakers voice",
-    "validate": "lint verify check-manifest",
-    "profile": "bench benchmark",
-    "doctor": "info env diagnose status",
-    "models": "download convert model",
-    "merge": "join combine concat cat",
-    "export": "dataset to-dataset publish",
-    "lexicon": "normalize normalise dict dictionary",
-    "book": "audiobook epub",
-    "--help": "usage",
-    "--version": "version",
-}
-
-
-def _by_name(table: dict[str, str]) -> dict[str, str]:
-    return {name: meaning for meaning, names in table.items() for name in names.split()}
+def _by_name(kind: str) -> dict[str, str]:
+    """Return the advice or command for each name of other tools, by name."""
+    text = Path(__file__).with_name("other_tools.toml").read_text(encoding="utf-8")
+    table = toml_loads()(text)[kind]
+    return {name: meaning for meaning, names in table.items() for name in names}
 
 
 def command_meant(name: str) -> str | None:
     """Return advice about a word in the place of a command, or None."""
-    if ours := _by_name(_COMMANDS).get(name.lower()):
+    if ours := _by_name("commands").get(name.lower()):
         return f"use tts-cli {ours}" if ours.startswith("-") else f"did you mean '{ours}'?"
     if os.path.isfile(name):
         return f"to synthesize a manifest: tts-cli synth {name} --out DIR"
@@ -408,7 +378,7 @@ def explain(error: click.ClickException) -> click.ClickException:
     name = given.replace("_", "-")
     flags = {opt: param for param in ctx.command.params for opt in param.opts if opt[0] == "-"}
     flag = name if name in flags else meant(name, flags)
-    words = _by_name(_WORDS).get(name)
+    words = _by_name("flags").get(name)
     if flag is not None:
         advice = f"here it is called {flag}"
     elif words is not None and "MANIFEST" in " ".join(ctx.command.collect_usage_pieces(ctx)):

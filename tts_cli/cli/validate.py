@@ -19,14 +19,14 @@ from tts_cli.cli.options import (
 from tts_cli.cli.remember import RememberingCommand
 from tts_cli.cli.screen import RunScreen, echo, show_grid, shown_duration
 from tts_cli.config import RunConfig
+from tts_cli.events import Count, Event
 from tts_cli.named import counted, shown_size
 from tts_cli.setting import Topic
 from tts_cli.sources.open import open_manifests
 
 if TYPE_CHECKING:
-    from tts_cli.app.look import Looked
-    from tts_cli.named import Named
-    from tts_cli.plan.tally import ManifestSummary, Survey
+    from tts_cli.app.look import DryRunReport
+    from tts_cli.plan.plan import Plan
 
 MAX_VOICES = 20  # that are listed
 _DUE = {"done": "done (--redo all)"}  # labels of reasons that need more than their name
@@ -56,104 +56,123 @@ def command(manifests: tuple[str, ...], **options: Any) -> int:
     with open_manifests(manifests, config) as source:
         from tts_cli.app.look import validate
 
-        looked = validate(source, config, RunScreen(config))
-    show_plan(looked, config)
-    if looked.survey.summary.bad_rows and not config.skip_invalid:
+        report = validate(source, config, RunScreen(config))
+    show_plan(report, config)
+    if report.plan.events.num(Event.INVALID) and not config.skip_invalid:
         return 2
-    return int(looked.survey.hopeless > 0)
+    return int(report.plan.events.total(Event.FAILING, "is_valid") > 0)
 
 
-def show_plan(looked: Looked, config: RunConfig) -> None:
+def show_plan(report: DryRunReport, config: RunConfig) -> None:
     """Print what a run would do: JSON, a table on a terminal, or plain lines."""
-    survey, xrt, orphans = looked
-    summary = survey.summary
+    plan, xrt = report.plan, report.xrt
     if config.json:
-        found = _as_dict(summary)
-        found["xrt"], found["time_s"] = xrt, round(summary.audio_s / xrt, 3) if xrt else None
-        if orphans is not None:
-            found |= _folder_dict(survey, orphans)
+        found = _as_dict(report)
+        found["xrt"], found["time_s"] = xrt, round(plan.audio_s / xrt, 3) if xrt else None
+        if report.orphans is not None:
+            found |= _folder_dict(report, report.orphans)
         echo(json.dumps(found, indent=2))
         return
-    lines = _lines(summary)
-    if orphans is not None:
-        lines[-2:-2] = _folder_lines(survey, orphans, is_pruned=config.prune)
+    lines = _lines(plan)
+    if report.orphans is not None:
+        lines[-2:-2] = _folder_lines(report, report.orphans, is_pruned=config.prune)
     if xrt:
-        time = shown_duration(summary.audio_s / xrt)
+        time = shown_duration(plan.audio_s / xrt)
         lines.append(_line(msg.PLAN_TIME, time=time, xrt=xrt))
     if sys.stdout.isatty():
-        show_grid(summary.manifest, (), lines)
+        show_grid(plan.source.name, (), lines)
         return
     for name, value in lines:
         echo(f"{name}: {value}")
 
 
-def _lines(summary: ManifestSummary) -> list[tuple[str, str]]:
+def _lines(plan: Plan) -> list[tuple[str, str]]:
+    num, selected = plan.events.num, plan.events.of(Event.SELECTED)
     lines = [
-        _line(msg.PLAN_ROWS, good=summary.rows, invalid=summary.bad_rows),
-        ("selected", counted(summary.selected, "row")),
-        ("text", counted(summary.chars, "character")),
-        ("audio", f"about {shown_duration(summary.audio_s)}"),
-        ("disk", f"about {shown_size(summary.disk_bytes)}"),
+        _line(msg.PLAN_ROWS, good=num(Event.VALID), invalid=num(Event.INVALID)),
+        ("selected", counted(selected.count, "row")),
+        ("text", counted(_chars(selected), "character")),
+        ("audio", f"about {shown_duration(plan.audio_s)}"),
+        ("disk", f"about {shown_size(plan.disk_bytes)}"),
     ]
-    if summary.longest_chars:
-        longest = f"{counted(summary.longest_chars, 'character')}, id {summary.longest_id}"
-        lines.insert(3, ("longest text", longest))
-    if summary.selected == summary.rows:
+    if selected.count:
+        chars, row_id = _longest(selected)
+        lines.insert(3, ("longest text", f"{counted(chars, 'character')}, id {row_id}"))
+    if selected.count == num(Event.VALID):
         del lines[1]  # it would say the same again
-    if summary.split:
-        lines.append(_line(msg.PLAN_SPLIT, rows=msg.rows(summary.split), pieces=summary.parts))
-    lines += _voice_lines(summary)
-    if summary.wordless:
-        lines.append(_line(msg.PLAN_SILENT, rows=msg.rows(summary.wordless)))
+    split = plan.events.of(Event.SPLIT)
+    if split.count:
+        pieces = int(split.sums["pieces"])
+        lines.append(_line(msg.PLAN_SPLIT, rows=msg.rows(split.count), pieces=pieces))
+    lines += _voice_lines(plan)
+    if wordless := num(Event.WORDLESS_SELECTED):
+        lines.append(_line(msg.PLAN_SILENT, rows=msg.rows(wordless)))
     return lines
 
 
-def _voice_lines(summary: ManifestSummary) -> list[tuple[str, str]]:
+def _chars(selected: Count) -> int:
+    return int(selected.sums.get("chars", 0))
+
+
+def _longest(selected: Count) -> tuple[int, str]:
+    """Return the length and the id of the longest text."""
+    chars, row_id = selected.largest.get("chars", (0, ""))
+    return int(chars), row_id
+
+
+def _voice_lines(plan: Plan) -> list[tuple[str, str]]:
     """Return the lines about generated voices."""
-    found = []
-    for one in summary.made_voices[:MAX_VOICES]:
+    found, voices = [], plan.voices.facts()
+    for one in voices[:MAX_VOICES]:
         text = msg.PLAN_VOICE if one["is_made"] else msg.PLAN_NEW_VOICE
         facts = {"rows": msg.rows(one["rows"]), "of": one["of"]}
         found.append(_line(text, **facts, voice=one["voice"], text=one["says"]))
-    if (more := len(summary.made_voices) - MAX_VOICES) > 0:
+    if (more := len(voices) - MAX_VOICES) > 0:
         found.append(_line(msg.PLAN_MORE_VOICES, count=more))
     return found
 
 
-def _folder_lines(survey: Survey, orphans: Named, *, is_pruned: bool) -> list[tuple[str, str]]:
-    counts = survey.reasons.items()
+def _folder_lines(
+    report: DryRunReport, orphans: Count, *, is_pruned: bool
+) -> list[tuple[str, str]]:
+    plan, num = report.plan, report.plan.events.num
+    counts = plan.reasons.items()
     reasons = ", ".join(f"{count:,} {_DUE.get(name, name)}" for name, count in counts if count)
-    pending = msg.rows(survey.pending) + (f": {reasons}" if reasons else "")
+    pending = msg.rows(plan.num_pending) + (f": {reasons}" if reasons else "")
     lines = [
         _line(msg.PLAN_PENDING, rows=pending),
-        *_converted_lines(survey),
-        _line(msg.PLAN_NOT_PENDING, skipped=survey.skipped, invalid=survey.bad),
+        *_converted_lines(plan),
+        _line(msg.PLAN_NOT_PENDING, skipped=num(Event.DONE), invalid=num(Event.FAILING)),
     ]
-    if survey.early:
-        lines.append(_line(msg.PLAN_EARLY, count=survey.early))
-    if survey.reread:
-        lines.append(_line(msg.PLAN_REREAD, count=survey.reread))
-    if survey.takes:
-        lines.append(_line(msg.PLAN_TAKES, count=survey.takes, rows=msg.rows(survey.with_takes)))
-    fallen = sum(survey.fallen.values())
-    if survey.held or fallen:
-        lines.append(_line(msg.PLAN_PINNED, held=survey.held, fallen=fallen))
-    if survey.back:
-        lines.append(_line(msg.PLAN_RESTORED, rows=msg.rows(len(survey.back))))
-    if survey.strays is not None and survey.left:
+    if early := num(Event.EARLY):
+        lines.append(_line(msg.PLAN_EARLY, count=early))
+    if reread := num(Event.REREAD):
+        lines.append(_line(msg.PLAN_REREAD, count=reread))
+    if takes := plan.num_takes:
+        rows = msg.rows(num(Event.EXTRA_TAKES))
+        lines.append(_line(msg.PLAN_TAKES, count=takes, rows=rows))
+    if num(Event.PINNED) or num(Event.UNPINNED):
+        lines.append(
+            _line(msg.PLAN_PINNED, held=num(Event.PINNED), fallen=num(Event.UNPINNED)),
+        )
+    if plan.back:
+        lines.append(_line(msg.PLAN_RESTORED, rows=msg.rows(len(plan.back))))
+    left = Count() if report.strays is None else report.strays.left
+    if left.count:
         text = msg.PLAN_PRUNED if is_pruned else msg.PLAN_STRAYS
-        lines.append(_line(text, rows=msg.rows(survey.left), ids=survey.strays.left))
-    others = orphans.count - survey.left * is_pruned
+        lines.append(_line(text, rows=msg.rows(left.count), ids=left))
+    others = orphans.count - left.count * is_pruned
     if others > 0:
         named = "" if others < orphans.count else f": {orphans}"
         lines.append(_line(msg.PLAN_ORPHANS, count=counted(others, "id"), ids=named))
     return lines
 
 
-def _converted_lines(survey: Survey) -> list[tuple[str, str]]:
+def _converted_lines(plan: Plan) -> list[tuple[str, str]]:
     """Return the line about files that are converted without synthesis."""
     texts = {"audio": msg.PLAN_FROM_AUDIO, "codes": msg.PLAN_FROM_CODES}
-    parts = [texts[kind].format(count=count) for kind, count in survey.kept.items()]
+    found = plan.events.groups(Event.REENCODE)
+    parts = [texts[kind].format(count=one.count) for kind, one in found.items()]
     return [_line(msg.PLAN_CONVERTED, parts=", ".join(parts))] if parts else []
 
 
@@ -162,30 +181,51 @@ def _line(line: tuple[str, str], /, **facts: object) -> tuple[str, str]:
     return line[0], line[1].format(**facts)
 
 
-def _as_dict(summary: ManifestSummary) -> dict[str, Any]:
-    bad = [
-        {**({"file": row.file} if row.file else {}), "line": row.line, "id": row.id}
-        | {"message": row.message}
-        for row in summary.bad
-    ]
-    found = {**vars(summary), "audio_s": round(summary.audio_s, 3), "bad": bad}
-    del found["problems"]  # which stderr has
-    return found
-
-
-def _folder_dict(survey: Survey, orphans: Named) -> dict[str, Any]:
+def _as_dict(report: DryRunReport) -> dict[str, Any]:
+    plan, num = report.plan, report.plan.events.num
+    selected, split = plan.events.of(Event.SELECTED), plan.events.of(Event.SPLIT)
+    chars, row_id = _longest(selected)
     return {
-        "pending": survey.pending,
-        "reasons": survey.reasons,
-        "remade": dict(survey.kept),
-        "reread": survey.reread,
-        "takes": survey.takes,
-        "held": survey.held,
-        "fallen": sum(survey.fallen.values()),
-        "back": len(survey.back),
-        "strays": survey.left,
-        "skipped": survey.skipped,
-        "failing": survey.bad,
+        "manifest": plan.source.name,
+        "rows": num(Event.VALID),
+        "selected": selected.count,
+        "wordless": num(Event.WORDLESS_SELECTED),
+        "due": plan.num_pending,
+        "takes": plan.num_takes,
+        "split": split.count,
+        "parts": int(split.sums.get("pieces", 0)),
+        "chars": _chars(selected),
+        "longest_id": row_id,
+        "longest_chars": chars,
+        "audio_s": round(plan.audio_s, 3),
+        "disk_bytes": plan.disk_bytes,
+        "warnings": [*msg.note_lines(plan.events, plan.source.name), *report.warnings],
+        "bad_rows": num(Event.INVALID),
+        "bad": [
+            {**({"file": row.file} if row.file else {}), "line": row.line, "id": row.id}
+            | {"message": row.message}
+            for row in plan.invalid
+        ],
+        "strangers": list(plan.strangers),
+        "made_voices": plan.voices.facts(),
+    }
+
+
+def _folder_dict(report: DryRunReport, orphans: Count) -> dict[str, Any]:
+    plan, num = report.plan, report.plan.events.num
+    kept = plan.events.groups(Event.REENCODE)
+    return {
+        "pending": plan.num_pending,
+        "reasons": plan.reasons,
+        "remade": {kind: found.count for kind, found in kept.items()},
+        "reread": num(Event.REREAD),
+        "takes": plan.num_takes,
+        "held": num(Event.PINNED),
+        "fallen": num(Event.UNPINNED),
+        "back": len(plan.back),
+        "strays": 0 if report.strays is None else report.strays.left.count,
+        "skipped": num(Event.DONE),
+        "failing": num(Event.FAILING),
         "orphans": orphans.count,
         "first_orphans": orphans.first,
     }

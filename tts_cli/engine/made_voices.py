@@ -25,7 +25,7 @@ from tts_cli.engine.session import LocalSession
 from tts_cli.errors import Cancelled, RowError, SetupError, StoppedEarly
 from tts_cli.plan.checkpoint import never_ends
 from tts_cli.plan.free_voices import Ask, FreeVoices, Maker
-from tts_cli.plan.planner import build_request
+from tts_cli.plan.resolve import build_request
 from tts_cli.plan.room import Needs
 from tts_cli.plan.split_rule import SplitRule
 from tts_cli.seeds import row_seed

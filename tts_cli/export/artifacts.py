@@ -20,7 +20,7 @@ from typing import BinaryIO
 
 from tts_cli.atomic import is_part, lines_in, sync_folder
 from tts_cli.errors import UsageError
-from tts_cli.named import Named
+from tts_cli.events import Count
 from tts_cli.store.files import facts_of, hash_of, prepare_folder
 from tts_cli.store.lock import LOCK_NAME, FolderLock
 
@@ -181,7 +181,7 @@ def _require_as_written(out: Path, since_ns: int = 0) -> None:
         UsageError: a file was added or edited.
         SetupError: the list is not a regular file.
     """
-    listed, names, foreign = set(), set(), Named(is_sorted=True)
+    listed, names, foreign = set(), set(), Count(is_sorted=True)
     for line in lines_in(out / SUMS_NAME):
         listed.add(hash(line.rstrip(b"\n")))
         names.add(hash(line.rstrip(b"\n")[66:]))

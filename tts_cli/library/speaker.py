@@ -40,7 +40,7 @@ from tts_cli.library.settings import GivenRow, RowFields, Settings, StrPath, con
 from tts_cli.library.speech import Speech, speech_of
 from tts_cli.library.stream import SpeechStream, is_ready, made_ready
 from tts_cli.plan.checkpoint import approved_info
-from tts_cli.plan.planner import Planner, silence_of
+from tts_cli.plan.resolve import Resolver, silence_of
 from tts_cli.plan.room import usual_needs
 from tts_cli.voices.made import MadeVoices
 from tts_cli.voices.voice_folder import VoiceFolder
@@ -98,7 +98,7 @@ class Speaker:
         if longest is not None and longest < 1:
             raise UsageError(f"longest: must be at least 1, not {longest}")
         info = approved_info(config)
-        self.maker = Planner(config, info)  # before a weight is read
+        self.maker = Resolver(config, info)  # before a weight is read
         self._folder: tempfile.TemporaryDirectory[str] | None = None  # of voices that it makes
         self._busy = threading.Lock()  # somebody is in the middle of a call
         self._stream: SpeechStream | None = None  # of the call that goes on

@@ -32,7 +32,7 @@ from tts_cli.errors import (
 )
 from tts_cli.library.settings import GivenRow
 from tts_cli.library.speech import Speech, speech_of, unspoken
-from tts_cli.plan.planner import Planner, silence_of
+from tts_cli.plan.resolve import Resolver, silence_of
 from tts_cli.plan.room import Needs
 
 log = logging.getLogger(__name__)
@@ -55,7 +55,7 @@ def is_ready(task: Task, session: LocalSession) -> bool:
     return has_voice and session.has_room(Needs.of([task], session.info))
 
 
-def made_ready(task: Task, session: LocalSession, maker: Planner) -> Task:
+def made_ready(task: Task, session: LocalSession, maker: Resolver) -> Task:
     """A task with the voice that it lacks, and with room for it; nothing is spoken meanwhile.
     Raises RowError: that cannot be.
     """
@@ -88,7 +88,7 @@ class SpeechStream:
     def __init__(
         self,
         session: LocalSession,
-        maker: Planner,
+        maker: Resolver,
         rows: Iterable[GivenRow],
         look_ahead: int,
         *,

@@ -12,11 +12,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tts_cli.config import RunConfig
-from tts_cli.errors import RowError, TtsCliError
+from tts_cli.errors import TtsCliError
 from tts_cli.plan.checkpoint import is_at_hand, read_info
 from tts_cli.plan.free_voices import Maker, who_speaks
-from tts_cli.plan.planner import Planner
 from tts_cli.plan.remembered import PastRuns, RunFacts, explicit_changes, facts_of, settings_now
+from tts_cli.plan.resolve import Resolver
 from tts_cli.text.languages import named_language
 from tts_cli.text.unseen import as_seen
 from tts_cli.versions import versions
@@ -24,8 +24,8 @@ from tts_cli.voices.made import is_made
 
 if TYPE_CHECKING:
     from models.base import ModelInfo
-    from tts_cli.core import Need, Row
-    from tts_cli.plan.planner import RowAsk
+    from tts_cli.core import Row
+    from tts_cli.plan.resolve import ResolvedRow
     from tts_cli.store.take import Take
 
 # Settings whose effect on an earlier request cannot always be computed: what they name may be gone.
@@ -56,10 +56,10 @@ class Changes:
         OSError, SetupError: `runs.jsonl` cannot be read.
     """
 
-    def __init__(self, planner: Planner, runs: Callable[[], PastRuns]) -> None:
+    def __init__(self, planner: Resolver, runs: Callable[[], PastRuns]) -> None:
         self._planner = planner
         self._read = runs
-        self._planners: dict[tuple[int, bool], Planner | None] = {}
+        self._planners: dict[tuple[int, bool], Resolver | None] = {}
 
     @cached_property
     def _runs(self) -> PastRuns:
@@ -90,9 +90,7 @@ class Changes:
         is_other = now.remembered(now.manifests) != last.remembered(now.manifests)
         return is_other and not now.is_narrow
 
-    def cause(
-        self, row: Row, asked: RowAsk, need: Need | None, take: Take, *, is_pinned: bool
-    ) -> Cause:
+    def cause(self, resolved: ResolvedRow, take: Take, *, is_pinned: bool) -> Cause:
         """Return why a row would be made differently than its recorded take.
 
         Args:
@@ -101,35 +99,33 @@ class Changes:
         run = self._runs.of(take.run_id)
         if run is None:
             return Cause.ROW
-        then, content = self._hashes(run, row, is_as_then=True)
+        then, content = self._hashes(run, resolved.row, is_as_then=True)
         is_same = then == take.request_hash
         is_same = is_same or (is_pinned and content is not None and content == take.content_hash)
-        if not is_same and self._is_of_row(row, asked, need, take, run):
+        if not is_same and self._is_of_row(resolved, take, run):
             return Cause.ROW
-        if self.explicit and self._is_of_settings(row, asked, need):
+        if self.explicit and self._is_of_settings(resolved):
             return Cause.SETTINGS
         return Cause.OTHER
 
-    def _is_of_settings(self, row: Row, asked: RowAsk, need: Need | None) -> bool:
+    def _is_of_settings(self, resolved: ResolvedRow) -> bool:
         """Whether the settings that were given now change what the row asks for."""
-        if row.character is not None and "cast" in self.explicit:
+        if resolved.row.character is not None and "cast" in self.explicit:
             return True  # the row has its values from the cast already
         last = self._runs.last or RunFacts()
-        now = self._planner.request_hash(asked, need)
-        return self._hashes(last, row, is_as_then=False).request != now
+        then = self._hashes(last, resolved.row, is_as_then=False)
+        return then.request != resolved.request_hash()
 
-    def _is_of_row(
-        self, row: Row, asked: RowAsk, need: Need | None, take: Take, run: RunFacts
-    ) -> bool:
+    def _is_of_row(self, resolved: ResolvedRow, take: Take, run: RunFacts) -> bool:
         """Whether the row itself is another one than when it was recorded, though its request of
         then cannot be computed any more.
         """
-        if self._has_other_fields(row, asked, need, take, run):
+        if self._has_other_fields(resolved, take, run):
             return True
-        if row.language is None and "language" in self.explicit:
-            return take.language == asked.request.language  # a book's rows have its language
+        if resolved.row.language is None and "language" in self.explicit:
+            return take.language == resolved.request.language  # a book's rows have its language
         settings = self._settings
-        is_other_text = take.said != asked.request.text
+        is_other_text = take.said != resolved.request.text
         is_same_lexicon = run.lexicon_sha256 == self._planner.care.lexicon.sha256
         if run.settings.get("lexicon") == settings["lexicon"] and not is_same_lexicon:
             return is_other_text  # the file was edited
@@ -139,10 +135,9 @@ class Changes:
         is_same_version = run.version in (None, versions()["tts-cli"])
         return is_same_model and is_same_version and not is_other_text
 
-    def _has_other_fields(
-        self, row: Row, asked: RowAsk, need: Need | None, take: Take, run: RunFacts
-    ) -> bool:
+    def _has_other_fields(self, resolved: ResolvedRow, take: Take, run: RunFacts) -> bool:
         """Whether a field of the row differs from what its journal line recorded."""
+        row, request, need = resolved.row, resolved.request, resolved.need
         if take.text is None or as_seen(take.text) != row.text:
             return True
         if row.seed is not None and take.attempts <= 1 and take.seed not in (None, row.seed):
@@ -150,7 +145,7 @@ class Changes:
         settings = run.settings
         if row.character is not None and settings.get("cast") != self._settings["cast"]:
             return take.character != row.character  # all else may come from the cast
-        if take.instruct not in (row.instruct, asked.request.instruct):
+        if take.instruct not in (row.instruct, request.instruct):
             return True
         if row.clone_mode is not None and take.clone_mode != row.clone_mode:
             return True
@@ -161,7 +156,7 @@ class Changes:
         is_flag = row.language is None and "language" in self.explicit
         if not is_flag and take.language not in (None, named_language(language, known)):
             return True
-        if row.ref_audio is not None or is_made(take.voice) or is_made(asked.request.voice):
+        if row.ref_audio is not None or is_made(take.voice) or is_made(request.voice):
             return False
         return take.voice != (row.voice or run.default_voice)
 
@@ -181,15 +176,14 @@ class Changes:
         if planner is None:
             return _Hashes()
         try:
-            asked = planner.asked(row)
-            need = planner.need(asked)
-        except (RowError, TtsCliError):
+            resolved = planner.resolve(row)
+        except TtsCliError:
             return _Hashes()
-        if need is not None and not need.digest:
+        if resolved.problem or resolved.lacks_voice:
             return _Hashes()
-        return _Hashes(planner.request_hash(asked, need), planner.content_hash(asked, need))
+        return _Hashes(resolved.request_hash(), resolved.content_hash())
 
-    def _planner_of(self, run: RunFacts, *, is_as_then: bool) -> Planner | None:
+    def _planner_of(self, run: RunFacts, *, is_as_then: bool) -> Resolver | None:
         """Return a planner by the settings of a run. Raises TtsCliError: they cannot be used."""
         present, given = self._planner, self._given
         config = run.config(given)
@@ -207,7 +201,7 @@ class Changes:
             info = _identified(info, run.identity)
             made_by = _identified(maker.info, run.voice_identity) if is_two else info
             maker = Maker(maker.config, made_by)
-        planner = Planner(config, info, maker, present.voices.made)
+        planner = Resolver(config, info, maker, present.voices.made)
         planner.voices.follow(present.voices)
         return planner
 

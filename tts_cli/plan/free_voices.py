@@ -142,7 +142,6 @@ class FreeVoices:
     info: ModelInfo
     maker: Maker
     made: MadeVoices
-    take_of: Callable[[str], Take | None] = lambda _: None  # what the output folder says of a row
     asks: dict[str, Ask] = field(default_factory=dict)
     _is_settled: bool = False  # all rows were read
     _first: SpeechRequest | None = None
@@ -213,12 +212,9 @@ class FreeVoices:
             return ask
         self._first = self._first or request
         ask.rows += 1
-        if ask.is_gone:
-            take = self.take_of(row.id)
-            ask.lost += take is not None and take.voice == ask.voice
-            if not ask.text:
-                text, pace = without_pauses(request.text), self.info.pace
-                ask.hear(text if pace is None else pace.without_markup(text), request.language)
+        if ask.is_gone and not ask.text:
+            text, pace = without_pauses(request.text), self.info.pace
+            ask.hear(text if pace is None else pace.without_markup(text), request.language)
         return ask
 
     def _new(self, row: Row, voice: str, language: str) -> Ask:
@@ -258,6 +254,14 @@ class FreeVoices:
     def is_asked(self) -> bool:
         """Whether rows that nobody selected count as well: voices are those of all rows."""
         return self.is_one and not self._is_settled
+
+    def count_lost(self, request: SpeechRequest, take: Take | None) -> None:
+        """Count a row whose recorded take was synthesized with a voice that does not exist any
+        more.
+        """
+        ask = self.asks.get(request.voice or "") if self.is_asked else None
+        if ask is not None and ask.is_gone and take is not None:
+            ask.lost += take.voice == ask.voice
 
     def count(self, request: SpeechRequest) -> None:
         """A row is to be spoken."""

@@ -12,33 +12,47 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from tts_cli.config import RunConfig
-from tts_cli.core import BadRow, Need, Piece, Row, Spoken, Task, are_joined
-from tts_cli.errors import RowError
-from tts_cli.plan.changes import Cause, Changes
+from tts_cli.core import BadRow, Piece, Row, Spoken, Task, are_joined
+from tts_cli.errors import ManifestError, RowError, UsageError
+from tts_cli.events import Event, Events
+from tts_cli.named import counted, some_of
+from tts_cli.plan.changes import Changes
 from tts_cli.plan.checks import CheckedRows, Only
+from tts_cli.plan.diff import Action, Do, FolderDiff, ServedTakes, extra_places
+from tts_cli.plan.estimate import estimate_audio_s, estimate_pieces_s, estimate_plan
 from tts_cli.plan.free_voices import Maker
-from tts_cli.plan.notes import Note, NoteKind
-from tts_cli.plan.planner import Planner, RowAsk, silence_of
+from tts_cli.plan.notes import Note
 from tts_cli.plan.remembered import PastRuns
+from tts_cli.plan.resolve import ResolvedRow, Resolver, silence_of
+from tts_cli.plan.room import Needs
 from tts_cli.plan.spool import Spool
-from tts_cli.plan.standing import OutputFolder, ServedTakes, Standing, State, extra_places
-from tts_cli.plan.tally import MAX_NAMED, Survey, Tally
 from tts_cli.seeds import take_seed
 from tts_cli.sources.ids import is_in_shard
 from tts_cli.sources.item import Manifest
+from tts_cli.sources.speaker_names import SpeakerNames
 from tts_cli.store.records import writer_threads
 from tts_cli.store.reencode import ReencodeJob
 from tts_cli.store.store import Store
-from tts_cli.voices.made import PREFIX, MadeVoices, is_made
+from tts_cli.text.pauses import sum_of_pauses
+from tts_cli.voices.made import PREFIX, MadeVoices
 
 if TYPE_CHECKING:
-    from models.base import ModelInfo, SpeechRequest
+    from models.base import ModelInfo
+
+MAX_INVALID = 20  # rows that are remembered
 
 
 class Plan:
-    """The rows of a run. Once surveyed, iterating gives those that something is to be done about.
+    """The rows of a run. After `read`, iterating gives those that something is to be done about.
     One thread at a time.
 
+    Attributes:
+        events: what there is to count, see `tts_cli.events`.
+        needs: sizes of the rows to synthesize.
+        back: ids of removed rows that can be restored.
+        invalid: the first invalid rows.
+        strangers: characters that have no voice, the first ones.
+        audio_s, disk_bytes: estimates of what is to be synthesized and written.
     Args:
         config, info: that rows are spoken with, see `who_speaks`.
         maker: who makes up voices; None: the same.
@@ -63,30 +77,34 @@ class Plan:
         self.config = config
         self.info = info
         self.is_heard = is_heard
-        self.planner = Planner(config, info, maker, made)
+        self.planner = Resolver(config, info, maker, made)
         self.voices = self.planner.voices
         self.rows = CheckedRows(source, self.planner.judge)
         self.only = Only(config.only, config.out)
         self.folder = Store(None, config) if folder is None else folder
-        self._folder = OutputFolder(self.planner, self.folder)
-        self.voices.take_of = self._folder.take_of
         runs = partial(PastRuns, self.folder.out, source.paths)
         self.changes = Changes(self.planner, runs)
+        self._diff = FolderDiff(self.planner, self.folder, self.changes)
         self._served: ServedTakes | None = None
         self._keeps = keeps
+        self.audio_s, self.disk_bytes = 0.0, 0
         self._renew()
 
     def _renew(self) -> None:
+        self.events, self.needs = Events(), Needs()
+        self.back: list[str] = []  # ids of rows to restore
+        self.invalid: list[BadRow] = []  # the first ones
+        self.strangers = self.planner.judge.strangers
         out = self.config.out
         self._due: Spool[Task | BadRow] = Spool("speeches", out)
         self._orders: Spool[ReencodeJob] = Spool("files", out)
         self._texts: Spool[Row] = Spool("texts", out)
 
-    def survey(self) -> Survey:
+    def read(self) -> None:
         """Read the whole manifest: check, count, plan, and bound the sizes.
 
-        A voice that is still to be made leaves open whether its rows are done: they count as to be
-        spoken until it is. Once it is there, they are planned again.
+        A voice that is still to be generated leaves open whether its rows are done: they count as
+        pending until it exists. Then the manifest is read again.
 
         Raises:
             ManifestError: it cannot be used at all, or has no rows.
@@ -96,48 +114,115 @@ class Plan:
         """
         if self.config.takes and not self.folder.is_new:
             self._served = ServedTakes(self.config, self.folder.journal)
-        found, tally = self._read()
+        self._read()
         rule = self.planner.split_rule
         if self.voices.settle(lambda one: rule.settings(replace(one, voice=PREFIX)) is not None):
-            found, tally = self._read()  # the one row whose voice is not made after all
+            self._read()  # the one row whose voice is not generated after all
         self.only.require_rows(self.source.name, (row.record_id for row in self.rows.read()))
-        tally.close()
-        found.explicit = self.changes.explicit if found.refused else {}
-        found.summary.strangers = list(self.planner.judge.strangers)
-        found.summary.made_voices = self.voices.facts()
+        if not self.events.num(Event.VALID) + self.events.num(Event.INVALID):
+            raise ManifestError(
+                f"{self.source.name}: contains no rows", remedy="write one row per line"
+            )
+        self.audio_s, self.disk_bytes = estimate_plan(self.events, self.config, self.info)
         self.source.require_same()
         for spool in (self._due, self._orders, self._texts):
             spool.end()
-        return found
 
-    def _read(self) -> tuple[Survey, Tally]:
+    def _read(self) -> None:
         """Read all rows."""
-        tally = Tally(self.source.name, self.config, self.info)
-        found = Survey(tally.summary)
         self.voices.begin()
         self._renew()
+        events, names = self.events, SpeakerNames()
         shard, limit, taken = self.config.shard, self.config.limit, 0
         for row in self.rows.read():
             is_mine = self.only.names(row.record_id) and is_in_shard(row.record_id, shard)
             is_mine = is_mine and (limit is None or taken < limit)
             taken += is_mine
             if isinstance(row, BadRow):
-                tally.add_bad(row)
-                found.bad += is_mine
+                self._count_invalid(row)
                 if is_mine:
+                    events.add(Event.FAILING)
                     self._keep(row)
                 continue
+            events.add(Event.VALID)
             if self.config.subtitles and self._keeps:
                 self._texts.add(row)
             if not is_mine:
-                tally.add_good(row)
                 if self.voices.is_asked:
-                    self.planner.asked(row)
+                    request, _, _ = self.planner.count_voice(row)
+                    self.voices.count_lost(request, self._diff.take_of(row.id))
                 continue
-            asked = self.planner.asked(row)
-            tally.add_good(row, asked.request, asked.is_silent)
-            self._judge(row, asked, found, tally)
-        return found, tally
+            resolved = self.planner.resolve(row)
+            if self.voices.is_asked:
+                self.voices.count_lost(resolved.request, self._diff.take_of(row.id))
+            events.add(Event.SELECTED, row.id, chars=len(row.text))
+            if resolved.is_silent:
+                events.add(Event.WORDLESS_SELECTED)
+            else:
+                names.add(row.text)
+            self._plan(resolved)
+        if (warning := names.warning()) is not None:
+            events.add(Event.SPEAKER_NAMES, facts={"id": "", "what": warning})
+
+    def _count_invalid(self, row: BadRow) -> None:
+        self._note(row, Note(Event.INVALID, row.message))
+        if len(self.invalid) < MAX_INVALID:
+            self.invalid.append(row)
+
+    def _note(self, row: Row | BadRow, note: Note) -> None:
+        """Count a note on a row."""
+        facts = {"file": row.file, "line": row.line, "id": row.id}
+        facts |= {"text": note.text, "what": note.what}
+        name = f"line {row.line}" if row.id is None else f"'{row.id}'"
+        self.events.add(note.about, name, group=note.kind or note.text, facts=facts)
+
+    @property
+    def num_pending(self) -> int:
+        """Rows to synthesize, or to keep as silence."""
+        return self.events.num(Event.PENDING)
+
+    @property
+    def num_takes(self) -> int:
+        """Further takes of rows to synthesize."""
+        return int(self.events.total(Event.EXTRA_TAKES, "takes"))
+
+    @property
+    def needs_model(self) -> bool:
+        """Whether anything is synthesized."""
+        return self.needs.rows > 0
+
+    @property
+    def num_again(self) -> int:
+        """Rows that are synthesized again although they were done, because the user changed
+        something.
+        """
+        known = (Event.EARLY, Event.REREAD, Event.UNFIXED)
+        changed = self.events.num(Event.PENDING, Do.CHANGED.value)
+        return changed - sum(map(self.events.num, known))
+
+    @property
+    def reasons(self) -> dict[str, int]:
+        """Pending rows, by what the folder has of them."""
+        values = (do.value for do in Do if do not in (Do.REENCODE, Do.RESTORE))
+        return {value: self.events.num(Event.PENDING, value) for value in values}
+
+    def require_valid(self) -> None:
+        """Raise ManifestError if any row is invalid."""
+        if num_invalid := self.events.num(Event.INVALID):
+            raise ManifestError(
+                f"{self.source.name}: {counted(num_invalid, 'invalid row')} of "
+                f"{self.events.num(Event.VALID) + num_invalid:,}",
+                remedy="fix the rows above, or add --skip-invalid to synthesize the others",
+            )
+
+    def require_own_files(self) -> None:
+        """Raise UsageError if rows would replace files that no run is known to have written."""
+        if foreign := self.events.of(Event.FOREIGN_FILE).first:
+            raise UsageError(
+                f"{some_of(foreign)}: in the folder, but not in timings.jsonl, so not "
+                "from an earlier run",
+                remedy="move them, choose another --out, or add --redo all to replace them",
+            )
 
     def __iter__(self) -> Iterator[Task | BadRow]:
         """Each row to speak or to keep silent, and each bad row to record; as often as needed."""
@@ -189,150 +274,119 @@ class Plan:
         if self._keeps:
             self._due.add(found)
 
-    def _judge(self, row: Row, asked: RowAsk, found: Survey, tally: Tally) -> None:
-        """Judge a good row, count it, and keep what is to be done about it."""
-        request, is_silent, notes = asked.request, asked.is_silent, self.planner.notes
+    def _plan(self, resolved: ResolvedRow) -> None:
+        """Compare a valid row with the folder, count it, and keep what is to be done about it."""
+        row, request, is_silent = resolved.row, resolved.request, resolved.is_silent
+        events, notes = self.events, self.planner.notes
         for note in notes.of_text(row, request, is_silent):
-            tally.told.add(row, note)
+            self._note(row, note)
         extras = 0 if is_silent else self.config.takes
         if extras and request.sampling.draws_nothing:
-            found.one_take += 1
+            events.add(Event.ONE_TAKE, row.id)
             extras = 0
-        if extras and self._served is not None:
-            served = self._served.count(row.id)
-            found.served += served
+        if extras and self._served is not None and (served := self._served.count(row.id)):
+            events.add(Event.SERVED, row.id, takes=served)
             extras -= served
-        order = None
         try:
-            need = self.planner.need(asked)
+            if resolved.problem:
+                raise RowError(resolved.problem)
             if row.ref_audio is not None and not is_silent:
                 for note in notes.of_recording(row, self.planner.cloning, is_heard=self.is_heard):
-                    tally.told.add(row, note)
-            standing = self._folder.standing(row.id, asked, need)
-            if standing.state is State.CHANGED:
-                standing = self._unless_kept(row, asked, need, standing, found)
-            is_due = self._folder.is_due(standing.state)
-            if not self.config.overwrite:
-                order = standing.order
-            if order is not None:
-                found.kept[order.source.kind] += 1
-                tally.add_remade(request)
-                is_due = False
-            elif is_due and standing.not_kept and not self.config.overwrite:
-                found.again += 1
-                found.first_again = found.first_again or f"{row.id}: {standing.not_kept}"
-            if standing.state is State.BACK:
-                found.back.append(row.id)
-            found.held += standing.choice is not None
-            if standing.has_fallen:
-                found.fallen[row.id if len(found.fallen) < MAX_NAMED else ""] += 1
-            found.skipped += not is_due and order is None
-            is_asked = (is_due or extras) and (self._keeps or asked.is_split)
-            pieces = self.planner.pieces(asked, need) if is_asked else ()
+                    self._note(row, note)
+            action = self._diff.action(resolved, events)
+            job = None if self.config.overwrite else action.job
+            is_due = job is None and self._diff.is_due(action.do)
+            is_asked = (is_due or extras) and (self._keeps or resolved.is_split)
+            pieces = self.planner.pieces(resolved) if is_asked else ()
         except RowError as error:
-            if not is_silent:  # of the others the tally says what becomes of them
-                tally.told.add(row, Note(NoteKind.HOPELESS, f"{error}; the row will fail"))
-            found.bad += 1
-            found.hopeless += 1
+            if not is_silent:  # `Event.WORDLESS` reports these
+                self._note(row, Note(Event.HOPELESS, f"{error}; the row will fail"))
+            events.add(Event.FAILING, row.id, is_valid=1)
             bad = BadRow(row.line, row.number, row.id, str(error), row.text, is_late=True)
             self._keep(replace(bad, file=row.file, row=row, request=request))
             return
-        if order is not None and self._keeps:
-            self._orders.add(order)
+        self._count(resolved, action, job, is_due=is_due)
+        if job is not None and self._keeps:
+            self._orders.add(job)
         if not is_due and not extras:
             return
         self.voices.count(request)
         for _ in range(is_due + extras):
-            found.silent += is_silent
+            if is_silent:
+                events.add(Event.SILENT, row.id)
             for one in [] if is_silent else [piece.request for piece in pieces] or [request]:
-                found.needs.add(one, self.info, need)
+                self.needs.add(one, self.info, resolved.need)
         if self._keeps:
-            self._plan(row, asked, need, pieces, standing if is_due else None, extras)
+            self._keep_tasks(resolved, pieces, action if is_due else None, extras)
+        audio_s = estimate_pieces_s(request, pieces, self.info, is_silent)
         if extras:
-            tally.add_takes(request, pieces, extras)
-            found.takes += extras
-            found.with_takes += 1
+            events.add(Event.EXTRA_TAKES, row.id, takes=extras, audio_s=extras * audio_s)
         if not is_due:
             return
-        state = standing.state
-        tally.add_due(request, pieces, is_silent)
         is_joined = are_joined(pieces)
+        if is_joined:
+            events.add(Event.SPLIT, row.id, pieces=len(pieces))
+            audio_s += sum_of_pauses(request.text)
+        events.add(Event.PENDING, row.id, group=action.do.value, audio_s=audio_s)
         for note in notes.of_due(row, request, is_silent=is_silent, is_joined=is_joined):
-            tally.told.add(row, note)
-        found.due[state] += 1
-        if state is State.CHANGED:
-            found.early += standing.is_early
-            is_known = not standing.is_early
-            found.reread += is_known and self._folder.is_reread(row, request)
-            found.unfixed += self._was_free(row, request)
-        if state is State.DAMAGED and len(found.damaged) < MAX_NAMED:
-            found.damaged.append(row.id)
-        if state is State.NEW and len(found.foreign) < MAX_NAMED:
-            found.foreign += self._folder.foreign(row.id)
+            self._note(row, note)
+        if action.do is Do.CHANGED:
+            if action.is_early:
+                events.add(Event.EARLY, row.id)
+            elif self._diff.is_reread(resolved):
+                events.add(Event.REREAD, row.id)
+            if self._diff.was_unfixed(resolved):
+                events.add(Event.UNFIXED, row.id)
+        elif action.do is Do.NEW:
+            for name in self._diff.foreign(row.id):
+                events.add(Event.FOREIGN_FILE, name)
 
-    def _unless_kept(
-        self, row: Row, asked: RowAsk, need: Need | None, standing: Standing, found: Survey
-    ) -> Standing:
-        """Return the standing of a row that would be made differently now: as it was, or done, if
-        neither the manifest nor the user asks for that.
-        """
-        take = self._folder.take_of(row.id)
-        if self.config.redoes_changed or standing.is_early or standing.not_kept or take is None:
-            return standing
-        if take.request_hash == self.planner.request_hash(asked, need):  # its delivery changed
-            return standing
-        is_pinned = standing.has_fallen or standing.choice is not None
-        cause = self.changes.cause(row, asked, need, take, is_pinned=is_pinned)
-        if cause is Cause.ROW:
-            return standing
-        kept = self._folder.as_recorded(row.id, take, is_silent=asked.is_silent)
-        if cause is Cause.SETTINGS and not self.config.keep_done:
-            found.refused += 1
-        else:
-            found.older += kept.state is not State.CHANGED
-        return kept
+    def _count(
+        self, resolved: ResolvedRow, action: Action, job: ReencodeJob | None, *, is_due: bool
+    ) -> None:
+        """Count what becomes of the take that a row has."""
+        events, row_id = self.events, resolved.row.id
+        if action.pinned is not None:
+            events.add(Event.PINNED, row_id)
+        if action.is_unpinned:
+            events.add(Event.UNPINNED, row_id)
+        if action.do is Do.RESTORE:
+            self.back.append(row_id)
+        if job is not None:
+            audio_s = estimate_audio_s(resolved.request, self.info)
+            events.add(Event.REENCODE, row_id, group=job.source.kind, audio_s=audio_s)
+        elif not is_due:
+            events.add(Event.DONE, row_id)
+        elif action.not_convertible and not self.config.overwrite:
+            facts = {"id": row_id, "text": action.not_convertible}
+            events.add(Event.NOT_CONVERTIBLE, row_id, facts=facts)
 
-    def _plan(
+    def _keep_tasks(
         self,
-        row: Row,
-        asked: RowAsk,
-        need: Need | None,
+        resolved: ResolvedRow,
         pieces: tuple[Piece, ...],
-        standing: Standing | None,
+        action: Action | None,
         extras: int,
     ) -> None:
-        """Keep what is spoken of a row, its own first.
+        """Keep the tasks of a row, its own first.
 
         Args:
-            standing: None: its own is not spoken.
+            action: None: its own file stays.
             extras: further takes.
         """
         own = None
-        if standing is not None:
-            task = self.planner.drawn(row, asked, need, pieces, _seed_of(standing))
-            own = self._folder.place(task, standing)
-            task = replace(task, place=own)
-            if standing.state is State.FAILED:
-                task = self._folder.behind_failed(task)
+        if action is not None:
+            task = self.planner.task(resolved, pieces, _seed_of(action))
+            task = self._diff.own_task(task, action)
+            own = task.place
             self._keep(task)
-        for place in extra_places(self.folder.journal, row.id, own, extras):
-            seed = take_seed(asked.request.seed, place.take)
-            task = self.planner.drawn(row, asked, need, pieces, seed)
-            self._keep(replace(task, place=place))
-
-    def _was_free(self, row: Row, request: SpeechRequest) -> bool:
-        """Whether a row of a made voice was spoken when nothing fixed its voice."""
-        if not is_made(request.voice):
-            return False
-        take = self._folder.take_of(row.id)
-        if take is None or take.voice:
-            return False
-        by_another = take.anchor or take.clone_model  # of earlier versions
-        return by_another is not None or take.ref_sha256 is None
+        for place in extra_places(self.folder.journal, resolved.row.id, own, extras):
+            seed = take_seed(resolved.request.seed, place.take)
+            self._keep(replace(self.planner.task(resolved, pieces, seed), place=place))
 
 
-def _seed_of(standing: Standing) -> int | None:
-    """Of the take that was chosen of a row, where that is made again; else None."""
-    if standing.choice is None or standing.state is State.DONE:
+def _seed_of(action: Action) -> int | None:
+    """Return the seed of a pinned take that is made again; else None."""
+    if action.pinned is None or action.do is Do.KEEP:
         return None
-    return standing.choice.seed
+    return action.pinned.seed

@@ -14,7 +14,7 @@ from typing import Any
 
 from tts_cli.core import Status
 from tts_cli.errors import SetupError
-from tts_cli.named import Named
+from tts_cli.events import Count
 from tts_cli.plan.checks import CheckedRows
 from tts_cli.sources.item import Manifest
 from tts_cli.store.store import Store
@@ -44,7 +44,7 @@ class Strays:
     """
 
     def __init__(self, folder: Store, source: Manifest, rows: CheckedRows, own: str = "") -> None:
-        self.found = {kind: Named() for kind in Stray}
+        self.found = {kind: Count() for kind in Stray}
         self.removed = 0  # of those that have left
         self.stayed: list[tuple[str, str]] = []  # ids and reasons of those that could not be
         self._folder = folder
@@ -62,12 +62,12 @@ class Strays:
             self.found[kind].add(row_id)
 
     @property
-    def left(self) -> Named:
+    def left(self) -> Count:
         """Those that their manifest no longer has."""
         return self.found[Stray.LEFT]
 
     @property
-    def unknown(self) -> Named:
+    def unknown(self) -> Count:
         """Those that nobody knows the manifest of."""
         return self.found[Stray.UNKNOWN]
 

@@ -13,7 +13,7 @@ from tts_cli import signals
 from tts_cli.atomic import is_part
 from tts_cli.core import Role, Status
 from tts_cli.errors import StoppedEarly, writing
-from tts_cli.named import Named
+from tts_cli.events import Count
 from tts_cli.sources.ids import TAKES, id_problem
 from tts_cli.store.commit import Commits, RowChange
 from tts_cli.store.files import ROW_SUFFIXES, SOURCE_MARK
@@ -28,9 +28,9 @@ class Droppable:
 
     files: int = 0
     bytes: int = 0
-    alternatives: Named = field(default_factory=lambda: Named(is_sorted=True))  # ids of rows
-    removed: Named = field(default_factory=lambda: Named(is_sorted=True))  # ids of removed rows
-    edited: Named = field(default_factory=lambda: Named(is_sorted=True))  # ids: users' files stay
+    alternatives: Count = field(default_factory=lambda: Count(is_sorted=True))  # ids of rows
+    removed: Count = field(default_factory=lambda: Count(is_sorted=True))  # ids of removed rows
+    edited: Count = field(default_factory=lambda: Count(is_sorted=True))  # ids: users' files stay
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ from tts_cli.atomic import remove_part
 from tts_cli.audio.file import is_whole_audio
 from tts_cli.core import Role, Status
 from tts_cli.errors import RowError, StoppedEarly, writing
-from tts_cli.named import Named
+from tts_cli.events import Count
 from tts_cli.sources.ids import TRUNCATED
 from tts_cli.store.files import (
     AUDIO_SUFFIXES,
@@ -114,7 +114,7 @@ class Commits:
         self.out = out
         self.journal = journal
         self.num_extras = num_extras
-        self.edited = Named()  # ids of rows whose file a user had edited, which is a take now
+        self.edited = Count()  # ids of rows whose file a user had edited, which is a take now
         self.is_broken = False  # a commit could not be finished; the next command will
         self.files = Mover(out)
         self._mark = mark

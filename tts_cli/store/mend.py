@@ -12,7 +12,7 @@ from typing import Any
 
 from tts_cli.atomic import read_own
 from tts_cli.config import SUBTITLES, SUBTYPES
-from tts_cli.named import Named
+from tts_cli.events import Count
 from tts_cli.sources.ids import IdTable, id_hash, id_problem, is_recorded_id
 from tts_cli.store.files import WORDS_VTT_SUFFIX
 from tts_cli.store.journal import Journal
@@ -42,11 +42,11 @@ def audio_files(
             yield row_id, path
 
 
-def find_orphans(out: Path, journal: Journal, has_id: Callable[[str], bool]) -> Named:
+def find_orphans(out: Path, journal: Journal, has_id: Callable[[str], bool]) -> Count:
     """The ids of audio files, subtitles and lines that `has_id` does not know, each once. Their
     files are never removed.
     """
-    found, seen = Named(is_sorted=True), IdTable()
+    found, seen = Count(is_sorted=True), IdTable()
     files = audio_files(out, (*SUBTYPES, *SUBTITLES))
     for row_id in chain((row_id for row_id, _ in files), recorded_ids(journal)):
         if has_id(row_id) or seen.setdefault(id_hash(row_id), found.count) != found.count:

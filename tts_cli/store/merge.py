@@ -35,7 +35,8 @@ from tts_cli.atomic import (
 from tts_cli.audio.file import is_whole_wav
 from tts_cli.core import Status
 from tts_cli.errors import RowError, StoppedEarly, UsageError, disk_full, is_disk_error
-from tts_cli.named import Named, counted, shown_value
+from tts_cli.events import Count
+from tts_cli.named import counted, shown_value
 from tts_cli.setting import About
 from tts_cli.sources.ids import TRUNCATED, VOICES, IdTable, fold_id, id_hash, id_problem
 from tts_cli.sqlite import memory_database
@@ -328,7 +329,7 @@ class Merger:
 
     def __init__(self, origins: Origins, *, has_links: bool) -> None:
         self.out = origins.folders[0]
-        self.left = Named(is_sorted=True)  # files that are no row's
+        self.left = Count(is_sorted=True)  # files that are no row's
         self.num_linked = 0
         self.num_copied = 0
         self._origins = origins
@@ -341,7 +342,7 @@ class Merger:
         Args:
             target: the target's journal; None: it has none yet.
         """
-        in_the_way = Named(most=MAX_NAMED)
+        in_the_way = Count(most=MAX_NAMED)
         for folder, journal in self._sources():
             for take in journal.takes():
                 if not self._is_from(take, folder) or take.path is None:

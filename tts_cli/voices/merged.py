@@ -15,7 +15,8 @@ from typing import NamedTuple
 from tts_cli import signals
 from tts_cli.atomic import is_part
 from tts_cli.errors import RowError, SetupError, StoppedEarly, UsageError
-from tts_cli.named import Named, counted
+from tts_cli.events import Count
+from tts_cli.named import counted
 from tts_cli.sources.ids import VOICES
 from tts_cli.voices.made import MadeVoices, Whole, files_of, told_last
 
@@ -45,14 +46,14 @@ class MergedVoices:
     """
 
     def __init__(
-        self, folders: Sequence[Path], is_settled: Callable[[int], bool], left: Named
+        self, folders: Sequence[Path], is_settled: Callable[[int], bool], left: Count
     ) -> None:
         self.num_copied = 0  # files
         self._folders = folders
         self._is_settled = is_settled
         self._files: dict[str, dict[str, _File]] = {}  # voice -> its files, by name
         self._is_target_disputed = False
-        self._conflicts, self._outvoted, self._damaged = Named(), Named(), Named()
+        self._conflicts, self._outvoted, self._damaged = Count(), Count(), Count()
         for index, out in enumerate(folders):
             folder = out / VOICES
             if folder.is_symlink() or not folder.is_dir():

@@ -19,7 +19,7 @@ from tts_cli.core import Encoded, Keep, Spoken, Task
 from tts_cli.engine.attempt import FRAMES_PER_BYTE
 from tts_cli.voices.stage import Voiced, VoiceStage
 from tts_cli.workers.hand import Hand, Row, UnansweredRow, Window
-from tts_cli.workers.lives import Events, Lives
+from tts_cli.workers.lives import DriverQueue, Lives
 from tts_cli.workers.messages import Ended, RowOrder
 from tts_cli.workers.voices import ClusterVoices
 
@@ -46,7 +46,7 @@ class Dealer:
 
     def __init__(
         self,
-        events: Events,
+        events: DriverQueue,
         lives: Lives,
         voices: ClusterVoices,
         cloning: Cloning,

@@ -33,7 +33,7 @@ LAST_WORD_S = 10.0  # that workers have for what they counted
 class Lives:
     """The workers of a run. All in the driver's thread."""
 
-    def __init__(self, cluster: Cluster, events: Events) -> None:
+    def __init__(self, cluster: Cluster, events: DriverQueue) -> None:
         self.hands: list[Hand] = []
         self._cluster = cluster
         self._events = events
@@ -243,7 +243,7 @@ LOOK_S = 5.0  # longest that the driver's thread waits for an event
 MOST_AT_ONCE = 1000  # events, before the driver looks at what came of them
 
 
-class Events:
+class DriverQueue:
     """The line of events, and whether the run is to end. `put`, `fail` and `stop` are for any
     thread; `stop` for a signal's handler too.
     """

@@ -25,7 +25,7 @@ from tts_cli.core import Keep, Task
 from tts_cli.engine.session import LocalSession, SessionFacts, Step
 from tts_cli.workers.cluster import Cluster, Share
 from tts_cli.workers.dealer import Dealer, Drop
-from tts_cli.workers.lives import Events, Lives
+from tts_cli.workers.lives import DriverQueue, Lives
 from tts_cli.workers.messages import Briefing
 from tts_cli.workers.voices import ClusterVoices
 from tts_cli.workers.worker import Worker, version
@@ -64,7 +64,7 @@ class WorkerSession:
         self._comment = comment
         self._drop = drop
         self._cluster = Cluster(config)
-        self._events = Events()
+        self._events = DriverQueue()
         self._lives = Lives(self._cluster, self._events)
         self._events.on_stop = self._lives.stop
         self._voices = ClusterVoices(self._events, self._lives, self._cluster.keep)

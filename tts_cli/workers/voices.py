@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from tts_cli.errors import RowError, first_line
 from tts_cli.voices.encoding import MAX_PENDING, MAX_VOICES, Ticket, VoiceCache
 from tts_cli.workers.hand import Hand
-from tts_cli.workers.lives import Events, Lives
+from tts_cli.workers.lives import DriverQueue, Lives
 from tts_cli.workers.messages import EncodedVoice
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class ClusterVoices(VoiceCache):
         keep: puts a value into the object store.
     """
 
-    def __init__(self, events: Events, lives: Lives, keep: Callable[[Any], Any]) -> None:
+    def __init__(self, events: DriverQueue, lives: Lives, keep: Callable[[Any], Any]) -> None:
         super().__init__(None, None)  # type: ignore[arg-type]  # nothing is encoded here
         self._events = events
         self._lives = lives

@@ -15,8 +15,10 @@ from tiny_qwen3_tts import SPECS, write_checkpoint
 
 from tts_cli.app.run import Outcome, look, run
 from tts_cli.app.tally import Totals
+from tts_cli.cli.messages import invalid_lines
 from tts_cli.config import RunConfig
 from tts_cli.errors import ManifestError, StoppedEarly
+from tts_cli.events import Event
 from tts_cli.sources.open import open_manifests
 
 GOOD = [{"id": "a", "text": "Hello."}, {"id": "b", "text": "Hm."}, {"id": "c", "text": "..."}]
@@ -42,14 +44,14 @@ class Screen:
     def ended(self, totals: Totals) -> None:
         self.told.append((totals.ok, totals.failed))
 
-    def problems(self, survey: Any) -> None:
-        self.told.append(survey.summary.bad_lines())
+    def problems(self, plan: Any) -> None:
+        self.told.append(list(invalid_lines(plan.events, "m", plan.strangers)))
 
-    def choices(self, plan: Any, survey: Any) -> None:
-        self.told.append(survey.pending)
+    def choices(self, plan: Any, unlike: Any) -> None:
+        self.told.append(plan.num_pending)
 
-    def due(self, plan: Any, survey: Any) -> None:
-        self.told.append(list(survey.damaged))
+    def due(self, plan: Any) -> None:
+        self.told.append(plan.events.of(Event.PENDING, "damaged").first)
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +80,7 @@ def test_rows_come_out_and_then_nothing_is_left_to_do(
     """The second run opens no model, writes no line, and leaves run.json to the first."""
     out, screen = Path(config.out or ""), Screen()
     first: Outcome = spoken([*GOOD, BAD], config, screen)
-    assert (first.exit_code, first.error, first.survey.needs_model) == (1, None, True)
+    assert (first.exit_code, first.error, first.plan.needs_model) == (1, None, True)
     kept = json.loads(json.dumps(first.report))
     assert (first.totals.ok, first.totals.failed, first.totals.bad_rows) == (3, 1, 1)
     assert first.failures.count == 0, "the checks have told it"
@@ -89,7 +91,7 @@ def test_rows_come_out_and_then_nothing_is_left_to_do(
     monkeypatch.setattr("tts_cli.engine.load.load_model", None)
     screen = Screen()
     second: Outcome = spoken([*GOOD, BAD], config, screen)
-    assert (second.exit_code, second.survey.needs_model, second.report) == (1, False, {})
+    assert (second.exit_code, second.plan.needs_model, second.report) == (1, False, {})
     assert (second.totals.skipped, second.totals.failed) == (3, 1)
     assert screen.told[2:] == [0, []], "nothing else goes on"
     assert (out / "timings.jsonl").read_bytes() == lines
@@ -114,5 +116,5 @@ def test_nothing_is_made_on_disk_before_the_rows_are_good(config: RunConfig) -> 
         spoken([*GOOD, BAD], strict, screen)
     assert [len(told) for told in screen.told[1:]] == [1], "that row"
     looked = spoken(GOOD, replace(config, dry_run=True), Screen(), look)
-    assert (looked.survey.pending, looked.orphans) == (3, None)
+    assert (looked.plan.num_pending, looked.orphans) == (3, None)
     assert not Path(config.out or "").exists()

@@ -9,7 +9,7 @@ import pytest
 from tasks import task_of
 
 from models.base import SpeechRequest
-from tts_cli.app.tally import RunTally, Totals
+from tts_cli.app.tally import Failures, RunTally, Totals
 from tts_cli.config import RunConfig
 from tts_cli.core import BadRow, Finish, Spoken, Task
 from tts_cli.errors import StoppedEarly
@@ -28,7 +28,7 @@ def test_as_many_rows_may_fail_as_are_allowed(tmp_path: Path, make_info: Any, al
     totals = Totals()
     with Store.at(tmp_path, RunConfig(), make_info()) as folder:
         folder.begin()
-        tally = RunTally(folder, 0.08, totals, failures_allowed=allowed)
+        tally = RunTally(folder, 0.08, totals, Failures(), failures_allowed=allowed)
         for number in range(allowed):
             tally.keep(*failed(number))
             tally.fail(BadRow(number + 1, number, f"b{number}", "text is empty"))

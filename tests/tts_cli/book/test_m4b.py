@@ -7,8 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import soundfile
+from m4b_marks import read_marks
 
-from tts_cli.book.m4b import PAUSE_S, M4bChapter, read_marks, write_m4b
+from tts_cli.book.m4b import PAUSE_S, M4bChapter, write_m4b
 from tts_cli.errors import RowError, SetupError
 
 av = pytest.importorskip("av", reason="PyAV (extra m4b) is not installed")

@@ -68,4 +68,4 @@ def test_what_is_named_is_there() -> None:
         others = [o for param in command.params for o in getattr(param, "others", "").split()]
         assert not ours & set(others)
         assert len(others) == len(set(others)), name
-    assert not set(mistakes._by_name(mistakes._COMMANDS)) & set(COMMANDS)
+    assert not set(mistakes._by_name("commands")) & set(COMMANDS)

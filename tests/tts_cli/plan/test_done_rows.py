@@ -24,6 +24,7 @@ from tts_cli.audio.encode import Delivery, delivery_hash
 from tts_cli.audio.file import encode
 from tts_cli.config import RunConfig
 from tts_cli.core import Place, Role, Status, Task
+from tts_cli.events import Event
 from tts_cli.plan.plan import Plan
 from tts_cli.seeds import row_seed
 from tts_cli.sources.open import open_source
@@ -57,7 +58,8 @@ class Spoken:
             Store.at(self.path, config, self.info) as folder,
         ):
             plan = Plan(source, config, self.info, folder)
-            self.early = plan.survey().early
+            plan.read()
+            self.early = plan.events.num(Event.EARLY)
             return [row for row in plan if isinstance(row, Task)]
 
     def remade(self, **settings: Any) -> list[str]:
@@ -70,7 +72,7 @@ class Spoken:
             Store.at(self.path, config, self.info) as folder,
         ):
             plan = Plan(source, config, self.info, folder)
-            plan.survey()
+            plan.read()
             orders = list(plan.orders())
             assert folder.reencode(orders).failed == []
         return [order.record.id for order in orders]

@@ -56,7 +56,7 @@ def find(make_info: Callable[..., ModelInfo], make_source: Callable[..., Manifes
         found = make_info(**{**FISH, **(info or {})})
         maker = Maker(config, make_info(type="voice_design", voices=(), needs_instruct=True))
         plan = Plan(source, config, found, maker=maker if settings.get("clone_model") else None)
-        plan.survey()
+        plan.read()
         return plan.voices
 
     return find
@@ -212,8 +212,10 @@ def test_rows_that_were_spoken_with_one_that_is_gone(make_info: Callable[..., Mo
     ours = Recipe(None, None, info.identity, 0).voice
     voice_of = {"a": ours, "b": "clara", "c": ours, "d": None}
     takes = {key: Take(key, Status.OK, voice=voice) for key, voice in voice_of.items()}
-    voices.take_of = takes.get
-    assert all(voices.given(row, SpeechRequest(row.text)).voice == ours for row in rows)
+    for row in rows:
+        request = voices.given(row, SpeechRequest(row.text))
+        assert request.voice == ours
+        voices.count_lost(request, takes.get(row.id))
     assert not voices.settle(bool)
     assert [ask.lost for ask in voices.asks.values()] == [2]
     with pytest.raises(

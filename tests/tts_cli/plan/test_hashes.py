@@ -10,7 +10,7 @@ import torch
 from models.base import SpeechRequest, Voice
 from models.sampling import Sampling
 from tts_cli.audio.encode import Delivery, delivery_hash
-from tts_cli.plan.hashes import content_hash, request_hash
+from tts_cli.plan.resolve import content_hash, request_hash
 
 PLAIN = SpeechRequest("hi", seed=3)
 FULL = SpeechRequest(

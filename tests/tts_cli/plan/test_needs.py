@@ -8,11 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from manifest_rows import check_manifest
+from manifest_rows import check_manifest, warnings_of
 
 from models.base import ModelInfo, RequestError, SpeechRequest
 from tts_cli.config import RunConfig
 from tts_cli.core import Need
+from tts_cli.events import Event
 from tts_cli.plan.plan import Plan
 from tts_cli.plan.room import Needs, most_tokens, room_problem
 from tts_cli.sources.item import ManifestFile
@@ -126,10 +127,11 @@ class TestRoom:
             source = make_source("\n".join(rows))
             with Store.at(tmp_path, config, info) as folder:
                 folder.begin()
-                survey = Plan(source, config, info, folder).survey()
-            assert survey.bad == 1
-            assert survey.needs.max_positions == expected
-            warnings = check_manifest(source, config, info).warnings
+                plan = Plan(source, config, info, folder)
+                plan.read()
+            assert plan.events.num(Event.FAILING) == 1
+            assert plan.needs.max_positions == expected
+            warnings = warnings_of(check_manifest(source, config, info))
             assert len(warnings) == 1
             assert "m.jsonl:2: id 'long': " in warnings[0]
             assert "400 positions of this checkpoint" in warnings[0]

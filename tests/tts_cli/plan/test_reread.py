@@ -10,8 +10,9 @@ from models.base import ModelInfo
 from tts_cli.cli.summary import again_lines
 from tts_cli.config import RunConfig
 from tts_cli.core import Status
+from tts_cli.events import Event
+from tts_cli.plan.diff import Do
 from tts_cli.plan.plan import Plan
-from tts_cli.plan.standing import State
 from tts_cli.sources.open import open_source
 from tts_cli.store.store import Store
 from tts_cli.store.take import Take
@@ -26,7 +27,7 @@ SPOKEN = {  # id -> the text of the manifest, what the journal has of it
 }
 
 
-def survey(path: Path, info: ModelInfo) -> Any:
+def read_plan(path: Path, info: ModelInfo) -> Plan:
     manifest = path / "rows.jsonl"
     rows = ({"id": row_id, "text": text} for row_id, (text, _, _) in SPOKEN.items())
     manifest.write_text("\n".join(map(json.dumps, rows)))
@@ -39,20 +40,24 @@ def survey(path: Path, info: ModelInfo) -> Any:
                 for row_id, (_, written, spoken) in SPOKEN.items()
             )
         )
-        return Plan(source, config, info, folder).survey()
+        plan = Plan(source, config, info, folder)
+        plan.read()
+        return plan
 
 
 def test_rows_with_signs_that_nobody_sees_are_counted(tmp_path: Path, make_info: Any) -> None:
-    found = survey(tmp_path, make_info(languages=("auto", "english")))
-    assert found.due[State.CHANGED] == len(SPOKEN)
-    assert found.reread == 3  # hidden, spaces, both
+    found = read_plan(tmp_path, make_info(languages=("auto", "english")))
+    assert found.events.num(Event.PENDING, Do.CHANGED.value) == len(SPOKEN)
+    assert found.events.num(Event.REREAD) == 3  # hidden, spaces, both
 
 
 def test_printed_marks_count_where_the_checkpoint_asks_for_typed_ones(
     tmp_path: Path, make_info: Any
 ) -> None:
-    found = survey(tmp_path, make_info(normalizes=True, languages=("auto", "english")))
-    assert found.reread == 3  # hidden, printed, both; 12 500 are said in words besides
+    found = read_plan(tmp_path, make_info(normalizes=True, languages=("auto", "english")))
+    assert (
+        found.events.num(Event.REREAD) == 3
+    )  # hidden, printed, both; 12 500 are said in words besides
 
 
 def test_it_is_told() -> None:

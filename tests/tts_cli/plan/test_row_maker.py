@@ -17,7 +17,7 @@ from tts_cli.config import RunConfig
 from tts_cli.core import BadRow, Row, Task
 from tts_cli.errors import SetupError, UsageError
 from tts_cli.plan.plan import Plan
-from tts_cli.plan.planner import Planner
+from tts_cli.plan.resolve import Resolver
 from tts_cli.plan.room import Needs
 from tts_cli.sources.item import ManifestFile
 
@@ -70,8 +70,8 @@ def test_as_the_plan_makes_them(
     config = config_in(tmp_path, **settings)
     source = make_source("".join(json.dumps(row) + "\n" for row in ROWS))
     plan = Plan(source, config, info)
-    survey = plan.survey()
-    maker, needs = Planner(config, info), Needs()
+    plan.read()
+    maker, needs = Resolver(config, info), Needs()
     made = [maker.make(row, number) for number, row in enumerate(ROWS, 1)]
     assert [shape(row) for row in made] == [shape(row) for row in plan]
     good = [row for row in made if isinstance(row, Task)]
@@ -79,7 +79,7 @@ def test_as_the_plan_makes_them(
     for row in good:
         if not row.is_silent:
             needs = needs.joined(Needs.of([row], maker.info))
-    assert needs == replace(survey.needs, rows=0)
+    assert needs == replace(plan.needs, rows=0)
 
 
 def test_recordings_as_the_plan_takes_them(
@@ -99,8 +99,8 @@ def test_recordings_as_the_plan_takes_them(
     config = RunConfig(voice_dir=tmp_path / "voices", skip_invalid=True)
     source = make_source("".join(json.dumps(row) + "\n" for row in rows))
     plan = Plan(source, config, info)
-    plan.survey()
-    maker = Planner(config, info)
+    plan.read()
+    maker = Resolver(config, info)
     made = [maker.make(row, number) for number, row in enumerate(rows, 1)]
     assert [shape(row) for row in made] == [shape(row) for row in plan]
     assert [isinstance(row, Task) for row in made] == [True, True, False, False, False]
@@ -110,7 +110,7 @@ def test_recordings_as_the_plan_takes_them(
 
 def test_forms_of_a_row(make_info: MakeInfo) -> None:
     info = make_info()
-    maker = Planner(RunConfig(), info)
+    maker = Resolver(RunConfig(), info)
     given: list[Any] = [
         {"id": "a", "text": "Hello.", "voice": "clara", "top_k": 3, "seed": 1},
         Row(5, 6, "a", "Hello.", voice="clara", sampling={"top_k": 3}, seed=1, file="m.jsonl"),
@@ -146,25 +146,25 @@ def test_how_a_character_gets_a_voice(
     make_info: MakeInfo, changes: dict[str, Any], remedy: str
 ) -> None:
     row = {"text": "x", "character": "Ann"}
-    found = Planner(RunConfig(model="base"), make_info(**changes)).make(row, 1)
+    found = Resolver(RunConfig(model="base"), make_info(**changes)).make(row, 1)
     assert isinstance(found, BadRow)
     assert remedy in found.message
 
 
 def test_what_is_told_of_a_character_is_a_cast(make_info: MakeInfo, tmp_path: Path) -> None:
     cast, row = tmp_path / "cast.toml", {"text": "x", "character": 'Old "Tom" \\ Ümit \u202e'}
-    found = Planner(RunConfig(), make_info()).make(row, 1)
+    found = Resolver(RunConfig(), make_info()).make(row, 1)
     assert isinstance(found, BadRow)
     assert found.message.isprintable()
     cast.write_text(found.message.partition("write ")[2].partition(" into a file")[0], "utf-8")
-    task = Planner(RunConfig(cast=cast), make_info()).make(row, 1)
+    task = Resolver(RunConfig(cast=cast), make_info()).make(row, 1)
     assert isinstance(task, Task)
     assert task.request.voice == "arthur"
 
 
 def test_fields_that_are_none_may_be_kept(make_info: MakeInfo) -> None:
     info, config = make_info(), RunConfig(extra="keep", map="Line=text")
-    row = Planner(config, info).make({"Line": "Hello.", "mood": "glad"}, 1)
+    row = Resolver(config, info).make({"Line": "Hello.", "mood": "glad"}, 1)
     assert isinstance(row, Task)
     assert (row.request.text, row.row.extra) == ("Hello.", {"mood": "glad"})
 
@@ -206,7 +206,7 @@ def test_warnings(
     make_info: MakeInfo, fields: dict[str, Any], info: dict[str, Any], said: list[str]
 ) -> None:
     known = make_info(pace=PACE, **info)
-    row = Planner(RunConfig(), known).make(fields, 1)
+    row = Resolver(RunConfig(), known).make(fields, 1)
     assert isinstance(row, Task)
     found = row.notes
     assert len(found) == len(said), found
@@ -216,8 +216,8 @@ def test_warnings(
 
 def test_what_cannot_be(make_info: MakeInfo) -> None:
     with pytest.raises(UsageError, match="'nobody' is unknown"):
-        Planner(RunConfig(voice="nobody"), make_info())
+        Resolver(RunConfig(voice="nobody"), make_info())
     with pytest.raises(
         SetupError, match="a Base checkpoint clones a reference recording, and this copy cannot"
     ):
-        Planner(RunConfig(), make_info(needs_reference=True))
+        Resolver(RunConfig(), make_info(needs_reference=True))

@@ -11,7 +11,7 @@ from models.base import ModelInfo
 from models.pace import Pace
 from tts_cli.config import RunConfig
 from tts_cli.core import Need, Row
-from tts_cli.plan.planner import build_request
+from tts_cli.plan.resolve import build_request
 from tts_cli.plan.room import Needs, usual_needs
 
 MakeInfo = Callable[..., ModelInfo]

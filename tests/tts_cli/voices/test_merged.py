@@ -10,14 +10,14 @@ import pytest
 from made_voices import NAME, VOICE, keep, names
 
 from tts_cli.errors import SetupError, StoppedEarly, UsageError
-from tts_cli.named import Named
+from tts_cli.events import Count
 from tts_cli.voices.made import MadeVoices
 from tts_cli.voices.merged import MergedVoices
 
 
-def merge(*folders: Path, preferred: int = 0, is_target_preferred: bool = False) -> Named:
+def merge(*folders: Path, preferred: int = 0, is_target_preferred: bool = False) -> Count:
     """Merge into the first one. Returns what was left."""
-    left = Named()
+    left = Count()
     voices = MergedVoices(
         folders, lambda index: index <= preferred if index else is_target_preferred, left
     )

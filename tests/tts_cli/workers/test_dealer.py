@@ -18,7 +18,7 @@ from tts_cli.voices.stage import Voiced
 from tts_cli.workers import dealer, lives
 from tts_cli.workers.dealer import Dealer, waiting
 from tts_cli.workers.hand import Hand
-from tts_cli.workers.lives import Events, Lives
+from tts_cli.workers.lives import DriverQueue, Lives
 from tts_cli.workers.messages import Ended, Ready, Said, WorkerNews
 
 
@@ -83,7 +83,7 @@ class Scene:
     """A dealer and two workers of four slots each."""
 
     def __init__(self) -> None:
-        self.events, self.cluster = Events(), Cluster()
+        self.events, self.cluster = DriverQueue(), Cluster()
         self.kept: list[Task] = []
         self.dropped: list[Any] = []
         self.lives = Lives(self.cluster, self.events)  # type: ignore[arg-type]

@@ -1,13 +1,14 @@
-"""Turn rows into tasks, read from a manifest or given alone, one by one and perhaps without end:
-with all checks but those that need the other rows, such as ids that are taken.
+"""Resolve what a row asks of the model: text, voice, language, sampling, seed and limits.
 
-Every setting of it is resolved, none left to chance: the row wins, then its character's table in
-the cast, then the flag, then the checkpoint's generation_config.json, then what is built in.
+For each setting the row wins, then its character's table in the cast, then the flag, then the
+checkpoint's generation_config.json, then the built-in value.
 
-Rows without any letter or digit: no model is asked to speak them, which would make something up.
+A row without any letter or digit is not given to a model, which would make something up. It becomes
+silence or fails, as `--wordless` says. It needs no prompt, no slot and no reference, and has no
+frames: its codes have the shape (0, K).
 
-They become silence, or fail, as `--wordless` says. Such a row needs no prompt, no slot and no
-reference; it has no frames, so that codes kept of it are none, (0, K).
+`request_hash` covers everything that reaches the model; `content_hash` tells whether a pinned take
+still fits its row. `Encoder.delivery_hash` is the third hash: of the file.
 """
 
 from __future__ import annotations
@@ -36,11 +37,12 @@ from tts_cli.core import (
     are_joined,
 )
 from tts_cli.errors import RowError
+from tts_cli.hashing import encode, sha256_of
+from tts_cli.hashing import values_of as hashed_values
 from tts_cli.named import shown
 from tts_cli.plan.checkpoint import prompt_counter
 from tts_cli.plan.checks import Judge, require_speakable
 from tts_cli.plan.free_voices import FreeVoices, Maker
-from tts_cli.plan.hashes import content_hash, request_hash
 from tts_cli.plan.notes import Notes
 from tts_cli.plan.room import most_positions, room_problem
 from tts_cli.plan.split_rule import SplitRule
@@ -63,18 +65,37 @@ if TYPE_CHECKING:
 _SOURCE = "<rows>"
 
 
-class RowAsk(NamedTuple):
-    """What a row asks of the model."""
+class ResolvedRow(NamedTuple):
+    """What a row asks of the model, with every setting resolved."""
 
+    row: Row
     request: SpeechRequest
     is_silent: bool  # it has no words
-    split: dict[str, float] | None  # how it is taken apart and joined; None: it is spoken in one
-    reading: Reading | None  # of its text; None: that is spoken as it is written
+    split: dict[str, float] | None  # how it is split and joined; None: it is synthesized in one
+    reading: Reading | None  # how its text was normalized; None: it is synthesized as written
+    need: Need | None  # the voice that is cloned; its digest is empty while it does not exist
+    problem: str  # why the row is certain to fail; empty: nothing is known
+    model: str  # `ModelInfo.identity`
 
     @property
     def is_split(self) -> bool:
-        """Whether it is spoken in parts."""
+        """Whether it is synthesized in pieces."""
         return self.split is not None and not self.is_silent
+
+    @property
+    def lacks_voice(self) -> bool:
+        """Whether its voice is still to be generated."""
+        return self.need is not None and not self.need.digest
+
+    def request_hash(self) -> str:
+        """Return the hash that its speech is recorded with."""
+        digest = None if self.need is None else self.need.digest
+        return request_hash(self.request, self.model, digest, self.split)
+
+    def content_hash(self) -> str:
+        """Return the same without seed, sampling and limits."""
+        digest = None if self.need is None else self.need.digest
+        return content_hash(self.request, self.model, digest, self.split)
 
 
 class Requests:
@@ -154,7 +175,7 @@ def frame_cap(row: Row, config: RunConfig, info: ModelInfo) -> int:
     return text_cap(row.text, info)
 
 
-class Planner:
+class Resolver:
     """What is to be spoken of a row, by the settings of a run. One thread at a time.
 
     Args:
@@ -229,9 +250,9 @@ class Planner:
         if isinstance(row, BadRow):
             return row
         try:
-            asked = self.asked(row)
-            request, is_silent = asked.request, asked.is_silent
-            task = self.task(row, asked)
+            resolved = self.resolve(row)
+            task = self._task(resolved)
+            request, is_silent = resolved.request, resolved.is_silent
             notes = [
                 *self.notes.of_text(row, request, is_silent),
                 *(() if is_silent else self.notes.of_recording(row, self.cloning)),
@@ -241,8 +262,35 @@ class Planner:
             return BadRow(row.line, number, row.id, str(error), row.text, row=row)
         return replace(task, notes=tuple(note.text for note in notes if note.text))
 
-    def asked(self, row: Row) -> RowAsk:
-        """What a row asks of the model, every setting resolved. Raises UsageError, SetupError."""
+    def _task(self, resolved: ResolvedRow) -> Task:
+        """Return the task of a row. Raises RowError: it is certain to fail."""
+        ask = self.voices.asks.get(resolved.request.voice or "")
+        problem = resolved.problem or (ask.problem if ask is not None else "")
+        if problem:
+            raise RowError(problem)
+        return self.task(resolved, self.pieces(resolved))
+
+    def resolve(self, row: Row) -> ResolvedRow:
+        """Resolve every setting of a row. Raises UsageError, SetupError."""
+        request, reading, is_silent = self.count_voice(row)
+        split = self.split_rule.settings(request, is_silent)
+        need, problem = None, ""
+        try:
+            if not is_silent:
+                need = self.cloning.need(request)
+                if split is None:  # the pieces of others are checked in `pieces`
+                    self._check_room(request, need)
+            elif self.config.wordless == "fail":
+                problem = NO_WORDS
+        except RowError as error:
+            problem = str(error)
+        model = self.info.identity
+        return ResolvedRow(row, request, is_silent, split, reading, need, problem, model)
+
+    def count_voice(self, row: Row) -> tuple[SpeechRequest, Reading | None, bool]:
+        """Return the request of a row, how its text is read, and whether it is silent; a voice that
+        is generated for it is counted. Raises UsageError, SetupError.
+        """
         request, reading = self._requests.read(row)
         is_silent = is_wordless(without_pauses(request.text), self.info.pace)
         if not is_silent:
@@ -250,86 +298,53 @@ class Planner:
         request = self.split_rule.without_lost_pauses(request)
         if reading is None and request.text != row.text:
             reading = Reading(row.text)
-        return RowAsk(request, is_silent, self.split_rule.settings(request, is_silent), reading)
+        return request, reading, is_silent
 
-    def task(self, row: Row, asked: RowAsk) -> Task:
-        """What is to be spoken of a row. Raises RowError: it is certain to fail."""
-        ask = self.voices.asks.get(asked.request.voice or "")
-        if ask is not None and ask.problem:
-            raise RowError(ask.problem)
-        need = self.need(asked)
-        return self.made(row, asked, need, self.pieces(asked, need))
-
-    def need(self, asked: RowAsk) -> Need | None:
-        """The voice to be cloned. Raises RowError for a row that is certain to fail: it must not
-        size the others' slots. Of a row in parts `pieces` tells.
+    def pieces(self, resolved: ResolvedRow) -> tuple[Piece, ...]:
+        """Return the pieces that a row is synthesized in. Raises RowError: one of several is
+        certain to fail.
         """
-        if asked.is_silent:
-            if self.config.wordless == "fail":
-                raise RowError(NO_WORDS)
-            return None  # nothing is cloned: the path of a recording stands for it
-        need = self.cloning.need(asked.request)
-        if not asked.is_split:
-            self._check_room(asked.request, need)
-        return need
-
-    def pieces(self, asked: RowAsk, need: Need | None) -> tuple[Piece, ...]:
-        """What a row is spoken in. Raises RowError: one of several is certain to fail."""
-        if asked.is_silent:
+        if resolved.is_silent:
             return ()
-        if not asked.is_split:
-            return (self.split_rule.whole(asked.request, asked.reading),)
-        pieces = self.split_rule.pieces(asked.request, asked.reading)
+        if not resolved.is_split:
+            return (self.split_rule.whole(resolved.request, resolved.reading),)
+        pieces = self.split_rule.pieces(resolved.request, resolved.reading)
         for number, piece in enumerate(pieces, 1):
             try:
-                self._check_room(piece.request, need)
+                self._check_room(piece.request, resolved.need)
             except RowError as error:
                 raise RowError(f"piece {number} of {len(pieces)}: {error}") from None
         return pieces
 
-    def made(self, row: Row, asked: RowAsk, need: Need | None, pieces: tuple[Piece, ...]) -> Task:
-        """A task of all that is known of it."""
+    def task(
+        self, resolved: ResolvedRow, pieces: tuple[Piece, ...], seed: int | None = None
+    ) -> Task:
+        """Return the task of a row.
+
+        Args:
+            seed: other than its own.
+        Raises:
+            RowError: see `pieces`.
+        """
+        if seed is not None:
+            resolved = resolved._replace(request=replace(resolved.request, seed=seed))
+            pieces = self.pieces(resolved)
         return Task(
-            row,
-            asked.request,
+            resolved.row,
+            resolved.request,
             pieces,
-            self.split_rule.most_frames(asked.request) if are_joined(pieces) else None,
-            need,
-            request_hash=self.request_hash(asked, need),
-            content_hash=self.content_hash(asked, need),
+            self.split_rule.most_frames(resolved.request) if are_joined(pieces) else None,
+            resolved.need,
+            request_hash=resolved.request_hash(),
+            content_hash=resolved.content_hash(),
         )
 
-    def drawn(
-        self,
-        row: Row,
-        asked: RowAsk,
-        need: Need | None,
-        pieces: tuple[Piece, ...],
-        seed: int | None,
-    ) -> Task:
-        """What is spoken of a row by another seed; None: by its own. Raises RowError."""
-        if seed is not None:
-            asked = asked._replace(request=replace(asked.request, seed=seed))
-            pieces = self.pieces(asked, need)
-        return self.made(row, asked, need, pieces)
-
     def again(self, task: Task, takes: int) -> Iterator[Task]:
-        """Further takes of a row that is given alone, each by a seed of its own."""
-        asked = self.asked(task.row)
+        """Yield further takes of a row that is given alone, each with a seed of its own."""
+        resolved = self.resolve(task.row)._replace(need=task.need)
         for number in range(2, takes + 2):
-            seed = take_seed(task.request.seed, number)
-            found = self.drawn(task.row, asked, task.need, task.pieces, seed)
+            found = self.task(resolved, task.pieces, take_seed(task.request.seed, number))
             yield replace(found, notes=task.notes, place=Place(number, Role.EXTRA))
-
-    def request_hash(self, asked: RowAsk, need: Need | None) -> str:
-        """What its speech is recorded under."""
-        digest = need.digest if need else None
-        return request_hash(asked.request, self.info.identity, digest, asked.split)
-
-    def content_hash(self, asked: RowAsk, need: Need | None) -> str:
-        """The same, however it is drawn."""
-        digest = need.digest if need else None
-        return content_hash(asked.request, self.info.identity, digest, asked.split)
 
     def _check_room(self, request: SpeechRequest, need: Need | None) -> None:
         """Raise RowError for what is certain not to fit into the checkpoint's positions."""
@@ -338,6 +353,76 @@ class Planner:
             count = partial(prompt_counter, self.config)
             if problem := room_problem(request, self.info, least, count):
                 raise RowError(problem)
+
+
+_SAMPLING = '"sampling":null'  # stands once: quotes inside of texts are escaped
+_last: tuple[Sampling, str] | None = None
+
+
+def request_hash(
+    request: SpeechRequest,
+    model: str,
+    ref_digest: str | None = None,
+    split: Mapping[str, float] | None = None,
+) -> str:
+    """What makes two requests the same speech.
+
+    Args:
+        request: of the first attempt, all settings resolved.
+        model: `ModelInfo.identity`.
+        ref_digest: of the reference or voice file that is cloned; takes the place of its path.
+        split: how it is taken apart and joined; None: it is spoken in one.
+    """
+    return _hash_request(request, _request_values(request, model, ref_digest, split))
+
+
+def content_hash(
+    request: SpeechRequest,
+    model: str,
+    ref_digest: str | None = None,
+    split: Mapping[str, float] | None = None,
+) -> str:
+    """What makes two requests speech of the same content, however it is drawn: all of
+    `request_hash` but seed, sampling, cap and shapes.
+    """
+    values = _request_values(request, model, ref_digest, split)
+    for name in ("seed", "sampling", "max_frames", "shapes"):
+        values.pop(name, None)
+    return sha256_of(encode(values))
+
+
+def _request_values(
+    request: SpeechRequest,
+    model: str,
+    ref_digest: str | None,
+    split: Mapping[str, float] | None,
+) -> dict[str, Any]:
+    values = hashed_values(request)
+    values["sampling"] = None  # for `_hash_request`
+    del values["clone"]  # ref_digest says what it is made of
+    if ref_digest is not None:
+        values["ref_audio"] = ref_digest
+    values["model"] = model
+    if split is not None:
+        values["split"] = dict(split)
+    return values
+
+
+def _hash_request(request: SpeechRequest, values: dict[str, Any]) -> str:
+    sampling = f'"sampling":{_encode_sampling(request.sampling)}'
+    return sha256_of(encode(values).replace(_SAMPLING, sampling, 1))
+
+
+def _encode_sampling(sampling: Sampling) -> str:
+    """JSON of settings that most rows share: half of all that is encoded for a row.
+
+    The last ones are known again by identity: 1 and 1.0 are equal, but their hashes are not.
+    """
+    global _last
+    known = _last
+    if known is None or known[0] is not sampling:
+        known = _last = (sampling, encode(hashed_values(sampling)))
+    return known[1]
 
 
 def values_of(row: Row) -> dict[str, Any]:

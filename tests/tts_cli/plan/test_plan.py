@@ -9,19 +9,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from manifest_rows import check_manifest
+from manifest_rows import check_manifest, warnings_of
 
 from models.base import ModelInfo
 from models.pace import Pace
+from tts_cli.cli.messages import invalid_lines, row_lines
 from tts_cli.config import RunConfig
 from tts_cli.core import BadRow, Row
 from tts_cli.errors import ManifestError, UsageError
+from tts_cli.events import Event
 from tts_cli.plan.checks import CheckedRows, Judge
-from tts_cli.plan.notes import NamedRows
+from tts_cli.plan.estimate import estimate_audio_s, estimate_disk_bytes
 from tts_cli.plan.plan import Plan
-from tts_cli.plan.planner import build_request
+from tts_cli.plan.resolve import build_request
 from tts_cli.plan.split_rule import BY_SETTING, NO_CLONING
-from tts_cli.plan.tally import estimate_audio_s, estimate_disk_bytes
 from tts_cli.sources.item import ManifestFile
 
 MakeInfo = Callable[..., ModelInfo]
@@ -42,19 +43,17 @@ def checked_rows(source: ManifestFile, config: RunConfig, info: ModelInfo) -> li
 def selected(source: ManifestFile, config: RunConfig, info: ModelInfo) -> list[str]:
     """The ids of the rows that a run takes, good and bad."""
     plan = Plan(source, config, info)
-    survey = plan.survey()
-    rows = list(plan)
-    assert sum(isinstance(row, BadRow) for row in rows) == survey.bad
-    assert len(rows) == survey.bad + survey.pending
+    plan.read()
+    rows, num_failing = list(plan), plan.events.num(Event.FAILING)
+    assert sum(isinstance(row, BadRow) for row in rows) == num_failing
+    assert len(rows) == num_failing + plan.num_pending
     return [row.record_id if isinstance(row, BadRow) else row.id for row in rows]
 
 
 def message(source: ManifestFile, config: RunConfig, info: ModelInfo) -> str:
-    bad = [row for row in checked_rows(source, config, info) if isinstance(row, BadRow)]
-    assert len(bad) == 1, bad
-    rows = NamedRows("rows")
-    rows.add(bad[0], bad[0].message)
-    return rows.lines("m")[0]
+    """The error about the one invalid row."""
+    (line,) = row_lines(check_manifest(source, config, info).events, Event.INVALID, "m")
+    return line
 
 
 @pytest.mark.parametrize(
@@ -147,7 +146,7 @@ def test_rows_the_checkpoint_cannot_speak(
 
 def test_names_ignore_letter_case(make_source: MakeSource, make_info: MakeInfo) -> None:
     source = make_source(jsonl({"voice": "Clara", "language": "English"}, {"language": "AUTO"}))
-    assert check_manifest(source, CONFIG, make_info()).rows == 2
+    assert check_manifest(source, CONFIG, make_info()).events.num(Event.VALID) == 2
 
 
 def test_a_checkpoint_that_may_clone_needs_no_reference(
@@ -190,13 +189,13 @@ def test_no_rows(make_source: MakeSource, make_info: MakeInfo, content: str) -> 
 def test_bad_rows_are_reported_up_to_twenty(make_source: MakeSource, make_info: MakeInfo) -> None:
     many = jsonl(*({"voice": f"v{number}"} for number in range(30)))
     source = make_source(jsonl({"id": "ok"}) + jsonl({"id": "x", "seed": -1}) + many)
-    summary = check_manifest(source, CONFIG, make_info())
-    lines = summary.bad_lines()
+    plan = check_manifest(source, CONFIG, make_info())
+    lines = list(invalid_lines(plan.events, source.name, plan.strangers))
     assert len(lines) == 21
     assert lines[0].startswith(f"{source.name}:2: id 'x': seed: must be")
     assert lines[20] == f"{source.name}: 11 more invalid rows"
     with pytest.raises(ManifestError, match=r"31 invalid rows of 32; .*--skip-invalid"):
-        summary.require_good()
+        plan.require_valid()
 
 
 def test_languages_without_rules_are_told(make_source: MakeSource, make_info: MakeInfo) -> None:
@@ -204,7 +203,7 @@ def test_languages_without_rules_are_told(make_source: MakeSource, make_info: Ma
     info = make_info(languages=("auto", "english", "chinese"))
     rows = [{"language": language} for language in ("chinese", "english", "zh", "auto")]
     config = RunConfig(normalize="auto")
-    chinese, unknown = check_manifest(make_source(jsonl(*rows)), config, info).warnings
+    chinese, unknown = warnings_of(check_manifest(make_source(jsonl(*rows)), config, info))
     assert chinese.endswith(
         "2 rows are in chinese, which has no rules for figures, so they stay as written"
     )
@@ -234,7 +233,7 @@ def test_letters_that_the_checkpoint_does_not_speak_are_told(
 ) -> None:
     """A Russian list spoken by the English voice ended with 0, and nothing was said."""
     source = make_source(jsonl({"text": text}, {"text": text}))
-    warnings = check_manifest(source, CONFIG, make_info(languages=languages)).warnings
+    warnings = warnings_of(check_manifest(source, CONFIG, make_info(languages=languages)))
     assert len(warnings) == is_told
     if is_told:
         assert (
@@ -244,28 +243,36 @@ def test_letters_that_the_checkpoint_does_not_speak_are_told(
 
 
 def test_a_good_manifest_passes(make_source: MakeSource, make_info: MakeInfo) -> None:
-    summary = check_manifest(make_source(jsonl({}, {"text": "longer"})), CONFIG, make_info())
-    summary.require_good()
-    assert summary.bad_lines() == []
-    assert (summary.rows, summary.selected, summary.chars) == (2, 2, 8)
-    assert (summary.longest_id, summary.longest_chars) == ("000002", 6)
+    plan = check_manifest(make_source(jsonl({}, {"text": "longer"})), CONFIG, make_info())
+    plan.require_valid()
+    assert list(invalid_lines(plan.events, "m", plan.strangers)) == []
+    selected = plan.events.of(Event.SELECTED)
+    assert (plan.events.num(Event.VALID), selected.count, selected.sums["chars"]) == (2, 2, 8)
+    assert selected.largest["chars"] == (6, "000002")
 
 
 def test_instructions_nobody_reads_are_a_warning(
     make_source: MakeSource, make_info: MakeInfo
 ) -> None:
     source = make_source(jsonl({"instruct": "x"}, {"instruct": "y"}, {}))
-    (warning,) = check_manifest(source, CONFIG, make_info()).warnings
+    (warning,) = warnings_of(check_manifest(source, CONFIG, make_info()))
     assert "2 rows give instruct, which this checkpoint ignores" in warning
-    assert not check_manifest(source, CONFIG, make_info(takes_instruct=True)).warnings
+    assert not warnings_of(check_manifest(source, CONFIG, make_info(takes_instruct=True)))
 
 
 def test_a_design_without_description_is_a_warning(
     make_source: MakeSource, make_info: MakeInfo
 ) -> None:
     info = make_info(type="voice_design", needs_instruct=True, voices=(), takes_instruct=True)
-    (warning,) = check_manifest(make_source(jsonl({}, {"instruct": "y"})), CONFIG, info).warnings
+    (warning,) = warnings_of(
+        check_manifest(make_source(jsonl({}, {"instruct": "y"})), CONFIG, info)
+    )
     assert "1 row gives no instruct, so the voice is not described to this checkpoint" in warning
+
+
+def pieces(plan: Plan) -> tuple[int, float]:
+    """How many rows are split, and into how many pieces in all."""
+    return plan.events.num(Event.SPLIT), plan.events.total(Event.SPLIT, "pieces")
 
 
 LONG_ROWS = [
@@ -280,12 +287,12 @@ def test_long_rows_are_counted_with_their_parts(
 ) -> None:
     info = make_info(pace=LIMITED, languages=("auto", "english", "chinese"))
     found = check_manifest(make_source(jsonl(*LONG_ROWS, {"text": "早" * 10})), CONFIG, info)
-    assert (found.due, found.split, found.parts, found.warnings) == (3, 1, 5, [])
+    assert (found.num_pending, *pieces(found), warnings_of(found)) == (3, 1, 5, [])
     assert found.audio_s == pytest.approx((31 + 4 * 15 + 7 + 30) * 0.075)
     tagged = check_manifest(
         make_source(jsonl({"text": "[slowly, slowly, slowly] x"})), CONFIG, info
     )
-    assert (tagged.split, tagged.warnings) == (0, [])
+    assert (*pieces(tagged), warnings_of(tagged)) == (0, 0, [])
     assert tagged.audio_s == pytest.approx(3 * 0.075)
 
 
@@ -309,8 +316,8 @@ def test_long_rows_that_stay_whole_are_a_warning(
     rows = [{"text": "hi", "instruct": "low"}, *LONG_ROWS]
     rows = [{**row, "instruct": "low"} for row in rows] if info.takes_instruct else rows[1:]
     found = check_manifest(make_source(jsonl(*rows)), RunConfig(split=split), info)
-    assert (found.split, found.parts) == (0, 0)
-    (warning,) = found.warnings
+    assert pieces(found) == (0, 0)
+    (warning,) = warnings_of(found)
     assert warning.endswith(
         ": 1 row is longer than the 31 characters or so that this checkpoint synthesizes well, 'b' "
         f"first, and not split: {reason}; words may be lost"
@@ -323,8 +330,8 @@ def test_parts_longer_than_spoken_well_are_a_warning(
     found = check_manifest(
         make_source(jsonl(*LONG_ROWS)), RunConfig(split="60"), make_info(pace=LIMITED)
     )
-    assert (found.split, found.parts) == (1, 2)
-    (warning,) = found.warnings
+    assert pieces(found) == (1, 2)
+    (warning,) = warnings_of(found)
     assert "--split 60 allows longer pieces than the 31 characters" in warning
 
 
@@ -338,7 +345,8 @@ def test_limit_and_shards(make_source: MakeSource, make_info: MakeInfo) -> None:
     part = selected(source, RunConfig(limit=5, shard=(2, 3)), make_info())
     assert part == shards[1][:5]
     found = check_manifest(source, RunConfig(limit=5), make_info())
-    assert (found.rows, found.bad_rows, found.selected, found.due) == (40, 1, 5, 5)
+    kinds = (Event.VALID, Event.INVALID, Event.SELECTED, Event.PENDING)
+    assert [*map(found.events.num, kinds)] == [40, 1, 5, 5]
 
 
 def test_estimates(make_info: MakeInfo) -> None:
@@ -365,7 +373,7 @@ def test_many_rows_need_little_memory(make_source: MakeSource, make_info: MakeIn
     count = 6_000
     source = make_source(jsonl(*[{"id": f"row/{n}"} for n in range(count)]))
     tracemalloc.start()
-    assert check_manifest(source, CONFIG, make_info()).rows == count
+    assert check_manifest(source, CONFIG, make_info()).events.num(Event.VALID) == count
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 150 * count
@@ -374,12 +382,12 @@ def test_many_rows_need_little_memory(make_source: MakeSource, make_info: MakeIn
 def test_names_and_cues_are_told(make_source: MakeSource, make_info: MakeInfo) -> None:
     names = ["Anna", "Tom"] * 3
     talk = make_source(jsonl(*({"text": f"{name}: Come in."} for name in names)))
-    (told,) = check_manifest(talk, CONFIG, make_info()).warnings
+    (told,) = warnings_of(check_manifest(talk, CONFIG, make_info()))
     assert "6 rows start with a name and a colon (Anna, Tom)" in told
     cues = "".join(
         f"{n}\n00:00:0{n},000 --> 00:00:0{n},900\nMind the step, all.\n\n" for n in (1, 2)
     )
     long = "3\n00:00:05,000 --> 00:01:05,000\nMind it.\n"
-    (told,) = check_manifest(make_source(cues + long, "a.srt"), CONFIG, make_info()).warnings
+    (told,) = warnings_of(check_manifest(make_source(cues + long, "a.srt"), CONFIG, make_info()))
     assert "'000001': takes about" in told
     assert "s, but its cue has only 0.9 s; 1 more row alike: '000002'" in told

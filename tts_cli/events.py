@@ -1,0 +1,199 @@
+"""Count what happens to the rows of a run: everything that is reported is counted here.
+
+An event has a kind, and most often the name of a row. `Events` remembers of each kind how often it
+happened, the first names, the facts of the first event, and the sums and maxima of numbers. Events
+that have something in common, such as the same problem, are one group of their kind. The memory
+does not depend on the number of events.
+"""
+
+from __future__ import annotations
+
+import threading
+from bisect import insort
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from typing import Any
+
+MAX_NAMES = 5
+MAX_EVENT_NAMES = 8
+OTHERS = "..."  # the group of events beyond `MAX_GROUPS` groups
+MAX_GROUPS = 20  # of a kind; further events only count
+
+
+class Event(Enum):
+    """What happened. Notes on the rows of a manifest are reported in this order."""
+
+    # What a manifest has
+    INVALID = auto()  # an invalid row, selected or not; by its problem
+    VALID = auto()
+    SELECTED = auto()  # a valid row that the run takes; chars
+    WORDLESS_SELECTED = auto()  # of these, one without a letter or digit
+
+    # What is to be done
+    PENDING = auto()  # a row to synthesize, or to keep as silence; by what the folder has; audio_s
+    SILENT = auto()  # a pending row or take that needs no model
+    EXTRA_TAKES = auto()  # a row that gets further takes; takes, audio_s
+    SPLIT = auto()  # a pending row in pieces; pieces
+    REENCODE = auto()  # a row whose file is converted; by what from; audio_s
+    DONE = auto()  # a row that stays as it is
+    FAILING = auto()  # a row to record as failed; is_valid: its problem is not in the manifest
+    EARLY = auto()  # a changed row of a version that was never published
+    REREAD = auto()  # a changed row whose text is read differently now
+    UNFIXED = auto()  # a changed row whose voice nothing fixed before
+    OLDER = auto()  # a done row that this version or model would make differently
+    REFUSED = auto()  # a done row that settings given now would change
+    SERVED = auto()  # a row with takes of an earlier run that count; takes
+    ONE_TAKE = auto()  # a row that draws nothing, so that every take would be the same
+    PINNED = auto()  # a row whose pinned take fits
+    UNPINNED = auto()  # a row whose pinned take does not fit any more
+    FOREIGN_FILE = auto()  # a file where that of a new row is to go
+    NOT_CONVERTIBLE = auto()  # a row that is pending because its file cannot be converted; why
+    CONVERTED = auto()
+    NOT_CONVERTED = auto()
+
+    # Notes on rows that are named
+    HOPELESS = auto()  # the row is certain to fail, alone
+    RECORDING = auto()
+    FOREIGN = auto()
+    MARKUP = auto()
+    PAUSES = auto()
+    UNHEARD = auto()
+    CUE = auto()
+    # Notes on rows that are counted
+    SPEAKER_NAMES = auto()
+    WORDLESS = auto()
+    OWN_CAP = auto()
+    UNREAD = auto()
+    FIGURE = auto()
+    INSTRUCT = auto()
+    WHOLE = auto()
+    LIMIT = auto()
+    NO_INSTRUCT = auto()
+
+
+@dataclass
+class Count:
+    """So many events, of which a message names a few: the first that came, or the first in order
+    where they come in that of a file system.
+
+    Attributes:
+        facts: of the first event.
+        sums: numbers, added up.
+        largest: the largest of each number, and the name of its event.
+    """
+
+    is_sorted: bool = False
+    most: int = MAX_NAMES
+    count: int = 0
+    first: list[str] = field(default_factory=list)
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    sums: dict[str, float] = field(default_factory=dict)
+    largest: dict[str, tuple[float, str]] = field(default_factory=dict)
+
+    def add(self, name: str = "") -> None:
+        """Count one."""
+        self.count += 1
+        if not name:
+            return
+        if self.is_sorted:
+            insort(self.first, name)
+            del self.first[self.most :]
+        elif len(self.first) < self.most:
+            self.first.append(name)
+
+    def add_numbers(self, name: str, numbers: Mapping[str, float]) -> None:
+        """Add numbers of one event up."""
+        for fact, value in numbers.items():
+            self.sums[fact] = self.sums.get(fact, 0) + value
+            if fact not in self.largest or value > self.largest[fact][0]:
+                self.largest[fact] = (value, name)
+
+    def merge(self, other: Count) -> None:
+        """Add the events of another count, which come after those of this one."""
+        self.facts = self.facts or other.facts
+        self.count += other.count
+        names = sorted(self.first + other.first) if self.is_sorted else self.first + other.first
+        self.first = names[: self.most]
+        for fact, value in other.sums.items():
+            self.sums[fact] = self.sums.get(fact, 0) + value
+            self.largest[fact] = max(
+                self.largest.get(fact, other.largest[fact]),
+                other.largest[fact],
+                key=lambda found: found[0],
+            )
+
+    def __str__(self) -> str:
+        return ", ".join(self.first) + ", ..." * (self.count > len(self.first))
+
+    def and_more(self) -> str:
+        """The first names, and the number of the others."""
+        more = self.count - len(self.first)
+        return ", ".join(self.first) + (f" and {more} more" if more else "")
+
+
+class Events:
+    """The events of a run. Any thread may add to it."""
+
+    def __init__(self) -> None:
+        self._kinds: dict[Event, dict[str, Count]] = {}
+        self._mutex = threading.Lock()
+
+    def add(
+        self,
+        kind: Event,
+        name: str = "",
+        *,
+        group: str = "",
+        facts: Mapping[str, Any] | None = None,
+        **numbers: float,
+    ) -> None:
+        """Count an event.
+
+        Args:
+            name: of the row.
+            group: what it has in common with others of its kind.
+            facts: of which those of a group's first event are remembered.
+            numbers: are added up.
+        """
+        with self._mutex:
+            groups = self._kinds.setdefault(kind, {})
+            found = groups.get(group)
+            if found is None:
+                key = group if len(groups) < MAX_GROUPS else OTHERS
+                found = groups.setdefault(key, Count(most=MAX_EVENT_NAMES))
+                found.facts = found.facts or facts or {}
+            found.add(name)
+            if numbers:
+                found.add_numbers(name, numbers)
+
+    def groups(self, kind: Event) -> Mapping[str, Count]:
+        """The first groups of a kind, as they came; further events are in `OTHERS`."""
+        return self._kinds.get(kind, {})
+
+    def of(self, kind: Event, group: str | None = None) -> Count:
+        """The events of a kind, or of one group of it."""
+        if group is not None:
+            return self.groups(kind).get(group, Count())
+        total = Count(most=MAX_EVENT_NAMES)
+        for found in self.groups(kind).values():
+            total.merge(found)
+        return total
+
+    def num(self, kind: Event, group: str | None = None) -> int:
+        """How many events there were of a kind, or of one group of it."""
+        return self.of(kind, group).count
+
+    def total(self, kind: Event, fact: str) -> float:
+        """The sum of a number over the events of a kind."""
+        return self.of(kind).sums.get(fact, 0)
+
+    def __str__(self) -> str:
+        return ", ".join(f"{kind.name.lower()} {self.num(kind)}" for kind in self._kinds)
+
+    def merge(self, other: Events) -> None:
+        """Add the events of another part of the run."""
+        for kind, groups in other._kinds.items():
+            for group, count in groups.items():
+                mine = self._kinds.setdefault(kind, {})
+                mine.setdefault(group, Count(most=MAX_EVENT_NAMES)).merge(count)

@@ -1,0 +1,362 @@
+"""Compare a resolved row with the output folder: what is to be done about it, and why.
+
+Also which take the result becomes, and how many takes of an interrupted run count.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from enum import Enum
+from itertools import count, islice
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from tts_cli.config import RunConfig
+from tts_cli.core import Place, Role, Status, Task
+from tts_cli.errors import RowError
+from tts_cli.events import Event, Events
+from tts_cli.plan.changes import Cause, Changes
+from tts_cli.store.files import CODES_SUFFIX
+from tts_cli.store.index import RowTakes
+from tts_cli.store.journal import Journal
+from tts_cli.store.reencode import ReencodeJob
+from tts_cli.store.run_file import RunLog
+from tts_cli.store.sources import find_source
+from tts_cli.store.store import Store
+from tts_cli.store.take import Take
+from tts_cli.text.unseen import as_seen
+from tts_cli.voices.made import is_made
+
+if TYPE_CHECKING:
+    from tts_cli.plan.resolve import ResolvedRow, Resolver
+
+
+_MOST_ATTEMPTS = 1 << 20  # that a line is believed
+
+
+def attempts_before(record: Take, num_pieces: int) -> tuple[int, ...]:
+    """How many draws a failed row's line tells of, at each of its pieces. Another run goes on
+    behind them: the same ones would end the same way. None at pieces that came out well, which
+    nobody has kept; if all have, they were too long together, and all are drawn anew.
+    """
+    parts, none = record.parts, (0,) * num_pieces
+    if not record.is_runaway:
+        return none
+    if num_pieces == 1:
+        return (_count(record.attempts),)
+    if len(parts) != num_pieces:
+        return none
+    have_failed = [part.get("error") is not None for part in parts]
+    is_any = any(have_failed)
+    return tuple(
+        _count(part.get("attempts")) if has_failed or not is_any else 0
+        for part, has_failed in zip(parts, have_failed, strict=True)
+    )
+
+
+def _count(value: Any) -> int:
+    is_number = isinstance(value, int) and not isinstance(value, bool)
+    return value if is_number and 0 <= value < _MOST_ATTEMPTS else 0
+
+
+class Do(Enum):
+    """What is to be done about a row. The values are reasons in reports."""
+
+    NEW = "new"  # synthesize it: the journal has no entry
+    RETRY = "failed"  # synthesize it: the last entry is a failure
+    CHANGED = "changed"  # synthesize it: recorded ok, for another request or delivery
+    REENCODE = "kept"  # convert its file: recorded ok for another delivery only
+    DAMAGED = "damaged"  # synthesize it: its file is missing, or not what was written
+    KEEP = "done"
+    RESTORE = "back"  # it was removed, and a take of this very request is there
+
+
+class Action(NamedTuple):
+    """What is to be done about a row, with the facts that the plan needs."""
+
+    do: Do
+    pinned: Take | None = None  # a take that a user chose, and that fits
+    is_unpinned: bool = False  # the take that a user chose does not fit any more
+    is_early: bool = False  # it was synthesized by a version that was never published
+    is_expected: bool = False  # its file is what these very settings give
+    job: ReencodeJob | None = None  # of Do.REENCODE
+    not_convertible: str = (
+        ""  # why its file cannot be converted, although only the delivery changed
+    )
+
+
+class FolderDiff:
+    """Compares the rows of a run with its output folder.
+
+    Args:
+        store: the folder; it may be opened for writing later.
+        changes: why done rows would be made differently now.
+    """
+
+    def __init__(self, resolver: Resolver, store: Store, changes: Changes) -> None:
+        self._resolver = resolver
+        self._config = resolver.config
+        self.store = store
+        self.changes = changes
+
+    @property
+    def journal(self) -> Journal:
+        """The journal of the folder, which is another object once the folder is written to."""
+        return self.store.journal
+
+    def is_due(self, do: Do) -> bool:
+        """Whether a row is to be synthesized."""
+        if self._config.retry_failed:
+            return do is Do.RETRY
+        return do not in (Do.KEEP, Do.RESTORE) or self._config.overwrite
+
+    def action(self, resolved: ResolvedRow, events: Events) -> Action:
+        """Return what is to be done about a row. A row that would be made differently now stays
+        done unless the manifest or the user asks for that; `events` gets why it stays.
+        """
+        found = self.by_record(resolved)
+        take = self.take_of(resolved.row.id) if found.do is Do.CHANGED else None
+        if self._config.redoes_changed or found.is_early or found.not_convertible or take is None:
+            return found
+        if take.request_hash == resolved.request_hash():  # its delivery changed
+            return found
+        is_pinned = found.is_unpinned or found.pinned is not None
+        cause = self.changes.cause(resolved, take, is_pinned=is_pinned)
+        if cause is Cause.ROW:
+            return found
+        kept = self._as_recorded(resolved, take)
+        if cause is Cause.SETTINGS and not self._config.keep_done:
+            events.add(Event.REFUSED, resolved.row.id)
+        elif kept.do is not Do.CHANGED:
+            events.add(Event.OLDER, resolved.row.id)
+        return kept
+
+    def by_record(self, resolved: ResolvedRow) -> Action:
+        """Return what the folder's entries and files alone say; for --retry-failed no more than its
+        journal does.
+        """
+        row_id = resolved.row.id
+        file = self.journal.file(row_id)
+        if file is None:
+            return Action(Do.RESTORE if self._can_come_back(resolved) else Do.NEW)
+        if self._config.retry_failed:
+            return Action(Do.RETRY if file.has_failed else Do.KEEP)
+        if resolved.lacks_voice:
+            return Action(Do.RETRY if file.has_failed else Do.CHANGED)
+        if file.has_failed:
+            return Action(Do.RETRY)
+        if file.current is None or file.current.is_early:
+            return Action(Do.CHANGED, is_unpinned=file.is_held, is_early=True)
+        mine, delivery = resolved.request_hash(), self.store.writer.delivery_hash
+        if file.current.is_of(mine, delivery) and not file.is_held:
+            return Action(self._keep(row_id, file), is_expected=True)
+        take = self.journal.take(row_id, file.take)
+        if take is None:
+            return Action(Do.CHANGED, is_unpinned=file.is_held)
+        if not file.is_held:
+            is_same = take.request_hash == mine and not resolved.is_silent
+            return self._or_reencode(Action(Do.CHANGED), take, is_same)
+        if not fits(take, resolved):
+            return Action(Do.CHANGED, is_unpinned=True)
+        if take.delivery_hash != delivery:  # what was pinned stays, by any seed
+            return self._or_reencode(Action(Do.CHANGED, take), take, not resolved.is_silent)
+        return Action(self._keep(row_id, file), take, is_expected=take.request_hash == mine)
+
+    def _as_recorded(self, resolved: ResolvedRow, take: Take) -> Action:
+        """Return the action of a row whose recorded speech stays, whatever it asks for now; its
+        delivery may change.
+        """
+        if (file := self.journal.file(resolved.row.id)) is None:
+            return Action(Do.NEW)
+        pinned = take if file.is_held else None
+        if take.delivery_hash != self.store.writer.delivery_hash:
+            return self._or_reencode(Action(Do.CHANGED, pinned), take, not resolved.is_silent)
+        return Action(self._keep(resolved.row.id, file), pinned)
+
+    def _can_come_back(self, resolved: ResolvedRow) -> bool:
+        """Whether a row was removed and can be restored: its take is what it asks for now. The
+        format and level of the file do not matter.
+        """
+        file = self.journal.row(resolved.row.id)
+        if not file.is_removed or self._config.retry_failed or resolved.lacks_voice:
+            return False
+        take = self.journal.take(resolved.row.id, file.take)
+        if take is None:
+            return False
+        is_same = take.request_hash == resolved.request_hash()
+        if file.is_held:
+            is_same = fits(take, resolved)
+        return is_same and self.store.can_come_back(take)
+
+    def _or_reencode(self, action: Action, take: Take, is_same: bool) -> Action:
+        """Return the action, or that the row's file can be converted; or why it cannot.
+
+        Args:
+            is_same: its speech is that of the take.
+        """
+        if not is_same:
+            return action
+        writer = self.store.writer
+        try:
+            source = find_source(writer.out, take, self._resolver.info.sample_rate_hz)
+            if writer.has_codes and not (writer.out / f"{take.id}{CODES_SUFFIX}").is_file():
+                raise RowError("its codes were not saved, and --save-codes wants them")
+        except RowError as error:
+            return action._replace(not_convertible=str(error))
+        return action._replace(do=Do.REENCODE, job=ReencodeJob(take, source))
+
+    def _keep(self, row_id: str, file: RowTakes) -> Do:
+        """Return whether a row stays: its files are what was written."""
+        found, writer = file.current, self.store.writer
+        if found is None or not writer.is_whole(row_id, found.size or None, found.sha256):
+            return Do.DAMAGED
+        return Do.KEEP
+
+    def is_reread(self, resolved: ResolvedRow) -> bool:
+        """Whether a changed row was synthesized from the same text by a version that left invisible
+        signs in it, or signs that the checkpoint does not know.
+        """
+        row, text = resolved.row, resolved.request.text
+        take = self.take_of(row.id)
+        written = (take and take.text) or ""
+        spoken = (take and take.spoken_text) or written
+        if spoken == text or as_seen(written) != row.text:
+            return False
+        return written != row.text or self._resolver.care.finished(spoken) == text
+
+    def was_unfixed(self, resolved: ResolvedRow) -> bool:
+        """Whether a row of a generated voice was synthesized when nothing fixed its voice."""
+        if not is_made(resolved.request.voice):
+            return False
+        take = self.take_of(resolved.row.id)
+        if take is None or take.voice:
+            return False
+        by_another = take.anchor or take.clone_model  # of earlier versions
+        return by_another is not None or take.ref_sha256 is None
+
+    def take_of(self, row_id: str) -> Take | None:
+        """Return the entry of a row's file; None: there is none."""
+        if (file := self.journal.file(row_id)) is None:
+            return None
+        return self.journal.take(row_id, file.take)
+
+    def own_task(self, task: Task, action: Action) -> Task:
+        """Return a row's own task with the take that its result becomes. A row that --redo all
+        makes with other settings than those of its file gets a pinned take, which stays whatever
+        seed later runs have.
+        """
+        row_id, do = task.id, action.do
+        is_held = action.pinned is not None
+        if self._config.overwrite and do in (Do.CHANGED, Do.REENCODE, Do.KEEP):
+            is_held = is_held or not (action.is_expected or action.is_early)
+        role = Role.HELD if is_held else Role.OWN
+        file = self.journal.file(row_id)
+        if file is not None and self._is_again(task, file, do):
+            task = replace(task, place=Place(file.take, role))
+        else:
+            task = replace(task, place=Place(self.journal.row(row_id).take_to_write(), role))
+        return self._after_failed(task) if do is Do.RETRY else task
+
+    def _is_again(self, task: Task, file: RowTakes, do: Do) -> bool:
+        """Whether a row's result is the take that it has: this very request failed, or its file is
+        missing or damaged.
+        """
+        writer = self.store.writer
+        if do in (Do.DAMAGED, Do.RETRY):
+            # A take that is fine stays where only its successor failed.
+            current = file.current
+            if current is None or current.status is not file.status:
+                return False
+            return current.is_of(task.request_hash, writer.delivery_hash)
+        if do is not Do.CHANGED:
+            return False
+        recorded = self.journal.take(task.id, file.take)
+        is_same = recorded is not None and recorded.request_hash == task.request_hash
+        return is_same and not (writer.out / str(recorded and recorded.path)).exists()
+
+    def _after_failed(self, task: Task) -> Task:
+        """Return a failed row's task with the number of attempts that were made, so that no draw is
+        repeated.
+        """
+        record = self.journal.take(task.id, task.place.take)
+        if record is None or record.status is not Status.FAILED or record.is_early:
+            return task
+        if record.request_hash != task.request_hash or task.request.sampling.draws_nothing:
+            return task
+        made = attempts_before(record, len(task.pieces))
+        pieces = zip(task.pieces, made, strict=True)
+        return replace(task, pieces=tuple(replace(one, attempts_before=n) for one, n in pieces))
+
+    def foreign(self, row_id: str) -> list[str]:
+        """Return the names of files that are where those of a new row are to go."""
+        if self._config.overwrite or not self.store.is_anywhere:
+            return []
+        names = (self.store.writer.format, *self._config.subtitle_formats)
+        paths = (self.store.out / f"{row_id}.{name}" for name in names)
+        return [path.name for path in paths if path.is_file()]
+
+
+_WHICH_ROWS = ("only", "shard", "limit")  # settings
+
+
+def fits(take: Take, resolved: ResolvedRow) -> bool:
+    """Whether a recorded take is speech of what a row asks for now, however it was drawn. Entries
+    without `content_hash` are compared by the fields that they have.
+    """
+    if take.content_hash:
+        return take.content_hash == resolved.content_hash()
+    request, need = resolved.request, resolved.need
+    return (
+        take.said == request.text
+        and take.voice == request.voice
+        and take.language == request.language
+        and take.instruct == request.instruct
+        and take.clone_mode == request.clone_mode
+        and take.ref_sha256 == (None if need is None else need.ref_sha256)
+    )
+
+
+def extra_places(journal: Journal, row_id: str, own: Place | None, extras: int) -> list[Place]:
+    """Which takes the further speeches of a row are to be: the first numbers that no line has, be
+    they those of a run that was killed.
+
+    Args:
+        own: where its own goes; None: it is not spoken.
+    """
+    taken = 1 if own is None else own.take
+    known = {taken, *journal.row(row_id).numbers}
+    numbers = (take for take in count(2) if take not in known)
+    return [Place(take, Role.EXTRA) for take in islice(numbers, extras)]
+
+
+class ServedTakes:
+    """Takes that a run for `--takes` has spoken that did not come to its end: the same command goes
+    on with them. Behind one that did, it asks for as many more.
+    """
+
+    def __init__(self, config: RunConfig, journal: Journal) -> None:
+        self._journal = journal
+        self._most = config.takes
+        self._ended: set[str] = set()
+        self._since = ""  # when the last run began that was of these rows, or more, and has ended
+        mine = json.loads(json.dumps(config.as_dict()))
+        for run in RunLog(journal.path.parent).lines():
+            settings = run.get("settings")
+            if run.get("exit_code") not in (0, 1) or not isinstance(settings, dict):
+                continue
+            self._ended.add(str(run.get("run_id")))
+            is_of_mine = all(settings.get(name) in (None, [], mine[name]) for name in _WHICH_ROWS)
+            if (settings.get("takes") or settings.get("verify")) and is_of_mine:
+                self._since = max(self._since, str(run.get("started")))
+
+    def count(self, row_id: str) -> int:
+        """How many of a row's, as many as are asked for at most."""
+        numbers = self._journal.row(row_id).numbers
+        takes = (self._journal.take(row_id, number) for number in numbers if number != 1)
+        num_served = sum(take is not None and self._is_served(take) for take in takes)
+        return min(num_served, self._most)
+
+    def _is_served(self, take: Take) -> bool:
+        if take.role is Role.OWN or take.run_id is None or take.run_id in self._ended:
+            return False
+        return (take.started or "") > self._since
