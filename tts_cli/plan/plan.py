@@ -28,8 +28,7 @@ from tts_cli.plan.room import Needs
 from tts_cli.plan.spool import Spool
 from tts_cli.seeds import take_seed
 from tts_cli.sources.ids import is_in_shard
-from tts_cli.sources.item import Manifest
-from tts_cli.sources.speaker_names import SpeakerNames
+from tts_cli.sources.item import Manifest, SpeakerNames
 from tts_cli.store.records import writer_threads
 from tts_cli.store.reencode import ReencodeJob
 from tts_cli.store.store import Store

@@ -23,7 +23,7 @@ from tts_cli.named import shown
 from tts_cli.sources.ids import IdTable, as_id, fold_id, id_problem
 from tts_cli.sources.item import Dialect, ManifestFile
 from tts_cli.sources.jsonl import Lines
-from tts_cli.sources.mapping import ColumnMapping, RowProblem, guess_mapping
+from tts_cli.sources.mapping import ColumnMapping, RowProblem, as_flag, guess_mapping
 from tts_cli.text.languages import is_code
 
 log = logging.getLogger(__name__)
@@ -32,6 +32,19 @@ SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "|"}
 PATH = "path"  # a column of paths, of which ids are made
 _SEPARATORS_OF = {"tsv": "\t", "txt": "|\t"}  # of a .csv all
 _EXCEL_SEPARATOR = re.compile(r"sep=(.)[\r\n]*")
+_ANKI_DIRECTIVE = re.compile(
+    r"#(separator|html|columns|notetype|deck|tags|(?:guid|tags|notetype|deck) column):(.*)",
+    re.DOTALL,
+)
+_ANKI_SEPARATORS = {
+    "tab": "\t",
+    "comma": ",",
+    "semicolon": ";",
+    "pipe": "|",
+    "space": " ",
+    "colon": ":",
+}
+_HEADER_CELL = re.compile(r"[^\W\d][\w #()/-]{0,29}")
 _SAMPLE_LINES = 50
 _LEAST_LINES = 3  # that show a form; of paths to audio one does
 _MAX_PARTS = 9  # of a path, in an id
@@ -80,12 +93,11 @@ def find_dialect(source: ManifestFile, open_lines: OpenLines) -> Dialect | None:
     return form
 
 
-def skip_excel_separator(lines: Lines) -> None:
-    """Pass over Excel's own `sep=;`."""
-    for line in lines:
-        if not _EXCEL_SEPARATOR.fullmatch(line):
-            lines.give_back(line)
-        return
+def skip_directives(lines: Lines, form: Dialect) -> None:
+    """Pass over the lines before the table."""
+    for _ in range(form.num_directives):
+        next(lines, None)
+        lines.start_row()
 
 
 def path_id(path: str, parts: int) -> str:
@@ -101,7 +113,9 @@ def _form_of(sample: list[str], source: ManifestFile) -> Dialect | None:
     separators = _SEPARATORS_OF.get(source.format, "".join(SEPARATORS))
     match = _EXCEL_SEPARATOR.fullmatch(sample[0]) if source.format == "csv" else None
     if match:
-        return Dialect(match[1], names=given, targets={PATH: "id"})
+        return Dialect(match[1], names=given, targets={PATH: "id"}, num_directives=1)
+    if sample[0].startswith("#separator:"):
+        return _anki_dialect(sample, source)
     if given:
         separator = max(
             separators, key=lambda one: sum(len(_cells(line, one)) == len(given) for line in sample)
@@ -116,6 +130,7 @@ def _form_of(sample: list[str], source: ManifestFile) -> Dialect | None:
     even = [one for one in "|\t" if one in separators and _is_even(sample, one)]
     for separator in even:
         rows = [_cells(line, separator) for line in sample]
+        _require_no_names(rows, source)
         if names := _names_of(rows):
             speaker = "character" if source.rules.has_cast else ""
             return Dialect(separator, True, names, {PATH: "id", "speaker": speaker, "words": ""})
@@ -132,6 +147,8 @@ def _form_of(sample: list[str], source: ManifestFile) -> Dialect | None:
                 "which cell is the text, or some lines have more cells than others",
                 f"add {advice}, or the same names in another order",
             )
+    if not even and not source.rules.format:
+        _warn_of_table(sample, source)
     if even and len(sample) >= _LEAST_LINES:
         log.warning(
             "%s: all lines have the same number of %s, and all of the line is read; if it is "
@@ -141,6 +158,52 @@ def _form_of(sample: list[str], source: ManifestFile) -> Dialect | None:
             advice,
         )
     return None
+
+
+def _anki_dialect(sample: list[str], source: ManifestFile) -> Dialect:
+    """A text export of Anki: directives, then notes."""
+    found = [match for line in sample if (match := _ANKI_DIRECTIVE.fullmatch(line))]
+    values = {match[1]: match[2].strip() for match in found}
+    separator = _ANKI_SEPARATORS.get(values["separator"].lower(), values["separator"][:1] or "\t")
+    names = source.rules.columns or tuple(filter(None, values.get("columns", "").split(separator)))
+    if not names:
+        raise ManifestError(
+            f"{source.name}: is an export of Anki, and it is unclear which field is the text",
+            f"add {_advice([_cells(line, separator) for line in sample[len(found) :]])}, or the "
+            "same names in another order",
+        )
+    return Dialect(separator, True, names, {PATH: "id"}, num_directives=len(found))
+
+
+def _warn_of_table(sample: list[str], source: ManifestFile) -> None:
+    """Log that lines of a plain text may be rows of a table, with a header in the first."""
+    for separator in ",;":
+        rows = [_cells(line, separator) for line in sample]
+        is_even = len({len(row) for row in rows}) == 1 < len(rows[0])
+        if len(sample) >= _LEAST_LINES and is_even and all(map(_HEADER_CELL.fullmatch, rows[0])):
+            log.warning(
+                "%s: looks like a table with a header, and all of each line is read; if it is "
+                "one, add --manifest-format csv",
+                source.name,
+            )
+            return
+
+
+def _require_no_names(rows: list[list[str]], source: ManifestFile) -> None:
+    """Raise ManifestError if the first row names the columns: all below one of its words are
+    figures.
+    """
+    first, *rest = rows
+    if len(rest) < _LEAST_LINES - 1 or not all(map(_HEADER_CELL.fullmatch, first)):
+        return
+    columns = list(zip(*rest, strict=False))
+    if any(all(map(str.isdecimal, cells)) for cells in columns):
+        texts = [place for place in range(len(columns)) if _is_text(list(columns[place]))]
+        longest = max(texts or [0], key=lambda place: sum(map(len, columns[place])))
+        raise ManifestError(
+            f"{source.name}:1: seems to name columns, and none is known to be the text",
+            f"add {as_flag({first[longest]: 'text'})} --extra drop",
+        )
 
 
 def _require_no_header(first: list[str], given: Sequence[str], source: ManifestFile) -> None:
@@ -276,6 +339,7 @@ def _with_quotes(form: Dialect, source: ManifestFile, open_lines: OpenLines) -> 
         if '"' not in first and not any('"' in line for line in lines.each()):
             return form
     with open_lines() as lines:
+        skip_directives(lines, form)
         width, start = len(form.names), 1
         try:
             for cells in form.reader(lines):

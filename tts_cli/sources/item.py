@@ -10,21 +10,22 @@ from __future__ import annotations
 
 import csv
 import os
+import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
 from tts_cli.core import BadRow, Row
 from tts_cli.errors import StoppedEarly, UsageError
+from tts_cli.named import some_of
 from tts_cli.sources.decode import Encoding, known_encoding
 from tts_cli.sources.ids import ContentIds
 from tts_cli.sources.mapping import ColumnMapping, RowProblem
 from tts_cli.sources.row import build_row
-from tts_cli.sources.speaker_names import name_in_front
 
 if TYPE_CHECKING:
     from tts_cli.config import RunConfig
-    from tts_cli.sources.ids import ContentIds
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,7 @@ class Dialect:
         default_factory=dict
     )  # of names: fields, see `ColumnMapping`
     id_parts: int = 0  # how many of a path's last parts make an id
+    num_directives: int = 0  # lines at its start that are not rows: sep=; and those of Anki
     advice: str = ""  # flags for a table whose first row seems to name no columns
 
     def reader(self, lines: Iterable[str]) -> Iterator[list[str]]:
@@ -80,12 +82,24 @@ class Dialect:
         return csv.reader(lines, delimiter=self.separator, quoting=quoting, strict=True)
 
 
+@dataclass(frozen=True)
+class ListForm:
+    """What the lines of a text are."""
+
+    name: str
+    line: re.Pattern[str] | None  # with the groups id, speaker, time and text
+    head: re.Pattern[str] | None  # a line about those below it, with the groups speaker and time
+    skip: re.Pattern[str] | None  # lines that are not read
+
+
 @dataclass
 class SourceFacts:
     """What the first reading of a file found out about it."""
 
     encoding: Encoding | None = None
     form: Dialect | None = None  # None: it is no table
+    list_form: ListForm | None = None  # of a plain text; None: a text per line
+    marks: tuple[tuple[re.Pattern[str], str], ...] = ()  # not said, and what replaces them
     is_subtitles: bool = False
     sheet: str | None = None
     state: tuple[int, ...] | None = None  # of the file when it was opened first
@@ -192,6 +206,79 @@ def _state(found: os.stat_result) -> tuple[int, ...]:
     return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
 
 
+# Names in front of lines: `Anna: Come in.`, as Yarn Spinner, screenplays and podcasts write them. A
+# model reads them aloud.
+_MAX_NAMES = 1000  # that are counted
+_MAX_SHOWN = 5
+_LEAST_ROWS = 3  # of a name
+_LEAST_SHARE = 0.2  # of the rows
+# In brackets or bold letters too; a direction behind it, `ANNA (softly):`, is not said either.
+_NAME = re.compile(
+    r"\s*(?:\*\*|\[)?((?:(?:Dr|Mr|Mrs|Ms|Prof|St|Sgt|Lt|Capt)\. ?)?"
+    r"[^\W\d_][^:\uff1a\n\"“”«».,;!?()\[\]*]{0,29})"
+    r"(?:\*\*|\])?\s*(?:\([^()\n:]{1,40}\))?\s*(?::(?:\*\*)?\s+|\uff1a(?:\*\*)?\s*)(?=\S)"
+)
+_SMALL_WORDS = "and,of,the,und,y,et,e,von,van,der,den,de,del,della,di,da,du,la,le"  # in a name
+_SMALL = frozenset(_SMALL_WORDS.split(","))
+# What stands in front of a colon and names nobody.
+_WORDS = (
+    "note,notes,warning,caution,important,tip,hint,example,examples,step,part,chapter,scene,act,"
+    "question,answer,summary,conclusion,update,reminder,attention,ps,nb,result,results,monday,"
+    "tuesday,wednesday,thursday,friday,saturday,sunday,today,tomorrow,price,address,phone,email,"
+    "date,time,place,subject,title,total,hinweis,achtung,wichtig,beispiel,schritt,teil,kapitel,"
+    "frage,antwort,note,remarque,exemple,étape,partie,nota,ejemplo,paso,parte,attenzione,esempio,"
+    "внимание,пример,шаг,часть,глава"
+)
+_LABELS = frozenset(_WORDS.split(","))
+_MAX_WORDS = 3
+
+
+def name_in_front(text: str) -> tuple[str, str] | None:
+    """A name at the start of a line and what is said behind it; None: there is none."""
+    if ":" not in text and "\uff1a" not in text:
+        return None
+    found = _NAME.match(text)
+    if found is None:
+        return None
+    name = found[1].strip()
+    words = name.split()
+    is_name = not any(word[0].islower() for word in (words[0], *set(words) - _SMALL))
+    if len(words) > _MAX_WORDS or not is_name or _LABELS & {name.casefold(), words[0].casefold()}:
+        return None
+    return name, text[found.end() :]
+
+
+class SpeakerNames:
+    """Counts names in front of the texts of a manifest."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[str] = Counter()
+        self._rows = 0
+
+    def add(self, text: str) -> None:
+        """A row's text."""
+        self._rows += 1
+        found = name_in_front(text)
+        if found and (found[0] in self._counts or len(self._counts) < _MAX_NAMES):
+            self._counts[found[0]] += 1
+
+    def warning(self) -> str | None:
+        """What is said of them, where they are names of speakers: two or more come again and again,
+        or every row has one.
+        """
+        often = {name: count for name, count in self._counts.items() if count >= _LEAST_ROWS}
+        with_name = sum(self._counts.values())
+        is_each = with_name == self._rows >= _LEAST_ROWS and len(self._counts) < with_name
+        is_often = len(often) > 1 and sum(often.values()) >= _LEAST_SHARE * self._rows
+        if len(self._counts) < 2 or not (is_often or is_each):
+            return None
+        named = some_of([name for name, _ in self._counts.most_common()], _MAX_SHOWN)
+        return (
+            f"{with_name} rows start with a name and a colon ({named}), which would be read "
+            "aloud; in a manifest, --speaker-prefix removes the names"
+        )
+
+
 class RowBuilder:
     """Makes the rows of one manifest.
 
@@ -216,6 +303,7 @@ class RowBuilder:
         self._file = file
         self._content_ids = content_ids
         self._strips_markup = source.rules.strips_markup
+        self._found = source.found
 
     def next(self) -> None:
         """Count a row that was found."""
@@ -229,6 +317,8 @@ class RowBuilder:
                 values, extra = self._columns.split(values)
             except RowProblem as problem:
                 return self.bad(line, str(problem))
+        if self._found.marks:
+            values = self._without_marks(values)
         if self._has_names:
             values, extra = self._without_name(values, extra or {})
         row = build_row(
@@ -244,6 +334,8 @@ class RowBuilder:
 
     def cells(self, values: Mapping[str, str], line: int, extra: Mapping[str, str]) -> Row | BadRow:
         """The row of a table's cells, by field."""
+        if self._found.marks:
+            values = self._without_marks(values)
         if self._has_names:
             values, extra = self._without_name(values, extra)
         row = build_row(
@@ -261,6 +353,15 @@ class RowBuilder:
     def bad(self, line: int, message: str) -> BadRow:
         """A row that cannot be read."""
         return BadRow(line, self.number, None, message, file=self._file)
+
+    def _without_marks(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        field = "text" if "text" in values else "input"
+        text = values.get(field)
+        if not isinstance(text, str):
+            return dict(values)
+        for pattern, put in self._found.marks:
+            text = pattern.sub(put, text)
+        return {**values, field: text.strip()}
 
     def _without_name(
         self, values: Mapping[str, Any], extra: Mapping[str, Any]

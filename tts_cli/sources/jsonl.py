@@ -112,9 +112,8 @@ def document_rows(text: Document, rows: RowBuilder) -> Iterator[Row | BadRow]:
     key = _list_of(value)
     if key is not None:
         found = re.search(rf"{re.escape(json.dumps(key))}\s*:\s*(?=\[)", text.content)
-        found = found or re.search(r"(?=\[)", text.content)  # the key has escapes
-        assert found is not None
-        yield from _array(Document(text.content, text.name, found.end()), rows)
+        start = text.content.index("[") if found is None else found.end()  # the key has escapes
+        yield from _array(Document(text.content, text.name, start), rows)
         return
     if isinstance(value, dict) and value and not any(map(is_field, value)):
         cursor = Document(text.content, text.name)

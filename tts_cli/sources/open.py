@@ -23,10 +23,13 @@ import sys
 import tempfile
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, TextIO, cast
 
 from tts_cli.core import BadRow, Row
 from tts_cli.errors import ManifestError, SetupError, UsageError
+from tts_cli.plain import open_given, read_table
 from tts_cli.sources.decode import (
     Encoding,
     blocks_of,
@@ -39,6 +42,7 @@ from tts_cli.sources.dialect import find_dialect
 from tts_cli.sources.ids import ContentIds
 from tts_cli.sources.item import Manifest, ManifestFile, ManifestSet, ReadOptions, RowBuilder
 from tts_cli.sources.jsonl import Lines, document_rows, is_document, line_rows, load_document
+from tts_cli.sources.lists import find_list, find_marks, list_rows
 from tts_cli.sources.mapping import ColumnMapping, parse_map
 from tts_cli.sources.subtitles import has_cues, subtitle_rows
 from tts_cli.sources.table import table_rows
@@ -50,6 +54,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _PEEKED_BYTES = 4096
+_SAMPLE_LINES = 50
 _BLOCK_BYTES = 1 << 20
 MAX_PIPED_LINE_BYTES = 64 << 20  # rows are shorter, but a workbook has lines by chance only
 MAX_PIPED_BYTES = 4 << 30
@@ -167,7 +172,7 @@ def _unreadable(manifest: str, error: Exception, remedy: str) -> ManifestError:
 def _format_of(manifest: str) -> str:
     suffix = os.path.splitext(manifest)[1].lower()
     if suffix not in _SUFFIXES:
-        if mistake := of_suffix(manifest):
+        if mistake := of_suffix(manifest) or of_content(manifest):
             raise ManifestError(f"{manifest}: {mistake[0]}", mistake[1])
         raise ManifestError(
             f"{manifest}: the suffix {suffix!r} is not a manifest format",
@@ -269,7 +274,13 @@ def _read(source: ManifestFile, rows: RowBuilder) -> Generator[Row | BadRow, Non
             log.warning("%s: contains subtitles, and is read as subtitles", source.name)
             found.is_subtitles = True
         if source.format != "jsonl" and not found.is_subtitles:
-            found.form = find_dialect(source, lambda: _lines_of(source))
+            with _lines_of(source) as lines:
+                sample = list(islice(lines.each(), _SAMPLE_LINES))
+            is_open = source.format == "txt" and not (source.rules.format or source.rules.columns)
+            found.list_form = find_list(sample, source.name) if is_open else None
+            if found.list_form is None:
+                found.form = find_dialect(source, lambda: _lines_of(source))
+            found.marks = find_marks(sample, source.name)
     document = None
     if source.format == "jsonl":
         with _lines_of(source) as lines:
@@ -282,6 +293,8 @@ def _read(source: ManifestFile, rows: RowBuilder) -> Generator[Row | BadRow, Non
             yield from subtitle_rows(file, source, rows)
         elif found.form is not None:
             yield from table_rows(Lines(file), found.form, source, rows)
+        elif found.list_form is not None:
+            yield from list_rows(Lines(file), found.list_form, source, rows)
         elif document is not None:
             yield from document_rows(document, rows)
         else:
@@ -320,14 +333,7 @@ def _encoding_of(source: ManifestFile) -> Encoding:
         return tell_encoding(find_encoding(blocks_of(file)), source.name)
 
 
-_AUDIO = (".wav", ".flac", ".mp3", ".ogg", ".opus", ".m4a", ".m4b", ".aac", ".wma", ".aiff")
-_BOOKS = (".epub", ".md", ".markdown")
-_SCRIPTS = {
-    **dict.fromkeys((".po", ".pot", ".xlf", ".xliff"), "a translation catalogue"),
-    ".yarn": "a Yarn Spinner script",
-    ".rpy": "a Ren'Py script",
-    ".ink": "an ink script",
-}
+_KINDS = Path(__file__).parent / "data" / "suffixes.toml"
 _ROWS = "a manifest has the rows to synthesize: .jsonl, .csv, .tsv, or .txt with one text per line"
 _JOURNAL = "timings.jsonl"  # `folder.journal` has the name too, further up
 _OFFERED = (".jsonl", ".csv", ".tsv", ".txt")
@@ -336,18 +342,21 @@ _OFFERED = (".jsonl", ".csv", ".tsv", ".txt")
 def of_suffix(path: str) -> tuple[str, str] | None:
     """For a file whose suffix is no manifest's: what is wrong, and the remedy; None: no idea."""
     suffix = os.path.splitext(path)[1].lower()
-    if suffix in _AUDIO:
-        return "is audio", f"{_ROWS}; for a recording to clone, use the field ref_audio of a row"
-    if suffix in _BOOKS:
-        return "is a book or a formatted text", f"use: tts-cli book {path} --out DIR"
-    if suffix in _SCRIPTS:
-        return f"is {_SCRIPTS[suffix]}", "export its lines as .csv, with their keys as ids"
-    if suffix in (".sub", ".sbv", ".ttml", ".dfxp", ".stl", ".smi", ".lrc"):
-        return "has subtitles in an unsupported format", "save it as .srt, .vtt or .ass"
-    if suffix in (".doc", ".docx", ".odt", ".pdf", ".rtf", ".html", ".htm"):
-        return "is a document", "save it as plain text, and use tts-cli book"
-    if suffix in (".safetensors", ".pth", ".pt", ".bin", ".ckpt", ".gguf", ".onnx"):
-        return "is a checkpoint", f"give its folder with --model; {_ROWS}"
+    for kind in read_table(_KINDS)["kind"]:
+        if suffix in kind["suffixes"]:
+            return kind["is"], kind["remedy"].format(path=path, rows=_ROWS)
+    return None
+
+
+def of_content(path: str) -> tuple[str, str] | None:
+    """For a file whose suffix is not known: what its first bytes show; None: it may be a text."""
+    with open_given(path) as file:
+        start = file.read(_PEEKED_BYTES)
+    for kind in read_table(_KINDS)["content"]:
+        if start.lstrip(_BLANK).startswith(kind["start"].encode("latin-1")):
+            return kind["is"], kind["remedy"].format(path=path, rows=_ROWS)
+    if b"\0" in start and marked_encoding(start) is None:
+        return "is not a text", _ROWS
     return None
 
 

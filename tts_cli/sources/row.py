@@ -6,6 +6,7 @@ A row is judged by itself here; what needs the other rows or the checkpoint is i
 
 from __future__ import annotations
 
+import html
 import json
 import os
 import re
@@ -41,6 +42,7 @@ CLONE_MODES = ("icl", "xvec")
 _FRAMES = Range(1, 1_000_000, is_integer=True)
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")  # all but tab and newline
+_ENTITY = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
 _INT = re.compile(r"[+-]?[0-9]{1,30}")
 _FLOAT = re.compile(r"[+-]?([0-9]{1,30}\.?[0-9]{0,30}|\.[0-9]{1,30})([eE][+-]?[0-9]{1,4})?")
 _BOOLS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
@@ -210,7 +212,8 @@ def _clean_text(name: str, value: str, kind: str) -> str:
 
 
 def _without_markup(text: str) -> str:
-    stripped = strip_markup(text)
+    stripped = _ENTITY.sub(lambda found: html.unescape(found[0]), strip_markup(text))
+    stripped = stripped.replace("\xa0", " ").strip()
     if is_blank(stripped):
         raise RowProblem("text: is blank without its markup")
     return stripped

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from tts_cli.core import BadRow, Row
 from tts_cli.errors import ManifestError
 from tts_cli.named import counted, shown, some_of
-from tts_cli.sources.dialect import PATH, path_id, skip_excel_separator
+from tts_cli.sources.dialect import PATH, path_id, skip_directives
 from tts_cli.sources.item import Dialect
 from tts_cli.sources.jsonl import Lines
 from tts_cli.sources.mapping import (
@@ -186,8 +186,7 @@ def table_rows(
     lines: Lines, form: Dialect, source: ManifestFile, rows: RowBuilder
 ) -> Iterator[Row | BadRow]:
     """A row of cells after the other; one may span lines inside quotes."""
-    if source.format == "csv":
-        skip_excel_separator(lines)
+    skip_directives(lines, form)
     reader = form.reader(lines)
     if form.names:
         header = TableHeader(list(form.names), source.columns, source.name, form)

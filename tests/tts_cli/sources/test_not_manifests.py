@@ -49,3 +49,27 @@ def test_files(tmp_path: Path, name: str, words: str) -> None:
 def test_folders(tmp_path: Path, name: str, words: str) -> None:
     (tmp_path / name).touch()
     assert refusal(tmp_path).startswith(words)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"PK\x03\x04\0\0", "is a ZIP archive, or a document in one; unpack it"),
+        (b"\x1f\x8b\x08", "is compressed; unpack it"),
+        (b'\xef\xbb\xbf<?xml version="1.0"?>', "is XML or HTML; write its texts"),
+        (b' {\n "a": 1}', "is JSON; add --manifest-format jsonl"),
+        (b"\x7fELF\1\1\1\0\2\3abc", "is not a text; a manifest has"),
+        (b"The lamp is lit.\n", "the suffix '.xyz' is not a manifest format"),
+    ],
+)
+def test_content_of_an_unknown_suffix(tmp_path: Path, content: bytes, words: str) -> None:
+    (tmp_path / "a.xyz").write_bytes(content)
+    assert refusal(tmp_path / "a.xyz").startswith(words)
+
+
+@pytest.mark.parametrize(
+    "suffix", ["fountain", "ssml", "xml", "arb", "yml", "twee", "parquet", "gz", "ods", "fb2"]
+)
+def test_no_suffix_of_another_kind_gets_a_format(tmp_path: Path, suffix: str) -> None:
+    (tmp_path / f"a.{suffix}").touch()
+    assert "--manifest-format" not in refusal(tmp_path / f"a.{suffix}")

@@ -8,7 +8,7 @@ import pytest
 from manifest_rows import read
 
 from tts_cli.core import Row
-from tts_cli.sources.speaker_names import SpeakerNames, name_in_front
+from tts_cli.sources.item import SpeakerNames, name_in_front
 
 
 @pytest.mark.parametrize(
