@@ -26,9 +26,9 @@ from tts_cli.plan.plan import Plan
 from tts_cli.plan.split_rule import pauses_of
 from tts_cli.sources.chapters import is_language, known_language
 from tts_cli.sources.decode import known_encoding
+from tts_cli.sources.folder import read_book
 from tts_cli.sources.ids import TAKES
 from tts_cli.sources.item import ManifestFile
-from tts_cli.sources.plain import read_book
 from tts_cli.sources.row import build_row
 from tts_cli.store.mend import recorded_ids
 from tts_cli.store.store import Store

@@ -474,6 +474,23 @@ def strip_gutenberg(text: str) -> Unframed:
     return Unframed("\n" * before.count("\n") + book, num_left_out)
 
 
+def strip_gutenberg_blocks(blocks: Sequence[Block]) -> tuple[list[Block], int]:
+    """Return the blocks of a book between the two marks, which older EPUBs have as paragraphs, and
+    the number of characters that are left out. Entries of the contents stay.
+    """
+    texts = [one.text if isinstance(one, Text | Heading) else "" for one in blocks]
+    starts = (n for n in range(len(texts) // 2) if _FRAME_START.fullmatch(one_line(texts[n])))
+    first = next(starts, -1)
+    ends = (n for n in range(first + 1, len(texts)) if _FRAME_END.fullmatch(one_line(texts[n])))
+    last = next(ends, len(texts))
+    kept = [
+        one
+        for n, one in enumerate(blocks)
+        if first < n < last or (isinstance(one, TocEntry) and n < last)
+    ]
+    return kept, sum(len(text) for n, text in enumerate(texts) if not first < n < last)
+
+
 def frame_warning(name: str, num_left_out: int) -> str:
     """What is said of it."""
     what = "the frame of Project Gutenberg around the book"

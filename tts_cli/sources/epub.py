@@ -44,6 +44,8 @@ from tts_cli.sources.chapters import (
     assemble,
     chapters_of,
     frame_warning,
+    one_line,
+    strip_gutenberg_blocks,
 )
 from tts_cli.sources.html import (
     NOTE,
@@ -60,6 +62,8 @@ CONTAINER = "META-INF/container.xml"
 MAX_TITLE_PAGE_CHARS = 2_000  # more is not of a title page alone, whatever somebody calls it
 ENCRYPTION = "META-INF/encryption.xml"
 MAX_SPINE = 5_000
+_MIN_LINKS = 3  # of a printed table of contents
+_LINK_SHARE = 0.7  # of its characters are links
 MAX_TOC = 20_000
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|//")
@@ -97,6 +101,17 @@ class _Entry(NamedTuple):
     depth: int  # 1 is the top level
 
 
+def _is_contents(root: Any, texts: list[str]) -> bool:
+    """Whether a document is a list of links to others."""
+    links = [one for one in root.iter("{*}a") if _leads_away(one.get("href") or "")]
+    chars = sum(len(one_line("".join(one.itertext()))) for one in links)
+    return len(links) >= _MIN_LINKS and chars > _LINK_SHARE * sum(map(len, texts))
+
+
+def _leads_away(href: str) -> bool:
+    return not href.startswith("#") and not _SCHEME.match(href) and bool(href)
+
+
 _Marks = dict[str, dict[str, list[TocEntry]]]  # document -> element id -> entries for it
 
 
@@ -132,6 +147,8 @@ class _Reader:
         marks = self._marks(package, items, {item.path for item in spine})
         title_pages = self._title_pages(opf, package, items) if len(spine) > 1 else set()
         blocks = list(self._blocks(spine, marks, title_pages, self._title_words(package)))
+        blocks, num_framed = strip_gutenberg_blocks(blocks)
+        self._num_framed += num_framed
         has_text = any(isinstance(one, Text | Heading) for one in blocks)
         if not has_text and self._left_out["an image"]:
             raise self._only_pictures()
@@ -178,6 +195,9 @@ class _Reader:
             is_title_page &= sum(map(len, texts)) <= MAX_TITLE_PAGE_CHARS
             if words and (is_title_page or (is_front and words <= title_words)):
                 self._left_out["the title page"] += 1
+                continue
+            if len(spine) > 1 and _is_contents(root, texts):
+                self._left_out["a printed table of contents"] += 1
                 continue
             yield from blocks
             self._left_out += reader.left_out

@@ -1,152 +1,33 @@
-"""Read a book from a file, or from a folder with one or more files a chapter.
-
-Plain text: paragraphs between blank lines, with or without hard wraps, and headings by rules.
+"""Read plain text as a book: paragraphs between blank lines, with or without hard wraps, and
+headings by rules.
 
 Hard wraps are recognised by the lines' lengths: where most lines that another one follows are about
 as long as the longest, the lines of a block are one paragraph; elsewhere each line is one. In
 wrapped text a line that is indented alone begins a paragraph.
 
-A heading is a line underlined by `===` or `---`, or one that `titles` knows by its words. In
-wrapped text it begins a block, elsewhere it may stand anywhere; what is right below it may be its
-title. A
-number, alone or with a title, is a heading only in a series: three or more that rise by one, with
-text behind each, and only where no chapter was found by a word; so numbered stanzas, lists and the
-parts of a chapter stay inside. Headings that follow each other with nothing between are a list of
-contents, and no chapters. Parts are read in front of the chapter behind them.
+A heading is a line underlined by `===` or `---`, unless it ends as a sentence does, or one that
+`titles` knows by its words. In wrapped text it begins a block, elsewhere it may be anywhere; the
+line below it may be its title. A number, alone or with a title, is a heading only in a series:
+three or more that rise by one, with text after each, and only where no chapter was found by a word;
+so numbered stanzas, lists and the parts of a chapter stay inside. Headings that follow each other
+with nothing between are a list of contents, and no chapters. Parts are read before the chapter
+after them.
+
+What print leaves in a text is not read: numbers and running heads of pages that form feeds part,
+hyphens that part words at the ends of lines, and the marks of Aozora Bunko (readings, notes of the
+typist, the box that explains them, the colophon).
 """
 
 from __future__ import annotations
 
-import os
 import re
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Set
 from itertools import accumulate, pairwise
-from pathlib import Path
 from typing import NamedTuple
 
-from tts_cli.errors import ManifestError
-from tts_cli.plain import open_given
-from tts_cli.sources.chapters import (
-    Block,
-    Book,
-    Heading,
-    SceneBreak,
-    Text,
-    assemble,
-    frame_warning,
-    is_scene_break,
-    strip_gutenberg,
-)
-from tts_cli.sources.decode import Encoding, find_encoding, tell_encoding
-from tts_cli.sources.epub import read_epub
-from tts_cli.sources.folder import MARKDOWN, PLAIN, texts_of
-from tts_cli.sources.markdown import MarkdownReader
+from tts_cli.sources.chapters import Block, Heading, SceneBreak, Text, is_scene_break
 from tts_cli.sources.titles import title_of
-from tts_cli.text.unseen import as_seen
-
-MAX_TEXT_BYTES = 16 << 20  # of one file; the Bible has 4 MB
-
-_CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff]")
-
-
-def read_book(path: Path, encoding: str | None = None) -> Book:
-    """The book at a path; its suffix tells the format.
-
-    Args:
-        encoding: of texts, as Python calls it; None: as their bytes show.
-    Raises:
-        ManifestError: it cannot be read, is damaged, or there is nothing to read.
-        SetupError: what reads the format is not installed.
-    """
-    if path.is_dir():
-        return _read_folder(path, encoding)
-    if path.suffix.lower() == ".epub":
-        return read_epub(path)
-    if path.suffix.lower() not in MARKDOWN + PLAIN:
-        raise ManifestError(
-            f"{path}: a book with the suffix {path.suffix!r} is not supported",
-            remedy="save it as .txt or .epub; .md files and folders of .md and .txt files work too",
-        )
-    return _read_text(path, path.name, encoding)
-
-
-def _read_folder(folder: Path, encoding: str | None) -> Book:
-    """The texts of a folder in order; a file's chapters are its headings, but where a summary names
-    the files: there each is a chapter.
-    """
-    found = texts_of(folder)
-    names = [os.path.relpath(one, folder) for one in found.files]
-    books = [
-        _read_text(one, name, encoding, is_chapter=found.is_summary)
-        for one, name in zip(found.files, names, strict=True)
-    ]
-    empty = [name for name, book in zip(names, books, strict=True) if not book.chapters]
-    if len(empty) == len(books):
-        raise ManifestError(
-            f"{folder}: contains no text", remedy="check that this is the right folder"
-        )
-    languages = {book.language for book in books} - {None}
-    return replace(
-        books[0],
-        chapters=tuple(chapter for book in books for chapter in book.chapters),
-        title=folder.resolve().name,
-        language=languages.pop() if len(languages) == 1 else None,
-        warnings=(
-            *found.warnings,
-            *(f"{name}: contains no text" for name in empty),
-            *(warning for book in books for warning in book.warnings),
-        ),
-    )
-
-
-def _read_text(path: Path, name: str, encoding: str | None, *, is_chapter: bool = False) -> Book:
-    text, num_left_out = strip_gutenberg(_decoded(path, encoding))
-    warnings = [frame_warning(name, num_left_out)] if num_left_out else []
-    front: dict[str, str] = {}
-    if path.suffix.lower() in MARKDOWN:
-        reader = MarkdownReader(text, name)
-        made = assemble(reader.blocks(), path.stem, is_chapter=is_chapter)
-        warnings += reader.warnings()
-        front = reader.front
-    else:
-        made = assemble(blocks(text, name), path.stem, is_chapter=is_chapter)
-    return Book(
-        made.chapters,
-        title=made.title or front.get("title"),
-        author=front.get("author"),
-        language=front.get("lang") or front.get("language"),
-        warnings=(*warnings, *made.warnings),
-    )
-
-
-def _decoded(path: Path, encoding: str | None) -> str:
-    """A text file's characters as they are seen, line ends as newlines."""
-    try:
-        with open_given(path) as file:
-            data = file.read(MAX_TEXT_BYTES + 1)
-    except OSError as error:
-        raise ManifestError(f"{path}: {error.strerror or error}", "check the path") from error
-    if len(data) > MAX_TEXT_BYTES:
-        raise ManifestError(f"{path}: is larger than {MAX_TEXT_BYTES >> 20} MiB", "split it")
-    found = tell_encoding(Encoding(encoding) if encoding else find_encoding([data]), str(path))
-    try:
-        text = data.decode(found.name).removeprefix("\ufeff")
-    except UnicodeDecodeError as error:
-        raise ManifestError(
-            f"{path}: byte {error.start + 1} is not {found.name.upper()}",
-            "save it as UTF-8, or give its encoding with --encoding",
-        ) from error
-    text = text.replace("\r\n", "\n").replace("\r", "\n")
-    if control := _CONTROL.search(text):
-        line = text.count("\n", 0, control.start()) + 1
-        raise ManifestError(
-            f"{path}:{line}: contains the control character U+{ord(control.group()):04X}",
-            remedy="remove it, and check that the file is a text",
-        )
-    return as_seen(text)
-
 
 MAX_WRAP_CHARS = 100  # a hard wrap is at most this wide
 MAX_HEADING_CHARS = 80
@@ -155,6 +36,7 @@ _UNDERLINE = re.compile(r"\s*(={3,}|-{3,})\s*")
 _EMPHASIS = re.compile(r"(?<![\w_])_(?=[^\s_])([^_]{0,2000}?[^\s_])_(?![\w_])")
 _PICTURE = re.compile(r"\[Illustration(?::[^\[\]]{0,1000})?\]", re.IGNORECASE)
 _NO_TITLE_END = re.compile(r"[.!?…,;:][\"”’»)]*$")
+_FINAL = re.compile(r"[.…。][\"”’»」』)]*$")  # no title ends so
 _END = re.compile(r"[.!?…。！？][\"'”’»」』)]*$")
 _MOST_ENDED = 0.7  # of wrapped lines end as sentences do
 _LEAST_SERIES = 3
@@ -164,6 +46,21 @@ _MOST_BEFORE = 100  # headings in front of a list
 _LEAST_WRAP = 40  # narrower lines are as short as their text
 _MOST_TITLE_LINES = 4  # of a title that goes on; more are a paragraph
 _TITLE_WIDTH = 0.6  # of a wrapped line; a longer one is text
+_WORD = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
+_MIN_WORDS = 2_000  # different ones; a text with fewer does not show which parts are words
+_MIN_PAGES = 3
+_PAGE_NUMBER = re.compile(r"[-–—\[(]?\s*(?:[Pp]age\s+|p\.\s*)?(\d{1,4})\s*[-–—\])]?")
+_MARKED = "\2"  # before a line that is a heading by its marks; refused in texts
+_AOZORA = re.compile(r"［＃|^底本：|《[\u3040-\u30ff]+》", re.MULTILINE)
+_AOZORA_BOX = re.compile(r"^-{20,}\n[^\n]*記号について.*?^-{20,}$", re.MULTILINE | re.DOTALL)
+_AOZORA_END = re.compile(r"^底本：.*\Z", re.MULTILINE | re.DOTALL)
+_AOZORA_HEADING = re.compile(
+    r"^[\u3000 ]*(?:［＃[^］\n]*］)*([^［\n]{1,80})［＃「[^」\n]*」は(大|中|小)見出し］[^\n]*$"
+    r"|^[\u3000 ]*［＃(大|中|小)見出し］([^［\n]{1,80})［＃\3見出し終わり］[^\n]*$",
+    re.MULTILINE,
+)
+_AOZORA_LEVELS = {"大": "1", "中": "2", "小": "3"}
+_AOZORA_MARK = re.compile(r"《[^《》\n]*》|※?［＃[^］\n]*］|｜")
 
 
 class _Line(NamedTuple):
@@ -183,6 +80,74 @@ class _Numeral(NamedTuple):
 _Found = Block | _Numeral
 
 
+class Printed(NamedTuple):
+    """A text without what print leaves in it, and what that was."""
+
+    text: str  # what is left out is empty lines, so that others keep their number
+    left_out: tuple[str, ...]
+
+
+def without_print(text: str) -> Printed:
+    """Leave out the marks of Aozora Bunko, and numbers and heads of pages."""
+    left_out = []
+    if len(_AOZORA.findall(text)) > 1:
+        for pattern in (_AOZORA_BOX, _AOZORA_END):
+            text = pattern.sub(_newlines, text)
+        text = _AOZORA_MARK.sub("", _AOZORA_HEADING.sub(_aozora_heading, text))
+        left_out.append("readings, notes of the typist and the colophon (Aozora Bunko)")
+    pages = [page.split("\n") for page in text.split("\f")]
+    if len(pages) > _MIN_PAGES and _clear_pages(pages):
+        left_out.append("numbers or running heads of pages")
+    text = "\n".join(pages[0])
+    for page in pages[1:]:
+        last, first = text.rstrip()[-1:], "".join(page).lstrip()[:1]
+        is_cut = (last.isalnum() or last in ",-") and first.islower()  # a sentence goes on
+        # No line is lost: messages count them.
+        text = (
+            text.rstrip("\n") + "\n" + "\n".join(page).lstrip("\n")
+            if is_cut
+            else (f"{text}\f" + "\n".join(page))
+        )
+    return Printed(text, tuple(left_out))
+
+
+def _aozora_heading(found: re.Match[str]) -> str:
+    level = _AOZORA_LEVELS[found[2] or found[3]]
+    return f"\n{_MARKED}{level}{(found[1] or found[4]).strip()}\n"
+
+
+def _clear_pages(pages: list[list[str]]) -> bool:
+    """Empty the lines with a page's number, and those that most pages have at their ends, in
+    place. Return whether there were some.
+    """
+    edges = []  # of each page: its first and last filled lines
+    for page in pages:
+        filled = [number for number, line in enumerate(page) if line.strip()]
+        edges.append({*filled[:1], *filled[-1:]})
+    numbers = {
+        (nth, place): int(found[1])
+        for nth, places in enumerate(edges)
+        for place in places
+        if (found := _PAGE_NUMBER.fullmatch(pages[nth][place].strip()))
+    }
+    offsets = Counter(value - nth for (nth, _), value in numbers.items())
+    offset, times = max(offsets.items(), key=lambda one: one[1], default=(0, 0))
+    cleared = {
+        key for key, value in numbers.items() if times >= _MIN_PAGES and value - key[0] == offset
+    }
+    lone = {  # with a blank line to the text
+        (nth, place): re.sub(r"\d+", "", pages[nth][place]).strip()
+        for nth, places in enumerate(edges)
+        for place in places
+        if not "".join(pages[nth][place + 1 : place + 2] or pages[nth][place - 1 : place]).strip()
+    }
+    heads = Counter(lone.values())
+    cleared |= {key for key, head in lone.items() if 3 * heads[head] > len(pages) > _MIN_PAGES}
+    for nth, place in cleared:
+        pages[nth][place] = ""
+    return bool(cleared)
+
+
 def blocks(text: str, name: str) -> Iterator[Block]:
     """The blocks of a text in order.
 
@@ -192,7 +157,9 @@ def blocks(text: str, name: str) -> Iterator[Block]:
     """
     groups = list(_groups(_PICTURE.sub(_newlines, text)))
     width = _wrap_width(groups)
-    found = [block for group in groups for block in _read(group, width, name)]
+    has_parted = width and re.search(r"[^\W\d_]-\n\s*[a-zß-ÿ]", text)
+    words = {word.casefold() for word in _WORD.findall(text)} if has_parted else set()
+    found = [block for group in groups for block in _read(group, width, name, words)]
     lone = {f"{name}:{group[0].number}" for group in groups if len(group) == 1}
     yield from _with_titles(list(_settled(_without_contents(found))), lone)
 
@@ -228,7 +195,7 @@ def _wrap_width(groups: list[list[_Line]]) -> int:
     return widest if widest <= MAX_WRAP_CHARS and 2 * full >= len(followed) else 0
 
 
-def _read(group: list[_Line], width: int, name: str) -> Iterator[_Found]:
+def _read(group: list[_Line], width: int, name: str, words: Set[str]) -> Iterator[_Found]:
     """One group of lines: headings, breaks and paragraphs."""
     lines: list[_Line] = []
     place = 0
@@ -241,12 +208,12 @@ def _read(group: list[_Line], width: int, name: str) -> Iterator[_Found]:
             lines.append(group[place])
             place += 1
             continue
-        yield from _texts(lines, width, name)
+        yield from _texts(lines, width, name, words)
         lines = []
         heading, num_lines = found
         yield heading
         place += num_lines
-    yield from _texts(lines, width, name)
+    yield from _texts(lines, width, name, words)
 
 
 def _stands_out(line: str, width: int) -> bool:
@@ -264,8 +231,12 @@ def _heading(
     if len(line) > MAX_HEADING_CHARS:
         return None
     below = group[place + 1].text if place + 1 < len(group) else ""
+    if line.startswith(_MARKED):
+        return Heading(line[2:], int(line[1]), where), 1
     middle = len(group[place].text) - len(line) // 2
-    if (found := _UNDERLINE.fullmatch(below)) and found.start(1) <= middle:  # else of a sum
+    is_sentence = _FINAL.search(line) or (place > 0 and _END.search(line))
+    found = None if is_sentence else _UNDERLINE.fullmatch(below)
+    if found and found.start(1) <= middle:  # else of a sum
         return Heading(line, 1 if found[1][0] == "=" else 2, where), 2
     below = below.strip()
     title = title_of(line, is_loose=len(group) == 1)
@@ -315,9 +286,9 @@ def _reads_as_title(line: str) -> bool:
     return line.isupper() or not _NO_TITLE_END.search(line)
 
 
-def _texts(lines: list[_Line], width: int, name: str) -> Iterator[Block]:
+def _texts(lines: list[_Line], width: int, name: str, words: Set[str]) -> Iterator[Block]:
     for paragraph in _paragraphs(lines, bool(width)) if lines else ():
-        text = _EMPHASIS.sub(r"\1", _joined(paragraph))
+        text = _EMPHASIS.sub(r"\1", _joined(paragraph, words))
         is_break = is_scene_break(text)
         yield SceneBreak() if is_break else Text(text, f"{name}:{paragraph[0].number}")
 
@@ -508,11 +479,28 @@ def _paragraphs(group: list[_Line], is_wrapped: bool) -> Iterator[list[_Line]]:
         yield lines
 
 
-def _joined(lines: list[_Line]) -> str:
-    """Lines as one text: a hyphen at a line's end is the word's own, as in "well-/known"."""
+def _joined(lines: list[_Line], words: Set[str] = frozenset()) -> str:
+    """Lines as one text. A hyphen at a line's end is the word's own, as in "well-/known", unless
+    the text has the word without it, or has neither part.
+
+    Args:
+        words: of the whole text, in small letters.
+    """
     text = ""
     for line in lines:
         piece = line.text.strip()
-        is_split_word = text[-1:] == "-" and text[-2:-1].isalpha() and piece[:1].islower()
-        text += piece if is_split_word or not text else f" {piece}"
+        if text[-1:] == "-" and text[-2:-1].isalpha() and piece[:1].islower():
+            before, after = _WORD.findall(text[:-1][-60:])[-1:], _WORD.match(piece)
+            if before and after and _is_parted(before[0].casefold(), after[0].casefold(), words):
+                text = text[:-1]
+            text += piece
+        else:
+            text += f" {piece}" if text else piece
     return text
+
+
+def _is_parted(before: str, after: str, words: Set[str]) -> bool:
+    if before + after in words:
+        return True
+    is_own = f"{before}-{after}" in words
+    return not is_own and len(words) >= _MIN_WORDS and not {before, after} & words

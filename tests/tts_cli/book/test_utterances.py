@@ -16,8 +16,8 @@ from tts_cli.book.utterances import (
     to_manifest,
 )
 from tts_cli.errors import ManifestError
+from tts_cli.sources.folder import read_book
 from tts_cli.sources.ids import id_problem
-from tts_cli.sources.plain import read_book
 
 PAUSES = BookPauses(word=0.05, clause=0.15, sentence=0.35, paragraph=0.8, heading=1.2, scene=1.5)
 STORY = """# The ferry

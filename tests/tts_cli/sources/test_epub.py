@@ -548,3 +548,33 @@ def test_bad_links_in_the_contents_are_ignored_and_reported(tmp_path: Path) -> N
     )
     assert [one.title for one in book.chapters] == ["One", "Two"]
     assert book.warnings == ("old.epub: its contents lead out of the book, ignored: '/bad.xhtml'",)
+
+
+def of_documents(tmp_path: Path, *bodies: str) -> Book:
+    names = [f"d{number}" for number in range(len(bodies))]
+    members = {
+        f"OEBPS/{name}.xhtml": XHTML.format(one) for name, one in zip(names, bodies, strict=True)
+    }
+    opf = package({name: document(f"{name}.xhtml") for name in names}, names)
+    return read_epub(write_epub(tmp_path / "b.epub", {"OEBPS/book.opf": opf, **members}))
+
+
+def test_the_licence_of_an_older_gutenberg_book(tmp_path: Path) -> None:
+    """Its marks are paragraphs without the ids of newer ones."""
+    front = "<p>This eBook is for anyone.</p><p>*** START OF THIS PROJECT GUTENBERG EBOOK X ***</p>"
+    back = "<p>End of the Project Gutenberg EBook of X</p><p>These are the terms.</p>" * 2
+    book = of_documents(
+        tmp_path, f"{front}<h1>One</h1><p>It rained.</p>", f"<h1>Two</h1><p>No.</p>{back}"
+    )
+    assert texts(book) == [["One", "It rained."], ["Two", "No."]]
+    assert "the frame of Project Gutenberg around the book is left out" in book.warnings[0]
+
+
+def test_a_printed_table_of_contents_is_not_read(tmp_path: Path) -> None:
+    links = "".join(f'<p><a href="d{n}.xhtml">Chapter {n}</a></p>' for n in (1, 2, 3))
+    chapters = [f"<h1>Chapter {n}</h1><p>It rained.</p>" for n in (1, 2, 3)]
+    book = of_documents(tmp_path, f"<h2>Contents</h2>{links}", *chapters)
+    assert [one.title for one in book.chapters] == ["Chapter 1", "Chapter 2", "Chapter 3"]
+    assert "b.epub: a printed table of contents is left out" in book.warnings
+    linked = '<p>See <a href="d1.xhtml">there</a> and there, and in all of the other places.</p>'
+    assert len(texts(of_documents(tmp_path, linked * 3, *chapters))[0]) >= 3

@@ -8,7 +8,7 @@ import pytest
 
 from tts_cli.errors import ManifestError
 from tts_cli.sources.chapters import Book
-from tts_cli.sources.plain import read_book
+from tts_cli.sources.folder import read_book
 
 
 def written(folder: Path, **files: str) -> Path:

@@ -8,8 +8,8 @@ import pytest
 
 from tts_cli.errors import ManifestError
 from tts_cli.sources.chapters import Book
+from tts_cli.sources.folder import read_book
 from tts_cli.sources.markdown import MAX_NESTING
-from tts_cli.sources.plain import read_book
 
 MILL = """---
 title: front matter is not read

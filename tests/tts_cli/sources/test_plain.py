@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from tts_cli.errors import ManifestError
 from tts_cli.sources import plain as plain
 from tts_cli.sources.chapters import Book
-from tts_cli.sources.plain import MAX_TEXT_BYTES, read_book
+from tts_cli.sources.folder import MAX_TEXT_BYTES, read_book
 
 WRAPPED = """THE LIGHT
 
@@ -292,3 +293,72 @@ def test_a_folder_is_read_in_the_order_of_its_numbers(tmp_path: Path) -> None:
 def test_many_headings_are_read_in_the_time_that_they_take() -> None:
     """It took minutes: what stands behind each of them was copied."""
     assert sum(1 for _ in plain.blocks("Chapter 1\n\n" * 60_000, "light.txt")) == 60_000
+
+
+PARTED = """The harbour was full at noon, and nobody on the pier looked up from the ham-
+mering of the boats, though the whole of the town had waited for the har-
+bour to open since the beginning of the week. She told her mother-in-
+law about it, and her mother-in-law knew the hammering; the well-
+known lamp was lit, and it was the last that they would ever see of him.
+"""
+
+
+def test_words_that_lines_part(tmp_path: Path) -> None:
+    (paragraph,) = read(tmp_path, PARTED).chapters[0].paragraphs
+    assert "the hammering of the boats" in paragraph.text
+    assert "for the harbour to open" in paragraph.text
+    assert "told her mother-in-law about" in paragraph.text
+    assert "the well-known lamp" in paragraph.text
+
+
+def test_numbers_and_heads_of_pages(tmp_path: Path) -> None:
+    page = PARTED.replace("ham-\nmering", "hammering").replace("har-\nbour", "harbour")
+    pages = [f"THE MILL {n}\n\n{page}The page {n} ends with\n\n   {n}\n" for n in range(12, 18)]
+    book = read(tmp_path, "\f".join(pages))
+    whole = " ".join(one.text for chapter in book.chapters for one in chapter.paragraphs)
+    assert "THE MILL" not in whole
+    assert re.findall(r"[0-9]+", whole) == [str(n) for n in range(12, 18)]
+    assert book.warnings == ("light.txt: left out: numbers or running heads of pages",)
+
+
+def test_a_sentence_above_a_rule_is_no_heading(tmp_path: Path) -> None:
+    text = "The ferry came in.\nThe nets were dry.\n-----\nThe evening was another.\nIt rained.\n"
+    (chapter,) = read(tmp_path, text).chapters
+    assert [one.text for one in chapter.paragraphs if one.is_heading] == []
+    assert read(tmp_path, "What Now?\n-----\n\nIt rained.\n").chapters[0].title == "What Now?"
+
+
+AOZORA = f"""灯台の朝
+無名氏
+
+{"-" * 40}
+【テキスト中に現れる記号について】
+
+《》：ルビ
+（例）灯台《とうだい》
+{"-" * 40}
+
+［＃５字下げ］一［＃「一」は中見出し］
+
+　霧《きり》の朝、風｜見鶏《みどり》が鳴る。※［＃「火＋欣」、第3水準］
+
+［＃５字下げ］二［＃「二」は中見出し］
+
+　子どもたちは石段を駆《か》け下りた。
+
+底本：「灯台の朝」港書房
+入力：名無し
+"""
+
+
+def test_aozora_bunko(tmp_path: Path) -> None:
+    book = read(tmp_path, AOZORA)
+    assert [chapter.title for chapter in book.chapters][-2:] == ["一", "二"]
+    texts = [one.text for chapter in book.chapters for one in chapter.paragraphs]
+    assert "".join(texts).startswith("灯台の朝 無名氏一")
+    assert "霧の朝、風見鶏が鳴る。" in texts
+    assert texts[-1] == "子どもたちは石段を駆け下りた。"
+    assert "Aozora" in book.warnings[0]
+    assert (
+        "《おやゆび》" in read(tmp_path, "彼は《おやゆび》を見た。").chapters[0].paragraphs[0].text
+    )
