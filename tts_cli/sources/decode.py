@@ -205,3 +205,38 @@ def blocks_of(file: BinaryIO) -> Iterator[bytes]:
     """A file's bytes to its end."""
     while block := file.read(BLOCK_BYTES):
         yield block
+
+
+# UTF-8 that was read as cp1252: its first byte of two or three is one of few letters, and what
+# follows a capital letter can be a closing quotation mark.
+_HIGH = "\u0080-\u00bf€‚ƒ„…†‡ˆ‰Š‹ŒŽ‘’“”•–—˜™š›œžŸ"
+_MAY_BE_GARBLED = re.compile(
+    rf"\ufffd|(?<![A-ZÀ-Þ])[ÂÃÅÄâ][{_HIGH}]{{1,2}}|(?:[ÐÑ][{_HIGH}]){{2,}}"
+)
+
+
+def garbled(text: str) -> str:
+    """Return the first piece of a text that was decoded in a wrong encoding; "": there is none."""
+    for found in _MAY_BE_GARBLED.finditer(text):
+        piece = found.group()
+        for length in range(len(piece), 0, -1):
+            raw = b"".join(_byte_of(char) for char in piece[:length])
+            if piece == "\ufffd" or (length > 1 and _is_utf8(raw)):
+                return piece[:length]
+    return ""
+
+
+def _byte_of(char: str) -> bytes:
+    """The byte that Windows shows as a character; five have none, and are control characters."""
+    try:
+        return char.encode(_WESTERN)
+    except UnicodeEncodeError:
+        return char.encode("latin-1", "replace")
+
+
+def _is_utf8(raw: bytes) -> bool:
+    try:
+        raw.decode()
+    except UnicodeDecodeError:
+        return False
+    return True

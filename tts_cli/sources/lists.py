@@ -108,11 +108,24 @@ def list_rows(
             continue
         if form.line is not None and (found := form.line.fullmatch(text)):
             about = {key: value for key, value in found.groupdict().items() if value}
-        values = {"text": text, **{key: about[key] for key in ("id", "text") if key in about}}
-        about.pop("text", None)
-        about.pop("id", None)
+        values = {"text": about.pop("text", text)}
+        if "id" in about:
+            values["id"] = about.pop("id")
         extra = {} if source.columns.extra == DROP else dict(about)
         if "speaker" in about and source.rules.has_cast:
             values["character"] = about["speaker"]
             extra.pop("speaker", None)
         yield rows.cells(values, lines.number, extra)
+
+
+@cache
+def _transcript_patterns() -> tuple[tuple[str, re.Pattern[str]], ...]:
+    marks = read_table(_TABLE)["transcript"]
+    return tuple((mark["name"], re.compile(mark["pattern"], re.MULTILINE)) for mark in marks)
+
+
+def transcript_marks(text: str) -> Iterator[tuple[str, str]]:
+    """Return the marks of transcripts in a text, of each kind the first, with their names."""
+    for name, pattern in _transcript_patterns() if "[" in text else ():
+        if found := pattern.search(text):
+            yield name, found.group()

@@ -10,7 +10,7 @@ import pytest
 
 from tts_cli.core import BadRow, Row
 from tts_cli.errors import ManifestError, UsageError
-from tts_cli.sources.decode import BLOCK_BYTES, find_encoding, known_encoding
+from tts_cli.sources.decode import BLOCK_BYTES, find_encoding, garbled, known_encoding
 from tts_cli.sources.item import ManifestFile, ReadOptions
 from tts_cli.sources.open import read_rows
 
@@ -138,3 +138,19 @@ def test_a_sample_ends_at_the_end_of_a_line(encoding: str, pad: int) -> None:
 def test_english_of_windows(text: str) -> None:
     found = find_encoding([f"id,text\na,{text}\nb,{text}\n".encode("cp1252")])
     assert (found.name, found.words != "") == ("cp1252", True)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["“come in,” he said", "für Müller", "don’t", "café", "Привет", "10 €", "Łódź", "l’été…"],
+)
+def test_garbled_text(text: str) -> None:
+    wrong = text.encode().decode("cp1252", "replace").replace("\ufffd", "\x9d")
+    assert garbled(wrong)
+    assert not garbled(text)
+    assert garbled("A caf\ufffd on the quay.")
+
+
+@pytest.mark.parametrize("text", ["« LE CAFÉ»", "MANHÃ», disse", "Âge d’or", "São Paulo"])
+def test_text_that_is_not_garbled(text: str) -> None:
+    assert not garbled(text)

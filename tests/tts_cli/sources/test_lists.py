@@ -10,6 +10,7 @@ import pytest
 from tts_cli.core import Row
 from tts_cli.errors import ManifestError
 from tts_cli.sources.item import ManifestFile
+from tts_cli.sources.lists import transcript_marks
 from tts_cli.sources.open import read_rows
 
 MakeSource = Callable[..., ManifestFile]
@@ -115,3 +116,17 @@ def test_tables_that_are_called_txt(
     with caplog.at_level(logging.WARNING):
         rows_of(make_source("\n".join(lines).replace("\t", ";"), "m.txt"))
     assert "looks like a table with a header" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("text", "marks"),
+    [
+        ("[00:12] Hello there.", ["[00:12]"]),
+        ("[S1] Hello. [S2] Good day.", ["[S1]"]),
+        ("[door slams] Who is it?", ["[door slams]"]),
+        ("[x] Call Ada.", ["[x]"]),
+        ("They [the old hands] left. [12] The sum [a] of [x](y).", []),
+    ],
+)
+def test_marks_of_transcripts(text: str, marks: list[str]) -> None:
+    assert [mark for _, mark in transcript_marks(text)] == marks
