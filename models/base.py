@@ -148,9 +148,6 @@ class ModelInfo:
     type: str  # custom_voice, voice_design, base, dual_ar; for messages only
     mode: str  # the same in words, as `voices` shows it
     size: str  # as the checkpoint names it
-    voices: tuple[str, ...]
-    languages: tuple[str, ...]  # `auto` first
-    takes_instruct: bool
     can_clone: bool
     num_codebooks: int
     sample_rate_hz: int
@@ -159,6 +156,9 @@ class ModelInfo:
     max_positions: int  # positions the talker was made for
     sampling: Sampling  # the checkpoint's defaults
     identity: str  # changes whenever the weights or configs do
+    voices: tuple[str, ...] = ()
+    languages: tuple[str, ...] = ("auto",)  # `auto` first
+    takes_instruct: bool = False
     needs_reference: bool = False  # it speaks in a reference's voice only
     needs_instruct: bool = False  # without one nothing describes the voice it speaks in
     default_layout: str = "non_streaming"  # what the layout `auto` means: that, or streaming

@@ -1,25 +1,24 @@
 """The families, and which of them reads a checkpoint: the one its config.json names. A family is
-imported when it is asked for, and torch only to load weights.
+imported when it is needed, and torch only to load weights.
 
-A family is an entry here and its folder in models/, in which `info` has describe(folder), and
-imports no torch; `loader` has load(folder, device, dtype, use_graphs) and read(folder), which gives
-a `Reader`. Each has a twin for random weights, with `_synthetic` behind its name, which takes the
-name of a released size instead of a folder.
+A family is an entry here and its folder in models/, whose `family.py` has a `FAMILY`
+(`models.family`).
 """
 
 from __future__ import annotations
 
 import contextlib
 import difflib
-import importlib
 import logging
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from models import family as families
 from models.base import Voice
+from models.checkpoint.config import Section
 from models.checkpoint.files import (
     CheckpointError,
     NoSuchCheckpoint,
@@ -27,12 +26,12 @@ from models.checkpoint.files import (
     require_plain_files,
     resolve,
 )
-from models.checkpoint.section import Section
+from models.family import Family, named
 
 if TYPE_CHECKING:
     import torch
 
-    from models.base import Licence, ModelInfo, PromptBuilder, Reader, SpeechRequest
+    from models.base import Licence, ModelInfo, PromptBuilder, SpeechRequest
     from models.checkpoint.files import Conversion
     from models.pace import Pace
     from models.slots.model import SpeechModel
@@ -43,25 +42,22 @@ SYNTHETIC_PREFIX = "synthetic:"
 
 
 @dataclass(frozen=True)
-class Family:
-    """Where a family is, and what of it can be asked for."""
+class FamilyEntry:
+    """A family before it is imported."""
 
     folder: str  # in models/
-    model_type: str  # what its checkpoints' config.json says
+    model_type: str  # in the config.json of its checkpoints
     synthetic: tuple[str, ...]  # names of the released sizes that random weights come in
-    repositories: tuple[str, ...]  # of the hub, that its makers released
-    # Modules that not every family has; None: it has none.
-    converter: str | None = None  # with convert(folder), for what is released as no safetensors
-    licence: str | None = None  # with LICENCE, whose terms must be accepted first
-    shared_codec: tuple[str, ...] = ()  # sizes whose checkpoints all have one codec
+    repositories: tuple[str, ...]  # on the hub, released by its makers
 
-    def module(self, name: str) -> Any:
-        """One of its modules, imported now."""
-        return importlib.import_module(f"models.{self.folder}.{name}")
+    @property
+    def family(self) -> Family:
+        """The family itself, imported now."""
+        return named(f"models.{self.folder}.family:FAMILY")
 
 
 FAMILIES = (
-    Family(
+    FamilyEntry(
         "qwen3_tts",
         "qwen3_tts",
         ("qwen3-tts-0.6b", "qwen3-tts-1.7b", "qwen3-tts-0.6b-base", "qwen3-tts-1.7b-base"),
@@ -72,15 +68,13 @@ FAMILIES = (
             "Qwen/Qwen3-TTS-12Hz-1.7B-CustomVoice",
             "Qwen/Qwen3-TTS-12Hz-1.7B-VoiceDesign",
         ),
-        shared_codec=("0b6", "1b7"),  # as released; the sample voice has one of its own
     ),
-    Family(
-        "fish_speech",
-        "fish_qwen3_omni",
-        ("fish-s2-pro",),
-        ("fishaudio/s2-pro",),
-        converter="codec.convert",
-        licence="licence",
+    FamilyEntry("fish_speech", "fish_qwen3_omni", ("fish-s2-pro",), ("fishaudio/s2-pro",)),
+    FamilyEntry(
+        "audio8_tts",
+        "arktts",
+        ("audio8-tts-0.6b",),
+        ("Audio8/Audio8-TTS-Preview-0.6b", "Edge0/Audio8-TTS-Realistic-Air"),
     ),
 )
 
@@ -91,9 +85,6 @@ def find(source: str, revision: str | None = None) -> Path:
         return resolve(source, revision)
     except NoSuchCheckpoint as error:
         raise NoSuchCheckpoint(f"{error}{did_you_mean(source)}") from None
-
-
-_MOST_MEANT = 3  # names that a question has
 
 
 def did_you_mean(source: str) -> str:
@@ -113,7 +104,7 @@ def did_you_mean(source: str) -> str:
     # Or one whose name is given in short, as "Qwen3-TTS-0.6B" is.
     words = set(source.casefold().split("-"))
     close = close or [name for name in by_folded if words <= set(name.split("-"))]
-    found = sorted({by_folded[name] for name in close} - {source})[:_MOST_MEANT]
+    found = sorted({by_folded[name] for name in close} - {source})[:3]
     return f"; did you mean {' or '.join(found)}?" if found else ""
 
 
@@ -125,7 +116,7 @@ def describe(source: str, revision: str | None = None) -> ModelInfo:
     Raises:
         CheckpointError: it cannot be found or read.
     """
-    return _ask(source, revision, "info", "describe")
+    return families.describe(_source(source, revision))
 
 
 def load_model(
@@ -145,20 +136,17 @@ def load_model(
     Raises:
         CheckpointError: it cannot be found, or its tensors do not fit.
     """
-    import torch
-
-    device = torch.device(device)
-    if dtype is None:
-        dtype = torch.bfloat16 if device.type == "cuda" else torch.float32
-    use_graphs = use_graphs and device.type == "cuda"
-    return _ask(source, revision, "loader", "load", device, dtype, use_graphs)
+    found = _source(source, revision)
+    log.debug("reading weights in %s", found.place)
+    use_graphs = use_graphs and str(device).startswith("cuda")
+    return named("models.load:load")(found, device, dtype, use_graphs)
 
 
 def load_prompts(source: str, revision: str | None = None) -> tuple[PromptBuilder, int, int]:
     """What lays requests out, without a weight; width of a voice's embedding; K. Raises
     CheckpointError.
     """
-    reader: Reader = _ask(source, revision, "loader", "read")
+    reader = families.read(_source(source, revision))
     return reader.prompt, reader.config.talker.width, reader.config.num_codebooks
 
 
@@ -196,10 +184,11 @@ def convert(source: str, revision: str | None = None) -> Conversion | None:
         CheckpointError: it cannot be found or written, or is not what it should be.
     """
     folder = find(source, revision)
-    family = _family(folder)
-    if family.converter is None:
+    family = _entry(folder).family
+    if family.convert is None:
         return None
-    return family.module(family.converter).convert(folder)
+    function, argument = family.convert
+    return named(function)(folder, argument(folder))
 
 
 def family_of(folder: Path) -> tuple[str, Licence | None]:
@@ -208,28 +197,28 @@ def family_of(folder: Path) -> tuple[str, Licence | None]:
     Raises:
         CheckpointError: it is of none.
     """
-    family = _family(folder)
-    licence = family.module(family.licence).LICENCE if family.licence else None
-    return family.folder, licence
+    entry = _entry(folder)
+    return entry.folder, entry.family.licence
 
 
 def shares_codec(info: ModelInfo, family: str | None, size: str | None) -> bool:
     """Whether codes that a checkpoint of this family and size made are a checkpoint's own too."""
     return any(
-        info.family == family == one.folder and {info.size, size} <= set(one.shared_codec)
-        for one in FAMILIES
+        info.family == family == entry.folder
+        and {info.size, size} <= set(entry.family.shared_codec)
+        for entry in FAMILIES
     )
 
 
 def pace_of(family: str | None) -> Pace | None:
     """What holds for the speech of all checkpoints of a family; None: nothing, or no such one."""
-    modules = [one.module("info") for one in FAMILIES if one.folder == family]
-    return getattr(modules[0], "PACE", None) if modules else None
+    return next((entry.family.pace for entry in FAMILIES if entry.folder == family), None)
 
 
 def licences() -> list[Licence]:
     """The licences that some family's weights ask to be accepted."""
-    return [family.module(family.licence).LICENCE for family in FAMILIES if family.licence]
+    found = (entry.family.licence for entry in FAMILIES)
+    return [licence for licence in found if licence is not None]
 
 
 def synthetic_names() -> list[str]:
@@ -242,34 +231,27 @@ def is_synthetic(source: str) -> bool:
     return source.startswith(SYNTHETIC_PREFIX)
 
 
-def _ask(source: str, revision: str | None, module: str, question: str, *arguments: object) -> Any:
-    """What a family's function answers about a folder; or its twin for random weights of a name."""
-    if is_synthetic(source):
-        family, name = _synthetic(source)
-        return getattr(family.module(module), f"{question}_synthetic")(name, *arguments)
-    folder = find(source, revision)
-    if question == "load":
-        log.debug("reading weights in %s", folder)
-    return getattr(_family(folder).module(module), question)(folder, *arguments)
-
-
-def _synthetic(source: str) -> tuple[Family, str]:
+def _source(source: str, revision: str | None) -> families.Source:
+    """The checkpoint of a name, read as far as its configurations."""
+    if not is_synthetic(source):
+        folder = find(source, revision)
+        return families.Folder(_entry(folder).family, folder)
     name = source.removeprefix(SYNTHETIC_PREFIX)
-    for family in FAMILIES:
-        if name in family.synthetic:
-            return family, name
+    for entry in FAMILIES:
+        if name in entry.synthetic:
+            return families.MadeUp(entry.family, name)
     raise CheckpointError(f"no synthetic model {name!r}; there are {', '.join(synthetic_names())}")
 
 
-def _family(folder: Path) -> Family:
+def _entry(folder: Path) -> FamilyEntry:
     """The family that a folder's config.json names."""
     path = folder / "config.json"
     if not os.path.exists(path):
         raise CheckpointError(f"{folder}: has no config.json, so it is not a checkpoint")
     require_plain_files(folder)
     kind = Section.from_file(path).values.get("model_type")
-    for family in FAMILIES:
-        if kind == family.model_type:
-            return family
-    known = ", ".join(family.model_type for family in FAMILIES)
+    for entry in FAMILIES:
+        if kind == entry.model_type:
+            return entry
+    known = ", ".join(entry.model_type for entry in FAMILIES)
     raise CheckpointError(f"{path}: model_type {kind!r:.60} is not one of {known}")

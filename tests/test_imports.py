@@ -31,10 +31,13 @@ KERNEL_LIBRARIES = {"torch", "triton"}
 FLOORS = {
     "models": (
         {"registry"},
-        {"qwen3_tts", "fish_speech"},
+        {"load"},
+        {"qwen3_tts", "fish_speech", "audio8_tts"},
+        {"dual_ar"},
         {"slots"},
         {"vocoder"},
         {"decoder"},
+        {"family"},
         {"device", "base"},
         {"checkpoint", "pace"},
         {"sampling"},

@@ -26,9 +26,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from kernels.attention.rope import check_rows, query_heads
-from kernels.launch.dispatch import jit, next_power_of_2, tl
+from kernels.launch.dispatch import factor, jit, next_power_of_2, tl
 from kernels.launch.early_launch import launch_options, wait_for_previous
-from kernels.launch.factor import factor
 from kernels.launch.op import op
 
 _SPLIT_FROM = 512  # cache length from which splitting can pay

@@ -26,8 +26,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from kernels.attention.rope import query_heads
-from kernels.launch.dispatch import jit, next_power_of_2, tl, use_triton
-from kernels.launch.factor import factor
+from kernels.launch.dispatch import factor, jit, next_power_of_2, tl, use_triton
 from kernels.launch.op import op
 
 # On a CPU attention rounds by its length; in multiples of this many positions it adds up the same

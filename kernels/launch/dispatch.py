@@ -119,6 +119,17 @@ def jit(
     return kernel
 
 
+@jit
+def factor(x):
+    """A block as `tl.dot` multiplies it: float32 in Triton's interpreter, which multiplies the bits
+    of bfloat16 and not its values.
+    """
+    if HAS_PTX:
+        return x
+    else:
+        return x.to(tl.float32)
+
+
 def next_power_of_2(number: int) -> int:
     """Smallest power of two that is at least `number` (>= 1)."""
     return 1 << (number - 1).bit_length()

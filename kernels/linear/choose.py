@@ -31,6 +31,11 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     return F.linear(F.pad(x, (0, 0, 0, missing)), weight, bias)[:rows]
 
 
+def linear_biased(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """`linear`, whose row kernels serve a bias as well: a layer's q/k/v, in every step."""
+    return row_linear(x, weight, bias) if use_row_kernels(x, weight) else linear(x, weight, bias)
+
+
 def linear_parts(x: Tensor, weight: Tensor) -> Tensor:
     """What `add_rms_norm_` adds to the residual: the product (R, D_out), or float32 parts of it
     (P, R, D_out).

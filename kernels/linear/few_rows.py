@@ -1,6 +1,6 @@
 """Linear layers of a few rows: products that are bound by reading their weight once.
 
-    row_linear         x . w^T                    rounded
+    row_linear         x . w^T + bias             rounded
     row_linear_parts   x . w^T over parts of K    float32, for the next step to add
     row_swiglu         swiglu(x . gate_up^T)      rounded as the separate steps are
 
@@ -35,9 +35,8 @@ import torch
 from torch import Tensor
 
 from kernels.launch.descriptors import ALIGNMENT_BYTES, described, use_descriptors
-from kernels.launch.dispatch import jit, next_power_of_2, tl
+from kernels.launch.dispatch import factor, jit, next_power_of_2, tl
 from kernels.launch.early_launch import launch_options, wait_for_previous
-from kernels.launch.factor import factor
 from kernels.launch.op import op
 from kernels.linear.early_weights import early_linear, early_tile
 from kernels.linear.swiglu import gated, swiglu_ref
@@ -53,9 +52,10 @@ BLOCK_K = 128  # widths are multiples of this
 NUM_WARPS = 4
 
 
-def row_linear_ref(x: Tensor, weight: Tensor) -> Tensor:
+def row_linear_ref(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """Plain PyTorch, summed in float32: what the kernel is tested against."""
-    return (x.float() @ weight.float().t()).to(x.dtype)
+    total = x.float() @ weight.float().t()
+    return (total if bias is None else total + bias.float()).to(x.dtype)
 
 
 def row_linear_parts_ref(x: Tensor, weight: Tensor) -> Tensor:
@@ -73,13 +73,11 @@ def row_swiglu_ref(x: Tensor, gate_up: Tensor) -> Tensor:
 
 @jit(do_not_specialize=["num_rows", "num_blocks"])
 def _row_linear_kernel(
-    x_desc, weight_desc, out_ptr,
+    x_desc, weight_desc, out_ptr, bias_ptr,
     num_rows, num_tiles, num_columns, num_blocks, part_blocks,
     IS_GATED: tl.constexpr,  # the weight is gate and up, each of num_columns
-    IS_PART: tl.constexpr, IS_DEPENDENT: tl.constexpr,
-    ROWS: tl.constexpr,
-    BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
-    STAGES: tl.constexpr,
+    IS_PART: tl.constexpr, IS_DEPENDENT: tl.constexpr, HAS_BIAS: tl.constexpr,
+    ROWS: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
     dtype: tl.constexpr = out_ptr.dtype.element_ty
     wait_for_previous(IS_DEPENDENT)
@@ -107,6 +105,8 @@ def _row_linear_kernel(
     mask = (row < num_rows) & (column < num_columns)
     if IS_GATED:
         total = gated(total, up, dtype)
+    if HAS_BIAS:
+        total += tl.load(bias_ptr + column, mask=column < num_columns, other=0.0).to(tl.float32)
     tl.store(out_ptr + place, total.to(dtype), mask=mask)
 
 
@@ -153,9 +153,9 @@ def part_span(width: int, parts: int) -> int:
 
 
 @op(row_linear_ref, use_descriptors)
-def row_linear(x: Tensor, weight: Tensor) -> Tensor:
-    """x (R, K) times weight (N, K) transposed: (R, N) in x's dtype."""
-    return _launch(x, weight, x.new_empty(x.shape[0], weight.shape[0]))
+def row_linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """x (R, K) times weight (N, K) transposed, plus bias (N,): (R, N) in x's dtype."""
+    return _launch(x, weight, x.new_empty(x.shape[0], weight.shape[0]), bias=bias)
 
 
 @op(row_linear_parts_ref, use_descriptors)
@@ -201,15 +201,16 @@ def swiglu_settings(num_rows: int, width: int) -> tuple[int, int, int]:
 
 
 def _launch(
-    x: Tensor, weight: Tensor, out: Tensor, parts: int = 1, is_gated: bool = False
-) -> Tensor:
+    x: Tensor, weight: Tensor, out: Tensor, parts: int = 1, is_gated: bool = False,
+    bias: Tensor | None = None,
+) -> Tensor:  # fmt: skip
     """Multiply into `out` (.., R, columns)."""
     _check(x, weight)
     num_rows, width = x.shape
     num_columns = out.shape[-1]
     if num_rows == 0:
         return out
-    if tile := early_tile(x, weight):
+    if bias is None and (tile := early_tile(x, weight)):
         early_linear(x, weight, out, tile, parts, is_gated)
         return out
     rows = tile_rows(num_rows)
@@ -220,11 +221,9 @@ def _launch(
         block_n, block_k, num_stages = linear_settings(num_rows, num_columns, parts)
     _row_linear_kernel[(-(-num_columns // block_n) * num_tiles, parts)](
         described(x, rows, block_k), described(weight, block_n, block_k), out,
-        num_rows, num_tiles, num_columns, width // block_k, part_span(width, parts) // block_k,
-        IS_GATED=is_gated, IS_PART=parts > 1,
-        ROWS=rows,
-        BLOCK_N=block_n, BLOCK_K=block_k,
-        STAGES=num_stages,
+        out if bias is None else bias, num_rows, num_tiles, num_columns, width // block_k,
+        part_span(width, parts) // block_k, IS_GATED=is_gated, IS_PART=parts > 1,
+        HAS_BIAS=bias is not None, ROWS=rows, BLOCK_N=block_n, BLOCK_K=block_k, STAGES=num_stages,
         num_warps=NUM_WARPS, **launch_options(),
     )  # fmt: skip
     return out

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import torch.nn.functional as F
 from torch import Tensor
 
-from kernels.linear.choose import linear, linear_parts, linear_swiglu
+from kernels.linear.choose import linear_biased, linear_parts, linear_swiglu
 from kernels.linear.few_rows import use_row_kernels
 from kernels.linear.rms_norm import add_rms_norm_, rms_norm
 from kernels.linear.swiglu import swiglu
@@ -31,17 +31,18 @@ class LayerWeights(NamedTuple):
     post_norm: Tensor  # (D,)
     gate_up: Tensor  # (2I, D)
     down: Tensor  # (D, I)
+    qkv_bias: Tensor | None = None  # ((H + 2 H_kv) D_h,)
 
 
 class Products(NamedTuple):
     """Who multiplies rows (R, K) by a weight (N, K)."""
 
-    whole: Callable[[Tensor, Tensor], Tensor]
+    whole: Callable[[Tensor, Tensor, Tensor | None], Tensor]  # with a bias (N,)
     parts: Callable[[Tensor, Tensor], Tensor]  # whole or in parts, as `add_rms_norm_` takes it
     gated: Callable[[Tensor, Tensor], Tensor]  # SwiGLU of the product
 
 
-CHOSEN = Products(linear, linear_parts, linear_swiglu)  # as `kernels.linear.choose` finds
+CHOSEN = Products(linear_biased, linear_parts, linear_swiglu)  # as `kernels.linear.choose` finds
 PLAIN = Products(F.linear, F.linear, lambda x, weight: swiglu(F.linear(x, weight)))
 
 
@@ -71,7 +72,7 @@ def run_layers(
     norms = [*(layer.input_norm for layer in layers[1:]), last_norm]
     hidden = rms_norm(x, layers[0].input_norm, eps) if normed is None else normed
     for index, (layer, next_norm) in enumerate(zip(layers, norms, strict=True)):
-        attended = attend(products.whole(hidden, layer.qkv), index)
+        attended = attend(products.whole(hidden, layer.qkv, layer.qkv_bias), index)
         if leaving is not None and index + 1 == len(layers):
             attended, x = attended[leaving], x[leaving]
         mixed = products.parts(attended, layer.o)
@@ -83,5 +84,4 @@ def run_layers(
 
 def is_all_ours(x: Tensor, layer: LayerWeights) -> bool:
     """Whether no product of x (R, D) with such a layer is a library's."""
-    products = (layer.qkv, layer.o, layer.gate_up, layer.down)
-    return all(use_row_kernels(x, weight) for weight in products)
+    return all(use_row_kernels(x, w) for w in (layer.qkv, layer.o, layer.gate_up, layer.down))

@@ -38,15 +38,15 @@ from kernels.persistent.stages import (
 )
 def _persistent_decoder_kernel(
     x_ptr, codes_ptr, positions_ptr, qkv_w_ptr, o_w_ptr, gate_up_w_ptr, down_w_ptr, norms_ptr,
-    post_norms_ptr, q_norms_ptr, k_norms_ptr, head_w_ptr, cos_ptr, sin_ptr, keys_ptr, values_ptr,
-    out_ptr, logits_ptr, residual_ptr, qkv_ptr, attended_ptr, act_ptr, mixed_ptr, stats_ptr,
-    counters_ptr,
+    post_norms_ptr, qkv_b_ptr, q_norms_ptr, k_norms_ptr, head_w_ptr, cos_ptr, sin_ptr, keys_ptr,
+    values_ptr, out_ptr, logits_ptr, residual_ptr, qkv_ptr, attended_ptr, act_ptr, mixed_ptr,
+    stats_ptr, counters_ptr,
     num_layers,
     x_stride, codes_stride, layer_stride, head_stride,
     eps, scale,
     ROWS: tl.constexpr, WIDTH: tl.constexpr, INNER: tl.constexpr, HEAD_SIZE: tl.constexpr,
     NUM_HEADS: tl.constexpr, NUM_KV_HEADS: tl.constexpr, HEAD_DIM: tl.constexpr,
-    HAS_QK_NORM: tl.constexpr, HAS_CODES: tl.constexpr,
+    HAS_QKV_BIAS: tl.constexpr, HAS_QK_NORM: tl.constexpr, HAS_CODES: tl.constexpr,
     QKV_PER: tl.constexpr, QKV_A: tl.constexpr, QKV_B: tl.constexpr, OUT_PER: tl.constexpr,
     OUT_A: tl.constexpr, OUT_B: tl.constexpr, MLP_PER: tl.constexpr, MLP_A: tl.constexpr,
     MLP_B: tl.constexpr, HEAD_PER: tl.constexpr, HEAD_A: tl.constexpr, HEAD_B: tl.constexpr,
@@ -79,7 +79,8 @@ def _persistent_decoder_kernel(
                 if layer == 0:
                     source = given_row(x_ptr, x_stride, codes_ptr, codes_stride, index, HAS_CODES)
                 x = normed_row(source, weight, eps, dtype, WIDTH, BLOCK_D)
-                store(qkv_ptr + index * QKV, first, end, w, x, QKV_A, QKV_B)
+                target, bias_ptr = qkv_ptr + index * QKV, qkv_b_ptr + layer * QKV
+                store(target, bias_ptr, first, end, w, x, HAS_QKV_BIAS, QKV_A, QKV_B)
             arrive(counters_ptr)
         arrived += tl.cdiv(QKV, QKV_PER)
 
@@ -156,7 +157,8 @@ def _persistent_decoder_kernel(
                 depth = tl.arange(0, BLOCK_D)
                 tl.store(out_ptr + index * WIDTH + depth, x.to(dtype), mask=depth < WIDTH)
             if HEAD_SIZE > 0:
-                store(logits_ptr + index * HEAD_SIZE, first, end, w, x, HEAD_A, HEAD_B)
+                target = logits_ptr + index * HEAD_SIZE
+                store(target, target, first, end, w, x, False, HEAD_A, HEAD_B)
 
     # Whoever leaves last finds nobody waiting and clears the counters for the next launch.
     tl.debug_barrier()

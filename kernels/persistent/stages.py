@@ -91,18 +91,23 @@ def normed_row(ptr, weight, eps, dtype: tl.constexpr, SIZE: tl.constexpr, BLOCK_
 
 
 @jit
-def _store(out_ptr, first, end, w, x, COLS: tl.constexpr):
+def _store(out_ptr, bias_ptr, first, end, w, x, HAS_BIAS: tl.constexpr, COLS: tl.constexpr):
     dtype: tl.constexpr = out_ptr.dtype.element_ty
-    cols = tl.arange(0, COLS)
-    tl.store(out_ptr + first + cols, _dot(w, x).to(dtype), mask=first + cols < end)
+    cols = first + tl.arange(0, COLS)
+    total = _dot(w, x)
+    if HAS_BIAS:
+        total += tl.load(bias_ptr + cols, mask=cols < end, other=0.0).to(tl.float32)
+    tl.store(out_ptr + cols, total.to(dtype), mask=cols < end)
 
 
 @jit
-def store(out_ptr, first, end, w, x, A: tl.constexpr, B: tl.constexpr):
-    """Round and store a product's columns, of both parts of w."""
-    _store(out_ptr, first, end, w[0], x, A)
+def store(
+    out_ptr, bias_ptr, first, end, w, x, HAS_BIAS: tl.constexpr, A: tl.constexpr, B: tl.constexpr
+):
+    """Round and store a product's columns, of both parts of w, after adding the bias."""
+    _store(out_ptr, bias_ptr, first, end, w[0], x, HAS_BIAS, A)
     if B > 0:
-        _store(out_ptr, first + A, end, w[1], x, B)
+        _store(out_ptr, bias_ptr, first + A, end, w[1], x, HAS_BIAS, B)
 
 
 @jit

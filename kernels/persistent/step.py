@@ -70,6 +70,7 @@ class DecoderWeights(NamedTuple):
     post_norms: Tensor  # (L, D)
     q_norms: Tensor | None  # (L, D_h)
     k_norms: Tensor | None
+    qkv_biases: Tensor | None = None  # (L, (H + 2 H_kv) D_h)
 
     @property
     def first(self) -> LayerWeights:
@@ -219,7 +220,7 @@ def persistent_step(
     splits = settings.attention_splits
     num_heads = mixed // head_dim
     spans = num_rows * num_heads * splits
-    q_norms, k_norms = weights.q_norms, weights.k_norms
+    q_norms, k_norms, biases = weights.q_norms, weights.k_norms, weights.qkv_biases
     options: dict[str, int] = {} if IS_INTERPRETED else {"launch_cooperative_grid": True}
     for name, count in (("QKV", qkv_width), ("OUT", width), ("MLP", inner), ("HEAD", head_size)):
         per, first, more = _columns(count, programs)
@@ -227,7 +228,7 @@ def persistent_step(
     _persistent_decoder_kernel[(programs,)](
         x,
         positions if codes is None else codes,
-        positions, *weights[:6],
+        positions, *weights[:6], weights.norms if biases is None else biases,
         weights.norms if q_norms is None else q_norms,
         weights.norms if k_norms is None else k_norms,
         x if head is None else head,
@@ -236,16 +237,11 @@ def persistent_step(
         empty(num_rows, width), empty(num_rows, qkv_width), empty(num_rows, mixed),
         empty(num_rows, inner), empty(spans, head_dim, dtype=torch.float32),
         empty(spans, 2, dtype=torch.float32), counters,
-        num_layers,
-        x.stride(0),
-        0 if codes is None else codes.stride(0),
-        cache.stride(0), cache.stride(3),
-        eps,
-        head_dim**-0.5,
+        num_layers, x.stride(0), 0 if codes is None else codes.stride(0),
+        cache.stride(0), cache.stride(3), eps, head_dim**-0.5,
         ROWS=num_rows, WIDTH=width, INNER=inner, HEAD_SIZE=head_size, NUM_HEADS=num_heads,
-        NUM_KV_HEADS=num_kv_heads, HEAD_DIM=head_dim,
-        HAS_QK_NORM=q_norms is not None, HAS_CODES=codes is not None,
-        SPLITS=splits,
+        NUM_KV_HEADS=num_kv_heads, HEAD_DIM=head_dim, HAS_QKV_BIAS=biases is not None,
+        HAS_QK_NORM=q_norms is not None, HAS_CODES=codes is not None, SPLITS=splits,
         BLOCK_S=settings.block_s, BLOCK_H=next_power_of_2(head_dim // 2),
         BLOCK_D=next_power_of_2(width), BLOCK_MIXED=next_power_of_2(mixed),
         BLOCK_INNER=next_power_of_2(inner),

@@ -17,8 +17,7 @@ import torch
 from torch import Tensor
 
 from kernels.launch.descriptors import described, use_descriptors
-from kernels.launch.dispatch import jit, next_power_of_2, tl
-from kernels.launch.factor import factor
+from kernels.launch.dispatch import factor, jit, next_power_of_2, tl
 
 
 class Tile(NamedTuple):

@@ -13,8 +13,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from kernels.launch.descriptors import described
-from kernels.launch.dispatch import jit, tl
-from kernels.launch.factor import factor
+from kernels.launch.dispatch import factor, jit, tl
 from kernels.launch.op import op
 from kernels.vocoder.conv_taps import conv_taps_ref
 from kernels.vocoder.conv_tile import (

@@ -14,8 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from kernels.launch.dispatch import jit, next_power_of_2, tl
-from kernels.launch.factor import factor
+from kernels.launch.dispatch import factor, jit, next_power_of_2, tl
 from kernels.launch.op import op
 from kernels.vocoder.snake import Constants, active_of, check_constants, snake_beta
 

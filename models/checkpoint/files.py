@@ -142,7 +142,13 @@ def _reason(error: BaseException) -> str:
 
 
 def weight_files(folder: Path) -> list[Path]:
-    """The safetensors files of one part: a single file, or the shards its index names."""
+    """The safetensors files of one part: a single file, or the shards its index names.
+
+    Args:
+        folder: or the file itself.
+    """
+    if folder.is_file():
+        return [folder]
     single = folder / "model.safetensors"
     if single.is_file():
         return [single]
@@ -231,11 +237,6 @@ def add_shard(found: dict[str, T], shard: Mapping[str, T], file: Path) -> None:
     if twice := found.keys() & shard.keys():
         raise CheckpointError(f"{file}: {sorted(twice)[0]} occurs in two shards")
     found.update(shard)
-
-
-def take_part(found: dict[str, T], prefix: str) -> dict[str, T]:
-    """Take out what belongs to one part: tensors or their shapes, by the beginning of names."""
-    return {name: found.pop(name) for name in list(found) if name.startswith(prefix)}
 
 
 def unreadable(file: Path, error: Exception) -> CheckpointError:

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -25,20 +26,29 @@ from models.checkpoint.files import (
 )
 from models.checkpoint.table import Table
 
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
 READ_THREADS = {"cuda": 8}  # on a CPU files are mapped: one thread reads them
 META = torch.device("meta")  # tensors with a shape and a type, and no values
 
 
-def read_tensors(folder: Path, device: torch.device) -> dict[str, Tensor]:
-    """All tensors of one part on the device; on the meta device headers are read and no weight.
+def read_tensors(
+    folder: Path, device: torch.device, wanted: Callable[[str], bool] = lambda name: True
+) -> dict[str, Tensor]:
+    """Tensors of one part on the device; on the meta device headers are read and no weight.
 
+    Args:
+        folder: or a single file.
+        wanted: by their names.
     Raises:
         CheckpointError: names the file that is broken.
     """
     tensors: dict[str, Tensor] = {}
     for file in weight_files(folder):
         header = read_header(file)
-        add_shard(tensors, read_file(file, header, header.shapes, device), file)
+        names = filter(wanted, header.shapes)
+        add_shard(tensors, read_file(file, header, names, device), file)
     return tensors
 
 
@@ -51,6 +61,7 @@ def read_file(
     19 GB/s, and 0.28 to 0.61 s by safetensors' `load_file` (H200, 2026-11-22). Reading into pinned
     buffers by ourselves was no faster.
     """
+    names = list(names)
     if device == META:
         types = {name: getattr(torch, header.types[name]) for name in names}
         return {
@@ -112,19 +123,15 @@ def assemble(
     table: Table,
     tensors: dict[str, Tensor],
     ways: Mapping[str, Callable[..., Tensor]] = WAYS,
-    dtype: torch.dtype | None = None,
 ) -> dict[str, Tensor]:
-    """Our tensors of the official ones, which are let go as soon as they have been used.
-
-    Args:
-        dtype: what official tensors are cast to first; None: as they are.
-    """
+    """Make our tensors of the official ones, which are freed as soon as they have been used."""
+    for name in table.spare:
+        tensors.pop(name, None)
     uses = Counter(name for recipe in table.recipes.values() for name in recipe.sources)
 
     def take(name: str) -> Tensor:
         uses[name] -= 1
-        tensor = tensors[name] if uses[name] else tensors.pop(name)
-        return tensor if dtype is None else tensor.to(dtype)
+        return tensors[name] if uses[name] else tensors.pop(name)
 
     return {
         ours: ways[recipe.way](*map(take, recipe.sources), *recipe.numbers)
@@ -132,29 +139,73 @@ def assemble(
     }
 
 
-def load_strictly(
-    module: nn.Module, tensors: dict[str, Tensor], dtype: torch.dtype, what: str
-) -> None:
-    """Give every parameter and buffer of a meta-built module its tensor, cast to dtype.
-
-    Raises:
-        CheckpointError: lists missing keys, unexpected keys and wrong shapes together.
+class Network(nn.Module):
+    """A network whose tensors a table lists. Its parameters have the model's dtype, its buffers
+    keep their own.
     """
-    check_shapes(shapes_of(tensors), shapes_of(module.state_dict()), what)
-    cast = {name: tensor.to(dtype) for name, tensor in tensors.items()}
-    module.load_state_dict(cast, assign=True)
-    module.requires_grad_(False)
+
+    ways: ClassVar[Mapping[str, Callable[..., Tensor]]] = WAYS
+
+    @classmethod
+    def from_tensors(
+        cls, config: Any, tensors: dict[str, Tensor], dtype: torch.dtype, what: str
+    ) -> Self:
+        """Make a network of a config and fill it with official tensors, on the device they are on.
+
+        Args:
+            tensors: under their official names; used up.
+            what: its name in messages.
+        Raises:
+            CheckpointError: lists every missing, unexpected and misshapen tensor.
+        """
+        table = cls.table(config)
+        table.check(shapes_of(tensors), what)
+        device = next(iter(tensors.values())).device
+        with META:
+            network = cls(config)
+        official = cls.prepared(tensors)
+        if official is not tensors:
+            tensors.clear()
+        state = assemble(table, official, cls.ways)
+        kept = {name for name, _ in network.named_buffers()}
+        state = {name: t if name in kept else t.to(dtype) for name, t in state.items()}
+        state |= network.constants(device, dtype)
+        check_shapes(shapes_of(state), shapes_of(network.state_dict()), what)
+        network.load_state_dict(state, assign=True)
+        return network.requires_grad_(False).eval()
+
+    @staticmethod
+    def table(config: Any) -> Table:
+        """The tensors of a network of that config."""
+        raise NotImplementedError
+
+    @staticmethod
+    def prepared(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Official tensors as recipes take them."""
+        return tensors
+
+    def constants(self, device: torch.device, dtype: torch.dtype) -> dict[str, Tensor]:
+        """Buffers that follow from the config alone."""
+        return {}
 
 
-def load_networks(
-    networks: Mapping[str, nn.Module],
-    table: Table,
-    tensors: dict[str, Tensor],
-    dtype: torch.dtype,
-    what: str,
-) -> None:
-    """Give meta-built networks, by the first word of our names, the tensors of a table, cast to
-    dtype. Raises CheckpointError with all names and shapes that do not fit.
+def random_tensors(
+    table: Table, generator: torch.Generator, dtype: torch.dtype, std: float | None = None
+) -> dict[str, Tensor]:
+    """Random tensors of a table, drawn on the generator's device; norms and gains are 1, biases and
+    exponents of activations 0.
+
+    Args:
+        std: of weights; None scales each by its fan-in, so that signals keep their size.
     """
-    table.check(shapes_of(tensors), what)
-    load_strictly(nn.ModuleDict(networks), assemble(table, tensors), dtype, what)
+
+    def drawn(name: str, shape: tuple[int, ...]) -> Tensor:
+        value = torch.empty(shape, device=generator.device, dtype=dtype)
+        if value.numel() > max(shape):
+            spread = std or max(1, value[0].numel()) ** -0.5
+            return value.normal_(0, spread, generator=generator)
+        if name.endswith("bias") or (len(shape) == 1 and name.endswith((".alpha", ".beta"))):
+            return value.zero_()
+        return value.fill_(0.01 if "scale" in name else 1)
+
+    return {name: drawn(name, shape) for name, shape in table.shapes.items()}

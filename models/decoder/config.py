@@ -1,54 +1,59 @@
-"""Sizes of a stack of layers. No torch, for they are part of describing a checkpoint."""
+"""Sizes of a stack of layers. Without torch, because describing a checkpoint needs them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from models.checkpoint.section import Section
+from models.checkpoint.config import (
+    MAX_TABLE,
+    Count,
+    HeadDim,
+    ManyCodebooks,
+    Number,
+    Positions,
+    Size,
+    Theta,
+)
 
 
 @dataclass(frozen=True)
 class TransformerConfig:
-    """Grouped-query attention with RoPE, and an MLP: of talkers, code predictors and codecs."""
+    """Grouped-query attention with RoPE, and an MLP: of talkers, code predictors and codecs.
 
-    width: int
-    mlp_width: int
-    num_layers: int
-    num_heads: int
-    num_kv_heads: int
-    head_dim: int
-    rope_theta: float
-    norm_eps: float
-    max_positions: int  # that RoPE tables are made for; 0: as many as a pass has
+    Raises:
+        ValueError: the sizes contradict each other.
+    """
+
+    width: Size
+    mlp_width: Size
+    num_layers: Count
+    num_heads: Count
+    num_kv_heads: Count
+    head_dim: HeadDim
+    rope_theta: Theta
+    norm_eps: Number
+    max_positions: Positions  # of RoPE tables; 0: as many as a pass has
     has_qk_norm: bool = True
-    window: int = 0  # positions that one attends to, itself included; 0: all in front of it
+    window: Positions = 0  # positions attended to, the own one included; 0: all before it
     rounds_rope: bool = False  # RoPE tables to bfloat16, whatever the dtype of the weights
+    has_qkv_bias: bool = False
+
+    def __post_init__(self) -> None:
+        if self.num_heads % self.num_kv_heads:
+            raise ValueError(f"{self.num_heads} heads cannot share {self.num_kv_heads} key heads")
+        if self.head_dim % 2:
+            raise ValueError(f"head_dim = {self.head_dim} must be even")
+        if self.max_positions * self.head_dim > MAX_TABLE:
+            raise ValueError(
+                f"{self.max_positions} positions of heads {self.head_dim} wide exceed the size of "
+                f"RoPE tables ({MAX_TABLE} numbers)"
+            )
 
     @property
     def num_weights(self) -> int:
         """Weights of all its linear maps, with a gate in its MLP."""
         attention = self.width * self.head_dim * (2 * self.num_heads + 2 * self.num_kv_heads)
         return self.num_layers * (attention + 3 * self.width * self.mlp_width)
-
-    @classmethod
-    def read(
-        cls, section: Section, names: Mapping[str, str], norm_eps: str, **others: Any
-    ) -> TransformerConfig:
-        """Read the sizes of a checkpoint's section.
-
-        Args:
-            names: what a size is called there, by our name. norm_eps: the same of that number.
-            others: fields that are not read here.
-        Raises:
-            CheckpointError: a key is missing or wrong, or sizes contradict each other.
-        """
-        sizes: dict[str, Any] = section.counts(**names)
-        config = cls(**sizes, norm_eps=section.number(norm_eps), **others)
-        section.check_heads(config.num_heads, config.num_kv_heads, config.head_dim)
-        section.check_table(config.max_positions, config.head_dim)
-        return config
 
 
 @dataclass(frozen=True)
@@ -57,4 +62,9 @@ class FamilyConfig:
 
     talker: TransformerConfig
     predictor: TransformerConfig
-    num_codebooks: int
+    num_codebooks: ManyCodebooks
+
+    @property
+    def eos(self) -> int:
+        """The end of speech among the talker's logits."""
+        raise NotImplementedError

@@ -9,6 +9,7 @@ and round where it rounds.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 
@@ -25,7 +26,6 @@ from kernels.linear.code_embedding import code_embedding
 from kernels.linear.layers import LayerWeights, is_all_ours, run_layers
 from kernels.persistent.step import NUM_COUNTERS, DecoderWeights, choose_settings, persistent_step
 from models.decoder.config import TransformerConfig
-from models.decoder.kv_cache import StaticKVCache
 
 
 def fixed(*shape: int) -> nn.Parameter:
@@ -64,7 +64,8 @@ class DecoderLayer(nn.Module):
         super().__init__()
         width, head, has_qk_norm = sizes.width, sizes.head_dim, sizes.has_qk_norm
         self.input_norm = Weight(width)
-        self.qkv = Weight((sizes.num_heads + 2 * sizes.num_kv_heads) * head, width)
+        rows = (sizes.num_heads + 2 * sizes.num_kv_heads) * head
+        self.qkv = (Affine if sizes.has_qkv_bias else Weight)(rows, width)
         self.q_norm = Weight(head) if has_qk_norm else NoWeight()
         self.k_norm = Weight(head) if has_qk_norm else NoWeight()
         self.o = Weight(width, sizes.num_heads * head)
@@ -82,6 +83,7 @@ class DecoderLayer(nn.Module):
             self.post_norm.weight,
             self.gate_up.weight,
             self.down.weight,
+            getattr(self.qkv, "bias", None),
         )
 
 
@@ -92,6 +94,59 @@ def rope_of(
     rounded = torch.bfloat16 if config.rounds_rope else dtype
     cos, sin = rope_tables(num_positions, config.head_dim, config.rope_theta, device, rounded)
     return cos.to(dtype), sin.to(dtype)
+
+
+class StaticKVCache:
+    """Keys and values of L layers for N slots of S positions: one allocation, one slot per request,
+    addressed by per-row positions.
+
+    Nothing in it ever moves except a whole slot. Values beyond a row's position are never read, so
+    a slot needs no clearing between requests; it is cleared only after a row went wrong, because
+    the reference attention multiplies masked values by 0.
+    """
+
+    def __init__(
+        self,
+        config: TransformerConfig,
+        num_slots: int,
+        num_positions: int,
+        device: torch.device,
+        dtype: torch.dtype,
+    ) -> None:
+        shape = cache_shape(config, num_slots, num_positions)
+        self.data = torch.zeros(shape, device=device, dtype=dtype)  # (L, 2, N, H_kv, S, D_h)
+        self.num_positions = num_positions
+
+    def move(self, sources: Tensor, targets: Tensor) -> None:
+        """Copy whole slots (n,) to (n,); sources and targets must not overlap.
+
+        Layer by layer: the copy in between is as large as what is moved, gigabytes for all of it.
+        """
+        for layer in self.data:
+            layer[:, targets] = layer[:, sources]
+
+    def copy_first(self, source: int, targets: Tensor, num_positions: int) -> None:
+        """Copy the first positions of one slot to other slots (n,), in one launch."""
+        first = self.data[:, :, :, :, :num_positions]
+        given = first[:, :, source : source + 1].expand(-1, -1, len(targets), -1, -1, -1)
+        first.index_copy_(2, targets, given)
+
+    def clear(self, slots: Tensor) -> None:
+        """Zero the given slots (n,)."""
+        self.data.index_fill_(2, slots, 0)
+
+
+def cache_shape(config: TransformerConfig, num_slots: int, num_positions: int) -> tuple[int, ...]:
+    """Layers; keys and values; slots, heads, positions, width of a head."""
+    return (
+        *(config.num_layers, 2, num_slots),
+        *(config.num_kv_heads, num_positions, config.head_dim),
+    )
+
+
+def cache_bytes(config: TransformerConfig, num_positions: int, dtype: torch.dtype) -> int:
+    """Bytes one slot of a cache takes."""
+    return math.prod(cache_shape(config, 1, num_positions)) * dtype.itemsize
 
 
 class Decoder(nn.Module):
@@ -151,10 +206,10 @@ class Decoder(nn.Module):
         ):
             return
 
-        def each(name: str, *behind: Weight) -> Tensor:
-            return _stack([*(getattr(layer, name) for layer in self.layers), *behind])
+        def each(name: str, *behind: Weight, part: str = "weight") -> Tensor:
+            return _stack([*(getattr(layer, name) for layer in self.layers), *behind], part)
 
-        has_norms = self.config.has_qk_norm
+        has_norms, has_bias = self.config.has_qk_norm, self.config.has_qkv_bias
         self.stacked = DecoderWeights(
             qkv=each("qkv"),
             o=each("o"),
@@ -164,6 +219,7 @@ class Decoder(nn.Module):
             post_norms=each("post_norm"),
             q_norms=each("q_norm") if has_norms else None,
             k_norms=each("k_norm") if has_norms else None,
+            qkv_biases=each("qkv", part="bias") if has_bias else None,
         )
 
     def run(
@@ -268,9 +324,9 @@ class Decoder(nn.Module):
         return run_layers(x, layers, last, self.eps, attend, leaving=leaving, normed=normed)
 
 
-def _stack(weights: list[Weight]) -> Tensor:
-    """(n, ...) of n weights, which become views of it."""
-    stacked = torch.stack([module.weight.detach() for module in weights])
-    for module, weight in zip(weights, stacked, strict=True):
-        module.weight = nn.Parameter(weight, requires_grad=False)
+def _stack(modules: list[Weight], part: str) -> Tensor:
+    """(n, ...) of a parameter of n modules, which becomes views of it."""
+    stacked = torch.stack([getattr(module, part).detach() for module in modules])
+    for module, view in zip(modules, stacked, strict=True):
+        setattr(module, part, nn.Parameter(view, requires_grad=False))
     return stacked

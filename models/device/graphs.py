@@ -15,13 +15,14 @@ eager is tested on a CPU with a fake.
 from __future__ import annotations
 
 import logging
+import math
 import time
 import weakref
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import torch
 
@@ -128,8 +129,7 @@ class CudaCapturer:
         return torch.cuda.memory_reserved(self.device)
 
 
-@dataclass(frozen=True)
-class Capturers:
+class Capturers(NamedTuple):
     """Who records a model's graphs, None for nobody: what overlaps must not share a capturer."""
 
     frames: Capturer | None = None  # frames and prefill
@@ -186,7 +186,6 @@ class GraphRunner(Generic[Key]):
         self._announced: dict[Key, bool] = {}  # not recorded yet -> whether it was used
         self._asked: Counter[Key] = Counter()  # of those, how often each was to be picked
         self._usual: Key | None = None  # see `announce`
-        self._size: Callable[[Key], int] = hash
 
     @property
     def keys(self) -> list[Key]:
@@ -206,20 +205,18 @@ class GraphRunner(Generic[Key]):
         """Have every recording made anew, at its key's second use: what it runs has changed."""
         keys = [*self._graphs, *self._announced]
         self._graphs.clear()
-        self._announced = {key: False for key in sorted(keys, key=self._size, reverse=True)}
+        self._announced = {key: False for key in sorted(keys, key=size_of, reverse=True)}
 
-    def announce(
-        self, keys: Sequence[Key], size: Callable[[Key], int], usual: Key | None = None
-    ) -> None:
+    def announce(self, keys: Sequence[Key], usual: Key | None = None) -> None:
         """Name keys that may be used: each is recorded at its second use, if not before.
 
         Args:
             usual: the one of them that `pick` takes for smaller ones while none larger is recorded.
         """
         if self.capturer is not None:
-            self._size, self._usual = size, usual
+            self._usual = usual
             fresh = [key for key in keys if key not in self._graphs]
-            self._announced |= {key: False for key in sorted(fresh, key=size, reverse=True)}
+            self._announced |= {key: False for key in sorted(fresh, key=size_of, reverse=True)}
 
     @property
     def usual(self) -> list[Key]:
@@ -244,12 +241,11 @@ class GraphRunner(Generic[Key]):
         self._asked[key] += uses
         if self._asked[key] > worth:
             return key
-        size = self._size(key)
         # One that is recorded, however large, before one that is not: its first run is what takes.
         for found in (list(self._graphs), [] if self._usual is None else [self._usual]):
-            larger = [other for other in found if self._size(other) > size]
+            larger = [other for other in found if size_of(other) > size_of(key)]
             if larger:
-                return min(larger, key=self._size)
+                return min(larger, key=size_of)
         return key
 
     def capture(self, only: Sequence[Key] | None = None) -> None:
@@ -259,22 +255,29 @@ class GraphRunner(Generic[Key]):
         if self.capturer is None:
             return
         said_s = time.perf_counter()
-        keys = [key for key in self.announced if only is None or key in only]
+        keys = self._chosen(only)
         for number, key in enumerate(keys, 1):
             if time.perf_counter() - said_s > PROGRESS_S:
                 said_s = time.perf_counter()
                 log.info("capturing %s graph %d of %d", self.name, number, len(keys))
-            if self.sample is not None:
-                self.sample(key)
+            self._fill(key)
             self._record(self.capturer, key)
+
+    def _chosen(self, only: Sequence[Key] | None) -> list[Key]:
+        """Announced keys, all or some of them."""
+        return [key for key in self.announced if only is None or key in only]
+
+    def _fill(self, key: Key) -> None:
+        """Fill the static inputs of a key with something typical."""
+        if self.sample is not None:
+            self.sample(key)
 
     def rehearse(self, only: Sequence[Key] | None = None) -> None:
         """Run announced keys eagerly, all or some of them: for what that brings along, such as
         compiled kernels.
         """
-        for key in [key for key in self.announced if only is None or key in only]:
-            if self.sample is not None:
-                self.sample(key)
+        for key in self._chosen(only):
+            self._fill(key)
             self._run(key)
 
     def _record(self, capturer: Capturer, key: Key, is_warm: bool = False) -> None:
@@ -337,6 +340,11 @@ class GraphRunner(Generic[Key]):
         replay()
         self.stats.hits += 1
         return output
+
+
+def size_of(key: Hashable) -> int:
+    """The size of a bucket: its number, or the product of several."""
+    return math.prod(key) if isinstance(key, tuple) else int(key)  # type: ignore[call-overload]
 
 
 def first_cause(error: BaseException) -> BaseException:

@@ -1,21 +1,81 @@
-"""Qwen3-TTS 12 Hz: what it has of its own beside `models.slots.model`.
+"""Qwen3-TTS 12 Hz: the talker, and what the family adds to `models.slots.model`.
 
-A frame's talker input is the sum of its K codes' embeddings and of a text vector; the repetition
-penalty is over all first codes a row has had.
+The talker (upstream: Qwen3TTSTalkerForConditionalGeneration) is the transformer over time that
+gives the first codebook. A frame's input is the sum of its K codes' embeddings and of a projected
+text embedding; the output, after the final norm, feeds both the codec head and the code predictor.
+The repetition penalty is over all first codes of a row.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from kernels.frame.frame_embedding import frame_embedding
 from models.base import SPEAKER, Prompt
+from models.checkpoint.weights import Network
+from models.decoder.decoder import Decoder, Weight
 from models.device.to_device import to_device
 from models.qwen3_tts.config import SUPPRESSED_TAIL, Qwen3TTSConfig
-from models.qwen3_tts.talker import Talker
+from models.qwen3_tts.speaker import QwenVoiceEncoder
+from models.qwen3_tts.tensors import network_table
 from models.slots.model import SpeechModel
-from models.slots.sampling_slots import SamplingSlots
+from models.slots.runner import (
+    BiasedLinear,
+    CodePredictor,
+    SamplingSlots,
+    TalkerNetwork,
+    VoiceEncoder,
+)
+
+TEXT_ROWS = 256
+
+
+class Talker(TalkerNetwork):
+    """Embeddings, decoder and codec head."""
+
+    def __init__(self, config: Qwen3TTSConfig) -> None:
+        super().__init__()
+        shape = config.talker
+        self.text_embedding = Weight(config.text_vocab_size, config.text_width)
+        self.text_fc1 = BiasedLinear(config.text_width, config.text_width)
+        self.text_fc2 = BiasedLinear(shape.width, config.text_width)
+        self.codec_embedding = Weight(config.vocab_size, shape.width)
+        self.head = Weight(config.vocab_size, shape.width)
+        self.decoder = Decoder(shape)
+        self.is_fixed = False  # texts are projected TEXT_ROWS at a time, however many there are
+
+    def embed_text(self, ids: Tensor) -> Tensor:
+        """Text ids (...) to talker inputs (..., D) through the projection."""
+        if not self.is_fixed:
+            return self._project(ids)
+        padded = F.pad(ids.flatten(), (0, -ids.numel() % TEXT_ROWS))
+        found = torch.cat([self._project(part) for part in padded.split(TEXT_ROWS)])
+        return found[: ids.numel()].view(*ids.shape, -1)
+
+    def _project(self, ids: Tensor) -> Tensor:
+        x = F.embedding(ids, self.text_embedding.weight)
+        return self.text_fc2(F.silu(self.text_fc1(x)))
+
+    def embed_codec(self, ids: Tensor) -> Tensor:
+        """Codec ids (...) to (..., D)."""
+        return F.embedding(ids, self.codec_embedding.weight)
+
+
+class Qwen3TTSNetworks(Network):
+    """Talker, and a code predictor with embeddings and a head for each of its codebooks."""
+
+    table = staticmethod(network_table)
+
+    def __init__(self, config: Qwen3TTSConfig) -> None:
+        super().__init__()
+        self.talker = Talker(config)
+        size = config.predictor_vocab_size
+        self.predictor = CodePredictor(config, config.num_codebooks - 1, size, size)
 
 
 class Qwen3TTS(SpeechModel):
@@ -23,6 +83,13 @@ class Qwen3TTS(SpeechModel):
 
     config: Qwen3TTSConfig
     talker: Talker
+
+    @staticmethod
+    def voice_encoder(networks: Mapping[str, Any]) -> VoiceEncoder | None:
+        """Both encoders of a Base checkpoint."""
+        if "speech encoder" not in networks:
+            return None
+        return QwenVoiceEncoder(networks["speaker encoder"], networks["speech encoder"])
 
     def fix_shapes(self) -> None:
         """As `SpeechModel.fix_shapes`; the projection of texts is one more product."""

@@ -8,14 +8,11 @@ a negative one of `models.base`. Layouts follow the official `generate` of qwen-
 
 from __future__ import annotations
 
-from functools import partial
-
 from models.base import (
     NO_ID,
     REFERENCE,
     SPEAKER,
     Prompt,
-    Reader,
     RequestError,
     SpeechRequest,
     Tokenizer,
@@ -29,11 +26,6 @@ REFERENCE_TAIL = "<|im_end|>\n"
 ROLE_TOKENS = 3  # start marker, `assistant`, newline
 TAIL_TOKENS = 5  # the template's end; never used
 REFERENCE_TAIL_TOKENS = 2
-
-
-def reader_of(config: Qwen3TTSConfig, tokenize: Tokenizer) -> Reader:
-    """What lays out requests for one tokenizer."""
-    return Reader(partial(build_prompt, config, tokenize), tokenize, config)
 
 
 def build_prompt(config: Qwen3TTSConfig, tokenize: Tokenizer, request: SpeechRequest) -> Prompt:

@@ -1,4 +1,7 @@
-"""Speaker encoder of Base checkpoints (upstream: Qwen3TTSSpeakerEncoder, an ECAPA-TDNN).
+"""Reference recordings to what a clone prompt needs: an embedding of the speaker, and codes for
+in-context cloning (`codec.SpeechEncoder`).
+
+Speaker encoder of Base checkpoints (upstream: Qwen3TTSSpeakerEncoder, an ECAPA-TDNN):
 
 A reference recording becomes one vector as wide as the talker, which stands in the prompt as it is.
 
@@ -22,9 +25,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from models.checkpoint.weights import load_strictly
+from models.checkpoint.weights import Network
 from models.decoder.decoder import Affine
-from models.qwen3_tts.speaker_config import FFT, HOP, SAMPLE_RATE_HZ, SpeakerConfig
+from models.device.clips import clip_batches
+from models.qwen3_tts.codec import SpeechEncoder
+from models.qwen3_tts.config import FFT, HOP, SAMPLE_RATE_HZ, SpeakerConfig
+from models.qwen3_tts.tensors import speaker_table
+from models.slots.runner import VoiceEncoder
 
 # Slaney's scale: linear below 1000 Hz, 15 mel there; above, 27 steps multiply by 6.4. Filters reach
 # from 0 to 12,000 Hz.
@@ -136,8 +143,10 @@ class StatisticsPooling(nn.Module):
         return torch.cat(_statistics(x, attention), dim=1)
 
 
-class SpeakerEncoder(nn.Module):
-    """Waveforms to embeddings. Built without values: `from_state` is the way to a working one."""
+class SpeakerEncoder(Network):
+    """Waveforms to embeddings."""
+
+    table = staticmethod(speaker_table)
 
     def __init__(self, config: SpeakerConfig) -> None:
         super().__init__()
@@ -149,26 +158,13 @@ class SpeakerEncoder(nn.Module):
         self.mfa = TimeDelay(channels[-1], channels[-1], config.kernels[-1], config.dilations[-1])
         self.asp = StatisticsPooling(channels[-1], config.attention_width)
         self.fc = Conv(2 * channels[-1], config.width)
-        self.filters: Tensor
-        self.window: Tensor
+        self.filters = nn.Buffer(torch.empty(config.num_mels, FFT // 2 + 1))
+        self.window = nn.Buffer(torch.empty(FFT))
 
-    @classmethod
-    def from_state(
-        cls, config: SpeakerConfig, tensors: dict[str, Tensor], dtype: torch.dtype
-    ) -> SpeakerEncoder:
-        """Load `speaker_encoder.*` under their official names, on the device they are on.
-
-        Raises:
-            CheckpointError: names every missing, unexpected and misshapen tensor.
-        """
-        with torch.device("meta"):
-            encoder = cls(config)
-        state = {name.removeprefix("speaker_encoder."): value for name, value in tensors.items()}
-        load_strictly(encoder, state, dtype, "speaker encoder")
-        device = encoder.fc.weight.device
-        encoder.filters = mel_filters(config.num_mels).to(device)
-        encoder.window = torch.hann_window(FFT).to(device)
-        return encoder.eval()
+    def constants(self, device: torch.device, dtype: torch.dtype) -> dict[str, Tensor]:
+        """Mel filters and window."""
+        filters = mel_filters(self.config.num_mels)
+        return {"filters": filters.to(device), "window": torch.hann_window(FFT).to(device)}
 
     @torch.no_grad()
     def forward(self, waves: Tensor, lengths: Tensor) -> Tensor:
@@ -238,3 +234,44 @@ def _hertz(mel: float) -> float:
     if mel < LINEAR_MELS:
         return mel * LINEAR_STEP_HZ
     return LINEAR_HZ * math.exp(LOG_STEP * (mel - LINEAR_MELS))
+
+
+CLONE_MODES = ("icl", "xvec")
+
+
+class QwenVoiceEncoder(VoiceEncoder):
+    """Both encoders of a Base checkpoint."""
+
+    def __init__(self, speaker: SpeakerEncoder, speech: SpeechEncoder) -> None:
+        super().__init__(speaker.fc.weight.device)
+        self.speaker, self.speech = speaker, speech
+
+    @torch.inference_mode()
+    def encode(self, waves: list[Tensor], modes: list[str]) -> list[tuple[Tensor, Tensor | None]]:
+        """Each clip (n,) float32 to its embedding (D,) float32 and its codes (R, K) int64 (None for
+        xvec), on the device.
+
+        Raises:
+            ValueError: a clip is too short or no row of samples, or a mode is unknown.
+        """
+        if len(waves) != len(modes) or not set(modes) <= set(CLONE_MODES):
+            raise ValueError(f"{len(waves)} clips and modes {modes}; a mode is icl or xvec")
+        shortest = self.speaker.config.shortest_samples  # some 50 ms in a released checkpoint
+        for wave in waves:
+            if wave.dim() != 1 or len(wave) < shortest:
+                raise ValueError(
+                    f"a reference of shape {tuple(wave.shape)}; at least {shortest} samples are "
+                    "needed"
+                )
+        lengths = torch.tensor([len(wave) for wave in waves])
+        embeddings: dict[int, Tensor] = {}
+        codes: dict[int, Tensor] = {}
+        for batch, padded in clip_batches(waves, range(len(waves)), self.device, self.use_batches):
+            found = self.speaker(padded, lengths[batch].to(self.device))
+            embeddings |= zip(batch, found.float(), strict=True)
+        spoken = [index for index, mode in enumerate(modes) if mode == "icl"]
+        for batch, padded in clip_batches(waves, spoken, self.device, self.use_batches):
+            found, _ = self.speech(padded, lengths[batch].to(self.device))
+            for index, row in zip(batch, found, strict=True):
+                codes[index] = row[: self.speech.config.num_frames(len(waves[index]))]
+        return [(embeddings[index], codes.get(index)) for index in range(len(waves))]

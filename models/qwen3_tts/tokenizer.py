@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from models.base import RequestError, Tokenizer, library_errors
+from models.checkpoint.config import Section
 from models.checkpoint.files import CheckpointError, read_json
-from models.checkpoint.section import Section
 from models.qwen3_tts.prompt import ROLE_TOKENS, TAIL_TOKENS, TEMPLATE_HEAD, TEMPLATE_TAIL
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ def _check_added_tokens(folder: Path, ids: dict[str, int]) -> None:
         return
     added = Section.from_file(path).section_or_empty("added_tokens_decoder")
     for key in added.values:
-        token = added.section(key).read("content", str)
+        token = added.section(key).get("content", str)
         if str(ids.get(token)) != key:
             raise added.wrong(
                 f"{token!r} has the id {key}, but after {folder / VOCAB} it gets "

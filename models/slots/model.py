@@ -6,7 +6,7 @@ adds how prompts are embedded (`embed`, `trailing`) and what a frame wants of it
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cached_property, partial
 from typing import Any
 
@@ -30,9 +30,6 @@ from models.device.graphs import EAGER, GraphRunner, cuda_capturers
 from models.device.spans import Stage
 from models.device.threads import limited_threads, vocoder_threads
 from models.device.to_device import to_device
-from models.slots.buffers import Poll
-from models.slots.frame import FrameModel
-from models.slots.networks import CodePredictor, TalkerNetwork, VoiceEncoder
 from models.slots.prefill import (
     TOKEN_BUCKETS,
     PackedPrefill,
@@ -40,8 +37,7 @@ from models.slots.prefill import (
     VoicePrefixes,
     reference_frames,
 )
-from models.slots.stages import frame_stages
-from models.vocoder.network import CodecDecoder
+from models.slots.runner import FrameModel, Poll, VoiceEncoder, frame_stages
 from models.vocoder.runner import vocoder_runner
 
 # Frames of a bucket that are worth a graph of its own, which takes 0.2 s to record: on an H200 a
@@ -56,7 +52,8 @@ class SpeechModel(FrameModel):
     Order is a contract: `allocate`, then `capture`, then prompts.
 
     Args:
-        voices: None where the checkpoint cannot clone. use_graphs: of CUDA.
+        use_graphs: of CUDA.
+        networks: by the names of the family's parts; `model` has a talker and a code predictor.
     """
 
     shares_prefixes = False  # whether its prompts say what they share
@@ -67,24 +64,26 @@ class SpeechModel(FrameModel):
         use_graphs: bool,
         reader: Reader,
         info: ModelInfo,
-        vocoder: CodecDecoder,
-        voices: VoiceEncoder | None,
-        talker: TalkerNetwork,
-        predictor: CodePredictor,
+        networks: Mapping[str, Any],
     ) -> None:
-        super().__init__(reader.config, talker, predictor)
+        super().__init__(reader.config, networks["model"].talker, networks["model"].predictor)
         capturers = cuda_capturers(self.device) if use_graphs else EAGER
         self.info = info
         self._prompt, self.tokenize, _ = reader
-        self.voices = voices
+        self.voices = self.voice_encoder(networks)
         self.frames: GraphRunner[int] = GraphRunner("frame", self._frame, capturers.frames)
         is_cuda = self.device.type == "cuda"
         self.packed = PackedPrefill(self._start, capturers.frames, has_buckets=is_cuda)
         self.prefixes = VoicePrefixes()
         self._beside = Beside(self.device)
-        self.vocoder = vocoder_runner(vocoder, capturers.vocoder, self._beside)
+        self.vocoder = vocoder_runner(networks["vocoder"], capturers.vocoder, self._beside)
         self.is_fixed = False  # see `fix_shapes`
         self.max_positions = 0  # prompt and frames a slot holds
+
+    @staticmethod
+    def voice_encoder(networks: Mapping[str, Any]) -> VoiceEncoder | None:
+        """The encoder of references; None where the checkpoint cannot clone."""
+        raise NotImplementedError
 
     def prompt(self, request: SpeechRequest) -> Prompt:
         """Tokenise and lay out one request. Thread-safe. Raises RequestError."""
@@ -166,7 +165,7 @@ class SpeechModel(FrameModel):
         num_slots = self.slots.num_slots
         assert max_batch <= num_slots, f"{max_batch} rows, allocated for {num_slots}"
         buckets = [num_slots] if self.is_fixed else batch_buckets(max_batch)
-        self.frames.announce(buckets, size=int)
+        self.frames.announce(buckets)
         self.packed.announce()
         reference_frames = max_reference_frames if self.decodes_references else 0
         self.vocoder.announce(max_batch, max_audio_frames, reference_frames)

@@ -41,7 +41,7 @@ from models.base import NO_ID, REFERENCE, Prompt, SpeechRequest, Voice
 from models.device.buckets import choose_bucket, packed_groups, round_up
 from models.device.graphs import Capturer, GraphRunner
 from models.device.to_device import to_device
-from models.slots.sampling_slots import SamplingSlots
+from models.slots.runner import SamplingSlots
 
 # Multiples of the tiles matrix products come in. A pass of 1,024 tokens fills a GPU (2.5 us a token
 # on an H200, 2.2 in one of 2,048), and each further bucket costs a recording: of 2,048 tokens 0.1 s
@@ -51,7 +51,6 @@ MAX_ROWS = 128  # prompts of one pass
 # Passes of a bucket that are worth a graph of its own; until then they run in the next larger one.
 # On an H200 a pass of 256 tokens takes 1.4 ms, of 1,024 2.6 ms, and a recording 80 ms.
 GRAPH_PASSES = 128
-USUAL_TOKENS = 1024  # of the pass that stands in for smaller ones, unless the slots hold less
 TOKENS_PER_ROW = 8  # a bucket of T tokens holds T / 8 prompts: there are none as short
 FIXED_TOKENS = (128, 1024)  # of the one bucket of fixed shapes, 8 a slot: at least, at most
 SAMPLE_TOKENS = 64
@@ -202,15 +201,9 @@ class PackedPrefill:
             if index == 0 or TOKEN_BUCKETS[index - 1] < most
         ]
 
-    @property
-    def usual(self) -> int:
-        """The bucket that most passes fit into: those that refill slots."""
-        fitting = (bucket for bucket in self.buckets if bucket <= USUAL_TOKENS)
-        return max(fitting, default=self.buckets[0])
-
     def announce(self) -> None:
-        """Name every bucket to the runner."""
-        self.runner.announce(self.buckets, size=int, usual=self.usual)
+        """Name every bucket to the runner; the last is one that most passes fit into."""
+        self.runner.announce(self.buckets, usual=self.buckets[-1])
 
     def groups(self, lengths: Sequence[int]) -> list[list[int]]:
         """Prompts that share a pass, as indices into their lengths."""

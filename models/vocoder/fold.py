@@ -1,5 +1,5 @@
-"""What a codec's tensors are turned into at load: the ways of `tensors.py`, each a function of
-float32 tensors, whatever dtype they are stored in.
+"""How a codec's tensors are changed at load: weight norm is folded, and the ways of `tensors.py`
+follow, each a function of float32 tensors, whatever dtype they are stored in.
 """
 
 from __future__ import annotations
@@ -11,9 +11,28 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from models.checkpoint.weights import WAYS
+from models.vocoder.tensors import WEIGHT_NORM
 
 SNAKE_FLOOR = 1e-9
 USAGE_FLOOR = 1e-5
+
+
+def plain(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """float32 tensors, weight norm folded: w = g * v / |v| over all dimensions but the first."""
+    found = {}
+    for name, tensor in tensors.items():
+        for length, direction in WEIGHT_NORM:
+            if name.endswith(direction):
+                stem = name.removesuffix(direction)
+                v = tensor.float()
+                norm = v.square().sum(tuple(range(1, v.dim())), keepdim=True).sqrt()
+                found[f"{stem}weight"] = v * (tensors[stem + length].float() / norm)
+                break
+            if name.endswith(length):
+                break
+        else:
+            found[name] = tensor.float()
+    return found
 
 
 def columns(weight: Tensor) -> Tensor:

@@ -143,9 +143,9 @@ class Lanes:
             longest_front: of the longest row of which latents alone are made; 0 where none is.
         """
         if self._front_shapes:
-            _announce(self.renderer, [(self.num_lanes, self.lane_buckets[-1])])
+            self.renderer.announce([(self.num_lanes, self.lane_buckets[-1])])
             most = next(frames for _, frames in self._front_shapes if frames >= longest_front)
-            _announce(self.fronts, [shape for shape in self._front_shapes if shape[1] <= most])
+            self.fronts.announce([shape for shape in self._front_shapes if shape[1] <= most])
             return
         rows = min(MAX_ROWS, next_power_of_two(max_rows))
         total = rows * (longest + self.network.gap_frames)
@@ -155,13 +155,13 @@ class Lanes:
         shapes = [(count, self.lane_buckets[-1]) for count in lanes]
         shapes += [(1, frames) for frames in self.lane_buckets[:-1]]
         usual = (1, self.lane_buckets[-1])
-        _announce(self.whole, shapes, usual)
+        self.whole.announce(shapes, usual)
         if not longest_front:
             return
-        _announce(self.renderer, shapes, usual)
+        self.renderer.announce(shapes, usual)
         if self.cut.renders_windows:
             shapes = [(1, frames) for frames in self._front_buckets(longest_front)]
-        _announce(self.fronts, shapes)
+        self.fronts.announce(shapes)
 
     def choose(self, sizes: Sequence[int]) -> list[int]:
         """Rows that fill the lanes of the largest graph, once there are enough to choose from.
@@ -330,7 +330,3 @@ class Lanes:
         if (name, key) not in self._buffers:
             self._buffers[name, key] = torch.zeros(*key, width, dtype=dtype, device=self.device)
         return self._buffers[name, key]
-
-
-def _announce(runner: GraphRunner[Shape], shapes: list[Shape], usual: Shape | None = None) -> None:
-    runner.announce(shapes, size=lambda shape: shape[0] * shape[1], usual=usual)

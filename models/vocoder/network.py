@@ -1,4 +1,4 @@
-"""What the families' vocoders share: the convolutions from latents to samples, and the loading.
+"""What the families' vocoders share: the convolutions from latents to samples.
 
 A family adds its `codebooks`, how codes become latents (`latents`) and how samples are kept in
 [-1, 1] (`bound_`).
@@ -8,18 +8,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, TypeVar
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from kernels.vocoder.snake_out import snake_out
-from models.checkpoint.table import Table
-from models.checkpoint.weights import META, assemble
+from models.checkpoint.weights import Network
 from models.decoder.decoder import Affine, Weight, rope_of
 from models.vocoder.chunks import Cutting
-from models.vocoder.fold import FOLDS
+from models.vocoder.fold import FOLDS, plain
 from models.vocoder.layers import (
     DecoderBlock,
     Snake,
@@ -35,12 +33,12 @@ from models.vocoder.sizes import DecoderSizes
 WORK_SPARE = 1.28
 ROPE = ("rope_cos", "rope_sin")
 
-Codec = TypeVar("Codec", bound="CodecDecoder")
 
+class CodecDecoder(Network):
+    """Codes to samples."""
 
-class CodecDecoder(nn.Module):
-    """Codes to samples. Built without values: a family's `from_state` fills it."""
-
+    ways = FOLDS
+    prepared = staticmethod(plain)
     cut: Cutting  # how long rows are cut
     # Entries of each codebook: what is beyond is no code. None: it counts as the last one.
     num_entries: int | None = None
@@ -69,40 +67,19 @@ class CodecDecoder(nn.Module):
         self.last_snake = Snake(channels)
         self.last_conv = Affine(1, channels, 1, 7)
 
-    @classmethod
-    def from_state(
-        cls: type[Codec],
-        config: DecoderSizes,
-        tensors: dict[str, Tensor],
-        dtype: torch.dtype,
-    ) -> Codec:
-        """Load official tensors, stored in any floating dtype, on the device they are on.
-
-        Args:
-            tensors: all that the family's table holds, which was checked, without weight norm; left
-                unchanged.
-            dtype: of weights and activations. Constants of the activations stay float32, and so do
-                tables of RoPE that are rounded by themselves.
+    def constants(self, device: torch.device, dtype: torch.dtype) -> dict[str, Tensor]:
+        """Where each codebook begins and ends, and RoPE tables, in the weights' dtype unless they
+        are rounded by themselves.
         """
-        state = assemble(cls.table(config), dict(tensors), FOLDS, torch.float32)
-        device, frames = state["codebooks"].device, config.frames
-        sizes = torch.tensor(config.codebook_sizes, device=device)[:, None]
-        state |= {"first_codes": sizes.cumsum(0) - sizes, "last_codes": sizes - 1}
+        frames = self.config.frames
+        sizes = torch.tensor(self.config.codebook_sizes, device=device)[:, None]
         tables = rope_of(frames, frames.max_positions, device, torch.float32)
-        state |= zip(ROPE, tables, strict=True)
-        with META:
-            network = cls(config)
-        kept = {name for name, _ in network.named_buffers()}
-        if not frames.rounds_rope:
-            kept -= set(ROPE)
-        cast = {name: value if name in kept else value.to(dtype) for name, value in state.items()}
-        network.load_state_dict(cast, assign=True)
-        return network.requires_grad_(False).eval()
-
-    @staticmethod
-    def table(config: Any) -> Table:
-        """The tensors that are needed."""
-        raise NotImplementedError
+        kind = torch.float32 if frames.rounds_rope else dtype
+        return {
+            "first_codes": sizes.cumsum(0) - sizes,
+            "last_codes": sizes - 1,
+            **{name: table.to(kind) for name, table in zip(ROPE, tables, strict=True)},
+        }
 
     @property
     def dtype(self) -> torch.dtype:

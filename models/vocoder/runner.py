@@ -2,7 +2,7 @@
 
 Long rows are cut into the checkpoint's chunks with left context, as the official decoder does. How
 the pieces lie in memory while the network runs is a layout's matter: each by itself on a CPU
-(`rows_alone.py`), one behind the other in lanes on a GPU (`lanes.py`).
+(`RowsAlone`), one behind the other in lanes on a GPU (`lanes.py`).
 
 A row that clones a voice has reference frames in front whose samples nobody hears. They are part of
 the chunks, because the row's own frames attend to them; but most of a vocoder's work comes after
@@ -12,19 +12,75 @@ Where attention looks back further than a chunk's context, long rows are decoded
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
 from models.device.beside import Beside
-from models.device.graphs import Capturer
+from models.device.graphs import Capturer, GraphRunner
 from models.device.to_device import to_device
 from models.vocoder.chunks import Slice
 from models.vocoder.lanes import Lanes
 from models.vocoder.network import CodecDecoder
-from models.vocoder.rows_alone import RowsAlone
+
+
+class RowsAlone:
+    """The layout on a CPU: every row by itself, at its own length.
+
+    Padding to a common length, and frames before others, are work that a CPU has no cores for; and
+    a row's samples then depend on the row alone, bit for bit. The methods are documented in
+    `lanes.py`.
+    """
+
+    lane_choices: ClassVar[list[int]] = [1]  # there are no lanes to be fewer
+    enough_frames = 0  # one row is enough
+
+    def __init__(self, network: CodecDecoder) -> None:
+        self.network = network
+        self.runners: list[GraphRunner[Any]] = []
+
+    def use_lanes(self, most: int) -> None:
+        """Nothing changes."""
+
+    def work_bytes(self, most: int) -> int:
+        """Nothing is kept on a device."""
+        return 0
+
+    def fix_shapes(self) -> None:
+        """Rows are alone already."""
+
+    def announce(self, max_rows: int, longest: int, longest_front: int) -> None:
+        """Nothing is recorded."""
+
+    def choose(self, sizes: Sequence[int]) -> list[int]:
+        """All of them: no batch is better than another."""
+        return list(range(len(sizes)))
+
+    def decode(self, rows: Sequence[Tensor], kept: Sequence[int]) -> list[Tensor]:
+        """Samples of the last `kept` frames of each row of codes."""
+        return [
+            self._last(self.network(row.T[None]), count)
+            for row, count in zip(rows, kept, strict=True)
+        ]
+
+    def latents(self, rows: Sequence[Tensor]) -> Iterator[tuple[int, Tensor]]:
+        """Each row's number and its latents."""
+        for index, row in enumerate(rows):
+            yield index, self.network.latents(row.T[None])[0]
+
+    def render(self, windows: Sequence[Tensor], kept: Sequence[int]) -> list[Tensor]:
+        """Samples of the last `kept` frames of each window of latents."""
+        return [
+            self._last(self.network.render(window[None]), count)
+            for window, count in zip(windows, kept, strict=True)
+        ]
+
+    def _last(self, waves: Tensor, frames: int) -> Tensor:
+        return waves[0, -frames * self.network.samples_per_frame :]
+
 
 # How rows of different lengths lie in memory while the network runs.
 Layout = Lanes | RowsAlone

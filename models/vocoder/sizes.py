@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
+from models.checkpoint.config import Factors, ManyCodebooks, RateHz, Size, check_frame
 from models.decoder.config import TransformerConfig
 
 KERNEL = 7  # of every convolution after the transformer but the transposed and the pointwise ones
@@ -18,15 +20,25 @@ DILATIONS = (1, 3, 9)  # of the residual units in a decoder block
 class DecoderSizes:
     """What a family's config must say, and what follows from it. Frames are of codes."""
 
-    sample_rate_hz: int
-    num_codebooks: int
-    semantic_codes: int  # entries of the first codebook
-    residual_codes: int  # entries of each other one
-    latent_dim: int  # width between `latents` and `render`
+    sample_rate_hz: RateHz
+    num_codebooks: ManyCodebooks
+    semantic_codes: Size  # entries of the first codebook
+    residual_codes: Size  # entries of each other one
+    latent_dim: Size  # width between `latents` and `render`
     frames: TransformerConfig  # over frames
-    upsampling_ratios: tuple[int, ...]  # of the blocks at latent width
-    decoder_dim: int  # channels of the first convolution; every block halves them
-    upsample_rates: tuple[int, ...]  # of the decoder blocks
+    upsampling_ratios: Factors  # of the blocks at latent width
+    decoder_dim: Size  # channels of the first convolution; every block halves them
+    upsample_rates: Factors  # of the decoder blocks
+
+    def __post_init__(self) -> None:
+        check_frame(self.samples_per_frame)
+        if self.frames.window < 1:
+            raise ValueError("the window of the transformer over frames must be at least 1")
+        if self.decoder_dim % 2 ** len(self.upsample_rates):
+            raise ValueError(
+                f"decoder_dim = {self.decoder_dim} cannot be halved {len(self.upsample_rates)} "
+                "times"
+            )
 
     @property
     def codebook_sizes(self) -> tuple[int, ...]:
@@ -38,33 +50,28 @@ class DecoderSizes:
         """Samples one frame of codes becomes."""
         return math.prod(self.upsampling_ratios) * math.prod(self.upsample_rates)
 
+    def _reaches(self) -> Iterator[Fraction]:
+        """How many frames back each convolution after the transformer reaches."""
+        rate = 1  # steps a frame
+        for ratio in self.upsampling_ratios:
+            rate *= ratio
+            yield Fraction(KERNEL - 1, rate)
+        yield Fraction(KERNEL - 1, rate)
+        for factor in self.upsample_rates:
+            yield Fraction(1, rate)  # a transposed convolution's overlap
+            rate *= factor
+            yield from (Fraction((KERNEL - 1) * dilation, rate) for dilation in DILATIONS)
+        yield Fraction(KERNEL - 1, rate)
+
     @property
     def context_frames(self) -> int:
         """Latent frames before its own that a frame's samples depend on after the transformer."""
-        reach, rate = Fraction(0), 1  # frames; steps a frame
-        for ratio in self.upsampling_ratios:
-            rate *= ratio
-            reach += Fraction(KERNEL - 1, rate)
-        reach += Fraction(KERNEL - 1, rate)
-        for factor in self.upsample_rates:
-            reach += Fraction(1, rate)  # a transposed convolution's overlap
-            rate *= factor
-            reach += Fraction((KERNEL - 1) * sum(DILATIONS), rate)
-        return math.ceil(reach + Fraction(KERNEL - 1, rate))
+        return math.ceil(sum(self._reaches(), Fraction()))
 
     @property
     def gap_frames(self) -> int:
-        """Frames of zeros between two rows that lie one behind the other: what the convolution that
-        looks back furthest, in frames, must find of the row before. Less than `context_frames`,
-        because every layer finds zeros there anew.
+        """Frames of zeros between two rows that are stored one after the other: as many as the
+        convolution that looks back furthest, in frames, must find after the row before. Less than
+        `context_frames`, because every layer finds zeros there anew.
         """
-        reach, rate = Fraction(PRE_KERNEL - 1), 1  # the convolution before the transformer
-        for ratio in self.upsampling_ratios:
-            rate *= ratio
-            reach = max(reach, Fraction(KERNEL - 1, rate))
-        reach = max(reach, Fraction(KERNEL - 1, rate))
-        for factor in self.upsample_rates:
-            reach = max(reach, Fraction(1, rate))
-            rate *= factor
-            reach = max(reach, Fraction((KERNEL - 1) * max(DILATIONS), rate))
-        return math.ceil(max(reach, Fraction(KERNEL - 1, rate)))
+        return math.ceil(max(Fraction(PRE_KERNEL - 1), *self._reaches()))

@@ -16,6 +16,11 @@ from typing import ClassVar
 from models.checkpoint.table import Table
 from models.vocoder.sizes import DILATIONS, KERNEL, DecoderSizes
 
+# Length and direction of a weight under weight norm, in PyTorch's two spellings.
+LENGTH, DIRECTION = "parametrizations.weight.original0", "parametrizations.weight.original1"
+OLD_LENGTH, OLD_DIRECTION = "weight_g", "weight_v"
+WEIGHT_NORM = ((LENGTH, DIRECTION), (OLD_LENGTH, OLD_DIRECTION))
+
 
 @dataclass
 class CodecTable(Table):

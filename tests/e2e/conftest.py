@@ -13,8 +13,7 @@ from safetensors.torch import load_file, save_file
 from tiny_qwen3_tts import SPECS, write_checkpoint
 from workbench import MakeCheckpoint, Workbench, forbid_weights
 
-from models.base import ModelInfo
-from models.qwen3_tts import info, loader
+from models.family import Folder
 
 # A process keeps the first token that Ray was given in it, whoever starts the next one.
 os.environ.setdefault("RAY_AUTH_TOKEN", "0123456789abcdef0123456789abcdef")
@@ -31,19 +30,18 @@ POISON = "~"
 @pytest.fixture(autouse=True, scope="session")
 def _described_once() -> Iterator[None]:
     """A checkpoint whose files have not changed is hashed and checked once, and not by each run."""
-    known: dict[tuple[object, ...], ModelInfo] = {}
+    known: dict[tuple[object, ...], str] = {}
 
-    def describe(folder: Path) -> ModelInfo:
-        stats = ((path, path.lstat()) for path in sorted(folder.rglob("*")))
+    def identity(source: Folder) -> str:
+        stats = ((path, path.lstat()) for path in sorted(source.folder.rglob("*")))
         key = (*((path, stat.st_size, stat.st_mtime_ns, stat.st_mode) for path, stat in stats),)
         if key not in known:
-            known[key] = real(folder)
+            known[key] = real(source)
         return known[key]
 
-    real = info.describe
+    real = Folder.identity
     with pytest.MonkeyPatch.context() as patch:
-        for module in (info, loader):
-            patch.setattr(module, "describe", describe)
+        patch.setattr(Folder, "identity", identity)
         yield
 
 

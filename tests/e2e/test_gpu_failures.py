@@ -12,7 +12,7 @@ import torch
 from workbench import Workbench
 
 from models.qwen3_tts.model import Qwen3TTS
-from models.slots.sampling_slots import SamplingSlots
+from models.slots.runner import SamplingSlots
 from tts_cli.engine import load
 from tts_cli.plan.checkpoint import model_source
 

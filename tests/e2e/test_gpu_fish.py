@@ -17,14 +17,13 @@ import tiny_fish_speech as tiny
 import torch
 from parity import check_codes
 from speak import speak
+from synthetic import load_synthetic
 from torch import Tensor
 
 from kernels.launch import dispatch
 from models.base import Reader, SpeechRequest, Voice
-from models.fish_speech.config import SAMPLING, FishSpeechConfig
-from models.fish_speech.loader import load_synthetic
-from models.fish_speech.model import FishSpeech
-from models.fish_speech.talker import FishTalker
+from models.dual_ar.model import DualAR, DualARTalker
+from models.fish_speech.family import SAMPLING, released_config
 from models.registry import load_model
 
 pytestmark = [pytest.mark.gpu, pytest.mark.slow]
@@ -40,12 +39,12 @@ def _float32_is_float32(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
 
 
-def released_width(dtype: torch.dtype) -> Iterator[FishSpeech]:
-    config = FishSpeechConfig.released(LAYERS, PREDICTOR_LAYERS)
-    model = load_synthetic("fish-s2-pro", torch.device("cuda"), dtype, True, config=config)
+def released_width(dtype: torch.dtype) -> Iterator[DualAR]:
+    config = released_config(LAYERS, PREDICTOR_LAYERS)
+    model = load_synthetic("fish-s2-pro", torch.device("cuda"), dtype, True, main=config)
     model.allocate(MAX_BATCH, max_positions=320 + FRAMES, max_frames=FRAMES)
     with torch.inference_mode():
-        model.frames.announce([MAX_BATCH, 4, 1], size=int)
+        model.frames.announce([MAX_BATCH, 4, 1])
         model.frames.capture()
     model.release(list(range(MAX_BATCH)))
     assert model.frames.stats.failures == {}
@@ -56,12 +55,12 @@ def released_width(dtype: torch.dtype) -> Iterator[FishSpeech]:
 
 
 @pytest.fixture(scope="module")
-def float_model() -> Iterator[FishSpeech]:
+def float_model() -> Iterator[DualAR]:
     yield from released_width(torch.float32)
 
 
 @pytest.fixture(scope="module")
-def bfloat_model() -> Iterator[FishSpeech]:
+def bfloat_model() -> Iterator[DualAR]:
     yield from released_width(torch.bfloat16)
 
 
@@ -78,7 +77,7 @@ def requests(count: int, **fields: object) -> list[SpeechRequest]:
     ]
 
 
-def run(model: FishSpeech, items: list[SpeechRequest], bucket: int) -> list[Tensor]:
+def run(model: DualAR, items: list[SpeechRequest], bucket: int) -> list[Tensor]:
     """Speak requests in slots 0, 1, ...: everyone to the end, then clear the slots."""
     slots = list(range(len(items)))
     model.prefill([model.prompt(item) for item in items], slots)
@@ -91,7 +90,7 @@ def run(model: FishSpeech, items: list[SpeechRequest], bucket: int) -> list[Tens
     return codes
 
 
-def check(model: FishSpeech, items: list[SpeechRequest], bucket: int) -> list[Tensor]:
+def check(model: DualAR, items: list[SpeechRequest], bucket: int) -> list[Tensor]:
     capturer, model.frames.capturer = model.frames.capturer, None
     try:
         expected = run(model, items, bucket)
@@ -112,17 +111,17 @@ def check(model: FishSpeech, items: list[SpeechRequest], bucket: int) -> list[Te
 
 
 @pytest.mark.parametrize("batch", [1, 4, 8])
-def test_float32_greedy_graph_equals_eager(float_model: FishSpeech, batch: int) -> None:
+def test_float32_greedy_graph_equals_eager(float_model: DualAR, batch: int) -> None:
     check(float_model, requests(batch, sampling=GREEDY), batch)
 
 
 @pytest.mark.parametrize("batch", [1, 4, 8])
-def test_bfloat16_drawn_graph_equals_eager(bfloat_model: FishSpeech, batch: int) -> None:
+def test_bfloat16_drawn_graph_equals_eager(bfloat_model: DualAR, batch: int) -> None:
     rows = check(bfloat_model, requests(batch, sampling=SAMPLING), batch)
     assert batch == 1 or not torch.equal(rows[0][:10], rows[1][:10])
 
 
-def test_released_width_triton_equals_the_references(float_model: FishSpeech) -> None:
+def test_released_width_triton_equals_the_references(float_model: DualAR) -> None:
     items = [replace(item, max_frames=16) for item in requests(4, sampling=GREEDY)]
     capturer, float_model.frames.capturer = float_model.frames.capturer, None
     try:
@@ -136,17 +135,17 @@ def test_released_width_triton_equals_the_references(float_model: FishSpeech) ->
         check_codes(f"row {index}", row, other)
 
 
-def test_bfloat16_logits_are_near_float32_ones(float_model: FishSpeech) -> None:
+def test_bfloat16_logits_are_near_float32_ones(float_model: DualAR) -> None:
     # Behind four layers of random weights; the same weights, rounded.
     wide = float_model
     with torch.device("meta"):
-        talker = FishTalker(wide.config)
+        talker = DualARTalker(wide.config)
     state = {name: value.bfloat16() for name, value in wide.talker.state_dict().items()}
     talker.load_state_dict(state, assign=True)
     predictor = copy.deepcopy(wide.predictor).bfloat16()
     reader = Reader(wide.prompt, wide.tokenize, wide.config)
     codec = wide.vocoder.network
-    narrow = FishSpeech(False, reader, wide.info, codec, None, talker, predictor)
+    narrow = DualAR(False, reader, wide.info, codec, None, talker, predictor)
     narrow.allocate(1, max_positions=320 + FRAMES, max_frames=FRAMES)
     (item,) = requests(1, sampling=GREEDY)
     logits = []
@@ -171,16 +170,16 @@ def in_one_voice(count: int, **fields: object) -> list[SpeechRequest]:
 
 
 @pytest.fixture
-def cloning(request: pytest.FixtureRequest) -> Iterator[FishSpeech]:
+def cloning(request: pytest.FixtureRequest) -> Iterator[DualAR]:
     """A model of (dtype, whether its shapes are fixed) with room for prompts behind a reference."""
     dtype, is_fixed = request.param
-    config = FishSpeechConfig.released(LAYERS, PREDICTOR_LAYERS)
-    model = load_synthetic("fish-s2-pro", torch.device("cuda"), dtype, True, config=config)
+    config = released_config(LAYERS, PREDICTOR_LAYERS)
+    model = load_synthetic("fish-s2-pro", torch.device("cuda"), dtype, True, main=config)
     if is_fixed:
         model.fix_shapes()
     model.allocate(SLOTS, max_positions=512 + FRAMES, max_frames=FRAMES)
     with torch.inference_mode():
-        model.frames.announce([SLOTS], size=int)
+        model.frames.announce([SLOTS])
         model.packed.announce()
         for runner in (model.frames, model.packed.runner):
             runner.capture()
@@ -192,7 +191,7 @@ def cloning(request: pytest.FixtureRequest) -> Iterator[FishSpeech]:
     torch.cuda.empty_cache()
 
 
-def whole(model: FishSpeech, items: list[SpeechRequest]) -> list[Tensor]:
+def whole(model: DualAR, items: list[SpeechRequest]) -> list[Tensor]:
     """The slow twin: every prompt is run whole."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(model.packed, "shares", lambda prompt: False)
@@ -200,7 +199,7 @@ def whole(model: FishSpeech, items: list[SpeechRequest]) -> list[Tensor]:
 
 
 @pytest.mark.parametrize("cloning", [(torch.float32, False)], indirect=True)
-def test_float32_rows_behind_one_reference_are_those_of_whole_prompts(cloning: FishSpeech) -> None:
+def test_float32_rows_behind_one_reference_are_those_of_whole_prompts(cloning: DualAR) -> None:
     items = [replace(item, max_frames=16) for item in in_one_voice(12, sampling=GREEDY)]
     prompts = [cloning.prompt(item) for item in items]
     assert all(cloning.packed.shares(prompt) for prompt in prompts)
@@ -218,7 +217,7 @@ def test_float32_rows_behind_one_reference_are_those_of_whole_prompts(cloning: F
 
 
 @pytest.mark.parametrize("cloning", [(torch.bfloat16, False)], indirect=True)
-def test_bfloat16_hidden_states_are_near_those_of_whole_prompts(cloning: FishSpeech) -> None:
+def test_bfloat16_hidden_states_are_near_those_of_whole_prompts(cloning: DualAR) -> None:
     items = in_one_voice(12, sampling=SAMPLING)
     prompts = [cloning.prompt(item) for item in items]
     slots = list(range(len(items)))
@@ -234,7 +233,7 @@ def test_bfloat16_hidden_states_are_near_those_of_whole_prompts(cloning: FishSpe
 
 
 @pytest.mark.parametrize("cloning", [(torch.bfloat16, True)], indirect=True)
-def test_with_fixed_shapes_a_copied_beginning_changes_no_bit(cloning: FishSpeech) -> None:
+def test_with_fixed_shapes_a_copied_beginning_changes_no_bit(cloning: DualAR) -> None:
     items = in_one_voice(12, sampling=SAMPLING)
     assert all(cloning.packed.shares(cloning.prompt(item)) for item in items)
     rows, expected = run(cloning, items, SLOTS), whole(cloning, items)

@@ -15,13 +15,13 @@ import pytest
 import torch
 from clones import as_voice, random_voice
 from engine_harness import attempt_of, row_of
+from synthetic import load_synthetic
 from tiny_qwen3_tts import write_checkpoint
 from torch import Tensor
 
 from models.base import SpeechRequest
 from models.device.streams import WorkStreams
-from models.fish_speech.config import FishSpeechConfig
-from models.fish_speech.loader import load_synthetic
+from models.fish_speech.family import released_config
 from models.registry import load_model
 from models.slots.model import SpeechModel
 from tts_cli.engine.attempt import Attempt, AttemptQueue
@@ -36,9 +36,9 @@ MAX_BATCH, FRAMES, REFERENCE_FRAMES, ROWS, RUNS = 32, 64, 40, 400, 3
 
 def load(name: str, folder: str) -> Any:
     if name == "fish":
-        config = FishSpeechConfig.released(4, 2)
+        config = released_config(4, 2)
         device = torch.device("cuda")
-        return load_synthetic("fish-s2-pro", device, torch.bfloat16, True, config=config)
+        return load_synthetic("fish-s2-pro", device, torch.bfloat16, True, main=config)
     if name == "qwen":
         return load_model("synthetic:qwen3-tts-0.6b", "cuda", torch.bfloat16, use_graphs=True)
     return load_model(folder, "cuda", torch.float32, use_graphs=name == "clones")

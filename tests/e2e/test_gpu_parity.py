@@ -154,7 +154,7 @@ class TestReleasedSize:
     def with_graphs(model: Qwen3TTS, frames: int) -> Qwen3TTS:
         allocate(model, MAX_BATCH, frames)
         with torch.inference_mode():
-            model.frames.announce([MAX_BATCH, 4, 1], size=int)
+            model.frames.announce([MAX_BATCH, 4, 1])
             model.frames.capture()
         model.release(list(range(MAX_BATCH)))
         assert model.frames.stats.failures == {}
@@ -258,7 +258,7 @@ class TestReleasedSize:
         allocate(bfloat_model, 1, SAMPLED_FRAMES)
         assert all(decoder.is_one_launch for decoder in decoders)
         with torch.inference_mode():
-            bfloat_model.frames.announce([1], size=int)
+            bfloat_model.frames.announce([1])
             bfloat_model.frames.capture()
         self.check(bfloat_model, released_requests(1, SAMPLED_FRAMES, Sampling()), 1)
 

@@ -16,12 +16,12 @@ import pytest
 import torch
 from clones import as_voice, random_voice
 from engine_harness import Harness
+from synthetic import load_synthetic
 from tiny_qwen3_tts import write_checkpoint
 from torch import Tensor
 
 from models.base import SpeechRequest
-from models.fish_speech.config import FishSpeechConfig
-from models.fish_speech.loader import load_synthetic
+from models.fish_speech.family import released_config
 from models.registry import load_model
 
 pytestmark = [pytest.mark.gpu, pytest.mark.slow]
@@ -43,7 +43,7 @@ def _float32_is_float32() -> Iterator[None]:
 def load(name: str, folder: str, use_graphs: bool = True) -> Any:
     device = torch.device("cuda")
     if name == "fish":
-        config = FishSpeechConfig.released(4, 2)
+        config = released_config(4, 2)
         model: Any = load_synthetic("fish-s2-pro", device, torch.bfloat16, use_graphs, 0, config)
     elif name.startswith("qwen"):
         dtype = torch.float32 if name == "qwen float32" else torch.bfloat16

@@ -26,7 +26,7 @@ from tiny_fish_codec import FEW_FRAMES
 from workbench import Workbench, finish
 
 from models.base import Prompt, SpeechRequest
-from models.fish_speech.model import FishSpeech
+from models.dual_ar.model import DualAR
 from tts_cli import Cancelled, Speaker
 from tts_cli.cli import messages as msg
 from tts_cli.named import counted
@@ -72,13 +72,13 @@ FORTY[7]["text"], FORTY[20]["text"] = SAYS, LONG
 def spy(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str | None]]:
     """Text and reference of every prompt."""
     found: list[tuple[str, str | None]] = []
-    real = FishSpeech.prompt
+    real = DualAR.prompt
 
-    def prompt(self: FishSpeech, request: SpeechRequest) -> Prompt:
+    def prompt(self: DualAR, request: SpeechRequest) -> Prompt:
         found.append((request.text, None if request.clone is None else request.clone.digest))
         return real(self, request)
 
-    monkeypatch.setattr(FishSpeech, "prompt", prompt)
+    monkeypatch.setattr(DualAR, "prompt", prompt)
     return found
 
 
@@ -175,7 +175,7 @@ def die(*_):
 kind.{2} = die
 """
 MOMENTS = {
-    "prompt": DIES.format("models.fish_speech.model", "FishSpeech", "prompt"),
+    "prompt": DIES.format("models.fish_speech.model", "DualAR", "prompt"),
     "spoken": DIES.format("tts_cli.voices.made", "MadeVoices", "keep"),
     # Each of four files is opened, written, synced, named; its folder opened and synced.
     **{f"call {n}": f"{KILL}_kill_before({n})" for n in (1, 3, 5, 11, 14, 17, 21, 24)},
@@ -210,12 +210,12 @@ def test_killed(forty: Workbench, name: str) -> None:
 def test_stopped_while_it_is_made(made: Workbench) -> None:
     patch = (
         "import os, signal\n"
-        "from models.fish_speech.model import FishSpeech\n"
-        "real = FishSpeech.prompt\n"
+        "from models.fish_speech.model import DualAR\n"
+        "real = DualAR.prompt\n"
         "def prompt(self, request):\n"
         "    os.kill(os.getpid(), signal.SIGINT)\n"
         "    return real(self, request)\n"
-        "FishSpeech.prompt = prompt\n"
+        "DualAR.prompt = prompt\n"
     )
     result = finish(made.start(made.command(made.write(FORTY), *CAP), patch))
     assert result.code == 130, result
@@ -413,21 +413,21 @@ def test_a_speaker_makes_it_of_its_first_row(
 def test_a_speaker_is_cancelled_while_it_makes_one(
     made: Workbench, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
-    speaker, real = Speaker(made.model, **LIBRARY), FishSpeech.prompt
+    speaker, real = Speaker(made.model, **LIBRARY), DualAR.prompt
 
-    def prompt(self: FishSpeech, request: SpeechRequest) -> Prompt:
+    def prompt(self: DualAR, request: SpeechRequest) -> Prompt:
         thread.start()
         return real(self, request)
 
     thread = threading.Thread(target=getattr(speaker, how))
-    monkeypatch.setattr(FishSpeech, "prompt", prompt)
+    monkeypatch.setattr(DualAR, "prompt", prompt)
     with pytest.raises(Cancelled):
         speaker.say(SAYS)
     thread.join()
     monkeypatch.undo()
     if how == "cancel":
         thread = threading.Thread(target=speaker.cancel)
-        monkeypatch.setattr(FishSpeech, "prompt", prompt)
+        monkeypatch.setattr(DualAR, "prompt", prompt)
         with pytest.raises(Cancelled):
             list(speaker.batch([SAYS, "So it was."]))
         thread.join()

@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from models.fish_speech.info import PACE as FISH
+from models.fish_speech.family import PACE as FISH
 from models.pace import LONGEST_CHARS, SLACK_CHARS, Pace
-from models.qwen3_tts.info import describe
-from models.registry import describe as describe_any
+from models.registry import describe
 
 ONE = Pace(letter=1.0, ideograph=3.0, syllable=2.0, other=0.5)
 SENTENCES = Path(__file__).parents[2] / "samples" / "voice" / "recipe"
@@ -81,7 +80,7 @@ def test_long_rows() -> None:
 
 @pytest.mark.parametrize("name", ["qwen3-tts-0.6b", "fish-s2-pro"])
 def test_random_weights_state_none(name: str) -> None:
-    assert describe_any(f"synthetic:{name}").pace is None
+    assert describe(f"synthetic:{name}").pace is None
 
 
 def test_half_of_a_text_is_below_the_floor_and_fast_speech_is_not() -> None:
@@ -94,7 +93,7 @@ def test_half_of_a_text_is_below_the_floor_and_fast_speech_is_not() -> None:
 
 
 def test_the_sample_voice_states_its_own() -> None:
-    pace = describe(SAMPLE_VOICE).pace
+    pace = describe(str(SAMPLE_VOICE)).pace
     assert pace == Pace(letter=0.7, longest_chars=300)
     for line in (SENTENCES / "sentences_long.txt").read_text().splitlines():
         assert not pace.is_long(line)

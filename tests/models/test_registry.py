@@ -17,10 +17,12 @@ from tiny_qwen3_tts import LANGUAGES, write_checkpoint
 
 from models.base import SpeechRequest, Voice
 from models.checkpoint.files import CheckpointError
+from models.checkpoint.weights import Network
+from models.family import named
 from models.qwen3_tts.model import Qwen3TTS
 from models.registry import (
     FAMILIES,
-    Family,
+    FamilyEntry,
     describe,
     licences,
     load_model,
@@ -95,14 +97,15 @@ def test_synthetic_models_are_described_without_weights(name: str) -> None:
     assert info.identity == f"synthetic:{name}"
 
 
-@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.folder)
-def test_every_module_that_an_entry_promises_is_there(family: Family) -> None:
-    assert callable(family.module("info").describe)
-    assert callable(family.module("loader").load)
-    if family.converter is not None:
-        assert callable(family.module(family.converter).convert)
-    if family.licence is not None:
-        assert family.module(family.licence).LICENCE in licences()
+@pytest.mark.parametrize("entry", FAMILIES, ids=lambda entry: entry.folder)
+def test_every_network_that_a_family_names_is_there(entry: FamilyEntry) -> None:
+    family = entry.family
+    assert issubclass(named(family.model), SpeechModel)
+    for name in entry.synthetic:
+        parts = family.parts(family.released(name))
+        assert [part.name for part in parts][:2] == ["model", "vocoder"]
+        assert all(issubclass(named(part.network), Network) for part in parts if part.name)
+    assert family.licence is None or family.licence in licences()
 
 
 def test_an_unknown_synthetic_model_names_the_known() -> None:

@@ -27,7 +27,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "support")]
 import official_fish_codec as official  # noqa: E402
 import tiny_fish_codec as tiny  # noqa: E402
 
-from models.fish_speech.codec.encoder import CodecEncoder  # noqa: E402
+from models.dual_ar.codec import CodecEncoder  # noqa: E402
 
 GOLDEN = ROOT / "tests" / "models" / "fish_speech" / "codec" / "golden_codec.safetensors"
 SEEDS = {"small": 11, "released_rates": 12}

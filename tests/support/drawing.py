@@ -11,7 +11,7 @@ from torch import Tensor
 from kernels.sampling.row import RowSettings
 from models.base import SpeechRequest
 from models.sampling import Sampling
-from models.slots.sampling_slots import SamplingSlots
+from models.slots.runner import SamplingSlots
 
 DTYPES = {
     "uniform": torch.float32,

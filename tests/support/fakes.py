@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -21,9 +21,10 @@ from models.device.beside import Beside
 from models.device.graphs import Capturer
 from models.vocoder.chunks import Cutting
 from models.vocoder.lanes import Lanes
-from models.vocoder.network import Codec, CodecDecoder
+from models.vocoder.network import CodecDecoder
 from models.vocoder.runner import VocoderRunner
 
+Codec = TypeVar("Codec", bound=CodecDecoder)
 AUDIO_ROWS = 32  # what `FakeSpeechModel` calls a good vocoder batch
 
 

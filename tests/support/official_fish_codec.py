@@ -22,7 +22,7 @@ import torch
 from torch import Tensor, nn
 
 from models.decoder.config import TransformerConfig
-from models.fish_speech.codec.config import CodecConfig
+from models.dual_ar.config import CodecConfig
 
 
 class _CodecMixin:

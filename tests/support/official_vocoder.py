@@ -9,7 +9,7 @@ from typing import Any
 import official_package
 from torch import Tensor
 
-from models.qwen3_tts.codec.tensors import UNUSED
+from models.qwen3_tts.tensors import UNUSED
 
 CODEC = "qwen_tts.core.tokenizer_12hz"
 

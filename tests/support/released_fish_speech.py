@@ -18,8 +18,8 @@ import torch
 from released_checkpoint import Tensors, write_sparse, write_sparse_parts
 from released_files import read
 
-from models.fish_speech.codec.config import CONFIG_FILE, PICKLED_FILE, WEIGHTS_FILE, CodecConfig
-from models.fish_speech.codec.tensors import SOURCE_BYTES, official_shapes
+from models.dual_ar.config import CONFIG_FILE, PICKLED_FILE, SOURCE_BYTES, WEIGHTS_FILE, CodecConfig
+from models.dual_ar.tensors import official_shapes
 
 # SHA-256 of the sorted lines `name|BF16|2560x4096`, and the sum of both files' data.
 FINGERPRINT = "7080b1c9b5d5e95589a1efa18db19616170d7e35664e2e4e7f744bbf7180adad"

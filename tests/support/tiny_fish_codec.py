@@ -18,26 +18,14 @@ from safetensors.torch import save_file
 from tiny_qwen3_tts import reference_wave, uniform
 from torch import Tensor
 
+from models.checkpoint.files import check_shapes, read_header
+from models.checkpoint.weights import read_tensors
 from models.decoder.config import TransformerConfig
-from models.fish_speech.codec.config import (
-    CONFIG_FILE,
-    KIND,
-    PICKLED_FILE,
-    WEIGHTS_FILE,
-    CodecConfig,
-)
-from models.fish_speech.codec.encoder import CodecEncoder, FishVoiceEncoder
-from models.fish_speech.codec.tensors import (
-    DIRECTION,
-    LENGTH,
-    OLD_DIRECTION,
-    OLD_LENGTH,
-    decoder_table,
-    encoder_table,
-    official_shapes,
-)
-from models.fish_speech.codec.vocoder import FishVocoder
-from models.fish_speech.codec.weight_norm import without_weight_norm
+from models.dual_ar.codec import CodecEncoder, CodecVoiceEncoder, DACVocoder
+from models.dual_ar.config import CODEC_STACK, CONFIG_FILE, PICKLED_FILE, WEIGHTS_FILE, CodecConfig
+from models.dual_ar.family import read_codec
+from models.dual_ar.tensors import decoder_table, encoder_table, official_shapes
+from models.vocoder.tensors import DIRECTION, LENGTH, OLD_DIRECTION, OLD_LENGTH
 
 __all__ = ["build", "build_encoder", "digest", "random_codes", "random_tensors", "reference_wave"]
 SPREAD = 3**0.5  # of uniform numbers between -1 and 1: a variance of 1
@@ -48,13 +36,13 @@ SMALL = CodecConfig(
     residual_codes=16,
     code_dim=4,
     latent_dim=32,
-    frames=TransformerConfig(32, 40, 2, 2, 2, 16, 1e4, 1e-5, 1200, window=5, **KIND),
+    frames=TransformerConfig(32, 40, 2, 2, 2, 16, 1e4, 1e-5, 1200, window=5, **CODEC_STACK),
     upsampling_ratios=(3, 2),
     decoder_dim=16,
     upsample_rates=(4, 3, 2),
     encoder_dim=4,
     encoder_strides=(2, 3, 4),
-    steps=TransformerConfig(32, 96, 1, 4, 4, 8, 500.0, 1e-5, 7200, window=9, **KIND),
+    steps=TransformerConfig(32, 96, 1, 4, 4, 8, 500.0, 1e-5, 7200, window=9, **CODEC_STACK),
 )
 FEW_FRAMES = replace(  # a second has as few as released
     SMALL,
@@ -74,7 +62,7 @@ VARIANTS: dict[str, CodecConfig] = {
         upsample_rates=(8, 8, 4, 2),
         encoder_dim=2,
         encoder_strides=(2, 4, 8, 8),
-        frames=TransformerConfig(32, 48, 3, 4, 4, 8, 1e4, 1e-5, 1200, window=1, **KIND),
+        frames=TransformerConfig(32, 48, 3, 4, 4, 8, 1e4, 1e-5, 1200, window=1, **CODEC_STACK),
     ),
 }
 
@@ -133,17 +121,27 @@ def build(
     tensors: dict[str, Tensor],
     device: str = "cpu",
     dtype: torch.dtype = torch.float32,
-) -> FishVocoder:
+) -> DACVocoder:
     """A vocoder of official tensors."""
     chosen = {name: tensors[name].to(device) for name in decoder_table(config).shapes}
-    return FishVocoder.from_state(config, without_weight_norm(chosen), dtype)
+    return DACVocoder.from_tensors(config, chosen, dtype, "vocoder")
 
 
-def build_encoder(config: CodecConfig, tensors: dict[str, Tensor]) -> FishVoiceEncoder:
+def build_encoder(config: CodecConfig, tensors: dict[str, Tensor]) -> CodecVoiceEncoder:
     """A voice encoder of official tensors."""
     chosen = {name: tensors[name] for name in encoder_table(config).shapes}
-    state = without_weight_norm(chosen)
-    return FishVoiceEncoder(CodecEncoder.from_state(config, state))
+    encoder = CodecEncoder.from_tensors(config, chosen, torch.float32, "codec encoder")
+    return CodecVoiceEncoder(encoder)
+
+
+def load_codec(
+    folder: Path, device: torch.device, dtype: torch.dtype
+) -> tuple[DACVocoder, CodecVoiceEncoder]:
+    """Vocoder and encoder of a folder that has a codec only, by the real loader."""
+    config = read_codec(folder)
+    check_shapes(read_header(folder / WEIGHTS_FILE).shapes, official_shapes(config), WEIGHTS_FILE)
+    tensors = read_tensors(folder / WEIGHTS_FILE, device)
+    return build(config, tensors, str(device), dtype), build_encoder(config, tensors)
 
 
 def write_codec(

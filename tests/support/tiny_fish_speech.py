@@ -21,7 +21,7 @@ from tiny_fish_codec import SMALL, write_codec
 from tiny_qwen3_tts import uniform
 
 from models.base import Voice
-from models.fish_speech.codec.config import CodecConfig
+from models.dual_ar.config import CodecConfig
 
 MERGES = ["t h", "th e", "Ġ the", "i n", "e r", "Ġ a", "l l", "o u", "Ġ s", ". Ċ", "Ċ Ċ"]
 SPECIAL = (  # in the order of the released tokenizer

@@ -18,9 +18,9 @@ import torch
 from torch import Tensor
 
 from models.checkpoint.weights import shapes_of
-from models.qwen3_tts.codec.config import VocoderConfig
-from models.qwen3_tts.codec.tensors import vocoder_table
-from models.qwen3_tts.codec.vocoder import Vocoder
+from models.qwen3_tts.codec import Vocoder
+from models.qwen3_tts.config import VocoderConfig
+from models.qwen3_tts.tensors import vocoder_table
 
 DECODER = {
     "codebook_size": 16,
@@ -93,7 +93,7 @@ def build(
     """A vocoder by the real loader."""
     vocoder_table(config).check(shapes_of(tensors), "speech tokenizer")
     there = {name: tensor.to(device) for name, tensor in tensors.items()}
-    return Vocoder.from_state(config, there, dtype)
+    return Vocoder.from_tensors(config, there, dtype, "speech tokenizer")
 
 
 def random_tensors(config: VocoderConfig, seed: int = 0) -> dict[str, Tensor]:

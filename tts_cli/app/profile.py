@@ -294,7 +294,7 @@ class Profiler:
 
     def _captured(self, name: str, run: Callable[[], Any], capturer: Any) -> Callable[[], Any]:
         stage: GraphRunner[int] = GraphRunner(name, lambda _: run(), capturer)
-        stage.announce([0], size=int)
+        stage.announce([0])
         stage.capture()
         return lambda: stage.run(0)
 

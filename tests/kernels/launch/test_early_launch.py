@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 import torch
+from synthetic import load_synthetic
 
 import models.decoder.decoder
 from kernels.launch import dispatch, early_launch
 from kernels.launch.early_launch import LEAST_ROWS, dependent_launches, launch_options
 from models.decoder.config import TransformerConfig
 from models.decoder.decoder import Decoder
-from models.qwen3_tts.loader import load_synthetic
 from models.qwen3_tts.model import Qwen3TTS
 
 OFF = {"IS_DEPENDENT": False}

@@ -52,10 +52,11 @@ def test_kernel_equals_reference(
     shape, device, with_kernel, assert_close, assert_same_rounding
 ) -> None:
     x, weight = make(shape, device)
-    out, ref = with_kernel(row_linear, x, weight), row_linear_ref(x, weight)
-    assert out.dtype == torch.bfloat16
-    assert_close(out, ref)
-    assert_same_rounding(out, ref)
+    for bias in (None, torch.randn(len(weight), device=device).bfloat16()):
+        out, ref = with_kernel(row_linear, x, weight, bias), row_linear_ref(x, weight, bias)
+        assert out.dtype == torch.bfloat16
+        assert_close(out, ref)
+        assert_same_rounding(out, ref)
 
 
 @pytest.mark.parametrize("shape", ALL_SHAPES)

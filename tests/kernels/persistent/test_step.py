@@ -44,6 +44,7 @@ def make_decoder(
     positions: int,
     device: str,
     dtype: torch.dtype,
+    has_bias: bool = False,
 ) -> Decoder:
     """Random weights that keep activations near 1; the cache is full of numbers."""
     width, inner, layers, heads, kv_heads, head_dim = shape
@@ -58,11 +59,14 @@ def make_decoder(
             rope_theta=THETA,
             norm_eps=EPS,
             max_positions=1,
+            has_qkv_bias=has_bias,
         )
     ).to(device, dtype)
     for name, weight in decoder.named_parameters():
         if "norm" in name:
             weight.uniform_(0.5, 1.5)
+        elif name.endswith("bias"):
+            weight.normal_()
         else:
             weight.normal_(0, 1 / math.sqrt(weight.shape[1]))
     decoder.allocate(slots, positions)
@@ -78,6 +82,8 @@ def stack(decoder: Decoder) -> DecoderWeights:
     return DecoderWeights(
         one("qkv"), one("o"), one("gate_up"), one("down"), norms, one("post_norm"),
         one("q_norm"), one("k_norm"),
+        torch.stack([layer.qkv.bias for layer in decoder.layers])
+        if decoder.config.has_qkv_bias else None,
     )  # fmt: skip
 
 
@@ -117,12 +123,13 @@ CASES = [
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("has_bias", [False, True])
 @pytest.mark.parametrize("case", CASES)
 def test_step_equals_the_separate_operations(
-    case, dtype, device, with_kernel, with_reference, assert_close
+    case, has_bias, dtype, device, with_kernel, with_reference, assert_close
 ) -> None:
     shape, at, settings = case
-    decoder = make_decoder(shape, 2, 12, device, dtype)
+    decoder = make_decoder(shape, 2, 12, device, dtype, has_bias)
     positions = torch.tensor(at, device=device)
     x = torch.randn(len(at), shape[0], device=device).to(dtype)
     head = torch.randn(VOCAB, shape[0], device=device).to(dtype)

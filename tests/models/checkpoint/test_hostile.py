@@ -8,6 +8,7 @@ from pathlib import Path
 
 import hostile_checkpoints
 import pytest
+import tiny_audio8
 import tiny_fish_speech
 import tiny_qwen3_tts
 import torch
@@ -20,13 +21,15 @@ pytestmark = pytest.mark.slow
 QUICK, LONG = 15, 300  # changes of each kind
 MOST_S = 10.0
 MOST_BYTES = 512 * 2**20  # more than before
-KINDS = ("custom_voice", "base", "fish")
+KINDS = ("custom_voice", "base", "fish", "audio8")
 
 
 @pytest.fixture(scope="module", params=KINDS)
 def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A checkpoint that is good as long as nobody changes it."""
     path = tmp_path_factory.mktemp(request.param)
+    if request.param == "audio8":
+        return tiny_audio8.write_checkpoint(path)
     if request.param == "fish":
         return tiny_fish_speech.write_checkpoint(path)
     return tiny_qwen3_tts.write_checkpoint(path, request.param)

@@ -17,9 +17,9 @@ from models.checkpoint.table import Table
 from models.checkpoint.weights import (
     META,
     READ_THREADS,
+    Network,
     assemble,
-    load_networks,
-    load_strictly,
+    random_tensors,
     read_file,
     read_tensors,
 )
@@ -98,45 +98,71 @@ def test_threads_read_what_one_reads(
         assert tensors[name].dtype == tensor.dtype
 
 
-class TestLoadStrictly:
-    """Every key is accounted for."""
+class Pair(Network):
+    """Two linear maps."""
 
-    @pytest.fixture
-    def module(self) -> nn.Module:
-        with torch.device("meta"):
-            return nn.ModuleDict({"a": nn.Linear(3, 2), "b": nn.Linear(2, 2, bias=False)})
+    def __init__(self, config: object) -> None:
+        super().__init__()
+        self.a, self.b = nn.Linear(3, 2), nn.Linear(2, 2, bias=False)
+        self.steps = nn.Buffer(torch.empty(2))
 
-    def test_a_fitting_state_is_cast_and_needs_no_gradient(self, module: nn.Module) -> None:
-        state = {
-            "a.weight": torch.ones(2, 3),
-            "a.bias": torch.ones(2),
-            "b.weight": torch.ones(2, 2, dtype=torch.float64),
+    @staticmethod
+    def table(config: object) -> Table:
+        table = Table()
+        table.affine("old.a", "a", 2, 3)
+        table.keep("old.b.weight", "b.weight", 2, 2)
+        return table
+
+    def constants(self, device: torch.device, dtype: torch.dtype) -> dict[str, torch.Tensor]:
+        return {"steps": torch.arange(2.0, device=device)}
+
+
+class TestNetwork:
+    """Every tensor is accounted for."""
+
+    def test_fitting_tensors_are_cast_and_need_no_gradient(self) -> None:
+        tensors = {
+            "old.a.weight": torch.ones(2, 3),
+            "old.a.bias": torch.ones(2),
+            "old.b.weight": torch.ones(2, 2, dtype=torch.float64),
         }
-        load_strictly(module, state, torch.bfloat16, "voice")
-        for parameter in module.parameters():
+        network = Pair.from_tensors(None, tensors, torch.bfloat16, "voice")
+        assert not tensors
+        for parameter in network.parameters():
             assert parameter.dtype == torch.bfloat16
             assert parameter.device == CPU
             assert not parameter.requires_grad
+        assert network.steps.dtype == torch.float32
 
-    def test_all_problems_are_listed_together(self, module: nn.Module) -> None:
-        state = {"a.weight": torch.ones(3, 2), "a.bias": torch.ones(2), "c": torch.ones(1)}
+    def test_all_problems_are_listed_together(self) -> None:
+        state = {"old.a.weight": torch.ones(3, 2), "old.a.bias": torch.ones(2), "c": torch.ones(1)}
         with pytest.raises(CheckpointError) as caught:
-            load_strictly(module, state, torch.float32, "voice: model")
+            Pair.from_tensors(None, state, torch.float32, "voice: model")
         assert str(caught.value).splitlines() == [
             "voice: model: 3 tensors do not match:",
-            "  missing b.weight",
+            "  missing old.b.weight",
             "  unexpected 'c'",
-            "  a.weight has shape (3, 2), but the config requires (2, 3)",
+            "  old.a.weight has shape (3, 2), but the config requires (2, 3)",
         ]
 
-    def test_a_long_list_is_cut_and_counted(self, module: nn.Module) -> None:
+    def test_a_long_list_is_cut_and_counted(self) -> None:
         state = {f"extra.{index}": torch.ones(1) for index in range(60)}
         with pytest.raises(CheckpointError) as caught:
-            load_strictly(module, state, torch.float32, "voice")
+            Pair.from_tensors(None, state, torch.float32, "voice")
         lines = str(caught.value).splitlines()
         assert lines[0] == "voice: 63 tensors do not match:"
         assert len(lines) == 22
         assert lines[-1] == "  and 43 more"
+
+    def test_random_tensors_fit_and_depend_on_the_seed(self) -> None:
+        drawn = [
+            random_tensors(Pair.table(None), torch.Generator().manual_seed(seed), torch.float32)
+            for seed in (1, 1, 2)
+        ]
+        assert torch.equal(drawn[0]["old.a.weight"], drawn[1]["old.a.weight"])
+        assert not torch.equal(drawn[0]["old.a.weight"], drawn[2]["old.a.weight"])
+        assert not drawn[0]["old.a.bias"].any()
+        Pair.from_tensors(None, drawn[0], torch.float32, "random")
 
 
 def test_ours_are_made_of_what_a_table_says_and_the_rest_is_let_go() -> None:
@@ -148,23 +174,12 @@ def test_ours_are_made_of_what_a_table_says_and_the_rest_is_let_go() -> None:
     table.make("rotated", "halves", table.hold("pairs", 5), numbers=(1, 4))
     table.hold("unused", 1)
     tensors = {name: torch.arange(math.prod(s)).view(s) for name, s in table.shapes.items()}
-    made = assemble(table, tensors, dtype=torch.float64)
+    made = assemble(table, tensors)
     assert set(tensors) == {"unused"}
-    assert {value.dtype for value in made.values()} == {torch.float64}
     assert set(made) == {"new.a.weight", "new.a.bias", "qk", "books", "rotated"}
     assert made["qk"].tolist() == [[0, 1, 2], [3, 4, 5], [0, 1, 2]]
     assert made["books"].tolist() == [[[0, 1, 2]]] * 2
     assert made["rotated"].tolist() == [0, 2, 1, 3, 4]
-
-
-def test_networks_name_what_does_not_fit_as_the_checkpoint_does() -> None:
-    table = Table()
-    table.affine("old.a", "net.bias_of", 2, 3)
-    tensors = {"old.a.weight": torch.zeros(2, 4), "else": torch.zeros(1)}
-    with pytest.raises(CheckpointError) as caught:
-        load_networks({}, table, tensors, torch.float32, "model")
-    for line in ("missing old.a.bias", "unexpected 'else'", "old.a.weight has shape (2, 4)"):
-        assert line in str(caught.value)
 
 
 class TestWholeCheckpoint:

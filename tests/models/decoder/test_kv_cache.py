@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from models.decoder.config import TransformerConfig
-from models.decoder.kv_cache import StaticKVCache, cache_bytes
+from models.decoder.decoder import StaticKVCache, cache_bytes
 from models.qwen3_tts.config import Qwen3TTSConfig
 
 LAYERS, SLOTS, HEADS, POSITIONS, WIDTH = 2, 5, 3, 7, 4

@@ -15,11 +15,11 @@ from fakes import FakeCapturer, lanes_runner
 from torch import Tensor
 
 from kernels.launch.dispatch import KernelFailed
+from models import registry
 from models.device.beside import Beside, Result
 from models.device.graphs import Capturers, CudaCapturer, GraphRunner, cuda_capturers
 from models.device.streams import FRAMES_PRIORITY, VOCODER_PRIORITY
-from models.fish_speech import loader as fish_loader
-from models.qwen3_tts import loader as qwen_loader
+from models.load import load
 from tts_cli.errors import Interrupted
 
 
@@ -56,7 +56,7 @@ def work(capturer: FakeCapturer) -> Work:
 
 def test_captures_the_largest_bucket_first(capturer: FakeCapturer, work: Work) -> None:
     runner = GraphRunner("work", work, capturer)
-    runner.announce([2, 8, 1, 4], size=int)
+    runner.announce([2, 8, 1, 4])
     runner.capture()
     assert work.keys == runner.keys == [8, 4, 2, 1]
     assert [entry["key"] for entry in runner.stats.captures] == ["8", "4", "2", "1"]
@@ -70,7 +70,7 @@ def test_the_inputs_of_a_key_are_filled_before_its_capture(
 ) -> None:
     filled: list[tuple[int, list[int]]] = []
     runner = GraphRunner("work", work, capturer, lambda key: filled.append((key, [*work.keys])))
-    runner.announce([2, 4], size=int)
+    runner.announce([2, 4])
     runner.capture()
     assert filled == [(4, []), (2, [4])]
     runner.run(4)
@@ -86,7 +86,7 @@ def test_a_long_capture_says_how_far_it_is(
     monkeypatch.setattr("models.device.graphs.PROGRESS_S", -1.0)
     with caplog.at_level(logging.INFO):
         runner = GraphRunner("work", work, capturer)
-        runner.announce([2, 8, 4], size=int)
+        runner.announce([2, 8, 4])
         runner.capture()
     assert [record.getMessage() for record in caplog.records] == [
         "capturing work graph 1 of 3",
@@ -97,14 +97,14 @@ def test_a_long_capture_says_how_far_it_is(
 
 def test_size_orders_keys_of_any_kind(capturer: FakeCapturer) -> None:
     runner: GraphRunner[tuple[int, int]] = GraphRunner("pairs", lambda key: None, capturer)
-    runner.announce([(1, 300), (8, 16), (4, 128)], size=lambda key: key[0] * key[1])
+    runner.announce([(1, 300), (8, 16), (4, 128)])
     runner.capture()
     assert runner.keys == [(4, 128), (1, 300), (8, 16)]
 
 
 def test_replays_where_recorded_and_reads_new_inputs(capturer: FakeCapturer, work: Work) -> None:
     runner = GraphRunner("work", work, capturer)
-    runner.announce([4], size=int)
+    runner.announce([4])
     runner.capture()
     work.inputs += 1
     out = runner.run(4)
@@ -117,7 +117,7 @@ def test_a_bucket_without_a_graph_runs_eagerly_and_counts_as_a_miss(
     capturer: FakeCapturer, work: Work
 ) -> None:
     runner = GraphRunner("work", work, capturer)
-    runner.announce([4], size=int)
+    runner.announce([4])
     runner.capture()
     assert torch.equal(runner.run(8), 2 * work.inputs[:8])
     assert capturer.replays == 0
@@ -126,7 +126,7 @@ def test_a_bucket_without_a_graph_runs_eagerly_and_counts_as_a_miss(
 
 def test_an_announced_key_is_recorded_at_its_second_use(capturer: FakeCapturer, work: Work) -> None:
     runner = GraphRunner("work", work, capturer)
-    runner.announce([2, 8, 4], size=int)
+    runner.announce([2, 8, 4])
     runner.capture([8])
     assert (runner.keys, runner.announced) == ([8], [4, 2])
     for _ in range(3):
@@ -141,7 +141,7 @@ def test_a_larger_recording_stands_in_until_a_key_is_worth_its_own(
     capturer: FakeCapturer, work: Work
 ) -> None:
     runner = GraphRunner("work", work, capturer)
-    runner.announce([1, 2, 4, 8], size=int)
+    runner.announce([1, 2, 4, 8])
     assert runner.pick(2, 1, worth=5) == 2  # nothing larger is recorded
     runner.capture([4, 8])
     assert runner.pick(4, 100, worth=5) == 4
@@ -153,7 +153,7 @@ def test_the_usual_key_stands_in_for_smaller_ones_before_anything_is_recorded(
     capturer: FakeCapturer, work: Work
 ) -> None:
     runner = GraphRunner("work", work, capturer)
-    runner.announce([1, 2, 4, 8], size=int, usual=4)
+    runner.announce([1, 2, 4, 8], usual=4)
     assert runner.usual == [4]
     assert [runner.pick(key, 1, worth=5) for key in (1, 2, 4, 8)] == [4, 4, 4, 8]
     runner.capture([8])
@@ -163,14 +163,14 @@ def test_the_usual_key_stands_in_for_smaller_ones_before_anything_is_recorded(
     assert runner.pick(2, 1, worth=5) == 4
     assert runner.pick(2, 3, worth=5) == 2
     runner.reset()
-    runner.announce([1, 4], size=int)
+    runner.announce([1, 4])
     assert runner.pick(1, 1, worth=5) == 1
 
 
 def test_a_key_that_fails_at_its_second_use_stays_eager(capturer: FakeCapturer, work: Work) -> None:
     work.syncs_at = {4}
     runner = GraphRunner("work", work, capturer)
-    runner.announce([4], size=int)
+    runner.announce([4])
     for _ in range(3):
         assert torch.equal(runner.run(4), 2 * work.inputs[:4])
     assert (runner.keys, runner.announced) == ([], [])
@@ -181,7 +181,7 @@ def test_nothing_is_recorded_inside_the_capture_of_another(
     capturer: FakeCapturer, work: Work
 ) -> None:
     runner = GraphRunner("work", work, capturer)
-    runner.announce([4], size=int)
+    runner.announce([4])
     capturer.has_outer_capture = True
     for _ in range(3):
         runner.run(4)
@@ -192,7 +192,7 @@ def test_a_rehearsal_runs_what_is_announced_and_records_nothing(
     capturer: FakeCapturer, work: Work
 ) -> None:
     runner = GraphRunner("work", work, capturer)
-    runner.announce([2, 8, 4], size=int)
+    runner.announce([2, 8, 4])
     runner.rehearse()
     assert work.keys == [8, 4, 2]
     assert (runner.keys, runner.announced) == ([], [8, 4, 2])
@@ -202,7 +202,7 @@ def test_a_rehearsal_runs_what_is_announced_and_records_nothing(
 
 def test_the_output_of_a_graph_is_static(capturer: FakeCapturer, work: Work) -> None:
     runner = GraphRunner("work", work, capturer)
-    runner.announce([4], size=int)
+    runner.announce([4])
     runner.capture()
     first = runner.run(4)
     kept = first.clone()
@@ -214,7 +214,7 @@ def test_the_output_of_a_graph_is_static(capturer: FakeCapturer, work: Work) -> 
 
 def test_without_a_capturer_everything_is_eager_and_nothing_is_counted(work: Work) -> None:
     runner = GraphRunner("work", work, None)
-    runner.announce([8, 4], size=int)
+    runner.announce([8, 4])
     runner.capture()
     assert runner.keys == []
     assert torch.equal(runner.run(4), 2 * work.inputs[:4])
@@ -227,7 +227,7 @@ def test_a_failed_capture_leaves_that_bucket_eager_and_the_others_working(
     work.syncs_at = {4}
     runner = GraphRunner("work", work, capturer)
     with caplog.at_level(logging.WARNING):
-        runner.announce([8, 4, 2], size=int)
+        runner.announce([8, 4, 2])
         runner.capture()
     assert runner.keys == [8, 2]
     reason = "operation not permitted when stream is capturing"
@@ -246,7 +246,7 @@ def test_a_failure_without_a_message_is_named_by_its_type(capturer: FakeCapturer
         raise RuntimeError
 
     runner = GraphRunner("work", fail, capturer)
-    runner.announce([2], size=int)
+    runner.announce([2])
     runner.capture()
     assert runner.stats.failures == {"2": "RuntimeError"}
 
@@ -256,7 +256,7 @@ def test_lack_of_memory_is_no_capture_failure(capturer: FakeCapturer) -> None:
         raise torch.OutOfMemoryError("CUDA out of memory")
 
     runner = GraphRunner("work", exhaust, capturer)
-    runner.announce([2], size=int)
+    runner.announce([2])
     with pytest.raises(torch.OutOfMemoryError):
         runner.capture()
     assert runner.stats.failures == {}
@@ -287,7 +287,7 @@ def test_whatever_a_capture_fails_by_its_bucket_stays_eager(
         raise first
 
     runner = GraphRunner("work", breaks(first) if is_told_twice else fail, capturer)
-    runner.announce([2], size=int)
+    runner.announce([2])
     runner.capture()
     assert runner.stats.failures == {"2": "odd"}
 
@@ -306,7 +306,7 @@ def test_what_is_no_failure_of_a_capture_is_passed_on(
 ) -> None:
     """A signal was once taken for one, and got lost."""
     runner = GraphRunner("work", breaks(first), capturer)
-    runner.announce([2], size=int)
+    runner.announce([2])
     with pytest.raises(type(first)):
         runner.capture()
     assert runner.stats.failures == {}
@@ -318,7 +318,7 @@ def test_failures_alike_are_told_of_once_and_counted(
     work.syncs_at = {8, 4, 2}
     for name in ("frame", "prefill"):
         runner = GraphRunner(name, work, capturer)
-        runner.announce([8, 4, 2, 1], size=int)
+        runner.announce([8, 4, 2, 1])
         runner.capture()
         assert list(runner.stats.failures) == ["8", "4", "2"]
     assert [record.getMessage() for record in caplog.records if record.levelno > 20] == [
@@ -334,7 +334,7 @@ def test_graphs_are_recorded_anew_where_a_kernel_failed(capturer: FakeCapturer, 
 
     is_broken = True
     runner = GraphRunner("work", fail, capturer)
-    runner.announce([8, 4, 2, 1], size=int)
+    runner.announce([8, 4, 2, 1])
     with pytest.raises(KernelFailed):
         runner.capture()
     runner.run(2)
@@ -350,7 +350,7 @@ def test_graphs_are_recorded_anew_where_a_kernel_failed(capturer: FakeCapturer, 
 
 def test_inside_somebody_elses_capture_it_runs_eagerly(capturer: FakeCapturer, work: Work) -> None:
     runner = GraphRunner("work", work, capturer)
-    runner.announce([4], size=int)
+    runner.announce([4])
     runner.capture()
     capturer.has_outer_capture = True
     assert torch.equal(runner.run(4), 2 * work.inputs[:4])
@@ -368,7 +368,7 @@ def test_what_is_no_replay_is_done_beside(capturer: FakeCapturer, work: Work) ->
 
     done: list[object] = []
     runner = GraphRunner("frame", work, capturer, beside=Counted(torch.device("cpu")))
-    runner.announce([1, 2], size=int)
+    runner.announce([1, 2])
     runner.rehearse([1])
     runner.capture([2])
     assert len(done) == 2
@@ -385,9 +385,9 @@ def test_what_is_no_replay_is_done_beside(capturer: FakeCapturer, work: Work) ->
 
 def test_a_second_capture_records_only_what_is_missing(capturer: FakeCapturer, work: Work) -> None:
     runner = GraphRunner("work", work, capturer)
-    runner.announce([4, 2], size=int)
+    runner.announce([4, 2])
     runner.capture()
-    runner.announce([8, 4, 2], size=int)
+    runner.announce([8, 4, 2])
     runner.capture()
     assert work.keys == [4, 2, 8]
     assert len(runner.stats.captures) == 3
@@ -396,7 +396,7 @@ def test_a_second_capture_records_only_what_is_missing(capturer: FakeCapturer, w
 def test_reset_forgets_the_graphs_but_not_what_was_run(capturer: FakeCapturer, work: Work) -> None:
     work.syncs_at = {2}
     runner = GraphRunner("work", work, capturer)
-    runner.announce([4, 2], size=int)
+    runner.announce([4, 2])
     runner.capture()
     runner.run(4)
     runner.reset()
@@ -407,7 +407,7 @@ def test_reset_forgets_the_graphs_but_not_what_was_run(capturer: FakeCapturer, w
     work.inputs = torch.ones(16)
     assert torch.equal(runner.run(4), torch.full((4,), 2.0))
     assert runner.stats.misses == 1
-    runner.announce([4], size=int)
+    runner.announce([4])
     runner.capture()
     runner.run(4)
     assert runner.stats.hits == 2
@@ -419,15 +419,15 @@ def test_what_runs_beside_the_frames_has_a_capturer_of_its_own(
 ) -> None:
     # Graphs of one pool that overlap overwrite each other.
     capturers = Capturers(FakeCapturer(), FakeCapturer())
-    loader: Any = qwen_loader
     if family == "qwen3_tts":
         folder = tiny_qwen3_tts.write_checkpoint(tmp_path, "custom_voice_wide")
     else:
-        loader, folder = fish_loader, tiny_fish_speech.write_checkpoint(tmp_path, "wide", 2)
+        folder = tiny_fish_speech.write_checkpoint(tmp_path, "wide", 2)
     monkeypatch.setattr("models.slots.model.cuda_capturers", lambda device: capturers)
     # A CPU has no lanes, and so no graphs of the vocoder.
     monkeypatch.setattr("models.slots.model.vocoder_runner", lanes_runner)
-    model = loader.load(folder, torch.device("cpu"), torch.float32, True)
+    source = registry._source(str(folder), None)
+    model = load(source, torch.device("cpu"), torch.float32, True)
     assert {
         runner.name: runner.capturer is capturers.frames for runner in model.graph_runners()
     } == {"frame": True, "prefill": True, "vocoder": False, "latents": False, "render": False}
@@ -449,7 +449,7 @@ class TestCuda:
 
     def test_replay_reads_the_static_inputs(self, device: torch.device, buffer: Tensor) -> None:
         runner = GraphRunner("double", lambda n: buffer[:n] * 2, CudaCapturer(device))
-        runner.announce([8, 4], size=int)
+        runner.announce([8, 4])
         runner.capture()
         buffer += 1
         assert runner.run(4).tolist() == [2, 4, 6, 8]
@@ -462,7 +462,7 @@ class TestCuda:
         syncs = self.waits_at(buffer, 4)
         runner = GraphRunner("double", syncs, CudaCapturer(device))
         outer = torch.cuda.current_stream(device)
-        runner.announce([8, 4, 2, 1], size=int)
+        runner.announce([8, 4, 2, 1])
         runner.capture()
         assert torch.cuda.current_stream(device) == outer
         assert list(runner.stats.failures) == ["4"]
@@ -475,7 +475,7 @@ class TestCuda:
         # The allocator and the next runner of the same device are none the worse for it.
         torch.cuda.empty_cache()
         later = GraphRunner("later", lambda n: buffer[:n] + 1, CudaCapturer(device))
-        later.announce([8], size=int)
+        later.announce([8])
         later.capture()
         assert later.run(8).tolist() == [2 + i for i in range(8)]
         assert torch.ones(1 << 20, device=device).sum().item() == 1 << 20
@@ -498,7 +498,7 @@ class TestCuda:
 
         stream = torch.cuda.current_stream(device)
         runner = GraphRunner("double", work, CudaCapturer(device))
-        runner.announce([8, 4], size=int)
+        runner.announce([8, 4])
         runner.capture([8])
         with monkeypatch.context() as patch:
             if where == "enter":
@@ -509,7 +509,7 @@ class TestCuda:
         assert not torch.cuda.is_current_stream_capturing()
         for count in (8, 4):
             assert runner.run(count).tolist() == [2 * i for i in range(count)]
-        runner.announce([2], size=int)
+        runner.announce([2])
         runner.capture()
         assert runner.keys == [8, 2]
 
@@ -518,13 +518,13 @@ class TestCuda:
     ) -> None:
         capturer = CudaCapturer(device)
         first = GraphRunner("first", lambda n: buffer[:n] * 3, capturer)
-        first.announce([8], size=int)
+        first.announce([8])
         first.capture()
         broken = GraphRunner("broken", self.waits_at(buffer, 8), capturer)
-        broken.announce([8], size=int)
+        broken.announce([8])
         broken.capture()
         last = GraphRunner("last", lambda n: buffer[:n] * 5, capturer)
-        last.announce([8], size=int)
+        last.announce([8])
         last.capture()
         assert first.run(8).tolist() == [3 * i for i in range(8)]
         assert last.run(8).tolist() == [5 * i for i in range(8)]
@@ -535,7 +535,7 @@ class TestCuda:
         self, device: torch.device, buffer: Tensor
     ) -> None:
         runner = GraphRunner("double", lambda n: buffer[:n] * 2, CudaCapturer(device))
-        runner.announce([4], size=int)
+        runner.announce([4])
         runner.capture()
         torch.cuda.synchronize()
         graph = torch.cuda.CUDAGraph()
@@ -557,7 +557,7 @@ class TestCuda:
         assert (frames.priority, vocoder.priority) == (FRAMES_PRIORITY, VOCODER_PRIORITY)
         assert frames.stream.priority < vocoder.stream.priority == 0
         failing = GraphRunner("broken", self.waits_at(torch.ones(4, device=device), 4), frames)
-        failing.announce([4], size=int)
+        failing.announce([4])
         failing.capture()
         assert failing.stats.failures
         assert frames.stream.priority < 0
@@ -567,12 +567,12 @@ class TestCuda:
     ) -> None:
         # PyTorch refuses ("use_count > 0 INTERNAL ASSERT FAILED") while an output is still alive.
         runner = GraphRunner("double", lambda n: buffer[:n] * 2, CudaCapturer(device))
-        runner.announce([8, 4], size=int)
+        runner.announce([8, 4])
         runner.capture()
         kept = runner.run(8)
         for _ in range(2):
             runner.reset()
-            runner.announce([8, 4], size=int)
+            runner.announce([8, 4])
             runner.capture()
             assert runner.stats.failures == {}
             assert runner.run(4).tolist() == [0, 2, 4, 6]

@@ -15,7 +15,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from models.base import SpeechRequest
-from models.fish_speech.model import FishSpeech
+from models.dual_ar.model import DualAR
 from models.registry import load_model
 from models.sampling import Sampling
 
@@ -66,19 +66,19 @@ def golden(request: pytest.FixtureRequest, checkpoint: Callable[..., Path]) -> G
 
 
 @pytest.fixture(scope="session")
-def golden_model(golden: Golden) -> FishSpeech:
+def golden_model(golden: Golden) -> DualAR:
     """Our model of the golden checkpoint, float32 on the CPU."""
     return load_fish(golden.folder)
 
 
-def load_fish(folder: Path, device: str = "cpu", use_graphs: bool = False) -> FishSpeech:
+def load_fish(folder: Path, device: str = "cpu", use_graphs: bool = False) -> DualAR:
     """A checkpoint in float32."""
     model = load_model(str(folder), device, torch.float32, use_graphs=use_graphs)
-    assert isinstance(model, FishSpeech)
+    assert isinstance(model, DualAR)
     return model
 
 
 @pytest.fixture(scope="session")
-def small(checkpoint: Callable[..., Path]) -> FishSpeech:
+def small(checkpoint: Callable[..., Path]) -> DualAR:
     """The small checkpoint in float32 on the CPU."""
     return load_fish(checkpoint("small", 1))

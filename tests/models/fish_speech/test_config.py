@@ -11,7 +11,8 @@ import pytest
 import tiny_fish_speech as tiny
 
 from models.checkpoint.files import CheckpointError
-from models.fish_speech.config import FishSpeechConfig
+from models.dual_ar.family import size_of
+from models.fish_speech.family import read_config, released_config
 
 Change = Callable[[dict[str, Any]], object]
 
@@ -23,7 +24,7 @@ def written(folder: Path, config: dict[str, Any]) -> Path:
 
 def test_every_value_is_the_checkpoints(tmp_path: Path) -> None:
     spec = tiny.SPECS["wide"]
-    config = FishSpeechConfig.from_folder(written(tmp_path, tiny.main_config(spec)))
+    config = read_config(written(tmp_path, tiny.main_config(spec)))
     talker, predictor = config.talker, config.predictor
     assert (talker.width, talker.mlp_width, talker.num_layers) == (48, 96, 2)
     assert (talker.num_heads, talker.num_kv_heads, talker.head_dim) == (8, 2, 32)
@@ -39,13 +40,13 @@ def test_every_value_is_the_checkpoints(tmp_path: Path) -> None:
 
 
 def test_the_released_size_has_the_released_number_of_weights() -> None:
-    config = FishSpeechConfig.released()
+    config = released_config()
     rows = config.text_vocab_size + config.num_codebooks * config.codebook_size
     tables = rows * 2560 + 2 * config.codebook_size * 2560
     norms = 36 * (2 * 2560 + 2 * 128) + 4 * 2 * 2560 + 2 * 2560
     total = config.talker.num_weights + config.predictor.num_weights + tables + norms
     assert total == 4_561_852_416
-    assert config.size == "4.6b"
+    assert size_of(config) == "4.6b"
 
 
 @pytest.mark.parametrize(
@@ -60,9 +61,15 @@ def test_the_released_size_has_the_released_number_of_weights() -> None:
         (lambda c: c["text_config"].update(n_local_heads=3), "4 heads cannot share 3"),
         (lambda c: c["text_config"].update(head_dim=15), "head_dim = 15 must be even"),
         (lambda c: c["audio_decoder_config"].update(attention_qk_norm=True), "qk_norm = True"),
-        (lambda c: c["audio_decoder_config"].update(dim=32), "dim 32 differs from text_config's"),
+        (
+            lambda c: c["audio_decoder_config"].update(dim=32),
+            "width 32 differs from the talker's 64",
+        ),
         (lambda c: c["audio_decoder_config"].update(text_dim=32), "text_dim is not"),
-        (lambda c: c["audio_decoder_config"].update(max_seq_len=3), "below num_codebooks"),
+        (
+            lambda c: c["audio_decoder_config"].update(max_seq_len=3),
+            "fewer positions than codebooks",
+        ),
         (lambda c: c["audio_decoder_config"].update(num_codebooks=1), "'num_codebooks' must be"),
         (lambda c: c.update(semantic_end_token_id=tiny.SEMANTIC_START), "are not as many as"),
         (lambda c: c.update(eos_token_id=tiny.SEMANTIC_START + 1), "is a semantic id"),
@@ -73,5 +80,5 @@ def test_what_does_not_fit_is_named(tmp_path: Path, change: Change, message: str
     config = tiny.main_config(tiny.SPECS["small"])
     change(config)
     with pytest.raises(CheckpointError, match=message) as caught:
-        FishSpeechConfig.from_folder(written(tmp_path, config))
+        read_config(written(tmp_path, config))
     assert "config.json" in str(caught.value)

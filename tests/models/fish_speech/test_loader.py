@@ -13,7 +13,7 @@ from safetensors.torch import load_file, save_file
 
 from models.checkpoint.files import CheckpointError
 from models.checkpoint.weights import halves
-from models.fish_speech.model import FishSpeech
+from models.dual_ar.model import DualAR
 from models.registry import describe, load_model
 
 SPEC = tiny.SPECS["small"]
@@ -33,7 +33,7 @@ def test_a_folder_is_described_without_its_weights(checkpoint: Write) -> None:
 def test_a_model_is_what_its_folder_describes(checkpoint: Write) -> None:
     folder = checkpoint()
     model = load_model(str(folder), "cpu", torch.bfloat16, use_graphs=True)
-    assert isinstance(model, FishSpeech)
+    assert isinstance(model, DualAR)
     assert model.info == describe(str(folder))
     assert model.dtype == torch.bfloat16
     assert model.frames.capturer is None
@@ -42,7 +42,7 @@ def test_a_model_is_what_its_folder_describes(checkpoint: Write) -> None:
 @pytest.mark.parametrize("num_shards", [1, 3])
 def test_one_file_or_several(checkpoint: Write, num_shards: int) -> None:
     model = load_model(str(checkpoint(num_shards=num_shards)), "cpu", torch.float32)
-    assert isinstance(model, FishSpeech)
+    assert isinstance(model, DualAR)
     weights = tiny.random_weights(SPEC, 0, torch.float32)
     expected = weights["text_model.model.layers.2.feed_forward.w2.weight"].bfloat16().float()
     assert torch.equal(model.talker.decoder.layers[2].down.weight, expected)
@@ -50,7 +50,7 @@ def test_one_file_or_several(checkpoint: Write, num_shards: int) -> None:
 
 def test_heads_keep_the_rows_that_can_be_drawn(checkpoint: Write) -> None:
     model = load_model(str(checkpoint()), "cpu", torch.bfloat16)
-    assert isinstance(model, FishSpeech)
+    assert isinstance(model, DualAR)
     weights = tiny.random_weights(SPEC, 0)
     text = weights["text_model.model.embeddings.weight"]
     first = tiny.SEMANTIC_START
@@ -72,7 +72,7 @@ def test_rotations_of_neighbours_become_rotations_of_halves() -> None:
 
 def test_rope_tables_are_rounded_whatever_the_dtype(checkpoint: Write) -> None:
     model = load_model(str(checkpoint()), "cpu", torch.float32)
-    assert isinstance(model, FishSpeech)
+    assert isinstance(model, DualAR)
     model.allocate(1, 100, 20)
     for decoder in (model.talker.decoder, model.predictor.decoder):
         assert decoder.cos.dtype == torch.float32

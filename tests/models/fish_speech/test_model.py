@@ -18,8 +18,8 @@ from speak import Row, speak
 
 from models.base import RequestError, SlotStatus, SpeechRequest, Voice
 from models.device.graphs import GraphRunner
-from models.fish_speech.config import SAMPLING
-from models.fish_speech.model import FishSpeech
+from models.dual_ar.model import DualAR
+from models.fish_speech.family import SAMPLING
 from models.registry import load_model
 from models.sampling import Sampling
 from models.slots.model import SpeechModel
@@ -32,9 +32,9 @@ GREEDY = replace(SAMPLING, greedy=True, subtalker_greedy=True)
 
 
 @pytest.fixture
-def model(folder: Path) -> FishSpeech:
+def model(folder: Path) -> DualAR:
     loaded = load_model(str(folder))
-    assert isinstance(loaded, FishSpeech)
+    assert isinstance(loaded, DualAR)
     return loaded
 
 
@@ -75,25 +75,25 @@ def assert_same(rows: list[Row], expected: list[Row]) -> None:
         assert torch.equal(row.codes, other.codes), index
 
 
-def allocate(model: FishSpeech, num_slots: int) -> None:
+def allocate(model: DualAR, num_slots: int) -> None:
     model.allocate(num_slots, max_positions=300, max_frames=FRAMES)
 
 
-def start(model: FishSpeech, requests: list[SpeechRequest], slots: list[int]) -> None:
+def start(model: DualAR, requests: list[SpeechRequest], slots: list[int]) -> None:
     model.prefill([model.prompt(item) for item in requests], slots)
 
 
-def status(model: FishSpeech, slot: int) -> SlotStatus:
+def status(model: DualAR, slot: int) -> SlotStatus:
     return model.status(model.poll(), [slot])[0]
 
 
-def test_the_protocol_is_kept(model: FishSpeech) -> None:
+def test_the_protocol_is_kept(model: DualAR) -> None:
     assert isinstance(model, SpeechModel)
     runners = {runner.name: runner.capturer for runner in model.graph_runners()}
     assert runners == {"frame": None, "prefill": None}
 
 
-def test_rows_end_in_both_ways_and_codes_are_codes(model: FishSpeech) -> None:
+def test_rows_end_in_both_ways_and_codes_are_codes(model: DualAR) -> None:
     items = [request(seed=seed, text="the thing " * (1 + seed % 3)) for seed in range(24)]
     rows = speak(model, items, 8)
     assert {row.finish_reason for row in rows} == {"eos", "max_frames"}
@@ -107,7 +107,7 @@ def test_rows_end_in_both_ways_and_codes_are_codes(model: FishSpeech) -> None:
 
 
 @pytest.mark.parametrize("frames", [1, 2, 7])
-def test_a_cap_of_n_keeps_exactly_the_first_n_frames(model: FishSpeech, frames: int) -> None:
+def test_a_cap_of_n_keeps_exactly_the_first_n_frames(model: DualAR, frames: int) -> None:
     (whole,) = speak(model, [request(sampling=GREEDY)], 1)
     (capped,) = speak(model, [request(sampling=GREEDY, max_frames=frames)], 1)
     assert len(whole.codes) > 7
@@ -120,7 +120,7 @@ def test_a_cap_of_n_keeps_exactly_the_first_n_frames(model: FishSpeech, frames: 
     [(2, 1, False), (4, 1, True), (8, 1, False), (4, 6, False)],
 )
 def test_batch_mates_change_nothing(
-    model: FishSpeech,
+    model: DualAR,
     alone: Callable[[SpeechRequest], Row],
     requests: list[SpeechRequest],
     max_batch: int,
@@ -140,7 +140,7 @@ def test_batch_mates_change_nothing(
 
 
 def test_prefill_in_one_group_or_several(
-    model: FishSpeech, requests: list[SpeechRequest], monkeypatch: pytest.MonkeyPatch
+    model: DualAR, requests: list[SpeechRequest], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     expected = speak(model, requests, 8)
     monkeypatch.setattr("models.slots.prefill.TOKEN_BUCKETS", (16, 64))
@@ -148,7 +148,7 @@ def test_prefill_in_one_group_or_several(
 
 
 def test_passes_filled_up_to_a_bucket_give_the_same_codes(
-    model: FishSpeech, requests: list[SpeechRequest]
+    model: DualAR, requests: list[SpeechRequest]
 ) -> None:
     items = [replace(item, sampling=GREEDY) for item in requests]
     expected = speak(model, items, 4)
@@ -157,7 +157,7 @@ def test_passes_filled_up_to_a_bucket_give_the_same_codes(
 
 
 def test_nothing_of_an_old_row_stays(
-    model: FishSpeech, alone: Callable[[SpeechRequest], Row], requests: list[SpeechRequest]
+    model: DualAR, alone: Callable[[SpeechRequest], Row], requests: list[SpeechRequest]
 ) -> None:
     expected = [alone(item) for item in requests[:4]]
     allocate(model, 4)
@@ -171,7 +171,7 @@ def test_nothing_of_an_old_row_stays(
         assert torch.equal(model.codes(slot, frames).cpu(), expected[item].codes)
 
 
-def test_a_moved_row_goes_on_as_before(model: FishSpeech) -> None:
+def test_a_moved_row_goes_on_as_before(model: DualAR) -> None:
     (expected,) = speak(model, [request(seed=3)], 1)
     allocate(model, 4)
     start(model, [request(seed=3)], [3])
@@ -183,7 +183,7 @@ def test_a_moved_row_goes_on_as_before(model: FishSpeech) -> None:
     assert torch.equal(model.codes(0, state.frames), expected.codes)
 
 
-def test_an_ended_row_stays_as_it_ended(model: FishSpeech) -> None:
+def test_an_ended_row_stays_as_it_ended(model: DualAR) -> None:
     # The end of speech is no code: a row that holds it must not be looked up in a table.
     ending = next(
         item
@@ -198,7 +198,7 @@ def test_an_ended_row_stays_as_it_ended(model: FishSpeech) -> None:
     assert torch.equal(model.codes(0, len(expected.codes)), expected.codes)
 
 
-def test_a_row_gone_wrong_leaves_the_others_alone(model: FishSpeech) -> None:
+def test_a_row_gone_wrong_leaves_the_others_alone(model: DualAR) -> None:
     (expected,) = speak(model, [request(sampling=GREEDY)], 1)
     allocate(model, 2)
     start(model, [request("hi", 2), request(sampling=GREEDY)], [0, 1])
@@ -214,7 +214,7 @@ def test_a_row_gone_wrong_leaves_the_others_alone(model: FishSpeech) -> None:
     assert torch.equal(model.codes(0, status(model, 0).frames), expected.codes)
 
 
-def test_the_longest_row_fits_exactly_and_one_more_does_not(model: FishSpeech) -> None:
+def test_the_longest_row_fits_exactly_and_one_more_does_not(model: DualAR) -> None:
     tokens = model.prompt(request()).num_tokens
     model.allocate(1, max_positions=tokens + FRAMES, max_frames=FRAMES)
     start(model, [request()], [0])
@@ -227,7 +227,7 @@ def test_the_longest_row_fits_exactly_and_one_more_does_not(model: FishSpeech) -
     assert model.slot_bytes(tokens + FRAMES, FRAMES - 1) == taken
 
 
-def test_a_reference_shapes_speech_but_not_its_length(model: FishSpeech) -> None:
+def test_a_reference_shapes_speech_but_not_its_length(model: DualAR) -> None:
     voice = tiny.random_voice(SPEC, 20, "It is said.")
     plain, cloned = (
         speak(model, [request(sampling=GREEDY, clone=clone)], 1)[0] for clone in (None, voice)
@@ -240,7 +240,7 @@ def test_a_reference_shapes_speech_but_not_its_length(model: FishSpeech) -> None
     assert len(samples) == len(cloned.codes) * model.info.samples_per_frame
 
 
-def test_every_codebook_of_a_reference_counts(model: FishSpeech) -> None:
+def test_every_codebook_of_a_reference_counts(model: DualAR) -> None:
     voice = tiny.random_voice(SPEC, 5, "It is said.")
     assert voice.codes is not None
 
@@ -256,7 +256,7 @@ def test_every_codebook_of_a_reference_counts(model: FishSpeech) -> None:
         assert not torch.allclose(first_hidden(changed), base), book
 
 
-def test_references_are_encoded_once_for_icl(model: FishSpeech) -> None:
+def test_references_are_encoded_once_for_icl(model: DualAR) -> None:
     waves = [torch.sin(torch.arange(length) / 9) / 3 for length in (1000, 2500, 700)]
     found = model.encode_voices(waves, ["icl", "xvec", "icl"])
     lengths = [None if codes is None else len(codes) for _, codes in found]
@@ -270,7 +270,7 @@ def test_references_are_encoded_once_for_icl(model: FishSpeech) -> None:
     assert len(row.codes) >= 1
 
 
-def test_without_an_encoder_nothing_is_cloned(model: FishSpeech) -> None:
+def test_without_an_encoder_nothing_is_cloned(model: DualAR) -> None:
     model.voices = None
     with pytest.raises(RequestError, match="cannot clone a voice"):
         model.encode_voices([torch.zeros(2000)], ["icl"])
@@ -278,7 +278,7 @@ def test_without_an_encoder_nothing_is_cloned(model: FishSpeech) -> None:
 
 def test_graphs_speak_like_eager(folder: Path, requests: list[SpeechRequest]) -> None:
     loaded = load_model(str(folder))
-    assert isinstance(loaded, FishSpeech)
+    assert isinstance(loaded, DualAR)
     expected = speak(loaded, requests, 4, is_compact=True)
     capturer = FakeCapturer()
     loaded.frames = GraphRunner("frame", loaded._frame, capturer)
@@ -289,7 +289,7 @@ def test_graphs_speak_like_eager(folder: Path, requests: list[SpeechRequest]) ->
     assert loaded.frames.stats.misses == 0
 
 
-def test_stages_cover_a_frame(model: FishSpeech) -> None:
+def test_stages_cover_a_frame(model: DualAR) -> None:
     allocate(model, 2)
     start(model, [request(), request(seed=2)], [0, 1])
     stages = {stage.name: stage for stage in model.stages(2, 50)}

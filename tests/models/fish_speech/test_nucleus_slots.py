@@ -9,11 +9,13 @@ import torch
 from drawing import assign
 from torch import Tensor
 
-from models.fish_speech.config import SAMPLING
-from models.fish_speech.nucleus_slots import EMPTY, WINDOW, NucleusSlots
+from models.dual_ar.config import RecentCodes
+from models.dual_ar.model import EMPTY, NucleusSlots
+from models.fish_speech.family import SAMPLING
 from models.sampling import SETTINGS, Sampling
 
 SLOTS, CODES, BOOKS = 3, 30, 4
+WINDOW = RecentCodes().num_codes
 EOS = CODES
 
 

@@ -24,8 +24,7 @@ from torch import Tensor
 from kernels.sampling.nucleus import sample_nucleus
 from kernels.sampling.row import RowSettings
 from models.base import REFERENCE, SpeechRequest
-from models.fish_speech.model import FishSpeech
-from models.fish_speech.nucleus_slots import NucleusSlots
+from models.dual_ar.model import DualAR, NucleusSlots
 from models.registry import load_model
 from models.sampling import Sampling
 
@@ -37,7 +36,7 @@ GREEDY = Sampling(greedy=True, subtalker_greedy=True, repetition_penalty=1.0)
 
 
 def recorded_logits(
-    model: FishSpeech, request: SpeechRequest, monkeypatch: pytest.MonkeyPatch
+    model: DualAR, request: SpeechRequest, monkeypatch: pytest.MonkeyPatch
 ) -> tuple[Row, Tensor, Tensor]:
     """A row alone; first-code logits of every step, (F + 1, C + 1), the others', (F, K - 1, R)."""
     first: list[Tensor] = []
@@ -72,7 +71,7 @@ def test_goldens_are_worth_comparing_with(golden: Any) -> None:
         assert len(book.unique()) > size // 4
 
 
-def test_prompts_are_the_official_ids(golden: Any, golden_model: FishSpeech) -> None:
+def test_prompts_are_the_official_ids(golden: Any, golden_model: DualAR) -> None:
     for row in golden.rows:
         prompt = golden_model.prompt(golden.request(row))
         assert prompt.text_ids == row["token_ids"], row["id"]
@@ -82,7 +81,7 @@ def test_prompts_are_the_official_ids(golden: Any, golden_model: FishSpeech) -> 
 
 
 def test_logits_and_codes_of_a_row_alone_equal_the_official_ones(
-    golden: Any, golden_model: FishSpeech, monkeypatch: pytest.MonkeyPatch
+    golden: Any, golden_model: DualAR, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for row in golden.rows:
         spoken, first, rest = recorded_logits(golden_model, golden.request(row), monkeypatch)
@@ -93,7 +92,7 @@ def test_logits_and_codes_of_a_row_alone_equal_the_official_ones(
             torch.testing.assert_close(found, expected, rtol=0, atol=LOGIT_TOLERANCE)
 
 
-def test_codes_equal_the_official_ones(golden: Any, golden_model: FishSpeech) -> None:
+def test_codes_equal_the_official_ones(golden: Any, golden_model: DualAR) -> None:
     # Rows with and without references and of different caps share the slots.
     requests = [golden.request(row) for row in golden.rows]
     check_rows(golden, speak(golden_model, requests, 3, is_compact=True))
@@ -184,7 +183,7 @@ def test_code_predictor_equals_vllm_omnis(name: str, checkpoint: Callable[..., P
     spec = replace(tiny.SPECS[name], num_rest_codes=tiny.SPECS[name].codebook_size)
     theirs = official.build_fast_ar(spec, tiny.random_weights(spec, 7))
     model = load_model(str(checkpoint(spec, 7)), "cpu", torch.float32)
-    assert isinstance(model, FishSpeech)
+    assert isinstance(model, DualAR)
     rows = 24
     model.allocate(rows, 300, 4)
     hidden, code = torch.randn(rows, spec.width), torch.randint(0, spec.codebook_size, (rows,))

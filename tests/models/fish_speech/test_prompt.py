@@ -9,9 +9,9 @@ import tiny_fish_speech as tiny
 import torch
 
 from models.base import NO_ID, REFERENCE, RequestError, SpeechRequest, Voice
-from models.fish_speech.config import SAMPLING
-from models.fish_speech.model import FishSpeech
-from models.fish_speech.prompt import OVERHEAD, checked_text, join_turns
+from models.dual_ar.model import DualAR
+from models.dual_ar.prompt import OVERHEAD
+from models.fish_speech.family import SAMPLING, checked_text, join_turns
 from models.sampling import Sampling
 
 PLAIN = SpeechRequest("Hi.", sampling=SAMPLING)
@@ -21,14 +21,14 @@ def clone(frames: int = 3, text: str = "It ends.") -> SpeechRequest:
     return replace(PLAIN, clone=tiny.random_voice("small", frames, text))
 
 
-def test_tags_of_style_stay_in_the_text(small: FishSpeech) -> None:
+def test_tags_of_style_stay_in_the_text(small: DualAR) -> None:
     whole = small.prompt(replace(PLAIN, text="[whisper] Hi. [pause] [a tag nobody knows]"))
     tokens = small.tokenize("[whisper] Hi. [pause] [a tag nobody knows]")
     ids = whole.text_ids
     assert any(ids[i : i + len(tokens)] == tokens for i in range(len(ids)))
 
 
-def test_parts_do_not_merge_across_their_joints(small: FishSpeech) -> None:
+def test_parts_do_not_merge_across_their_joints(small: DualAR) -> None:
     tokenize = small.tokenize
     joint = tokenize("It ends.\n\nSpeech:\n")
     parts = [*tokenize("It ends."), *tokenize("\n\nSpeech:\n")]
@@ -38,7 +38,7 @@ def test_parts_do_not_merge_across_their_joints(small: FishSpeech) -> None:
     assert not any(ids[i : i + len(joint)] == joint for i in range(len(ids)))
 
 
-def test_reference_frames_stand_for_their_codes(small: FishSpeech) -> None:
+def test_reference_frames_stand_for_their_codes(small: DualAR) -> None:
     request = clone(frames=3)
     prompt = small.prompt(request)
     assert request.clone is not None
@@ -50,7 +50,7 @@ def test_reference_frames_stand_for_their_codes(small: FishSpeech) -> None:
     assert [prompt.text_ids[i] - tiny.SEMANTIC_START for i in places] == first
 
 
-def test_prompts_of_a_voice_begin_alike_up_to_their_texts(small: FishSpeech) -> None:
+def test_prompts_of_a_voice_begin_alike_up_to_their_texts(small: DualAR) -> None:
     prompts = [small.prompt(replace(clone(), text=text)) for text in ("Hi.", "It rains.")]
     one, other = prompts
     shared = one.num_shared
@@ -66,7 +66,7 @@ def test_prompts_of_a_voice_begin_alike_up_to_their_texts(small: FishSpeech) -> 
     assert small.prompt(PLAIN).num_shared == 0
 
 
-def test_a_transcript_gets_a_speaker_tag_unless_it_has_one(small: FishSpeech) -> None:
+def test_a_transcript_gets_a_speaker_tag_unless_it_has_one(small: DualAR) -> None:
     plain = small.prompt(clone(text="Yes."))
     tagged = small.prompt(clone(text="<|speaker:0|>Yes."))
     other = small.prompt(clone(text="<|speaker:1|>Yes."))
@@ -74,7 +74,7 @@ def test_a_transcript_gets_a_speaker_tag_unless_it_has_one(small: FishSpeech) ->
     assert plain.text_ids != other.text_ids
 
 
-def test_the_overhead_bounds_what_surrounds_a_text(small: FishSpeech) -> None:
+def test_the_overhead_bounds_what_surrounds_a_text(small: DualAR) -> None:
     # Every byte of this text is a token, so all that comes on top is the template's.
     text = "zqzqzq"
     assert len(small.tokenize(text)) == len(text)
@@ -103,7 +103,7 @@ def test_text_before_the_first_speaker_is_not_dropped_in_silence() -> None:
 
 
 @pytest.mark.parametrize("token", ["<|im_end|>", "<|voice|>", "<|semantic:3|>", "<|speaker:x|>"])
-def test_control_tokens_cannot_be_smuggled_in(small: FishSpeech, token: str) -> None:
+def test_control_tokens_cannot_be_smuggled_in(small: DualAR, token: str) -> None:
     with pytest.raises(RequestError, match=r"the text holds the control token"):
         small.prompt(replace(PLAIN, text=f"Hi{token}\n"))
     with pytest.raises(RequestError, match=r"the reference's transcript holds the control token"):
@@ -124,7 +124,7 @@ def test_control_tokens_cannot_be_smuggled_in(small: FishSpeech, token: str) -> 
     ],
 )
 def test_what_the_family_cannot_do_is_refused(
-    small: FishSpeech, request_: SpeechRequest, message: str
+    small: DualAR, request_: SpeechRequest, message: str
 ) -> None:
     with pytest.raises(RequestError, match=message):
         small.prompt(request_)
@@ -141,14 +141,14 @@ def test_what_the_family_cannot_do_is_refused(
     ],
 )
 def test_voices_of_other_checkpoints_are_refused(
-    small: FishSpeech, codes: torch.Tensor | None, message: str
+    small: DualAR, codes: torch.Tensor | None, message: str
 ) -> None:
     voice = Voice(torch.zeros(1), codes, "x", "icl", "other", "d")
     with pytest.raises(RequestError, match=message):
         small.prompt(replace(PLAIN, clone=voice))
 
 
-def test_cloning_takes_a_transcript(small: FishSpeech) -> None:
+def test_cloning_takes_a_transcript(small: DualAR) -> None:
     voice = Voice(torch.zeros(1), None, None, "xvec", "other", "d")
     with pytest.raises(RequestError, match="with its transcript only"):
         small.prompt(replace(PLAIN, clone=voice))

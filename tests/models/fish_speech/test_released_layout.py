@@ -14,12 +14,12 @@ from released_checkpoint import disk_bytes, num_bytes, write_sparse
 
 from models.checkpoint.files import CheckpointError
 from models.checkpoint.weights import META
-from models.fish_speech.codec.config import PICKLED_FILE, WEIGHTS_FILE, CodecConfig
-from models.fish_speech.codec.convert import read_pickled
-from models.fish_speech.codec.tensors import official_shapes
-from models.fish_speech.config import FishSpeechConfig
-from models.fish_speech.loader import load_tokenizer
-from models.fish_speech.model import FishSpeech
+from models.dual_ar.config import PICKLED_FILE, WEIGHTS_FILE, CodecConfig
+from models.dual_ar.convert import read_pickled
+from models.dual_ar.family import load_tokenizer
+from models.dual_ar.model import DualAR
+from models.dual_ar.tensors import official_shapes
+from models.fish_speech.family import read_config
 from models.registry import describe, load_model
 
 pytestmark = pytest.mark.slow
@@ -53,7 +53,7 @@ def test_the_released_checkpoint_is_described(folder: Path) -> None:
 
 def test_every_tensor_finds_its_place(folder: Path) -> None:
     model = load_model(str(folder), META, torch.bfloat16)
-    assert isinstance(model, FishSpeech)
+    assert isinstance(model, DualAR)
     assert model.voices is not None
     networks = model.talker, model.predictor
     found = sum(weight.numel() for part in networks for weight in part.parameters())
@@ -62,7 +62,7 @@ def test_every_tensor_finds_its_place(folder: Path) -> None:
 
 
 def test_the_markers_have_their_ids_on_record(folder: Path) -> None:
-    tokenize = load_tokenizer(folder, FishSpeechConfig.from_folder(folder))
+    tokenize = load_tokenizer(folder, read_config(folder))
     assert tokenize("<|im_start|><|voice|><|im_end|>") == [151644, 151673, 151645]
     assert tokenize("<|audio_pad|><|semantic:4095|>") == [151677, 155773]
 

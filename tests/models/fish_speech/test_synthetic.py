@@ -8,11 +8,13 @@ import pytest
 import tiny_fish_codec as codec
 import torch
 from speak import speak
+from synthetic import load_synthetic
 
 from models.base import SpeechRequest
-from models.fish_speech import loader
-from models.fish_speech.codec.config import CodecConfig
-from models.fish_speech.config import FishSpeechConfig
+from models.dual_ar.config import CodecConfig
+from models.dual_ar.family import RELEASED_MARKERS
+from models.family import byte_tokenizer
+from models.fish_speech.family import released_config
 from models.registry import describe
 
 NAME = "fish-s2-pro"
@@ -27,28 +29,27 @@ def test_it_is_described_without_weights_and_without_a_licence() -> None:
 
 
 def test_markers_are_single_ids_and_no_control_id_comes_from_text() -> None:
-    assert loader.byte_ids("<|im_start|>user\n") == [151644, 872, 1010]
-    assert max(loader.byte_ids("any text \u00fc")) < 1256
+    assert byte_tokenizer(RELEASED_MARKERS)("<|im_start|>user\n") == [151644, 872, 1010]
+    assert max(byte_tokenizer(RELEASED_MARKERS)("any text \u00fc")) < 1256
 
 
 def test_the_layers_of_the_talker_are_all_that_is_made_up() -> None:
-    config = FishSpeechConfig.released()
+    config = released_config()
     assert config.talker.num_weights == 36 * (100_930_816 - 2 * 2560 - 2 * 128)
     assert config.predictor.num_weights == 4 * (100_930_560 - 2 * 2560)
     assert CodecConfig.released().codebook_sizes == (4096, *[1024] * 9)
 
 
-def test_random_weights_speak_to_the_cap(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_random_weights_speak_to_the_cap() -> None:
     tiny = replace(codec.VARIANTS["released_rates"], residual_codes=1024, semantic_codes=4096)
-    vocoder = codec.build(tiny, codec.random_tensors(tiny))
-    monkeypatch.setattr(loader, "random_codec", lambda *_: (vocoder, None))
-    config = FishSpeechConfig.released(2, 2)
+    config = released_config(2, 2)
     narrow = {"width": 64, "mlp_width": 96, "num_heads": 4, "num_kv_heads": 2, "head_dim": 16}
     talker, predictor = (replace(c, **narrow) for c in (config.talker, config.predictor))
     config = replace(config, talker=talker, predictor=predictor)
     cpu = torch.device("cpu")
     models = [
-        loader.load_synthetic(NAME, cpu, torch.float32, False, seed, config) for seed in (0, 0, 1)
+        load_synthetic(NAME, cpu, torch.float32, False, seed, config, codec=tiny)
+        for seed in (0, 0, 1)
     ]
     request = SpeechRequest("Any text.", sampling=models[0].info.sampling, max_frames=12)
     rows = [speak(model, [request], 1)[0] for model in models]

@@ -10,19 +10,18 @@ from typing import Any
 
 import pytest
 import released_files
-import tiny_vocoder
 import torch
+from synthetic import load_synthetic
 from tiny_qwen3_tts import LANGUAGES, write_checkpoint
 
 from models.checkpoint.files import CheckpointError
 from models.decoder.config import TransformerConfig
+from models.family import MARKERS, byte_tokenizer
 from models.pace import Pace
-from models.qwen3_tts import loader
-from models.qwen3_tts.codec.config import VocoderConfig
-from models.qwen3_tts.codec.tensors import vocoder_table
-from models.qwen3_tts.config import PACE, Qwen3TTSConfig
-from models.qwen3_tts.loader import byte_ids, describe, load_synthetic
-from models.qwen3_tts.talker import Talker, code_predictor
+from models.qwen3_tts.config import PACE, Qwen3TTSConfig, VocoderConfig
+from models.qwen3_tts.model import Qwen3TTSNetworks
+from models.qwen3_tts.tensors import vocoder_table
+from models.registry import describe
 from models.sampling import Sampling
 
 Change = Callable[[dict[str, Any]], object]
@@ -98,14 +97,14 @@ def test_a_missing_or_mistyped_key_is_named_with_its_file(
 
 TALKER = "talker_config"
 BROKEN: list[tuple[Change, str]] = [
-    (lambda c: c.update(tts_model_type="singer"), "tts_model_type 'singer' is not one of"),
-    (lambda c: c[TALKER].update(hidden_size=0), "'hidden_size' must be at least 1, but is 0"),
-    (lambda c: c[TALKER].update(num_hidden_layers=-1), "'num_hidden_layers' must be at least 1"),
-    (lambda c: c[TALKER].update(num_key_value_heads=0), "'num_key_value_heads' must be at least 1"),
+    (lambda c: c.update(tts_model_type="singer"), "'tts_model_type' must be"),
+    (lambda c: c[TALKER].update(hidden_size=0), "'hidden_size' must be int >= 1, not 0"),
+    (lambda c: c[TALKER].update(num_hidden_layers=-1), "'num_hidden_layers' must be int >= 1"),
+    (lambda c: c[TALKER].update(num_key_value_heads=0), "'num_key_value_heads' must be int >= 1"),
     (lambda c: c[TALKER].update(num_key_value_heads=3), "4 heads cannot share 3 key heads"),
-    (lambda c: c[TALKER].update(rope_theta=0), "'rope_theta' must be 1 to 1e"),
-    (lambda c: c[TALKER].update(rms_norm_eps=float("nan")), "'rms_norm_eps' must be 1e-12 to 1e"),
-    (lambda c: c[TALKER].update(rope_theta=float("inf")), "'rope_theta' must be 1 to 1e"),
+    (lambda c: c[TALKER].update(rope_theta=0), "'rope_theta' must be float"),
+    (lambda c: c[TALKER].update(rms_norm_eps=float("nan")), "'rms_norm_eps' must be float >="),
+    (lambda c: c[TALKER].update(rope_theta=float("inf")), "'rope_theta' must be float"),
     (
         lambda c: c[TALKER].update(codec_bos_id=1152),
         "'codec_bos_id' is 1152, but the vocabulary has",
@@ -120,14 +119,14 @@ BROKEN: list[tuple[Change, str]] = [
     (lambda c: c[TALKER].update(use_sliding_window=True), "use_sliding_window = True"),
     (lambda c: c[TALKER].update(tie_word_embeddings=True), "tie_word_embeddings = True"),
     (lambda c: c[TALKER].update(rope_scaling={"rope_type": "yarn"}), "rope_scaling 'yarn'"),
-    (lambda c: c[TALKER].update(rope_scaling="yarn"), "'rope_scaling' must be dict"),
-    (lambda c: c[TALKER].update(spk_id=["dora"]), "'spk_id' must be dict"),
+    (lambda c: c[TALKER].update(rope_scaling="yarn"), "'rope_scaling' must be object"),
+    (lambda c: c[TALKER].update(spk_id=["dora"]), "'spk_id' must be object"),
     (lambda c: c[TALKER].update(spk_id={"dora": "1028"}), "'dora' must be int"),
     (lambda c: c[TALKER].update(spk_id={"dora": 99999}), "'dora' is 99999, but the vocabulary has"),
-    (lambda c: c[TALKER].update(codec_language_id={"x": -1}), "'x' must be at least 0"),
+    (lambda c: c[TALKER].update(codec_language_id={"x": -1}), "'x' must be int >= 0"),
     (lambda c: c[TALKER].update(spk_is_dialect={"fang": "klingon"}), "'fang' speaks 'klingon'"),
-    (lambda c: c[TALKER].update(spk_is_dialect=["fang"]), "'spk_is_dialect' must be dict"),
-    (lambda c: c[TALKER].update(spk_is_dialect={"fang": 3}), "'fang' must be str or bool"),
+    (lambda c: c[TALKER].update(spk_is_dialect=["fang"]), "'spk_is_dialect' must be object"),
+    (lambda c: c[TALKER].update(spk_is_dialect={"fang": 3}), "'fang' must be bool | str"),
 ]
 
 
@@ -158,7 +157,7 @@ def test_codes_the_vocoder_does_not_have_are_refused(folder: Path) -> None:
         write_checkpoint(folder, "custom_voice_wide")
         change(folder, edit)
         with pytest.raises(CheckpointError, match="the vocoder's codebooks have 128"):
-            describe(folder)
+            describe(str(folder))
 
 
 @pytest.mark.parametrize("text", ["", "[]", "3", "{", "null", "\xff", "[" * 99999])
@@ -192,7 +191,7 @@ class TestGeneration:
             "max_new_tokens": 100,
         }
         folder = write_checkpoint(tmp_path, "voice_design", generation=generation)
-        info = describe(folder)
+        info = describe(str(folder))
         assert info.sampling == Sampling(0.5, 7, 0.8, 1.5, True, 2.0, 0, 0.25, True)
         assert info.max_frames == 99  # the last drawn first code is never expanded
 
@@ -245,8 +244,8 @@ class TestSynthetic:
     def test_talker_and_predictor_have_the_released_sizes(self, name: str) -> None:
         config = Qwen3TTSConfig.released(name)
         with torch.device("meta"):
-            networks = Talker(config), code_predictor(config)
-        count = sum(p.numel() for network in networks for p in network.parameters())
+            networks = Qwen3TTSNetworks(config)
+        count = sum(p.numel() for p in networks.parameters())
         assert count == RELEASED[name]
 
     def test_the_vocoder_has_the_released_size(self) -> None:
@@ -262,7 +261,7 @@ class TestSynthetic:
         assert Qwen3TTSConfig.released("qwen3-tts-1.7b").talker.mlp_width == 6144
 
     def test_the_tokenizer_counts_markers_as_one(self) -> None:
-        newline = 1000 + ord("\n")
+        newline, byte_ids = 1000 + ord("\n"), byte_tokenizer(MARKERS)
         ids = byte_ids("<|im_start|>assistant\nHé!<|im_end|>\n<|im_start|>assistant\n")
         assert ids[:3] == [151644, 77091, newline]
         assert ids[-5:] == [151645, newline, 151644, 77091, newline]
@@ -270,7 +269,7 @@ class TestSynthetic:
         assert byte_ids("<|im_start|>user\n")[1] == 872
         assert max(byte_ids("".join(map(chr, range(32, 0x3000))))) < 151_936
 
-    def test_the_same_seed_gives_the_same_weights(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_the_same_seed_gives_the_same_weights(self) -> None:
         full, small = (
             Qwen3TTSConfig.released("qwen3-tts-0.6b"),
             TransformerConfig(8, 8, 1, 2, 1, 4, 1e4, 1e-6, 64),
@@ -283,12 +282,10 @@ class TestSynthetic:
             text_width=8,
             predictor_vocab_size=9,
         )
-        codec = tiny_vocoder.config()
-        vocoder = tiny_vocoder.build(codec, tiny_vocoder.random_tensors(codec))
-        monkeypatch.setattr(loader, "random_vocoder", lambda *_: vocoder)
+        codec = replace(VocoderConfig.released(), decoder_dim=16)
         cpu = torch.device("cpu")
         one, same, other = (
-            load_synthetic("qwen3-tts-0.6b", cpu, torch.float32, False, seed, tiny)
+            load_synthetic("qwen3-tts-0.6b", cpu, torch.float32, False, seed, tiny, vocoder=codec)
             for seed in (1, 1, 2)
         )
         weight = one.talker.decoder.layers[0].qkv.weight
@@ -319,15 +316,15 @@ def test_a_checkpoint_may_say_whether_it_takes_an_instruction(
 ) -> None:
     folder = write_checkpoint(tmp_path, spec)
     change(folder, lambda values: values.update(takes_instruct=says))
-    assert describe(folder).takes_instruct is says
+    assert describe(str(folder)).takes_instruct is says
 
 
 def test_a_checkpoint_may_say_how_fast_it_speaks(folder: Path) -> None:
-    assert describe(folder).pace == PACE
+    assert describe(str(folder)).pace == PACE
     change(folder, lambda values: values.update(longest_chars=80))
-    assert describe(folder).pace == replace(PACE, longest_chars=80)
+    assert describe(str(folder)).pace == replace(PACE, longest_chars=80)
     change(folder, lambda values: values.update(least_frames_per_letter=0.25))
-    assert describe(folder).pace == Pace(letter=0.25, longest_chars=80)
+    assert describe(str(folder)).pace == Pace(letter=0.25, longest_chars=80)
 
 
 @pytest.mark.parametrize(
@@ -341,9 +338,9 @@ def test_what_it_says_of_its_pace_is_above_0(folder: Path, key: str, value: obje
 
 
 def test_a_checkpoint_may_want_its_texts_in_words(folder: Path) -> None:
-    assert not describe(folder).normalizes
+    assert not describe(str(folder)).normalizes
     change(folder, lambda values: values.update(normalizes=True))
-    assert describe(folder).normalizes
+    assert describe(str(folder)).normalizes
 
 
 @pytest.mark.parametrize("key", ["takes_instruct", "normalizes"])

@@ -16,13 +16,17 @@ from torch import Tensor
 from models.checkpoint.files import CheckpointError
 from models.checkpoint.weights import read_tensors
 from models.device.clips import BATCH_SAMPLES
-from models.qwen3_tts.codec.config import SpeechEncoderConfig, VocoderConfig
-from models.qwen3_tts.codec.encoder import SpeechEncoder
-from models.qwen3_tts.config import Qwen3TTSConfig
+from models.qwen3_tts.codec import SpeechEncoder
+from models.qwen3_tts.config import (
+    HOP,
+    SAMPLE_RATE_HZ,
+    Qwen3TTSConfig,
+    SpeakerConfig,
+    SpeechEncoderConfig,
+    VocoderConfig,
+)
 from models.qwen3_tts.model import Qwen3TTS
-from models.qwen3_tts.speaker import SpeakerEncoder, mel_filters, mirror
-from models.qwen3_tts.speaker_config import HOP, SAMPLE_RATE_HZ, SpeakerConfig
-from models.qwen3_tts.voice_encoder import QwenVoiceEncoder
+from models.qwen3_tts.speaker import QwenVoiceEncoder, SpeakerEncoder, mel_filters, mirror
 from models.registry import load_model
 from models.slots.model import SpeechModel
 
@@ -71,7 +75,7 @@ RELEASED = replace(
 def test_released_speaker_encoders_have_the_released_size(name: str, parameters: int) -> None:
     config = SpeakerConfig(Qwen3TTSConfig.released(f"qwen3-tts-{name}-base").talker.width)
     with torch.device("meta"):
-        state = SpeakerEncoder(config).state_dict()
+        state = dict(SpeakerEncoder(config).named_parameters())
     assert len(state) == 76
     assert sum(tensor.numel() for tensor in state.values()) == parameters
 
@@ -99,7 +103,9 @@ def test_released_speech_encoder_loads_the_released_tensors(
     assert len(names) == 225
     assert sum(math.prod(shape) for shape in names.values()) == 56_234_304
     tensors = {name: torch.empty(shape, device="meta") for name, shape in names.items()}
-    encoder = SpeechEncoder.from_state(SpeechEncoderConfig.released(), tensors)
+    encoder = SpeechEncoder.from_tensors(
+        SpeechEncoderConfig.released(), tensors, torch.float32, "speech encoder"
+    )
     assert encoder.codebooks.weight.shape == (16, 2048, 256)
     assert not tensors
 
@@ -293,5 +299,6 @@ def test_unexpected_encoder_tensors_are_named(folder: Path) -> None:
     codec = folder / "speech_tokenizer"
     tensors = {k: v for k, v in read_tensors(codec, CPU).items() if k.startswith("encoder.")}
     tensors["encoder.upsample.conv.weight"] = torch.zeros(1)
+    config = SpeechEncoderConfig.from_folder(codec)
     with pytest.raises(CheckpointError, match=r"1 tensors.*\n.*'encoder\.upsample\.conv"):
-        SpeechEncoder.from_state(SpeechEncoderConfig.from_folder(codec), tensors)
+        SpeechEncoder.from_tensors(config, tensors, torch.float32, "speech encoder")

@@ -518,7 +518,7 @@ class TestGraphs:
         recorded, capturer = self.with_graphs(folder)
         recorded.vocoder = in_lanes(recorded.vocoder, capturer)
         allocate(recorded, 4)
-        recorded.frames.announce([1, 2, 4], size=int)
+        recorded.frames.announce([1, 2, 4])
         whole, fronts, renderer = recorded.vocoder.layout.runners
         whole.announce([(1, 64), (1, 128), (2, 128)], size=max, usual=(1, 128))
         fronts.announce([(1, 192), (1, 384)], size=max)

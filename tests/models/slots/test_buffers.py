@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from models.base import SlotStatus
-from models.slots.buffers import SlotBuffers
+from models.slots.runner import SlotBuffers
 
 SLOTS, WIDTH, CODEBOOKS, MAX_FRAMES, TRAILING = 4, 3, 2, 5, 3
 EOS = 99

@@ -19,8 +19,8 @@ from speak import Row, speak
 
 from models.base import Prompt, SpeechRequest, Voice
 from models.device.graphs import GraphRunner
-from models.fish_speech.config import SAMPLING
-from models.fish_speech.model import FishSpeech
+from models.dual_ar.model import DualAR
+from models.fish_speech.family import SAMPLING
 from models.registry import load_model
 from models.slots.prefill import PackedPrefill, VoicePrefixes
 
@@ -38,9 +38,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def model(folder: Path) -> FishSpeech:
+def model(folder: Path) -> DualAR:
     loaded = load_model(str(folder))
-    assert isinstance(loaded, FishSpeech)
+    assert isinstance(loaded, DualAR)
     return loaded
 
 
@@ -72,7 +72,7 @@ def requests(*voices: Voice | None) -> list[SpeechRequest]:
     ]
 
 
-def whole(model: FishSpeech, run: Callable[[], list[Row]]) -> list[Row]:
+def whole(model: DualAR, run: Callable[[], list[Row]]) -> list[Row]:
     """The slow twin: every prompt is run whole."""
     shares, model.packed.shares = model.packed.shares, lambda prompt: False  # type: ignore[method-assign]
     try:
@@ -90,7 +90,7 @@ def assert_same(rows: list[Row], expected: list[Row]) -> None:
 @pytest.mark.parametrize("max_batch", [1, 2, 4, 16])
 @pytest.mark.parametrize("has_graphs", [False, True])
 def test_the_speech_is_that_of_whole_prompts(
-    model: FishSpeech, starts: list[list[int]], max_batch: int, has_graphs: bool
+    model: DualAR, starts: list[list[int]], max_batch: int, has_graphs: bool
 ) -> None:
     if has_graphs:  # as on a GPU
         capturer = FakeCapturer()
@@ -116,7 +116,7 @@ def test_the_speech_is_that_of_whole_prompts(
         assert sorted(begun) == [0] * 4 + sorted([shared[0]] * 6 + [shared[1]] * 2)
 
 
-def test_what_is_copied_is_what_is_run(model: FishSpeech) -> None:
+def test_what_is_copied_is_what_is_run(model: DualAR) -> None:
     prompts = [model.prompt(item) for item in requests(voice(), voice(), voice())]
 
     def cache() -> list[torch.Tensor]:
@@ -134,13 +134,13 @@ def test_what_is_copied_is_what_is_run(model: FishSpeech) -> None:
         assert torch.equal(one, other)
 
 
-def prefill(model: FishSpeech, clone: Voice, slots: list[int]) -> None:
+def prefill(model: DualAR, clone: Voice, slots: list[int]) -> None:
     items = requests(*[clone] * len(slots))
     model.prefill([model.prompt(item) for item in items], slots)
 
 
 def test_a_beginning_lasts_as_long_as_somebody_speaks_behind_it(
-    model: FishSpeech, starts: list[list[int]]
+    model: DualAR, starts: list[list[int]]
 ) -> None:
     model.allocate(4, max_positions=200, max_frames=FRAMES)
     clone = voice()
@@ -159,9 +159,7 @@ def test_a_beginning_lasts_as_long_as_somebody_speaks_behind_it(
     assert starts == [[0], [shared], [shared, shared], [shared], [0]]
 
 
-def test_what_a_failed_row_began_with_is_run_anew(
-    model: FishSpeech, starts: list[list[int]]
-) -> None:
+def test_what_a_failed_row_began_with_is_run_anew(model: DualAR, starts: list[list[int]]) -> None:
     model.allocate(4, max_positions=200, max_frames=FRAMES)
     one, other = voice(), voice(1)
     prefill(model, one, [0, 1])
@@ -172,14 +170,14 @@ def test_what_a_failed_row_began_with_is_run_anew(
     assert [bool(rows[0]) for rows in starts] == [False, True, False, False, True]
 
 
-def test_new_slots_hold_nothing(model: FishSpeech, starts: list[list[int]]) -> None:
+def test_new_slots_hold_nothing(model: DualAR, starts: list[list[int]]) -> None:
     for _ in range(2):
         model.allocate(2, max_positions=200, max_frames=FRAMES)
         prefill(model, voice(), [0])
     assert starts == [[0], [0]]
 
 
-def test_slots_that_were_not_released_are_run_anew(model: FishSpeech) -> None:
+def test_slots_that_were_not_released_are_run_anew(model: DualAR) -> None:
     """As `profile` does, which times one prefill again and again."""
     model.allocate(2, max_positions=200, max_frames=FRAMES)
     expected = speak(model, requests(voice(1), voice()), 2)
@@ -192,7 +190,7 @@ def test_slots_that_were_not_released_are_run_anew(model: FishSpeech) -> None:
 
 
 def test_fixed_shapes_run_whole_what_is_longer_than_their_pass(
-    model: FishSpeech, starts: list[list[int]]
+    model: DualAR, starts: list[list[int]]
 ) -> None:
     """Its beginning would be of another shape than that of a row in the usual pass."""
     model.fix_shapes()
@@ -210,7 +208,7 @@ def test_fixed_shapes_run_whole_what_is_longer_than_their_pass(
 
 
 def test_where_tokens_see_tokens_alone_prompts_are_whole(
-    model: FishSpeech, starts: list[list[int]], monkeypatch: pytest.MonkeyPatch
+    model: DualAR, starts: list[list[int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The reference of a GPU reads no keys that were there before."""
     monkeypatch.setattr("models.slots.prefill.can_go_on", lambda like: False)
@@ -229,7 +227,7 @@ def test_voices_are_told_apart_by_their_digests() -> None:
     assert prefixes.followers([one, one], [0, 3]) == {0: [1]}
 
 
-def test_slots_that_begin_alike_read_it_in_one_that_has_it(model: FishSpeech) -> None:
+def test_slots_that_begin_alike_read_it_in_one_that_has_it(model: DualAR) -> None:
     """The talker is told whenever a row comes, goes, moves or fails."""
     model.allocate(6, max_positions=200, max_frames=FRAMES)
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from kernels.sampling.draws import uniforms
 from models.sampling import SETTINGS, Sampling
-from models.slots.sampling_slots import MIN_FRAMES, SamplingSlots
+from models.slots.runner import MIN_FRAMES, SamplingSlots
 
 SLOTS, VOCAB, EOS = 4, 40, 33
 SUPPRESSED = [*range(30, 33), *range(34, 40)]

@@ -5,8 +5,8 @@ import torch
 from tiny_qwen3_tts import write_checkpoint
 
 from models.checkpoint.weights import read_tensors
-from models.qwen3_tts.codec.config import VocoderConfig
-from models.qwen3_tts.codec.vocoder import Vocoder
+from models.qwen3_tts.codec import Vocoder
+from models.qwen3_tts.config import VocoderConfig
 
 
 @pytest.fixture(scope="package")
@@ -15,4 +15,6 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Vocoder:
     root = write_checkpoint(tmp_path_factory.mktemp("voice"), "custom_voice_wide")
     folder, cpu = root / "speech_tokenizer", torch.device("cpu")
     tensors = {k: v for k, v in read_tensors(folder, cpu).items() if k.startswith("decoder.")}
-    return Vocoder.from_state(VocoderConfig.from_folder(folder), tensors, torch.float32)
+    return Vocoder.from_tensors(
+        VocoderConfig.from_folder(folder), tensors, torch.float32, "speech tokenizer"
+    )

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from kernels.launch import dispatch
 from kernels.launch.ahead import compile_ahead
-from models.qwen3_tts.codec.vocoder import CUT, Vocoder
+from models.qwen3_tts.codec import CUT, Vocoder
 from models.registry import load_model
 from models.vocoder.chunks import Cutting
 from models.vocoder.lane_plan import plan_lanes

@@ -10,7 +10,7 @@ from fakes import FakeCapturer, cut_by, lanes_runner, record
 from tiny_qwen3_tts import SPECS, random_codes
 from torch import Tensor
 
-from models.qwen3_tts.codec.vocoder import CUT, Vocoder
+from models.qwen3_tts.codec import CUT, Vocoder
 from models.vocoder.chunks import Cutting, plan_chunks
 from models.vocoder.lanes import Lanes
 from models.vocoder.runner import VocoderRunner, vocoder_runner

@@ -10,7 +10,7 @@ import pytest
 from engine_harness import request
 
 from models.base import ModelInfo, SpeechRequest
-from models.fish_speech.info import PACE
+from models.fish_speech.family import PACE
 from models.pace import Pace
 from tts_cli.audio.join import Pauses
 from tts_cli.config import RunConfig

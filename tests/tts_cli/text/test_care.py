@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from models.base import ModelInfo
-from models.fish_speech.info import PACE
+from models.fish_speech.family import PACE
 from tts_cli.config import RunConfig
 from tts_cli.errors import UsageError
 from tts_cli.text.care import TextCare

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from models.fish_speech.info import PACE
+from models.fish_speech.family import PACE
 from tts_cli.text.split import with_tags_in_force
 
 

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from models.fish_speech.info import PACE as FISH
+from models.fish_speech.family import PACE as FISH
 from tts_cli.text.words import markup_in, strip_markup
 
 MARKUP = {

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from models.fish_speech.info import PACE
+from models.fish_speech.family import PACE
 from tts_cli.text.boundaries import Boundary, sentence_cuts
 from tts_cli.text.split import Part, sentences
 

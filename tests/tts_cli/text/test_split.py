@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from models.fish_speech.info import PACE
+from models.fish_speech.family import PACE
 from models.pace import Pace
 from tts_cli.text.boundaries import Boundary
 from tts_cli.text.split import Part, split

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from models.fish_speech.info import PACE as FISH
+from models.fish_speech.family import PACE as FISH
 from tts_cli.text.words import is_blank, is_wordless
 
 INVISIBLE = {

@@ -18,12 +18,15 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from models.checkpoint.files import CheckpointError
-from models.fish_speech.codec import convert as module
-from models.fish_speech.codec.config import CONFIG_FILE, PICKLED_FILE, WEIGHTS_FILE, CodecConfig
-from models.fish_speech.codec.convert import convert
-from models.fish_speech.codec.load import load_codec
+from models.dual_ar import convert as module
+from models.dual_ar.config import CONFIG_FILE, PICKLED_FILE, WEIGHTS_FILE, CodecConfig
 
 pytestmark = pytest.mark.slow
+
+
+def convert(folder: Path) -> Any:
+    return module.convert(folder, CodecConfig.released())
+
 
 CPU = torch.device("cpu")
 STALE = {
@@ -50,7 +53,7 @@ def test_the_same_tensors_under_the_same_names(folder: Path) -> None:
     found, expected = load_file(folder / WEIGHTS_FILE), tensors()
     assert found.keys() == expected.keys()
     assert all(torch.equal(found[name], expected[name]) for name in found)
-    vocoder, _ = load_codec(folder, CPU, torch.float32)
+    vocoder, _ = tiny.load_codec(folder, CPU, torch.float32)
     assert vocoder(tiny.random_codes(tiny.SMALL, 1, 3)).isfinite().all()
     assert sorted(path.name for path in folder.iterdir()) == sorted(
         [CONFIG_FILE, PICKLED_FILE, WEIGHTS_FILE]
@@ -90,9 +93,9 @@ def test_another_source_is_converted_again(folder: Path) -> None:
     convert(folder)
     torch.save(tiny.random_tensors(tiny.SMALL, 9) | STALE, folder / PICKLED_FILE)
     with pytest.raises(CheckpointError, match=r"not made of the codec\.pth beside it"):
-        load_codec(folder, CPU, torch.float32)
+        tiny.load_codec(folder, CPU, torch.float32)
     assert convert(folder).is_new
-    load_codec(folder, CPU, torch.float32)
+    tiny.load_codec(folder, CPU, torch.float32)
 
 
 @pytest.mark.parametrize("wrap", ["state_dict", "generator", "prefix", "parameters"])

@@ -11,18 +11,19 @@ import tiny_fish_codec as tiny
 import torch
 from safetensors import safe_open
 from safetensors.torch import load_file
+from synthetic import load_synthetic
 
 from kernels.launch import dispatch
 from models.device import clips
-from models.fish_speech.codec.encoder import FishVoiceEncoder
-from models.fish_speech.codec.load import random_codec
+from models.dual_ar.codec import CodecVoiceEncoder
+from models.fish_speech.family import released_config
 
 GOLDEN = Path(__file__).parent / "golden_codec.safetensors"
 VARIANTS = tuple(tiny.VARIANTS)
 
 
 @pytest.fixture
-def small() -> FishVoiceEncoder:
+def small() -> CodecVoiceEncoder:
     return tiny.build_encoder(tiny.SMALL, tiny.random_tensors(tiny.SMALL))
 
 
@@ -83,7 +84,7 @@ def test_batches_equal_single_clips(small, monkeypatch) -> None:
     lengths = (1, 300, 1000, 999, 4000, 77)
     waves = [tiny.reference_wave(seed, length) for seed, length in enumerate(lengths)]
     alone = small.codes(waves)
-    batched = FishVoiceEncoder(small.encoder)
+    batched = CodecVoiceEncoder(small.encoder)
     batched.use_batches = True
     for most in (100, 2500, 10**6):
         monkeypatch.setattr(clips, "BATCH_SAMPLES", most)
@@ -135,7 +136,9 @@ def test_the_encoder_itself_takes_whole_frames(small, length) -> None:
 @pytest.mark.gpu
 def test_released_size_on_the_gpu() -> None:
     device = torch.device("cuda")
-    _, encoder = random_codec(torch.float32, torch.Generator(device).manual_seed(7))
+    model = load_synthetic("fish-s2-pro", device, torch.float32, False, 7, released_config(1, 1))
+    encoder = model.voices
+    assert isinstance(encoder, CodecVoiceEncoder)
     waves = [tiny.reference_wave(seed, 44100 * (seed + 1)) for seed in range(3)]
     with torch.backends.cudnn.flags(allow_tf32=False):
         codes = encoder.codes(waves)

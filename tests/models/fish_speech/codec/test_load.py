@@ -18,13 +18,14 @@ import torch
 from fakes import cut_by, lanes_runner, record
 from safetensors import safe_open
 from safetensors.torch import load_file
+from synthetic import load_synthetic
 from torch import Tensor
 
 from kernels.launch import dispatch
 from models.device.graphs import CudaCapturer
-from models.fish_speech.codec.config import CodecConfig
-from models.fish_speech.codec.load import random_codec
-from models.fish_speech.codec.vocoder import CHUNK_FRAMES, FishVocoder
+from models.dual_ar.codec import CHUNK_FRAMES, DACVocoder
+from models.dual_ar.config import CodecConfig
+from models.fish_speech.family import released_config
 from models.vocoder.chunks import Cutting
 from models.vocoder.lanes import LANE_FRAMES, Lanes
 from models.vocoder.runner import VocoderRunner, vocoder_runner
@@ -40,14 +41,14 @@ LAYOUTS = pytest.mark.parametrize("make", [vocoder_runner, lanes_runner], ids=["
 
 
 @pytest.fixture(params=VARIANTS)
-def vocoder(request: pytest.FixtureRequest) -> FishVocoder:
+def vocoder(request: pytest.FixtureRequest) -> DACVocoder:
     """Each tiny vocoder in turn, float32 on the CPU."""
     config = tiny.VARIANTS[request.param]
     return tiny.build(config, tiny.random_tensors(config))
 
 
 @pytest.fixture
-def small() -> FishVocoder:
+def small() -> DACVocoder:
     return tiny.build(tiny.SMALL, tiny.random_tensors(tiny.SMALL))
 
 
@@ -93,7 +94,7 @@ def test_chunks_equal_the_official_one_shot(golden, make) -> None:
         assert largest_difference(samples[:: golden["step"]], expected) <= SAME
 
 
-def _cut(vocoder: FishVocoder, chunk: int) -> FishVocoder:
+def _cut(vocoder: DACVocoder, chunk: int) -> DACVocoder:
     """The same in chunks of that length, which are exact."""
     context = vocoder.config.frames.max_positions - chunk
     return cut_by(vocoder, Cutting(chunk, context, renders_windows=True))
@@ -224,7 +225,7 @@ def test_two_chunks_fill_a_lane() -> None:
     assert LANE_FRAMES - 32 < frames <= LANE_FRAMES
 
 
-def test_chunks_are_what_rope_tables_allow(small: FishVocoder) -> None:
+def test_chunks_are_what_rope_tables_allow(small: DACVocoder) -> None:
     """A chunk and its context were 4,096 frames whatever the codec: long rows ended the run."""
     assert CodecConfig.released().frames.max_positions == 4096
     assert small.cut.chunk_frames + small.cut.left_context == small.config.frames.max_positions
@@ -299,7 +300,7 @@ def test_rope_tables_are_those_of_training(small) -> None:
 def test_weights_of_the_released_size() -> None:
     """Shapes alone: the weights themselves are drawn on the GPU (below)."""
     with torch.device("meta"):
-        vocoder = FishVocoder(CodecConfig.released())
+        vocoder = DACVocoder(CodecConfig.released())
     weights = sum(
         value.numel()
         for name, value in vocoder.named_parameters()
@@ -362,8 +363,8 @@ def test_bfloat16_at_released_size() -> None:
     device = torch.device("cuda")
     made = []
     for dtype in (torch.float32, torch.bfloat16):
-        generator = torch.Generator(device).manual_seed(7)
-        vocoder, _ = random_codec(dtype, generator)
+        model = load_synthetic("fish-s2-pro", device, dtype, False, 7, released_config(1, 1))
+        vocoder = model.vocoder.network
         codes = tiny.random_codes(vocoder.config, 2, 64, 5).cuda()
         with torch.backends.cudnn.flags(allow_tf32=False):
             made.append(vocoder(codes))

@@ -12,17 +12,18 @@ import pytest
 import tiny_fish_codec as tiny
 import torch
 from safetensors.torch import load_file, save_file
+from synthetic import load_synthetic
 from torch import Tensor
 from torch.nn.utils.parametrizations import weight_norm
 
 from kernels.attention.rope import apply_rope, rope_tables
 from models.checkpoint.files import CheckpointError
 from models.checkpoint.weights import halves
-from models.fish_speech.codec.config import CONFIG_FILE, PICKLED_FILE, WEIGHTS_FILE, CodecConfig
-from models.fish_speech.codec.load import load_codec, random_codec
-from models.fish_speech.codec.tensors import official_shapes
-from models.fish_speech.codec.weight_norm import without_weight_norm
-from models.vocoder.fold import grouped_taps
+from models.decoder.config import TransformerConfig
+from models.dual_ar.config import CONFIG_FILE, PICKLED_FILE, WEIGHTS_FILE, CodecConfig
+from models.dual_ar.tensors import official_shapes
+from models.fish_speech.family import released_config
+from models.vocoder.fold import grouped_taps, plain
 
 CPU = torch.device("cpu")
 
@@ -53,13 +54,13 @@ def test_released_sizes() -> None:
 
 def test_a_folder_gives_the_codec_that_was_written(folder: Path) -> None:
     tensors = tiny.random_tensors(tiny.SMALL, 4)
-    vocoder, voices = load_codec(folder, CPU, torch.float32)
+    vocoder, voices = tiny.load_codec(folder, CPU, torch.float32)
     codes = tiny.random_codes(tiny.SMALL, 2, 5)
     assert torch.equal(vocoder(codes), tiny.build(tiny.SMALL, tensors)(codes))
     wave = tiny.reference_wave(1, 1000)
     expected = tiny.build_encoder(tiny.SMALL, tensors).codes([wave])[0]
     assert torch.equal(voices.codes([wave])[0], expected)
-    assert load_codec(folder, CPU, torch.bfloat16)[0].dtype == torch.bfloat16
+    assert tiny.load_codec(folder, CPU, torch.bfloat16)[0].dtype == torch.bfloat16
 
 
 def test_config_is_read_back(folder: Path) -> None:
@@ -75,7 +76,7 @@ def test_every_misfit_is_named_at_once(folder: Path) -> None:
 
     rewrite(folder, change)
     with pytest.raises(CheckpointError) as caught:
-        load_codec(folder, CPU, torch.float32)
+        tiny.load_codec(folder, CPU, torch.float32)
     message = str(caught.value)
     assert "4 tensors do not match" in message
     for line in (
@@ -90,26 +91,27 @@ def test_every_misfit_is_named_at_once(folder: Path) -> None:
 def test_a_pickled_codec_is_not_read(tmp_path: Path) -> None:
     tiny.write_codec(tmp_path, as_pickle=True)
     with pytest.raises(CheckpointError, match=r"still pickled .* `tts-cli models convert "):
-        load_codec(tmp_path, CPU, torch.float32)
+        tiny.load_codec(tmp_path, CPU, torch.float32)
     (tmp_path / PICKLED_FILE).unlink()
     with pytest.raises(CheckpointError, match=r"no codec\.safetensors"):
-        load_codec(tmp_path, CPU, torch.float32)
+        tiny.load_codec(tmp_path, CPU, torch.float32)
 
 
 def test_another_pickle_beside_it_asks_for_a_conversion(folder: Path) -> None:
     (folder / PICKLED_FILE).write_bytes(b"another one")
     with pytest.raises(CheckpointError, match=r"not made of the codec\.pth beside it"):
-        load_codec(folder, CPU, torch.float32)
+        tiny.load_codec(folder, CPU, torch.float32)
 
 
 def test_a_torn_file_is_named(folder: Path) -> None:
     data = (folder / WEIGHTS_FILE).read_bytes()
     (folder / WEIGHTS_FILE).write_bytes(data[: len(data) // 2])
     with pytest.raises(CheckpointError, match="not a readable safetensors file"):
-        load_codec(folder, CPU, torch.float32)
+        tiny.load_codec(folder, CPU, torch.float32)
 
 
 SECTIONS = {"frames", "steps"}
+STACKS = {*SECTIONS, "encoder_frames"}
 
 
 @pytest.mark.parametrize("key", sorted(tiny.SMALL.as_json()))
@@ -134,18 +136,25 @@ def test_missing_keys_of_sections_are_named(folder: Path, key: str) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"num_codebooks": 1}, "'num_codebooks' must be at least 2"),
-        ({"code_dim": 0}, "'code_dim' must be at least 1"),
-        ({"upsample_rates": (4, 0)}, "'upsample_rates' must be a list of 1 to 8 positive numbers"),
+        ({"num_codebooks": 1}, "'num_codebooks' must be int >= 2, not 1"),
+        ({"code_dim": 0}, "'code_dim' must be int >= 1, not 0"),
+        ({"upsample_rates": (4, 0)}, "'upsample_rates' must be a list of int >= 1"),
         ({"upsample_rates": (4, 3)}, "the encoder takes 144 samples a frame, the decoder makes 72"),
         ({"encoder_dim": 8}, "the encoder's last width is 64, latent_dim 32"),
-        ({"decoder_dim": 12}, "decoder_dim 12 cannot be halved 3 times"),
-        ({"frames": replace(tiny.SMALL.frames, head_dim=12)}, "head_dim 12 must be even"),
-        ({"steps": replace(tiny.SMALL.steps, width=64)}, "the width of 'steps' is 64"),
+        ({"decoder_dim": 12}, "decoder_dim = 12 cannot be halved 3 times"),
+        (
+            {"frames": {"head_dim": 12}},
+            "head_dim 12 must divide the width 32",
+        ),
+        ({"frames": {"num_kv_heads": 3}}, "2 heads cannot share 3 key heads"),
+        ({"encoder_frames": {"width": 64}}, "the width of 'encoder_frames' is 64"),
+        ({"steps": {"width": 64}}, "the width of 'steps' is 64"),
     ],
 )
 def test_impossible_sizes_are_refused(folder: Path, changes: Any, message: str) -> None:
-    values = replace(tiny.SMALL, **changes).as_json()
+    values = tiny.SMALL.as_json()
+    for key, change in changes.items():
+        values[key] = values.get(key, values["frames"]) | change if key in STACKS else change
     (folder / CONFIG_FILE).write_text(json.dumps(values))
     with pytest.raises(CheckpointError, match=message):
         CodecConfig.from_folder(folder)
@@ -161,19 +170,19 @@ def test_weight_norm_is_that_of_pytorch() -> None:
             normed.parametrizations.weight.original0.normal_()
             normed.parametrizations.weight.original1.normal_()
         state = {f"a.{name}": value for name, value in normed.state_dict().items()}
-        folded = without_weight_norm(state)
+        folded = plain(state)
         assert sorted(folded) == ["a.bias", "a.weight"]
         assert torch.allclose(folded["a.weight"], normed.weight, atol=1e-6)
         old = {
             "a.weight_g": state["a.parametrizations.weight.original0"],
             "a.weight_v": state["a.parametrizations.weight.original1"],
         }
-        assert torch.equal(without_weight_norm(old)["a.weight"], folded["a.weight"])
+        assert torch.equal(plain(old)["a.weight"], folded["a.weight"])
 
 
 def test_folding_happens_in_float32() -> None:
     state = {"a.weight_g": torch.ones(2, 1, 1).half(), "a.weight_v": torch.rand(2, 3, 1).half()}
-    assert without_weight_norm(state)["a.weight"].dtype == torch.float32
+    assert plain(state)["a.weight"].dtype == torch.float32
 
 
 def test_interleaved_pairs_become_halves() -> None:
@@ -196,10 +205,12 @@ def test_a_strided_convolution_reads_steps_side_by_side() -> None:
 
 
 @pytest.mark.slow
-def test_random_weights_are_heard(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The recipe of `random_codec`, at the sizes of the tiny codec."""
-    config = tiny.VARIANTS["released_rates"]
-    monkeypatch.setattr(CodecConfig, "released", classmethod(lambda cls: config))
-    vocoder, _ = random_codec(torch.float32, torch.Generator().manual_seed(3))
+def test_random_weights_are_heard() -> None:
+    """Neither silent nor clipped, at the sizes of the tiny codec."""
+    config = replace(tiny.VARIANTS["released_rates"], semantic_codes=4096)
+    small = TransformerConfig(8, 8, 1, 2, 1, 4, 1e4, 1e-6, 64)
+    main = replace(released_config(), talker=small, predictor=small, text_vocab_size=155774)
+    model = load_synthetic("fish-s2-pro", CPU, torch.float32, False, 3, main, codec=config)
+    vocoder = model.vocoder.network
     samples = vocoder(tiny.random_codes(config, 1, 30))
     assert 0.001 < samples.square().mean().sqrt() < 0.5

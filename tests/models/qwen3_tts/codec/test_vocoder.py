@@ -23,7 +23,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from kernels.launch import dispatch
-from models.qwen3_tts.codec.vocoder import Vocoder
+from models.qwen3_tts.codec import Vocoder
 from models.vocoder.chunks import plan_chunks
 from models.vocoder.runner import vocoder_runner
 

@@ -1,0 +1,1 @@
+"""What families with a slow and a fast autoregressive network and a causal DAC have in common."""

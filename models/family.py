@@ -1,0 +1,161 @@
+"""A family as one object, and what follows from it: describing, checking, loading, random weights.
+
+A family's `family.py` has a `FAMILY`, which imports no torch. The tensors of each network are
+listed in a table; all else is generic. `load.py` does the part that needs torch.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from models.base import Licence, ModelInfo, PromptBuilder, Reader, Tokenizer, library_errors
+from models.checkpoint.files import (
+    CheckpointError,
+    Shapes,
+    identity,
+    tensor_shapes,
+    weight_files,
+)
+from models.checkpoint.table import Table
+from models.pace import Pace
+
+FIRST_TEXT_ID = 1000  # byte b of a text is id 1000 + b for random weights
+# Of the chat template that the families' tokenizers have from Qwen.
+MARKERS = {"<|im_start|>": 151644, "<|im_end|>": 151645, "assistant": 77091, "user": 872}
+
+
+class NetworkPart(NamedTuple):
+    """A network of a checkpoint and where its tensors are stored."""
+
+    name: str  # in messages
+    network: str  # its class, as module:name
+    config: Any  # of that class
+    table: Table
+    where: str = ""  # its weight files: a folder in the checkpoint, or a file
+    prefix: str = ""  # of its tensors' names, where several parts share files
+    is_float32: bool = False  # whatever the model's dtype
+
+
+def unused(prefix: str, where: str = "") -> NetworkPart:
+    """Tensors that a file may have and no network of ours needs."""
+    return NetworkPart("", "", None, Table(), where, prefix)
+
+
+@dataclass(frozen=True)
+class Family:
+    """A family of checkpoints. Its configuration C covers all files of a checkpoint and has
+    `main`, a FamilyConfig.
+    """
+
+    model: str  # its SpeechModel, as module:name
+    read: Callable[[Path], Any]  # C of a folder; raises CheckpointError
+    released: Callable[[str], Any]  # C of a released size
+    parts: Callable[[Any], Sequence[NetworkPart]]  # of C: `model` first, then `vocoder` and others
+    info: Callable[[Any, str], ModelInfo]  # of C and an identity
+    tokenizer: Callable[[Path, Any], Tokenizer]  # of a folder and C; raises CheckpointError
+    prompt: Callable[[Any, Tokenizer], PromptBuilder]  # of C
+    pace: Pace  # of all its checkpoints
+    markers: Mapping[str, int] | None = None  # ids of the template in a random checkpoint
+    licence: Licence | None = None  # whose terms must be accepted first
+    shared_codec: tuple[str, ...] = ()  # sizes whose checkpoints all have one codec
+    # A function of files that are not safetensors, as module:name, and its argument for a folder.
+    convert: tuple[str, Callable[[Path], Any]] | None = None
+
+
+def named(name: str) -> Any:
+    """An object by its module:name."""
+    module, _, attribute = name.partition(":")
+    return getattr(importlib.import_module(module), attribute)
+
+
+class Folder:
+    """A checkpoint on disk. Raises CheckpointError where it is not what its configs say."""
+
+    def __init__(self, family: Family, folder: Path) -> None:
+        self.family, self.folder, self.place = family, folder, str(folder)
+        self.config = family.read(folder)
+        self.all_parts = family.parts(self.config)
+        self.parts = [part for part in self.all_parts if part.name]
+
+    def identity(self) -> str:
+        """A hash of configs and weights, after all names and shapes were checked."""
+        found: dict[str, Shapes] = {}
+        files: list[Path] = []
+        for where in dict.fromkeys(part.where for part in self.all_parts):
+            files += weight_files(self.folder / where)
+            found[where] = tensor_shapes(self.folder / where)
+        wanted: dict[tuple[str, str], tuple[str, Table]] = {}
+        for part in self.all_parts:
+            name, table = wanted.get((part.where, part.prefix), (part.name, Table()))
+            merged = Table(table.shapes | part.table.shapes, spare=table.spare | part.table.spare)
+            wanted[part.where, part.prefix] = name, merged
+        for (where, prefix), (name, table) in sorted(wanted.items(), reverse=True):
+            mine = {n: found[where].pop(n) for n in list(found[where]) if n.startswith(prefix)}
+            if name:
+                table.check(mine, f"{self.folder / where}: {name}")
+        return identity(self.folder, files)
+
+    def tokenizer(self) -> Tokenizer:
+        """Text to ids."""
+        return self.family.tokenizer(self.folder, self.config)
+
+
+class MadeUp:
+    """Random weights of a released size, for judging hardware before any download; the same seed
+    and device give the same weights.
+    """
+
+    def __init__(self, family: Family, name: str, seed: int = 0, config: Any = None) -> None:
+        self.family, self.place, self.seed = family, f"synthetic:{name}", seed
+        self.config = config or family.released(name)
+        self.parts = [part for part in family.parts(self.config) if part.name]
+
+    def identity(self) -> str:
+        """The name."""
+        return self.place
+
+    def tokenizer(self) -> Tokenizer:
+        """Bytes to ids; the template's markers count as one id each, as in a released one."""
+        return byte_tokenizer(self.family.markers or MARKERS)
+
+
+Source = Folder | MadeUp  # of a checkpoint's networks
+
+
+def describe(source: Source) -> ModelInfo:
+    """What a checkpoint offers; random weights have no licence and no pace."""
+    info = source.family.info(source.config, source.identity())
+    return replace(info, licence=None, pace=None) if isinstance(source, MadeUp) else info
+
+
+def read(source: Source) -> Reader:
+    """What lays requests out, without a weight."""
+    tokenize = source.tokenizer()
+    with library_errors(CheckpointError, f"{source.place}: its tokenizer"):
+        prompt = source.family.prompt(source.config, tokenize)
+    return Reader(prompt, tokenize, source.config.main)
+
+
+def byte_tokenizer(markers: Mapping[str, int]) -> Tokenizer:
+    """A tokenizer of bytes.
+
+    Args:
+        markers: text to id.
+    """
+    pieces = re.compile(f"({'|'.join(map(re.escape, markers))})")
+
+    def tokenize(text: str) -> list[int]:
+        ids: list[int] = []
+        for piece in pieces.split(text):
+            if piece in markers:
+                ids.append(markers[piece])
+            else:
+                ids += [FIRST_TEXT_ID + byte for byte in piece.encode()]
+        return ids
+
+    return tokenize

@@ -1,1 +1,0 @@
-"""Fish Speech's codec: vocoder and encoder, their config, weights and conversion."""

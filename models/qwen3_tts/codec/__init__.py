@@ -1,1 +1,0 @@
-"""The speech tokenizer of Qwen3-TTS: vocoder and speech encoder, configs and weights."""
