@@ -44,7 +44,7 @@ from tts_cli.book.titles import title_of
 from tts_cli.errors import ManifestError
 from tts_cli.manifest.encoding import Encoding, find_encoding, tell_encoding
 from tts_cli.plain import open_given
-from tts_cli.text.unseen import as_seen
+from tts_cli.text.unicode import clean_unicode
 
 MAX_TEXT_BYTES = 16 << 20  # of one file; the Bible has 4 MB
 
@@ -145,7 +145,7 @@ def _decoded(path: Path, encoding: str | None) -> str:
             f"{path}:{line}: contains the control character U+{ord(control.group()):04X}",
             remedy="remove it, and check that the file is a text",
         )
-    return as_seen(text)
+    return clean_unicode(text)
 
 
 MAX_WRAP_CHARS = 100  # a hard wrap is at most this wide

@@ -15,7 +15,7 @@ from tts_cli.manifest.subtitle_rows import cue_length_s
 from tts_cli.named import shown
 from tts_cli.plan.free_voices import FreeVoices
 from tts_cli.plan.split_rule import SplitRule
-from tts_cli.text.care import LANGUAGES, TextCare
+from tts_cli.text.frontend import LANGUAGES, TextFrontend
 from tts_cli.text.pauses import has_pauses, without_pauses
 from tts_cli.text.words import SILENCE_S, are_latin, is_foreign, markup_in, usual_s
 from tts_cli.voices.made import is_made
@@ -43,7 +43,7 @@ class Notes:
         self,
         config: RunConfig,
         info: ModelInfo,
-        care: TextCare,
+        care: TextFrontend,
         split_rule: SplitRule,
         voices: FreeVoices,
     ) -> None:

@@ -20,22 +20,12 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 
 from tts_cli.extras import load
-from tts_cli.text.reading import Rule
+from tts_cli.text.rule import Rule
+from tts_cli.text.tables import load_table
 
 # Codes of two letters and of three (ISO 639-1, 639-2 and 639-3), and those of lists of trainings,
 # by the names that checkpoints use.
-CODES = {
-    "chinese": ("zh", "zho", "chi", "cmn", "cn"),
-    "english": ("en", "eng"),
-    "french": ("fr", "fra", "fre"),
-    "german": ("de", "deu", "ger"),
-    "italian": ("it", "ita"),
-    "japanese": ("ja", "jpn", "jp"),
-    "korean": ("ko", "kor"),
-    "portuguese": ("pt", "por"),
-    "russian": ("ru", "rus"),
-    "spanish": ("es", "spa"),
-}
+CODES: dict[str, list[str]] = load_table("languages")["codes"]
 _NAMES = {code: name for name, codes in CODES.items() for code in codes}
 _TAG = re.compile(r"([a-z]{2,3})(?:[-_][a-z0-9]{1,8})*", re.IGNORECASE)
 
@@ -110,7 +100,10 @@ class Writing:
     point: str  # before the decimals
     said_point: str = ""  # "": num2words says whole number and decimals in one
     percent: str | None = None  # None: its form depends on the number
-    years: range = range(0)  # numbers of four digits that are said as years
+    years: tuple[int, int] = (
+        0,
+        0,
+    )  # numbers from and below that are said as years
     ordinals: str = ""  # pattern behind a number that makes it an ordinal
     is_joined: bool = False  # written without spaces
     counters: str = ""  # letters that may follow at once; others take numbers of another kind
@@ -118,25 +111,7 @@ class Writing:
 
 
 _SPACES = " \u00a0\u202f"
-LANGUAGES = {
-    "german": Writing(
-        *("de", f".{_SPACES}", ",", "Komma", " Prozent"),
-        years=range(1100, 2000),
-        ordinals=r"\. [^\W\d_]",
-    ),
-    "french": Writing("fr", _SPACES, ",", "virgule", " pour cent"),
-    "spanish": Writing(
-        *("es", f".{_SPACES}", ",", "punto", " por ciento"), mistakes="uno (?:mil|bil)"
-    ),
-    "italian": Writing("it", f".{_SPACES}", ",", "virgola", " per cento"),
-    "portuguese": Writing("pt_BR", f".{_SPACES}", ",", "vírgula", " por cento"),
-    # A million is masculine, and "million" is the beginning of "millionth".
-    "russian": Writing(
-        "ru", _SPACES, ",", mistakes="(?:одна|две) (?:миллион|миллиард|триллион)(?!н)"
-    ),
-    "japanese": Writing("ja", ",", ".", "点", "パーセント", is_joined=True),
-    "korean": Writing("ko", ",", ".", "점", " 퍼센트", counters="년월일분초원층번호"),
-}
+LANGUAGES = {name: Writing(**facts) for name, facts in load_table("languages")["numbers"].items()}
 _SIGNS = "$£€¥₩₽#@°º"  # prices and the like, of which only the number could be said
 
 
@@ -161,7 +136,7 @@ def rules_of(language: str) -> tuple[Rule, ...]:
             said = ("" if writing.is_joined else " ").join([whole, writing.said_point, *digits])
         elif after:
             said = str(num2words(f"{before}.{after}", lang=writing.code))
-        elif match["whole"].isdecimal() and int(before) in writing.years:
+        elif match["whole"].isdecimal() and int(before) in range(*writing.years):
             said = str(num2words(int(before), lang=writing.code, to="year"))
         else:
             said = str(num2words(int(before), lang=writing.code))

@@ -25,6 +25,8 @@ import unicodedata
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tts_cli.text.tables import script
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -71,9 +73,7 @@ _UNSEEN_KINDS = frozenset(("Cc", "Cf", "Zs", "Zl", "Zp", "Mn", "Mc", "Me"))
 
 
 # Letters of other scripts than Latin, and languages that are written in that alone.
-_NOT_LATIN = re.compile(
-    r"[^\W\d_\u0000-\u02ff\u1d00-\u1eff\u2c60-\u2c7f\ua720-\uab6f\uff00-\uff5a]"
-)
+_NOT_LATIN = re.compile(rf"[^\W\d_{script('latin')}]")
 _LATIN_LANGUAGES = frozenset(("english", "french", "german", "italian", "portuguese", "spanish"))
 
 

@@ -12,7 +12,8 @@ from __future__ import annotations
 import re
 
 from tts_cli.text.english.words import DASH, cardinal, ordinal, plural, year
-from tts_cli.text.reading import PIECE, Rule, looks_up, one_of, table, where
+from tts_cli.text.rule import PIECE, Rule, looks_up, one_of, where
+from tts_cli.text.tables import load_table
 
 NAMES = (
     *("January", "February", "March", "April", "May", "June", "July", "August"),
@@ -24,12 +25,7 @@ MONTHS: dict[str, str] = {name.lower(): name for name in NAMES} | {
     for short in {name[:3], *({"Sept"} if name == "September" else ())}
     for dot in ("", *("." if len(short) < len(name) else ""))
 }
-WEEKDAYS = table(
-    """
-    mon=Monday | tue=Tuesday | tues=Tuesday | wed=Wednesday | thu=Thursday | thur=Thursday
-    thurs=Thursday | fri=Friday | sat=Saturday | sun=Sunday
-    """
-)
+WEEKDAYS: dict[str, str] = load_table("english")["weekdays"]
 
 # A charset in front, as an alternation without case is slow to fail.
 _MONTH = rf"(?=[ADFJMNOSadfjmnos][ACEOPUaceopu])(?i:{one_of(MONTHS)})(?:(?<=\.)|(?!\w))"

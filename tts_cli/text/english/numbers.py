@@ -22,7 +22,7 @@ from tts_cli.text.english.words import (
     spelled,
     whole,
 )
-from tts_cli.text.reading import Rule, where
+from tts_cli.text.rule import Rule, where
 
 MOST_DIGITS = 40  # more are left as written
 

@@ -14,7 +14,7 @@ from tts_cli.text.english.words import (
     counted,
     has_article,
 )
-from tts_cli.text.reading import Rule, ends_sentence, one_of, where
+from tts_cli.text.rule import Rule, ends_sentence, one_of, where
 
 _TIME = "(?P<h{0}>[0-5]?[0-9]):(?P<m{0}>[0-5][0-9])(?::(?P<s{0}>[0-5][0-9]))?"
 _HOUR = "(?P<h{0}>[0-2]?[0-9])(?:[.:](?P<m{0}>[0-5][0-9]))?"

@@ -17,38 +17,16 @@ from tts_cli.text.english.words import (
     is_one,
     quantity,
 )
-from tts_cli.text.reading import Rule, ends_sentence, one_of, table
+from tts_cli.text.rule import Rule, ends_sentence, one_of
+from tts_cli.text.tables import load_table
 
 # What is written -> the name of one.
-UNITS = table(
-    """
-    km=kilometer | cm=centimeter | mm=millimeter | nm=nanometer | m=meter | mi=mile | yd=yard
-    nmi=nautical mile | µm=micrometer | ha=hectare | kg=kilogram | g=gram | mg=milligram
-    µg=microgram | lb=pound | lbs=pound | oz=ounce | l=liter | L=liter | ml=milliliter
-    mL=milliliter | cl=centiliter | dl=deciliter | gal=gallon | pt=pint | h=hour | hr=hour
-    hrs=hour | min=minute | mins=minute | s=second | sec=second | secs=second | ms=millisecond
-    yrs=year | yr=year | V=volt | kV=kilovolt | W=watt | kW=kilowatt | MW=megawatt | GW=gigawatt
-    kWh=kilowatt hour | MWh=megawatt hour | GWh=gigawatt hour | mAh=milliamp hour | kB=kilobyte
-    KB=kilobyte | MB=megabyte | GB=gigabyte | TB=terabyte | kcal=kilocalorie | cal=calorie
-    dB=decibel | px=pixel | kPa=kilopascal | MPa=megapascal | hPa=hectopascal
-    ppm=part per million | tsp=teaspoon | tbsp=tablespoon | mol=mole | °=degree | bbl=barrel
-    ft=foot | °C=degree Celsius | °F=degree Fahrenheit | ℃=degree Celsius | ℉=degree Fahrenheit
-    kmh=kilometer per hour | kph=kilometer per hour | mph=mile per hour | mpg=mile per gallon
-    bps=bit per second | kbps=kilobit per second | Mbps=megabit per second
-    Gbps=gigabit per second | fps=frame per second | bpm=beat per minute
-    rpm=revolution per minute | dpi=dot per inch | %=percent | ‰=per mille | Hz=hertz
-    kHz=kilohertz | MHz=megahertz | GHz=gigahertz | in.=inch | hp=horsepower | Mb=megabit
-    Gb=gigabit | kb=kilobit | dL=deciliter | mW=milliwatt | mmol=millimole | ns=nanosecond
-    µs=microsecond | mV=millivolt | mA=milliamp | PB=petabyte | NM=nautical mile | kJ=kilojoule
-    Nm=newton meter
-    """
-)
+UNITS: dict[str, str] = dict(load_table("units")["units"])
+_LENGTH_UNITS = {unit: UNITS.get(unit, "inch") for unit in ("ft", "in", "mi", "yd", "m", "km")}
 _SQUARES = {
     f"{short}{dot} {unit}": f"{name} {length}"
     for short, name in (("sq", "square"), ("cu", "cubic"))
-    for unit, length in table(
-        "ft=foot | in=inch | mi=mile | yd=yard | m=meter | km=kilometer"
-    ).items()
+    for unit, length in _LENGTH_UNITS.items()
     for dot in ("", ".")
 }
 # Capitals of two letters or more are units too, but for manuscripts, states and the like.
@@ -59,13 +37,7 @@ UNITS |= {
     for form in (unit.upper(), *((unit.lower(),) if len(unit) > 2 else ()))
     if form not in UNITS
 }
-PERIODS = table(
-    """
-    s=second | sec=second | min=minute | h=hour | hr=hour | H=hour | S=second | d=day | day=day
-    week=week | wk=week | month=month | mo=month | year=year | yr=year | hour=hour | minute=minute
-    second=second | person=person | capita=capita | mile=mile | game=game | page=page
-    """
-)
+PERIODS: dict[str, str] = load_table("units")["per"]
 UNITS |= _SQUARES
 SAME = ("percent", "per mille", "hertz", "kilohertz", "megahertz", "gigahertz", "horsepower")
 DOTTED = ("ft", "lb", "lbs", "oz", "hr", "hrs", "min", "sec", "yd", "mi", "gal", *_SQUARES)

@@ -18,37 +18,14 @@ from tts_cli.text.english.words import (
     spelled,
     whole,
 )
-from tts_cli.text.reading import PIECE, Rule, any_case, one_of, says, where
+from tts_cli.text.rule import PIECE, Rule, any_case, one_of, says, where
+from tts_cli.text.tables import load_table
 
-_BOOK = (
-    "(?:Genesis|Exodus|Leviticus|Numbers|Deuteronomy|Joshua|Judges|Ruth|Samuel|Kings|Chronicles|Ezra"
-    "|Nehemiah|Esther|Job|Psalms?|Proverbs|Ecclesiastes|Isaiah|Jeremiah|Lamentations|Ezekiel|Daniel"
-    "|Hosea|Joel|Amos|Obadiah|Jonah|Micah|Nahum|Habakkuk|Zephaniah|Haggai|Zechariah|Malachi|Matthew"
-    "|Mark|Luke|John|Acts|Romans|Corinthians|Galatians|Ephesians|Philippians|Colossians|Timothy"
-    "|Thessalonians|Titus|Philemon|Hebrews|James|Peter|Jude|Revelation|Surah?|Qur['\u2019]?an"
-    "|Gen|Col|Rev|(?:Ex|Exod|Lev|Num|Deut|Josh|Judg|Sam|Kgs|Chr|Neh|Esth|Ps|Prov|Eccl|Isa|Jer|Lam"
-    "|Ezek|Dan|Hos|Mic|Hab|Zech|Mal|Matt|Mk|Lk|Jn|Rom|Cor|Gal|Eph|Phil|Thess|Tim|Tit|Heb|Jas"
-    "|Pet)\\.?)"
-)
-# Of books by chapters. Some are words as well, and count with a capital only.
-NUMBERED = ("listing", "figure", "fig.", "table", "exhibit", "equation", "diagram")
-CAPITALS = (
-    *("Example", "Exercise", "Problem", "Program", "Chart", "Plate", "Photo", "Map", "Form", "Box"),
-    *("Section", "Article", "Appendix", "Rule", "Recipe"),
-)
-_STATE = (
-    "(?:AL|AK|AZ|AR|CA|CO|CT|DE|DC|D\\.C\\.|FL|GA|HI|ID|IL|IN|IA|KS|KY|LA|ME|MD|MA|MI|MN|MS|MO|MT|NE|NV"
-    "|NH|NJ|NM|NY|NC|ND|OH|OK|OR|PA|RI|SC|SD|TN|TX|UT|VT|VA|WA|WV|WI|WY)"
-)
-_STATE_NAME = (
-    "(?:Alabama|Alaska|Arizona|Arkansas|California|Colorado|Connecticut|Delaware|Florida|Georgia"
-    "|Hawaii|Idaho|Illinois|Indiana|Iowa|Kansas|Kentucky|Louisiana|Maine|Maryland|Massachusetts"
-    "|Michigan|Minnesota|Mississippi|Missouri|Montana|Nebraska|Nevada|New Hampshire"
-    "|New Jersey|New Mexico|New York|Carolina|Dakota|Ohio|Oklahoma|Oregon|Pennsylvania"
-    "|Rhode Island|Tennessee|Texas|Utah|Vermont|Virginia|Washington|Wisconsin|Wyoming)"
-)
+_NAMES = load_table("names")
+_BOOK = rf"(?:{one_of(_NAMES['books'])}|{one_of(_NAMES['short_books'])}\.?)"
+_STATE, _STATE_NAME = one_of(_NAMES["states"]), one_of(_NAMES["state_names"])
 _PAIR = f"[0-9]{{1,3}}{DASH}[0-9]{{1,3}}"
-_NUMBERED = f"(?:{any_case(NUMBERED)}|{one_of(CAPITALS)})"
+_NUMBERED = f"(?:{any_case(_NAMES['numbered'])}|{one_of(_NAMES['numbered_with_capital'])})"
 _POSTCODE = rf"(?P<{PIECE}>[0-9]{{5}}(?:-[0-9]{{4}})?)(?![\w/]|[-.,:][0-9])"
 # What stands before a number that is said digit by digit.
 _SECRET = (

@@ -43,16 +43,16 @@ _LISTED = re.compile(
 _DIGIT = re.compile("[0-9]")
 
 
-class Places(NamedTuple):
+class TokenSpans(NamedTuple):
     """Where rules may not part figures, nor join those of a list."""
 
     inner: set[int]  # no change may begin or end there
     commas: list[tuple[int, int]]  # and dashes of lists: none may hold one of these
 
 
-def places(text: str) -> Places:
+def token_spans(text: str) -> TokenSpans:
     """The places of all figures of a text."""
-    found = Places(set(), [])
+    found = TokenSpans(set(), [])
     for match in _FIGURE.finditer(text) if _JOINT.search(text) else ():
         place = match.start()
         for item in _items(match):

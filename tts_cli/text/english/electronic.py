@@ -5,19 +5,14 @@ from __future__ import annotations
 import re
 
 from tts_cli.text.english.words import code, spelled, whole
-from tts_cli.text.reading import PIECE, Rule, one_of, says, table, where
+from tts_cli.text.rule import PIECE, Rule, one_of, says, where
+from tts_cli.text.tables import load_table
 
 LONGEST_ADDRESS = 100  # characters; longer ones are left as written, nobody listens to them
 
-_SIGNS = table(
-    """
-    .=dot | @=at | /=slash | -=dash | _=underscore | :=colon | ?=question mark | ==equals | &=and
-    #=hash | %=percent | +=plus | ~=tilde
-    """
-)
-_SPELLED = {"www", "edu", "io", "uk", "de", "eu", "us", "ai", "html", "pdf"}
-_DOMAINS = "com org net edu gov io uk de fr es it eu ai app dev info ca au ch at nl jp tv"
-_ENDINGS = one_of(_DOMAINS.split())
+_SIGNS: dict[str, str] = load_table("english")["address_signs"]
+_SPELLED = frozenset(load_table("names")["spelled_in_addresses"])
+_ENDINGS = one_of(load_table("names")["domains"])
 _PART = re.compile(r"[^\W\d_]+|[0-9]+|.")
 _VOWEL = re.compile("[aeiouy]", re.I)
 
