@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 AUTO, OFF = "auto", "off"
 MAX_UNUSED = 8  # entries that a message names
 _DIGIT = re.compile("[0-9]")
+_ENTITY = re.compile("&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[a-zA-Z]{2,8});")
 _LOUD = re.compile("[A-Z]{2}")
 
 
@@ -88,6 +89,8 @@ class TextFrontend:
         """A text as it is spoken. Raises SetupError, see `normalize`."""
         known = self.known(language)
         protected = pause_spans(text)
+        if "&" in text:  # entities are one sign each
+            protected += [match.span() for match in _ENTITY.finditer(text)]
         if self.markup is not None:
             protected += [match.span() for match in re.finditer(self.markup, text)]
         edits: list[Edit] = []

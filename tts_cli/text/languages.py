@@ -107,12 +107,20 @@ class Writing:
     ordinals: str = ""  # pattern behind a number that makes it an ordinal
     is_joined: bool = False  # written without spaces
     counters: str = ""  # letters that may follow at once; others take numbers of another kind
+    agrees: str = ""  # pattern of digits whose words change with the noun after them
+    free: str = ""  # pattern of words after them that are no noun
     mistakes: str = ""  # pattern of what num2words says wrongly; such a number stays as written
 
 
 _SPACES = " \u00a0\u202f"
 LANGUAGES = {name: Writing(**facts) for name, facts in load_table("languages")["numbers"].items()}
 _SIGNS = "$£€¥₩₽#@°º"  # prices and the like, of which only the number could be said
+
+
+def _has_noun(behind: str, free: str) -> bool:
+    """Whether a word that may be a noun follows a number."""
+    found = re.match(rf"[{_SPACES}]([^\W\d_]+)", behind)
+    return found is not None and re.fullmatch(free, found[1], re.IGNORECASE) is None
 
 
 @cache
@@ -127,6 +135,10 @@ def rules_of(language: str) -> tuple[Rule, ...]:
         before, after = re.sub(groups, "", match["whole"]), match["decimals"]
         if writing.ordinals and len(before) < 3 and re.match(writing.ordinals, match["behind"]):
             return None
+        if writing.agrees and not after and _has_noun(match["behind"], writing.free):
+            is_year = len(before) == 4 and before.isdecimal() and match["whole"] == before
+            if not is_year and re.fullmatch(writing.agrees, before):
+                return None
         if (len(before) > 1 and before[0] == "0") or (match["percent"] and not writing.percent):
             return None
         if after and writing.said_point:
@@ -140,9 +152,8 @@ def rules_of(language: str) -> tuple[Rule, ...]:
             said = str(num2words(int(before), lang=writing.code, to="year"))
         else:
             said = str(num2words(int(before), lang=writing.code))
-        if writing.mistakes and re.search(writing.mistakes, said):
-            return None
-        return said + (writing.percent or "" if match["percent"] else "")
+        said += writing.percent or "" if match["percent"] else ""
+        return None if writing.mistakes and re.search(writing.mistakes, said) else said
 
     edge = "(?<![A-Za-z0-9])" if writing.is_joined else r"(?<!\w)"
     behind = (
@@ -157,7 +168,10 @@ def rules_of(language: str) -> tuple[Rule, ...]:
         rf"(?:{re.escape(writing.point)}(?P<decimals>[0-9]{{1,9}}))?"
     )
     near = rf"(?<![{_SIGNS}])(?<![{_SIGNS}][{_SPACES}])(?<![0-9][.,:/\u2013-])(?<![-+\u2212])"
-    far = rf"(?![{_SPACES}]?[{_SIGNS}])(?![.,:/\u2013-][0-9])(?=(?P<behind>.{{0,3}}))"
+    far = (
+        rf"(?![{_SPACES}]?[{_SIGNS}])(?![.,:/\u2013-][0-9])(?![{_SPACES}][0-9]+/[0-9])"
+        rf"(?!{groups}[0-9]{{3}})(?!\.?[ªº])(?!\.-)(?=(?P<behind>.{{0,16}}))"
+    )
     percent = rf"(?P<percent>[{_SPACES}]?%|)"
     pattern = rf"{edge}{near}(?P<it>{number}{percent}){behind}{far}"
     return (Rule(pattern, read, re.DOTALL),)

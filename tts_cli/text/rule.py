@@ -15,6 +15,7 @@ from functools import cached_property
 from typing import Any
 
 from tts_cli.errors import TtsCliError
+from tts_cli.text.boundaries import STARTERS
 from tts_cli.text.normalized_text import MASK, Edit, mask
 
 log = logging.getLogger(__name__)
@@ -23,7 +24,7 @@ PIECE = "it"  # a group of this name is what is replaced; without one, the whole
 Read = Callable[["re.Match[str]"], "str | None"]
 
 _SENTENCE_END = re.compile(r"(?:^|(?:[a-z]{2}\.|[!?])[\"'\u201d\u2019)]?\s)[\"'\u201c\u2018(]?$")
-_NEXT_SENTENCE = re.compile(r"[\"'”\u2019)]*(?:$|\s+[\"'“\u2018(]*[A-Z])")
+_NEXT_SENTENCE = re.compile(r"[\"'”\u2019)]*(?:$|\s+[\"'“\u2018]*\(?([A-Z]\w*))")
 
 
 @dataclass(frozen=True)
@@ -98,6 +99,14 @@ def piece(match: re.Match[str]) -> str:
 def ends_sentence(match: re.Match[str]) -> bool:
     """Whether a full stop at the end of the match ends its sentence as well."""
     return _NEXT_SENTENCE.match(match.string, match.end()) is not None
+
+
+def ends_surely(match: re.Match[str]) -> bool:
+    """Whether the full stop of a name at the end of the match ends its sentence as well: names may
+    follow it, so only words that usually begin a sentence show it.
+    """
+    found = _NEXT_SENTENCE.match(match.string, match.end())
+    return found is not None and (found[1] is None or found[1].lower() in STARTERS)
 
 
 def apply_rules(

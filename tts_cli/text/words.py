@@ -20,6 +20,7 @@ Unreal's rich text, SubStation, printf and Python's format.
 
 from __future__ import annotations
 
+import html
 import re
 import unicodedata
 from dataclasses import dataclass
@@ -225,7 +226,7 @@ _KINDS: tuple[_Kind, ...] = (
     _kind("_", "Markdown", _emphasis("_", r"\w"), r"\1"),
     _kind("`", "Markdown", r"```|(?<![`\w])`(?=[^`\s])([^`\n]*[^`\s])`(?![`\w])", r"\1"),
     _kind("# ", "a Markdown heading", r"^ {0,3}#{1,6} +(?=[^\W\d])", "", re.MULTILINE),
-    _kind("&", "an HTML entity", rf"&(?:{_ENTITIES});"),
+    _kind("&", "an HTML entity", rf"&(?:{_ENTITIES});", r"\g<0>"),
     _kind("-->", "a cue time", r"\d\d[:.]\d\d[.,]\d{3}\s{0,3}-->"),
     _kind("\\", "a written line end", r"(?<![\w:\\])\\[nNr]|(?<=[a-z])\\[nN](?=[A-Z\s\\]|$)", "\n"),
     _kind("\\", "an escaped quote", r"\\([\"'])", r"\1"),
@@ -233,6 +234,23 @@ _KINDS: tuple[_Kind, ...] = (
 _EMOJI_KIND = _kind("", "an emoji", f"[{PICTURES}]")
 _SIGNS = re.compile(rf"[<>{{\[*_`&@%\\(#{PICTURES}]")  # one look at what most texts have none of
 _SPACES = re.compile(r"(?<=\S)[ \t]{2,}(?=\S)")
+# SSML: what becomes a pause of ours, and what is said for something else.
+_BREAK = re.compile(
+    r"<break\b[^<>]{0,80}?\btime\s*=\s*[\"']?([0-9]{1,5}(?:\.[0-9]{1,3})?)(ms|s)\b[^<>]{0,80}>",
+    re.I,
+)
+_SUBSTITUTE = re.compile(
+    r"<sub\b[^<>]{0,80}?\balias\s*=\s*[\"']([^<>\"']{1,200})[\"'][^<>]{0,80}>[^<>]{0,200}</sub>",
+    re.I,
+)
+_ENTITY = re.compile(rf"&(?:{_ENTITIES});")
+# What stands in brackets of a text, and is no direction of how to speak.
+_NOTE = re.compile(
+    r"\[\s*(?:[0-9]{1,4}(?:\s*[,;\u2013-]\s*[0-9]{1,4})*|sic|\.\.\.|\u2026|(?:see|cf|pp?|page|fig|figure|table"
+    r"|chapter|footnote|note|emphasis|citation)\b[^\[\]]*)\s*\]",
+    re.I,
+)
+_NOTE_ADVICE = "is taken for a style tag and not read aloud; put it into parentheses, or remove it"
 
 
 @dataclass(frozen=True)
@@ -242,8 +260,11 @@ class Markup:
     kind: str
     place: str  # where it stands first, as a message shows it
     is_style: bool  # so that `strip_markup` takes it out
+    advice: str = ""  # instead of the usual
 
     def __str__(self) -> str:
+        if self.advice:
+            return f"{self.kind} ({self.place}) {self.advice}"
         remedy = "remove it, or add --strip-markup" if self.is_style else "remove it"
         return f"{self.kind} ({self.place}) would be read aloud; {remedy}"
 
@@ -254,6 +275,8 @@ def markup_in(text: str, pace: Pace | None = None) -> list[Markup]:
         return []
     spoken = text if pace is None else pace.without_markup(text)
     found: dict[str, Markup] = {}
+    if spoken is not text and (note := _NOTE.search(text)) and note[0] not in spoken:
+        found["a note"] = Markup("a note in brackets", repr(note[0]), False, _NOTE_ADVICE)
     taken: set[int] = set()
     for kind in (*_KINDS, *(() if spoken.isascii() else (_EMOJI_KIND,))):
         if kind.name in found or kind.sign not in spoken:
@@ -270,10 +293,12 @@ def strip_markup(text: str) -> str:
     """A text without the tags of style and emphasis, and without the spaces that they leave."""
     if _has_none(text):
         return text
-    stripped = text
+    stripped = _SUBSTITUTE.sub(r"\1", _BREAK.sub(r" [pause \1\2] ", text)) if "<" in text else text
     for kind in _KINDS:
         if kind.kept is not None and kind.sign in stripped:
             stripped = kind.pattern.sub(kind.kept, stripped)
+    if "&" in stripped:
+        stripped = _ENTITY.sub(lambda match: html.unescape(match[0]), stripped)
     return text if stripped == text else _SPACES.sub(" ", stripped).strip()
 
 

@@ -107,7 +107,9 @@ def test_what_is_one_figure(text: str, parts: list[str]) -> None:
     [
         ("It is 1,5 here.", "1,5"),
         ("It is one here.", None),
-        ("An x86_64 and file_3.", None),
+        ("An x86_64 and file_3.", "x86_64"),
+        ("The i7-12700K is fast.", "i7-12700K"),
+        ("The quake was M7.1 there.", "M7.1"),
         ("The part is 1/2/3.", "1/2/3"),
         ("Ask fe80::1 now.", "fe80::1"),
         ("It's bad.", None),

@@ -13,12 +13,13 @@ from tts_cli.text.rule import (
     Rule,
     any_case,
     ends_sentence,
+    ends_surely,
     looks_up,
     one_of,
     piece,
     says,
 )
-from tts_cli.text.tables import load_table
+from tts_cli.text.tables import load_table, script
 
 _TABLES = load_table("english")
 TITLES: dict[str, str] = _TABLES["titles"]
@@ -29,9 +30,10 @@ ANYWHERE: dict[str, str] = _TABLES["anywhere"]
 # Names keep their capital: Smith Bros. and Acme Inc., but the word "etc." has none.
 _CAPITALS = {"Inc.", "Ltd.", "Corp.", "Bros.", "Jr.", "Sr.", "Ave.", "Blvd.", "Rd.", "Co.", "Univ."}
 _LOUD_TITLE = one_of(title.upper() for title in TITLES if title != "st")
-_NEXT_NAME = r"(?= (?:[A-Z]|\0))"
+_NEXT_NAME = rf"(?= (?:[{script('latin_capitals')}]|\0))"
 _ADDRESS = re.compile(r"(?:\b[0-9][\w-]{0,7}|\0) (?:[NSEW]\.? )?(?:[A-Z][\w'\u2019]{0,20} ){1,3}$")
-_CAPITAL_BEFORE = re.compile(r"[A-Z][a-z\u2019']{1,20} $")
+_NUMBERED_STREET = re.compile(r"\b[0-9]{1,3}(?:st|nd|rd|th) $")
+_CAPITAL_BEFORE = re.compile(rf"[A-Z][a-z\u2019']{{1,20}} $|{_NUMBERED_STREET.pattern}")
 TAIL = 90  # characters looked at before a match
 
 
@@ -43,7 +45,8 @@ def _before(match: re.Match[str]) -> str:
 def _title(match: re.Match[str]) -> str | None:
     """Mister, Saint; None in an address (12 Main St. Boston)."""
     name = piece(match).rstrip(".").lower()
-    if name in STREETS and _ADDRESS.search(_before(match)):
+    before = _before(match)
+    if name in STREETS and (_ADDRESS.search(before) or _NUMBERED_STREET.search(before)):
         return None
     return TITLES[name]
 
@@ -53,14 +56,14 @@ def _street(match: re.Match[str]) -> str | None:
     if not _CAPITAL_BEFORE.search(_before(match)):
         return None
     name = STREETS[piece(match).rstrip(".").lower()]
-    return name + ("." if piece(match).endswith(".") and ends_sentence(match) else "")
+    return name + ("." if piece(match).endswith(".") and ends_surely(match) else "")
 
 
 def _anywhere(match: re.Match[str]) -> str:
     said = ANYWHERE[match.group().lower()]
-    if match.group() in _CAPITALS:
-        said = said.capitalize()
-    return said + ("." if ends_sentence(match) else "")
+    if match.group() not in _CAPITALS:
+        return said + ("." if ends_sentence(match) else "")
+    return said.capitalize() + ("." if ends_surely(match) else "")
 
 
 def _capitals(words: dict[str, str]) -> str:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 
 from tts_cli.text.english.words import DASH, cardinal, ordinal, plural, year
+from tts_cli.text.normalized_text import MASK
 from tts_cli.text.rule import PIECE, Rule, looks_up, one_of, where
 from tts_cli.text.tables import load_table
 
@@ -105,6 +106,11 @@ def numeric(match: re.Match[str]) -> str | None:
     return f"{NAMES[month - 1]} {ordinal(day)}{_year_of(match, ', ')}"
 
 
+def _plural_of(digits: str) -> str:
+    *before, last = cardinal(int(digits)).split()
+    return " ".join([*before, plural(last)])
+
+
 def _decade(match: re.Match[str]) -> str | None:
     """nineteen nineties, eighteen hundreds, two thousands, eighties."""
     number = int(match["decade"])
@@ -136,6 +142,20 @@ _ERA = r"(?:BCE?|CE|AD|B\.C\.?|A\.D\.?)"
 _ON = r"(?:on|by|until|till|since|before|after|from)"
 
 RULES: tuple[Rule, ...] = (
+    Rule(
+        rf"{_LEFT}(?P<year>(?:19|20)[0-9]{{2}})(?P<month>0[1-9]|1[0-2])"
+        rf"(?P<day>0[1-9]|[12][0-9]|3[01]){_RIGHT}",
+        numeric,
+        needs="[12][0-9]{7}",
+    ),
+    *where(
+        "[0-9]s",
+        Rule(  # the under-23s · 45s and 78s
+            r"(?:(?<=\bunder-)|(?<=\bover-)|(?<!\w)(?=[0-9]{1,3}s and [0-9]{1,3}s\b)"
+            rf"|(?<=[0-9{MASK}]s and )|(?<={MASK} and ))(?P<{PIECE}>[0-9]{{1,3}}s)(?!\w)",
+            lambda match: _plural_of(match[PIECE][:-1]),
+        ),
+    ),
     *where(
         _ANY_MONTH,
         looks_up(

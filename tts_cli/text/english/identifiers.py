@@ -23,6 +23,10 @@ from tts_cli.text.tables import load_table
 
 _NAMES = load_table("names")
 _BOOK = rf"(?:{one_of(_NAMES['books'])}|{one_of(_NAMES['short_books'])}\.?)"
+_SHORT_BOOKS = {"Rev": "Revelation", "Gen": "Genesis", "Col": "Colossians"}  # titles as well
+_VERSES = (
+    "[0-9]{1,3}:[0-9]{1,3}(?:(?:[,\u2013-]|[,;] (?=[0-9]{1,3}:))[0-9]{1,3}(?::[0-9]{1,3})?){0,4}"
+)
 _STATE, _STATE_NAME = one_of(_NAMES["states"]), one_of(_NAMES["state_names"])
 _PAIR = f"[0-9]{{1,3}}{DASH}[0-9]{{1,3}}"
 _NUMBERED = f"(?:{any_case(_NAMES['numbered'])}|{one_of(_NAMES['numbered_with_capital'])})"
@@ -67,9 +71,13 @@ def _address(match: re.Match[str]) -> str:
     return f"{said}{sign}{code(match['end'])}"
 
 
-def _verses(match: re.Match[str]) -> str:
+def _verses(written: str) -> str:
     """three sixteen to eighteen, twenty three, one to six."""
-    chapter, *rest = re.split("([:,\u2013-])", match[PIECE])
+    return ", ".join(map(_chapter, re.split("[,;] ", written)))
+
+
+def _chapter(written: str) -> str:
+    chapter, *rest = re.split("([:,\u2013-])", written)
     said = whole(chapter)
     for sign, number in zip(rest[::2], rest[1::2], strict=True):
         join = {":": ", ", ",": " and "}.get(sign, " to ")
@@ -77,6 +85,11 @@ def _verses(match: re.Match[str]) -> str:
             number
         )
     return said
+
+
+def _docket(match: re.Match[str]) -> str:
+    """twenty one dash twelve thirty four."""
+    return f"{code(match['first'])} dash {code(match['then'])}"
 
 
 def _dashed(match: re.Match[str]) -> str | None:
@@ -119,13 +132,22 @@ def _hexadecimal(match: re.Match[str]) -> str:
 
 RULES = (
     Rule(
-        rf"\b{_BOOK} (?P<{PIECE}>[0-9]{{1,3}}:[0-9]{{1,3}}"
-        rf"(?:[,\u2013-][0-9]{{1,3}}(?::[0-9]{{1,3}})?){{0,4}}){_RIGHT}(?! ?(?i:[ap]\.?m\b))",
-        _verses,
+        rf"\b(?P<book>{one_of(_SHORT_BOOKS)})\.? (?P<verses>{_VERSES}){_RIGHT}",
+        lambda match: f"{_SHORT_BOOKS[match['book']]} {_verses(match['verses'])}",
+        needs=":",
+    ),
+    Rule(
+        rf"\b{_BOOK}\.? (?P<{PIECE}>{_VERSES}){_RIGHT}(?! ?(?i:[ap]\.?m\b))",
+        lambda match: _verses(match[PIECE]),
         needs=":",
     ),
     *where(
         f"{DASH}[0-9]",
+        Rule(
+            rf"\b(?:No\.?|Docket|Case|Order|ISO|IEC) (?P<{PIECE}>(?P<first>[0-9]{{1,5}})-"
+            rf"(?P<then>(?<=[0-9]{{3}}-)[0-9]|[0-9]{{3,5}})){_RIGHT}",
+            _docket,
+        ),
         Rule(
             rf"\b{_NUMBERED}s? (?P<{PIECE}>{_PAIR}(?:(?:,|,? (?:and|or|to)) {_PAIR}){{0,4}})"
             rf"{_RIGHT}(?! ?%| (?:percent|times|feet))",

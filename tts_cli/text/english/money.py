@@ -36,7 +36,8 @@ PERIODS: dict[str, str] = _TABLES["price_per"]
 
 _CURRENCY = one_of(CURRENCIES)
 _MANY = "thousand|million|billion|trillion|lakh|crore"
-_SCALE = rf"(?:(?:{SPACE}|-)(?:{_MANY})|[kKmMbB]|MM|{SPACE}?[mMbBtT]n)(?!\w)"
+_SHORT = rf"{SPACE}?(?:[mMbBtT]n|[MmBb]ln\.?(?=[ ,;)]|$))"
+_SCALE = rf"(?:(?:{SPACE}|-)(?:{_MANY})|[kKmMbB]|MM|{_SHORT})(?!\w)"
 _PER = rf"(?:/(?P<per>{one_of(PERIODS)})(?!\w))?"
 _LOW = rf"(?P<minus>{SIGN})(?P<currency>{_CURRENCY}){SPACE}?(?P<low>{PRICE})(?P<one>{_SCALE})?"
 _HIGH = rf"(?:{DASH}{_CURRENCY}?{SPACE}?(?P<high>{PRICE}))?(?P<scale>{_SCALE})?"
@@ -62,7 +63,7 @@ def _price(match: re.Match[str]) -> str:
     names = CURRENCIES[match["currency"].upper()]
     low, high = match["low"], groups.get("high")
     written = [groups.get(name) or "" for name in ("one", "scale")]
-    one, scale = (word.strip("- \u00a0\u202f").lower() for word in written)
+    one, scale = (word.strip("-. \u00a0\u202f").lower() for word in written)
     minus = SAID_SIGNS.get(groups.get("minus") or "", "")
     per = f" per {PERIODS[match['per']]}" if groups.get("per") else ""
     is_adjective = has_article(match) or "-" in "".join(written)

@@ -41,6 +41,7 @@ _LISTED = re.compile(
     re.IGNORECASE,
 )
 _DIGIT = re.compile("[0-9]")
+_NAME_BEFORE, _NAME_AFTER = re.compile(r"[\w.-]*$"), re.compile(r"\w*")
 
 
 class TokenSpans(NamedTuple):
@@ -64,11 +65,11 @@ def token_spans(text: str) -> TokenSpans:
 
 
 def left_as_written(text: str) -> str | None:
-    """The first figure of a spoken text; what goes on a word (x86_64) is none."""
+    """Return the first figure of a spoken text, with the letters that it is joined to."""
     for match in _FIGURE.finditer(text):
-        before = text[match.start() - 1 : match.start()]
-        if not (before.isalnum() or before == "_") and _DIGIT.search(match.group()):
-            return match.group()
+        if _DIGIT.search(match.group()):
+            start = match.start() - len(_NAME_BEFORE.search(text[: match.start()][-40:])[0])
+            return text[start : match.end()] + _NAME_AFTER.match(text, match.end())[0]
     return None
 
 
@@ -91,6 +92,11 @@ def _is_list(match: re.Match[str]) -> bool:
     if all(re.search("[-\u2013]", item) for item in written.split(",")):
         return True
     numbers = re.split("[^0-9]", written)
+    ranges = [
+        [int(number) for number in re.split("[-\u2013]", item)] for item in written.split(",")
+    ]
+    if any(pair != sorted(pair) for pair in ranges):
+        return False  # 1,5-2 has a decimal comma
     if any(number[0] == "0" for number in numbers):
         return False
     is_rising = all(int(first) < int(then) for first, then in pairwise(numbers))

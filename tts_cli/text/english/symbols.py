@@ -23,6 +23,15 @@ def _signs(words: dict[str, str]) -> str:
 
 
 RULES: tuple[Rule, ...] = (
+    *where(
+        f"[0-9½¼¾{MASK}] ?x",
+        says(r"(?<=[0-9])x/(?=(?:day|week|month|year|hour)\b)", " times per "),
+        says(
+            rf"(?<=[0-9½¼¾])(?: ?x ?(?=[0-9])| x (?={MASK})|x(?={MASK}))"
+            rf"|(?<={MASK})(?: x (?=[0-9{MASK}])|x(?={MASK}))",
+            " by ",
+        ),
+    ),
     says(rf"(?<=[\w{MASK}]) ?&(?!#?\w+;) ?(?=[\w{MASK}])", " and ", needs="&"),
     *where(
         f"[0-9{MASK}] ?[-\u2013]",
@@ -37,11 +46,6 @@ RULES: tuple[Rule, ...] = (
             lambda match: f" {BETWEEN[match.group().strip()]} ",
         ),
         says(rf"(?<=[0-9{MASK}])\+(?!\w)", " plus"),
-    ),
-    says(
-        rf"(?<=[0-9½¼¾{MASK}])(?: ?x ?(?=[0-9])| x (?={MASK})|x(?={MASK}))",
-        " by ",
-        needs=f"[0-9½¼¾{MASK}] ?x",
     ),
     *where(
         "[⁻⁰¹²³⁴-⁹₀-₉]",
@@ -61,8 +65,13 @@ RULES: tuple[Rule, ...] = (
         lambda match: f" {SAID_SIGNS[match.group()]}",
         needs=r"[CT][-+\u2212]",
     ),
+    says(rf"(?<=[0-9{MASK}])~(?=[-\u2212]?[0-9{MASK}])", " to ", needs="~"),
     says(rf"§§ ?{_NUMBER}", "sections ", needs="§§"),
-    says(rf"(?<=[0-9{MASK}])[x\u00d7](?![\w+=])", " times", needs=rf"[0-9{MASK}][x\u00d7]"),
+    says(
+        rf"(?<=[0-9{MASK}])[x\u00d7](?![\w+={MASK}]| ?[-+])",
+        " times",
+        needs=rf"[0-9{MASK}][x\u00d7]",
+    ),
     *where(
         rf"[\^²³©]|{_signs(BEFORE_NUMBERS)}",
         says(r"(?<=[0-9])\^(?=[-\u2212]?[0-9])", " to the power of "),
@@ -71,6 +80,9 @@ RULES: tuple[Rule, ...] = (
             rf"(?<![\w#&]){_signs(BEFORE_NUMBERS)} ?{_NUMBER}",
             lambda match: f"{BEFORE_NUMBERS[match.group().strip()]} ",
         ),
-        says("©", "copyright"),
+        Rule(
+            r"(?:(?P<word>[Cc]opyright) )?© ?(?=(?P<next>\w?))",
+            lambda match: (match["word"] or "copyright") + " " * bool(match["next"]),
+        ),
     ),
 )

@@ -189,7 +189,8 @@ def quantity(written: str) -> str:
     part = fraction(int(above), int(below))
     if not before:
         return sign + part
-    return f"{sign}{whole(before[0])} and {part.replace('one ', 'a ', 1)}"
+    article = "an " if below == "8" else "a "
+    return f"{sign}{whole(before[0])} and {part.replace('one ', article, 1)}"
 
 
 def counted(written: str, name: str) -> str:
@@ -205,4 +206,5 @@ def has_article(match: re.Match[str]) -> bool:
 
 def is_one(written: str) -> bool:
     """Whether what is counted stands in the singular: 1 mile, 1/2 mile, but 1.5 miles."""
-    return _SINGULAR.fullmatch(written.lstrip("-+\u2212")) is not None
+    above, _, below = (written := written.lstrip("-+\u2212")).partition("/")
+    return _SINGULAR.fullmatch(written) is not None and not (below and int(above) > int(below))
