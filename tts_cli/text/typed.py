@@ -24,19 +24,7 @@ from tts_cli.text.normalized_text import MASK, ODD_SPACES, Edit, mask
 from tts_cli.text.tables import load_table, script
 from tts_cli.text.words import PICTURES
 
-_TYPED = {
-    mark: typed
-    for marks, typed in (
-        ("\u2018\u2019\u201a\u201b\u2039\u203a\u02bc\u2032\u00b4\uff07", "'"),
-        ("\u201c\u201d\u201e\u201f\u00ab\u00bb\u2033\u301d\u301e\u301f\uff02", '"'),
-        ("\u2026", "..."),
-        ("\u2025", ".."),
-        ("\u203c", "!!"),
-        ("\u2049", "!?"),
-        ("\u2010\u2011\u2012\u2013\u2212\ufe63\uff0d", "-"),
-    )
-    for mark in marks
-}
+_TYPED = {mark: typed for typed, marks in load_table("names")["typed"].items() for mark in marks}
 _TABLE = str.maketrans(_TYPED)
 _DASHES = "\u2012-\u2015\u2e3a\u2e3b"
 _SPACE = f"[ {ODD_SPACES}]"

@@ -26,7 +26,7 @@ import unicodedata
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tts_cli.text.tables import script
+from tts_cli.text.tables import load_table, script
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -38,11 +38,7 @@ if TYPE_CHECKING:
 # Emoji and pictographs, for a class of characters in a pattern: what has no words that all readers
 # would say for it. Symbols and dingbats but for numbers in circles, sharps and flats; what else has
 # a picture. None are letters and digits in squares, which are read.
-PICTURES = (
-    "\u231a\u231b\u2328\u23cf\u23e9-\u23fa\u25aa\u25ab\u25b6\u25c0\u25fb-\u266c\u2670-\u2775"
-    "\u2794-\u27bf\u2934\u2935\u2b05-\u2b07\u2b1b\u2b1c\u2b50\u2b55\u3030\u303d"
-    "\U0001f000-\U0001f0ff\U0001f16d-\U0001f18f\U0001f191-\U0001f1ff\U0001f300-\U0001faff"
-)
+PICTURES = script("pictures")
 SECONDS_PER_BYTE = 0.075  # of UTF-8: typical speech, in English and Chinese alike
 
 
@@ -110,34 +106,10 @@ def _is_unseen(char: str) -> bool:
 
 MAX_SHOWN_CHARS = 40
 
-_SSML = (
-    "speak|break|say-as|phoneme|prosody|emphasis|voice|audio|lang|mark|sub|p|s|w|par|seq|media|"
-    "lexicon|mstts:[a-z-]+|amazon:[a-z-]+"
-)
-_HTML = "a|b|i|u|em|strong|br|hr|div|span|font|small|sup|code|pre|h[1-6]|ul|ol|li|img|table|tr|td"
-_BBCODE = (
-    "b|i|u|s|p|br|code|center|left|right|fill|indent|url|img|font|color|bgcolor|fgcolor|table|cell|"
-    "ul|ol|lb|rb|wave|tornado|shake|fade|rainbow|pulse|nomarkup"
-)
-_RENPY = "[bisuwpkart]|nw|fast|done|clear|plain|noalt|rb|rt|br"
-_ACTS = (
-    "breath(?:s|e|es|ing)?|laugh(?:s|ing|ter)?|chuckl(?:es?|ing)|giggl(?:es?|ing)|sigh(?:s|ing)?|"
-    "sob(?:s|bing)?|sniff(?:s|ing|les)?|gasp(?:s|ing)?|cough(?:s|ing)?|groan(?:s|ing)?|"
-    "moan(?:s|ing)?|yawn(?:s|ing)?|whisper(?:s|ing|ed)?|shout(?:s|ing|ed)?|yell(?:s|ing)?|"
-    "scream(?:s|ing)?|mutter(?:s|ing)?|pauses?|silence|off-?screen|voice-?over|v\\.o\\.|o\\.s\\."
-)
-_CUES = rf"break|beat|music|sfx|sound|{_ACTS}"
-# What a text that begins in brackets has there, if it is no direction such as (radio).
-_ASIDES = (
-    "a|an|and|as|at|but|by|for|from|he|i|if|in|is|it|no|not|note|of|optional|or|see|she|that|the|"
-    "they|this|to|was|we|which|who|with|yes|you"
-)
-# What an author puts into square brackets: [he] said, [sic].
-_EDITED = "sic|he|she|they|it|his|her|hers|him|their|them|its|my|your|our|we|you|and|or|of|to|in|is"
-_ENTITIES = (
-    "amp|lt|gt|quot|apos|nbsp|shy|hellip|mdash|ndash|lsquo|rsquo|ldquo|rdquo|laquo|raquo|copy|deg|"
-    "#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}"
-)
+_MARKUP = {name: "|".join(words.split()) for name, words in load_table("markup").items()}
+_SSML, _HTML, _BBCODE, _RENPY = (_MARKUP[name] for name in ("ssml", "html", "bbcode", "renpy"))
+_ACTS, _ASIDES, _EDITED = _MARKUP["acts"], _MARKUP["asides"], _MARKUP["edited"]
+_CUES, _ENTITIES = f"{_MARKUP['cues']}|{_ACTS}", _MARKUP["entities"]
 
 
 @dataclass(frozen=True)
@@ -246,8 +218,8 @@ _SUBSTITUTE = re.compile(
 _ENTITY = re.compile(rf"&(?:{_ENTITIES});")
 # What stands in brackets of a text, and is no direction of how to speak.
 _NOTE = re.compile(
-    r"\[\s*(?:[0-9]{1,4}(?:\s*[,;\u2013-]\s*[0-9]{1,4})*|sic|\.\.\.|\u2026|(?:see|cf|pp?|page|fig|figure|table"
-    r"|chapter|footnote|note|emphasis|citation)\b[^\[\]]*)\s*\]",
+    r"\[\s*(?:[0-9]{1,4}(?:\s*[,;\u2013-]\s*[0-9]{1,4})*|sic|\.\.\.|\u2026"
+    rf"|(?:{_MARKUP['notes']})\b[^\[\]]*)\s*\]",
     re.I,
 )
 _NOTE_ADVICE = "is taken for a style tag and not read aloud; put it into parentheses, or remove it"

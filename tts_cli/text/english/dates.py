@@ -16,10 +16,7 @@ from tts_cli.text.normalized_text import MASK
 from tts_cli.text.rule import PIECE, Rule, looks_up, one_of, where
 from tts_cli.text.tables import load_table
 
-NAMES = (
-    *("January", "February", "March", "April", "May", "June", "July", "August"),
-    *("September", "October", "November", "December"),
-)
+NAMES: list[str] = load_table("english")["months"].split()
 MONTHS: dict[str, str] = {name.lower(): name for name in NAMES} | {
     short.lower() + dot: name
     for name in NAMES

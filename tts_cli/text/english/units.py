@@ -18,6 +18,7 @@ from tts_cli.text.english.words import (
     is_one,
     plain,
     quantity,
+    whole,
 )
 from tts_cli.text.rule import Rule, ends_sentence, one_of
 from tts_cli.text.tables import load_table
@@ -41,28 +42,8 @@ UNITS |= {
 }
 PERIODS: dict[str, str] = load_table("units")["per"]
 UNITS |= _SQUARES
-SAME = ("percent", "per mille", "hertz", "kilohertz", "megahertz", "gigahertz", "horsepower")
-DOTTED = (
-    *("ft", "lb", "lbs", "oz", "hr", "hrs", "min", "mins", "sec", "secs", "yd", "yds", "mi", "gal"),
-    *(
-        "tbsp",
-        "Tbsp",
-        "tsp",
-        "qt",
-        "kg",
-        "mg",
-        "km",
-        "cm",
-        "mm",
-        "ml",
-        "yr",
-        "yrs",
-        "wk",
-        "wks",
-        "mos",
-    ),
-    *("mos", "fl oz", "fl. oz", *_SQUARES),
-)
+SAME: list[str] = load_table("units")["invariable"]
+DOTTED = (*load_table("units")["dotted"], *_SQUARES)
 
 _LOW = f"(?:{START}(?<![$£€])|(?<=[0-9]x))(?P<low>{MEASURED})"
 _HIGH = f"(?:(?:%|°)?{DASH}(?P<high>{MEASURED}))?"
@@ -177,10 +158,6 @@ def _inches(match: re.Match[str]) -> str | None:
     return f"{quantity(match['low'])} {'inch' if is_one(match['low']) else 'inches'}"
 
 
-def _tall(match: re.Match[str]) -> str:
-    return f"{cardinal(int(match['feet']))}-foot-{cardinal(int(match['inches']))}"
-
-
 def _angle(match: re.Match[str]) -> str:
     """40°26'46" N is forty degrees twenty six minutes forty six seconds north."""
     parts = [(match[f"{name}s"], name) for name in ("degree", "minute", "second")]
@@ -207,7 +184,7 @@ RULES = (
     ),
     Rule(
         rf"{START}(?P<feet>[0-9]{{1,2}})-(?:ft|foot|feet)-(?P<inches>[0-9]{{1,2}})(?!\w)",
-        _tall,
+        lambda match: f"{whole(match['feet'])}-foot-{whole(match['inches'])}",
         needs="-f",
     ),
     Rule(
