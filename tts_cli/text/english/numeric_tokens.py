@@ -41,7 +41,7 @@ _LISTED = re.compile(
     re.IGNORECASE,
 )
 _DIGIT = re.compile("[0-9]")
-_NAME_BEFORE, _NAME_AFTER = re.compile(r"[\w.-]*$"), re.compile(r"\w*")
+_NAME_BEFORE, _NAME_AFTER = re.compile(r"[\w.-]+\Z"), re.compile(r"\A\w+")
 
 
 class TokenSpans(NamedTuple):
@@ -68,8 +68,8 @@ def left_as_written(text: str) -> str | None:
     """Return the first figure of a spoken text, with the letters that it is joined to."""
     for match in _FIGURE.finditer(text):
         if _DIGIT.search(match.group()):
-            start = match.start() - len(_NAME_BEFORE.search(text[: match.start()][-40:])[0])
-            return text[start : match.end()] + _NAME_AFTER.match(text, match.end())[0]
+            before = "".join(_NAME_BEFORE.findall(text, max(0, match.start() - 40), match.start()))
+            return before + match.group() + "".join(_NAME_AFTER.findall(text[match.end() :])[:1])
     return None
 
 

@@ -11,10 +11,10 @@ import re
 from tts_cli.text.tables import load_table
 
 _TABLES = load_table("english")
-_SMALL = _TABLES["numbers"]["small"].split()
+_SMALL: list[str] = _TABLES["numbers"]["small"].split()
 DIGITS = _SMALL[:10]
-_TENS = ["", "", *_TABLES["numbers"]["tens"].split()]
-_THOUSANDS = _TABLES["numbers"]["scales"].split()
+_TENS: list[str] = ["", "", *_TABLES["numbers"]["tens"].split()]
+_THOUSANDS: list[str] = _TABLES["numbers"]["scales"].split()
 _SCALES = [(1000 ** (index + 1), name) for index, name in enumerate(_THOUSANDS)][::-1]
 _SCALES.append((100, "hundred"))
 _ORDINALS: dict[str, str] = _TABLES["ordinals"]
