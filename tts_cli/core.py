@@ -166,7 +166,7 @@ class Row:
     line: int  # where the row starts in the manifest, from 1
     number: int  # which row it is, from 1, bad ones counted
     id: str
-    text: str  # 1 .. 20,000 characters, not blank, `as_seen`; line ends are \n
+    text: str  # 1 .. 20,000 characters, not blank, `clean_unicode`; line ends are \n
     character: str | None = None  # who says it; a cast tells in which voice
     voice: str | None = None
     language: str | None = None
@@ -244,6 +244,7 @@ class Task:
     place: Place = Place()
     request_hash: str = ""  # what it is recorded under, as the next; nobody here looks at it
     content_hash: str = ""
+    edits: tuple[tuple[int, int, str], ...] = ()  # of its text: start, end, words
 
     @property
     def id(self) -> str:

@@ -71,7 +71,7 @@ TABLES = {
         ),
     ),
     "worker": Table("0.3", ("workers/hand.py:Hand.facts",)),
-    "text": Table("0.2", ("text/care.py:TextCare.facts",)),
+    "text": Table("0.2", ("text/frontend.py:TextFrontend.facts",)),
     "folder": Table("0.2", ("store/run_file.py:FolderTotals",)),
     "checks": Table(
         "0.3",

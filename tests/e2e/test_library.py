@@ -99,6 +99,7 @@ def test_texts_are_read_as_by_synth(bench: Workbench, checkpoint: Path) -> None:
     record = bench.out().records["000001"]
     assert speech.spoken_text == record["spoken_text"] == "Three days of snow"
     assert speech.text == record["text"]
+    assert record["edits"] == [[0, 1, "Three"], [10, 14, "snow"]]
     saved = speech.save(bench.folder / "a.wav")
     assert saved.read_bytes() == (bench.out().path / "000001.wav").read_bytes()
 

@@ -307,10 +307,10 @@ class TestUpgrade:
         """Its hashes differ, or it reads a text in another way."""
         bench.run_once(*bench.command(manifest, "--normalize", "english", *CAP))
         if is_text:
-            from tts_cli.text import care
+            from tts_cli.text import frontend
 
             monkeypatch.setattr(
-                care, "normalize", lambda text, *_: [care.Change(0, 1, text[0].swapcase())]
+                frontend, "normalize", lambda text, *_: [frontend.Edit(0, 1, text[0].swapcase())]
             )
         else:
             real = resolve.request_hash

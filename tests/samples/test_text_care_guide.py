@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from tts_cli.text.care import TextCare
+from tts_cli.text.frontend import TextFrontend
 from tts_cli.text.lexicon import read_lexicon
 
 PAGE = (Path(__file__).parents[2] / "samples" / "guide" / "text_care.md").read_text()
 ENGLISH = PAGE.partition("### English")[2].partition("### Other")[0]
 ROWS = re.findall(r"^\| (`.*`) \| (.*) \|$", ENGLISH, re.MULTILINE)
 LEFT, WRONG = ENGLISH.partition("Left as written")[2].split("Known to come out wrong")
-CARE = TextCare(is_normalized=True, language="english")
+CARE = TextFrontend(is_normalized=True, language="english")
 
 
 @pytest.mark.parametrize(("written", "spoken"), ROWS)
@@ -25,7 +25,7 @@ def test_english(written: str, spoken: str) -> None:
 
 
 def test_printed_marks() -> None:
-    care = TextCare(is_normalized=True, language="english", is_typed=True)
+    care = TextFrontend(is_normalized=True, language="english", is_typed=True)
     rows = re.findall(r"^\| (`.*`) \| (`.*) \|$", PAGE.partition("| written | given |")[2], re.M)
     marks, *others = [[re.findall("`([^`]*)`", cell) for cell in row] for row in rows[:3]]
     assert [care.read(f"a{mark}b").spoken for mark in marks[0]] == [f"a{to}b" for to in marks[1]]
@@ -47,6 +47,6 @@ def test_the_lexicon(tmp_path: Path) -> None:
     lines = [line[4:] for line in PAGE.splitlines() if line.startswith("    ") and "\t" in line]
     path = tmp_path / "words.tsv"
     path.write_text("\n".join(lines))
-    care = TextCare(read_lexicon(path), is_normalized=True, language="english")
+    care = TextFrontend(read_lexicon(path), is_normalized=True, language="english")
     spoken = care.read("Dr. Nguyen put polish on a Polish SQL book of Mr. Hill.").spoken
     assert spoken == "Dr. win put polish on a polish sequel book of Mister Hill."

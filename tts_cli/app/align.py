@@ -52,7 +52,14 @@ from tts_cli.store.files import WORDS_SUFFIX, SharedNames
 from tts_cli.store.store import Store
 from tts_cli.store.take import Take
 from tts_cli.text.lexicon import Lexicon, read_lexicon
-from tts_cli.text.wording import WrittenWord, has_figures, read_alone, written_words
+from tts_cli.text.normalized_text import Edit, NormalizedText
+from tts_cli.text.word_alignment import (
+    WrittenWord,
+    has_figures,
+    one_edit,
+    read_alone,
+    written_words,
+)
 
 log = logging.getLogger(__name__)
 
@@ -145,14 +152,24 @@ class TakeWords:
         code, said = self.transcriber.language_of(take), take.said or ""
         is_english = said.isascii() if code is None else code == "en"
         language = "english" if is_english else take.language
-        for word in written_words(take.text or said, said):
+        for word in written_words(_normalized(take)):
             found: list[str] = []
             for spoken in word.said:
-                if entries := self._lexicon.changes(spoken, language):
+                if entries := self._lexicon.edits(spoken, language):
                     spoken = " ".join(entry.spoken for entry in entries)
                 for part in spoken.split():
                     found += read_alone(part) if is_english and has_figures(part) else [part]
             yield word, tuple(found)
+
+
+def _normalized(take: Take) -> NormalizedText:
+    """Return the text of a take with its edits; entries before 0.4 do not have them."""
+    text, said = take.text or take.said or "", take.said or ""
+    edits = [Edit(*edit) for edit in take.edits]
+    places = [place for edit in edits for place in (edit.start, edit.end)]
+    if not edits or places != sorted(places) or places[-1] > len(text):
+        return one_edit(text, said)
+    return NormalizedText(text, tuple(edits))
 
 
 class FolderAlignment:

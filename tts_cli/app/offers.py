@@ -18,7 +18,7 @@ from tts_cli.plan.checkpoint import read_info
 from tts_cli.setting import SAMPLING_FLAGS
 from tts_cli.sources.ids import is_recorded_id
 from tts_cli.store.take import Take
-from tts_cli.text.care import LANGUAGES
+from tts_cli.text.frontend import LANGUAGES
 from tts_cli.voices.voice_folder import VoiceFolder
 
 MAX_IDS = 200

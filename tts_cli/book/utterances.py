@@ -19,7 +19,7 @@ from tts_cli.audio.join import Pauses
 from tts_cli.errors import ManifestError
 from tts_cli.sources.chapters import Book, Paragraph, require_pauses
 from tts_cli.sources.ids import content_id
-from tts_cli.text.pauses import stretches
+from tts_cli.text.pauses import segments
 from tts_cli.text.split import sentences, split
 
 MANIFEST_NAME = "book.jsonl"
@@ -121,7 +121,7 @@ def _pieces(paragraph: Paragraph, pauses: BookPauses) -> tuple[float | None, lis
     lead_s: float | None = None
     pieces: list[_Piece] = []
     require_pauses(paragraph.text, paragraph.place)
-    for stretch in stretches(paragraph.text):
+    for stretch in segments(paragraph.text):
         if any(map(str.isalnum, paragraph.text[stretch.start : stretch.end])):
             pieces += _rows_of(paragraph.text, stretch.start, stretch.end, pauses)
         if stretch.pause_after_s is None:

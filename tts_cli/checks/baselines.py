@@ -17,6 +17,7 @@ from tts_cli.checks.verdicts import MosScores, Transcript, VoiceSimilarity
 from tts_cli.core import Finish
 from tts_cli.store.take import Take
 from tts_cli.text.pauses import without_pauses
+from tts_cli.text.tables import script
 
 K = TypeVar("K", bound=Hashable)
 
@@ -27,7 +28,7 @@ _JOINT_SLACK_S = 0.3  # silence that the ends of two parts add to a joint
 _IDEOGRAPH_LETTERS = 3.0  # that take as long as one sign of a script of syllables or words
 _NORMAL_MAD = 1.4826  # standard deviation of a normal distribution, in MADs (median deviations)
 _NORMAL_QUARTILE = 0.6745  # quartile of a normal distribution, in standard deviations
-_IDEOGRAPH = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3\uf900-\ufaff]")
+_IDEOGRAPH = re.compile(f"[{script('kana', 'ideographs', 'more_ideographs', 'hangul')}]")
 _STOP = re.compile(
     '[,;:.!?\u2026\u2013\u2014]+(?=[\\s"\u201d\u2019)])|[\u3001\u3002\uff01\uff0c\uff1a\uff1b\uff1f]+'
 )

@@ -14,7 +14,7 @@ from tts_cli.named import counted
 from tts_cli.setting import Topic
 
 if TYPE_CHECKING:
-    from tts_cli.text.care import TextCare
+    from tts_cli.text.frontend import TextFrontend
 
 
 @click.group("lexicon", invoke_without_command=True)
@@ -59,7 +59,7 @@ def test_command(words: tuple[str, ...], **options: Any) -> int:
     return 0
 
 
-def _title(care: TextCare) -> str:
+def _title(care: TextFrontend) -> str:
     number = len(care.lexicon.entries)
     lexicon = (
         "no lexicon"

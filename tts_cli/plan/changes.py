@@ -18,7 +18,7 @@ from tts_cli.plan.free_voices import Maker, who_speaks
 from tts_cli.plan.remembered import PastRuns, RunFacts, explicit_changes, facts_of, settings_now
 from tts_cli.plan.resolve import Resolver
 from tts_cli.text.languages import named_language
-from tts_cli.text.unseen import as_seen
+from tts_cli.text.unicode import clean_unicode
 from tts_cli.versions import versions
 from tts_cli.voices.made import is_made
 
@@ -138,7 +138,7 @@ class Changes:
     def _has_other_fields(self, resolved: ResolvedRow, take: Take, run: RunFacts) -> bool:
         """Whether a field of the row differs from what its journal line recorded."""
         row, request, need = resolved.row, resolved.request, resolved.need
-        if take.text is None or as_seen(take.text) != row.text:
+        if take.text is None or clean_unicode(take.text) != row.text:
             return True
         if row.seed is not None and take.attempts <= 1 and take.seed not in (None, row.seed):
             return True

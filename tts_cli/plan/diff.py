@@ -24,7 +24,7 @@ from tts_cli.store.run_file import RunLog
 from tts_cli.store.sources import find_source
 from tts_cli.store.store import Store
 from tts_cli.store.take import Take
-from tts_cli.text.unseen import as_seen
+from tts_cli.text.unicode import clean_unicode
 from tts_cli.voices.made import is_made
 
 if TYPE_CHECKING:
@@ -220,7 +220,7 @@ class FolderDiff:
         take = self.take_of(row.id)
         written = (take and take.text) or ""
         spoken = (take and take.spoken_text) or written
-        if spoken == text or as_seen(written) != row.text:
+        if spoken == text or clean_unicode(written) != row.text:
             return False
         return written != row.text or self._resolver.care.finished(spoken) == text
 

@@ -17,7 +17,7 @@ from tts_cli.plan.split_rule import SplitRule
 from tts_cli.sources.decode import garbled
 from tts_cli.sources.lists import transcript_marks
 from tts_cli.sources.subtitles import cue_length_s
-from tts_cli.text.care import LANGUAGES, TextCare
+from tts_cli.text.frontend import LANGUAGES, TextFrontend
 from tts_cli.text.pauses import has_pauses, without_pauses
 from tts_cli.text.words import SILENCE_S, are_latin, is_foreign, markup_in, usual_s
 from tts_cli.voices.made import is_made
@@ -45,7 +45,7 @@ class Notes:
         self,
         config: RunConfig,
         info: ModelInfo,
-        care: TextCare,
+        care: TextFrontend,
         split_rule: SplitRule,
         voices: FreeVoices,
     ) -> None:

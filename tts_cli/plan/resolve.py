@@ -50,10 +50,10 @@ from tts_cli.seeds import row_seed, take_seed
 from tts_cli.sources.item import ManifestFile, ReadOptions, RowBuilder
 from tts_cli.sources.mapping import ColumnMapping, parse_map
 from tts_cli.sources.row import expand_greedy
-from tts_cli.text.care import TextCare
+from tts_cli.text.frontend import TextFrontend
 from tts_cli.text.languages import named_language
+from tts_cli.text.normalized_text import NormalizedText
 from tts_cli.text.pauses import sum_of_pauses, without_pauses
-from tts_cli.text.reading import Reading
 from tts_cli.text.words import SILENCE_S, is_wordless, text_cap
 from tts_cli.voices.made import MadeVoices
 from tts_cli.voices.needs import Cloning
@@ -72,7 +72,7 @@ class ResolvedRow(NamedTuple):
     request: SpeechRequest
     is_silent: bool  # it has no words
     split: dict[str, float] | None  # how it is split and joined; None: it is synthesized in one
-    reading: Reading | None  # how its text was normalized; None: it is synthesized as written
+    reading: NormalizedText | None  # its normalized text; None: synthesized as written
     need: Need | None  # the voice that is cloned; its digest is empty while it does not exist
     problem: str  # why the row is certain to fail; empty: nothing is known
     model: str  # `ModelInfo.identity`
@@ -102,19 +102,19 @@ class Requests:
     """Makes the requests of a run's rows; what they share is resolved once.
 
     Raises:
-        UsageError: the settings say of texts what cannot be done, see `TextCare.of`.
+        UsageError: the settings say of texts what cannot be done, see `TextFrontend.of`.
     """
 
     def __init__(self, config: RunConfig, info: ModelInfo) -> None:
         self.config = config
         self.info = info
-        self.care = TextCare.of(config, info)
+        self.care = TextFrontend.of(config, info)
         self._language = named_language(config.language, info.languages)
         self._flags = expand_greedy(config.sampling)
         self._sampling = replace(info.sampling, **self._flags)
         self._voice = info.voices[0] if info.voices else None
 
-    def read(self, row: Row) -> tuple[SpeechRequest, Reading | None]:
+    def read(self, row: Row) -> tuple[SpeechRequest, NormalizedText | None]:
         """Resolve one row. Raises SetupError: a library for its language is missing.
 
         Returns:
@@ -209,7 +209,7 @@ class Resolver:
         self.notes = Notes(config, info, self.care, self.split_rule, self.voices)
 
     @property
-    def care(self) -> TextCare:
+    def care(self) -> TextFrontend:
         """How texts are read."""
         return self._requests.care
 
@@ -287,7 +287,7 @@ class Resolver:
         model = self.info.identity
         return ResolvedRow(row, request, is_silent, split, reading, need, problem, model)
 
-    def count_voice(self, row: Row) -> tuple[SpeechRequest, Reading | None, bool]:
+    def count_voice(self, row: Row) -> tuple[SpeechRequest, NormalizedText | None, bool]:
         """Return the request of a row, how its text is read, and whether it is silent; a voice that
         is generated for it is counted. Raises UsageError, SetupError.
         """
@@ -297,7 +297,7 @@ class Resolver:
             request = self.voices.given(row, request)
         request = self.split_rule.without_lost_pauses(request)
         if reading is None and request.text != row.text:
-            reading = Reading(row.text)
+            reading = NormalizedText(row.text)
         return request, reading, is_silent
 
     def pieces(self, resolved: ResolvedRow) -> tuple[Piece, ...]:
@@ -337,6 +337,7 @@ class Resolver:
             resolved.need,
             request_hash=resolved.request_hash(),
             content_hash=resolved.content_hash(),
+            edits=() if resolved.reading is None else resolved.reading.as_tuples(),
         )
 
     def again(self, task: Task, takes: int) -> Iterator[Task]:

@@ -18,7 +18,7 @@ from models.pace import Pace
 from tts_cli.audio.join import Pauses
 from tts_cli.core import Piece
 from tts_cli.seeds import part_seed
-from tts_cli.text.pauses import has_pauses, stretches, without_pauses
+from tts_cli.text.pauses import has_pauses, segments, without_pauses
 from tts_cli.text.split import Part, split, with_tags_in_force
 from tts_cli.text.words import is_wordless, text_cap, usual_s
 from tts_cli.voices.made import is_made
@@ -26,7 +26,7 @@ from tts_cli.voices.made import is_made
 if TYPE_CHECKING:
     from models.base import ModelInfo, SpeechRequest
     from tts_cli.config import RunConfig
-    from tts_cli.text.reading import Reading
+    from tts_cli.text.normalized_text import NormalizedText
 
 # Parts are shorter than the longest row that is spoken in one. Of the sample voice, sentences to
 # choose by (sentences_dev.txt, 2,375 characters joined, three voices) had 0.6 % of their words
@@ -122,7 +122,7 @@ class SplitRule:
         cap = text_cap(text, self.info) if is_default else request.max_frames
         return replace(request, text=text, spaced=spaced, max_frames=cap)
 
-    def pieces(self, request: SpeechRequest, reading: Reading | None) -> tuple[Piece, ...]:
+    def pieces(self, request: SpeechRequest, reading: NormalizedText | None) -> tuple[Piece, ...]:
         """What a text is spoken in that is split.
 
         Args:
@@ -147,9 +147,9 @@ class SplitRule:
             pieces.append(Piece(own, written, label, lead_s, pause_s, *self._usual(own)))
         return tuple(pieces)
 
-    def whole(self, request: SpeechRequest, reading: Reading | None = None) -> Piece:
+    def whole(self, request: SpeechRequest, reading: NormalizedText | None = None) -> Piece:
         """All of a text in one piece."""
-        written = request.text if reading is None else reading.written
+        written = request.text if reading is None else reading.text
         return Piece(request, (0, len(written)), None, None, None, *self._usual(request))
 
     def _usual(self, request: SpeechRequest) -> tuple[float, int]:
@@ -186,7 +186,7 @@ class SplitRule:
         cuts: list[_Cut] = []
         lead_s: float | None = None
         tags = ""
-        for stretch in stretches(text):
+        for stretch in segments(text):
             said = text[stretch.start : stretch.end]
             pause_s = stretch.pause_after_s
             if is_wordless(said, self.info.pace):
@@ -235,7 +235,7 @@ def _said(text: str) -> list[str]:
     """What stands between the pauses of a text."""
     if not has_pauses(text):
         return [text]
-    return [text[stretch.start : stretch.end] for stretch in stretches(text)]
+    return [text[stretch.start : stretch.end] for stretch in segments(text)]
 
 
 def _moved(part: Part, start: int) -> Part:

@@ -40,7 +40,7 @@ from tts_cli.errors import ManifestError
 from tts_cli.text.boundaries import is_cjk
 from tts_cli.text.languages import code_of, named_language
 from tts_cli.text.pauses import pause_problem, without_pauses
-from tts_cli.text.unseen import as_seen
+from tts_cli.text.unicode import clean_unicode
 from tts_cli.text.words import strip_markup, usual_s
 
 LONG_S = 3600.0  # of a chapter
@@ -150,7 +150,7 @@ Block = Text | Heading | SceneBreak | TocEntry
 
 def one_line(text: str) -> str:
     """Text with every run of white space as one space, none at its ends, and nothing unseen."""
-    return _CONTROL.sub("", _SPACES.sub(" ", as_seen(text))).strip()
+    return _CONTROL.sub("", _SPACES.sub(" ", clean_unicode(text))).strip()
 
 
 def parted(text: str) -> Iterator[str]:
@@ -229,7 +229,7 @@ def settle_raised(text: str) -> tuple[str, int]:
 
 def is_scene_break(text: str) -> bool:
     """Whether a paragraph is nothing but signs that part scenes."""
-    return _SCENE_BREAK.fullmatch(as_seen(text).strip()) is not None
+    return _SCENE_BREAK.fullmatch(clean_unicode(text).strip()) is not None
 
 
 @dataclass(frozen=True)

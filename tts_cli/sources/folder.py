@@ -30,7 +30,7 @@ from tts_cli.sources.decode import Encoding, find_encoding, tell_encoding
 from tts_cli.sources.epub import read_epub
 from tts_cli.sources.markdown import MarkdownReader
 from tts_cli.sources.plain import blocks, without_print
-from tts_cli.text.unseen import as_seen
+from tts_cli.text.unicode import clean_unicode
 
 MAX_FILES = 2_000
 MAX_SEEN = 50_000  # files of subfolders that are looked at by name
@@ -279,4 +279,4 @@ def _decoded(path: Path, encoding: str | None) -> str:
             f"{path}:{line}: contains the control character U+{ord(control.group()):04X}",
             remedy="remove it, and check that the file is a text",
         )
-    return as_seen(text)
+    return clean_unicode(text)

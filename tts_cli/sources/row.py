@@ -21,7 +21,7 @@ from tts_cli.named import MAX_DEPTH, is_too_deep, shown
 from tts_cli.sources.ids import ContentIds, default_id, manifest_id_problem
 from tts_cli.sources.mapping import ALIASES, KINDS, MAX_NAME_CHARS, RowProblem, unknown_names
 from tts_cli.text.pauses import pause_problem
-from tts_cli.text.unseen import as_seen
+from tts_cli.text.unicode import clean_unicode
 from tts_cli.text.words import is_blank, strip_markup
 
 
@@ -117,7 +117,7 @@ def _bounded(extra: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _known_text(values: Mapping[str, Any]) -> str | None:
     text = values.get("text", values.get("input"))
-    return as_seen(text) if isinstance(text, str) and len(text) <= MAX_TEXT_CHARS else None
+    return clean_unicode(text) if isinstance(text, str) and len(text) <= MAX_TEXT_CHARS else None
 
 
 def _canonical(values: Mapping[str, Any], is_text: bool) -> dict[str, Any]:
@@ -199,7 +199,7 @@ def _clean_text(name: str, value: str, kind: str) -> str:
             f"{match.start() + 1}; remove it"
         )
     if kind == "text":
-        value = as_seen(value)
+        value = clean_unicode(value)
     limit = {"text": MAX_TEXT_CHARS, "path": MAX_PATH_CHARS}.get(kind, MAX_NAME_CHARS)
     if len(value) > limit:
         advice = "; split it into several rows" if name == "text" else ""

@@ -49,6 +49,7 @@ def _result_fields(task: Task, spoken: Spoken) -> dict[str, Any]:
         "finish_reason": spoken.finish,
         "text": text,
         "spoken_text": None if request.text == text else request.text,
+        "edits": list(task.edits),
         "text_chars": len(text),
         **{name: getattr(request, name) for name in _ASKED},
         "ref_sha256": None if need is None else need.ref_sha256,

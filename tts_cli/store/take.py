@@ -37,6 +37,7 @@ PUBLISHED = 2  # the first of them that was
 MAX_REMARKS = 20
 MAX_PARTS = 1000
 MAX_MOVED = 100
+MAX_EDITS = 100_000
 MAX_EXACT = 2**53  # jq, pandas and browsers read no larger whole number
 MAX_AUDIO_S = 2**32
 MAX_TAKE = 2**20 - 1
@@ -100,6 +101,11 @@ class Take(msgspec.Struct, frozen=True):
     text: str | None = None  # text as in the manifest, without invisible characters
     # text that the model got, after lexicon and normalizer, with plain spaces; null: same as `text`
     spoken_text: str | None = None
+    # [list of lists] edits that made `spoken_text` of `text`: start, end [characters] and the words
+    # (since 0.4)
+    edits: Annotated[list[tuple[Whole, Whole, str]], Meta(max_length=MAX_EDITS)] = field(
+        default_factory=list
+    )
     text_chars: Whole = 0  # length of `text`
     character: str | None = None  # character from the manifest; a cast gives it a voice
     # other columns of the manifest, with `--extra keep`

@@ -44,7 +44,7 @@ from collections.abc import Iterator
 from enum import IntEnum
 from typing import NamedTuple
 
-from tts_cli.text.abbreviations import is_abbreviation
+from tts_cli.text.tables import load_table, script
 
 
 class Boundary(IntEnum):
@@ -74,20 +74,12 @@ CLOSERS = "\"'”’“‘«»‹›)]}」』）】》〉*_"  # may stand behind
 NO_BREAK = "\u00a0\u202f\u2007\u2060\ufeff"  # spaces and joiners that hold together
 CURRENCY = "$€£¥₽₩₹#№§"
 
-_CJK = (
-    (0x2E80, 0x303F),  # radicals, punctuation
-    (0x3040, 0x30FF),  # kana
-    (0x3400, 0x9FFF),
-    (0xF900, 0xFAFF),
-    (0xFE30, 0xFE4F),
-    (0xFF00, 0xFF9D),  # full and half width forms
-    (0x20000, 0x3FFFF),
-)
+_CJK = re.compile(f"[{script('kana', 'ideographs', 'more_ideographs', 'cjk_signs')}]")
 
 
 def is_cjk(char: str) -> bool:
     """Whether it is of Chinese or Japanese writing, which puts no space between words."""
-    return char >= "\u2e80" and any(first <= ord(char) <= last for first, last in _CJK)
+    return char >= "\u2e80" and _CJK.match(char) is not None
 
 
 def is_hiragana(char: str) -> bool:
@@ -369,3 +361,85 @@ def _at_space(text: str, place: int) -> int:
     if before == "." or before.isdigit() or after.isdigit():
         return POOR
     return GOOD
+
+
+_TABLES = {name: frozenset(words.split()) for name, words in load_table("abbreviations").items()}
+TITLES, COUNTED, ENDINGS = _TABLES["titles"], _TABLES["counted"], _TABLES["endings"]
+STARTERS = _TABLES["starters"]
+_LOOK_BACK = 24  # characters before a dot that may belong to its abbreviation
+# The word before the dot; single letters with dots and perhaps spaces between: "U.S", "z. B".
+_BEFORE = re.compile(r"(?:(?<!\w)(?:\w\.[ \u00a0\u202f]?|\w{2,4}\.))*(?<!\w)\w+(?:-\w+)*$")
+_NUMBER = re.compile(r"\d+(\.\d+)*")
+_UNIT = re.compile(r"\d\s?$")
+_NEXT_WORD = re.compile(r"\w+")
+_ROMAN = re.compile(r"[IVXLCDM]+\b")
+
+
+def word_before(text: str, dot: int) -> str:
+    """The word whose dot stands at `dot`, with what belongs to it: `z.B` of "z. B."; may be empty.
+
+    Dots between its letters stay, spaces go.
+    """
+    found = _BEFORE.search(text[max(0, dot - _LOOK_BACK) : dot])
+    return "" if found is None else re.sub(r"\s", "", found.group())
+
+
+def is_abbreviation(text: str, dot: int, after: int) -> bool:
+    """Whether the dot at `dot` belongs to a shortened word or an initial and ends no sentence.
+
+    Args:
+        after: index of the first letter or digit behind it, len(text) if there is none.
+    """
+    word = word_before(text, dot)
+    found = _NEXT_WORD.match(text, after, after + _LOOK_BACK)
+    if not word or found is None:
+        return False
+    follower = found.group()
+    if _NUMBER.fullmatch(word):
+        return _is_ordinal(text, dot - len(word), word, follower)
+    start = dot - len(word)
+    if len(word) == 1 and word.islower() and _UNIT.search(text, max(0, start - 2), start):
+        return len(follower) == 1 and text[found.end() : found.end() + 1] == "."
+    if text[start - 1 : start] == "°":
+        return False
+    return _is_shortened(word, follower, text[found.end() : found.end() + 1])
+
+
+def _is_shortened(word: str, follower: str, behind: str) -> bool:
+    """Whether a word with a dot is in the tables, or letters with dots.
+
+    Args:
+        follower: the word behind it. behind: the character behind that one.
+    """
+    key, last = word.lower(), word.lower().rpartition(".")[2]
+    is_acronym = all(len(part) == 1 and part.isalpha() for part in key.split("."))
+    if not is_acronym and key not in TITLES and key not in ENDINGS:
+        key = last
+    if key in TITLES or key.endswith("str"):  # German streets, in one word with their names
+        return True
+    if follower[0].isdigit() or (_ROMAN.fullmatch(follower) and follower != "I"):
+        return key in COUNTED or key in ENDINGS or is_acronym
+    if is_acronym and (word == "I" or (len(follower) == 1 and behind == ".")):
+        return word != "I"
+    return (key in ENDINGS or is_acronym) and follower.lower() not in STARTERS
+
+
+def _is_ordinal(text: str, start: int, digits: str, follower: str) -> bool:
+    """Whether a number with a dot is German for first, second, ..., or numbers a list's entry.
+
+    Args:
+        start: index of its first digit. follower: the word behind it.
+    """
+    before = text[max(0, start - _LOOK_BACK) : start].rstrip(" \t")
+    if not before or before[-1] in "!?\n":
+        return True
+    if before[-1] == ".":
+        word = word_before(before, len(before) - 1)
+        return not word or bool(_NUMBER.fullmatch(word)) or not _is_shortened(word, digits, ".")
+    if len(digits) > 2:
+        return False
+    found = re.search(r"\w+$", before)
+    is_german = found is not None and found.group().lower() in _TABLES["before_ordinals"]
+    return follower.lower() in _TABLES["after_ordinals"] or (
+        is_german and follower.lower() not in STARTERS
+    )

@@ -20,22 +20,12 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 
 from tts_cli.extras import load
-from tts_cli.text.reading import Rule
+from tts_cli.text.rule import Rule
+from tts_cli.text.tables import load_table
 
 # Codes of two letters and of three (ISO 639-1, 639-2 and 639-3), and those of lists of trainings,
 # by the names that checkpoints use.
-CODES = {
-    "chinese": ("zh", "zho", "chi", "cmn", "cn"),
-    "english": ("en", "eng"),
-    "french": ("fr", "fra", "fre"),
-    "german": ("de", "deu", "ger"),
-    "italian": ("it", "ita"),
-    "japanese": ("ja", "jpn", "jp"),
-    "korean": ("ko", "kor"),
-    "portuguese": ("pt", "por"),
-    "russian": ("ru", "rus"),
-    "spanish": ("es", "spa"),
-}
+CODES: dict[str, list[str]] = load_table("languages")["codes"]
 _NAMES = {code: name for name, codes in CODES.items() for code in codes}
 _TAG = re.compile(r"([a-z]{2,3})(?:[-_][a-z0-9]{1,8})*", re.IGNORECASE)
 
@@ -110,34 +100,27 @@ class Writing:
     point: str  # before the decimals
     said_point: str = ""  # "": num2words says whole number and decimals in one
     percent: str | None = None  # None: its form depends on the number
-    years: range = range(0)  # numbers of four digits that are said as years
+    years: tuple[int, int] = (
+        0,
+        0,
+    )  # numbers from and below that are said as years
     ordinals: str = ""  # pattern behind a number that makes it an ordinal
     is_joined: bool = False  # written without spaces
     counters: str = ""  # letters that may follow at once; others take numbers of another kind
+    agrees: str = ""  # pattern of digits whose words change with the noun after them
+    free: str = ""  # pattern of words after them that are no noun
     mistakes: str = ""  # pattern of what num2words says wrongly; such a number stays as written
 
 
 _SPACES = " \u00a0\u202f"
-LANGUAGES = {
-    "german": Writing(
-        *("de", f".{_SPACES}", ",", "Komma", " Prozent"),
-        years=range(1100, 2000),
-        ordinals=r"\. [^\W\d_]",
-    ),
-    "french": Writing("fr", _SPACES, ",", "virgule", " pour cent"),
-    "spanish": Writing(
-        *("es", f".{_SPACES}", ",", "punto", " por ciento"), mistakes="uno (?:mil|bil)"
-    ),
-    "italian": Writing("it", f".{_SPACES}", ",", "virgola", " per cento"),
-    "portuguese": Writing("pt_BR", f".{_SPACES}", ",", "vírgula", " por cento"),
-    # A million is masculine, and "million" is the beginning of "millionth".
-    "russian": Writing(
-        "ru", _SPACES, ",", mistakes="(?:одна|две) (?:миллион|миллиард|триллион)(?!н)"
-    ),
-    "japanese": Writing("ja", ",", ".", "点", "パーセント", is_joined=True),
-    "korean": Writing("ko", ",", ".", "점", " 퍼센트", counters="년월일분초원층번호"),
-}
+LANGUAGES = {name: Writing(**facts) for name, facts in load_table("languages")["numbers"].items()}
 _SIGNS = "$£€¥₩₽#@°º"  # prices and the like, of which only the number could be said
+
+
+def _has_noun(behind: str, free: str) -> bool:
+    """Whether a word that may be a noun follows a number."""
+    found = re.match(rf"[{_SPACES}]([^\W\d_]+)", behind)
+    return found is not None and re.fullmatch(free, found[1], re.IGNORECASE) is None
 
 
 @cache
@@ -152,6 +135,10 @@ def rules_of(language: str) -> tuple[Rule, ...]:
         before, after = re.sub(groups, "", match["whole"]), match["decimals"]
         if writing.ordinals and len(before) < 3 and re.match(writing.ordinals, match["behind"]):
             return None
+        if writing.agrees and not after and _has_noun(match["behind"], writing.free):
+            is_year = len(before) == 4 and before.isdecimal() and match["whole"] == before
+            if not is_year and re.fullmatch(writing.agrees, before):
+                return None
         if (len(before) > 1 and before[0] == "0") or (match["percent"] and not writing.percent):
             return None
         if after and writing.said_point:
@@ -161,13 +148,12 @@ def rules_of(language: str) -> tuple[Rule, ...]:
             said = ("" if writing.is_joined else " ").join([whole, writing.said_point, *digits])
         elif after:
             said = str(num2words(f"{before}.{after}", lang=writing.code))
-        elif match["whole"].isdecimal() and int(before) in writing.years:
+        elif match["whole"].isdecimal() and int(before) in range(*writing.years):
             said = str(num2words(int(before), lang=writing.code, to="year"))
         else:
             said = str(num2words(int(before), lang=writing.code))
-        if writing.mistakes and re.search(writing.mistakes, said):
-            return None
-        return said + (writing.percent or "" if match["percent"] else "")
+        said += writing.percent or "" if match["percent"] else ""
+        return None if writing.mistakes and re.search(writing.mistakes, said) else said
 
     edge = "(?<![A-Za-z0-9])" if writing.is_joined else r"(?<!\w)"
     behind = (
@@ -182,7 +168,10 @@ def rules_of(language: str) -> tuple[Rule, ...]:
         rf"(?:{re.escape(writing.point)}(?P<decimals>[0-9]{{1,9}}))?"
     )
     near = rf"(?<![{_SIGNS}])(?<![{_SIGNS}][{_SPACES}])(?<![0-9][.,:/\u2013-])(?<![-+\u2212])"
-    far = rf"(?![{_SPACES}]?[{_SIGNS}])(?![.,:/\u2013-][0-9])(?=(?P<behind>.{{0,3}}))"
+    far = (
+        rf"(?![{_SPACES}]?[{_SIGNS}])(?![.,:/\u2013-][0-9])(?![{_SPACES}][0-9]+/[0-9])"
+        rf"(?!{groups}[0-9]{{3}})(?!\.?[ªº])(?!\.-)(?=(?P<behind>.{{0,16}}))"
+    )
     percent = rf"(?P<percent>[{_SPACES}]?%|)"
     pattern = rf"{edge}{near}(?P<it>{number}{percent}){behind}{far}"
     return (Rule(pattern, read, re.DOTALL),)

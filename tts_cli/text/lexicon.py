@@ -8,7 +8,7 @@ those that begin with `#` are passed over.
 Only whole words are replaced (`cat` is not in `cats`), but for characters of scripts that write no
 spaces, which have no boundaries. Where two entries could stand, the longest counts, then the one of
 the row's own language, then the one with its exact case, then the one with its very apostrophe.
-Cells are read as texts are (`as_seen`), and an apostrophe is one, straight or curly.
+Cells are read as texts are (`clean_unicode`), and an apostrophe is one, straight or curly.
 """
 
 from __future__ import annotations
@@ -23,8 +23,10 @@ from pathlib import Path
 from tts_cli.errors import UsageError
 from tts_cli.plain import read_given
 from tts_cli.text.languages import named_language
-from tts_cli.text.reading import Change, one_of, without
-from tts_cli.text.unseen import as_seen
+from tts_cli.text.normalized_text import Edit, mask
+from tts_cli.text.rule import one_of
+from tts_cli.text.tables import script
+from tts_cli.text.unicode import clean_unicode
 
 ANY = "any"
 COLUMNS = ("from", "to", "language", "case")
@@ -42,8 +44,9 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 # Scripts that write no spaces, or join endings to words as Korean does: Thai, Lao, Burmese, Khmer,
 # kana, Chinese, hangul.
 _UNSPACED = re.compile(
-    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u31f0-\u31ff\u3400-\u9fff\uac00-\ud7a3"
-    "\uf900-\ufaff\uff66-\uff9d\U00020000-\U0003ffff]"
+    "["
+    + script(*("southeast_asian", "kana", "more_kana", "ideographs", "more_ideographs", "hangul"))
+    + "]"
 )
 
 
@@ -100,17 +103,17 @@ class Lexicon:
         object.__setattr__(self, "_head", re.compile(one_of(heads)))
 
     def found(
-        self, text: str, language: str | None = None, taken: Sequence[tuple[int, int]] = ()
+        self, text: str, language: str | None = None, protected: Sequence[tuple[int, int]] = ()
     ) -> list[tuple[int, Entry]]:
         """Where in a text which entry holds, in order and apart from each other.
 
         Args:
             language: of the text; None where it is not known, so that only entries for any hold.
-            taken: places (start, end) nobody shall change: markup.
+            protected: spans (start, end) that no rule may change: markup.
         """
         if not self.entries:
             return []
-        left = without(text, taken)
+        left = mask(text, protected)
         folded = fold(left)
         found = []
         end = 0
@@ -121,15 +124,15 @@ class Lexicon:
                 end = place + len(entry.written)
         return found
 
-    def changes(
-        self, text: str, language: str | None = None, taken: Sequence[tuple[int, int]] = ()
-    ) -> list[Change]:
+    def edits(
+        self, text: str, language: str | None = None, protected: Sequence[tuple[int, int]] = ()
+    ) -> list[Edit]:
         """What of a text the lexicon says, also where that is what is written: an entry holds a
         word against the normaliser. Arguments as `found` has them.
         """
         return [
-            Change(place, place + len(entry.written), entry.spoken, entry.line)
-            for place, entry in self.found(text, language, taken)
+            Edit(place, place + len(entry.written), entry.spoken, entry.line)
+            for place, entry in self.found(text, language, protected)
         ]
 
     def _at(self, text: str, folded: str, place: int, language: str | None) -> Entry | None:
@@ -169,7 +172,7 @@ def read_lexicon(path: Path) -> Lexicon:
     entries = _Entries()
     columns: Sequence[str] | None = None
     for number, raw in enumerate(_lines(path, content), 1):
-        line = as_seen(raw)
+        line = clean_unicode(raw)
         if not line.strip() or line.startswith("#"):
             continue
         cells = [cell.strip() for cell in line.split("\t")]
@@ -203,7 +206,7 @@ class _Entries:
         """Take an entry. Returns the line of the very same one, which is a mistake.
 
         Args:
-            is_clean: its line was `as_seen` already.
+            is_clean: its line was `clean_unicode` already.
         """
         same = self._by_key.setdefault(entry.key, [])
         for place in same:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tts_cli.text.reading import ODD_SPACES
+from tts_cli.text.normalized_text import ODD_SPACES
 
 MAX_PAUSE_S = 60.0
 MAX_SUM_S = 600.0  # of all in one row: the row's audio is in memory at once
@@ -30,7 +30,7 @@ class UnbrokenText:
     pause_after_s: float | None  # None: no mark follows
 
 
-def stretches(text: str) -> Iterator[UnbrokenText]:
+def segments(text: str) -> Iterator[UnbrokenText]:
     """What lies between the pauses of a text, edges without spaces; may be empty before a pause."""
     start = 0
     for found in _PAUSE.finditer(text):
@@ -58,7 +58,7 @@ def without_pauses(text: str) -> str:
     """A text with a space in place of every mark and the spaces around it, none at its ends."""
     if not has_pauses(text):
         return text
-    said = (text[stretch.start : stretch.end] for stretch in stretches(text))
+    said = (text[stretch.start : stretch.end] for stretch in segments(text))
     return " ".join(filter(None, said))
 
 

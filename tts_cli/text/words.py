@@ -20,10 +20,13 @@ Unreal's rich text, SubStation, printf and Python's format.
 
 from __future__ import annotations
 
+import html
 import re
 import unicodedata
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from tts_cli.text.tables import load_table, script
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -35,11 +38,7 @@ if TYPE_CHECKING:
 # Emoji and pictographs, for a class of characters in a pattern: what has no words that all readers
 # would say for it. Symbols and dingbats but for numbers in circles, sharps and flats; what else has
 # a picture. None are letters and digits in squares, which are read.
-PICTURES = (
-    "\u231a\u231b\u2328\u23cf\u23e9-\u23fa\u25aa\u25ab\u25b6\u25c0\u25fb-\u266c\u2670-\u2775"
-    "\u2794-\u27bf\u2934\u2935\u2b05-\u2b07\u2b1b\u2b1c\u2b50\u2b55\u3030\u303d"
-    "\U0001f000-\U0001f0ff\U0001f16d-\U0001f18f\U0001f191-\U0001f1ff\U0001f300-\U0001faff"
-)
+PICTURES = script("pictures")
 SECONDS_PER_BYTE = 0.075  # of UTF-8: typical speech, in English and Chinese alike
 
 
@@ -71,9 +70,7 @@ _UNSEEN_KINDS = frozenset(("Cc", "Cf", "Zs", "Zl", "Zp", "Mn", "Mc", "Me"))
 
 
 # Letters of other scripts than Latin, and languages that are written in that alone.
-_NOT_LATIN = re.compile(
-    r"[^\W\d_\u0000-\u02ff\u1d00-\u1eff\u2c60-\u2c7f\ua720-\uab6f\uff00-\uff5a]"
-)
+_NOT_LATIN = re.compile(rf"[^\W\d_{script('latin')}]")
 _LATIN_LANGUAGES = frozenset(("english", "french", "german", "italian", "portuguese", "spanish"))
 
 
@@ -109,34 +106,10 @@ def _is_unseen(char: str) -> bool:
 
 MAX_SHOWN_CHARS = 40
 
-_SSML = (
-    "speak|break|say-as|phoneme|prosody|emphasis|voice|audio|lang|mark|sub|p|s|w|par|seq|media|"
-    "lexicon|mstts:[a-z-]+|amazon:[a-z-]+"
-)
-_HTML = "a|b|i|u|em|strong|br|hr|div|span|font|small|sup|code|pre|h[1-6]|ul|ol|li|img|table|tr|td"
-_BBCODE = (
-    "b|i|u|s|p|br|code|center|left|right|fill|indent|url|img|font|color|bgcolor|fgcolor|table|cell|"
-    "ul|ol|lb|rb|wave|tornado|shake|fade|rainbow|pulse|nomarkup"
-)
-_RENPY = "[bisuwpkart]|nw|fast|done|clear|plain|noalt|rb|rt|br"
-_ACTS = (
-    "breath(?:s|e|es|ing)?|laugh(?:s|ing|ter)?|chuckl(?:es?|ing)|giggl(?:es?|ing)|sigh(?:s|ing)?|"
-    "sob(?:s|bing)?|sniff(?:s|ing|les)?|gasp(?:s|ing)?|cough(?:s|ing)?|groan(?:s|ing)?|"
-    "moan(?:s|ing)?|yawn(?:s|ing)?|whisper(?:s|ing|ed)?|shout(?:s|ing|ed)?|yell(?:s|ing)?|"
-    "scream(?:s|ing)?|mutter(?:s|ing)?|pauses?|silence|off-?screen|voice-?over|v\\.o\\.|o\\.s\\."
-)
-_CUES = rf"break|beat|music|sfx|sound|{_ACTS}"
-# What a text that begins in brackets has there, if it is no direction such as (radio).
-_ASIDES = (
-    "a|an|and|as|at|but|by|for|from|he|i|if|in|is|it|no|not|note|of|optional|or|see|she|that|the|"
-    "they|this|to|was|we|which|who|with|yes|you"
-)
-# What an author puts into square brackets: [he] said, [sic].
-_EDITED = "sic|he|she|they|it|his|her|hers|him|their|them|its|my|your|our|we|you|and|or|of|to|in|is"
-_ENTITIES = (
-    "amp|lt|gt|quot|apos|nbsp|shy|hellip|mdash|ndash|lsquo|rsquo|ldquo|rdquo|laquo|raquo|copy|deg|"
-    "#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}"
-)
+_MARKUP = {name: "|".join(words.split()) for name, words in load_table("markup").items()}
+_SSML, _HTML, _BBCODE, _RENPY = (_MARKUP[name] for name in ("ssml", "html", "bbcode", "renpy"))
+_ACTS, _ASIDES, _EDITED = _MARKUP["acts"], _MARKUP["asides"], _MARKUP["edited"]
+_CUES, _ENTITIES = f"{_MARKUP['cues']}|{_ACTS}", _MARKUP["entities"]
 
 
 @dataclass(frozen=True)
@@ -225,7 +198,7 @@ _KINDS: tuple[_Kind, ...] = (
     _kind("_", "Markdown", _emphasis("_", r"\w"), r"\1"),
     _kind("`", "Markdown", r"```|(?<![`\w])`(?=[^`\s])([^`\n]*[^`\s])`(?![`\w])", r"\1"),
     _kind("# ", "a Markdown heading", r"^ {0,3}#{1,6} +(?=[^\W\d])", "", re.MULTILINE),
-    _kind("&", "an HTML entity", rf"&(?:{_ENTITIES});"),
+    _kind("&", "an HTML entity", rf"&(?:{_ENTITIES});", r"\g<0>"),
     _kind("-->", "a cue time", r"\d\d[:.]\d\d[.,]\d{3}\s{0,3}-->"),
     _kind("\\", "a written line end", r"(?<![\w:\\])\\[nNr]|(?<=[a-z])\\[nN](?=[A-Z\s\\]|$)", "\n"),
     _kind("\\", "an escaped quote", r"\\([\"'])", r"\1"),
@@ -233,6 +206,23 @@ _KINDS: tuple[_Kind, ...] = (
 _EMOJI_KIND = _kind("", "an emoji", f"[{PICTURES}]")
 _SIGNS = re.compile(rf"[<>{{\[*_`&@%\\(#{PICTURES}]")  # one look at what most texts have none of
 _SPACES = re.compile(r"(?<=\S)[ \t]{2,}(?=\S)")
+# SSML: what becomes a pause of ours, and what is said for something else.
+_BREAK = re.compile(
+    r"<break\b[^<>]{0,80}?\btime\s*=\s*[\"']?([0-9]{1,5}(?:\.[0-9]{1,3})?)(ms|s)\b[^<>]{0,80}>",
+    re.I,
+)
+_SUBSTITUTE = re.compile(
+    r"<sub\b[^<>]{0,80}?\balias\s*=\s*[\"']([^<>\"']{1,200})[\"'][^<>]{0,80}>[^<>]{0,200}</sub>",
+    re.I,
+)
+_ENTITY = re.compile(rf"&(?:{_ENTITIES});")
+# What stands in brackets of a text, and is no direction of how to speak.
+_NOTE = re.compile(
+    r"\[\s*(?:[0-9]{1,4}(?:\s*[,;\u2013-]\s*[0-9]{1,4})*|sic|\.\.\.|\u2026"
+    rf"|(?:{_MARKUP['notes']})\b[^\[\]]*)\s*\]",
+    re.I,
+)
+_NOTE_ADVICE = "is taken for a style tag and not read aloud; put it into parentheses, or remove it"
 
 
 @dataclass(frozen=True)
@@ -242,8 +232,11 @@ class Markup:
     kind: str
     place: str  # where it stands first, as a message shows it
     is_style: bool  # so that `strip_markup` takes it out
+    advice: str = ""  # instead of the usual
 
     def __str__(self) -> str:
+        if self.advice:
+            return f"{self.kind} ({self.place}) {self.advice}"
         remedy = "remove it, or add --strip-markup" if self.is_style else "remove it"
         return f"{self.kind} ({self.place}) would be read aloud; {remedy}"
 
@@ -254,6 +247,8 @@ def markup_in(text: str, pace: Pace | None = None) -> list[Markup]:
         return []
     spoken = text if pace is None else pace.without_markup(text)
     found: dict[str, Markup] = {}
+    if spoken is not text and (note := _NOTE.search(text)) and note[0] not in spoken:
+        found["a note"] = Markup("a note in brackets", repr(note[0]), False, _NOTE_ADVICE)
     taken: set[int] = set()
     for kind in (*_KINDS, *(() if spoken.isascii() else (_EMOJI_KIND,))):
         if kind.name in found or kind.sign not in spoken:
@@ -270,10 +265,12 @@ def strip_markup(text: str) -> str:
     """A text without the tags of style and emphasis, and without the spaces that they leave."""
     if _has_none(text):
         return text
-    stripped = text
+    stripped = _SUBSTITUTE.sub(r"\1", _BREAK.sub(r" [pause \1\2] ", text)) if "<" in text else text
     for kind in _KINDS:
         if kind.kept is not None and kind.sign in stripped:
             stripped = kind.pattern.sub(kind.kept, stripped)
+    if "&" in stripped:
+        stripped = _ENTITY.sub(lambda match: html.unescape(match[0]), stripped)
     return text if stripped == text else _SPACES.sub(" ", stripped).strip()
 
 

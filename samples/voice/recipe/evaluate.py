@@ -28,8 +28,8 @@ from features import PITCHES_PER_FRAME, SAMPLE_RATE_HZ, Features
 from numpy.typing import NDArray
 from scipy.signal import resample_poly
 
-from tts_cli.text.care import normalize
-from tts_cli.text.reading import Reading
+from tts_cli.text.frontend import normalize
+from tts_cli.text.normalized_text import NormalizedText
 
 LOUD = 0.01  # of the peak
 LEAD_S, TAIL_S = 0.08, 0.16
@@ -66,7 +66,7 @@ def load(path: Path) -> NDArray[np.float32]:
 
 def spoken_words(text: str) -> list[str]:
     """Words as they are said: figures in words, no `and` between those of a number."""
-    said = score.words(Reading.of(text, normalize(text, "english")).spoken.replace("-", " "))
+    said = score.words(NormalizedText.of(text, normalize(text, "english")).spoken.replace("-", " "))
     return [
         word
         for place, word in enumerate(said)

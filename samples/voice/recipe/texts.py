@@ -17,8 +17,8 @@ from random import choice, randint
 
 from grammar import Grammar, Words
 
-from tts_cli.text.care import normalize
-from tts_cli.text.reading import Reading
+from tts_cli.text.frontend import normalize
+from tts_cli.text.normalized_text import NormalizedText
 
 TEACHER_VOICES = 3 * ["heart"] + ["michael", "fenrir"]  # those drawn more have more speech
 CAPITALS_RATE = 0.02  # share of texts with a word in capitals
@@ -85,7 +85,7 @@ def join(sentences: list[str]) -> str:
 def read_out(text: str) -> str:
     """The text as a run hands it to the model."""
     if READ.search(text):
-        text = Reading.of(text, normalize(text, "english")).spoken
+        text = NormalizedText.of(text, normalize(text, "english")).spoken
     return text
 
 

@@ -49,6 +49,7 @@ def test_words_are_those_of_the_manifest(tmp_path: Path) -> None:
         "row_id": "a/b",
         "text": "It costs $3.50, Nguyen.",
         "spoken_text": "It costs three dollars and fifty cents, win.",
+        "edits": [[9, 14, "three dollars and fifty cents"], [16, 22, "win"]],
     }
     out, aligner = spoken(tmp_path / "out", row), FakeAligner()
     done = aligned(out, aligner, (WORDS_VTT_SUFFIX, TEXTGRID_SUFFIX))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tts_cli.text.care import TextCare
+from tts_cli.text.frontend import TextFrontend
 from tts_cli.text.languages import CODES, code_of, named_language
 
 KNOWN = ("auto", *CODES, "sichuan_dialect")
@@ -39,7 +39,7 @@ def test_the_normalizer_and_lexicons_take_them(tmp_path, make_info) -> None:  # 
     lexicon = tmp_path / "words.tsv"
     lexicon.write_text("SQL\tsequel\ten-US\n")
     info = make_info(languages=("auto", "english"))
-    care = TextCare.of(RunConfig(normalize="en-GB", lexicon=lexicon), info)
+    care = TextFrontend.of(RunConfig(normalize="en-GB", lexicon=lexicon), info)
     assert (care.language, care.lexicon.entries[0].language) == ("english", "english")
 
 

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tts_cli.errors import UsageError
-from tts_cli.text.care import normalize
+from tts_cli.text.frontend import normalize
 from tts_cli.text.lexicon import Lexicon, fold, read_lexicon
-from tts_cli.text.reading import Reading
+from tts_cli.text.normalized_text import NormalizedText
 
 Write = Callable[[str | bytes], Lexicon]
 
@@ -29,7 +29,7 @@ def lexicon(tmp_path: Path) -> Write:
 
 
 def say(lexicon: Lexicon, text: str, language: str | None = None) -> str:
-    return Reading.of(text, lexicon.changes(text, language)).spoken
+    return NormalizedText.of(text, lexicon.edits(text, language)).spoken
 
 
 @pytest.mark.parametrize(
@@ -106,9 +106,9 @@ def test_a_header_may_order_the_columns(lexicon: Write) -> None:
 def test_an_entry_holds_a_word_against_the_normaliser(lexicon: Write) -> None:
     words = lexicon("1984\tnineteen eighty-four, the book\nDr.\tDr.\n")
     text = "Dr. Hill read 1984 in 1984."
-    changes = words.changes(text, "english")
-    taken = [(change.start, change.end) for change in changes]
-    reading = Reading.of(text, [*changes, *normalize(text, "english", taken)])
+    changes = words.edits(text, "english")
+    protected = [(change.start, change.end) for change in changes]
+    reading = NormalizedText.of(text, [*changes, *normalize(text, "english", protected)])
     book = "nineteen eighty-four, the book"
     assert reading.spoken == f"Dr. Hill read {book} in {book}."
 
@@ -116,7 +116,7 @@ def test_an_entry_holds_a_word_against_the_normaliser(lexicon: Write) -> None:
 def test_markup_is_left_alone(lexicon: Write) -> None:
     words = lexicon("whisper\tquiet\n")
     text = "[whisper] a whisper"
-    assert Reading.of(text, words.changes(text, None, [(0, 9)])).spoken == "[whisper] a quiet"
+    assert NormalizedText.of(text, words.edits(text, None, [(0, 9)])).spoken == "[whisper] a quiet"
 
 
 def test_every_bad_line_is_named_with_its_number(lexicon: Write, tmp_path: Path) -> None:
@@ -166,6 +166,6 @@ def test_folding_keeps_every_place(text: str) -> None:
 def test_long_texts_and_many_entries_take_a_moment(lexicon: Write) -> None:
     words = lexicon("".join(f"{'a' * length}\tb\n" for length in range(1, 201)))
     start_s = time.process_time()
-    assert words.changes("a" * 20_000) == []
-    assert len(words.changes("a " * 10_000)) == 10_000
+    assert words.edits("a" * 20_000) == []
+    assert len(words.edits("a " * 10_000)) == 10_000
     assert time.process_time() - start_s < 4

@@ -12,12 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from num2words import num2words
 
-from tts_cli.text.care import normalize
 from tts_cli.text.english import abbreviations, dates, roman
 from tts_cli.text.english.roman import value
 from tts_cli.text.english.rules import RULES, is_plain
 from tts_cli.text.english.words import cardinal, ordinal, year
-from tts_cli.text.reading import Reading, apply_rules
+from tts_cli.text.frontend import normalize
+from tts_cli.text.normalized_text import NormalizedText
+from tts_cli.text.rule import apply_rules
 
 FOLDER = Path(__file__).parent
 FIGURES = FOLDER.parents[2] / "samples" / "voice" / "recipe"
@@ -25,7 +26,7 @@ MONTHS = ("Jan.", "February", "Mar", "Sept.", "December")
 
 
 def say(text: str, language: str = "english") -> str:
-    return Reading.of(text, normalize(text, language)).spoken
+    return NormalizedText.of(text, normalize(text, language)).spoken
 
 
 def pairs(name: str) -> list[tuple[str, str]]:
@@ -83,8 +84,8 @@ def test_a_language_without_rules_is_left_alone(language: str) -> None:
 
 def test_taken_places_are_left_alone_and_end_what_stands_beside_them() -> None:
     text = "[5 s pause] It is 5 <|speaker:1|>km."
-    taken = [match.span() for match in re.finditer(r"\[[^\]]*\]|<\|[^|]*\|>", text)]
-    reading = Reading.of(text, normalize(text, "english", taken))
+    protected = [match.span() for match in re.finditer(r"\[[^\]]*\]|<\|[^|]*\|>", text)]
+    reading = NormalizedText.of(text, normalize(text, "english", protected))
     assert reading.spoken == "[5 s pause] It is five <|speaker:1|>km."
 
 
@@ -125,19 +126,19 @@ PIECES = st.sampled_from([*SIGNS, " ", " ", *PARTS.split(" ")])
 @settings(max_examples=150, deadline=None)
 @given(st.lists(PIECES, max_size=25).map("".join) | st.text(max_size=60))
 def test_any_text_is_read_and_its_spans_part_both_texts(text: str) -> None:
-    reading = Reading.of(text, normalize(text, "english"))
+    reading = NormalizedText.of(text, normalize(text, "english"))
     spans = reading.spans
-    assert "".join(text[span.written_start : span.written_end] for span in spans) == text
+    assert "".join(text[span.start : span.end] for span in spans) == text
     whole = "".join(reading.spoken[span.spoken_start : span.spoken_end] for span in spans)
     assert whole == reading.spoken
     for before, after in pairwise(spans):
-        assert before.written_end == after.written_start
+        assert before.end == after.start
         assert before.spoken_end == after.spoken_start
     for span in spans:
-        assert span.written_end > span.written_start
-        piece = text[span.written_start : span.written_end]
+        assert span.end > span.start
+        piece = text[span.start : span.end]
         is_same = reading.spaced[span.spoken_start : span.spoken_end] == piece
-        assert is_same is not span.is_changed
+        assert is_same is not span.is_edited
 
 
 TABLES = (
@@ -174,7 +175,7 @@ def test_a_text_that_is_taken_for_plain_is_one_that_no_rule_changes(text: str) -
 
 
 def test_most_texts_are_known_to_be_plain() -> None:
-    """Reading them by all rules takes a hundred times as long."""
+    """NormalizedText them by all rules takes a hundred times as long."""
     for name in ("sentences.txt", "sentences_fresh.txt", "sentences_later.txt"):
         lines = (FIGURES / name).read_text().splitlines()
         assert sum(map(is_plain, lines)) >= 0.9 * len(lines), name

@@ -9,13 +9,13 @@ import pytest
 
 from tts_cli.errors import SetupError
 from tts_cli.text import languages as other_languages
-from tts_cli.text import reading as rule
-from tts_cli.text.care import LANGUAGES, normalize
-from tts_cli.text.reading import Reading
+from tts_cli.text import rule
+from tts_cli.text.frontend import LANGUAGES, normalize
+from tts_cli.text.normalized_text import NormalizedText
 
 
 def say(text: str, language: str) -> str:
-    return Reading.of(text, normalize(text, language)).spoken
+    return NormalizedText.of(text, normalize(text, language)).spoken
 
 
 LINES = (Path(__file__).parent / "other_languages.tsv").read_text(encoding="utf-8").splitlines()

@@ -6,12 +6,12 @@ import pytest
 
 from tts_cli.core import BadRow, Row
 from tts_cli.sources.row import build_row
-from tts_cli.text.care import TextCare
+from tts_cli.text.frontend import TextFrontend
 from tts_cli.text.pauses import (
     has_pauses,
     pause_problem,
     pause_spans,
-    stretches,
+    segments,
     sum_of_pauses,
     without_pauses,
 )
@@ -35,7 +35,7 @@ def test_all_else_is_text(text: str) -> None:
 
 def test_stretches_and_sums() -> None:
     text = "[pause 1s] Yes.  [pause 250ms][pause 2 s] No."
-    found = [(text[one.start : one.end], one.pause_after_s) for one in stretches(text)]
+    found = [(text[one.start : one.end], one.pause_after_s) for one in segments(text)]
     assert found == [("", 1.0), ("Yes.", 0.25), ("", 2.0), ("No.", None)]
     assert sum_of_pauses(text) == 3.25
 
@@ -45,7 +45,7 @@ def test_stretches_and_sums() -> None:
     [("200 ms", 0.2), ("200 MS", 0.2), ("200 Ms", 0.2), ("2 s", 2.0), ("2 S", 2.0)],
 )
 def test_units_are_the_same_in_capitals(mark: str, seconds: float) -> None:
-    assert [one.pause_after_s for one in stretches(f"[pause {mark}] No.")] == [seconds, None]
+    assert [one.pause_after_s for one in segments(f"[pause {mark}] No.")] == [seconds, None]
 
 
 def row(text: str) -> Row | BadRow:
@@ -62,7 +62,7 @@ def test_a_row_may_pause_a_minute_and_ten_in_all() -> None:
 
 
 def test_they_are_not_read_in_words() -> None:
-    care = TextCare(is_normalized=True, language="english")
+    care = TextFrontend(is_normalized=True, language="english")
     assert care.read("5 m [pause 500ms] 5 ms").spoken == (
         "Five meters [pause 500ms] five milliseconds"
     )

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tts_cli.text.care import TextCare
+from tts_cli.text.frontend import TextFrontend
 from tts_cli.text.lexicon import Entry, Lexicon
-from tts_cli.text.unseen import as_seen
+from tts_cli.text.unicode import clean_unicode
 
-CARE = TextCare(is_normalized=True, language="english", is_typed=True)
+CARE = TextFrontend(is_normalized=True, language="english", is_typed=True)
 NBSP = "\u00a0"
 
 
@@ -120,7 +120,7 @@ def test_a_line_of_dialogue_is_the_same_however_it_is_written(line: str) -> None
     assert said(line) == line
     assert not printed(line).isascii()
     assert said(printed(line)) == line
-    assert said(as_seen(hidden(line))) == said(as_seen(hidden(printed(line)))) == line
+    assert said(clean_unicode(hidden(line))) == said(clean_unicode(hidden(printed(line)))) == line
     assert said(printed(line.upper())).lower() == line.lower()
 
 
@@ -133,13 +133,13 @@ def test_an_entry_of_the_lexicon_stays_and_is_typed() -> None:
     lexicon = Lexicon(
         (Entry("STORM", "STORM", None, True, 1), Entry("wolf", "w’olf", None, False, 2))
     )
-    care = TextCare(lexicon, is_normalized=True, language="english", is_typed=True)
+    care = TextFrontend(lexicon, is_normalized=True, language="english", is_typed=True)
     assert care.read("THE STORM CAME AND THE WOLF").spoken == "The STORM came and the w'olf"
 
 
 def test_a_checkpoint_that_does_not_ask_for_it_gets_the_text_as_it_is() -> None:
     text = "“DON’T GO THERE,” he said 🎉 — twice…"
-    assert TextCare(is_normalized=True, language="english").read(text).spoken == text
+    assert TextFrontend(is_normalized=True, language="english").read(text).spoken == text
 
 
 PARTS = [
@@ -151,9 +151,9 @@ PARTS = [
 @settings(max_examples=300, deadline=None)
 @given(st.lists(st.sampled_from(PARTS), max_size=20).map("".join) | st.text(max_size=40))
 def test_any_text_is_read_and_no_word_is_lost(text: str) -> None:
-    reading = CARE.read(as_seen(text))
+    reading = CARE.read(clean_unicode(text))
     assert reading.spoken.isascii() or not text.isascii()
-    plain = TextCare(is_normalized=True, language="english").read(as_seen(text))
+    plain = TextFrontend(is_normalized=True, language="english").read(clean_unicode(text))
     assert letters(reading.spoken) == letters(plain.spoken)
 
 

@@ -28,12 +28,11 @@ from msgspec.structs import replace
 from tts_cli.checks.verdicts import DECIMALS, Segment, Transcript
 from tts_cli.text.languages import code_of, may_be_english
 from tts_cli.text.pauses import without_pauses
+from tts_cli.text.tables import script
 
 # Languages without spaces between words.
 BY_CHARACTER = frozenset(("zh", "ja", "ko", "yue", "th", "lo", "km", "my", "bo"))
-_NO_SPACES = re.compile(
-    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]"
-)
+_NO_SPACES = re.compile(f"[{script('southeast_asian', 'kana', 'ideographs', 'hangul')}]")
 _BRACKETED = re.compile(r"\[[^\[\]]{0,200}\]|<[^<>]{0,200}>")
 # Endings of British spelling and the American ones, of words of six letters and more.
 _SPELLINGS = tuple(

@@ -10,6 +10,7 @@ Source: `Qwen3ASRForTokenClassification` and `Qwen3ASRProcessor` of transformers
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -33,6 +34,7 @@ from tts_cli.checks.asr.aligner import (
 from tts_cli.checks.asr.checkpoint import AudioWindow, Checkpoint, CheckpointRecognizer
 from tts_cli.errors import SetupError
 from tts_cli.extras import require
+from tts_cli.text.tables import script
 
 MAX_TOKENS = 400  # of a window; people say up to 130 words in 30 s
 # Languages that a request may state; Cantonese and Filipino have no code of two letters.
@@ -229,19 +231,23 @@ class _Transcript:
         return list(all_words(len(self._words), found, start_s, end_s)) if found else []
 
 
+_KANA, _HANGUL = re.compile(f"[{script('kana')}]"), re.compile(f"[{script('hangul')}]")
+_NO_SPACES = re.compile(f"[{script('kana', 'ideographs', 'more_ideographs')}]")
+
+
 def _by_letters(passage: Passage) -> str | None:
     """Return the language of a text by its letters, if they are unambiguous."""
     letters = "".join(part for word in passage.words for part in word)
-    if any("\u3040" <= char <= "\u30ff" for char in letters):
+    if _KANA.search(letters):
         return "ja"
-    if any("\uac00" <= char <= "\ud7a3" for char in letters):
+    if _HANGUL.search(letters):
         return "ko"
     return None
 
 
 def is_without_spaces(char: str) -> bool:
     """Whether its script puts no spaces between words: Chinese characters and kana."""
-    return "\u3040" <= char <= "\u30ff" or "\u3400" <= char <= "\u9fff" or char >= "\U00020000"
+    return _NO_SPACES.match(char) is not None
 
 
 def _places(text: str, words: Sequence[str]) -> Iterator[tuple[int, int]]:

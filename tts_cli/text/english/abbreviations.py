@@ -7,69 +7,33 @@ from __future__ import annotations
 
 import re
 
-from tts_cli.text.reading import (
+from tts_cli.text.normalized_text import MASK
+from tts_cli.text.rule import (
     PIECE,
-    TAKEN,
     Rule,
     any_case,
     ends_sentence,
+    ends_surely,
     looks_up,
     one_of,
     piece,
     says,
-    table,
 )
+from tts_cli.text.tables import load_table, script
 
-TITLES = table(
-    """
-    mr=Mister | mrs=Missus | ms=Miz | messrs=Messieurs | prof=Professor | rev=Reverend
-    hon=Honorable | gen=General | col=Colonel | capt=Captain | lt=Lieutenant | sgt=Sergeant
-    gov=Governor | sen=Senator | rep=Representative | pres=President | maj=Major | cpl=Corporal
-    pvt=Private | cmdr=Commander | adm=Admiral | fr=Father | mt=Mount | ft=Fort | dr=Doctor
-    st=Saint | supt=Superintendent | insp=Inspector | pt=Point | mme=Madame
-    """
-)
-STREETS = table(
-    """
-    st=Street | dr=Drive | ave=Avenue | blvd=Boulevard | rd=Road | ln=Lane | sq=Square
-    hwy=Highway | pkwy=Parkway | ct=Court | pl=Place | ter=Terrace
-    """
-)
-BEFORE_NUMBERS = table(
-    """
-    no=number | nos=numbers | p=page | pp=pages | vol=volume | vols=volumes | ch=chapter
-    fig=figure | figs=figures | sec=section | eq=equation | art=article | para=paragraph
-    ext=extension | c=circa | ca=circa | est=established | tel=telephone | apt=apartment
-    v=version | nr=number | temp=temperature | rs=rupees | pt=part | bk=book | ver=version | rm=room
-    """
-)
-# These go on, so their full stop is never the sentence's.
-BEFORE_WORDS = table(
-    """
-    e.g.=for example | i.e.=that is | vs.=versus | approx.=approximately | incl.=including
-    cf.=compare | a.k.a.=also known as | esp.=especially | viz.=namely | vs=versus
-    approx=approximately | w/o=without | c/o=care of | and/or=and or
-    """
-)
-# Their full stop is kept where it ends the sentence as well.
-ANYWHERE = table(
-    """
-    etc.=et cetera | dept.=department | inc.=incorporated | ltd.=limited | corp.=corporation
-    bros.=brothers | jr.=junior | sr.=senior | ave.=avenue | blvd.=boulevard | rd.=road
-    co.=company | govt.=government | assn.=association | misc.=miscellaneous | ph.d.=P H D
-    min.=minimum | max.=maximum | a.m.=A M | p.m.=P M | univ.=university | hwy.=highway
-    dist.=district | ed.=edition | eds.=editors | tel.=telephone | ibid.=ibidem
-    asst.=assistant | mon.=Monday | tue.=Tuesday | tues.=Tuesday | wed.=Wednesday
-    thu.=Thursday | thurs.=Thursday | fri.=Friday
-    """
-)
+_TABLES = load_table("english")
+TITLES: dict[str, str] = _TABLES["titles"]
+STREETS: dict[str, str] = _TABLES["streets"]
+BEFORE_NUMBERS: dict[str, str] = _TABLES["before_numbers"]
+BEFORE_WORDS: dict[str, str] = _TABLES["before_words"]
+ANYWHERE: dict[str, str] = _TABLES["anywhere"]
 # Names keep their capital: Smith Bros. and Acme Inc., but the word "etc." has none.
 _CAPITALS = {"Inc.", "Ltd.", "Corp.", "Bros.", "Jr.", "Sr.", "Ave.", "Blvd.", "Rd.", "Co.", "Univ."}
-
 _LOUD_TITLE = one_of(title.upper() for title in TITLES if title != "st")
-_NEXT_NAME = r"(?= (?:[A-Z]|\0))"
+_NEXT_NAME = rf"(?= (?:[{script('latin_capitals')}]|\0))"
 _ADDRESS = re.compile(r"(?:\b[0-9][\w-]{0,7}|\0) (?:[NSEW]\.? )?(?:[A-Z][\w'\u2019]{0,20} ){1,3}$")
-_CAPITAL_BEFORE = re.compile(r"[A-Z][a-z\u2019']{1,20} $")
+_NUMBERED_STREET = re.compile(r"\b[0-9]{1,3}(?:st|nd|rd|th) $")
+_CAPITAL_BEFORE = re.compile(rf"[A-Z][a-z\u2019']{{1,20}} $|{_NUMBERED_STREET.pattern}")
 TAIL = 90  # characters looked at before a match
 
 
@@ -81,7 +45,8 @@ def _before(match: re.Match[str]) -> str:
 def _title(match: re.Match[str]) -> str | None:
     """Mister, Saint; None in an address (12 Main St. Boston)."""
     name = piece(match).rstrip(".").lower()
-    if name in STREETS and _ADDRESS.search(_before(match)):
+    before = _before(match)
+    if name in STREETS and (_ADDRESS.search(before) or _NUMBERED_STREET.search(before)):
         return None
     return TITLES[name]
 
@@ -91,14 +56,14 @@ def _street(match: re.Match[str]) -> str | None:
     if not _CAPITAL_BEFORE.search(_before(match)):
         return None
     name = STREETS[piece(match).rstrip(".").lower()]
-    return name + ("." if piece(match).endswith(".") and ends_sentence(match) else "")
+    return name + ("." if piece(match).endswith(".") and ends_surely(match) else "")
 
 
 def _anywhere(match: re.Match[str]) -> str:
     said = ANYWHERE[match.group().lower()]
-    if match.group() in _CAPITALS:
-        said = said.capitalize()
-    return said + ("." if ends_sentence(match) else "")
+    if match.group() not in _CAPITALS:
+        return said + ("." if ends_sentence(match) else "")
+    return said.capitalize() + ("." if ends_surely(match) else "")
 
 
 def _capitals(words: dict[str, str]) -> str:
@@ -107,9 +72,9 @@ def _capitals(words: dict[str, str]) -> str:
 
 RULES = (
     Rule(
-        rf"(?<![\w.])(?P<{PIECE}>{any_case(BEFORE_NUMBERS)}\.) ?(?=[0-9#{TAKEN}])",
+        rf"(?<![\w.])(?P<{PIECE}>{any_case(BEFORE_NUMBERS)}\.) ?(?=[0-9#{MASK}])",
         lambda match: BEFORE_NUMBERS[piece(match)[:-1].lower()] + " " * (match.group()[-1] != " "),
-        needs=rf"\. ?[0-9#{TAKEN}]",
+        needs=rf"\. ?[0-9#{MASK}]",
     ),
     Rule(rf"(?<![\w.])(?P<{PIECE}>(?:{_capitals(TITLES)}|{_LOUD_TITLE})\.){_NEXT_NAME}", _title),
     Rule(

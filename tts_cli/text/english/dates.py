@@ -12,24 +12,18 @@ from __future__ import annotations
 import re
 
 from tts_cli.text.english.words import DASH, cardinal, ordinal, plural, year
-from tts_cli.text.reading import PIECE, Rule, looks_up, one_of, table, where
+from tts_cli.text.normalized_text import MASK
+from tts_cli.text.rule import PIECE, Rule, looks_up, one_of, where
+from tts_cli.text.tables import load_table
 
-NAMES = (
-    *("January", "February", "March", "April", "May", "June", "July", "August"),
-    *("September", "October", "November", "December"),
-)
+NAMES: list[str] = load_table("english")["months"].split()
 MONTHS: dict[str, str] = {name.lower(): name for name in NAMES} | {
     short.lower() + dot: name
     for name in NAMES
     for short in {name[:3], *({"Sept"} if name == "September" else ())}
     for dot in ("", *("." if len(short) < len(name) else ""))
 }
-WEEKDAYS = table(
-    """
-    mon=Monday | tue=Tuesday | tues=Tuesday | wed=Wednesday | thu=Thursday | thur=Thursday
-    thurs=Thursday | fri=Friday | sat=Saturday | sun=Sunday
-    """
-)
+WEEKDAYS: dict[str, str] = load_table("english")["weekdays"]
 
 # A charset in front, as an alternation without case is slow to fail.
 _MONTH = rf"(?=[ADFJMNOSadfjmnos][ACEOPUaceopu])(?i:{one_of(MONTHS)})(?:(?<=\.)|(?!\w))"
@@ -109,6 +103,11 @@ def numeric(match: re.Match[str]) -> str | None:
     return f"{NAMES[month - 1]} {ordinal(day)}{_year_of(match, ', ')}"
 
 
+def _plural_of(digits: str) -> str:
+    *before, last = cardinal(int(digits)).split()
+    return " ".join([*before, plural(last)])
+
+
 def _decade(match: re.Match[str]) -> str | None:
     """nineteen nineties, eighteen hundreds, two thousands, eighties."""
     number = int(match["decade"])
@@ -140,6 +139,20 @@ _ERA = r"(?:BCE?|CE|AD|B\.C\.?|A\.D\.?)"
 _ON = r"(?:on|by|until|till|since|before|after|from)"
 
 RULES: tuple[Rule, ...] = (
+    Rule(
+        rf"{_LEFT}(?P<year>(?:19|20)[0-9]{{2}})(?P<month>0[1-9]|1[0-2])"
+        rf"(?P<day>0[1-9]|[12][0-9]|3[01]){_RIGHT}",
+        numeric,
+        needs="[12][0-9]{7}",
+    ),
+    *where(
+        "[0-9]s",
+        Rule(  # the under-23s · 45s and 78s
+            r"(?:(?<=\bunder-)|(?<=\bover-)|(?<!\w)(?=[0-9]{1,3}s and [0-9]{1,3}s\b)"
+            rf"|(?<=[0-9{MASK}]s and )|(?<={MASK} and ))(?P<{PIECE}>[0-9]{{1,3}}s)(?!\w)",
+            lambda match: _plural_of(match[PIECE][:-1]),
+        ),
+    ),
     *where(
         _ANY_MONTH,
         looks_up(

@@ -19,66 +19,31 @@ from tts_cli.text.english.words import (
     plain,
     whole,
 )
-from tts_cli.text.reading import Rule, one_of, table, where
+from tts_cli.text.rule import Rule, one_of, where
+from tts_cli.text.tables import load_table
 
+_TABLES = load_table("units")
+_CENT = ("cent", "cents")
 # What is written -> one, many, one hundredth, many hundredths.
-_DOLLAR, _CENT = ("dollar", "dollars"), ("cent", "cents")
-CURRENCIES = {
-    "$": (*_DOLLAR, *_CENT),
-    "£": ("pound", "pounds", "penny", "pence"),
-    "€": ("euro", "euros", *_CENT),
-    "¥": ("yen", "yen", "sen", "sen"),
-    "₹": ("rupee", "rupees", "paisa", "paise"),
-    "₩": ("won", "won", "jeon", "jeon"),
-    "₽": ("ruble", "rubles", "kopek", "kopeks"),
-    "₱": ("peso", "pesos", "centavo", "centavos"),
-    "₺": ("lira", "lira", "kurush", "kurush"),
-    "₪": ("shekel", "shekels", "agora", "agorot"),
-    "₦": ("naira", "naira", "kobo", "kobo"),
-    "฿": ("baht", "baht", "satang", "satang"),
-    "R$": ("real", "reais", "centavo", "centavos"),
-}
-PREFIXES = table(
-    """
-    US=U S | A=Australian | AU=Australian | C=Canadian | CA=Canadian | NZ=New Zealand
-    HK=Hong Kong | S=Singapore
-    """
-)
+CURRENCIES: dict[str, list[str]] = dict(_TABLES["currencies"])
 CURRENCIES |= {
-    f"{code}$": (f"{name} dollar", f"{name} dollars", *_CENT) for code, name in PREFIXES.items()
+    f"{sign}$": [f"{name} dollar", f"{name} dollars", *_CENT]
+    for sign, name in _TABLES["dollars"].items()
 }
-CURRENCIES |= {
-    "USD": CURRENCIES["US$"],
-    "EUR": CURRENCIES["€"],
-    "GBP": CURRENCIES["£"],
-    "JPY": CURRENCIES["¥"],
-    "CHF": ("Swiss franc", "Swiss francs", "centime", "centimes"),
-}
-SCALES = table(
-    """
-    k=thousand | m=million | mm=million | mn=million | b=billion | bn=billion | tn=trillion
-    thousand=thousand | million=million | billion=billion | trillion=trillion | lakh=lakh
-    crore=crore
-    """
-)
-PERIODS = table(
-    """
-    second=second | minute=minute | hour=hour | day=day | night=night | week=week | month=month
-    year=year | person=person | head=head | piece=piece | page=page | word=word | mile=mile
-    hr=hour | h=hour | mo=month | yr=year | kg=kilogram | lb=pound | d=day | wk=week | min=minute
-    g=gram | oz=ounce | sq ft=square foot | m²=square meter | GB=gigabyte | l=liter | gal=gallon
-    """
-)
+CURRENCIES |= {code: CURRENCIES[sign] for code, sign in _TABLES["codes"].items()}
+SCALES: dict[str, str] = _TABLES["scales"]
+PERIODS: dict[str, str] = _TABLES["price_per"]
 
 _CURRENCY = one_of(CURRENCIES)
 _MANY = "thousand|million|billion|trillion|lakh|crore"
-_SCALE = rf"(?:(?:{SPACE}|-)(?:{_MANY})|[kKmMbB]|MM|{SPACE}?[mMbBtT]n)(?!\w)"
+_SHORT = rf"{SPACE}?(?:[mMbBtT]n|[MmBb]ln\.?(?=[ ,;)]|$))"
+_SCALE = rf"(?:(?:{SPACE}|-)(?:{_MANY})|[kKmMbB]|MM|{_SHORT})(?!\w)"
 _PER = rf"(?:/(?P<per>{one_of(PERIODS)})(?!\w))?"
 _LOW = rf"(?P<minus>{SIGN})(?P<currency>{_CURRENCY}){SPACE}?(?P<low>{PRICE})(?P<one>{_SCALE})?"
 _HIGH = rf"(?:{DASH}{_CURRENCY}?{SPACE}?(?P<high>{PRICE}))?(?P<scale>{_SCALE})?"
 
 
-def _coins(written: str, names: tuple[str, ...]) -> str | None:
+def _coins(written: str, names: list[str]) -> str | None:
     """Dollars and cents, where there are two decimals and nothing follows."""
     before, _, after = plain(written).partition(".")
     if len(after) != 2 or len(before) > 18:
@@ -98,7 +63,7 @@ def _price(match: re.Match[str]) -> str:
     names = CURRENCIES[match["currency"].upper()]
     low, high = match["low"], groups.get("high")
     written = [groups.get(name) or "" for name in ("one", "scale")]
-    one, scale = (word.strip("- \u00a0\u202f").lower() for word in written)
+    one, scale = (word.strip("-. \u00a0\u202f").lower() for word in written)
     minus = SAID_SIGNS.get(groups.get("minus") or "", "")
     per = f" per {PERIODS[match['per']]}" if groups.get("per") else ""
     is_adjective = has_article(match) or "-" in "".join(written)
@@ -116,7 +81,7 @@ def _price(match: re.Match[str]) -> str:
     return f"{minus}{said} {names[0 if is_single else 1]}{per}"
 
 
-def _sum(written: str, names: tuple[str, ...]) -> str:
+def _sum(written: str, names: list[str]) -> str:
     return f"{amount(written)} {names[not is_one(written)]}"
 
 

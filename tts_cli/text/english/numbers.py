@@ -22,7 +22,7 @@ from tts_cli.text.english.words import (
     spelled,
     whole,
 )
-from tts_cli.text.reading import Rule, where
+from tts_cli.text.rule import Rule, where
 
 MOST_DIGITS = 40  # more are left as written
 
@@ -93,6 +93,11 @@ COMPOUND = (
     *where(
         ":",
         Rule(
+            rf"{START}(?<!:)(?P<low>1):(?P<high>[0-9]{{1,3}}(?:,[0-9]{{3}}){{1,3}})"
+            r"(?![\w:]|[.,/-][0-9])",
+            _range,
+        ),
+        Rule(
             rf"{START}(?<!:)(?P<low>[0-9]{{1,3}}):(?P<high>[0-9]{{1,3}})(?![\w:]|[.,/-][0-9])",
             _range,
         ),
@@ -143,7 +148,11 @@ RULES = (
         needs=r"\.[0-9]{1,9}[kKMBb]",
     ),
     Rule(rf"{START}(?=[0-9,]*,0){LAKHS}(?!\w)", lambda match: amount(match.group()), needs=",0"),
-    Rule(rf"{START}{QUANTITY}(?!\w|[.,/][0-9])", lambda match: quantity(match.group())),
+    # 100.000 may be a hundred thousand, as most of Europe writes it.
+    Rule(
+        rf"{START}(?!{SIGN}[1-9][0-9]{{1,2}}\.000(?![0-9])){QUANTITY}(?!\w|[.,/][0-9])",
+        lambda match: quantity(match.group()),
+    ),
     Rule(
         rf"{START}(?P<low>{AMOUNT})/(?P<high>{AMOUNT})(?!\w|[.,/][0-9])",
         lambda match: f"{amount(match['low'])} over {amount(match['high'])}",

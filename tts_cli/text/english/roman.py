@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 
 from tts_cli.text.english.words import cardinal, ordinal
-from tts_cli.text.reading import PIECE, Rule, any_case, one_of, where
+from tts_cli.text.rule import PIECE, Rule, any_case, one_of, where
+from tts_cli.text.tables import load_table
 
 _VALUES = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100, "D": 500, "M": 1000}
 # 0 .. 399, as far as these letters go: those of higher ones stand behind nothing we know.
@@ -21,31 +22,10 @@ NUMERALS = tuple(
 )
 _NUMERAL = r"M{0,3}(?:CM|CD|D?C{0,3})(?:XC|XL|L?X{0,3})(?:IX|IV|V?I{0,3})"
 
-COUNTED = (
-    *("chapter", "part", "book", "act", "volume", "vol.", "scene", "section", "appendix"),
-    *("article", "figure", "table", "phase", "stage", "canto", "psalm", "lesson", "unit"),
-    *("war", "type", "title", "level", "class", "grade", "bowl", "amendment", "episode", "rocky"),
-    *("symphony", "movement", "olympiad", "plate", "note", "apollo", "mark", "vatican", "schedule"),
-)
-TITLES = (
-    *("king", "queen", "pope", "emperor", "empress", "tsar", "czar", "kaiser", "sultan", "prince"),
-    *("pharaoh", "shah", "duke", "saint", "patriarch", "archduke"),
-)
-RULERS = (
-    *("Adrian", "Afonso", "Albert", "Alexander", "Alexios", "Alfonso", "Anastasius", "Antiochus"),
-    *("Artaxerxes", "Baldwin", "Benedict", "Boniface", "Boris", "Callixtus", "Carol", "Casimir"),
-    *("Catherine", "Celestine", "Charles", "Christian", "Clement", "Cleopatra", "Constantine"),
-    *("Darius", "David", "Edward", "Elizabeth", "Eric", "Eugene", "Ferdinand", "Francis"),
-    *("Franz", "Frederick", "Friedrich", "George", "Gregory", "Gustav", "Haakon", "Harald"),
-    *("Harold", "Henri", "Henry", "Honorius", "Innocent", "Isabella", "Ivan", "James", "Joseph"),
-    *("John", "Julius", "Justinian", "Karl", "Ladislaus", "Leo", "Leopold", "Louis", "Ludwig"),
-    *("Mahmud", "Manuel", "Margaret", "Margrethe", "Martin", "Mary", "Matthias", "Maximilian"),
-    *("Mehmed", "Michael", "Murad", "Napoleon", "Nicholas", "Olaf", "Oscar", "Otto", "Paul"),
-    *("Pedro", "Peter", "Philip", "Philippe", "Pius", "Ptolemy", "Ramesses", "Ramses"),
-    *("Richard", "Robert", "Rudolf", "Selim", "Sigismund", "Sixtus", "Stephen", "Suleiman"),
-    *("Theodosius", "Thutmose", "Umberto", "Urban", "Valdemar", "Vladislaus", "Wilhelm"),
-    *("William", "Xerxes", "John Paul", "Juan Carlos", "Victor Emmanuel", "Abdul Hamid"),
-)
+_NAMES = load_table("names")
+COUNTED: list[str] = _NAMES["counted_by_numerals"]
+TITLES: list[str] = _NAMES["titles_of_rulers"]
+RULERS: list[str] = _NAMES["rulers"]
 _COUNTED = any_case(COUNTED)
 _GOES_ON = ("of", "in", "and", "to", "is", "was", "begins", "began", "ends", "ended", "-", "\u2013")
 _BEHIND_I = rf"(?=[.,;:!?)\]\"\u201d]|$|\n| {one_of(_GOES_ON)} | [A-Z])"

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 
 from tts_cli.text.english import (
     abbreviations,
-    codes,
-    contacts,
     dates,
+    electronic,
+    identifiers,
     money,
     numbers,
     roman,
@@ -22,12 +22,13 @@ from tts_cli.text.english import (
     times,
     units,
 )
-from tts_cli.text.english.figures import places
-from tts_cli.text.reading import Change, any_case, apply_rules, without
+from tts_cli.text.english.numeric_tokens import token_spans
+from tts_cli.text.normalized_text import Edit, mask
+from tts_cli.text.rule import any_case, apply_rules
 
 RULES = (
-    *contacts.RULES,
-    *codes.RULES,
+    *electronic.RULES,
+    *identifiers.RULES,
     *times.LENGTHS,
     *dates.RULES,
     *times.RULES,
@@ -35,7 +36,7 @@ RULES = (
     *roman.RULES,
     *units.RULES,
     *abbreviations.RULES,
-    *codes.VERSIONS,
+    *identifiers.VERSIONS,
     *numbers.COMPOUND,
     *symbols.RULES,
     *dates.YEARS,
@@ -87,7 +88,7 @@ _WORDS = frozenset(
 
 
 def is_plain(text: str) -> bool:
-    """Whether no rule changes a text. True is sure, False is not."""
+    """Whether no rule edits a text. True is sure, False is not."""
     parted = text.translate(_PARTED)
     return (
         _SIGN not in parted
@@ -98,12 +99,12 @@ def is_plain(text: str) -> bool:
     )
 
 
-def changes(text: str, taken: Sequence[tuple[int, int]] = ()) -> list[Change]:
+def edits(text: str, protected: Sequence[tuple[int, int]] = ()) -> list[Edit]:
     """What of a text is said otherwise than it is written, outside the places that are taken.
 
     Underscores of emphasis are left out; rules see quotation marks there.
     """
-    left = without(text, taken)
+    left = mask(text, protected)
     if is_plain(left):
         return []
     marks = []
@@ -113,8 +114,8 @@ def changes(text: str, taken: Sequence[tuple[int, int]] = ()) -> list[Change]:
             marks += [match.start(), match.end() - 1]
             characters[marks[-2]], characters[marks[-1]] = "\u201c\u201d"
         text = "".join(characters)
-        left = without(text, taken)
-    inner, commas = places(left)
-    found = apply_rules(RULES, text, [*taken, *commas], inner)
-    read = {place for change in found for place in range(change.start, change.end)} if marks else ()
-    return found + [Change(place, place + 1, "") for place in marks if place not in read]
+        left = mask(text, protected)
+    inner, commas = token_spans(left)
+    found = apply_rules(RULES, text, [*protected, *commas], inner)
+    read = {place for edit in found for place in range(edit.start, edit.end)} if marks else ()
+    return found + [Edit(place, place + 1, "") for place in marks if place not in read]

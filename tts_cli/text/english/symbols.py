@@ -6,24 +6,15 @@ import re
 from unicodedata import normalize
 
 from tts_cli.text.english.words import SAID_SIGNS, quantity, whole
-from tts_cli.text.reading import TAKEN, Rule, looks_up, says, table, where
+from tts_cli.text.normalized_text import MASK
+from tts_cli.text.rule import Rule, looks_up, says, where
+from tts_cli.text.tables import load_table
 
-_BEFORE, _BEHIND = rf"(?<=[\w{TAKEN})\]])", rf"(?=[\w{TAKEN}(\[])"
-_NUMBER = rf"(?=[.$£€]?[0-9{TAKEN}])"
+_BEFORE, _BEHIND = rf"(?<=[\w{MASK})\]])", rf"(?=[\w{MASK}(\[])"
+_NUMBER = rf"(?=[.$£€]?[0-9{MASK}])"
 
-BETWEEN = table(
-    """
-    +=plus | ==equals | \u00d7=times | ÷=divided by | @=at | \u2212=minus | *=times
-    ≠=is not equal to | ≈=is about | <=less than | >=greater than | ≤=less than or equal to
-    ≥=greater than or equal to | ±=plus or minus
-    """
-)
-BEFORE_NUMBERS = table(
-    """
-    ~=about | ≈=about | <=less than | >=more than | ≤=at most | ≥=at least | ±=plus or minus
-    #=number | §=section | №=number
-    """
-)
+BETWEEN: dict[str, str] = load_table("english")["between_words"]
+BEFORE_NUMBERS: dict[str, str] = load_table("english")["signs_before_numbers"]
 POWERS = {"²": " squared", "³": " cubed"}
 
 
@@ -32,30 +23,34 @@ def _signs(words: dict[str, str]) -> str:
 
 
 RULES: tuple[Rule, ...] = (
-    says(rf"(?<=[\w{TAKEN}]) ?&(?!#?\w+;) ?(?=[\w{TAKEN}])", " and ", needs="&"),
     *where(
-        f"[0-9{TAKEN}] ?[-\u2013]",
-        says(rf"(?<=[0-9{TAKEN}]) - (?=[0-9.{TAKEN}]{{1,20}} ?=)", " minus "),
-        says(rf"(?<={TAKEN})[-\u2013](?={TAKEN})", " to "),
+        f"[0-9½¼¾{MASK}] ?x",
+        says(r"(?<=[0-9])x/(?=(?:day|week|month|year|hour)\b)", " times per "),
+        says(
+            rf"(?<=[0-9½¼¾])(?: ?x ?(?=[0-9])| x (?={MASK})|x(?={MASK}))"
+            rf"|(?<={MASK})(?: x (?=[0-9{MASK}])|x(?={MASK}))",
+            " by ",
+        ),
+    ),
+    says(rf"(?<=[\w{MASK}]) ?&(?!#?\w+;) ?(?=[\w{MASK}])", " and ", needs="&"),
+    *where(
+        f"[0-9{MASK}] ?[-\u2013]",
+        says(rf"(?<=[0-9{MASK}]) - (?=[0-9.{MASK}]{{1,20}} ?=)", " minus "),
+        says(rf"(?<={MASK})[-\u2013](?={MASK})", " to "),
     ),
     *where(
         _signs(BETWEEN),
         Rule(
-            rf"{_BEFORE}(?: {_signs(BETWEEN)} |(?<=[0-9{TAKEN}])[+=*\u00d7÷](?=[0-9{TAKEN}]))"
+            rf"{_BEFORE}(?: {_signs(BETWEEN)} |(?<=[0-9{MASK}])[+=*\u00d7÷](?=[0-9{MASK}]))"
             f"{_BEHIND}",
             lambda match: f" {BETWEEN[match.group().strip()]} ",
         ),
-        says(rf"(?<=[0-9{TAKEN}])\+(?!\w)", " plus"),
-    ),
-    says(
-        rf"(?<=[0-9½¼¾{TAKEN}])(?: ?x ?(?=[0-9])| x (?={TAKEN})|x(?={TAKEN}))",
-        " by ",
-        needs=f"[0-9½¼¾{TAKEN}] ?x",
+        says(rf"(?<=[0-9{MASK}])\+(?!\w)", " plus"),
     ),
     *where(
         "[⁻⁰¹²³⁴-⁹₀-₉]",
         Rule(
-            rf"(?<=[0-9{TAKEN}])(?<![0-9]{{4}})(?:⁻[⁰¹²³⁴-⁹]{{1,3}}|[⁰¹²³⁴-⁹]{{2,3}}|[⁴-⁹])(?!\w)",
+            rf"(?<=[0-9{MASK}])(?<![0-9]{{4}})(?:⁻[⁰¹²³⁴-⁹]{{1,3}}|[⁰¹²³⁴-⁹]{{2,3}}|[⁴-⁹])(?!\w)",
             lambda match: f" to the power of {quantity(normalize('NFKC', match.group()))}",
         ),
         Rule(
@@ -66,12 +61,17 @@ RULES: tuple[Rule, ...] = (
         ),
     ),
     Rule(
-        rf"(?<=UTC|GMT)[-+\u2212](?=[0-9]{{1,2}}(?!\w)|{TAKEN})",
+        rf"(?<=UTC|GMT)[-+\u2212](?=[0-9]{{1,2}}(?!\w)|{MASK})",
         lambda match: f" {SAID_SIGNS[match.group()]}",
         needs=r"[CT][-+\u2212]",
     ),
+    says(rf"(?<=[0-9{MASK}])~(?=[-\u2212]?[0-9{MASK}])", " to ", needs="~"),
     says(rf"§§ ?{_NUMBER}", "sections ", needs="§§"),
-    says(rf"(?<=[0-9{TAKEN}])[x\u00d7](?![\w+=])", " times", needs=rf"[0-9{TAKEN}][x\u00d7]"),
+    says(
+        rf"(?<=[0-9{MASK}])[x\u00d7](?![\w+={MASK}]| ?[-+])",
+        " times",
+        needs=rf"[0-9{MASK}][x\u00d7]",
+    ),
     *where(
         rf"[\^²³©]|{_signs(BEFORE_NUMBERS)}",
         says(r"(?<=[0-9])\^(?=[-\u2212]?[0-9])", " to the power of "),
@@ -80,6 +80,9 @@ RULES: tuple[Rule, ...] = (
             rf"(?<![\w#&]){_signs(BEFORE_NUMBERS)} ?{_NUMBER}",
             lambda match: f"{BEFORE_NUMBERS[match.group().strip()]} ",
         ),
-        says("©", "copyright"),
+        Rule(
+            r"(?:(?P<word>[Cc]opyright) )?© ?(?=(?P<next>\w?))",
+            lambda match: (match["word"] or "copyright") + " " * bool(match["next"]),
+        ),
     ),
 )

@@ -14,7 +14,7 @@ from tts_cli.text.english.words import (
     counted,
     has_article,
 )
-from tts_cli.text.reading import Rule, ends_sentence, one_of, where
+from tts_cli.text.rule import Rule, ends_sentence, one_of, where
 
 _TIME = "(?P<h{0}>[0-5]?[0-9]):(?P<m{0}>[0-5][0-9])(?::(?P<s{0}>[0-5][0-9]))?"
 _HOUR = "(?P<h{0}>[0-2]?[0-9])(?:[.:](?P<m{0}>[0-5][0-9]))?"
@@ -23,7 +23,15 @@ _HALF = rf"(?:{SPACE}?(?P<half>[ap]\. ?m{_STOP}|[AP]\.M{_STOP}|[ap]m\b|[AP]M\b))
 _DATE = "(?P<year>[12][0-9]{3})-(?P<month>[01][0-9])-(?P<day>[0-3][0-9])"
 _ZONE = r"(?P<zone>Z|(?P<sign>[-+\u2212])(?P<off>[01][0-9]):?(?P<minutes>[0-5][0-9]))?(?!\w)"
 _RIGHT = r"(?![\w/]|[-.,:][0-9])"
-_NAMED = re.compile(rf" (?:{one_of([*NAMES, *WEEKDAYS.values()])})\b")
+_ZONES = (
+    "GMT",
+    "UTC",
+    "BST",
+    "CET",
+    "CEST",
+    *(f"{zone}{kind}T" for zone in "ECMP" for kind in "SD"),
+)
+_NAMED = re.compile(rf" (?:{one_of([*NAMES, *WEEKDAYS.values(), *_ZONES])}|[ECMP]T)\b")
 _SAID_AFTER = r" (?:noon|midnight|o['\u2019]clock|hours)\b"
 
 
@@ -95,6 +103,8 @@ def _instant(match: re.Match[str]) -> str | None:
 def _duration(match: re.Match[str]) -> str | None:
     """1:23.45 · 00:01:02,500 · 72:15:00: no time of day has parts of a second, or 72 hours."""
     hours, seconds = match["h"], _trimmed(match["s"])
+    if "," in match["s"] and not hours:
+        return None  # 1:25,000 is a scale
     if match["s"].isdecimal() and (not hours or int(hours) < 25):
         return None
     parts = ((hours, "hour"), (match["m"], "minute"), (seconds, "second"))

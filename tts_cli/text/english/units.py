@@ -7,6 +7,7 @@ import re
 from tts_cli.text.english.words import (
     AMOUNT,
     DASH,
+    FRACTION,
     MEASURED,
     PARTS,
     SIGN,
@@ -15,60 +16,34 @@ from tts_cli.text.english.words import (
     cardinal,
     has_article,
     is_one,
+    plain,
     quantity,
+    whole,
 )
-from tts_cli.text.reading import Rule, ends_sentence, one_of, table
+from tts_cli.text.rule import Rule, ends_sentence, one_of
+from tts_cli.text.tables import load_table
 
 # What is written -> the name of one.
-UNITS = table(
-    """
-    km=kilometer | cm=centimeter | mm=millimeter | nm=nanometer | m=meter | mi=mile | yd=yard
-    nmi=nautical mile | µm=micrometer | ha=hectare | kg=kilogram | g=gram | mg=milligram
-    µg=microgram | lb=pound | lbs=pound | oz=ounce | l=liter | L=liter | ml=milliliter
-    mL=milliliter | cl=centiliter | dl=deciliter | gal=gallon | pt=pint | h=hour | hr=hour
-    hrs=hour | min=minute | mins=minute | s=second | sec=second | secs=second | ms=millisecond
-    yrs=year | yr=year | V=volt | kV=kilovolt | W=watt | kW=kilowatt | MW=megawatt | GW=gigawatt
-    kWh=kilowatt hour | MWh=megawatt hour | GWh=gigawatt hour | mAh=milliamp hour | kB=kilobyte
-    KB=kilobyte | MB=megabyte | GB=gigabyte | TB=terabyte | kcal=kilocalorie | cal=calorie
-    dB=decibel | px=pixel | kPa=kilopascal | MPa=megapascal | hPa=hectopascal
-    ppm=part per million | tsp=teaspoon | tbsp=tablespoon | mol=mole | °=degree | bbl=barrel
-    ft=foot | °C=degree Celsius | °F=degree Fahrenheit | ℃=degree Celsius | ℉=degree Fahrenheit
-    kmh=kilometer per hour | kph=kilometer per hour | mph=mile per hour | mpg=mile per gallon
-    bps=bit per second | kbps=kilobit per second | Mbps=megabit per second
-    Gbps=gigabit per second | fps=frame per second | bpm=beat per minute
-    rpm=revolution per minute | dpi=dot per inch | %=percent | ‰=per mille | Hz=hertz
-    kHz=kilohertz | MHz=megahertz | GHz=gigahertz | in.=inch | hp=horsepower | Mb=megabit
-    Gb=gigabit | kb=kilobit | dL=deciliter | mW=milliwatt | mmol=millimole | ns=nanosecond
-    µs=microsecond | mV=millivolt | mA=milliamp | PB=petabyte | NM=nautical mile | kJ=kilojoule
-    Nm=newton meter
-    """
-)
+UNITS: dict[str, str] = dict(load_table("units")["units"])
+_LENGTH_UNITS = {unit: UNITS.get(unit, "inch") for unit in ("ft", "in", "mi", "yd", "m", "km")}
 _SQUARES = {
     f"{short}{dot} {unit}": f"{name} {length}"
     for short, name in (("sq", "square"), ("cu", "cubic"))
-    for unit, length in table(
-        "ft=foot | in=inch | mi=mile | yd=yard | m=meter | km=kilometer"
-    ).items()
+    for unit, length in _LENGTH_UNITS.items()
     for dot in ("", ".")
 }
 # Capitals of two letters or more are units too, but for manuscripts, states and the like.
 UNITS |= {
     form: name
     for unit, name in tuple(UNITS.items())
-    if unit.isalpha() and len(unit) > 1 and unit not in ("ms", "mA", "pt", "ha")
+    if unit.isalpha() and len(unit) > 1 and unit not in ("ms", "mA", "pt", "ha", "hp", "kt", "wk")
     for form in (unit.upper(), *((unit.lower(),) if len(unit) > 2 else ()))
     if form not in UNITS
 }
-PERIODS = table(
-    """
-    s=second | sec=second | min=minute | h=hour | hr=hour | H=hour | S=second | d=day | day=day
-    week=week | wk=week | month=month | mo=month | year=year | yr=year | hour=hour | minute=minute
-    second=second | person=person | capita=capita | mile=mile | game=game | page=page
-    """
-)
+PERIODS: dict[str, str] = load_table("units")["per"]
 UNITS |= _SQUARES
-SAME = ("percent", "per mille", "hertz", "kilohertz", "megahertz", "gigahertz", "horsepower")
-DOTTED = ("ft", "lb", "lbs", "oz", "hr", "hrs", "min", "sec", "yd", "mi", "gal", *_SQUARES)
+SAME: list[str] = load_table("units")["invariable"]
+DOTTED = (*load_table("units")["dotted"], *_SQUARES)
 
 _LOW = f"(?:{START}(?<![$£€])|(?<=[0-9]x))(?P<low>{MEASURED})"
 _HIGH = f"(?:(?:%|°)?{DASH}(?P<high>{MEASURED}))?"
@@ -77,9 +52,17 @@ _SCALE = rf"(?P<scale>{SPACE}(?:{_SCALES}))?"
 _POWER = r"[²³]|\^?[23](?![0-9])"
 _UNIT = rf"(?P<unit>{one_of(UNITS)}|in(?=[²³^/]))(?P<power>{_POWER})?"
 _OVER = one_of({*PERIODS, *(unit for unit in UNITS if unit[0].isalpha())})
-_PER = f"/(?P<count>[0-9]{{1,4}}{SPACE}?)?(?P<per>{_OVER})(?P<per_power>{_POWER})?"
+_THEN = "(?:/(?P<then>day|hour|week|min|h|d))?"
+_PER = f"/(?P<count>[0-9]{{1,4}}{SPACE}?)?(?P<per>{_OVER})(?P<per_power>{_POWER})?{_THEN}"
+_AFTER_INCHES = "across|and|by|deep|high|in|is|large|long|of|or|square|tall|thick|to|was|wide|x"
+_BOTH = one_of(
+    ("g", "kg", "oz", "lb", "lbs", "ml", "l", "pt", "km", "mi", "m", "ft", "cm", "in.", "yd")
+)
 _PLAIN = r"[0-9]{1,3}(?:\.[0-9]{1,9})?"
 _SIDES = {"N": "north", "S": "south", "E": "east", "W": "west"}
+_LETTERS = frozenset(unit for unit in UNITS if len(unit) == 1 and unit.isupper())
+_MILLIONS = frozenset(load_table("units")["counted_by_millions"].split())
+_WORD, _OPENING = re.compile(r" ([A-Za-z]+)"), re.compile('(?<![0-9])"')
 _LENGTHS = ("meter", "inch", "foot", "yard", "mile")
 
 
@@ -88,6 +71,8 @@ def _many(name: str) -> str:
     head, per, rest = name.partition(" per ")
     if head in SAME:
         return name
+    if head.endswith(" of mercury"):
+        return f"{head.removesuffix(' of mercury')}s of mercury{per}{rest}"
     if head.startswith("degree "):
         return head.replace("degree", "degrees")
     if head.endswith("inch"):
@@ -110,12 +95,21 @@ def _rate(match: re.Match[str]) -> str:
     if (per := match["per"]) is None:
         return ""
     name = _raised(PERIODS.get(per) or UNITS[per], match["per_power"])
+    if match["then"]:
+        name += f" per {PERIODS[match['then']]}"
     return f" per {quantity(match['count'])} {_many(name)}" if match["count"] else f" per {name}"
 
 
 def _measure(match: re.Match[str]) -> str | None:
     low, high, scale = match["low"], match["high"], match["scale"] or ""
-    name = UNITS.get(match["unit"] or match["dotted"], "inch")
+    unit = match["unit"] or match["dotted"]
+    if unit in _LETTERS and _is_letter(match):
+        return None
+    if unit == "m" and not (match["join"] or match["per"]) and _is_millions(match):
+        return f"{quantity(low)} million"
+    name = UNITS.get(unit, "inch")
+    if unit == "bps" and plain(low).isdecimal() and int(plain(low)) < 1000:
+        name = "basis point"
     if match["power"] and not name.endswith(_LENGTHS):
         return None
     if match["count"] and match["per"] == match["unit"]:
@@ -126,6 +120,42 @@ def _measure(match: re.Match[str]) -> str | None:
     is_single = is_one_only or has_article(match) or match["join"] == "-"
     dot = "." if match["dot"] and ends_sentence(match) else ""
     return f"{said}{'-' if match['join'] == '-' else ' '}{name if is_single else _many(name)}{dot}"
+
+
+def _is_letter(match: re.Match[str]) -> bool:
+    """Whether a capital is no unit: 12 W. 45th Street, runway 09L."""
+    after, before = (
+        match.string[match.end() :],
+        match.string[max(0, match.start() - 24) : match.start()],
+    )
+    is_code = match["low"][0] == "0" and match["low"][1:].isdecimal() and not match["join"]
+    return is_code or re.match(r"\. ?[0-9A-Z]", after) is not None or "unway" in before
+
+
+def _is_millions(match: re.Match[str]) -> bool:
+    found = _WORD.match(match.string, match.end())
+    return found is not None and found[1] in _MILLIONS
+
+
+def _pair(match: re.Match[str]) -> str | None:
+    """The same measured twice: two hundred grams or seven ounces."""
+    if match["high"] in ("10", "100", "1000"):
+        return None
+    parts = ((match["low"], match["unit"]), (match["high"], match["other"]))
+    said = (
+        f"{quantity(low)} {UNITS[unit] if is_one(low) else _many(UNITS[unit])}"
+        for low, unit in parts
+    )
+    return " or ".join(said)
+
+
+def _inches(match: re.Match[str]) -> str | None:
+    """a twenty seven-inch monitor; None where the mark closes a quotation."""
+    if match["mark"] == '"' and len(_OPENING.findall(match.string, 0, match.start())) % 2:
+        return None
+    if match["noun"]:
+        return f"{quantity(match['low'])}-inch"
+    return f"{quantity(match['low'])} {'inch' if is_one(match['low']) else 'inches'}"
 
 
 def _angle(match: re.Match[str]) -> str:
@@ -151,6 +181,31 @@ RULES = (
         r"(?: ?(?P<side>[NSEW])(?![\w'\u2019])|(?<=[\u2032\u2033'\"\u2019\u201d]))",
         _angle,
         needs="°",
+    ),
+    Rule(
+        rf"{START}(?P<feet>[0-9]{{1,2}})-(?:ft|foot|feet)-(?P<inches>[0-9]{{1,2}})(?!\w)",
+        lambda match: f"{whole(match['feet'])}-foot-{whole(match['inches'])}",
+        needs="-f",
+    ),
+    Rule(
+        rf"{START}(?P<first>[0-9]{{1,2}})['\u2019\u2032] ?[x\u00d7] ?"
+        rf"(?P<then>[0-9]{{1,2}})['\u2019\u2032](?![\w0-9])",
+        lambda match: (
+            f"{cardinal(int(match['first']))} foot by {cardinal(int(match['then']))} foot"
+        ),
+        needs="[0-9]['\u2019\u2032] ?[x\u00d7]",
+    ),
+    Rule(
+        rf"{START}(?<!['\u2019\u2032])(?P<low>{FRACTION}|{AMOUNT})(?P<mark>[\"\u2033])"
+        rf"(?=(?P<noun> (?!(?:{_AFTER_INCHES})\b)[a-z])|[ ,.;)]|$)",
+        _inches,
+        needs=f'[0-9{PARTS}]["\u2033]',
+    ),
+    Rule(
+        rf"{START}(?P<low>{AMOUNT}){SPACE}?(?P<unit>{_BOTH})/(?P<high>{AMOUNT}){SPACE}?"
+        rf"(?P<other>{_BOTH})(?![\w/])",
+        _pair,
+        needs="[a-z]/[0-9]",
     ),
     Rule(
         rf"{START}(?P<feet>[0-9]{{1,2}})['\u2019\u2032] ?"

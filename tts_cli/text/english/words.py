@@ -8,42 +8,20 @@ from __future__ import annotations
 
 import re
 
-DIGITS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
-_SMALL = (
-    *DIGITS,
-    *("ten", "eleven", "twelve", "thirteen", "fourteen", "fifteen"),
-    *("sixteen", "seventeen", "eighteen", "nineteen"),
-)
-_TENS = ("", "", "twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
-_HUGE = (
-    *((11, "decillion"), (10, "nonillion"), (9, "octillion"), (8, "septillion")),
-    *((7, "sextillion"), (6, "quintillion")),
-)
-_SCALES = (
-    *((10 ** (3 * power), name) for power, name in _HUGE),
-    (10**15, "quadrillion"),
-    (10**12, "trillion"),
-    (10**9, "billion"),
-    (10**6, "million"),
-    (1000, "thousand"),
-    (100, "hundred"),
-)
-_ORDINALS = {
-    "one": "first",
-    "two": "second",
-    "three": "third",
-    "five": "fifth",
-    "eight": "eighth",
-    "nine": "ninth",
-    "twelve": "twelfth",
-}
+from tts_cli.text.tables import load_table
+
+_TABLES = load_table("english")
+_SMALL: list[str] = _TABLES["numbers"]["small"].split()
+DIGITS = _SMALL[:10]
+_TENS: list[str] = ["", "", *_TABLES["numbers"]["tens"].split()]
+_THOUSANDS: list[str] = _TABLES["numbers"]["scales"].split()
+_SCALES = [(1000 ** (index + 1), name) for index, name in enumerate(_THOUSANDS)][::-1]
+_SCALES.append((100, "hundred"))
+_ORDINALS: dict[str, str] = _TABLES["ordinals"]
 _SAYINGS = {(24, 7), (9, 11), (50, 50)}
 _HALVES = {2: ("half", "halves"), 4: ("quarter", "quarters")}
 _DENOMINATORS = {*range(2, 13), 16, 20, 32, 64, 100, 1000}
-_SIGNS = {"½": "1/2", "¼": "1/4", "¾": "3/4", "⅓": "1/3", "⅔": "2/3", "⅛": "1/8", "⅜": "3/8"} | {
-    **{"⅝": "5/8", "⅞": "7/8", "⅕": "1/5", "⅖": "2/5", "⅗": "3/5", "⅘": "4/5", "⅙": "1/6"},
-    **{"⅚": "5/6"},
-}
+_SIGNS: dict[str, str] = _TABLES["fractions"]
 
 SAID_SIGNS = {"-": "minus ", "\u2212": "minus ", "+": "plus "}
 # Patterns of what `quantity` reads. An amount: 1,234.5 or 1234 or .5; none starts inside another.
@@ -189,7 +167,8 @@ def quantity(written: str) -> str:
     part = fraction(int(above), int(below))
     if not before:
         return sign + part
-    return f"{sign}{whole(before[0])} and {part.replace('one ', 'a ', 1)}"
+    article = "an " if below == "8" else "a "
+    return f"{sign}{whole(before[0])} and {part.replace('one ', article, 1)}"
 
 
 def counted(written: str, name: str) -> str:
@@ -205,4 +184,5 @@ def has_article(match: re.Match[str]) -> bool:
 
 def is_one(written: str) -> bool:
     """Whether what is counted stands in the singular: 1 mile, 1/2 mile, but 1.5 miles."""
-    return _SINGULAR.fullmatch(written.lstrip("-+\u2212")) is not None
+    above, _, below = (written := written.lstrip("-+\u2212")).partition("/")
+    return _SINGULAR.fullmatch(written) is not None and not (below and int(above) > int(below))

@@ -13,6 +13,8 @@ import re
 import unicodedata
 from functools import cache
 
+from tts_cli.text.tables import script
+
 # Soft hyphen, directions, word joiner, invisible operators, byte order marks, notes.
 _NEVER_SEEN = (
     "\u00ad\u061c\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufeff\ufff9-\ufffb\U000e0001"
@@ -25,15 +27,7 @@ _LIGATURES = {  # and the presentation forms that typesetters leave behind
     0xFB00 + place: letters
     for place, letters in enumerate(("ff", "fi", "fl", "ffi", "ffl", "st", "st"))
 }
-# Thai, Lao, Burmese, Khmer, and the scripts of the Tai languages.
-_UNSPACED = (
-    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u1950-\u19ff\u1a20-\u1aaf\ua9e0-\ua9ff\uaa60-\uaadf"
-)
-# Hebrew to N'Ko and Arabic, the scripts of India and its neighbours, Mongolian, Arabic's forms.
-_JOINING = (
-    "\u0590-\u08ff\u0900-\u109f\u1700-\u18af\u1900-\u1aff\u1b00-\u1c7f\u1cd0-\u1cff\ua800-\uabff"
-    "\ufb1d-\ufdff\ufe70-\ufefe\U00010a00-\U00011fff\U0001e900-\U0001e95f"
-)
+_UNSPACED, _JOINING = script("southeast_asian", "tai"), script("joining")
 _PICTURES = "\u2190-\u2bff\U0001f000-\U0001faff"
 
 _ANY = re.compile(
@@ -54,7 +48,7 @@ def _without_meaning() -> re.Pattern[str]:
     )
 
 
-def as_seen(text: str) -> str:
+def clean_unicode(text: str) -> str:
     """A text as its reader sees it: without what is invisible and means nothing, letters composed.
     A text that was made so stays as it is.
     """

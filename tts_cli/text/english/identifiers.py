@@ -18,37 +18,18 @@ from tts_cli.text.english.words import (
     spelled,
     whole,
 )
-from tts_cli.text.reading import PIECE, Rule, any_case, one_of, says, where
+from tts_cli.text.rule import PIECE, Rule, any_case, one_of, says, where
+from tts_cli.text.tables import load_table
 
-_BOOK = (
-    "(?:Genesis|Exodus|Leviticus|Numbers|Deuteronomy|Joshua|Judges|Ruth|Samuel|Kings|Chronicles|Ezra"
-    "|Nehemiah|Esther|Job|Psalms?|Proverbs|Ecclesiastes|Isaiah|Jeremiah|Lamentations|Ezekiel|Daniel"
-    "|Hosea|Joel|Amos|Obadiah|Jonah|Micah|Nahum|Habakkuk|Zephaniah|Haggai|Zechariah|Malachi|Matthew"
-    "|Mark|Luke|John|Acts|Romans|Corinthians|Galatians|Ephesians|Philippians|Colossians|Timothy"
-    "|Thessalonians|Titus|Philemon|Hebrews|James|Peter|Jude|Revelation|Surah?|Qur['\u2019]?an"
-    "|Gen|Col|Rev|(?:Ex|Exod|Lev|Num|Deut|Josh|Judg|Sam|Kgs|Chr|Neh|Esth|Ps|Prov|Eccl|Isa|Jer|Lam"
-    "|Ezek|Dan|Hos|Mic|Hab|Zech|Mal|Matt|Mk|Lk|Jn|Rom|Cor|Gal|Eph|Phil|Thess|Tim|Tit|Heb|Jas"
-    "|Pet)\\.?)"
+_NAMES = load_table("names")
+_BOOK = rf"(?:{one_of(_NAMES['books'])}|{one_of(_NAMES['short_books'])}\.?)"
+_SHORT_BOOKS = {"Rev": "Revelation", "Gen": "Genesis", "Col": "Colossians"}  # titles as well
+_VERSES = (
+    "[0-9]{1,3}:[0-9]{1,3}(?:(?:[,\u2013-]|[,;] (?=[0-9]{1,3}:))[0-9]{1,3}(?::[0-9]{1,3})?){0,4}"
 )
-# Of books by chapters. Some are words as well, and count with a capital only.
-NUMBERED = ("listing", "figure", "fig.", "table", "exhibit", "equation", "diagram")
-CAPITALS = (
-    *("Example", "Exercise", "Problem", "Program", "Chart", "Plate", "Photo", "Map", "Form", "Box"),
-    *("Section", "Article", "Appendix", "Rule", "Recipe"),
-)
-_STATE = (
-    "(?:AL|AK|AZ|AR|CA|CO|CT|DE|DC|D\\.C\\.|FL|GA|HI|ID|IL|IN|IA|KS|KY|LA|ME|MD|MA|MI|MN|MS|MO|MT|NE|NV"
-    "|NH|NJ|NM|NY|NC|ND|OH|OK|OR|PA|RI|SC|SD|TN|TX|UT|VT|VA|WA|WV|WI|WY)"
-)
-_STATE_NAME = (
-    "(?:Alabama|Alaska|Arizona|Arkansas|California|Colorado|Connecticut|Delaware|Florida|Georgia"
-    "|Hawaii|Idaho|Illinois|Indiana|Iowa|Kansas|Kentucky|Louisiana|Maine|Maryland|Massachusetts"
-    "|Michigan|Minnesota|Mississippi|Missouri|Montana|Nebraska|Nevada|New Hampshire"
-    "|New Jersey|New Mexico|New York|Carolina|Dakota|Ohio|Oklahoma|Oregon|Pennsylvania"
-    "|Rhode Island|Tennessee|Texas|Utah|Vermont|Virginia|Washington|Wisconsin|Wyoming)"
-)
+_STATE, _STATE_NAME = one_of(_NAMES["states"]), one_of(_NAMES["state_names"])
 _PAIR = f"[0-9]{{1,3}}{DASH}[0-9]{{1,3}}"
-_NUMBERED = f"(?:{any_case(NUMBERED)}|{one_of(CAPITALS)})"
+_NUMBERED = f"(?:{any_case(_NAMES['numbered'])}|{one_of(_NAMES['numbered_with_capital'])})"
 _POSTCODE = rf"(?P<{PIECE}>[0-9]{{5}}(?:-[0-9]{{4}})?)(?![\w/]|[-.,:][0-9])"
 # What stands before a number that is said digit by digit.
 _SECRET = (
@@ -90,9 +71,13 @@ def _address(match: re.Match[str]) -> str:
     return f"{said}{sign}{code(match['end'])}"
 
 
-def _verses(match: re.Match[str]) -> str:
+def _verses(written: str) -> str:
     """three sixteen to eighteen, twenty three, one to six."""
-    chapter, *rest = re.split("([:,\u2013-])", match[PIECE])
+    return ", ".join(map(_chapter, re.split("[,;] ", written)))
+
+
+def _chapter(written: str) -> str:
+    chapter, *rest = re.split("([:,\u2013-])", written)
     said = whole(chapter)
     for sign, number in zip(rest[::2], rest[1::2], strict=True):
         join = {":": ", ", ",": " and "}.get(sign, " to ")
@@ -100,6 +85,11 @@ def _verses(match: re.Match[str]) -> str:
             number
         )
     return said
+
+
+def _docket(match: re.Match[str]) -> str:
+    """twenty one dash twelve thirty four."""
+    return f"{code(match['first'])} dash {code(match['then'])}"
 
 
 def _dashed(match: re.Match[str]) -> str | None:
@@ -142,13 +132,22 @@ def _hexadecimal(match: re.Match[str]) -> str:
 
 RULES = (
     Rule(
-        rf"\b{_BOOK} (?P<{PIECE}>[0-9]{{1,3}}:[0-9]{{1,3}}"
-        rf"(?:[,\u2013-][0-9]{{1,3}}(?::[0-9]{{1,3}})?){{0,4}}){_RIGHT}(?! ?(?i:[ap]\.?m\b))",
-        _verses,
+        rf"\b(?P<book>{one_of(_SHORT_BOOKS)})\.? (?P<verses>{_VERSES}){_RIGHT}",
+        lambda match: f"{_SHORT_BOOKS[match['book']]} {_verses(match['verses'])}",
+        needs=":",
+    ),
+    Rule(
+        rf"\b{_BOOK}\.? (?P<{PIECE}>{_VERSES}){_RIGHT}(?! ?(?i:[ap]\.?m\b))",
+        lambda match: _verses(match[PIECE]),
         needs=":",
     ),
     *where(
         f"{DASH}[0-9]",
+        Rule(
+            rf"\b(?:No\.?|Docket|Case|Order|ISO|IEC) (?P<{PIECE}>(?P<first>[0-9]{{1,5}})-"
+            rf"(?P<then>(?<=[0-9]{{3}}-)[0-9]|[0-9]{{3,5}})){_RIGHT}",
+            _docket,
+        ),
         Rule(
             rf"\b{_NUMBERED}s? (?P<{PIECE}>{_PAIR}(?:(?:,|,? (?:and|or|to)) {_PAIR}){{0,4}})"
             rf"{_RIGHT}(?! ?%| (?:percent|times|feet))",

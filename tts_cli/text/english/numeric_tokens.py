@@ -41,18 +41,19 @@ _LISTED = re.compile(
     re.IGNORECASE,
 )
 _DIGIT = re.compile("[0-9]")
+_NAME_BEFORE, _NAME_AFTER = re.compile(r"[\w.-]+\Z"), re.compile(r"\A\w+")
 
 
-class Places(NamedTuple):
+class TokenSpans(NamedTuple):
     """Where rules may not part figures, nor join those of a list."""
 
     inner: set[int]  # no change may begin or end there
     commas: list[tuple[int, int]]  # and dashes of lists: none may hold one of these
 
 
-def places(text: str) -> Places:
+def token_spans(text: str) -> TokenSpans:
     """The places of all figures of a text."""
-    found = Places(set(), [])
+    found = TokenSpans(set(), [])
     for match in _FIGURE.finditer(text) if _JOINT.search(text) else ():
         place = match.start()
         for item in _items(match):
@@ -64,11 +65,11 @@ def places(text: str) -> Places:
 
 
 def left_as_written(text: str) -> str | None:
-    """The first figure of a spoken text; what goes on a word (x86_64) is none."""
+    """Return the first figure of a spoken text, with the letters that it is joined to."""
     for match in _FIGURE.finditer(text):
-        before = text[match.start() - 1 : match.start()]
-        if not (before.isalnum() or before == "_") and _DIGIT.search(match.group()):
-            return match.group()
+        if _DIGIT.search(match.group()):
+            before = "".join(_NAME_BEFORE.findall(text, max(0, match.start() - 40), match.start()))
+            return before + match.group() + "".join(_NAME_AFTER.findall(text[match.end() :])[:1])
     return None
 
 
@@ -91,6 +92,11 @@ def _is_list(match: re.Match[str]) -> bool:
     if all(re.search("[-\u2013]", item) for item in written.split(",")):
         return True
     numbers = re.split("[^0-9]", written)
+    ranges = [
+        [int(number) for number in re.split("[-\u2013]", item)] for item in written.split(",")
+    ]
+    if any(pair != sorted(pair) for pair in ranges):
+        return False  # 1,5-2 has a decimal comma
     if any(number[0] == "0" for number in numbers):
         return False
     is_rising = all(int(first) < int(then) for first, then in pairwise(numbers))

@@ -24,8 +24,9 @@ from tts_cli.named import counted, some_of
 from tts_cli.text import languages
 from tts_cli.text.languages import named_language
 from tts_cli.text.lexicon import Lexicon, read_lexicon
+from tts_cli.text.normalized_text import ODD_SPACE, Edit, NormalizedText
 from tts_cli.text.pauses import pause_spans
-from tts_cli.text.reading import ODD_SPACE, Change, Reading, apply_rules
+from tts_cli.text.rule import apply_rules
 
 if TYPE_CHECKING:
     from models.base import ModelInfo
@@ -35,11 +36,12 @@ if TYPE_CHECKING:
 AUTO, OFF = "auto", "off"
 MAX_UNUSED = 8  # entries that a message names
 _DIGIT = re.compile("[0-9]")
+_ENTITY = re.compile("&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[a-zA-Z]{2,8});")
 _LOUD = re.compile("[A-Z]{2}")
 
 
 @dataclass(frozen=True)
-class TextCare:
+class TextFrontend:
     """How all texts of a run are read."""
 
     lexicon: Lexicon = field(default_factory=Lexicon)
@@ -50,7 +52,7 @@ class TextCare:
     used: set[int] = field(default_factory=set, compare=False)  # lines of the lexicon, so far
 
     @classmethod
-    def of(cls, config: RunConfig, info: ModelInfo) -> TextCare:
+    def of(cls, config: RunConfig, info: ModelInfo) -> TextFrontend:
         """What the settings of a run say. A text of language `auto` is of the language that
         `--normalize` names, else of the checkpoint's where it has but one.
 
@@ -83,39 +85,39 @@ class TextCare:
         """Whether a text is spoken as it is written, found at no cost. True is sure, False not."""
         return self._is_idle and (text.isascii() or ODD_SPACE.search(text) is None)
 
-    def read(self, text: str, language: str = AUTO) -> Reading:
+    def read(self, text: str, language: str = AUTO) -> NormalizedText:
         """A text as it is spoken. Raises SetupError, see `normalize`."""
         known = self.known(language)
-        taken = pause_spans(text)
+        protected = pause_spans(text)
+        if "&" in text:  # entities are one sign each
+            protected += [match.span() for match in _ENTITY.finditer(text)]
         if self.markup is not None:
-            taken += [match.span() for match in re.finditer(self.markup, text)]
-        changes: list[Change] = []
+            protected += [match.span() for match in re.finditer(self.markup, text)]
+        edits: list[Edit] = []
         if self.lexicon.entries:
-            changes = self.lexicon.changes(text, known, taken)
-            self.used.update(change.line for change in changes if change.line is not None)
+            edits = self.lexicon.edits(text, known, protected)
+            self.used.update(edit.line for edit in edits if edit.line is not None)
         if self.is_normalized and known is not None:
-            taken += [(change.start, change.end) for change in changes]
-            changes += normalize(text, known, taken)
-        return Reading.of(text, self._typed(text, changes, taken))
+            protected += [(edit.start, edit.end) for edit in edits]
+            edits += normalize(text, known, protected)
+        return NormalizedText.of(text, self._typed(text, edits, protected))
 
     def finished(self, text: str) -> str:
         """A text that lexicon and rules have gone over, as it is spoken."""
-        return Reading.of(text, self._typed(text, [], pause_spans(text))).spoken
+        return NormalizedText.of(text, self._typed(text, [], pause_spans(text))).spoken
 
-    def _typed(
-        self, text: str, changes: list[Change], taken: list[tuple[int, int]]
-    ) -> list[Change]:
-        """The changes, and those that follow them for a checkpoint that learnt typed texts."""
+    def _typed(self, text: str, edits: list[Edit], protected: list[tuple[int, int]]) -> list[Edit]:
+        """The edits, and those that follow them for a checkpoint that learnt typed texts."""
         if not self.is_typed:
-            return changes
-        if not changes and text.isascii() and _LOUD.search(text) is None:
-            return changes  # typed already, as most rows are
+            return edits
+        if not edits and text.isascii() and _LOUD.search(text) is None:
+            return edits  # typed already, as most rows are
         # Imported here: see `normalize`.
-        from tts_cli.text.typed.marks import as_typed, typed
+        from tts_cli.text.typed import as_typed, typed
 
-        taken = [*taken, *((change.start, change.end) for change in changes)]
-        changes = [replace(change, spoken=as_typed(change.spoken)) for change in changes]
-        return changes + typed(text, taken)
+        protected = [*protected, *((edit.start, edit.end) for edit in edits)]
+        edits = [replace(edit, spoken=as_typed(edit.spoken)) for edit in edits]
+        return edits + typed(text, protected)
 
     def unused(self) -> str | None:
         """Which entries of the lexicon were in no text that was read so far, in one line."""
@@ -133,7 +135,7 @@ class TextCare:
         """The first figure of a spoken text that no rule of English understood."""
         if not (self.is_normalized and _DIGIT.search(spoken)) or self.known(language) != "english":
             return None
-        from tts_cli.text.english.figures import left_as_written
+        from tts_cli.text.english.numeric_tokens import left_as_written
 
         return left_as_written(re.sub(self.markup, " ", spoken) if self.markup else spoken)
 
@@ -160,20 +162,20 @@ class TextCare:
 LANGUAGES = ("english", *languages.LANGUAGES)
 
 
-def normalize(text: str, language: str, taken: Sequence[tuple[int, int]] = ()) -> list[Change]:
+def normalize(text: str, language: str, protected: Sequence[tuple[int, int]] = ()) -> list[Edit]:
     """What of a text is said otherwise than it is written.
 
     Args:
         language: one of LANGUAGES; with any other the text is left alone.
-        taken: places (start, end) nobody shall change: markup, a lexicon's entries.
+        protected: spans (start, end) that no rule may change: markup, a lexicon's entries.
     Raises:
         SetupError: the language needs a library that is missing.
     """
     if language == "english":
         # Imported here: its many patterns take longer to compile than most manifests to read.
-        from tts_cli.text.english.rules import changes
+        from tts_cli.text.english.rules import edits as english_edits
 
-        return changes(text, taken)
+        return english_edits(text, protected)
     if language in languages.LANGUAGES:
-        return apply_rules(languages.rules_of(language), text, taken)
+        return apply_rules(languages.rules_of(language), text, protected)
     return []

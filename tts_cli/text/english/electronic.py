@@ -5,19 +5,14 @@ from __future__ import annotations
 import re
 
 from tts_cli.text.english.words import code, spelled, whole
-from tts_cli.text.reading import PIECE, Rule, one_of, says, table, where
+from tts_cli.text.rule import PIECE, Rule, one_of, says, where
+from tts_cli.text.tables import load_table
 
 LONGEST_ADDRESS = 100  # characters; longer ones are left as written, nobody listens to them
 
-_SIGNS = table(
-    """
-    .=dot | @=at | /=slash | -=dash | _=underscore | :=colon | ?=question mark | ==equals | &=and
-    #=hash | %=percent | +=plus | ~=tilde
-    """
-)
-_SPELLED = {"www", "edu", "io", "uk", "de", "eu", "us", "ai", "html", "pdf"}
-_DOMAINS = "com org net edu gov io uk de fr es it eu ai app dev info ca au ch at nl jp tv"
-_ENDINGS = one_of(_DOMAINS.split())
+_SIGNS: dict[str, str] = load_table("english")["address_signs"]
+_SPELLED = frozenset(load_table("names")["spelled_in_addresses"])
+_ENDINGS = one_of(load_table("names")["domains"])
 _PART = re.compile(r"[^\W\d_]+|[0-9]+|.")
 _VOWEL = re.compile("[aeiouy]", re.I)
 
@@ -25,7 +20,7 @@ _VOWEL = re.compile("[aeiouy]", re.I)
 def _address(match: re.Match[str]) -> str:
     """Word by word with its signs; the protocol is not said, as people do not say it."""
     written = match.group()
-    address = re.sub(r"^https?://", "", written, flags=re.I).rstrip("/")
+    address = re.sub(r"^https?://", "", written.strip("<>"), flags=re.I).rstrip("/")
     if len(address) > LONGEST_ADDRESS or not address:
         return written
     return " ".join(_part(part) for part in _PART.findall(address))
@@ -40,22 +35,27 @@ def _part(part: str) -> str:
     return " ".join(part) if is_spelled else part
 
 
-def _groups(match: re.Match[str]) -> str:
+def _groups(match: re.Match[str]) -> str | None:
     """Digit by digit with a pause between groups; toll-free prefixes as hundreds."""
     plus = "plus " if "+" in match.group() else ""
-    groups = re.findall("[0-9]+|[A-Z]+", match.group())
-    return plus + ", ".join(
+    groups = re.findall("[0-9]+|[A-Z]+|x", match.group())
+    if plus and not 8 <= sum(map(str.isdecimal, match.group().partition("x")[0])) <= 15:
+        return None
+    said = (
         whole(group) if group in ("800", "900") else spelled(group) if group.isdecimal() else group
         for group in groups
     )
+    return plus + ", ".join(said).replace(", x, ", ", extension ")
 
 
 _LEFT = r"(?<![\w+(-])"
 _RIGHT = r"(?![\w/]|[-.,:][0-9])"
+_EXTENSION = r"(?: x ?[0-9]{1,5})?"
 _HOST = r"(?:[a-z0-9][a-z0-9-]{0,62}\.){1,5}"
 _PATH = r"""(?:[/?#][^\s<>"'”\u2019)\]]{0,300}(?<![.,;:!?]))?"""
 
 RULES = (
+    Rule(r"<[\w+-][\w.+-]{0,63}@(?:[\w-]{1,63}\.){1,5}[A-Za-z]{2,24}>", _address, needs="<"),
     Rule(
         r"(?<![\w.+-])[\w+-][\w.+-]{0,63}@(?:[\w-]{1,63}\.){1,5}[A-Za-z]{2,24}(?![\w-])",
         _address,
@@ -68,19 +68,29 @@ RULES = (
             _address,
             re.IGNORECASE,
         ),
-        Rule(rf"(?<![\w.@-]){_HOST}{_ENDINGS}\b(?!\.\w|-){_PATH}", _address, re.IGNORECASE),
+        Rule(
+            rf"(?<![\w.@-]){_HOST}(?-i:(?![A-Z][a-z])){_ENDINGS}\b(?!\.\w|-){_PATH}",
+            _address,
+            re.IGNORECASE,
+        ),
     ),
+    says(r"(?<=[a-z]{3})\.(?=[A-Z][a-z]{1,12},? [a-z])", ". ", needs=r"[a-z]\.[A-Z]"),
     *where(
         "[@#]",
         says(r"(?<![\w@])@(?=[0-9]+(?!\w|[.:/-]\w))", "at "),
         Rule(r"(?<![\w@])@(?P<name>\w{1,30})", lambda match: f"at {match['name']}"),
+        Rule(
+            r"(?<![\w&#])#(?P<name>[A-Z]{1,4})-(?P<number>[0-9]{1,7})(?!\w)",
+            lambda match: f"number {match['name']} {code(match['number'])}",
+        ),
         Rule(r"(?<![\w&#])#(?P<name>[A-Za-z]\w{0,50})", lambda match: f"hashtag {match['name']}"),
     ),
     # +44 20 7946 0958 · (212) 555-0187 · 1-800-555-0199 · 020 7946 0958 · 555-0142
     *where(
-        r"[+(][0-9]",
+        r"[+(] ?[0-9]",
         Rule(
-            rf"(?<![\w+])\+[0-9]{{1,3}}(?: ?\(0\))?(?:[ .-]?\(?[0-9]{{2,4}}\)?){{2,5}}{_RIGHT}",
+            rf"(?<![\w+])\+ ?[0-9]{{1,3}}(?: ?\(0\))?(?:[ .-]?\(?[0-9]{{1,4}}\)?){{2,6}}"
+            rf"{_EXTENSION}{_RIGHT}",
             _groups,
         ),
         Rule(
@@ -91,7 +101,11 @@ RULES = (
     ),
     *where(
         "[0-9]{3}[ ./-][0-9A-Z]",
-        Rule(rf"{_LEFT}(?:1[ .-])?[0-9]{{3}}([.-])[0-9]{{3}}\1[0-9]{{4}}{_RIGHT}", _groups),
+        Rule(
+            rf"{_LEFT}(?<![0-9] )(?:1[ .-])?[0-9]{{3}}[ .-][0-9]{{3}}[ .-][0-9]{{4}}(?! [0-9])"
+            rf"{_EXTENSION}{_RIGHT}",
+            _groups,
+        ),
         # 1-800-FLOWERS · 1-800-GO-2-HOME · 212-555-TAXI
         Rule(
             rf"{_LEFT}(?:1[ .-]|(?=8(?:00|88|77|66|55|44|33))|(?=[0-9]{{3}}-[0-9]{{3}}-))[0-9]{{3}}"
