@@ -47,6 +47,8 @@ def test_numbers_are_added_up_and_the_largest_is_named() -> None:
     events = Events()
     for name, chars in (("a", 3), ("b", 7), ("c", 7), ("d", 1)):
         events.add(Event.SELECTED, name, group=name, chars=chars)
+        events.add(Event.SPLIT, name, pieces=chars)
+    assert events.of(Event.SPLIT).largest["pieces"] == (7, "b")
     found = events.of(Event.SELECTED)
     assert (found.count, found.sums, found.largest["chars"]) == (4, {"chars": 18}, (7, "b"))
     assert found.first == ["a", "b", "c", "d"]
