@@ -53,9 +53,9 @@ from tts_cli.config import RunConfig  # noqa: E402
 from tts_cli.core import BadRow  # noqa: E402
 from tts_cli.core import Row as GivenRow  # noqa: E402
 from tts_cli.errors import ManifestError, SetupError, TtsCliError, UsageError  # noqa: E402
-from tts_cli.manifest.manifest import open_manifests, read_rows  # noqa: E402
 from tts_cli.named import counted  # noqa: E402
 from tts_cli.plan.checkpoint import read_info  # noqa: E402
+from tts_cli.sources.open import open_manifests, read_rows  # noqa: E402
 from tts_cli.text.words import text_cap  # noqa: E402
 from tts_cli.versions import commit, versions  # noqa: E402
 

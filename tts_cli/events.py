@@ -56,6 +56,7 @@ class Event(Enum):
     HOPELESS = auto()  # the row is certain to fail, alone
     RECORDING = auto()
     FOREIGN = auto()
+    GARBLED = auto()  # text that was decoded in a wrong encoding
     MARKUP = auto()
     PAUSES = auto()
     UNHEARD = auto()

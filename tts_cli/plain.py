@@ -10,6 +10,7 @@ import os
 import stat
 import sys
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -52,8 +53,14 @@ def read_given(path: Path | str, most_bytes: int) -> bytes:
     return data
 
 
+@cache
+def read_table(path: Path) -> dict[str, Any]:
+    """Return the content of a TOML file that belongs to this package."""
+    return toml_loads()(path.read_text(encoding="utf-8"))
+
+
 def toml_loads() -> Callable[[str], dict[str, Any]]:
-    """Return the reader of TOML texts; Python has one since 3.11."""
+    """Return the function that parses TOML; Python 3.10 has none of its own."""
     if sys.version_info >= (3, 11):
         import tomllib
 

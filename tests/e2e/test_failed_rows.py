@@ -11,7 +11,7 @@ from workbench import MakeCheckpoint, Workbench
 from tts_cli.cli import messages as msg
 from tts_cli.engine.attempt import Attempt
 from tts_cli.engine.scheduler import Scheduler
-from tts_cli.manifest.seeds import attempt_seed, row_seed
+from tts_cli.seeds import attempt_seed, row_seed
 
 TEXTS = ("Hello there.", "Good morning.", "Hm.", "The rain in the street.")
 ROWS = [{"id": f"row{number}", "text": TEXTS[number % 4]} for number in range(8)]

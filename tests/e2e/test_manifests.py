@@ -15,7 +15,7 @@ from make_xlsx import bare_workbook, sheet_xml
 from workbench import Workbench, as_jsonl
 
 from tts_cli.cli import messages as msg
-from tts_cli.manifest import manifest as manifest_module
+from tts_cli.sources import open as manifest_module
 
 GOOD = {"id": "good", "text": "Hello there."}
 CAP = ("--max-seconds", 1)
@@ -32,7 +32,7 @@ HOSTILE = {
         bad_line(text="a" * 1_000_000),
         "text: has 1000000 characters; the maximum is 20000",
     ),
-    "a line without end": (b"{" + b" " * 3_000_000, "the line is longer than 1048576 bytes"),
+    "a line without end": (b"{" + b" " * 3_000_000, "the line is longer than 1048576 characters"),
     "duplicate id": (
         bad_line(id="GOOD"),
         "id 'GOOD' is already used by line 1 (letter case is ignored)",

@@ -14,7 +14,7 @@ import pytest
 
 from tts_cli.core import Row
 from tts_cli.main import main
-from tts_cli.manifest.manifest import open_source, read_rows
+from tts_cli.sources.open import open_source, read_rows
 
 SAMPLES = Path(__file__).parents[2] / "samples"
 

@@ -12,8 +12,8 @@ import pytest
 
 from tts_cli.cli.settings_files import FileSettings, load_settings
 from tts_cli.main import cli
-from tts_cli.manifest.cast import read_cast
-from tts_cli.manifest.columns import Columns, parse_map
+from tts_cli.sources.cast import read_cast
+from tts_cli.sources.mapping import ColumnMapping, parse_map
 
 GUIDE = Path(__file__).parents[2] / "samples" / "guide"
 MANIFESTS = (GUIDE / "manifests.md").read_text()
@@ -37,7 +37,7 @@ def test_maps(flag: str) -> None:
 def test_the_table_of_exports_has_its_columns() -> None:
     for columns, flag in re.findall(r"^\| .*\((`.*`)\) \| `(--map .*?)`", TABLES, re.MULTILINE):
         names = [name for part in re.findall("`([^`]*)`", columns) for name in part.split(",")]
-        fields = Columns(parse_map(shlex.split(flag)[1])).fields
+        fields = ColumnMapping(parse_map(shlex.split(flag)[1])).fields
         assert set(fields) <= {name.strip() for name in names}
 
 

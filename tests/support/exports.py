@@ -26,7 +26,7 @@ import numpy as np
 import soundfile
 from spoken_folders import RATE_HZ, VOICES, record, tone, with_file, write_folder
 
-from tts_cli.manifest.ids import natural_order
+from tts_cli.sources.ids import natural_order
 
 Array = np.ndarray[Any, Any]
 

@@ -9,10 +9,10 @@ from models.base import ModelInfo
 from tts_cli.cli.messages import note_lines
 from tts_cli.config import RunConfig
 from tts_cli.core import BadRow, Row
-from tts_cli.manifest.manifest import open_manifests, read_rows
-from tts_cli.manifest.source import Manifest
 from tts_cli.plan.free_voices import who_speaks
 from tts_cli.plan.plan import Plan
+from tts_cli.sources.item import Manifest
+from tts_cli.sources.open import open_manifests, read_rows
 
 
 def read(path: Path, **settings: object) -> list[Row | BadRow]:

@@ -18,9 +18,9 @@ from typing import Any
 
 from tts_cli.config import RunConfig
 from tts_cli.core import Finish, Row, Status
-from tts_cli.manifest.manifest import open_source, read_rows
 from tts_cli.plan.checkpoint import read_info
 from tts_cli.plan.resolve import build_request, request_hash
+from tts_cli.sources.open import open_source, read_rows
 from tts_cli.store.files import JOURNAL_NAME, AudioWriter, prepare_folder
 from tts_cli.store.take import Take
 

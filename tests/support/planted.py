@@ -23,7 +23,7 @@ from tts_cli.checks.asr import sphinx
 from tts_cli.checks.asr.recognizer import AsrRequest, AsrResult, Identity
 from tts_cli.core import Spoken, Task
 from tts_cli.engine.judge import judge
-from tts_cli.manifest.ids import TAKES
+from tts_cli.sources.ids import TAKES
 from tts_cli.store.store import Store
 from tts_cli.store.take import Take
 

@@ -11,11 +11,11 @@ import pytest
 
 from models.base import ModelInfo
 from models.sampling import Sampling
-from tts_cli.manifest.manifest import open_source
-from tts_cli.manifest.source import Rules, Source
+from tts_cli.sources.item import ManifestFile, ReadOptions
+from tts_cli.sources.open import open_source
 
 MakeInfo = Callable[..., ModelInfo]
-MakeSource = Callable[..., Source]
+MakeSource = Callable[..., ManifestFile]
 
 CUSTOM_VOICE = ModelInfo(
     family="qwen3_tts",
@@ -56,10 +56,12 @@ def make_info() -> MakeInfo:
 def make_source(tmp_path: Path) -> MakeSource:
     """Write a manifest and open it."""
 
-    def make(content: str | bytes, name: str = "m.jsonl", format: str | None = None) -> Source:
+    def make(
+        content: str | bytes, name: str = "m.jsonl", format: str | None = None
+    ) -> ManifestFile:
         path = tmp_path / name
         path.write_bytes(content.encode() if isinstance(content, str) else content)
-        with open_source(str(path), Rules(format)) as source:
+        with open_source(str(path), ReadOptions(format)) as source:
             return source
 
     return make

@@ -11,25 +11,25 @@ from tts_cli.atomic import write_alone
 from tts_cli.audio.file import check_format
 from tts_cli.audio.tags import synthetic
 from tts_cli.audio.treatment import Treatment
-from tts_cli.book.chapter import is_language, known_language
 from tts_cli.book.m4b import load_av
 from tts_cli.book.produce import BookOrder, Produced, produce, require_own_files, target_names
-from tts_cli.book.reader import read_book
-from tts_cli.book.script import FOLDER, MANIFEST_NAME, BookPauses, script_of, to_manifest
+from tts_cli.book.utterances import FOLDER, MANIFEST_NAME, BookPauses, segment_book, to_manifest
 from tts_cli.config import RunConfig
 from tts_cli.core import BadRow
 from tts_cli.errors import ManifestError, UsageError
 from tts_cli.events import Count
-from tts_cli.manifest.encoding import known_encoding
-from tts_cli.manifest.ids import TAKES
-from tts_cli.manifest.row import build_row
-from tts_cli.manifest.source import Source
 from tts_cli.named import counted, shown
 from tts_cli.plan.checkpoint import read_info
 from tts_cli.plan.checks import CheckedRows, Judge
 from tts_cli.plan.free_voices import makes_voices, who_speaks
 from tts_cli.plan.plan import Plan
 from tts_cli.plan.split_rule import pauses_of
+from tts_cli.sources.chapters import is_language, known_language
+from tts_cli.sources.decode import known_encoding
+from tts_cli.sources.folder import read_book
+from tts_cli.sources.ids import TAKES
+from tts_cli.sources.item import ManifestFile
+from tts_cli.sources.row import build_row
 from tts_cli.store.mend import recorded_ids
 from tts_cli.store.store import Store
 
@@ -58,7 +58,7 @@ class BookRun:
         encoding = None if config.encoding is None else known_encoding(config.encoding)
         found = read_book(path, encoding)
         self.book = found.without_markup() if config.strip_markup else found
-        self.script = script_of(self.book, BookPauses(**vars(pauses_of(config))))
+        self.script = segment_book(self.book, BookPauses(**vars(pauses_of(config))))
         self.config = config  # once ordered, of its rows
         self.out = out
         self._is_m4b = is_m4b
@@ -68,7 +68,7 @@ class BookRun:
         """Of those that have something to be read."""
         return len({row.chapter for row in self.script})
 
-    def order(self, *, has_language: bool) -> Source:
+    def order(self, *, has_language: bool) -> ManifestFile:
         """The rows to speak, which are written to `book.jsonl` unless this is a dry run.
 
         Args:
@@ -90,7 +90,7 @@ class BookRun:
             build_row(row.to_row(language), line=number, number=number, folder=str(out))
             for number, row in enumerate(self.script, 1)
         ]
-        self._source = Source(str(out / MANIFEST_NAME), "jsonl", str(out), given=rows)
+        self._source = ManifestFile(str(out / MANIFEST_NAME), "jsonl", str(out), given=rows)
         if not config.dry_run:  # while no other run can be reading it
             with Store.at(out, self.config) as folder:
                 folder.hold()

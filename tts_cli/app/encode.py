@@ -27,9 +27,9 @@ from tts_cli.config import SUBTITLES, RunConfig
 from tts_cli.core import Status, Step
 from tts_cli.errors import RowError, SetupError, UsageError
 from tts_cli.events import Count
-from tts_cli.manifest.ids import id_problem
 from tts_cli.named import some_of
 from tts_cli.plan.checkpoint import approved_info, read_info
+from tts_cli.sources.ids import id_problem
 from tts_cli.store.derived import DerivedFiles
 from tts_cli.store.files import WORDS_SUFFIX, PlainFiles, SharedNames
 from tts_cli.store.mend import audio_files

@@ -29,8 +29,8 @@ from tts_cli.engine.kernels import with_fallback
 from tts_cli.engine.made_voices import coded_voice, require_usable
 from tts_cli.engine.session import LocalSession
 from tts_cli.errors import RowError, UsageError
-from tts_cli.manifest.row import build_row
 from tts_cli.plan.checkpoint import model_source
+from tts_cli.sources.row import build_row
 from tts_cli.store import sources
 from tts_cli.store.take import Take
 from tts_cli.text.pauses import without_pauses

@@ -16,7 +16,6 @@ from tts_cli.app import device
 from tts_cli.config import RunConfig
 from tts_cli.errors import SettingsChanged, SetupError, UsageError
 from tts_cli.events import Count, Event
-from tts_cli.manifest.source import Manifest
 from tts_cli.named import counted, shown_size, shown_value
 from tts_cli.plan.checkpoint import approved_info, model_facts, read_info, require_consent
 from tts_cli.plan.checks import require_possible
@@ -25,6 +24,7 @@ from tts_cli.plan.free_voices import Maker, who_speaks
 from tts_cli.plan.plan import Plan
 from tts_cli.plan.strays import Strays
 from tts_cli.setting import About, flag
+from tts_cli.sources.item import Manifest
 from tts_cli.store.run_file import read_report, settings_of
 from tts_cli.store.store import Store
 from tts_cli.versions import versions

@@ -13,10 +13,10 @@ from models.base import ModelInfo
 from tts_cli.config import RunConfig
 from tts_cli.core import Status
 from tts_cli.errors import SetupError
-from tts_cli.manifest.ids import is_recorded_id
 from tts_cli.plain import open_plain
 from tts_cli.plan.checkpoint import read_info
 from tts_cli.setting import SAMPLING_FLAGS
+from tts_cli.sources.ids import is_recorded_id
 from tts_cli.store.take import Take
 from tts_cli.text.care import LANGUAGES
 from tts_cli.voices.voice_folder import VoiceFolder

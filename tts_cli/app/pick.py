@@ -11,8 +11,8 @@ from typing import Any
 from tts_cli.config import RunConfig
 from tts_cli.core import Status
 from tts_cli.errors import UsageError
-from tts_cli.manifest.ids import natural_order
-from tts_cli.manifest.seeds import is_made_of
+from tts_cli.seeds import is_made_of
+from tts_cli.sources.ids import natural_order
 from tts_cli.store.journal import Journal
 from tts_cli.store.mend import recorded_ids
 from tts_cli.store.store import Store

@@ -27,7 +27,6 @@ from tts_cli.core import BadRow, Status, Step
 from tts_cli.engine.session import LocalSession, Session, SessionFacts, make_ready
 from tts_cli.errors import Interrupted, without_user_info
 from tts_cli.events import Event
-from tts_cli.manifest.source import Manifest
 from tts_cli.named import counted
 from tts_cli.plan.checkpoint import model_facts
 from tts_cli.plan.estimate import measured_xrt
@@ -35,6 +34,7 @@ from tts_cli.plan.plan import Plan
 from tts_cli.plan.remembered import BookFacts, working_folder
 from tts_cli.plan.resolve import silence_of
 from tts_cli.plan.strays import Strays, settle_strays
+from tts_cli.sources.item import Manifest
 from tts_cli.store.mend import find_orphans
 from tts_cli.store.records import writer_threads
 from tts_cli.store.run_file import new_run_id

@@ -29,13 +29,13 @@ from tts_cli.core import BadRow, Row, Spoken, Task
 from tts_cli.engine.session import make_ready
 from tts_cli.errors import ManifestError, RowError
 from tts_cli.events import Event
-from tts_cli.manifest.row import build_row
-from tts_cli.manifest.source import Source
 from tts_cli.plan.checkpoint import approved_info, require_consent
 from tts_cli.plan.checks import require_possible
 from tts_cli.plan.free_voices import who_speaks
 from tts_cli.plan.plan import Plan
 from tts_cli.plan.resolve import silence_of
+from tts_cli.sources.item import ManifestFile
+from tts_cli.sources.row import build_row
 from tts_cli.store.records import moved, unkept
 from tts_cli.store.take import Take
 from tts_cli.voices.made import MadeVoices, is_made
@@ -76,7 +76,7 @@ def say(
         if folder is None:
             temporary = tempfile.TemporaryDirectory(prefix="tts-cli-")
             folder = Path(stack.enter_context(temporary))
-        source = Source("<text>", "jsonl", "", given=(row,))
+        source = ManifestFile("<text>", "jsonl", "", given=(row,))
         plan = Plan(source, config, info, maker=maker, made=MadeVoices(folder))
         is_int16 = is_int16_enough(config.subtype, rate_hz, info.sample_rate_hz)
         heard = None

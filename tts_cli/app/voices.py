@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 from models.base import ModelInfo
 from tts_cli.config import RunConfig
 from tts_cli.errors import RowError
-from tts_cli.manifest.ids import voice_label
 from tts_cli.plan.checkpoint import (
     accepted_on,
     describe_consent,
@@ -17,6 +16,7 @@ from tts_cli.plan.checkpoint import (
     read_info,
     require_consent,
 )
+from tts_cli.sources.ids import voice_label
 from tts_cli.voices.made import MadeVoice, MadeVoices
 from tts_cli.voices.voice_file import StoredVoice
 from tts_cli.voices.voice_folder import VoiceFolder

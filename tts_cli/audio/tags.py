@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from tts_cli.manifest.ids import voice_label
+from tts_cli.sources.ids import voice_label
 
 if TYPE_CHECKING:
     from models.base import ModelInfo

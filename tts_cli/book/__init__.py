@@ -1,1 +1,1 @@
-"""Books in Markdown, EPUB or plain text: reading them, and making chapters of what was spoken."""
+"""Making chapters of what was synthesized."""

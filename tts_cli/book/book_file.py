@@ -20,11 +20,11 @@ from typing import Any
 from tts_cli.atomic import link_whole, write_atomic
 from tts_cli.audio.file import is_whole_audio
 from tts_cli.audio.subtitles import SpokenText
-from tts_cli.book.chapter import Book, Chapter
-from tts_cli.book.chapter_audio import HeardSpan, JoinedChapter
-from tts_cli.book.script import Sentence
+from tts_cli.book.chapter_audio import JoinedChapter, SpeechSpan
+from tts_cli.book.utterances import Utterance
 from tts_cli.checks.word_times import FORMS
 from tts_cli.config import SUBTITLES, SUBTYPES
+from tts_cli.sources.chapters import Book, Chapter
 from tts_cli.store.files import facts_of
 from tts_cli.store.mend import BOOK_NAME, read_book
 
@@ -63,7 +63,7 @@ class MadeBook:
 def write_book_file(
     out: Path,
     book: Book,
-    script: list[Sentence],
+    script: list[Utterance],
     made: MadeBook,
     missing: set[str],
     parts: Mapping[str, list[SpokenText]] | None = None,
@@ -74,7 +74,7 @@ def write_book_file(
         missing: ids of rows that have no audio of this book.
         parts: of the rows that were spoken in parts, by id, on their chapters' clocks.
     """
-    rows: list[list[Sentence]] = [[] for _ in book.chapters]
+    rows: list[list[Utterance]] = [[] for _ in book.chapters]
     for sentence in script:
         rows[sentence.chapter].append(sentence)
     values = {
@@ -116,7 +116,7 @@ def read_made(out: Path) -> MadeBook:
 
 def _chapter(
     chapter: Chapter,
-    rows: list[Sentence],
+    rows: list[Utterance],
     made: tuple[MadeFile, JoinedChapter] | None,
     missing: set[str],
     parts: Mapping[str, list[SpokenText]],
@@ -146,7 +146,7 @@ def _audio_fields(made: tuple[MadeFile, JoinedChapter] | None) -> dict[str, Any]
 
 
 def _sentences(
-    rows: list[Sentence],
+    rows: list[Utterance],
     made: tuple[MadeFile, JoinedChapter] | None,
     missing: set[str],
     parts: Mapping[str, list[SpokenText]],
@@ -197,7 +197,7 @@ def _made_file(entry: dict[str, Any]) -> MadeFile:
 
 def _joined(chapter: dict[str, Any]) -> JoinedChapter:
     spans = tuple(
-        HeardSpan(
+        SpeechSpan(
             float(entry["start_s"]),
             float(entry["end_s"]),
             float(entry.get("file_start_s", entry["start_s"])),  # books before there were parts

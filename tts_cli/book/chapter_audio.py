@@ -32,7 +32,7 @@ from tts_cli.audio.file import (
 from tts_cli.audio.join import FADE_S, MARGIN_S, Array, cut_ends, fade_in_
 from tts_cli.audio.tags import Tags, put_tags
 from tts_cli.audio.treatment import TRIM_MARGIN_S, Applied, Treatment, highpass
-from tts_cli.book.chapter_level import ChapterLevel
+from tts_cli.book.leveling import ChapterLevel
 from tts_cli.errors import RowError, UsageError
 
 MAX_WAV_BYTES = 2**32 - 1
@@ -50,7 +50,7 @@ class RowAudio:
 
 
 @dataclass(frozen=True)
-class HeardSpan:
+class SpeechSpan:
     """When a row is heard in its chapter, in seconds: the edges of the speech itself."""
 
     start_s: float
@@ -64,7 +64,7 @@ class JoinedChapter:
 
     rate_hz: int
     num_samples: int
-    spans: tuple[HeardSpan, ...]  # of every row
+    spans: tuple[SpeechSpan, ...]  # of every row
     applied: dict[str, Any] | None = None  # to the samples, see `Applied`; None: nothing
 
     @property
@@ -101,7 +101,7 @@ def write_chapter(
     subtype = check_format(format, subtype, rate_hz)
     is_int16 = subtype == "PCM_16" and treatment.is_none
     level = _level_of(takes, rate_hz, treatment)
-    spans: list[HeardSpan] = []
+    spans: list[SpeechSpan] = []
     num_samples = 0
     with written_whole(path) as part, _open_sink(part, rate_hz, format, subtype, tags) as sink:
         for piece, span in _pieces(takes, rate_hz, is_int16, treatment):
@@ -111,7 +111,7 @@ def write_chapter(
                 level.hear(piece)
             sink.write(piece)
             if span is not None:
-                spans.append(HeardSpan(*((num_samples + place) / rate_hz for place in span)))
+                spans.append(SpeechSpan(*((num_samples + place) / rate_hz for place in span)))
             num_samples += len(piece)
     applied = None if treatment.is_none else _applied(treatment, level)
     return JoinedChapter(rate_hz, num_samples, tuple(spans), applied)

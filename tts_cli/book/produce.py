@@ -28,14 +28,14 @@ from tts_cli.audio.subtitles import SpokenText, in_parts, subtitles
 from tts_cli.audio.tags import Tags
 from tts_cli.audio.treatment import Treatment
 from tts_cli.book.book_file import MadeBook, MadeFile, OwnFiles, read_made, write_book_file
-from tts_cli.book.chapter import Book
-from tts_cli.book.chapter_audio import AS_IT_IS, HeardSpan, JoinedChapter, RowAudio, write_chapter
+from tts_cli.book.chapter_audio import AS_IT_IS, JoinedChapter, RowAudio, SpeechSpan, write_chapter
 from tts_cli.book.m4b import M4bChapter, write_m4b
-from tts_cli.book.script import FOLDER, MANIFEST_NAME, Sentence
+from tts_cli.book.utterances import FOLDER, MANIFEST_NAME, Utterance
 from tts_cli.checks.word_times import FORMS, joined_words, read_words
 from tts_cli.errors import RowError, UsageError
 from tts_cli.named import counted, some_of
 from tts_cli.plain import open_plain
+from tts_cli.sources.chapters import Book
 from tts_cli.store.mend import BOOK_NAME
 from tts_cli.store.store import Store
 
@@ -84,7 +84,7 @@ def stem_of(number: int, num_chapters: int, title: str) -> str:
     return f"{number:0{digits}d}-{words}".rstrip("-")
 
 
-def target_names(book: Book, script: list[Sentence], wanted: BookOrder) -> list[str]:
+def target_names(book: Book, script: list[Utterance], wanted: BookOrder) -> list[str]:
     """The files that a whole book has, by name."""
     numbers = sorted({row.chapter for row in script})
     suffixes = _suffixes(wanted)
@@ -130,7 +130,7 @@ def _name_of(book: Book, number: int, suffix: str) -> str:
 
 
 def produce(
-    folder: Store, book: Book, script: list[Sentence], missing: set[str], wanted: BookOrder
+    folder: Store, book: Book, script: list[Utterance], missing: set[str], wanted: BookOrder
 ) -> Produced:
     """Make every file that can be made, and remove those of an earlier run that the book no longer
     has, such as chapters with another number now.
@@ -153,7 +153,7 @@ class _Producer:
         self,
         folder: Store,
         book: Book,
-        script: list[Sentence],
+        script: list[Utterance],
         missing: set[str],
         wanted: BookOrder,
     ) -> None:
@@ -161,7 +161,7 @@ class _Producer:
         self._book, self._script, self._wanted = book, script, wanted
         self._parts: dict[str, list[SpokenText]] = {}  # of the rows that have some
         self._missing = set(missing)
-        self._rows: dict[int, list[Sentence]] = {}
+        self._rows: dict[int, list[Utterance]] = {}
         for row in script:
             self._rows.setdefault(row.chapter, []).append(row)
         self._before = read_made(folder.out)
@@ -240,7 +240,7 @@ class _Producer:
             log.warning("%s: %s", name, miss)
         return self._files.made(name, key), joined
 
-    def _audio_of(self, row: Sentence) -> Path:
+    def _audio_of(self, row: Utterance) -> Path:
         """A row's own file."""
         return self._out / f"{row.id}.{self._wanted.row_format or self._wanted.format}"
 
@@ -330,7 +330,7 @@ class _Producer:
         return self._written(M4B_NAME, key, write)
 
 
-def _pauses(row: Path, span: HeardSpan) -> tuple[Pause, ...]:
+def _pauses(row: Path, span: SpeechSpan) -> tuple[Pause, ...]:
     """The pauses inside of a row's speech, on its chapter's clock. They are looked for in its own
     file: libsndfile reads a long MP3 in pieces only with complaints of its decoder on stderr.
     """

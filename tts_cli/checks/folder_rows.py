@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from tts_cli.atomic import lines_in, require_plain_file, values_of
 from tts_cli.core import Role, Status
 from tts_cli.errors import SetupError, UsageError
-from tts_cli.manifest.ids import natural_order
+from tts_cli.sources.ids import natural_order
 from tts_cli.store.files import JOURNAL_NAME, take_name
 from tts_cli.store.run_file import RunLog, last_of_runs, read_report
 from tts_cli.store.take import Take

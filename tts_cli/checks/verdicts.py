@@ -21,7 +21,7 @@ from msgspec import Meta, field
 from tts_cli.atomic import lines_in, values_of, write_atomic
 from tts_cli.core import Kind, Remark
 from tts_cli.errors import SetupError
-from tts_cli.manifest.ids import is_recorded_id
+from tts_cli.sources.ids import is_recorded_id
 from tts_cli.store.files import CHECKS_NAME
 
 SCHEMA = 1

@@ -25,8 +25,8 @@ from tts_cli.setting import Topic
 from tts_cli.text.words import usual_s
 
 if TYPE_CHECKING:
-    from tts_cli.book.chapter import Book
     from tts_cli.book.produce import Produced
+    from tts_cli.sources.chapters import Book
 
 log = logging.getLogger(__name__)
 

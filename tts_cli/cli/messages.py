@@ -184,6 +184,7 @@ _NAMED = {
     Event.HOPELESS: "rows that will fail",
     Event.RECORDING: "rows with odd recordings to clone",
     Event.FOREIGN: "rows in letters of a language that this checkpoint does not support",
+    Event.GARBLED: "rows with text in a wrong encoding",
     Event.MARKUP: "rows with markup that would be read aloud",
     Event.PAUSES: "rows whose pauses are left out",
     Event.UNHEARD: "rows whose instruct differs from that of their character",

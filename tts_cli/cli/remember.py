@@ -12,7 +12,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from tts_cli.book.script import MANIFEST_NAME
+from tts_cli.book.utterances import MANIFEST_NAME
 from tts_cli.cli.options import FOLDER, PLACES, SectionedCommand, check_value, origins
 from tts_cli.config import SETTINGS
 from tts_cli.errors import TtsCliError, UsageError

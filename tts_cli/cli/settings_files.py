@@ -33,10 +33,10 @@ from tts_cli.cli.options import (
 )
 from tts_cli.config import SETTINGS, users_folder
 from tts_cli.errors import UsageError
-from tts_cli.manifest.cast import TomlFile
-from tts_cli.manifest.columns import map_text
 from tts_cli.named import nearest, shown
 from tts_cli.setting import Scope, flag, meant
+from tts_cli.sources.cast import TomlFile
+from tts_cli.sources.mapping import map_text
 
 log = logging.getLogger(__name__)
 

@@ -20,10 +20,10 @@ from tts_cli.cli import messages as msg
 from tts_cli.cli.screen import show_or_warn, shown_duration
 from tts_cli.config import REDO_ALL, REDO_CHANGED
 from tts_cli.events import Event
-from tts_cli.manifest.ids import TAKES
 from tts_cli.named import counted, shortened, shown_size
 from tts_cli.plain import toml_loads
 from tts_cli.setting import meant
+from tts_cli.sources.ids import TAKES
 
 if TYPE_CHECKING:
     from tts_cli.app.run import Outcome

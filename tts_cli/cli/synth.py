@@ -28,10 +28,10 @@ from tts_cli.cli.summary import show_outcome
 from tts_cli.cli.validate import show_plan
 from tts_cli.config import REDO_CHANGED, RunConfig
 from tts_cli.errors import SettingsChanged, UsageError
-from tts_cli.manifest.manifest import open_manifests
-from tts_cli.manifest.source import Manifest
 from tts_cli.plan.remembered import BookFacts, is_remembered
 from tts_cli.setting import Topic
+from tts_cli.sources.item import Manifest
+from tts_cli.sources.open import open_manifests
 
 log = logging.getLogger(__name__)
 

@@ -20,9 +20,9 @@ from tts_cli.cli.remember import RememberingCommand
 from tts_cli.cli.screen import RunScreen, echo, show_grid, shown_duration
 from tts_cli.config import RunConfig
 from tts_cli.events import Count, Event
-from tts_cli.manifest.manifest import open_manifests
 from tts_cli.named import counted, shown_size
 from tts_cli.setting import Topic
+from tts_cli.sources.open import open_manifests
 
 if TYPE_CHECKING:
     from tts_cli.app.look import DryRunReport

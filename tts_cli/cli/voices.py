@@ -25,9 +25,9 @@ from tts_cli.cli.options import (
 from tts_cli.cli.screen import echo, show_table
 from tts_cli.config import RunConfig
 from tts_cli.errors import UsageError
-from tts_cli.manifest.row import CLONE_MODES
 from tts_cli.named import cut
 from tts_cli.setting import Scope, Topic
+from tts_cli.sources.row import CLONE_MODES
 
 if TYPE_CHECKING:
     from models.base import ModelInfo

@@ -26,7 +26,7 @@ from models.base import Prompt
 from models.device.spans import DeviceSpan
 from tts_cli.core import Finish, Piece, Task
 from tts_cli.engine.stored_codes import PART_CONTEXT
-from tts_cli.manifest.seeds import attempt_seed
+from tts_cli.seeds import attempt_seed
 
 if TYPE_CHECKING:
     from tts_cli.voices.encoding import Ticket

@@ -23,12 +23,12 @@ from tts_cli.engine.judge import RetryPolicy
 from tts_cli.engine.kernels import with_fallback
 from tts_cli.engine.session import LocalSession
 from tts_cli.errors import Cancelled, RowError, SetupError, StoppedEarly
-from tts_cli.manifest.seeds import row_seed
 from tts_cli.plan.checkpoint import never_ends
 from tts_cli.plan.free_voices import Ask, FreeVoices, Maker
 from tts_cli.plan.resolve import build_request
 from tts_cli.plan.room import Needs
 from tts_cli.plan.split_rule import SplitRule
+from tts_cli.seeds import row_seed
 from tts_cli.text.words import text_cap, usual_s
 from tts_cli.versions import versions
 from tts_cli.voices.encoding import encode_references, make_voice

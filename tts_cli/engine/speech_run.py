@@ -24,8 +24,8 @@ from tts_cli.engine.load import HeldSetting, Loaded, on_device
 from tts_cli.engine.loop import Engine
 from tts_cli.engine.pieces import Pieces
 from tts_cli.errors import StoppedEarly, first_line, is_device_lost
-from tts_cli.manifest.seeds import attempt_seed
 from tts_cli.plan.room import too_long
+from tts_cli.seeds import attempt_seed
 from tts_cli.voices.needs import Cloning
 from tts_cli.voices.stage import Voiced, VoiceStage
 

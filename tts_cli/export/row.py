@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tts_cli.checks.word_times import read_words
-from tts_cli.manifest.ids import fold_id, id_hash
+from tts_cli.sources.ids import fold_id, id_hash
 
 _MAX_NAME_BYTES = 200  # leaves room for digits and a suffix in 255
 _MAX_SHORT_CHARS = 40  # of the readable part of a name that was too long; 160 bytes at most

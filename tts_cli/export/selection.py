@@ -23,8 +23,8 @@ from tts_cli.config import RunConfig
 from tts_cli.core import Finish, Row, Status
 from tts_cli.errors import TtsCliError, UsageError
 from tts_cli.export.row import ExportRow
-from tts_cli.manifest.ids import IdTable, id_hash, id_problem, natural_order, voice_label
-from tts_cli.manifest.manifest import open_manifests, read_rows
+from tts_cli.sources.ids import IdTable, id_hash, id_problem, natural_order, voice_label
+from tts_cli.sources.open import open_manifests, read_rows
 from tts_cli.sqlite import memory_database
 from tts_cli.store.files import CHECKS_NAME, audio_suffix, take_name
 from tts_cli.store.run_file import RunLog, read_report

@@ -1,5 +1,5 @@
 """What a `Speaker` and its rows can be told, by name and type. Which settings it takes, and what
-they mean, stands in `config.SETTINGS`, and for rows in `manifest.row`; what a checker of types must
+they mean, stands in `config.SETTINGS`, and for rows in `sources.row`; what a checker of types must
 know stands here.
 """
 

@@ -29,13 +29,13 @@ from tts_cli.checks.verdicts import read_verdicts
 from tts_cli.config import RunConfig
 from tts_cli.core import BadRow, Row
 from tts_cli.errors import RowError, SetupError, UsageError
-from tts_cli.manifest.cast import Cast, read_cast, with_character
-from tts_cli.manifest.columns import RowProblem, as_flag, parse_map
-from tts_cli.manifest.ids import IdTable, fold_id, id_hash
-from tts_cli.manifest.manifest import read_rows
-from tts_cli.manifest.source import Manifest
 from tts_cli.named import nearest, shown, some_of
 from tts_cli.plain import read_given
+from tts_cli.sources.cast import Cast, read_cast, with_character
+from tts_cli.sources.ids import IdTable, fold_id, id_hash
+from tts_cli.sources.item import Manifest
+from tts_cli.sources.mapping import RowProblem, as_flag, parse_map
+from tts_cli.sources.open import read_rows
 from tts_cli.store.files import JOURNAL_NAME
 from tts_cli.store.store import Store
 from tts_cli.text.languages import named_language

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from tts_cli.config import RunConfig
 from tts_cli.core import Row
 from tts_cli.errors import RowError, SetupError, UsageError
-from tts_cli.manifest.ids import VOICES
 from tts_cli.named import counted
 from tts_cli.plan.checkpoint import model_label, never_ends, read_info
+from tts_cli.sources.ids import VOICES
 from tts_cli.text.pauses import without_pauses
 from tts_cli.text.split import sentences
 from tts_cli.text.words import usual_s

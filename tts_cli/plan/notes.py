@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from tts_cli.config import RunConfig
 from tts_cli.core import Row
 from tts_cli.events import Event
-from tts_cli.manifest.subtitle_rows import cue_length_s
 from tts_cli.named import shown
 from tts_cli.plan.free_voices import FreeVoices
 from tts_cli.plan.split_rule import SplitRule
+from tts_cli.sources.decode import garbled
+from tts_cli.sources.lists import transcript_marks
+from tts_cli.sources.subtitles import cue_length_s
 from tts_cli.text.care import LANGUAGES, TextCare
 from tts_cli.text.pauses import has_pauses, without_pauses
 from tts_cli.text.words import SILENCE_S, are_latin, is_foreign, markup_in, usual_s
@@ -76,6 +78,10 @@ class Notes:
             yield Note(Event.PAUSES, lost)
         elif has_marks:
             text = without_pauses(text)
+        if "[" in row.text:  # as it is written: figures of `text` may be words already
+            unread = row.text if info.pace is None else info.pace.without_markup(row.text)
+            for name, mark in transcript_marks(unread):
+                yield Note(Event.MARKUP, f"{name} ({mark!r}) would be read aloud; remove it", name)
         if _PLAIN.fullmatch(text) is None or "www." in text:
             yield from self._of_odd_text(text, request.language)
         cue_s = None if row.extra is None else cue_length_s(row.extra)
@@ -99,6 +105,9 @@ class Notes:
             known = ", ".join(name for name in info.languages if name != "auto")
             problem = f"is in letters that this checkpoint does not support; it has {known}"
             yield Note(Event.FOREIGN, f"{problem}; choose another with --model")
+        if wrong := garbled(text):
+            problem = f"contains {wrong!r}, which is text decoded in a wrong encoding"
+            yield Note(Event.GARBLED, f"{problem}; take it from its source again", "garbled")
         for markup in markup_in(text, info.pace):
             yield Note(Event.MARKUP, str(markup), markup.kind)
 

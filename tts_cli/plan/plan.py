@@ -15,10 +15,6 @@ from tts_cli.config import RunConfig
 from tts_cli.core import BadRow, Piece, Row, Spoken, Task, are_joined
 from tts_cli.errors import ManifestError, RowError, UsageError
 from tts_cli.events import Event, Events
-from tts_cli.manifest.ids import is_in_shard
-from tts_cli.manifest.seeds import take_seed
-from tts_cli.manifest.source import Manifest
-from tts_cli.manifest.speaker_names import SpeakerNames
 from tts_cli.named import counted, some_of
 from tts_cli.plan.changes import Changes
 from tts_cli.plan.checks import CheckedRows, Only
@@ -30,6 +26,9 @@ from tts_cli.plan.remembered import PastRuns
 from tts_cli.plan.resolve import ResolvedRow, Resolver, silence_of
 from tts_cli.plan.room import Needs
 from tts_cli.plan.spool import Spool
+from tts_cli.seeds import take_seed
+from tts_cli.sources.ids import is_in_shard
+from tts_cli.sources.item import Manifest, SpeakerNames
 from tts_cli.store.records import writer_threads
 from tts_cli.store.reencode import ReencodeJob
 from tts_cli.store.store import Store

@@ -39,10 +39,6 @@ from tts_cli.core import (
 from tts_cli.errors import RowError
 from tts_cli.hashing import encode, sha256_of
 from tts_cli.hashing import values_of as hashed_values
-from tts_cli.manifest.columns import Columns, parse_map
-from tts_cli.manifest.row import for_all
-from tts_cli.manifest.seeds import row_seed, take_seed
-from tts_cli.manifest.source import RowBuilder, Rules, Source
 from tts_cli.named import shown
 from tts_cli.plan.checkpoint import prompt_counter
 from tts_cli.plan.checks import Judge, require_speakable
@@ -50,6 +46,10 @@ from tts_cli.plan.free_voices import FreeVoices, Maker
 from tts_cli.plan.notes import Notes
 from tts_cli.plan.room import most_positions, room_problem
 from tts_cli.plan.split_rule import SplitRule
+from tts_cli.seeds import row_seed, take_seed
+from tts_cli.sources.item import ManifestFile, ReadOptions, RowBuilder
+from tts_cli.sources.mapping import ColumnMapping, parse_map
+from tts_cli.sources.row import expand_greedy
 from tts_cli.text.care import TextCare
 from tts_cli.text.languages import named_language
 from tts_cli.text.pauses import sum_of_pauses, without_pauses
@@ -110,7 +110,7 @@ class Requests:
         self.info = info
         self.care = TextCare.of(config, info)
         self._language = named_language(config.language, info.languages)
-        self._flags = for_all(config.sampling)
+        self._flags = expand_greedy(config.sampling)
         self._sampling = replace(info.sampling, **self._flags)
         self._voice = info.voices[0] if info.voices else None
 
@@ -157,7 +157,7 @@ class Requests:
     def _sampling_of(self, row: Row) -> Sampling:
         if not row.sampling:
             return self._sampling
-        return replace(self.info.sampling, **{**self._flags, **for_all(row.sampling)})
+        return replace(self.info.sampling, **{**self._flags, **expand_greedy(row.sampling)})
 
 
 def build_request(row: Row, config: RunConfig, info: ModelInfo) -> SpeechRequest:
@@ -219,13 +219,13 @@ class Resolver:
         return self.cloning
 
     @cached_property
-    def _columns(self) -> Columns:
-        return Columns(parse_map(self.config.map or ""), self.config.extra)
+    def _columns(self) -> ColumnMapping:
+        return ColumnMapping(parse_map(self.config.map or ""), self.config.extra)
 
     def row(self, given: str | Mapping[str, Any] | Row, number: int) -> Row | BadRow:
         """A row as a manifest's line of that number would be; a text is a row that has no more."""
-        rules = Rules(strips_markup=self.config.strip_markup)
-        source = Source(_SOURCE, "jsonl", "", rules=rules, columns=self._columns)
+        rules = ReadOptions(strips_markup=self.config.strip_markup)
+        source = ManifestFile(_SOURCE, "jsonl", "", rules=rules, columns=self._columns)
         builder = RowBuilder(source, number=number)
         values: object = given
         if isinstance(given, str):

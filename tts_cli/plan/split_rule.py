@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from models.pace import Pace
 from tts_cli.audio.join import Pauses
 from tts_cli.core import Piece
-from tts_cli.manifest.seeds import part_seed
+from tts_cli.seeds import part_seed
 from tts_cli.text.pauses import has_pauses, stretches, without_pauses
 from tts_cli.text.split import Part, split, with_tags_in_force
 from tts_cli.text.words import is_wordless, text_cap, usual_s

@@ -15,8 +15,8 @@ from typing import Any
 from tts_cli.core import Status
 from tts_cli.errors import SetupError
 from tts_cli.events import Count
-from tts_cli.manifest.source import Manifest
 from tts_cli.plan.checks import CheckedRows
+from tts_cli.sources.item import Manifest
 from tts_cli.store.store import Store
 from tts_cli.store.take import Take
 

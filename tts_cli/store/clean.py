@@ -14,7 +14,7 @@ from tts_cli.atomic import is_part
 from tts_cli.core import Role, Status
 from tts_cli.errors import StoppedEarly, writing
 from tts_cli.events import Count
-from tts_cli.manifest.ids import TAKES, id_problem
+from tts_cli.sources.ids import TAKES, id_problem
 from tts_cli.store.commit import Commits, RowChange
 from tts_cli.store.files import ROW_SUFFIXES, SOURCE_MARK
 from tts_cli.store.journal import Journal

@@ -30,7 +30,7 @@ from tts_cli.audio.file import is_whole_audio
 from tts_cli.core import Role, Status
 from tts_cli.errors import RowError, StoppedEarly, writing
 from tts_cli.events import Count
-from tts_cli.manifest.ids import TRUNCATED
+from tts_cli.sources.ids import TRUNCATED
 from tts_cli.store.files import (
     AUDIO_SUFFIXES,
     CODES_SUFFIX,

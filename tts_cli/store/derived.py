@@ -13,7 +13,7 @@ import os
 from pathlib import Path
 
 from tts_cli.atomic import lines_in, open_to_append, read_own, values_of
-from tts_cli.manifest.ids import IdTable, id_hash
+from tts_cli.sources.ids import IdTable, id_hash
 
 DERIVED_NAME = "derived.jsonl"
 MAX_BYTES = 1 << 26  # of a file that is compared; a larger one is not ours

@@ -30,7 +30,7 @@ from tts_cli.audio.tags import Tags
 from tts_cli.config import SUBTITLES, SUBTYPES
 from tts_cli.core import Encoded
 from tts_cli.errors import RowError, SetupError, StoppedEarly, UsageError, disk_full, is_disk_error
-from tts_cli.manifest.ids import TAKES, TRUNCATED, fold_id, id_problem
+from tts_cli.sources.ids import TAKES, TRUNCATED, fold_id, id_problem
 
 if TYPE_CHECKING:
     import numpy as np

@@ -20,7 +20,7 @@ from itertools import count, groupby
 from typing import TYPE_CHECKING, NamedTuple
 
 from tts_cli.core import Role, Status
-from tts_cli.manifest.ids import id_hash
+from tts_cli.sources.ids import id_hash
 from tts_cli.sqlite import memory_database
 from tts_cli.store.take import MAX_TAKE
 

@@ -30,9 +30,9 @@ from tts_cli.atomic import (
 )
 from tts_cli.core import Status
 from tts_cli.errors import SetupError, disk_full, writing
-from tts_cli.manifest.ids import is_recorded_id
 from tts_cli.named import counted
 from tts_cli.plain import open_plain
+from tts_cli.sources.ids import is_recorded_id
 from tts_cli.store.files import JOURNAL_NAME, take_name
 from tts_cli.store.index import FolderRows, Index, RowTakes
 from tts_cli.store.take import MAX_TAKE, SCHEMA, CopiedLine, Take, TakeFacts

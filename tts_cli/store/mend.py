@@ -13,7 +13,7 @@ from typing import Any
 from tts_cli.atomic import read_own
 from tts_cli.config import SUBTITLES, SUBTYPES
 from tts_cli.events import Count
-from tts_cli.manifest.ids import IdTable, id_hash, id_problem, is_recorded_id
+from tts_cli.sources.ids import IdTable, id_hash, id_problem, is_recorded_id
 from tts_cli.store.files import WORDS_VTT_SUFFIX
 from tts_cli.store.journal import Journal
 

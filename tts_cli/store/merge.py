@@ -36,9 +36,9 @@ from tts_cli.audio.file import is_whole_wav
 from tts_cli.core import Status
 from tts_cli.errors import RowError, StoppedEarly, UsageError, disk_full, is_disk_error
 from tts_cli.events import Count
-from tts_cli.manifest.ids import TRUNCATED, VOICES, IdTable, fold_id, id_hash, id_problem
 from tts_cli.named import counted, shown_value
 from tts_cli.setting import About
+from tts_cli.sources.ids import TRUNCATED, VOICES, IdTable, fold_id, id_hash, id_problem
 from tts_cli.sqlite import memory_database
 from tts_cli.store.commit import Commits, RowChange, StagedFile, source_name
 from tts_cli.store.derived import DERIVED_NAME

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from tts_cli.atomic import find_parts, remove_part, token_of
 from tts_cli.core import Status
-from tts_cli.manifest.ids import TRUNCATED, id_problem
+from tts_cli.sources.ids import TRUNCATED, id_problem
 from tts_cli.store.files import (
     AUDIO_SUFFIXES,
     CODES_SUFFIX,

@@ -17,7 +17,7 @@ import numpy as np
 from tts_cli.audio.file import LOSSLESS_SUBTYPES, is_whole_wav
 from tts_cli.core import Finish
 from tts_cli.errors import RowError
-from tts_cli.manifest.ids import TAKES, id_problem
+from tts_cli.sources.ids import TAKES, id_problem
 from tts_cli.store.files import (
     CODES_SUFFIX,
     SOURCE_MARK,

@@ -39,8 +39,8 @@ from tts_cli.errors import (
     is_disk_error,
     writing,
 )
-from tts_cli.manifest.ids import TAKES, TRUNCATED, id_problem, natural_order
 from tts_cli.named import counted
+from tts_cli.sources.ids import TAKES, TRUNCATED, id_problem, natural_order
 from tts_cli.store.commit import Commits, RowChange, StagedFile
 from tts_cli.store.derived import DERIVED_NAME, DerivedFiles
 from tts_cli.store.files import (

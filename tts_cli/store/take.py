@@ -25,7 +25,7 @@ from msgspec.structs import asdict, fields, force_setattr, replace
 
 from tts_cli.atomic import values_of
 from tts_cli.core import Finish, Kind, Remark, Role, Status
-from tts_cli.manifest.ids import is_recorded_id, voice_label
+from tts_cli.sources.ids import is_recorded_id, voice_label
 from tts_cli.text.pauses import without_pauses
 
 # Schema of new lines. Lines of 2 and 3 are converted while they are read: 3 had `unfinished` and

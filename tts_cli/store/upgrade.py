@@ -19,9 +19,9 @@ from msgspec.structs import replace
 from tts_cli.atomic import whole_lines, written_whole
 from tts_cli.audio.file import is_whole_audio
 from tts_cli.core import Status
-from tts_cli.manifest.ids import REMOVED, TAKES, id_problem, is_recorded_id
 from tts_cli.named import counted
 from tts_cli.plain import open_plain
+from tts_cli.sources.ids import REMOVED, TAKES, id_problem, is_recorded_id
 from tts_cli.store.commit import Commits, rendition_name, source_name
 from tts_cli.store.files import (
     AUDIO_SUFFIXES,

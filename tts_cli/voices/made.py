@@ -26,8 +26,8 @@ from safetensors.numpy import load
 
 from tts_cli.atomic import write_atomic
 from tts_cli.errors import RowError, SetupError, UsageError
-from tts_cli.manifest.ids import VOICES
-from tts_cli.manifest.row import MAX_TEXT_CHARS
+from tts_cli.sources.ids import VOICES
+from tts_cli.sources.row import MAX_TEXT_CHARS
 from tts_cli.store.files import CODES_SUFFIX
 from tts_cli.voices.recording import opened
 from tts_cli.voices.voice_file import StoredVoice, encode

@@ -16,8 +16,8 @@ from tts_cli import signals
 from tts_cli.atomic import is_part
 from tts_cli.errors import RowError, SetupError, StoppedEarly, UsageError
 from tts_cli.events import Count
-from tts_cli.manifest.ids import VOICES
 from tts_cli.named import counted
+from tts_cli.sources.ids import VOICES
 from tts_cli.voices.made import MadeVoices, Whole, files_of, told_last
 
 log = logging.getLogger(__name__)

@@ -18,9 +18,9 @@ from safetensors.numpy import load
 
 from models.base import Voice
 from tts_cli.errors import RowError
-from tts_cli.manifest.columns import MAX_NAME_CHARS
-from tts_cli.manifest.row import MAX_TEXT_CHARS
 from tts_cli.named import shown
+from tts_cli.sources.mapping import MAX_NAME_CHARS
+from tts_cli.sources.row import MAX_TEXT_CHARS
 
 if TYPE_CHECKING:
     from models.base import ModelInfo

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from tts_cli.atomic import write_alone
 from tts_cli.config import users_folder
 from tts_cli.errors import RowError, SetupError, UsageError
-from tts_cli.manifest.columns import MAX_NAME_CHARS
-from tts_cli.manifest.ids import fold_id, id_problem
 from tts_cli.named import nearest, shown
+from tts_cli.sources.ids import fold_id, id_problem
+from tts_cli.sources.mapping import MAX_NAME_CHARS
 from tts_cli.voices.recording import opened
 from tts_cli.voices.voice_file import MAX_FILE_BYTES, StoredVoice, decode, encode
 

@@ -25,9 +25,8 @@ from tts_cli.app.tally import Totals
 from tts_cli.audio.join import JoinedPart
 from tts_cli.audio.treatment import Applied
 from tts_cli.book.book_file import MadeBook, MadeFile, write_book_file
-from tts_cli.book.chapter import Book, Chapter, Paragraph
-from tts_cli.book.chapter_audio import HeardSpan, JoinedChapter
-from tts_cli.book.script import BookPauses, script_of
+from tts_cli.book.chapter_audio import JoinedChapter, SpeechSpan
+from tts_cli.book.utterances import BookPauses, segment_book
 from tts_cli.checks.outliers import KINDS
 from tts_cli.checks.verdicts import OK as FINE
 from tts_cli.checks.verdicts import TakeVerdict
@@ -41,6 +40,7 @@ from tts_cli.engine.pieces import part_facts
 from tts_cli.engine.session import SessionFacts
 from tts_cli.plan.free_voices import FreeVoices
 from tts_cli.plan.plan import Plan
+from tts_cli.sources.chapters import Book, Chapter, Paragraph
 from tts_cli.store.journal import Journal
 from tts_cli.store.run_file import FolderTotals, RunLog, with_folder, write_report
 from tts_cli.store.sources import AudioSource
@@ -99,9 +99,9 @@ def out(tmp_path: Path, report: dict[str, Any], monkeypatch: pytest.MonkeyPatch)
 def book(tmp_path: Path) -> dict[str, Any]:
     """What is written of a book of one sentence."""
     text = Book((Chapter("One", (Paragraph("It rained.", "a.md:1"),)),))
-    audio = JoinedChapter(24_000, 24_000, (HeardSpan(0.25, 0.75, 0.1),))
+    audio = JoinedChapter(24_000, 24_000, (SpeechSpan(0.25, 0.75, 0.1),))
     made = MadeBook({0: (MadeFile("01-one.wav", "k", 48_044), audio)})
-    write_book_file(tmp_path, text, script_of(text, BookPauses()), made, set())
+    write_book_file(tmp_path, text, segment_book(text, BookPauses()), made, set())
     found: dict[str, Any] = json.loads((tmp_path / "book.json").read_text())
     return found
 

@@ -19,7 +19,7 @@ from tts_cli.cli.messages import invalid_lines
 from tts_cli.config import RunConfig
 from tts_cli.errors import ManifestError, StoppedEarly
 from tts_cli.events import Event
-from tts_cli.manifest.manifest import open_manifests
+from tts_cli.sources.open import open_manifests
 
 GOOD = [{"id": "a", "text": "Hello."}, {"id": "b", "text": "Hm."}, {"id": "c", "text": "..."}]
 BAD = {"id": "bad", "text": " "}

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from tts_cli.book.book_file import MadeBook, MadeFile, read_made, write_book_file
-from tts_cli.book.chapter import Book, Chapter, Paragraph
-from tts_cli.book.chapter_audio import HeardSpan, JoinedChapter
+from tts_cli.book.chapter_audio import JoinedChapter, SpeechSpan
 from tts_cli.book.produce import stem_of
-from tts_cli.book.script import BookPauses, script_of
-from tts_cli.manifest.ids import id_problem
+from tts_cli.book.utterances import BookPauses, segment_book
+from tts_cli.sources.chapters import Book, Chapter, Paragraph
+from tts_cli.sources.ids import id_problem
 
 BOOK = Book(
     (
@@ -27,7 +27,7 @@ MADE = MadeBook(
     {
         1: (
             MadeFile("02-two.wav", "k", 48_044),
-            JoinedChapter(24_000, 24_000, (HeardSpan(0.25, 0.75, 0.1),)),
+            JoinedChapter(24_000, 24_000, (SpeechSpan(0.25, 0.75, 0.1),)),
         )
     },
     [MadeFile("02-two.srt", "k", 7)],
@@ -35,7 +35,7 @@ MADE = MadeBook(
 
 
 def write(out: Path) -> dict[str, Any]:
-    write_book_file(out, BOOK, script_of(BOOK, BookPauses()), MADE, set())
+    write_book_file(out, BOOK, segment_book(BOOK, BookPauses()), MADE, set())
     found: dict[str, Any] = json.loads((out / "book.json").read_text(encoding="utf-8"))
     return found
 

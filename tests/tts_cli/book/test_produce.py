@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from tts_cli.audio.file import check_format, encode
-from tts_cli.book.chapter import Book, Chapter, Paragraph
 from tts_cli.book.produce import BookOrder, produce
-from tts_cli.book.script import BookPauses, script_of
+from tts_cli.book.utterances import BookPauses, segment_book
 from tts_cli.config import RunConfig
+from tts_cli.sources.chapters import Book, Chapter, Paragraph
 from tts_cli.store.store import Store
 
 RATE_HZ = 24_000
@@ -38,7 +38,7 @@ def test_subtitles_are_those_of_the_rows(
     0.4 s beside the pause, and a warning came for every row.
     """
     book = Book((Chapter("One", (Paragraph(TEXT, "b.md:1"),)),))
-    script = script_of(book, BookPauses())
+    script = segment_book(book, BookPauses())
     found = {}
     for wanted in (BookOrder("wav", "PCM_16", ("srt",)), BookOrder(format, "PCM_16", ("srt",))):
         out = tmp_path / wanted.format

@@ -11,7 +11,7 @@ from fakes import FakeSpeechModel
 
 from tts_cli.core import Finish
 from tts_cli.engine.attempt import Attempt, AttemptQueue
-from tts_cli.manifest.seeds import attempt_seed
+from tts_cli.seeds import attempt_seed
 
 
 class TestJobQueue:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tts_cli.checks.word_times import TimedWord, WordTimes
 from tts_cli.export.row import COLUMNS, WORD, ExportRow, Names
-from tts_cli.manifest.ids import id_problem
+from tts_cli.sources.ids import id_problem
 
 VALUES = {"id": "a", "take": 1, "text": "T", "spoken_text": "t", "voice": "v", "character": "Anna"}
 VALUES |= {"language": "english", "duration": 1.0, "sample_rate": 24_000, "seed": 7}

@@ -14,8 +14,8 @@ from fake_speakers import OpenSpeaker, RoomyModel
 
 from tts_cli import Cancelled, RowError, Settings, SetupError, Speaker, UsageError
 from tts_cli.library.settings import KEYWORDS, RowFields, StrPath
-from tts_cli.manifest.columns import KINDS
-from tts_cli.manifest.seeds import row_seed
+from tts_cli.seeds import row_seed
+from tts_cli.sources.mapping import KINDS
 
 
 def test_one_text(open_speaker: OpenSpeaker) -> None:

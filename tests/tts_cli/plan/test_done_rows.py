@@ -25,9 +25,9 @@ from tts_cli.audio.file import encode
 from tts_cli.config import RunConfig
 from tts_cli.core import Place, Role, Status, Task
 from tts_cli.events import Event
-from tts_cli.manifest.manifest import open_source
-from tts_cli.manifest.seeds import row_seed
 from tts_cli.plan.plan import Plan
+from tts_cli.seeds import row_seed
+from tts_cli.sources.open import open_source
 from tts_cli.store.journal import Journal
 from tts_cli.store.store import Store
 from tts_cli.store.take import Take

@@ -17,11 +17,11 @@ from models.pace import Pace
 from tts_cli.config import RunConfig
 from tts_cli.core import Row, Status
 from tts_cli.errors import UsageError
-from tts_cli.manifest.columns import RowProblem
-from tts_cli.manifest.source import Source
 from tts_cli.plan.checks import Judge
 from tts_cli.plan.free_voices import BUILT_IN, FreeVoices, Maker
 from tts_cli.plan.plan import Plan
+from tts_cli.sources.item import ManifestFile
+from tts_cli.sources.mapping import RowProblem
 from tts_cli.store.take import Take
 from tts_cli.voices.made import MadeVoices, Recipe
 
@@ -41,7 +41,7 @@ Find = Callable[..., FreeVoices]
 
 
 @pytest.fixture
-def find(make_info: Callable[..., ModelInfo], make_source: Callable[..., Source]) -> Find:
+def find(make_info: Callable[..., ModelInfo], make_source: Callable[..., ManifestFile]) -> Find:
     """The voices that rows ask for: texts, or whole rows.
 
     Args of what it gives: rows, then settings.

@@ -14,13 +14,13 @@ from models.base import ModelInfo, RequestError, SpeechRequest
 from tts_cli.config import RunConfig
 from tts_cli.core import Need
 from tts_cli.events import Event
-from tts_cli.manifest.source import Source
 from tts_cli.plan.plan import Plan
 from tts_cli.plan.room import Needs, most_tokens, room_problem
+from tts_cli.sources.item import ManifestFile
 from tts_cli.store.store import Store
 
 MakeInfo = Callable[..., ModelInfo]
-MakeSource = Callable[..., Source]
+MakeSource = Callable[..., ManifestFile]
 REQUEST = SpeechRequest("x" * 100, max_frames=50)
 
 

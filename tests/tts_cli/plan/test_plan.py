@@ -18,15 +18,15 @@ from tts_cli.config import RunConfig
 from tts_cli.core import BadRow, Row
 from tts_cli.errors import ManifestError, UsageError
 from tts_cli.events import Event
-from tts_cli.manifest.source import Source
 from tts_cli.plan.checks import CheckedRows, Judge
 from tts_cli.plan.estimate import estimate_audio_s, estimate_disk_bytes
 from tts_cli.plan.plan import Plan
 from tts_cli.plan.resolve import build_request
 from tts_cli.plan.split_rule import BY_SETTING, NO_CLONING
+from tts_cli.sources.item import ManifestFile
 
 MakeInfo = Callable[..., ModelInfo]
-MakeSource = Callable[..., Source]
+MakeSource = Callable[..., ManifestFile]
 CONFIG = RunConfig()
 BASE = {"type": "base", "needs_reference": True, "can_clone": True, "voices": ()}
 DUAL_AR = {"type": "dual_ar", "can_clone": True, "voices": (), "clone_modes": ("icl",)}
@@ -36,11 +36,11 @@ def jsonl(*rows: dict[str, Any]) -> str:
     return "".join(json.dumps({"text": "hi", **row}) + "\n" for row in rows)
 
 
-def checked_rows(source: Source, config: RunConfig, info: ModelInfo) -> list[Row | BadRow]:
+def checked_rows(source: ManifestFile, config: RunConfig, info: ModelInfo) -> list[Row | BadRow]:
     return list(CheckedRows(source, Judge(config, info)).read())
 
 
-def selected(source: Source, config: RunConfig, info: ModelInfo) -> list[str]:
+def selected(source: ManifestFile, config: RunConfig, info: ModelInfo) -> list[str]:
     """The ids of the rows that a run takes, good and bad."""
     plan = Plan(source, config, info)
     plan.read()
@@ -50,7 +50,7 @@ def selected(source: Source, config: RunConfig, info: ModelInfo) -> list[str]:
     return [row.record_id if isinstance(row, BadRow) else row.id for row in rows]
 
 
-def message(source: Source, config: RunConfig, info: ModelInfo) -> str:
+def message(source: ManifestFile, config: RunConfig, info: ModelInfo) -> str:
     """The error about the one invalid row."""
     (line,) = row_lines(check_manifest(source, config, info).events, Event.INVALID, "m")
     return line

@@ -12,8 +12,8 @@ from models.base import ModelInfo
 from models.sampling import Sampling
 from tts_cli.config import RunConfig
 from tts_cli.core import Row
-from tts_cli.manifest.seeds import attempt_seed, row_seed
 from tts_cli.plan.resolve import build_request, frame_cap
+from tts_cli.seeds import attempt_seed, row_seed
 from tts_cli.text.words import CAP_S, CAP_S_PER_BYTE
 
 SETTINGS = {

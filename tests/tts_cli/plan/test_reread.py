@@ -11,9 +11,9 @@ from tts_cli.cli.summary import again_lines
 from tts_cli.config import RunConfig
 from tts_cli.core import Status
 from tts_cli.events import Event
-from tts_cli.manifest.manifest import open_source
 from tts_cli.plan.diff import Do
 from tts_cli.plan.plan import Plan
+from tts_cli.sources.open import open_source
 from tts_cli.store.store import Store
 from tts_cli.store.take import Take
 

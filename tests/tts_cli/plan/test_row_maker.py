@@ -16,13 +16,13 @@ from models.pace import Pace
 from tts_cli.config import RunConfig
 from tts_cli.core import BadRow, Row, Task
 from tts_cli.errors import SetupError, UsageError
-from tts_cli.manifest.source import Source
 from tts_cli.plan.plan import Plan
 from tts_cli.plan.resolve import Resolver
 from tts_cli.plan.room import Needs
+from tts_cli.sources.item import ManifestFile
 
 MakeInfo = Callable[..., ModelInfo]
-MakeSource = Callable[..., Source]
+MakeSource = Callable[..., ManifestFile]
 
 PACE = Pace(letter=0.5, longest_chars=60)
 SENTENCES = "The boat left after five that day. Nobody of them spoke at all. It rained."

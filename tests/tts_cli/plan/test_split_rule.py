@@ -15,8 +15,8 @@ from models.pace import Pace
 from tts_cli.audio.join import Pauses
 from tts_cli.config import RunConfig
 from tts_cli.core import Piece, are_joined
-from tts_cli.manifest.seeds import part_seed
 from tts_cli.plan.split_rule import NO_CLONING, NOT_MADE, SECOND_SPEAKER, SplitRule
+from tts_cli.seeds import part_seed
 from tts_cli.text.reading import Change, Reading
 from tts_cli.text.words import text_cap, usual_s
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from properties import holds_for
 
 from tts_cli.core import Role, Status
-from tts_cli.manifest.ids import id_hash
+from tts_cli.sources.ids import id_hash
 from tts_cli.store.index import Index, RowTakes
 from tts_cli.store.take import Take
 

@@ -16,8 +16,8 @@ from store_bench import is_done
 
 from tts_cli.core import Role, Status
 from tts_cli.errors import DiskFull, SetupError
-from tts_cli.manifest.row import MAX_TEXT_CHARS
 from tts_cli.named import counted
+from tts_cli.sources.row import MAX_TEXT_CHARS
 from tts_cli.store.index import FolderRows
 from tts_cli.store.journal import Journal
 from tts_cli.store.take import CopiedLine, Take

@@ -9,7 +9,7 @@ import pytest
 from spoken_folders import record, tone, with_file, write_folder
 
 from tts_cli.errors import UsageError
-from tts_cli.manifest.ids import id_hash
+from tts_cli.sources.ids import id_hash
 from tts_cli.store.journal import Journal
 from tts_cli.store.merge import Origins
 

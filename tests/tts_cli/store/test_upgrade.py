@@ -15,7 +15,7 @@ from store_bench import CODES, StoreBench, digest, killed_at
 
 from tts_cli.config import RunConfig
 from tts_cli.core import Status
-from tts_cli.manifest.ids import id_problem
+from tts_cli.sources.ids import id_problem
 from tts_cli.store.files import AUDIO_SUFFIXES, JOURNAL_NAME
 from tts_cli.store.journal import Journal
 from tts_cli.store.store import Store

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tts_cli.core import BadRow, Row
-from tts_cli.manifest.row import build_row
+from tts_cli.sources.row import build_row
 from tts_cli.text.care import TextCare
 from tts_cli.text.pauses import (
     has_pauses,

@@ -1,0 +1,364 @@
+"""Lists and tables as people have them: separators, quotation marks, columns without names."""
+
+from __future__ import annotations
+
+import csv
+import io
+import logging
+import re
+import shlex
+from pathlib import Path
+
+import pandas
+import pytest
+from manifest_rows import read
+
+from tts_cli.core import BadRow, Row
+from tts_cli.errors import ManifestError, UsageError
+from tts_cli.sources.dialect import path_id
+
+
+def said(path: Path, **settings: object) -> dict[str, str]:
+    """Id -> text of rows that are all good."""
+    rows = read(path, **settings)
+    assert all(isinstance(row, Row) for row in rows), rows
+    return {row.id: row.text for row in rows if isinstance(row, Row)}
+
+
+SAID = ["The lamp is lit.", "Mind the step, please.", 'She said "no" and left.', "It is 5 p.m."]
+NAMES = ["a01", "a02", "b01", "b02"]
+
+
+class TestLists:
+    """Lists for trainings, which have no header."""
+
+    @pytest.mark.parametrize("suffix", ["txt", "csv", "list", "lst", "tab", "tsv"])
+    def test_names_and_texts(self, tmp_path: Path, suffix: str) -> None:
+        separator = "\t" if suffix in ("tab", "tsv") else "|"
+        path = tmp_path / f"list.{suffix}"
+        path.write_text("".join(f"{n}{separator}{t}\n" for n, t in zip(NAMES, SAID, strict=True)))
+        assert said(path) == dict(zip(NAMES, SAID, strict=True))
+
+    def test_paths_lose_folders_and_suffix(self, tmp_path: Path) -> None:
+        path = tmp_path / "filelist.txt"
+        lines = [
+            f"{folder}{name}.wav|{text}\n"
+            for folder, name, text in zip(
+                ["/data/set/wavs/", "C:\\set\\wavs\\", "../../", "wavs/"], NAMES, SAID, strict=True
+            )
+        ]
+        path.write_text("".join(lines))
+        assert list(said(path)) == NAMES
+
+    def test_folders_tell_same_names_apart(self, tmp_path: Path) -> None:
+        path = tmp_path / "filelist.txt"
+        path.write_text("x/anna/1.wav|One.\nx/tom/1.wav|Two.\nx/tom/2.wav|Three.\n")
+        assert list(said(path)) == ["anna/1", "tom/1", "tom/2"]
+
+    def test_a_path_twice_is_told_by_its_rows(self, tmp_path: Path) -> None:
+        path = tmp_path / "filelist.txt"
+        path.write_text("x/1.wav|One.\nx/1.wav|Two.\n")
+        assert [row.id for row in read(path) if isinstance(row, Row)] == ["1", "1"]
+
+    def test_odd_names_become_ids(self) -> None:
+        assert path_id("my set/take 1 (final)..wav", 2) == "my_set/take_1__final_"
+        assert path_id("größe/ü.FLAC", 9) == "größe/ü"
+        assert path_id("/../..", 9) == ""
+
+    def test_speakers_and_languages(self, tmp_path: Path) -> None:
+        path = tmp_path / "train.list"
+        rows = zip(NAMES, ["arthur", "clara"] * 2, ["EN", "ZH", "JP", "EN"], SAID, strict=True)
+        path.write_text("".join(f"wavs/{n}.wav|{s}|{code}|{t}\n" for n, s, code, t in rows))
+        first = read(path)[0]
+        assert isinstance(first, Row)
+        assert (first.id, first.text, first.language) == ("a01", SAID[0], "EN")
+        assert (first.voice, first.character, first.extra) == (None, None, {"speaker": "arthur"})
+        assert first.ref_audio is None
+        cast = tmp_path / "cast.toml"
+        cast.write_text("")
+        rows_with_cast = read(path, cast=cast)
+        assert [row.character for row in rows_with_cast if isinstance(row, Row)] == [
+            *("arthur", "clara", "arthur", "clara")
+        ]
+        by_map = read(path, map="speaker=voice")[1]
+        assert isinstance(by_map, Row)
+        assert by_map.voice == "clara"
+        assert said(path, extra="drop")
+
+    def test_ljspeech(self, tmp_path: Path) -> None:
+        path = tmp_path / "metadata.csv"
+        words = [*SAID[:3], "It is five p m."]
+        path.write_text(
+            "".join(f"{n}|{t}|{w}\n" for n, t, w in zip(NAMES, SAID, words, strict=True))
+        )
+        assert said(path) == dict(zip(NAMES, SAID, strict=True))
+
+    def test_speakers_without_languages(self, tmp_path: Path) -> None:
+        path = tmp_path / "train.txt"
+        path.write_text("".join(f"d/{n}.wav|{i % 2}|{SAID[i]}\n" for i, n in enumerate(NAMES)))
+        assert said(path) == dict(zip(NAMES, SAID, strict=True))
+
+    def test_recordings_to_clone(self, tmp_path: Path) -> None:
+        path = tmp_path / "meta.lst"
+        path.write_text(
+            "".join(
+                f"{n}|What it says.|prompts/{n}.wav|{t}\n" for n, t in zip(NAMES, SAID, strict=True)
+            )
+        )
+        row = read(path)[1]
+        assert isinstance(row, Row)
+        assert (row.id, row.text, row.ref_text) == ("a02", SAID[1], "What it says.")
+        assert row.ref_audio == str(tmp_path / "prompts/a02.wav")
+
+    @pytest.mark.parametrize(
+        "cells",
+        [
+            "w/{n}.wav|{t}|{i}",  # StyleTTS2
+            "w/{n}.wav|{t}|200{i}",
+            "w/{n}.wav|tom|EN|{t}|_ ax _|0 1 0|1 1 1",  # Bert-VITS2, with its readings
+            "{n}|{t}|",  # LJSpeech, without words
+            "{n}|What it says.|p/{n}.wav|{t}|w/{n}.wav",  # seed-tts-eval, with the truth
+        ],
+    )
+    def test_cells_behind_the_text(self, tmp_path: Path, cells: str) -> None:
+        path = tmp_path / "train.txt"
+        pairs = enumerate(zip(NAMES, SAID, strict=True))
+        path.write_text("".join(cells.format(n=n, t=t, i=i) + "\n" for i, (n, t) in pairs))
+        assert said(path) == dict(zip(NAMES, SAID, strict=True))
+
+    def test_paths_are_never_spoken(self, tmp_path: Path) -> None:
+        path = tmp_path / "train.txt"
+        pairs = zip(NAMES, SAID, strict=True)
+        path.write_text("".join(f"w/{n}.wav|x y|{t}|z z {n}|q|r\n" for n, t in pairs))
+        with pytest.raises(ManifestError, match="which cell is the text") as caught:
+            read(path)
+        flags = str(caught.value.remedy).split()
+        columns, extra = flags[2], flags[4].strip(",")
+        assert said(path, columns=columns, extra=extra) == dict(zip(NAMES, SAID, strict=True))
+
+    @pytest.mark.parametrize("odd", ["# a comment\n", "w/x.wav|One|two.\n"])
+    def test_an_odd_line_among_paths(self, tmp_path: Path, odd: str) -> None:
+        path = tmp_path / "train.txt"
+        path.write_text(odd + "".join(f"w/{n}.wav|{t}\n" for n, t in zip(NAMES, SAID, strict=True)))
+        with pytest.raises(ManifestError) as caught:
+            read(path)
+        assert str(caught.value.remedy).startswith("add --columns path,text,")
+        bad, *rows = read(path, columns="path,text")
+        assert isinstance(bad, BadRow)
+        assert [row.id for row in rows if isinstance(row, Row)] == NAMES
+
+    @pytest.mark.parametrize("folder", ["/data/wavs/", "C:\\wavs\\", "../wavs/"])
+    def test_paths_below_a_header(self, tmp_path: Path, folder: str) -> None:
+        path = tmp_path / "metadata.csv"  # of F5-TTS and XTTS
+        pairs = zip(NAMES, SAID, strict=True)
+        path.write_text("audio_file|text\n" + "".join(f"{folder}{n}.wav|{t}\n" for n, t in pairs))
+        assert said(path, map="audio_file=id") == dict(zip(NAMES, SAID, strict=True))
+
+    def test_a_longer_line_is_a_bad_row(self, tmp_path: Path) -> None:
+        path = tmp_path / "train.txt"
+        lines = [f"w/{n}.wav|{SAID[0]}\n" for n in range(60)]
+        path.write_text("".join([*lines, "w/x.wav|One|two.\n"]))
+        bad = read(path)[-1]
+        assert isinstance(bad, BadRow)
+        assert "has 3 cells, but the list has 2" in bad.message
+
+    @pytest.mark.parametrize(
+        "content",
+        [
+            "chat|cat\nchien|dog\noiseau|bird\n",
+            "One bar | here.\nTwo bars | here | too.\nNone.\n",
+            "Yes | no.\n",
+            "\tAn indented\n\tverse of\n\tthree lines.\n",
+        ],
+    )
+    def test_other_texts_stay_lines(self, tmp_path: Path, content: str) -> None:
+        path = tmp_path / "m.txt"
+        path.write_text(content)
+        assert list(said(path).values()) == content.removesuffix("\n").split("\n")
+
+    def test_a_text_that_may_be_a_table_is_told(
+        self, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        path = tmp_path / "m.txt"
+        path.write_text("".join(f"{n}|x|y|z|{t}\n" for n, t in zip(NAMES, SAID, strict=True)))
+        assert len(said(path)) == 4
+        (warning,) = [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]
+        (flags,) = re.findall("add (--columns .*)", warning)
+        _, columns, _, extra = flags.split()
+        assert said(path, columns=columns, extra=extra) == dict(zip(NAMES, SAID, strict=True))
+
+
+class TestColumns:
+    def test_names_by_flag(self, tmp_path: Path) -> None:
+        path = tmp_path / "m.csv"
+        path.write_text('7,"One, two.",x\n8,Three.,y\n')
+        assert said(path, columns="id,text,", extra="drop") == {"7": "One, two.", "8": "Three."}
+
+    def test_the_message_prints_it(self, tmp_path: Path) -> None:
+        path = tmp_path / "m.csv"
+        path.write_text('a7,"Come in and sit down.",x9\na8,Three of them.,y9\n')
+        with pytest.raises(ManifestError) as caught:
+            read(path)
+        found = re.search(r"--columns (\S+) --extra drop", f"{caught.value} {caught.value.remedy}")
+        assert found
+        assert list(said(path, columns=found[1], extra="drop")) == ["a7", "a8"]
+
+    def test_a_header_and_a_flag(self, tmp_path: Path) -> None:
+        path = tmp_path / "m.csv"
+        path.write_text("id,text\na,One.\n")
+        with pytest.raises(ManifestError, match="1: has column names, but --columns is given too"):
+            read(path, columns="id,text")
+        with pytest.raises(UsageError, match="names no column"):
+            read(path, columns=",")
+
+    def test_paths_by_flag(self, tmp_path: Path) -> None:
+        path = tmp_path / "m.csv"
+        path.write_text("w/1.wav,5,One.\nw/2.wav,6,Two.\n")
+        assert list(said(path, columns="path,,text", extra="drop")) == ["1", "2"]
+
+
+class TestQuotes:
+    """Quotation marks in .tsv and | are CSV's where the whole file shows it, and else letters."""
+
+    def test_a_quotation_that_begins_a_text(self, tmp_path: Path) -> None:
+        path = tmp_path / "m.tsv"
+        texts = ['"Come in," she said.', '"Open', 'and shut."', "No."]
+        path.write_text(
+            "id\ttext\n" + "".join(f"{n}\t{t}\n" for n, t in zip(NAMES, texts, strict=True))
+        )
+        assert said(path) == dict(zip(NAMES, texts, strict=True))
+
+    def test_a_quote_that_closes_by_chance(self, tmp_path: Path) -> None:
+        path = tmp_path / "m.tsv"
+        path.write_text('id\ttext\na\t"Come in,\nb\tand shut the door.\nc\tIt is cold."\n')
+        assert list(said(path)) == ["a", "b", "c"]
+
+    @pytest.mark.parametrize("separator", ["\t", "|"])
+    def test_what_excel_writes(self, tmp_path: Path, separator: str) -> None:
+        file = io.StringIO()
+        writer = csv.writer(file, delimiter=separator)
+        writer.writerows([["id", "text"], ["a", "Two\nlines."], ["b", 'Say "no".'], ["c", "x, y"]])
+        path = tmp_path / ("m.tsv" if separator == "\t" else "m.csv")
+        path.write_text(file.getvalue())
+        assert said(path) == {"a": "Two\nlines.", "b": 'Say "no".', "c": "x, y"}
+
+    @pytest.mark.parametrize("separator", [",", ";", "\t", "|"])
+    @pytest.mark.parametrize("quoting", [csv.QUOTE_MINIMAL, csv.QUOTE_ALL, csv.QUOTE_NONNUMERIC])
+    def test_what_pandas_writes(self, tmp_path: Path, separator: str, quoting: int) -> None:
+        table = pandas.DataFrame({"id": NAMES, "text": ["a;b", "a,b", 'a "b"', "a\nb"]})
+        path = tmp_path / ("m.tsv" if separator == "\t" else "m.csv")
+        table.to_csv(path, sep=separator, quoting=quoting, index=False)
+        assert list(said(path).items()) == list(zip(table["id"], table["text"], strict=True))
+
+    def test_a_quote_never_closed_says_what_it_swallows(self, tmp_path: Path) -> None:
+        path = tmp_path / "m.csv"
+        path.write_text('id,text\na,"b\nc,d\ne,f\n')
+        (bad,) = read(path)
+        assert isinstance(bad, BadRow)
+        assert "2 lines after the first would be lost)" in bad.message
+
+
+class TestNameless:
+    """Columns without a name are called by their place."""
+
+    def test_the_index_of_pandas(self, tmp_path: Path) -> None:
+        path = tmp_path / "m.csv"
+        pandas.DataFrame({"text": SAID, "voice": ["clara"] * 4}).to_csv(path)
+        assert list(said(path, extra="drop")) == ["000001", "000002", "000003", "000004"]
+        assert list(said(path, map="#1=id")) == ["0", "1", "2", "3"]
+        with pytest.raises(ManifestError) as caught:
+            read(path)
+        assert caught.value.remedy == 'add --map "#1=id" or --extra keep or drop'
+
+    def test_keys_and_languages_of_games(self, tmp_path: Path) -> None:
+        path = tmp_path / "m.csv"
+        path.write_text(",en,de\nKEY_A,Hello there.,Hallo.\nKEY_B,See you.,Bis bald.\n")
+        for language, text in (
+            (None, "Hello there."),
+            ("german", "Hallo."),
+            ("en", "Hello there."),
+        ):
+            with pytest.raises(ManifestError) as caught:
+                read(path, language=language)
+            words = shlex.split(f"{caught.value}")
+            fields = words[words.index("--map") + 1]
+            assert said(path, map=fields, extra="drop")["KEY_A"] == text
+
+    def test_line_ends_of_old_macs(self, tmp_path: Path) -> None:
+        path = tmp_path / "m.csv"
+        path.write_bytes(b"id,text\r1,One.\r2,Two.\r")
+        with pytest.raises(
+            ManifestError,
+            match="it contains a lone carriage return; save the file with Unix or Windows "
+            "line ends",
+        ):
+            read(path)
+
+    def test_several_are_no_id(self, tmp_path: Path) -> None:
+        path = tmp_path / "m.csv"
+        path.write_text(",,text\na,1,One.\na,2,Two.\n")
+        with pytest.raises(ManifestError) as caught:
+            read(path)
+        assert caught.value.remedy == "--extra keep or drop"
+        assert len(said(path, extra="keep")) == 2
+
+    def test_languages_of_unity(self, tmp_path: Path) -> None:
+        path = tmp_path / "m.csv"
+        path.write_text("Key,English(en),German(de)\nA,Hello there.,Hallo.\n")
+        with pytest.raises(ManifestError) as caught:
+            read(path, language="german")
+        words = shlex.split(f"{caught.value}")
+        assert said(path, map=words[words.index("--map") + 1], extra="drop") == {"A": "Hallo."}
+
+    def test_a_real_name_wins(self, tmp_path: Path) -> None:
+        path = tmp_path / "m.csv"
+        path.write_text(",#1,text\n9,a,One.\n8,b,Two.\n")
+        assert list(said(path, map="#1=id", extra="drop")) == ["a", "b"]
+
+    def test_an_empty_column_is_no_matter(self, tmp_path: Path) -> None:
+        path = tmp_path / "m.csv"
+        path.write_text("id,,text,\na,,One.,\n")
+        assert said(path) == {"a": "One."}
+
+    @pytest.mark.parametrize("extra", ["drop", "keep"])
+    def test_a_separator_too_many_is_told(
+        self, tmp_path: Path, caplog: pytest.LogCaptureFixture, extra: str
+    ) -> None:
+        path = tmp_path / "m.csv"
+        path.write_text("id,text,\na,Come in, please.\nb,No.,\n")
+        assert list(said(path, extra=extra)) == ["a", "b"]
+        (warning,) = [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]
+        assert "text after the last named column in 1 row of 2: a;" in warning
+        (bad, good) = read(path)
+        assert isinstance(bad, BadRow)
+        assert (
+            "' please.' after the last named column; if it belongs to a sentence, put "
+            "that cell in quotes; --extra drop ignores all of that column"
+        ) in bad.message
+        assert isinstance(good, Row)
+
+
+BATCH = (
+    '{"custom_id": "r1", "method": "POST", "url": "/v1/audio/speech", '
+    '"body": {"model": "m", "input": "The lamp is lit.", "voice": "clara"}}\n'
+)
+
+
+def test_fields_inside_of_objects(tmp_path: Path) -> None:
+    """The message for a batch file names what leads to rows; a column of that very name wins."""
+    path = tmp_path / "m.jsonl"
+    path.write_text(BATCH)
+    (bad,) = read(path)
+    assert isinstance(bad, BadRow)
+    words = shlex.split(bad.message)
+    fields = words[words.index("--map") + 1]
+    assert fields == "custom_id=id,body.input=text,body.voice=voice"
+    (row,) = read(path, map=fields, extra="drop")
+    assert isinstance(row, Row)
+    assert (row.id, row.text, row.voice) == ("r1", "The lamp is lit.", "clara")
+    path.write_text('{"body.input": "This.", "body": {"input": "Not this.", "ref_audio": "x"}}\n')
+    assert list(said(path, map="body.input=text", extra="drop").values()) == ["This."]
+    path.write_text('{"text": "This.", "body": {"ref_audio": "https://example.org/a.wav"}}\n')
+    (bad,) = read(path, map="body.ref_audio=ref_audio", extra="drop")
+    assert isinstance(bad, BadRow)
+    assert "is a URL" in bad.message

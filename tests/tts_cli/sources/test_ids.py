@@ -1,0 +1,167 @@
+"""Which ids are refused, which collide, and the compact table."""
+
+from __future__ import annotations
+
+import random
+import re
+
+import pytest
+
+from tts_cli.sources import ids as ids_module
+from tts_cli.sources.ids import IdTable, default_id, fold_id, id_hash, id_problem, is_in_shard
+
+
+@pytest.mark.parametrize(
+    "row_id",
+    [
+        "a",
+        "chapter-01/line_0001.take2",
+        ".hidden",
+        "-dash",
+        "a" * 200,
+        "日本語",
+        "über",
+        "cafe\u0301",  # a combining accent
+        "console",
+        "a/con1",
+        "truncated",
+        "x.wav",
+        "com10",
+        "a/report.html/b",
+        "page.html/b",
+        "report.html",
+        "a.srt",
+    ],
+)
+def test_good_ids(row_id: str) -> None:
+    assert id_problem(row_id) is None
+
+
+@pytest.mark.parametrize(
+    ("row_id", "word"),
+    [
+        ("", "empty"),
+        ("../x", "leave"),
+        ("a/../../x", "leave"),
+        ("./x", "leave"),
+        ("..", "leave"),
+        ("/etc/passwd", "relative"),
+        ("a//b", "empty part"),
+        ("a/", "empty part"),
+        ("a\\b", "contains"),
+        ("C:x", "contains"),
+        ("a b", "contains"),
+        ("a\nb", "contains"),
+        ("a\0b", "contains"),
+        ("a\x1b[31m", "contains"),
+        ("~root", "contains"),
+        ("a*", "contains"),
+        ("a\u200bb", "contains"),  # a space without width
+        ("a\u202eb", "contains"),  # turns the reading direction round
+        ("x²", "contains"),
+        ("CON", "device"),
+        ("con.tape", "device"),
+        ("a/NUL/b", "device"),
+        ("Com7", "device"),
+        ("lpt0.x.y", "device"),
+        ("a.", "ends with"),
+        ("a./b", "ends with"),
+        ("a" * 201, "longer"),
+        ("é" * 101, "longer"),
+        ("/".join(["abcdefghi"] * 101), "longer"),
+        ("truncated/a", "rows cut off at the maximum length"),
+        ("Truncated/a/b", "rows cut off at the maximum length"),
+        ("a.wav/b", "output file"),
+        ("timings.jsonl/b", "output file"),
+        ("run.JSON/b", "output file"),
+        ("x.codes.safetensors/b", "output file"),
+        ("a.srt/b", "output file"),
+        ("a/b.VTT/c", "output file"),
+        ("a.wav.original/b", "output file"),
+        (".a.wav.1.tts-cli.part/b", "output file"),
+        ("Report.html/b", "page"),
+        ("book.m4b/b", "one file"),
+    ],
+)
+def test_bad_ids(row_id: str, word: str) -> None:
+    problem = id_problem(row_id)
+    assert problem is not None
+    assert word in problem
+
+
+def test_messages_about_ids_cannot_drive_a_terminal() -> None:
+    assert "\x1b" not in (id_problem("a\x1b[31m") or "")
+
+
+@pytest.mark.parametrize(
+    ("one", "other"), [("A/b", "a/B"), ("Café", "cafe\u0301"), ("STRASSE", "straße"), ("K", "k")]
+)
+def test_ids_that_meet_on_some_file_system(one: str, other: str) -> None:
+    assert fold_id(one) == fold_id(other)
+
+
+def test_default_ids_sort_and_grow() -> None:
+    assert [default_id(1), default_id(999_999), default_id(1_000_000)] == [
+        "000001",
+        "999999",
+        "1000000",
+    ]
+
+
+def test_ids_come_in_the_order_people_count() -> None:
+    ids = ["\u0663", "line10", "a", "line2b", "line2", "10", "2"]  # a digit that `int` would take
+    ordered = ["2", "10", "a", "line2", "line2b", "line10", "\u0663"]
+    assert sorted(ids, key=ids_module.natural_order) == ordered
+
+
+def test_shards_cover_every_id_once() -> None:
+    ids = [f"row-{n}" for n in range(1000)]
+    parts = [[i for i in ids if is_in_shard(i, (part, 4))] for part in range(1, 5)]
+    assert sorted(row_id for part in parts for row_id in part) == sorted(ids)
+    assert min(map(len, parts)) > 150
+    assert all(is_in_shard(row_id, None) for row_id in ids)
+
+
+def test_hashes_are_stable_over_versions() -> None:
+    """Shards and journals of different machines must agree."""
+    assert id_hash("a") == 0x40F89E395B66422F
+
+
+def test_table_equals_a_dict() -> None:
+    generator = random.Random(0)
+    table, expected = IdTable(), {}
+    keys = [generator.getrandbits(64) or 1 for _ in range(3000)] + [1, 1025, 2**64 - 1]
+    for key in keys + keys[:500]:
+        value = generator.getrandbits(64)
+        table.put(key, value)
+        expected[key] = value
+    assert len(table) == len(expected)
+    assert all(table.get(key) == value for key, value in expected.items())
+    assert table.get(2) is None
+
+
+def test_a_first_value_stays() -> None:
+    table = IdTable()
+    assert [table.setdefault(key, value) for key, value in ((7, 1), (8, 2), (7, 3))] == [1, 2, 1]
+    assert [table.setdefault(key, 9) for key in range(1, 3000)].count(9) == 2997
+    assert (len(table), table.get(7), table.get(2999)) == (2999, 1, 9)
+
+
+def test_plain_ids_need_no_closer_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the quick look lets pass, the long one must too."""
+    generator = random.Random(1)
+    pieces = ["nul", "com1", "truncated", "chapter", "0000001", "/", "_", "-", ".wav", "x", "."]
+    ids = {"".join(generator.choices(pieces, k=generator.randint(1, 6))) for _ in range(5000)}
+    plain = {row_id for row_id in ids if ids_module._PLAIN_ID.fullmatch(row_id)}
+    assert len(plain) > 200
+    assert ids_module._PLAIN_ID.fullmatch("part0001/0000017")
+    monkeypatch.setattr(ids_module, "_PLAIN_ID", re.compile(r"(?!)"))
+    assert {row_id: id_problem(row_id) for row_id in plain} == dict.fromkeys(plain)
+
+
+def test_table_is_compact() -> None:
+    table = IdTable()
+    for n in range(20_000):
+        table.put(id_hash(str(n)), n)
+    size = table._keys.itemsize * (len(table._keys) + len(table._values))
+    assert size <= 48 * 20_000

@@ -1,0 +1,128 @@
+"""Arrays of JSON: read object by object, judged like lines."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import pytest
+
+from tts_cli.core import BadRow, Row
+from tts_cli.errors import ManifestError
+from tts_cli.sources import jsonl
+from tts_cli.sources.item import ManifestFile
+from tts_cli.sources.open import read_rows
+
+MakeSource = Callable[..., ManifestFile]
+ROWS = [{"id": f"r{number}", "text": f"Zeile {number}, größer"} for number in range(5000)]
+
+
+@pytest.mark.parametrize("name", ["m.json", "m.jsonl"])
+@pytest.mark.parametrize("indent", [None, 2])
+@pytest.mark.parametrize("ascii", [True, False])
+def test_arrays(make_source: MakeSource, name: str, indent: int | None, ascii: bool) -> None:
+    content = json.dumps(ROWS, indent=indent, ensure_ascii=ascii)
+    rows = list(read_rows(make_source("\ufeff \n" + content + "\n", name)))
+    assert [(row.id, row.number) for row in rows] == [(f"r{n}", n + 1) for n in range(5000)]
+    assert all(isinstance(row, Row) for row in rows)
+    per_row = 4 if indent else 0
+    assert [row.line for row in rows[:3]] == [
+        2 + (n * per_row + 1 if indent else 0) for n in range(3)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        ('"text"', "must be a JSON object, not 'text'"),
+        ("5", "must be a JSON object, not 5"),
+        ("[[1], 2]", "must be a JSON object, not a list"),
+        ('{"text": "a", "text": "b"}', "has 'text' twice"),
+        ('{"text": "a", "temperature": NaN}', "NaN is not a valid number"),
+        ('{"text": "a", "seed": ' + "9" * 100 + "}", "too many digits"),
+        ('{"text": "a", "voise": "b"}', "unknown field 'voise'"),
+        ("{}", "has no text"),
+    ],
+)
+def test_a_bad_row_does_not_stop_the_rest(make_source: MakeSource, row: str, words: str) -> None:
+    content = '[{"text": "before"},\n' + row + ',\n{"text": "after"}]'
+    before, bad, after = read_rows(make_source(content, "m.json"))
+    assert isinstance(bad, BadRow)
+    assert (bad.line, after.line) == (2, 3)
+    assert words in bad.message
+    assert isinstance(before, Row)
+    assert isinstance(after, Row)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("[", "m.json:1: not JSON: Expecting value"),
+        ('[{"text": "a"}', "not JSON: ',' is missing"),
+        ('[{"text": "a"} {"text": "b"}]', "',' is missing before '{'"),
+        ('[{"text": "a"},\n]', "m.json:2: not JSON: Expecting value"),
+        ('[{"text": "a"}] x', "there is something after the end of the array"),
+        ('[\n\n{"text": "a}]', "m.json:3: not JSON: Unterminated string"),
+        ("[" * 100_000, "nested too deep"),
+    ],
+)
+def test_what_is_no_array(make_source: MakeSource, content: str, words: str) -> None:
+    with pytest.raises(ManifestError) as caught:
+        list(read_rows(make_source(content, "m.json")))
+    assert words in str(caught.value)
+
+
+def test_bytes_that_are_not_utf8(make_source: MakeSource) -> None:
+    with pytest.raises(ManifestError, match=r"m\.json:2: not JSON: byte 0xe9 is not UTF-8"):
+        list(read_rows(make_source(b'[{"text": "a"},\n{"text": "caf\xe9"}]', "m.json")))
+
+
+def test_an_empty_array_has_no_rows(make_source: MakeSource) -> None:
+    assert list(read_rows(make_source(" [ ]\n", "m.json"))) == []
+
+
+def test_a_document_is_bounded(make_source: MakeSource, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = make_source(json.dumps([{"text": "x" * 1000}] * 10), "m.json")
+    assert sum(isinstance(row, Row) for row in read_rows(source)) == 10
+    monkeypatch.setattr(jsonl, "MAX_DOCUMENT_CHARS", 5000)
+    with pytest.raises(ManifestError, match="Mi characters of JSON; write one object per line"):
+        list(read_rows(source))
+
+
+TABLE = {"lamp/lit": "It is lit.", "menu": {"quit": "Quit?", "a b": "Save."}, "@lamp": {"x": "y"}}
+TABLE_ROWS = [("lamp/lit", "It is lit.", 2), ("menu/quit", "Quit?", 4), ("menu/a_b", "Save.", 5)]
+TWO = [("a", "One.", 3), ("b", "Two.", 7)]
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (json.dumps(TABLE, indent=1), TABLE_ROWS),
+        (
+            '{\n "lines": [\n  {"id": "a", "text": "One."},\n\n\n\n  {"id": "b", "text": "Two."}]}',
+            TWO,
+        ),
+        ('{"rows": [{"text": "One."}]}', [("000001", "One.", 1)]),
+        ('{\n "id": "a",\n "text": "One."\n}\n', [("a", "One.", 1)]),
+        (
+            '{\n "text": "One."\n}\n{\n "text": "Two."\n}',
+            [("000001", "One.", 1), ("000002", "Two.", 4)],
+        ),
+        (
+            '{\n "a": {"text": "One."},\n "b": {"id": "c", "text": "Two."}\n}',
+            [("a", "One.", 2), ("c", "Two.", 3)],
+        ),
+    ],
+)
+def test_objects_over_several_lines(
+    make_source: MakeSource, content: str, expected: list[tuple[str, str, int]]
+) -> None:
+    rows = list(read_rows(make_source(content, "m.json")))
+    assert [(row.id, row.text, row.line) for row in rows if isinstance(row, Row)] == expected
+    assert len(rows) == len(expected)
+
+
+def test_a_line_that_is_cut_off_is_one_bad_row(make_source: MakeSource) -> None:
+    bad, good = read_rows(make_source('{"id": "a",\n{"id": "b", "text": "Two."}\n'))
+    assert isinstance(bad, BadRow)
+    assert isinstance(good, Row)

@@ -1,1 +1,0 @@
-"""Rows as users write them: files, columns, ids, casts, seeds."""

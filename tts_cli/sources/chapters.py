@@ -1,0 +1,497 @@
+"""The parts of a book as it is read aloud: chapters of paragraphs, without the source's markup.
+
+What every reader of a format makes of its source, and how blocks become chapters.
+
+Which entries of a table of contents begin chapters: those that point at whole documents do, however
+deep they lie. Of those that point inside of one, the levels down to the first that has two entries
+or more: below a single title at the top, the chapters. A chapter of more than an hour is divided by
+the entries right below its own, and so is what comes of that.
+
+Headings of one level begin chapters: the highest level that occurs twice, so that a single title
+above all is none. Where the source has a table of contents (EPUB), its marks do instead. A part
+with nothing but headings ("Part One" above "Chapter One") is read at the front of the next chapter,
+what stands before the first heading is a chapter of its own.
+
+Lines that the author broke (`<br>`, hard breaks of Markdown) come with `BREAK` between them: two
+breaks part paragraphs, and at a single one a comma is put where there is no sign to pause at.
+
+The two marks an author may put into a book: pauses, which rows of manifests have too
+(`text/pauses.py`), and voices. `{voice=clara}` at the beginning or the end of a paragraph gives
+that paragraph to another voice.
+
+The language of a book, as checkpoints name it.
+
+What Project Gutenberg puts around a book: a header, and a licence of 18,000 characters behind it.
+It is no part of the book, and not read. Source: the marks in its texts of 1994 to 2025; `pg-header`
+and `pg-footer` in its EPUBs.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import groupby, pairwise
+from typing import NamedTuple
+
+from tts_cli.errors import ManifestError
+from tts_cli.text.boundaries import is_cjk
+from tts_cli.text.languages import code_of, named_language
+from tts_cli.text.pauses import pause_problem, without_pauses
+from tts_cli.text.unseen import as_seen
+from tts_cli.text.words import strip_markup, usual_s
+
+LONG_S = 3600.0  # of a chapter
+
+
+@dataclass(frozen=True)
+class Paragraph:
+    """What is read without a longer pause. `[pause 500ms]` may stand in its text; see `marks`."""
+
+    text: str  # one line, not empty
+    place: str  # where it stands in the source, as messages name it
+    voice: str | None = None  # None: the run's
+    is_heading: bool = False
+    is_scene_end: bool = False  # a scene break follows
+
+
+@dataclass(frozen=True)
+class Chapter:
+    """What becomes one audio file."""
+
+    title: str  # names the file and the chapter mark; the heading to be read is a paragraph
+    paragraphs: tuple[Paragraph, ...]  # at least one
+
+
+@dataclass(frozen=True)
+class Book:
+    """A whole book."""
+
+    chapters: tuple[Chapter, ...]
+    title: str | None = None
+    author: str | None = None
+    language: str | None = None  # as the source gives it, such as en-GB
+    warnings: tuple[str, ...] = field(default=())  # what of the source is not read
+
+    def without_markup(self) -> Book:
+        """The same without tags of style and emphasis in its texts, such as `_italics_`."""
+        chapters = (
+            replace(
+                chapter,
+                title=_stripped(chapter.title),
+                paragraphs=tuple(
+                    replace(one, text=_stripped(one.text)) for one in chapter.paragraphs
+                ),
+            )
+            for chapter in self.chapters
+        )
+        return replace(self, chapters=tuple(chapters))
+
+
+def _stripped(text: str) -> str:
+    """In one line; a text of nothing but tags stays."""
+    return " ".join(strip_markup(text).split()) or text
+
+
+MAX_CHAPTERS = 9_999
+MAX_TITLE_CHARS = 200
+BREAK = "\1"  # where the author broke a line; in no XML, and refused in texts
+
+_SPACES = re.compile(r"\s+")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
+# A line of signs between scenes: * * *, ***, ---, # # #, ~, and signs made for it.
+_SCENE_BREAK = re.compile(r"(?:[*#~_=•·◦†–—-]\s*){3,60}|[*#~⁂§❦❧☙]|(?:[⁂❦❧☙]\s*){1,9}")
+
+
+# Passed over at the ends of broken lines; marks of ours and of checkpoints, in [] and {}, are not.
+_CLOSING, _OPENING = "\"'”’»›)）」』》", "\"'“‘„«‹(（「『《¿¡"
+# Behind these no clause ends ("produced for / Standard Ebooks"); none is another language's word
+# that may end one, as "in" and "die" are.
+_LEANING = re.compile(
+    r"(?<!\w)(?:an|and|as|but|by|for|from|into|of|or|than|the|with|das|dem|der|des|eine|einer|für|im"
+    r"|oder|und|von|vom|zum|zur|au|aux|avec|ce|chez|dans|de|du|et|la|le|les|ou|sur|un|une|con|del"
+    r"|della|di|el|gli|las|los|nel|para|por|uma|una)\Z",
+    re.IGNORECASE,
+)
+_KANA = re.compile("[\u3040-\u30ff]")
+
+
+class Text(NamedTuple):
+    """A paragraph as it stands in the source, in one line or more."""
+
+    text: str
+    place: str
+
+
+class Heading(NamedTuple):
+    """A heading, level 1 the highest."""
+
+    text: str
+    level: int
+    place: str
+
+
+class SceneBreak(NamedTuple):
+    """A break between scenes."""
+
+
+class TocEntry(NamedTuple):
+    """Where the table of contents has an entry; the chapter's heading is in the text."""
+
+    title: str
+    depth: int = 1  # of the entry, 1 is the top level
+    is_document: bool = False  # it points at a whole one, at no place inside of it
+
+
+Block = Text | Heading | SceneBreak | TocEntry
+
+
+def one_line(text: str) -> str:
+    """Text with every run of white space as one space, none at its ends, and nothing unseen."""
+    return _CONTROL.sub("", _SPACES.sub(" ", as_seen(text))).strip()
+
+
+def parted(text: str) -> Iterator[str]:
+    """The paragraphs of a text with broken lines, each without breaks."""
+    for has_text, lines in groupby(map(str.strip, text.split(BREAK)), key=bool):
+        if has_text:
+            yield _joined(list(lines))
+
+
+def joined(text: str) -> str:
+    """A text with broken lines as one paragraph without breaks."""
+    return _joined(list(filter(None, map(str.strip, text.split(BREAK)))))
+
+
+def _joined(lines: list[str]) -> str:
+    spaces = [_space_between(before, behind) for before, behind in pairwise(lines)]
+    return "".join(piece for pair in zip(lines, [*spaces, ""], strict=False) for piece in pair)
+
+
+def _space_between(before: str, behind: str) -> str:
+    """What stands for a broken line's end: a clause's pause, unless there is a sign already, the
+    next line begins small, or the last word leans on it.
+    """
+    last, first = before.rstrip(_CLOSING)[-1:], behind.lstrip(_OPENING)[:1]
+    is_open = last and first and unicodedata.category(last)[0] in "LMN"
+    if not is_open or first.islower() or unicodedata.category(first)[0] not in "LN":
+        return " "
+    if _LEANING.search(before, max(0, len(before) - 8)):
+        return " "
+    if is_cjk(last):
+        return "、" if _KANA.search(before) or _KANA.search(behind) else "，"
+    return "، " if "\u0600" <= last <= "\u06ff" else ", "
+
+
+RAISED, LOWERED, LEVEL = "\3", "\4", "\5"  # around raised and lowered text, until it is settled
+_UP = str.maketrans("0123456789+-\u2212=()n", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁻⁼⁽⁾ⁿ")
+_DOWN = str.maketrans("0123456789+-\u2212=()", "₀₁₂₃₄₅₆₇₈₉₊₋₋₌₍₎")
+_FRACTION = re.compile(
+    rf"(\d*){RAISED}\s*(\d{{1,3}})\s*{LEVEL}\s*[/\u2044\u2215]\s*{LOWERED}?\s*(\d{{1,3}})(?!\d)\s*{LEVEL}?"
+)
+_SHIFTED = re.compile(
+    rf"([^\W\d_]*|\d+(?:[.,]\d+)*|\))([{RAISED}{LOWERED}])([^{RAISED}{LOWERED}{LEVEL}]*){LEVEL}"
+)
+_NOTE_NUMBER = re.compile(r"[\[(]?\*?\d{1,4}[\])]?|[*†‡§¶]{1,4}")
+_POWER = re.compile(r"[+\u2212-]?(?:\d{1,4}|n)")
+_BASE = re.compile(r"\d{1,3}|\d+\.\d+|[^\W\d_]{1,3}|\)")  # 10, cm, x; else the number is a note's
+
+
+def settle_raised(text: str) -> tuple[str, int]:
+    """Return a text whose raised and lowered parts are signs that say so, and how many numbers of
+    notes were left out: raised behind a long word, a year or the end of a sentence.
+
+    Args:
+        text: with `RAISED` or `LOWERED` in front of each such part, and `LEVEL` behind it.
+    """
+    if RAISED not in text and LOWERED not in text:
+        return text, 0
+    num_notes = 0
+
+    def settle(found: re.Match[str]) -> str:
+        nonlocal num_notes
+        base, inside = found[1], found[3].strip()
+        if found[2] == LOWERED:
+            is_number = re.fullmatch(r"[\d+\u2212=()-]+", inside)
+            return base + (inside.translate(_DOWN) if is_number else inside)
+        if _POWER.fullmatch(inside) and _BASE.fullmatch(base):
+            return base + inside.translate(_UP)
+        if _NOTE_NUMBER.fullmatch(inside):
+            num_notes += 1
+            return base
+        return base + inside
+
+    text = _FRACTION.sub(lambda found: f"{found[1]} {found[2]}/{found[3]}".strip(), text)
+    return _SHIFTED.sub(settle, text), num_notes
+
+
+def is_scene_break(text: str) -> bool:
+    """Whether a paragraph is nothing but signs that part scenes."""
+    return _SCENE_BREAK.fullmatch(as_seen(text).strip()) is not None
+
+
+@dataclass(frozen=True)
+class Assembled:
+    """Chapters made of blocks."""
+
+    chapters: tuple[Chapter, ...]
+    title: str | None  # a single heading above all chapters
+    warnings: tuple[str, ...]
+
+
+def assemble(blocks: Iterable[Block], name: str, *, is_chapter: bool = False) -> Assembled:
+    """Chapters of a whole source.
+
+    Args:
+        name: the title of a chapter that has none.
+        is_chapter: all is one chapter, by the name of its first heading; it may be empty.
+    Raises:
+        ManifestError: there is nothing to read, or too many chapters.
+    """
+    found = list(blocks)
+    if is_chapter:
+        titles = (_without_marks(one.text, one.place) for one in found if isinstance(one, Heading))
+        found.insert(0, TocEntry(next(filter(None, titles), name)))
+    builder = _Builder(name)
+    levels = Counter(block.level for block in found if isinstance(block, Heading))
+    is_marked = any(isinstance(block, TocEntry) for block in found)
+    level = 0 if is_marked else _chapter_level(levels)
+    for block in found:
+        builder.take(block, level)
+    chapters = builder.finish()
+    if len(chapters) > MAX_CHAPTERS:
+        raise ManifestError(f"{name}: has {len(chapters)} chapters; the maximum is {MAX_CHAPTERS}")
+    if not chapters and not is_chapter:
+        raise ManifestError(f"{name}: contains no text", remedy="check that this is the right file")
+    return Assembled(chapters, None if is_marked else _book_title(found, level), builder.warnings)
+
+
+def _chapter_level(levels: Counter[int]) -> int:
+    """The level that begins chapters; 0 without headings."""
+    repeated = [level for level, times in levels.items() if times > 1]
+    return min(repeated or levels, default=0)
+
+
+def _book_title(blocks: list[Block], level: int) -> str | None:
+    first = next((block for block in blocks if isinstance(block, Heading)), None)
+    if first is None or first.level >= level:
+        return None
+    return one_line(first.text)
+
+
+class _Builder:
+    """Chapters while their blocks come in."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._title: str | None = None
+        self._paragraphs: list[Paragraph] = []
+        self._chapters: list[Chapter] = []
+        self._warnings: list[str] = []
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        return tuple(self._warnings)
+
+    def take(self, block: Block, level: int) -> None:
+        """Add a block; headings down to `level` begin chapters."""
+        if isinstance(block, SceneBreak):
+            if self._paragraphs:
+                self._paragraphs[-1] = replace(self._paragraphs[-1], is_scene_end=True)
+        elif isinstance(block, TocEntry):
+            self._begin(block.title)
+        elif isinstance(block, Heading):
+            text = one_line(block.text)
+            if text and block.level <= level:
+                self._begin(_without_marks(text, block.place))
+            self._add(text, block.place, is_heading=True)
+        elif is_scene_break(block.text):
+            self.take(SceneBreak(), level)
+        else:
+            self._add(one_line(block.text), block.place)
+
+    def finish(self) -> tuple[Chapter, ...]:
+        """All chapters. Headings with nothing behind them end the last one."""
+        if self._paragraphs and not self._has_text() and self._chapters:
+            last = self._chapters.pop()
+            self._paragraphs = [*last.paragraphs, *self._paragraphs]
+            self._title = last.title
+        self._close()
+        return tuple(self._chapters)
+
+    def _begin(self, title: str) -> None:
+        if self._has_text():
+            self._close()
+        self._title = title[:MAX_TITLE_CHARS]
+
+    def _has_text(self) -> bool:
+        return not all(paragraph.is_heading for paragraph in self._paragraphs)
+
+    def _close(self) -> None:
+        if self._paragraphs:
+            title = self._title or self._name
+            self._chapters.append(Chapter(title, tuple(self._paragraphs)))
+        self._paragraphs, self._title = [], None
+
+    def _add(self, text: str, place: str, is_heading: bool = False) -> None:
+        text, voice = take_voice(text)
+        if mark := misspelt(text):
+            self._warnings.append(
+                f"{place}: {mark!r} will be read aloud: put {{voice=NAME}} at the start or "
+                "end of a paragraph"
+            )
+        if text:
+            self._paragraphs.append(Paragraph(text, place, voice, is_heading))
+
+
+def _without_marks(text: str, place: str) -> str:
+    """A heading's text as a title."""
+    text, _ = take_voice(text)
+    require_pauses(text, place)
+    return one_line(without_pauses(text))
+
+
+_VOICE = re.compile(r"\{voice=([^{}\s=](?:[^{}=\n]{0,198}[^{}\s=])?)\}")
+_ALMOST_VOICE = re.compile(r"\{\s*voice\b[^{}\n]{0,60}\}", re.IGNORECASE)
+
+
+def require_pauses(text: str, place: str) -> None:
+    """Raise ManifestError if a pause in a paragraph is longer than a minute."""
+    if problem := pause_problem(text):
+        raise ManifestError(f"{place}: {problem}")
+
+
+def take_voice(text: str) -> tuple[str, str | None]:
+    """A paragraph's text without the mark of its voice, and that voice."""
+    found = _VOICE.match(text) or _VOICE.search(text, max(0, len(text) - 210))
+    if found is None or (found.start() and found.end() < len(text)):
+        return text, None
+    return (text[: found.start()] + text[found.end() :]).strip(), found[1]
+
+
+def misspelt(text: str) -> str | None:
+    """What looks like the mark of a voice in a text that `take_voice` left, or None."""
+    found = _ALMOST_VOICE.search(text)
+    return None if found is None else found.group()
+
+
+# Cantonese (yue, zh-yue) and other Chinese languages are none that checkpoints mean by the name.
+_OTHER_CHINESE = {"yue", "nan", "wuu", "hak", "gan", "hsn"}
+_NO_LANGUAGE = {"und", "mul", "mis", "zxx", "art"}  # of ISO 639-2: unknown, several, none
+
+
+def known_language(tag: str | None, known: Collection[str]) -> str | None:
+    """The name of a language tag such as `en-GB`, if it is one of a checkpoint's names."""
+    parts = _parts(tag)
+    if not _OTHER_CHINESE.isdisjoint(parts[1:]):
+        return None
+    name = named_language(parts[0], known)
+    return name if name != "auto" and name in known else None
+
+
+def is_language(tag: str) -> bool:
+    """Whether a tag says which language a book is in."""
+    code = code_of(_parts(tag)[0])
+    return code is not None and code not in _NO_LANGUAGE
+
+
+def _parts(tag: str | None) -> list[str]:
+    return (tag or "").strip().lower().replace("_", "-").split("-")
+
+
+def chapters_of(blocks: Sequence[Block]) -> list[Block]:
+    """The blocks, with the marks of those entries alone that begin chapters."""
+    entries = [one for one in blocks if isinstance(one, TocEntry)]
+    depths = [one.depth for one in entries]
+    seconds = _seconds(blocks)
+    base = _base_depth(depths, seconds)
+    chosen = {n for n, one in enumerate(entries) if one.is_document or one.depth <= base}
+    spans = list(pairwise([*sorted(chosen), len(entries)]))
+    while spans:
+        first, end = spans.pop()
+        below = [n for n in range(first + 1, end) if depths[n] > depths[first]]
+        if below and sum(seconds[first:end]) > LONG_S:
+            highest = min(depths[n] for n in below)
+            parts = [n for n in below if depths[n] == highest]
+            chosen.update(parts)
+            spans += pairwise([first, *parts, end])
+    numbers = iter(range(len(entries)))
+    return [one for one in blocks if not isinstance(one, TocEntry) or next(numbers) in chosen]
+
+
+def _seconds(blocks: Sequence[Block]) -> list[float]:
+    """What the text behind each mark takes, up to the next of any depth."""
+    seconds: list[float] = []
+    for one in blocks:
+        if isinstance(one, TocEntry):
+            seconds.append(0.0)
+        elif isinstance(one, Text | Heading) and seconds:
+            seconds[-1] += usual_s(one.text)
+    return seconds
+
+
+def _base_depth(depths: Sequence[int], seconds: Sequence[float]) -> int:
+    """The highest level with two entries that have text, or entries below them."""
+    counts: Counter[int] = Counter()
+    for depth, text_s, behind in zip(depths, seconds, [*depths, 0][1:], strict=True):
+        counts[depth] += text_s > 0 or behind > depth
+    return min((depth for depth, times in counts.items() if times > 1), default=1)
+
+
+FRAME_IDS = frozenset(("pg-header", "pg-footer", "pg-start-separator", "pg-end-separator"))
+_FRAME_NAME = r"(?:THE |THIS )?PROJECT GUTENBERG"
+_FRAME_START = re.compile(
+    rf"^[ \t]*\*{{3}} ?START OF {_FRAME_NAME}[^*]{{0,400}}\*{{3}}[ \t]*$"
+    r"|^[ \t]*\*?END\*? ?(?:THE )?SMALL PRINT[^\n]{0,200}\*END\*?[ \t]*$"
+    r"|^[ \t]*\*END\*THE SMALL PRINT[^\n]{0,200}$",
+    re.MULTILINE | re.IGNORECASE,
+)
+_FRAME_END = re.compile(
+    rf"^[ \t]*\*{{3}} ?END OF {_FRAME_NAME}[^*]{{0,400}}\*{{3}}[ \t]*$"
+    rf"|^[ \t]*END OF {_FRAME_NAME}(?:'s|\u2019s)? [^\n]{{0,200}}$",
+    re.MULTILINE | re.IGNORECASE,
+)
+
+
+class Unframed(NamedTuple):
+    """A text without its frame."""
+
+    text: str  # what is left out is empty lines, so that others keep their number
+    num_left_out: int  # characters
+
+
+def strip_gutenberg(text: str) -> Unframed:
+    """The book between the two marks; one mark alone cuts its side only."""
+    start = 0
+    for found in _FRAME_START.finditer(text, 0, max(len(text) // 2, 40_000)):
+        start = found.end()  # an old text has two of them
+    end = _FRAME_END.search(text, start)
+    stop = end.start() if end else len(text)
+    before, book, behind = text[:start], text[start:stop], text[stop:]
+    num_left_out = len(before.strip()) + len(behind.strip())
+    return Unframed("\n" * before.count("\n") + book, num_left_out)
+
+
+def strip_gutenberg_blocks(blocks: Sequence[Block]) -> tuple[list[Block], int]:
+    """Return the blocks of a book between the two marks, which older EPUBs have as paragraphs, and
+    the number of characters that are left out. Entries of the contents stay.
+    """
+    texts = [one.text if isinstance(one, Text | Heading) else "" for one in blocks]
+    starts = (n for n in range(len(texts) // 2) if _FRAME_START.fullmatch(one_line(texts[n])))
+    first = next(starts, -1)
+    ends = (n for n in range(first + 1, len(texts)) if _FRAME_END.fullmatch(one_line(texts[n])))
+    last = next(ends, len(texts))
+    kept = [
+        one
+        for n, one in enumerate(blocks)
+        if first < n < last or (isinstance(one, TocEntry) and n < last)
+    ]
+    return kept, sum(len(text) for n, text in enumerate(texts) if not first < n < last)
+
+
+def frame_warning(name: str, num_left_out: int) -> str:
+    """What is said of it."""
+    what = "the frame of Project Gutenberg around the book"
+    return f"{name}: {what} is left out, {num_left_out:,} characters"

@@ -1,0 +1,242 @@
+"""Detect the encoding of a manifest: UTF-8, UTF-16 as Excel writes it, or an older one.
+
+A mark at the start says it, and so does a text that is UTF-8 from end to end, which no other is by
+chance. The rest is judged by charset-normalizer, and told with words of the file, for it is a
+guess: Windows' western code page has it where nothing else fits better.
+"""
+
+from __future__ import annotations
+
+import codecs
+import io
+import logging
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import BinaryIO, TextIO
+
+from tts_cli.errors import ManifestError, UsageError
+
+log = logging.getLogger(__name__)
+
+UTF_8 = "utf-8"
+BLOCK_BYTES = 1 << 16
+MAX_SAMPLE_BYTES = 1 << 16
+_MARKS = (  # longest first: UTF-32 begins as UTF-16 does
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF8, UTF_8),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+_WESTERN = "cp1252"
+_OLD = (
+    *(_WESTERN, "cp1250", "cp1251", "cp1253", "cp1254", "cp1257"),
+    *("cp932", "gb18030", "big5", "cp949", "euc_jp", "koi8_r", "mac_roman", "cp850"),
+)
+_SLACK = 0.03  # of coherence, by which the western one may lie behind
+_NUL_SHARE = 0.2  # of bytes at even, or at odd places: UTF-16 without a mark
+_NO_TEXT = re.compile(rb"[\x00-\x08\x0e-\x1f]")
+_NO_WORD = re.compile(r"[^\W\d_][¹³¿][^\W\d_]")  # Polish, read as another language
+_MAX_WORDS = 3
+# Of cp1252 what English texts have: after an ASCII letter, digit or mark or before one, a dash, an
+# ellipsis, quotation marks, signs of money and trade, a bullet; a single sign between two letters
+# can be an apostrophe alone.
+_WESTERN_SIGNS = re.compile(
+    rb"(?<=[A-Za-z])\x92(?=[A-Za-z])"
+    rb"|(?<![\x80-\xff])[\x80\x85\x91-\x97\x99\xa0\xa2\xa3\xa7\xa9\xae\xb0\xb7\xbc-\xbe\xd7]{1,2}"
+    rb"(?![\x80-\xffA-Za-z])"
+    rb"|(?<![\x80-\xffA-Za-z])[\x80\x85\x91\x93\x95-\x97\xa3\xa7\xa9\xd7](?=[A-Za-z\d])"
+    rb"|(?<=[A-Za-z])(?:\x85|\x96|\x97)(?=[A-Za-z])"
+)
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """How a manifest's bytes become text."""
+
+    name: str = UTF_8  # as Python calls it
+    reason: str = ""  # why; empty where there is nothing to tell
+    words: str = ""  # some that show whether it is right; empty where it is certain
+
+
+def known_encoding(name: str) -> str:
+    """Python's name of an encoding of text. Raises UsageError."""
+    try:
+        found = codecs.lookup(name)
+        "".encode(name)  # not one that turns bytes into bytes
+    except (LookupError, ValueError):
+        raise UsageError(
+            f"--encoding {name!r}: is not an encoding",
+            remedy="such as utf-8, utf-16, cp1252, cp1251, shift_jis, gb18030 or mac_roman",
+        ) from None
+    return found.name
+
+
+def marked_encoding(start: bytes) -> Encoding | None:
+    """What the first bytes of a file say, by a mark or by NULs between letters."""
+    for mark, name in _MARKS:
+        if start.startswith(mark):
+            reason = "" if name == UTF_8 else "by its byte order mark"
+            return Encoding(name, reason)
+    half = len(start) // 2
+    for first, name in ((1, "utf-16-le"), (0, "utf-16-be")):
+        if half > 1 and start[first : 2 * half : 2].count(0) > _NUL_SHARE * half:
+            return Encoding(name, "by the NULs between its letters")
+    return None
+
+
+def find_encoding(blocks: Iterable[bytes]) -> Encoding:
+    """The encoding of a text, given whole, in blocks."""
+    decode = codecs.getincrementaldecoder(UTF_8)("replace").decode
+    sample = bytearray()
+    is_utf8, num_bad, num_good = True, 0, 0
+    rest = b""
+    is_first = True
+    for block in blocks:
+        if is_first and (marked := marked_encoding(block)):
+            return marked  # by UTF-8's mark too: then bytes that are not are mistakes
+        is_first = False
+        if block.isascii() and not rest and is_utf8:
+            decode(block)  # ends what a block before may have left
+            continue
+        text = decode(block)
+        bad = text.count("\ufffd")
+        num_bad += bad
+        if not block.isascii():
+            num_good += sum(map(len, re.findall(r"[^\x00-\x7f\ufffd]+", text)))
+        is_utf8 = is_utf8 and not bad
+        if len(sample) < MAX_SAMPLE_BYTES:
+            lines = (rest + block).split(b"\n")
+            rest = lines.pop()[-MAX_SAMPLE_BYTES:]
+            sample += b"\n".join(line for line in lines if not line.isascii()) + b"\n"
+    num_bad += decode(b"", final=True).count("\ufffd")
+    if not num_bad or num_good > num_bad:
+        return Encoding()  # lines with bytes that are not are told one by one
+    if not rest.isascii():
+        sample += rest
+    if len(sample) > MAX_SAMPLE_BYTES:  # cut where a line ends, not inside of a character
+        end = sample.rfind(b"\n", 0, MAX_SAMPLE_BYTES)
+        del sample[end if end > 0 else MAX_SAMPLE_BYTES :]
+    return _old_encoding(bytes(sample))
+
+
+def _old_encoding(sample: bytes) -> Encoding:
+    if _NO_TEXT.search(sample):  # then its lines are told one by one
+        return Encoding()
+    if _is_western(sample):
+        return Encoding(_WESTERN, "detected from its letters", _telling_words(sample, _WESTERN))
+    from charset_normalizer import from_bytes
+
+    every = list(from_bytes(sample, cp_isolation=list(_OLD)))
+    found = [match for match in every if not _NO_WORD.search(str(match))] or every
+    name = found[0].encoding if found else _WESTERN
+    for match in found:
+        is_western = _WESTERN in match.could_be_from_charset
+        if is_western and match.coherence >= found[0].coherence - _SLACK:
+            name = _WESTERN
+            break
+    words = _telling_words(sample, name)
+    # of none that is known: its lines are told one by one
+    return Encoding(name, "detected from its letters", words) if words else Encoding()
+
+
+def _is_western(sample: bytes) -> bool:
+    """Whether a text is English but for a few signs of Windows: all its other bytes are marks and
+    quotes that English has, none between two letters but an apostrophe, and no letters.
+    """
+    rest = _WESTERN_SIGNS.sub(b"", sample)
+    return rest.isascii() and len(rest) < len(sample)
+
+
+def _telling_words(sample: bytes, name: str) -> str:
+    """Return some words that show whether an encoding is right; "": it is not."""
+    try:
+        text = codecs.getincrementaldecoder(name)().decode(sample)  # may end amid a sign
+    except UnicodeError:
+        return ""
+    # Whole words first: a pattern for those with such a letter would try each letter of a long one.
+    telling = [word for word in re.findall(r"\w+", text) if not word.isascii()]
+    telling = telling or [word for word in re.findall(r"\S+", text) if not word.isascii()]
+    words = dict.fromkeys(telling or re.findall(r"\S+", text))
+    return ", ".join(word[:20] for word in list(words)[:_MAX_WORDS])
+
+
+def tell_encoding(found: Encoding, name: str) -> Encoding:
+    """Log how a file is read, where there is anything to tell; the same again."""
+    if found.words:
+        log.warning(
+            "%s: not UTF-8, read as %s, %s: %s; if that is wrong, give another with --encoding",
+            name,
+            found.name,
+            found.reason,
+            found.words,
+        )
+    elif found.name != UTF_8:
+        log.info("%s: read as %s, %s", name, found.name.upper(), found.reason)
+    return found
+
+
+@contextmanager
+def open_text(file: BinaryIO, encoding: str, name: str) -> Iterator[TextIO]:
+    """Decode a file. Bytes that are not UTF-8 come as lone surrogates, for their lines to be
+    reported one by one; in any other encoding, reading raises ManifestError inside of the block.
+
+    Args:
+        name: what messages call the file.
+    """
+    is_utf8 = codecs.lookup(encoding).name == UTF_8
+    errors = "surrogateescape" if is_utf8 else "strict"
+    text = io.TextIOWrapper(file, encoding, errors=errors, newline="\n")
+    try:
+        yield text
+    except UnicodeDecodeError as error:
+        place = file.tell() - len(error.object) + error.start + 1
+        raise ManifestError(
+            f"{name}: is not {encoding} (near byte {place})",
+            remedy="save it as UTF-8, or give its encoding with --encoding",
+        ) from None
+    finally:
+        text.detach()
+
+
+def blocks_of(file: BinaryIO) -> Iterator[bytes]:
+    """A file's bytes to its end."""
+    while block := file.read(BLOCK_BYTES):
+        yield block
+
+
+# UTF-8 that was read as cp1252: its first byte of two or three is one of few letters, and what
+# follows a capital letter can be a closing quotation mark.
+_HIGH = "\u0080-\u00bf€‚ƒ„…†‡ˆ‰Š‹ŒŽ‘’“”•–—˜™š›œžŸ"
+_MAY_BE_GARBLED = re.compile(
+    rf"\ufffd|(?<![A-ZÀ-Þ])[ÂÃÅÄâ][{_HIGH}]{{1,2}}|(?:[ÐÑ][{_HIGH}]){{2,}}"
+)
+
+
+def garbled(text: str) -> str:
+    """Return the first piece of a text that was decoded in a wrong encoding; "": there is none."""
+    for found in _MAY_BE_GARBLED.finditer(text):
+        piece = found.group()
+        for length in range(len(piece), 0, -1):
+            raw = b"".join(_byte_of(char) for char in piece[:length])
+            if piece == "\ufffd" or (length > 1 and _is_utf8(raw)):
+                return piece[:length]
+    return ""
+
+
+def _byte_of(char: str) -> bytes:
+    """The byte that Windows shows as a character; five have none, and are control characters."""
+    try:
+        return char.encode(_WESTERN)
+    except UnicodeEncodeError:
+        return char.encode("latin-1", "replace")
+
+
+def _is_utf8(raw: bytes) -> bool:
+    try:
+        raw.decode()
+    except UnicodeDecodeError:
+        return False
+    return True

@@ -1,0 +1,378 @@
+"""Find out how a table is written, before its rows are read: its separator, whether quotation marks
+are CSV's, and what its columns are where no header names them.
+
+Lists of trainings have no header; they are known by their form. Sources of the forms: LJSpeech 1.1,
+VITS, Bert-VITS2 and GPT-SoVITS (path, speaker, language, text), seed-tts-eval (name, what a
+recording says, recording, text).
+"""
+
+from __future__ import annotations
+
+import csv
+import logging
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from difflib import SequenceMatcher
+from itertools import islice
+
+from tts_cli.errors import ManifestError
+from tts_cli.named import shown
+from tts_cli.sources.ids import IdTable, as_id, fold_id, id_problem
+from tts_cli.sources.item import Dialect, ManifestFile
+from tts_cli.sources.jsonl import Lines
+from tts_cli.sources.mapping import ColumnMapping, RowProblem, as_flag, guess_mapping
+from tts_cli.text.languages import is_code
+
+log = logging.getLogger(__name__)
+
+SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "|"}
+PATH = "path"  # a column of paths, of which ids are made
+_SEPARATORS_OF = {"tsv": "\t", "txt": "|\t"}  # of a .csv all
+_EXCEL_SEPARATOR = re.compile(r"sep=(.)[\r\n]*")
+_ANKI_DIRECTIVE = re.compile(
+    r"#(separator|html|columns|notetype|deck|tags|(?:guid|tags|notetype|deck) column):(.*)",
+    re.DOTALL,
+)
+_ANKI_SEPARATORS = {
+    "tab": "\t",
+    "comma": ",",
+    "semicolon": ";",
+    "pipe": "|",
+    "space": " ",
+    "colon": ":",
+}
+_HEADER_CELL = re.compile(r"[^\W\d][\w #()/-]{0,29}")
+_SAMPLE_LINES = 50
+_LEAST_LINES = 3  # that show a form; of paths to audio one does
+_MAX_PARTS = 9  # of a path, in an id
+_AUDIO = re.compile(r"\.(wav|flac|mp3|ogg|opus|m4a|aac|aiff?)$", re.IGNORECASE)
+_NO_SPACE = re.compile(r"\S{1,200}")
+_CODE = re.compile(r"[A-Za-z]{2,3}([-_][A-Za-z]{2,4})?$")
+_MOST = (1 << 64) - 1  # of a key
+_MAX_LABEL_CHARS = 64
+_READINGS = ("phones", "tones", "word2ph")  # what Bert-VITS2 writes behind a text
+_LEAST_LIKENESS = 0.5  # of a text and the same in words
+
+OpenLines = Callable[[], AbstractContextManager[Lines]]
+
+
+def find_dialect(source: ManifestFile, open_lines: OpenLines) -> Dialect | None:
+    """The form of a table, or of a text that is one; None: it has a text a line.
+
+    Args:
+        open_lines: opens the manifest anew.
+    Raises:
+        ManifestError: its columns are named by `--columns`, and by its header too.
+    """
+    with open_lines() as lines:
+        filled = (line for line in lines.each() if line.strip(" ,;|\t\r\n"))
+        sample = list(islice(filled, _SAMPLE_LINES))
+    if not sample:
+        return None if source.format == "txt" else Dialect(_SEPARATORS_OF.get(source.format, ","))
+    form = _form_of(sample, source)
+    if form is None:
+        return None
+    if form.separator in "\t|":
+        form = _with_quotes(form, source, open_lines)
+    column = None
+    if PATH in form.names:
+        column = form.names.index(PATH)
+    elif not form.names and source.columns.fields:
+        column = _path_column(sample, form.separator, source.columns)
+    if column is not None:
+        form = replace(form, id_parts=_count_parts(form, column, open_lines))
+    if form.separator != _SEPARATORS_OF.get(source.format, ","):
+        separator = SEPARATORS.get(form.separator, shown(form.separator))
+        log.info("%s: the columns are separated by %s", source.name, separator)
+    if form.names and not source.rules.columns:
+        named = ", ".join(form.names)
+        log.info("%s: a list without a header, read as %s", source.name, named)
+    return form
+
+
+def skip_directives(lines: Lines, form: Dialect) -> None:
+    """Pass over the lines before the table."""
+    for _ in range(form.num_directives):
+        next(lines, None)
+        lines.start_row()
+
+
+def path_id(path: str, parts: int) -> str:
+    """The id that a path becomes: its last parts, without what leads out of a folder and without
+    the suffix of audio.
+    """
+    return "/".join(as_id(_AUDIO.sub("", path.strip())).split("/")[-parts:])
+
+
+def _form_of(sample: list[str], source: ManifestFile) -> Dialect | None:
+    """What the first lines show, but for the use of quotation marks."""
+    is_text, columns, given = source.format == "txt", source.columns, source.rules.columns
+    separators = _SEPARATORS_OF.get(source.format, "".join(SEPARATORS))
+    match = _EXCEL_SEPARATOR.fullmatch(sample[0]) if source.format == "csv" else None
+    if match:
+        return Dialect(match[1], names=given, targets={PATH: "id"}, num_directives=1)
+    if sample[0].startswith("#separator:"):
+        return _anki_dialect(sample, source)
+    if given:
+        separator = max(
+            separators, key=lambda one: sum(len(_cells(line, one)) == len(given) for line in sample)
+        )
+        _require_no_header(_cells(sample[0], separator), given, source)
+        return Dialect(separator, names=given, targets={PATH: "id"})
+    best = max(separators, key=lambda one: _fit(sample[0], one, columns))
+    header = _cells(sample[0], best)
+    if _names_text(header, columns) or (not is_text and any(map(columns.field_of, header))):
+        is_table = not is_text or (len(header) > 1 < len(sample) and _is_even(sample, best))
+        return Dialect(best) if is_table else None
+    even = [one for one in "|\t" if one in separators and _is_even(sample, one)]
+    for separator in even:
+        rows = [_cells(line, separator) for line in sample]
+        _require_no_names(rows, source)
+        if names := _names_of(rows):
+            speaker = "character" if source.rules.has_cast else ""
+            return Dialect(separator, True, names, {PATH: "id", "speaker": speaker, "words": ""})
+    advice = _advice([_cells(line, even[0] if even else best) for line in sample])
+    if not is_text:
+        return Dialect(even[0] if even else best, advice=advice)
+    for separator in separators:
+        rows = [cells for cells in (_cells(line, separator) for line in sample) if len(cells) > 1]
+        if rows and 2 * sum(_is_audio(cells[:1]) for cells in rows) > len(sample):
+            ((width, _),) = Counter(map(len, rows)).most_common(1)
+            advice = _advice([cells for cells in rows if len(cells) == width])
+            raise ManifestError(
+                f"{source.name}: lines start with paths of recordings, but it is unclear "
+                "which cell is the text, or some lines have more cells than others",
+                f"add {advice}, or the same names in another order",
+            )
+    if not even and not source.rules.format:
+        _warn_of_table(sample, source)
+    if even and len(sample) >= _LEAST_LINES:
+        log.warning(
+            "%s: all lines have the same number of %s, and all of the line is read; if it is "
+            "a table, add %s",
+            source.name,
+            SEPARATORS[even[0]],
+            advice,
+        )
+    return None
+
+
+def _anki_dialect(sample: list[str], source: ManifestFile) -> Dialect:
+    """A text export of Anki: directives, then notes."""
+    found = [match for line in sample if (match := _ANKI_DIRECTIVE.fullmatch(line))]
+    values = {match[1]: match[2].strip() for match in found}
+    separator = _ANKI_SEPARATORS.get(values["separator"].lower(), values["separator"][:1] or "\t")
+    names = source.rules.columns or tuple(filter(None, values.get("columns", "").split(separator)))
+    if not names:
+        raise ManifestError(
+            f"{source.name}: is an export of Anki, and it is unclear which field is the text",
+            f"add {_advice([_cells(line, separator) for line in sample[len(found) :]])}, or the "
+            "same names in another order",
+        )
+    return Dialect(separator, True, names, {PATH: "id"}, num_directives=len(found))
+
+
+def _warn_of_table(sample: list[str], source: ManifestFile) -> None:
+    """Log that lines of a plain text may be rows of a table, with a header in the first."""
+    for separator in ",;":
+        rows = [_cells(line, separator) for line in sample]
+        is_even = len({len(row) for row in rows}) == 1 < len(rows[0])
+        if len(sample) >= _LEAST_LINES and is_even and all(map(_HEADER_CELL.fullmatch, rows[0])):
+            log.warning(
+                "%s: looks like a table with a header, and all of each line is read; if it is "
+                "one, add --manifest-format csv",
+                source.name,
+            )
+            return
+
+
+def _require_no_names(rows: list[list[str]], source: ManifestFile) -> None:
+    """Raise ManifestError if the first row names the columns: all below one of its words are
+    figures.
+    """
+    first, *rest = rows
+    if len(rest) < _LEAST_LINES - 1 or not all(map(_HEADER_CELL.fullmatch, first)):
+        return
+    columns = list(zip(*rest, strict=False))
+    if any(all(map(str.isdecimal, cells)) for cells in columns):
+        texts = [place for place in range(len(columns)) if _is_text(list(columns[place]))]
+        longest = max(texts or [0], key=lambda place: sum(map(len, columns[place])))
+        raise ManifestError(
+            f"{source.name}:1: seems to name columns, and none is known to be the text",
+            f"add {as_flag({first[longest]: 'text'})} --extra drop",
+        )
+
+
+def _require_no_header(first: list[str], given: Sequence[str], source: ManifestFile) -> None:
+    if len(first) == len(given) and _names_text(first, source.columns):
+        raise ManifestError(
+            f"{source.name}:1: has column names, but --columns is given too",
+            "leave --columns out; --map maps columns to fields",
+        )
+
+
+def _cells(line: str, separator: str) -> list[str]:
+    """The cells of one line, quotes taken off where they can be."""
+    try:
+        cells = next(csv.reader([line], delimiter=separator, strict=True), [])
+    except csv.Error:
+        cells = line.rstrip("\r\n").split(separator)
+    return [cell.strip() for cell in cells]
+
+
+def _fit(line: str, separator: str, columns: ColumnMapping) -> tuple[int, int]:
+    """How well a header's line can be taken apart so: names that are known, then names at all."""
+    names = _cells(line, separator)
+    return (sum(columns.field_of(name) is not None for name in names), len(names))
+
+
+def _names_text(names: list[str], columns: ColumnMapping) -> bool:
+    """Whether these are names, and one is the text or may stand for it."""
+    fields = [columns.field_of(name) for name in names]
+    if {"text", "input"} & set(fields) or "text" in guess_mapping(names).values():
+        return True
+    return len(names) > 1 and all(map(is_code, names[1:]))
+
+
+def _is_even(sample: list[str], separator: str) -> bool:
+    """Whether every line has as many of them, and has some."""
+    return len({line.count(separator) for line in sample}) == 1 and separator in sample[0]
+
+
+def _names_of(rows: list[list[str]]) -> tuple[str, ...]:
+    """What the columns of a list are; none: it has no form that is known."""
+    columns = [list(cells) for cells in zip(*rows, strict=False)]
+    if len(columns) > 2 and not any(columns[-1]):  # each line ends with a separator
+        names = _names_of([row[:-1] for row in rows])
+        return (*names, "") if names else ()
+    first, *others = columns
+    if not others or not (_is_audio(first) or (len(rows) >= _LEAST_LINES and _is_key(columns))):
+        return ()
+    is_id = all(id_problem(cell) is None and not _AUDIO.search(cell) for cell in first)
+    head = "id" if is_id else PATH
+    if len(others) == 1 and _is_text(others[0]):
+        return head, "text"
+    if len(others) == 2 and _is_text(others[1]) and _is_alike(*others):
+        return head, "text", "words"
+    if len(others) == 2 and _is_label(others[0]) and _is_text(others[1]):
+        return head, "speaker", "text"
+    if len(others) == 2 and _is_text(others[0]) and _is_label(others[1]):
+        return head, "text", "speaker"
+    has_voices = len(others) in (3, 4) and _is_audio(others[1]) and _is_text(others[2])
+    if has_voices and all(map(_is_audio, others[3:])):
+        return (head, "ref_text", "ref_audio", "text", "truth")[: len(others) + 1]
+    is_tagged = len(others) in (3, 6) and _is_label(others[0]) and all(map(_CODE.match, others[1]))
+    if not is_tagged or not _is_text(others[2]):
+        return ()
+    return (head, "speaker", "language", "text", *_READINGS[: len(others) - 3])
+
+
+def _is_key(columns: list[list[str]]) -> bool:
+    """Whether the first column names rows, and is not said: a word and its translation have a bar
+    between them too.
+    """
+    keys = columns[0]
+    if len(set(keys)) < len(keys) or not all(map(_NO_SPACE.fullmatch, keys)):
+        return False
+    longest = max(sum(map(len, cells)) for cells in columns)
+    return all(re.search(r"[\d_/]", key) for key in keys) or longest >= 3 * sum(map(len, keys))
+
+
+def _is_audio(cells: list[str]) -> bool:
+    return all(map(_AUDIO.search, cells))
+
+
+def _is_text(cells: list[str]) -> bool:
+    with_letters = sum(any(map(str.isalpha, cell)) for cell in cells)
+    return 2 * with_letters > len(cells) and not _is_audio(cells)
+
+
+def _is_label(cells: list[str]) -> bool:
+    """Whether cells name somebody: short, and the same again and again or one word."""
+    if not all(0 < len(cell) <= _MAX_LABEL_CHARS for cell in cells):
+        return False
+    return 2 * len(set(cells)) <= len(cells) or all(map(_NO_SPACE.fullmatch, cells))
+
+
+def _is_alike(texts: list[str], others: list[str]) -> bool:
+    pairs = zip(texts, others, strict=True)
+    ratios = [SequenceMatcher(None, one[:200], other[:200]).ratio() for one, other in pairs]
+    return sum(ratios) > _LEAST_LIKENESS * len(ratios)
+
+
+def _path_column(sample: list[str], separator: str, columns: ColumnMapping) -> int | None:
+    """Which column of a table is its id by `--map`, and has paths that can be none as they are."""
+    header, *rows = [_cells(line, separator) for line in sample]
+    fields = [columns.field_of(name) for name in header]
+    place = fields.index("id") if "id" in fields else len(header)
+    ids = [row[place] for row in rows if place < len(row)]
+    return place if ids and _is_audio(ids) and any(map(id_problem, ids)) else None
+
+
+def _advice(rows: list[list[str]]) -> str:
+    """The flags that name the columns of such rows, as far as they show what they are."""
+    width = max(map(len, rows))
+    columns = [[row[place] for row in rows if place < len(row)] for place in range(width)]
+    names = [""] * width
+    texts = [place for place in range(width) if _is_text(columns[place])] or [width - 1]
+    text = max(texts, key=lambda place: sum(map(len, columns[place])) / len(columns[place]))
+    names[text] = "text"
+    if text and _is_audio(columns[0]):
+        names[0] = PATH
+    elif text and all(cell and id_problem(cell) is None for cell in columns[0]):
+        names[0] = "id"
+    return f"--columns {','.join(names)}" + ("" if all(names) else " --extra drop")
+
+
+def _with_quotes(form: Dialect, source: ManifestFile, open_lines: OpenLines) -> Dialect:
+    """Whether quotation marks are CSV's: the whole file can be read so, every row has as many cells
+    as the first, and no cell holds both a separator and a line's end, which a mark that is never
+    closed makes. A name in a header stands in no others.
+    """
+    with open_lines() as lines:
+        first = next((line for line in lines.each() if line.strip()), "")
+        if not form.names and first.startswith('"'):
+            return form
+        if '"' not in first and not any('"' in line for line in lines.each()):
+            return form
+    with open_lines() as lines:
+        skip_directives(lines, form)
+        width, start = len(form.names), 1
+        try:
+            for cells in form.reader(lines):
+                width = width or len(cells)
+                is_swallowed = any("\n" in cell and form.separator in cell for cell in cells)
+                if is_swallowed or (any(cells) and len(cells) != width):
+                    break
+                lines.start_row()
+                start = lines.number + 1
+            else:
+                return form
+        except (csv.Error, RowProblem):
+            pass
+    log.info("%s: quotation marks are part of the text, as line %d shows", source.name, start)
+    return replace(form, is_quoted=False)
+
+
+def _count_parts(form: Dialect, column: int, open_lines: OpenLines) -> int:
+    """How many of a path's last parts tell the files of a list apart as well as all of them do."""
+
+    def num_ids(parts: int) -> int:
+        seen = IdTable()
+        with open_lines() as lines:
+            try:
+                for cells in form.reader(lines):
+                    lines.start_row()
+                    if column < len(cells):
+                        seen.setdefault(
+                            hash(fold_id(path_id(cells[column], parts))) % _MOST or 1, 1
+                        )
+            except (csv.Error, RowProblem):
+                pass  # told with its row
+        return len(seen)
+
+    count = num_ids(_MAX_PARTS)
+    return next((parts for parts in range(1, _MAX_PARTS) if num_ids(parts) == count), _MAX_PARTS)

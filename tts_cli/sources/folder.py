@@ -1,0 +1,282 @@
+"""Read a book from a file, or from a folder with one or more files per chapter.
+
+The texts of a folder are found in their order.
+
+A `SUMMARY.md` (mdBook, GitBook), in the folder or in `src/` below it, names the files by its links,
+also those in subfolders, and is not read itself. Without one the texts at the top are the book, by
+their names, numbers in them by value; what else looks like text is told.
+
+Source: the format of SUMMARY.md in mdBook's guide.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import unquote
+
+from markdown_it import MarkdownIt
+
+from tts_cli.errors import ManifestError
+from tts_cli.plain import open_given, open_plain
+from tts_cli.sources.chapters import Book, assemble, frame_warning, strip_gutenberg
+from tts_cli.sources.decode import Encoding, find_encoding, tell_encoding
+from tts_cli.sources.epub import read_epub
+from tts_cli.sources.markdown import MarkdownReader
+from tts_cli.sources.plain import blocks, without_print
+from tts_cli.text.unseen import as_seen
+
+MAX_FILES = 2_000
+MAX_SEEN = 50_000  # files of subfolders that are looked at by name
+MAX_SUMMARY_BYTES = 1 << 20
+MAX_TOLD = 3  # names in a message
+MARKDOWN = (".md", ".markdown")
+PLAIN = (".txt", ".text")
+SUMMARY = "SUMMARY.md"
+# Of texts that are not read, or not from a folder.
+_OTHER = re.compile(
+    r"\.(?:adoc|asc|asciidoc|azw3|docx?|epub|fb2|x?html?|ipynb|mdx|mobi|odt|org|pdf|qmd|rmd|rst|rtf"
+    r"|tex|textile|typ)",
+    re.IGNORECASE,
+)
+
+_DIGITS = re.compile(r"([0-9]+)")
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:|//")
+
+
+class Texts(NamedTuple):
+    """Files to read, in order."""
+
+    files: tuple[Path, ...]
+    is_summary: bool  # a SUMMARY.md names them, each is a chapter
+    warnings: tuple[str, ...]
+
+
+def texts_of(folder: Path) -> Texts:
+    """The texts of a folder.
+
+    Raises:
+        ManifestError: there are none, too many, or a link of its SUMMARY.md leads out of it.
+    """
+    for summary in (folder / SUMMARY, folder / "src" / SUMMARY):
+        links = list(_links(summary, folder)) if summary.is_file() else []
+        if any(_is_text(link) for _, link in links):
+            return _named(summary, folder, links)
+    entries = sorted(one for one in folder.iterdir() if not one.name.startswith("."))
+    files = sorted((one for one in entries if _is_text(one.name)), key=_natural)
+    rest = _rest(entries)
+    remedy = f"give one of them, convert them to .md, or list the files in a {SUMMARY}"
+    if not files:
+        raise ManifestError(
+            f"{folder}: has no .md or .txt file" + f", but {rest}" * bool(rest),
+            remedy=remedy if rest else "give the EPUB file itself",
+        )
+    _require_few(folder, len(files))
+    warnings = (f"{folder}: left out: {rest}; {remedy}",) if rest else ()
+    return Texts(tuple(files), is_summary=False, warnings=warnings)
+
+
+def _is_text(name: str) -> bool:
+    return os.path.splitext(name)[1].lower() in MARKDOWN + PLAIN
+
+
+def _natural(path: Path) -> list[tuple[int, str]]:
+    parts = _DIGITS.split(path.stem.casefold())
+    return [(int(part[:18]), "") if part.isdecimal() else (-1, part) for part in parts]
+
+
+def _require_few(folder: Path, count: int) -> None:
+    if count > MAX_FILES:
+        raise ManifestError(f"{folder}: has {count} texts; the maximum is {MAX_FILES}")
+
+
+def _links(summary: Path, folder: Path) -> Iterator[tuple[int, str]]:
+    """The links of a SUMMARY.md, each with its line."""
+    if not _is_within(summary, folder):
+        raise _leads_out(str(summary), "the file")
+    with open_plain(summary) as file:
+        text = file.read(MAX_SUMMARY_BYTES).decode("utf-8", errors="replace")
+    for token in MarkdownIt("commonmark").parse(text):
+        line = token.map[0] + 1 if token.map else 0
+        for child in token.children or ():
+            link = re.split("[#?]", str(child.attrs.get("href", "")))[0]
+            if link:  # a draft has none
+                yield line, unquote(link)
+
+
+def _named(summary: Path, folder: Path, links: list[tuple[int, str]]) -> Texts:
+    """The files that a summary names, each once."""
+    files: dict[Path, None] = {}
+    lost: list[str] = []
+    for line, link in links:
+        path = Path(os.path.normpath(summary.parent / link))
+        is_address = _SCHEME.match(link) is not None
+        if not is_address and (
+            "\0" in link or "\\" in link or link[0] == "/" or not _is_within(path, folder)
+        ):
+            raise _leads_out(f"{summary}:{line}", f"the link {link[:100]!r}")
+        if not is_address and _is_text(link) and os.path.isfile(path):
+            files[path] = None
+        else:
+            lost.append(f"{link[:100]} (line {line})")
+    _require_few(folder, len(files))
+    told = (
+        f"{summary}: ignored links to files that are not .md or .txt or do not exist: {_some(lost)}"
+    )
+    if not files:
+        raise ManifestError(told, remedy="fix its links, or remove it")
+    return Texts(tuple(files), is_summary=True, warnings=(told,) if lost else ())
+
+
+def _is_within(path: Path, folder: Path) -> bool:
+    """Whether a path is in a folder, symbolic links followed."""
+    real, top = os.path.realpath(path), os.path.realpath(folder)
+    return os.path.commonpath((real, top)) == top
+
+
+def _leads_out(place: str, what: str) -> ManifestError:
+    return ManifestError(
+        f"{place}: {what} leads out of the folder",
+        remedy="put the file into the folder, or give the folder that contains both",
+    )
+
+
+def _rest(entries: list[Path]) -> str:
+    """What of a folder looks like texts and is not read, in words; "" for nothing."""
+    others = [one.name for one in entries if _OTHER.fullmatch(one.suffix) and one.is_file()]
+    below: Counter[str] = Counter()
+    walked = (
+        (top.name, name)
+        for top in entries
+        if top.is_dir() and not top.is_symlink()
+        for _, _, names in os.walk(top)
+        for name in names
+    )
+    for top, name in islice(walked, MAX_SEEN):
+        if _is_text(name) or _OTHER.fullmatch(os.path.splitext(name)[1]):
+            below[f"{top}/"] += 1
+    parts = []
+    if others:
+        parts.append(f"{_texts(len(others))} of other formats ({_some(others)})")
+    if below:
+        parts.append(f"{_texts(below.total())} in subfolders ({_some(list(below))})")
+    return " and ".join(parts)
+
+
+def _texts(count: int) -> str:
+    return f"{count} text" + "s" * (count != 1)
+
+
+def _some(names: list[str]) -> str:
+    more = len(names) - MAX_TOLD
+    return ", ".join(names[:MAX_TOLD]) + f" and {more} more" * (more > 0)
+
+
+MAX_TEXT_BYTES = 16 << 20  # of one file; the Bible has 4 MB
+
+_CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff]")
+
+
+def read_book(path: Path, encoding: str | None = None) -> Book:
+    """The book at a path; its suffix tells the format.
+
+    Args:
+        encoding: of texts, as Python calls it; None: as their bytes show.
+    Raises:
+        ManifestError: it cannot be read, is damaged, or there is nothing to read.
+        SetupError: what reads the format is not installed.
+    """
+    if path.is_dir():
+        return _read_folder(path, encoding)
+    if path.suffix.lower() == ".epub":
+        return read_epub(path)
+    if path.suffix.lower() not in MARKDOWN + PLAIN:
+        raise ManifestError(
+            f"{path}: a book with the suffix {path.suffix!r} is not supported",
+            remedy="save it as .txt or .epub; .md files and folders of .md and .txt files work too",
+        )
+    return _read_text(path, path.name, encoding)
+
+
+def _read_folder(folder: Path, encoding: str | None) -> Book:
+    """The texts of a folder in order; a file's chapters are its headings, but where a summary names
+    the files: there each is a chapter.
+    """
+    found = texts_of(folder)
+    names = [os.path.relpath(one, folder) for one in found.files]
+    books = [
+        _read_text(one, name, encoding, is_chapter=found.is_summary)
+        for one, name in zip(found.files, names, strict=True)
+    ]
+    empty = [name for name, book in zip(names, books, strict=True) if not book.chapters]
+    if len(empty) == len(books):
+        raise ManifestError(
+            f"{folder}: contains no text", remedy="check that this is the right folder"
+        )
+    languages = {book.language for book in books} - {None}
+    return replace(
+        books[0],
+        chapters=tuple(chapter for book in books for chapter in book.chapters),
+        title=folder.resolve().name,
+        language=languages.pop() if len(languages) == 1 else None,
+        warnings=(
+            *found.warnings,
+            *(f"{name}: contains no text" for name in empty),
+            *(warning for book in books for warning in book.warnings),
+        ),
+    )
+
+
+def _read_text(path: Path, name: str, encoding: str | None, *, is_chapter: bool = False) -> Book:
+    text, num_left_out = strip_gutenberg(_decoded(path, encoding))
+    warnings = [frame_warning(name, num_left_out)] if num_left_out else []
+    front: dict[str, str] = {}
+    if path.suffix.lower() in MARKDOWN:
+        reader = MarkdownReader(text, name)
+        made = assemble(reader.blocks(), path.stem, is_chapter=is_chapter)
+        warnings += reader.warnings()
+        front = reader.front
+    else:
+        printed = without_print(text)
+        made = assemble(blocks(printed.text, name), path.stem, is_chapter=is_chapter)
+        warnings += [f"{name}: left out: {what}" for what in printed.left_out]
+    return Book(
+        made.chapters,
+        title=made.title or front.get("title"),
+        author=front.get("author"),
+        language=front.get("lang") or front.get("language"),
+        warnings=(*warnings, *made.warnings),
+    )
+
+
+def _decoded(path: Path, encoding: str | None) -> str:
+    """A text file's characters as they are seen, line ends as newlines."""
+    try:
+        with open_given(path) as file:
+            data = file.read(MAX_TEXT_BYTES + 1)
+    except OSError as error:
+        raise ManifestError(f"{path}: {error.strerror or error}", "check the path") from error
+    if len(data) > MAX_TEXT_BYTES:
+        raise ManifestError(f"{path}: is larger than {MAX_TEXT_BYTES >> 20} MiB", "split it")
+    found = tell_encoding(Encoding(encoding) if encoding else find_encoding([data]), str(path))
+    try:
+        text = data.decode(found.name).removeprefix("\ufeff")
+    except UnicodeDecodeError as error:
+        raise ManifestError(
+            f"{path}: byte {error.start + 1} is not {found.name.upper()}",
+            "save it as UTF-8, or give its encoding with --encoding",
+        ) from error
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    if control := _CONTROL.search(text):
+        line = text.count("\n", 0, control.start()) + 1
+        raise ManifestError(
+            f"{path}:{line}: contains the control character U+{ord(control.group()):04X}",
+            remedy="remove it, and check that the file is a text",
+        )
+    return as_seen(text)

@@ -1,0 +1,419 @@
+"""Read the text of an XHTML document as a person would read it aloud, by lxml.
+
+Read: what is in paragraphs, headings, lists with their numbers, quotations, a table row by row, the
+text of links and emphasis. Not read: images with their alternative text and captions, code blocks,
+formulas, the numbers of printed pages, readings beside Chinese characters, navigation, hidden and
+struck-out text, a title page, and footnotes, both the marks and what they say. Footnotes are known
+by `epub:type` or `role`, the marks also by being a short link. The frame of Project Gutenberg is
+not read either. A picture of one letter at a paragraph's start is read.
+
+Documents come from files that nobody vouches for: no entity is replaced but those of HTML, none may
+be declared, nothing is fetched, and nesting is bounded by libxml2.
+"""
+
+from __future__ import annotations
+
+import html.entities
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any
+
+from tts_cli.errors import ManifestError
+from tts_cli.extras import load
+from tts_cli.sources.chapters import (
+    BREAK,
+    FRAME_IDS,
+    LEVEL,
+    LOWERED,
+    RAISED,
+    Block,
+    Heading,
+    SceneBreak,
+    Text,
+    TocEntry,
+    joined,
+    one_line,
+    parted,
+    settle_raised,
+)
+
+MAX_SHORT_CHARS = 1_000  # of titles
+MAX_MARK_ELEMENTS = 8  # inside of a footnote's number
+MAX_FIGURE_ELEMENTS = 100  # among which a picture is looked for
+
+_ENTITY = re.compile(rb"&([A-Za-z][A-Za-z0-9]{1,31});")
+_XML_ENTITIES = frozenset((b"amp", b"lt", b"gt", b"quot", b"apos"))
+_DECLARATION = re.compile(rb"<!ENTITY", re.IGNORECASE)
+_NOTE_MARK = re.compile(r"[\[(]?(?:\*?[0-9]{1,4}|[*†‡§]{1,4}|[a-z])[\])]?|[↩↑^]\ufe0e?")
+_HIDDEN = re.compile(r"(?:^|;)\s*(?:display\s*:\s*none|visibility\s*:\s*hidden)", re.IGNORECASE)
+_SHIFTS = {"sup": RAISED, "sub": LOWERED}
+
+_HEADINGS = {f"h{level}": level for level in range(1, 7)}
+_BLOCKS = re.compile(
+    "address|article|aside|blockquote|body|caption|center|dd|details|div|dl|dt|fieldset|"
+    "figcaption|figure|footer|form|header|legend|li|main|ol|p|section|summary|table|tbody|tfoot|"
+    "thead|tr|ul"
+)
+_SKIPPED = re.compile(
+    "audio|canvas|head|iframe|nav|noscript|object|rp|rt|script|style|template|video"
+)
+_CELL_END = "\0"  # in no XML
+_EDGE = "\2"  # of an element inside of a heading; in no XML
+# Neighbours in a heading that are words of their own though no space stands between them: a figure
+# and a letter, but for an ordinal's ending; and two elements where case changes or a sentence ends.
+_APART = re.compile(
+    rf"[0-9][.:)]?{_EDGE}+(?=[^\W\d_\u2e80-\uffff])(?!(?:st|nd|rd|th|er|re|e|[oa]s?)\b)"
+    rf"|[^\W\d_\u2e80-\uffff]{_EDGE}+(?=[0-9])"
+    rf"|(?:[^\W\d_]{{2}}[a-zß-ÿ]|[A-ZÀ-Þ]{{2}}|\b[IVXLC]|[.:;!?)]){_EDGE}{{2,}}(?=[A-ZÀ-Þ][a-zß-ÿ])"
+)
+_DROP_CAP = re.compile(
+    r"(?:[\w ]{0,40}\b(?:letter|initial|cap|capital) )?[\"“‘']?([^\W\d_])[\"”’']?", re.IGNORECASE
+)
+_COUNTED = {"pre": "a code block", "math": "a formula", "img": "an image", "svg": "an image"}
+_NOTES = re.compile("(?:footnote|endnote|rearnote)s?")
+NOTE, NOTE_MARK = "a footnote", "a footnote's mark"  # in `left_out`
+TITLE_PAGES = frozenset(("title-page", "titlepage", "halftitlepage"))  # of the guide; of EPUB 3
+_PAGES = re.compile("pagebreak|page-?list")
+_EPUB_TYPE = "{http://www.idpf.org/2007/ops}type"
+
+
+def load_lxml() -> Any:
+    """The package's `etree`. Raises SetupError."""
+    return load("book", "lxml", "EPUB")
+
+
+def parse_xml(data: bytes, name: str, *, is_html: bool = False) -> Any:
+    """The root element of an untrusted document.
+
+    Args:
+        is_html: XHTML that is not well-formed is read as HTML.
+    Raises:
+        ManifestError: it is broken, declares entities, or is nested too deep.
+    """
+    etree = load_lxml()
+    data = _as_utf8(data, name)
+    if _DECLARATION.search(data):
+        raise ManifestError(f"{name}: declares entities", remedy="remove its <!ENTITY ...>")
+    data = _ENTITY.sub(_character, data)
+    settings = {"no_network": True, "huge_tree": False, "remove_comments": True, "remove_pis": True}
+    parser = etree.XMLParser(encoding="utf-8", resolve_entities=False, load_dtd=False, **settings)
+    try:
+        return etree.fromstring(data, parser)
+    except (etree.XMLSyntaxError, ValueError) as error:
+        if not is_html or "xcessive depth" in str(error):
+            raise _broken(name, error) from None
+    try:
+        root = etree.fromstring(data, etree.HTMLParser(encoding="utf-8", **settings))
+    except (etree.XMLSyntaxError, ValueError) as error:
+        raise _broken(name, error) from None
+    if root is None:
+        raise ManifestError(f"{name}: is empty")
+    return root
+
+
+def _broken(name: str, error: Exception) -> ManifestError:
+    reason = (str(error).splitlines() or ["no reason given"])[0]
+    return ManifestError(f"{name}: is damaged: {reason[:200]}", remedy="fix or convert the book")
+
+
+def _as_utf8(data: bytes, name: str) -> bytes:
+    """The document in UTF-8, whatever it declares."""
+    try:
+        if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+            return data.decode("utf-16").encode()
+        data = data.removeprefix(b"\xef\xbb\xbf")
+        declared = re.match(rb"<\?xml[^>]{0,200}?encoding=[\"']([\w.-]{1,40})", data)
+        if declared and declared[1].lower() not in (b"utf-8", b"utf8", b"us-ascii"):
+            return data.decode(declared[1].decode("ascii")).encode()
+    except (UnicodeError, LookupError) as error:
+        raise _broken(name, error) from None
+    return data
+
+
+def _character(found: re.Match[bytes]) -> bytes:
+    """An entity of HTML as its characters; others stay, and are errors."""
+    value = html.entities.html5.get(found[1].decode("ascii") + ";")
+    if value is None or found[1] in _XML_ENTITIES:
+        return found.group()
+    return value.encode()
+
+
+def tag_of(element: Any) -> str:
+    """An element's name without its namespace, in small letters; '' for what is no element."""
+    return element.tag.rpartition("}")[2].lower() if isinstance(element.tag, str) else ""
+
+
+def kinds_of(element: Any) -> list[str]:
+    """What an element says it is, by `epub:type` and `role`."""
+    kinds = (element.get(_EPUB_TYPE) or element.get("epub:type") or "").lower().split()
+    return [*kinds, *(element.get("role") or "").lower().replace("doc-", "").split()]
+
+
+def text_of(element: Any) -> str:
+    """The text of a short element in one line, as of a heading; of a long one the beginning."""
+    pieces: list[str] = []
+    chars = 0
+    for event, one in load_lxml().iterwalk(element, events=("start", "end")):
+        tag = tag_of(one)
+        if event == "start":
+            piece = _SHIFTS.get(tag, _edge(tag)) + (one.text or "")
+        else:
+            end = LEVEL if tag in _SHIFTS else _edge(tag)
+            piece = end + (one.tail or "" if one is not element else "")
+        pieces.append(piece)
+        chars += len(piece)
+        if chars > MAX_SHORT_CHARS:
+            break
+    return _heading_of("".join(pieces)[:MAX_SHORT_CHARS])
+
+
+def _edge(tag: str) -> str:
+    """What the beginning or the end of an element leaves in a heading."""
+    if tag == "br":
+        return BREAK
+    return "" if tag in _SHIFTS else _EDGE
+
+
+def _heading_of(text: str) -> str:
+    """A heading in one line, its neighbours parted."""
+    text, _ = settle_raised(text)
+    text = _APART.sub(lambda found: f"{found.group().rstrip(_EDGE)} ", text)
+    return one_line(joined(text.replace(_EDGE, "")))
+
+
+def _whole(text: str | None, default: int) -> int:
+    return int(text) if text and text.isdecimal() and len(text) <= 4 else default
+
+
+_CAPTION = re.compile("(?:(?:fig|figure|image|img|picture|photo)-?)?caption(?:-text)?")
+
+
+def _is_caption(element: Any, tag: str) -> bool:
+    """Whether an element is what is printed below a picture."""
+    names = (element.get("class") or "").lower().replace("_", "-").split()
+    has_class = any(map(_CAPTION.fullmatch, names)) and tag in ("p", "div", "span")
+    if tag != "figcaption" and not has_class:
+        return False
+    parent = element.getparent()
+    near = [element.getprevious(), element.getnext()]  # a chapter may have images elsewhere
+    if parent is not None and tag_of(parent) == "figure":
+        near.append(parent)
+    return any(
+        tag_of(one) in ("img", "svg")
+        for place in near
+        if place is not None
+        for one in islice(place.iter(), MAX_FIGURE_ELEMENTS)
+    )
+
+
+class HtmlReader:
+    """One document.
+
+    Args:
+        root: of `parse_xml`.
+        name: of the document, for messages.
+        marks: element id -> the entries of the contents for it; "" is the document's start.
+    """
+
+    def __init__(self, root: Any, name: str, marks: Mapping[str, Sequence[TocEntry]]) -> None:
+        self._root = root
+        self._name = name
+        self._marks = dict(marks)
+        self._pieces: list[str] = []
+        self._blocks: list[Block] = []
+        self._heading = 0
+        self._number = 0  # of paragraphs so far
+        self._item = ""  # the number of a list's item, until its first paragraph
+        self._numbers: dict[Any, int] = {}  # of each ordered list: of its last item so far
+        self._drop_cap = ""  # a letter that was a picture, at the start of the paragraph
+        self.left_out: Counter[str] = Counter()  # what was not read -> how often
+        self.num_framed = 0  # characters that Project Gutenberg put around the book
+
+    def blocks(self) -> Iterator[Block]:
+        """The blocks of the document in order."""
+        etree = load_lxml()
+        yield from self._marks.pop("", ())
+        walk = etree.iterwalk(self._root, events=("start", "end"))
+        skipped: Any = None
+        for event, element in walk:
+            if event == "start":
+                if skipped is None or skipped.get("id") not in FRAME_IDS:
+                    self._mark(element)
+                if skipped is None and self._is_skipped(element):
+                    skipped = element
+                if skipped is None:
+                    self._start(element)
+            else:
+                if skipped is None:
+                    self._end(element)
+                elif skipped is element:
+                    skipped = None
+                if skipped is None and element is not self._root:
+                    self._pieces.append(element.tail or "")
+            yield from self._take_blocks()
+        self._flush()
+        self.left_out["an image"] += bool(self._drop_cap)
+        yield from self._take_blocks()
+
+    def _mark(self, element: Any) -> None:
+        """Note where the table of contents points at this element. A deep entry, which may come to
+        nothing, cuts no paragraph: its mark stands before it.
+        """
+        if not self._marks:
+            return
+        for key in ("id", "name"):
+            marks = self._marks.pop(element.get(key) or "", ())
+            if marks and not self._heading and (marks[0].depth == 1 or not self._is_inside()):
+                self._flush()
+            self._blocks += marks
+
+    def _is_inside(self) -> bool:
+        """Whether there is text of the paragraph in front, in the same line."""
+        last = next(filter(str.strip, reversed(self._pieces)), BREAK)
+        return last != BREAK
+
+    def _is_skipped(self, element: Any) -> bool:
+        tag = tag_of(element)
+        kinds = kinds_of(element)
+        if element.get("id") in FRAME_IDS:
+            self.num_framed += len(one_line("".join(element.itertext())))
+            self._flush()
+            return True
+        if tag == "img" and self._take_drop_cap(element.get("alt") or ""):
+            return True
+        if tag in _COUNTED:
+            self.left_out[_COUNTED[tag]] += 1
+            if tag == "pre":
+                self._flush()
+            return True
+        is_mark = "noteref" in kinds or (tag == "a" and self._is_note_mark(element))
+        if is_mark or any(map(_NOTES.fullmatch, kinds)):
+            is_back = is_mark and text_of(element)[:1] in "↩↑^"  # from a note to its mark
+            self.left_out[NOTE_MARK if is_mark else NOTE] += not is_back
+            return True
+        if _is_caption(element, tag):
+            self.left_out["a caption"] += 1
+            return True
+        if TITLE_PAGES.intersection(kinds):
+            self.left_out["the title page"] += 1
+            return True
+        if tag in ("s", "del", "strike"):
+            self.left_out["text that is struck out"] += 1
+            return True
+        if self._is_hidden(element, tag):
+            self.left_out["hidden text"] += bool(text_of(element))
+            return True
+        return any(map(_PAGES.fullmatch, kinds)) or _SKIPPED.fullmatch(tag) is not None
+
+    def _is_hidden(self, element: Any, tag: str) -> bool:
+        if element.get("hidden") is not None or _HIDDEN.search(element.get("style") or ""):
+            return True
+        is_silent = (element.get("aria-hidden") or "").lower() == "true"
+        return is_silent and tag not in _HEADINGS  # whose words a reader's menu has
+
+    def _is_note_mark(self, element: Any) -> bool:
+        """Whether a link is a footnote's number, or one that leads back to the text."""
+        if "#" not in (element.get("href") or ""):
+            return False
+        if sum(1 for _ in islice(element.iter(), MAX_MARK_ELEMENTS + 1)) > MAX_MARK_ELEMENTS:
+            return False
+        text = text_of(element)
+        if not _NOTE_MARK.fullmatch(text):
+            return False
+        parent = element.getparent()
+        is_raised = any(tag_of(one) == "sup" for one in (element, *element))
+        is_raised = is_raised or (parent is not None and tag_of(parent) == "sup")
+        last = "".join(self._pieces[-4:])[-1:]  # a number right behind a word is raised by a style
+        is_close = text.isdecimal() and (last.isalnum() or last in tuple(".,;:!?\"'”’»)"))
+        return is_raised or is_close or not text[0].isalnum()
+
+    def _start(self, element: Any) -> None:
+        tag = tag_of(element)
+        if tag in _HEADINGS or _BLOCKS.fullmatch(tag):
+            self._flush()
+            self._heading = _HEADINGS.get(tag, self._heading)
+        elif tag == "hr":
+            self._flush()
+            self._blocks.append(SceneBreak())
+        elif tag in _SHIFTS:
+            self._pieces.append(_SHIFTS[tag])
+        elif tag == "br" or self._heading:
+            self._pieces.append(_edge(tag))
+        if tag == "li":
+            self._item = self._number_of(element)
+        self._pieces.append(element.text or "")
+
+    def _number_of(self, item: Any) -> str:
+        """Return the number of an item of an ordered list. A list with a style of its own may show
+        other numbers, or none.
+        """
+        parent = item.getparent()
+        if parent is None or tag_of(parent) != "ol" or not text_of(item):
+            return ""
+        number = self._numbers.get(parent, _whole(parent.get("start"), 1) - 1) + 1
+        number = self._numbers[parent] = _whole(item.get("value"), number)
+        has_style = any(parent.get(name) is not None for name in ("class", "style", "reversed"))
+        if has_style or parent.get("type", "1") != "1":
+            self.left_out["the number of a list's item"] += 1
+            return ""
+        return f"{number}. "
+
+    def _end(self, element: Any) -> None:
+        tag = tag_of(element)
+        if tag in ("td", "th"):
+            self._pieces.append(_CELL_END)
+        elif tag in _HEADINGS or _BLOCKS.fullmatch(tag):
+            self._flush()
+            if tag in _HEADINGS:
+                self._heading = 0
+        elif tag in _SHIFTS:
+            self._pieces.append(LEVEL)
+        elif self._heading and tag != "br":
+            self._pieces.append(_edge(tag))
+
+    def _flush(self) -> None:
+        """End a paragraph, or a row of a table, or several paragraphs parted by breaks."""
+        text, num_notes = settle_raised("".join(self._pieces))
+        text = self._with_drop_cap(text)
+        self.left_out[NOTE_MARK] += num_notes
+        self._pieces.clear()
+        if not text.strip():
+            return
+        if self._heading:
+            texts = [_heading_of(text)]
+        else:
+            cells = list(filter(joined, text.split(_CELL_END)))
+            texts = list(parted(cells[0])) if len(cells) == 1 else [", ".join(map(joined, cells))]
+            texts[0], self._item = self._item + texts[0], ""
+        for one in filter(str.strip, texts):
+            self._number += 1
+            place, level = f"{self._name}, paragraph {self._number}", self._heading
+            self._blocks.append(Heading(one, level, place) if level else Text(one, place))
+
+    def _take_drop_cap(self, alternative: str) -> bool:
+        """Whether an image is the first letter of a paragraph, as its alternative text tells."""
+        found = _DROP_CAP.fullmatch(alternative.strip())
+        if not found or not found[1].isupper() or any(map(str.strip, self._pieces)):
+            return False
+        self.left_out["an image"] += bool(self._drop_cap)
+        self._drop_cap = found[1]
+        self._pieces.clear()
+        return True
+
+    def _with_drop_cap(self, text: str) -> str:
+        """A paragraph with its first letter; one behind which no word goes on was a mere image."""
+        rest = text.lstrip()
+        if not self._drop_cap or not rest:
+            return text
+        letter, self._drop_cap = self._drop_cap, ""
+        is_name = rest[0].isupper() and rest[1:2].islower()
+        if self._heading or is_name or not (rest[0].isalpha() or rest[0] in "'’"):
+            self.left_out["an image"] += 1
+            return text
+        return letter + (text if letter in "AIO" else rest)
+
+    def _take_blocks(self) -> Iterator[Block]:
+        yield from self._blocks
+        self._blocks.clear()

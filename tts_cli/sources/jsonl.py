@@ -1,0 +1,371 @@
+"""Read rows that are JSON: an object per line, or a document over several lines.
+
+A document is an array of objects, objects one after the other, or one object: a row, an envelope
+around a list of rows (`{"lines": [...]}`), rows under their ids, or a table of strings under their
+keys as i18next and Flutter's ARB have them. A document is loaded whole, within a bound.
+
+Lines of a manifest: counted, each at most 1 Mi characters.
+"""
+
+from __future__ import annotations
+
+import codecs
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, TextIO
+
+from tts_cli.core import BadRow, Row
+from tts_cli.errors import ManifestError
+from tts_cli.named import MAX_DEPTH, is_too_deep, shown
+from tts_cli.sources.ids import as_id
+from tts_cli.sources.mapping import RowProblem, is_field
+
+if TYPE_CHECKING:
+    from tts_cli.sources.item import ManifestFile, RowBuilder
+
+MAX_LINE_CHARS = 1 << 20
+MAX_DOCUMENT_CHARS = 256 << 20
+_MAX_NUMBER_CHARS = 64
+_NOT_AN_ARRAY = "a manifest has one JSON object per line, not an array; jq -c '.[]' converts it"
+_SPACE = re.compile(r"[ \t\r\n]*")
+_ESCAPED = re.compile("[\udc80-\udcff]")  # a byte that is not UTF-8
+
+
+def line_rows(lines: Lines, source: ManifestFile, rows: RowBuilder) -> Iterator[Row | BadRow]:
+    """JSONL and plain text: a row is a line; blank lines are skipped and not counted as rows."""
+    is_plain = source.format == "txt"
+    for line in lines:
+        problem = lines.problem
+        lines.start_row()
+        if line.isspace() or not line:
+            continue
+        rows.next()
+        try:
+            if problem is not None:
+                raise RowProblem(problem)
+            text = line.rstrip("\r\n")
+            values = {"text": text} if is_plain else _parse_object(text)
+        except RowProblem as error:
+            yield rows.bad(lines.number, str(error))
+        else:
+            yield rows.row(values, lines.number)
+
+
+def is_document(lines: Lines) -> bool:
+    """Whether a file has JSON over several lines, not an object per line."""
+    first = [line.strip() for line in islice(filter(str.strip, lines.each()), 2)]
+    if not first or first[0].startswith("["):
+        return bool(first)
+    try:
+        value = _decode(first[0])
+    except json.JSONDecodeError as error:
+        return first[0].startswith("{") and error.pos >= len(first[0])
+    except (RowProblem, RecursionError):
+        return False
+    return len(first) == 1 and isinstance(value, dict) and _list_of(value) is not None
+
+
+def load_document(file: TextIO, name: str) -> Document | None:
+    """Load a document; None: it begins as an object that does not end, so its lines are judged.
+
+    Raises:
+        ManifestError: it is too large.
+    """
+    content = file.read(MAX_DOCUMENT_CHARS + 1)
+    if len(content) > MAX_DOCUMENT_CHARS:
+        raise ManifestError(
+            f"{name}: has more than {MAX_DOCUMENT_CHARS >> 20} Mi characters of JSON",
+            "write one object per line",
+        )
+    document = Document(content.removeprefix("\ufeff"), name)
+    if document.peek() == "{":
+        try:
+            Document(document.content, name).value()
+        except (ManifestError, RowProblem):
+            return None
+    return document
+
+
+def document_rows(text: Document, rows: RowBuilder) -> Iterator[Row | BadRow]:
+    """The rows of a document; a row's line is the one where its object begins.
+
+    Raises:
+        ManifestError: it is not JSON, from some line on.
+    """
+    if text.peek() == "[":
+        yield from _array(text, rows)
+        if text.peek():
+            raise text.error("there is something after the end of the array")
+        return
+    line, value = text.line, text.value()
+    if is_too_deep(value):
+        raise text.error(f"values are nested more than {MAX_DEPTH} deep")
+    if text.peek():  # objects one after the other
+        yield _row(value, line, rows)
+        while text.peek():
+            yield _next(text, rows)
+        return
+    key = _list_of(value)
+    if key is not None:
+        found = re.search(rf"{re.escape(json.dumps(key))}\s*:\s*(?=\[)", text.content)
+        start = text.content.index("[") if found is None else found.end()  # the key has escapes
+        yield from _array(Document(text.content, text.name, start), rows)
+        return
+    if isinstance(value, dict) and value and not any(map(is_field, value)):
+        cursor = Document(text.content, text.name)
+        for key, entry in _entries(value):
+            cursor.seek(json.dumps(key, ensure_ascii=False))
+            yield _row(entry, cursor.line, rows)
+        return
+    yield _row(value, line, rows)
+
+
+def _list_of(value: Any) -> str | None:
+    """Return the key of the rows in an envelope; None: it is none."""
+    if not isinstance(value, dict) or {"text", "input"} & set(value):
+        return None
+    lists = (
+        key
+        for key, one in value.items()
+        if isinstance(one, list) and one and all(isinstance(row, dict) for row in one)
+    )
+    return next(lists, None)
+
+
+def _entries(values: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
+    """Return the rows of a table of strings, or of rows under their ids, each with its own key.
+    Keys that begin with @ describe others (ARB).
+    """
+    for key, value in values.items():
+        name = f"{path}/{key}" if path else key
+        if key.startswith("@"):
+            continue
+        if not isinstance(value, dict):
+            yield key, {"id": as_id(name), "text": value}
+        elif {"text", "input"} & set(value):
+            yield key, {"id": as_id(name), **value}
+        else:
+            yield from _entries(value, name)
+
+
+def _array(text: Document, rows: RowBuilder) -> Iterator[Row | BadRow]:
+    text.take("[")
+    is_first = True
+    while text.peek() != "]":
+        if not is_first:
+            text.take(",")
+            text.peek()  # up to the line of the value
+        is_first = False
+        yield _next(text, rows)
+    text.take("]")
+
+
+def _next(text: Document, rows: RowBuilder) -> Row | BadRow:
+    line = text.line
+    try:
+        value = text.value()
+    except RowProblem as problem:
+        rows.next()
+        return rows.bad(line, str(problem))
+    return _row(value, line, rows)
+
+
+def _row(value: Any, line: int, rows: RowBuilder) -> Row | BadRow:
+    rows.next()
+    if isinstance(value, dict):
+        return rows.row(value, line)
+    return rows.bad(line, f"must be a JSON object, not {shown(value)}")
+
+
+class Document:
+    """A JSON text and a place in it."""
+
+    def __init__(self, content: str, name: str, place: int = 0) -> None:
+        self.content = content
+        self.name = name
+        self._place = place
+        self._noted: list[str] = []  # what is wrong with a value that can be read all the same
+        self._decode = _noting_decoder(self._noted).raw_decode
+        self.line = 1 + content.count("\n", 0, place)
+
+    def error(self, problem: str) -> ManifestError:
+        """What is raised where the rest of the file cannot be read."""
+        return ManifestError(
+            f"{self.name}:{self.line}: not JSON: {problem}", "fix it, or write one object per line"
+        )
+
+    def peek(self) -> str:
+        """The next character that is not a space; "" at the end."""
+        self._skip(_SPACE.match(self.content, self._place).end())  # type: ignore[union-attr]
+        return self.content[self._place : self._place + 1]
+
+    def take(self, char: str) -> None:
+        """Pass over a character that must come next."""
+        found = self.peek()
+        if found != char:
+            raise self.error(f"{char!r} is missing" + (f" before {found!r}" if found else ""))
+        self._place += 1
+
+    def value(self) -> Any:
+        """The next value. Raises RowProblem where it is one that no row can hold."""
+        self._noted.clear()
+        start = self._place
+        try:
+            value, end = self._decode(self.content, start)
+        except json.JSONDecodeError as error:
+            self._skip(error.pos)
+            raise self.error(error.msg) from None
+        except RecursionError:
+            raise self.error("values are nested too deep") from None
+        if bad := _ESCAPED.search(self.content, start, end):
+            self._skip(bad.start())
+            raise self.error(f"byte 0x{ord(bad[0]) - 0xDC00:02x} is not UTF-8")
+        self._skip(end)
+        if self._noted:
+            raise RowProblem(self._noted[0])
+        return value
+
+    def seek(self, found: str) -> None:
+        """Go on to where a text is next, if it is."""
+        self._skip(max(self._place, self.content.find(found, self._place)))
+
+    def _skip(self, place: int) -> None:
+        self.line += self.content.count("\n", self._place, place)
+        self._place = place
+
+
+def _parse_object(line: str) -> dict[str, Any]:
+    """One JSON object, strictly: no repeated keys, no NaN or Infinity."""
+    try:
+        value = _decode(line)
+    except RowProblem:
+        raise
+    except json.JSONDecodeError as error:
+        advice = f"; {_NOT_AN_ARRAY}" if line.lstrip().startswith("[") else ""
+        raise RowProblem(f"not JSON: {error.msg} at column {error.colno}{advice}") from None
+    except RecursionError:
+        raise RowProblem("not a row: values are nested too deep") from None
+    if not isinstance(value, dict):
+        advice = f"; {_NOT_AN_ARRAY}" if isinstance(value, list) else ""
+        raise RowProblem(f"must be a JSON object, not {shown(value)}{advice}")
+    return value
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    values = dict(pairs)
+    if len(values) < len(pairs):
+        twice = max(Counter(name for name, _ in pairs).items(), key=itemgetter(1))[0]
+        raise RowProblem(f"has {shown(twice)} twice")
+    return values
+
+
+def _refuse_constant(name: str) -> Any:
+    raise RowProblem(f"{name} is not a valid number")
+
+
+def _bounded_int(digits: str) -> int:
+    if len(digits) > _MAX_NUMBER_CHARS:
+        raise RowProblem("contains a number with too many digits")
+    return int(digits)
+
+
+_decode = json.JSONDecoder(
+    object_pairs_hook=_object, parse_constant=_refuse_constant, parse_int=_bounded_int
+).decode
+
+
+def _noting_decoder(noted: list[str]) -> json.JSONDecoder:
+    """The same, but what is wrong with a value is noted and the value read to its end."""
+
+    def noting(read: Any, instead: Any) -> Any:
+        def call(given: Any) -> Any:
+            try:
+                return read(given)
+            except RowProblem as problem:
+                noted.append(str(problem))
+                return instead
+
+        return call
+
+    return json.JSONDecoder(
+        object_pairs_hook=noting(_object, {}),
+        parse_constant=noting(_refuse_constant, 0),
+        parse_int=noting(_bounded_int, 0),
+    )
+
+
+class Lines:
+    """Lines with their ends; an iterator for `csv.reader`.
+
+    A line that cannot be used sets `problem` and is still returned as well as it can be read, so
+    that a quoted cell around it keeps its end.
+
+    Args:
+        file: with bytes that are not UTF-8 as lone surrogates.
+    """
+
+    def __init__(self, file: TextIO) -> None:
+        self._file = file
+        self._row_chars = 0
+        self._back: str | None = None
+        self.number = 0  # of the line read last, from 1
+        self.problem: str | None = None  # what is wrong with the row being read
+
+    def start_row(self) -> None:
+        """Forget the row before."""
+        self._row_chars = 0
+        self.problem = None
+
+    def each(self) -> Iterator[str]:
+        """Lines, each a row by itself."""
+        for line in self:
+            self.start_row()
+            yield line
+
+    def give_back(self, line: str) -> None:
+        """The line read last is to come once more."""
+        self._back = line
+        self.number -= 1
+
+    def __iter__(self) -> Lines:
+        return self
+
+    def __next__(self) -> str:
+        if self._back is not None:
+            line, self._back = self._back, None
+            self.number += 1
+            return line
+        line = self._file.readline(MAX_LINE_CHARS + 1)
+        if not line:
+            raise StopIteration
+        self.number += 1
+        self._row_chars += len(line)
+        if len(line) > MAX_LINE_CHARS:
+            while line and not line.endswith("\n"):
+                line = self._file.readline(MAX_LINE_CHARS)
+            self._note(f"the line is longer than {MAX_LINE_CHARS} characters")
+            return "?\n"
+        if self._row_chars > MAX_LINE_CHARS:
+            raise RowProblem(f"the row is longer than {MAX_LINE_CHARS} characters")
+        skipped = 0
+        if self.number == 1 and line.startswith("\ufeff"):
+            line, skipped = line[1:], len(codecs.BOM_UTF8)
+        if not line.isascii() and (bad := _ESCAPED.search(line)):
+            place = len(line[: bad.start()].encode()) + skipped
+            self._note(
+                f"byte {place + 1} of line {self.number} (0x{ord(bad[0]) - 0xDC00:02x}) is not "
+                "UTF-8; save the file as UTF-8, or give its encoding with --encoding"
+            )
+            line = _ESCAPED.sub("\ufffd", line)
+        if "\0" in line:
+            self._note(f"contains a NUL character at position {line.index(chr(0)) + 1}")
+            line = line.replace("\0", "?")  # csv of Python 3.10 stops at it
+        return line
+
+    def _note(self, problem: str) -> None:
+        if self.problem is None:
+            self.problem = problem

@@ -1,0 +1,368 @@
+"""Map the columns of a manifest to fields, where names differ: `--map` and `--extra`.
+
+A map is written as one line of CSV, `Line ID=id,Dialogue=text`: a name with a comma, an equals sign
+or a quote stands in quotes, with quotes inside it doubled. A name with nothing behind the equals
+sign is no field, even if it is called like one.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import shlex
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from models.sampling import SETTINGS
+from tts_cli.config import EXTRAS
+from tts_cli.errors import ManifestError, UsageError
+from tts_cli.named import nearest, shown, some_of
+from tts_cli.text.languages import code_of, is_code
+
+ERROR, KEEP, DROP = EXTRAS
+_MAX_NAMED = 8
+_LEAST_RATIO = 0.75  # of likeness; "context" is not "text"
+_ENTRY = re.compile(r'\s*(?:"((?:[^"]|"")*)"|([^",=]*?))\s*=\s*([^",=]*?)\s*(,|$)')
+
+MAX_NAME_CHARS = 200
+ALIASES = {
+    "input": "text",
+    "speaker": "voice",
+    "lang": "language",
+    "instructions": "instruct",
+    "role": "character",
+}
+# field -> kind of value; `x_vector_only_mode` is an older way to give clone_mode.
+KINDS = {
+    "id": "id",
+    "text": "text",
+    "character": "name",
+    "voice": "name",
+    "language": "name",
+    "instruct": "text",
+    "ref_audio": "path",
+    "ref_text": "text",
+    "clone_mode": "clone",
+    "x_vector_only_mode": "bool",
+    "seed": "int",
+    **{name: setting.kind.__name__ for name, setting in SETTINGS.items()},
+    "max_frames": "int",
+    "max_seconds": "float",
+}
+
+# What exports of spreadsheets, game engines and writing tools call a field, in small letters and
+# with spaces; beside the field's own name. A table's "Speaker" is who speaks in a story, though
+# rows for a model may call a voice `speaker`.
+_USUAL_NAMES = {
+    "id": (
+        "line id,lineid,string id,stringid,dialogue id,dialog id,row id,text id,key,string key,"
+        "custom id,keys,"
+        "guid,uid,uuid,identifier,technical name,technicalname,file name,filename,file,audio file,"
+        "asset id,asset name,cue,cue id,loc key,localization key,nr,no,"
+        "utt,utt id,uttid,utterance id,utterance name,segment id,seg id,segid,sentence id,sent id,"
+        "sample id,sample name,clip id,clip,clip name,item id,item,record id,recording id,audio id,"
+        "wav id,file id,fileid,entry id,phrase id,prompt id,index,idx"
+    ),
+    "text": (
+        "dialogue,dialog,dialogue text,dialog text,line,lines,sentence,utterance,script,transcript,"
+        "source,source text,source string,sourcestring,string,content,message,prompt,spoken text,"
+        "line text,original,"
+        "english,zeile,satz,texte,replique,réplique,texto,dialogo,diálogo,testo"
+    ),
+    "character": (
+        "character name,actor,speaker,speaker name,speaker display name,who,"
+        "sprecher,rolle,figur,personnage,personaje,personaggio"
+    ),
+    "instruct": (
+        "direction,directions,stage direction,stage directions,stagedirections,acting notes,"
+        "acting direction,voice direction,vo direction,delivery,emotion,regie"
+    ),
+    "language": "locale,language code,lang code,culture,sprache,langue,idioma,lingua",
+    "voice": "voice name,voice id,speaker id,stimme,voix,voz,voce",
+}
+_USUAL = {name: target for target, names in _USUAL_NAMES.items() for name in names.split(",")}
+
+# What other tools take as a field and this one does not: what does it here.
+_RATE = (
+    "the speed cannot be set; describe it in instruct ('slowly'), if the model supports instruct"
+)
+_PAUSE = "write [pause 500ms] into the text, or set the pauses of long rows with --pause-sentence"
+_STYLE = "describe it in instruct ('in a sad voice'), if the model supports instruct"
+_VOLUME = "the loudness can only be set for a whole run, with --loudness"
+_PITCH = (
+    "the pitch cannot be set; choose another voice, or describe it in instruct, if the model "
+    "supports it"
+)
+_INSTEAD = {
+    _RATE: "speed rate pace tempo speaking_rate speech_rate length_scale duration",
+    _PAUSE: "pause pauses break silence pause_ms pause_after pause_before pause_s gap",
+    _STYLE: "style emotion emotions mood tone expression delivery style_prompt description acting",
+    _VOLUME: "volume gain loudness lufs",
+    _PITCH: "pitch pitch_shift semitones",
+    "write the words into text; SSML is not supported": "ssml markup",
+    "the id sets the file name, such as scene1/line4": "file filename file_name output output_file "
+    "out_path audio_file wav",
+    "the format applies to all rows: --format": "format audio_format codec",
+    "the sample rate applies to all rows: --sample-rate": "sample_rate sampling_rate sr",
+    "the model applies to all rows: --model": "model model_name checkpoint",
+    "use ref_audio for a recording to clone, and ref_text for its words": "prompt_audio "
+    "audio_prompt prompt_wav speaker_wav reference_audio reference ref_wav audio_path",
+    "use ref_text for the words of ref_audio": "prompt_text reference_text transcript_ref",
+}
+_BY_NAME = {name: words for words, names in _INSTEAD.items() for name in names.split()}
+
+
+class RowProblem(ValueError):  # noqa: N818
+    """What is wrong with one row; becomes the message of a `BadRow`."""
+
+
+def is_field(name: str) -> bool:
+    """Whether a column's name is that of a field."""
+    return ALIASES.get(name, name) in KINDS
+
+
+def instead_of(name: str) -> str | None:
+    """What to do instead of giving the field `name`; None where nothing is known of it."""
+    return _BY_NAME.get(name.strip().casefold().replace("-", "_").replace(" ", "_"))
+
+
+def parse_map(text: str) -> dict[str, str]:
+    """Column -> field, or "" for a column that is none. Raises UsageError."""
+    found: dict[str, str] = {}
+    place = 0
+    while place < len(text):
+        match = _ENTRY.match(text, place)
+        if match is None:
+            raise UsageError(
+                f"--map: cannot be read from {shown(text[place:])} on",
+                remedy='write COLUMN=field,COLUMN=field; a name with a comma, = or " goes in '
+                "quotes: --map '\"Line, ID\"=id'",
+            )
+        quoted, plain, target, _ = match.groups()
+        name = (plain if quoted is None else quoted.replace('""', '"')).strip()
+        if not name:
+            raise UsageError(f"--map: '={target}' has no column")
+        if target and not is_field(target):
+            close = nearest(target, [*KINDS, *ALIASES])
+            advice = f"did you mean '{close}'?" if close else "fields: " + ", ".join(KINDS)
+            raise UsageError(f"--map: {shown(name)} cannot be mapped to {shown(target)}", advice)
+        if name in found:
+            raise UsageError(f"--map: maps {shown(name)} twice")
+        target = ALIASES.get(target, target)
+        found[name] = target
+        place = match.end()
+    if text.rstrip().endswith(","):
+        raise UsageError("--map: ends with a comma")
+    return found
+
+
+def map_text(fields: Mapping[str, str]) -> str:
+    """A map as `parse_map` reads it."""
+    return ",".join(f"{_quoted(name)}={target}" for name, target in fields.items())
+
+
+def as_flag(fields: Mapping[str, str]) -> str:
+    """A map as it can be typed into a shell."""
+    text = map_text(fields)
+    return f'--map "{text}"' if not re.search(r'["$`\\!]', text) else f"--map {shlex.quote(text)}"
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"' if re.search(r'[,="]', name) else name
+
+
+def guess_mapping(names: Iterable[str], language: str | None = None) -> dict[str, str]:
+    """For names that are no fields: what they may stand for, each field once.
+
+    Args:
+        language: that of the run, whose column is the text where columns are called by the codes of
+            languages; "": it has none, and the first is; None: these are no names then.
+    """
+    names = list(names)  # what cannot be shown cannot be typed
+    taken = {ALIASES.get(name, name) for name in names if is_field(name)}
+    found: dict[str, str] = {}
+    guesses = [_own_name, _usual_name, _mistyped_name, _last_name]
+    if language is not None:
+        codes = {name: code for name in names if is_code(code := _code_in(name))}
+        fits = [name for name in codes if language and code_of(codes[name]) == code_of(language)]
+        guesses.append(lambda name: "text" if name in (fits or [*codes])[:1] else None)
+    for guess in guesses:  # a sure one for a later column goes before a wild one for this
+        for name in names:
+            is_open = name.isprintable() and not is_field(name) and name not in found
+            target = guess(name) if is_open else None
+            target = ALIASES.get(target, target) if target else None
+            if target and target not in taken:
+                found[name] = target
+                taken.add(target)
+    return {name: found[name] for name in names if name in found}
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[\s_\-.:,;#/]+", " ", name[:MAX_NAME_CHARS]).strip().casefold()
+
+
+def _code_in(name: str) -> str:
+    """`de` of `German(de)`, as Unity names columns; else the name itself."""
+    return name[:-1].rpartition("(")[2] if name.endswith(")") else name
+
+
+def _own_name(name: str) -> str | None:
+    plain = _plain(name).replace(" ", "_")
+    return plain if is_field(plain) and plain not in _USUAL else None
+
+
+def _usual_name(name: str) -> str | None:
+    return _USUAL.get(_plain(name))
+
+
+def _last_name(name: str) -> str | None:
+    """Of `body.input`: what `input` may stand for."""
+    last = name.rpartition(".")[2] if "." in name else ""
+    return _own_name(last) or _usual_name(last)
+
+
+def _mistyped_name(name: str) -> str | None:
+    close = None if instead_of(name) else nearest(name, [*KINDS, *ALIASES])
+    ratio = difflib.SequenceMatcher(None, name.casefold(), close).ratio() if close else 0.0
+    return close if ratio >= _LEAST_RATIO else None
+
+
+def unknown_names(
+    names: Iterable[str], fields: Mapping[str, str] | None = None, language: str = ""
+) -> str:
+    """What is said of columns, or keys of an object, that are no fields.
+
+    Args:
+        names: all of them; of an object with its values, some of which may be objects.
+        fields: what `--map` says already.
+        language: see `guess_mapping`.
+    """
+    given = dict(fields or {})
+    if isinstance(names, Mapping):
+        names = [name for key, value in names.items() for name in _with_inner(key, value)]
+    names = [given.get(name) or name for name in names if given.get(name) != ""]
+    unknown = [name for name in dict.fromkeys(names) if not is_field(name)]
+    fits = guess_mapping(names, language)
+    rest = [name for name in unknown if name not in fits]
+    instead = [(name, advice) for name in rest if (advice := instead_of(name))]
+    if len(unknown) == 1 and instead:
+        said = f"unknown field {shown(unknown[0])}; {instead[0][1]}; or "
+    elif len(unknown) == 1:
+        close = fits.get(unknown[0]) or nearest(unknown[0], [*KINDS, *ALIASES])
+        advice = f"did you mean '{close}'? " if close else ""
+        if not close:
+            advice = f"known fields: {', '.join(KINDS)}; "
+        said = f"unknown field {shown(unknown[0])}; {advice}"
+    else:
+        listed = _named(unknown)
+        said = f"unknown fields {listed}; "
+        said += "".join(f"{shown(name)}: {advice}; " for name, advice in instead[:_MAX_NAMED])
+    flags = [as_flag({**given, **fits})] if fits else []
+    if rest:
+        flags.append("--extra keep")
+        return (
+            f"{said}add {' '.join(flags)} (or --extra drop, which would leave out {_named(rest)})"
+        )
+    return f"{said}add {' '.join(flags)}, or --extra keep or drop"
+
+
+def _with_inner(name: str, value: Any) -> list[str]:
+    """A key, or where its value is an object the keys inside, as `--map` names them."""
+    return [f"{name}.{key}" for key in value] if isinstance(value, Mapping) and value else [name]
+
+
+def _named(names: list[str]) -> str:
+    return some_of([*map(shown, names)], _MAX_NAMED)
+
+
+@dataclass
+class ColumnMapping:
+    """What becomes of the names of a run's manifests.
+
+    Raises:
+        UsageError: `--map` cannot be read.
+    """
+
+    fields: Mapping[str, str] = field(default_factory=dict)  # column -> field, "": none
+    extra: str = ERROR  # what becomes of those that are no fields
+    is_shared: bool = False  # by several manifests, of which each may lack some
+    language: str = ""  # of the run; "": none
+    _missing: set[str] = field(init=False)  # columns of the map that no manifest had so far
+    _others: dict[str, None] = field(default_factory=dict, init=False)  # names seen instead
+
+    def __post_init__(self) -> None:
+        self._missing = set(self.fields)
+        self._inner = [name for name in self.fields if "." in name]
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether every name stands for itself, or is an error."""
+        return not self.fields and self.extra == ERROR
+
+    def field_of(self, name: str) -> str | None:
+        """The field that a column becomes; None: it is an extra one."""
+        target = self.fields.get(name)
+        if target is None:
+            return name if is_field(name) else None
+        return target or None
+
+    def meet(self, name: str) -> None:
+        """A column is there."""
+        if name in self._missing:
+            self._missing.discard(name)
+        elif self._missing and len(self._others) < 1000:
+            self._others[name] = None
+
+    def require_met(self, where: str) -> None:
+        """Raise ManifestError if a column of the map was in none of the manifests read."""
+        for name in self.fields:
+            if name in self._missing:
+                close = nearest(name, list(self._others))
+                has = f"did you mean {shown(close)}?" if close else ""
+                has = has or "the columns are " + _named(list(self._others))
+                raise ManifestError(
+                    f"{where}: --map names {shown(name)}, which is not a column", has
+                )
+
+    def split(self, values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """An object's values by field, and those that are none and shall be kept.
+
+        Raises:
+            RowProblem: a name is no field, or two become the same field and differ.
+        """
+        known: dict[str, Any] = {}
+        others: dict[str, Any] = {}
+        opened: set[str] = set()
+        if self._inner:
+            values, opened = self._with_inner(values)
+        for name, value in values.items():
+            if self._missing:
+                self.meet(name)
+            target = self.field_of(name)
+            if target is not None:
+                if known.get(target) not in (None, "", value) and value not in (None, ""):
+                    raise RowProblem(
+                        f"has '{target}' twice, once as {shown(name)}; leave one out with "
+                        f"{as_flag({target: ''})}, or map only one of them"
+                    )
+                known[target] = known[target] if value in (None, "") and target in known else value
+            elif self.extra == KEEP:
+                others[name] = value
+            elif self.extra == ERROR and name not in self.fields and name not in opened:
+                raise RowProblem(unknown_names(values, self.fields, self.language))
+        return known, others
+
+    def _with_inner(self, values: Mapping[str, Any]) -> tuple[dict[str, Any], set[str]]:
+        """An object's values and, under `body.input`, those inside of them that the map names; and
+        the keys of the objects that these are in.
+        """
+        found, opened = dict(values), set()
+        for name in self._inner:
+            inner: Any = None if name in values else values
+            for key in name.split("."):
+                inner = inner.get(key) if isinstance(inner, Mapping) else None
+            if inner is not None:
+                found[name] = inner
+                opened.add(name.partition(".")[0])
+        return found, opened

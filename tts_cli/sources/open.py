@@ -1,0 +1,379 @@
+"""Read manifests: JSONL or an array of JSON, tables and lists, a sheet of an .xlsx file, plain
+text, or JSONL on stdin; one, or several as if they were one.
+
+`read_rows` streams: one row is in memory at a time and no line is read past 1 MiB, so neither a
+million rows nor one endless line can exhaust memory; a sheet alone is read whole, and its size is
+bounded. A row that cannot be used is yielded as a `BadRow`; reading goes on behind it. Only a file
+that is unusable as a whole raises.
+
+A decision a reader may wonder about: control characters in a text are refused rather than dropped,
+so that nothing is spoken other than what was written.
+
+What is given for a manifest by mistake: what it is, and what to do with it.
+"""
+
+from __future__ import annotations
+
+import codecs
+import errno
+import logging
+import os
+import shlex
+import sys
+import tempfile
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, TextIO, cast
+
+from tts_cli.core import BadRow, Row
+from tts_cli.errors import ManifestError, SetupError, UsageError
+from tts_cli.plain import open_given, read_table
+from tts_cli.sources.decode import (
+    Encoding,
+    blocks_of,
+    find_encoding,
+    marked_encoding,
+    open_text,
+    tell_encoding,
+)
+from tts_cli.sources.dialect import find_dialect
+from tts_cli.sources.ids import ContentIds
+from tts_cli.sources.item import Manifest, ManifestFile, ManifestSet, ReadOptions, RowBuilder
+from tts_cli.sources.jsonl import Lines, document_rows, is_document, line_rows, load_document
+from tts_cli.sources.lists import find_list, find_marks, list_rows
+from tts_cli.sources.mapping import ColumnMapping, parse_map
+from tts_cli.sources.subtitles import has_cues, subtitle_rows
+from tts_cli.sources.table import table_rows
+
+if TYPE_CHECKING:
+    from tts_cli.config import RunConfig
+
+
+log = logging.getLogger(__name__)
+
+_PEEKED_BYTES = 4096
+_SAMPLE_LINES = 50
+_BLOCK_BYTES = 1 << 20
+MAX_PIPED_LINE_BYTES = 64 << 20  # rows are shorter, but a workbook has lines by chance only
+MAX_PIPED_BYTES = 4 << 30
+_BLANK = codecs.BOM_UTF8 + b" \t\r\n"
+_MAX_SHOWN = 60  # characters of a text that is no path
+_SUFFIXES = {
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "jsonl",
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".tab": "tsv",
+    ".list": "txt",
+    ".lst": "txt",
+    ".srt": "subtitles",
+    ".vtt": "subtitles",
+    ".ass": "subtitles",
+    ".ssa": "subtitles",
+    ".txt": "txt",
+    ".xlsx": "xlsx",
+    ".xlsm": "xlsx",
+}
+
+
+@contextmanager
+def open_manifests(manifests: Sequence[str], config: RunConfig) -> Iterator[Manifest]:
+    """Find out how to read the manifests of a run.
+
+    Raises:
+        ManifestError, SetupError: see `open_source`.
+        UsageError: a flag cannot be understood, or a file is named twice.
+    """
+    rules = ReadOptions.of(config)
+    fields, is_shared = parse_map(config.map or ""), len(manifests) > 1
+    columns = ColumnMapping(fields, config.extra, is_shared, config.language or "")
+    with ExitStack() as stack:
+        found: list[ManifestFile] = []
+        for manifest in manifests:
+            source = stack.enter_context(open_source(manifest, rules=rules, columns=columns))
+            if any(_is_same(source, other) for other in found):
+                raise UsageError(f"{source.name}: is given twice", "give each manifest once")
+            found.append(source)
+        yield found[0] if len(found) == 1 else ManifestSet(tuple(found), columns)
+
+
+def _is_same(one: ManifestFile, other: ManifestFile) -> bool:
+    if one.copy is not None or other.copy is not None:
+        return one.name == other.name
+    return os.path.samefile(one.name, other.name)
+
+
+@contextmanager
+def open_source(
+    manifest: str, rules: ReadOptions | None = None, columns: ColumnMapping | None = None
+) -> Iterator[ManifestFile]:
+    """Find out how to read `manifest` ('-' is stdin); a pipe is copied to a temporary file.
+
+    Args:
+        columns: what becomes of its names; several manifests share one.
+    Raises:
+        ManifestError: no such file, a folder, not readable, or a suffix that says nothing.
+        SetupError: no room for a copy of a pipe.
+    """
+    rules, columns = rules or ReadOptions(), columns or ColumnMapping()
+    if manifest == "-":
+        if sys.stdin is None:
+            raise ManifestError("<stdin>: is closed", remedy="give a manifest file, or pipe one in")
+        with _copy_of(sys.stdin.buffer, "<stdin>") as copy:
+            yield ManifestFile("<stdin>", rules.format or "jsonl", "", copy, rules, columns)
+        return
+    folder = os.path.dirname(manifest)
+    file = _open(manifest)
+    if os.path.isfile(manifest):
+        file.close()
+        yield ManifestFile(
+            manifest, rules.format or _format_of(manifest), folder, None, rules, columns
+        )
+        return
+    with file, _copy_of(file, manifest) as copy:
+        yield ManifestFile(manifest, rules.format or "jsonl", folder, copy, rules, columns)
+
+
+def _open(manifest: str) -> BinaryIO:
+    if os.path.isdir(manifest):
+        problem, remedy = of_folder(manifest)
+        raise ManifestError(f"{manifest}: {problem}", remedy)
+    try:
+        return open(manifest, "rb")
+    except PermissionError as error:
+        raise _unreadable(manifest, error, "check the file's permissions") from error
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
+        if _may_be_text(manifest, error):
+            short = manifest if len(manifest) <= _MAX_SHOWN else f"{manifest[:_MAX_SHOWN]}..."
+            raise ManifestError(
+                f"{short!r}: the file does not exist",
+                remedy=f"to synthesize a text, use: tts-cli say {shlex.quote(short)}",
+            ) from error
+        raise _unreadable(manifest, error, "check the path") from error
+
+
+def _may_be_text(manifest: str, error: Exception) -> bool:
+    """Whether a manifest that is not there looks like what somebody wants to hear."""
+    if getattr(error, "errno", None) not in (errno.ENOENT, errno.ENAMETOOLONG):
+        return False
+    if os.path.splitext(manifest)[1].lower() in _SUFFIXES:
+        return False
+    return any(map(str.isspace, manifest)) or os.sep not in manifest
+
+
+def _unreadable(manifest: str, error: Exception, remedy: str) -> ManifestError:
+    reason = getattr(error, "strerror", None) or str(error)
+    return ManifestError(f"{manifest}: {reason[:1].lower()}{reason[1:]}", remedy=remedy)
+
+
+def _format_of(manifest: str) -> str:
+    suffix = os.path.splitext(manifest)[1].lower()
+    if suffix not in _SUFFIXES:
+        if mistake := of_suffix(manifest) or of_content(manifest):
+            raise ManifestError(f"{manifest}: {mistake[0]}", mistake[1])
+        raise ManifestError(
+            f"{manifest}: the suffix {suffix!r} is not a manifest format",
+            remedy="add --manifest-format jsonl, csv, tsv, txt, xlsx or subtitles",
+        )
+    return _SUFFIXES[suffix]
+
+
+def _copy_of(stream: BinaryIO, name: str) -> BinaryIO:
+    """A temporary file that has no name any more, so that nothing can leave it behind.
+
+    Raises:
+        ManifestError: the stream cannot be read, or it or one of its lines is too long.
+        SetupError: there is no room for the copy.
+    """
+    folder = "the folder for temporary files"
+    try:
+        folder = tempfile.gettempdir()
+        copy = cast(BinaryIO, tempfile.TemporaryFile(prefix="tts-cli-"))  # noqa: SIM115
+        with ExitStack() as stack:
+            stack.callback(copy.close)
+            for block in _blocks(stream, name):
+                copy.write(block)
+            copy.flush()
+            stack.pop_all()
+    except OSError as error:
+        raise SetupError(
+            f"cannot copy {name} to {folder}: {error.strerror or error}",
+            remedy="free some space there, or set TMPDIR to another folder",
+        ) from error
+    return copy
+
+
+def _blocks(stream: BinaryIO, name: str) -> Iterator[bytes]:
+    """What is piped in. Raises ManifestError before an endless line or stream fills a disk."""
+    total = line_start = 0
+    has_lines = True
+    while True:
+        try:
+            block = stream.read(_BLOCK_BYTES)
+        except OSError as error:
+            raise _unreadable(name, error, "check the input of the pipe") from error
+        if not block:
+            return
+        has_lines = has_lines and not (total == 0 and block.lstrip(_BLANK).startswith(b"["))
+        if b"\n" in block:
+            line_start = total + block.rindex(b"\n")
+        total += len(block)
+        if has_lines and total - line_start > MAX_PIPED_LINE_BYTES:
+            problem = f"a line is longer than {MAX_PIPED_LINE_BYTES >> 20} MiB"
+            raise ManifestError(f"{name}: {problem}", "write one row per line, or pipe in less")
+        if total > MAX_PIPED_BYTES:
+            problem = f"has more than {MAX_PIPED_BYTES >> 20:,} MiB"
+            raise ManifestError(f"{name}: {problem}", "give it as a file")
+        yield block
+
+
+def read_rows(manifest: Manifest) -> Iterator[Row | BadRow]:
+    """Every row of a manifest in order, each judged by itself.
+
+    Raises:
+        ManifestError: a file cannot be read, is of another encoding, or its header is wrong.
+        SetupError: a library for its format is missing.
+        StoppedEarly: it is not what it was when it was read first.
+    """
+    number = 0
+    is_by_content = any(source.rules.ids == "content" for source in manifest.all)
+    content_ids = ContentIds() if is_by_content else None
+    for source in manifest.all:
+        file = source.name if len(manifest.all) > 1 else ""
+        rows = RowBuilder(source, number, file, content_ids)
+        try:
+            yield from _read(source, rows)
+        except (OSError, ManifestError) as error:
+            source.require_same()  # else that is what is wrong
+            if isinstance(error, ManifestError):
+                raise
+            raise _unreadable(source.name, error, "check the file") from error
+        number = rows.number
+    manifest.columns.require_met(manifest.name)
+
+
+def _read(source: ManifestFile, rows: RowBuilder) -> Generator[Row | BadRow, None, None]:
+    if source.given is not None:
+        source.found.encoding = Encoding()  # of the file that has them too
+        yield from source.given
+        return
+    if source.format == "xlsx":
+        from tts_cli.sources.xlsx import workbook_rows
+
+        with source.open() as file:
+            yield from workbook_rows(file, source, rows)
+        return
+    found = source.found
+    if found.encoding is None:
+        found.encoding = _encoding_of(source)
+        found.is_subtitles = source.format == "subtitles"
+        if source.format == "txt" and has_cues(lambda: _lines_of(source)):
+            log.warning("%s: contains subtitles, and is read as subtitles", source.name)
+            found.is_subtitles = True
+        if source.format != "jsonl" and not found.is_subtitles:
+            with _lines_of(source) as lines:
+                sample = list(islice(lines.each(), _SAMPLE_LINES))
+            is_open = source.format == "txt" and not (source.rules.format or source.rules.columns)
+            found.list_form = find_list(sample, source.name) if is_open else None
+            if found.list_form is None:
+                found.form = find_dialect(source, lambda: _lines_of(source))
+            found.marks = find_marks(sample, source.name)
+    document = None
+    if source.format == "jsonl":
+        with _lines_of(source) as lines:
+            has_lines = not is_document(lines)
+        if not has_lines:
+            with _text_of(source) as file:
+                document = load_document(file, source.name)
+    with _text_of(source) as file:
+        if found.is_subtitles:
+            yield from subtitle_rows(file, source, rows)
+        elif found.form is not None:
+            yield from table_rows(Lines(file), found.form, source, rows)
+        elif found.list_form is not None:
+            yield from list_rows(Lines(file), found.list_form, source, rows)
+        elif document is not None:
+            yield from document_rows(document, rows)
+        else:
+            yield from line_rows(Lines(file), source, rows)
+
+
+@contextmanager
+def _text_of(source: ManifestFile) -> Iterator[TextIO]:
+    """A file's text from its start."""
+    assert source.found.encoding is not None
+    with (
+        source.open() as raw,
+        open_text(raw, source.found.encoding.name, source.name) as file,
+    ):
+        yield file
+
+
+@contextmanager
+def _lines_of(source: ManifestFile) -> Iterator[Lines]:
+    """The lines of a text from their start."""
+    with _text_of(source) as file:
+        yield Lines(file)
+
+
+def _encoding_of(source: ManifestFile) -> Encoding:
+    """How a file's bytes become text. JSON is UTF-8, or UTF-16 where a mark says so: which bytes
+    are not is told by row.
+    """
+    if source.rules.encoding is not None:
+        return Encoding(source.rules.encoding, "from --encoding")
+    with source.open() as file:
+        if source.format == "jsonl":
+            return tell_encoding(
+                marked_encoding(file.read(_PEEKED_BYTES)) or Encoding(), source.name
+            )
+        return tell_encoding(find_encoding(blocks_of(file)), source.name)
+
+
+_KINDS = Path(__file__).parent / "data" / "suffixes.toml"
+_ROWS = "a manifest has the rows to synthesize: .jsonl, .csv, .tsv, or .txt with one text per line"
+_JOURNAL = "timings.jsonl"  # `folder.journal` has the name too, further up
+_OFFERED = (".jsonl", ".csv", ".tsv", ".txt")
+
+
+def of_suffix(path: str) -> tuple[str, str] | None:
+    """For a file whose suffix is no manifest's: what is wrong, and the remedy; None: no idea."""
+    suffix = os.path.splitext(path)[1].lower()
+    for kind in read_table(_KINDS)["kind"]:
+        if suffix in kind["suffixes"]:
+            return kind["is"], kind["remedy"].format(path=path, rows=_ROWS)
+    return None
+
+
+def of_content(path: str) -> tuple[str, str] | None:
+    """For a file whose suffix is not known: what its first bytes show; None: it may be a text."""
+    with open_given(path) as file:
+        start = file.read(_PEEKED_BYTES)
+    for kind in read_table(_KINDS)["content"]:
+        if start.lstrip(_BLANK).startswith(kind["start"].encode("latin-1")):
+            return kind["is"], kind["remedy"].format(path=path, rows=_ROWS)
+    if b"\0" in start and marked_encoding(start) is None:
+        return "is not a text", _ROWS
+    return None
+
+
+def of_folder(path: str) -> tuple[str, str]:
+    """For a folder: what is wrong, and the remedy."""
+    try:
+        names = sorted(os.listdir(path))
+    except OSError:
+        names = []
+    if _JOURNAL in names:
+        return (
+            "is the output folder of a run",
+            "give the manifest of that run, and the folder with --out",
+        )
+    if "config.json" in names:
+        return "is the folder of a checkpoint", f"give it with --model; {_ROWS}"
+    found = [name for name in names if name.lower().endswith(_OFFERED)]
+    if found:
+        return "is a folder", f"give a file in it, such as {os.path.join(path, found[0])}"
+    return "is a folder", f"give a manifest file; {_ROWS}"

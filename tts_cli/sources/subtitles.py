@@ -1,0 +1,116 @@
+"""Read subtitles as rows: a row a cue of an .srt, .vtt or .ass file, by pysubs2.
+
+A cue's number is its row's, and its times stand beside it as `start_s` and `end_s`. Lines of a cue
+are one text. A cue that only tells of a sound, or is empty, has no words, and stays silent.
+"""
+
+from __future__ import annotations
+
+import html
+import logging
+import re
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from typing import TYPE_CHECKING, Any, TextIO
+
+from tts_cli.core import BadRow, Row
+from tts_cli.errors import ManifestError
+from tts_cli.extras import load
+from tts_cli.sources.dialect import OpenLines
+from tts_cli.sources.mapping import DROP
+
+if TYPE_CHECKING:
+    from pysubs2 import SSAEvent
+
+    from tts_cli.sources.item import ManifestFile, RowBuilder
+
+log = logging.getLogger(__name__)
+
+_FIRST_LINES = 50
+MAX_FILE_CHARS = 64 << 20
+# What a line with the times of a cue looks like, in .srt and .vtt.
+CUE_TIMES = re.compile(r"\s*(?:\d+:)?\d{1,2}:\d{2}[,.]\d{1,3}\s+-->\s+(?:\d+:)?\d{1,2}:\d{2}[,.]\d")
+_SHORT_TIME = re.compile(r"(?<![\d:])(\d{1,2}:\d{2}[,.]\d{1,3})(?![\d:])")  # without hours
+_TIMES_LINE = re.compile(r"^.*-->.*$", re.MULTILINE)
+_WORD_TIME = re.compile(r"<(?:\d+:)?\d{1,2}:\d{2}[,.]\d{1,3}>")  # of karaoke; two make a cue
+_VOICE = re.compile(r"<v(?:\.[^\s>]*)?\s+([^<>]+)>")  # who speaks, in .vtt
+_OVERRIDE = re.compile(r"\{\\[^{}]*\}")  # as in {\an8}; .srt files have them too
+_TAG = re.compile(r"</?[A-Za-z][^<>]*>")
+SILENT = "\u266a"
+_SOUNDS = re.compile(r"(?:\s|[\u2669-\u266c#*~-]|\[[^\[\]]*\]|\([^()]*\))*")
+_CUE = re.compile(rf"{CUE_TIMES.pattern}|\s*(?:Dialogue|Comment):")
+
+
+def has_cues(open_lines: OpenLines) -> bool:
+    """Whether a text begins as subtitles do."""
+    with open_lines() as lines:
+        return any(map(CUE_TIMES.match, islice(lines.each(), _FIRST_LINES)))
+
+
+def cue_length_s(extra: Mapping[str, Any]) -> float | None:
+    """Seconds of a row's cue; None: it is of none."""
+    try:
+        return float(extra["end_s"]) - float(extra["start_s"])
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
+def subtitle_rows(file: TextIO, source: ManifestFile, rows: RowBuilder) -> Iterator[Row | BadRow]:
+    """A row a cue.
+
+    Args:
+        file: the text, with bytes that are not UTF-8 as lone surrogates.
+    Raises:
+        ManifestError: these are no subtitles, or too many.
+        SetupError: pysubs2 is missing.
+    """
+    pysubs2 = load("subtitles", "pysubs2", f"{source.name}: reading subtitles")
+    data = file.read(MAX_FILE_CHARS + 1).removeprefix("\ufeff")
+    if len(data) > MAX_FILE_CHARS:
+        raise ManifestError(
+            f"{source.name}: has more than {MAX_FILE_CHARS >> 20} Mi characters of subtitles"
+        )
+    data = data.encode(errors="surrogateescape").decode(errors="replace")
+    text, num_timed = _WORD_TIME.subn("", data)
+    text = _TIMES_LINE.sub(lambda line: _SHORT_TIME.sub(r"00:\1", line[0]), text)
+    try:
+        cues = pysubs2.SSAFile.from_string(text, keep_unknown_html_tags=True)
+    except (pysubs2.exceptions.Pysubs2Error, ValueError, OverflowError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise ManifestError(
+            f"{source.name}: cannot be read as subtitles: {reason}",
+            remedy="save it as .srt or .vtt again, in UTF-8",
+        ) from error
+    numbered = enumerate(text.splitlines(), 1)
+    lines = [number for number, line in numbered if _CUE.match(line)]
+    lines += [1] * (len(cues) - len(lines))
+    num_silent, last = 0, []
+    for cue, line in zip(cues, lines, strict=False):
+        if cue.is_comment:
+            continue
+        plain = cue.plaintext
+        if cues.format in ("srt", "vtt"):  # where {E} is a text
+            plain = _OVERRIDE.sub("", cue.text).replace(r"\N", "\n").replace(r"\h", " ")
+        said = [line.strip() for line in html.unescape(_TAG.sub("", plain)).splitlines()]
+        fresh = [line for line in said if line not in last] if num_timed else said
+        last = said  # which YouTube's captions, timed by words, show again above the next line
+        if voice := _VOICE.search(cue.text):
+            cue.name = html.unescape(voice[1]).strip()
+        values, is_silent = _values(cue, " ".join(" ".join(fresh).split()), source)
+        num_silent += is_silent
+        rows.next()
+        extra = {"start_s": f"{cue.start / 1000:g}", "end_s": f"{cue.end / 1000:g}"}
+        if cue.name and "character" not in values:
+            extra["speaker"] = cue.name
+        yield rows.cells(values, line, {} if source.columns.extra == DROP else extra)
+    if num_silent:
+        log.info("%s: %d cues without words stay silent", source.name, num_silent)
+
+
+def _values(cue: SSAEvent, text: str, source: ManifestFile) -> tuple[Mapping[str, str], bool]:
+    """A cue's fields, and whether it has no words."""
+    is_silent = cue.is_drawing or _SOUNDS.fullmatch(text) is not None
+    values = {"text": SILENT if is_silent else text.strip("\u2669\u266a\u266b\u266c ")}
+    if cue.name and source.rules.has_cast:
+        values["character"] = cue.name
+    return values, is_silent

@@ -1,0 +1,264 @@
+"""Read the rows of a table: a header that names the columns, then a line of cells a row.
+`table_form` finds out how the table is written.
+"""
+
+from __future__ import annotations
+
+import csv
+import logging
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from tts_cli.core import BadRow, Row
+from tts_cli.errors import ManifestError
+from tts_cli.named import counted, shown, some_of
+from tts_cli.sources.dialect import PATH, path_id, skip_directives
+from tts_cli.sources.item import Dialect
+from tts_cli.sources.jsonl import Lines
+from tts_cli.sources.mapping import (
+    ERROR,
+    KEEP,
+    ColumnMapping,
+    RowProblem,
+    as_flag,
+    guess_mapping,
+    unknown_names,
+)
+
+if TYPE_CHECKING:
+    from tts_cli.sources.item import ManifestFile, RowBuilder
+
+log = logging.getLogger(__name__)
+
+_ELSEWHERE = "; if the header is a later line, remove the lines above it"
+_HOLDS_SEPARATOR = "; put cells that contain the separator in quotes"
+_MAX_TOLD = 5
+
+
+class TableHeader:
+    """The columns of one table. One without a name is called by its place: `#1` is the first.
+
+    Args:
+        cells: the names as they stand there.
+        place: file and line, for messages.
+        form: of the table, where it is a text.
+    Raises:
+        ManifestError: a name is no field and nobody says what becomes of it, or stands twice; none
+            is the text.
+    """
+
+    def __init__(
+        self, cells: list[str], columns: ColumnMapping, place: str, form: Dialect | None = None
+    ) -> None:
+        names = [cell.strip() for cell in cells]
+        self.nameless = {place for place, name in enumerate(names) if not name}
+        by_place = (f"#{number}" for number in range(1, len(names) + 1))
+        self.names = [
+            name or (number if number not in names else "")
+            for name, number in zip(names, by_place, strict=True)
+        ]
+        self._columns = columns
+        self._place = place
+        self._targets = form.targets if form and form.names else {}
+        self._id_parts = form.id_parts if form else 0
+        self._kept = KEEP if self._targets and columns.extra == ERROR else columns.extra
+        self.overhanging: list[str] = []  # ids of rows with a cell behind the last name
+        named = [name for name in names if name]
+        named += [name for name in self.names if name in columns.fields and name not in named]
+        for name in named:
+            columns.meet(name)
+        self.fields = [self._field_of(name) if name else None for name in self.names]
+        if not columns.is_shared:
+            columns.require_met(place)
+        self._check_names(named, place, form)
+        self._check_twice(place)
+        self._path = None
+        if form and form.id_parts and (form.names or "id" in self.fields):
+            self._path = names.index(PATH) if form.names else self.fields.index("id")
+        self._is_plain = all(self.fields) and self._path is None
+        self._extra = [
+            (index, name)
+            for index, (name, target) in enumerate(zip(self.names, self.fields, strict=True))
+            if self._kept == KEEP and name and target is None
+        ]
+
+    def _field_of(self, name: str) -> str | None:
+        target = None if name in self._columns.fields else self._targets.get(name)
+        return self._columns.field_of(name) if target is None else target or None
+
+    @property
+    def _is_first_nameless(self) -> bool:
+        """Whether the first has no name, and no other but the last: several are one id together."""
+        return self.nameless - {len(self.names) - 1} == {0}
+
+    def _check_names(self, named: list[str], place: str, form: Dialect | None) -> None:
+        columns = self._columns
+        fits = guess_mapping(named, columns.language)
+        is_strange = not any(self.fields) and not fits
+        elsewhere = _ELSEWHERE if is_strange else ""
+        if is_strange and form is not None and form.advice:
+            elsewhere += f"; if it is already a row, add {form.advice}"
+        strange = [name for name in named if name not in columns.fields]
+        if self._kept == ERROR and not all(map(self._field_of, strange)):
+            given = dict(columns.fields)
+            if self._is_first_nameless and not {"id"} & {*self.fields, *fits.values()}:
+                named, given = ["#1", *named], {"#1": "id", **given}
+            said = unknown_names(named, given, columns.language)
+            raise ManifestError(f"{place}: {said}{elsewhere}")
+        if not {"text", "input"} & set(self.fields):
+            guess = {name: target for name, target in fits.items() if target == "text"}
+            guess = {**columns.fields, **(guess or {"COLUMN": "text"})}
+            remedy = f"add {as_flag(guess)}{elsewhere}" if named else None
+            raise ManifestError(f"{place}: has no column 'text'", remedy)
+
+    def _check_twice(self, place: str) -> None:
+        by_field: dict[str, str] = {}
+        for name, target in zip(self.names, self.fields, strict=True):
+            is_kept = self._kept == KEEP
+            if name and self.names.count(name) > 1 and (target or is_kept):
+                raise ManifestError(f"{place}: the column {shown(name)} occurs twice")
+            other = by_field.setdefault(target, name) if target else name
+            if target and other != name:
+                raise ManifestError(
+                    f"{place}: the columns {shown(other)} and {shown(name)} both map to '{target}'",
+                    f"leave one out: {as_flag({other: '' if other == target else target})}",
+                )
+
+    def is_read(self, column: int) -> bool:
+        """Whether a cell of that column, from 0, is of any account."""
+        return column < len(self.fields) and (
+            self.fields[column] is not None or any(index == column for index, _ in self._extra)
+        )
+
+    def row(self, cells: list[str], rows: RowBuilder, line: int) -> Row | BadRow:
+        """The row of some cells, as many as there are columns. Raises ManifestError."""
+        if self._is_plain:
+            return rows.cells(dict(zip(self.fields, cells, strict=True)), line, {})  # type: ignore[arg-type]
+        if self._path is not None:
+            cells[self._path] = path_id(cells[self._path], self._id_parts)
+        values: dict[str, str] = {}
+        for target, cell in zip(self.fields, cells, strict=True):
+            if target is not None:
+                values[target] = cell
+        last, is_over = len(cells) - 1, False
+        for index in self.nameless:
+            if self.fields[index] is None and cells[index].strip():
+                if index == last:
+                    is_over = True
+                elif self._kept == ERROR:
+                    raise self._nameless(index, cells[index], line)
+        if is_over and self._kept == ERROR:
+            return rows.bad(
+                line,
+                f"has {shown(cells[last])} after the last named column; if it belongs to a "
+                "sentence, put that cell in quotes; --extra drop ignores all of that column",
+            )
+        extra = {name: cells[index] for index, name in self._extra if cells[index].strip()}
+        row = rows.cells(values, line, extra)
+        if is_over:
+            self.overhanging.append(row.record_id)
+        return row
+
+    def _nameless(self, index: int, cell: str, line: int) -> ManifestError:
+        name = self.names[index] or f"#{index + 1}"
+        is_taken = "id" in self.fields or not self._is_first_nameless
+        free = [] if is_taken else [as_flag({**self._columns.fields, name: "id"})]
+        return ManifestError(
+            f"{self._place}: column {index + 1} has no name, and {shown(cell)} in line {line}",
+            " or ".join(["add " + one for one in free] + ["--extra keep or drop"]),
+        )
+
+    def tell_overhanging(self, name: str, num_rows: int) -> None:
+        """Warn where a last column without a name has something in some rows alone."""
+        found = self.overhanging
+        if found and len(found) < num_rows:
+            log.warning(
+                "%s: text after the last named column in %s of %d: %s; check for an "
+                "unquoted separator inside a sentence",
+                name,
+                counted(len(found), "row"),
+                num_rows,
+                some_of(found, _MAX_TOLD),
+            )
+
+
+def table_rows(
+    lines: Lines, form: Dialect, source: ManifestFile, rows: RowBuilder
+) -> Iterator[Row | BadRow]:
+    """A row of cells after the other; one may span lines inside quotes."""
+    skip_directives(lines, form)
+    reader = form.reader(lines)
+    if form.names:
+        header = TableHeader(list(form.names), source.columns, source.name, form)
+    else:
+        header = _read_header(reader, lines, source, form)
+    num_columns, first = len(header.names), rows.number
+    while True:
+        lines.start_row()
+        start = lines.number + 1
+        try:
+            cells = next(reader)
+            if lines.problem is not None:
+                raise RowProblem(lines.problem)
+            if not any(map(str.strip, cells)):
+                continue
+            if len(cells) != num_columns:
+                raise RowProblem(
+                    (
+                        f"has {len(cells)} cells, but the {'list' if form.names else 'header'} "
+                        f"has {num_columns}"
+                    )
+                    + _HOLDS_SEPARATOR * form.is_quoted
+                )
+        except StopIteration:
+            break
+        except (RowProblem, csv.Error) as problem:
+            rows.next()
+            yield rows.bad(start, _table_problem(problem, start, lines.number))
+            continue
+        rows.next()
+        yield header.row(cells, rows, start)
+    header.tell_overhanging(source.name, rows.number - first)
+
+
+def _reason(problem: Exception) -> str:
+    """What the csv module says; it names a tab by the tab itself."""
+    if "new-line character" in str(problem):
+        return "it contains a lone carriage return; save the file with Unix or Windows line ends"
+    return str(problem).replace("\t", "\\t")
+
+
+def _table_problem(problem: Exception, start: int, end: int) -> str:
+    if isinstance(problem, csv.Error):
+        advice = "close every quote, and double quotes inside a cell"
+        message = f"not a table row: {_reason(problem)}; {advice}"
+    else:
+        message = str(problem)
+    if end > start:
+        message += (
+            f" (the row spans lines {start} to {end}; if a quote is not closed, {end - start} "
+            f"line{'s' * (end > start + 1)} after the first would be lost)"
+        )
+    return message
+
+
+def _read_header(
+    reader: Iterator[list[str]], lines: Lines, source: ManifestFile, form: Dialect
+) -> TableHeader:
+    start = lines.number + 1
+    try:
+        while not any(map(str.strip, header := next(reader))):
+            lines.start_row()
+            start = lines.number + 1
+        if lines.problem is not None:
+            raise RowProblem(lines.problem)
+    except StopIteration:
+        raise ManifestError(
+            f"{source.name}: is empty",
+            remedy="put the column names into the first row, such as id,text",
+        ) from None
+    except (RowProblem, csv.Error) as problem:
+        raise ManifestError(
+            f"{source.name}:{start}: the header cannot be read: {_reason(problem)}"
+        ) from None
+    return TableHeader(header, source.columns, f"{source.name}:{start}", form)
