@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class RequestError(ValueError):
-    """One request cannot be spoken by this model; the message says why and what would work."""
+    """This model cannot synthesize a request; the message has the reason and a remedy."""
 
 
 Tokenizer = Callable[[str], list[int]]  # special tokens recognised, nothing added
@@ -28,8 +28,8 @@ Tokenizer = Callable[[str], list[int]]  # special tokens recognised, nothing add
 
 @contextmanager
 def library_errors(made: type[Exception], message: str) -> Iterator[None]:
-    """Raise `made` for whatever a library written in Rust raises inside: its errors, which have no
-    class of their own, and its panics, which are no `Exception`.
+    """Raise `made` for any error of a library written in Rust: its errors, which have no class of
+    their own, and its panics, which are not an `Exception`.
     """
     try:
         yield
@@ -59,7 +59,7 @@ class Voice:
 
     @property
     def num_frames(self) -> int:
-        """Reference frames that stand in the prompt; 0 for xvec."""
+        """Reference frames in the prompt; 0 for xvec."""
         return 0 if self.codes is None else len(self.codes)
 
     def check_codes(self, num_codebooks: int, codebook_size: int) -> Tensor:
@@ -81,10 +81,10 @@ class SpeechRequest:
     """One text to speak, with every setting resolved."""
 
     text: str
-    voice: str | None = None  # a speaker of the checkpoint; None where the model type has none
+    voice: str | None = None  # a speaker of the checkpoint; None if the model type has none
     language: str = "auto"
     instruct: str | None = None
-    layout: str = "auto"  # auto, streaming or non_streaming: where the text stands among the codes
+    layout: str = "auto"  # auto, streaming or non_streaming: where the text is among the codes
     sampling: Sampling = field(default_factory=Sampling)
     seed: int = 0  # 0 .. 2**63 - 1
     max_frames: int = 750  # at most this many frames are kept
@@ -117,7 +117,7 @@ class Prompt:
 
     @property
     def num_own(self) -> int:
-        """Those behind what its voice's prompts share."""
+        """Positions after the beginning that all prompts of its voice share."""
         return self.num_tokens - self.num_shared
 
 
@@ -125,7 +125,7 @@ PromptBuilder = Callable[[SpeechRequest], Prompt]
 
 
 class Reader(NamedTuple):
-    """What lays requests out, without a weight."""
+    """Lays requests out, without a weight."""
 
     prompt: PromptBuilder
     tokenize: Tokenizer
@@ -159,15 +159,15 @@ class ModelInfo:
     voices: tuple[str, ...] = ()
     languages: tuple[str, ...] = ("auto",)  # `auto` first
     takes_instruct: bool = False
-    needs_reference: bool = False  # it speaks in a reference's voice only
-    needs_instruct: bool = False  # without one nothing describes the voice it speaks in
+    needs_reference: bool = False  # only the voice of a reference is available
+    needs_instruct: bool = False  # the voice is described by an instruction
     default_layout: str = "non_streaming"  # what the layout `auto` means: that, or streaming
     needs: str | None = None  # why a type that could clone cannot; None where nothing is missing
     clone_modes: tuple[str, ...] = ("icl", "xvec")  # what it can clone by
     prompt_overhead: int = 32  # tokens of a prompt besides its texts and references, at most
     ref_silence_s: float = 0.5  # seconds that should follow a reference of mode icl
     licence: Licence | None = None  # what must be accepted first; None: nothing
-    normalizes: bool = False  # its texts are read in words unless somebody says otherwise
+    normalizes: bool = False  # texts are put into words by default
     pace: Pace | None = None  # how fast it can speak; None: random weights, which say nothing
 
     @property
@@ -182,7 +182,7 @@ class ModelInfo:
 
 
 class SlotStatus(NamedTuple):
-    """What the host learns of one slot at a poll; a row takes a dozen."""
+    """The status of one slot at a poll; a row has a dozen polls."""
 
     frames: int  # frames kept so far
     is_finished: bool

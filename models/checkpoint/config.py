@@ -76,7 +76,8 @@ class Section:
         try:
             return msgspec.convert(value, kind)
         except (msgspec.ValidationError, UnicodeError) as error:
-            expected = str(error).partition(" - at ")[0].replace("`", "")
+            found = "text" if isinstance(error, UnicodeError) else str(error)
+            expected = found.partition(" - at ")[0].replace("`", "")
             expected = expected.removeprefix("Expected ").partition(", got")[0]
             if " - at `$[" in str(error):
                 expected = f"a list of {expected}"
@@ -95,8 +96,7 @@ class Section:
         found = dict(given)
         for field in fields(kind):  # type: ignore[arg-type]  # a dataclass
             key = (names or {}).get(field.name, field.name)
-            has_default = field.default is not MISSING
-            if field.name not in given and (key in self.values or not has_default):
+            if field.name not in given and (key in self.values or field.default is MISSING):
                 found[field.name] = self.get(key, hints[field.name])
         try:
             return kind(**found)

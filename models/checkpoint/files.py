@@ -76,7 +76,7 @@ def fetch(source: str, revision: str | None, patterns: list[str]) -> Path:
     already is not fetched again, and a file that was cut off goes on where it ended.
 
     Raises:
-        NoSuchCheckpoint: there is no such repository, or nobody can say whether there is.
+        NoSuchCheckpoint: there is no such repository, or the hub cannot be asked.
         CheckpointError: the hub refuses it, or it has no such revision.
     """
     from huggingface_hub import constants, snapshot_download

@@ -267,7 +267,7 @@ class Decoder(nn.Module):
             x: (R, D) inputs, used up.
             positions: (R,) int64 cache positions to write; a row sees 0..its position.
             rows_per_slot: consecutive rows that share a slot (their positions must differ).
-            normed: (R, D), the first layer's norm of x, if somebody has it already.
+            normed: (R, D), the first layer's norm of x, if it exists already.
         Returns:
             (R, D) after the final norm.
         """

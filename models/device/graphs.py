@@ -48,7 +48,7 @@ class Capturer(Protocol):
         """Run `function` once unless it `is_warm`, record it, return (static output, replay)."""
 
     def is_capturing(self) -> bool:
-        """Whether the current stream is being captured by somebody."""
+        """Whether the current stream is being captured."""
 
     def memory_bytes(self) -> int:
         """Device memory reserved so far, to tell what a capture added."""
@@ -130,7 +130,7 @@ class CudaCapturer:
 
 
 class Capturers(NamedTuple):
-    """Who records a model's graphs, None for nobody: what overlaps must not share a capturer."""
+    """The capturers of a model's graphs, None for eager: graphs that overlap need two."""
 
     frames: Capturer | None = None  # frames and prefill
     vocoder: Capturer | None = None
@@ -164,7 +164,7 @@ class GraphRunner(Generic[Key]):
             valid until the next run of any graph of the same pool.
         capturer: None for a runner that stays eager (CPU, `--no-graphs`).
         sample: fills the static inputs of a key with something typical, before it is captured and
-            for whoever compares graph and eager; None where they need no filling.
+            to compare graph and eager; None if they need no filling.
         beside: does what is not a replay; None: the caller's thread does.
     """
 
@@ -320,7 +320,7 @@ class GraphRunner(Generic[Key]):
     def run(self, key: Key) -> Any:
         """Do the work of a key and return its static output.
 
-        Inside somebody else's capture the function runs eagerly: a replay there is illegal.
+        Inside another capture the function runs eagerly: a replay there is illegal.
         """
         if self.capturer is None:
             return self._run(key)

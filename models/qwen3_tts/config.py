@@ -13,7 +13,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
+
+from msgspec import Meta
 
 from models.checkpoint.config import (
     MAX_KERNEL,
@@ -263,9 +265,8 @@ def read_generation(path: Path) -> tuple[Sampling, int]:
     for name, key in (("greedy", "do_sample"), ("subtalker_greedy", "subtalker_dosample")):
         if key in section.values:
             given[name] = not section.get(key, bool)
-    most = section.get("max_new_tokens", Size) if "max_new_tokens" in section.values else 2048
-    if not 2 <= most <= MAX_POSITIONS:
-        raise section.wrong(f"'max_new_tokens' must be 2 to {MAX_POSITIONS}, not {most}")
+    tokens = Annotated[int, Meta(ge=2, le=MAX_POSITIONS)]
+    most = section.get("max_new_tokens", tokens) if "max_new_tokens" in section.values else 2048
     return Sampling(**given), most
 
 

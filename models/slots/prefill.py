@@ -23,7 +23,7 @@ one row alone. The others copy the beginning's keys and values from the slot of 
 4.7 ms a row (H200, 256 rows). In a step all of them read it in one slot (`decode_attention`). Where
 prompts share little nothing is gained. In Qwen3-TTS the text stands in front of the frames, so a
 voice's prompts share the template and the transcript, about 40 tokens, which are 0.1 ms of the 5 ms
-that a row takes. Without a reference both families share 20 tokens or fewer, unless a description
+that a row takes. Without a reference prompts share 20 tokens or fewer, unless a description
 stands there.
 """
 
@@ -95,7 +95,7 @@ class VoicePrefixes:
     """In which slots the beginning of a voice's prompts lies.
 
     It is kept nowhere else: a row of the voice has it in its own slot, untouched until the slot is
-    free. So it takes no memory, and is run anew only where nobody speaks in the voice any more.
+    free. So it takes no memory, and is run anew only when no row of the voice is left.
     """
 
     def __init__(self) -> None:
@@ -128,7 +128,7 @@ class VoicePrefixes:
         self.hold([self._held.pop(source, None) for source in sources], targets)
 
     def release(self, slots: Sequence[int], is_failed: bool = False) -> None:
-        """Slots are free. Where rows failed, nobody copies what they began with any more."""
+        """Slots are free. The beginnings of rows that failed are not copied any more."""
         gone = {self._held.pop(slot, None) for slot in slots}
         if is_failed:
             self._held = {s: prefix for s, prefix in self._held.items() if prefix not in gone}

@@ -119,8 +119,8 @@ class CodePredictor(nn.Module):
         return self.logits(hidden.unflatten(0, (-1, 2))[:, 1], 1)
 
     def beginning(self, num_rows: int, codebook: int) -> Beginning | None:
-        """The step of a codebook's codes, for whoever draws them to begin it; None where it begins
-        in another way.
+        """The step of a codebook's codes, which their draw can begin; None if it begins in another
+        way.
         """
         if self.projection is not None or self.decoder.is_one_launch:
             return None

@@ -1,1 +1,1 @@
-"""The vocoder that both families share: layers, network, and how rows are laid out in it."""
+"""The parts of a vocoder that all families share: layers, network, and the layout of rows."""

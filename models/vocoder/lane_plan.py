@@ -41,7 +41,7 @@ def fill_lanes(sizes: Sequence[int], lane_frames: int, gap: int) -> list[list[tu
     """Rows into as few lanes as a greedy choice finds: the longest first, each into the fullest
     lane that has room.
 
-    The first row is placed before all others, so that whoever must have it gets a full lane. The
+    The first row is placed before all others, so that it is in a full lane. The
     rows of some of the lanes alone, in the same order, lie in the same lanes again: for each of
     them the others were too full, or not there yet.
 

@@ -52,8 +52,7 @@ Shape = tuple[int, int]  # lanes, frames
 
 
 class Lanes:
-    """Lanes on static buffers, which belong to whoever runs a graph of theirs: one thread, on one
-    stream.
+    """Lanes on static buffers, used by one thread on one stream: the one that runs their graphs.
 
     Args:
         capturer: records one graph a lane shape; None runs the same shapes eagerly.

@@ -29,7 +29,7 @@ from models.vocoder.layers import (
 from models.vocoder.sizes import DecoderSizes
 
 # Of what lies in memory at once: pieces of many sizes, taken and given back in turn, leave holes.
-# Replaying the allocator's choices for both families' sizes gave 1.04 to 1.26.
+# Replaying the allocator's choices for the sizes of Qwen3-TTS and Fish gave 1.04 to 1.26.
 WORK_SPARE = 1.28
 ROPE = ("rope_cos", "rope_sin")
 

@@ -4,7 +4,7 @@ Long rows are cut into the checkpoint's chunks with left context, as the officia
 the pieces lie in memory while the network runs is a layout's matter: each by itself on a CPU
 (`RowsAlone`), one behind the other in lanes on a GPU (`lanes.py`).
 
-A row that clones a voice has reference frames in front whose samples nobody hears. They are part of
+A row that clones a voice has reference frames in front whose samples are cut off. They are part of
 the chunks, because the row's own frames attend to them; but most of a vocoder's work comes after
 attention, and that part runs over the frames that are kept and the few its convolutions reach back.
 Where attention looks back further than a chunk's context, long rows are decoded that way too.

@@ -62,7 +62,7 @@ def test_lists_of_factors_are_short(value: object) -> None:
 
 
 def test_half_a_character_is_no_other_error() -> None:
-    with pytest.raises(CheckpointError, match="'kind' must be"):
+    with pytest.raises(CheckpointError, match="'kind' must be text, not"):
         section(kind="\ud800").get("kind", Literal["a", "b"])
 
 

@@ -520,8 +520,8 @@ class TestGraphs:
         allocate(recorded, 4)
         recorded.frames.announce([1, 2, 4])
         whole, fronts, renderer = recorded.vocoder.layout.runners
-        whole.announce([(1, 64), (1, 128), (2, 128)], size=max, usual=(1, 128))
-        fronts.announce([(1, 192), (1, 384)], size=max)
+        whole.announce([(1, 64), (1, 128), (2, 128)], usual=(1, 128))
+        fronts.announce([(1, 192), (1, 384)])
         ran: list[tuple[str, object]] = []
 
         def note(name: str, key: object) -> None:
