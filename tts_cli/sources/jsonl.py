@@ -14,7 +14,6 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from itertools import islice
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -55,18 +54,19 @@ def line_rows(lines: Lines, source: ManifestFile, rows: RowBuilder) -> Iterator[
             yield rows.row(values, lines.number)
 
 
-def is_document(lines: Lines) -> bool:
-    """Whether a file has JSON over several lines, not an object per line."""
-    first = [line.strip() for line in islice(filter(str.strip, lines.each()), 2)]
-    if not first or first[0].startswith("["):
-        return bool(first)
+def is_document(file: TextIO) -> bool:
+    """Whether a text is JSON over several lines, or a line that is an array or very long."""
+    start = file.read(MAX_LINE_CHARS).lstrip("\ufeff \t\r\n")
+    first, end, rest = start.partition("\n")
+    if not start.startswith("{"):
+        return start.startswith("[")
     try:
-        value = _decode(first[0])
+        value = _decode(first)
     except json.JSONDecodeError as error:
-        return first[0].startswith("{") and error.pos >= len(first[0])
+        return error.pos >= len(first.rstrip()) or not end
     except (RowProblem, RecursionError):
         return False
-    return len(first) == 1 and isinstance(value, dict) and _list_of(value) is not None
+    return not rest.strip() and isinstance(value, dict) and _list_of(value) is not None
 
 
 def load_document(file: TextIO, name: str) -> Document | None:

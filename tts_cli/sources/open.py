@@ -283,9 +283,9 @@ def _read(source: ManifestFile, rows: RowBuilder) -> Generator[Row | BadRow, Non
             found.marks = find_marks(sample, source.name)
     document = None
     if source.format == "jsonl":
-        with _lines_of(source) as lines:
-            has_lines = not is_document(lines)
-        if not has_lines:
+        with _text_of(source) as file:
+            has_document = is_document(file)
+        if has_document:
             with _text_of(source) as file:
                 document = load_document(file, source.name)
     with _text_of(source) as file:

@@ -122,6 +122,13 @@ def test_objects_over_several_lines(
     assert len(rows) == len(expected)
 
 
+@pytest.mark.parametrize("envelope", ["%s", '{"lines": %s}'])
+def test_a_document_in_one_long_line(make_source: MakeSource, envelope: str) -> None:
+    content = envelope % json.dumps([{"text": "x" * 1000}] * 1500)
+    rows = list(read_rows(make_source(content, "m.json")))
+    assert [isinstance(row, Row) for row in rows] == [True] * 1500
+
+
 def test_a_line_that_is_cut_off_is_one_bad_row(make_source: MakeSource) -> None:
     bad, good = read_rows(make_source('{"id": "a",\n{"id": "b", "text": "Two."}\n'))
     assert isinstance(bad, BadRow)
