@@ -17,8 +17,7 @@ from tts_cli.config import RunConfig
 from tts_cli.core import Piece, are_joined
 from tts_cli.plan.split_rule import NO_CLONING, NOT_MADE, SECOND_SPEAKER, SplitRule
 from tts_cli.seeds import part_seed
-from tts_cli.text.normalized_text import NormalizedText
-from tts_cli.text.rule import Change
+from tts_cli.text.normalized_text import Edit, NormalizedText
 from tts_cli.text.words import text_cap, usual_s
 
 SENTENCE = "The quick brown fox jumps over the lazy dog near the old bank. "
@@ -263,6 +262,6 @@ def test_a_piece_knows_what_its_text_takes(make_rule: MakeRule) -> None:
 
 def test_pieces_are_places_of_the_written_text(make_rule: MakeRule) -> None:
     rule = make_rule(None)
-    reading = NormalizedText.of("Dr. X. [pause 1s] No.", [Change(0, 3, "Doctor")])
+    reading = NormalizedText.of("Dr. X. [pause 1s] No.", [Edit(0, 3, "Doctor")])
     pieces = pieces_of(rule, asked(reading.spoken, rule.info), reading)
-    assert [reading.written[slice(*piece.written)] for piece in pieces] == ["Dr. X.", "No."]
+    assert [reading.text[slice(*piece.written)] for piece in pieces] == ["Dr. X.", "No."]

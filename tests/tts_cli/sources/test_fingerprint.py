@@ -74,8 +74,9 @@ def test_what_a_change_has_broken_is_not_told(make_source: MakeSource) -> None:
     rows = read_rows(source)
     next(rows)
     CHANGES["cut"](Path(source.name))
+    assert sum(1 for _ in rows)  # an array is loaded before its first row
     with pytest.raises(StoppedEarly):
-        list(rows)
+        source.require_same()
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs named pipes")
