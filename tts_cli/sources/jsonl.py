@@ -75,7 +75,12 @@ def load_document(file: TextIO, name: str) -> Document | None:
     Raises:
         ManifestError: it is too large.
     """
-    content = file.read(MAX_DOCUMENT_CHARS + 1)
+    left = MAX_DOCUMENT_CHARS + 1
+    pieces = []
+    while left > 0 and (piece := file.read(min(left, MAX_LINE_CHARS))):  # a read takes its size
+        pieces.append(piece)
+        left -= len(piece)
+    content = "".join(pieces)
     if len(content) > MAX_DOCUMENT_CHARS:
         raise ManifestError(
             f"{name}: has more than {MAX_DOCUMENT_CHARS >> 20} Mi characters of JSON",
