@@ -75,7 +75,12 @@ def watching() -> Iterator[None]:
 @contextlib.contextmanager
 def _reading(numbers: frozenset[int]) -> Iterator[None]:
     """Inside, a thread reads the numbers of arriving signals from Python's wakeup socket."""
-    reader, writer = socket.socketpair()
+    low, (reader, writer) = [], socket.socketpair()
+    while min(reader.fileno(), writer.fileno()) <= 2:  # a standard stream was closed
+        low += [reader, writer]
+        reader, writer = socket.socketpair()
+    for one in low:
+        one.close()
     writer.setblocking(False)
     before = signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
     thread = threading.Thread(target=_read, args=(reader, numbers), name="signals", daemon=True)

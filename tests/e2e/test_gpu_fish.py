@@ -11,6 +11,7 @@ import gc
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import tiny_fish_speech as tiny
@@ -144,8 +145,12 @@ def test_bfloat16_logits_are_near_float32_ones(float_model: DualAR) -> None:
     talker.load_state_dict(state, assign=True)
     predictor = copy.deepcopy(wide.predictor).bfloat16()
     reader = Reader(wide.prompt, wide.tokenize, wide.config)
-    codec = wide.vocoder.network
-    narrow = DualAR(False, reader, wide.info, codec, None, talker, predictor)
+    parts = {
+        "model": SimpleNamespace(talker=talker, predictor=predictor),
+        "vocoder": wide.vocoder.network,
+        "codec encoder": wide.voices.encoder,
+    }
+    narrow = DualAR(False, reader, wide.info, parts)
     narrow.allocate(1, max_positions=320 + FRAMES, max_frames=FRAMES)
     (item,) = requests(1, sampling=GREEDY)
     logits = []

@@ -111,7 +111,8 @@ def broken_import(tmp_path: Path) -> dict[str, str]:
     """An environment in which Triton is there and cannot be imported."""
     (tmp_path / "triton").mkdir()
     (tmp_path / "triton" / "__init__.py").write_text("raise ImportError('no libtriton.so here')")
-    return {"PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)])}
+    path = os.environ.get("PYTHONPATH", "")  # the packages of a machine without a venv
+    return {"PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT), path])}
 
 
 @pytest.fixture

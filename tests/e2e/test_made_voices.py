@@ -175,7 +175,7 @@ def die(*_):
 kind.{2} = die
 """
 MOMENTS = {
-    "prompt": DIES.format("models.fish_speech.model", "DualAR", "prompt"),
+    "prompt": DIES.format("models.dual_ar.model", "DualAR", "prompt"),
     "spoken": DIES.format("tts_cli.voices.made", "MadeVoices", "keep"),
     # Each of four files is opened, written, synced, named; its folder opened and synced.
     **{f"call {n}": f"{KILL}_kill_before({n})" for n in (1, 3, 5, 11, 14, 17, 21, 24)},
@@ -210,7 +210,7 @@ def test_killed(forty: Workbench, name: str) -> None:
 def test_stopped_while_it_is_made(made: Workbench) -> None:
     patch = (
         "import os, signal\n"
-        "from models.fish_speech.model import DualAR\n"
+        "from models.dual_ar.model import DualAR\n"
         "real = DualAR.prompt\n"
         "def prompt(self, request):\n"
         "    os.kill(os.getpid(), signal.SIGINT)\n"

@@ -172,7 +172,7 @@ class TestFilesOfRecordedRows:
         (path / names[1]).write_bytes(b"\0" * 100)
         result = done.synth(ROWS, *FLAGS)
         assert result.summary == msg.synthesized(2, 3, done=1)
-        assert msg.DAMAGED % ("", "") in result.err
+        assert msg.DAMAGED % "" in result.err
         # No entry explains what was there, so it might be a user's.
         assert "2 changed files are kept in takes/: " in result.err
         after = done.out().files

@@ -40,7 +40,7 @@ def test_the_command_of_the_guide(
 ) -> None:
     """All of the chapter, each mark of it heeded; with the sample voice, also how it sounds."""
     pytest.importorskip("av", reason="PyAV (extra m4b) is not installed")
-    from tts_cli.book.m4b import read_marks
+    from m4b_marks import read_marks
 
     monkeypatch.chdir(ROOT)
     guide = GUIDE.read_text(encoding="utf-8")

@@ -66,6 +66,7 @@ TIMINGS = {  # field -> types of a row that was spoken
     "seed": int,
     "attempts": int,
     "parts": list,
+    "edits": list,
     "level_dbfs": float,
     "peak_dbfs": float,
     "clipped_share": float,

@@ -224,11 +224,12 @@ def write_models(desk: Desk) -> None:
     tiny_fish_speech.write_checkpoint(place / "fish")
     # Whose speech ends.
     small = replace(tiny_fish_speech.SPECS["small"], end_gain=1.0, num_layers=1)
-    codec = replace(SMALL, upsampling_ratios=(2, 2), upsample_rates=(8, 8, 4, 2), encoder_dim=2)
+    shape = {"upsampling_ratios": (2, 2), "upsample_rates": (8, 8, 4, 2)}
+    codec = replace(SMALL, **shape, encoder_dim=2, encoder_strides=(2, 4, 8, 8))
     tiny_fish_speech.write_checkpoint(
         place / "maker",
         replace(small, predictor_layers=1, num_codebooks=2),
-        codec=replace(codec, encoder_strides=(2, 4, 8, 8)),
+        codec=codec,
     )
 
 

@@ -12,6 +12,7 @@ OFFICIAL = {  # package: how the page names it with its version
     "qwen-tts": "qwen-tts=={}",
     "qwen-tts-hf": "qwen-tts-hf=={}",
     "fish-speech": "`fish-speech` package ({},",
+    "mlx-audio": "mlx-audio=={}",
     "vllm-omni": "vLLM-Omni wheel ({})",
 }
 

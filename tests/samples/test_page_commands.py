@@ -34,7 +34,7 @@ PAGES = sorted(
     if path.parent.name != "book"  # what is spoken, not read
 )
 PARSED = {  # only parsed: what stands in a command, and why that is not run
-    r"(Qwen|fishaudio)/|--model (DIR|PATH)": "needs a released checkpoint",
+    r"(Qwen|fishaudio|Audio8)/|--model (DIR|PATH)": "needs a released checkpoint",
     r"profile --synthetic|synth .*--model synthetic:": "needs a GPU, or minutes",
     r"--workers|--ray-address": "starts Ray: tests/e2e runs it",
     r"^(check|encode|export) ": "needs rows with words: tests/e2e runs it on such",

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from tts_cli.sources.item import ManifestFile, RowBuilder
 
 MAX_LINE_CHARS = 1 << 20
+_FIRST_CHARS = 1 << 16  # that a first look reads
 MAX_DOCUMENT_CHARS = 256 << 20
 _MAX_NUMBER_CHARS = 64
 _NOT_AN_ARRAY = "a manifest has one JSON object per line, not an array; jq -c '.[]' converts it"
@@ -56,7 +57,9 @@ def line_rows(lines: Lines, source: ManifestFile, rows: RowBuilder) -> Iterator[
 
 def is_document(file: TextIO) -> bool:
     """Whether a text is JSON over several lines, or a line that is an array or very long."""
-    start = file.read(MAX_LINE_CHARS).lstrip("\ufeff \t\r\n")
+    start = file.read(_FIRST_CHARS).lstrip("\ufeff \t\r\n")
+    if start.startswith("{") and "\n" not in start:
+        start += file.read(MAX_LINE_CHARS - _FIRST_CHARS)
     first, end, rest = start.partition("\n")
     if not start.startswith("{"):
         return start.startswith("[")
