@@ -23,31 +23,11 @@ SOURCE_BYTES = "source_bytes"  # a note of a converted file: the size of its sou
 CODEC_STACK = {"has_qk_norm": False, "rounds_rope": True, "has_qkv_bias": False}
 # The order of fields in codec.json, whose bytes are part of a checkpoint's identity: a codec that
 # is converted again must have the same.
-_JSON_ORDER = [
-    "sample_rate_hz",
-    "num_codebooks",
-    "semantic_codes",
-    "residual_codes",
-    "code_dim",
-    "latent_dim",
-    "frames",
-    "upsampling_ratios",
-    "decoder_dim",
-    "upsample_rates",
-    "encoder_dim",
-    "encoder_strides",
-    "steps",
-    "encoder_frames",
-    "width",
-    "mlp_width",
-    "num_layers",
-    "num_kv_heads",
-    "head_dim",
-    "window",
-    "max_positions",
-    "rope_theta",
-    "norm_eps",
-]
+_JSON_ORDER = (
+    "sample_rate_hz num_codebooks semantic_codes residual_codes code_dim latent_dim frames "
+    "upsampling_ratios decoder_dim upsample_rates encoder_dim encoder_strides steps encoder_frames "
+    "width mlp_width num_layers num_kv_heads head_dim window max_positions rope_theta norm_eps"
+)
 STACK_NAMES = {"max_positions": "max_steps"}  # in codec.json
 
 
@@ -187,7 +167,7 @@ class CodecConfig(DecoderSizes):
         """The content of `codec.json`."""
         return {
             name: _stack_json(value) if isinstance(value, TransformerConfig) else value
-            for name in _JSON_ORDER
+            for name in _JSON_ORDER.split()
             if (value := getattr(self, name, None)) is not None
         }
 
@@ -209,5 +189,5 @@ def _stack_json(config: TransformerConfig) -> dict[str, Any]:
     implied = {"num_heads", *CODEC_STACK}
     if config.num_kv_heads == config.num_heads:
         implied.add("num_kv_heads")
-    names = (name for name in _JSON_ORDER if hasattr(config, name) and name not in implied)
+    names = (name for name in _JSON_ORDER.split() if hasattr(config, name) and name not in implied)
     return {STACK_NAMES.get(name, name): getattr(config, name) for name in names}
