@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from tts_cli.errors import SetupError, first_line
-from tts_cli.plain import toml_loads
+from tts_cli.plain import read_table
 
 
 @dataclass(frozen=True)
@@ -75,10 +75,9 @@ class Extra:
 @functools.cache
 def all_extras() -> dict[str, Extra]:
     """Return all extras by name."""
-    text = Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
     return {
         name: Extra(one["serves"], tuple(Package(*values) for values in one["packages"]))
-        for name, one in toml_loads()(text).items()
+        for name, one in read_table(Path(__file__).with_suffix(".toml")).items()
     }
 
 

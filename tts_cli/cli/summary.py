@@ -21,7 +21,7 @@ from tts_cli.cli.screen import show_or_warn, shown_duration
 from tts_cli.config import REDO_ALL, REDO_CHANGED
 from tts_cli.events import Event
 from tts_cli.named import counted, shortened, shown_size
-from tts_cli.plain import toml_loads
+from tts_cli.plain import read_table
 from tts_cli.setting import meant
 from tts_cli.sources.ids import TAKES
 
@@ -351,8 +351,7 @@ _short = partial(shortened, most=MAX_REASON_CHARS)
 
 def _by_name(kind: str) -> dict[str, str]:
     """Return the advice or command for each name of other tools, by name."""
-    text = Path(__file__).with_name("other_tools.toml").read_text(encoding="utf-8")
-    table = toml_loads()(text)[kind]
+    table = read_table(Path(__file__).with_name("other_tools.toml"))[kind]
     return {name: meaning for meaning, names in table.items() for name in names}
 
 

@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-import sys
-from functools import cache
 from pathlib import Path
 from typing import Any
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from tts_cli.plain import read_table
 
 
-@cache
 def load_table(name: str) -> dict[str, Any]:
     """Return the contents of a file of `data`, which callers must not change."""
-    table: dict[str, Any] = tomllib.loads(
-        (Path(__file__).parent / f"data/{name}.toml").read_text("utf-8")
-    )
-    return table
+    return read_table(Path(__file__).parent / f"data/{name}.toml")
 
 
 def script(*names: str) -> str:
