@@ -255,12 +255,17 @@ class FreeVoices:
         """Whether rows that nobody selected count as well: voices are those of all rows."""
         return self.is_one and not self._is_settled
 
-    def count_lost(self, request: SpeechRequest, take: Take | None) -> None:
+    def count_lost(
+        self, request: SpeechRequest, row_id: str, take_of: Callable[[str], Take | None]
+    ) -> None:
         """Count a row whose recorded take was synthesized with a voice that does not exist any
         more.
+
+        Args:
+            take_of: looks a row's take up; called only if the voice of the row is gone.
         """
         ask = self.asks.get(request.voice or "") if self.is_asked else None
-        if ask is not None and ask.is_gone and take is not None:
+        if ask is not None and ask.is_gone and (take := take_of(row_id)) is not None:
             ask.lost += take.voice == ask.voice
 
     def count(self, request: SpeechRequest) -> None:

@@ -149,11 +149,10 @@ class Plan:
             if not is_mine:
                 if self.voices.is_asked:
                     request, _, _ = self.planner.count_voice(row)
-                    self.voices.count_lost(request, self._diff.take_of(row.id))
+                    self.voices.count_lost(request, row.id, self._diff.take_of)
                 continue
             resolved = self.planner.resolve(row)
-            if self.voices.is_asked:
-                self.voices.count_lost(resolved.request, self._diff.take_of(row.id))
+            self.voices.count_lost(resolved.request, row.id, self._diff.take_of)
             events.add(Event.SELECTED, row.id, chars=len(row.text))
             if resolved.is_silent:
                 events.add(Event.WORDLESS_SELECTED)

@@ -215,7 +215,7 @@ def test_rows_that_were_spoken_with_one_that_is_gone(make_info: Callable[..., Mo
     for row in rows:
         request = voices.given(row, SpeechRequest(row.text))
         assert request.voice == ours
-        voices.count_lost(request, takes.get(row.id))
+        voices.count_lost(request, row.id, takes.get)
     assert not voices.settle(bool)
     assert [ask.lost for ask in voices.asks.values()] == [2]
     with pytest.raises(
