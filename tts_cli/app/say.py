@@ -25,7 +25,7 @@ from tts_cli.checks.asr.aligner import Aligner
 from tts_cli.checks.verdicts import TakeVerdict
 from tts_cli.checks.word_times import WordTimes
 from tts_cli.config import RunConfig
-from tts_cli.core import BadRow, Row, Spoken, Task
+from tts_cli.core import BadRow, Result, Row, Task
 from tts_cli.engine.session import make_ready
 from tts_cli.errors import ManifestError, RowError
 from tts_cli.events import Event
@@ -155,7 +155,7 @@ def words_of(
 
 def spoken_of(
     plan: Plan, screen: Screen, heard: HeardSession | None, *, is_int16: bool
-) -> tuple[Task, Spoken, TakeVerdict | None]:
+) -> tuple[Task, Result, TakeVerdict | None]:
     """The one row of a plan, what came of it, and its verdict. Raises ManifestError, RowError.
 
     Args:
@@ -178,10 +178,10 @@ def spoken_of(
         startup.use_device(plan.config.device)
         signals.check()
         make_ready(session, plan.needs, screen.step)
-        made: list[tuple[Task, Spoken, TakeVerdict | None]] = []
+        made: list[tuple[Task, Result, TakeVerdict | None]] = []
         with signals.stopping(session.stop):
             if heard is None:
                 session.speak([task], lambda *found: made.append((*found, None)))
             else:
                 heard.speak(session, [task], lambda *found: made.append(found))
-    return made[0] if made else (task, Spoken(), None)
+    return made[0] if made else (task, Result(), None)

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from tts_cli import startup
-from tts_cli.core import BadRow, Finish, Role, Spoken, Task
+from tts_cli.core import BadRow, Finish, Result, Role, Task
 from tts_cli.engine.session import SessionFacts
 from tts_cli.errors import StoppedEarly
 from tts_cli.events import Event
@@ -171,7 +171,7 @@ class RunTally:
         self._on_ok = on_ok
         self._mutex = threading.RLock()
 
-    def keep(self, task: Task, spoken: Spoken) -> None:
+    def keep(self, task: Task, spoken: Result) -> None:
         """Have what was spoken kept, and count it.
 
         Raises:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from tts_cli import signals, startup
 from tts_cli.config import RunConfig
 from tts_cli.core import Keep, Task
-from tts_cli.engine.judge import RetryPolicy
+from tts_cli.engine.pieces import RetryPolicy
 from tts_cli.errors import Cancelled, RowError, SetupError
 from tts_cli.plan.room import Needs, usual_needs
 
@@ -250,8 +250,9 @@ class LocalSession:
             for name, value in run.engine.facts().items():
                 self._work[name] = self._work.get(name, 0) + value
         if run.engine.is_async and not self._is_stopped:
-            # [object] seconds of work of the device, by kind, and its share of the time
-            self._work["busy"] = run.engine.busy.summary()
+            # [0 to 1] share of the time in which the GPU had work, from the first launch on (since
+            # 0.4)
+            self._work["busy_share"] = run.engine.busy.share()
 
     def stop(self) -> None:
         """See `Session`. It speaks nothing more until `resume`."""
@@ -265,8 +266,8 @@ class LocalSession:
 
     @property
     def num_behind(self) -> int:
-        """Pieces that have left their slots and are not handed on yet, about."""
-        return 0 if self._run is None else self._run.num_behind
+        """Attempts that have left their slots and are not recorded yet, approximately."""
+        return 0 if self._run is None else self._run.engine.num_unsettled
 
     @property
     def pulse(self) -> int:

@@ -31,9 +31,9 @@ from models.device.memory import in_halves
 from models.device.spans import DeviceSpan
 from models.device.streams import WorkStreams
 from models.device.threads import limited_threads
-from tts_cli.engine.attempt import NOT_A_SAMPLE, Attempt
 from tts_cli.engine.busy import BusyMeter
 from tts_cli.engine.kernels import with_fallback
+from tts_cli.engine.pieces import NOT_A_SAMPLE, Attempt
 from tts_cli.engine.stored_codes import decode, read_codes
 from tts_cli.errors import first_line
 from tts_cli.store.reencode import Decode
@@ -110,17 +110,12 @@ class VocoderQueue:
         while batch := self._take(is_last):
             self._hand_on(batch)
         while self.spans:
-            self.busy.add("vocoder", self.spans.popleft())
+            self.busy.add(self.spans.popleft())
 
     def end(self) -> None:
         """Leave no thread behind, whatever has ended the run; rows that it had are handed on."""
         if self.beside is not None:
             self.beside.end()
-
-    @property
-    def num_waiting(self) -> int:
-        """Rows that have ended and are not handed on yet, about; any thread may ask."""
-        return len(self.waiting) + (0 if self.beside is None else len(self.beside))
 
     def _decode_alone(self, attempt: Attempt) -> None:
         self._hand_on([attempt])
@@ -230,10 +225,6 @@ class VocoderThread:
         self._is_over = False
         self._error: BaseException | None = None  # that has ended the thread
         self._thread: threading.Thread | None = None  # from the first row on that runs beside
-
-    def __len__(self) -> int:
-        """Rows that are not handed on yet; any thread may ask."""
-        return len(self._waiting) + self._has_row
 
     def add(self, attempt: Attempt) -> None:
         """Take in a row that has ended."""

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 from tts_cli.app.align import SpokenWords, aligner_of
 from tts_cli.app.verify import HeardSession
 from tts_cli.checks.verdicts import TakeVerdict
-from tts_cli.core import BadRow, Spoken, Task
+from tts_cli.core import BadRow, Result, Task
 from tts_cli.engine.load import choose_device, on_device
 from tts_cli.engine.session import LocalSession
 from tts_cli.errors import (
@@ -173,7 +173,7 @@ class Speaker:
     def _say(self, task: Task) -> Speech:
         made: list[Speech] = []
 
-        def keep(task: Task, spoken: Spoken, check: TakeVerdict | None = None) -> None:
+        def keep(task: Task, spoken: Result, check: TakeVerdict | None = None) -> None:
             made.append(speech_of(task, spoken, self.maker.info, check))
 
         with self.session.in_use:

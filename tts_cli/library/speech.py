@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from models.base import ModelInfo
     from tts_cli.checks.verdicts import TakeVerdict
     from tts_cli.checks.word_times import WordTimes
-    from tts_cli.core import Spoken, Task
+    from tts_cli.core import Result, Task
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ class Speech:
 
 
 def speech_of(
-    task: Task, spoken: Spoken, info: ModelInfo, check: TakeVerdict | None = None
+    task: Task, spoken: Result, info: ModelInfo, check: TakeVerdict | None = None
 ) -> Speech:
     """What came of a task. Its samples and codes are its own: others may be dropped meanwhile.
 

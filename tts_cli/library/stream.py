@@ -19,7 +19,7 @@ from typing import Any
 
 from tts_cli.app.verify import HeardSession
 from tts_cli.checks.verdicts import TakeVerdict
-from tts_cli.core import BadRow, Spoken, Task
+from tts_cli.core import BadRow, Result, Task
 from tts_cli.engine.made_voices import make_voices, studio_of
 from tts_cli.engine.session import LocalSession
 from tts_cli.errors import (
@@ -209,7 +209,7 @@ class SpeechStream:
             try:
                 self._larger = made_ready(first, self._session, self._maker)
             except RowError as error:
-                self._keep(first, Spoken(error=str(error), seed=first.request.seed))
+                self._keep(first, Result(error=str(error), seed=first.request.seed))
         if self._heard is None:
             self._session.speak(self._feed(), self._keep)
         else:
@@ -243,6 +243,6 @@ class SpeechStream:
                 self._larger = made
                 return
 
-    def _keep(self, task: Task, spoken: Spoken, check: TakeVerdict | None = None) -> None:
+    def _keep(self, task: Task, spoken: Result, check: TakeVerdict | None = None) -> None:
         """What came of a task; any thread."""
         self._ended.put((task.row.number, speech_of(task, spoken, self._session.info, check)))

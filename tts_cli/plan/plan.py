@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from tts_cli.config import RunConfig
-from tts_cli.core import BadRow, Piece, Row, Spoken, Task, are_joined
+from tts_cli.core import BadRow, Piece, Result, Row, Task, are_joined
 from tts_cli.errors import ManifestError, RowError, UsageError
 from tts_cli.events import Event, Events
 from tts_cli.named import counted, some_of
@@ -235,7 +235,7 @@ class Plan:
         return iter(self._texts)
 
     def due(
-        self, keep: Callable[[Task, Spoken], None], fail: Callable[[BadRow], None]
+        self, keep: Callable[[Task, Result], None], fail: Callable[[BadRow], None]
     ) -> Iterator[Task | None]:
         """The rows to speak. Silent ones are kept by other threads, and bad ones fail there: None
         stands for them.

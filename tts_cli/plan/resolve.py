@@ -30,9 +30,9 @@ from tts_cli.core import (
     Need,
     Piece,
     Place,
+    Result,
     Role,
     Row,
-    Spoken,
     Task,
     are_joined,
 )
@@ -437,13 +437,13 @@ def values_of(row: Row) -> dict[str, Any]:
 NO_WORDS = "its text has no letter or digit; add words, or let --wordless silence make it silent"
 
 
-def silence_of(task: Task, info: ModelInfo) -> Spoken:
+def silence_of(task: Task, info: ModelInfo) -> Result:
     """What comes of a task without words: the pauses its text marks, else some silence, never
     longer than its cap.
     """
     request = task.request
     seconds = sum_of_pauses(request.text) or min(SILENCE_S, request.max_frames * info.frame_s)
-    return Spoken(
+    return Result(
         Finish.WORDLESS,
         samples=np.zeros(round(seconds * info.sample_rate_hz), np.float32),
         codes=np.zeros((0, info.num_codebooks), np.int64),

@@ -15,8 +15,8 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from tts_cli.core import Encoded, Keep, Spoken, Task
-from tts_cli.engine.attempt import FRAMES_PER_BYTE
+from tts_cli.core import Encoded, Keep, Result, Task
+from tts_cli.engine.pieces import estimated_frames
 from tts_cli.voices.stage import Voiced, VoiceStage
 from tts_cli.workers.hand import Hand, Row, UnansweredRow, Window
 from tts_cli.workers.lives import DriverQueue, Lives
@@ -183,9 +183,9 @@ class Dealer:
                 f"{again.lone_deaths} workers died while they synthesized only this row: {reason}"
             )
             task = row.item.task
-            self._record(task, Spoken(error=error, seed=task.request.seed), None)
+            self._record(task, Result(error=error, seed=task.request.seed), None)
 
-    def _record(self, task: Task, spoken: Spoken, hand: Hand | None) -> None:
+    def _record(self, task: Task, spoken: Result, hand: Hand | None) -> None:
         """Have a task recorded by another thread."""
         self._num_recording += 1
         done = self._pool.submit(self._keep, task, spoken)
@@ -193,7 +193,7 @@ class Dealer:
             lambda found: self._events.put(partial(self._recorded, spoken, hand, found))
         )
 
-    def _recorded(self, spoken: Spoken, hand: Hand | None, found: Future[None]) -> None:
+    def _recorded(self, spoken: Result, hand: Hand | None, found: Future[None]) -> None:
         self._num_recording -= 1
         if hand is not None:
             hand.num_rows += 1
@@ -210,9 +210,6 @@ class Dealer:
 
 def waiting(voiced: Voiced) -> Row:
     """A task with what it will probably take."""
-    requests = [piece.request for piece in voiced.task.pieces]
-    frames = sum(
-        min(request.max_frames, FRAMES_PER_BYTE * len(request.text.encode()))
-        for request in requests
-    )
-    return UnansweredRow(voiced, frames, len(requests))
+    pieces = voiced.task.pieces
+    frames = sum(estimated_frames(piece.request) for piece in pieces)
+    return UnansweredRow(voiced, frames, len(pieces))

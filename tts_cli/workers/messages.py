@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tts_cli.config import RunConfig
-from tts_cli.core import Spoken
+from tts_cli.core import Result
 from tts_cli.engine.session import SessionFacts
 from tts_cli.errors import StoppedEarly
 
@@ -58,12 +58,12 @@ class Ended:
     """What came of a task."""
 
     number: int
-    spoken: Spoken | None = None  # None: the end of the run came before it, or an error
+    spoken: Result | None = None  # None: the end of the run came before it, or an error
     age_s: float | None = None  # since its prompt was made; None: it had none
     error: StoppedEarly | None = None  # the folder takes nothing more
 
     @classmethod
-    def of(cls, number: int, spoken: Spoken, now_s: float) -> Ended:
+    def of(cls, number: int, spoken: Result, now_s: float) -> Ended:
         """At a reading of the worker's `perf_counter`."""
         queued_s = spoken.queued_s
         return cls(number, spoken, None if queued_s is None else now_s - queued_s)

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tts_cli.audio.encode import encoded
-from tts_cli.core import Spoken, Task
+from tts_cli.core import Result, Task
 from tts_cli.engine.session import LocalSession, SessionFacts
 from tts_cli.errors import RowError, SetupError, StoppedEarly, first_line
 from tts_cli.store.files import AudioWriter
@@ -331,7 +331,7 @@ class Worker:
                 except queue.Empty:
                     yield None
 
-    def _keep(self, writer: AudioWriter, task: Task, spoken: Spoken) -> None:
+    def _keep(self, writer: AudioWriter, task: Task, spoken: Result) -> None:
         """What came of a task; several threads call it."""
         error: StoppedEarly | None = None
         try:

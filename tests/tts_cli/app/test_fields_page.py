@@ -32,7 +32,7 @@ from tts_cli.checks.verdicts import OK as FINE
 from tts_cli.checks.verdicts import TakeVerdict
 from tts_cli.checks.word_times import TimedWord, WordTimes
 from tts_cli.config import RunConfig
-from tts_cli.core import Finish, Remark, Role, Spoken, Status
+from tts_cli.core import Finish, Remark, Result, Role, Status
 from tts_cli.engine import load
 from tts_cli.engine.loop import Engine
 from tts_cli.engine.made_voices import _keep as keep_made
@@ -114,7 +114,7 @@ def made_voice(out: Path, ask: Any, info: Any) -> dict[str, Any]:
     )
     task: Any = SimpleNamespace(row=SimpleNamespace(text="Hm."), request=SimpleNamespace())
     task.request.language = "english"
-    spoken = Spoken(samples=np.zeros(9, np.float32), codes=np.zeros((1, 2), np.int64))
+    spoken = Result(samples=np.zeros(9, np.float32), codes=np.zeros((1, 2), np.int64))
     keep_made(ask, task, spoken, voices)
     found: dict[str, Any] = json.loads(next((out / ".voices").glob("*.json")).read_text())
     return found
@@ -138,7 +138,7 @@ def gpu_facts(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     )
     counts = dict.fromkeys(("steps", "row_steps", "padded_steps", "sparse_steps"), 0)
     engine: Any = SimpleNamespace(**counts, shrinks=0, fall_backs=0)
-    return {**load.Loaded.facts(loaded), **Engine.facts(engine), "busy": None}
+    return {**load.Loaded.facts(loaded), **Engine.facts(engine), "busy_share": None}
 
 
 def test_tables_are_what_is_written(
@@ -160,7 +160,7 @@ def test_tables_are_what_is_written(
         "role": Role,
         "finish": Finish,
         "remark": Remark._fields,
-        "part": part_facts(piece, Spoken(error="no end"), JoinedPart(0, 1), 24_000),
+        "part": part_facts(piece, Result(error="no end"), JoinedPart(0, 1), 24_000),
         "applied": Applied().as_dict(),
         "source": kept,
         "run": written,

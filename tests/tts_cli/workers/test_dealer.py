@@ -12,7 +12,7 @@ from tasks import task_of
 
 from models.base import SpeechRequest, Voice
 from models.sampling import Sampling
-from tts_cli.core import Finish, Spoken, Task
+from tts_cli.core import Finish, Result, Task
 from tts_cli.engine.session import SessionFacts
 from tts_cli.voices.stage import Voiced
 from tts_cli.workers import dealer, lives
@@ -126,7 +126,7 @@ def row(name: str, frames: int = 10, voice: str | None = None) -> Voiced:
 
 
 def ended(number: int, files: Any = None) -> Ended:
-    return Ended(number, Spoken(Finish.EOS, encoded=files))
+    return Ended(number, Result(Finish.EOS, encoded=files))
 
 
 def test_a_call_carries_all_rows_that_there_is_room_for(scene: Scene) -> None:
