@@ -270,8 +270,8 @@ class LocalSession:
         return 0 if self._run is None else self._run.engine.num_unsettled
 
     @property
-    def pulse(self) -> int:
-        """Another number after every frame that is made."""
+    def heartbeat(self) -> int:
+        """A number that changes with every frame."""
         return -1 if self._run is None else self._run.engine.steps
 
     def facts(self) -> SessionFacts:

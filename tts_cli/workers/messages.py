@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Briefing:
-    """What a worker must know before its first row."""
+class WorkerConfig:
+    """What a worker needs before its first row."""
 
     number: int  # of the worker, from 1
     config: RunConfig  # paths are absolute
@@ -100,4 +100,4 @@ class WorkerNews:
     """What a worker has to tell now and then."""
 
     said: list[Said]
-    pulse: int  # another number than before, if it has done anything since
+    heartbeat: int  # differs from the last one if the worker made progress

@@ -26,13 +26,13 @@ from tts_cli.store.files import AudioWriter
 from tts_cli.versions import versions
 from tts_cli.voices.stage import Voiced
 from tts_cli.workers.messages import (
-    Briefing,
     EncodedVoice,
     Ended,
     Ready,
     Returned,
     RowOrder,
     Said,
+    WorkerConfig,
     WorkerNews,
 )
 
@@ -84,11 +84,11 @@ class Worker:
     loads the model and speaks.
     """
 
-    def __init__(self, briefing: Briefing) -> None:
-        self._briefing = briefing
+    def __init__(self, settings: WorkerConfig) -> None:
+        self._settings = settings
         self._ear = _Ear()
         for name in ("tts_cli", "models", "kernels"):
-            logging.getLogger(name).setLevel(briefing.level)
+            logging.getLogger(name).setLevel(settings.level)
             logging.getLogger(name).addHandler(self._ear)
         self._ready: Future[Ready] = Future()
         # Rows and references on their way, in order; None: no more for now.
@@ -205,7 +205,7 @@ class Worker:
     async def listen(self) -> WorkerNews:
         """What was said since; waits a while for something."""
         said = await asyncio.to_thread(self._ear.take, LISTEN_S)
-        return WorkerNews(said, self._pulse())
+        return WorkerNews(said, self._heartbeat())
 
     async def counted(self) -> tuple[SessionFacts, WorkerNews]:
         """What came of the work, and what was said at last; whoever listens is answered."""
@@ -215,11 +215,11 @@ class Worker:
         found = SessionFacts() if session is None else await asyncio.to_thread(session.facts)
         said = self._ear.take(0)
         self._ear.said.put(Said("", logging.DEBUG, ""))  # wakes who listens
-        return found, WorkerNews(said, self._pulse())
+        return found, WorkerNews(said, self._heartbeat())
 
-    def _pulse(self) -> int:
+    def _heartbeat(self) -> int:
         """Grows with every frame that is made; a new stretch of speaking begins anew."""
-        return -1 if self._session is None else self._session.pulse
+        return -1 if self._session is None else self._session.heartbeat
 
     def _work(self) -> None:
         """The thread that loads and speaks."""
@@ -234,7 +234,7 @@ class Worker:
                     finally:
                         self._is_idle.set()
         except Exception as error:
-            log.debug("worker %d ends", self._briefing.number, exc_info=True)
+            log.debug("worker %d ends", self._settings.number, exc_info=True)
             is_known = isinstance(error, (SetupError, StoppedEarly))
             reason = str(error) if is_known else f"{type(error).__name__}: {first_line(error)}"
             failure = error if isinstance(error, SetupError) else WorkerFailed(reason)
@@ -281,24 +281,24 @@ class Worker:
         """Load the model, make room, and be ready. Raises SetupError."""
         import torch
 
-        briefing = self._briefing
-        config, number = briefing.config, briefing.number
-        if briefing.version != version():
+        settings = self._settings
+        config, number = settings.config, settings.number
+        if settings.version != version():
             raise SetupError(
-                f"worker {number} has tts-cli {version()}, but the driver has {briefing.version}",
+                f"worker {number} has tts-cli {version()}, but the driver has {settings.version}",
                 remedy="install the same version on every machine",
             )
-        if briefing.num_threads is not None:
-            torch.set_num_threads(briefing.num_threads)
+        if settings.num_threads is not None:
+            torch.set_num_threads(settings.num_threads)
         session = LocalSession(config)
-        if session.info.identity != briefing.identity:
+        if session.info.identity != settings.identity:
             raise SetupError(
                 f"worker {number} finds another checkpoint at {config.model}",
                 remedy="give every machine the same files",
             )
-        session.make_room(briefing.needs)
-        writer = AudioWriter(briefing.out, config, session.info.sample_rate_hz)
-        writer.is_staging = sees_folder(briefing)
+        session.make_room(settings.needs)
+        writer = AudioWriter(settings.out, config, session.info.sample_rate_hz)
+        writer.is_staging = sees_folder(settings)
         session.is_int16 = writer.takes_int16
         ready = Ready(
             socket.gethostname(), session.facts(), session.loaded.batch.rows, writer.is_staging
@@ -335,7 +335,7 @@ class Worker:
         """What came of a task; several threads call it."""
         error: StoppedEarly | None = None
         try:
-            spoken = encoded(task, spoken, writer.make, self._briefing.comment)
+            spoken = encoded(task, spoken, writer.make, self._settings.comment)
         except StoppedEarly as caught:
             error = caught
         with self._mutex:
@@ -351,10 +351,10 @@ def version() -> str:
     return versions()["tts-cli"] or "no version"
 
 
-def sees_folder(briefing: Briefing) -> bool:
+def sees_folder(settings: WorkerConfig) -> bool:
     """Whether the output folder of this machine is the driver's, and can be written to."""
-    path = Path(briefing.token)
+    path = Path(settings.token)
     try:
-        return path.read_text() == briefing.token_text and os.access(path.parent, os.W_OK | os.X_OK)
+        return path.read_text() == settings.token_text and os.access(path.parent, os.W_OK | os.X_OK)
     except OSError:
         return False

@@ -47,7 +47,7 @@ from tts_cli.store.sources import AudioSource
 from tts_cli.store.store import _choice
 from tts_cli.store.take import FIELDS, Take
 from tts_cli.voices.made import MadeVoices
-from tts_cli.workers.hand import Hand
+from tts_cli.workers.worker_handle import WorkerHandle
 
 PAGE = (Path(__file__).parents[3] / "samples" / "guide" / "fields.md").read_text()
 TABLES = {
@@ -168,7 +168,7 @@ def test_tables_are_what_is_written(
         "start": startup.MOMENTS,
         "device": gpu_facts(monkeypatch),
         "totals": written["totals"],
-        "worker": Hand(1, None).facts(),
+        "worker": WorkerHandle(1, None).facts(),
         "text": written["text"],
         "folder": written["folder"],
         "checks": json.loads(TakeVerdict("a", 1, "00", FINE).to_line()),
