@@ -38,7 +38,8 @@ from tts_cli.sources.item import ManifestFile
 from tts_cli.sources.row import build_row
 from tts_cli.store.records import moved, unkept
 from tts_cli.store.take import Take
-from tts_cli.voices.made import MadeVoices, is_made
+from tts_cli.voices.generated import is_made
+from tts_cli.voices.voice_store import VoiceStore
 
 log = logging.getLogger(__name__)
 
@@ -77,7 +78,9 @@ def say(
             temporary = tempfile.TemporaryDirectory(prefix="tts-cli-")
             folder = Path(stack.enter_context(temporary))
         source = ManifestFile("<text>", "jsonl", "", given=(row,))
-        plan = Plan(source, config, info, maker=maker, made=MadeVoices(folder))
+        plan = Plan(
+            source, config, info, maker=maker, voices=VoiceStore(config.voice_dir, out=folder)
+        )
         is_int16 = is_int16_enough(config.subtype, rate_hz, info.sample_rate_hz)
         heard = None
         if config.verify is not None:

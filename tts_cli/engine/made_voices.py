@@ -32,7 +32,7 @@ from tts_cli.seeds import row_seed
 from tts_cli.text.words import text_cap, usual_s
 from tts_cli.versions import versions
 from tts_cli.voices.encoding import encode_references, make_voice
-from tts_cli.voices.made import MadeVoice
+from tts_cli.voices.generated import GeneratedVoice
 from tts_cli.voices.needs import MAX_MADE_S, Cloning
 from tts_cli.voices.recording import Reference, load_reference
 from tts_cli.voices.voice_file import StoredVoice, checkpoint_name
@@ -202,7 +202,7 @@ def make_voices(voices: FreeVoices, asks: Sequence[Ask], cloning: Cloning, studi
         ask.is_there = True
 
 
-def _reference(made: MadeVoice, info: ModelInfo, silence_s: float) -> Reference:
+def _reference(made: GeneratedVoice, info: ModelInfo, silence_s: float) -> Reference:
     return load_reference(
         str(made.path),
         None,

@@ -42,8 +42,7 @@ from tts_cli.library.stream import SpeechStream, is_ready, made_ready
 from tts_cli.plan.checkpoint import approved_info
 from tts_cli.plan.resolve import Resolver, silence_of
 from tts_cli.plan.room import usual_needs
-from tts_cli.voices.made import MadeVoices
-from tts_cli.voices.voice_folder import VoiceFolder
+from tts_cli.voices.voice_store import VoiceStore
 
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
@@ -111,7 +110,7 @@ class Speaker:
             _open.add(self)
             if self.maker.voices.is_one and config.made_voices is None:
                 self._folder = tempfile.TemporaryDirectory(prefix="tts-cli-")
-                self.maker.voices.made = MadeVoices(Path(self._folder.name))
+                self.maker.voices.made = VoiceStore(config.voice_dir, out=Path(self._folder.name))
             try:
                 if config.verify is not None:
                     self._heard = HeardSession(config, self.maker, nullcontext)
@@ -133,7 +132,7 @@ class Speaker:
     def voices(self) -> tuple[str, ...]:
         """Names that a row's `voice` can have: speakers, or voice files where it clones."""
         if self.maker.info.takes_voice_files:
-            return tuple(VoiceFolder(self.maker.config.voice_dir).names())
+            return tuple(VoiceStore(self.maker.config.voice_dir).names())
         return self.maker.info.voices
 
     @property

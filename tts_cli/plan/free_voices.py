@@ -2,8 +2,8 @@
 
 Fish Speech makes up another person in every row without a reference, and a VoiceDesign checkpoint
 for every row of a description. `--free-voice one` gives them voices that are made once
-(`voices.made`): one for each character, for each description, or for all rows together. Then they
-are rows with a voice file like any other.
+(`voices.generated`): one for each character, for each description, or for all rows together. Then
+they are rows with a voice file like any other.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from tts_cli.sources.ids import VOICES
 from tts_cli.text.pauses import without_pauses
 from tts_cli.text.split import sentences
 from tts_cli.text.words import usual_s
-from tts_cli.voices.made import MadeVoices, Recipe, damaged, whose
+from tts_cli.voices.generated import Recipe, damaged, whose
+from tts_cli.voices.voice_store import VoiceStore
 
 if TYPE_CHECKING:
     from models.base import ModelInfo, SpeechRequest
@@ -141,7 +142,7 @@ class FreeVoices:
     config: RunConfig
     info: ModelInfo
     maker: Maker
-    made: MadeVoices
+    made: VoiceStore
     asks: dict[str, Ask] = field(default_factory=dict)
     _is_settled: bool = False  # all rows were read
     _first: SpeechRequest | None = None

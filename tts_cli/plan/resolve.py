@@ -55,8 +55,8 @@ from tts_cli.text.languages import named_language
 from tts_cli.text.normalized_text import NormalizedText
 from tts_cli.text.pauses import sum_of_pauses, without_pauses
 from tts_cli.text.words import SILENCE_S, is_wordless, text_cap
-from tts_cli.voices.made import MadeVoices
 from tts_cli.voices.needs import Cloning
+from tts_cli.voices.voice_store import VoiceStore
 
 if TYPE_CHECKING:
     from models.base import ModelInfo
@@ -181,7 +181,7 @@ class Resolver:
     Args:
         config, info: that rows are spoken with, see `who_speaks`.
         maker: who makes up voices; None: the same.
-        made: where made voices are; None: as the settings say.
+        voices: None: as the settings say.
     Raises:
         UsageError: a setting does not fit the checkpoint, or a file that it names is wrong.
         SetupError: the checkpoint can speak no row at all.
@@ -192,18 +192,18 @@ class Resolver:
         config: RunConfig,
         info: ModelInfo,
         maker: Maker | None = None,
-        made: MadeVoices | None = None,
+        voices: VoiceStore | None = None,
     ) -> None:
         require_speakable(info)
         self.config = config
         self.info = info
         self.maker = maker or Maker(config, info)
-        if made is None and config.out is None:
-            made = MadeVoices(config.made_voices)
-        made = made or MadeVoices(config.out, config.made_voices)
-        self.voices = FreeVoices(config, info, self.maker, made)
+        if voices is None and config.out is None:
+            voices = VoiceStore(config.voice_dir, out=config.made_voices)
+        voices = voices or VoiceStore(config.voice_dir, out=config.out, source=config.made_voices)
+        self.voices = FreeVoices(config, info, self.maker, voices)
         self.judge = Judge(config, info, makes_voices=self.voices.is_possible)
-        self.cloning = Cloning(config, info, made)
+        self.cloning = Cloning(config, info, voices)
         self.split_rule = SplitRule.of(config, info)
         self._requests = Requests(config, info)
         self.notes = Notes(config, info, self.care, self.split_rule, self.voices)
@@ -215,6 +215,7 @@ class Resolver:
 
     def forget_files(self) -> Cloning:
         """Let recordings be read again. Returns what finds them from now on."""
+        self.voices.made.forget()
         self.cloning = Cloning(self.config, self.info, self.voices.made)
         return self.cloning
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from models.base import ModelInfo
 
 FORMAT, VERSION = "tts-cli voice", "1"
+SUFFIX = ".voice.safetensors"
 MAX_FILE_BYTES = 4 * 2**20
 MAX_WIDTH = 65_536
 _MAX_HEADER_BYTES = 2**20

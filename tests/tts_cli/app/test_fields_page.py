@@ -47,7 +47,7 @@ from tts_cli.store.run_file import FolderTotals, RunLog, with_folder, write_repo
 from tts_cli.store.sources import AudioSource
 from tts_cli.store.store import _choice
 from tts_cli.store.take import FIELDS, Take
-from tts_cli.voices.made import MadeVoices
+from tts_cli.voices.voice_store import VoiceStore
 from tts_cli.workers.worker_handle import WorkerHandle
 
 PAGE = (Path(__file__).parents[3] / "samples" / "guide" / "fields.md").read_text()
@@ -114,7 +114,7 @@ def book(tmp_path: Path) -> dict[str, Any]:
 
 def made_voice(out: Path, ask: Any, info: Any) -> dict[str, Any]:
     """What is written of a voice that a run has made."""
-    made = MadeVoices(out)
+    made = VoiceStore(out=out)
     voices: Any = SimpleNamespace(
         made=made, maker=SimpleNamespace(info=info), config=RunConfig(seed=1)
     )
