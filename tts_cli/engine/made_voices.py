@@ -88,7 +88,7 @@ def speak_voices(session: LocalSession, asked: Sequence[Words]) -> list[tuple[Ta
     tasks = [voice_task(words, Maker(config, info)) for words in asked]
     policy = RetryPolicy.of(replace(config, accept_truncated=False))
     spoken: dict[Task, Result] = {}
-    with session.room_for(Needs.of(tasks, info)), signals.stopping(session.stop):
+    with session.capacity_for(Needs.of(tasks, info)), signals.stopping(session.stop):
         session.speak(tasks, spoken.__setitem__, policy, is_int16=False)
     if len(spoken) < len(tasks):
         raise Cancelled("the generation of a voice was interrupted")

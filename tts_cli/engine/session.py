@@ -198,9 +198,9 @@ class LocalSession:
             self.widen(needs)
 
     @contextmanager
-    def room_for(self, needs: Needs) -> Iterator[None]:
-        """Make room for such rows inside the block: widen the room of the session, or make some
-        that is given back at the end of the block, also if the block raises.
+    def capacity_for(self, needs: Needs) -> Iterator[None]:
+        """Have capacity for such rows inside the block: that of the session, widened, or slots that
+        are returned at the end of the block. Raises SetupError, RowError.
         """
         loaded, slots = self.loaded, self.loaded.batch.rows
         if loaded.room is not None:
@@ -210,14 +210,10 @@ class LocalSession:
         try:
             self.make_room(needs)
             yield
-        except BaseException:
-            with suppress(RuntimeError):  # a failed device; the error being raised says so
-                loaded.drop_slots()
-            raise
-        else:
-            loaded.drop_slots()
         finally:
             loaded.batch.rows = slots  # a few voices do not need all of them
+            with suppress(RuntimeError):  # of a failed device: its next use raises it again
+                loaded.drop_slots()
 
     def speak(
         self,

@@ -24,8 +24,6 @@ from typing import TYPE_CHECKING
 
 from tts_cli.app.align import SpokenWords, aligner_of
 from tts_cli.app.verify import HeardSession
-from tts_cli.checks.verdicts import TakeVerdict
-from tts_cli.core import BadRow, Result, Task
 from tts_cli.engine.load import choose_device, on_device
 from tts_cli.engine.session import LocalSession
 from tts_cli.errors import (
@@ -37,10 +35,10 @@ from tts_cli.errors import (
     is_device_lost,
 )
 from tts_cli.library.settings import GivenRow, RowFields, Settings, StrPath, config_of
-from tts_cli.library.speech import Speech, speech_of
-from tts_cli.library.stream import SpeechStream, is_ready, made_ready
+from tts_cli.library.speech import Speech
+from tts_cli.library.stream import SpeechStream
 from tts_cli.plan.checkpoint import approved_info
-from tts_cli.plan.resolve import Resolver, silence_of
+from tts_cli.plan.resolve import Resolver
 from tts_cli.plan.room import usual_needs
 from tts_cli.voices.voice_store import VoiceStore
 
@@ -156,36 +154,13 @@ class Speaker:
             Cancelled: another thread called `cancel` or `close`.
             StoppedEarly: the device failed.
         """
-        with self._call():
-            task = self.maker.make({**fields, "text": text}, 1)
-            if isinstance(task, BadRow):
-                raise RowError(task.message)
-            info = self.maker.info
-            if task.is_silent:
-                speech = speech_of(task, silence_of(task, info), info)
-            else:
-                speech = self._timed(self._say(task))
+        try:
+            (speech,) = self._batch([{**fields, "text": text}], is_ordered=True, look_ahead=2)
+        except Cancelled:
+            raise Cancelled("the synthesis of the text was interrupted") from None
         if speech.error is not None:
             raise RowError(speech.error)
         return speech
-
-    def _say(self, task: Task) -> Speech:
-        made: list[Speech] = []
-
-        def keep(task: Task, spoken: Result, check: TakeVerdict | None = None) -> None:
-            made.append(speech_of(task, spoken, self.maker.info, check))
-
-        with self.session.in_use:
-            if not is_ready(task, self.session):
-                task = made_ready(task, self.session, self.maker)
-            if self._heard is None:
-                self.session.speak([task], keep)
-            else:
-                self._heard.renew()
-                self._heard.speak(self.session, [task], keep)
-        if not made:
-            raise Cancelled("the synthesis of the text was interrupted")
-        return made[0]
 
     def batch(
         self, rows: Iterable[GivenRow], *, ordered: bool = True, look_ahead: int | None = None
