@@ -17,7 +17,7 @@ import tempfile
 import threading
 import weakref
 from collections.abc import Generator, Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager, nullcontext
+from contextlib import ExitStack, closing, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -95,31 +95,30 @@ class Speaker:
         if longest is not None and longest < 1:
             raise UsageError(f"longest: must be at least 1, not {longest}")
         info = approved_info(config)
-        self.maker = Resolver(config, info)  # before a weight is read
-        self._folder: tempfile.TemporaryDirectory[str] | None = None  # of voices that it makes
-        self._busy = threading.Lock()  # somebody is in the middle of a call
-        self._stream: SpeechStream | None = None  # of the call that goes on
+        self._busy = threading.Lock()  # held by the current call
+        self._stream: SpeechStream | None = None  # of the current call
         self._is_lost = False  # its device has failed
         self._heard: HeardSession | None = None  # with `verify`
         self._words: SpokenWords | None = None  # with `words`
-        opened = None if config.words is None else aligner_of(config.words, config, "words")
         self.session = LocalSession(config, info)
-        with on_device(choose_device(config)):
-            _open.add(self)
-            if self.maker.voices.is_one and config.made_voices is None:
-                self._folder = tempfile.TemporaryDirectory(prefix="tts-cli-")
-                self.maker.voices.made = VoiceStore(config.voice_dir, out=Path(self._folder.name))
-            try:
-                if config.verify is not None:
-                    self._heard = HeardSession(config, self.maker, nullcontext)
-                if opened is not None:
-                    text = self.maker.care.facts()
-                    self._words = SpokenWords(opened, text, nullcontext)
-                slots = self.session.loaded.batch.rows
-                self.session.make_room(usual_needs(config, info, longest, slots))
-            except BaseException:
-                self.close()
-                raise
+        with ExitStack() as stack, on_device(choose_device(config)):
+            folder = config.made_voices
+            if folder is None:  # for voices that it generates
+                folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tts-cli-")))
+            voices = VoiceStore(config.voice_dir, out=folder)
+            self.maker = Resolver(config, info, voices=voices)  # before a weight is read
+            if config.words is not None:
+                opened = aligner_of(config.words, config, "words")
+                self._words = SpokenWords(opened, self.maker.care.facts(), nullcontext)
+                stack.callback(self._words.close)
+            if config.verify is not None:
+                self._heard = HeardSession(config, self.maker, nullcontext)
+                stack.callback(self._heard.close)
+            stack.callback(self.session.close)
+            slots = self.session.loaded.batch.rows
+            self.session.make_room(usual_needs(config, info, longest, slots))
+            self._stack = stack.pop_all()
+        _open.add(self)
 
     @property
     def is_closed(self) -> bool:
@@ -130,7 +129,7 @@ class Speaker:
     def voices(self) -> tuple[str, ...]:
         """Names that a row's `voice` can have: speakers, or voice files where it clones."""
         if self.maker.info.takes_voice_files:
-            return tuple(VoiceStore(self.maker.config.voice_dir).names())
+            return tuple(self.maker.voices.made.names())
         return self.maker.info.voices
 
     @property
@@ -233,13 +232,7 @@ class Speaker:
         if (stream := self._stream) is not None:
             stream.close()
         self.cancel()
-        self.session.close()
-        if self._heard is not None:
-            self._heard.close()
-        if self._words is not None:
-            self._words.close()
-        if self._folder is not None:
-            self._folder.cleanup()
+        self._stack.close()
 
     def __enter__(self) -> Self:
         return self
