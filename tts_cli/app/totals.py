@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from tts_cli import startup
-from tts_cli.core import BadRow, Finish, Role, Spoken, Task
+from tts_cli.core import BadRow, Finish, Result, Role, Task
 from tts_cli.engine.session import SessionFacts
 from tts_cli.errors import StoppedEarly
 from tts_cli.events import Event, Events
@@ -146,7 +146,7 @@ class ResultRecorder:
         self._num_ended, self._num_failed, self._audio_s = 0, 0, 0.0
         self._mutex = threading.RLock()  # guards the counts, `on_ok` and `on_row`
 
-    def keep(self, task: Task, spoken: Spoken) -> None:
+    def keep(self, task: Task, spoken: Result) -> None:
         """Commit the result of a task.
 
         Raises:

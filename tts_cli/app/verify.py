@@ -38,7 +38,7 @@ from tts_cli.checks.baselines import Evidence, VoiceBaselines
 from tts_cli.checks.outliers import rank, verdict_of
 from tts_cli.checks.verdicts import TakeVerdict, Transcript
 from tts_cli.config import RunConfig
-from tts_cli.core import Spoken, Step, Task
+from tts_cli.core import Result, Step, Task
 from tts_cli.engine.session import Session, make_ready
 from tts_cli.errors import Cancelled, StoppedEarly, writing
 from tts_cli.events import Event
@@ -322,7 +322,7 @@ def _ids(found: list[Judged]) -> list[str]:
     return [one.row.id for one in found]
 
 
-KeepHeard = Callable[[Task, Spoken, TakeVerdict | None], None]  # None: not transcribed
+KeepHeard = Callable[[Task, Result, TakeVerdict | None], None]  # None: not transcribed
 
 USUAL_ROWS = 32  # first rows of a stream, whose baselines apply to all rows
 STALL_S = 1.0  # without a further row, earlier rows do not wait for more baselines
@@ -335,7 +335,7 @@ class _Said:
 
     row: _Row
     task: Task
-    spoken: Spoken
+    spoken: Result
     take: Take
     heard: Transcript | None = None
     sha256: str = ""
@@ -451,7 +451,7 @@ class HeardSession:
             if self._usual is None and len(self._firsts) < self._most:
                 self._firsts.append(row)
 
-    def _spoken(self, task: Task, spoken: Spoken) -> None:
+    def _spoken(self, task: Task, spoken: Result) -> None:
         """Receive the result of a take; from any thread."""
         info = self._planner.info
         with self._mutex:
