@@ -16,9 +16,9 @@ from tts_cli.events import Event
 from tts_cli.named import counted
 from tts_cli.plan.plan import Plan
 from tts_cli.plan.strays import Strays
+from tts_cli.store.entry import JournalEntry
 from tts_cli.store.run_file import rounded
 from tts_cli.store.store import Store
-from tts_cli.store.take import Take
 
 log = logging.getLogger(__name__)
 
@@ -128,17 +128,17 @@ class Failures:
     undrawn: int = 0  # of those, rows that failed before anything was drawn
     first: list[tuple[str, str]] = field(default_factory=list)  # id and reason of a few
 
-    def add(self, record: Take) -> None:
+    def add(self, record: JournalEntry) -> None:
         """Take in a row."""
         self.count += 1
         self.extras += record.role is Role.EXTRA
         self.runaways += record.is_runaway
-        self.undrawn += record.is_undrawn
+        self.undrawn += record.is_unsampled
         if len(self.first) < MAX_REMEMBERED:
             self.first.append((_name(record), record.error or ""))
 
 
-def _name(record: Take) -> str:
+def _name(record: JournalEntry) -> str:
     """What messages call a row, or a take of it."""
     return f"{record.id}, take {record.take}" if record.role is Role.EXTRA else record.id
 
@@ -160,7 +160,7 @@ class RunTally:
         totals: Totals,
         failures: Failures,
         failures_allowed: int | None = None,
-        on_ok: Callable[[Take], None] | None = None,
+        on_ok: Callable[[JournalEntry], None] | None = None,
     ) -> None:
         self.folder = folder
         self.frame_s = frame_s
@@ -178,7 +178,7 @@ class RunTally:
             DiskFull: nothing more can be written.
             StoppedEarly: this failure is one too many.
         """
-        take = self.folder.keep(task, spoken)
+        take = self.folder.commit_result(task, spoken)
         with self._mutex:
             totals = self.totals
             totals.decoded_s += spoken.frames_dropped * self.frame_s + take.audio_s
@@ -201,7 +201,7 @@ class RunTally:
 
     def fail(self, row: BadRow) -> None:
         """Have a row recorded that cannot be spoken, and count it. Raises DiskFull."""
-        take = self.folder.fail(row)
+        take = self.folder.commit_failure(row)
         with self._mutex:
             self.count_bad()
             if row.is_late:  # else the checks have told it
@@ -214,7 +214,7 @@ class RunTally:
             self.totals.failed += 1
             self.totals.bad_rows += 1
 
-    def _count(self, take: Take, usual_s: float) -> None:
+    def _count(self, take: JournalEntry, usual_s: float) -> None:
         totals, is_extra = self.totals, take.role is Role.EXTRA
         totals.ok += not is_extra
         totals.takes += is_extra
@@ -235,6 +235,6 @@ class RunTally:
                 ", ".join(take.suspect) or "nothing suspect",
             )
 
-    def _tell(self, take: Take) -> None:
+    def _tell(self, take: JournalEntry) -> None:
         self.failures.add(take)
         log.warning("row %s failed: %s", _name(take), take.error)

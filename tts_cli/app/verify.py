@@ -46,9 +46,9 @@ from tts_cli.events import Event
 from tts_cli.named import counted
 from tts_cli.plan.plan import Plan
 from tts_cli.plan.resolve import Resolver
+from tts_cli.store.entry import JournalEntry
 from tts_cli.store.files import CHECKS_NAME
-from tts_cli.store.records import unkept
-from tts_cli.store.take import Take
+from tts_cli.store.records import unstored_entry
 
 log = logging.getLogger(__name__)
 
@@ -89,7 +89,7 @@ class HearingThread(Generic[T]):
         """Start."""
         self._thread.start()
 
-    def put(self, one: T, path: Path, speech: Take) -> bool:
+    def put(self, one: T, path: Path, speech: JournalEntry) -> bool:
         """Have a take heard; one thread at a time. False: there is nothing to hear."""
         if not (self.transcriber.has_words(speech) and self.transcriber.is_supported(speech)):
             return False
@@ -148,7 +148,7 @@ class HearingThread(Generic[T]):
 class _Waiting(NamedTuple):
     """A take of a folder that is to be heard."""
 
-    speech: Take
+    speech: JournalEntry
     before: Judged | None  # what is known of it; None: it was spoken just now
 
 
@@ -201,7 +201,7 @@ class Verification:
         self.is_spoken = False  # a row again
         self.is_served = False  # or an earlier run has, which did not come to its end
 
-    def hear(self, take: Take) -> None:
+    def hear(self, take: JournalEntry) -> None:
         """Have a take heard that was spoken just now; one thread at a time."""
         self._hearing.put(_Waiting(take, None), self._plan.folder.out / (take.path or ""), take)
 
@@ -316,7 +316,7 @@ class Verification:
             file.write(line.encode())  # of a file that another takes the place of, see `end`
         self._num_heard += 1
 
-    def _line(self, answer: AsrResult, speech: Take, before: Judged | None) -> str:
+    def _line(self, answer: AsrResult, speech: JournalEntry, before: Judged | None) -> str:
         """What was heard, judged by fixed bounds, beside what else is known of this audio."""
         heard = self._hearing.transcriber.transcript(speech, answer)
         check = verdict_of(Evidence(speech, heard), answer.sha256, VoiceBaselines(()))
@@ -343,7 +343,7 @@ class _Said:
     row: _Row
     task: Task
     spoken: Spoken
-    take: Take
+    take: JournalEntry
     heard: Transcript | None = None
     sha256: str = ""
 
@@ -463,7 +463,7 @@ class HeardSession:
         info = self._planner.info
         with self._mutex:
             row = self._rows[task]
-            said = _Said(row, task, spoken, unkept(task, spoken, info.sample_rate_hz))
+            said = _Said(row, task, spoken, unstored_entry(task, spoken, info.sample_rate_hz))
             row.said.append(said)
         path = Path(self._folder.name) / f"{task.row.number}.{task.place.take}.wav"
         samples = None if spoken.error is not None else spoken.samples

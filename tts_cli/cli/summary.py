@@ -76,7 +76,7 @@ def _spoken_lines(outcome: Outcome, args: Sequence[str]) -> list[str]:
     lines = summary_lines(totals, out, failures, is_retry=config.retry_failed)
     lines[1:1] = again_lines(num(Event.EARLY), num(Event.REREAD))
     lines[-1:-1] = stray_lines(outcome.strays, plan.source.name, out)
-    room = outcome.room_of_takes
+    room = outcome.takes_bytes
     if outcome.verified is None:
         lines[-1:-1] = take_lines(totals, num(Event.EXTRA_TAKES), out, room)
     lines += verified_lines(outcome.verified, args)

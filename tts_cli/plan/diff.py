@@ -16,6 +16,7 @@ from tts_cli.core import Place, Role, Status, Task
 from tts_cli.errors import RowError
 from tts_cli.events import Event, Events
 from tts_cli.plan.changes import Cause, Changes
+from tts_cli.store.entry import JournalEntry
 from tts_cli.store.files import CODES_SUFFIX
 from tts_cli.store.index import RowTakes
 from tts_cli.store.journal import Journal
@@ -23,7 +24,6 @@ from tts_cli.store.reencode import ReencodeJob
 from tts_cli.store.run_file import RunLog
 from tts_cli.store.sources import find_source
 from tts_cli.store.store import Store
-from tts_cli.store.take import Take
 from tts_cli.text.unicode import clean_unicode
 from tts_cli.voices.made import is_made
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _MOST_ATTEMPTS = 1 << 20  # that a line is believed
 
 
-def attempts_before(record: Take, num_pieces: int) -> tuple[int, ...]:
+def attempts_before(record: JournalEntry, num_pieces: int) -> tuple[int, ...]:
     """How many draws a failed row's line tells of, at each of its pieces. Another run goes on
     behind them: the same ones would end the same way. None at pieces that came out well, which
     nobody has kept; if all have, they were too long together, and all are drawn anew.
@@ -75,7 +75,7 @@ class Action(NamedTuple):
     """What is to be done about a row, with the facts that the plan needs."""
 
     do: Do
-    pinned: Take | None = None  # a take that a user chose, and that fits
+    pinned: JournalEntry | None = None  # a take that a user chose, and that fits
     is_unpinned: bool = False  # the take that a user chose does not fit any more
     is_early: bool = False  # it was synthesized by a version that was never published
     is_expected: bool = False  # its file is what these very settings give
@@ -162,7 +162,7 @@ class FolderDiff:
             return self._or_reencode(Action(Do.CHANGED, take), take, not resolved.is_silent)
         return Action(self._keep(row_id, file), take, is_expected=take.request_hash == mine)
 
-    def _as_recorded(self, resolved: ResolvedRow, take: Take) -> Action:
+    def _as_recorded(self, resolved: ResolvedRow, take: JournalEntry) -> Action:
         """Return the action of a row whose recorded speech stays, whatever it asks for now; its
         delivery may change.
         """
@@ -186,9 +186,9 @@ class FolderDiff:
         is_same = take.request_hash == resolved.request_hash()
         if file.is_held:
             is_same = fits(take, resolved)
-        return is_same and self.store.can_come_back(take)
+        return is_same and self.store.can_restore(take)
 
-    def _or_reencode(self, action: Action, take: Take, is_same: bool) -> Action:
+    def _or_reencode(self, action: Action, take: JournalEntry, is_same: bool) -> Action:
         """Return the action, or that the row's file can be converted; or why it cannot.
 
         Args:
@@ -234,7 +234,7 @@ class FolderDiff:
         by_another = take.anchor or take.clone_model  # of earlier versions
         return by_another is not None or take.ref_sha256 is None
 
-    def take_of(self, row_id: str) -> Take | None:
+    def take_of(self, row_id: str) -> JournalEntry | None:
         """Return the entry of a row's file; None: there is none."""
         if (file := self.journal.file(row_id)) is None:
             return None
@@ -299,7 +299,7 @@ class FolderDiff:
 _WHICH_ROWS = ("only", "shard", "limit")  # settings
 
 
-def fits(take: Take, resolved: ResolvedRow) -> bool:
+def fits(take: JournalEntry, resolved: ResolvedRow) -> bool:
     """Whether a recorded take is speech of what a row asks for now, however it was drawn. Entries
     without `content_hash` are compared by the fields that they have.
     """
@@ -356,7 +356,7 @@ class ServedTakes:
         num_served = sum(take is not None and self._is_served(take) for take in takes)
         return min(num_served, self._most)
 
-    def _is_served(self, take: Take) -> bool:
+    def _is_served(self, take: JournalEntry) -> bool:
         if take.role is Role.OWN or take.run_id is None or take.run_id in self._ended:
             return False
         return (take.started or "") > self._since

@@ -32,7 +32,7 @@ from tts_cli.errors import writing
 from tts_cli.setting import About
 
 if TYPE_CHECKING:
-    from tts_cli.store.index import FolderRows
+    from tts_cli.store.index import RowTotals
 
 
 REPORT_NAME = "run.json"
@@ -147,7 +147,7 @@ class RunLog:
         finally:
             os.close(handle)
 
-    def totals(self, rows: FolderRows) -> FolderTotals:
+    def totals(self, rows: RowTotals) -> FolderTotals:
         """What the folder holds. Raises OSError."""
         runs, wall_s = (None, None) if rows.has_first_lines else self._sums()
         return FolderTotals(rows.ok, rows.failed, rows.audio_s, runs, wall_s)

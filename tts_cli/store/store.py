@@ -18,15 +18,10 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from tts_cli import signals
-from tts_cli.atomic import (
-    read_own,
-    remove_stale_parts,
-    require_plain_file,
-    write_atomic,
-)
+from tts_cli.atomic import read_own, remove_stale_parts, require_plain_file, write_atomic
 from tts_cli.audio.encode import encoded
 from tts_cli.audio.file import is_whole_wav
-from tts_cli.audio.tags import synthetic
+from tts_cli.audio.tags import comment_of
 from tts_cli.config import RunConfig
 from tts_cli.core import BadRow, Encoded, Role, Status
 from tts_cli.errors import (
@@ -52,15 +47,15 @@ from tts_cli.store.files import (
     AudioWriter,
     PlainFiles,
     audio_suffix,
-    facts_of,
     prepare_folder,
+    size_and_sha256,
     take_name,
 )
 from tts_cli.store.journal import Journal
 from tts_cli.store.lock import FolderLock
 from tts_cli.store.mark import FolderMark, require_journal
-from tts_cli.store.mend import BOOK_NAME
-from tts_cli.store.records import Entries, bad_record
+from tts_cli.store.orphans import BOOK_NAME
+from tts_cli.store.records import Entries, invalid_entry
 from tts_cli.store.recover import recover
 from tts_cli.store.run_file import (
     REPORT_NAME,
@@ -76,9 +71,9 @@ if TYPE_CHECKING:
     from models.base import ModelInfo
     from tts_cli.core import Spoken, Task
     from tts_cli.store.clean import Droppable
+    from tts_cli.store.entry import JournalEntry
     from tts_cli.store.merge import Merger, Origins
     from tts_cli.store.reencode import Decode, Reencoded, ReencodeJob
-    from tts_cli.store.take import Take
 
 log = logging.getLogger(__name__)
 
@@ -101,11 +96,11 @@ class Store:
     def __init__(self, out: Path | None, config: RunConfig, info: ModelInfo | None = None) -> None:
         self.is_anywhere = out is not None
         self.out = Path() if out is None else out
-        self.is_new = not self.is_anywhere or not self.is_there(self.out)
+        self.is_new = not self.is_anywhere or not self.exists(self.out)
         self._config = config
         self._native_rate_hz, self._comment = 0, ""
         if info is not None:
-            self.speech_is(info.sample_rate_hz, synthetic(info))
+            self.set_speech_format(info.sample_rate_hz, comment_of(info))
         self.run_id: str | None = None  # of the run that synthesizes, once it is recorded
         self._mutex = threading.Lock()  # of what is created on first use
         self._stack = ExitStack()
@@ -113,12 +108,12 @@ class Store:
         self._is_open = False
 
     @staticmethod
-    def is_there(out: Path) -> bool:
+    def exists(out: Path) -> bool:
         """Whether rows of a folder may be done already."""
         return os.path.lexists(out / JOURNAL_NAME)
 
     @classmethod
-    def look(cls, out: Path) -> Store:
+    def read_only(cls, out: Path) -> Store:
         """One that is only read.
 
         Raises:
@@ -130,21 +125,14 @@ class Store:
         return cls(out, RunConfig())
 
     @classmethod
-    def at(cls, out: Path, config: RunConfig, info: ModelInfo | None = None) -> Store:
-        """One to write to, in a `with`. One with a journal is begun there; any other is only looked
-        at until `begin`, so that nothing is made where a manifest turns out to be bad.
-        """
-        return cls(out, config, info)
-
-    @classmethod
     @contextmanager
-    def unchanged(cls, out: Path, config: RunConfig) -> Iterator[Store]:
+    def locked(cls, out: Path, config: RunConfig) -> Iterator[Store]:
         """Lock a folder to read it; it is only changed where a killed command left something."""
         store = cls(out, config)
         with store._stack:
-            store.hold()
+            store.lock()
             if store._mark.left_at() is not None or store._has_crashed:
-                store.begin()
+                store.open()
             try:
                 yield store
             finally:
@@ -153,7 +141,7 @@ class Store:
 
     def __enter__(self) -> Store:
         if not self.is_new:
-            self.begin()
+            self.open()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
@@ -201,7 +189,7 @@ class Store:
         """Whether a book was synthesized into it."""
         return (self.out / BOOK_NAME).is_file()
 
-    def keep(self, task: Task, spoken: Spoken) -> Take:
+    def commit_result(self, task: Task, spoken: Spoken) -> JournalEntry:
         """Commit the result of a task; any thread may call it. What cannot be written for a reason
         of its own is recorded as failed.
 
@@ -231,7 +219,7 @@ class Store:
             self.journal.append(entry)
         return entry
 
-    def _merged(self, entry: Take) -> Take:
+    def _merged(self, entry: JournalEntry) -> JournalEntry:
         """An entry, as that of the current take where it came out byte for byte the same."""
         file = None if entry.role is Role.EXTRA else self.journal.file(entry.id)
         if file is None or file.take == entry.take or file.has_failed:
@@ -239,17 +227,17 @@ class Store:
         current = self.journal.take(entry.id, file.take)
         if current is None or current.path is None or current.sha256 != entry.sha256:
             return entry
-        if facts_of(self.out / current.path) != (entry.bytes, entry.sha256):
+        if size_and_sha256(self.out / current.path) != (entry.bytes, entry.sha256):
             return entry
         return replace(entry, take=file.take, role=Role.HELD if file.is_held else entry.role)
 
-    def fail(self, row: BadRow) -> Take:
+    def commit_failure(self, row: BadRow) -> JournalEntry:
         """Record a row that cannot be synthesized. Raises DiskFull."""
-        take = bad_record(row, self.journal.row(row.record_id).take_to_write(), self.run_id)
+        take = invalid_entry(row, self.journal.row(row.record_id).take_to_write(), self.run_id)
         self.commits.commit(RowChange(take))
         return take
 
-    def hold(self) -> None:
+    def lock(self) -> None:
         """Make the folder and lock it, unless that is done.
 
         Raises:
@@ -259,17 +247,16 @@ class Store:
             return
         prepare_folder(self.out)
         if (self.out / REPORT_NAME).is_dir():
-            raise UsageError(
-                f"{self.out / REPORT_NAME}: is a folder", "move it, or choose another --out"
-            )
+            report = self.out / REPORT_NAME
+            raise UsageError(f"{report}: is a folder", "move it, or choose another --out")
         self._lock = self._stack.enter_context(FolderLock(self.out, self._config.take_over))
-        if self.is_new and self.is_there(self.out):
+        if self.is_new and self.exists(self.out):
             raise FolderLocked(
                 f"another run has written into {self.out} in the meantime",
                 remedy="run the same command again",
             )
 
-    def begin(self) -> None:
+    def open(self) -> None:
         """Make the folder, lock it, mend what a crash has left and open the journal, as far as that
         is not done.
 
@@ -280,7 +267,7 @@ class Store:
         if self._is_open:
             return
         try:
-            self.hold()
+            self.lock()
             self._forget()
             for name in (LIST_NAME, CHECKS_NAME, BOOK_NAME, DERIVED_NAME):
                 require_plain_file(self.out / name)
@@ -311,7 +298,7 @@ class Store:
         if entry is None:
             raise RowError(f"row '{row_id}' has no take {take}")
         path = self.out / str(entry.path)
-        found = facts_of(path)
+        found = size_and_sha256(path)
         if found is None or entry.bytes not in (0, found[0]):
             raise RowError(
                 f"{row_id}: the file of take {take} is missing or damaged: {path}",
@@ -325,7 +312,7 @@ class Store:
             self._make_current(replace(entry, role=Role.HELD))
         return True
 
-    def _make_current(self, *entries: Take) -> None:
+    def _make_current(self, *entries: JournalEntry) -> None:
         """Make takes in `takes/` the current ones of their rows."""
         changes = []
         for entry in entries:
@@ -404,7 +391,7 @@ class Store:
 
         return drop(self.out, self.journal, self.commits, before_s)
 
-    def can_come_back(self, entry: Take) -> bool:
+    def can_restore(self, entry: JournalEntry) -> bool:
         """Whether the file of a row that was removed is there and whole, and its name is free."""
         suffix = audio_suffix(entry.path)
         if entry.error is not None or id_problem(entry.id):
@@ -428,7 +415,7 @@ class Store:
         """Files made of the audio of rows. Raises SetupError, OSError."""
         return DerivedFiles(self.out)
 
-    def put_beside(
+    def write_derived(
         self, row_id: str, suffix: str, data: bytes, audio: str, text: str = ""
     ) -> bool | None:
         """Write a file beside a row's audio, whole or not at all; see `DerivedFiles.claim`.
@@ -448,13 +435,13 @@ class Store:
                 write_atomic(path, data)
         return is_written
 
-    def copy_beside(
+    def write_edited(
         self, row_id: str, suffix: str, data: bytes, audio: str, *, is_replaced: bool
     ) -> bool:
         """Write what somebody has edited, so that no run will replace it. Whether it is written.
 
         Args:
-            audio: see `put_beside`.
+            audio: see `write_derived`.
             is_replaced: a file that is there already, which is kept otherwise.
         Raises:
             RowError, DiskFull
@@ -468,7 +455,7 @@ class Store:
             write_atomic(path, data)
         return True
 
-    def speech_is(self, rate_hz: int, comment: str) -> None:
+    def set_speech_format(self, rate_hz: int, comment: str) -> None:
         """Set the native rate and the tag of files, where they are known late."""
         self._native_rate_hz, self._comment = rate_hz, comment
         vars(self).pop("writer", None)
@@ -506,14 +493,14 @@ class Store:
         """
         from tts_cli.store import merge
 
-        self.begin()
+        self.open()
         folders = list(origins.folders)
-        merge.write_runs(folders)
+        merge.merge_runs(folders)
         if sum(origins.taken.values()) > origins.taken[0]:
             for name in (CHECKS_NAME, DERIVED_NAME):
                 merge.write_lines(origins, name)
             merger.run(self.commits)
-        sums = self.runs.totals(self.journal.rows())
+        sums = self.runs.totals(self.journal.totals())
         report = merge.merged_report(folders, reports, totals)
         write_report(self.out, with_folder(report, sums))
         return sums
@@ -521,12 +508,12 @@ class Store:
     def totals(self) -> FolderTotals | None:
         """What the folder holds; None where runs.jsonl cannot be read."""
         try:
-            return self.runs.totals(self.journal.rows())
+            return self.runs.totals(self.journal.totals())
         except OSError as problem:
             log.warning("%s cannot be read: %s", self.runs.path, problem.strerror or problem)
             return None
 
-    def note_run(self, report: Mapping[str, Any]) -> None:
+    def start_run(self, report: Mapping[str, Any]) -> None:
         """Add a run's first line to runs.jsonl, before a row of it is recorded: by its id rows are
         known to be of these manifests, even if the run is killed. Raises DiskFull.
         """
@@ -554,7 +541,7 @@ class Store:
             log.warning("run.json could not be written: %s", problem)
         return whole
 
-    def renew_totals(self) -> None:
+    def update_totals(self) -> None:
         """Bring what run.json says of the folder up to date, where no run is reported."""
         try:
             before = read_report(self.out)
@@ -564,7 +551,7 @@ class Store:
         except (OSError, StoppedEarly, SetupError) as problem:
             log.warning("%s keeps its old totals: %s", REPORT_NAME, problem)
 
-    def rest(self) -> None:
+    def unload(self) -> None:
         """Forget what the lines say, of a folder that stays held; `begin` reads them again."""
         self.journal.close()
         self._forget()
@@ -626,7 +613,7 @@ LIST_NAME = "takes.json"
 LIST_SCHEMA = 1
 
 
-def _staged(entry: Take, made: Encoded) -> tuple[StagedFile, ...]:
+def _staged(entry: JournalEntry, made: Encoded) -> tuple[StagedFile, ...]:
     """The staged files of an entry, with the names that they get."""
     path = str(entry.path)
     files = [(made.audio, path, made.sha256)]
@@ -649,7 +636,7 @@ def write_list(out: Path, journal: Journal) -> None:
         write_atomic(path, data)
 
 
-def _choice(take: Take) -> str:
+def _choice(take: JournalEntry) -> str:
     """An entry of `takes.json`: the current take of a row, and whether a user pinned it."""
     facts = {
         "take": take.take,  # [1, 2, ...] number of the take in the row's file
@@ -660,7 +647,7 @@ def _choice(take: Take) -> str:
     return f"{json.dumps(take.id)}: {json.dumps(facts)}"
 
 
-def room_of_takes(out: Path) -> int:
+def takes_bytes(out: Path) -> int:
     """Bytes of the files in `takes/`, sources of converted files left out."""
     total = 0
     for folder, _, names in os.walk(out / TAKES):

@@ -26,8 +26,8 @@ def failed(number: int) -> tuple[Task, Spoken]:
 def test_as_many_rows_may_fail_as_are_allowed(tmp_path: Path, make_info: Any, allowed: int) -> None:
     """One more stops the run, recorded itself; rows that were bad in the manifest do not count."""
     totals = Totals()
-    with Store.at(tmp_path, RunConfig(), make_info()) as folder:
-        folder.begin()
+    with Store(tmp_path, RunConfig(), make_info()) as folder:
+        folder.open()
         tally = RunTally(folder, 0.08, totals, Failures(), failures_allowed=allowed)
         for number in range(allowed):
             tally.keep(*failed(number))

@@ -11,8 +11,8 @@ from tts_cli.cli import messages as msg
 from tts_cli.cli.summary import next_step, summary_lines, take_lines
 from tts_cli.config import RunConfig
 from tts_cli.core import Finish, Role, Status
-from tts_cli.store.store import room_of_takes
-from tts_cli.store.take import Take
+from tts_cli.store.entry import JournalEntry
+from tts_cli.store.store import takes_bytes
 
 OUT = Path("wavs")
 PLACE = msg.PLACE.format(folder="wavs/")
@@ -25,7 +25,7 @@ def failures(*records: tuple[str, str, str | None]) -> Failures:
     found = Failures()
     for row_id, error, reason in records:
         end = None if reason is None else Finish(reason)
-        found.add(Take(row_id, Status.FAILED, error=error, finish_reason=end, attempts=1))
+        found.add(JournalEntry(row_id, Status.FAILED, error=error, finish_reason=end, attempts=1))
     return found
 
 
@@ -128,7 +128,7 @@ class TestNextStep:
     def test_rows_that_no_seed_helps(self) -> None:
         """The same command would fail in the same way."""
         found = Failures()
-        found.add(Take("a", Status.FAILED, error="its text has no letter or digit"))
+        found.add(JournalEntry("a", Status.FAILED, error="its text has no letter or digit"))
         assert self.step(found=found) == msg.NEXT_FIX_CAUSES.format(command=TYPED)
 
     def test_bad_rows_want_mending(self) -> None:
@@ -144,11 +144,11 @@ class TestTakes:
     def test_what_failed_of_them(self) -> None:
         config = RunConfig(takes=2)
         found = Failures()
-        found.add(Take("a", Status.FAILED, 3, Role.EXTRA, error="no end"))
+        found.add(JournalEntry("a", Status.FAILED, 3, Role.EXTRA, error="no end"))
         args = [*ARGS, "--takes", "2", "--only", "a"]
         assert next_step(args, config, found, 0, False) is None, "the row's file is fine"
         assert found.first == [("a, take 3", "no end")]
-        found.add(Take("b", Status.FAILED, error="no end", attempts=1))
+        found.add(JournalEntry("b", Status.FAILED, error="no end", attempts=1))
         wanted = msg.NEXT_FAILED.format(command=f"{TYPED} --only a --retry-failed")
         assert next_step(args, config, found, 0, False) == wanted
         args[args.index("--takes") : args.index("--only")] = ["--takes=2"]
@@ -160,7 +160,7 @@ class TestTakes:
         (tmp_path / "takes/a/1.wav").write_bytes(bytes(2000))
         (tmp_path / "takes/a/2.wav").write_bytes(bytes(5000))
         (tmp_path / "takes/a/3.source.wav").write_bytes(bytes(9000))  # of a converted file
-        first, choose, room = take_lines(Totals(takes=3), 2, tmp_path, room_of_takes(tmp_path))
+        first, choose, room = take_lines(Totals(takes=3), 2, tmp_path, takes_bytes(tmp_path))
         assert first == f"3 more takes of 2 rows in {tmp_path}/takes/"
         assert choose == msg.CHOOSE_TAKES.format(command=f"tts-cli pick {tmp_path}")
         assert room == msg.TAKES_SIZE.format(size="7.0 kB")
