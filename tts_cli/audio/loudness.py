@@ -129,8 +129,8 @@ def measured(samples: Array, rate_hz: int, by: str) -> tuple[str, float | None]:
     """
     if by == "rms" or len(samples) < GATE_S * rate_hz:
         return "rms", rms_dbfs(samples)
-    found = float(_meter(_meter_hz(rate_hz)).integrated_loudness(_for_meter(samples, rate_hz)))
-    return "lufs", found if math.isfinite(found) else None
+    lufs = float(_meter(_meter_hz(rate_hz)).integrated_loudness(_for_meter(samples, rate_hz)))
+    return "lufs", lufs if math.isfinite(lufs) else None
 
 
 def block_lufs(samples: Array, rate_hz: int) -> list[float]:
@@ -214,8 +214,7 @@ def limit(samples: Array, peaks: Array, rate_hz: int, ceiling_dbtp: float) -> tu
 def oversampled_peaks(samples: Array, rate_hz: int) -> Array:
     """Return the (n,) highest amplitude at or next to each sample."""
     size = OVERSAMPLING
-    fine = resample(samples.astype(np.float32), rate_hz, size * rate_hz, is_clipped=False)
-    fine = np.abs(fine)
+    fine = np.abs(resample(samples.astype(np.float32), rate_hz, size * rate_hz, is_clipped=False))
     fine = np.pad(fine, (0, max(0, size * len(samples) - len(fine))))[: size * len(samples)]
     own = np.abs(samples)
     # By strides, because the maximum along an axis of four takes ten times as long.
