@@ -1,8 +1,7 @@
-"""Make new files for rows that were spoken, from the folder alone: no manifest, and no model unless
-codes are all that is left of a row.
+"""Convert the files of a folder: no manifest, and no model unless a row has only codes.
 
-A folder may come from anybody. Its report only tells which checkpoint to look at; that codes are of
-that one is told by its identity, run by run.
+The folder is untrusted. Its report only names the checkpoint to load; whether codes are from that
+checkpoint is decided by the identity that each run recorded.
 """
 
 from __future__ import annotations
@@ -46,23 +45,23 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 MAX_RUNS = 100_000
-MAX_BESIDE_BYTES = 64 << 20  # of a row's subtitles, or of its words
+MAX_TIMED_BYTES = 64 << 20  # size of a row's subtitles or word times
 
 TITLES = tuple(f".{form}" for form in SUBTITLES)
 
-Timed = tuple[Take, list[str]]  # a row's file, and the suffixes of what has times of it
+Timed = tuple[Take, list[str]]  # a take, and the suffixes of its files with times
 
 
 def encode(folder: Path, out: Path, config: RunConfig, step: Step) -> tuple[Reencoded, Findings]:
-    """Find what can be made of a folder, and make it in another one, or the same.
+    """Convert the files of a folder into another folder or the same one.
 
     Returns:
-        What was made; what was done already, what is left, with the reasons, and what else is in
+        The converted files; the rows that were already done or are not possible, and other files of
         the target.
     Raises:
-        UsageError: nothing was spoken there, or files of somebody else's are in the way.
-        SetupError: a file cannot be read, or the checkpoint that codes need is not to be had.
-        Interrupted, DiskFull, StoppedEarly: what was made is kept; run again, it goes on.
+        UsageError: nothing was synthesized there, or a user's files have names of the new ones.
+        SetupError: a file cannot be read, or the checkpoint for codes cannot be loaded.
+        Interrupted, DiskFull, StoppedEarly: converted files stay; a rerun converts the rest.
     """
     Treatment.of(config).require_packages()
     Store.look(folder)
@@ -73,7 +72,7 @@ def encode(folder: Path, out: Path, config: RunConfig, step: Step) -> tuple[Reen
         rate_hz = spoken.native_rate_hz()
         held.speech_is(rate_hz or read_info(config).sample_rate_hz, spoken.comment)
         require_own_files(spoken, held)
-        if out != folder:  # `synth` asks for the voices that rows there were spoken with
+        if out != folder:  # `synth` needs the voices of the rows there
             voices = MergedVoices([out, folder], lambda index: True, Count())
             voices.require_agreement()
             voices.run()
@@ -103,7 +102,9 @@ def encode(folder: Path, out: Path, config: RunConfig, step: Step) -> tuple[Reen
 def _noting(
     orders: Iterator[ReencodeJob], folder: Path, noted: list[Timed]
 ) -> Iterator[ReencodeJob]:
-    """Orders, of which those are noted that have times beside them, while these are its own."""
+    """Yield the jobs, and collect the rows that have files with times, before these are out of
+    date.
+    """
     derived = DerivedFiles(folder)
     for order in orders:
         if suffixes := timed_beside(derived, order.record):
@@ -112,7 +113,7 @@ def _noting(
 
 
 def timed_beside(derived: DerivedFiles, take: Take) -> list[str]:
-    """Suffixes of the files next to a row's audio that contain times of it."""
+    """Return the suffixes of files next to a row's audio that contain times of it."""
     folder = derived.out
     words = read_words(folder, take.id)
     is_of_words = words is not None and words.sha256 == take.sha256
@@ -124,8 +125,8 @@ def timed_beside(derived: DerivedFiles, take: Take) -> list[str]:
 
 
 def carry(found: Iterable[Timed], folder: Path, held: Store) -> None:
-    """Write subtitles and the times of words beside the new files of rows, later by what was put on
-    or cut off. What another folder has of its own stays.
+    """Write subtitles and word times for the new files of rows, shifted by what was added or cut
+    off. Such files of the target's own stay.
     """
     shared = SharedNames(one.id for one in held.journal.takes())
     source, kept = DerivedFiles(folder), Count()
@@ -141,13 +142,13 @@ def carry(found: Iterable[Timed], folder: Path, held: Store) -> None:
                 continue
             name = f"{old.id}{suffix}"
             try:
-                data = read_own(folder / name, MAX_BESIDE_BYTES) or b""
+                data = read_own(folder / name, MAX_TIMED_BYTES) or b""
                 is_edited = not source.is_ours(name, data)
                 is_kept = is_edited and (suffix in (*TITLES, WORDS_SUFFIX) or by_s == 0)
                 is_written: bool | None
                 if suffix in TITLES:
                     text = later(data.decode(), by_s)
-                elif words is None:  # gone meanwhile
+                elif words is None:  # removed meanwhile
                     continue
                 elif is_kept and suffix != WORDS_SUFFIX:
                     text = data.decode()
@@ -166,8 +167,8 @@ def carry(found: Iterable[Timed], folder: Path, held: Store) -> None:
 
 
 def remove_gone(spoken: KeptSpeech, held: Store, findings: Findings) -> None:
-    """Move the files of rows that were removed from the source folder to the takes of the
-    target. Rows that the source folder never had are only counted.
+    """Move the files of rows that were removed from the source folder to the takes of the target,
+    and count rows that the source folder never had.
     """
     gone = []
     for take in held.journal.takes():
@@ -185,7 +186,7 @@ def remove_gone(spoken: KeptSpeech, held: Store, findings: Findings) -> None:
 
 
 def older_files(held: Store) -> Count:
-    """Return the audio files of rows in a format that their lines do not name."""
+    """Return the audio files of rows in a format other than the recorded one."""
     found = Count(is_sorted=True)
     for row_id, path in audio_files(held.out):
         name = path.relative_to(held.out).as_posix()
@@ -199,7 +200,7 @@ def older_files(held: Store) -> Count:
 
 
 def require_own_files(spoken: KeptSpeech, held: Store) -> None:
-    """Raise UsageError if files would be replaced that no run is known to have written."""
+    """Raise UsageError if files would be replaced that no run recorded."""
     names = (record.id for record in spoken.records() if held.journal.row(record.id).status is None)
     foreign = [path.name for path in map(held.writer.path_of, names) if path.exists()]
     if foreign:
@@ -211,7 +212,7 @@ def require_own_files(spoken: KeptSpeech, held: Store) -> None:
 
 
 def load(config: RunConfig, step: Step) -> SpeechModel:
-    """The checkpoint that spoke. Raises SetupError, UsageError."""
+    """Load the checkpoint that made the codes. Raises SetupError, UsageError."""
     from tts_cli.engine.load import open_checkpoint
 
     approved_info(config)
@@ -225,17 +226,17 @@ def load(config: RunConfig, step: Step) -> SpeechModel:
 
 
 class Run(NamedTuple):
-    """What a row must know of the run that spoke it."""
+    """What must be known about the run that synthesized a row."""
 
-    is_native: bool  # its files have the checkpoint's rate
-    identity: str | None  # of the checkpoint, as the next two
+    is_native: bool  # whether its files have the checkpoint's sample rate
+    identity: str | None  # identity of the checkpoint
     family: str | None = None
     size: str | None = None
 
 
 @dataclass
 class Findings:
-    """The rows whose files are not to be made, and what else the target folder has."""
+    """The rows that are not converted, and other files of the target folder."""
 
     done: int = 0
     gone: Count = field(default_factory=Count)  # ids of rows removed from the target
@@ -245,7 +246,7 @@ class Findings:
 
 
 class KeptSpeech:
-    """What a folder keeps that files can be made of, and which runs spoke it.
+    """The audio and codes that a folder has stored, and the runs that synthesized them.
 
     Raises:
         UsageError: there is no journal.
@@ -264,32 +265,32 @@ class KeptSpeech:
 
     @property
     def model(self) -> str | None:
-        """What spoke the rows of the last run; None: the sample voice."""
+        """The model of the last run; None: the sample voice."""
         settings = _object(self.report.get("settings"))
         value = settings.get("model")
-        if self.report.get("clone_model") is None:  # else of a version in which both spoke rows
+        if self.report.get("clone_model") is None:  # else of a version in which both models did
             value = settings.get("clone_model") or value
         return value if isinstance(value, str) else None
 
     @property
     def comment(self) -> str:
-        """What the files say of themselves, by what the report says of the model."""
+        """The comment in audio files, which names the model of the report."""
         return synthetic_of(_object(self.report.get("model")))
 
     def records(self) -> Iterator[Take]:
-        """The last line of every row's file. Lines without an id that a file can have are passed
-        over.
-        """
+        """Yield the current take of every row, without rows whose ids are not valid file names."""
         for record in self.journal.takes():
             if id_problem(record.id) is None:
                 yield record
 
     def run_of(self, record: Take) -> Run | None:
-        """The run that spoke a row; None: nobody knows."""
+        """Return the run that synthesized a take, or None if it is unknown."""
         return self._last if record.run_id is None else self._runs.get(record.run_id)
 
     def native_rate_hz(self) -> int | None:
-        """The rate of the checkpoint, as a file of a run shows it that asked for no other."""
+        """Return the checkpoint's sample rate, from a file of a run without --sample-rate; None:
+        unknown.
+        """
         for record in self.records():
             run = self.run_of(record)
             if not record.is_ok or run is None or not run.is_native:
@@ -310,11 +311,11 @@ class KeptSpeech:
     def find(
         self, target: Store, identity: str | None, findings: Findings
     ) -> Iterator[ReencodeJob]:
-        """The files to make; the others are counted.
+        """Yield the files to convert, and count the other rows.
 
         Args:
-            target: where they go.
-            identity: of the checkpoint that codes can be decoded with; None: of whichever spoke.
+            target: the folder of the new files.
+            identity: checkpoint whose codes can be decoded; None: any.
         """
         for record in self.records():
             if self.journal.row(record.id).status is not Status.OK:

@@ -1,4 +1,4 @@
-"""Make voice files: of a recording, or of speech that a VoiceDesign checkpoint makes up."""
+"""Make voice files from a recording, or from audio that a VoiceDesign checkpoint generates."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ def add_voice(
     is_overwriting: bool = False,
     spoken: tuple[Path, str] | None = None,
 ) -> tuple[Path, StoredVoice, bool]:
-    """Encode a recording into a voice file, unless that is there already.
+    """Encode a recording into a voice file, unless the file exists already.
 
     Args:
         reference: `ref_audio`, `ref_text` and `clone_mode`, as in a row of a manifest.
-        spoken: an output folder and its row, or `ID=TAKE`, in place of the first two.
-        config: model, device, voices and ref_silence count.
+        config: its model, device, voices and ref_silence are used.
+        spoken: output folder, and its row or `ID=TAKE`, instead of a recording.
     Returns:
-        The file, what it holds, and whether it is new.
+        The file, its content, and whether it is new.
     Raises:
         UsageError: the name, the recording or the checkpoint is wrong; nothing was written.
         SetupError: the checkpoint or a package is missing.
@@ -90,17 +90,18 @@ def design_voice(
     design_config: RunConfig | None,
     is_overwriting: bool = False,
 ) -> tuple[Path, StoredVoice]:
-    """Let a checkpoint that makes up voices speak once, and keep that as a voice.
+    """Generate the reference recording of a new voice, and encode it into a voice file.
 
-    The speech is kept beside the voice file, as `NAME.wav`.
+    The recording is stored next to the voice file as `NAME.wav`.
 
     Args:
         spoken: `text`, `instruct` and `language`, as in a row of a manifest.
-        config: of the checkpoint that is to speak with it.
-        design_config: of a VoiceDesign checkpoint; None: that one makes it up itself.
+        config: settings of the checkpoint that will use the voice.
+        design_config: settings of a VoiceDesign checkpoint; None: the first one generates the
+            voice.
     Raises:
         UsageError, SetupError: as `add_voice`.
-        RowError: the speech did not end or is no reference.
+        RowError: the audio did not end, or cannot be a reference.
     """
     folder = VoiceFolder(config.voice_dir)
     target = folder.target(name, is_overwriting)
@@ -131,9 +132,9 @@ def design_voice(
         with tempfile.TemporaryDirectory(prefix="tts-cli-voice-") as scratch:
             audio = Path(scratch) / wav.name
             audio.write_bytes(data)
-            heard = {"ref_audio": str(audio), "ref_text": row.text, "clone_mode": "icl"}
+            values = {"ref_audio": str(audio), "ref_text": row.text, "clone_mode": "icl"}
             try:
-                row = require_row({"text": name, **heard})
+                row = require_row({"text": name, **values})
                 reference = load(row, info, replace(config, ref_root=None))
             except UsageError as error:
                 raise RowError(
@@ -147,7 +148,7 @@ def design_voice(
 
 
 def _require_maker(maker: Maker, row: Row, is_design: bool) -> None:
-    """Raise UsageError where a checkpoint makes up no voice, or not as it is told to."""
+    """Raise UsageError if a checkpoint cannot generate the voice that was asked for."""
     info = maker.info
     if is_design and not info.needs_instruct:
         raise UsageError(
@@ -169,7 +170,7 @@ def _require_maker(maker: Maker, row: Row, is_design: bool) -> None:
 
 
 def require_base(config: RunConfig) -> ModelInfo:
-    """What the checkpoint to clone with offers. Raises UsageError where it cannot clone."""
+    """Return the facts of the checkpoint that clones. Raises UsageError if it cannot clone."""
     info = approved_info(config)
     require_speakable(info)
     if not info.can_clone:

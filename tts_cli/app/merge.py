@@ -1,5 +1,6 @@
-"""Merge output folders: all are locked and must agree before anything is written. No model and no
-torch come in here.
+"""Merge output folders. All are locked and must agree before anything is written.
+
+Imports no model and no torch.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ from tts_cli.voices.merged import MergedVoices
 
 log = logging.getLogger(__name__)
 
-_MAX_TOLD = 8  # settings that a warning names
+_MAX_NAMED = 8  # settings that a warning names
 
 
 class Merged(NamedTuple):
-    """What came of it."""
+    """The result of a merge."""
 
     origins: Origins
     merger: Merger
@@ -45,12 +46,12 @@ def merge(
     """Merge folders into another one.
 
     Args:
-        prefer: whose rows and voices are taken where others have other ones; the first wins.
-        step: shows that something goes on.
-        has_links: hard links, where the file system has them, instead of copies.
+        prefer: folders whose rows and voices win if folders differ, the first one first.
+        step: shows that a long step is running.
+        has_links: hard-link the files instead of copying them, if the file system can.
     Raises:
         UsageError: a folder cannot be merged, or two disagree; nothing was written.
-        DiskFull, StoppedEarly, Interrupted: run again, it goes on.
+        DiskFull, StoppedEarly, Interrupted: a rerun merges the rest.
     """
     all_of_them = [out, *distinct(folders, prefer, out)]
     preferred, target = {folder.resolve() for folder in prefer}, out.resolve()
@@ -72,9 +73,9 @@ def merge(
             merger.require_room(None if held.is_new else held.journal)
             held.rest()
         reports = [read_report(folder) for folder in all_of_them]
-        if told := list(differences(all_of_them, reports)):
-            more = f"; and {len(told) - _MAX_TOLD} more" if len(told) > _MAX_TOLD else ""
-            log.warning("different audio: %s%s", "; ".join(told[:_MAX_TOLD]), more)
+        if found := list(differences(all_of_them, reports)):
+            more = f"; and {len(found) - _MAX_NAMED} more" if len(found) > _MAX_NAMED else ""
+            log.warning("different audio: %s%s", "; ".join(found[:_MAX_NAMED]), more)
         with step("writing files"):
             voices.run()
             sums = held.merge(merger, origins, reports, totals)
@@ -82,7 +83,7 @@ def merge(
 
 
 def distinct(folders: Sequence[Path], prefer: Sequence[Path], out: Path) -> list[Path]:
-    """The folders to merge, each once, preferred ones first. Raises UsageError."""
+    """Return the folders to merge without duplicates, preferred ones first. Raises UsageError."""
     found = {folder.resolve(): folder for folder in reversed(folders)}
     target = out.resolve()
     for place, folder in found.items():
@@ -107,7 +108,7 @@ def distinct(folders: Sequence[Path], prefer: Sequence[Path], out: Path) -> list
 
 
 def learn(folder: Store, index: int, origins: Origins) -> FolderTotals:
-    """Take in the rows of a folder, which is then held without knowing them."""
+    """Add the rows of a folder to `origins`, and free its index. Return the folder's totals."""
     origins.add(index, folder.journal)
     sums = folder.runs.totals(folder.journal.rows())
     folder.rest()

@@ -1,4 +1,4 @@
-"""List the takes of rows, and choose which of them is its row's file."""
+"""List the takes of rows, and choose their current takes."""
 
 from __future__ import annotations
 
@@ -20,16 +20,17 @@ from tts_cli.store.take import Take
 
 _CHOICE = re.compile(r"(.+)=(?:(seed:)?([0-9]{1,16}))")
 _MAX_SHOWN = 20  # takes that a message lists
-_MAX_ATTEMPTS = 10_000  # that a line is believed
+_MAX_ATTEMPTS = 10_000  # limit for the number of attempts in an entry
 
 
 def pick(out: Path, config: RunConfig, choices: Sequence[str]) -> tuple[list[dict[str, Any]], bool]:
-    """Choose takes, each as `ID=TAKE` or `ID=seed:N`.
+    """Choose takes, each given as `ID=TAKE` or `ID=seed:N`.
 
     Returns:
-        As `choose_takes`; and whether a book's chapters are to be joined anew.
+        The takes as `choose_takes` returns them, and whether a book's chapters are now out of date.
     Raises:
-        As `choose_takes`; UsageError also where a choice makes no sense, or there is no journal.
+        UsageError, RowError: as `choose_takes`; UsageError also for a choice that cannot be parsed,
+        or if there is no journal.
     """
     _require_journal(out)
     wanted = [parse(choice) for choice in choices]
@@ -41,7 +42,9 @@ def pick(out: Path, config: RunConfig, choices: Sequence[str]) -> tuple[list[dic
 
 
 def takes_in(out: Path) -> list[dict[str, Any]]:
-    """Every take of rows that have several or a chosen one, see `listed`. Raises UsageError."""
+    """Return every take of rows that have several or a pinned one; see `listed`. Raises
+    UsageError.
+    """
     _require_journal(out)
     return list(listed(Store.look(out).journal))
 
@@ -53,15 +56,15 @@ def _require_journal(out: Path) -> None:
 
 @dataclass(frozen=True)
 class Choice:
-    """What a user asks for."""
+    """A take that a user chose."""
 
     row_id: str
-    take: int | None  # None: the one of the seed
+    take: int | None  # None: chosen by its seed
     seed: int | None = None
 
 
 def parse(choice: str) -> Choice:
-    """`ID=TAKE` or `ID=seed:N`. Raises UsageError."""
+    """Parse `ID=TAKE` or `ID=seed:N`. Raises UsageError."""
     found = _CHOICE.fullmatch(choice)
     if found is None:
         raise UsageError(f"{choice!r} is not of the form ID=TAKE or ID=seed:N, such as line7=2")
@@ -70,13 +73,13 @@ def parse(choice: str) -> Choice:
 
 
 def choose_takes(folder: Store, wanted: list[Choice]) -> list[dict[str, Any]]:
-    """Choose takes, once all are known to be there.
+    """Pin takes, after checking that all exist.
 
     Returns:
-        What is to be shown of each, and whether it is new.
+        What to print about each, and whether it is new.
     Raises:
-        UsageError: a row or a take is not there; nothing has changed.
-        RowError: the file of one is gone.
+        UsageError: a row or a take does not exist; nothing has changed.
+        RowError: a take's file is missing.
     """
     found = [find(folder.journal, folder.out, choice) for choice in wanted]
     results = []
@@ -90,7 +93,7 @@ def choose_takes(folder: Store, wanted: list[Choice]) -> list[dict[str, Any]]:
 
 
 def find(journal: Journal, out: Path, choice: Choice) -> Take:
-    """A take. Raises UsageError, with the takes there are."""
+    """Return the chosen take. Raises UsageError, listing the existing takes."""
     takes = takes_of(journal, choice.row_id)
     if not takes:
         raise UsageError(no_row(journal, choice.row_id, out))
@@ -114,31 +117,31 @@ def find(journal: Journal, out: Path, choice: Choice) -> Take:
 
 
 def _is_made_of(take: Take, run_seed: int) -> bool:
-    """Whether a take's seed is made of the one that a run had."""
+    """Whether a take's seed is derived from a run's seed."""
     return is_made_of(take.seed or 0, run_seed, take.id, min(take.attempts, _MAX_ATTEMPTS))
 
 
 def no_row(journal: Journal, row_id: str, out: Path) -> str:
-    """What is said of a row that the journal does not know."""
+    """Return the message about a row that is not in the journal."""
     from tts_cli.plan.checks import nearest_ids  # 20 ms that only this needs
 
     return f"{out}: has no row '{row_id}'{nearest_ids(row_id, set(recorded_ids(journal)))}"
 
 
 def takes_of(journal: Journal, row_id: str) -> list[Take]:
-    """A row's takes, those left out that are gone."""
+    """Return a row's takes without removed ones."""
     found = (journal.take(row_id, number) for number in journal.row(row_id).numbers)
     return [take for take in found if take is not None and take.status is not Status.REMOVED]
 
 
 def facts(take: Take) -> dict[str, Any]:
-    """What is shown of a take; what makes no sense is not known."""
+    """Return what to print about a take."""
     names = ("id", "take", "seed", "audio_s", "voice", "suspect", "path", "error")
     return {name: getattr(take, name) for name in names}
 
 
 def described(take: dict[str, Any]) -> str:
-    """A take in a few words."""
+    """Return a take in a few words."""
     seconds = take["audio_s"]
     length = f", {seconds:.2f} s" if isinstance(seconds, (int, float)) else ""
     suspect = f", suspect: {', '.join(map(str, take['suspect']))}" if take["suspect"] else ""
@@ -146,9 +149,10 @@ def described(take: dict[str, Any]) -> str:
 
 
 def listed(journal: Journal) -> Iterator[dict[str, Any]]:
-    """Every take of rows that have several or a chosen one, and whether it is the row's file:
-    `held` where somebody chose it, `yes` where it is what the settings give. In natural order of
-    ids: lines come in the order in which threads wrote them.
+    """Yield every take of rows that have several or a pinned one, in natural order of their ids.
+
+    `chosen` is `held` for a pinned current take, `yes` for another current one, and None for
+    alternatives.
     """
     for row_id in sorted((chosen.id for chosen in journal.chosen()), key=natural_order):
         file = journal.file(row_id)

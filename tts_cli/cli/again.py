@@ -1,4 +1,4 @@
-"""`tts-cli again`: the commands that filled a folder, once more."""
+"""`tts-cli again`: run the commands that filled a folder again."""
 
 from __future__ import annotations
 
@@ -75,10 +75,10 @@ def command(
 
 
 def confirm(folder: Path, reruns: Sequence[Rerun]) -> None:
-    """Ask on a terminal whether files outside of a folder may be read, and models downloaded.
+    """Ask on a terminal whether to read files outside of a folder and to download models.
 
     Raises:
-        UsageError: no, or there is no terminal.
+        UsageError: the answer is no, or there is no terminal.
     """
     outside = list(dict.fromkeys(path for one in reruns for path in one.outside))
     if not outside:
@@ -92,7 +92,7 @@ def confirm(folder: Path, reruns: Sequence[Rerun]) -> None:
 
 
 def call(root: click.Context, words: list[str]) -> int:
-    """Run a command of the group. Returns its exit code."""
+    """Run a command of the group. Return its exit code."""
     name, *rest = words
     group = root.command
     found = group.get_command(root, name) if isinstance(group, click.Group) else None

@@ -1,4 +1,4 @@
-"""`tts-cli align`: when each word of a row is said."""
+"""`tts-cli align`: find the time of each word of a row."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-MAX_NAMED = 5  # rows of a kind, without --json
-MAX_WORDS = 8  # that no dictionary has
+MAX_NAMED = 5  # rows of a kind that are listed without --json
+MAX_WORDS = 8  # words missing in the dictionary that are listed
 
 
 @click.command("align", cls=SectionedCommand)
@@ -98,7 +98,7 @@ def command(
 
 
 def facts(done: Alignment) -> dict[str, Any]:
-    """The same, for programs."""
+    """Return the result as JSON values."""
     return {
         "aligned": done.aligned,
         "kept": done.kept,
@@ -112,7 +112,7 @@ def facts(done: Alignment) -> dict[str, Any]:
 
 
 def show(config: RunConfig, folder: Path, done: Alignment) -> None:
-    """What was found, and what was not."""
+    """Print the result."""
     if config.json:
         echo(json.dumps(facts(done), indent=2))
         return
@@ -137,11 +137,11 @@ def show(config: RunConfig, folder: Path, done: Alignment) -> None:
         echo(f"unsure: {row_id}: {'; '.join(reasons)}")
     if len(done.unsure) > MAX_NAMED:
         echo(f"unsure: {len(done.unsure) - MAX_NAMED} more; --json lists all")
-    said = f"{counted(done.aligned, 'row')} aligned"
+    line = f"{counted(done.aligned, 'row')} aligned"
     if done.aligned:
-        said += f", {counted(done.words, 'word')} in {shown_duration(done.audio_s)}"
+        line += f", {counted(done.words, 'word')} in {shown_duration(done.audio_s)}"
     if done.kept:
-        said += f"; {done.kept} already aligned"
+        line += f"; {done.kept} already aligned"
     if done.unsure:
-        said += f"; {len(done.unsure)} unsure"
-    echo(f"{said}; word times: {folder}/<id>{WORDS_SUFFIX}")
+        line += f"; {len(done.unsure)} unsure"
+    echo(f"{line}; word times: {folder}/<id>{WORDS_SUFFIX}")

@@ -1,4 +1,4 @@
-"""`tts-cli check`: find takes to listen to. Without --asr no audio is read and torch is not
+"""`tts-cli check`: find takes to listen to. Without --asr no audio is read and no torch
 imported.
 """
 
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_MAX_SHOWN = 20  # suspects in the table
-_MAX_PICKS = 10  # in one command line that is printed
-_MAX_TEXT = 48  # characters of a cell
-MAX_PROBLEMS = 5  # that are told one by one
+_MAX_SHOWN = 20  # suspect takes in the table
+_MAX_PICKS = 10  # choices in a printed command line
+_MAX_TEXT = 48  # characters in a cell
+MAX_PROBLEMS = 5  # problems that are listed
 
 
 @click.command("check", cls=SectionedCommand)
@@ -91,14 +91,14 @@ def command(folder: Path, **options: Any) -> int:
 
 
 def tell(hearing: Hearing, name: str, did: str) -> None:
-    """What the recognizer has heard, or rated, and what it could not."""
-    said = f"{name}: {counted(hearing.heard, 'take')} {did}"
+    """Log how many takes the recognizer transcribed or rated, and which it could not."""
+    line = f"{name}: {counted(hearing.heard, 'take')} {did}"
     if hearing.heard:
         speed = hearing.audio_s / max(hearing.wall_s, 1e-9)
-        said += f", {shown_duration(hearing.audio_s)} of audio at {speed:.1f} xRT"
+        line += f", {shown_duration(hearing.audio_s)} of audio at {speed:.1f} xRT"
     if hearing.kept:
-        said += f"; {hearing.kept} {did} earlier"
-    log.info("%s", said)
+        line += f"; {hearing.kept} {did} earlier"
+    log.info("%s", line)
     for count, why in (
         (hearing.other_language, "in a language that the recognizer does not support"),
         (hearing.without_words, "without words, or without a text in timings.jsonl"),
@@ -113,7 +113,7 @@ def tell(hearing: Hearing, name: str, did: str) -> None:
 
 
 def show(config: RunConfig, found: FolderCheck, picked: list[dict[str, Any]]) -> None:
-    """The suspects, the worst first, and what to type next."""
+    """Print the suspect takes, worst first, and what to type next."""
     suspects, failed, best = found.suspects, found.failed, found.best_takes()
     path, left = found.folder.path / CHECKS_NAME, found.left()
     commands = next_commands(found, best, left)
@@ -146,11 +146,11 @@ def show(config: RunConfig, found: FolderCheck, picked: list[dict[str, Any]]) ->
     for one in picked:
         echo(f"{one['id']}: take {one['take']} is now the current take")
     rows = sum(one.is_named and one.is_chosen for one in found.judged)
-    said = f"{counted(rows, 'row')} checked, {len(suspects)} suspect"
+    line = f"{counted(rows, 'row')} checked, {len(suspects)} suspect"
     if failed:
-        said += f", {len(failed)} failed (no audio)"
-    kept = f"results: {path}" if found.is_kept else "not stored: the folder is read-only"
-    echo(f"{said}; {kept}")
+        line += f", {len(failed)} failed (no audio)"
+    where = f"results: {path}" if found.is_kept else "not stored: the folder is read-only"
+    echo(f"{line}; {where}")
     if not config.asr and not any(one.heard for one in found.judged):
         echo("only loudness, length and pauses were checked; add --asr to check the words")
     for line in left_lines(left):
@@ -161,7 +161,7 @@ def show(config: RunConfig, found: FolderCheck, picked: list[dict[str, Any]]) ->
 
 
 def suspect_facts(one: Judged, best: dict[str, Judged]) -> dict[str, Any]:
-    """A suspect as --json has it."""
+    """Return a suspect take as JSON values."""
     assert one.check is not None
     better = best.get(one.row.id)
     return {
@@ -178,7 +178,7 @@ def suspect_facts(one: Judged, best: dict[str, Judged]) -> dict[str, Any]:
 
 
 def cells(one: Judged) -> tuple[str, ...]:
-    """A suspect's line of the table."""
+    """Return a suspect take's row of the table."""
     assert one.check is not None
     error = "-" if one.heard is None else f"{100 * one.heard.wer:.0f}%"
     reasons = [f"{reason.kind} ({reason.text})" for reason in one.check.reasons]
@@ -189,7 +189,7 @@ def cells(one: Judged) -> tuple[str, ...]:
 
 
 def left_lines(left: Left) -> Iterator[str]:
-    """Which rows more takes do not help, and what does."""
+    """Yield the rows that more takes do not help, with what does."""
     for row in left.tried[:MAX_PROBLEMS]:
         yield f"no take of {row.id} passed, of {len(row.files)}; look at its text"
     if len(left.tried) > MAX_PROBLEMS:
@@ -201,7 +201,7 @@ def left_lines(left: Left) -> Iterator[str]:
 
 
 def next_commands(found: FolderCheck, best: dict[str, Judged], left: Left) -> Sequence[list[str]]:
-    """Return the commands that fix the folder: they choose takes, or make others."""
+    """Return the commands that fix the folder: they choose takes or synthesize others."""
     commands = []
     folder = str(found.folder.path)
     choices = [f"{row_id}={one.file.take.take}" for row_id, one in best.items()]

@@ -24,7 +24,7 @@ _AGE = re.compile(r"([0-9]{1,6})([mhdw])")
 
 
 def age_of(text: str | None) -> float | None:
-    """An age in seconds. Raises UsageError."""
+    """Return an age in seconds. Raises UsageError."""
     if text is None:
         return None
     found = _AGE.fullmatch(text)
@@ -108,7 +108,7 @@ def show(config: RunConfig, folder: Path, found: Droppable) -> None:
 
 
 def facts(found: Droppable, *, is_done: bool) -> dict[str, Any]:
-    """What `--json` prints."""
+    """Return the result as JSON values."""
     return {
         "files": found.files,
         "bytes": found.bytes,

@@ -1,4 +1,4 @@
-"""`tts-cli config`: every setting of a command, its value, and where that comes from."""
+"""`tts-cli config`: show every setting of a command, its value, and where it comes from."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def show_command(ctx: click.Context, /, name: str, **options: Any) -> int:
 
 
 def _settings(ctx: click.Context, name: str) -> dict[str, dict[str, Any]]:
-    """Every option of a command: value and origin."""
+    """Return value and origin of every option of a command."""
     root = ctx.find_root()
     assert isinstance(root.command, click.Group)
     target = root.command.get_command(root, name)

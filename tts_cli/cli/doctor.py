@@ -1,4 +1,4 @@
-"""`tts-cli doctor`: what is there, what is missing, and how to get it."""
+"""`tts-cli doctor`: show what is installed, what is missing, and how to get it."""
 
 from __future__ import annotations
 

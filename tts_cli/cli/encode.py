@@ -1,4 +1,4 @@
-"""`tts-cli encode`: new files for what was spoken, from what the folder keeps."""
+"""`tts-cli encode`: convert the files of a folder without synthesizing."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tts_cli.config import RunConfig
 from tts_cli.named import counted
 from tts_cli.setting import Topic
 
-MAX_NAMED = 5  # rows that are left, without --json
+MAX_NAMED = 5  # rows not converted that are listed without --json
 
 
 @click.command("encode", cls=SectionedCommand)
@@ -26,10 +26,10 @@ MAX_NAMED = 5  # rows that are left, without --json
     Topic.OUTPUT,
     without=("save_codes", "subtitles"),
     out={**OUT, "help": "Folder for the new files.", "show_default": "DIR itself"},
-    sample_rate={"show_default": "as spoken"},
+    sample_rate={"show_default": "as synthesized"},
 )
 @group(Topic.OUTPUT.heading, settings("take_over"))
-@settings(Topic.MODEL, "device", "dtype", "progress", model={"show_default": "the one that spoke"})
+@settings(Topic.MODEL, "device", "dtype", "progress", model={"show_default": "the one that made the rows"})
 @common_options
 def command(folder: Path, **options: Any) -> int:
     """Convert files to another format, sample rate or loudness, without synthesizing again.

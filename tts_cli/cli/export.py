@@ -1,4 +1,4 @@
-"""`tts-cli export`: make a data set of a folder. It imports no model and no torch."""
+"""`tts-cli export`: export a folder as a data set. Imports no model and no torch."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ log = logging.getLogger(__name__)
 
 FORMATS = ("ljspeech", "audiofolder", "nemo", "webdataset", "parquet")
 _MAX_SHOWN = 20  # voices and languages in a table
-# Flags that no other command has.
+# Options for `ExportOptions`, which `RunConfig` does not have.
 _OWN = (
     *("to", "splits", "shard_mb", "link", "copy", "of_voice", "of_language", "shortest", "longest"),
     *("max_error", "no_suspects", "all_takes", "overwrite"),
 )
-_FIELDS = {"shortest": "min_s", "longest": "max_s"}  # of export.json, where it is otherwise
+_FIELDS = {"shortest": "min_s", "longest": "max_s"}  # names in `ExportOptions`, if different
 _seconds = click.FloatRange(min=0)
 
 
 def _option(*names: str, **settings: Any) -> Any:
-    """One that a file may give, but for what says where a data set goes."""
+    """An option that a settings file may give unless `scope` differs."""
     settings.setdefault("scope", Scope.ANY)
     return click.option(*names, cls=SectionedOption, **settings)
 
 
-# Their names differ from those of `synth` where a settings file must not mean both.
+# Their names differ from those of `synth` if a key of a settings file must not set both.
 _output_options = group(
     "Output",
     _option(
@@ -88,7 +88,7 @@ _output_options = group(
         help="Hard-link the files instead of copying them: they need no space, but editing one "
         "changes it in both folders.",
     ),
-    click.option("--copy", is_flag=True, hidden=True),  # of 0.4; it is the default now
+    click.option("--copy", is_flag=True, hidden=True),  # from 0.4; it is the default now
     _option(
         "--overwrite",
         scope=Scope.ONE_RUN,

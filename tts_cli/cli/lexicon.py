@@ -1,4 +1,4 @@
-"""`tts-cli lexicon`: show what words become before they are spoken."""
+"""`tts-cli lexicon`: show how texts will be read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`tts-cli merge`: output folders into one. No model and no torch come in here."""
+"""`tts-cli merge`: join output folders into one. Imports no model and no torch."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _output_options = group(
         help="Hard-link the files instead of copying them: they need no space, but editing one "
         "changes it in both folders.",
     ),
-    click.option("--copy", is_flag=True, hidden=True),  # of 0.4; it is the default now
+    click.option("--copy", is_flag=True, hidden=True),  # from 0.4; it is the default now
     settings("take_over"),
 )
 
@@ -98,7 +98,7 @@ def command(
 
 
 def show(config: RunConfig, out: Path, merged: Merged) -> None:
-    """Tell what came of it."""
+    """Print the summary of a merge."""
     origins, merger, voices, sums = merged
     added = sum(origins.taken.values()) - origins.taken[0]
     if origins.num_odd:

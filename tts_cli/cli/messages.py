@@ -178,7 +178,7 @@ def nothing_to_do(done: int) -> str:
     return NOTHING_TO_DO.format(reason=all_done(done))
 
 
-# Kinds whose rows are named, and the name of further ones.
+# Kinds of events whose rows are named, and what further rows are called.
 _NAMED = {
     Event.INVALID: "invalid rows",
     Event.HOPELESS: "rows that will fail",
@@ -190,7 +190,7 @@ _NAMED = {
     Event.UNHEARD: "rows whose instruct differs from that of their character",
     Event.CUE: "rows that take longer than their cues",
 }
-# Kinds whose rows are counted, group by group.
+# Kinds of events whose rows are counted per group.
 _COUNTED = {
     Event.SPEAKER_NAMES: "{what}",
     Event.WORDLESS: "{are} without any letter or digit, '{first}' first: {what}",

@@ -1,4 +1,4 @@
-"""`tts-cli models`: which checkpoints are at hand, fetch others, prepare them."""
+"""`tts-cli models`: list, download and convert checkpoints."""
 
 from __future__ import annotations
 

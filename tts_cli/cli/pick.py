@@ -1,4 +1,4 @@
-"""`tts-cli pick`: which take of a row is its file. No model and no torch come in here."""
+"""`tts-cli pick`: choose the current take of a row. Imports no model and no torch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`tts-cli profile`: latency of each stage, achieved rates, and audio seconds a second."""
+"""`tts-cli profile`: measure the latency of each stage, achieved rates and xRT."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def command(
 
 
 def show(result: dict[str, Any]) -> None:
-    """Print one batch size as a table and a line of conclusions."""
+    """Print one batch size as a table, with its rates."""
     rows = [
         [
             stage["stage"],
@@ -173,10 +173,10 @@ def show(result: dict[str, Any]) -> None:
 
 
 def amount(value: float) -> str:
-    """A quantity in the table: three digits of small ones, whole large ones."""
+    """Return a quantity for the table: three digits, or whole if it has more."""
     return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
 
 
 def percent(share: float | None) -> str:
-    """A share in the table."""
+    """Return a share for the table."""
     return "-" if share is None else f"{100 * share:.0f}%"

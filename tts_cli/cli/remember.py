@@ -33,11 +33,11 @@ class RememberingCommand(SectionedCommand):
 
 
 def remember(ctx: click.Context) -> None:
-    """Give a command the settings of the folder's last run that are neither flags nor variables,
-    and log them in one line.
+    """Use the settings of the folder's last run that neither flags nor variables give, and log
+    them.
 
     Raises:
-        UsageError: --forget names what is no setting, or a remembered value cannot be used.
+        UsageError: --forget names an unknown setting, or a remembered value cannot be used.
     """
     given, forgotten = origins(ctx), forgotten_by(ctx.params.get("forget") or ())
     stronger = {
@@ -82,7 +82,7 @@ def remember(ctx: click.Context) -> None:
 
 
 def manifests_of(ctx: click.Context) -> list[str]:
-    """Return the absolute paths of the manifests that a command is going to read."""
+    """Return the absolute paths of the manifests that a command will read."""
     if "book" in ctx.params:
         return [os.path.abspath(Path(ctx.params["out"]) / MANIFEST_NAME)]
     paths = map(str, ctx.params.get("manifests") or ())
@@ -90,7 +90,7 @@ def manifests_of(ctx: click.Context) -> list[str]:
 
 
 def forgotten_by(values: Sequence[str]) -> frozenset[str]:
-    """Return the names in the values of --forget. Raises UsageError: one is no such setting."""
+    """Return the names in the values of --forget. Raises UsageError for an unknown one."""
     known = [name for name in SETTINGS if is_remembered(name)]
     names = [
         part.strip().lstrip("-").replace("-", "_") for one in values for part in one.split(",")
@@ -106,7 +106,7 @@ def forgotten_by(values: Sequence[str]) -> frozenset[str]:
 
 
 def shown_flag(name: str, value: Any) -> str:
-    """Return a setting as it is typed."""
+    """Return a setting as a user would type it."""
     if value is True:
         return flag(name)
     return f"{flag(name)} {shlex.quote(str(SETTINGS[name].plain(value)))}"

@@ -1,4 +1,4 @@
-"""`tts-cli report`: one page to listen to what a folder holds."""
+"""`tts-cli report`: make a page to listen to the rows of a folder."""
 
 from __future__ import annotations
 

@@ -1,15 +1,4 @@
-"""Show how far a run is, on stderr: a bar on a terminal, elsewhere a line now and then in the log.
-
-A thread of its own tells the time, so that something is seen also while no row ends.
-
-What a run has to say before it speaks.
-
-How long something is, as messages show it.
-
-Tables on stdout: rich on a terminal, plain columns elsewhere.
-
-Standard streams that are closed or full: a message instead of an internal error.
-"""
+"""Show output: progress on stderr, notes before a run, tables on stdout, and broken streams."""
 
 from __future__ import annotations
 
@@ -38,12 +27,12 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-LINE_S = 30.0  # between two lines
-BAR_S = 1.0  # between two looks at the clock of a bar that does not move
+LINE_S = 30.0  # seconds between two lines
+BAR_S = 1.0  # seconds between two updates of a bar's clock
 
 
 class Ticker:
-    """Context manager: calls `tick` every so many seconds, in a thread, until it is left."""
+    """Context manager that calls `tick` every `every_s` seconds in a thread."""
 
     def __init__(self, tick: Callable[[], None], every_s: float) -> None:
         self._tick = tick
@@ -66,7 +55,7 @@ class Ticker:
 
 @contextlib.contextmanager
 def long_step(what: str, progress: str) -> Iterator[None]:
-    """Say now and then that a step with nothing to count still goes on.
+    """Log every 30 s that a step of unknown length is still running.
 
     Args:
         progress: as in `RunConfig`.
@@ -83,14 +72,14 @@ def long_step(what: str, progress: str) -> Iterator[None]:
 
 
 def has_screen() -> bool:
-    """Whether stderr is a terminal that shows something: one of 0 columns, as containers and CI
-    make them, would show nothing of a bar.
+    """Whether stderr is a terminal with columns. Containers and CI may have one with none, on which
+    a bar would be invisible.
     """
     if not sys.stderr.isatty():
         return False
     try:
         return os.get_terminal_size(sys.stderr.fileno()).columns > 0
-    except (OSError, ValueError):  # it does not say
+    except (OSError, ValueError):  # unknown
         return True
 
 
@@ -100,10 +89,11 @@ def can_ask() -> bool:
 
 
 class Progress:
-    """Context manager around the speaking of rows.
+    """Context manager that shows the progress of a run: a bar on a terminal, otherwise lines in the
+    log.
 
     Args:
-        num_rows: that will end, one way or another.
+        num_rows: rows that will end.
         progress: as in `RunConfig`.
         is_quiet: show nothing.
     """
@@ -115,7 +105,7 @@ class Progress:
         self._bar: Any = None
         self._stack = ExitStack()
         self._started_s = time.perf_counter()
-        self._state = (0, 0, 0.0)  # rows ended, of those failed, seconds of audio
+        self._state = (0, 0, 0.0)  # rows that ended, those that failed, seconds of audio
 
     def __enter__(self) -> Progress:
         self._started_s = time.perf_counter()
@@ -153,18 +143,18 @@ class Progress:
         self._bar.update(1)
 
     def line(self) -> str:
-        """The state in one line."""
+        """Return the state in one line."""
         ended, failed, audio_s = self._state
         wall_s = self._wall_s
-        said = f"{ended:,} of {counted(self.num_rows, 'row')} after {shown_duration(wall_s)}"
+        line = f"{ended:,} of {counted(self.num_rows, 'row')} after {shown_duration(wall_s)}"
         if failed:
-            said += f", {failed:,} failed"
+            line += f", {failed:,} failed"
         if audio_s:
-            said += f", {shown_duration(audio_s)} of audio at {audio_s / wall_s:,.1f} xRT"
+            line += f", {shown_duration(audio_s)} of audio at {audio_s / wall_s:,.1f} xRT"
         if 0 < ended < self.num_rows:
             left_s = wall_s / ended * (self.num_rows - ended)
-            said += f", about {shown_duration(left_s)} left"
-        return said
+            line += f", about {shown_duration(left_s)} left"
+        return line
 
     @property
     def _wall_s(self) -> float:
@@ -172,21 +162,18 @@ class Progress:
 
 
 class RunScreen:
-    """Shows a run on stderr while it goes on; see `app.run.Screen`."""
+    """Shows a run on stderr; implements `app.run.Screen`."""
 
     def __init__(self, config: RunConfig) -> None:
         self._config = config
 
     def step(self, what: str) -> AbstractContextManager[None]:
-        """See `Screen`."""
         return long_step(what, self._config.progress)
 
     def progress(self, num_rows: int) -> Progress:
-        """See `Screen`."""
         return Progress(num_rows, self._config.progress, self._config.verbosity < 0)
 
     def problems(self, plan: Plan) -> None:
-        """See `Screen`."""
         level = logging.WARNING if self._config.skip_invalid else logging.ERROR
         for line in msg.invalid_lines(plan.events, plan.source.name, plan.strangers):
             log.log(level, "%s", line)
@@ -198,16 +185,15 @@ class RunScreen:
             log.warning(msg.CANNOT_CONVERT, msg.rows_are(again.count), first)
 
     def choices(self, plan: Plan, unlike: Differences) -> None:
-        """See `Screen`."""
         num, unpinned = plan.events.num, plan.events.of(Event.UNPINNED)
         if unpinned.count:
             fate = msg.WOULD_REDO if self._config.dry_run else msg.REDO
             named = msg.first_of(unpinned)
             log.warning(msg.PIN_DROPPED, msg.PIN_CAUSES, fate, named)
         if unlike and plan.num_again + plan.num_takes:
-            told = counted(plan.num_takes, "take")
+            affected = counted(plan.num_takes, "take")
             if plan.num_again:
-                told = counted(plan.num_again, "row that was done", "rows that were done")
+                affected = counted(plan.num_again, "row that was done", "rows that were done")
             log.warning(
                 msg.OTHER_SETTINGS,
                 plan.folder.out,
@@ -215,7 +201,7 @@ class RunScreen:
                     f"{name}: {shown_value(then)}, now {shown_value(now)}"
                     for name, (then, now) in unlike.items()
                 ),
-                told,
+                affected,
                 "would be" if self._config.dry_run else "will be",
             )
         if older := num(Event.OLDER):
@@ -234,7 +220,6 @@ class RunScreen:
             log.warning(msg.GREEDY_TAKES, msg.rows_are(one_take))
 
     def due(self, plan: Plan) -> None:
-        """See `Screen`."""
         if plan.needs.rows > 1 and (hint := plan.voices.hint()):
             log.info("%s", hint)
         damaged = plan.events.of(Event.PENDING, "damaged")
@@ -271,7 +256,7 @@ def show_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]
 
 
 def show_grid(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """The same on a terminal, with lines; without columns they have no names."""
+    """Print a table with lines to a terminal. No columns: no header."""
     from rich import console, table, text
 
     grid = table.Table(
@@ -285,7 +270,7 @@ def show_grid(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]])
 
 
 def _cell(text: str) -> str:
-    """A cell's text in one line: a second line would look like another row."""
+    """Return a cell's text in one line, because a second one would look like another row."""
     return printable(text).replace("\n", " ")
 
 
@@ -299,10 +284,10 @@ _ERRNOS = frozenset(
 
 
 def open_closed_streams() -> None:
-    """Put something in the place of streams the process was started without (`>&-`).
+    """Replace standard streams that were closed when the process started (`>&-`).
 
-    Their numbers must be taken: the next file opened would get one, and with it what libraries
-    print. Writing to such a stdout fails, as a result that nobody gets must be told of.
+    Their descriptors must be in use, or the next opened file would get one, and with it the output
+    of libraries. Writing to such a stdout fails, so that a lost result is reported.
     """
     with contextlib.suppress(OSError):
         while (handle := os.open(os.devnull, os.O_RDONLY)) <= 2:
@@ -315,12 +300,12 @@ def open_closed_streams() -> None:
 
 
 def is_stdout_error(error: BaseException) -> bool:
-    """Whether an error is of stdout: errors of files name theirs, or are no OSError any more."""
+    """Whether an error is from stdout: errors of files have a file name, or are not OSError."""
     return isinstance(error, OSError) and error.filename is None and error.errno in _ERRNOS
 
 
 def stdout_error(error: OSError) -> TtsCliError:
-    """The error to report for one that `is_stdout_error`; nothing is written there any more."""
+    """Return the exception to raise for one that `is_stdout_error`, and silence stdout."""
     silence(sys.stdout)
     remedy = "send it somewhere else"
     if error.errno == errno.EBADF:
@@ -329,9 +314,9 @@ def stdout_error(error: OSError) -> TtsCliError:
 
 
 def show_or_warn(text: str, exit_code: int = 0, *, is_json: bool = False) -> int:
-    """Print what came of a command that the folder has as well, so that a lost stdout fails
-    nothing; but a program that is to read JSON must learn that there is none. Returns the exit
-    code.
+    """Print a result that is also in the folder. Return the exit code.
+
+    A failing stdout is only a warning, but with JSON it is an error, because a program reads that.
     """
     try:
         echo(text)
@@ -351,15 +336,15 @@ def echo(text: str) -> None:
 
 
 def silence(stream: TextIO) -> None:
-    """Nobody reads a stream any more; Python must not complain when it flushes it at exit."""
+    """Redirect a closed stream to /dev/null, so that Python can flush it at exit."""
     devnull = os.open(os.devnull, os.O_WRONLY)
-    with contextlib.suppress(OSError, ValueError):  # it may be no real file
+    with contextlib.suppress(OSError, ValueError):  # the stream may not be a file
         os.dup2(devnull, stream.fileno())
     os.close(devnull)
 
 
 def flush() -> None:
-    """Write what is left. Raises OSError for stdout; a full stderr has nobody to tell."""
+    """Flush both streams. Raises OSError for stdout; errors of stderr cannot be reported."""
     try:
         sys.stderr.flush()
     except (OSError, ValueError):

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 MAX_REASON_CHARS = 160
 MAX_FAILURES = 5  # failed rows that the summary names
 LENGTH_SLACK_S = 5.0
-MAX_NAMED = 20  # rows that were checked
+MAX_NAMED = 20  # checked rows that the summary names
 MAX_RETRIES = 100
 
 
@@ -403,7 +403,7 @@ def explain(error: click.ClickException) -> click.ClickException:
         return error
     ctx, given = error.ctx, error.option_name
     if ctx.parent is None:
-        if error.possibilities:  # of the few options of the program itself
+        if error.possibilities:  # a misspelled option of the program itself
             return error
         advice = "put options after the command, as in tts-cli synth MANIFEST --out DIR"
         return click.UsageError(f"No such option '{given}': {advice}.", ctx)

@@ -1,4 +1,4 @@
-"""`tts-cli synth`: a manifest in, audio files, a timing log and a report out."""
+"""`tts-cli synth`: synthesize a manifest into a folder of audio files and a journal."""
 
 from __future__ import annotations
 
@@ -37,8 +37,10 @@ log = logging.getLogger(__name__)
 
 
 def settled(config: RunConfig, error: SettingsChanged) -> RunConfig:
-    """Ask on a terminal what to do about done rows that the given settings would change. Elsewhere,
-    and where the user wants to stop, raise the error.
+    """Ask on a terminal what to do about done rows that the given settings would change.
+
+    Raises:
+        SettingsChanged: the user wants to stop, or there is no terminal.
     """
     if not can_ask():
         raise error
@@ -52,7 +54,7 @@ def settled(config: RunConfig, error: SettingsChanged) -> RunConfig:
 
 
 def _point_at_say(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
-    """`--text` is not there; what does it is."""
+    """Reject --text and suggest `say`."""
     if value is not None and not ctx.resilient_parsing:
         raise UsageError(
             "synth has no --text: it synthesizes the rows of a manifest",
@@ -101,7 +103,7 @@ def run(
     own: str = "",
     book: BookFacts | None = None,
 ) -> int:
-    """Synthesize, or for a dry run only look, and print the result. Returns the exit code.
+    """Synthesize, or only plan for a dry run, and print the result. Return the exit code.
 
     Args:
         own, book: see `app.run.run`.
@@ -126,8 +128,8 @@ def run(
 
 
 def words_again(given: Invocation, out: Path) -> list[str]:
-    """Return the words that run a command again: the short form where the folder remembers all of
-    its flags.
+    """Return the words that run a command again: `again DIR` if the folder remembers all of its
+    flags.
     """
     flags = {name for name, origin in given.origins.items() if origin == "flag"} - {"out"}
     short = short_command(out) if all(map(is_remembered, flags)) else None

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from tts_cli.app.look import DryRunReport
     from tts_cli.plan.plan import Plan
 
-MAX_VOICES = 20  # that are listed
-_DUE = {"done": "done (--redo all)"}  # labels of reasons that need more than their name
+MAX_VOICES = 20  # voices that are listed
+_DUE = {"done": "done (--redo all)"}  # labels of reasons, if not their names
 
 
 @click.command("validate", cls=RememberingCommand)

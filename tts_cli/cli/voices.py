@@ -1,5 +1,5 @@
-"""`tts-cli voices`: what a checkpoint can speak as, and the voice files at hand; one made of a
-recording, of a row that was spoken, or of a description.
+"""`tts-cli voices`: list the voices of a checkpoint and the voice files, and make voice files from
+a recording, a synthesized row or a description.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from models.base import ModelInfo
     from tts_cli.voices.made import MadeVoices
 
-_SHOWN_CHARS = 60  # of a text in a table
+_SHOWN_CHARS = 60  # characters of a text in a table
 _overwrite = click.option(
     "--overwrite",
     "is_overwriting",
@@ -129,7 +129,7 @@ def command(ctx: click.Context, /, folder: Path | None, **options: Any) -> int:
 
 
 def describe(info: ModelInfo, source: str) -> list[tuple[str, str]]:
-    """Lines about a checkpoint."""
+    """Return labels and texts about a checkpoint."""
     instruct = "supported" if info.takes_instruct else "ignored by this model"
     cloning = "no"
     if info.can_clone:
@@ -152,7 +152,7 @@ def describe(info: ModelInfo, source: str) -> list[tuple[str, str]]:
 
 
 def show_made_voices(voices: MadeVoices, found: Sequence[Mapping[str, Any]], is_json: bool) -> None:
-    """List the voices that runs have made for an output folder."""
+    """List the generated voices of an output folder."""
     if is_json:
         echo(json.dumps({"folder": str(voices.folder), "made_voices": found}, indent=2))
         return
@@ -175,7 +175,7 @@ def show_made_voices(voices: MadeVoices, found: Sequence[Mapping[str, Any]], is_
 
 
 def show_made(path: str, facts: dict[str, Any], is_json: bool, is_new: bool = True) -> None:
-    """Print which voice file was written, or found unchanged."""
+    """Print which voice file was written, or already existed."""
     if is_json:
         echo(json.dumps({"path": path, **facts}, indent=2))
         return
