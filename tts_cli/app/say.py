@@ -1,4 +1,4 @@
-"""Speak one text as `synth` speaks a row; no folder, no journal."""
+"""Synthesize one text like a row of `synth`, without a folder or journal."""
 
 from __future__ import annotations
 
@@ -55,16 +55,16 @@ def row_of(text: str, fields: Mapping[str, str | int | None], config: RunConfig)
 def say(
     row: Row, config: RunConfig, screen: Screen, name: str = "say"
 ) -> tuple[bytes, dict[str, Any]]:
-    """Speak a row.
+    """Synthesize a row.
 
     Args:
-        name: of the audio's file, without a suffix.
+        name: stem of the audio file's name.
     Returns:
-        The audio's file, and what is to be known of it; with `--verify`, `verified` is in it, and
-        with `--words`, `words`: a `WordTimes`, or None if they are not found.
+        The content of the audio file, and its facts. `verified` is set with `--verify`, and `words`
+        with `--words`: a `WordTimes`, or None if the words were not found.
     Raises:
-        ManifestError, RowError: it cannot be spoken, or did not come out well.
-        UsageError, SetupError: a setting does not fit, or the checkpoint is not to be had.
+        ManifestError, RowError: the row is invalid, or its synthesis failed.
+        UsageError, SetupError: a setting does not fit, or the checkpoint is missing.
     """
     config, info, maker = who_speaks(config, approved_info(config))
     require_possible(config, info)
@@ -137,11 +137,11 @@ def words_of(
     plan: Plan,
     screen: Screen,
 ) -> WordTimes | None:
-    """When the words of a take are said; None: that is not found, which is told. Raises SetupError.
+    """Return the word times of a take; None, with a warning: not found. Raises SetupError.
 
     Args:
-        data: its audio's file.
-        suspect: why it is.
+        data: content of the audio file.
+        suspect: reasons why the take is suspect.
         opened: see `aligner_of`.
     """
     words = SpokenWords(opened, plan.planner.care.facts(), screen.step)
@@ -156,10 +156,11 @@ def words_of(
 def spoken_of(
     plan: Plan, screen: Screen, heard: HeardSession | None, *, is_int16: bool
 ) -> tuple[Task, Spoken, TakeVerdict | None]:
-    """The one row of a plan, what came of it, and its verdict. Raises ManifestError, RowError.
+    """Synthesize the one row of a plan. Returns its task, result and verdict. Raises ManifestError,
+    RowError.
 
     Args:
-        heard: gives the verdict; None: nobody does.
+        heard: checks the row; None: without `--verify`.
     """
     plan.read()
     screen.problems(plan)
