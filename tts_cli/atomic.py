@@ -23,7 +23,7 @@ import shutil
 import stat
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -141,8 +141,9 @@ def link_whole(source: Path, target: Path) -> None:
         DiskFull: no space, or the disk stopped responding; nothing has changed.
         OSError: any other error of these files.
     """
-    if is_same_file(source, target):
-        return  # renaming a file onto another name of itself would do nothing
+    with suppress(FileNotFoundError):
+        if os.path.samefile(source, target):
+            return  # renaming a file onto another name of itself would do nothing
     with written_whole(target) as part:
         link_or_copy(source, part)
 
@@ -175,14 +176,6 @@ def link_or_copy(source: Path, target: Path, *, has_links: bool = True) -> bool:
         except (ImportError, OSError):
             shutil.copyfileobj(read, written, 1 << 20)
     return False
-
-
-def is_same_file(first: Path, second: Path) -> bool:
-    """Whether two paths are the same file."""
-    try:
-        return os.path.samefile(first, second)
-    except FileNotFoundError:
-        return False
 
 
 @contextmanager

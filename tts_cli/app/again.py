@@ -62,13 +62,14 @@ def reruns_of(out: Path) -> list[Rerun]:
             f"{out}: a manifest came from a pipe, which cannot be read again",
             f"run the command that wrote it: ... | tts-cli synth - --out {out}",
         )
-    kept = [one for one in lasts.values() if not any(_has(other, one) for other in lasts.values())]
-    return [_rerun(one, out) for one in kept]
-
-
-def _has(other: RunFacts, one: RunFacts) -> bool:
-    """Whether another run has all manifests of this one, and more."""
-    return other.book == one.book and set(one.manifests) < set(other.manifests)
+    return [
+        _rerun(one, out)
+        for one in lasts.values()
+        if not any(
+            one.book == other.book and set(one.manifests) < set(other.manifests)
+            for other in lasts.values()
+        )
+    ]
 
 
 def _sheet(run: RunFacts) -> str | None:

@@ -135,7 +135,9 @@ def kernels() -> list[Finding]:
 
 def caches() -> list[Finding]:
     """List the folders of compiled kernels and of checkpoints, with their free space."""
-    hub = Path(os.environ.get("HF_HUB_CACHE") or Path(hub_home()) / "hub")
+    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    hub_home = os.environ.get("HF_HOME") or Path(cache) / "huggingface"
+    hub = Path(os.environ.get("HF_HUB_CACHE") or Path(hub_home) / "hub")
     triton = Path(os.environ.get("TRITON_CACHE_DIR") or Path.home() / ".triton" / "cache")
     found = []
     for name, folder in (("hub cache", hub), ("kernel cache", triton)):
@@ -148,12 +150,6 @@ def caches() -> list[Finding]:
         remedy = "" if free > MIN_FREE_BYTES else "free some space; a checkpoint takes 2 to 5 GB"
         found.append(Finding(name, status, f"{folder} ({state}), {shown_size(free)} free", remedy))
     return found
-
-
-def hub_home() -> str:
-    """Return the hub's folder as huggingface_hub chooses it."""
-    cache = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return os.environ.get("HF_HOME") or os.path.join(cache, "huggingface")
 
 
 def licences() -> list[Finding]:

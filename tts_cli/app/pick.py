@@ -96,7 +96,10 @@ def find(journal: Journal, out: Path, choice: Choice) -> Take:
     """Return the chosen take. Raises UsageError, listing the existing takes."""
     takes = takes_of(journal, choice.row_id)
     if not takes:
-        raise UsageError(no_row(journal, choice.row_id, out))
+        from tts_cli.plan.checks import nearest_ids  # 20 ms that only this needs
+
+        nearest = nearest_ids(choice.row_id, set(recorded_ids(journal)))
+        raise UsageError(f"{out}: has no row '{choice.row_id}'{nearest}")
     spoken = [take for take in takes if take.is_ok]
     if choice.take is not None:
         found = [take for take in spoken if take.take == choice.take]
@@ -104,7 +107,11 @@ def find(journal: Journal, out: Path, choice: Choice) -> Take:
     else:
         seed = choice.seed or 0
         found = [take for take in spoken if take.seed == seed]
-        found = found or [take for take in spoken if _is_made_of(take, seed)]
+        found = found or [
+            take
+            for take in spoken
+            if is_made_of(take.seed or 0, seed, take.id, min(take.attempts, _MAX_ATTEMPTS))
+        ]
         asked = f"take of seed {seed}"
     if len(found) == 1:
         return found[0]
@@ -114,18 +121,6 @@ def find(journal: Journal, out: Path, choice: Choice) -> Take:
     else:
         problem = f"{choice.row_id} has no {asked}"
     raise UsageError(f"{problem}; its takes are: {listed or 'none without a failure'}")
-
-
-def _is_made_of(take: Take, run_seed: int) -> bool:
-    """Whether a take's seed is derived from a run's seed."""
-    return is_made_of(take.seed or 0, run_seed, take.id, min(take.attempts, _MAX_ATTEMPTS))
-
-
-def no_row(journal: Journal, row_id: str, out: Path) -> str:
-    """Return the message about a row that is not in the journal."""
-    from tts_cli.plan.checks import nearest_ids  # 20 ms that only this needs
-
-    return f"{out}: has no row '{row_id}'{nearest_ids(row_id, set(recorded_ids(journal)))}"
 
 
 def takes_of(journal: Journal, row_id: str) -> list[Take]:

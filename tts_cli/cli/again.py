@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import shlex
 from collections.abc import Sequence
@@ -13,7 +12,7 @@ import click
 
 from tts_cli.app.again import Rerun, reruns_of
 from tts_cli.cli.options import SectionedCommand, common_options
-from tts_cli.cli.screen import can_ask, echo
+from tts_cli.cli.screen import can_ask, echo, echo_json
 from tts_cli.cli.settings_files import use_settings
 from tts_cli.errors import UsageError
 
@@ -65,7 +64,10 @@ def command(
     reruns = reruns_of(folder)
     if is_printed:
         commands = [shlex.join(["tts-cli", *one.whole(flags)]) for one in reruns]
-        echo(json.dumps(commands, indent=2) if options["json"] else "\n".join(commands))
+        if options["json"]:
+            echo_json(commands)
+        else:
+            echo("\n".join(commands))
         return 0
     flags = (*flags, *(f"--{name}" for name in _COMMON for _ in range(int(options[name]))))
     if not is_confirmed:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tts_cli.cli.options import SectionedCommand, SectionedOption, common_options, group, settings
-from tts_cli.cli.screen import RunScreen, echo, shown_duration
+from tts_cli.cli.screen import RunScreen, echo, echo_json, shown_duration
 from tts_cli.config import RunConfig
 from tts_cli.named import counted
 from tts_cli.store.files import TEXTGRID_SUFFIX, WORDS_SUFFIX, WORDS_VTT_SUFFIX
@@ -114,7 +113,7 @@ def facts(done: Alignment) -> dict[str, Any]:
 def show(config: RunConfig, folder: Path, done: Alignment) -> None:
     """Print the result."""
     if config.json:
-        echo(json.dumps(facts(done), indent=2))
+        echo_json(facts(done))
         return
     for count, why in (
         (done.other_language, "in a language that the aligner does not support"),

@@ -4,7 +4,6 @@ imported.
 
 from __future__ import annotations
 
-import json
 import logging
 import shlex
 from collections.abc import Iterator, Sequence
@@ -16,7 +15,7 @@ import click
 from tts_cli.app.again import short_command
 from tts_cli.checks.page.build import MORE_TAKES, UNKNOWN_MANIFEST, spoken_by
 from tts_cli.cli.options import SectionedCommand, common_options, group, settings
-from tts_cli.cli.screen import RunScreen, echo, show_table, shown_duration
+from tts_cli.cli.screen import RunScreen, echo, echo_json, show_table, shown_duration
 from tts_cli.config import RunConfig
 from tts_cli.core import Role
 from tts_cli.errors import UsageError
@@ -79,9 +78,9 @@ def command(folder: Path, **options: Any) -> int:
     screen = RunScreen(config)
     if config.asr is not None:
         name = listen(found, config, screen.step, screen.progress)
-        tell(found.hearing, name, "transcribed")
+        log_results(found.hearing, name, "transcribed")
     if config.mos:
-        tell(found.rating, rate(found, screen.progress), "rated")
+        log_results(found.rating, rate(found, screen.progress), "rated")
     if config.drift:
         compare_voices(found, config, screen.step, screen.progress)
     found.write()
@@ -90,7 +89,7 @@ def command(folder: Path, **options: Any) -> int:
     return int(bool(found.suspects or found.failed))
 
 
-def tell(hearing: Hearing, name: str, did: str) -> None:
+def log_results(hearing: Hearing, name: str, did: str) -> None:
     """Log how many takes the recognizer transcribed or rated, and which it could not."""
     line = f"{name}: {counted(hearing.heard, 'take')} {did}"
     if hearing.heard:
@@ -131,7 +130,7 @@ def show(config: RunConfig, found: FolderCheck, picked: list[dict[str, Any]]) ->
             "no_take_passed": [row.id for row in left.tried],
             "next": [shlex.join(["tts-cli", *args]) for args in commands],
         }
-        echo(json.dumps(facts, indent=2))
+        echo_json(facts)
         return
     if config.verbosity < 0:
         return

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 from pathlib import Path
@@ -12,7 +11,7 @@ import click
 
 from tts_cli.cli import messages as msg
 from tts_cli.cli.options import SectionedCommand, SectionedOption, common_options, group, settings
-from tts_cli.cli.screen import echo
+from tts_cli.cli.screen import echo, echo_json
 from tts_cli.config import RunConfig
 from tts_cli.errors import UsageError
 from tts_cli.named import counted, shown_size
@@ -84,7 +83,7 @@ def command(folder: Path, older_than: str | None, dry_run: bool, yes: bool, **op
 
     found, is_done = clean(folder, config, age_of(older_than), is_approved)
     if config.json:
-        echo(json.dumps(facts(found, is_done=is_done), indent=2))
+        echo_json(facts(found, is_done=is_done))
     elif config.verbosity >= 0 and not found.files:
         echo(msg.NOTHING_TO_CLEAN.format(folder=folder))
     elif config.verbosity >= 0 and is_done:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import click
 from click.core import ParameterSource
 
 from tts_cli.cli.options import common_options, help_of_group, variable_of
-from tts_cli.cli.screen import echo, show_table
+from tts_cli.cli.screen import echo_json, show_table
 from tts_cli.cli.settings_files import load_settings, settings_files, user_file
 from tts_cli.config import SETTINGS, RunConfig
-from tts_cli.errors import without_user_info
 from tts_cli.setting import SAMPLING_FLAGS
 
 _CHECKPOINT = "checkpoint"
@@ -55,7 +53,7 @@ def show_command(ctx: click.Context, /, name: str, **options: Any) -> int:
     if config.json:
         files = [str(path) for path, _ in settings_files()]
         facts = {"command": name, "files": files, "settings": found}
-        echo(without_user_info(json.dumps(facts, indent=2)))
+        echo_json(facts)
         return 0
     rows = [[key, _shown(entry["value"]), entry["origin"]] for key, entry in found.items()]
     files = [str(path) for path, _ in reversed(settings_files())]

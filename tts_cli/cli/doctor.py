@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from typing import Any
 
 import click
 
 from tts_cli.cli.options import common_options
-from tts_cli.cli.screen import echo, show_table
+from tts_cli.cli.screen import echo_json, show_table
 from tts_cli.config import RunConfig
 
 
@@ -25,7 +24,7 @@ def command(**options: Any) -> int:
 
     findings = findings_of_all()
     if config.json:
-        echo(json.dumps([asdict(finding) for finding in findings], indent=2))
+        echo_json([asdict(finding) for finding in findings])
     else:
         rows = [
             [f.name, f.status, f.detail + (f"; {f.remedy}" if f.remedy else "")] for f in findings

@@ -29,7 +29,9 @@ MAX_NAMED = 5  # rows not converted that are listed without --json
     sample_rate={"show_default": "as synthesized"},
 )
 @group(Topic.OUTPUT.heading, settings("take_over"))
-@settings(Topic.MODEL, "device", "dtype", "progress", model={"show_default": "the one that made the rows"})
+@settings(
+    Topic.MODEL, "device", "dtype", "progress", model={"show_default": "the model of the rows"}
+)
 @common_options
 def command(folder: Path, **options: Any) -> int:
     """Convert files to another format, sample rate or loudness, without synthesizing again.

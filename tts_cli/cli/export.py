@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tts_cli.cli.options import (
+    LINK,
     NamedPath,
     SectionedCommand,
     SectionedOption,
@@ -17,7 +17,7 @@ from tts_cli.cli.options import (
     group,
     settings,
 )
-from tts_cli.cli.screen import echo, long_step, show_table
+from tts_cli.cli.screen import echo, echo_json, long_step, show_table
 from tts_cli.config import RunConfig
 from tts_cli.named import counted
 from tts_cli.setting import Scope
@@ -82,13 +82,7 @@ _output_options = group(
         metavar="MB",
         help="Size of the files of webdataset and parquet, in MB.",
     ),
-    _option(
-        "--link",
-        is_flag=True,
-        help="Hard-link the files instead of copying them: they need no space, but editing one "
-        "changes it in both folders.",
-    ),
-    click.option("--copy", is_flag=True, hidden=True),  # from 0.4; it is the default now
+    *LINK,
     _option(
         "--overwrite",
         scope=Scope.ONE_RUN,
@@ -188,7 +182,7 @@ def show(out: Path, to: str, config: RunConfig, made: Exported) -> None:
             "files_copied": made.num_copied,
             "files_changed": made.num_changed,
         }
-        echo(json.dumps({**counts, **found}, indent=2))
+        echo_json({**counts, **found})
         return
     for reason, count in found["left_out"].items():
         level = logging.WARNING if reason in made.lost else logging.INFO

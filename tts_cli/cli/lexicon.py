@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from tts_cli.cli.options import SectionedCommand, common_options, help_of_group, settings
-from tts_cli.cli.screen import echo, show_table
+from tts_cli.cli.screen import echo_json, show_table
 from tts_cli.config import RunConfig
 from tts_cli.named import counted
 from tts_cli.setting import Topic
@@ -49,7 +48,7 @@ def test_command(words: tuple[str, ...], **options: Any) -> int:
 
     care, found = read_words(words, config)
     if config.json:
-        echo(json.dumps({"text": care.facts(), "words": found}, indent=2))
+        echo_json({"text": care.facts(), "words": found})
         return 0
     rows = [
         [entry["written"], entry["spoken"], ", ".join(entry["by"]) or "unchanged"]

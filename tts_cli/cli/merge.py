@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from functools import partial
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tts_cli.cli.options import (
+    LINK,
     REQUIRED_OUT,
     SectionedCommand,
     SectionedOption,
@@ -18,10 +18,9 @@ from tts_cli.cli.options import (
     group,
     settings,
 )
-from tts_cli.cli.screen import echo, long_step, shown_duration
+from tts_cli.cli.screen import echo, echo_json, long_step, shown_duration
 from tts_cli.config import RunConfig
 from tts_cli.named import counted
-from tts_cli.setting import Scope
 
 if TYPE_CHECKING:
     from tts_cli.app.merge import Merged
@@ -40,15 +39,7 @@ _output_options = group(
         help="Folder whose audio wins if folders differ. Can be given several times, the most "
         "important first. Without it, `merge` lists such rows and writes nothing.",
     ),
-    click.option(
-        "--link",
-        cls=SectionedOption,
-        scope=Scope.ANY,
-        is_flag=True,
-        help="Hard-link the files instead of copying them: they need no space, but editing one "
-        "changes it in both folders.",
-    ),
-    click.option("--copy", is_flag=True, hidden=True),  # from 0.4; it is the default now
+    *LINK,
     settings("take_over"),
 )
 
@@ -126,7 +117,7 @@ def show(config: RunConfig, out: Path, merged: Merged) -> None:
             "audio_s": round(sums.audio_s, 4),
             "runs": sums.runs,
         }
-        echo(json.dumps(found, indent=2))
+        echo_json(found)
         return
     if config.verbosity < 0:
         return

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from contextlib import redirect_stdout
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -115,7 +115,7 @@ class SectionedCommand(click.Command):
     """A command whose help has headings, and that logs values which did not come from flags."""
 
     def invoke(self, ctx: click.Context) -> Any:
-        tell_origins(ctx)
+        log_origins(ctx)
         return super().invoke(ctx)
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
@@ -194,7 +194,7 @@ def origins(ctx: click.Context) -> dict[str, str]:
     return found
 
 
-def tell_origins(ctx: click.Context) -> None:
+def log_origins(ctx: click.Context) -> None:
     """Check the values of variables, and log every value that no flag gave.
 
     Raises:
@@ -252,12 +252,9 @@ class AnyCase(click.Choice):  # type: ignore[type-arg]  # click 8.1 takes no typ
 
     def get_invalid_choice_message(self, value: Any, ctx: click.Context | None) -> str:
         message = f"{value!r} is not one of {', '.join(map(repr, self.choices))}."
-        hint = _CHOICE_HINTS.get(str(value).casefold())
-        return f"{message} {hint}" if hint and _names_choice(hint, self.choices) else message
-
-
-def _names_choice(hint: str, choices: Sequence[str]) -> bool:
-    return any(word in choices for word in re.findall(r"\w+", hint))
+        hint = _CHOICE_HINTS.get(str(value).casefold(), "")
+        is_apt = any(word in self.choices for word in re.findall(r"\w+", hint))
+        return f"{message} {hint}" if is_apt else message
 
 
 def refuse_misplaced(ctx: click.Context) -> None:
@@ -338,8 +335,8 @@ def settings(
     names = [
         name
         for one in wanted
-        for name in ([one] if isinstance(one, str) else _names(one))
-        if name not in without
+        for name, facts in SETTINGS.items()
+        if one in (name, facts.topic) and name not in without
     ]
 
     def apply(function: Any) -> Any:
@@ -348,10 +345,6 @@ def settings(
         return function
 
     return apply
-
-
-def _names(topic: Topic) -> list[str]:
-    return [name for name, one in SETTINGS.items() if one.topic is topic]
 
 
 def _option(name: str, *, short: str = "", **changes: Any) -> Decorator[Any]:
@@ -412,6 +405,17 @@ def _parser(parse: Callable[[str], Any]) -> Callable[[str], Any]:
 
 OUT = {"short": "-o", "show_default": False}
 REQUIRED_OUT = {**OUT, "required": True}
+LINK = (
+    click.option(
+        "--link",
+        cls=SectionedOption,
+        scope=Scope.ANY,
+        is_flag=True,
+        help="Hard-link the files instead of copying them: they need no space, but editing one "
+        "changes it in both folders.",
+    ),
+    click.option("--copy", is_flag=True, hidden=True),  # from 0.4; it is the default now
+)
 SPEAKING = (Topic.TEXT, Topic.SPEECH, Topic.SAMPLING, Topic.CLONING)  # how rows sound
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,7 +11,7 @@ import click
 
 from tts_cli.app.again import short_command
 from tts_cli.cli.options import SectionedCommand, common_options, group, settings
-from tts_cli.cli.screen import echo, show_table
+from tts_cli.cli.screen import echo, echo_json, show_table
 from tts_cli.config import RunConfig
 
 
@@ -44,7 +43,7 @@ def command(folder: Path, choices: tuple[str, ...], **options: Any) -> int:
         return 0
     picked, has_other_chapters = pick(folder, config, choices)
     if config.json:
-        echo(json.dumps(picked, indent=2))
+        echo_json(picked)
     elif config.verbosity >= 0:
         for take in picked:
             ending = "" if take["is_new"] else ", as before"
@@ -62,7 +61,7 @@ def command(folder: Path, choices: tuple[str, ...], **options: Any) -> int:
 def show_takes(out: Path, config: RunConfig, found: Sequence[Mapping[str, Any]]) -> None:
     """List the rows that have takes."""
     if config.json:
-        echo(json.dumps(found, indent=2))
+        echo_json(found)
         return
     if not found:
         if config.verbosity >= 0:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ import click
 
 from models.registry import SYNTHETIC_PREFIX, synthetic_names
 from tts_cli.cli.options import SectionedCommand, common_options, settings
-from tts_cli.cli.screen import echo, show_table
+from tts_cli.cli.screen import echo, echo_json, show_table
 from tts_cli.config import RunConfig
 from tts_cli.errors import UsageError
 from tts_cli.setting import Topic
@@ -114,7 +113,7 @@ def command(
     results, report = profile(config, batches, frames, repeats, stages, trace, baseline, tolerance)
     slower = report.get("slower", [])
     if config.json:
-        echo(json.dumps(report, indent=2))
+        echo_json(report)
         return int(bool(slower))
     for result in results:
         show(result)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import sys
@@ -22,7 +21,7 @@ from tts_cli.cli.options import (
     group,
     settings,
 )
-from tts_cli.cli.screen import RunScreen, echo
+from tts_cli.cli.screen import RunScreen, echo, echo_json
 from tts_cli.config import SUBTYPES, RunConfig
 from tts_cli.errors import ManifestError, SetupError, UsageError
 from tts_cli.setting import Scope, Topic
@@ -140,7 +139,7 @@ def command(ctx: click.Context, /, text: tuple[str, ...], **options: Any) -> int
         facts["words"] = str(words_file.path)
     if config.json:
         facts = {"path": None if path is None else str(path), **facts}
-        echo(json.dumps(facts, indent=2))
+        echo_json(facts)
     elif path is not None and config.verbosity >= 0:
         voice = f", voice {facts['voice']}" if facts["voice"] else ""
         echo(f"{path}: {facts['audio_s']:.2f} s{voice}, seed {facts['seed']}")

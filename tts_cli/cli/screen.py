@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import json
 import logging
 import os
 import sys
@@ -333,6 +334,11 @@ def echo(text: str) -> None:
     because values may come from untrusted folders, manifests and checkpoints.
     """
     click.echo(printable(text))
+
+
+def echo_json(value: object) -> None:
+    """Print a value as JSON to stdout."""
+    echo(json.dumps(value, indent=2))
 
 
 def silence(stream: TextIO) -> None:

@@ -122,15 +122,20 @@ def load_settings(
     """
     found = FileSettings()
     params = _flags(command)
+    program = ctx.find_root().command
+    assert isinstance(program, click.Group)
+    commands = program.list_commands(ctx)
+    below = command.list_commands(ctx) if isinstance(command, click.Group) else []
     for path, is_users in settings_files():
         file = TomlFile(path, UsageError)
-        commands = _commands(ctx)
-        below = command.list_commands(ctx) if isinstance(command, click.Group) else []
         for keys, value in _entries(file, names, commands, below):
             name = keys[-1].replace("-", "_")
             place = file.place(*keys)
-            others = _flags_of(ctx, keys[0]) if len(keys) == 2 and keys[0] != names[0] else {}
-            flags = others | params
+            flags = params
+            if len(keys) == 2 and keys[0] != names[0]:  # a key of `synth`, for `validate`
+                other = program.get_command(ctx, keys[0])
+                assert other is not None, keys[0]
+                flags = _flags(other) | params
             _check_name(name, len(keys) <= len(names), flags, place, commands, is_users)
             checked = _checked(ctx, flags[name], value, path, place) if name in flags else None
             if name not in params:
@@ -150,13 +155,6 @@ def _scope(name: str, flags: Mapping[str, click.Option]) -> Scope:
     if found := getattr(flags.get(name), "scope", None):
         return Scope(found)
     return SETTINGS[name].scope if name in SETTINGS else Scope.ONE_RUN
-
-
-def _flags_of(ctx: click.Context, name: str) -> dict[str, click.Option]:
-    """Return the flags of another command."""
-    group = ctx.find_root().command
-    command = group.get_command(ctx, name) if isinstance(group, click.Group) else None
-    return {} if command is None else _flags(command)
 
 
 def _flags(command: click.Command) -> dict[str, click.Option]:
@@ -185,11 +183,6 @@ def use_settings(ctx: click.Context, name: str, command: click.Command, args: li
             values, places = {**values, below: further.values}, further.places
     ctx.default_map = {name: values}
     ctx.meta[PLACES] = places
-
-
-def _commands(ctx: click.Context) -> list[str]:
-    group = ctx.find_root().command
-    return group.list_commands(ctx) if isinstance(group, click.Group) else []
 
 
 def _entries(

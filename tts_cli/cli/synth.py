@@ -36,7 +36,7 @@ from tts_cli.sources.open import open_manifests
 log = logging.getLogger(__name__)
 
 
-def settled(config: RunConfig, error: SettingsChanged) -> RunConfig:
+def ask_about_changes(config: RunConfig, error: SettingsChanged) -> RunConfig:
     """Ask on a terminal what to do about done rows that the given settings would change.
 
     Raises:
@@ -119,7 +119,7 @@ def run(
     try:
         result = start(config)
     except SettingsChanged as error:
-        result = start(settled(config, error))
+        result = start(ask_about_changes(config, error))
     if result.words is not None and config.json:
         result.report["words"] = facts(result.words)
     elif result.words is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +16,7 @@ from tts_cli.cli.options import (
     settings,
 )
 from tts_cli.cli.remember import RememberingCommand
-from tts_cli.cli.screen import RunScreen, echo, show_grid, shown_duration
+from tts_cli.cli.screen import RunScreen, echo, echo_json, show_grid, shown_duration
 from tts_cli.config import RunConfig
 from tts_cli.events import Count, Event
 from tts_cli.named import counted, shown_size
@@ -71,7 +70,7 @@ def show_plan(report: DryRunReport, config: RunConfig) -> None:
         found["xrt"], found["time_s"] = xrt, round(plan.audio_s / xrt, 3) if xrt else None
         if report.orphans is not None:
             found |= _folder_dict(report, report.orphans)
-        echo(json.dumps(found, indent=2))
+        echo_json(found)
         return
     lines = _lines(plan)
     if report.orphans is not None:

@@ -4,7 +4,6 @@ a recording, a synthesized row or a description.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -22,7 +21,7 @@ from tts_cli.cli.options import (
     refuse_misplaced,
     settings,
 )
-from tts_cli.cli.screen import echo, show_table
+from tts_cli.cli.screen import echo, echo_json, show_table
 from tts_cli.config import RunConfig
 from tts_cli.errors import UsageError
 from tts_cli.named import cut
@@ -102,7 +101,7 @@ def command(ctx: click.Context, /, folder: Path | None, **options: Any) -> int:
         if info.licence is not None:
             facts["licence_accepted"] = found.accepted
         facts |= {"voices_folder": str(found.folder), "voice_files": files}
-        echo(json.dumps(facts, indent=2))
+        echo_json(facts)
         return 0
     for name, value in describe(info, found.source):
         echo(f"{name}: {value}")
@@ -154,7 +153,7 @@ def describe(info: ModelInfo, source: str) -> list[tuple[str, str]]:
 def show_made_voices(voices: MadeVoices, found: Sequence[Mapping[str, Any]], is_json: bool) -> None:
     """List the generated voices of an output folder."""
     if is_json:
-        echo(json.dumps({"folder": str(voices.folder), "made_voices": found}, indent=2))
+        echo_json({"folder": str(voices.folder), "made_voices": found})
         return
     if not found:
         echo(f"generated voices: none in {voices.folder}")
@@ -177,7 +176,7 @@ def show_made_voices(voices: MadeVoices, found: Sequence[Mapping[str, Any]], is_
 def show_made(path: str, facts: dict[str, Any], is_json: bool, is_new: bool = True) -> None:
     """Print which voice file was written, or already existed."""
     if is_json:
-        echo(json.dumps({"path": path, **facts}, indent=2))
+        echo_json({"path": path, **facts})
         return
     what = f"wrote {path}" if is_new else f"{path} already exists, with the same content"
     echo(f"{what}: {facts['mode']}, {facts['frames']} reference frames")
