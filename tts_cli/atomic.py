@@ -53,7 +53,7 @@ def write_atomic(path: Path, data: bytes) -> None:
     sync_folder(path.parent)
 
 
-def write_alone(path: Path, data: bytes) -> None:
+def write_standalone(path: Path, data: bytes) -> None:
     """Write `data` to `path` atomically in a folder that no run cleans up after a crash.
 
     On Linux the file has no name until it is complete, so a killed process leaves nothing. A file
@@ -131,7 +131,7 @@ def put_in_place(part: Path | str, path: Path | str) -> None:
         os.replace(part, path)
 
 
-def link_whole(source: Path, target: Path) -> None:
+def link_atomic(source: Path, target: Path) -> None:
     """Make `target` the same file as `source`: a hard link, or a copy if the file system has no
     links.
 
@@ -144,7 +144,7 @@ def link_whole(source: Path, target: Path) -> None:
     with suppress(FileNotFoundError):
         if os.path.samefile(source, target):
             return  # renaming a file onto another name of itself would do nothing
-    with written_whole(target) as part:
+    with atomic_path(target) as part:
         link_or_copy(source, part)
 
 
@@ -179,7 +179,7 @@ def link_or_copy(source: Path, target: Path, *, has_links: bool = True) -> bool:
 
 
 @contextmanager
-def written_whole(path: Path, token: str | None = None) -> Iterator[Path]:
+def atomic_path(path: Path, token: str | None = None) -> Iterator[Path]:
     """Yield a temporary path to write to, and rename it to `path` if the block succeeds.
 
     Args:
@@ -297,15 +297,15 @@ def open_own(path: Path) -> BinaryIO | None:
     return open_plain(path, is_link_followed=False) if require_plain_file(path) else None
 
 
-def read_own(path: Path, most_bytes: int) -> bytes | None:
-    """Return up to `most_bytes` of such a file, or None if it does not exist. Raises SetupError,
+def read_own(path: Path, max_bytes: int) -> bytes | None:
+    """Return up to `max_bytes` of such a file, or None if it does not exist. Raises SetupError,
     OSError.
     """
     file = open_own(path)
     if file is None:
         return None
     with file:
-        return file.read(most_bytes)
+        return file.read(max_bytes)
 
 
 def open_to_append(path: Path) -> int:
@@ -324,7 +324,7 @@ def open_to_append(path: Path) -> int:
     return handle
 
 
-def whole_lines(file: BinaryIO) -> Iterator[bytes]:
+def iter_lines(file: BinaryIO) -> Iterator[bytes]:
     """Yield the lines of a file. The last one may lack its line end.
 
     A line of more than `MAX_LINE_BYTES` is replaced by a short piece that is not valid JSON.
@@ -335,7 +335,7 @@ def whole_lines(file: BinaryIO) -> Iterator[bytes]:
         yield raw
 
 
-def lines_in(path: Path) -> Iterator[bytes]:
+def iter_file_lines(path: Path) -> Iterator[bytes]:
     """Yield the lines of a file of ours, if it exists.
 
     The last line may be incomplete, and lines of more than `MAX_LINE_BYTES` come in pieces.
@@ -351,7 +351,7 @@ def lines_in(path: Path) -> Iterator[bytes]:
                 yield raw
 
 
-def values_of(raw: bytes) -> dict[str, Any] | None:
+def parse_line(raw: bytes) -> dict[str, Any] | None:
     """Parse a line as a JSON object; None: it is not one. Infinities and NaN become None."""
     try:
         values = json.loads(raw, parse_float=_finite, parse_constant=lambda _: None)

@@ -18,7 +18,7 @@ from typing import Any
 encode = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
 
 
-def values_of(settings: Any) -> dict[str, Any]:
+def hashed_values(settings: Any) -> dict[str, Any]:
     """Return the fields of a dataclass by name, without those that equal their `as_before`."""
     values = dict(vars(settings))
     for name, value in _as_before(settings.__class__):

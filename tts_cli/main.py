@@ -227,7 +227,7 @@ def main(args: Sequence[str] | None = None) -> int:
         args: without the program's name; None takes them from `sys.argv`.
     """
     startup.begin_command()
-    startup.settle_threads()
+    startup.set_openmp_policy()
     invocation = Invocation(args=list(sys.argv[1:] if args is None else args))
     open_closed_streams()
     with _logging(invocation), signals.watching():

@@ -48,7 +48,7 @@ def printable(text: str) -> str:
     return _UNPRINTABLE.sub("?", without_user_info(text))
 
 
-def some_of(names: Sequence[str], most: int = 3) -> str:
+def first_few(names: Sequence[str], most: int = 3) -> str:
     """Return the first few of some names."""
     return ", ".join(names[:most]) + ", ..." * (len(names) > most)
 

@@ -46,16 +46,16 @@ def open_given(path: Path | str) -> BinaryIO:
     return open(path, "rb") if is_descriptor else open_plain(path)
 
 
-def read_given(path: Path | str, most_bytes: int) -> bytes:
+def read_given(path: Path | str, max_bytes: int) -> bytes:
     """Return the content of a file that a user named.
 
     Raises:
-        OSError: it cannot be read, or has more than `most_bytes`.
+        OSError: it cannot be read, or has more than `max_bytes`.
     """
     with open_given(path) as file:
-        data = file.read(most_bytes + 1)
-    if len(data) > most_bytes:
-        raise OSError(errno.EINVAL, f"has more than {most_bytes >> 20} MiB", os.fspath(path))
+        data = file.read(max_bytes + 1)
+    if len(data) > max_bytes:
+        raise OSError(errno.EINVAL, f"has more than {max_bytes >> 20} MiB", os.fspath(path))
     return data
 
 

@@ -36,7 +36,7 @@ def take_seed(seed: int, take: int) -> int:
     return seed if take == 1 else derive(seed, f"take {take}")
 
 
-def is_made_of(found: int, seed: int, row_id: str, attempts: int) -> bool:
+def is_derived_from(found: int, seed: int, row_id: str, attempts: int) -> bool:
     """Whether a stored seed is derived from `seed`, as the row's own seed or as the run's."""
     firsts = (seed, row_seed(seed, row_id))
     return any(

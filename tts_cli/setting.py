@@ -168,7 +168,7 @@ def flag(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
-def meant(name: str, known: Mapping[str, Any]) -> str | None:
+def setting_meant(name: str, known: Mapping[str, Any]) -> str | None:
     """Return the known setting or option that another tool's flag stands for, or None."""
     others = ((own, getattr(one, "others", "")) for own, one in known.items())
     return next((own for own, names in others if name in names.split()), None)

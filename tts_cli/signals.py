@@ -60,7 +60,7 @@ def watching() -> Iterator[None]:
     _is_watching, _received = True, None
     sys.unraisablehook = lambda lost: None if lost.exc_type is Interrupted else hook(lost)
     try:
-        with handlers_kept([*numbers, *_WAKE]) as before, _reading(frozenset(numbers)):
+        with restored_handlers([*numbers, *_WAKE]) as before, _reading(frozenset(numbers)):
             for number in _WAKE:
                 signal.signal(number, lambda *_: None)
             for number in numbers:
@@ -109,7 +109,7 @@ def _read(reader: socket.socket, numbers: frozenset[int]) -> None:
 
 
 @contextlib.contextmanager
-def handlers_kept(numbers: Iterable[int]) -> Iterator[dict[int, Any]]:
+def restored_handlers(numbers: Iterable[int]) -> Iterator[dict[int, Any]]:
     """Restore the handlers of signals after the block. Yield them by signal."""
     before = {number: signal.getsignal(number) for number in numbers}
     try:

@@ -106,7 +106,7 @@ DRIVER = "libcuda.so.1"
 CALLED = ("cuInit", "cuDeviceGet", "cuDevicePrimaryCtxRetain")  # functions used here
 
 
-def settle_threads() -> None:
+def set_openmp_policy() -> None:
     """Let OpenMP threads sleep while they wait.
 
     By default they spin, which costs milliseconds per operation as soon as another thread needs
@@ -117,7 +117,7 @@ def settle_threads() -> None:
 
 def begin(args: Sequence[str]) -> None:
     """Start the GPU's driver if a command line will synthesize on it."""
-    settle_threads()
+    set_openmp_policy()
     is_speaking = bool(args) and args[0] in SPEAKING
     if is_speaking and not any(arg in NOT_SPEAKING for arg in args) and not _is_on_cpu(args):
         _in_thread("driver", start_driver)

@@ -323,7 +323,7 @@ class FolderAlignment:
         return [reason.text for reason in check.reasons] or [""]
 
 
-class SpokenWords:
+class TakeAligner:
     """Aligns takes that are not in a folder, one at a time, for `say` and the library. Thread-safe.
 
     Args:

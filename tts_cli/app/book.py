@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tts_cli.atomic import write_alone
+from tts_cli.atomic import write_standalone
 from tts_cli.audio.file import check_format
 from tts_cli.audio.tags import synthetic
 from tts_cli.audio.treatment import Treatment
@@ -97,7 +97,7 @@ class BookRun:
         if not config.dry_run:  # locked, so no other run can be reading it
             with Store.at(out, self.config) as folder:
                 folder.hold()
-                write_alone(out / MANIFEST_NAME, to_manifest(self.script, language))
+                write_standalone(out / MANIFEST_NAME, to_manifest(self.script, language))
         self._require_good(info)
         return self._source
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tts_cli import signals
-from tts_cli.app.device import refuse_absent
+from tts_cli.app.device import require_driver
 from tts_cli.app.pick import Choice, choose_takes
 from tts_cli.checks import similarity
 from tts_cli.checks.asr import sphinx
@@ -39,7 +39,7 @@ from tts_cli.checks.verdicts import (
     verdicts_by_take,
     write_verdicts,
 )
-from tts_cli.config import RunConfig
+from tts_cli.config import SAMPLE_VOICE, RunConfig
 from tts_cli.core import Remark, Role, Step
 from tts_cli.errors import SetupError, UsageError, writing
 from tts_cli.extras import require
@@ -65,11 +65,10 @@ REMEDY = (
 )
 WRITE_S = 60.0  # seconds between two writes of the file
 WRITE_SHARE = 0.02  # maximum share of the time for writing it
-SAMPLE_VOICE = "sample voice"  # its name in run.json
 
 
 @dataclass(eq=False)
-class Judged:
+class CheckedTake:
     """A take with its measurements and its verdict."""
 
     row: FolderRow
@@ -103,7 +102,7 @@ class Judged:
 
 
 @dataclass
-class Hearing:
+class RecognizerStats:
     """The result of transcribing or rating takes."""
 
     heard: int = 0  # now
@@ -116,7 +115,7 @@ class Hearing:
     problems: list[tuple[str, str]] = field(default_factory=list)  # id, reason
 
 
-class Left(NamedTuple):
+class UnfixedRows(NamedTuple):
     """Failed and suspect rows without a good take, by what can be done about them."""
 
     unspoken: list[FolderRow]  # the model generated nothing: the error must be fixed first
@@ -147,10 +146,10 @@ class FolderCheck:
     def _read(self, out: Path) -> None:
         self.folder: SpokenFolder = read_folder(out)
         self.voices = VoiceBaselines(Evidence(row.take) for row in self.folder.rows)
-        self.hearing, self.rating = Hearing(), Hearing()
+        self.hearing, self.rating = RecognizerStats(), RecognizerStats()
         self.judged = list(self._takes())
 
-    def _takes(self) -> Iterator[Judged]:
+    def _takes(self) -> Iterator[CheckedTake]:
         before = verdicts_by_take(self.folder.path)
         for row in self.folder.rows:
             is_named = self._names(row.id)
@@ -163,7 +162,9 @@ class FolderCheck:
                     old = None
                 if old is None and not is_named:
                     continue
-                found = Judged(row, file, self.folder.path / file.path, speech.sha256, is_named)
+                found = CheckedTake(
+                    row, file, self.folder.path / file.path, speech.sha256, is_named
+                )
                 if old is not None:
                     found.heard, found.similarity, found.mos = old.asr, old.similarity, old.mos
                 yield found
@@ -174,12 +175,12 @@ class FolderCheck:
         return [row for row in self.folder.rows if not row.take.is_ok]
 
     @property
-    def suspects(self) -> list[Judged]:
+    def suspects(self) -> list[CheckedTake]:
         """Current takes of the selected rows that are suspect, worst first."""
         found = [one for one in self.judged if one.is_named and one.is_chosen and one.is_suspect]
         return sorted(found, key=lambda one: -one.check.severity if one.check else 0.0)
 
-    def listen(self, recognizer: Recognizer, on_take: Callable[[int, float], None]) -> None:
+    def transcribe(self, recognizer: Recognizer, on_take: Callable[[int, float], None]) -> None:
         """Transcribe the takes that this recognizer has not transcribed yet.
 
         Args:
@@ -189,16 +190,16 @@ class FolderCheck:
         """
         transcriber = self._transcriber(recognizer)
 
-        def add(one: Judged, answer: AsrResult) -> None:
+        def add(one: CheckedTake, answer: AsrResult) -> None:
             one.heard = transcriber.transcript(one.file.take, answer)
 
         waiting = list(self._untranscribed(transcriber))
         self._add_results(recognizer, waiting, add, self.hearing, on_take)
 
     def rate(self, rater: Recognizer, on_take: Callable[[int, float], None]) -> None:
-        """Predict opinion scores for the takes that this rater has not rated yet; see `listen`."""
+        """Predict opinion scores for takes that this rater has not rated yet; see `transcribe`."""
 
-        def add(one: Judged, answer: AsrResult) -> None:
+        def add(one: CheckedTake, answer: AsrResult) -> None:
             one.mos = answer.mos
 
         waiting = []
@@ -216,9 +217,9 @@ class FolderCheck:
     def _add_results(
         self,
         recognizer: Recognizer,
-        waiting: list[Judged],
-        add: Callable[[Judged, AsrResult], None],
-        hearing: Hearing,
+        waiting: list[CheckedTake],
+        add: Callable[[CheckedTake, AsrResult], None],
+        hearing: RecognizerStats,
         on_take: Callable[[int, float], None],
     ) -> None:
         """Run a recognizer over takes, store its results, and write the file from time to time."""
@@ -253,7 +254,7 @@ class FolderCheck:
             if hearing.heard:
                 self.write()
 
-    def _untranscribed(self, transcriber: Transcriber) -> Iterator[Judged]:
+    def _untranscribed(self, transcriber: Transcriber) -> Iterator[CheckedTake]:
         for one in self.judged:
             if not one.is_named:
                 continue
@@ -275,7 +276,7 @@ class FolderCheck:
 
         Args:
             model: model with the speaker encoder.
-            on_take: as in `listen`.
+            on_take: as in `transcribe`.
         """
         from tts_cli.engine.kernels import with_fallback
 
@@ -326,25 +327,25 @@ class FolderCheck:
         """Ids of rows that failed or whose current take is suspect."""
         return {one.row.id for one in self.suspects} | {row.id for row in self.failed}
 
-    def best_takes(self) -> dict[str, Judged]:
+    def best_takes(self) -> dict[str, CheckedTake]:
         """Return the best take for rows that failed or whose current take is suspect, by row id.
         Rows without a take that passed are left out.
         """
-        others: dict[str, list[Judged]] = {}
+        others: dict[str, list[CheckedTake]] = {}
         bad = self.bad_ids
         for one in self.judged:
             is_same = one.file.take.says_as(one.row.take)
             if one.row.id in bad and one.is_named and is_same and not one.is_suspect:
                 others.setdefault(one.row.id, []).append(one)
 
-        def order(one: Judged) -> tuple[float, float]:
+        def order(one: CheckedTake) -> tuple[float, float]:
             return rank(one.evidence, self.voices)
 
         return {row_id: min(takes, key=order) for row_id, takes in others.items()}
 
-    def left(self) -> Left:
+    def left(self) -> UnfixedRows:
         """Return the failed and suspect rows that have no take which passed."""
-        bad, left = self.bad_ids - set(self.best_takes()), Left([], [], [])
+        bad, left = self.bad_ids - set(self.best_takes()), UnfixedRows([], [], [])
         settings = self.folder.last_run.get("settings")
         is_greedy = isinstance(settings, dict) and settings.get("greedy") is True
         for row in (row for row in self.folder.rows if row.id in bad):
@@ -380,7 +381,7 @@ def pick_best(found: FolderCheck, config: RunConfig) -> list[dict[str, Any]]:
     return found.pick(Store.at(found.folder.path, config))
 
 
-def listen(found: FolderCheck, config: RunConfig, step: Step, progress: Rows) -> str:
+def transcribe_takes(found: FolderCheck, config: RunConfig, step: Step, progress: Rows) -> str:
     """Transcribe the takes with the recognizer of --asr. Return its name.
 
     Raises:
@@ -389,10 +390,10 @@ def listen(found: FolderCheck, config: RunConfig, step: Step, progress: Rows) ->
     require_packages()
     with step("loading the recognizer"):
         recognizer = open_recognizer(config)
-    return _ask(found, recognizer, found.listen, progress)
+    return _ask(found, recognizer, found.transcribe, progress)
 
 
-def rate(found: FolderCheck, progress: Rows) -> str:
+def rate_takes(found: FolderCheck, progress: Rows) -> str:
     """Predict opinion scores for the takes. Return the rater's name."""
     return _ask(found, Dnsmos(), found.rate, progress)
 
@@ -441,7 +442,7 @@ def checkpoint_of(
     Raises:
         SetupError
     """
-    refuse_absent(config)
+    require_driver(config)
     from tts_cli.engine.load import choose_device
 
     folder = folder_of(source, flag, remedy)
@@ -460,7 +461,7 @@ def compare_voices(found: FolderCheck, config: RunConfig, step: Step, progress: 
         source = model.get("source") if isinstance(model, dict) else None
         is_named = isinstance(source, str) and source != SAMPLE_VOICE
         config = replace(config, model=source if is_named else None)
-    refuse_absent(config)
+    require_driver(config)
     info = approved_info(config)
     if not info.can_clone or "xvec" not in info.clone_modes:
         raise UsageError(

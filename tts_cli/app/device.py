@@ -18,15 +18,15 @@ DRIVERS = ("/dev/nvidiactl", "/dev/dxg")  # NVIDIA's drivers on Linux, and on Li
 ALWAYS_THERE = ("auto", "cpu")
 
 
-def refuse_absent(config: RunConfig) -> None:
+def require_driver(config: RunConfig) -> None:
     """Raise SetupError early if there is not even a driver for the device. A Ray cluster has its
     own.
     """
     if config.ray_address is None and not any(map(os.path.exists, DRIVERS)):
-        require(config)
+        require_device(config)
 
 
-def require(config: RunConfig) -> None:
+def require_device(config: RunConfig) -> None:
     """Raise SetupError if the device, or one of several, is missing. Create its context if this
     process synthesizes on it.
     """

@@ -30,7 +30,7 @@ class Finding:
     remedy: str = ""
 
 
-def findings_of_all() -> list[Finding]:
+def all_findings() -> list[Finding]:
     """Return all findings in the order in which they are shown."""
     found = [*packages(), *extras(), *devices(), *kernels(), *caches()]
     return [*found, sample_voice(), *licences()]

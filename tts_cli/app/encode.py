@@ -26,7 +26,7 @@ from tts_cli.config import SUBTITLES, RunConfig
 from tts_cli.core import Status, Step
 from tts_cli.errors import RowError, SetupError, UsageError
 from tts_cli.events import Count
-from tts_cli.named import some_of
+from tts_cli.named import first_few
 from tts_cli.plan.checkpoint import approved_info, read_info
 from tts_cli.sources.ids import id_problem
 from tts_cli.store.derived import DerivedFiles
@@ -67,7 +67,7 @@ def encode(folder: Path, out: Path, config: RunConfig, step: Step) -> tuple[Reen
     Store.look(folder)
     with Store.at(out, config) as held:
         held.begin()
-        spoken = KeptSpeech(folder)
+        spoken = SourceFolder(folder)
         config = config if config.model is not None else replace(config, model=spoken.model)
         rate_hz = spoken.native_rate_hz()
         held.speech_is(rate_hz or read_info(config).sample_rate_hz, spoken.comment)
@@ -82,16 +82,16 @@ def encode(folder: Path, out: Path, config: RunConfig, step: Step) -> tuple[Reen
         if "codes" in kinds:
             from tts_cli.engine.vocoder import decoder_of
 
-            model = load(config, step)
+            model = load_model(config, step)
             decode, identity = decoder_of(model), model.info.identity
         found = Findings()
         with step("converting files"):
             noted: list[Timed] = []
-            orders = _noting(spoken.find(held, identity, found), folder, noted)
+            orders = _collect_timed(spoken.find(held, identity, found), folder, noted)
             made = held.reencode(orders, decode, folder)
             derived = DerivedFiles(folder)
-            all_timed = ((one, timed_beside(derived, one)) for one in spoken.records())
-            carry(noted if out == folder else all_timed, folder, held)
+            all_timed = ((one, timed_suffixes(derived, one)) for one in spoken.records())
+            copy_timed_files(noted if out == folder else all_timed, folder, held)
         if out != folder:
             remove_gone(spoken, held, found)
             found.older = older_files(held)
@@ -99,7 +99,7 @@ def encode(folder: Path, out: Path, config: RunConfig, step: Step) -> tuple[Reen
     return made, found
 
 
-def _noting(
+def _collect_timed(
     orders: Iterator[ReencodeJob], folder: Path, noted: list[Timed]
 ) -> Iterator[ReencodeJob]:
     """Yield the jobs, and collect the rows that have files with times, before these are out of
@@ -107,12 +107,12 @@ def _noting(
     """
     derived = DerivedFiles(folder)
     for order in orders:
-        if suffixes := timed_beside(derived, order.record):
+        if suffixes := timed_suffixes(derived, order.record):
             noted.append((order.record, suffixes))
         yield order
 
 
-def timed_beside(derived: DerivedFiles, take: Take) -> list[str]:
+def timed_suffixes(derived: DerivedFiles, take: Take) -> list[str]:
     """Return the suffixes of files next to a row's audio that contain times of it."""
     folder = derived.out
     words = read_words(folder, take.id)
@@ -124,7 +124,7 @@ def timed_beside(derived: DerivedFiles, take: Take) -> list[str]:
     return found
 
 
-def carry(found: Iterable[Timed], folder: Path, held: Store) -> None:
+def copy_timed_files(found: Iterable[Timed], folder: Path, held: Store) -> None:
     """Write subtitles and word times for the new files of rows, shifted by what was added or cut
     off. Such files of the target's own stay.
     """
@@ -135,7 +135,7 @@ def carry(found: Iterable[Timed], folder: Path, held: Store) -> None:
         if new is None or (new.take, new.request_hash) != (old.take, old.request_hash):
             continue
         words = read_words(folder, old.id)
-        there = [] if held.out == folder else timed_beside(held.derived, new)
+        there = [] if held.out == folder else timed_suffixes(held.derived, new)
         by_s = new.shift_s - old.shift_s
         for suffix in (one for one in suffixes if one not in there):
             if shared.owner(old.id, suffix) is not None:
@@ -166,7 +166,7 @@ def carry(found: Iterable[Timed], folder: Path, held: Store) -> None:
     warn_of_kept(kept)
 
 
-def remove_gone(spoken: KeptSpeech, held: Store, findings: Findings) -> None:
+def remove_gone(spoken: SourceFolder, held: Store, findings: Findings) -> None:
     """Move the files of rows that were removed from the source folder to the takes of the target,
     and count rows that the source folder never had.
     """
@@ -199,19 +199,19 @@ def older_files(held: Store) -> Count:
     return found
 
 
-def require_own_files(spoken: KeptSpeech, held: Store) -> None:
+def require_own_files(spoken: SourceFolder, held: Store) -> None:
     """Raise UsageError if files would be replaced that no run recorded."""
     names = (record.id for record in spoken.records() if held.journal.row(record.id).status is None)
     foreign = [path.name for path in map(held.writer.path_of, names) if path.exists()]
     if foreign:
         raise UsageError(
-            f"{some_of(foreign)}: in {held.out}, but not in timings.jsonl, so not from an "
+            f"{first_few(foreign)}: in {held.out}, but not in timings.jsonl, so not from an "
             "earlier run",
             remedy="move them, or choose another --out",
         )
 
 
-def load(config: RunConfig, step: Step) -> SpeechModel:
+def load_model(config: RunConfig, step: Step) -> SpeechModel:
     """Load the checkpoint that made the codes. Raises SetupError, UsageError."""
     from tts_cli.engine.load import open_checkpoint
 
@@ -245,7 +245,7 @@ class Findings:
     left: list[tuple[str, str]] = field(default_factory=list)  # ids and reasons
 
 
-class KeptSpeech:
+class SourceFolder:
     """The audio and codes that a folder has stored, and the runs that synthesized them.
 
     Raises:

@@ -10,8 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from models.base import ModelInfo, Voice
-from tts_cli.app.liked_voice import find_liked, load, require_row
-from tts_cli.atomic import write_alone
+from tts_cli.app.take_as_reference import load_recording, require_row, take_as_reference
+from tts_cli.atomic import write_standalone
 from tts_cli.audio.file import encode
 from tts_cli.config import RunConfig
 from tts_cli.core import BadRow, Row
@@ -59,15 +59,15 @@ def add_voice(
         UsageError: the name, the recording or the checkpoint is wrong; nothing was written.
         SetupError: the checkpoint or a package is missing.
     """
-    liked = None if spoken is None else find_liked(*spoken)
+    liked = None if spoken is None else take_as_reference(*spoken)
     folder = VoiceFolder(config.voice_dir)
     there = None if is_overwriting else folder.find(name)
     if there is None:
         folder.target(name, is_overwriting)
-    info = require_base(config)
+    info = require_cloning_model(config)
     found: Reference | Voice
     if liked is None:
-        found = load(require_row({"text": name, **reference}), info, config)
+        found = load_recording(require_row({"text": name, **reference}), info, config)
     else:
         found = liked.reference(reference["clone_mode"], info, config)
     if there is not None:
@@ -108,7 +108,7 @@ def design_voice(
     wav = target.with_name(target.name.removesuffix(SUFFIX) + ".wav")
     if wav.exists() and not is_overwriting:
         raise UsageError(f"{wav} already exists", remedy="add --overwrite to replace it")
-    info = require_base(config)
+    info = require_cloning_model(config)
     maker = Maker(config, info)
     if design_config is not None:
         maker = Maker(design_config, approved_info(design_config))
@@ -135,7 +135,7 @@ def design_voice(
             values = {"ref_audio": str(audio), "ref_text": row.text, "clone_mode": "icl"}
             try:
                 row = require_row({"text": name, **values})
-                reference = load(row, info, replace(config, ref_root=None))
+                reference = load_recording(row, info, replace(config, ref_root=None))
             except UsageError as error:
                 raise RowError(
                     f"the generated audio cannot be used as a reference: {error}",
@@ -143,7 +143,7 @@ def design_voice(
                 ) from None
         stored = encode_voice(reference, info, config)
     path = folder.write(name, stored, is_overwriting)
-    write_alone(wav, data)
+    write_standalone(wav, data)
     return path, stored
 
 
@@ -169,7 +169,7 @@ def _require_maker(maker: Maker, row: Row, is_design: bool) -> None:
         )
 
 
-def require_base(config: RunConfig) -> ModelInfo:
+def require_cloning_model(config: RunConfig) -> ModelInfo:
     """Return the facts of the checkpoint that clones. Raises UsageError if it cannot clone."""
     info = approved_info(config)
     require_speakable(info)

@@ -60,12 +60,12 @@ def merge(
         held = stack.enter_context(Store.at(out, config))
         held.hold()
         with step("reading the folders"):
-            totals = [None if held.is_new else learn(held, 0, origins)]
+            totals = [None if held.is_new else add_rows(held, 0, origins)]
             for index, source in enumerate(all_of_them[1:], 1):
                 folder = Store.look(source)
                 if not is_read_only(source):
                     folder = stack.enter_context(Store.unchanged(source, config))
-                totals.append(learn(folder, index, origins))
+                totals.append(add_rows(folder, index, origins))
             origins.require_agreement()
             merger = Merger(origins, has_links=has_links)
             voices = MergedVoices(all_of_them, origins.is_settled, merger.left)
@@ -107,7 +107,7 @@ def distinct(folders: Sequence[Path], prefer: Sequence[Path], out: Path) -> list
     return first + [folder for folder in reversed(found.values())]
 
 
-def learn(folder: Store, index: int, origins: Origins) -> FolderTotals:
+def add_rows(folder: Store, index: int, origins: Origins) -> FolderTotals:
     """Add the rows of a folder to `origins`, and free its index. Return the folder's totals."""
     origins.add(index, folder.journal)
     sums = folder.runs.totals(folder.journal.rows())

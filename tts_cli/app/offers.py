@@ -26,7 +26,7 @@ MAX_IDS = 200
 MAX_JOURNAL_BYTES = 8 << 20
 
 
-def of_checkpoint(model: str | None) -> dict[str, Any]:
+def checkpoint_settings(model: str | None) -> dict[str, Any]:
     """Return the settings that a checkpoint on this machine has, by name; empty if it is not
     here.
     """

@@ -11,7 +11,7 @@ from typing import Any
 from tts_cli.config import RunConfig
 from tts_cli.core import Status
 from tts_cli.errors import UsageError
-from tts_cli.seeds import is_made_of
+from tts_cli.seeds import is_derived_from
 from tts_cli.sources.ids import natural_order
 from tts_cli.store.journal import Journal
 from tts_cli.store.mend import recorded_ids
@@ -110,7 +110,7 @@ def find(journal: Journal, out: Path, choice: Choice) -> Take:
         found = found or [
             take
             for take in spoken
-            if is_made_of(take.seed or 0, seed, take.id, min(take.attempts, _MAX_ATTEMPTS))
+            if is_derived_from(take.seed or 0, seed, take.id, min(take.attempts, _MAX_ATTEMPTS))
         ]
         asked = f"take of seed {seed}"
     if len(found) == 1:

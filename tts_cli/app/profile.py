@@ -11,7 +11,7 @@ import functools
 import logging
 import tempfile
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -78,7 +78,7 @@ def profile(
         against = Baseline.read(baseline, tolerance, conditions_of, times_of)
     is_cuda = choose_device(config).type == "cuda"
     sizes = parse_batches(batches or (BATCHES_CUDA if is_cuda else BATCHES_CPU))
-    chosen = parse_names("--stages", stages, STAGES) if stages else STAGES
+    chosen = parse_stages(stages) if stages else STAGES
     require_speakable(approved_info(config))
     if config.max_batch is not None:
         sizes = [size for size in sizes if size <= config.max_batch] or [config.max_batch]
@@ -514,10 +514,10 @@ def parse_batches(text: str) -> list[int]:
     return batches
 
 
-def parse_names(flag: str, text: str, known: Sequence[str]) -> list[str]:
-    """Parse `frame,vocoder` as a list of known names. Raises UsageError."""
+def parse_stages(text: str) -> list[str]:
+    """Parse `frame,vocoder` as a list of stages. Raises UsageError."""
     names = text.split(",")
-    wrong = [name for name in names if name not in known]
+    wrong = [name for name in names if name not in STAGES]
     if wrong:
-        raise UsageError(f"{flag}: {wrong[0]!r} is not one of {', '.join(known)}")
+        raise UsageError(f"--stages: {wrong[0]!r} is not one of {', '.join(STAGES)}")
     return names

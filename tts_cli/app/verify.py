@@ -28,7 +28,7 @@ from msgspec import structs
 
 from tts_cli import signals
 from tts_cli.app import device
-from tts_cli.app.check import FolderCheck, Judged, open_recognizer, require_packages
+from tts_cli.app.check import CheckedTake, FolderCheck, open_recognizer, require_packages
 from tts_cli.app.look import Screen
 from tts_cli.app.totals import ResultRecorder
 from tts_cli.atomic import open_to_append
@@ -149,7 +149,7 @@ class _Waiting(NamedTuple):
     """A take of a folder that is to be heard."""
 
     speech: Take
-    before: Judged | None  # what is known of it; None: it was spoken just now
+    before: CheckedTake | None  # what is known of it; None: it was spoken just now
 
 
 class Verified(NamedTuple):
@@ -160,9 +160,9 @@ class Verified(NamedTuple):
     heard: int  # takes transcribed by this run
     mended: list[str]  # ids of rows that are fine after a retry
     again: int  # rows that were synthesized again
-    suspects: list[Judged]  # the worst first
+    suspects: list[CheckedTake]  # the worst first
     failed: list[str]  # ids
-    tried: list[str]  # ids of suspects, see `app.check.Left`
+    tried: list[str]  # ids of suspects, see `app.check.UnfixedRows`
 
     @property
     def right(self) -> int:
@@ -282,7 +282,7 @@ class Verification:
         rows = counted(len(ids), "row is", "rows are")
         num_takes = plan.num_pending + plan.num_takes
         log.info("%s retried, with %d takes", rows, num_takes)
-        device.require(plan.config)
+        device.require_device(plan.config)
         session = speaker()
         make_ready(session, plan.needs, self._screen.step)
         if plan.folder.run_id is None:
@@ -310,7 +310,7 @@ class Verification:
             file.write(line.encode())  # of a file that another takes the place of, see `end`
         self._num_heard += 1
 
-    def _line(self, answer: AsrResult, speech: Take, before: Judged | None) -> str:
+    def _line(self, answer: AsrResult, speech: Take, before: CheckedTake | None) -> str:
         """What was heard, judged by fixed bounds, beside what else is known of this audio."""
         heard = self._hearing.transcriber.transcript(speech, answer)
         check = verdict_of(Evidence(speech, heard), answer.sha256, VoiceBaselines(()))
@@ -319,7 +319,7 @@ class Verification:
         return check.to_line()
 
 
-def _ids(found: list[Judged]) -> list[str]:
+def _ids(found: list[CheckedTake]) -> list[str]:
     return [one.row.id for one in found]
 
 

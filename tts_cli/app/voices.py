@@ -22,7 +22,7 @@ from tts_cli.voices.voice_file import StoredVoice
 from tts_cli.voices.voice_folder import VoiceFolder
 
 
-class Offered(NamedTuple):
+class CheckpointVoices(NamedTuple):
     """The voices and facts of a checkpoint."""
 
     info: ModelInfo
@@ -33,14 +33,14 @@ class Offered(NamedTuple):
     files: list[dict[str, Any]]
 
 
-def offered(config: RunConfig) -> Offered:
+def checkpoint_voices(config: RunConfig) -> CheckpointVoices:
     """Return the voices and facts of the checkpoint. Raises UsageError, SetupError."""
     info = read_info(config)
     licence = info.licence
     if config.accept_licence:
         require_consent(licence, config)
     own = VoiceFolder(config.voice_dir)
-    return Offered(
+    return CheckpointVoices(
         info,
         model_label(config.model),
         None if licence is None else accepted_on(licence),

@@ -19,7 +19,7 @@ from tts_cli.cli.options import (
 from tts_cli.cli.remember import RememberingCommand
 from tts_cli.cli.screen import echo, show_or_warn, shown_duration
 from tts_cli.config import RunConfig
-from tts_cli.named import counted, some_of
+from tts_cli.named import counted, first_few
 from tts_cli.plan.remembered import BookFacts
 from tts_cli.setting import Topic
 from tts_cli.text.words import usual_s
@@ -117,7 +117,7 @@ def show_book(made: Produced, config: RunConfig, num_chapters: int) -> None:
             "kept as they are: %s of an earlier run with other flags: %s. "
             "Give those flags again to update them, or delete them",
             counted(len(made.kept), "file"),
-            some_of(made.kept),
+            first_few(made.kept),
         )
     if config.json or config.verbosity < 0:
         return

@@ -24,7 +24,7 @@ from tts_cli.setting import Topic
 from tts_cli.store.files import CHECKS_NAME
 
 if TYPE_CHECKING:
-    from tts_cli.app.check import FolderCheck, Hearing, Judged, Left
+    from tts_cli.app.check import CheckedTake, FolderCheck, RecognizerStats, UnfixedRows
 
 log = logging.getLogger(__name__)
 
@@ -67,7 +67,13 @@ def command(folder: Path, **options: Any) -> int:
 
     Exit code 1: the current take of a row is suspect, or a row has failed.
     """
-    from tts_cli.app.check import FolderCheck, compare_voices, listen, pick_best, rate
+    from tts_cli.app.check import (
+        FolderCheck,
+        compare_voices,
+        pick_best,
+        rate_takes,
+        transcribe_takes,
+    )
 
     config = RunConfig.from_options({**options, "out": folder})
     found = FolderCheck(folder, config.only)
@@ -77,10 +83,10 @@ def command(folder: Path, **options: Any) -> int:
         log.warning("%s is read-only: the results are shown, but not stored", folder)
     screen = RunScreen(config)
     if config.asr is not None:
-        name = listen(found, config, screen.step, screen.progress)
+        name = transcribe_takes(found, config, screen.step, screen.progress)
         log_results(found.hearing, name, "transcribed")
     if config.mos:
-        log_results(found.rating, rate(found, screen.progress), "rated")
+        log_results(found.rating, rate_takes(found, screen.progress), "rated")
     if config.drift:
         compare_voices(found, config, screen.step, screen.progress)
     found.write()
@@ -89,7 +95,7 @@ def command(folder: Path, **options: Any) -> int:
     return int(bool(found.suspects or found.failed))
 
 
-def log_results(hearing: Hearing, name: str, did: str) -> None:
+def log_results(hearing: RecognizerStats, name: str, did: str) -> None:
     """Log how many takes the recognizer transcribed or rated, and which it could not."""
     line = f"{name}: {counted(hearing.heard, 'take')} {did}"
     if hearing.heard:
@@ -159,7 +165,7 @@ def show(config: RunConfig, found: FolderCheck, picked: list[dict[str, Any]]) ->
         echo(f"next: {shlex.join(['tts-cli', *args])}{hint}")
 
 
-def suspect_facts(one: Judged, best: dict[str, Judged]) -> dict[str, Any]:
+def suspect_facts(one: CheckedTake, best: dict[str, CheckedTake]) -> dict[str, Any]:
     """Return a suspect take as JSON values."""
     assert one.check is not None
     better = best.get(one.row.id)
@@ -176,7 +182,7 @@ def suspect_facts(one: Judged, best: dict[str, Judged]) -> dict[str, Any]:
     }
 
 
-def cells(one: Judged) -> tuple[str, ...]:
+def cells(one: CheckedTake) -> tuple[str, ...]:
     """Return a suspect take's row of the table."""
     assert one.check is not None
     error = "-" if one.heard is None else f"{100 * one.heard.wer:.0f}%"
@@ -187,7 +193,7 @@ def cells(one: Judged) -> tuple[str, ...]:
     return one.row.id, take, why, error, shortened(heard, _MAX_TEXT)
 
 
-def left_lines(left: Left) -> Iterator[str]:
+def left_lines(left: UnfixedRows) -> Iterator[str]:
     """Yield the rows that more takes do not help, with what does."""
     for row in left.tried[:MAX_PROBLEMS]:
         yield f"no take of {row.id} passed, of {len(row.files)}; look at its text"
@@ -199,7 +205,9 @@ def left_lines(left: Left) -> Iterator[str]:
         yield f"not synthesized: {len(left.unspoken) - MAX_PROBLEMS} more rows"
 
 
-def next_commands(found: FolderCheck, best: dict[str, Judged], left: Left) -> Sequence[list[str]]:
+def next_commands(
+    found: FolderCheck, best: dict[str, CheckedTake], left: UnfixedRows
+) -> Sequence[list[str]]:
     """Return the commands that fix the folder: they choose takes or synthesize others."""
     commands = []
     folder = str(found.folder.path)

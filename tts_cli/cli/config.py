@@ -87,9 +87,9 @@ def _settings(ctx: click.Context, name: str) -> dict[str, dict[str, Any]]:
         else:
             value, origin = SETTINGS[key].default if key in SETTINGS else None, _BUILT_IN
         found[key] = {"value": value, "origin": origin}
-    from tts_cli.app.offers import of_checkpoint
+    from tts_cli.app.offers import checkpoint_settings
 
-    for key, value in of_checkpoint(found.get("model", {}).get("value")).items():
+    for key, value in checkpoint_settings(found.get("model", {}).get("value")).items():
         one = found.get(key, {})
         if one.get("origin") == _BUILT_IN and (key in SAMPLING_FLAGS or one["value"] is None):
             found[key] = {"value": value, "origin": _CHECKPOINT}

@@ -20,9 +20,9 @@ def command(**options: Any) -> int:
     Exit code 3: something is missing that every synthesis needs.
     """
     config = RunConfig.from_options(options)
-    from tts_cli.app.doctor import findings_of_all
+    from tts_cli.app.doctor import all_findings
 
-    findings = findings_of_all()
+    findings = all_findings()
     if config.json:
         echo_json([asdict(finding) for finding in findings])
     else:

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator
 from functools import partial
 
 from tts_cli.events import MAX_EVENT_NAMES, OTHERS, Count, Event, Events
-from tts_cli.named import counted, shown, some_of
+from tts_cli.named import counted, first_few, shown
 
 # The end of a run, line by line.
 SYNTHESIZED = "{ok:,} of {rows} synthesized"
@@ -240,7 +240,7 @@ def invalid_lines(events: Events, manifest: str, strangers: Collection[str]) -> 
     """
     yield from row_lines(events, Event.INVALID, manifest)
     if len(strangers) > 1:
-        named = some_of([*map(shown, strangers)], _MAX_STRANGERS)
+        named = first_few([*map(shown, strangers)], _MAX_STRANGERS)
         yield f"{manifest}: {len(strangers)} characters have no voice: {named}"
 
 

@@ -216,8 +216,8 @@ def log_origins(ctx: click.Context) -> None:
         assert isinstance(param, click.Option)
         if origin.startswith(f"{PREFIX}_"):
             try:
-                check_value(ctx, param, ctx.params[name])
-            except (click.BadParameter, UsageError) as error:
+                checked_value(ctx, param, ctx.params[name])
+            except UsageError as error:
                 raise UsageError(f"{origin}: {error}") from None
             values.setdefault("the environment", []).append(f"{origin} {ctx.params[name]}")
         else:
@@ -227,12 +227,15 @@ def log_origins(ctx: click.Context) -> None:
         log.info("settings from %s: %s", source, ", ".join(found_there))
 
 
-def check_value(ctx: click.Context, param: click.Option, value: Any) -> None:
-    """Raise click.BadParameter or UsageError for a value that the flag would not accept."""
-    name = str(param.name)
-    cast = param.type_cast_value(ctx, value)
-    if name in SETTINGS:
-        RunConfig.from_options({name: cast})
+def checked_value(ctx: click.Context, param: click.Option, value: Any) -> Any:
+    """Return a value as the flag converts it. Raises UsageError if the flag would not accept it."""
+    try:
+        value = param.type_cast_value(ctx, value)
+    except click.BadParameter as error:
+        raise UsageError(error.message) from None
+    if param.name in SETTINGS:
+        RunConfig.from_options({param.name: value})
+    return value
 
 
 class NamedPath(click.Path):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from tts_cli.atomic import write_alone
+from tts_cli.atomic import write_standalone
 from tts_cli.cli.options import (
     SPEAKING,
     SectionedCommand,
@@ -202,7 +202,7 @@ class Destination:
             sys.stdout.buffer.flush()
             return
         try:
-            write_alone(self.path.resolve(), data)
+            write_standalone(self.path.resolve(), data)
         except OSError as error:
             raise SetupError(
                 f"-o {self.path}: {error.strerror or error}", "choose another file"

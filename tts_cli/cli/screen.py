@@ -65,10 +65,12 @@ def long_step(what: str, progress: str) -> Iterator[None]:
         yield
         return
     started_s = time.perf_counter()
-    with Ticker(
-        lambda: log.info("still %s, %s so far", what, _since(started_s)),
-        LINE_S,
-    ):
+
+    def tick() -> None:
+        elapsed = shown_duration(time.perf_counter() - started_s)
+        log.info("still %s, %s so far", what, elapsed)
+
+    with Ticker(tick, LINE_S):
         yield
 
 
@@ -226,10 +228,6 @@ class RunScreen:
         damaged = plan.events.of(Event.PENDING, "damaged")
         if damaged.count:
             log.warning(msg.DAMAGED, msg.first_of(damaged))
-
-
-def _since(started_s: float) -> str:
-    return shown_duration(time.perf_counter() - started_s)
 
 
 def shown_duration(seconds: float) -> str:

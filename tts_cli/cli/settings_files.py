@@ -27,13 +27,13 @@ from tts_cli.cli.options import (
     PLACES,
     PREFIX,
     SectionedOption,
-    check_value,
+    checked_value,
     shared_variable,
 )
 from tts_cli.config import SETTINGS, users_folder
 from tts_cli.errors import UsageError
 from tts_cli.named import nearest, shown
-from tts_cli.setting import Scope, flag, meant
+from tts_cli.setting import Scope, flag, setting_meant
 from tts_cli.sources.cast import TomlFile
 from tts_cli.sources.mapping import map_text
 
@@ -194,7 +194,7 @@ def _entries(
         below: its subcommands, whose tables are not keys of the command.
     """
     for key, value in file.values.items():
-        is_setting = key in SETTINGS or meant(flag(key), SETTINGS) is not None
+        is_setting = key in SETTINGS or setting_meant(flag(key), SETTINGS) is not None
         if key not in commands or (is_setting and not isinstance(value, dict)):
             yield (key,), value
         elif not isinstance(value, dict):
@@ -234,20 +234,19 @@ def _check_name(
     known = sorted(
         [*commands] * is_shared + [key for key in names if _scope(key, params) is not Scope.ONE_RUN]
     )
-    close = meant(flag(name), {**params, **(SETTINGS if is_shared else {})}) or nearest(name, known)
+    flags = {**params, **SETTINGS} if is_shared else params
+    close = setting_meant(flag(name), flags) or nearest(name, known)
     advice = f"did you mean '{close}'?" if close else "see `tts-cli config show`"
     raise UsageError(f"{place}: unknown key '{name[:80]}'", advice)
 
 
 def _checked(ctx: click.Context, param: click.Option, value: Any, path: Path, place: str) -> Any:
-    """Return a value as the flag would convert it. Raises UsageError."""
-    name = str(param.name)
+    """Return a TOML value for click's default_map. Raises UsageError if it is not valid."""
     value = _converted(param, value, path, place)
     try:
-        check_value(ctx, param, value)
-    except (click.BadParameter, UsageError) as error:
-        message = error.message if isinstance(error, click.BadParameter) else str(error)
-        raise UsageError(f"{place}: {name}: {message}") from None
+        checked_value(ctx, param, value)
+    except UsageError as error:
+        raise UsageError(f"{place}: {param.name}: {error}") from None
     return value
 
 

@@ -22,7 +22,7 @@ from tts_cli.config import REDO_ALL, REDO_CHANGED
 from tts_cli.events import OTHERS, Event
 from tts_cli.named import counted, shortened, shown_size
 from tts_cli.plain import read_table
-from tts_cli.setting import meant
+from tts_cli.setting import setting_meant
 from tts_cli.sources.ids import TAKES
 
 if TYPE_CHECKING:
@@ -409,7 +409,7 @@ def explain(error: click.ClickException) -> click.ClickException:
         return click.UsageError(f"No such option '{given}': {advice}.", ctx)
     name = given.replace("_", "-")
     flags = {opt: param for param in ctx.command.params for opt in param.opts if opt[0] == "-"}
-    flag = name if name in flags else meant(name, flags)
+    flag = name if name in flags else setting_meant(name, flags)
     words = _by_name("flags").get(name)
     if flag is not None:
         advice = f"here it is called {flag}"

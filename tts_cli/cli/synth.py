@@ -124,10 +124,10 @@ def run(
         result.report["words"] = facts(result.words)
     elif result.words is not None:
         show(config, out, result.words)
-    return show_result(result, words_again(given, out))
+    return show_result(result, rerun_words(given, out))
 
 
-def words_again(given: Invocation, out: Path) -> list[str]:
+def rerun_words(given: Invocation, out: Path) -> list[str]:
     """Return the words that run a command again: `again DIR` if the folder remembers all of its
     flags.
     """

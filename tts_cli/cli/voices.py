@@ -89,12 +89,12 @@ def command(ctx: click.Context, /, folder: Path | None, **options: Any) -> int:
         refuse_misplaced(ctx)
         return 0
     config = RunConfig.from_options(options)
-    from tts_cli.app.voices import made_in, offered
+    from tts_cli.app.voices import checkpoint_voices, made_in
 
     if folder is not None:
         show_made_voices(*made_in(folder), config.json)
         return 0
-    found = offered(config)
+    found = checkpoint_voices(config)
     info, files = found.info, found.files
     if config.json:
         facts = {"source": found.source, **asdict(info)}

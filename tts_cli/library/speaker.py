@@ -22,7 +22,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tts_cli.app.align import SpokenWords, aligner_of
+from tts_cli.app.align import TakeAligner, aligner_of
 from tts_cli.app.verify import HeardSession
 from tts_cli.checks.verdicts import TakeVerdict
 from tts_cli.core import BadRow, Spoken, Task
@@ -104,7 +104,7 @@ class Speaker:
         self._stream: SpeechStream | None = None  # of the call that goes on
         self._is_lost = False  # its device has failed
         self._heard: HeardSession | None = None  # with `verify`
-        self._words: SpokenWords | None = None  # with `words`
+        self._words: TakeAligner | None = None  # with `words`
         opened = None if config.words is None else aligner_of(config.words, config, "words")
         self.session = LocalSession(config, info)
         with on_device(choose_device(config)):
@@ -117,7 +117,7 @@ class Speaker:
                     self._heard = HeardSession(config, self.maker, nullcontext)
                 if opened is not None:
                     text = self.maker.care.facts()
-                    self._words = SpokenWords(opened, text, nullcontext)
+                    self._words = TakeAligner(opened, text, nullcontext)
                 slots = self.session.loaded.batch.rows
                 self.session.make_room(usual_needs(config, info, longest, slots))
             except BaseException:

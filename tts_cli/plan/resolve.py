@@ -37,8 +37,7 @@ from tts_cli.core import (
     are_joined,
 )
 from tts_cli.errors import RowError
-from tts_cli.hashing import encode, sha256_of
-from tts_cli.hashing import values_of as hashed_values
+from tts_cli.hashing import encode, hashed_values, sha256_of
 from tts_cli.named import shown
 from tts_cli.plan.checkpoint import prompt_counter
 from tts_cli.plan.checks import Judge, require_speakable

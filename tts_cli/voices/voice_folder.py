@@ -7,7 +7,7 @@ from collections import OrderedDict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tts_cli.atomic import write_alone
+from tts_cli.atomic import write_standalone
 from tts_cli.config import users_folder
 from tts_cli.errors import RowError, SetupError, UsageError
 from tts_cli.named import nearest, shown
@@ -105,7 +105,7 @@ class VoiceFolder:
         path = self.target(name, is_overwriting)
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            write_alone(path, encode(voice))
+            write_standalone(path, encode(voice))
         except OSError as error:
             raise SetupError(
                 f"cannot write {path}: {error.strerror or error}", "choose another --voice-dir"

@@ -19,7 +19,7 @@ from typing import Any
 
 from models.base import ModelInfo, Voice
 from models.registry import load_prompts, pace_of, shares_codec
-from tts_cli.app.encode import KeptSpeech, Run
+from tts_cli.app.encode import Run, SourceFolder
 from tts_cli.app.pick import Choice, find, parse
 from tts_cli.audio.file import encode
 from tts_cli.config import RunConfig
@@ -48,7 +48,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Liked:
+class TakeAsReference:
     """A take that a user chose as a reference, and its run."""
 
     out: Path
@@ -74,7 +74,7 @@ class Liked:
                 content = hashlib.sha256(str(codes.shape).encode() + codes.tobytes()).hexdigest()
             digest = reference_digest(content, row.clone_mode or "xvec", row.ref_text, silence_s)
             if codes is None:
-                found = load(row, info, replace(config, ref_root=self.out))
+                found = load_recording(row, info, replace(config, ref_root=self.out))
                 if content and found.digest != digest:
                     raise RowError(f"{kept.path} has changed since the run")
                 return found
@@ -147,7 +147,9 @@ class Liked:
         with tempfile.TemporaryDirectory(prefix="tts-cli-voice-") as scratch:
             audio = Path(scratch) / "speech.wav"
             audio.write_bytes(encode(samples, info.sample_rate_hz, "wav", "PCM_16"))
-            return load(replace(row, ref_audio=str(audio)), info, replace(config, ref_root=None))
+            return load_recording(
+                replace(row, ref_audio=str(audio)), info, replace(config, ref_root=None)
+            )
 
 
 def _voice(
@@ -162,16 +164,18 @@ def _voice(
     return voice
 
 
-def find_liked(out: Path, take: str) -> Liked:
+def take_as_reference(out: Path, take: str) -> TakeAsReference:
     """Return a row's current take, or another take of it. Raises UsageError if it does not
     exist.
     """
-    spoken = KeptSpeech(out)
+    spoken = SourceFolder(out)
     journal = spoken.journal
     choice = parse(take) if "=" in take else None
     file = journal.file(choice.row_id if choice else take)
     record = find(journal, out, choice or Choice(take, file.take if file else 1))
-    return Liked(out, record, file is not None and file.take == record.take, spoken.run_of(record))
+    return TakeAsReference(
+        out, record, file is not None and file.take == record.take, spoken.run_of(record)
+    )
 
 
 def require_row(values: Mapping[str, Any]) -> Row:
@@ -182,7 +186,7 @@ def require_row(values: Mapping[str, Any]) -> Row:
     return row
 
 
-def load(row: Row, info: ModelInfo, config: RunConfig) -> Reference:
+def load_recording(row: Row, info: ModelInfo, config: RunConfig) -> Reference:
     """Load the recording that a row names. Raises UsageError."""
     try:
         return load_reference(
