@@ -68,8 +68,7 @@ def profile(
 
     Returns:
         The figures of each batch size, and a report, whose `slower` lists the stages that take
-            longer
-        than in the baseline.
+        longer than in the baseline.
     Raises:
         UsageError, SetupError: the stages cannot be measured or compared.
     """

@@ -199,7 +199,7 @@ def log_origins(ctx: click.Context) -> None:
 
     Raises:
         UsageError: a variable has a value that its flag would not accept, or a project's file sets
-        what it must not set for this command.
+            what it must not set for this command.
     """
     for name, place in ctx.meta.get(PLACES, {}).items():
         if ctx.get_parameter_source(name) == ParameterSource.DEFAULT:
@@ -333,7 +333,7 @@ def settings(
     Args:
         without: settings of the topics that the command does not have.
         changes: per setting, keyword arguments of click that differ in this command, and `short`, a
-        one-letter flag.
+            one-letter flag.
     """
     names = [
         name

@@ -118,7 +118,7 @@ def load_settings(
         names: words of the command after the program's name: ("voices", "add").
     Raises:
         UsageError: a file cannot be read, a key is unknown, or its flag would not accept the value;
-        the message has file and line.
+            the message has file and line.
     """
     found = FileSettings()
     params = _flags(command)
