@@ -234,7 +234,7 @@ def are_joined(pieces: Sequence[Piece]) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """One take of a row to synthesize. Its result is a `Spoken`."""
+    """One take of a row to synthesize. Its result is a `Result`."""
 
     row: Row
     request: SpeechRequest  # whole text, first attempt; the hashes cover it
@@ -288,9 +288,10 @@ class Encoded:
 
 
 @dataclass(frozen=True, eq=False)
-class Spoken:
-    """The result of a piece or of a task. `samples` may be set although `error` is: the audio was
-    cut off.
+class Result:
+    """The result of a piece or of a task.
+
+    `samples` may be set although `error` is: the audio was cut off.
     """
 
     finish: Finish | None = None  # None: generation did not end
@@ -314,4 +315,4 @@ class Spoken:
 
 
 Step = Callable[[str], AbstractContextManager[Any]]  # shows that a long step is running
-Keep = Callable[[Task, Spoken], None]  # receives each result, in any thread
+Keep = Callable[[Task, Result], None]  # receives each result, in any thread

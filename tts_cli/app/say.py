@@ -25,7 +25,7 @@ from tts_cli.checks.asr.aligner import Aligner
 from tts_cli.checks.verdicts import TakeVerdict
 from tts_cli.checks.word_times import WordTimes
 from tts_cli.config import RunConfig
-from tts_cli.core import BadRow, Row, Spoken, Task
+from tts_cli.core import BadRow, Result, Row, Task
 from tts_cli.engine.session import make_ready
 from tts_cli.errors import ManifestError, RowError
 from tts_cli.events import Event
@@ -38,7 +38,8 @@ from tts_cli.sources.item import ManifestFile
 from tts_cli.sources.row import build_row
 from tts_cli.store.records import moved, unkept
 from tts_cli.store.take import Take
-from tts_cli.voices.made import MadeVoices, is_made
+from tts_cli.voices.generated import is_made
+from tts_cli.voices.voice_store import VoiceStore
 
 log = logging.getLogger(__name__)
 
@@ -77,7 +78,9 @@ def say(
             temporary = tempfile.TemporaryDirectory(prefix="tts-cli-")
             folder = Path(stack.enter_context(temporary))
         source = ManifestFile("<text>", "jsonl", "", given=(row,))
-        plan = Plan(source, config, info, maker=maker, made=MadeVoices(folder))
+        plan = Plan(
+            source, config, info, maker=maker, voices=VoiceStore(config.voice_dir, out=folder)
+        )
         is_int16 = is_int16_enough(config.subtype, rate_hz, info.sample_rate_hz)
         heard = None
         if config.verify is not None:
@@ -155,7 +158,7 @@ def words_of(
 
 def spoken_of(
     plan: Plan, screen: Screen, heard: HeardSession | None, *, is_int16: bool
-) -> tuple[Task, Spoken, TakeVerdict | None]:
+) -> tuple[Task, Result, TakeVerdict | None]:
     """Synthesize the one row of a plan. Returns its task, result and verdict. Raises ManifestError,
     RowError.
 
@@ -179,10 +182,10 @@ def spoken_of(
         startup.use_device(plan.config.device)
         signals.check()
         make_ready(session, plan.needs, screen.step)
-        made: list[tuple[Task, Spoken, TakeVerdict | None]] = []
+        made: list[tuple[Task, Result, TakeVerdict | None]] = []
         with signals.stopping(session.stop):
             if heard is None:
                 session.speak([task], lambda *found: made.append((*found, None)))
             else:
                 heard.speak(session, [task], lambda *found: made.append(found))
-    return made[0] if made else (task, Spoken(), None)
+    return made[0] if made else (task, Result(), None)

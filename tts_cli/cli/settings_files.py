@@ -131,11 +131,10 @@ def load_settings(
         for keys, value in _entries(file, names, commands, below):
             name = keys[-1].replace("-", "_")
             place = file.place(*keys)
-            flags = params
+            other = None
             if len(keys) == 2 and keys[0] != names[0]:  # a key of `synth`, for `validate`
                 other = program.get_command(ctx, keys[0])
-                assert other is not None, keys[0]
-                flags = _flags(other) | params
+            flags = _flags(other) | params if other else params
             _check_name(name, len(keys) <= len(names), flags, place, commands, is_users)
             checked = _checked(ctx, flags[name], value, path, place) if name in flags else None
             if name not in params:

@@ -20,7 +20,7 @@ from tts_cli.plan.resolve import Resolver
 from tts_cli.text.languages import named_language
 from tts_cli.text.unicode import clean_unicode
 from tts_cli.versions import versions
-from tts_cli.voices.made import is_made
+from tts_cli.voices.generated import is_made
 
 if TYPE_CHECKING:
     from models.base import ModelInfo

@@ -35,7 +35,7 @@ from tts_cli.sources.open import read_rows
 from tts_cli.store.files import JOURNAL_NAME
 from tts_cli.store.store import Store
 from tts_cli.text.languages import named_language
-from tts_cli.voices.voice_folder import VoiceFolder, name_problem
+from tts_cli.voices.voice_store import VoiceStore, name_problem
 
 if TYPE_CHECKING:
     from models.base import ModelInfo
@@ -132,7 +132,7 @@ def require_possible(config: RunConfig, info: ModelInfo) -> None:
     Treatment.of(config).require_packages()
 
 
-def check_settings(config: RunConfig, info: ModelInfo, voices: VoiceFolder) -> None:
+def check_settings(config: RunConfig, info: ModelInfo, voices: VoiceStore) -> None:
     """Check settings that depend on the checkpoint. Raises UsageError."""
     if config.voice is not None and (problem := _voice_problem(config.voice, info, voices)):
         raise UsageError(f"--{problem}")
@@ -143,13 +143,13 @@ def check_settings(config: RunConfig, info: ModelInfo, voices: VoiceFolder) -> N
         raise UsageError(f"--max-seconds {problem}")
 
 
-def _voice_problem(value: str, info: ModelInfo, voices: VoiceFolder) -> str | None:
+def _voice_problem(value: str, info: ModelInfo, voices: VoiceStore) -> str | None:
     """Return why a voice cannot be used, or None. A checkpoint that clones takes names of voice
     files, others take names of speakers.
     """
     if not info.takes_voice_files:
         problem = _name_problem("voice", value, info)
-        if problem and voices.find(value) is not None:
+        if problem and voices.path_of(value) is not None:
             problem += f"; a voice file has that name, but a {info.type} checkpoint cannot clone"
         return problem
     try:
@@ -210,7 +210,7 @@ class Judge:
     def __init__(self, config: RunConfig, info: ModelInfo, *, makes_voices: bool = False) -> None:
         self.config = config
         self.info = info
-        self.voices = VoiceFolder(config.voice_dir)
+        self.voices = VoiceStore(config.voice_dir)
         check_settings(config, info, self.voices)
         self.cast = Cast() if config.cast is None else read_cast(config.cast)
         self.strangers: dict[str, None] = {}  # characters without a voice, in order
@@ -291,7 +291,7 @@ class Judge:
     def _speaker(self, name: str) -> str | None:
         """Return the speaker or voice file of this name, or None."""
         if self.info.takes_voice_files:
-            return name if self.voices.find(name) is not None else None
+            return name if self.voices.path_of(name) is not None else None
         same = (voice for voice in self.info.voices if voice.casefold() == name.casefold())
         return next(same, None)
 

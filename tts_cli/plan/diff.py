@@ -24,7 +24,7 @@ from tts_cli.store.sources import find_source
 from tts_cli.store.store import Store
 from tts_cli.store.take import Take
 from tts_cli.text.unicode import clean_unicode
-from tts_cli.voices.made import is_made
+from tts_cli.voices.generated import is_made
 
 if TYPE_CHECKING:
     from tts_cli.plan.resolve import ResolvedRow, Resolver

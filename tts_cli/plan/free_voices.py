@@ -2,7 +2,7 @@
 
 Fish Speech invents another speaker for every row without a reference, and VoiceDesign for every row
 with a description. With `--free-voice one` each character, each description, or all rows together
-get a voice that is generated once (`voices.made`) and then cloned like any voice file.
+get a voice that is generated once (`voices.generated`) and then cloned like any voice file.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from tts_cli.sources.ids import VOICES
 from tts_cli.text.pauses import without_pauses
 from tts_cli.text.split import sentences
 from tts_cli.text.words import usual_s
-from tts_cli.voices.made import MadeVoices, Recipe, damaged, whose
+from tts_cli.voices.generated import Recipe, damaged, whose
+from tts_cli.voices.voice_store import VoiceStore
 
 if TYPE_CHECKING:
     from models.base import ModelInfo, SpeechRequest
@@ -145,7 +146,7 @@ class FreeVoices:
     config: RunConfig
     info: ModelInfo
     maker: Maker
-    made: MadeVoices
+    made: VoiceStore
     asks: dict[str, Ask] = field(default_factory=dict)
     _is_settled: bool = False  # all rows were counted
     _first: SpeechRequest | None = None

@@ -20,7 +20,7 @@ from tts_cli.sources.subtitles import cue_length_s
 from tts_cli.text.frontend import LANGUAGES, TextFrontend
 from tts_cli.text.pauses import has_pauses, without_pauses
 from tts_cli.text.words import SILENCE_S, are_latin, is_foreign, markup_in, usual_s
-from tts_cli.voices.made import is_made
+from tts_cli.voices.generated import is_made
 from tts_cli.voices.needs import Cloning
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from tts_cli.config import RunConfig
-from tts_cli.core import BadRow, Piece, Row, Spoken, Task, are_joined
+from tts_cli.core import BadRow, Piece, Result, Row, Task, are_joined
 from tts_cli.errors import ManifestError, RowError, UsageError
 from tts_cli.events import Event, Events
 from tts_cli.named import counted, first_few
@@ -33,7 +33,8 @@ from tts_cli.store.records import writer_threads
 from tts_cli.store.reencode import ReencodeJob
 from tts_cli.store.store import Store
 from tts_cli.text.pauses import sum_of_pauses
-from tts_cli.voices.made import PREFIX, MadeVoices
+from tts_cli.voices.generated import PREFIX
+from tts_cli.voices.voice_store import VoiceStore
 
 if TYPE_CHECKING:
     from models.base import ModelInfo
@@ -68,7 +69,7 @@ class Plan:
         folder: Store | None = None,
         *,
         maker: Maker | None = None,
-        made: MadeVoices | None = None,
+        voices: VoiceStore | None = None,
         is_heard: bool = False,
         keeps: bool = True,
     ) -> None:
@@ -76,7 +77,7 @@ class Plan:
         self.config = config
         self.info = info
         self.is_heard = is_heard
-        self.planner = Resolver(config, info, maker, made)
+        self.planner = Resolver(config, info, maker, voices)
         self.voices = self.planner.voices
         self.rows = CheckedRows(source, self.planner.judge)
         self.only = Only(config.only, config.out)
@@ -235,7 +236,7 @@ class Plan:
         return iter(self._texts)
 
     def due(
-        self, keep: Callable[[Task, Spoken], None], fail: Callable[[BadRow], None]
+        self, keep: Callable[[Task, Result], None], fail: Callable[[BadRow], None]
     ) -> Iterator[Task | None]:
         """Yield the tasks to synthesize. Writer threads commit silent and invalid rows, for which
         None is yielded.
@@ -264,7 +265,7 @@ class Plan:
         config = replace(config, overwrite=False, retry_failed=False, verify=None)
         config = replace(config, redo=None, keep_done=True)
         maker, made = self.planner.maker, self.voices.made
-        plan = Plan(self.source, config, self.info, self.folder, maker=maker, made=made)
+        plan = Plan(self.source, config, self.info, self.folder, maker=maker, voices=made)
         plan.only = Only.these(ids)
         return plan
 

@@ -30,9 +30,9 @@ from tts_cli.core import (
     Need,
     Piece,
     Place,
+    Result,
     Role,
     Row,
-    Spoken,
     Task,
     are_joined,
 )
@@ -54,8 +54,8 @@ from tts_cli.text.languages import named_language
 from tts_cli.text.normalized_text import NormalizedText
 from tts_cli.text.pauses import sum_of_pauses, without_pauses
 from tts_cli.text.words import SILENCE_S, is_wordless, text_cap
-from tts_cli.voices.made import MadeVoices
 from tts_cli.voices.needs import Cloning
+from tts_cli.voices.voice_store import VoiceStore
 
 if TYPE_CHECKING:
     from models.base import ModelInfo
@@ -180,7 +180,7 @@ class Resolver:
     Args:
         config, info: settings and checkpoint of the rows, see `who_speaks`.
         maker: the checkpoint that generates voices; None: the same one.
-        made: the generated voices; None: those of the output folder and `--made-voices`.
+        voices: None: the user's, and those of the output folder and `--made-voices`.
     Raises:
         UsageError: a setting does not fit the checkpoint, or names a faulty file.
         SetupError: the checkpoint cannot synthesize any row.
@@ -191,18 +191,18 @@ class Resolver:
         config: RunConfig,
         info: ModelInfo,
         maker: Maker | None = None,
-        made: MadeVoices | None = None,
+        voices: VoiceStore | None = None,
     ) -> None:
         require_speakable(info)
         self.config = config
         self.info = info
         self.maker = maker or Maker(config, info)
-        if made is None and config.out is None:
-            made = MadeVoices(config.made_voices)
-        made = made or MadeVoices(config.out, config.made_voices)
-        self.voices = FreeVoices(config, info, self.maker, made)
+        if voices is None and config.out is None:
+            voices = VoiceStore(config.voice_dir, out=config.made_voices)
+        voices = voices or VoiceStore(config.voice_dir, out=config.out, source=config.made_voices)
+        self.voices = FreeVoices(config, info, self.maker, voices)
         self.judge = Judge(config, info, makes_voices=self.voices.is_possible)
-        self.cloning = Cloning(config, info, made)
+        self.cloning = Cloning(config, info, voices)
         self.split_rule = SplitRule.of(config, info)
         self._requests = Requests(config, info)
         self.notes = Notes(config, info, self.care, self.split_rule, self.voices)
@@ -216,6 +216,7 @@ class Resolver:
         """Drop what is known of recordings, which may have changed. Returns the new resolver of
         references.
         """
+        self.voices.made.forget()
         self.cloning = Cloning(self.config, self.info, self.voices.made)
         return self.cloning
 
@@ -443,13 +444,13 @@ def values_of(row: Row) -> dict[str, Any]:
 NO_WORDS = "its text has no letter or digit; add words, or let --wordless silence make it silent"
 
 
-def silence_of(task: Task, info: ModelInfo) -> Spoken:
+def silence_of(task: Task, info: ModelInfo) -> Result:
     """Return the result of a task without words: the pauses that its text marks, else
     `SILENCE_S` of silence, at most its frame limit.
     """
     request = task.request
     seconds = sum_of_pauses(request.text) or min(SILENCE_S, request.max_frames * info.frame_s)
-    return Spoken(
+    return Result(
         Finish.WORDLESS,
         samples=np.zeros(round(seconds * info.sample_rate_hz), np.float32),
         codes=np.zeros((0, info.num_codebooks), np.int64),

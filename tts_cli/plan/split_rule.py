@@ -20,7 +20,7 @@ from tts_cli.seeds import part_seed
 from tts_cli.text.pauses import has_pauses, segments, without_pauses
 from tts_cli.text.split import Part, split, with_tags_in_force
 from tts_cli.text.words import is_wordless, text_cap, usual_s
-from tts_cli.voices.made import is_made
+from tts_cli.voices.generated import is_made
 
 if TYPE_CHECKING:
     from models.base import ModelInfo, SpeechRequest
