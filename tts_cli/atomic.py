@@ -179,16 +179,14 @@ def link_or_copy(source: Path, target: Path, *, has_links: bool = True) -> bool:
 
 
 @contextmanager
-def atomic_path(path: Path, token: str | None = None) -> Iterator[Path]:
+def atomic_path(path: Path) -> Iterator[Path]:
     """Yield a temporary path to write to, and rename it to `path` if the block succeeds.
 
-    Args:
-        token: part of the temporary name; None: the process id.
     Raises:
         DiskFull: no space, or the disk stopped responding; no temporary file is left.
         OSError: any other error of this file.
     """
-    part = Path(part_of(path, token))
+    part = Path(part_of(path))
     with _removed_on_error(part, path):
         part.unlink(missing_ok=True)  # left by a crashed run
         yield part

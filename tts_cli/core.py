@@ -122,7 +122,7 @@ class Levels:
 
 
 @dataclass(frozen=True)
-class Place:
+class TakeRef:
     """The take of a row that a task synthesizes."""
 
     take: int = 1
@@ -135,7 +135,7 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Need:
+class VoiceKey:
     """The voice that a row needs."""
 
     digest: str  # empty: not generated yet
@@ -240,9 +240,9 @@ class Task:
     request: SpeechRequest  # whole text, first attempt; the hashes cover it
     pieces: tuple[Piece, ...] = ()  # in order; none: silence is written
     most_frames: int | None = None  # limit of all pieces together; None: none
-    need: Need | None = None  # voice to clone; None: none
+    need: VoiceKey | None = None  # voice to clone; None: none
     notes: tuple[str, ...] = ()  # warnings about a row that is not from a manifest
-    place: Place = Place()
+    place: TakeRef = TakeRef()
     request_hash: str = ""  # recorded in the journal, as is the next
     content_hash: str = ""
     edits: tuple[tuple[int, int, str], ...] = ()  # edits of its text: start, end, words
