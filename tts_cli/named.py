@@ -53,6 +53,12 @@ def first_few(names: Sequence[str], most: int = 3) -> str:
     return ", ".join(names[:most]) + ", ..." * (len(names) > most)
 
 
+def capped(lines: Sequence[str], limit: int, more: str) -> list[str]:
+    """Return the first lines, and then `more` with the number of the others, if there are any."""
+    num_more = len(lines) - limit
+    return [*lines[:limit], *([more.format(num_more)] if num_more > 0 else [])]
+
+
 def shortened(text: str, most: int) -> str:
     """Return a text in one line, cut to a maximum length."""
     return cut(" ".join(text.split()), most)

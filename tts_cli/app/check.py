@@ -105,8 +105,8 @@ class CheckedTake:
 class RecognizerStats:
     """The result of transcribing or rating takes."""
 
-    heard: int = 0  # now
-    kept: int = 0  # by an earlier command, with the same recognizer
+    heard: int = 0  # takes of this run
+    kept: int = 0  # takes of earlier runs with the same recognizer
     audio_s: float = 0.0
     wall_s: float = 0.0
     other_language: int = 0

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from tts_cli.config import RunConfig
 from tts_cli.core import Step
 from tts_cli.errors import UsageError
+from tts_cli.named import capped
 from tts_cli.store.lock import is_read_only
 from tts_cli.store.merge import Merger, Origins, differences
 from tts_cli.store.run_file import FolderTotals, read_report
@@ -74,8 +75,8 @@ def merge(
             held.rest()
         reports = [read_report(folder) for folder in all_of_them]
         if found := list(differences(all_of_them, reports)):
-            more = f"; and {len(found) - _MAX_NAMED} more" if len(found) > _MAX_NAMED else ""
-            log.warning("different audio: %s%s", "; ".join(found[:_MAX_NAMED]), more)
+            named = "; ".join(capped(found, _MAX_NAMED, "and {} more"))
+            log.warning("different audio: %s", named)
         with step("writing files"):
             voices.run()
             sums = held.merge(merger, origins, reports, totals)

@@ -11,7 +11,7 @@ import click
 from tts_cli.cli.options import SectionedCommand, SectionedOption, common_options, group, settings
 from tts_cli.cli.screen import RunScreen, echo, echo_json, shown_duration
 from tts_cli.config import RunConfig
-from tts_cli.named import counted
+from tts_cli.named import capped, counted
 from tts_cli.store.files import TEXTGRID_SUFFIX, WORDS_SUFFIX, WORDS_VTT_SUFFIX
 
 if TYPE_CHECKING:
@@ -122,20 +122,18 @@ def show(config: RunConfig, folder: Path, done: Alignment) -> None:
     ):
         if count:
             log.warning("%s %s", counted(count, "row"), why)
-    for row_id, problem in done.problems[:MAX_NAMED]:
-        log.warning("row %s was skipped: %s", row_id, problem)
-    if len(done.problems) > MAX_NAMED:
-        log.warning("%d more were skipped; --json lists all", len(done.problems) - MAX_NAMED)
+    skipped = [f"row {row_id} was skipped: {problem}" for row_id, problem in done.problems]
+    for line in capped(skipped, MAX_NAMED, "{} more were skipped; --json lists all"):
+        log.warning("%s", line)
     if done.guessed:
         some = ", ".join(dict.fromkeys(done.guessed[: 4 * MAX_WORDS]))
         words = counted(len(done.guessed), "word is", "words are")
         log.info("%s not in the dictionary, such as %s", words, some)
     if config.verbosity < 0:
         return
-    for row_id, reasons in done.unsure[:MAX_NAMED]:
-        echo(f"unsure: {row_id}: {'; '.join(reasons)}")
-    if len(done.unsure) > MAX_NAMED:
-        echo(f"unsure: {len(done.unsure) - MAX_NAMED} more; --json lists all")
+    unsure = [f"unsure: {row_id}: {'; '.join(reasons)}" for row_id, reasons in done.unsure]
+    for line in capped(unsure, MAX_NAMED, "unsure: {} more; --json lists all"):
+        echo(line)
     line = f"{counted(done.aligned, 'row')} aligned"
     if done.aligned:
         line += f", {counted(done.words, 'word')} in {shown_duration(done.audio_s)}"

@@ -19,7 +19,7 @@ from tts_cli.cli.options import (
 from tts_cli.cli.remember import RememberingCommand
 from tts_cli.cli.screen import echo, show_or_warn, shown_duration
 from tts_cli.config import RunConfig
-from tts_cli.named import counted, first_few
+from tts_cli.named import capped, counted, first_few
 from tts_cli.plan.remembered import BookFacts
 from tts_cli.setting import Topic
 from tts_cli.text.words import usual_s
@@ -83,10 +83,8 @@ def command(ctx: click.Context, /, book: Path, out: Path, **options: Any) -> int
 
 
 def log_warnings(book: Book) -> None:
-    for warning in book.warnings[:MAX_WARNINGS]:
+    for warning in capped(book.warnings, MAX_WARNINGS, "... and {} more like these"):
         log.warning("%s", warning)
-    if len(book.warnings) > MAX_WARNINGS:
-        log.warning("... and %d more like these", len(book.warnings) - MAX_WARNINGS)
 
 
 def show_chapters(book: Book, config: RunConfig) -> None:
@@ -108,10 +106,8 @@ def show_chapters(book: Book, config: RunConfig) -> None:
 
 def show_book(made: Produced, config: RunConfig, num_chapters: int) -> None:
     """Report the chapters that were written and those that were not."""
-    for reason in made.incomplete[:MAX_WARNINGS]:
+    for reason in capped(made.incomplete, MAX_WARNINGS, "{} more chapters"):
         log.warning("not written: %s", reason)
-    if len(made.incomplete) > MAX_WARNINGS:
-        log.warning("not written: %d more chapters", len(made.incomplete) - MAX_WARNINGS)
     if made.kept:
         log.warning(
             "kept as they are: %s of an earlier run with other flags: %s. "

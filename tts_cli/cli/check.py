@@ -19,7 +19,7 @@ from tts_cli.cli.screen import RunScreen, echo, echo_json, show_table, shown_dur
 from tts_cli.config import RunConfig
 from tts_cli.core import Role
 from tts_cli.errors import UsageError
-from tts_cli.named import counted, shortened
+from tts_cli.named import capped, counted, shortened
 from tts_cli.setting import Topic
 from tts_cli.store.files import CHECKS_NAME
 
@@ -111,10 +111,9 @@ def log_results(hearing: RecognizerStats, name: str, did: str) -> None:
     ):
         if count:
             log.warning("%s %s", counted(count, "take"), why)
-    for row_id, problem in hearing.problems[:MAX_PROBLEMS]:
-        log.warning("row %s could not be %s: %s", row_id, did, problem)
-    if len(hearing.problems) > MAX_PROBLEMS:
-        log.warning("%d more could not be %s", len(hearing.problems) - MAX_PROBLEMS, did)
+    lines = [f"row {row_id} could not be {did}: {text}" for row_id, text in hearing.problems]
+    for problem in capped(lines, MAX_PROBLEMS, f"{{}} more could not be {did}"):
+        log.warning("%s", problem)
 
 
 def show(config: RunConfig, found: FolderCheck, picked: list[dict[str, Any]]) -> None:
@@ -195,14 +194,14 @@ def cells(one: CheckedTake) -> tuple[str, ...]:
 
 def left_lines(left: UnfixedRows) -> Iterator[str]:
     """Yield the rows that more takes do not help, with what does."""
-    for row in left.tried[:MAX_PROBLEMS]:
-        yield f"no take of {row.id} passed, of {len(row.files)}; look at its text"
-    if len(left.tried) > MAX_PROBLEMS:
-        yield f"no take of {len(left.tried) - MAX_PROBLEMS} more rows passed; --json names them"
-    for row in left.unspoken[:MAX_PROBLEMS]:
-        yield f"not synthesized: {row.id}: {row.take.error}; fix that first"
-    if len(left.unspoken) > MAX_PROBLEMS:
-        yield f"not synthesized: {len(left.unspoken) - MAX_PROBLEMS} more rows"
+    tried = [
+        f"no take of {row.id} passed, of {len(row.files)}; look at its text" for row in left.tried
+    ]
+    yield from capped(tried, MAX_PROBLEMS, "no take of {} more rows passed; --json names them")
+    failed = [
+        f"not synthesized: {row.id}: {row.take.error}; fix that first" for row in left.unspoken
+    ]
+    yield from capped(failed, MAX_PROBLEMS, "not synthesized: {} more rows")
 
 
 def next_commands(

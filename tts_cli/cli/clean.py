@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import click
 
 from tts_cli.cli import messages as msg
 from tts_cli.cli.options import SectionedCommand, SectionedOption, common_options, group, settings
-from tts_cli.cli.screen import echo, echo_json
+from tts_cli.cli.screen import can_ask, echo, echo_json
 from tts_cli.config import RunConfig
 from tts_cli.errors import UsageError
 from tts_cli.named import counted, shown_size
@@ -77,7 +76,7 @@ def command(folder: Path, older_than: str | None, dry_run: bool, yes: bool, **op
             show(config, folder, found)
         if dry_run or yes:
             return yes and not dry_run
-        if not sys.stdin.isatty() or not sys.stderr.isatty():
+        if not can_ask():
             raise UsageError("clean asks before it deletes anything", "add --yes, or --dry-run")
         return click.confirm("delete them?", err=True)
 

@@ -12,7 +12,7 @@ import click
 from tts_cli.cli.options import OUT, SectionedCommand, common_options, group, settings
 from tts_cli.cli.screen import long_step, show_or_warn
 from tts_cli.config import RunConfig
-from tts_cli.named import counted
+from tts_cli.named import capped, counted
 from tts_cli.setting import Topic
 
 MAX_NAMED = 5  # rows not converted that are listed without --json
@@ -59,11 +59,10 @@ def command(folder: Path, **options: Any) -> int:
     made, found = encode(folder, out, config, partial(long_step, progress=config.progress))
     exit_code = int(bool(found.left))
     if config.json:
-        left = [{"id": row_id, "reason": reason} for row_id, reason in found.left]
         facts = {
             "made": made.count,
             "done": found.done,
-            "left": left,
+            "left": [{"id": row_id, "reason": reason} for row_id, reason in found.left],
             "removed": found.gone.count,
             "not_in_source": found.strays.count,
             "older_files": found.older.count,
@@ -76,9 +75,8 @@ def command(folder: Path, **options: Any) -> int:
         return exit_code
     files = counted(made.count, "file")
     lines = [f"{files} written, {found.done} already done, {len(found.left)} not possible"]
-    lines += [f"not possible: {row_id}: {reason}" for row_id, reason in found.left[:MAX_NAMED]]
-    if len(found.left) > MAX_NAMED:
-        lines.append(f"not possible: {len(found.left) - MAX_NAMED} more; --json lists all")
+    left = [f"not possible: {row_id}: {reason}" for row_id, reason in found.left]
+    lines += capped(left, MAX_NAMED, "not possible: {} more; --json lists all")
     if found.gone.count:
         rows = counted(found.gone.count, "row is", "rows are")
         lines.append(f"{rows} no longer in {folder}/, moved to {out}/takes/: {found.gone}")

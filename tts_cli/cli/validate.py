@@ -98,7 +98,7 @@ def _lines(plan: Plan) -> list[tuple[str, str]]:
         chars, row_id = _longest(selected)
         lines.insert(3, ("longest text", f"{counted(chars, 'character')}, id {row_id}"))
     if selected.count == num(Event.VALID):
-        del lines[1]  # it would say the same again
+        del lines[1]  # all rows are selected
     split = plan.events.of(Event.SPLIT)
     if split.count:
         pieces = int(split.sums["pieces"])

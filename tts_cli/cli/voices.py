@@ -108,20 +108,11 @@ def command(ctx: click.Context, /, folder: Path | None, **options: Any) -> int:
     if info.licence is not None:
         echo(f"licence: {found.consent}")
     if files:
-        columns = ("name", "mode", "model", "usable")
-        show_table(
-            f"voice files in {found.folder}",
-            columns,
-            [
-                (
-                    file["name"],
-                    file.get("mode", "-"),
-                    file.get("model", "-"),
-                    file["problem"] or "yes",
-                )
-                for file in files
-            ],
-        )
+        rows = [
+            (one["name"], one.get("mode", "-"), one.get("model", "-"), one["problem"] or "yes")
+            for one in files
+        ]
+        show_table(f"voice files in {found.folder}", ("name", "mode", "model", "usable"), rows)
     else:
         echo(f"voice files: none in {found.folder}")
     return 0
