@@ -17,7 +17,7 @@ def start() -> int:
     startup.begin_process()
     try:
         with signals.watching():
-            startup.begin(sys.argv[1:])
+            startup.begin_driver(sys.argv[1:])
             from tts_cli.main import main
 
             return main()

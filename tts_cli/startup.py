@@ -115,7 +115,7 @@ def set_openmp_policy() -> None:
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 
-def begin(args: Sequence[str]) -> None:
+def begin_driver(args: Sequence[str]) -> None:
     """Start the GPU's driver if a command line will synthesize on it."""
     set_openmp_policy()
     is_speaking = bool(args) and args[0] in SPEAKING

@@ -83,11 +83,11 @@ class BookRun:
         """
         config, out = self.config, self.out
         info = read_info(config)
-        self._wanted = order_of(config, info, is_m4b=self._is_m4b)
+        self._wanted = book_order(config, info, is_m4b=self._is_m4b)
         if not config.overwrite:
             require_own_files(out, target_names(self.book, self.script, self._wanted))
         self._require_own_folder()
-        self.config = config_of_rows(config, self._wanted)
+        self.config = row_config(config, self._wanted)
         language = None if has_language else self._language(info)
         rows = [
             build_row(row.to_row(language), line=number, number=number, folder=str(out))
@@ -184,7 +184,7 @@ class BookRun:
             )
 
 
-def order_of(config: RunConfig, info: ModelInfo, *, is_m4b: bool) -> BookOrder:
+def book_order(config: RunConfig, info: ModelInfo, *, is_m4b: bool) -> BookOrder:
     """Return which files to make. Raises UsageError, SetupError if that is not possible."""
     treatment = Treatment.of(config)
     treatment.require_packages()
@@ -202,7 +202,7 @@ def order_of(config: RunConfig, info: ModelInfo, *, is_m4b: bool) -> BookOrder:
     )
 
 
-def config_of_rows(config: RunConfig, wanted: BookOrder) -> RunConfig:
+def row_config(config: RunConfig, wanted: BookOrder) -> RunConfig:
     """Return the settings of the rows: their audio is not processed, so that chapters in another
     format or loudness need no synthesis.
     """

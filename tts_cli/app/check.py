@@ -343,7 +343,7 @@ class FolderCheck:
 
         return {row_id: min(takes, key=order) for row_id, takes in others.items()}
 
-    def left(self) -> UnfixedRows:
+    def unfixed(self) -> UnfixedRows:
         """Return the failed and suspect rows that have no take which passed."""
         bad, left = self.bad_ids - set(self.best_takes()), UnfixedRows([], [], [])
         settings = self.folder.last_run.get("settings")

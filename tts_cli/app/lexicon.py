@@ -15,7 +15,7 @@ from tts_cli.text.words import strip_markup
 from tts_cli.voices.voice_store import VoiceStore
 
 
-def read_words(
+def explain_words(
     words: Iterable[str], config: RunConfig
 ) -> tuple[TextFrontend, list[dict[str, Any]]]:
     """Return the text frontend, and how it reads each word. Raises UsageError, SetupError."""

@@ -54,7 +54,7 @@ def merge(
         UsageError: a folder cannot be merged, or two disagree; nothing was written.
         DiskFull, StoppedEarly, Interrupted: a rerun merges the rest.
     """
-    all_of_them = [out, *distinct(folders, prefer, out)]
+    all_of_them = [out, *distinct_folders(folders, prefer, out)]
     preferred, target = {folder.resolve() for folder in prefer}, out.resolve()
     origins = Origins(all_of_them, len(preferred - {target}), target in preferred)
     with ExitStack() as stack:
@@ -83,7 +83,7 @@ def merge(
         return Merged(origins, merger, voices, sums)
 
 
-def distinct(folders: Sequence[Path], prefer: Sequence[Path], out: Path) -> list[Path]:
+def distinct_folders(folders: Sequence[Path], prefer: Sequence[Path], out: Path) -> list[Path]:
     """Return the folders to merge without duplicates, preferred ones first. Raises UsageError."""
     found = {folder.resolve(): folder for folder in reversed(folders)}
     target = out.resolve()

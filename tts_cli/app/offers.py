@@ -40,7 +40,7 @@ def checkpoint_settings(model: str | None) -> dict[str, Any]:
     return {**found, "voice": info.voices[0]} if info.voices else found
 
 
-def values(setting: str, given: Mapping[str, Any], start: str) -> list[str]:
+def completions(setting: str, given: Mapping[str, Any], start: str) -> list[str]:
     """Return the values of a setting that start with what is typed, ignoring letter case.
 
     Errors give an empty list, because a shell shows nothing else on Tab.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,7 @@ def pick(out: Path, config: RunConfig, choices: Sequence[str]) -> tuple[list[dic
             or if there is no journal.
     """
     _require_journal(out)
-    wanted = [parse(choice) for choice in choices]
+    wanted = [parse_choice(choice) for choice in choices]
     if len({choice.row_id for choice in wanted}) < len(wanted):
         raise UsageError("a row is given twice", remedy="choose one take per row")
     with Store.at(out, config) as folder:
@@ -41,12 +41,24 @@ def pick(out: Path, config: RunConfig, choices: Sequence[str]) -> tuple[list[dic
         return picked, folder.is_book and any(take["is_new"] for take in picked)
 
 
-def takes_in(out: Path) -> list[dict[str, Any]]:
-    """Return every take of rows that have several or a pinned one; see `listed`. Raises
-    UsageError.
+def list_takes(out: Path) -> list[dict[str, Any]]:
+    """Return every take of rows that have several or a pinned one, in natural order of their ids.
+
+    `chosen` is `held` for a pinned current take, `yes` for another current one, and None for
+    alternatives.
+
+    Raises:
+        UsageError: there is no journal.
     """
     _require_journal(out)
-    return list(listed(Store.look(out).journal))
+    journal, takes = Store.look(out).journal, []
+    for row_id in sorted((chosen.id for chosen in journal.chosen()), key=natural_order):
+        file = journal.file(row_id)
+        for take in takes_of(journal, row_id):
+            is_file = file is not None and file.take == take.take and take.is_ok
+            how = "held" if file is not None and file.is_held else "yes"
+            takes.append({**take_facts(take), "chosen": how if is_file else None})
+    return takes
 
 
 def _require_journal(out: Path) -> None:
@@ -63,7 +75,7 @@ class Choice:
     seed: int | None = None
 
 
-def parse(choice: str) -> Choice:
+def parse_choice(choice: str) -> Choice:
     """Parse `ID=TAKE` or `ID=seed:N`. Raises UsageError."""
     found = _CHOICE.fullmatch(choice)
     if found is None:
@@ -81,18 +93,18 @@ def choose_takes(folder: Store, wanted: list[Choice]) -> list[dict[str, Any]]:
         UsageError: a row or a take does not exist; nothing has changed.
         RowError: a take's file is missing.
     """
-    found = [find(folder.journal, folder.out, choice) for choice in wanted]
+    found = [find_take(folder.journal, folder.out, choice) for choice in wanted]
     results = []
     try:
         for take in found:
             is_new = folder.pin(take.id, take.take)
-            results.append({**facts(take), "is_new": is_new})
+            results.append({**take_facts(take), "is_new": is_new})
     finally:
         folder.renew_totals()
     return results
 
 
-def find(journal: Journal, out: Path, choice: Choice) -> Take:
+def find_take(journal: Journal, out: Path, choice: Choice) -> Take:
     """Return the chosen take. Raises UsageError, listing the existing takes."""
     takes = takes_of(journal, choice.row_id)
     if not takes:
@@ -115,7 +127,7 @@ def find(journal: Journal, out: Path, choice: Choice) -> Take:
         asked = f"take of seed {seed}"
     if len(found) == 1:
         return found[0]
-    listed = "; ".join(described(facts(take)) for take in spoken[:_MAX_SHOWN])
+    listed = "; ".join(describe_take(take_facts(take)) for take in spoken[:_MAX_SHOWN])
     if found:
         problem = f"{choice.row_id} has more than one {asked}"
     else:
@@ -129,29 +141,15 @@ def takes_of(journal: Journal, row_id: str) -> list[Take]:
     return [take for take in found if take is not None and take.status is not Status.REMOVED]
 
 
-def facts(take: Take) -> dict[str, Any]:
+def take_facts(take: Take) -> dict[str, Any]:
     """Return what to print about a take."""
     names = ("id", "take", "seed", "audio_s", "voice", "suspect", "path", "error")
     return {name: getattr(take, name) for name in names}
 
 
-def described(take: dict[str, Any]) -> str:
+def describe_take(take: dict[str, Any]) -> str:
     """Return a take in a few words."""
     seconds = take["audio_s"]
     length = f", {seconds:.2f} s" if isinstance(seconds, (int, float)) else ""
     suspect = f", suspect: {', '.join(map(str, take['suspect']))}" if take["suspect"] else ""
     return f"take {take['take']} (seed {take['seed']}{length}{suspect})"
-
-
-def listed(journal: Journal) -> Iterator[dict[str, Any]]:
-    """Yield every take of rows that have several or a pinned one, in natural order of their ids.
-
-    `chosen` is `held` for a pinned current take, `yes` for another current one, and None for
-    alternatives.
-    """
-    for row_id in sorted((chosen.id for chosen in journal.chosen()), key=natural_order):
-        file = journal.file(row_id)
-        for take in takes_of(journal, row_id):
-            is_file = file is not None and file.take == take.take and take.is_ok
-            how = "held" if file is not None and file.is_held else "yes"
-            yield {**facts(take), "chosen": how if is_file else None}

@@ -289,8 +289,8 @@ class Profiler:
         model.release(slots)
         rows = f"({batch} x {self.frames} frames)"
         return [
-            entry_of(f"first audio {rows}", audio_ms[1:]),
-            entry_of(f"first row {rows}", file_ms[1:]),
+            stage_entry(f"first audio {rows}", audio_ms[1:]),
+            stage_entry(f"first row {rows}", file_ms[1:]),
         ]
 
     def _captured(self, name: str, run: Callable[[], Any], capturer: Any) -> Callable[[], Any]:
@@ -308,7 +308,7 @@ class Profiler:
         num_ops: int = 0,
     ) -> dict[str, Any]:
         times = time_stage(run, self.device, repeats or self.repeats)
-        entry = entry_of(name, times, num_bytes, num_ops, self.peak, self.has_bf16)
+        entry = stage_entry(name, times, num_bytes, num_ops, self.peak, self.has_bf16)
         entry["launches"] = count_kernels(run, self.device)
         return entry
 
@@ -318,7 +318,7 @@ class Profiler:
             started = time.perf_counter()
             run()
             times.append(1000 * (time.perf_counter() - started))
-        return entry_of(name, times)
+        return stage_entry(name, times)
 
     @torch.inference_mode()
     def write_trace(self, path: Path, batch: int) -> None:
@@ -394,7 +394,7 @@ def count_kernels(run: Callable[[], Any], device: torch.device) -> int | None:
     return sum(int(entry.count) for entry in entries if entry.device_type.name == "CUDA")
 
 
-def entry_of(
+def stage_entry(
     name: str,
     times: list[float],
     num_bytes: int = 0,

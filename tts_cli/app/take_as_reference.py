@@ -20,7 +20,7 @@ from typing import Any
 from models.base import ModelInfo, Voice
 from models.registry import load_prompts, pace_of, shares_codec
 from tts_cli.app.encode import Run, SourceFolder
-from tts_cli.app.pick import Choice, find, parse
+from tts_cli.app.pick import Choice, find_take, parse_choice
 from tts_cli.audio.file import encode
 from tts_cli.config import RunConfig
 from tts_cli.core import BadRow, Row
@@ -170,9 +170,9 @@ def take_as_reference(out: Path, take: str) -> TakeAsReference:
     """
     spoken = SourceFolder(out)
     journal = spoken.journal
-    choice = parse(take) if "=" in take else None
+    choice = parse_choice(take) if "=" in take else None
     file = journal.file(choice.row_id if choice else take)
-    record = find(journal, out, choice or Choice(take, file.take if file else 1))
+    record = find_take(journal, out, choice or Choice(take, file.take if file else 1))
     return TakeAsReference(
         out, record, file is not None and file.take == record.take, spoken.run_of(record)
     )

@@ -245,7 +245,7 @@ class Verification:
             again=len(suspects) + len(failed) if is_again else 0,
             suspects=found.suspects,
             failed=still_failed,
-            tried=[row.id for row in found.left().tried if row.take.is_ok],
+            tried=[row.id for row in found.unfixed().tried if row.take.is_ok],
         )
 
     def close(self) -> None:

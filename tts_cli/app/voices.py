@@ -66,13 +66,13 @@ def list_voices(folder: VoiceStore, info: ModelInfo) -> list[dict[str, Any]]:
     return found
 
 
-def made_in(out: Path) -> tuple[VoiceStore, list[dict[str, Any]]]:
+def generated_voices_in(out: Path) -> tuple[VoiceStore, list[dict[str, Any]]]:
     """Return the generated voices of an output folder. Raises SetupError."""
     voices = VoiceStore(out=out)
-    return voices, [made_facts(voice, *whole) for voice, whole in voices.generated()]
+    return voices, [generated_voice_facts(voice, *whole) for voice, whole in voices.generated()]
 
 
-def made_facts(
+def generated_voice_facts(
     voice: str,
     made: GeneratedVoice | None,
     stored: Mapping[str, StoredVoice],

@@ -96,7 +96,7 @@ def command(
     return int(bool(done.problems))
 
 
-def facts(done: Alignment) -> dict[str, Any]:
+def as_dict(done: Alignment) -> dict[str, Any]:
     """Return the result as JSON values."""
     return {
         "aligned": done.aligned,
@@ -113,7 +113,7 @@ def facts(done: Alignment) -> dict[str, Any]:
 def show(config: RunConfig, folder: Path, done: Alignment) -> None:
     """Print the result."""
     if config.json:
-        echo_json(facts(done))
+        echo_json(as_dict(done))
         return
     for count, why in (
         (done.other_language, "in a language that the aligner does not support"),

@@ -119,7 +119,7 @@ def log_results(hearing: RecognizerStats, name: str, did: str) -> None:
 def show(config: RunConfig, found: FolderCheck, picked: list[dict[str, Any]]) -> None:
     """Print the suspect takes, worst first, and what to type next."""
     suspects, failed, best = found.suspects, found.failed, found.best_takes()
-    path, left = found.folder.path / CHECKS_NAME, found.left()
+    path, left = found.folder.path / CHECKS_NAME, found.unfixed()
     commands = next_commands(found, best, left)
     if config.json:
         facts = {
@@ -130,7 +130,7 @@ def show(config: RunConfig, found: FolderCheck, picked: list[dict[str, Any]]) ->
             "kept": found.hearing.kept,
             "rated": found.rating.heard,
             "failed": [row.id for row in failed],
-            "suspects": [suspect_facts(one, best) for one in suspects],
+            "suspects": [suspect_as_dict(one, best) for one in suspects],
             "picked": [{"id": one["id"], "take": one["take"]} for one in picked],
             "no_take_passed": [row.id for row in left.tried],
             "next": [shlex.join(["tts-cli", *args]) for args in commands],
@@ -143,7 +143,7 @@ def show(config: RunConfig, found: FolderCheck, picked: list[dict[str, Any]]) ->
         show_table(
             f"suspect rows in {found.folder.path}, worst first",
             ("row", "take", "reason", "error", "transcript"),
-            [cells(one) for one in suspects[:_MAX_SHOWN]],
+            [table_row(one) for one in suspects[:_MAX_SHOWN]],
         )
     if len(suspects) > _MAX_SHOWN:
         echo(f"  {len(suspects) - _MAX_SHOWN} more; --json and {CHECKS_NAME} list all")
@@ -157,14 +157,14 @@ def show(config: RunConfig, found: FolderCheck, picked: list[dict[str, Any]]) ->
     echo(f"{line}; {where}")
     if not config.asr and not any(one.heard for one in found.judged):
         echo("only loudness, length and pauses were checked; add --asr to check the words")
-    for line in left_lines(left):
+    for line in unfixed_lines(left):
         echo(line)
     for args in commands:
         hint = " (with your manifest in place of MANIFEST)" * (UNKNOWN_MANIFEST in args)
         echo(f"next: {shlex.join(['tts-cli', *args])}{hint}")
 
 
-def suspect_facts(one: CheckedTake, best: dict[str, CheckedTake]) -> dict[str, Any]:
+def suspect_as_dict(one: CheckedTake, best: dict[str, CheckedTake]) -> dict[str, Any]:
     """Return a suspect take as JSON values."""
     assert one.check is not None
     better = best.get(one.row.id)
@@ -181,7 +181,7 @@ def suspect_facts(one: CheckedTake, best: dict[str, CheckedTake]) -> dict[str, A
     }
 
 
-def cells(one: CheckedTake) -> tuple[str, ...]:
+def table_row(one: CheckedTake) -> tuple[str, ...]:
     """Return a suspect take's row of the table."""
     assert one.check is not None
     error = "-" if one.heard is None else f"{100 * one.heard.wer:.0f}%"
@@ -192,7 +192,7 @@ def cells(one: CheckedTake) -> tuple[str, ...]:
     return one.row.id, take, why, error, shortened(heard, _MAX_TEXT)
 
 
-def left_lines(left: UnfixedRows) -> Iterator[str]:
+def unfixed_lines(left: UnfixedRows) -> Iterator[str]:
     """Yield the rows that more takes do not help, with what does."""
     tried = [
         f"no take of {row.id} passed, of {len(row.files)}; look at its text" for row in left.tried

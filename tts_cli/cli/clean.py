@@ -82,7 +82,7 @@ def command(folder: Path, older_than: str | None, dry_run: bool, yes: bool, **op
 
     found, is_done = clean(folder, config, age_of(older_than), is_approved)
     if config.json:
-        echo_json(facts(found, is_done=is_done))
+        echo_json(as_dict(found, is_done=is_done))
     elif config.verbosity >= 0 and not found.files:
         echo(msg.NOTHING_TO_CLEAN.format(folder=folder))
     elif config.verbosity >= 0 and is_done:
@@ -105,7 +105,7 @@ def show(config: RunConfig, folder: Path, found: Droppable) -> None:
             echo(text.format(rows=counted(named.count, "row"), ids=named))
 
 
-def facts(found: Droppable, *, is_done: bool) -> dict[str, Any]:
+def as_dict(found: Droppable, *, is_done: bool) -> dict[str, Any]:
     """Return the result as JSON values."""
     return {
         "files": found.files,

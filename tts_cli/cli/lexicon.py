@@ -44,9 +44,9 @@ def test_command(words: tuple[str, ...], **options: Any) -> int:
     last column shows which line of the lexicon (words.tsv:12) or which rule changed it.
     """
     config = RunConfig.from_options(options)
-    from tts_cli.app.lexicon import read_words
+    from tts_cli.app.lexicon import explain_words
 
-    care, found = read_words(words, config)
+    care, found = explain_words(words, config)
     if config.json:
         echo_json({"text": care.facts(), "words": found})
         return 0

@@ -390,9 +390,9 @@ def _type_of(one: SettingFacts) -> Any:
 
 
 def _complete(ctx: click.Context, param: click.Parameter, start: str) -> list[str]:
-    from tts_cli.app.offers import values
+    from tts_cli.app.offers import completions
 
-    found = values(str(param.name), ctx.params, start)
+    found = completions(str(param.name), ctx.params, start)
     return [value for value in found if value == printable(value)]
 
 

@@ -36,10 +36,10 @@ def command(folder: Path, choices: tuple[str, ...], **options: Any) -> int:
     settings change. DIR/takes.json lists the pinned takes.
     """
     config = RunConfig.from_options({**options, "out": folder})
-    from tts_cli.app.pick import described, pick, takes_in
+    from tts_cli.app.pick import describe_take, list_takes, pick
 
     if not choices:
-        show_takes(folder, config, takes_in(folder))
+        show_takes(folder, config, list_takes(folder))
         return 0
     picked, has_other_chapters = pick(folder, config, choices)
     if config.json:
@@ -47,7 +47,7 @@ def command(folder: Path, choices: tuple[str, ...], **options: Any) -> int:
     elif config.verbosity >= 0:
         for take in picked:
             ending = "" if take["is_new"] else ", as before"
-            echo(f"{take['id']}: {described(take)}{ending}")
+            echo(f"{take['id']}: {describe_take(take)}{ending}")
         if has_other_chapters:
             short = short_command(folder)
             echo(

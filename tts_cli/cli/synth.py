@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from tts_cli.app.again import short_command
-from tts_cli.cli.align import facts, show
+from tts_cli.cli.align import as_dict, show
 from tts_cli.cli.options import (
     REQUIRED_OUT,
     SPEAKING,
@@ -121,7 +121,7 @@ def run(
     except SettingsChanged as error:
         result = start(ask_about_changes(config, error))
     if result.words is not None and config.json:
-        result.report["words"] = facts(result.words)
+        result.report["words"] = as_dict(result.words)
     elif result.words is not None:
         show(config, out, result.words)
     return show_result(result, rerun_words(given, out))

@@ -89,10 +89,10 @@ def command(ctx: click.Context, /, folder: Path | None, **options: Any) -> int:
         refuse_misplaced(ctx)
         return 0
     config = RunConfig.from_options(options)
-    from tts_cli.app.voices import checkpoint_voices, made_in
+    from tts_cli.app.voices import checkpoint_voices, generated_voices_in
 
     if folder is not None:
-        show_made_voices(*made_in(folder), config.json)
+        show_made_voices(*generated_voices_in(folder), config.json)
         return 0
     found = checkpoint_voices(config)
     info, files = found.info, found.files
