@@ -131,7 +131,7 @@ class LazyGroup(click.Group):
 
 
 def _unknown_command(name: str) -> str:
-    from tts_cli.cli.summary import command_meant
+    from tts_cli.cli.other_tools import command_meant
 
     if meant := command_meant(name):
         return f"no such command {name!r}; {meant}"
@@ -266,7 +266,7 @@ def _run(invocation: Invocation) -> int:
 def _explain(error: Exception) -> int:
     """Report an error that ends a command. Return the exit code."""
     if isinstance(error, click.ClickException):
-        from tts_cli.cli.summary import explain
+        from tts_cli.cli.other_tools import explain
 
         text = io.StringIO()
         explain(error).show(text)

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tts_cli.cli.options import SectionedCommand, SectionedOption, common_options, group, settings
-from tts_cli.cli.screen import RunScreen, echo, echo_json, shown_duration
+from tts_cli.cli.progress import RunScreen
+from tts_cli.cli.screen import echo, echo_json, shown_duration
 from tts_cli.config import RunConfig
 from tts_cli.named import capped, counted
 from tts_cli.store.files import TEXTGRID_SUFFIX, WORDS_SUFFIX, WORDS_VTT_SUFFIX

@@ -15,7 +15,8 @@ import click
 from tts_cli.app.again import short_command
 from tts_cli.checks.page.build import MORE_TAKES, UNKNOWN_MANIFEST, spoken_by
 from tts_cli.cli.options import SectionedCommand, common_options, group, settings
-from tts_cli.cli.screen import RunScreen, echo, echo_json, show_table, shown_duration
+from tts_cli.cli.progress import RunScreen
+from tts_cli.cli.screen import echo, echo_json, show_table, shown_duration
 from tts_cli.config import RunConfig
 from tts_cli.core import Role
 from tts_cli.errors import UsageError

@@ -10,7 +10,8 @@ from typing import Any
 import click
 
 from tts_cli.cli.options import OUT, SectionedCommand, common_options, group, settings
-from tts_cli.cli.screen import long_step, show_or_warn
+from tts_cli.cli.progress import long_step
+from tts_cli.cli.screen import show_or_warn
 from tts_cli.config import RunConfig
 from tts_cli.named import capped, counted
 from tts_cli.setting import Topic

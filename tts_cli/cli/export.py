@@ -17,7 +17,8 @@ from tts_cli.cli.options import (
     group,
     settings,
 )
-from tts_cli.cli.screen import echo, echo_json, long_step, show_table
+from tts_cli.cli.progress import long_step
+from tts_cli.cli.screen import echo, echo_json, show_table
 from tts_cli.config import RunConfig
 from tts_cli.named import counted
 from tts_cli.setting import Scope

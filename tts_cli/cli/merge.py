@@ -18,7 +18,8 @@ from tts_cli.cli.options import (
     group,
     settings,
 )
-from tts_cli.cli.screen import echo, echo_json, long_step, shown_duration
+from tts_cli.cli.progress import long_step
+from tts_cli.cli.screen import echo, echo_json, shown_duration
 from tts_cli.config import RunConfig
 from tts_cli.named import counted
 

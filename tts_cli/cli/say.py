@@ -21,7 +21,8 @@ from tts_cli.cli.options import (
     group,
     settings,
 )
-from tts_cli.cli.screen import RunScreen, echo, echo_json
+from tts_cli.cli.progress import RunScreen
+from tts_cli.cli.screen import echo, echo_json
 from tts_cli.config import SUBTYPES, RunConfig
 from tts_cli.errors import ManifestError, SetupError, UsageError
 from tts_cli.setting import Scope, Topic

@@ -22,8 +22,9 @@ from tts_cli.cli.options import (
     manifests_argument,
     settings,
 )
+from tts_cli.cli.progress import RunScreen
 from tts_cli.cli.remember import RememberingCommand
-from tts_cli.cli.screen import RunScreen, can_ask
+from tts_cli.cli.screen import can_ask
 from tts_cli.cli.summary import show_result
 from tts_cli.cli.validate import show_plan
 from tts_cli.config import REDO_CHANGED, RunConfig

@@ -15,8 +15,9 @@ from tts_cli.cli.options import (
     manifests_argument,
     settings,
 )
+from tts_cli.cli.progress import RunScreen
 from tts_cli.cli.remember import RememberingCommand
-from tts_cli.cli.screen import RunScreen, echo, echo_json, show_grid, shown_duration
+from tts_cli.cli.screen import echo, echo_json, show_grid, shown_duration
 from tts_cli.config import RunConfig
 from tts_cli.events import Count, Event
 from tts_cli.named import counted, shown_size
