@@ -65,19 +65,19 @@ def encode(folder: Path, out: Path, config: RunConfig, step: Step) -> tuple[Reen
     """
     Treatment.of(config).require_packages()
     Store.look(folder)
-    with Store.at(out, config) as held:
-        held.begin()
-        spoken = SourceFolder(folder)
-        config = config if config.model is not None else replace(config, model=spoken.model)
-        rate_hz = spoken.native_rate_hz()
-        held.speech_is(rate_hz or read_info(config).sample_rate_hz, spoken.comment)
-        require_own_files(spoken, held)
+    with Store.at(out, config) as target:
+        target.begin()
+        source = SourceFolder(folder)
+        config = config if config.model is not None else replace(config, model=source.model)
+        rate_hz = source.native_rate_hz()
+        target.speech_is(rate_hz or read_info(config).sample_rate_hz, source.comment)
+        require_own_files(source, target)
         if out != folder:  # `synth` needs the voices of the rows there
             voices = MergedVoices([out, folder], lambda index: True, Count())
             voices.require_agreement()
             voices.run()
         with step("reading the folder"):
-            kinds = {order.source.kind for order in spoken.find(held, None, Findings())}
+            kinds = {job.source.kind for job in source.find(target, None, Findings())}
         decode, identity = None, ""
         if "codes" in kinds:
             from tts_cli.engine.vocoder import decoder_of
@@ -87,29 +87,29 @@ def encode(folder: Path, out: Path, config: RunConfig, step: Step) -> tuple[Reen
         found = Findings()
         with step("converting files"):
             noted: list[Timed] = []
-            orders = _collect_timed(spoken.find(held, identity, found), folder, noted)
-            made = held.reencode(orders, decode, folder)
+            jobs = _collect_timed(source.find(target, identity, found), folder, noted)
+            made = target.reencode(jobs, decode, folder)
             derived = DerivedFiles(folder)
-            all_timed = ((one, timed_suffixes(derived, one)) for one in spoken.records())
-            copy_timed_files(noted if out == folder else all_timed, folder, held)
+            all_timed = ((one, timed_suffixes(derived, one)) for one in source.records())
+            copy_timed_files(noted if out == folder else all_timed, folder, target)
         if out != folder:
-            remove_gone(spoken, held, found)
-            found.older = older_files(held)
+            remove_gone(source, target, found)
+            found.older = older_files(target)
     found.left += made.failed
     return made, found
 
 
 def _collect_timed(
-    orders: Iterator[ReencodeJob], folder: Path, noted: list[Timed]
+    jobs: Iterator[ReencodeJob], folder: Path, noted: list[Timed]
 ) -> Iterator[ReencodeJob]:
     """Yield the jobs, and collect the rows that have files with times, before these are out of
     date.
     """
     derived = DerivedFiles(folder)
-    for order in orders:
-        if suffixes := timed_suffixes(derived, order.record):
-            noted.append((order.record, suffixes))
-        yield order
+    for job in jobs:
+        if suffixes := timed_suffixes(derived, job.record):
+            noted.append((job.record, suffixes))
+        yield job
 
 
 def timed_suffixes(derived: DerivedFiles, take: Take) -> list[str]:
@@ -124,18 +124,18 @@ def timed_suffixes(derived: DerivedFiles, take: Take) -> list[str]:
     return found
 
 
-def copy_timed_files(found: Iterable[Timed], folder: Path, held: Store) -> None:
+def copy_timed_files(found: Iterable[Timed], folder: Path, target: Store) -> None:
     """Write subtitles and word times for the new files of rows, shifted by what was added or cut
     off. Such files of the target's own stay.
     """
-    shared = SharedNames(one.id for one in held.journal.takes())
+    shared = SharedNames(one.id for one in target.journal.takes())
     source, kept = DerivedFiles(folder), Count()
     for old, suffixes in found:
-        new = held.journal.ok_take(old.id) if suffixes else None
+        new = target.journal.ok_take(old.id) if suffixes else None
         if new is None or (new.take, new.request_hash) != (old.take, old.request_hash):
             continue
         words = read_words(folder, old.id)
-        there = [] if held.out == folder else timed_suffixes(held.derived, new)
+        there = [] if target.out == folder else timed_suffixes(target.derived, new)
         by_s = new.shift_s - old.shift_s
         for suffix in (one for one in suffixes if one not in there):
             if shared.owner(old.id, suffix) is not None:
@@ -156,9 +156,9 @@ def copy_timed_files(found: Iterable[Timed], folder: Path, held: Store) -> None:
                     text = FORMS[suffix](words.moved(by_s, new.audio_s, str(new.sha256)))
                 place = (old.id, suffix, text.encode(), str(new.sha256))
                 if is_kept:
-                    is_written = held.copy_beside(*place, is_replaced=held.out == folder)
+                    is_written = target.copy_beside(*place, is_replaced=target.out == folder)
                 else:
-                    is_written = held.put_beside(*place)
+                    is_written = target.put_beside(*place)
                 if is_written is False:
                     kept.add(name)
             except (RowError, SetupError, OSError, UnicodeError) as error:
@@ -166,46 +166,47 @@ def copy_timed_files(found: Iterable[Timed], folder: Path, held: Store) -> None:
     warn_of_kept(kept)
 
 
-def remove_gone(spoken: SourceFolder, held: Store, findings: Findings) -> None:
+def remove_gone(source: SourceFolder, target: Store, findings: Findings) -> None:
     """Move the files of rows that were removed from the source folder to the takes of the target,
     and count rows that the source folder never had.
     """
     gone = []
-    for take in held.journal.takes():
-        if id_problem(take.id) or spoken.journal.file(take.id) is not None:
+    for take in target.journal.takes():
+        if id_problem(take.id) or source.journal.file(take.id) is not None:
             continue
-        if spoken.journal.row(take.id).is_removed and spoken.run_of(take) is not None:
+        if source.journal.row(take.id).is_removed and source.run_of(take) is not None:
             gone.append(take.id)
         else:
             findings.strays.add(take.id)
-    stayed = held.remove(gone)
+    stayed = target.remove(gone)
     findings.left += stayed
     for row_id in sorted(set(gone) - {row_id for row_id, _ in stayed}):
         findings.gone.add(row_id)
-    held.renew_totals()
+    target.renew_totals()
 
 
-def older_files(held: Store) -> Count:
+def older_files(target: Store) -> Count:
     """Return the audio files of rows in a format other than the recorded one."""
     found = Count(is_sorted=True)
-    for row_id, path in audio_files(held.out):
-        name = path.relative_to(held.out).as_posix()
-        if path.suffix == f".{held.writer.format}" or held.journal.row(row_id).current is None:
+    for row_id, path in audio_files(target.out):
+        name = path.relative_to(target.out).as_posix()
+        has_format = path.suffix == f".{target.writer.format}"
+        if has_format or target.journal.row(row_id).current is None:
             continue
-        file = held.journal.file(row_id)
-        take = None if file is None else held.journal.take(row_id, file.take)
+        file = target.journal.file(row_id)
+        take = None if file is None else target.journal.take(row_id, file.take)
         if take is None or take.path != name:
             found.add(name)
     return found
 
 
-def require_own_files(spoken: SourceFolder, held: Store) -> None:
+def require_own_files(source: SourceFolder, target: Store) -> None:
     """Raise UsageError if files would be replaced that no run recorded."""
-    names = (record.id for record in spoken.records() if held.journal.row(record.id).status is None)
-    foreign = [path.name for path in map(held.writer.path_of, names) if path.exists()]
+    names = (one.id for one in source.records() if target.journal.row(one.id).status is None)
+    foreign = [path.name for path in map(target.writer.path_of, names) if path.exists()]
     if foreign:
         raise UsageError(
-            f"{first_few(foreign)}: in {held.out}, but not in timings.jsonl, so not from an "
+            f"{first_few(foreign)}: in {target.out}, but not in timings.jsonl, so not from an "
             "earlier run",
             remedy="move them, or choose another --out",
         )
@@ -325,11 +326,11 @@ class SourceFolder:
                 findings.done += 1
                 continue
             try:
-                yield self._order(record, target.writer.native_rate_hz, identity)
+                yield self._job(record, target.writer.native_rate_hz, identity)
             except RowError as error:
                 findings.left.append((record.id, str(error)))
 
-    def _order(self, record: Take, rate_hz: int, identity: str | None) -> ReencodeJob:
+    def _job(self, record: Take, rate_hz: int, identity: str | None) -> ReencodeJob:
         run = self.run_of(record)
         is_same = run is not None and (identity is None or run.identity == identity)
         source = find_source(self.out, record, rate_hz, is_same)

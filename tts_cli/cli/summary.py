@@ -361,9 +361,7 @@ def _without_redo(args: Sequence[str]) -> list[str]:
 
 def _command(args: Sequence[str]) -> str:
     """Return a command line that can be pasted into a shell."""
-    is_piped = "-" in args
-    note = msg.ON_STDIN if is_piped else ""
-    return f"{shlex.join(['tts-cli', *args])}{note}"
+    return shlex.join(["tts-cli", *args]) + msg.ON_STDIN * ("-" in args)
 
 
 def _folder(out: Path) -> str:
