@@ -325,7 +325,7 @@ def open_to_append(path: Path) -> int:
 def iter_lines(file: BinaryIO) -> Iterator[bytes]:
     """Yield the lines of a file. The last one may lack its line end.
 
-    A line of more than `MAX_LINE_BYTES` is replaced by a short piece that is not valid JSON.
+    A line of more than `MAX_LINE_BYTES` is replaced by a piece of it that is not valid JSON.
     """
     while raw := file.readline(MAX_LINE_BYTES):
         while len(raw) >= MAX_LINE_BYTES and not raw.endswith(b"\n"):

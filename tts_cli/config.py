@@ -430,7 +430,7 @@ class RunConfig:
         return self.redo is not None or self.overwrite
 
     @property
-    def most_takes(self) -> int:
+    def max_takes(self) -> int:
         """The maximum of takes that a run synthesizes for a row in addition to its own."""
         return max(self.takes, self.retakes) if self.verify else self.takes
 

@@ -25,7 +25,7 @@ class Package:
 
     name: str  # name for pip
     module: str  # name for import
-    least: str  # lowest supported version
+    min_version: str  # lowest supported version
 
     def problem(self) -> str | None:
         """Return why the package cannot be used, or None. It is not imported."""
@@ -36,8 +36,8 @@ class Package:
             is_there = False
         if not is_there:
             return f"{self.name} is not installed"
-        if _numbers(found) < _numbers(self.least):
-            return f"{self.name} is {found}, at least {self.least} is needed"
+        if _numbers(found) < _numbers(self.min_version):
+            return f"{self.name} is {found}, at least {self.min_version} is needed"
         return None
 
     def load(self) -> Any:
@@ -87,7 +87,7 @@ def remedy_of(extra: str) -> str:
     """Return the command that installs an extra. It names the packages, because our own package may
     not be in an index.
     """
-    names = " ".join(f'"{one.name}>={one.least}"' for one in all_extras()[extra].packages)
+    names = " ".join(f'"{one.name}>={one.min_version}"' for one in all_extras()[extra].packages)
     return f"pip install {names}"
 
 

@@ -35,12 +35,12 @@ def shown(value: object, limit: int = 60) -> str:
     return text if len(text) <= limit else text[:limit] + "..."
 
 
-def is_too_deep(value: object, most: int = MAX_DEPTH) -> bool:
-    """Whether lists and objects of a JSON value are nested more than `most` deep."""
+def is_too_deep(value: object, max_depth: int = MAX_DEPTH) -> bool:
+    """Whether lists and objects of a JSON value are nested more than `max_depth` deep."""
     if not isinstance(value, (list, dict)):
         return False
     inner = value.values() if isinstance(value, dict) else value
-    return most == 0 or any(is_too_deep(one, most - 1) for one in inner)
+    return max_depth == 0 or any(is_too_deep(one, max_depth - 1) for one in inner)
 
 
 def printable(text: str) -> str:
@@ -48,9 +48,9 @@ def printable(text: str) -> str:
     return _UNPRINTABLE.sub("?", without_user_info(text))
 
 
-def first_few(names: Sequence[str], most: int = 3) -> str:
-    """Return the first few of some names."""
-    return ", ".join(names[:most]) + ", ..." * (len(names) > most)
+def first_few(names: Sequence[str], limit: int = 3) -> str:
+    """Return the first names, and "..." if there are others."""
+    return ", ".join(names[:limit]) + ", ..." * (len(names) > limit)
 
 
 def capped(lines: Sequence[str], limit: int, more: str) -> list[str]:
@@ -59,14 +59,14 @@ def capped(lines: Sequence[str], limit: int, more: str) -> list[str]:
     return [*lines[:limit], *([more.format(num_more)] if num_more > 0 else [])]
 
 
-def shortened(text: str, most: int) -> str:
+def shortened(text: str, max_chars: int) -> str:
     """Return a text in one line, cut to a maximum length."""
-    return cut(" ".join(text.split()), most)
+    return cut(" ".join(text.split()), max_chars)
 
 
-def cut(text: str, most: int) -> str:
+def cut(text: str, max_chars: int) -> str:
     """Cut a text to a maximum length."""
-    return text if len(text) <= most else f"{text[: most - 3]}..."
+    return text if len(text) <= max_chars else f"{text[: max_chars - 3]}..."
 
 
 def nearest(name: str, valid: list[str]) -> str | None:

@@ -368,4 +368,4 @@ def _folder(out: Path) -> str:
     return f"{out}/" if str(out) != "/" else "/"
 
 
-_short = partial(shortened, most=MAX_REASON_CHARS)
+_short = partial(shortened, max_chars=MAX_REASON_CHARS)

@@ -181,7 +181,7 @@ class Store:
     @cached_property
     def commits(self) -> Commits:
         """What changes the files of rows; the folder is open."""
-        return Commits(self.out, self.journal, self._mark, self._config.most_takes)
+        return Commits(self.out, self.journal, self._mark, self._config.max_takes)
 
     @cached_property
     def _mark(self) -> FolderMark:
