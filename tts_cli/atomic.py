@@ -196,7 +196,6 @@ def atomic_path(path: Path) -> Iterator[Path]:
 
 
 def part_of(path: Path | str, token: str | None = None) -> str:
-    """Return the temporary name of a file."""
     folder, name = os.path.split(path)
     return os.path.join(folder, f".{name}.{token or os.getpid()}.tts-cli.part")
 
@@ -228,7 +227,6 @@ def remove_part(part: Path | str) -> None:
 
 
 def sync_file(path: Path) -> None:
-    """Fsync a file."""
     handle = os.open(path, os.O_RDWR)  # Windows syncs no file that is open for reading
     try:
         os.fsync(handle)
@@ -253,7 +251,6 @@ def sync_folder(folder: Path | str) -> None:
 
 
 def is_part(name: str) -> bool:
-    """Whether a name is that of a temporary file."""
     return _PART_NAME.fullmatch(name) is not None
 
 

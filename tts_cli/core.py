@@ -117,7 +117,6 @@ class Levels:
 
     @property
     def longest_silence_s(self) -> float:
-        """The longest near-silence anywhere."""
         return max(self.silence_start_s, self.silence_inside_s, self.silence_end_s)
 
 
@@ -184,7 +183,6 @@ class Row:
 
     @property
     def record_id(self) -> str:
-        """The id of the row's journal entries."""
         return self.id
 
 
@@ -253,7 +251,6 @@ class Task:
 
     @property
     def name(self) -> str:
-        """The task's name in messages."""
         return f"{self.id}, take {self.place.take}" if self.is_extra else self.id
 
     @property

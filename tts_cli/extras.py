@@ -76,7 +76,6 @@ class Extra:
 
 @functools.cache
 def all_extras() -> dict[str, Extra]:
-    """Return all extras by name."""
     return {
         name: Extra(one["serves"], tuple(Package(*values) for values in one["packages"]))
         for name, one in read_table(Path(__file__).with_suffix(".toml")).items()

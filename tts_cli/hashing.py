@@ -28,7 +28,6 @@ def hashed_values(settings: Any) -> dict[str, Any]:
 
 
 def sha256_of(text: str) -> str:
-    """Return the SHA-256 of a text as hex digits."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 

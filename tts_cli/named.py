@@ -65,7 +65,6 @@ def shortened(text: str, max_chars: int) -> str:
 
 
 def cut(text: str, max_chars: int) -> str:
-    """Cut a text to a maximum length."""
     return text if len(text) <= max_chars else f"{text[: max_chars - 3]}..."
 
 

@@ -32,7 +32,6 @@ def row_seed(run_seed: int, row_id: str) -> int:
 
 
 def take_seed(seed: int, take: int) -> int:
-    """Return the seed of a row's take 1, 2, 3, ..."""
     return seed if take == 1 else derive(seed, f"take {take}")
 
 
@@ -47,16 +46,13 @@ def is_derived_from(found: int, seed: int, row_id: str, attempts: int) -> bool:
 
 
 def part_seed(seed: int, part: int) -> int:
-    """Return the seed of piece 1, 2, ... of a row."""
     return seed if part == 1 else derive(seed, f"part {part}")
 
 
 def attempt_seed(seed: int, attempt: int) -> int:
-    """Return the seed of attempt 1, 2, ..."""
     return seed if attempt == 1 else derive(seed, f"attempt {attempt}")
 
 
 def _hash(seed: int, label: str) -> int:
-    """Return a 64-bit hash."""
     digest = hashlib.sha256(f"{seed}\n{label}".encode("utf-8", "surrogatepass")).digest()
     return int.from_bytes(digest[:8], "big")

@@ -158,7 +158,6 @@ def make_context(index: int) -> bool:
 
 
 def usable_cores() -> int:
-    """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -168,7 +167,6 @@ def _is_on_cpu(args: Sequence[str]) -> bool:
 
 
 def _in_thread(name: str, work: Callable[[], object]) -> None:
-    """Run a function in a daemon thread, ignoring its errors."""
 
     def run() -> None:
         with suppress(OSError, AttributeError, ValueError):

@@ -36,7 +36,7 @@ class Rerun:
         return [*self.words, *flags, "--out", str(self.out)]
 
     def whole(self, flags: Sequence[str] = ()) -> list[str]:
-        """Return its words with the remembered settings as flags."""
+        """Return its command line, with the remembered settings as flags."""
         return self.command([*flags_of(self.settings), *flags])
 
 

@@ -68,8 +68,6 @@ MAX_OFF = 5.0  # robust deviations below its voice's median that make a row unsu
 
 @dataclass(eq=False)
 class _Row:
-    """A row that is aligned in this run or an earlier one."""
-
     row: FolderRow
     path: Path
     score: float | None = None  # None: not aligned
@@ -111,7 +109,6 @@ class TakeWords:
         self._lexicon = lexicon or Lexicon()
 
     def request(self, place: int, path: Path, take: Take) -> AlignRequest:
-        """Return the request for a take."""
         words = [(word.start, sounds) for word, sounds in self._words(take)]
         language = self.transcriber.language_of(take)
         return AlignRequest(place, path, language, tuple(passages_of(take, words)))
@@ -374,7 +371,6 @@ class TakeAligner:
         return self._takes.times(take, answer, check)
 
     def close(self) -> None:
-        """Free processes and memory."""
         with self._mutex:
             self._is_closed = True
             self._answers = iter(())

@@ -67,7 +67,6 @@ class BookRun:
 
     @property
     def num_chapters(self) -> int:
-        """The number of chapters with text."""
         return len({row.chapter for row in self.script})
 
     def order(self, *, has_language: bool) -> ManifestFile:

@@ -83,12 +83,10 @@ class CheckedTake:
 
     @property
     def evidence(self) -> Evidence:
-        """All measurements of the take."""
         return Evidence(self.file.take, self.heard, self.similarity, self.mos)
 
     @property
     def is_chosen(self) -> bool:
-        """Whether it is its row's current take."""
         return self.file is self.row.file
 
     @property
@@ -97,7 +95,6 @@ class CheckedTake:
 
     @property
     def reasons(self) -> tuple[Remark, ...]:
-        """Why it is suspect."""
         return () if self.check is None else self.check.reasons
 
 

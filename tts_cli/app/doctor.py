@@ -22,8 +22,6 @@ MIN_FREE_BYTES = 2 * 10**9
 
 @dataclass
 class Finding:
-    """The result of one check."""
-
     name: str
     status: str  # ok, note or missing; missing: no synthesis is possible
     detail: str
@@ -100,7 +98,6 @@ def _torch() -> Any:
 
 
 def driver_version() -> str:
-    """Return the version of the NVIDIA kernel driver."""
     try:
         words = Path("/proc/driver/nvidia/version").read_text(encoding="utf-8").split()
     except OSError:
@@ -153,7 +150,6 @@ def caches() -> list[Finding]:
 
 
 def licences() -> list[Finding]:
-    """List the licences that models require to be accepted."""
     found = []
     for licence in registry.licences():
         status = "note" if checkpoint.accepted_on(licence) is None else "ok"

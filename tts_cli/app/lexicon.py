@@ -30,7 +30,6 @@ def explain_words(
 
 
 def _read(word: str, care: TextFrontend, language: str) -> dict[str, Any]:
-    """Return how one word is read, and which rules changed it."""
     reading = care.read(word, language)
     by = (
         "normalizer" if edit.line is None else f"{care.lexicon.path}:{edit.line}"

@@ -61,7 +61,6 @@ def _info(given: Mapping[str, Any]) -> ModelInfo:
 
 
 def _voices(given: Mapping[str, Any], start: str) -> Iterator[str]:
-    """Yield the speakers of the checkpoint, or the names of voice files."""
     info = _info(given)
     if not info.takes_voice_files:
         yield from info.voices
@@ -81,7 +80,6 @@ def _devices(given: Mapping[str, Any], start: str) -> Iterator[str]:
 
 
 def _ids(given: Mapping[str, Any], start: str) -> Iterator[str]:
-    """Yield ids of rows from the journal in --out."""
     out: Any = given.get("out")
     found: dict[str, None] = {}
     with open_plain(Path(out) / "timings.jsonl") as file:

@@ -68,8 +68,6 @@ def _require_journal(out: Path) -> None:
 
 @dataclass(frozen=True)
 class Choice:
-    """A take that a user chose."""
-
     row_id: str
     take: int | None  # None: chosen by its seed
     seed: int | None = None
@@ -136,19 +134,17 @@ def find_take(journal: Journal, out: Path, choice: Choice) -> Take:
 
 
 def takes_of(journal: Journal, row_id: str) -> list[Take]:
-    """Return a row's takes without removed ones."""
+    """Return a row's takes, without removed ones."""
     found = (journal.take(row_id, number) for number in journal.row(row_id).numbers)
     return [take for take in found if take is not None and take.status is not Status.REMOVED]
 
 
 def take_facts(take: Take) -> dict[str, Any]:
-    """Return what to print about a take."""
     names = ("id", "take", "seed", "audio_s", "voice", "suspect", "path", "error")
     return {name: getattr(take, name) for name in names}
 
 
 def describe_take(take: dict[str, Any]) -> str:
-    """Return a take in a few words."""
     seconds = take["audio_s"]
     length = f", {seconds:.2f} s" if isinstance(seconds, (int, float)) else ""
     suspect = f", suspect: {', '.join(map(str, take['suspect']))}" if take["suspect"] else ""

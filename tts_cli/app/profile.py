@@ -322,7 +322,6 @@ class Profiler:
 
     @torch.inference_mode()
     def write_trace(self, path: Path, batch: int) -> None:
-        """Write a Chrome trace of one prefill, five frames and one vocoder batch."""
         model, slots = self.model, list(range(batch))
         prompts = sample_prompts(model, batch, self.frames)
         activities = [ProfilerActivity.CPU]
@@ -345,7 +344,6 @@ class Profiler:
         profiler.export_chrome_trace(str(path))
 
     def report(self, results: list[dict[str, Any]]) -> dict[str, Any]:
-        """Return the figures, with everything needed to compare them."""
         is_cuda = self.device.type == "cuda"
         return {
             "model": self.model.info.identity,
@@ -441,7 +439,6 @@ PEAKS = {"NVIDIA H200": Peak(4300, 790)}
 
 
 def peak_of(device: torch.device) -> Peak | None:
-    """Return the device's rates, or None if they are unknown."""
     if device.type != "cuda":
         return None
     return PEAKS.get(torch.cuda.get_device_name(device))

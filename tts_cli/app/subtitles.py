@@ -87,7 +87,6 @@ def warn_of_kept(kept: Count) -> None:
 
 
 def _write(row: Row, plan: Plan, made: Made) -> None:
-    """Write the files of one row."""
     folder = plan.folder
     take, audio = folder.journal.ok_take(row.id), folder.writer.path_of(row.id)
     if take is None or not audio.is_file() or not _is_of(take, row, plan):

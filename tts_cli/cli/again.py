@@ -94,7 +94,6 @@ def confirm(folder: Path, reruns: Sequence[Rerun]) -> None:
 
 
 def call(root: click.Context, words: list[str]) -> int:
-    """Run a command of the group. Return its exit code."""
     name, *rest = words
     group = root.command
     found = group.get_command(root, name) if isinstance(group, click.Group) else None

@@ -98,7 +98,6 @@ def command(
 
 
 def as_dict(done: Alignment) -> dict[str, Any]:
-    """Return the result as JSON values."""
     return {
         "aligned": done.aligned,
         "kept": done.kept,
@@ -112,7 +111,6 @@ def as_dict(done: Alignment) -> dict[str, Any]:
 
 
 def show(config: RunConfig, folder: Path, done: Alignment) -> None:
-    """Print the result."""
     if config.json:
         echo_json(as_dict(done))
         return

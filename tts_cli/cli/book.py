@@ -105,7 +105,6 @@ def show_chapters(book: Book, config: RunConfig) -> None:
 
 
 def show_book(made: Produced, config: RunConfig, num_chapters: int) -> None:
-    """Report the chapters that were written and those that were not."""
     for reason in capped(made.incomplete, MAX_WARNINGS, "{} more chapters"):
         log.warning("not written: %s", reason)
     if made.kept:

@@ -166,7 +166,6 @@ def show(config: RunConfig, found: FolderCheck, picked: list[dict[str, Any]]) ->
 
 
 def suspect_as_dict(one: CheckedTake, best: dict[str, CheckedTake]) -> dict[str, Any]:
-    """Return a suspect take as JSON values."""
     assert one.check is not None
     better = best.get(one.row.id)
     return {
@@ -183,7 +182,6 @@ def suspect_as_dict(one: CheckedTake, best: dict[str, CheckedTake]) -> dict[str,
 
 
 def table_row(one: CheckedTake) -> tuple[str, ...]:
-    """Return a suspect take's row of the table."""
     assert one.check is not None
     error = "-" if one.heard is None else f"{100 * one.heard.wer:.0f}%"
     reasons = [f"{reason.kind} ({reason.text})" for reason in one.check.reasons]

@@ -91,7 +91,6 @@ def command(folder: Path, older_than: str | None, dry_run: bool, yes: bool, **op
 
 
 def show(config: RunConfig, folder: Path, found: Droppable) -> None:
-    """List what can be deleted."""
     if config.verbosity < 0:
         return
     files, size = counted(found.files, "file"), shown_size(found.bytes)
@@ -106,7 +105,6 @@ def show(config: RunConfig, folder: Path, found: Droppable) -> None:
 
 
 def as_dict(found: Droppable, *, is_done: bool) -> dict[str, Any]:
-    """Return the result as JSON values."""
     return {
         "files": found.files,
         "bytes": found.bytes,

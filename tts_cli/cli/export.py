@@ -173,7 +173,6 @@ def command(folder: Path, out: Path, **options: Any) -> int:
 
 
 def show(out: Path, to: str, config: RunConfig, made: Exported) -> None:
-    """Print the summary of an export."""
     found = made.statistics
     if config.json:
         counts = {

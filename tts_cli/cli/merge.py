@@ -90,7 +90,6 @@ def command(
 
 
 def show(config: RunConfig, out: Path, merged: Merged) -> None:
-    """Print the summary of a merge."""
     origins, merger, voices, sums = merged
     added = sum(origins.taken.values()) - origins.taken[0]
     if origins.num_odd:

@@ -269,7 +269,6 @@ def refuse_misplaced(ctx: click.Context) -> None:
 
 
 def help_of_group(ctx: click.Context) -> int:
-    """Show the help of a group unless one of its commands is called."""
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())
     else:
@@ -375,7 +374,6 @@ _METAVARS: dict[type, str] = {int: "N", float: "S", Path: "DIR"}
 
 
 def _type_of(one: SettingFacts) -> Any:
-    """Return the click type of a setting."""
     if one.choices is not None:
         return AnyCase(one.choices)
     if one.kind is Path:

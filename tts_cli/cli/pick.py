@@ -59,7 +59,6 @@ def command(folder: Path, choices: tuple[str, ...], **options: Any) -> int:
 
 
 def show_takes(out: Path, config: RunConfig, found: Sequence[Mapping[str, Any]]) -> None:
-    """List the rows that have takes."""
     if config.json:
         echo_json(found)
         return

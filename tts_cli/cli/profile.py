@@ -129,7 +129,6 @@ def command(
 
 
 def show(result: dict[str, Any]) -> None:
-    """Print one batch size as a table, with its rates."""
     rows = [
         [
             stage["stage"],
@@ -177,5 +176,4 @@ def amount(value: float) -> str:
 
 
 def percent(share: float | None) -> str:
-    """Return a share for the table."""
     return "-" if share is None else f"{100 * share:.0f}%"

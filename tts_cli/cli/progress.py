@@ -124,7 +124,6 @@ class Progress:
         self._bar.update(1)
 
     def line(self) -> str:
-        """Return the state in one line."""
         ended, failed, audio_s = self._state
         wall_s = self._wall_s
         line = f"{ended:,} of {counted(self.num_rows, 'row')} after {shown_duration(wall_s)}"

@@ -104,7 +104,6 @@ def forgotten_by(values: Sequence[str]) -> frozenset[str]:
 
 
 def shown_flag(name: str, value: Any) -> str:
-    """Return a setting as a user would type it."""
     if value is True:
         return flag(name)
     return f"{flag(name)} {shlex.quote(str(SETTINGS[name].plain(value)))}"

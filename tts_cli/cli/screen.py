@@ -141,7 +141,6 @@ def echo(text: str) -> None:
 
 
 def echo_json(value: object) -> None:
-    """Print a value as JSON to stdout."""
     echo(json.dumps(value, indent=2))
 
 

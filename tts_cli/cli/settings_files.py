@@ -56,7 +56,6 @@ class FileSettings:
 
 
 def user_file() -> Path:
-    """Return the path of the user's settings."""
     return users_folder("XDG_CONFIG_HOME", ".config") / FILE_NAME
 
 

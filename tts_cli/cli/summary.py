@@ -53,7 +53,6 @@ def show_result(result: RunResult, args: Sequence[str]) -> int:
 
 
 def _show_voices(result: RunResult) -> int:
-    """Print the files of the generated voices."""
     plan = result.plan
     wav = plan.voices.made.wav
     if plan.config.json:
@@ -113,7 +112,6 @@ def verified_lines(verified: Verified | None, args: Sequence[str]) -> list[str]:
 
 
 def _unspoken_lines(result: RunResult, args: Sequence[str]) -> list[str]:
-    """Return the lines of a run that had nothing to synthesize."""
     plan = result.plan
     strays = stray_lines(result.strays, plan.source.name, plan.folder.out)
     verified = verified_lines(result.verified, args)
@@ -135,7 +133,6 @@ def _nothing_to_do(plan: Plan) -> str:
 
 
 def _reason(plan: Plan) -> str:
-    """Return why a run has nothing to do."""
     config, num = plan.config, plan.events.num
     done, silent = num(Event.DONE), num(Event.SILENT)
     if num(Event.SERVED):

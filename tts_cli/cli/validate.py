@@ -115,13 +115,11 @@ def _chars(selected: Count) -> int:
 
 
 def _longest(selected: Count) -> tuple[int, str]:
-    """Return the length and the id of the longest text."""
     chars, row_id = selected.largest.get("chars", (0, ""))
     return int(chars), row_id
 
 
 def _voice_lines(plan: Plan) -> list[tuple[str, str]]:
-    """Return the lines about generated voices."""
     found, voices = [], plan.voices.facts()
     for one in voices[:MAX_VOICES]:
         text = msg.PLAN_VOICE if one["is_made"] else msg.PLAN_NEW_VOICE
@@ -169,7 +167,6 @@ def _folder_lines(
 
 
 def _converted_lines(plan: Plan) -> list[tuple[str, str]]:
-    """Return the line about files that are converted without synthesis."""
     texts = {"audio": msg.PLAN_FROM_AUDIO, "codes": msg.PLAN_FROM_CODES}
     found = plan.events.groups(Event.REENCODE)
     parts = [texts[kind].format(count=one.count) for kind, one in found.items()]
@@ -177,7 +174,6 @@ def _converted_lines(plan: Plan) -> list[tuple[str, str]]:
 
 
 def _line(line: tuple[str, str], /, **facts: object) -> tuple[str, str]:
-    """Return a label and its text."""
     return line[0], line[1].format(**facts)
 
 

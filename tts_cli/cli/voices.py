@@ -142,7 +142,6 @@ def describe(info: ModelInfo, source: str) -> list[tuple[str, str]]:
 
 
 def show_made_voices(voices: VoiceStore, found: Sequence[Mapping[str, Any]], is_json: bool) -> None:
-    """List the generated voices of an output folder."""
     if is_json:
         echo_json({"folder": str(voices.out_folder), "made_voices": found})
         return
