@@ -128,8 +128,6 @@ def show(config: RunConfig, folder: Path, done: Alignment) -> None:
         some = ", ".join(dict.fromkeys(done.guessed[: 4 * MAX_WORDS]))
         words = counted(len(done.guessed), "word is", "words are")
         log.info("%s not in the dictionary, such as %s", words, some)
-    if config.verbosity < 0:
-        return
     unsure = [f"unsure: {row_id}: {'; '.join(reasons)}" for row_id, reasons in done.unsure]
     for line in capped(unsure, MAX_NAMED, "unsure: {} more; --json lists all"):
         echo(line)

@@ -114,7 +114,7 @@ def show_book(made: Produced, config: RunConfig, num_chapters: int) -> None:
             counted(len(made.kept), "file"),
             first_few(made.kept),
         )
-    if config.json or config.verbosity < 0:
+    if config.json:
         return
     chapters = f"{len(made.made.chapters)} of {counted(num_chapters, 'chapter')}"
     show_or_warn(f"{chapters}, {shown_duration(made.seconds)}, in {config.out}/")

@@ -138,8 +138,6 @@ def show(config: RunConfig, found: FolderCheck, picked: list[dict[str, Any]]) ->
         }
         echo_json(facts)
         return
-    if config.verbosity < 0:
-        return
     if suspects:
         show_table(
             f"suspect rows in {found.folder.path}, worst first",

@@ -73,7 +73,7 @@ def command(folder: Path, older_than: str | None, dry_run: bool, yes: bool, **op
 
     def is_approved(found: Droppable) -> bool:
         if not config.json:
-            show(config, folder, found)
+            show(folder, found)
         if dry_run or yes:
             return yes and not dry_run
         if not can_ask():
@@ -83,16 +83,14 @@ def command(folder: Path, older_than: str | None, dry_run: bool, yes: bool, **op
     found, is_done = clean(folder, config, age_of(older_than), is_approved)
     if config.json:
         echo_json(as_dict(found, is_done=is_done))
-    elif config.verbosity >= 0 and not found.files:
+    elif not found.files:
         echo(msg.NOTHING_TO_CLEAN.format(folder=folder))
-    elif config.verbosity >= 0 and is_done:
+    elif is_done:
         echo(msg.CLEANED.format(files=counted(found.files, "file"), size=shown_size(found.bytes)))
     return 0
 
 
-def show(config: RunConfig, folder: Path, found: Droppable) -> None:
-    if config.verbosity < 0:
-        return
+def show(folder: Path, found: Droppable) -> None:
     files, size = counted(found.files, "file"), shown_size(found.bytes)
     echo(msg.CLEANABLE.format(files=files, size=size, folder=folder))
     for named, text in (

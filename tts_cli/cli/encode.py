@@ -72,8 +72,6 @@ def command(folder: Path, **options: Any) -> int:
             "journal": str(out / "timings.jsonl"),
         }
         return show_or_warn(json.dumps(facts, indent=2), exit_code, is_json=True)
-    if config.verbosity < 0:
-        return exit_code
     files = counted(made.count, "file")
     lines = [f"{files} written, {found.done} already done, {len(found.left)} not possible"]
     left = [f"not possible: {row_id}: {reason}" for row_id, reason in found.left]

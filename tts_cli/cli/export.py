@@ -187,8 +187,6 @@ def show(out: Path, to: str, config: RunConfig, made: Exported) -> None:
     for reason, count in found["left_out"].items():
         level = logging.WARNING if reason in made.lost else logging.INFO
         log.log(level, "left out: %d, %s", count, reason)
-    if config.verbosity < 0:
-        return
     length = found["length_s"]
     lasts = f"; 9 of 10 rows last {length['p5']:.1f} to {length['p95']:.1f} s" if length else ""
     echo(f"{out}: {counted(found['rows'], 'row')}, {found['hours']:.2f} hours as {to}{lasts}")

@@ -119,8 +119,6 @@ def show(config: RunConfig, out: Path, merged: Merged) -> None:
         }
         echo_json(found)
         return
-    if config.verbosity < 0:
-        return
     count = len(origins.folders) - 1
     files = f"{counted(merger.num_linked, 'file')} linked, {merger.num_copied} copied"
     echo(

@@ -45,7 +45,7 @@ def show_result(result: RunResult, args: Sequence[str]) -> int:
         exit_code = show_or_warn(json.dumps(result.report, indent=2), exit_code, is_json=True)
     elif not result.plan.needs_model:
         show_or_warn("\n".join(_unspoken_lines(result, args)))
-    elif config.verbosity >= 0:
+    else:
         show_or_warn("\n".join(_spoken_lines(result, args)))
     if result.error is not None:
         raise result.error
