@@ -57,7 +57,7 @@ _MODULES = {name: module for module, names in _PLACES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
-    """A public name, from the module that has it (PEP 562)."""
+    """Return a public name from the module that defines it (PEP 562)."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     module = importlib.import_module(f"{__name__}.{_MODULES.get(name, 'errors')}")

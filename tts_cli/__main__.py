@@ -13,27 +13,27 @@ from tts_cli.errors import Interrupted
 
 
 def start() -> int:
-    """Import the command line and run it; returns its exit code."""
+    """Import the command line and run it. Return its exit code."""
     startup.begin_process()
     try:
         with signals.watching():
-            startup.begin(sys.argv[1:])
+            startup.begin_driver(sys.argv[1:])
             from tts_cli.main import main
 
             return main()
-    except Interrupted as error:  # while it was imported, or on the way out
+    except Interrupted as error:  # during the import, or while the process ends
         sys.stderr.write(f"error: {error}\n")
         return error.exit_code
 
 
 def run() -> NoReturn:
-    """As `start`, and end the process with what was left to do at its end, but without taking torch
-    and its device apart piece by piece, which the system does at once.
+    """Run the command line and end the process: after the exit handlers, but without unloading
+    torch and its device, which the operating system does faster.
     """
     code = start()
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):
-        with suppress(OSError, ValueError):  # nobody reads it any more
+        with suppress(OSError, ValueError):  # the reader is closed
             stream.flush()
     os._exit(code)
 

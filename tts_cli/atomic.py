@@ -1,13 +1,13 @@
-"""Write files so that a file under its final name is always whole.
+"""Write files so that a file under its final name is always complete.
 
 Every file is written as `.<name>.<token>.tts-cli.part` in the same folder, fsynced and renamed, and
-its folder is fsynced. A crash can leave only `.part` files, which the next run finishes or removes.
-The token of a row's file is the beginning of its SHA-256, so that the journal's entry names it; the
-process that stages a file (`stage`) need not be the one that renames it (`put_in_place`). Other
-files have the process id.
+its folder is fsynced. A crash can leave only `.part` files, which the next run completes or
+removes. The token of a row's file is the start of its SHA-256, so that the journal entry identifies
+it: the process that stages a file (`stage`) need not be the one that renames it (`put_in_place`).
+The token of any other file is the process id.
 
-Files of our own that grow must be regular files, because a pipe would block for ever and a link
-could lead anywhere.
+Files of ours that grow must be regular files: reading a pipe would block forever, and a link could
+lead anywhere.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import shutil
 import stat
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -32,32 +32,33 @@ from tts_cli.plain import NOT_PLAIN, open_plain
 
 log = logging.getLogger(__name__)
 
-MAX_LINE_BYTES = 1 << 20  # of a file that grows by lines
+MAX_LINE_BYTES = 1 << 20  # in files that grow line by line
 
 _PART_NAME = re.compile(r"\.(.+)\.([0-9a-f]+)\.tts-cli\.part")
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL
-# Where there are no such files, opening a folder to be written fails.
 _SHARE_DATA = 0x40049409  # FICLONE of Linux
+# Without O_TMPFILE, opening the folder fails and a temporary name is used.
 _NAMELESS = os.O_WRONLY | getattr(os, "O_TMPFILE", 0) | getattr(os, "O_CLOEXEC", 0)
 _CREATE |= getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
 
 
 def write_atomic(path: Path, data: bytes) -> None:
-    """Put `data` at `path`: whole or not at all, also after a power cut.
+    """Write `data` to `path` completely or not at all, even if the power fails.
 
     Raises:
-        DiskFull: no room, or the disk stopped answering; nothing is left behind.
-        OSError: anything else that concerns this file.
+        DiskFull: no space, or the disk stopped responding; no temporary file is left.
+        OSError: any other error of this file.
     """
     put_in_place(stage(path, data), path)
     sync_folder(path.parent)
 
 
-def write_alone(path: Path, data: bytes) -> None:
-    """As `write_atomic`, in a folder that no run puts in order after a crash: a killed process
-    leaves nothing there. The file has no name before it is whole, where the system has such files;
-    only one that replaces another needs a temporary one, between two calls. What an earlier process
-    left of this very file is removed.
+def write_standalone(path: Path, data: bytes) -> None:
+    """Write `data` to `path` atomically in a folder that no run cleans up after a crash.
+
+    On Linux the file has no name until it is complete, so a killed process leaves nothing. A file
+    that replaces another one has a temporary name between two system calls. Temporary files that
+    dead processes left for this path are removed.
     """
     for part in path.parent.glob(glob.escape(f".{path.name}.") + "*.tts-cli.part"):
         pid = part.name.removeprefix(f".{path.name}.").split(".")[0]
@@ -65,7 +66,7 @@ def write_alone(path: Path, data: bytes) -> None:
             remove_part(part)
     try:
         _write_nameless(path, data)
-    except OSError as error:  # not every file system has such files
+    except OSError as error:  # not every file system supports O_TMPFILE
         log.debug("%s: written under a temporary name: %s", path, error)
         write_atomic(path, data)
         return
@@ -80,7 +81,7 @@ def _write_nameless(path: Path, data: bytes) -> None:
             write_all(handle, data)
             name = f"/proc/self/fd/{handle}"
             try:
-                os.link(name, path, src_dir_fd=handle)  # given, it makes it follow the link
+                os.link(name, path, src_dir_fd=handle)  # src_dir_fd: follow the /proc link
             except FileExistsError:
                 os.link(name, part, src_dir_fd=handle)
                 os.replace(part, path)
@@ -89,8 +90,9 @@ def _write_nameless(path: Path, data: bytes) -> None:
 
 
 def stage(path: Path | str, data: bytes, token: str | None = None) -> str:
-    """Write `data` next to `path` under a temporary name, durably; returns that name. Rows pass
-    strings: creating a `Path` takes longer than the system call.
+    """Write `data` durably under a temporary name next to `path`. Return that name.
+
+    Paths may be strings, because creating a `Path` takes longer than the system call.
 
     Args:
         token: part of the temporary name; None: the process id.
@@ -112,7 +114,7 @@ def stage(path: Path | str, data: bytes, token: str | None = None) -> str:
 
 
 def write_all(handle: int, data: bytes) -> None:
-    """Write and make durable."""
+    """Write all of `data` to an open file and fsync it."""
     view = memoryview(data)
     while view:
         view = view[os.write(handle, view) :]
@@ -120,7 +122,7 @@ def write_all(handle: int, data: bytes) -> None:
 
 
 def put_in_place(part: Path | str, path: Path | str) -> None:
-    """Give a staged file its name; the caller syncs the folder.
+    """Rename a staged file to its final name. The caller syncs the folder.
 
     Raises:
         DiskFull, OSError: as `write_atomic`.
@@ -129,27 +131,31 @@ def put_in_place(part: Path | str, path: Path | str) -> None:
         os.replace(part, path)
 
 
-def link_whole(source: Path, target: Path) -> None:
-    """Let `target` be the file `source`, whatever it was before: by a hard link, or a copy where
-    the file system has none. At any moment `target` is whole.
+def link_atomic(source: Path, target: Path) -> None:
+    """Make `target` the same file as `source`: a hard link, or a copy if the file system has no
+    links.
+
+    `target` is a complete file at any moment.
 
     Raises:
-        DiskFull: no room, or the disk stopped answering; nothing has changed.
-        OSError: anything else about these files.
+        DiskFull: no space, or the disk stopped responding; nothing has changed.
+        OSError: any other error of these files.
     """
-    if is_same_file(source, target):
-        return  # renaming one name of a file to another name of it would do nothing
-    with written_whole(target) as part:
+    with suppress(FileNotFoundError):
+        if os.path.samefile(source, target):
+            return  # renaming a file onto another name of itself would do nothing
+    with atomic_path(target) as part:
         link_or_copy(source, part)
 
 
 def link_or_copy(source: Path, target: Path, *, has_links: bool = True) -> bool:
-    """Give a file a second name; where that is not possible, copy it, without data of its own
-    where the file system can share it. The copy is not synced. Returns whether it is a link.
+    """Hard-link a file, or copy it if that is not possible. Return whether it is a link.
+
+    A copy shares its data with the source if the file system can do that. It is not synced.
 
     Args:
-        target: does not exist.
-        has_links: hard links are wanted.
+        target: a path that does not exist yet.
+        has_links: whether to try a hard link.
     Raises:
         OSError: neither is possible.
     """
@@ -172,25 +178,15 @@ def link_or_copy(source: Path, target: Path, *, has_links: bool = True) -> bool:
     return False
 
 
-def is_same_file(first: Path, second: Path) -> bool:
-    """Whether two names are of one file."""
-    try:
-        return os.path.samefile(first, second)
-    except FileNotFoundError:
-        return False
-
-
 @contextmanager
-def written_whole(path: Path, token: str | None = None) -> Iterator[Path]:
-    """The temporary name to write a file under; it gets its own once the block has ended well.
+def atomic_path(path: Path) -> Iterator[Path]:
+    """Yield a temporary path to write to, and rename it to `path` if the block succeeds.
 
-    Args:
-        token: part of the temporary name; None: the process id.
     Raises:
-        DiskFull: no room, or the disk stopped answering; nothing is left behind.
-        OSError: anything else that concerns this file.
+        DiskFull: no space, or the disk stopped responding; no temporary file is left.
+        OSError: any other error of this file.
     """
-    part = Path(part_of(path, token))
+    part = Path(part_of(path))
     with _removed_on_error(part, path):
         part.unlink(missing_ok=True)  # left by a crashed run
         yield part
@@ -200,19 +196,18 @@ def written_whole(path: Path, token: str | None = None) -> Iterator[Path]:
 
 
 def part_of(path: Path | str, token: str | None = None) -> str:
-    """The temporary name of a file."""
     folder, name = os.path.split(path)
     return os.path.join(folder, f".{name}.{token or os.getpid()}.tts-cli.part")
 
 
 def token_of(sha256: str) -> str:
-    """The part of a temporary name that stands for the content of a row's file."""
+    """Return the part of a temporary name that identifies the content of a row's file."""
     return sha256[:16]
 
 
 @contextmanager
 def _removed_on_error(part: Path | str, path: Path | str) -> Iterator[None]:
-    """Leave no temporary file behind where it does not become `path`."""
+    """Remove the temporary file if the block fails."""
     try:
         with writing(path):
             yield
@@ -222,7 +217,7 @@ def _removed_on_error(part: Path | str, path: Path | str) -> Iterator[None]:
 
 
 def remove_part(part: Path | str) -> None:
-    """Remove a temporary file, if it is there and can be."""
+    """Remove a temporary file if it exists; log an error."""
     try:
         os.unlink(part)
     except FileNotFoundError:
@@ -232,7 +227,6 @@ def remove_part(part: Path | str) -> None:
 
 
 def sync_file(path: Path) -> None:
-    """Make a file's content durable."""
     handle = os.open(path, os.O_RDWR)  # Windows syncs no file that is open for reading
     try:
         os.fsync(handle)
@@ -241,7 +235,7 @@ def sync_file(path: Path) -> None:
 
 
 def sync_folder(folder: Path | str) -> None:
-    """Make renames in `folder` durable, where the system can."""
+    """Make renames in `folder` durable, if the operating system can."""
     try:
         handle = os.open(folder, os.O_RDONLY)
     except OSError:  # Windows cannot open folders
@@ -257,12 +251,11 @@ def sync_folder(folder: Path | str) -> None:
 
 
 def is_part(name: str) -> bool:
-    """Whether a file is one of those that become another under its final name."""
     return _PART_NAME.fullmatch(name) is not None
 
 
 def find_parts(out: Path) -> Iterator[tuple[Path, str, str]]:
-    """Temporary files below a folder, with the names that they are for and their tokens."""
+    """Yield the temporary files below a folder, with their final paths and their tokens."""
     for folder, _, names in os.walk(out):
         for name in names:
             if found := _PART_NAME.fullmatch(name):
@@ -270,7 +263,7 @@ def find_parts(out: Path) -> Iterator[tuple[Path, str, str]]:
 
 
 def remove_stale_parts(out: Path) -> None:
-    """Delete temporary files that a crashed run left; only the lock's holder may call it."""
+    """Delete temporary files that a crashed run left. Only the lock's owner may call it."""
     for part, _, _ in list(find_parts(out)):
         try:
             part.unlink()
@@ -279,7 +272,7 @@ def remove_stale_parts(out: Path) -> None:
 
 
 def require_plain_file(path: Path) -> bool:
-    """Whether the file is there. Raises SetupError if it is something else than a plain file."""
+    """Whether a file exists. Raise SetupError if it exists and is not a regular file."""
     try:
         mode = os.lstat(path).st_mode
     except FileNotFoundError:
@@ -290,27 +283,32 @@ def require_plain_file(path: Path) -> bool:
 
 
 def open_own(path: Path) -> BinaryIO | None:
-    """Open a file of ours in a folder that anybody may have made; None where it is not there.
+    """Open a file of ours in an untrusted folder; return None if it does not exist.
 
     Raises:
-        SetupError: it is not a plain file.
+        SetupError: it is not a regular file.
         OSError: it cannot be opened.
     """
     return open_plain(path, is_link_followed=False) if require_plain_file(path) else None
 
 
-def read_own(path: Path, most_bytes: int) -> bytes | None:
-    """The first bytes of such a file; None where it is not there. Raises SetupError, OSError."""
+def read_own(path: Path, max_bytes: int) -> bytes | None:
+    """Return up to `max_bytes` of such a file, or None if it does not exist. Raises SetupError,
+    OSError.
+    """
     file = open_own(path)
     if file is None:
         return None
     with file:
-        return file.read(most_bytes)
+        return file.read(max_bytes)
 
 
 def open_to_append(path: Path) -> int:
-    """A handle that reads, and writes at the end only. Links are not followed. Raises OSError, also
-    where it is not a plain file.
+    """Open a file for reading, and for writing at its end, without following links. Return its
+    handle.
+
+    Raises:
+        OSError: it cannot be opened, or is not a regular file.
     """
     flags = os.O_RDWR | os.O_CREAT | os.O_APPEND
     flags |= getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
@@ -321,9 +319,10 @@ def open_to_append(path: Path) -> int:
     return handle
 
 
-def whole_lines(file: BinaryIO) -> Iterator[bytes]:
-    """The lines of a file; of one that is too long only a piece that makes no sense. The last one
-    may lack its end.
+def iter_lines(file: BinaryIO) -> Iterator[bytes]:
+    """Yield the lines of a file. The last one may lack its line end.
+
+    A line of more than `MAX_LINE_BYTES` is replaced by a piece of it that is not valid JSON.
     """
     while raw := file.readline(MAX_LINE_BYTES):
         while len(raw) >= MAX_LINE_BYTES and not raw.endswith(b"\n"):
@@ -331,12 +330,13 @@ def whole_lines(file: BinaryIO) -> Iterator[bytes]:
         yield raw
 
 
-def lines_in(path: Path) -> Iterator[bytes]:
-    """The lines of such a file, of which the last may be torn, and over-long ones come in pieces;
-    none where there is no file.
+def iter_file_lines(path: Path) -> Iterator[bytes]:
+    """Yield the lines of a file of ours, if it exists.
+
+    The last line may be incomplete, and lines of more than `MAX_LINE_BYTES` come in pieces.
 
     Raises:
-        SetupError: it is no plain file.
+        SetupError: it is not a regular file.
         OSError: it cannot be read.
     """
     file = open_own(path)
@@ -346,10 +346,8 @@ def lines_in(path: Path) -> Iterator[bytes]:
                 yield raw
 
 
-def values_of(raw: bytes) -> dict[str, Any] | None:
-    """All that a line says, as JSON; None where that is no object. What is infinite, or no number,
-    is unknown.
-    """
+def parse_line(raw: bytes) -> dict[str, Any] | None:
+    """Parse a line as a JSON object; None: it is not one. Infinities and NaN become None."""
     try:
         values = json.loads(raw, parse_float=_finite, parse_constant=lambda _: None)
     except (ValueError, RecursionError):
@@ -363,7 +361,7 @@ def _finite(text: str) -> float | None:
 
 
 def is_dead(pid: int) -> bool:
-    """Whether no other process of this host has a number."""
+    """Whether a process id belongs to no other process on this host."""
     if sys.platform == "win32":  # there, signal 0 would end the process
         return False
     try:

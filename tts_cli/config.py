@@ -1,7 +1,7 @@
-"""The settings of a run: one frozen dataclass that the flags show and the engine uses.
+"""The settings of a run, in one frozen dataclass from which the flags are made.
 
-A further setting is a field here, and its use: `SettingFacts` has what is said of one. Those of
-sampling are in the table of `models.sampling`.
+To add a setting, add a field here and use it; `SettingFacts` describes it. Settings of sampling are
+in the table of `models.sampling`.
 """
 
 from __future__ import annotations
@@ -18,16 +18,15 @@ from models.sampling import ENDLESS, Range
 from tts_cli.errors import UsageError
 from tts_cli.setting import SAMPLING_FLAGS, About, Scope, Topic, either, flag, table_of
 
-SAMPLE_VOICE = "sample voice"  # the model, where none is named, in messages and reports
+SAMPLE_VOICE = "sample voice"  # name of the default model in messages and reports
 SUBTITLES = ("srt", "vtt")
 EXTRAS = ("error", "keep", "drop")
-CEILING_DBTP = -1.0  # of --loudness, before encoding
-# Of `--loudness acx`, before encoding: MP3 raised peaks by up to 1.8 dB, and ACX takes -3 dB.
+CEILING_DBTP = -1.0  # true peak before encoding, with --loudness
+# The same with --loudness acx, which requires -3 dB: encoding to MP3 raised peaks by up to 1.8 dB.
 ACX_CEILING_DBTP = -5.0
-# Rows at once where --max-batch says nothing; twice as many on cuda where so many are to be spoken.
+# Default batch sizes; a run of MANY_ROWS rows on cuda has twice as many.
 BATCH_CUDA, BATCH_CPU, MANY_ROWS = 256, 16, 1024
-# What each audio format can store. The lossy ones have a coding of their own, so they take the
-# default subtype only and ignore it.
+# Sample formats of each audio format. Lossy ones accept only the default and ignore it.
 SUBTYPES: dict[str, tuple[str, ...]] = {
     "wav": ("PCM_16", "PCM_24", "FLOAT", "ULAW", "ALAW"),
     "flac": ("PCM_16", "PCM_24"),
@@ -35,7 +34,7 @@ SUBTYPES: dict[str, tuple[str, ...]] = {
     "mp3": ("PCM_16",),
     "opus": ("PCM_16",),
 }
-# Ways to synthesize rows again, of which a run takes one.
+# Settings that exclude each other.
 AGAIN = (
     *(("redo", "keep_done"), ("redo", "retry_failed"), ("redo", "takes")),
     *(("overwrite", "keep_done"), ("overwrite", "retry_failed"), ("overwrite", "takes")),
@@ -93,7 +92,7 @@ def _subtitles(text: str) -> str | None:
 
 @dataclass(frozen=True)
 class RunConfig:
-    """Every shared and `synth` setting. None means: decided later, as the help says."""
+    """All shared and `synth` settings. None: decided later, as the help states."""
 
     # fmt: off
     model: str | None = Topic.MODEL.setting(None,
@@ -353,19 +352,19 @@ class RunConfig:
         "word, as `tts-cli align --with` does: pocketsphinx (English, on a CPU), or the folder or "
         "Hugging Face repository of a Qwen3-ForcedAligner.", metavar="pocketsphinx|PATH|REPO",
         is_keyword=True)
-    sampling: Mapping[str, float] = field(default_factory=dict)  # what flags give, by name
-    # Names of settings that the user gave now: by a flag, a variable, a file, or in `forget`.
+    sampling: Mapping[str, float] = field(default_factory=dict)  # values of flags, by name
+    # Names of settings from a flag, a variable, a file, or `forget`, not from the last run.
     chosen: frozenset[str] = frozenset()
     # fmt: on
 
     @classmethod
     def from_options(cls, options: Mapping[str, Any]) -> RunConfig:
-        """Build from a command's parameters and check them.
+        """Build the settings from a command's parameters, and check them.
 
         Args:
             options: flag values by field name; `verbose` and `quiet` are counts of -v and -q.
         Raises:
-            UsageError: a value is out of range or two flags exclude each other.
+            UsageError: a value is out of range, or two flags exclude each other.
         """
         values = dict(options)
         flags = {name: values.pop(name) for name in SAMPLING_FLAGS if name in values}
@@ -380,7 +379,9 @@ class RunConfig:
         return config
 
     def validate(self) -> None:
-        """Check what needs no model and no file. Raises UsageError naming the flag."""
+        """Check everything that needs no model and no file. Raises UsageError with the flag's
+        name.
+        """
         for name, found in SETTINGS.items():
             if problem := found.problem(self.sampling.get(name, getattr(self, name, None))):
                 raise UsageError(f"{flag(name)} {problem}")
@@ -401,21 +402,23 @@ class RunConfig:
 
     @property
     def shapes(self) -> str | None:
-        """What a row's bits depend on besides its request; None: nothing is promised."""
+        """What a row's audio depends on in addition to its request, bit for bit; None: not
+        guaranteed.
+        """
         return f"{self.max_batch or BATCH_CUDA} rows, {self.dtype}" if self.reproducible else None
 
     @property
     def split_limit(self) -> int | None:
-        """The number that `--split` gives; None for a word."""
+        """The number of --split; None for a word."""
         return int(self.split) if self.split.isdecimal() else None
 
     @property
     def subtitle_formats(self) -> tuple[str, ...]:
-        """What `--subtitles` names, each once."""
+        """The formats of --subtitles, without duplicates."""
         return tuple(dict.fromkeys(self.subtitles.lower().split(","))) if self.subtitles else ()
 
     def failures_allowed(self, num_rows: int) -> int | None:
-        """How many of a run's rows may fail, by `--max-failures`; None: all."""
+        """Return how many of a run's rows may fail, from --max-failures; None: all."""
         if self.max_failures is None:
             return None
         number = int(self.max_failures.removesuffix("%"))
@@ -423,26 +426,26 @@ class RunConfig:
 
     @property
     def redoes_changed(self) -> bool:
-        """Whether done rows that would be made differently now are synthesized again."""
+        """Whether done rows that would sound different now are synthesized again."""
         return self.redo is not None or self.overwrite
 
     @property
-    def most_takes(self) -> int:
-        """How many takes of a row a run speaks beside its own, at most."""
+    def max_takes(self) -> int:
+        """The maximum of takes that a run synthesizes for a row in addition to its own."""
         return max(self.takes, self.retakes) if self.verify else self.takes
 
     @property
     def has_workers(self) -> bool:
-        """Whether other processes speak, through Ray."""
+        """Whether other processes synthesize, through Ray."""
         return self.workers is not None or self.ray_address is not None
 
     @property
     def num_workers(self) -> int | None:
-        """How many; None: as many as there are devices for."""
+        """The number of workers; None: one per device."""
         return int(self.workers) if self.workers and self.workers.isdecimal() else None
 
     def as_dict(self) -> dict[str, Any]:
-        """The settings as JSON can hold them, for run.json."""
+        """Return the settings as JSON values, for run.json."""
         found = {
             name: one.plain(self.sampling.get(name, getattr(self, name, one.default)))
             for name, one in SETTINGS.items()
@@ -454,6 +457,6 @@ SETTINGS = table_of(RunConfig)
 
 
 def users_folder(variable: str, otherwise: str) -> Path:
-    """Ours in the folder that a variable names, or in this one of the user's home."""
+    """Return our folder in the one that a variable names, or in `otherwise` in the user's home."""
     named = os.environ.get(variable, "")
     return (Path(named) if os.path.isabs(named) else Path.home() / otherwise) / "tts-cli"

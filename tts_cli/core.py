@@ -1,7 +1,6 @@
-"""The nouns that all rooms share: a row, the task that is made of it and what is spoken of that;
-what a take is, how its speech ended and what is said of it.
+"""The types that all rooms share: a row, its task, the result, and the words stored in files.
 
-Values of the enums are what stands in the files. No numpy and no torch is imported here.
+The values of the enums are stored in files. Neither numpy nor torch is imported here.
 """
 
 from __future__ import annotations
@@ -19,13 +18,13 @@ if TYPE_CHECKING:
 
 
 class _Word(str, Enum):
-    """A word of a file. It is its text, in messages too, by every version of Python."""
+    """An enum whose members format as their value, in every version of Python."""
 
     __str__ = str.__str__
 
 
 class Role(_Word):
-    """What a take is to its row."""
+    """The role of a take for its row."""
 
     OWN = "own"  # the row's file, as chosen by manifest and settings
     HELD = "held"  # the row's file, pinned by a user; other seeds do not replace it
@@ -33,7 +32,7 @@ class Role(_Word):
 
 
 class Status(_Word):
-    """What came of a take."""
+    """The result of a take."""
 
     OK = "ok"  # the audio is good
     FAILED = "failed"  # the row failed, see `error`
@@ -43,7 +42,7 @@ class Status(_Word):
 
 
 class Finish(_Word):
-    """How a speech ended."""
+    """How the audio of a row ended."""
 
     EOS = "eos"  # the model ended the audio
     MAX_FRAMES = "max_frames"  # the audio reached its limit
@@ -53,12 +52,12 @@ class Finish(_Word):
 
     @property
     def is_runaway(self) -> bool:
-        """Whether the speech is not all of the text."""
+        """Whether the audio cannot be all of the text."""
         return self in (Finish.MAX_FRAMES, Finish.EARLY, Finish.STUCK)
 
 
 class Kind(_Word):
-    """What a remark is about."""
+    """The subject of a remark."""
 
     EARLY = "early"
     CUT = "cut"
@@ -83,17 +82,17 @@ class Kind(_Word):
 
     @classmethod
     def named(cls, name: str) -> Kind:
-        """The kind of this name; what is not known by it is something else."""
+        """Return the kind of this name, or OTHER if it is unknown."""
         return cls(name) if name in cls._value2member_map_ else cls.OTHER
 
     @property
     def about(self) -> str:
-        """`speech`, or `file`: of what was made of the speech, so that a new file drops it."""
+        """`speech`, or `file` for remarks about the processed file, which a new file drops."""
         return "file" if self in (Kind.LEVEL, Kind.NOISE_FLOOR) else "speech"
 
 
 class Remark(NamedTuple):
-    """What somebody should listen for. Nobody parses the text."""
+    """A reason to listen to a take. No code parses its text."""
 
     kind: Kind  # [see below] subject of the remark
     text: str  # description, with figures
@@ -109,39 +108,38 @@ class Levels:
     level_dbfs: float | None = None  # root mean square of all samples
     peak_dbfs: float | None = None
     clipped_share: float = 0.0  # samples at full scale, 0 to 1
-    # Near-silence; audio that is nothing else has all of it at its start.
+    # Near-silence; all of it counts as the start if the audio has nothing else.
     silence_start_s: float = 0.0
     silence_end_s: float = 0.0
-    silence_inside_s: float = 0.0  # the longest between two sounds
+    silence_inside_s: float = 0.0  # longest between two sounds
 
     @property
     def longest_silence_s(self) -> float:
-        """The longest near-silence anywhere."""
         return max(self.silence_start_s, self.silence_inside_s, self.silence_end_s)
 
 
 @dataclass(frozen=True)
-class Place:
-    """Which take of a row a speech is to be."""
+class TakeRef:
+    """The take of a row that a task synthesizes."""
 
     take: int = 1
     role: Role = Role.OWN
 
     @property
     def file_take(self) -> int | None:
-        """Number in the name of the take's files; None: the row's own names."""
+        """Number in the names of the take's files; None: the row's own names."""
         return self.take if self.role is Role.EXTRA else None
 
 
 @dataclass(frozen=True)
-class Need:
-    """The voice a row needs."""
+class VoiceKey:
+    """The voice that a row needs."""
 
-    digest: str  # empty: it is still to be made
-    num_frames: int  # at most this many reference frames stand in its prompt
+    digest: str  # empty: not generated yet
+    num_frames: int  # maximum of reference frames in its prompt
     num_bytes: int  # UTF-8 bytes of the transcript
-    ref_sha256: str | None = None  # of the recording; None for a voice file
-    mode: str | None = None  # how a voice file is cloned; None: as the row says
+    ref_sha256: str | None = None  # hash of the recording; None for a voice file
+    mode: str | None = None  # clone mode of a voice file; None: the row's
 
 
 @dataclass(frozen=True)
@@ -151,23 +149,23 @@ class Work:
     """
 
     prompt_tokens: int = 0
-    bucket: int = 0  # the largest batch it ran in
-    queue_ms: float = 0.0  # from the thread that makes prompts to its slot
-    reference_ms: float = 0.0  # encoding a reference, with the row that named it first
+    bucket: int = 0  # largest batch it ran in
+    queue_ms: float = 0.0  # from its prompt to its slot
+    reference_ms: float = 0.0  # encoding a reference, counted for the first row that uses it
     prefill_ms: float = 0.0
     decode_ms: float = 0.0
     vocoder_ms: float = 0.0
 
 
-@dataclass  # never changed; frozen, one would take 6 us to make instead of 2
+@dataclass  # never changed; creating a frozen one takes 6 us instead of 2
 class Row:
-    """A manifest's row as plain values. None: not given, so a flag or the checkpoint decides."""
+    """A row of a manifest. None: not given, so a flag or the checkpoint decides."""
 
-    line: int  # where the row starts in the manifest, from 1
-    number: int  # which row it is, from 1, bad ones counted
+    line: int  # line of the manifest where the row starts, from 1
+    number: int  # position of the row, from 1, including invalid rows
     id: str
     text: str  # 1 .. 20,000 characters, not blank, `clean_unicode`; line ends are \n
-    character: str | None = None  # who says it; a cast tells in which voice
+    character: str | None = None  # name in the cast, which has its voice
     voice: str | None = None
     language: str | None = None
     instruct: str | None = None
@@ -175,35 +173,34 @@ class Row:
     ref_text: str | None = None
     clone_mode: str | None = None  # icl or xvec; set whenever ref_audio is
     seed: int | None = None  # 0 .. 2**53 - 1
-    sampling: Mapping[str, float] = field(default_factory=dict)  # settings given, by name
+    sampling: Mapping[str, float] = field(default_factory=dict)  # given settings, by name
     max_frames: int | None = None  # at most one of max_frames and max_seconds
     max_seconds: float | None = None
-    extra: Mapping[str, Any] | None = None  # columns that are no fields, if kept
-    file: str = ""  # the manifest it is from, where a run has several
+    extra: Mapping[str, Any] | None = None  # unrecognized columns, with --extra keep
+    file: str = ""  # manifest of the row, if a run has several
 
     @property
     def record_id(self) -> str:
-        """The id the row's outcome is recorded under."""
         return self.id
 
 
 @dataclass(frozen=True)
 class BadRow:
-    """A row that cannot be spoken, and why."""
+    """A row that cannot be synthesized, and the reason."""
 
     line: int
     number: int
-    id: str | None  # only an id that is valid and this row's own
+    id: str | None  # None: not valid, or another row's
     message: str
-    text: str | None = None  # what it was to say, where that is known
-    is_late: bool = False  # found when it was to be spoken, so not among the check's bad rows
+    text: str | None = None  # None: not known
+    is_late: bool = False  # found during the run, not when the manifest was checked
     file: str = ""  # see `Row`
-    row: Row | None = None  # as the manifest gives it; None: it cannot be read
-    request: SpeechRequest | None = None  # what it asks of the model, where that is known
+    row: Row | None = None  # row of the manifest; None: it cannot be read
+    request: SpeechRequest | None = None  # request to the model; None: not known
 
     @property
     def record_id(self) -> str:
-        """The id the failure is recorded under; '#' keeps it apart from ids of rows."""
+        """The id of the failure's journal entry; `#` distinguishes it from ids of rows."""
         if self.id is not None:
             return self.id
         file = "".join(char if char.isprintable() else "?" for char in self.file)
@@ -212,20 +209,20 @@ class BadRow:
 
 @dataclass(frozen=True)
 class Piece:
-    """What of a task is spoken in one: all of it, where nothing splits the text."""
+    """A part of a task that is synthesized in one request: all of it unless the text is split."""
 
-    request: SpeechRequest  # its own text behind the tags in force, its own seed and cap
-    written: tuple[int, int]  # the characters of `Row.text` that it says
-    boundary: str | None = None  # what ends there, as `Pauses` names it; None: the text
-    pause_before_s: float | None = None  # that the text marks, as the next; only of the first
-    pause_after_s: float | None = None  # None: as the boundary asks
-    usual_s: float = 0.0  # what speech of its text usually takes; 0: not known
-    least_frames: int = 0  # speech of fewer is not all of its text; 0: not known
-    attempts_before: int = 0  # of earlier runs, none of which was all of its text
+    request: SpeechRequest  # text of the piece after the tags in force, its seed and limit
+    written: tuple[int, int]  # range of its characters in `Row.text`
+    boundary: str | None = None  # kind of its end, as `Pauses` names it; None: the text's end
+    pause_before_s: float | None = None  # pause marked in the text; first piece only
+    pause_after_s: float | None = None  # pause marked in the text; None: that of the boundary
+    usual_s: float = 0.0  # usual length of the audio; 0: not known
+    least_frames: int = 0  # fewer frames cannot be all of the text; 0: not known
+    attempts_before: int = 0  # failed attempts of earlier runs
 
 
 def are_joined(pieces: Sequence[Piece]) -> bool:
-    """Whether audio is put together of pieces, or of one and the pauses around it."""
+    """Whether audio is joined from pieces, or from one piece and the pauses around it."""
     if len(pieces) != 1:
         return len(pieces) > 1
     return not (pieces[0].pause_before_s is None and pieces[0].pause_after_s is None)
@@ -233,49 +230,46 @@ def are_joined(pieces: Sequence[Piece]) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """One speech to be made of a row. What comes of it is a `Result`."""
+    """One take of a row to synthesize. Its result is a `Result`."""
 
     row: Row
-    request: SpeechRequest  # of the whole text, first attempt; what the hashes cover
-    pieces: tuple[Piece, ...] = ()  # in order; none: it is kept as silence
-    most_frames: int | None = None  # of all pieces together; None: nobody set a cap
-    need: Need | None = None  # the voice to be cloned; None: none
-    notes: tuple[str, ...] = ()  # what is odd about it, where its row was given alone
-    place: Place = Place()
-    request_hash: str = ""  # what it is recorded under, as the next; nobody here looks at it
+    request: SpeechRequest  # whole text, first attempt; the hashes cover it
+    pieces: tuple[Piece, ...] = ()  # in order; none: silence is written
+    most_frames: int | None = None  # limit of all pieces together; None: none
+    need: VoiceKey | None = None  # voice to clone; None: none
+    notes: tuple[str, ...] = ()  # warnings about a row that is not from a manifest
+    place: TakeRef = TakeRef()
+    request_hash: str = ""  # recorded in the journal, as is the next
     content_hash: str = ""
-    edits: tuple[tuple[int, int, str], ...] = ()  # of its text: start, end, words
+    edits: tuple[tuple[int, int, str], ...] = ()  # edits of its text: start, end, words
 
     @property
     def id(self) -> str:
-        """The row's."""
         return self.row.id
 
     @property
     def name(self) -> str:
-        """What messages call it."""
         return f"{self.id}, take {self.place.take}" if self.is_extra else self.id
 
     @property
     def is_extra(self) -> bool:
-        """Whether it is spoken beside the row's own file."""
+        """Whether its take is an alternative to the row's file."""
         return self.place.role is Role.EXTRA
 
     @property
     def is_silent(self) -> bool:
-        """Whether nothing of it is spoken: its text has no word."""
+        """Whether nothing is synthesized, because its text has no words."""
         return not self.pieces
 
     @property
     def is_joined(self) -> bool:
-        """See `are_joined`."""
         return are_joined(self.pieces)
 
 
 @dataclass(frozen=True)
 class Encoded:
-    """A row's files before they have their names: on disk under temporary ones, as paths relative
-    to the output folder, or in memory, as bytes.
+    """A row's files before they are renamed: paths of temporary files, relative to the output
+    folder, or bytes in memory.
     """
 
     audio: bytes | str
@@ -292,21 +286,22 @@ class Encoded:
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """What came of a piece, or of a task. It may have samples in spite of an error: speech that did
-    not come to its end.
+    """The result of a piece or of a task.
+
+    `samples` may be set although `error` is: the audio was cut off.
     """
 
-    finish: Finish | None = None  # None: no end at all
-    error: str | None = None  # None: it came out well
-    samples: np.ndarray[Any, Any] | None = None  # (n,) float32, or int16 if the run wants them so
-    codes: np.ndarray[Any, Any] | None = None  # (F, K) int64; there whenever samples are
+    finish: Finish | None = None  # None: generation did not end
+    error: str | None = None  # None: the audio is good
+    samples: np.ndarray[Any, Any] | None = None  # (n,) float32, or int16 if the run uses that
+    codes: np.ndarray[Any, Any] | None = None  # (F, K) int64; set whenever samples are
     frames: int = 0
-    frames_dropped: int = 0  # of attempts that were made again
-    seed: int = 0  # of the attempt that was kept
-    attempts: int = 0  # in all, those of earlier runs too
-    levels: Levels | None = None  # of the samples
-    remarks: tuple[Remark, ...] = ()  # of its audio
-    usual_s: float = 0.0  # see `Piece`; of all pieces
+    frames_dropped: int = 0  # frames of discarded attempts
+    seed: int = 0  # seed of the accepted attempt
+    attempts: int = 0  # total, including earlier runs
+    levels: Levels | None = None  # measures of the samples
+    remarks: tuple[Remark, ...] = ()  # remarks about the audio
+    usual_s: float = 0.0  # usual length of all pieces, see `Piece`
     work: Work = Work()
     parts: tuple[
         dict[str, Any], ...
@@ -315,9 +310,8 @@ class Result:
     encoded: Encoded | None = None  # instead of samples and codes, where files are made of them
     unwritable: str | None = None  # why no files can be made
     encode_ms: float = 0.0
-    worker: int | None = None  # that spoke it, from 1; None: this process
+    worker: int | None = None  # number of the worker, from 1; None: this process
 
 
-# Shows that something goes on, while one step is taken.
-Step = Callable[[str], AbstractContextManager[Any]]
-Keep = Callable[[Task, Result], None]  # takes what came of each task; any thread calls it
+Step = Callable[[str], AbstractContextManager[Any]]  # shows that a long step is running
+Keep = Callable[[Task, Result], None]  # receives each result, in any thread

@@ -1,19 +1,19 @@
-"""The errors a user can meet, and the exit code each one ends with.
+"""The errors that users can meet, each with its exit code.
 
     TtsCliError
-    |-- UsageError              2  a flag, or flags that do not fit together; nothing was spoken
+    |-- UsageError              2  wrong flags, or flags that exclude each other
     |   |-- FolderLocked        2  another run works in the same folder
-    |   `-- SpeakerBusy         2  a `Speaker` of the library is in the middle of another call
-    |-- ManifestError           2  the manifest cannot be read, is empty or has bad rows
+    |   `-- SpeakerBusy         2  a `Speaker` is in the middle of another call
+    |-- ManifestError           2  the manifest cannot be read, is empty or has invalid rows
     |-- SetupError              3  something is missing: model, device, package, write access
-    |-- StoppedEarly            4  the run ended before its rows did; finished rows are kept
-    |   |-- DiskFull            4  no room left, or the disk stopped answering
-    |   `-- Cancelled           4  a `Speaker` was told to stop, or was closed
-    `-- RowError                -  one row failed; the engine records it and goes on
-    Interrupted   129, 130, 143  SIGHUP, SIGINT or SIGTERM; finished rows are kept. No Exception:
-                              what libraries catch and pass over must not swallow it
+    |-- StoppedEarly            4  the run ended before its rows did; finished rows are safe
+    |   |-- DiskFull            4  no space left, or the disk stopped responding
+    |   `-- Cancelled           4  a `Speaker` was cancelled or closed
+    `-- RowError                -  one row failed; the engine records it and continues
+    Interrupted   129, 130, 143  SIGHUP, SIGINT or SIGTERM; finished rows are safe. Not an
+                              Exception, so that libraries cannot catch and ignore it
 
-Exit code 0 means every row is done and 1 that some rows failed; neither is an error here.
+Exit codes 0 (every row is done) and 1 (some rows failed) are not errors here.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def without_user_info(text: str) -> str:
 
 
 class TtsCliError(Exception):
-    """A failure with a message for the user and, where there is one, what to do about it."""
+    """An error with a message for the user and, if possible, a remedy."""
 
     exit_code = 4
 
@@ -47,13 +47,13 @@ class TtsCliError(Exception):
 
 
 class UsageError(TtsCliError):
-    """A flag is wrong, or two flags do not fit together."""
+    """A flag is wrong, or two flags exclude each other."""
 
     exit_code = 2
 
 
 class SettingsChanged(UsageError):  # noqa: N818
-    """Settings that were given now would change the speech of done rows."""
+    """The given settings would change the speech of done rows."""
 
 
 class FolderLocked(UsageError):  # noqa: N818
@@ -61,7 +61,7 @@ class FolderLocked(UsageError):  # noqa: N818
 
 
 class SpeakerBusy(UsageError):  # noqa: N818
-    """A `Speaker` does one thing at a time, and is in the middle of another."""
+    """A `Speaker` is called while another of its calls is running."""
 
 
 class ManifestError(TtsCliError):
@@ -77,7 +77,7 @@ class SetupError(TtsCliError):
 
 
 class StoppedEarly(TtsCliError):  # noqa: N818
-    """The run had to end before its rows did; what was finished is kept."""
+    """The run had to end before its rows did; finished rows are safe."""
 
     exit_code = 4
 
@@ -87,7 +87,7 @@ class DiskFull(StoppedEarly):
 
 
 class Cancelled(StoppedEarly):
-    """Somebody cancelled what a `Speaker` was doing, or closed it meanwhile."""
+    """A call of a `Speaker` was cancelled, or the `Speaker` was closed during it."""
 
 
 class Interrupted(BaseException):
@@ -100,7 +100,7 @@ class Interrupted(BaseException):
 
 
 class RowError(TtsCliError):
-    """One row cannot be spoken or written; the others go on."""
+    """One row cannot be synthesized or written; the other rows continue."""
 
     exit_code = 1
 
@@ -113,12 +113,12 @@ _DISK_ERRNOS = frozenset(
 
 
 def is_disk_error(error: OSError) -> bool:
-    """Whether `error` will hit every further write too, not just this file."""
+    """Whether an error will affect every further write, not only this file."""
     return error.errno in _DISK_ERRNOS
 
 
 def disk_full(error: OSError, where: object) -> DiskFull:
-    """The error to raise for an OSError that `is_disk_error`."""
+    """Return the exception to raise for an OSError that `is_disk_error`."""
     remedy = "check the disk, and run the same command again: finished rows are safe"
     if error.errno == errno.EROFS:
         remedy = "choose a writable folder, or make this one writable; finished rows are safe"
@@ -134,12 +134,13 @@ def writing(
     message: str = "",
     remedy: str | None = None,
 ) -> Iterator[None]:
-    """Inside, an OSError that `is_disk_error` is raised as DiskFull.
+    """Raise an OSError of the block as DiskFull if it `is_disk_error`.
 
     Args:
-        where: what is written.
-        other: what any other OSError is raised as; None: it stays as it is.
-        message: of these, in front of the reason; empty: that `where` cannot be written.
+        where: the file or folder, for the message.
+        other: exception type for any other OSError; None: it is raised unchanged.
+        message: message of that exception, before the reason; empty: `where` cannot be written.
+        remedy: remedy of that exception.
     """
     try:
         yield
@@ -148,19 +149,17 @@ def writing(
             raise disk_full(error, where) from error
         if other is None:
             raise
-        told = message or f"cannot write {where}"
-        raise other(f"{told}: {error.strerror or error}", remedy) from error
+        problem = message or f"cannot write {where}"
+        raise other(f"{problem}: {error.strerror or error}", remedy) from error
 
 
 def is_device_lost(error: BaseException) -> bool:
-    """Whether an exception says that the device itself is lost, and with it the run."""
+    """Whether the device is lost, and the run with it."""
     return not isinstance(error, TtsCliError) and "CUDA error" in str(error)
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an exception says that there is no memory: of Python, numpy or the system, or of
-    torch, whose are RuntimeErrors.
-    """
+    """Whether memory ran out: of Python, numpy, the system, or torch (a RuntimeError)."""
     if isinstance(error, OSError):
         return error.errno == errno.ENOMEM
     is_torchs = isinstance(error, RuntimeError) and "can't allocate memory" in str(error)
@@ -168,12 +167,12 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 def is_panic(error: BaseException) -> bool:
-    """Whether a library written in Rust has panicked, which is no Exception."""
+    """Whether a library written in Rust has panicked, which is not an Exception."""
     return type(error).__name__ == "PanicException"
 
 
 def out_of_memory(error: BaseException) -> StoppedEarly:
-    """The error to raise for one that `is_out_of_memory`."""
+    """Return the exception to raise for one that `is_out_of_memory`."""
     return StoppedEarly(
         f"there is not enough memory: {first_line(error)}",
         "close other programs, or synthesize fewer rows at a time (--max-batch), and run the "
@@ -182,6 +181,6 @@ def out_of_memory(error: BaseException) -> StoppedEarly:
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of an exception's text, or its type."""
+    """Return the first line of an exception's text, or its type."""
     text = str(error).strip()
     return text.splitlines()[0] if text else type(error).__name__

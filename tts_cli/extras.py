@@ -21,14 +21,14 @@ from tts_cli.plain import read_table
 
 @dataclass(frozen=True)
 class Package:
-    """What an extra brings."""
+    """A package of an extra."""
 
-    name: str  # as it is installed
-    module: str  # as it is imported
-    least: str  # version
+    name: str  # name for pip
+    module: str  # name for import
+    min_version: str  # lowest supported version
 
     def problem(self) -> str | None:
-        """Why it cannot be used, or None; it is not imported."""
+        """Return why the package cannot be used, or None. It is not imported."""
         try:
             found = version(self.name)
             is_there = find_spec(self.module) is not None
@@ -36,13 +36,15 @@ class Package:
             is_there = False
         if not is_there:
             return f"{self.name} is not installed"
-        if _numbers(found) < _numbers(self.least):
-            return f"{self.name} is {found}, at least {self.least} is needed"
+        if _numbers(found) < _numbers(self.min_version):
+            return f"{self.name} is {found}, at least {self.min_version} is needed"
         return None
 
     def load(self) -> Any:
-        """The module. Raises ImportError, whatever it raised: built for other versions of others,
-        a package may raise anything.
+        """Import the module.
+
+        Raises:
+            ImportError: the import failed with any exception.
         """
         try:
             return importlib.import_module(self.module)
@@ -59,7 +61,7 @@ class Extra:
     packages: tuple[Package, ...]
 
     def problems(self) -> list[str]:
-        """Why it cannot be used; it is imported, to be sure."""
+        """Import every package, and return the reasons why some cannot be used."""
         found = []
         for package in self.packages:
             if problem := package.problem():
@@ -74,7 +76,6 @@ class Extra:
 
 @functools.cache
 def all_extras() -> dict[str, Extra]:
-    """Return all extras by name."""
     return {
         name: Extra(one["serves"], tuple(Package(*values) for values in one["packages"]))
         for name, one in read_table(Path(__file__).with_suffix(".toml")).items()
@@ -82,17 +83,20 @@ def all_extras() -> dict[str, Extra]:
 
 
 def remedy_of(extra: str) -> str:
-    """How one gets it. By the names of its packages: no index may have ours under its name."""
-    names = " ".join(f'"{one.name}>={one.least}"' for one in all_extras()[extra].packages)
+    """Return the command that installs an extra. It names the packages, because our own package may
+    not be in an index.
+    """
+    names = " ".join(f'"{one.name}>={one.min_version}"' for one in all_extras()[extra].packages)
     return f"pip install {names}"
 
 
 def require(extra: str, name: str, what: str) -> Package:
-    """A package of an extra, which is not imported yet. Raises SetupError where it is missing, or
-    too old for what we ask of it.
+    """Return a package of an extra, not imported yet.
 
     Args:
-        what: what is asked for that needs it, such as a flag.
+        what: what the user asked for that needs it, such as a flag.
+    Raises:
+        SetupError: it is missing or too old.
     """
     (package,) = (found for found in all_extras()[extra].packages if found.name == name)
     if problem := package.problem():
@@ -101,7 +105,7 @@ def require(extra: str, name: str, what: str) -> Package:
 
 
 def load(extra: str, name: str, what: str) -> Any:
-    """The same, imported. Raises SetupError."""
+    """Import a package of an extra; see `require`. Raises SetupError."""
     try:
         return require(extra, name, what).load()
     except ImportError as error:
@@ -109,6 +113,6 @@ def load(extra: str, name: str, what: str) -> Any:
 
 
 def _numbers(text: str) -> tuple[int, ...]:
-    """The numbers of a version, so that 0.10 is more than 0.9."""
+    """Return the numbers of a version, so that 0.10 is greater than 0.9."""
     found = [int(number) for number in re.findall(r"\d+", text)[:3]]
     return tuple(found + [0] * (3 - len(found)))

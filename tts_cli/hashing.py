@@ -1,7 +1,7 @@
-"""Hash settings so that a field that is added later does not change the hashes of today.
+"""Hash settings so that a field that is added later does not change existing hashes.
 
-A field that is added to a dataclass carries, as `as_before` in its metadata, the value that means
-what was done before there was the field. While it has that value it is left out:
+Such a field has `as_before` in its metadata: the value that stands for the behavior before the
+field existed. A field with that value is left out of the hash:
 
     pace: float = field(default=1.0, metadata={"as_before": 1.0})
 """
@@ -18,8 +18,8 @@ from typing import Any
 encode = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
 
 
-def values_of(settings: Any) -> dict[str, Any]:
-    """The fields of a dataclass by name, without those that mean what was done before."""
+def hashed_values(settings: Any) -> dict[str, Any]:
+    """Return the fields of a dataclass by name, without those that equal their `as_before`."""
     values = dict(vars(settings))
     for name, value in _as_before(settings.__class__):
         if values[name] == value:
@@ -28,7 +28,6 @@ def values_of(settings: Any) -> dict[str, Any]:
 
 
 def sha256_of(text: str) -> str:
-    """SHA-256 of a text, as hex digits."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 

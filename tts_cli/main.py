@@ -1,7 +1,7 @@
-"""The command group, and the one place where errors become messages and exit codes.
+"""The command group, and the one place that converts errors to messages and exit codes.
 
-A command is imported when it is used, so `--help` answers without torch. Each command module has a
-click command called `command`, whose return value is the exit code (None is 0).
+A command is imported when it is used, so `--help` needs no torch. Each command module has a click
+command called `command`, which returns the exit code (None is 0).
 """
 
 from __future__ import annotations
@@ -78,13 +78,13 @@ GROUPS = {
         "completion": "Print the completion script for your shell.",
     },
 }
-COMMANDS = {name: says for group in GROUPS.values() for name, says in group.items()}
+COMMANDS = {name: text for group in GROUPS.values() for name, text in group.items()}
 HELP_FLAGS = {"-h", "--help", "--help-all"}
-EXIT_PIPE = 128 + 13  # as a shell reports it when the reader of stdout went away
+EXIT_PIPE = 128 + 13  # as shells report SIGPIPE
 
 
 class LazyGroup(click.Group):
-    """A group that knows its commands' names and imports one only to run it."""
+    """A group that imports a command only to run it or to show its help."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -127,11 +127,11 @@ class LazyGroup(click.Group):
         widest = max(map(len, COMMANDS))
         for heading, commands in GROUPS.items():
             with formatter.section(heading):
-                formatter.write_dl([(name.ljust(widest), says) for name, says in commands.items()])
+                formatter.write_dl([(name.ljust(widest), text) for name, text in commands.items()])
 
 
 def _unknown_command(name: str) -> str:
-    from tts_cli.cli.summary import command_meant
+    from tts_cli.cli.other_tools import command_meant
 
     if meant := command_meant(name):
         return f"no such command {name!r}; {meant}"
@@ -166,7 +166,7 @@ def _print_version(ctx: click.Context, param: click.Parameter, value: bool) -> N
     is_flag=True,
     is_eager=True,
     expose_value=False,
-    allow_from_autoenv=False,  # TTS_CLI_VERSION is somebody's note of it
+    allow_from_autoenv=False,  # users may set TTS_CLI_VERSION for their own purposes
     callback=_print_version,
     help="Show versions and exit.",
 )
@@ -182,8 +182,8 @@ def cli() -> None:
 
 
 class _Formatter(logging.Formatter):
-    """Plain lines; warnings and errors say so. With --debug also when, in which thread and module,
-    and with tracebacks.
+    """Plain lines, with a label for warnings and errors; with --debug also time, thread and
+    module.
     """
 
     def __init__(self, invocation: Invocation) -> None:
@@ -202,7 +202,7 @@ class _Formatter(logging.Formatter):
 
 @contextlib.contextmanager
 def _logging(invocation: Invocation) -> Iterator[None]:
-    """Messages of ours on stderr, as the options say; afterwards all is as it was."""
+    """Log to stderr within the block, as the options request, and restore logging afterwards."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_Formatter(invocation))
     root = logging.getLogger()
@@ -227,7 +227,7 @@ def main(args: Sequence[str] | None = None) -> int:
         args: without the program's name; None takes them from `sys.argv`.
     """
     startup.begin_command()
-    startup.settle_threads()
+    startup.set_openmp_policy()
     invocation = Invocation(args=list(sys.argv[1:] if args is None else args))
     open_closed_streams()
     with _logging(invocation), signals.watching():
@@ -245,7 +245,7 @@ def _run(invocation: Invocation) -> int:
             auto_envvar_prefix=PREFIX,
         )
         flush()
-        signals.check()  # one that got lost somewhere
+        signals.check()  # its exception may have got lost
         return int(code or 0)
     except (click.Abort, KeyboardInterrupt):
         return _report(Interrupted(signal.SIGINT))
@@ -255,7 +255,7 @@ def _run(invocation: Invocation) -> int:
         number = signals.received()
         if number is None:
             return _explain(error)
-        return _report(Interrupted(number))  # whatever it was turned into
+        return _report(Interrupted(number))  # a library converted its exception
     except BaseException as error:
         if not is_panic(error):
             raise
@@ -264,9 +264,9 @@ def _run(invocation: Invocation) -> int:
 
 
 def _explain(error: Exception) -> int:
-    """Tell of an error that ends a command; returns the exit code."""
+    """Report an error that ends a command. Return the exit code."""
     if isinstance(error, click.ClickException):
-        from tts_cli.cli.summary import explain
+        from tts_cli.cli.other_tools import explain
 
         text = io.StringIO()
         explain(error).show(text)
@@ -297,7 +297,7 @@ def _explain(error: Exception) -> int:
 
 
 def _is_of_torchs_import(error: Exception) -> bool:
-    """Whether an error comes of an import of torch: it is missing, or a library that it loads."""
+    """Whether an error is from importing torch: it, or a library that it loads, is missing."""
     if not isinstance(error, (ImportError, OSError)) or sys.modules.get("torch") is not None:
         return False
     frames = traceback.walk_tb(error.__traceback__)
@@ -308,7 +308,7 @@ def _is_of_torchs_import(error: Exception) -> bool:
 
 
 def _report(error: TtsCliError | Interrupted) -> int:
-    """Log the error being handled; its traceback shows with --debug."""
+    """Log an error, with its traceback if --debug is given. Return the exit code."""
     is_asked_for = isinstance(error, Interrupted)
     log.error("%s", error, exc_info=True, extra={"is_asked_for": is_asked_for})
     with contextlib.suppress(OSError, ValueError):

@@ -1,6 +1,6 @@
-"""Open files that anybody may have made: only plain ones, and never more of them than fits.
+"""Open untrusted files: only regular ones, and never more of them than fits in memory.
 
-A pipe in place of a file would be waited for, and a device such as /dev/zero never ends.
+Opening a pipe would wait for a writer, and a device such as /dev/zero never ends.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from typing import Any, BinaryIO
 NOT_PLAIN = "is not a regular file"
 
 _OPEN = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
-_OPEN |= getattr(os, "O_NONBLOCK", 0)  # a pipe is opened without waiting, and then refused
+_OPEN |= getattr(os, "O_NONBLOCK", 0)  # open a pipe without waiting, to reject it
 _NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
-# Where a shell's `<(...)` and a program's own descriptors are: pipes that the user has given.
+# Paths of the shell's `<(...)` and of open descriptors: pipes that the user gave.
 _DESCRIPTORS = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")
 
 
 def open_plain(path: Path | str, is_link_followed: bool = True) -> BinaryIO:
-    """Open a plain file for reading.
+    """Open a regular file for reading.
 
     Raises:
-        OSError: it is something else, or cannot be opened.
+        OSError: it is not a regular file, or cannot be opened.
     """
     handle = os.open(path, _OPEN | (0 if is_link_followed else _NOFOLLOW))
     if not stat.S_ISREG(os.fstat(handle).st_mode):
@@ -37,19 +37,25 @@ def open_plain(path: Path | str, is_link_followed: bool = True) -> BinaryIO:
 
 
 def open_given(path: Path | str) -> BinaryIO:
-    """Open a file that a user has named: a plain one, or a pipe of the command line. Raises
-    OSError.
+    """Open a file that a user named: a regular one, or a pipe of the command line.
+
+    Raises:
+        OSError: it is neither, or cannot be opened.
     """
     is_descriptor = os.fspath(path).startswith(_DESCRIPTORS)
     return open(path, "rb") if is_descriptor else open_plain(path)
 
 
-def read_given(path: Path | str, most_bytes: int) -> bytes:
-    """All of a file that a user has named. Raises OSError, also where it has more bytes."""
+def read_given(path: Path | str, max_bytes: int) -> bytes:
+    """Return the content of a file that a user named.
+
+    Raises:
+        OSError: it cannot be read, or has more than `max_bytes`.
+    """
     with open_given(path) as file:
-        data = file.read(most_bytes + 1)
-    if len(data) > most_bytes:
-        raise OSError(errno.EINVAL, f"has more than {most_bytes >> 20} MiB", os.fspath(path))
+        data = file.read(max_bytes + 1)
+    if len(data) > max_bytes:
+        raise OSError(errno.EINVAL, f"has more than {max_bytes >> 20} MiB", os.fspath(path))
     return data
 
 
@@ -60,12 +66,12 @@ def read_table(path: Path) -> dict[str, Any]:
 
 
 def toml_loads() -> Callable[[str], dict[str, Any]]:
-    """Return the function that parses TOML; Python 3.10 has none of its own."""
+    """Return the function that parses TOML, which Python 3.10 does not have."""
     if sys.version_info >= (3, 11):
         import tomllib
 
         return tomllib.loads
-    import tomli  # has types only where it is installed
+    import tomli  # typed only if it is installed
 
     loads: Callable[[str], dict[str, Any]] = tomli.loads
     return loads

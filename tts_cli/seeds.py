@@ -1,15 +1,15 @@
-"""Seeds: a row's own, and those derived from it.
+"""Derive the seeds of rows, takes, pieces and attempts.
 
-A row's seed is its field `seed`, or made of run seed and id. Everything that speaks the row once
-more takes a seed derived from that one by a label, step by step in this order; the first of a kind
-adds no step, so that whoever asks for one take, whole, at the first attempt has the row's seed:
+A row's seed is its field `seed`, or derived from the run's seed and its id. Other seeds are derived
+from it by a label, in this order. The first of a kind adds no step, so the first attempt at the
+first take of an unsplit row has the row's seed:
 
     take 2, 3, ...      derive(seed, "take 2")
-    part 2, 3, ...      derive(seed, "part 2")       of a row that is split
+    part 2, 3, ...      derive(seed, "part 2")       piece of a split row
     attempt 2, 3, ...   derive(seed, "attempt 2")
 
-None of it changes the row's seed; a take has a `request_hash` with its own. The labels hold a
-space, which no id does.
+None of this changes the row's seed; a take has a `request_hash` with its own. The labels contain a
+space, which ids do not.
 
 All seeds are below 2^53, the integers that jq, pandas and browsers read exactly.
 """
@@ -22,22 +22,21 @@ SEED_BITS = 53
 
 
 def derive(seed: int, label: str) -> int:
-    """53 bits of a hash of a seed and what it is derived for."""
+    """Return 53 bits of the hash of a seed and a label."""
     return _hash(seed, label) >> (64 - SEED_BITS)
 
 
 def row_seed(run_seed: int, row_id: str) -> int:
-    """The seed of a row that names none."""
+    """Return the seed of a row that gives none."""
     return derive(run_seed, row_id)
 
 
 def take_seed(seed: int, take: int) -> int:
-    """The seed of a further take 2, 3, ... of a row."""
     return seed if take == 1 else derive(seed, f"take {take}")
 
 
-def is_made_of(found: int, seed: int, row_id: str, attempts: int) -> bool:
-    """Whether a row's kept seed is what `seed` gives, as the row's own or as the run's."""
+def is_derived_from(found: int, seed: int, row_id: str, attempts: int) -> bool:
+    """Whether a stored seed is derived from `seed`, as the row's own seed or as the run's."""
     firsts = (seed, row_seed(seed, row_id))
     return any(
         found == attempt_seed(first, attempt)
@@ -47,16 +46,13 @@ def is_made_of(found: int, seed: int, row_id: str, attempts: int) -> bool:
 
 
 def part_seed(seed: int, part: int) -> int:
-    """The seed of part 1, 2, ... of a row that is split."""
     return seed if part == 1 else derive(seed, f"part {part}")
 
 
 def attempt_seed(seed: int, attempt: int) -> int:
-    """The seed of attempt 1, 2, ... at what `seed` speaks."""
     return seed if attempt == 1 else derive(seed, f"attempt {attempt}")
 
 
 def _hash(seed: int, label: str) -> int:
-    """64 bits."""
     digest = hashlib.sha256(f"{seed}\n{label}".encode("utf-8", "surrogatepass")).digest()
     return int.from_bytes(digest[:8], "big")

@@ -1,6 +1,7 @@
-"""The facts of a setting, all of them beside its name and type in a field of `config.RunConfig`.
-Flags and their help, checks, settings files, variables, `config show`, the library's keywords, and
-whoever reads a run's settings back follow from them.
+"""The facts of a setting, declared with its field in `config.RunConfig`.
+
+Flags, help, checks, settings files, variables, `config show`, the library's keywords and reading
+the settings of an earlier run all follow from them.
 """
 
 from __future__ import annotations
@@ -15,19 +16,19 @@ from typing import Any
 from models.sampling import SETTINGS as SAMPLING
 from models.sampling import Range
 
-Check = Callable[[Any], str | None]  # what is wrong with a value, as said behind its flag
+Check = Callable[[Any], str | None]  # returns what is wrong, worded to follow the flag
 
 
 class Scope(Enum):
-    """Where a setting may come from, beside the command line and variables."""
+    """Where a setting may come from, in addition to the command line and variables."""
 
     ANY = "any file"
-    USERS = "the user's file"  # a project's may be anybody's
-    ONE_RUN = "no file"  # all that somebody else's could do harm with, unseen
+    USERS = "the user's file"  # not a project's, which may be untrusted
+    ONE_RUN = "no file"  # settings with which an untrusted file could do harm unnoticed
 
 
 class About(Enum):
-    """What a setting is about."""
+    """The subject of a setting."""
 
     SPEECH = "the words and how they sound"
     DELIVERY = "the format of the audio files"
@@ -37,13 +38,11 @@ class About(Enum):
 
 
 class Topic(Enum):
-    """A heading of help: what the settings below it are about, and where they may come from, unless
-    they say otherwise themselves.
-    """
+    """A heading of the help, with the subject and scope of its settings."""
 
     MODEL = "Model", About.SPEECH, Scope.ANY
     DEVICE = "Device", About.RUN, Scope.ANY
-    MESSAGES = "Messages", About.SCREEN, Scope.ONE_RUN  # they are not for others to hide
+    MESSAGES = "Messages", About.SCREEN, Scope.ONE_RUN  # no file may hide messages
     ROWS = "Rows of the manifest", About.ROWS, Scope.ANY
     CLONING = "Cloning", About.SPEECH, Scope.ANY
     TEXT = "Text", About.SPEECH, Scope.ANY
@@ -63,7 +62,7 @@ class Topic(Enum):
         self.heading, self.about, self.scope = heading, about, scope
 
     def setting(self, default: Any, help: str, unset: str = "", **facts: Any) -> Any:
-        """A field of a dataclass that is a setting of this topic; `facts`: see `SettingFacts`."""
+        """Return a dataclass field for a setting of this topic; `facts`: see `SettingFacts`."""
         facts = {"about": self.about, "scope": self.scope, **facts}
         facts.setdefault("is_keyword", facts["about"] is About.SPEECH)
         found = SettingFacts(self, default, help, unset, **facts)
@@ -72,7 +71,9 @@ class Topic(Enum):
 
 @dataclass(frozen=True)
 class SettingFacts:
-    """All of a setting but its name. A default of None is decided later; `unset` says how."""
+    """Everything about a setting except its name. A default of None is decided later, as `unset`
+    states.
+    """
 
     topic: Topic
     default: Any
@@ -80,27 +81,27 @@ class SettingFacts:
     unset: str
     about: About
     scope: Scope
-    kind: type = str  # of its value, by the field's type; tuple for more than one
-    metavar: str | None = None  # None: by its kind
+    kind: type = str  # type of its value, taken from the field; tuple for several values
+    metavar: str | None = None  # None: derived from `kind`
     choices: tuple[str, ...] | None = None
     limits: Range | None = None
-    check: Check | None = None  # beside these two
-    parse: Callable[[str], Any] | None = None  # of a tuple; raises ValueError
-    form: str | None = None  # how a tuple is written
-    bare: str | None = None  # value of its flag where that is given without one
-    exists: bool = False  # a path that must be there
-    is_keyword: bool = False  # of the library
-    is_completed: bool = False  # by what `app.offers` has
-    is_common: bool = False  # in the short help of a command with many options
-    others: str = ""  # flags that other tools, or earlier versions, have for it
+    check: Check | None = None  # further check
+    parse: Callable[[str], Any] | None = None  # parser of a tuple; raises ValueError
+    form: str | None = None  # format string of a tuple
+    bare: str | None = None  # value of a flag that is given without one
+    exists: bool = False  # the path must exist
+    is_keyword: bool = False  # also a keyword of the library
+    is_completed: bool = False  # shells complete it with `app.offers`
+    is_common: bool = False  # shown in the short help
+    others: str = ""  # its flags in other tools or earlier versions
 
     @property
     def names_path(self) -> bool:
-        """Whether its value is a path, or may be one."""
+        """Whether its value is or may be a path."""
         return self.kind is Path or "PATH" in (self.metavar or "")
 
     def problem(self, value: Any) -> str | None:
-        """What is wrong with a value, as said behind the flag; None for one that can be."""
+        """Return what is wrong with a value, worded to follow the flag; None if it is valid."""
         if value is None:
             return None
         if self.choices is not None and value not in self.choices:
@@ -110,14 +111,14 @@ class SettingFacts:
         return None if self.check is None else self.check(value)
 
     def plain(self, value: Any) -> Any:
-        """A value as JSON can hold it."""
+        """Return a value as JSON."""
         if self.form is not None and value is not None:
             return self.form.format(*value)
         return str(value) if isinstance(value, Path) else value
 
 
 def either(pattern: str, means: str, limits: Range | None = None) -> Check:
-    """A check of text: a word or a number, of which a number keeps to limits."""
+    """Return a check that accepts a word or a number, and limits the number."""
 
     def problem(value: str) -> str | None:
         if not re.fullmatch(pattern, value):
@@ -133,8 +134,8 @@ _KINDS = {"str": str, "int": int, "float": float, "bool": bool, "Path": Path}
 
 
 def table_of(config: type) -> dict[str, SettingFacts]:
-    """The settings of a class by name, in their order; those of drawing stand where its field
-    `sampling` does.
+    """Return the settings of a class by name, in their order. Sampling settings are at the place of
+    its field `sampling`.
     """
     found: dict[str, SettingFacts] = {}
     for entry in fields(config):
@@ -163,11 +164,11 @@ def _of_drawing(name: str) -> SettingFacts:
 
 
 def flag(name: str) -> str:
-    """The flag of a setting: max_batch -> --max-batch."""
+    """Return the flag of a setting: max_batch -> --max-batch."""
     return "--" + name.replace("_", "-")
 
 
-def meant(name: str, known: Mapping[str, Any]) -> str | None:
-    """Which setting or option, of those known by name, another flag stands for."""
+def setting_meant(name: str, known: Mapping[str, Any]) -> str | None:
+    """Return the known setting or option that another tool's flag stands for, or None."""
     others = ((own, getattr(one, "others", "")) for own, one in known.items())
     return next((own for own, names in others if name in names.split()), None)

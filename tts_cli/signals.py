@@ -1,18 +1,18 @@
 """Handle SIGINT, SIGTERM and SIGHUP, from the first import to the last line.
 
-The handler stores the signal before it raises, because exceptions get lost: Python ignores those
-of callbacks, C code drops them, and libraries turn them into an ImportError of their own. `check`
-raises a lost one again; commands call it after each long step. Until rows are synthesized there is
-nothing to finish, and a signal raises `Interrupted`; within `stopping` it asks for an orderly end,
-and during an import it is only stored, because C++ code that torch runs then aborts the process
-when Python raises. A second signal ends the process at once.
+The handler stores the signal before it raises, because exceptions get lost: Python ignores those of
+callbacks, C code drops them, and libraries convert them to ImportError. `check` raises a lost one
+again; commands call it after each long step. Before rows are synthesized, a signal raises
+`Interrupted`. Within `stopping` it requests an orderly stop. During an import it is only stored,
+because C++ code that torch runs aborts the process when Python raises. A second signal ends the
+process immediately.
 
 Python runs handlers in the main thread, but on a busy machine the system may deliver a signal to
-another thread, and then the main thread does not leave a wait for a lock. A thread of ours
-therefore reads each signal from Python's wakeup socket: it wakes the main thread for the first,
-and ends the process itself for the second, whatever the main thread is in.
+another thread, and then the main thread keeps waiting for a lock. A thread of ours therefore reads
+each signal from Python's wakeup socket. It wakes the main thread for the first one, and ends the
+process itself for the second, whatever the main thread is doing.
 
-Nothing heavy is imported here, so that the handlers stand before anything heavy is.
+Nothing heavy is imported here, so that the handlers are installed before anything heavy is.
 """
 
 from __future__ import annotations
@@ -34,22 +34,22 @@ from tts_cli.errors import Interrupted
 log = logging.getLogger(__name__)
 
 NAMES = ("SIGINT", "SIGTERM", "SIGHUP")
-_WAKE = [signal.SIGURG] if hasattr(signal, "pthread_kill") else []  # ends a wait of the main thread
+_WAKE = [signal.SIGURG] if hasattr(signal, "pthread_kill") else []  # interrupts the main thread
 _STOPPING = "stopping: finishing what is decoded (again to stop at once)"
 _AT_ONCE = b"stopped at once; finished rows are kept\n"
 
 _received: int | None = None  # the first signal since `watching` began
-_stop: Callable[[], None] | None = None  # set while an orderly end is wanted
-_messages: SimpleQueue[str | None] = SimpleQueue()  # for the thread that logs; None: it ends
+_stop: Callable[[], None] | None = None  # set within `stopping`
+_messages: SimpleQueue[str | None] = SimpleQueue()  # for the logging thread; None ends it
 _is_watching = False
 
 
 @contextlib.contextmanager
 def watching() -> Iterator[None]:
-    """Handle signals inside; handlers are put back at the end. Once inside itself or in a thread
-    other than the first it does nothing.
+    """Handle signals within the block, and restore the handlers afterwards.
 
-    SIGHUP stays ignored where it is, as `nohup` wants it.
+    Does nothing if it is already active or not in the main thread. SIGHUP stays ignored if it is,
+    as `nohup` expects.
     """
     global _is_watching, _received
     if _is_watching or threading.current_thread() is not threading.main_thread():
@@ -60,7 +60,7 @@ def watching() -> Iterator[None]:
     _is_watching, _received = True, None
     sys.unraisablehook = lambda lost: None if lost.exc_type is Interrupted else hook(lost)
     try:
-        with handlers_kept([*numbers, *_WAKE]) as before, _reading(frozenset(numbers)):
+        with restored_handlers([*numbers, *_WAKE]) as before, _reading(frozenset(numbers)):
             for number in _WAKE:
                 signal.signal(number, lambda *_: None)
             for number in numbers:
@@ -74,7 +74,7 @@ def watching() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _reading(numbers: frozenset[int]) -> Iterator[None]:
-    """Inside, a thread reads the numbers of arriving signals from Python's wakeup socket."""
+    """Run a thread that reads the numbers of signals from Python's wakeup socket."""
     low, (reader, writer) = [], socket.socketpair()
     while min(reader.fileno(), writer.fileno()) <= 2:  # a standard stream was closed
         low += [reader, writer]
@@ -89,7 +89,7 @@ def _reading(numbers: frozenset[int]) -> Iterator[None]:
         yield
     finally:
         signal.set_wakeup_fd(before)
-        writer.close()  # the thread reads what is left, and ends
+        writer.close()  # the thread reads the rest and ends
         thread.join()
         reader.close()
 
@@ -109,8 +109,8 @@ def _read(reader: socket.socket, numbers: frozenset[int]) -> None:
 
 
 @contextlib.contextmanager
-def handlers_kept(numbers: Iterable[int]) -> Iterator[dict[int, Any]]:
-    """Put the handlers of signals back at the end, as they were."""
+def restored_handlers(numbers: Iterable[int]) -> Iterator[dict[int, Any]]:
+    """Restore the handlers of signals after the block. Yield them by signal."""
     before = {number: signal.getsignal(number) for number in numbers}
     try:
         yield before
@@ -121,7 +121,7 @@ def handlers_kept(numbers: Iterable[int]) -> Iterator[dict[int, Any]]:
 
 
 def received() -> int | None:
-    """The number of the signal that came, whatever became of its exception."""
+    """Return the number of the signal that came, even if its exception got lost."""
     return _received
 
 
@@ -133,10 +133,10 @@ def check() -> None:
 
 @contextlib.contextmanager
 def stopping(stop: Callable[[], None]) -> Iterator[None]:
-    """Inside, a signal calls `stop` and raises nothing.
+    """Call `stop` on a signal within the block, instead of raising.
 
     Raises:
-        Interrupted: on entering or on leaving, when a signal came.
+        Interrupted: on entry or exit, if a signal came.
     """
     global _stop, _messages
     messages: SimpleQueue[str | None] = SimpleQueue()
@@ -155,8 +155,10 @@ def stopping(stop: Callable[[], None]) -> Iterator[None]:
 
 
 def _log_all(messages: SimpleQueue[str | None]) -> None:
-    """Log messages until None comes. The handler cannot log itself: where a signal interrupts a
-    write to stderr, another one inside of it raises RuntimeError.
+    """Log messages until None comes.
+
+    The handler cannot log itself: if the signal interrupted a write to stderr, another one raises
+    RuntimeError.
     """
     while (message := messages.get()) is not None:
         log.warning(message)
@@ -179,5 +181,5 @@ def _handle(number: int, frame: FrameType | None) -> None:
         if _is_importing(frame):
             return
         raise Interrupted(number)
-    _messages.put(_STOPPING)  # a SimpleQueue may be filled amid another call of its own
+    _messages.put(_STOPPING)  # SimpleQueue.put is reentrant
     _stop()

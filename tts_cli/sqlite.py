@@ -1,4 +1,4 @@
-"""In-memory SQLite tables for what a run must look up and no file needs to hold."""
+"""In-memory SQLite tables for lookups during a run."""
 
 from __future__ import annotations
 

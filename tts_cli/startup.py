@@ -1,16 +1,15 @@
-"""Shorten the start, and time it: moments for `run.json`, in seconds since the process began.
+"""Shorten the start of a process, and time it.
 
-A moment is noted where a part of the start is over, so the parts are what lies between.
+The times are moments for `run.json`, in seconds since the process began. A moment is the end of a
+step, so a step is the difference of two moments.
 
-What a start waits for in the GPU's driver, begun beside the imports.
+Importing torch takes two seconds of Python code. Meanwhile a thread starts the GPU's driver (0.2 s)
+and creates its context on the device (0.3 s): calls through ctypes release the interpreter. Torch
+then uses that context, which a process has once per device. Without a driver or a device nothing
+happens here; the code that needs them reports it.
 
-Importing torch takes two seconds of Python. Starting the driver (0.2 s) and making its context on
-the device (0.3 s) need none: called through ctypes they leave the interpreter to other threads.
-Torch then finds the device's own context made, which every user of a device in a process shares.
-Without a driver or a device nothing happens, and nothing is said: who needs them will.
-
-Torch's libraries are not loaded here: whoever imports an extension meanwhile waits for the system's
-loader, and keeps Python to itself while it does (0.9 s of `import click` on a slow CPU).
+Torch's libraries are not loaded in the thread, because an import of another extension would wait
+for the system's loader while it holds the interpreter (0.9 s of `import click` on a slow CPU).
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from contextlib import contextmanager, suppress
 from functools import cache
 from itertools import pairwise
 
-# In their order. What a run does not come to is left out.
+# In their order. A run without such a step has no such moment.
 MOMENTS = (
     "command_s",  # Python has started, and the command line is imported
     "checked_s",  # the manifest is checked, and the model is needed
@@ -38,21 +37,21 @@ MOMENTS = (
     "spoken_s",  # the last row's audio is on disk
 )
 
-TORCH = "pip install 'torch>=2.10'"  # what an import of it may lack
+TORCH = "pip install 'torch>=2.10'"  # remedy if it cannot be imported
 
-_zero_s = 0.0  # when the process, or the command inside one, began
+_zero_s = 0.0  # start of the process, or of the command in it
 _has_begun = False
 _reached: dict[str, float] = {}
 
 
 def begin_process() -> None:
-    """A process begins whose one command is still to be imported."""
+    """Start the clock of a process whose command is not imported yet."""
     global _zero_s, _has_begun
     _zero_s, _has_begun = time.perf_counter() - _age_s(), True
 
 
 def begin_command() -> None:
-    """A command begins: the process's own, or one more inside of it."""
+    """Start the clock of a command, which may be one of several in a process."""
     global _zero_s, _has_begun
     if not _has_begun:
         _zero_s = time.perf_counter()
@@ -62,20 +61,22 @@ def begin_command() -> None:
 
 
 def reach(moment: str) -> None:
-    """Note a moment; only the first time counts. From any thread."""
+    """Record a moment if it is the first of its name. Thread-safe."""
     assert moment in MOMENTS, moment
     _reached.setdefault(moment, time.perf_counter() - _zero_s)
 
 
 def moments() -> dict[str, float]:
-    """What was reached, in the order of `MOMENTS`."""
+    """Return the recorded moments, in the order of `MOMENTS`."""
     return {name: round(_reached[name], 3) for name in MOMENTS if name in _reached}
 
 
 @contextmanager
 def importing() -> Iterator[None]:
-    """Inside, torch is imported. What modules are made of stays, so nobody looks for garbage in it,
-    neither now (0.2 s of 2.4) nor later, when a search stops all threads.
+    """Disable garbage collection while torch is imported.
+
+    Modules stay in memory, so collecting them costs time for nothing: 0.2 of 2.4 s during the
+    import, and pauses of all threads later.
     """
     if "torch" in sys.modules or not gc.isenabled():
         yield
@@ -89,7 +90,7 @@ def importing() -> Iterator[None]:
 
 
 def _age_s() -> float:
-    """Seconds since the system started this process, to a hundredth; 0.0 where it does not say."""
+    """Return the seconds since the system started this process, to 0.01 s; 0.0 if unknown."""
     try:
         with open("/proc/self/stat", "rb") as file:
             ticks = int(file.read().rpartition(b")")[2].split()[19])
@@ -99,22 +100,24 @@ def _age_s() -> float:
     return age_s if age_s > 0 else 0.0
 
 
-SPEAKING = ("synth", "say", "book", "warmup", "profile")  # commands that will want torch
+SPEAKING = ("synth", "say", "book", "warmup", "profile")  # commands that use torch
 NOT_SPEAKING = ("-h", "--help", "--dry-run")
 DRIVER = "libcuda.so.1"
-CALLED = ("cuInit", "cuDeviceGet", "cuDevicePrimaryCtxRetain")  # of it
+CALLED = ("cuInit", "cuDeviceGet", "cuDevicePrimaryCtxRetain")  # functions used here
 
 
-def settle_threads() -> None:
-    """OpenMP reads this when torch's libraries are loaded. Its threads spin while they wait, which
-    costs milliseconds an operation once anything else wants their core; asleep they cost nothing.
+def set_openmp_policy() -> None:
+    """Let OpenMP threads sleep while they wait.
+
+    By default they spin, which costs milliseconds per operation as soon as another thread needs
+    their core. OpenMP reads the variable when torch's libraries are loaded.
     """
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 
-def begin(args: Sequence[str]) -> None:
-    """Start the driver, if a command line is one that speaks."""
-    settle_threads()
+def begin_driver(args: Sequence[str]) -> None:
+    """Start the GPU's driver if a command line will synthesize on it."""
+    set_openmp_policy()
     is_speaking = bool(args) and args[0] in SPEAKING
     if is_speaking and not any(arg in NOT_SPEAKING for arg in args) and not _is_on_cpu(args):
         _in_thread("driver", start_driver)
@@ -122,7 +125,7 @@ def begin(args: Sequence[str]) -> None:
 
 @cache
 def use_device(device: str) -> None:
-    """Make the context of a `--device`, as far as its name tells which it is; once."""
+    """Create the context of a `--device` once, if its name identifies the device."""
     kind, _, number = device.partition(":")
     if kind in ("auto", "cuda"):
         _in_thread("context", lambda: make_context(int(number or 0)))
@@ -130,7 +133,7 @@ def use_device(device: str) -> None:
 
 @cache
 def _driver() -> ctypes.CDLL | None:
-    """NVIDIA's driver, where there is one that has what is called here."""
+    """Return NVIDIA's driver, or None if it is missing or lacks a function used here."""
     try:
         driver = ctypes.CDLL(DRIVER)
     except OSError:
@@ -139,13 +142,13 @@ def _driver() -> ctypes.CDLL | None:
 
 
 def start_driver() -> bool:
-    """Whether it runs now; the first call takes its time, later ones do not. False without one."""
+    """Return whether the driver runs. The first call starts it."""
     driver = _driver()
     return driver is not None and bool(driver.cuInit(ctypes.c_uint(0)) == 0)
 
 
 def make_context(index: int) -> bool:
-    """Make and keep the context that all of this process share on a device; whether it is there."""
+    """Create the context that a process shares on a device. Return whether it exists."""
     driver, device, context = _driver(), ctypes.c_int(), ctypes.c_void_p()
     if driver is None or not start_driver():
         return False
@@ -155,17 +158,15 @@ def make_context(index: int) -> bool:
 
 
 def usable_cores() -> int:
-    """Cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _is_on_cpu(args: Sequence[str]) -> bool:
-    """Whether a command line says that no GPU is wanted; settings may say so, too."""
+    """Whether the command line chooses the CPU; settings files may choose it too."""
     return "--device=cpu" in args or ("--device", "cpu") in pairwise(args)
 
 
 def _in_thread(name: str, work: Callable[[], object]) -> None:
-    """Do something that nobody waits for."""
 
     def run() -> None:
         with suppress(OSError, AttributeError, ValueError):

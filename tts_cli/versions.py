@@ -1,4 +1,4 @@
-"""Versions of the packages that a run used, and the commit of the checkout."""
+"""Return the versions of installed packages, and the commit of the checkout."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ OWN_PACKAGE = PACKAGES[:1]
 
 
 def versions(packages: Iterable[str] | None = None) -> dict[str, str | None]:
-    """Installed versions, read without importing anything; None if absent."""
+    """Return installed versions without importing the packages; None: not installed."""
     found: dict[str, str | None] = {"python": platform.python_version()}
     for package in PACKAGES if packages is None else packages:
         try:
@@ -36,7 +36,7 @@ def versions(packages: Iterable[str] | None = None) -> dict[str, str | None]:
 
 
 def commit() -> str | None:
-    """The checkout's commit, with `+` when it has changes; None outside a checkout."""
+    """Return the checkout's commit, with `+` if it has changes; None outside a checkout."""
     folder = Path(__file__).resolve().parent
 
     def git(*args: str) -> str:

@@ -31,8 +31,8 @@ from pathlib import Path
 from typing import Any
 
 from folder_cases import (
-    Place,
     Series,
+    TakeRef,
     Undisturbed,
     chosen,
     run_cases,
@@ -211,7 +211,7 @@ def cut_problem(series: Series, cut: Cut, root: int, undisturbed: Undisturbed) -
     found = series.begin()
     if problem := found.learn(first=True):
         return problem
-    place: Place = found.place
+    place: TakeRef = found.place
     cut.left.write(root, place.path)
     found.wanted |= {
         digest: what for digest, what in cut.promised.items() if digest not in found.given_up

@@ -84,8 +84,8 @@ def test_on_a_terminal_messages_stand_above_the_bar(bench: Workbench) -> None:
     [
         ("book", "--language", "the book's; else auto"),
         ("synth", "--language", "auto"),
-        ("encode", "--model", "the one that spoke"),
-        ("encode", "--sample-rate", "as spoken"),
+        ("encode", "--model", "the model of the rows"),
+        ("encode", "--sample-rate", "as synthesized"),
         ("warmup", "--max-seconds", "30"),
         ("warmup", "--max-batch", "512 on cuda, or 256 if memory is short; 16 on a CPU"),
         ("profile", "--max-batch", "the largest of --batches"),

@@ -10,7 +10,7 @@ import pytest
 from workbench import Workbench
 
 from tts_cli.cli import messages as msg
-from tts_cli.cli import screen as progress
+from tts_cli.cli import progress
 
 ROWS = [{"id": "a", "text": "Hello there."}, {"id": "b", "text": "Good morning."}]
 CAP = ("--max-seconds", 1)

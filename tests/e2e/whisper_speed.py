@@ -96,7 +96,7 @@ def main() -> int:
                 whisper.MAX_TOKENS = tokens
                 (out / CHECKS_NAME).unlink(missing_ok=True)
                 found = FolderCheck(out)
-                found.listen(recognizer, lambda count, audio_s: None)
+                found.transcribe(recognizer, lambda count, audio_s: None)
                 hearing = found.hearing
                 result = {
                     "device": torch.cuda.get_device_name() if device.type == "cuda" else "cpu",

@@ -25,7 +25,7 @@ from tasks import task_of
 from models.base import ModelInfo, SpeechRequest
 from tts_cli.atomic import part_of, token_of
 from tts_cli.config import RunConfig
-from tts_cli.core import Finish, Place, Result, Role, Task
+from tts_cli.core import Finish, Result, Role, TakeRef, Task
 from tts_cli.store.commit import Commits
 from tts_cli.store.entry import JournalEntry
 from tts_cli.store.journal import Journal
@@ -54,7 +54,7 @@ def result(
     task = task_of(row_id, SpeechRequest(f"Text {value}."), request_hash=f"{row_id} {value}")
     samples, codes = np.full(1200 + value, value, np.int16), np.full((2, 4), value)
     spoken = Result(Finish.EOS, samples=samples, codes=codes, frames=2)
-    return replace(task, place=Place(take, role)), replace(spoken, **more)
+    return replace(task, place=TakeRef(take, role)), replace(spoken, **more)
 
 
 class StoreBench:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tts_cli.atomic import remove_stale_parts, write_alone, write_atomic
+from tts_cli.atomic import remove_stale_parts, write_atomic, write_standalone
 
 
 def files(folder: Path) -> list[str]:
@@ -81,9 +81,9 @@ def test_a_kill_leaves_nothing_where_nobody_tidies_up(
     program = f"""
         import os
         from pathlib import Path
-        from tts_cli.atomic import write_alone
+        from tts_cli.atomic import write_standalone
         os.{step} = lambda *_, **__: os._exit(9)
-        write_alone(Path({str(path)!r}), b"x" * 100)
+        write_standalone(Path({str(path)!r}), b"x" * 100)
     """
     done = subprocess.run([sys.executable, "-c", textwrap.dedent(program)], check=False)
     if step == "replace" and before is None:  # nothing is to be replaced
@@ -95,7 +95,7 @@ def test_a_kill_leaves_nothing_where_nobody_tidies_up(
         assert len(files(tmp_path)) == 2
     else:
         assert files(tmp_path) == ["a.wav"] * (before is not None)
-    write_alone(path, b"new")
+    write_standalone(path, b"new")
     assert path.read_bytes() == b"new"
     assert files(tmp_path) == ["a.wav"]
 
@@ -105,7 +105,7 @@ def test_parts_of_others_stay(tmp_path: Path) -> None:
     for name in (living, ".b.wav.4194304.tts-cli.part", ".a.wav.x.tts-cli.part"):
         (tmp_path / name).touch()
     (tmp_path / ".a.wav.4194304.tts-cli.part").touch()  # above the highest number of a process
-    write_alone(tmp_path / "a.wav", b"new")
+    write_standalone(tmp_path / "a.wav", b"new")
     assert files(tmp_path) == sorted(
         [living, ".b.wav.4194304.tts-cli.part", ".a.wav.x.tts-cli.part", "a.wav"]
     )
@@ -114,9 +114,9 @@ def test_parts_of_others_stay(tmp_path: Path) -> None:
 def test_where_no_file_is_nameless(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tts_cli.atomic._NAMELESS", os.O_WRONLY)
     for content in (b"one", b"two"):
-        write_alone(tmp_path / "a.wav", content)
+        write_standalone(tmp_path / "a.wav", content)
         assert (tmp_path / "a.wav").read_bytes() == content
     assert files(tmp_path) == ["a.wav"]
     (tmp_path / "folder").mkdir()
     with pytest.raises(IsADirectoryError):
-        write_alone(tmp_path / "folder", b"x")
+        write_standalone(tmp_path / "folder", b"x")

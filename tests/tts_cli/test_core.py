@@ -19,13 +19,13 @@ from tts_cli.core import (
     Finish,
     Kind,
     Levels,
-    Need,
-    Place,
     Remark,
     Result,
     Role,
     Row,
     Status,
+    TakeRef,
+    VoiceKey,
     Work,
 )
 from tts_cli.engine.session import SessionFacts
@@ -57,7 +57,7 @@ REQUEST = SpeechRequest("Hello. Hello.", voice="clara", seed=3)
 SHAPES = [
     Row(1, 2, "a", "Hello.", character="Anna", sampling={"top_k": 3.0}, extra={"mood": "glad"}),
     BadRow(1, 2, None, "has no text"),
-    task_of("a", REQUEST, need=Need("abc", 3, 9, None, "icl"), place=Place(2, Role.EXTRA)),
+    task_of("a", REQUEST, need=VoiceKey("abc", 3, 9, None, "icl"), place=TakeRef(2, Role.EXTRA)),
     joined_task("a", REQUEST, REQUEST, most_frames=99, notes=("is odd",)),
     Result(
         Finish.STUCK,

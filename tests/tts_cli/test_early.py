@@ -65,7 +65,7 @@ def begun(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_commands_that_speak_start_the_driver(
     command: str, driver: FakeLibrary, begun: list[str]
 ) -> None:
-    startup.begin([command, "a"])
+    startup.begin_driver([command, "a"])
     assert begun == ["driver"]
     assert driver.asked == ["init"]
 
@@ -74,7 +74,7 @@ def test_commands_that_speak_start_the_driver(
     "args", [[], ["doctor"], ["synth", "a", "--help"], ["-h"], ["synth", "a", "--dry-run"]]
 )
 def test_others_begin_nothing(args: list[str], driver: FakeLibrary, begun: list[str]) -> None:
-    startup.begin(args)
+    startup.begin_driver(args)
     assert (begun, driver.asked) == ([], [])
 
 
@@ -82,7 +82,7 @@ def test_others_begin_nothing(args: list[str], driver: FakeLibrary, begun: list[
 def test_a_run_on_a_cpu_leaves_the_driver_alone(
     args: list[str], driver: FakeLibrary, begun: list[str]
 ) -> None:
-    startup.begin(["synth", "a", *args])
+    startup.begin_driver(["synth", "a", *args])
     startup.use_device("cpu")
     assert (begun, driver.asked) == ([], [])
 

@@ -33,7 +33,7 @@ def test_the_table_is_that_of_the_project() -> None:
         if name not in NOT_OURS
     }
     ours = {
-        name: {f"{package.name}>={package.least}" for package in extra.packages}
+        name: {f"{package.name}>={package.min_version}" for package in extra.packages}
         for name, extra in all_extras().items()
     }
     assert ours == declared
@@ -83,7 +83,7 @@ def test_small_commands_run_with_the_lowest_versions(tmp_path: Path) -> None:
     (site,) = (tmp_path / "venv").glob("lib/python*/site-packages")
     (site / "zz_what_is_here.pth").write_text(sysconfig.get_path("purelib"))  # behind its own
     packages = [
-        f"{package.name}=={package.least}"
+        f"{package.name}=={package.min_version}"
         for name, extra in all_extras().items()
         for package in extra.packages
         if name not in ("gpu", "ray")  # which goes with torch, and which a cluster decides

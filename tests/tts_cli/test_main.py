@@ -72,7 +72,7 @@ def test_help_lists_every_command_without_importing_one() -> None:
     *text, state, tables, imported = done.stdout.splitlines()
     assert state == "0 []", done.stderr
     assert tables == "['models.sampling']"  # the settings that are flags; no torch
-    names = ("options", "messages", "screen")
+    names = ("options", "screen")
     light = [f"tts_cli.cli.{name}" for name in names]
     assert imported == str(light)
     for name, help_text in COMMANDS.items():

@@ -1,7 +1,7 @@
 """Find the commands that filled a folder, to run them again.
 
-The run lines may be a stranger's: the folder is always the one that the user named, and what a
-command would read outside of it, or download, is returned for the user to confirm.
+The folder is untrusted: a command always writes to the folder that the user named, and what it
+would read outside of it, or download, is returned for the user to confirm.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ _MODELS = ("model", "clone_model")
 class Rerun:
     """A command that filled a folder."""
 
-    words: list[str]  # the command and what it reads
+    words: list[str]  # the command and its input files
     out: Path
-    settings: Mapping[str, Any]  # that the folder remembers for it, by name
-    outside: list[str] = field(default_factory=list)  # what it reads elsewhere, or downloads
+    settings: Mapping[str, Any]  # settings that the folder remembers for it, by name
+    outside: list[str] = field(default_factory=list)  # files elsewhere, and downloads
 
     def command(self, flags: Sequence[str] = ()) -> list[str]:
-        """Return its words with further flags; the folder is always the one it is for."""
+        """Return its words with further flags and --out."""
         return [*self.words, *flags, "--out", str(self.out)]
 
     def whole(self, flags: Sequence[str] = ()) -> list[str]:
-        """Return the same with the remembered settings as flags."""
+        """Return its command line, with the remembered settings as flags."""
         return self.command([*flags_of(self.settings), *flags])
 
 
@@ -62,17 +62,18 @@ def reruns_of(out: Path) -> list[Rerun]:
             f"{out}: a manifest came from a pipe, which cannot be read again",
             f"run the command that wrote it: ... | tts-cli synth - --out {out}",
         )
-    kept = [one for one in lasts.values() if not any(_has(other, one) for other in lasts.values())]
-    return [_rerun(one, out) for one in kept]
-
-
-def _has(other: RunFacts, one: RunFacts) -> bool:
-    """Whether another run has all manifests of this one, and more."""
-    return other.book == one.book and set(one.manifests) < set(other.manifests)
+    return [
+        _rerun(one, out)
+        for one in lasts.values()
+        if not any(
+            one.book == other.book and set(one.manifests) < set(other.manifests)
+            for other in lasts.values()
+        )
+    ]
 
 
 def _sheet(run: RunFacts) -> str | None:
-    """Return the sheet of a workbook; another one is like another manifest."""
+    """Return the sheet of a workbook if the user chose one; each sheet counts as a manifest."""
     return run.settings.get("sheet") if "sheet" in run.chosen else None
 
 
@@ -96,7 +97,7 @@ def _rerun(run: RunFacts, out: Path) -> Rerun:
 
 
 def _is_near(path: str, out: Path) -> bool:
-    """Whether a path is in a folder, or in the project around it that is the working folder."""
+    """Whether a path is in a folder, or in the working folder if that contains both."""
     project = working_folder() or ""
     too_large = (os.sep, os.path.realpath(Path.home()))
     if _is_inside(path, str(out)):
@@ -112,8 +113,8 @@ def _is_inside(path: str, folder: str) -> bool:
 
 
 def short_command(out: Path) -> list[str] | None:
-    """Return `again` for a folder, as words to be printed; None where it would not do what the one
-    command did that filled it.
+    """Return `again` for a folder, as words, or None if that would not do what the command did that
+    filled it.
     """
     try:
         found = reruns_of(out)
@@ -123,7 +124,7 @@ def short_command(out: Path) -> list[str] | None:
 
 
 def flags_of(settings: Mapping[str, Any]) -> list[str]:
-    """Return settings as the words of a command line; no value is taken for another flag."""
+    """Return settings as words of a command line. No value can be mistaken for a flag."""
     words = []
     for name, value in settings.items():
         if value is True:

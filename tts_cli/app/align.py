@@ -1,8 +1,7 @@
-"""Find when each word of a folder's rows is said, and write it beside their audio.
+"""Find the times of the words of a folder's rows, and write them next to their audio.
 
-The files of a row are written as soon as it is aligned, so that a killed command goes on where it
-was. What score is low for a voice is known only at the end: files that it changes are then written
-once more.
+The files of a row are written as soon as it is aligned, so a killed command can be run again. Which
+scores are low for a voice is known only at the end. Files that this changes are then written again.
 """
 
 from __future__ import annotations
@@ -64,17 +63,15 @@ log = logging.getLogger(__name__)
 
 REMEDY = "pocketsphinx, or the folder or Hugging Face repository of a Qwen3-ForcedAligner"
 GUESSED = (Known.LETTERS.value, Known.NEIGHBOURS.value)
-MAX_OFF = 5.0  # deviations below its voice, from which on a row is unsure
+MAX_OFF = 5.0  # robust deviations below its voice's median that make a row unsure
 
 
 @dataclass(eq=False)
 class _Row:
-    """A row that is to be aligned, or was."""
-
     row: FolderRow
     path: Path
     score: float | None = None  # None: not aligned
-    unsure: list[str] = field(default_factory=list)  # as its file has it
+    unsure: list[str] = field(default_factory=list)  # reasons in its file
 
     @property
     def take(self) -> JournalEntry:
@@ -83,36 +80,35 @@ class _Row:
 
 @dataclass
 class Alignment:
-    """What became of the rows."""
+    """The result of aligning a folder."""
 
-    aligned: int = 0  # now
-    kept: int = 0  # by an earlier command
+    aligned: int = 0  # rows aligned in this run
+    kept: int = 0  # rows aligned earlier
     audio_s: float = 0.0
     other_language: int = 0
     without_words: int = 0
     without_audio: int = 0
-    words: int = 0  # of the rows aligned now
-    guessed: list[str] = field(default_factory=list)  # words that no dictionary has, some of them
-    problems: list[tuple[str, str]] = field(default_factory=list)  # id, why it is left out
-    edited: Count = field(default_factory=Count)  # files that somebody edited, so they are kept
+    words: int = 0  # words of the rows aligned in this run
+    guessed: list[str] = field(default_factory=list)  # some words that no dictionary has
+    problems: list[tuple[str, str]] = field(default_factory=list)  # id, reason
+    edited: Count = field(default_factory=Count)  # files edited by a user, not written
     unsure: list[tuple[str, list[str]]] = field(default_factory=list)  # id, reasons
 
 
 class TakeWords:
-    """What an aligner is asked of takes, and what its answers say of their words.
+    """Builds the requests for an aligner, and converts its results to word times.
 
     Args:
         aligner: its identity.
         text: how texts were read, see `Transcriber`.
-        lexicon: respellings for the aligner alone.
+        lexicon: pronunciations for the aligner only.
     """
 
     def __init__(self, aligner: Identity, text: Any, lexicon: Lexicon | None = None) -> None:
         self.transcriber = Transcriber(aligner, text)
         self._lexicon = lexicon or Lexicon()
 
-    def asked(self, place: int, path: Path, take: JournalEntry) -> AlignRequest:
-        """What it is asked of a take."""
+    def request(self, place: int, path: Path, take: JournalEntry) -> AlignRequest:
         words = [(word.start, sounds) for word, sounds in self._words(take)]
         language = self.transcriber.language_of(take)
         return AlignRequest(place, path, language, tuple(passages_of(take, words)))
@@ -120,10 +116,12 @@ class TakeWords:
     def times(
         self, take: JournalEntry, answer: AlignResult, check: Sequence[str] = ()
     ) -> WordTimes:
-        """The times of a take's words. Raises RowError: they were not found.
+        """Return the times of a take's words.
 
         Args:
-            check: why `check` suspects the take.
+            check: why `check` flagged the take.
+        Raises:
+            RowError: the words were not found.
         """
         problem = answer.problem
         if problem is None and not answer.words:
@@ -149,7 +147,7 @@ class TakeWords:
         )
 
     def _words(self, take: JournalEntry) -> Iterator[tuple[WrittenWord, tuple[str, ...]]]:
-        """The words of a take's text, and what the aligner is told for each."""
+        """Yield the words of a take's text, each with what the aligner gets for it."""
         code, said = self.transcriber.language_of(take), take.said or ""
         is_english = said.isascii() if code is None else code == "en"
         language = "english" if is_english else take.language
@@ -174,14 +172,14 @@ def _normalized(take: JournalEntry) -> NormalizedText:
 
 
 class FolderAlignment:
-    """The rows of a folder and the times of their words.
+    """Aligns the rows of a folder.
 
     Args:
-        config: `only`, `asr_batch` and `lexicon` of it.
-        forms: suffixes of the further files that are wanted.
-        names: whether a row is asked for, instead of `only`.
+        config: its `only`, `asr_batch` and `lexicon` are used.
+        forms: suffixes of further files to write.
+        names: whether a row is selected; replaces `only`.
     Raises:
-        UsageError, SetupError: the folder cannot be read, or has none of the rows asked for.
+        UsageError, SetupError: the folder cannot be read, or has none of the selected rows.
     """
 
     def __init__(
@@ -204,20 +202,23 @@ class FolderAlignment:
         self._shared = SharedNames(row.id for row in self.found.rows)
 
     def run(self, aligner: Aligner, progress: Rows) -> Alignment:
-        """Align what is not aligned yet.
+        """Align the rows that are not aligned yet.
 
         Raises:
-            Interrupted, StoppedEarly, DiskFull, FolderLocked: what was aligned is kept.
+            Interrupted, StoppedEarly, DiskFull, FolderLocked: the files of aligned rows are
+                complete.
         """
         text = self.found.last_run.get("text")
         takes = TakeWords(aligner.identity, text, self._lexicon)
         with Store(self.found.path, self._config) as folder:
             waiting = list(self._waiting(folder, takes.transcriber))
-            asked = (takes.asked(place, one.path, one.take) for place, one in enumerate(waiting))
+            requests = (
+                takes.request(place, one.path, one.take) for place, one in enumerate(waiting)
+            )
             with progress(len(waiting)) as shown:
-                for answer in aligner.run(asked):
+                for answer in aligner.run(requests):
                     signals.check()
-                    self._take(folder, waiting[answer.place], takes, answer)
+                    self._add(folder, waiting[answer.place], takes, answer)
                     ended = self.done.aligned + len(self.done.problems)
                     shown.update(ended, 0, self.done.audio_s)
             self._compare(folder, aligner.identity)
@@ -237,29 +238,31 @@ class FolderAlignment:
                 self.done.other_language += 1
                 continue
             self._report_shared(row.id)
-            kept = self._kept(folder, row, transcriber.identity.name)
+            stored = self._stored(folder, row, transcriber.identity.name)
             one = _Row(row, self.found.path / row.file.path)
             self._rows.append(one)
-            if kept is not None:
+            if stored is not None:
                 self.done.kept += 1
-                one.score, one.unsure = kept.score, kept.unsure
+                one.score, one.unsure = stored.score, stored.unsure
                 continue
             yield one
 
-    def _kept(self, folder: Store, row: FolderRow, aligner: str) -> WordTimes | None:
-        """What an earlier command has found; the further files are made of it."""
-        kept = read_words(folder.out, row.id)
-        if kept is None or kept.sha256 != row.take.sha256 or kept.text != row.take.text:
+    def _stored(self, folder: Store, row: FolderRow, aligner: str) -> WordTimes | None:
+        """Return the word times of an earlier run if they are still valid, and write missing
+        further files.
+        """
+        stored = read_words(folder.out, row.id)
+        if stored is None or stored.sha256 != row.take.sha256 or stored.text != row.take.text:
             return None
-        if kept.aligner != aligner or kept.id != row.id:
+        if stored.aligner != aligner or stored.id != row.id:
             return None
         for form in self._forms_of(row.id):
-            if not folder.derived.is_for(f"{row.id}{form}", kept.sha256):
-                self._put(folder, kept, form)
-        return kept
+            if not folder.derived.is_for(f"{row.id}{form}", stored.sha256):
+                self._put(folder, stored, form)
+        return stored
 
-    def _take(self, folder: Store, one: _Row, takes: TakeWords, answer: AlignResult) -> None:
-        """Take in what was found of a row."""
+    def _add(self, folder: Store, one: _Row, takes: TakeWords, answer: AlignResult) -> None:
+        """Write the result of a row, and count it."""
         try:
             times = takes.times(one.take, answer, self._checked(one))
             self._write(folder, times)
@@ -282,7 +285,7 @@ class FolderAlignment:
             self.done.edited.add(f"{times.id}{form}")
 
     def _forms_of(self, row_id: str) -> list[str]:
-        """Return the further files that are wanted, without those whose names are other rows'."""
+        """Return the suffixes of further files, without names that belong to other rows."""
         return [form for form in self._forms if self._shared.owner(row_id, form) is None]
 
     def _report_shared(self, row_id: str) -> None:
@@ -292,7 +295,9 @@ class FolderAlignment:
                 self.done.problems.append((row_id, f"{problem}; change one of the two ids"))
 
     def _compare(self, folder: Store, aligner: Identity) -> None:
-        """Judge every row by what is usual of its voice; write again what that changes."""
+        """Compare each row's score with its voice's, and write files again if their `unsure`
+        changes.
+        """
         scores: dict[Hashable, list[float]] = defaultdict(list)
         aligned = [one for one in self._rows if one.score is not None]
         for one in aligned:
@@ -310,23 +315,22 @@ class FolderAlignment:
                 self._write(folder, replace(times, unsure=reasons))
 
     def _checked(self, one: _Row) -> list[str]:
-        """Why `check` suspects a row's file."""
+        """Return why `check` flagged a row's file."""
         check: TakeVerdict | None = self._checks.get((one.row.id, one.take.take))
         if check is None or not check.is_suspect or not check.fits(one.take.sha256):
             return []
         return [reason.text for reason in check.reasons] or [""]
 
 
-class SpokenWords:
-    """The words of takes that no folder keeps, one after the other, for `say` and the library. Any
-    thread may call it.
+class TakeAligner:
+    """Aligns takes that are not in a folder, one at a time, for `say` and the library. Thread-safe.
 
     Args:
         opened: see `aligner_of`.
         text: see `TakeWords`.
-        step: shows that the aligner is loaded.
+        step: shows that the aligner is loading.
     Raises:
-        SetupError: it cannot be.
+        SetupError: the aligner cannot be loaded.
     """
 
     def __init__(self, opened: Callable[[], Aligner], text: Any, step: Step) -> None:
@@ -334,22 +338,22 @@ class SpokenWords:
             self._aligner = opened()
         self._takes = TakeWords(self._aligner.identity, text)
         self._next: AlignRequest | None = None
-        self._answers = self._aligner.run(self._asked())
-        self._mutex = threading.Lock()
+        self._answers = self._aligner.run(self._requests())
+        self._mutex = threading.Lock()  # guards the three above, and `_is_closed`
         self._is_closed = False
 
     def of(
         self, take: JournalEntry, write: Callable[[Path], object], check: Sequence[str] = ()
     ) -> WordTimes:
-        """The times of a take's words.
+        """Return the times of a take's words.
 
         Args:
-            write: writes its audio.
+            write: writes its audio to a path.
             check: see `TakeWords.times`.
         Raises:
-            RowError: it has none that the aligner knows, or they were not found.
+            RowError: the words were not found, or there are none that the aligner supports.
             StoppedEarly: a process died.
-            Cancelled: it is closed.
+            Cancelled: this object is closed.
         """
         if not self._takes.transcriber.has_words(take):
             raise RowError("its text has no words")
@@ -360,22 +364,21 @@ class SpokenWords:
                 raise Cancelled("the aligner was stopped")
             path = Path(folder) / "speech.wav"
             write(path)
-            self._next = self._takes.asked(0, path, take)
+            self._next = self._takes.request(0, path, take)
             try:
                 answer = next(self._answers)
-            except BaseException:  # who was interrupted may ask again
-                self._answers = self._aligner.run(self._asked())
+            except BaseException:  # an interrupted caller may call again
+                self._answers = self._aligner.run(self._requests())
                 raise
         return self._takes.times(take, answer, check)
 
     def close(self) -> None:
-        """Give back processes and memory."""
         with self._mutex:
             self._is_closed = True
             self._answers = iter(())
             self._aligner.close()
 
-    def _asked(self) -> Iterator[AlignRequest | None]:
+    def _requests(self) -> Iterator[AlignRequest | None]:
         while True:
             one, self._next = self._next, None
             yield one
@@ -384,12 +387,12 @@ class SpokenWords:
 def _reasons(
     score: float, least: float, check: Sequence[str], voice: RobustStats | None
 ) -> list[str]:
-    """Why the times of a row may be wrong.
+    """Return why the times of a row may be wrong.
 
     Args:
         least: see `Identity`.
-        check: why `check` suspects it.
-        voice: scores of its voice; None: too few to tell.
+        check: why `check` flagged it.
+        voice: scores of its voice; None: too few to compare with.
     """
     reasons = [f"check: {text}" if text else "check flagged it" for text in check]
     if score < least:
@@ -400,7 +403,7 @@ def _reasons(
 
 
 def _timed(word: WrittenWord, sounds: tuple[str, ...], said: AlignedWord) -> Iterator[TimedWord]:
-    """A word and its times; where its script puts no spaces between words, those inside."""
+    """Yield a word with its times, or its parts in scripts without spaces between words."""
     if said.inside and sounds == (word.text,):
         for part in said.inside:
             text, place = word.text[part.start : part.end], word.start + part.start
@@ -419,14 +422,14 @@ def _timed_word(text: str, place: int, said: AlignedWord) -> TimedWord:
 def passages_of(
     take: JournalEntry, words: Sequence[tuple[int, tuple[str, ...]]]
 ) -> Iterator[Passage]:
-    """The passages of a row's file, and what is said in each: its parts, cut in the middle of the
-    pauses between them; the whole where it has none.
+    """Yield the passages of a row's file with their words: one per piece, cut in the middle of the
+    pauses between them, or the whole file.
 
     Args:
-        words: first character of each, and what is spoken for it.
+        words: first character of each word, and what the aligner gets for it.
     """
     parts = take.parts
-    cuts_s = [(part["end_s"] + behind["start_s"]) / 2 for part, behind in pairwise(parts)]
+    cuts_s = [(part["end_s"] + after["start_s"]) / 2 for part, after in pairwise(parts)]
     starts = [part["text_start"] for part in parts[1:]]
     if not cuts_s or [0.0, *cuts_s] != sorted([0.0, *cuts_s]) or starts != sorted(starts):
         yield Passage(0.0, None, tuple(said for _, said in words))
@@ -447,7 +450,7 @@ def align(
     forms: Sequence[str] = (),
     names: Callable[[str], bool] | None = None,
 ) -> Alignment:
-    """Align a folder. Arguments as `FolderAlignment` has them.
+    """Align a folder; see `FolderAlignment` for the arguments.
 
     Args:
         opened: see `aligner_of`.
@@ -462,15 +465,17 @@ def align(
 
 
 def aligner_of(name: str, config: RunConfig, flag: str = "--with") -> Callable[[], Aligner]:
-    """What opens the aligner of a name, which is there. Raises SetupError.
+    """Check that an aligner is available. Return a function that opens it.
 
     Args:
-        flag: that names it.
+        flag: the flag that names it, for messages.
+    Raises:
+        SetupError: it is not available, or not an aligner.
     """
     if name.casefold() == POCKETSPHINX:
         aligner = SphinxAligner(config.asr_batch, flag)
-        return lambda: aligner  # whose processes begin with the first take
-    if config.has_workers:  # the device is theirs
+        return lambda: aligner  # its processes start with the first take
+    if config.has_workers:  # the workers have the device of --device
         config = replaced(config, device="auto")
     folder, kind, device = checkpoint_of(name, config, flag, f"give {flag} {REMEDY}")
     if kind != Qwen3Aligner.kind:

@@ -1,6 +1,4 @@
-"""What was measured before, held against what is measured now: `profile --baseline`, and the table
-of samples/benchmark.py.
-"""
+"""Compare measurements with an earlier report: `profile --baseline` and samples/benchmark.py."""
 
 from __future__ import annotations
 
@@ -19,11 +17,12 @@ _MAX_BYTES = 16 << 20
 
 @dataclass(frozen=True)
 class Baseline:
-    """What was measured before, to be held against what is measured now.
+    """An earlier measurement.
 
     Args:
-        name: of the flag and its file.
-        conditions: what must be alike, by what it is called; times: by what was timed.
+        name: the flag and its file, for messages.
+        conditions: conditions that must be equal, by name.
+        times: times by stage.
         tolerance: share by which a time may be longer.
     """
 
@@ -40,7 +39,14 @@ class Baseline:
         conditions: Callable[[Any], Mapping[str, object]],
         times: Callable[[Any], Mapping[str, float]],
     ) -> Baseline:
-        """Read a report as two functions take it apart. Raises UsageError."""
+        """Read a report.
+
+        Args:
+            conditions, times: functions that extract them from a report.
+        Raises:
+            UsageError: the file is not a report of this command, or the tolerance is not a
+                percentage.
+        """
         share = re.fullmatch(r"(\d{1,3}(?:\.\d+)?)\s*%?", tolerance.strip())
         if share is None:
             raise UsageError(f"--tolerance {tolerance!r}: must be a percentage such as 5%")
@@ -57,7 +63,7 @@ class Baseline:
         return cls(f"--baseline {path}", *found, float(share[1]) / 100)
 
     def require_like(self, now: Mapping[str, object]) -> None:
-        """Raises UsageError where it was measured under other conditions."""
+        """Raise UsageError if the conditions differ."""
         for what, value in now.items():
             if (before := self.conditions.get(what)) != value:
                 raise UsageError(
@@ -66,10 +72,10 @@ class Baseline:
                 )
 
     def slower(self, now: Mapping[str, float]) -> list[dict[str, Any]]:
-        """What takes longer than it may, with its times and the share that it takes more.
+        """Return the stages that take longer than allowed: both times, and the additional share.
 
         Raises:
-            UsageError: nothing was timed both times.
+            UsageError: the measurements have no stage in common.
         """
         both = [what for what in now if what in self.times]
         if not both:
@@ -82,7 +88,7 @@ class Baseline:
 
 
 def conditions_of(report: Any) -> dict[str, object]:
-    """What must be alike for the times of two reports to be compared; not our own version."""
+    """Return the conditions that must be equal for two reports to be comparable."""
     device, installed = report["device"], report["versions"]
     found: dict[str, object] = {"GPU": device.get("name", "none"), "dtype": device["dtype"]}
     found |= {f"version of {name}": installed[name] for name in ("torch", "triton")}
@@ -91,7 +97,7 @@ def conditions_of(report: Any) -> dict[str, object]:
 
 
 def times_of(report: Any) -> dict[str, float]:
-    """The median of each stage in ms, by its name and batch size."""
+    """Return the median of each stage in ms, by its name and batch size."""
     return {
         f"{stage['stage']}, batch {result['batch']}": float(stage["p50_ms"])
         for result in report["results"]

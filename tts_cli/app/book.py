@@ -1,4 +1,6 @@
-"""Speak a book: its text becomes rows, `run` speaks them, and their audio becomes chapters."""
+"""Synthesize a book: its text becomes rows, `run` synthesizes them, and their audio becomes
+chapters.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tts_cli.atomic import write_alone
+from tts_cli.atomic import write_standalone
 from tts_cli.audio.file import check_format
 from tts_cli.audio.tags import comment_of
 from tts_cli.audio.treatment import PostProcessing
@@ -38,19 +40,19 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-MAX_TOLD = 5  # bad rows that messages name
+MAX_NAMED = 5  # invalid rows that messages name
 
 
 class BookRun:
-    """A book on its way into a folder: `order`, have its rows spoken, `join`.
+    """A book on its way into a folder: `order` its rows, synthesize them, then `join` them.
 
     Args:
-        is_m4b: one file of all chapters as well.
+        is_m4b: also join all chapters into one file.
     Raises:
-        ManifestError, SetupError: it cannot be read, or there is no word in it.
+        ManifestError, SetupError: the book cannot be read or has no words.
     """
 
-    own = f"{FOLDER}/"  # ids of its rows begin so, whichever run spoke them
+    own = f"{FOLDER}/"  # start of the ids of its rows
 
     def __init__(self, path: Path, config: RunConfig, out: Path, *, is_m4b: bool) -> None:
         if is_m4b:
@@ -59,61 +61,63 @@ class BookRun:
         found = read_book(path, encoding)
         self.book = found.without_markup() if config.strip_markup else found
         self.script = segment_book(self.book, BookPauses(**vars(pauses_of(config))))
-        self.config = config  # once ordered, of its rows
+        self.config = config  # after `order`: settings of the rows
         self.out = out
         self._is_m4b = is_m4b
 
     @property
     def num_chapters(self) -> int:
-        """Of those that have something to be read."""
         return len({row.chapter for row in self.script})
 
     def order(self, *, has_language: bool) -> ManifestFile:
-        """The rows to speak, which are written to `book.jsonl` unless this is a dry run.
+        """Return the rows to synthesize, and write them to `book.jsonl` unless this is a dry run.
 
         Args:
-            has_language: somebody gives one, whatever the book says.
+            has_language: the user chose a language, so the book's does not count.
         Raises:
-            UsageError: the folder has another book, or files of somebody else's in the way.
-            ManifestError: rows cannot be spoken, or the book is in another language.
-            SetupError: the chapters cannot be made so.
+            UsageError: the folder contains another book, or a user's files have names of the
+                chapters.
+            ManifestError: rows are invalid, or the model does not support the book's language.
+            SetupError: the chapters cannot be written in this format.
         """
         config, out = self.config, self.out
         info = read_info(config)
-        self._wanted = order_of(config, info, is_m4b=self._is_m4b)
+        self._wanted = book_order(config, info, is_m4b=self._is_m4b)
         if not config.overwrite:
             require_own_files(out, target_names(self.book, self.script, self._wanted))
         self._require_own_folder()
-        self.config = config_of_rows(config, self._wanted)
+        self.config = row_config(config, self._wanted)
         language = None if has_language else self._language(info)
         rows = [
             build_row(row.to_row(language), line=number, number=number, folder=str(out))
             for number, row in enumerate(self.script, 1)
         ]
         self._source = ManifestFile(str(out / MANIFEST_NAME), "jsonl", str(out), given=rows)
-        if not config.dry_run:  # while no other run can be reading it
+        if not config.dry_run:  # locked, so no other run can be reading it
             with Store(out, self.config) as folder:
                 folder.lock()
-                write_alone(out / MANIFEST_NAME, to_manifest(self.script, language))
+                write_standalone(out / MANIFEST_NAME, to_manifest(self.script, language))
         self._require_good(info)
         return self._source
 
     def join(self) -> Produced:
-        """Make the book's files of what was spoken. Raises as `produce`."""
+        """Make the book's files from the rows' audio. Raises as `produce`."""
         config, info, maker = who_speaks(self.config, read_info(self.config))
         with Store(self.out, config, info) as folder:
-            asked = replace(config, overwrite=False, retry_failed=False, only=(), takes=0)
-            asked = replace(asked, redo=None, keep_done=True)  # the run has settled that
-            plan = Plan(self._source, asked, info, folder, maker=maker)
+            # The run has synthesized what was to be: the plan only tells which rows are missing.
+            config = replace(config, overwrite=False, retry_failed=False, only=(), takes=0)
+            config = replace(config, redo=None, keep_done=True)
+            plan = Plan(self._source, config, info, folder, maker=maker)
             plan.read()
             missing = {row.record_id if isinstance(row, BadRow) else row.id for row in plan}
             missing |= {order.record.id for order in plan.orders()}
             return produce(folder, self.book, self.script, missing, self._wanted)
 
     def _require_own_folder(self) -> None:
-        """Raise UsageError if the folder has rows of a manifest and no book, or another book: one
-        that shares fewer than half of the rows that it has. Rows that a book no longer has are
-        removed without --prune.
+        """Raise UsageError if the folder has only rows of a manifest, or another book.
+
+        A book is another one if fewer than half of the folder's rows are in it. Rows that the book
+        no longer has are removed without --prune.
         """
         out = self.out
         if not Store.exists(out):
@@ -141,35 +145,35 @@ class BookRun:
             )
 
     def _language(self, info: ModelInfo) -> str | None:
-        """The language that the book says it is in; None where the checkpoint names none.
+        """Return the model's name of the book's language; None: the book or the model has none.
 
         Raises:
-            ManifestError: the checkpoint speaks others: the book would be read by their rules.
+            ManifestError: the model supports only other languages.
         """
-        told, known = self.book.language, info.languages
-        if told is None:
+        language, known = self.book.language, info.languages
+        if language is None:
             return None
-        name = known_language(told, known)
-        spoken = [language for language in known if language != "auto"]
-        if name is None and spoken and is_language(told):
+        name = known_language(language, known)
+        supported = [one for one in known if one != "auto"]
+        if name is None and supported and is_language(language):
             raise ManifestError(
-                f"the book is in {shown(told)}, but {self.config.model or 'the sample voice'} "
-                f"supports only {', '.join(spoken)}",
+                f"the book is in {shown(language)}, but {self.config.model or 'the sample voice'} "
+                f"supports only {', '.join(supported)}",
                 "choose another model with --model, or a language with --language (auto: none)",
             )
         if name is None:
-            log.info("the book is in %s, a language that the model does not list", told)
+            log.info("the book is in %s, a language that the model does not list", language)
         else:
-            log.info("the language of the book is %s; rows are synthesized as %s", told, name)
+            log.info("the language of the book is %s; rows are synthesized as %s", language, name)
         return name
 
     def _require_good(self, info: ModelInfo) -> None:
-        """Raise ManifestError if a row is bad, which is told by its place in the book."""
+        """Raise ManifestError if rows are invalid, and log their places in the book."""
         config, info, maker = who_speaks(self.config, info)
         judge = Judge(config, info, makes_voices=makes_voices(info, maker))
         rows = CheckedRows(self._source, judge)
         bad = [row for row in rows.read() if isinstance(row, BadRow)]
-        for row in bad[:MAX_TOLD]:
+        for row in bad[:MAX_NAMED]:
             log.error("%s: %s", self.script[row.number - 1].place, row.message)
         if bad:
             raise ManifestError(
@@ -179,8 +183,8 @@ class BookRun:
             )
 
 
-def order_of(config: RunConfig, info: ModelInfo, *, is_m4b: bool) -> BookOrder:
-    """The files to make. Raises UsageError, SetupError: they cannot be made so."""
+def book_order(config: RunConfig, info: ModelInfo, *, is_m4b: bool) -> BookOrder:
+    """Return which files to make. Raises UsageError, SetupError if that is not possible."""
     treatment = PostProcessing.of(config)
     treatment.require_packages()
     check_format(config.format, config.subtype, config.sample_rate or info.sample_rate_hz)
@@ -197,9 +201,9 @@ def order_of(config: RunConfig, info: ModelInfo, *, is_m4b: bool) -> BookOrder:
     )
 
 
-def config_of_rows(config: RunConfig, wanted: BookOrder) -> RunConfig:
-    """How rows are spoken: as the model gives them, so that another level or format of chapters
-    costs no speech. (Rows of mp3 and ogg were always coded twice, and stay as they are in folders.)
+def row_config(config: RunConfig, wanted: BookOrder) -> RunConfig:
+    """Return the settings of the rows: their audio is not processed, so that chapters in another
+    format or loudness need no synthesis.
     """
     is_telephony = config.subtype in ("ULAW", "ALAW")
     return replace(
@@ -210,6 +214,6 @@ def config_of_rows(config: RunConfig, wanted: BookOrder) -> RunConfig:
         highpass=None,
         trim=False,
         pad=None,
-        subtitles=None,  # chapters have them
+        subtitles=None,  # the chapters have subtitles
         prune=True,
     )

@@ -1,8 +1,8 @@
-"""Check a folder: judge each take, and keep `checks.jsonl` up to date while that goes on.
+"""Check the takes of a folder, and update `checks.jsonl` meanwhile.
 
-What is usual of a voice and of a recogniser's errors is known only at the end, so every time the
-file is written all takes are judged anew by what is known so far: that costs microseconds a take,
-and what was heard, which costs seconds, is in the file after a minute whatever happens then.
+What is usual for a voice and for a recognizer's errors is known only at the end. Whenever the file
+is written, all takes are therefore judged again by what is known so far. That takes microseconds
+per take, while transcripts, which take seconds, are in the file after a minute.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tts_cli import signals
-from tts_cli.app.device import refuse_absent
+from tts_cli.app.device import require_driver
 from tts_cli.app.pick import Choice, choose_takes
 from tts_cli.checks import similarity
 from tts_cli.checks.asr import sphinx
@@ -39,7 +39,7 @@ from tts_cli.checks.verdicts import (
     verdicts_by_take,
     write_verdicts,
 )
-from tts_cli.config import RunConfig
+from tts_cli.config import SAMPLE_VOICE, RunConfig
 from tts_cli.core import Remark, Role, Step
 from tts_cli.errors import SetupError, UsageError, writing
 from tts_cli.extras import require
@@ -56,28 +56,26 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# What shows that something goes on, while so many rows are gone through.
-Rows = Callable[[int], AbstractContextManager[Any]]
+Rows = Callable[[int], AbstractContextManager[Any]]  # shows the progress over a number of rows
 
-FAMILIES = {family.kind: family for family in (Whisper, Qwen3Asr)}  # of checkpoints that hear
+FAMILIES = {family.kind: family for family in (Whisper, Qwen3Asr)}  # families of recognizers
 REMEDY = (
     "give --asr pocketsphinx, or the folder or Hugging Face repository of a Whisper or Qwen3-ASR "
     "model"
 )
-WRITE_S = 60.0  # between two writings of the file while takes are heard
-WRITE_SHARE = 0.02  # of the time that may go into that
-SAMPLE_VOICE = "sample voice"  # as run.json names it
+WRITE_S = 60.0  # seconds between two writes of the file
+WRITE_SHARE = 0.02  # maximum share of the time for writing it
 
 
 @dataclass(eq=False)
-class Judged:
-    """A take, and what is known of it."""
+class CheckedTake:
+    """A take with its measurements and its verdict."""
 
     row: FolderRow
     file: TakeFile
-    path: Path  # of its audio
-    sha256: str  # of the audio that is judged
-    is_named: bool = True  # by --only
+    path: Path  # path of its audio
+    sha256: str  # hash of the audio that was measured
+    is_named: bool = True  # whether --only selects it
     heard: Transcript | None = None
     similarity: VoiceSimilarity | None = None
     mos: MosScores | None = None
@@ -85,56 +83,52 @@ class Judged:
 
     @property
     def evidence(self) -> Evidence:
-        """Everything that was measured of it."""
         return Evidence(self.file.take, self.heard, self.similarity, self.mos)
 
     @property
     def is_chosen(self) -> bool:
-        """Whether it is its row's file."""
         return self.file is self.row.file
 
     @property
     def is_suspect(self) -> bool:
-        """Whether its verdict says so."""
         return self.check is not None and self.check.is_suspect
 
     @property
     def reasons(self) -> tuple[Remark, ...]:
-        """Why it is suspect."""
         return () if self.check is None else self.check.reasons
 
 
 @dataclass
-class Hearing:
-    """What became of the takes that were to be heard."""
+class RecognizerStats:
+    """The result of transcribing or rating takes."""
 
-    heard: int = 0  # now
-    kept: int = 0  # by an earlier command, with the same recognizer
+    heard: int = 0  # takes of this run
+    kept: int = 0  # takes of earlier runs with the same recognizer
     audio_s: float = 0.0
     wall_s: float = 0.0
     other_language: int = 0
     without_words: int = 0
-    changed: int = 0  # files that are not what the journal has
-    problems: list[tuple[str, str]] = field(default_factory=list)  # id, why it cannot be heard
+    changed: int = 0  # files whose hash differs from the journal's
+    problems: list[tuple[str, str]] = field(default_factory=list)  # id, reason
 
 
-class Left(NamedTuple):
-    """Failed and suspect rows that have no take to choose, by what can be done about them."""
+class UnfixedRows(NamedTuple):
+    """Failed and suspect rows without a good take, by what can be done about them."""
 
-    unspoken: list[FolderRow]  # nothing was drawn: the error must be fixed first
-    untried: list[FolderRow]  # other takes may be better
-    tried: list[FolderRow]  # no take passed, of at least `MORE_TAKES` after the first
+    unspoken: list[FolderRow]  # the model generated nothing: the error must be fixed first
+    untried: list[FolderRow]  # more takes may pass
+    tried: list[FolderRow]  # no take passed, with at least `MORE_TAKES` after the first
 
 
 class FolderCheck:
     """The takes of a folder and their verdicts.
 
     Args:
-        only: the rows that are asked for; the others keep the lines that they have.
-        names: whether a row is, instead.
+        only: selected rows; the lines of other rows stay.
+        names: whether a row is selected; replaces `only`.
     Raises:
-        UsageError, SetupError: the folder cannot be read, or nothing was spoken into it; or it has
-            none of these rows.
+        UsageError, SetupError: the folder cannot be read, is empty, or has none of the selected
+            rows.
     """
 
     def __init__(
@@ -142,17 +136,17 @@ class FolderCheck:
     ) -> None:
         self._only = Only(only, out)
         self._names = names or self._only.names
-        self.is_kept = not is_read_only(out)  # verdicts, in the folder
+        self.is_kept = not is_read_only(out)  # whether verdicts are stored
         self._read(out)
         self._only.require_rows(str(out), (row.id for row in self.folder.rows))
 
     def _read(self, out: Path) -> None:
         self.folder: FolderAudio = read_folder(out)
         self.voices = VoiceBaselines(Evidence(row.take) for row in self.folder.rows)
-        self.hearing, self.rating = Hearing(), Hearing()
+        self.hearing, self.rating = RecognizerStats(), RecognizerStats()
         self.judged = list(self._takes())
 
-    def _takes(self) -> Iterator[Judged]:
+    def _takes(self) -> Iterator[CheckedTake]:
         before = verdicts_by_take(self.folder.path)
         for row in self.folder.rows:
             is_named = self._names(row.id)
@@ -165,41 +159,44 @@ class FolderCheck:
                     old = None
                 if old is None and not is_named:
                     continue
-                found = Judged(row, file, self.folder.path / file.path, speech.sha256, is_named)
+                found = CheckedTake(
+                    row, file, self.folder.path / file.path, speech.sha256, is_named
+                )
                 if old is not None:
                     found.heard, found.similarity, found.mos = old.asr, old.similarity, old.mos
                 yield found
 
     @property
     def failed(self) -> list[FolderRow]:
-        """Rows that have no audio to judge: their last speech failed."""
+        """Rows whose last synthesis failed, so they have no audio."""
         return [row for row in self.folder.rows if not row.take.is_ok]
 
     @property
-    def suspects(self) -> list[Judged]:
-        """Files of the rows asked for that are suspect, the worst first."""
+    def suspects(self) -> list[CheckedTake]:
+        """Current takes of the selected rows that are suspect, worst first."""
         found = [one for one in self.judged if one.is_named and one.is_chosen and one.is_suspect]
         return sorted(found, key=lambda one: -one.check.severity if one.check else 0.0)
 
-    def listen(self, recognizer: Recognizer, on_take: Callable[[int, float], None]) -> None:
-        """Have the takes heard that this recognizer has not heard yet.
+    def transcribe(self, recognizer: Recognizer, on_take: Callable[[int, float], None]) -> None:
+        """Transcribe the takes that this recognizer has not transcribed yet.
 
         Args:
-            on_take: called with the number of takes heard and the seconds of their audio.
+            on_take: called with the number of takes and the seconds of audio so far.
         Raises:
-            Interrupted, StoppedEarly: what was heard until then is in the file.
+            Interrupted, StoppedEarly: the transcripts until then are in the file.
         """
         transcriber = self._transcriber(recognizer)
 
-        def keep(one: Judged, answer: AsrResult) -> None:
+        def add(one: CheckedTake, answer: AsrResult) -> None:
             one.heard = transcriber.transcript(one.file.take, answer)
 
-        self._take_in(recognizer, list(self._to_hear(transcriber)), keep, self.hearing, on_take)
+        waiting = list(self._untranscribed(transcriber))
+        self._add_results(recognizer, waiting, add, self.hearing, on_take)
 
     def rate(self, rater: Recognizer, on_take: Callable[[int, float], None]) -> None:
-        """Have opinions predicted of the takes that this rater has not rated yet; as `listen`."""
+        """Predict opinion scores for takes that this rater has not rated yet; see `transcribe`."""
 
-        def keep(one: Judged, answer: AsrResult) -> None:
+        def add(one: CheckedTake, answer: AsrResult) -> None:
             one.mos = answer.mos
 
         waiting = []
@@ -209,20 +206,20 @@ class FolderCheck:
             elif one.is_named:
                 one.mos = None
                 waiting.append(one)
-        self._take_in(rater, waiting, keep, self.rating, on_take)
+        self._add_results(rater, waiting, add, self.rating, on_take)
 
     def _transcriber(self, recognizer: Recognizer) -> Transcriber:
         return Transcriber(recognizer.identity, self.folder.last_run.get("text"))
 
-    def _take_in(
+    def _add_results(
         self,
         recognizer: Recognizer,
-        waiting: list[Judged],
-        keep: Callable[[Judged, AsrResult], None],
-        hearing: Hearing,
+        waiting: list[CheckedTake],
+        add: Callable[[CheckedTake, AsrResult], None],
+        hearing: RecognizerStats,
         on_take: Callable[[int, float], None],
     ) -> None:
-        """Keep the answers to what waits, and write the file now and then."""
+        """Run a recognizer over takes, store its results, and write the file from time to time."""
         transcriber = self._transcriber(recognizer)
         started_s = written_s = time.perf_counter()
         every_s = WRITE_S
@@ -236,11 +233,11 @@ class FolderCheck:
                 if answer.problem is not None:
                     hearing.problems.append((one.row.id, answer.problem))
                     continue
-                if answer.sha256 != one.sha256:  # what is known is of what the file was
+                if answer.sha256 != one.sha256:  # the measurements are of an earlier file
                     one.heard = one.similarity = one.mos = None
                     one.sha256 = answer.sha256
                     hearing.changed += 1
-                keep(one, answer)
+                add(one, answer)
                 hearing.heard += 1
                 hearing.audio_s += one.file.take.audio_s
                 on_take(hearing.heard, hearing.audio_s)
@@ -254,7 +251,7 @@ class FolderCheck:
             if hearing.heard:
                 self.write()
 
-    def _to_hear(self, transcriber: Transcriber) -> Iterator[Judged]:
+    def _untranscribed(self, transcriber: Transcriber) -> Iterator[CheckedTake]:
         for one in self.judged:
             if not one.is_named:
                 continue
@@ -265,16 +262,18 @@ class FolderCheck:
             elif not transcriber.is_supported(one.file.take):
                 self.hearing.other_language += 1
             else:
-                one.heard = None  # another recogniser's, which is not to be compared with
+                one.heard = None  # another recognizer's, which is not comparable
                 yield one
 
     def compare_voices(self, model: SpeechModel, on_take: Callable[[int, float], None]) -> None:
-        """Measure how like its voice each take sounds. All of a voice are measured again each time,
-        because its middle is that of all; 2 to 4 KB a stretch are in memory.
+        """Measure how similar each take is to its voice.
+
+        All takes of a voice are measured every time, because they are compared with the voice's
+        mean. Each segment needs 2 to 4 KB of memory.
 
         Args:
-            model: whose speaker encoder is asked.
-            on_take: as in `listen`.
+            model: model with the speaker encoder.
+            on_take: as in `transcribe`.
         """
         from tts_cli.engine.kernels import with_fallback
 
@@ -300,11 +299,10 @@ class FolderCheck:
                 one.similarity = similarity.similarities(take, middles[take.voice], encoder)
 
     def write(self) -> None:
-        """Judge all takes by what is known now, and write the file, but into no folder that is read
-        only.
+        """Judge all takes, and write the file unless the folder is read-only.
 
         Raises:
-            DiskFull, SetupError: it cannot be written; the one before stays.
+            DiskFull, SetupError: it cannot be written; the previous file stays.
         """
         self.judge()
         if not self.is_kept:
@@ -314,7 +312,7 @@ class FolderCheck:
             write_verdicts(self.folder.path, [one.check for one in self.judged if one.check])
 
     def judge(self) -> None:
-        """Give every take its verdict."""
+        """Set the verdict of every take."""
         current = {one.row.id: one.evidence for one in self.judged if one.is_chosen}
         rows = self.folder.rows
         self.voices = VoiceBaselines(current.get(row.id, Evidence(row.take)) for row in rows)
@@ -323,28 +321,28 @@ class FolderCheck:
 
     @property
     def bad_ids(self) -> set[str]:
-        """Of rows that failed, or whose file is suspect."""
+        """Ids of rows that failed or whose current take is suspect."""
         return {one.row.id for one in self.suspects} | {row.id for row in self.failed}
 
-    def best_takes(self) -> dict[str, Judged]:
-        """Row id -> the take that should be its file: of rows that failed, or whose file is
-        suspect, and that have a take without any remark.
+    def best_takes(self) -> dict[str, CheckedTake]:
+        """Return the best take for rows that failed or whose current take is suspect, by row id.
+        Rows without a take that passed are left out.
         """
-        others: dict[str, list[Judged]] = {}
+        others: dict[str, list[CheckedTake]] = {}
         bad = self.bad_ids
         for one in self.judged:
             is_same = one.file.take.is_same_speech(one.row.take)
             if one.row.id in bad and one.is_named and is_same and not one.is_suspect:
                 others.setdefault(one.row.id, []).append(one)
 
-        def order(one: Judged) -> tuple[float, float]:
+        def order(one: CheckedTake) -> tuple[float, float]:
             return rank(one.evidence, self.voices)
 
         return {row_id: min(takes, key=order) for row_id, takes in others.items()}
 
-    def left(self) -> Left:
-        """Return the rows that no take at hand can fix."""
-        bad, left = self.bad_ids - set(self.best_takes()), Left([], [], [])
+    def unfixed(self) -> UnfixedRows:
+        """Return the failed and suspect rows that have no take which passed."""
+        bad, left = self.bad_ids - set(self.best_takes()), UnfixedRows([], [], [])
         settings = self.folder.last_run.get("settings")
         is_greedy = isinstance(settings, dict) and settings.get("greedy") is True
         for row in (row for row in self.folder.rows if row.id in bad):
@@ -355,11 +353,11 @@ class FolderCheck:
         return left
 
     def pick(self, folder: AbstractContextManager[Store]) -> list[dict[str, Any]]:
-        """Make the best takes their rows' files, and judge the folder as it is then. What somebody
-        chose stays.
+        """Make the best takes current, except in rows with a pinned take, and judge the folder
+        again.
 
         Args:
-            folder: this one, entered where there is anything to choose.
+            folder: the store, entered only if there is something to choose.
         """
         wanted = [
             Choice(row_id, one.file.take.take)
@@ -376,26 +374,24 @@ class FolderCheck:
 
 
 def pick_best(found: FolderCheck, config: RunConfig) -> list[dict[str, Any]]:
-    """See `FolderCheck.pick`; nobody holds the folder yet."""
+    """Make the best takes current; see `FolderCheck.pick`."""
     return found.pick(Store(found.folder.path, config))
 
 
-def listen(found: FolderCheck, config: RunConfig, step: Step, progress: Rows) -> str:
-    """Have the takes heard by the recognizer that `--asr` means.
+def transcribe_takes(found: FolderCheck, config: RunConfig, step: Step, progress: Rows) -> str:
+    """Transcribe the takes with the recognizer of --asr. Return its name.
 
-    Returns:
-        Its name.
     Raises:
         SetupError, StoppedEarly, Interrupted
     """
     require_packages()
     with step("loading the recognizer"):
         recognizer = open_recognizer(config)
-    return _ask(found, recognizer, found.listen, progress)
+    return _ask(found, recognizer, found.transcribe, progress)
 
 
-def rate(found: FolderCheck, progress: Rows) -> str:
-    """Have opinions of the takes predicted; as `listen`."""
+def rate_takes(found: FolderCheck, progress: Rows) -> str:
+    """Predict opinion scores for the takes. Return the rater's name."""
     return _ask(found, Dnsmos(), found.rate, progress)
 
 
@@ -414,12 +410,12 @@ def _ask(
 
 
 def require_packages() -> None:
-    """Raise SetupError where the package that counts wrong words is not there."""
+    """Raise SetupError if the package that counts wrong words is missing."""
     require("asr", "rapidfuzz", "--asr")
 
 
 def open_recognizer(config: RunConfig) -> Recognizer:
-    """The recognizer that `--asr` means. Raises SetupError."""
+    """Load the recognizer of --asr. Raises SetupError."""
     assert config.asr is not None
     if config.asr.casefold() == POCKETSPHINX:
         return sphinx.Sphinx(config.asr_batch)
@@ -435,15 +431,15 @@ def open_recognizer(config: RunConfig) -> Recognizer:
 def checkpoint_of(
     source: str, config: RunConfig, flag: str, remedy: str
 ) -> tuple[Path, str, torch.device]:
-    """A checkpoint that hears: its folder, its kind, and the device that it is for.
+    """Return a recognizer's or aligner's checkpoint: its folder, its kind, and the device for it.
 
     Args:
-        flag: that names it.
-        remedy: what else it may name.
+        flag: the flag that names it.
+        remedy: what else the flag accepts.
     Raises:
         SetupError
     """
-    refuse_absent(config)
+    require_driver(config)
     from tts_cli.engine.load import choose_device
 
     folder = folder_of(source, flag, remedy)
@@ -451,13 +447,18 @@ def checkpoint_of(
 
 
 def compare_voices(found: FolderCheck, config: RunConfig, step: Step, progress: Rows) -> None:
-    """Measure how like its voice each take sounds. Raises UsageError, SetupError."""
+    """Measure how similar each take is to its voice, with the encoder of --model or of the model
+    that made the folder.
+
+    Raises:
+        UsageError, SetupError: the model has no speaker encoder, or cannot be loaded.
+    """
     if config.model is None:
-        told = found.folder.last_run.get("model")
-        source = told.get("source") if isinstance(told, dict) else None
+        model = found.folder.last_run.get("model")
+        source = model.get("source") if isinstance(model, dict) else None
         is_named = isinstance(source, str) and source != SAMPLE_VOICE
         config = replace(config, model=source if is_named else None)
-    refuse_absent(config)
+    require_driver(config)
     info = approved_info(config)
     if not info.can_clone or "xvec" not in info.clone_modes:
         raise UsageError(

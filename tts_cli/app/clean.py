@@ -1,4 +1,4 @@
-"""Show what `clean` would delete from an output folder, and delete it."""
+"""Find what `clean` would delete from an output folder, and delete it."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ def clean(
     older_than_s: float | None,
     is_approved: Callable[[Droppable], bool],
 ) -> tuple[Droppable, bool]:
-    """Delete alternative takes and the files of removed rows. Returns them, and whether they were
+    """Delete alternative takes and the files of removed rows. Return them, and whether they were
     deleted.
 
     Args:
-        older_than_s: age of the files in seconds; None: all.
-        is_approved: whether to delete them, asked once if there is anything.
+        older_than_s: minimum age of the files in seconds; None: any.
+        is_approved: whether to delete them; called if there are any.
     Raises:
         UsageError: nothing was synthesized into the folder.
-        Interrupted, DiskFull, StoppedEarly: run again, it goes on.
+        Interrupted, DiskFull, StoppedEarly: a rerun deletes the rest.
     """
     before_s = None if older_than_s is None else time.time() - older_than_s
     looked = Store.read_only(out)

@@ -1,5 +1,7 @@
-"""Check that the device of `--device` is there. Torch is asked as late as can be: importing it
-takes seconds, and a rerun that has nothing to do needs none.
+"""Check that the device of --device exists.
+
+Importing torch takes seconds and a rerun without work does not need it, so torch is asked as late
+as possible.
 """
 
 from __future__ import annotations
@@ -12,21 +14,21 @@ from tts_cli import startup
 if TYPE_CHECKING:
     from tts_cli.config import RunConfig
 
-DRIVERS = ("/dev/nvidiactl", "/dev/dxg")  # of NVIDIA GPUs: Linux, and Linux inside Windows
+DRIVERS = ("/dev/nvidiactl", "/dev/dxg")  # NVIDIA's drivers on Linux, and on Linux in Windows
 ALWAYS_THERE = ("auto", "cpu")
 
 
-def refuse_absent(config: RunConfig) -> None:
-    """Raises SetupError at once where there is not even a driver for the device; of workers in a
-    cluster, the cluster tells.
+def require_driver(config: RunConfig) -> None:
+    """Raise SetupError early if there is not even a driver for the device. A Ray cluster has its
+    own.
     """
     if config.ray_address is None and not any(map(os.path.exists, DRIVERS)):
-        require(config)
+        require_device(config)
 
 
-def require(config: RunConfig) -> None:
-    """Raises SetupError where the device is not there, or too few of them; begins its context where
-    this process will speak on it.
+def require_device(config: RunConfig) -> None:
+    """Raise SetupError if the device, or one of several, is missing. Create its context if this
+    process synthesizes on it.
     """
     if not config.has_workers:
         startup.use_device(config.device)

@@ -1,4 +1,4 @@
-"""Examine an installation: what speaking needs, what is missing, and how to get it."""
+"""Examine an installation: what synthesis needs, what is missing, and how to get it."""
 
 from __future__ import annotations
 
@@ -22,22 +22,20 @@ MIN_FREE_BYTES = 2 * 10**9
 
 @dataclass
 class Finding:
-    """One checked thing."""
-
     name: str
-    status: str  # ok, note or missing; missing means that nothing can be spoken
+    status: str  # ok, note or missing; missing: no synthesis is possible
     detail: str
     remedy: str = ""
 
 
-def findings_of_all() -> list[Finding]:
-    """Everything, in the order in which it is shown."""
+def all_findings() -> list[Finding]:
+    """Return all findings in the order in which they are shown."""
     found = [*packages(), *extras(), *devices(), *kernels(), *caches()]
     return [*found, sample_voice(), *licences()]
 
 
 def packages() -> list[Finding]:
-    """Every package a run needs, imported for real."""
+    """Import every package that a run needs."""
     found = []
     needed = {
         "torch": TORCH,
@@ -51,13 +49,13 @@ def packages() -> list[Finding]:
         try:
             version = getattr(importlib.import_module(name), "__version__", "present")
             found.append(Finding(name, "ok", str(version)))
-        except Exception as error:  # a broken one raises whatever it likes
+        except Exception as error:  # a broken package may raise anything
             found.append(Finding(name, "missing", first_line(error), remedy))
     return found
 
 
 def extras() -> list[Finding]:
-    """The packages that only some commands need."""
+    """Check the packages that only some commands need."""
     found = []
     for name, extra in all_extras().items():
         if problems := extra.problems():
@@ -70,7 +68,7 @@ def extras() -> list[Finding]:
 
 
 def devices() -> list[Finding]:
-    """The processor and every CUDA device with its memory."""
+    """List the processor, and every CUDA device with its memory."""
     if (torch := _torch()) is None:
         return []
     found = [Finding("cpu", "ok", f"{os.cpu_count()} cores, {torch.get_num_threads()} threads")]
@@ -100,7 +98,6 @@ def _torch() -> Any:
 
 
 def driver_version() -> str:
-    """The kernel driver's version, as the driver itself publishes it."""
     try:
         words = Path("/proc/driver/nvidia/version").read_text(encoding="utf-8").split()
     except OSError:
@@ -110,7 +107,7 @@ def driver_version() -> str:
 
 
 def kernels() -> list[Finding]:
-    """Which kernel path would be taken: on a CUDA device a probe is compiled and launched."""
+    """Check which kernels will be used. On a CUDA device a test kernel is compiled and launched."""
     if (torch := _torch()) is None:
         return []
     try:
@@ -134,8 +131,10 @@ def kernels() -> list[Finding]:
 
 
 def caches() -> list[Finding]:
-    """Where compiled kernels and downloaded checkpoints are kept, and the room there."""
-    hub = Path(os.environ.get("HF_HUB_CACHE") or Path(hub_home()) / "hub")
+    """List the folders of compiled kernels and of checkpoints, with their free space."""
+    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    hub_home = os.environ.get("HF_HOME") or Path(cache) / "huggingface"
+    hub = Path(os.environ.get("HF_HUB_CACHE") or Path(hub_home) / "hub")
     triton = Path(os.environ.get("TRITON_CACHE_DIR") or Path.home() / ".triton" / "cache")
     found = []
     for name, folder in (("hub cache", hub), ("kernel cache", triton)):
@@ -150,14 +149,7 @@ def caches() -> list[Finding]:
     return found
 
 
-def hub_home() -> str:
-    """The hub's own folder, as huggingface_hub chooses it."""
-    cache = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return os.environ.get("HF_HOME") or os.path.join(cache, "huggingface")
-
-
 def licences() -> list[Finding]:
-    """The licences that weights of some family ask to be accepted."""
     found = []
     for licence in registry.licences():
         status = "note" if checkpoint.accepted_on(licence) is None else "ok"
@@ -166,7 +158,7 @@ def licences() -> list[Finding]:
 
 
 def sample_voice() -> Finding:
-    """The embedded checkpoint."""
+    """Check the checkpoint in the package."""
     try:
         return Finding("sample voice", "ok", str(checkpoint.sample_voice()))
     except SetupError as error:

@@ -1,8 +1,7 @@
-"""Make new files for rows that were spoken, from the folder alone: no manifest, and no model unless
-codes are all that is left of a row.
+"""Convert the files of a folder: no manifest, and no model unless a row has only codes.
 
-A folder may come from anybody. Its report only tells which checkpoint to look at; that codes are of
-that one is told by its identity, run by run.
+The folder is untrusted. Its report only names the checkpoint to load; whether codes are from that
+checkpoint is decided by the identity that each run recorded.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from tts_cli.config import SUBTITLES, RunConfig
 from tts_cli.core import Status, Step
 from tts_cli.errors import RowError, SetupError, UsageError
 from tts_cli.events import Count
-from tts_cli.named import some_of
+from tts_cli.named import first_few
 from tts_cli.plan.checkpoint import approved_info, read_info
 from tts_cli.sources.ids import id_problem
 from tts_cli.store.derived import DerivedFiles
@@ -46,73 +45,75 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 MAX_RUNS = 100_000
-MAX_BESIDE_BYTES = 64 << 20  # of a row's subtitles, or of its words
+MAX_TIMED_BYTES = 64 << 20  # size of a row's subtitles or word times
 
 TITLES = tuple(f".{form}" for form in SUBTITLES)
 
-Timed = tuple[JournalEntry, list[str]]  # a row's file, and the suffixes of what has times of it
+Timed = tuple[JournalEntry, list[str]]  # a take, and the suffixes of its files with times
 
 
 def encode(folder: Path, out: Path, config: RunConfig, step: Step) -> tuple[Reencoded, Findings]:
-    """Find what can be made of a folder, and make it in another one, or the same.
+    """Convert the files of a folder into another folder or the same one.
 
     Returns:
-        What was made; what was done already, what is left, with the reasons, and what else is in
+        The converted files; the rows that were already done or are not possible, and other files of
         the target.
     Raises:
-        UsageError: nothing was spoken there, or files of somebody else's are in the way.
-        SetupError: a file cannot be read, or the checkpoint that codes need is not to be had.
-        Interrupted, DiskFull, StoppedEarly: what was made is kept; run again, it goes on.
+        UsageError: nothing was synthesized there, or a user's files have names of the new ones.
+        SetupError: a file cannot be read, or the checkpoint for codes cannot be loaded.
+        Interrupted, DiskFull, StoppedEarly: converted files stay; a rerun converts the rest.
     """
     PostProcessing.of(config).require_packages()
     Store.read_only(folder)
-    with Store(out, config) as held:
-        held.open()
-        spoken = KeptSpeech(folder)
-        config = config if config.model is not None else replace(config, model=spoken.model)
-        rate_hz = spoken.native_rate_hz()
-        held.set_speech_format(rate_hz or read_info(config).sample_rate_hz, spoken.comment)
-        require_own_files(spoken, held)
-        if out != folder:  # `synth` asks for the voices that rows there were spoken with
+    with Store(out, config) as target:
+        target.open()
+        source = SourceFolder(folder)
+        config = config if config.model is not None else replace(config, model=source.model)
+        rate_hz = source.native_rate_hz()
+        target.set_speech_format(rate_hz or read_info(config).sample_rate_hz, source.comment)
+        require_own_files(source, target)
+        if out != folder:  # `synth` needs the voices of the rows there
             voices = MergedVoices([out, folder], lambda index: True, Count())
             voices.require_no_conflicts()
             voices.run()
         with step("reading the folder"):
-            kinds = {order.source.kind for order in spoken.find(held, None, Findings())}
+            kinds = {job.source.kind for job in source.find(target, None, Findings())}
         decode, identity = None, ""
         if "codes" in kinds:
             from tts_cli.engine.vocoder import decoder_of
 
-            model = load(config, step)
+            model = load_model(config, step)
             decode, identity = decoder_of(model), model.info.identity
         found = Findings()
         with step("converting files"):
             noted: list[Timed] = []
-            orders = _noting(spoken.find(held, identity, found), folder, noted)
-            made = held.reencode(orders, decode, folder)
+            jobs = _collect_timed(source.find(target, identity, found), folder, noted)
+            made = target.reencode(jobs, decode, folder)
             derived = DerivedFiles(folder)
-            all_timed = ((one, timed_beside(derived, one)) for one in spoken.records())
-            carry(noted if out == folder else all_timed, folder, held)
+            all_timed = ((one, timed_suffixes(derived, one)) for one in source.records())
+            copy_timed_files(noted if out == folder else all_timed, folder, target)
         if out != folder:
-            remove_gone(spoken, held, found)
-            found.older = older_files(held)
+            remove_gone(source, target, found)
+            found.older = older_files(target)
     found.left += made.failed
     return made, found
 
 
-def _noting(
-    orders: Iterator[ReencodeJob], folder: Path, noted: list[Timed]
+def _collect_timed(
+    jobs: Iterator[ReencodeJob], folder: Path, noted: list[Timed]
 ) -> Iterator[ReencodeJob]:
-    """Orders, of which those are noted that have times beside them, while these are its own."""
+    """Yield the jobs, and collect the rows that have files with times, before these are out of
+    date.
+    """
     derived = DerivedFiles(folder)
-    for order in orders:
-        if suffixes := timed_beside(derived, order.record):
-            noted.append((order.record, suffixes))
-        yield order
+    for job in jobs:
+        if suffixes := timed_suffixes(derived, job.record):
+            noted.append((job.record, suffixes))
+        yield job
 
 
-def timed_beside(derived: DerivedFiles, take: JournalEntry) -> list[str]:
-    """Suffixes of the files next to a row's audio that contain times of it."""
+def timed_suffixes(derived: DerivedFiles, take: JournalEntry) -> list[str]:
+    """Return the suffixes of files next to a row's audio that contain times of it."""
     folder = derived.out
     words = read_words(folder, take.id)
     is_of_words = words is not None and words.sha256 == take.sha256
@@ -123,31 +124,31 @@ def timed_beside(derived: DerivedFiles, take: JournalEntry) -> list[str]:
     return found
 
 
-def carry(found: Iterable[Timed], folder: Path, held: Store) -> None:
-    """Write subtitles and the times of words beside the new files of rows, later by what was put on
-    or cut off. What another folder has of its own stays.
+def copy_timed_files(found: Iterable[Timed], folder: Path, target: Store) -> None:
+    """Write subtitles and word times for the new files of rows, shifted by what was added or cut
+    off. Such files of the target's own stay.
     """
-    shared = SharedNames(one.id for one in held.journal.takes())
+    shared = SharedNames(one.id for one in target.journal.takes())
     source, kept = DerivedFiles(folder), Count()
     for old, suffixes in found:
-        new = held.journal.ok_take(old.id) if suffixes else None
+        new = target.journal.ok_take(old.id) if suffixes else None
         if new is None or (new.take, new.request_hash) != (old.take, old.request_hash):
             continue
         words = read_words(folder, old.id)
-        there = [] if held.out == folder else timed_beside(held.derived, new)
+        there = [] if target.out == folder else timed_suffixes(target.derived, new)
         by_s = new.shift_s - old.shift_s
         for suffix in (one for one in suffixes if one not in there):
             if shared.owner(old.id, suffix) is not None:
                 continue
             name = f"{old.id}{suffix}"
             try:
-                data = read_own(folder / name, MAX_BESIDE_BYTES) or b""
+                data = read_own(folder / name, MAX_TIMED_BYTES) or b""
                 is_edited = not source.is_ours(name, data)
                 is_kept = is_edited and (suffix in (*TITLES, WORDS_SUFFIX) or by_s == 0)
                 is_written: bool | None
                 if suffix in TITLES:
                     text = shifted(data.decode(), by_s)
-                elif words is None:  # gone meanwhile
+                elif words is None:  # removed meanwhile
                     continue
                 elif is_kept and suffix != WORDS_SUFFIX:
                     text = data.decode()
@@ -155,9 +156,9 @@ def carry(found: Iterable[Timed], folder: Path, held: Store) -> None:
                     text = FORMS[suffix](words.moved(by_s, new.audio_s, str(new.sha256)))
                 place = (old.id, suffix, text.encode(), str(new.sha256))
                 if is_kept:
-                    is_written = held.write_edited(*place, is_replaced=held.out == folder)
+                    is_written = target.write_edited(*place, is_replaced=target.out == folder)
                 else:
-                    is_written = held.write_derived(*place)
+                    is_written = target.write_derived(*place)
                 if is_written is False:
                     kept.add(name)
             except (RowError, SetupError, OSError, UnicodeError) as error:
@@ -165,53 +166,54 @@ def carry(found: Iterable[Timed], folder: Path, held: Store) -> None:
     warn_of_kept(kept)
 
 
-def remove_gone(spoken: KeptSpeech, held: Store, findings: Findings) -> None:
-    """Move the files of rows that were removed from the source folder to the takes of the
-    target. Rows that the source folder never had are only counted.
+def remove_gone(source: SourceFolder, target: Store, findings: Findings) -> None:
+    """Move the files of rows that were removed from the source folder to the takes of the target,
+    and count rows that the source folder never had.
     """
     gone = []
-    for take in held.journal.takes():
-        if id_problem(take.id) or spoken.journal.file(take.id) is not None:
+    for take in target.journal.takes():
+        if id_problem(take.id) or source.journal.file(take.id) is not None:
             continue
-        if spoken.journal.row(take.id).is_removed and spoken.run_of(take) is not None:
+        if source.journal.row(take.id).is_removed and source.run_of(take) is not None:
             gone.append(take.id)
         else:
             findings.strays.add(take.id)
-    stayed = held.remove(gone)
+    stayed = target.remove(gone)
     findings.left += stayed
     for row_id in sorted(set(gone) - {row_id for row_id, _ in stayed}):
         findings.gone.add(row_id)
-    held.update_totals()
+    target.update_totals()
 
 
-def older_files(held: Store) -> Count:
-    """Return the audio files of rows in a format that their lines do not name."""
+def older_files(target: Store) -> Count:
+    """Return the audio files of rows in a format other than the recorded one."""
     found = Count(is_sorted=True)
-    for row_id, path in audio_files(held.out):
-        name = path.relative_to(held.out).as_posix()
-        if path.suffix == f".{held.writer.format}" or held.journal.row(row_id).current is None:
+    for row_id, path in audio_files(target.out):
+        name = path.relative_to(target.out).as_posix()
+        has_format = path.suffix == f".{target.writer.format}"
+        if has_format or target.journal.row(row_id).current is None:
             continue
-        file = held.journal.file(row_id)
-        take = None if file is None else held.journal.take(row_id, file.take)
+        file = target.journal.file(row_id)
+        take = None if file is None else target.journal.take(row_id, file.take)
         if take is None or take.path != name:
             found.add(name)
     return found
 
 
-def require_own_files(spoken: KeptSpeech, held: Store) -> None:
-    """Raise UsageError if files would be replaced that no run is known to have written."""
-    names = (record.id for record in spoken.records() if held.journal.row(record.id).status is None)
-    foreign = [path.name for path in map(held.writer.path_of, names) if path.exists()]
+def require_own_files(source: SourceFolder, target: Store) -> None:
+    """Raise UsageError if files would be replaced that no run recorded."""
+    names = (one.id for one in source.records() if target.journal.row(one.id).status is None)
+    foreign = [path.name for path in map(target.writer.path_of, names) if path.exists()]
     if foreign:
         raise UsageError(
-            f"{some_of(foreign)}: in {held.out}, but not in timings.jsonl, so not from an "
+            f"{first_few(foreign)}: in {target.out}, but not in timings.jsonl, so not from an "
             "earlier run",
             remedy="move them, or choose another --out",
         )
 
 
-def load(config: RunConfig, step: Step) -> SpeechModel:
-    """The checkpoint that spoke. Raises SetupError, UsageError."""
+def load_model(config: RunConfig, step: Step) -> SpeechModel:
+    """Load the checkpoint that made the codes. Raises SetupError, UsageError."""
     from tts_cli.engine.load import open_checkpoint
 
     approved_info(config)
@@ -225,17 +227,17 @@ def load(config: RunConfig, step: Step) -> SpeechModel:
 
 
 class Run(NamedTuple):
-    """What a row must know of the run that spoke it."""
+    """What must be known about the run that synthesized a row."""
 
-    is_native: bool  # its files have the checkpoint's rate
-    identity: str | None  # of the checkpoint, as the next two
+    is_native: bool  # whether its files have the checkpoint's sample rate
+    identity: str | None  # identity of the checkpoint
     family: str | None = None
     size: str | None = None
 
 
 @dataclass
 class Findings:
-    """The rows whose files are not to be made, and what else the target folder has."""
+    """The rows that are not converted, and other files of the target folder."""
 
     done: int = 0
     gone: Count = field(default_factory=Count)  # ids of rows removed from the target
@@ -244,8 +246,8 @@ class Findings:
     left: list[tuple[str, str]] = field(default_factory=list)  # ids and reasons
 
 
-class KeptSpeech:
-    """What a folder keeps that files can be made of, and which runs spoke it.
+class SourceFolder:
+    """The audio and codes that a folder has stored, and the runs that synthesized them.
 
     Raises:
         UsageError: there is no journal.
@@ -264,32 +266,32 @@ class KeptSpeech:
 
     @property
     def model(self) -> str | None:
-        """What spoke the rows of the last run; None: the sample voice."""
+        """The model of the last run; None: the sample voice."""
         settings = _object(self.report.get("settings"))
         value = settings.get("model")
-        if self.report.get("clone_model") is None:  # else of a version in which both spoke rows
+        if self.report.get("clone_model") is None:  # else of a version in which both models did
             value = settings.get("clone_model") or value
         return value if isinstance(value, str) else None
 
     @property
     def comment(self) -> str:
-        """What the files say of themselves, by what the report says of the model."""
+        """The comment in audio files, which names the model of the report."""
         return comment_of_model(_object(self.report.get("model")))
 
     def records(self) -> Iterator[JournalEntry]:
-        """The last line of every row's file. Lines without an id that a file can have are passed
-        over.
-        """
+        """Yield the current take of every row, without rows whose ids are not valid file names."""
         for record in self.journal.takes():
             if id_problem(record.id) is None:
                 yield record
 
     def run_of(self, record: JournalEntry) -> Run | None:
-        """The run that spoke a row; None: nobody knows."""
+        """Return the run that synthesized a take, or None if it is unknown."""
         return self._last if record.run_id is None else self._runs.get(record.run_id)
 
     def native_rate_hz(self) -> int | None:
-        """The rate of the checkpoint, as a file of a run shows it that asked for no other."""
+        """Return the checkpoint's sample rate, from a file of a run without --sample-rate; None:
+        unknown.
+        """
         for record in self.records():
             run = self.run_of(record)
             if not record.is_ok or run is None or not run.is_native:
@@ -310,11 +312,11 @@ class KeptSpeech:
     def find(
         self, target: Store, identity: str | None, findings: Findings
     ) -> Iterator[ReencodeJob]:
-        """The files to make; the others are counted.
+        """Yield the files to convert, and count the other rows.
 
         Args:
-            target: where they go.
-            identity: of the checkpoint that codes can be decoded with; None: of whichever spoke.
+            target: the folder of the new files.
+            identity: checkpoint whose codes can be decoded; None: any.
         """
         for record in self.records():
             if self.journal.row(record.id).status is not Status.OK:
@@ -324,11 +326,11 @@ class KeptSpeech:
                 findings.done += 1
                 continue
             try:
-                yield self._order(record, target.writer.native_rate_hz, identity)
+                yield self._job(record, target.writer.native_rate_hz, identity)
             except RowError as error:
                 findings.left.append((record.id, str(error)))
 
-    def _order(self, record: JournalEntry, rate_hz: int, identity: str | None) -> ReencodeJob:
+    def _job(self, record: JournalEntry, rate_hz: int, identity: str | None) -> ReencodeJob:
         run = self.run_of(record)
         is_same = run is not None and (identity is None or run.identity == identity)
         source = find_source(self.out, record, rate_hz, is_same)

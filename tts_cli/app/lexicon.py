@@ -1,4 +1,4 @@
-"""Show how words are spoken with the settings of a run: lexicon and normalizer."""
+"""Show how words are read with the settings of a run: lexicon and normalizer."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from tts_cli.text.words import strip_markup
 from tts_cli.voices.voice_store import VoiceStore
 
 
-def read_words(
+def explain_words(
     words: Iterable[str], config: RunConfig
 ) -> tuple[TextFrontend, list[dict[str, Any]]]:
-    """What reads them, and each as it is read. Raises UsageError, SetupError."""
+    """Return the text frontend, and how it reads each word. Raises UsageError, SetupError."""
     info = read_info(config)
     check_settings(config, info, VoiceStore(config.voice_dir))
     care = TextFrontend.of(config, info)
@@ -30,7 +30,6 @@ def read_words(
 
 
 def _read(word: str, care: TextFrontend, language: str) -> dict[str, Any]:
-    """One word, how it is spoken, and what says so, each once."""
     reading = care.read(word, language)
     by = (
         "normalizer" if edit.line is None else f"{care.lexicon.path}:{edit.line}"

@@ -103,7 +103,7 @@ def approved(config: RunConfig) -> tuple[RunConfig, ModelInfo, Maker]:
     if log.isEnabledFor(logging.DEBUG):  # reading them takes a while
         log.debug("versions: %s", listed(versions()))
     log.debug("settings: %s", listed(config.as_dict()))
-    device.refuse_absent(config)
+    device.require_driver(config)
     info = read_info(config) if config.dry_run else approved_info(config)
     config, info, maker = who_speaks(config, info)
     require_possible(config, info)

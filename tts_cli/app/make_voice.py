@@ -1,4 +1,4 @@
-"""Make voice files: of a recording, or of speech that a VoiceDesign checkpoint makes up."""
+"""Make voice files from a recording, or from audio that a VoiceDesign checkpoint generates."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from models.base import ModelInfo, Voice
-from tts_cli.app.liked_voice import find_liked, load, require_row
-from tts_cli.atomic import write_alone
+from tts_cli.app.take_as_reference import load_recording, require_row, take_as_reference
+from tts_cli.atomic import write_standalone
 from tts_cli.audio.file import encode
 from tts_cli.config import RunConfig
 from tts_cli.core import BadRow, Row
@@ -47,27 +47,27 @@ def add_voice(
     is_overwriting: bool = False,
     spoken: tuple[Path, str] | None = None,
 ) -> tuple[Path, StoredVoice, bool]:
-    """Encode a recording into a voice file, unless that is there already.
+    """Encode a recording into a voice file, unless the file exists already.
 
     Args:
         reference: `ref_audio`, `ref_text` and `clone_mode`, as in a row of a manifest.
-        spoken: an output folder and its row, or `ID=TAKE`, in place of the first two.
-        config: model, device, voices and ref_silence count.
+        config: its model, device, voices and ref_silence are used.
+        spoken: output folder, and its row or `ID=TAKE`, instead of a recording.
     Returns:
-        The file, what it holds, and whether it is new.
+        The file, its content, and whether it is new.
     Raises:
         UsageError: the name, the recording or the checkpoint is wrong; nothing was written.
         SetupError: the checkpoint or a package is missing.
     """
-    liked = None if spoken is None else find_liked(*spoken)
+    liked = None if spoken is None else take_as_reference(*spoken)
     folder = VoiceStore(config.voice_dir)
     there = None if is_overwriting else folder.path_of(name)
     if there is None:
         folder.target(name, is_overwriting)
-    info = require_base(config)
+    info = require_cloning_model(config)
     found: Reference | Voice
     if liked is None:
-        found = load(require_row({"text": name, **reference}), info, config)
+        found = load_recording(require_row({"text": name, **reference}), info, config)
     else:
         found = liked.reference(reference["clone_mode"], info, config)
     if there is not None:
@@ -90,24 +90,25 @@ def design_voice(
     design_config: RunConfig | None,
     is_overwriting: bool = False,
 ) -> tuple[Path, StoredVoice]:
-    """Let a checkpoint that makes up voices speak once, and keep that as a voice.
+    """Generate the reference recording of a new voice, and encode it into a voice file.
 
-    The speech is kept beside the voice file, as `NAME.wav`.
+    The recording is stored next to the voice file as `NAME.wav`.
 
     Args:
         spoken: `text`, `instruct` and `language`, as in a row of a manifest.
-        config: of the checkpoint that is to speak with it.
-        design_config: of a VoiceDesign checkpoint; None: that one makes it up itself.
+        config: settings of the checkpoint that will use the voice.
+        design_config: settings of a VoiceDesign checkpoint; None: the first one generates the
+            voice.
     Raises:
         UsageError, SetupError: as `add_voice`.
-        RowError: the speech did not end or is no reference.
+        RowError: the audio did not end, or cannot be a reference.
     """
     folder = VoiceStore(config.voice_dir)
     target = folder.target(name, is_overwriting)
     wav = target.with_name(target.name.removesuffix(SUFFIX) + ".wav")
     if wav.exists() and not is_overwriting:
         raise UsageError(f"{wav} already exists", remedy="add --overwrite to replace it")
-    info = require_base(config)
+    info = require_cloning_model(config)
     maker = Maker(config, info)
     if design_config is not None:
         maker = Maker(design_config, approved_info(design_config))
@@ -131,10 +132,10 @@ def design_voice(
         with tempfile.TemporaryDirectory(prefix="tts-cli-voice-") as scratch:
             audio = Path(scratch) / wav.name
             audio.write_bytes(data)
-            heard = {"ref_audio": str(audio), "ref_text": row.text, "clone_mode": "icl"}
+            values = {"ref_audio": str(audio), "ref_text": row.text, "clone_mode": "icl"}
             try:
-                row = require_row({"text": name, **heard})
-                reference = load(row, info, replace(config, ref_root=None))
+                row = require_row({"text": name, **values})
+                reference = load_recording(row, info, replace(config, ref_root=None))
             except UsageError as error:
                 raise RowError(
                     f"the generated audio cannot be used as a reference: {error}",
@@ -142,12 +143,12 @@ def design_voice(
                 ) from None
         stored = encode_voice(reference, info, config)
     path = folder.write(name, stored, is_overwriting)
-    write_alone(wav, data)
+    write_standalone(wav, data)
     return path, stored
 
 
 def _require_maker(maker: Maker, row: Row, is_design: bool) -> None:
-    """Raise UsageError where a checkpoint makes up no voice, or not as it is told to."""
+    """Raise UsageError if a checkpoint cannot generate the voice that was asked for."""
     info = maker.info
     if is_design and not info.needs_instruct:
         raise UsageError(
@@ -168,8 +169,8 @@ def _require_maker(maker: Maker, row: Row, is_design: bool) -> None:
         )
 
 
-def require_base(config: RunConfig) -> ModelInfo:
-    """What the checkpoint to clone with offers. Raises UsageError where it cannot clone."""
+def require_cloning_model(config: RunConfig) -> ModelInfo:
+    """Return the facts of the checkpoint that clones. Raises UsageError if it cannot clone."""
     info = approved_info(config)
     require_speakable(info)
     if not info.can_clone:

@@ -1,5 +1,6 @@
-"""Merge output folders: all are locked and must agree before anything is written. No model and no
-torch come in here.
+"""Merge output folders. All are locked and must agree before anything is written.
+
+Imports no model and no torch.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import NamedTuple
 from tts_cli.config import RunConfig
 from tts_cli.core import Step
 from tts_cli.errors import UsageError
+from tts_cli.named import capped
 from tts_cli.store.lock import is_read_only
 from tts_cli.store.merge import Merger, Origins, differences
 from tts_cli.store.run_file import FolderTotals, read_report
@@ -21,11 +23,11 @@ from tts_cli.voices.merged import MergedVoices
 
 log = logging.getLogger(__name__)
 
-_MAX_TOLD = 8  # settings that a warning names
+_MAX_NAMED = 8  # settings that a warning names
 
 
 class Merged(NamedTuple):
-    """What came of it."""
+    """The result of a merge."""
 
     origins: Origins
     merger: Merger
@@ -45,26 +47,26 @@ def merge(
     """Merge folders into another one.
 
     Args:
-        prefer: whose rows and voices are taken where others have other ones; the first wins.
-        step: shows that something goes on.
-        has_links: hard links, where the file system has them, instead of copies.
+        prefer: folders whose rows and voices win if folders differ, the first one first.
+        step: shows that a long step is running.
+        has_links: hard-link the files instead of copying them, if the file system can.
     Raises:
         UsageError: a folder cannot be merged, or two disagree; nothing was written.
-        DiskFull, StoppedEarly, Interrupted: run again, it goes on.
+        DiskFull, StoppedEarly, Interrupted: a rerun merges the rest.
     """
-    all_of_them = [out, *distinct(folders, prefer, out)]
+    all_of_them = [out, *distinct_folders(folders, prefer, out)]
     preferred, target = {folder.resolve() for folder in prefer}, out.resolve()
     origins = Origins(all_of_them, len(preferred - {target}), target in preferred)
     with ExitStack() as stack:
         held = stack.enter_context(Store(out, config))
         held.lock()
         with step("reading the folders"):
-            totals = [None if held.is_new else learn(held, 0, origins)]
+            totals = [None if held.is_new else add_rows(held, 0, origins)]
             for index, source in enumerate(all_of_them[1:], 1):
                 folder = Store.read_only(source)
                 if not is_read_only(source):
                     folder = stack.enter_context(Store.locked(source, config))
-                totals.append(learn(folder, index, origins))
+                totals.append(add_rows(folder, index, origins))
             origins.require_no_conflicts()
             merger = Merger(origins, has_links=has_links)
             voices = MergedVoices(all_of_them, origins.is_settled, merger.left)
@@ -72,17 +74,17 @@ def merge(
             merger.require_room(None if held.is_new else held.journal)
             held.unload()
         reports = [read_report(folder) for folder in all_of_them]
-        if told := list(differences(all_of_them, reports)):
-            more = f"; and {len(told) - _MAX_TOLD} more" if len(told) > _MAX_TOLD else ""
-            log.warning("different audio: %s%s", "; ".join(told[:_MAX_TOLD]), more)
+        if found := list(differences(all_of_them, reports)):
+            named = "; ".join(capped(found, _MAX_NAMED, "and {} more"))
+            log.warning("different audio: %s", named)
         with step("writing files"):
             voices.run()
             sums = held.merge(merger, origins, reports, totals)
         return Merged(origins, merger, voices, sums)
 
 
-def distinct(folders: Sequence[Path], prefer: Sequence[Path], out: Path) -> list[Path]:
-    """The folders to merge, each once, preferred ones first. Raises UsageError."""
+def distinct_folders(folders: Sequence[Path], prefer: Sequence[Path], out: Path) -> list[Path]:
+    """Return the folders to merge without duplicates, preferred ones first. Raises UsageError."""
     found = {folder.resolve(): folder for folder in reversed(folders)}
     target = out.resolve()
     for place, folder in found.items():
@@ -106,8 +108,8 @@ def distinct(folders: Sequence[Path], prefer: Sequence[Path], out: Path) -> list
     return first + [folder for folder in reversed(found.values())]
 
 
-def learn(folder: Store, index: int, origins: Origins) -> FolderTotals:
-    """Take in the rows of a folder, which is then held without knowing them."""
+def add_rows(folder: Store, index: int, origins: Origins) -> FolderTotals:
+    """Add the rows of a folder to `origins`, and free its index. Return the folder's totals."""
     origins.add(index, folder.journal)
     sums = folder.runs.totals(folder.journal.totals())
     folder.unload()

@@ -1,5 +1,6 @@
-"""Offer values of settings: those that a shell completes, and those that a checkpoint brings where
-nobody sets them. No torch, no network.
+"""Offer values of settings: for completion in a shell, and those of a checkpoint.
+
+Uses no torch and no network.
 """
 
 from __future__ import annotations
@@ -25,8 +26,10 @@ MAX_IDS = 200
 MAX_JOURNAL_BYTES = 8 << 20
 
 
-def of_checkpoint(model: str | None) -> dict[str, Any]:
-    """What it says of settings, by name; nothing where it is not at hand, as none is fetched."""
+def checkpoint_settings(model: str | None) -> dict[str, Any]:
+    """Return the settings that a checkpoint on this machine has, by name; empty if it is not
+    here.
+    """
     if model is not None and not os.path.isdir(model):
         return {}
     try:
@@ -37,18 +40,19 @@ def of_checkpoint(model: str | None) -> dict[str, Any]:
     return {**found, "voice": info.voices[0]} if info.voices else found
 
 
-def values(setting: str, given: Mapping[str, Any], start: str) -> list[str]:
-    """Those values of a setting that begin with what is typed, letter case ignored; whatever goes
-    wrong, as a shell that waits for a Tab wants nothing else on its line.
+def completions(setting: str, given: Mapping[str, Any], start: str) -> list[str]:
+    """Return the values of a setting that start with what is typed, ignoring letter case.
+
+    Errors give an empty list, because a shell shows nothing else on Tab.
 
     Args:
         given: the flags of the line so far.
     """
-    os.environ["HF_HUB_OFFLINE"] = "1"  # of this process, which ends with its answer
+    os.environ["HF_HUB_OFFLINE"] = "1"  # only of this process, which ends after completion
     try:
         found = _OFFERS[setting](given, start)
         return [name for name in found if name.casefold().startswith(start.casefold())]
-    except Exception:  # whatever it is, this is not the place to tell
+    except Exception:
         return []
 
 
@@ -57,7 +61,6 @@ def _info(given: Mapping[str, Any]) -> ModelInfo:
 
 
 def _voices(given: Mapping[str, Any], start: str) -> Iterator[str]:
-    """Speakers of the checkpoint, or voice files."""
     info = _info(given)
     if not info.takes_voice_files:
         yield from info.voices
@@ -67,7 +70,7 @@ def _voices(given: Mapping[str, Any], start: str) -> Iterator[str]:
 
 
 def _devices(given: Mapping[str, Any], start: str) -> Iterator[str]:
-    """auto, cpu, and the GPUs that the driver lists."""
+    """Yield auto, cpu, and the GPUs that the driver lists."""
     yield from ("auto", "cpu")
     gpus = Path("/proc/driver/nvidia/gpus")
     count = len(list(gpus.iterdir())) if gpus.is_dir() else 0
@@ -77,7 +80,6 @@ def _devices(given: Mapping[str, Any], start: str) -> Iterator[str]:
 
 
 def _ids(given: Mapping[str, Any], start: str) -> Iterator[str]:
-    """Ids of the rows in --out, by its journal."""
     out: Any = given.get("out")
     found: dict[str, None] = {}
     with open_plain(Path(out) / "timings.jsonl") as file:

@@ -1,9 +1,9 @@
-"""List the takes of rows, and choose which of them is its row's file."""
+"""List the takes of rows, and choose their current takes."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 from tts_cli.config import RunConfig
 from tts_cli.core import Status
 from tts_cli.errors import UsageError
-from tts_cli.seeds import is_made_of
+from tts_cli.seeds import is_derived_from
 from tts_cli.sources.ids import natural_order
 from tts_cli.store.entry import JournalEntry
 from tts_cli.store.journal import Journal
@@ -20,19 +20,20 @@ from tts_cli.store.store import Store
 
 _CHOICE = re.compile(r"(.+)=(?:(seed:)?([0-9]{1,16}))")
 _MAX_SHOWN = 20  # takes that a message lists
-_MAX_ATTEMPTS = 10_000  # that a line is believed
+_MAX_ATTEMPTS = 10_000  # limit for the number of attempts in an entry
 
 
 def pick(out: Path, config: RunConfig, choices: Sequence[str]) -> tuple[list[dict[str, Any]], bool]:
-    """Choose takes, each as `ID=TAKE` or `ID=seed:N`.
+    """Choose takes, each given as `ID=TAKE` or `ID=seed:N`.
 
     Returns:
-        As `choose_takes`; and whether a book's chapters are to be joined anew.
+        The takes as `choose_takes` returns them, and whether a book's chapters are now out of date.
     Raises:
-        As `choose_takes`; UsageError also where a choice makes no sense, or there is no journal.
+        UsageError, RowError: as `choose_takes`; UsageError also for a choice that cannot be parsed,
+            or if there is no journal.
     """
     _require_journal(out)
-    wanted = [parse(choice) for choice in choices]
+    wanted = [parse_choice(choice) for choice in choices]
     if len({choice.row_id for choice in wanted}) < len(wanted):
         raise UsageError("a row is given twice", remedy="choose one take per row")
     with Store(out, config) as folder:
@@ -40,10 +41,24 @@ def pick(out: Path, config: RunConfig, choices: Sequence[str]) -> tuple[list[dic
         return picked, folder.is_book and any(take["is_new"] for take in picked)
 
 
-def takes_in(out: Path) -> list[dict[str, Any]]:
-    """Every take of rows that have several or a chosen one, see `listed`. Raises UsageError."""
+def list_takes(out: Path) -> list[dict[str, Any]]:
+    """Return every take of rows that have several or a pinned one, in natural order of their ids.
+
+    `chosen` is `held` for a pinned current take, `yes` for another current one, and None for
+    alternatives.
+
+    Raises:
+        UsageError: there is no journal.
+    """
     _require_journal(out)
-    return list(listed(Store.read_only(out).journal))
+    journal, takes = Store.read_only(out).journal, []
+    for row_id in sorted((chosen.id for chosen in journal.chosen()), key=natural_order):
+        file = journal.file(row_id)
+        for take in takes_of(journal, row_id):
+            is_file = file is not None and file.take == take.take and take.is_ok
+            how = "held" if file is not None and file.is_held else "yes"
+            takes.append({**take_facts(take), "chosen": how if is_file else None})
+    return takes
 
 
 def _require_journal(out: Path) -> None:
@@ -53,15 +68,13 @@ def _require_journal(out: Path) -> None:
 
 @dataclass(frozen=True)
 class Choice:
-    """What a user asks for."""
-
     row_id: str
-    take: int | None  # None: the one of the seed
+    take: int | None  # None: chosen by its seed
     seed: int | None = None
 
 
-def parse(choice: str) -> Choice:
-    """`ID=TAKE` or `ID=seed:N`. Raises UsageError."""
+def parse_choice(choice: str) -> Choice:
+    """Parse `ID=TAKE` or `ID=seed:N`. Raises UsageError."""
     found = _CHOICE.fullmatch(choice)
     if found is None:
         raise UsageError(f"{choice!r} is not of the form ID=TAKE or ID=seed:N, such as line7=2")
@@ -70,30 +83,33 @@ def parse(choice: str) -> Choice:
 
 
 def choose_takes(folder: Store, wanted: list[Choice]) -> list[dict[str, Any]]:
-    """Choose takes, once all are known to be there.
+    """Pin takes, after checking that all exist.
 
     Returns:
-        What is to be shown of each, and whether it is new.
+        What to print about each, and whether it is new.
     Raises:
-        UsageError: a row or a take is not there; nothing has changed.
-        RowError: the file of one is gone.
+        UsageError: a row or a take does not exist; nothing has changed.
+        RowError: a take's file is missing.
     """
-    found = [find(folder.journal, folder.out, choice) for choice in wanted]
+    found = [find_take(folder.journal, folder.out, choice) for choice in wanted]
     results = []
     try:
         for take in found:
             is_new = folder.pin(take.id, take.take)
-            results.append({**facts(take), "is_new": is_new})
+            results.append({**take_facts(take), "is_new": is_new})
     finally:
         folder.update_totals()
     return results
 
 
-def find(journal: Journal, out: Path, choice: Choice) -> JournalEntry:
-    """A take. Raises UsageError, with the takes there are."""
+def find_take(journal: Journal, out: Path, choice: Choice) -> JournalEntry:
+    """Return the chosen take. Raises UsageError, listing the existing takes."""
     takes = takes_of(journal, choice.row_id)
     if not takes:
-        raise UsageError(no_row(journal, choice.row_id, out))
+        from tts_cli.plan.checks import nearest_ids  # 20 ms that only this needs
+
+        nearest = nearest_ids(choice.row_id, set(recorded_ids(journal)))
+        raise UsageError(f"{out}: has no row '{choice.row_id}'{nearest}")
     spoken = [take for take in takes if take.is_ok]
     if choice.take is not None:
         found = [take for take in spoken if take.take == choice.take]
@@ -101,11 +117,15 @@ def find(journal: Journal, out: Path, choice: Choice) -> JournalEntry:
     else:
         seed = choice.seed or 0
         found = [take for take in spoken if take.seed == seed]
-        found = found or [take for take in spoken if _is_made_of(take, seed)]
+        found = found or [
+            take
+            for take in spoken
+            if is_derived_from(take.seed or 0, seed, take.id, min(take.attempts, _MAX_ATTEMPTS))
+        ]
         asked = f"take of seed {seed}"
     if len(found) == 1:
         return found[0]
-    listed = "; ".join(described(facts(take)) for take in spoken[:_MAX_SHOWN])
+    listed = "; ".join(describe_take(take_facts(take)) for take in spoken[:_MAX_SHOWN])
     if found:
         problem = f"{choice.row_id} has more than one {asked}"
     else:
@@ -113,46 +133,19 @@ def find(journal: Journal, out: Path, choice: Choice) -> JournalEntry:
     raise UsageError(f"{problem}; its takes are: {listed or 'none without a failure'}")
 
 
-def _is_made_of(take: JournalEntry, run_seed: int) -> bool:
-    """Whether a take's seed is made of the one that a run had."""
-    return is_made_of(take.seed or 0, run_seed, take.id, min(take.attempts, _MAX_ATTEMPTS))
-
-
-def no_row(journal: Journal, row_id: str, out: Path) -> str:
-    """What is said of a row that the journal does not know."""
-    from tts_cli.plan.checks import nearest_ids  # 20 ms that only this needs
-
-    return f"{out}: has no row '{row_id}'{nearest_ids(row_id, set(recorded_ids(journal)))}"
-
-
 def takes_of(journal: Journal, row_id: str) -> list[JournalEntry]:
-    """A row's takes, those left out that are gone."""
+    """Return a row's takes, without removed ones."""
     found = (journal.take(row_id, number) for number in journal.row(row_id).numbers)
     return [take for take in found if take is not None and take.status is not Status.REMOVED]
 
 
-def facts(take: JournalEntry) -> dict[str, Any]:
-    """What is shown of a take; what makes no sense is not known."""
+def take_facts(take: JournalEntry) -> dict[str, Any]:
     names = ("id", "take", "seed", "audio_s", "voice", "suspect", "path", "error")
     return {name: getattr(take, name) for name in names}
 
 
-def described(take: dict[str, Any]) -> str:
-    """A take in a few words."""
+def describe_take(take: dict[str, Any]) -> str:
     seconds = take["audio_s"]
     length = f", {seconds:.2f} s" if isinstance(seconds, (int, float)) else ""
     suspect = f", suspect: {', '.join(map(str, take['suspect']))}" if take["suspect"] else ""
     return f"take {take['take']} (seed {take['seed']}{length}{suspect})"
-
-
-def listed(journal: Journal) -> Iterator[dict[str, Any]]:
-    """Every take of rows that have several or a chosen one, and whether it is the row's file:
-    `held` where somebody chose it, `yes` where it is what the settings give. In natural order of
-    ids: lines come in the order in which threads wrote them.
-    """
-    for row_id in sorted((chosen.id for chosen in journal.chosen()), key=natural_order):
-        file = journal.file(row_id)
-        for take in takes_of(journal, row_id):
-            is_file = file is not None and file.take == take.take and take.is_ok
-            how = "held" if file is not None and file.is_held else "yes"
-            yield {**facts(take), "chosen": how if is_file else None}

@@ -1,8 +1,8 @@
-"""Time the stages of a prepared model; `cli/profile.py` shows the figures.
+"""Time the stages of a loaded model; `cli/profile.py` prints the figures.
 
-Beside its time a stage has the bytes and operations it needs at least, as modelled from the
-configuration (the vocoder's are counted on one row), what that makes of the GPU's measured peaks,
-and the number of kernels the device ran for it. `warmup` runs the same fixed rows.
+In addition to its time, a stage has the minimum of bytes and operations, computed from the
+configuration (the vocoder's are counted on one row), the achieved share of the GPU's measured
+peaks, and the number of kernels. `warmup` runs the same fixed rows.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import functools
 import logging
 import tempfile
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -47,10 +47,10 @@ log = logging.getLogger(__name__)
 BATCHES_CUDA, BATCHES_CPU = "1,16,64,256", "1,4,16"
 VOCODER_ROWS = 32
 HOST_REPEATS = 20
-REFERENCE_S = 10.0  # a usual recording to clone
-FIRST_REPEATS = 3  # each of which speaks whole rows
-# What can be measured by itself: parts are those of a frame, eager is the frame without its graph,
-# first is all that comes before a row of a full batch can be heard, and before its file is whole.
+REFERENCE_S = 10.0  # length of a typical recording to clone
+FIRST_REPEATS = 3  # each synthesizes whole rows
+# parts: the parts of a frame. eager: the frame without its graph. first: everything up to the
+# first row's audio, and up to its file, in a full batch.
 STAGES = ("prompt", "prefill", "parts", "frame", "eager", "vocoder", "write", "reference", "first")
 
 
@@ -64,20 +64,20 @@ def profile(
     baseline: Path | None,
     tolerance: str,
 ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """Measure a checkpoint; the arguments are the command's.
+    """Measure a checkpoint; the arguments are the command's options.
 
     Returns:
-        The figures of each batch size, and a report of all, of which `slower` names the stages that
-        take longer than in the baseline.
+        The figures of each batch size, and a report, whose `slower` lists the stages that take
+        longer than in the baseline.
     Raises:
-        UsageError, SetupError: nothing can be measured so, or compared.
+        UsageError, SetupError: the stages cannot be measured or compared.
     """
     against = None
     if baseline is not None:
         against = Baseline.read(baseline, tolerance, conditions_of, times_of)
     is_cuda = choose_device(config).type == "cuda"
     sizes = parse_batches(batches or (BATCHES_CUDA if is_cuda else BATCHES_CPU))
-    chosen = parse_names("--stages", stages, STAGES) if stages else STAGES
+    chosen = parse_stages(stages) if stages else STAGES
     require_speakable(approved_info(config))
     if config.max_batch is not None:
         sizes = [size for size in sizes if size <= config.max_batch] or [config.max_batch]
@@ -103,10 +103,10 @@ class Profiler:
     """Measures one checkpoint.
 
     Args:
-        frames: length of rows: decoding is timed half-way through one, the vocoder on whole ones.
+        frames: length of rows. Decoding is timed half-way through a row, the vocoder on whole rows.
         repeats: timed runs of each device stage.
-        stages: those of `STAGES` to measure. Unless it is all of them only the graphs are recorded
-            that they run.
+        stages: names from `STAGES`. Unless all are given, only the graphs that they run are
+            captured.
     """
 
     def __init__(
@@ -124,17 +124,17 @@ class Profiler:
         self.chosen = frozenset(stages)
         self.peak = peak_of(loaded.device)
         self.has_bf16 = loaded.dtype == torch.bfloat16
-        self.captures: list[dict[str, Any]] = []  # of every batch size
+        self.captures: list[dict[str, Any]] = []  # of all batch sizes
         self.capture_s = 0.0
 
     def prepare(self, batch: int) -> None:
-        """Make slots and graphs for `batch` rows, or fewer where memory is short.
+        """Allocate slots and capture graphs for `batch` rows, or fewer if memory is short.
 
-        A run of as many rows has no others, and how a frame is launched depends on them: one slot's
-        steps are one launch each (`kernels.persistent`).
+        The number of slots is that of a run of as many rows, because it decides how a frame is
+        launched: with one slot, a step is one launch (`kernels.persistent`).
         """
         prompt = sample_prompts(self.model, 1, 1)[0]
-        # Rows go on from half-way for as long as they are timed.
+        # Rows continue from half-way while they are timed.
         room = prompt.num_tokens + self.frames + 2 * (self.repeats + 16)
         needs = Needs(
             rows=batch,
@@ -143,14 +143,14 @@ class Profiler:
             max_trailing=len(prompt.trailing_ids),
         )
         self.loaded.prepare(needs, is_whole=self.chosen.issuperset(STAGES))
-        self.model.settle()  # else it would be timed, and its kernels counted
+        self.model.settle()  # so that it is neither timed nor counted
         self.capture_s += self.loaded.capture_s
         self.captures += [c for r in self.model.graph_runners() for c in r.stats.captures]
 
     @torch.inference_mode()
     def measure(self, batch: int) -> dict[str, Any]:
-        """The chosen stages at one batch size, or at the largest that fits; None for what follows
-        from a stage that was not chosen.
+        """Measure the stages at one batch size, or at the largest that fits. Figures that need an
+        unmeasured stage are None.
         """
         self.prepare(batch)
         model, info, batch = self.model, self.model.info, self.loaded.batch.rows
@@ -190,7 +190,7 @@ class Profiler:
         }
 
     def _frames(self, prompts: list[Prompt], slots: list[int]) -> list[dict[str, Any]]:
-        """Prefill and what a frame consists of, with rows in these slots, which stay there."""
+        """Measure the prefill and the parts of a frame. The rows stay in the slots."""
         model, batch = self.model, len(slots)
         runner = model.graph_runners()[0]
         stages = []
@@ -204,7 +204,7 @@ class Profiler:
         model.decode_frames(batch, min(8, self.frames))
         position = prompts[0].num_tokens + self.frames // 2
         parts = model.stages(batch, position)
-        # The draws are in the code predictor already.
+        # The code predictor's time includes sampling.
         whole = [part for part in parts if not part.name.startswith("sampling")]
         cost = sum(part.num_bytes for part in whole), sum(part.num_ops for part in whole)
         frame = self._device("frame", lambda: runner.run(batch), None, *cost)
@@ -223,7 +223,7 @@ class Profiler:
     def _vocoder(self, rows: int) -> tuple[dict[str, Any], float]:
         info = self.model.info
         shape = (self.frames, info.num_codebooks)
-        # Codes of any checkpoint go at least this far.
+        # The codebooks of every checkpoint have at least 32 entries.
         codes = [torch.randint(0, 32, shape, device=self.device) for _ in range(rows)]
         name = f"vocoder ({rows} x {self.frames} frames)"
         num_bytes, num_ops = self._vocoder_cost(shape)
@@ -237,14 +237,15 @@ class Profiler:
         return entry, rows * self.frames * info.frame_s * 1000 / entry["p50_ms"]
 
     def _vocoder_cost(self, shape: tuple[int, int]) -> tuple[int, int]:
-        """Bytes of codes and samples and operations of one row, counted while it is decoded; (0, 0)
-        for a model without a vocoder to look into.
+        """Return the bytes of codes and samples, and the operations, of one row.
+
+        They are counted while it is decoded; (0, 0) for a model without a vocoder network.
         """
         network = getattr(getattr(self.model, "vocoder", None), "network", None)
         if network is None:
             return 0, 0
         codes = torch.zeros(1, shape[1], shape[0], dtype=torch.int64, device=self.device)
-        # The references are made of operations that the counter knows.
+        # The counter does not know the operations of our kernels.
         in_place = {torch.ops.aten.addmm_: addmm_ops}
         with (
             override("reference"),
@@ -268,8 +269,8 @@ class Profiler:
             return self._host("write (one row)", lambda: writer.make("row", wave))
 
     def _first(self, batch: int) -> list[dict[str, Any]]:
-        """From a batch of rows that are asked for at once to the samples of the first one, on the
-        host, and to its file. All of them last as long, so that none is there before.
+        """Measure from a batch of requests to the first row's samples on the host, and to its file.
+        All rows have the same length.
         """
         model, info, slots = self.model, self.model.info, list(range(batch))
         codes = torch.randint(0, 32, (self.frames, info.num_codebooks), device=self.device)
@@ -288,8 +289,8 @@ class Profiler:
         model.release(slots)
         rows = f"({batch} x {self.frames} frames)"
         return [
-            entry_of(f"first audio {rows}", audio_ms[1:]),
-            entry_of(f"first row {rows}", file_ms[1:]),
+            stage_entry(f"first audio {rows}", audio_ms[1:]),
+            stage_entry(f"first row {rows}", file_ms[1:]),
         ]
 
     def _captured(self, name: str, run: Callable[[], Any], capturer: Any) -> Callable[[], Any]:
@@ -307,7 +308,7 @@ class Profiler:
         num_ops: int = 0,
     ) -> dict[str, Any]:
         times = time_stage(run, self.device, repeats or self.repeats)
-        entry = entry_of(name, times, num_bytes, num_ops, self.peak, self.has_bf16)
+        entry = stage_entry(name, times, num_bytes, num_ops, self.peak, self.has_bf16)
         entry["launches"] = count_kernels(run, self.device)
         return entry
 
@@ -317,11 +318,10 @@ class Profiler:
             started = time.perf_counter()
             run()
             times.append(1000 * (time.perf_counter() - started))
-        return entry_of(name, times)
+        return stage_entry(name, times)
 
     @torch.inference_mode()
     def write_trace(self, path: Path, batch: int) -> None:
-        """A Chrome trace of one prefill, five frames and one vocoder batch."""
         model, slots = self.model, list(range(batch))
         prompts = sample_prompts(model, batch, self.frames)
         activities = [ProfilerActivity.CPU]
@@ -344,7 +344,6 @@ class Profiler:
         profiler.export_chrome_trace(str(path))
 
     def report(self, results: list[dict[str, Any]]) -> dict[str, Any]:
-        """Figures with everything needed to compare them."""
         is_cuda = self.device.type == "cuda"
         return {
             "model": self.model.info.identity,
@@ -363,13 +362,13 @@ class Profiler:
 
 
 def addmm_ops(total: Any, left: Any, right: Any, *_: Any, **__: Any) -> int:
-    """Operations of a product added in place, from the shapes (R, K) and (K, N)."""
+    """Return the operations of an in-place matrix product of shapes (R, K) and (K, N)."""
     return 2 * int(left[0]) * int(left[1]) * int(right[1])
 
 
 def prefill_cost(model: Any, lengths: list[int]) -> tuple[int, int]:
-    """Bytes and operations of a prefill at least: weights once, keys and values written, two
-    operations a multiply-add.
+    """Return the minimum of bytes and operations of a prefill: weights are read once, keys and
+    values written once, and a multiply-add is two operations.
     """
     shape = model.config.talker
     tokens, itemsize = sum(lengths), model.dtype.itemsize
@@ -380,8 +379,8 @@ def prefill_cost(model: Any, lengths: list[int]) -> tuple[int, int]:
 
 
 def count_kernels(run: Callable[[], Any], device: torch.device) -> int | None:
-    """Kernels, copies and fills that the device runs for one call, those of graphs included; None
-    where there is no device to ask.
+    """Return the number of kernels, copies and fills that one call runs on the device, including
+    those in graphs; None without a GPU.
     """
     if device.type != "cuda":
         return None
@@ -393,7 +392,7 @@ def count_kernels(run: Callable[[], Any], device: torch.device) -> int | None:
     return sum(int(entry.count) for entry in entries if entry.device_type.name == "CUDA")
 
 
-def entry_of(
+def stage_entry(
     name: str,
     times: list[float],
     num_bytes: int = 0,
@@ -401,8 +400,9 @@ def entry_of(
     peak: Peak | None = None,
     has_bf16: bool = False,
 ) -> dict[str, Any]:
-    """Median, 95th and 99th percentile of times in ms, with achieved rates; their shares of the
-    GPU's peaks, and the time at the roofline, where they are known.
+    """Return the median, 95th and 99th percentile of times in ms, with the achieved rates.
+
+    With a known GPU, also the shares of its peaks and the time at the roofline.
     """
     p50, p95, p99 = np.percentile(times, [50, 95, 99])
     gb_s = num_bytes / p50 / 1e6 if num_bytes else None
@@ -426,29 +426,28 @@ def entry_of(
 
 @dataclass(frozen=True)
 class Peak:
-    """Rates of one GPU."""
+    """Measured rates of a GPU."""
 
     copy_gb_s: float  # a large copy on the device, bytes read plus bytes written
     bf16_tflop_s: float  # a large matrix product of random bfloat16 numbers
 
 
-# By the name the driver gives. NVIDIA H200 (SXM, 141 GB): PyTorch, copy of 8.6 GB; product of two
-# 8192 x 8192 matrices, 769 to 798 TFLOP/s over several machines. Other GPUs have no entry until
-# someone measures them, and their figures come without shares.
+# By the driver's name. NVIDIA H200 (SXM, 141 GB), measured with PyTorch: copy of 8.6 GB, product of
+# two 8192 x 8192 matrices (769 to 798 TFLOP/s on several machines). Figures of GPUs that are not
+# listed have no shares.
 PEAKS = {"NVIDIA H200": Peak(4300, 790)}
 
 
 def peak_of(device: torch.device) -> Peak | None:
-    """The device's rates; None where they are not known."""
     if device.type != "cuda":
         return None
     return PEAKS.get(torch.cuda.get_device_name(device))
 
 
 def roofline_ms(num_bytes: int, num_ops: int, peak: Peak, has_bf16: bool) -> float | None:
-    """The longer of moving the bytes and doing the operations, in ms.
+    """Return the time to move the bytes or to do the operations in ms, whichever is longer.
 
-    None where nothing is known of the stage, or where it computes in another type than bfloat16.
+    None if both are unknown, or if the stage does not compute in bfloat16.
     """
     if not num_bytes and not num_ops:
         return None
@@ -461,7 +460,7 @@ TEXT = "The quick brown fox jumps over the lazy dog, and nobody minds."
 
 
 def sample_prompts(model: SpeechModel, count: int, max_frames: int) -> list[Prompt]:
-    """Prompts of equal length: the checkpoint's voices in turn, one seed each."""
+    """Return prompts of equal length, with the checkpoint's voices in turn and one seed each."""
     info = model.info
     voices = info.voices or (None,)
     instruct = "a calm voice" if info.needs_instruct else None
@@ -483,22 +482,22 @@ def sample_prompts(model: SpeechModel, count: int, max_frames: int) -> list[Prom
 
 
 def sample_references(model: SpeechModel, count: int, seconds: float) -> list[torch.Tensor]:
-    """Tones that stand for recordings, (n,) float32 each."""
+    """Return tones in place of recordings, (n,) float32 each."""
     rate_hz = model.info.sample_rate_hz
     time_s = torch.arange(round(seconds * rate_hz)) / rate_hz
     return [0.3 * torch.sin(2 * torch.pi * (110 + 10 * row) * time_s) for row in range(count)]
 
 
 def sample_clone(model: SpeechModel) -> Voice:
-    """A voice for a Base checkpoint: the embedding of a tone, so that prompts are as long as those
-    of other checkpoints.
+    """Return a voice for a Base checkpoint: the embedding of a tone, so that prompts are as long as
+    those of other checkpoints.
     """
     embedding, _ = model.encode_voices(sample_references(model, 1, 2.0), ["xvec"])[0]
     return Voice(embedding.float().cpu(), None, None, "xvec", model.info.identity, "sample")
 
 
 def parse_batches(text: str) -> list[int]:
-    """`1,16,64` as a list of powers of two. Raises UsageError."""
+    """Parse `1,16,64` as a list of powers of two. Raises UsageError."""
     try:
         batches = sorted({int(part) for part in text.split(",")})
     except ValueError:
@@ -511,10 +510,10 @@ def parse_batches(text: str) -> list[int]:
     return batches
 
 
-def parse_names(flag: str, text: str, known: Sequence[str]) -> list[str]:
-    """`frame,vocoder` as a list of known names. Raises UsageError."""
+def parse_stages(text: str) -> list[str]:
+    """Parse `frame,vocoder` as a list of stages. Raises UsageError."""
     names = text.split(",")
-    wrong = [name for name in names if name not in known]
+    wrong = [name for name in names if name not in STAGES]
     if wrong:
-        raise UsageError(f"{flag}: {wrong[0]!r} is not one of {', '.join(known)}")
+        raise UsageError(f"--stages: {wrong[0]!r} is not one of {', '.join(STAGES)}")
     return names

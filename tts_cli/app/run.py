@@ -113,7 +113,7 @@ def run(
         screen.due(plan)
         if plan.needs_model:
             startup.reach("checked_s")
-            device.require(config)
+            device.require_device(config)
         folder.open()  # nothing was made on disk before
         plan.voices.made.bring(plan.voices.asks)
         with closing(session_of(plan, is_int16=folder.writer.accepts_int16)) as session:

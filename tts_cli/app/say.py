@@ -13,7 +13,7 @@ from typing import Any
 from msgspec.structs import replace as struct_replace
 
 from tts_cli import signals, startup
-from tts_cli.app.align import SpokenWords, aligner_of
+from tts_cli.app.align import TakeAligner, aligner_of
 from tts_cli.app.look import Screen
 from tts_cli.app.run import make_missing_voices, session_of
 from tts_cli.app.verify import HeardSession
@@ -147,7 +147,7 @@ def words_of(
         suspect: reasons why the take is suspect.
         opened: see `aligner_of`.
     """
-    words = SpokenWords(opened, plan.planner.care.facts(), screen.step)
+    words = TakeAligner(opened, plan.planner.care.facts(), screen.step)
     with closing(words):
         try:
             return words.of(take, lambda path: path.write_bytes(data), suspect)

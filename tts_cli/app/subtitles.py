@@ -1,9 +1,9 @@
-"""Write subtitles beside the audio of rows: `<id>.srt` and `<id>.vtt`.
+"""Write subtitles next to the audio of rows: `<id>.srt` and `<id>.vtt`.
 
-They are made of what is in the folder, once nothing is synthesized any more: the journal has the
-text and the parts of a row, the file where speech begins and ends. So those that are missing, or
-were made of other audio or another text, are made by the next run without synthesis. A file that
-somebody has edited stays, and is reported where its row has changed.
+They are made after synthesis from what the folder has: the journal has the text and the pieces of a
+row, and its audio shows where speech begins and ends. So the next run makes those that are missing
+or out of date without synthesizing. A file that a user edited stays, and is reported if its row has
+changed.
 """
 
 from __future__ import annotations
@@ -36,24 +36,25 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-MAX_TOLD = 5
+MAX_NAMED = 5  # rows without subtitles that warnings name
 
 
 @dataclass
 class Made:
-    """What became of the rows' subtitles."""
+    """The result of writing subtitles."""
 
     written: int = 0  # files
     failed: int = 0  # rows
-    kept: Count = field(default_factory=Count)  # edited files of rows that have changed since
+    kept: Count = field(default_factory=Count)  # files not written, because a user edited them
 
 
 def write_row_subtitles(plan: Plan) -> Made:
-    """Write the subtitles that `RunConfig.subtitles` asks for and that are missing or out of date.
-    Rows without audio of their text have none.
+    """Write the subtitles of `RunConfig.subtitles` that are missing or out of date.
+
+    Rows whose audio is not of their present text get none.
 
     Raises:
-        DiskFull: no room.
+        DiskFull: no space.
         Interrupted: a signal came.
     """
     made = Made()
@@ -65,7 +66,7 @@ def write_row_subtitles(plan: Plan) -> Made:
             raise
         except (OSError, RowError, SetupError, soundfile.LibsndfileError) as error:
             made.failed += 1
-            if made.failed <= MAX_TOLD:
+            if made.failed <= MAX_NAMED:
                 log.warning("row %s has no subtitles: %s", row.id, error)
     if made.failed:
         log.warning("subtitles of %s could not be written", counted(made.failed, "row"))
@@ -75,7 +76,7 @@ def write_row_subtitles(plan: Plan) -> Made:
 
 
 def warn_of_kept(kept: Count) -> None:
-    """Report files that somebody has edited, so that they were not written."""
+    """Report files that were not written because a user edited them."""
     if kept.count:
         log.warning(
             "%s kept, not written: edited since, or of an earlier version: %s; delete one to have "
@@ -86,7 +87,6 @@ def warn_of_kept(kept: Count) -> None:
 
 
 def _write(row: Row, plan: Plan, made: Made) -> None:
-    """Write the files of one row."""
     folder = plan.folder
     take, audio = folder.journal.ok_take(row.id), folder.writer.path_of(row.id)
     if take is None or not audio.is_file() or not _is_of(take, row, plan):
@@ -98,7 +98,7 @@ def _write(row: Row, plan: Plan, made: Made) -> None:
     if not forms:
         return
     texts = [] if take.finish_reason is Finish.WORDLESS else _spoken(row, take, audio)
-    texts = [  # tags and marks that are not spoken are not shown
+    texts = [  # tags and marks that are not read aloud are not shown
         replace(text, text=re.sub(markup, "", without_pauses(text.text))) for text in texts
     ]
     for form in forms:
@@ -110,7 +110,7 @@ def _write(row: Row, plan: Plan, made: Made) -> None:
 
 
 def _is_of(take: JournalEntry, row: Row, plan: Plan) -> bool:
-    """Whether the audio of a take says what stands in the manifest now."""
+    """Whether the audio of a take contains the text that the manifest has now."""
     if take.text == row.text:
         return True
     reading = plan.planner.care.read(row.text, row.language or plan.config.language)
@@ -118,8 +118,10 @@ def _is_of(take: JournalEntry, row: Row, plan: Plan) -> bool:
 
 
 def audio_digest(take: JournalEntry, audio: Path) -> str:
-    """The SHA-256 of a row's file: as it is recorded, but where its size shows that it is another.
-    Raises OSError.
+    """Return the SHA-256 of a row's file: the recorded one if the size is still the same.
+
+    Raises:
+        OSError: the file cannot be read.
     """
     with open_plain(audio) as file:
         if take.sha256 and os.fstat(file.fileno()).st_size == take.bytes:
@@ -128,7 +130,7 @@ def audio_digest(take: JournalEntry, audio: Path) -> str:
 
 
 def _spoken(row: Row, take: JournalEntry, audio: Path) -> list[TimedText]:
-    """A row's text with its times in the file."""
+    """Return a row's text with its times in the audio."""
     samples, rate_hz = soundfile.read(audio, dtype="float32")
     if samples.ndim > 1:
         samples = samples.mean(axis=1)

@@ -27,7 +27,7 @@ from msgspec import structs
 
 from tts_cli import signals
 from tts_cli.app import device
-from tts_cli.app.check import FolderCheck, Judged, open_recognizer, require_packages
+from tts_cli.app.check import CheckedTake, FolderCheck, open_recognizer, require_packages
 from tts_cli.app.look import Screen
 from tts_cli.app.totals import ResultRecorder
 from tts_cli.atomic import open_to_append
@@ -148,7 +148,7 @@ class _Waiting(NamedTuple):
     """A take of a folder that waits to be transcribed."""
 
     speech: JournalEntry
-    before: Judged | None  # earlier checks of the take; None: it is new
+    before: CheckedTake | None  # earlier checks of the take; None: it is new
 
 
 class Verified(NamedTuple):
@@ -159,9 +159,9 @@ class Verified(NamedTuple):
     heard: int  # takes transcribed by this run
     mended: list[str]  # ids of rows that are fine after a retry
     again: int  # rows that were synthesized again
-    suspects: list[Judged]  # the worst first
+    suspects: list[CheckedTake]  # the worst first
     failed: list[str]  # ids
-    tried: list[str]  # ids of suspects, see `app.check.Left`
+    tried: list[str]  # ids of suspects, see `app.check.UnfixedRows`
 
     @property
     def right(self) -> int:
@@ -245,7 +245,7 @@ class Verification:
             again=len(suspects) + len(failed) if is_again else 0,
             suspects=found.suspects,
             failed=still_failed,
-            tried=[row.id for row in found.left().tried if row.take.is_ok],
+            tried=[row.id for row in found.unfixed().tried if row.take.is_ok],
         )
 
     def close(self) -> None:
@@ -279,7 +279,7 @@ class Verification:
         rows = counted(len(ids), "row is", "rows are")
         num_takes = plan.num_pending + plan.num_takes
         log.info("%s retried, with %d takes", rows, num_takes)
-        device.require(plan.config)
+        device.require_device(plan.config)
         session = speaker()
         make_ready(session, plan.needs, self._screen.step)
         if plan.folder.run_id is None:
@@ -307,7 +307,7 @@ class Verification:
             file.write(line.encode())  # `end` replaces the file
         self._num_heard += 1
 
-    def _line(self, answer: AsrResult, speech: JournalEntry, before: Judged | None) -> str:
+    def _line(self, answer: AsrResult, speech: JournalEntry, before: CheckedTake | None) -> str:
         """Return the line of a transcript, with a verdict by fixed limits and earlier scores of the
         same audio.
         """
@@ -318,7 +318,7 @@ class Verification:
         return check.to_line()
 
 
-def _ids(found: list[Judged]) -> list[str]:
+def _ids(found: list[CheckedTake]) -> list[str]:
     return [one.row.id for one in found]
 
 

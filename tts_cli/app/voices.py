@@ -1,4 +1,4 @@
-"""List voices: of a checkpoint, in files, and made by runs."""
+"""List the voices of a checkpoint, voice files and generated voices."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ from tts_cli.voices.voice_file import StoredVoice
 from tts_cli.voices.voice_store import VoiceStore
 
 
-class Offered(NamedTuple):
-    """What a checkpoint can speak as."""
+class CheckpointVoices(NamedTuple):
+    """The voices and facts of a checkpoint."""
 
     info: ModelInfo
-    source: str  # of the checkpoint
-    accepted: str | None  # when its licence was
-    consent: str | None  # that in words; None: it has no licence
-    folder: Path  # of voice files
+    source: str  # name of the checkpoint
+    accepted: str | None  # when its licence was accepted
+    consent: str | None  # the same in words; None: no licence must be accepted
+    folder: Path  # folder of voice files
     files: list[dict[str, Any]]
 
 
-def offered(config: RunConfig) -> Offered:
-    """What the checkpoint can speak as. Raises UsageError, SetupError."""
+def checkpoint_voices(config: RunConfig) -> CheckpointVoices:
+    """Return the voices and facts of the checkpoint. Raises UsageError, SetupError."""
     info = read_info(config)
     licence = info.licence
     if config.accept_licence:
         require_consent(licence, config)
     own = VoiceStore(config.voice_dir)
-    return Offered(
+    return CheckpointVoices(
         info,
         model_label(config.model),
         None if licence is None else accepted_on(licence),
@@ -51,7 +51,7 @@ def offered(config: RunConfig) -> Offered:
 
 
 def list_voices(folder: VoiceStore, info: ModelInfo) -> list[dict[str, Any]]:
-    """Every voice file, and why this checkpoint cannot speak with it."""
+    """Return every voice file, and why this checkpoint cannot use it."""
     found: list[dict[str, Any]] = []
     for name in folder.names():
         try:
@@ -66,19 +66,19 @@ def list_voices(folder: VoiceStore, info: ModelInfo) -> list[dict[str, Any]]:
     return found
 
 
-def made_in(out: Path) -> tuple[VoiceStore, list[dict[str, Any]]]:
-    """The voices that runs have made for an output folder. Raises SetupError."""
+def generated_voices_in(out: Path) -> tuple[VoiceStore, list[dict[str, Any]]]:
+    """Return the generated voices of an output folder. Raises SetupError."""
     voices = VoiceStore(out=out)
-    return voices, [made_facts(voice, *whole) for voice, whole in voices.generated()]
+    return voices, [generated_voice_facts(voice, *whole) for voice, whole in voices.generated()]
 
 
-def made_facts(
+def generated_voice_facts(
     voice: str,
     made: GeneratedVoice | None,
     stored: Mapping[str, StoredVoice],
     problems: Sequence[str],
 ) -> dict[str, Any]:
-    """What a made voice is, as JSON can hold it; nothing of it need be whole."""
+    """Return the facts of a generated voice as JSON values, even if its files are incomplete."""
     gone = [] if made or problems else [f"{voice}.json does not exist"]
     return {
         "voice": voice,

@@ -1,4 +1,4 @@
-"""Compile kernels into the cache, and check every graph against eager steps once."""
+"""Compile kernels into the cache, and compare every graph with eager steps."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from tts_cli.voices.recording import MAX_SECONDS
 if TYPE_CHECKING:
     from models.slots.model import SpeechModel
 
-LONGEST_S = 30.0  # rows that buckets have room for, unless --max-seconds says otherwise
+LONGEST_S = 30.0  # longest row that fits into the slots without --max-seconds
 CHECK_FRAMES = 16
 
 
 def warm_up(config: RunConfig) -> tuple[Loaded, list[dict[str, Any]], Path]:
-    """Compile all, capture all, check all.
+    """Compile all kernels, capture all graphs and check them.
 
     Returns:
-        What is ready to speak, its graphs as `coverage` has them, and where kernels are kept.
+        The loaded model, its graphs as `coverage` returns them, and the folder of compiled kernels.
     """
     require_speakable(approved_info(config))
     loaded = open_checkpoint(config)
@@ -38,7 +38,7 @@ def warm_up(config: RunConfig) -> tuple[Loaded, list[dict[str, Any]], Path]:
     frames = min(int((config.max_seconds or LONGEST_S) / info.frame_s), info.max_frames)
     reference = math.ceil(MAX_SECONDS / info.frame_s) if info.can_clone else 0
     needs = Needs(
-        rows=max(loaded.batch.rows, MANY_ROWS),  # as the largest run
+        rows=max(loaded.batch.rows, MANY_ROWS),  # as in a large run
         max_positions=min(frames + 256 + reference, info.max_positions),
         max_frames=frames,
         max_trailing=len(sample_prompts(loaded.model, 1, 1)[0].trailing_ids),
@@ -50,7 +50,7 @@ def warm_up(config: RunConfig) -> tuple[Loaded, list[dict[str, Any]], Path]:
 
 
 def coverage(loaded: Loaded) -> list[dict[str, Any]]:
-    """One entry a bucket: capture time, memory and the outcome of its check."""
+    """Return one entry per graph: capture time, memory and the result of its check."""
     runners = loaded.model.graph_runners()
     found = []
     for runner in runners:
@@ -67,7 +67,7 @@ def coverage(loaded: Loaded) -> list[dict[str, Any]]:
 
 
 def check_frames(model: SpeechModel, runner: GraphRunner[Any], bucket: int) -> str:
-    """Speak the same rows by graph and eagerly and compare every code."""
+    """Synthesize the same rows with a graph and eagerly, and compare every code."""
     slots = list(range(bucket))
     prompts = sample_prompts(model, bucket, CHECK_FRAMES)
 

@@ -14,7 +14,7 @@ from tts_cli.audio.tags import Tags
 from tts_cli.core import Encoded, Result, Task
 from tts_cli.errors import RowError
 from tts_cli.hashing import encode as encode_json
-from tts_cli.hashing import sha256_of, values_of
+from tts_cli.hashing import hashed_values, sha256_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -41,7 +41,7 @@ class Delivery:
 
 def delivery_hash(delivery: Delivery) -> str:
     """Return the hash that two files of the same speech share if their delivery is the same."""
-    return sha256_of(encode_json(values_of(delivery)))
+    return sha256_of(encode_json(hashed_values(delivery)))
 
 
 def is_int16_enough(subtype: str, rate_hz: int, native_rate_hz: int) -> bool:

@@ -17,7 +17,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from tts_cli.atomic import link_whole, write_atomic
+from tts_cli.atomic import link_atomic, write_atomic
 from tts_cli.audio.file import is_whole_audio
 from tts_cli.audio.subtitles import TimedText
 from tts_cli.book.chapter_audio import JoinedChapter, SpeechSpan
@@ -285,7 +285,7 @@ class OwnFiles:
             if facts == found:
                 return second
             if facts is None and not second.exists():
-                link_whole(path, second)
+                link_atomic(path, second)
                 return second
         return None
 

@@ -17,7 +17,7 @@ from typing import Any, BinaryIO, Protocol
 import numpy as np
 import soundfile
 
-from tts_cli.atomic import written_whole
+from tts_cli.atomic import atomic_path
 from tts_cli.audio.file import (
     NO_TAGS,
     check_format,
@@ -103,7 +103,7 @@ def write_chapter(
     level = _level_of(takes, rate_hz, treatment)
     spans: list[SpeechSpan] = []
     num_samples = 0
-    with written_whole(path) as part, _open_sink(part, rate_hz, format, subtype, tags) as sink:
+    with atomic_path(path) as part, _open_sink(part, rate_hz, format, subtype, tags) as sink:
         for piece, span in _pieces(takes, rate_hz, is_int16, treatment):
             if level is not None:
                 if span is not None:

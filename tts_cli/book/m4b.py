@@ -12,7 +12,7 @@ import numpy as np
 import soundfile
 
 from tts_cli import extras
-from tts_cli.atomic import written_whole
+from tts_cli.atomic import atomic_path
 from tts_cli.audio.file import in_blocks
 from tts_cli.errors import RowError, is_disk_error
 
@@ -48,7 +48,7 @@ def write_m4b(path: Path, parts: list[M4bChapter], metadata: dict[str, str]) -> 
     """
     av = load_av()
     rate_hz = _rate_of(parts)
-    with written_whole(path) as part:
+    with atomic_path(path) as part:
         try:
             with av.open(str(part), "w", format="ipod") as container:
                 container.metadata.update(metadata)

@@ -33,7 +33,7 @@ from tts_cli.book.m4b import M4bChapter, write_m4b
 from tts_cli.book.utterances import FOLDER, MANIFEST_NAME, Utterance
 from tts_cli.checks.word_times import FORMS, joined_words, read_words
 from tts_cli.errors import RowError, UsageError
-from tts_cli.named import counted, some_of
+from tts_cli.named import counted, first_few
 from tts_cli.plain import open_plain
 from tts_cli.sources.chapters import Book
 from tts_cli.store.orphans import BOOK_NAME
@@ -107,7 +107,7 @@ def require_own_files(out: Path, names: list[str]) -> None:
     foreign += [name for name in names if name not in own and (out / name).exists()]
     if foreign:
         raise UsageError(
-            f"{some_of(foreign)}: in the folder, but not written by an earlier run",
+            f"{first_few(foreign)}: in the folder, but not written by an earlier run",
             remedy="move them, choose another --out, or add --redo all to replace them",
         )
 
@@ -213,7 +213,7 @@ class _Producer:
         lost = [row.id for row in rows if row.id in self._missing]
         if lost:
             missing = counted(len(lost), "row is", "rows are")
-            self._produced.incomplete.append(f"{name}: {missing} missing: {some_of(lost)}")
+            self._produced.incomplete.append(f"{name}: {missing} missing: {first_few(lost)}")
             return None
         wanted = self._wanted
         takes = [
@@ -247,7 +247,7 @@ class _Producer:
     def _tags(self, number: int, takes: list[RowAudio]) -> Tags:
         """What a chapter's file says of itself."""
         voices = list(dict.fromkeys(take.voice for take in takes if take.voice))
-        named = some_of(voices, MAX_VOICES)
+        named = first_few(voices, MAX_VOICES)
         title = self._book.chapters[number].title
         return Tags(title, named, self._book.title or "", self._wanted.comment)
 

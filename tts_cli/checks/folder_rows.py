@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
-from tts_cli.atomic import lines_in, require_plain_file, values_of
+from tts_cli.atomic import iter_file_lines, parse_line, require_plain_file
 from tts_cli.core import Role, Status
 from tts_cli.errors import SetupError, UsageError
 from tts_cli.sources.ids import natural_order
@@ -173,6 +173,6 @@ def _first(out: Path, paths: Sequence[str]) -> str | None:
 
 def _raw_lines(path: Path) -> Iterator[bytes]:
     """Yield the lines that are not empty, without an incomplete last one."""
-    for raw in lines_in(path):
-        if raw.strip() and (raw.endswith(b"\n") or values_of(raw) is not None):
+    for raw in iter_file_lines(path):
+        if raw.strip() and (raw.endswith(b"\n") or parse_line(raw) is not None):
             yield raw

@@ -18,7 +18,7 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 import msgspec
 from msgspec import Meta, field
 
-from tts_cli.atomic import lines_in, values_of, write_atomic
+from tts_cli.atomic import iter_file_lines, parse_line, write_atomic
 from tts_cli.core import Kind, Remark
 from tts_cli.errors import SetupError
 from tts_cli.sources.ids import is_recorded_id
@@ -150,7 +150,7 @@ def read_verdicts(out: Path) -> Iterator[TakeVerdict]:
     """
     path = out / CHECKS_NAME
     try:
-        yield from filter(None, map(verdict_of_line, lines_in(path)))
+        yield from filter(None, map(verdict_of_line, iter_file_lines(path)))
     except OSError as error:
         raise SetupError(
             f"{path}: {error.strerror or error}", remedy="check the file's permissions"
@@ -169,7 +169,7 @@ def write_verdicts(out: Path, verdicts: Iterable[TakeVerdict]) -> None:
 
 def verdict_of_line(raw: bytes) -> TakeVerdict | None:
     """Return the content of a line; None if it makes no sense."""
-    values = values_of(raw)
+    values = parse_line(raw)
     if values is None or not is_recorded_id(values.get("id")):
         return None
     reasons, severity = values.get("reasons"), _part(values.get("severity"), float)

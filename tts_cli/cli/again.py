@@ -1,8 +1,7 @@
-"""`tts-cli again`: the commands that filled a folder, once more."""
+"""`tts-cli again`: run the commands that filled a folder again."""
 
 from __future__ import annotations
 
-import json
 import logging
 import shlex
 from collections.abc import Sequence
@@ -13,7 +12,7 @@ import click
 
 from tts_cli.app.again import Rerun, reruns_of
 from tts_cli.cli.options import SectionedCommand, common_options
-from tts_cli.cli.screen import can_ask, echo
+from tts_cli.cli.screen import can_ask, echo, echo_json
 from tts_cli.cli.settings_files import use_settings
 from tts_cli.errors import UsageError
 
@@ -65,7 +64,10 @@ def command(
     reruns = reruns_of(folder)
     if is_printed:
         commands = [shlex.join(["tts-cli", *one.whole(flags)]) for one in reruns]
-        echo(json.dumps(commands, indent=2) if options["json"] else "\n".join(commands))
+        if options["json"]:
+            echo_json(commands)
+        else:
+            echo("\n".join(commands))
         return 0
     flags = (*flags, *(f"--{name}" for name in _COMMON for _ in range(int(options[name]))))
     if not is_confirmed:
@@ -75,10 +77,10 @@ def command(
 
 
 def confirm(folder: Path, reruns: Sequence[Rerun]) -> None:
-    """Ask on a terminal whether files outside of a folder may be read, and models downloaded.
+    """Ask on a terminal whether to read files outside of a folder and to download models.
 
     Raises:
-        UsageError: no, or there is no terminal.
+        UsageError: the answer is no, or there is no terminal.
     """
     outside = list(dict.fromkeys(path for one in reruns for path in one.outside))
     if not outside:
@@ -92,7 +94,6 @@ def confirm(folder: Path, reruns: Sequence[Rerun]) -> None:
 
 
 def call(root: click.Context, words: list[str]) -> int:
-    """Run a command of the group. Returns its exit code."""
     name, *rest = words
     group = root.command
     found = group.get_command(root, name) if isinstance(group, click.Group) else None

@@ -1,8 +1,7 @@
-"""`tts-cli align`: when each word of a row is said."""
+"""`tts-cli align`: find the time of each word of a row."""
 
 from __future__ import annotations
 
-import json
 import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tts_cli.cli.options import SectionedCommand, SectionedOption, common_options, group, settings
-from tts_cli.cli.screen import RunScreen, echo, shown_duration
+from tts_cli.cli.progress import RunScreen
+from tts_cli.cli.screen import echo, echo_json, shown_duration
 from tts_cli.config import RunConfig
-from tts_cli.named import counted
+from tts_cli.named import capped, counted
 from tts_cli.store.files import TEXTGRID_SUFFIX, WORDS_SUFFIX, WORDS_VTT_SUFFIX
 
 if TYPE_CHECKING:
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-MAX_NAMED = 5  # rows of a kind, without --json
-MAX_WORDS = 8  # that no dictionary has
+MAX_NAMED = 5  # rows of a kind that are listed without --json
+MAX_WORDS = 8  # words missing in the dictionary that are listed
 
 
 @click.command("align", cls=SectionedCommand)
@@ -97,8 +97,7 @@ def command(
     return int(bool(done.problems))
 
 
-def facts(done: Alignment) -> dict[str, Any]:
-    """The same, for programs."""
+def as_dict(done: Alignment) -> dict[str, Any]:
     return {
         "aligned": done.aligned,
         "kept": done.kept,
@@ -112,9 +111,8 @@ def facts(done: Alignment) -> dict[str, Any]:
 
 
 def show(config: RunConfig, folder: Path, done: Alignment) -> None:
-    """What was found, and what was not."""
     if config.json:
-        echo(json.dumps(facts(done), indent=2))
+        echo_json(as_dict(done))
         return
     for count, why in (
         (done.other_language, "in a language that the aligner does not support"),
@@ -123,25 +121,21 @@ def show(config: RunConfig, folder: Path, done: Alignment) -> None:
     ):
         if count:
             log.warning("%s %s", counted(count, "row"), why)
-    for row_id, problem in done.problems[:MAX_NAMED]:
-        log.warning("row %s was skipped: %s", row_id, problem)
-    if len(done.problems) > MAX_NAMED:
-        log.warning("%d more were skipped; --json lists all", len(done.problems) - MAX_NAMED)
+    skipped = [f"row {row_id} was skipped: {problem}" for row_id, problem in done.problems]
+    for line in capped(skipped, MAX_NAMED, "{} more were skipped; --json lists all"):
+        log.warning("%s", line)
     if done.guessed:
         some = ", ".join(dict.fromkeys(done.guessed[: 4 * MAX_WORDS]))
         words = counted(len(done.guessed), "word is", "words are")
         log.info("%s not in the dictionary, such as %s", words, some)
-    if config.verbosity < 0:
-        return
-    for row_id, reasons in done.unsure[:MAX_NAMED]:
-        echo(f"unsure: {row_id}: {'; '.join(reasons)}")
-    if len(done.unsure) > MAX_NAMED:
-        echo(f"unsure: {len(done.unsure) - MAX_NAMED} more; --json lists all")
-    said = f"{counted(done.aligned, 'row')} aligned"
+    unsure = [f"unsure: {row_id}: {'; '.join(reasons)}" for row_id, reasons in done.unsure]
+    for line in capped(unsure, MAX_NAMED, "unsure: {} more; --json lists all"):
+        echo(line)
+    line = f"{counted(done.aligned, 'row')} aligned"
     if done.aligned:
-        said += f", {counted(done.words, 'word')} in {shown_duration(done.audio_s)}"
+        line += f", {counted(done.words, 'word')} in {shown_duration(done.audio_s)}"
     if done.kept:
-        said += f"; {done.kept} already aligned"
+        line += f"; {done.kept} already aligned"
     if done.unsure:
-        said += f"; {len(done.unsure)} unsure"
-    echo(f"{said}; word times: {folder}/<id>{WORDS_SUFFIX}")
+        line += f"; {len(done.unsure)} unsure"
+    echo(f"{line}; word times: {folder}/<id>{WORDS_SUFFIX}")

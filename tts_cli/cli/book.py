@@ -1,4 +1,4 @@
-"""`tts-cli book`: a book in, chapters out. The speaking is `synth`'s, on a manifest made here."""
+"""`tts-cli book`: synthesize a book, one file per chapter, with `synth`'s flow."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tts_cli.cli.options import (
 from tts_cli.cli.remember import RememberingCommand
 from tts_cli.cli.screen import echo, show_or_warn, shown_duration
 from tts_cli.config import RunConfig
-from tts_cli.named import counted, some_of
+from tts_cli.named import capped, counted, first_few
 from tts_cli.plan.remembered import BookFacts
 from tts_cli.setting import Topic
 from tts_cli.text.words import usual_s
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-LONG_S = 3600.0  # of a chapter
-FIRST_WORDS = 8  # of a chapter that a dry run shows
-MAX_TOLD = 5  # warnings and chapters that messages name
+LONG_S = 3600.0  # length of a chapter that suggests missing headings
+FIRST_WORDS = 8  # words of a chapter that a dry run shows
+MAX_WARNINGS = 5  # warnings and chapters that messages name
 
 _book_options = group(
     Topic.BOOK.heading,
@@ -70,7 +70,7 @@ def command(ctx: click.Context, /, book: Path, out: Path, **options: Any) -> int
 
     config = RunConfig.from_options({**options, "out": out})
     work = BookRun(book, config, out, is_m4b=config.join == "m4b")
-    tell_what_is_not_read(work.book)
+    log_warnings(work.book)
     show_chapters(work.book, config)
     has_language = ctx.get_parameter_source("language") != ParameterSource.DEFAULT
     source = work.order(has_language=has_language)
@@ -82,16 +82,13 @@ def command(ctx: click.Context, /, book: Path, out: Path, **options: Any) -> int
     return exit_code or int(bool(made.incomplete))
 
 
-def tell_what_is_not_read(book: Book) -> None:
-    """Log the reader's warnings."""
-    for warning in book.warnings[:MAX_TOLD]:
+def log_warnings(book: Book) -> None:
+    for warning in capped(book.warnings, MAX_WARNINGS, "... and {} more like these"):
         log.warning("%s", warning)
-    if len(book.warnings) > MAX_TOLD:
-        log.warning("... and %d more like these", len(book.warnings) - MAX_TOLD)
 
 
 def show_chapters(book: Book, config: RunConfig) -> None:
-    """In a dry run, what became chapters; a long book that is a single one is told in any run."""
+    """List the chapters in a dry run. Warn in any run about a long book with one chapter."""
     lengths_s = [usual_s(" ".join(one.text for one in it.paragraphs)) for it in book.chapters]
     if len(book.chapters) == 1 and lengths_s[0] > LONG_S:
         log.warning(
@@ -108,19 +105,16 @@ def show_chapters(book: Book, config: RunConfig) -> None:
 
 
 def show_book(made: Produced, config: RunConfig, num_chapters: int) -> None:
-    """Say what became of the chapters."""
-    for reason in made.incomplete[:MAX_TOLD]:
+    for reason in capped(made.incomplete, MAX_WARNINGS, "{} more chapters"):
         log.warning("not written: %s", reason)
-    if len(made.incomplete) > MAX_TOLD:
-        log.warning("not written: %d more chapters", len(made.incomplete) - MAX_TOLD)
     if made.kept:
         log.warning(
             "kept as they are: %s of an earlier run with other flags: %s. "
             "Give those flags again to update them, or delete them",
             counted(len(made.kept), "file"),
-            some_of(made.kept),
+            first_few(made.kept),
         )
-    if config.json or config.verbosity < 0:
+    if config.json:
         return
     chapters = f"{len(made.made.chapters)} of {counted(num_chapters, 'chapter')}"
     show_or_warn(f"{chapters}, {shown_duration(made.seconds)}, in {config.out}/")

@@ -1,10 +1,9 @@
-"""`tts-cli check`: find takes to listen to. Without --asr no audio is read and torch is not
+"""`tts-cli check`: find takes to listen to. Without --asr no audio is read and no torch
 imported.
 """
 
 from __future__ import annotations
 
-import json
 import logging
 import shlex
 from collections.abc import Iterator, Sequence
@@ -16,23 +15,24 @@ import click
 from tts_cli.app.again import short_command
 from tts_cli.checks.page.build import MORE_TAKES, UNKNOWN_MANIFEST, spoken_by
 from tts_cli.cli.options import SectionedCommand, common_options, group, settings
-from tts_cli.cli.screen import RunScreen, echo, show_table, shown_duration
+from tts_cli.cli.progress import RunScreen
+from tts_cli.cli.screen import echo, echo_json, show_table, shown_duration
 from tts_cli.config import RunConfig
 from tts_cli.core import Role
 from tts_cli.errors import UsageError
-from tts_cli.named import counted, shortened
+from tts_cli.named import capped, counted, shortened
 from tts_cli.setting import Topic
 from tts_cli.store.files import CHECKS_NAME
 
 if TYPE_CHECKING:
-    from tts_cli.app.check import FolderCheck, Hearing, Judged, Left
+    from tts_cli.app.check import CheckedTake, FolderCheck, RecognizerStats, UnfixedRows
 
 log = logging.getLogger(__name__)
 
-_MAX_SHOWN = 20  # suspects in the table
-_MAX_PICKS = 10  # in one command line that is printed
-_MAX_TEXT = 48  # characters of a cell
-MAX_PROBLEMS = 5  # that are told one by one
+_MAX_SHOWN = 20  # suspect takes in the table
+_MAX_PICKS = 10  # choices in a printed command line
+_MAX_TEXT = 48  # characters in a cell
+MAX_PROBLEMS = 5  # problems that are listed
 
 
 @click.command("check", cls=SectionedCommand)
@@ -68,7 +68,13 @@ def command(folder: Path, **options: Any) -> int:
 
     Exit code 1: the current take of a row is suspect, or a row has failed.
     """
-    from tts_cli.app.check import FolderCheck, compare_voices, listen, pick_best, rate
+    from tts_cli.app.check import (
+        FolderCheck,
+        compare_voices,
+        pick_best,
+        rate_takes,
+        transcribe_takes,
+    )
 
     config = RunConfig.from_options({**options, "out": folder})
     found = FolderCheck(folder, config.only)
@@ -78,10 +84,10 @@ def command(folder: Path, **options: Any) -> int:
         log.warning("%s is read-only: the results are shown, but not stored", folder)
     screen = RunScreen(config)
     if config.asr is not None:
-        name = listen(found, config, screen.step, screen.progress)
-        tell(found.hearing, name, "transcribed")
+        name = transcribe_takes(found, config, screen.step, screen.progress)
+        log_results(found.hearing, name, "transcribed")
     if config.mos:
-        tell(found.rating, rate(found, screen.progress), "rated")
+        log_results(found.rating, rate_takes(found, screen.progress), "rated")
     if config.drift:
         compare_voices(found, config, screen.step, screen.progress)
     found.write()
@@ -90,15 +96,15 @@ def command(folder: Path, **options: Any) -> int:
     return int(bool(found.suspects or found.failed))
 
 
-def tell(hearing: Hearing, name: str, did: str) -> None:
-    """What the recognizer has heard, or rated, and what it could not."""
-    said = f"{name}: {counted(hearing.heard, 'take')} {did}"
+def log_results(hearing: RecognizerStats, name: str, did: str) -> None:
+    """Log how many takes the recognizer transcribed or rated, and which it could not."""
+    line = f"{name}: {counted(hearing.heard, 'take')} {did}"
     if hearing.heard:
         speed = hearing.audio_s / max(hearing.wall_s, 1e-9)
-        said += f", {shown_duration(hearing.audio_s)} of audio at {speed:.1f} xRT"
+        line += f", {shown_duration(hearing.audio_s)} of audio at {speed:.1f} xRT"
     if hearing.kept:
-        said += f"; {hearing.kept} {did} earlier"
-    log.info("%s", said)
+        line += f"; {hearing.kept} {did} earlier"
+    log.info("%s", line)
     for count, why in (
         (hearing.other_language, "in a language that the recognizer does not support"),
         (hearing.without_words, "without words, or without a text in timings.jsonl"),
@@ -106,16 +112,15 @@ def tell(hearing: Hearing, name: str, did: str) -> None:
     ):
         if count:
             log.warning("%s %s", counted(count, "take"), why)
-    for row_id, problem in hearing.problems[:MAX_PROBLEMS]:
-        log.warning("row %s could not be %s: %s", row_id, did, problem)
-    if len(hearing.problems) > MAX_PROBLEMS:
-        log.warning("%d more could not be %s", len(hearing.problems) - MAX_PROBLEMS, did)
+    lines = [f"row {row_id} could not be {did}: {text}" for row_id, text in hearing.problems]
+    for problem in capped(lines, MAX_PROBLEMS, f"{{}} more could not be {did}"):
+        log.warning("%s", problem)
 
 
 def show(config: RunConfig, found: FolderCheck, picked: list[dict[str, Any]]) -> None:
-    """The suspects, the worst first, and what to type next."""
+    """Print the suspect takes, worst first, and what to type next."""
     suspects, failed, best = found.suspects, found.failed, found.best_takes()
-    path, left = found.folder.path / CHECKS_NAME, found.left()
+    path, left = found.folder.path / CHECKS_NAME, found.unfixed()
     commands = next_commands(found, best, left)
     if config.json:
         facts = {
@@ -126,42 +131,39 @@ def show(config: RunConfig, found: FolderCheck, picked: list[dict[str, Any]]) ->
             "kept": found.hearing.kept,
             "rated": found.rating.heard,
             "failed": [row.id for row in failed],
-            "suspects": [suspect_facts(one, best) for one in suspects],
+            "suspects": [suspect_as_dict(one, best) for one in suspects],
             "picked": [{"id": one["id"], "take": one["take"]} for one in picked],
             "no_take_passed": [row.id for row in left.tried],
             "next": [shlex.join(["tts-cli", *args]) for args in commands],
         }
-        echo(json.dumps(facts, indent=2))
-        return
-    if config.verbosity < 0:
+        echo_json(facts)
         return
     if suspects:
         show_table(
             f"suspect rows in {found.folder.path}, worst first",
             ("row", "take", "reason", "error", "transcript"),
-            [cells(one) for one in suspects[:_MAX_SHOWN]],
+            [table_row(one) for one in suspects[:_MAX_SHOWN]],
         )
     if len(suspects) > _MAX_SHOWN:
         echo(f"  {len(suspects) - _MAX_SHOWN} more; --json and {CHECKS_NAME} list all")
     for one in picked:
         echo(f"{one['id']}: take {one['take']} is now the current take")
     rows = sum(one.is_named and one.is_chosen for one in found.judged)
-    said = f"{counted(rows, 'row')} checked, {len(suspects)} suspect"
+    line = f"{counted(rows, 'row')} checked, {len(suspects)} suspect"
     if failed:
-        said += f", {len(failed)} failed (no audio)"
-    kept = f"results: {path}" if found.is_kept else "not stored: the folder is read-only"
-    echo(f"{said}; {kept}")
+        line += f", {len(failed)} failed (no audio)"
+    where = f"results: {path}" if found.is_kept else "not stored: the folder is read-only"
+    echo(f"{line}; {where}")
     if not config.asr and not any(one.heard for one in found.judged):
         echo("only loudness, length and pauses were checked; add --asr to check the words")
-    for line in left_lines(left):
+    for line in unfixed_lines(left):
         echo(line)
     for args in commands:
         hint = " (with your manifest in place of MANIFEST)" * (UNKNOWN_MANIFEST in args)
         echo(f"next: {shlex.join(['tts-cli', *args])}{hint}")
 
 
-def suspect_facts(one: Judged, best: dict[str, Judged]) -> dict[str, Any]:
-    """A suspect as --json has it."""
+def suspect_as_dict(one: CheckedTake, best: dict[str, CheckedTake]) -> dict[str, Any]:
     assert one.check is not None
     better = best.get(one.row.id)
     return {
@@ -177,8 +179,7 @@ def suspect_facts(one: Judged, best: dict[str, Judged]) -> dict[str, Any]:
     }
 
 
-def cells(one: Judged) -> tuple[str, ...]:
-    """A suspect's line of the table."""
+def table_row(one: CheckedTake) -> tuple[str, ...]:
     assert one.check is not None
     error = "-" if one.heard is None else f"{100 * one.heard.wer:.0f}%"
     reasons = [f"{reason.kind} ({reason.text})" for reason in one.check.reasons]
@@ -188,20 +189,22 @@ def cells(one: Judged) -> tuple[str, ...]:
     return one.row.id, take, why, error, shortened(heard, _MAX_TEXT)
 
 
-def left_lines(left: Left) -> Iterator[str]:
-    """Which rows more takes do not help, and what does."""
-    for row in left.tried[:MAX_PROBLEMS]:
-        yield f"no take of {row.id} passed, of {len(row.files)}; look at its text"
-    if len(left.tried) > MAX_PROBLEMS:
-        yield f"no take of {len(left.tried) - MAX_PROBLEMS} more rows passed; --json names them"
-    for row in left.unspoken[:MAX_PROBLEMS]:
-        yield f"not synthesized: {row.id}: {row.take.error}; fix that first"
-    if len(left.unspoken) > MAX_PROBLEMS:
-        yield f"not synthesized: {len(left.unspoken) - MAX_PROBLEMS} more rows"
+def unfixed_lines(left: UnfixedRows) -> Iterator[str]:
+    """Yield the rows that more takes do not help, with what does."""
+    tried = [
+        f"no take of {row.id} passed, of {len(row.files)}; look at its text" for row in left.tried
+    ]
+    yield from capped(tried, MAX_PROBLEMS, "no take of {} more rows passed; --json names them")
+    failed = [
+        f"not synthesized: {row.id}: {row.take.error}; fix that first" for row in left.unspoken
+    ]
+    yield from capped(failed, MAX_PROBLEMS, "not synthesized: {} more rows")
 
 
-def next_commands(found: FolderCheck, best: dict[str, Judged], left: Left) -> Sequence[list[str]]:
-    """Return the commands that fix the folder: they choose takes, or make others."""
+def next_commands(
+    found: FolderCheck, best: dict[str, CheckedTake], left: UnfixedRows
+) -> Sequence[list[str]]:
+    """Return the commands that fix the folder: they choose takes or synthesize others."""
     commands = []
     folder = str(found.folder.path)
     choices = [f"{row_id}={one.file.take.take}" for row_id, one in best.items()]

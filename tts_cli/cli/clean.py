@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import re
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +10,7 @@ import click
 
 from tts_cli.cli import messages as msg
 from tts_cli.cli.options import SectionedCommand, SectionedOption, common_options, group, settings
-from tts_cli.cli.screen import echo
+from tts_cli.cli.screen import can_ask, echo, echo_json
 from tts_cli.config import RunConfig
 from tts_cli.errors import UsageError
 from tts_cli.named import counted, shown_size
@@ -24,7 +22,7 @@ _AGE = re.compile(r"([0-9]{1,6})([mhdw])")
 
 
 def age_of(text: str | None) -> float | None:
-    """An age in seconds. Raises UsageError."""
+    """Return an age in seconds. Raises UsageError."""
     if text is None:
         return None
     found = _AGE.fullmatch(text)
@@ -75,27 +73,24 @@ def command(folder: Path, older_than: str | None, dry_run: bool, yes: bool, **op
 
     def is_approved(found: Droppable) -> bool:
         if not config.json:
-            show(config, folder, found)
+            show(folder, found)
         if dry_run or yes:
             return yes and not dry_run
-        if not sys.stdin.isatty() or not sys.stderr.isatty():
+        if not can_ask():
             raise UsageError("clean asks before it deletes anything", "add --yes, or --dry-run")
         return click.confirm("delete them?", err=True)
 
     found, is_done = clean(folder, config, age_of(older_than), is_approved)
     if config.json:
-        echo(json.dumps(facts(found, is_done=is_done), indent=2))
-    elif config.verbosity >= 0 and not found.files:
+        echo_json(as_dict(found, is_done=is_done))
+    elif not found.files:
         echo(msg.NOTHING_TO_CLEAN.format(folder=folder))
-    elif config.verbosity >= 0 and is_done:
+    elif is_done:
         echo(msg.CLEANED.format(files=counted(found.files, "file"), size=shown_size(found.bytes)))
     return 0
 
 
-def show(config: RunConfig, folder: Path, found: Droppable) -> None:
-    """List what can be deleted."""
-    if config.verbosity < 0:
-        return
+def show(folder: Path, found: Droppable) -> None:
     files, size = counted(found.files, "file"), shown_size(found.bytes)
     echo(msg.CLEANABLE.format(files=files, size=size, folder=folder))
     for named, text in (
@@ -107,8 +102,7 @@ def show(config: RunConfig, folder: Path, found: Droppable) -> None:
             echo(text.format(rows=counted(named.count, "row"), ids=named))
 
 
-def facts(found: Droppable, *, is_done: bool) -> dict[str, Any]:
-    """What `--json` prints."""
+def as_dict(found: Droppable, *, is_done: bool) -> dict[str, Any]:
     return {
         "files": found.files,
         "bytes": found.bytes,

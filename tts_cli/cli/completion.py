@@ -1,4 +1,6 @@
-"""`tts-cli completion`: what a shell runs to complete commands, flags, voices and the like."""
+"""`tts-cli completion`: print the script with which a shell completes commands, flags and
+values.
+"""
 
 from __future__ import annotations
 

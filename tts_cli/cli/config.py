@@ -1,18 +1,16 @@
-"""`tts-cli config`: every setting of a command, its value, and where that comes from."""
+"""`tts-cli config`: show every setting of a command, its value, and where it comes from."""
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import click
 from click.core import ParameterSource
 
 from tts_cli.cli.options import common_options, help_of_group, variable_of
-from tts_cli.cli.screen import echo, show_table
+from tts_cli.cli.screen import echo_json, show_table
 from tts_cli.cli.settings_files import load_settings, settings_files, user_file
 from tts_cli.config import SETTINGS, RunConfig
-from tts_cli.errors import without_user_info
 from tts_cli.setting import SAMPLING_FLAGS
 
 _CHECKPOINT = "checkpoint"
@@ -55,7 +53,7 @@ def show_command(ctx: click.Context, /, name: str, **options: Any) -> int:
     if config.json:
         files = [str(path) for path, _ in settings_files()]
         facts = {"command": name, "files": files, "settings": found}
-        echo(without_user_info(json.dumps(facts, indent=2)))
+        echo_json(facts)
         return 0
     rows = [[key, _shown(entry["value"]), entry["origin"]] for key, entry in found.items()]
     files = [str(path) for path, _ in reversed(settings_files())]
@@ -66,7 +64,7 @@ def show_command(ctx: click.Context, /, name: str, **options: Any) -> int:
 
 
 def _settings(ctx: click.Context, name: str) -> dict[str, dict[str, Any]]:
-    """Every option of a command: value and origin."""
+    """Return value and origin of every option of a command."""
     root = ctx.find_root()
     assert isinstance(root.command, click.Group)
     target = root.command.get_command(root, name)
@@ -89,9 +87,9 @@ def _settings(ctx: click.Context, name: str) -> dict[str, dict[str, Any]]:
         else:
             value, origin = SETTINGS[key].default if key in SETTINGS else None, _BUILT_IN
         found[key] = {"value": value, "origin": origin}
-    from tts_cli.app.offers import of_checkpoint
+    from tts_cli.app.offers import checkpoint_settings
 
-    for key, value in of_checkpoint(found.get("model", {}).get("value")).items():
+    for key, value in checkpoint_settings(found.get("model", {}).get("value")).items():
         one = found.get(key, {})
         if one.get("origin") == _BUILT_IN and (key in SAMPLING_FLAGS or one["value"] is None):
             found[key] = {"value": value, "origin": _CHECKPOINT}

@@ -1,15 +1,14 @@
-"""`tts-cli doctor`: what is there, what is missing, and how to get it."""
+"""`tts-cli doctor`: show what is installed, what is missing, and how to get it."""
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from typing import Any
 
 import click
 
 from tts_cli.cli.options import common_options
-from tts_cli.cli.screen import echo, show_table
+from tts_cli.cli.screen import echo_json, show_table
 from tts_cli.config import RunConfig
 
 
@@ -21,11 +20,11 @@ def command(**options: Any) -> int:
     Exit code 3: something is missing that every synthesis needs.
     """
     config = RunConfig.from_options(options)
-    from tts_cli.app.doctor import findings_of_all
+    from tts_cli.app.doctor import all_findings
 
-    findings = findings_of_all()
+    findings = all_findings()
     if config.json:
-        echo(json.dumps([asdict(finding) for finding in findings], indent=2))
+        echo_json([asdict(finding) for finding in findings])
     else:
         rows = [
             [f.name, f.status, f.detail + (f"; {f.remedy}" if f.remedy else "")] for f in findings

@@ -1,4 +1,4 @@
-"""`tts-cli encode`: new files for what was spoken, from what the folder keeps."""
+"""`tts-cli encode`: convert the files of a folder without synthesizing."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from typing import Any
 import click
 
 from tts_cli.cli.options import OUT, SectionedCommand, common_options, group, settings
-from tts_cli.cli.screen import long_step, show_or_warn
+from tts_cli.cli.progress import long_step
+from tts_cli.cli.screen import show_or_warn
 from tts_cli.config import RunConfig
-from tts_cli.named import counted
+from tts_cli.named import capped, counted
 from tts_cli.setting import Topic
 
-MAX_NAMED = 5  # rows that are left, without --json
+MAX_NAMED = 5  # rows not converted that are listed without --json
 
 
 @click.command("encode", cls=SectionedCommand)
@@ -26,10 +27,12 @@ MAX_NAMED = 5  # rows that are left, without --json
     Topic.OUTPUT,
     without=("save_codes", "subtitles"),
     out={**OUT, "help": "Folder for the new files.", "show_default": "DIR itself"},
-    sample_rate={"show_default": "as spoken"},
+    sample_rate={"show_default": "as synthesized"},
 )
 @group(Topic.OUTPUT.heading, settings("take_over"))
-@settings(Topic.MODEL, "device", "dtype", "progress", model={"show_default": "the one that spoke"})
+@settings(
+    Topic.MODEL, "device", "dtype", "progress", model={"show_default": "the model of the rows"}
+)
 @common_options
 def command(folder: Path, **options: Any) -> int:
     """Convert files to another format, sample rate or loudness, without synthesizing again.
@@ -57,11 +60,10 @@ def command(folder: Path, **options: Any) -> int:
     made, found = encode(folder, out, config, partial(long_step, progress=config.progress))
     exit_code = int(bool(found.left))
     if config.json:
-        left = [{"id": row_id, "reason": reason} for row_id, reason in found.left]
         facts = {
             "made": made.count,
             "done": found.done,
-            "left": left,
+            "left": [{"id": row_id, "reason": reason} for row_id, reason in found.left],
             "removed": found.gone.count,
             "not_in_source": found.strays.count,
             "older_files": found.older.count,
@@ -70,13 +72,10 @@ def command(folder: Path, **options: Any) -> int:
             "journal": str(out / "timings.jsonl"),
         }
         return show_or_warn(json.dumps(facts, indent=2), exit_code, is_json=True)
-    if config.verbosity < 0:
-        return exit_code
     files = counted(made.count, "file")
     lines = [f"{files} written, {found.done} already done, {len(found.left)} not possible"]
-    lines += [f"not possible: {row_id}: {reason}" for row_id, reason in found.left[:MAX_NAMED]]
-    if len(found.left) > MAX_NAMED:
-        lines.append(f"not possible: {len(found.left) - MAX_NAMED} more; --json lists all")
+    left = [f"not possible: {row_id}: {reason}" for row_id, reason in found.left]
+    lines += capped(left, MAX_NAMED, "not possible: {} more; --json lists all")
     if found.gone.count:
         rows = counted(found.gone.count, "row is", "rows are")
         lines.append(f"{rows} no longer in {folder}/, moved to {out}/takes/: {found.gone}")

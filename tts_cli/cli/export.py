@@ -1,8 +1,7 @@
-"""`tts-cli export`: make a data set of a folder. It imports no model and no torch."""
+"""`tts-cli export`: export a folder as a data set. Imports no model and no torch."""
 
 from __future__ import annotations
 
-import json
 import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tts_cli.cli.options import (
+    LINK,
     NamedPath,
     SectionedCommand,
     SectionedOption,
@@ -17,7 +17,8 @@ from tts_cli.cli.options import (
     group,
     settings,
 )
-from tts_cli.cli.screen import echo, long_step, show_table
+from tts_cli.cli.progress import long_step
+from tts_cli.cli.screen import echo, echo_json, show_table
 from tts_cli.config import RunConfig
 from tts_cli.named import counted
 from tts_cli.setting import Scope
@@ -29,22 +30,22 @@ log = logging.getLogger(__name__)
 
 FORMATS = ("ljspeech", "audiofolder", "nemo", "webdataset", "parquet")
 _MAX_SHOWN = 20  # voices and languages in a table
-# Flags that no other command has.
+# Options for `ExportOptions`, which `RunConfig` does not have.
 _OWN = (
     *("to", "splits", "shard_mb", "link", "copy", "of_voice", "of_language", "shortest", "longest"),
     *("max_error", "no_suspects", "all_takes", "overwrite"),
 )
-_FIELDS = {"shortest": "min_s", "longest": "max_s"}  # of export.json, where it is otherwise
+_FIELDS = {"shortest": "min_s", "longest": "max_s"}  # names in `ExportOptions`, if different
 _seconds = click.FloatRange(min=0)
 
 
 def _option(*names: str, **settings: Any) -> Any:
-    """One that a file may give, but for what says where a data set goes."""
+    """An option that a settings file may give unless `scope` differs."""
     settings.setdefault("scope", Scope.ANY)
     return click.option(*names, cls=SectionedOption, **settings)
 
 
-# Their names differ from those of `synth` where a settings file must not mean both.
+# Their names differ from those of `synth` if a key of a settings file must not set both.
 _output_options = group(
     "Output",
     _option(
@@ -82,13 +83,7 @@ _output_options = group(
         metavar="MB",
         help="Size of the files of webdataset and parquet, in MB.",
     ),
-    _option(
-        "--link",
-        is_flag=True,
-        help="Hard-link the files instead of copying them: they need no space, but editing one "
-        "changes it in both folders.",
-    ),
-    click.option("--copy", is_flag=True, hidden=True),  # of 0.4; it is the default now
+    *LINK,
     _option(
         "--overwrite",
         scope=Scope.ONE_RUN,
@@ -178,7 +173,6 @@ def command(folder: Path, out: Path, **options: Any) -> int:
 
 
 def show(out: Path, to: str, config: RunConfig, made: Exported) -> None:
-    """Print the summary of an export."""
     found = made.statistics
     if config.json:
         counts = {
@@ -188,13 +182,11 @@ def show(out: Path, to: str, config: RunConfig, made: Exported) -> None:
             "files_copied": made.num_copied,
             "files_changed": made.num_changed,
         }
-        echo(json.dumps({**counts, **found}, indent=2))
+        echo_json({**counts, **found})
         return
     for reason, count in found["left_out"].items():
         level = logging.WARNING if reason in made.lost else logging.INFO
         log.log(level, "left out: %d, %s", count, reason)
-    if config.verbosity < 0:
-        return
     length = found["length_s"]
     lasts = f"; 9 of 10 rows last {length['p5']:.1f} to {length['p95']:.1f} s" if length else ""
     echo(f"{out}: {counted(found['rows'], 'row')}, {found['hours']:.2f} hours as {to}{lasts}")

@@ -1,14 +1,13 @@
-"""`tts-cli lexicon`: show what words become before they are spoken."""
+"""`tts-cli lexicon`: show how texts will be read."""
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from tts_cli.cli.options import SectionedCommand, common_options, help_of_group, settings
-from tts_cli.cli.screen import echo, show_table
+from tts_cli.cli.screen import echo_json, show_table
 from tts_cli.config import RunConfig
 from tts_cli.named import counted
 from tts_cli.setting import Topic
@@ -45,11 +44,11 @@ def test_command(words: tuple[str, ...], **options: Any) -> int:
     last column shows which line of the lexicon (words.tsv:12) or which rule changed it.
     """
     config = RunConfig.from_options(options)
-    from tts_cli.app.lexicon import read_words
+    from tts_cli.app.lexicon import explain_words
 
-    care, found = read_words(words, config)
+    care, found = explain_words(words, config)
     if config.json:
-        echo(json.dumps({"text": care.facts(), "words": found}, indent=2))
+        echo_json({"text": care.facts(), "words": found})
         return 0
     rows = [
         [entry["written"], entry["spoken"], ", ".join(entry["by"]) or "unchanged"]

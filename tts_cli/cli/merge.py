@@ -1,8 +1,7 @@
-"""`tts-cli merge`: output folders into one. No model and no torch come in here."""
+"""`tts-cli merge`: join output folders into one. Imports no model and no torch."""
 
 from __future__ import annotations
 
-import json
 import logging
 from functools import partial
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tts_cli.cli.options import (
+    LINK,
     REQUIRED_OUT,
     SectionedCommand,
     SectionedOption,
@@ -18,10 +18,10 @@ from tts_cli.cli.options import (
     group,
     settings,
 )
-from tts_cli.cli.screen import echo, long_step, shown_duration
+from tts_cli.cli.progress import long_step
+from tts_cli.cli.screen import echo, echo_json, shown_duration
 from tts_cli.config import RunConfig
 from tts_cli.named import counted
-from tts_cli.setting import Scope
 
 if TYPE_CHECKING:
     from tts_cli.app.merge import Merged
@@ -40,15 +40,7 @@ _output_options = group(
         help="Folder whose audio wins if folders differ. Can be given several times, the most "
         "important first. Without it, `merge` lists such rows and writes nothing.",
     ),
-    click.option(
-        "--link",
-        cls=SectionedOption,
-        scope=Scope.ANY,
-        is_flag=True,
-        help="Hard-link the files instead of copying them: they need no space, but editing one "
-        "changes it in both folders.",
-    ),
-    click.option("--copy", is_flag=True, hidden=True),  # of 0.4; it is the default now
+    *LINK,
     settings("take_over"),
 )
 
@@ -98,7 +90,6 @@ def command(
 
 
 def show(config: RunConfig, out: Path, merged: Merged) -> None:
-    """Tell what came of it."""
     origins, merger, voices, sums = merged
     added = sum(origins.taken.values()) - origins.taken[0]
     if origins.num_invalid:
@@ -126,9 +117,7 @@ def show(config: RunConfig, out: Path, merged: Merged) -> None:
             "audio_s": round(sums.audio_s, 4),
             "runs": sums.runs,
         }
-        echo(json.dumps(found, indent=2))
-        return
-    if config.verbosity < 0:
+        echo_json(found)
         return
     count = len(origins.folders) - 1
     files = f"{counted(merger.num_linked, 'file')} linked, {merger.num_copied} copied"

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator
 from functools import partial
 
 from tts_cli.events import MAX_EVENT_NAMES, OTHERS, Count, Event, Events
-from tts_cli.named import counted, shown, some_of
+from tts_cli.named import counted, first_few, shown
 
 # The end of a run, line by line.
 SYNTHESIZED = "{ok:,} of {rows} synthesized"
@@ -178,7 +178,7 @@ def nothing_to_do(done: int) -> str:
     return NOTHING_TO_DO.format(reason=all_done(done))
 
 
-# Kinds whose rows are named, and the name of further ones.
+# Kinds of events whose rows are named, and what further rows are called.
 _NAMED = {
     Event.INVALID: "invalid rows",
     Event.HOPELESS: "rows that will fail",
@@ -190,7 +190,7 @@ _NAMED = {
     Event.UNHEARD: "rows whose instruct differs from that of their character",
     Event.CUE: "rows that take longer than their cues",
 }
-# Kinds whose rows are counted, group by group.
+# Kinds of events whose rows are counted per group.
 _COUNTED = {
     Event.SPEAKER_NAMES: "{what}",
     Event.WORDLESS: "{are} without any letter or digit, '{first}' first: {what}",
@@ -240,7 +240,7 @@ def invalid_lines(events: Events, manifest: str, strangers: Collection[str]) -> 
     """
     yield from row_lines(events, Event.INVALID, manifest)
     if len(strangers) > 1:
-        named = some_of([*map(shown, strangers)], _MAX_STRANGERS)
+        named = first_few([*map(shown, strangers)], _MAX_STRANGERS)
         yield f"{manifest}: {len(strangers)} characters have no voice: {named}"
 
 

@@ -1,8 +1,7 @@
-"""`tts-cli models`: which checkpoints are at hand, fetch others, prepare them."""
+"""`tts-cli models`: list, download and convert checkpoints."""
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +10,7 @@ import click
 from models.checkpoint.files import CheckpointError
 from models.registry import convert
 from tts_cli.cli.options import common_options, help_of_group, settings
-from tts_cli.cli.screen import echo, show_table
+from tts_cli.cli.screen import echo, echo_json, show_table
 from tts_cli.config import RunConfig
 from tts_cli.errors import SetupError
 from tts_cli.named import shown_size
@@ -44,7 +43,7 @@ def list_command(**options: Any) -> int:
 
     found = stored_models()
     if config.json:
-        echo(json.dumps([model.facts() for model in found], indent=2))
+        echo_json([model.facts() for model in found])
         return 0
     rows = [
         [model.name, model.family, shown_size(model.size_bytes), model.licence_state, model.path]
@@ -76,7 +75,7 @@ def download_command(model: str, **options: Any) -> int:
     done = download(model, config)
     if config.json:
         found = {"model": model, "family": done.family, "folder": str(done.folder)}
-        echo(json.dumps({**found, "next": done.next_step}, indent=2))
+        echo_json({**found, "next": done.next_step})
         return 0
     echo(f"{model} is in {done.folder}")
     if done.next_step:
@@ -110,7 +109,7 @@ def convert_command(model: str, **options: Any) -> int:
         if done is not None:
             found |= {"source": str(done.source), "target": str(done.target)}
             found |= {"source_sha256": done.sha256, "is_new": done.is_new}
-        echo(json.dumps(found, indent=2))
+        echo_json(found)
     elif done is None:
         echo(f"{model}: nothing to convert, all weights are safetensors")
     elif done.is_new:

@@ -1,7 +1,6 @@
-"""Build the options and commands of the command line: flags made of the facts of settings, help
-under headings, values from files and variables.
+"""Build the options and commands of the command line from the facts of settings.
 
-A command names the topics that it has, takes their values as keyword arguments and hands them to
+A command lists its topics, receives their values as keyword arguments and passes them to
 `RunConfig.from_options`.
 """
 
@@ -10,7 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from contextlib import redirect_stdout
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,15 +28,15 @@ log = logging.getLogger(__name__)
 UNNAMED = "Options"
 MAX_SHORT_OPTIONS = 24  # -h shows every option of a command that has at most as many
 SHORT_HEADING = "Common options (--help-all shows every option)"
-_WHOLE = f"{__name__}.whole"  # key of a context's meta: whether help shows every option
-PREFIX = "TTS_CLI"  # of variables
-FOLDER = "folder"  # origin of a value that an earlier run of the output folder had
-PLACES = f"{__name__}.places"  # in a context's meta: where values of files stand, by setting
+_WHOLE = f"{__name__}.whole"  # key in a context's meta: whether help shows every option
+PREFIX = "TTS_CLI"  # start of the names of variables
+FOLDER = "folder"  # origin of a value from the last run of the output folder
+PLACES = f"{__name__}.places"  # key in a context's meta: file and line by setting
 F = TypeVar("F", bound=Callable[..., Any])
 Decorator = Callable[[F], F]
 
 LOGGERS = ("tts_cli", "models", "kernels")
-# Of words given for a choice that others take: what is meant here, and why.
+# Hints for values that other tools accept.
 _CHOICE_HINTS = {
     **dict.fromkeys(
         ("fp16", "float16", "half"), "Use bfloat16; float16 overflows in these models."
@@ -49,29 +48,29 @@ _CHOICE_HINTS = {
     **dict.fromkeys(("pcm32", "pcm_32", "float32", "32"), "Use FLOAT, the widest format."),
     **dict.fromkeys(("opus", "vorbis"), "Use ogg for Vorbis."),
 }
-_LOCAL = ("verbose", "quiet", "debug")  # may stand before a subcommand
-WARNINGS_LOGGER = "py.warnings"  # where Python sends the warnings of libraries
+_LOCAL = ("verbose", "quiet", "debug")  # allowed before a subcommand
+WARNINGS_LOGGER = "py.warnings"  # Python's logger for warnings of libraries
 
 
 @dataclass
 class Invocation:
-    """A command line, and what `main` must know of it."""
+    """A command line, and what `main` must know about it."""
 
     args: list[str] = field(default_factory=list)  # without the program's name
-    origins: dict[str, str] = field(default_factory=dict)  # of settings: flag, variable, file
+    origins: dict[str, str] = field(default_factory=dict)  # by setting: flag, variable or file
     is_debug: bool = False
 
 
 class SectionedOption(click.Option):
-    """An option that knows its heading. Its value may come from a
-    variable of its command (`TTS_CLI_SYNTH_VOICE`) or one for all (`TTS_CLI_VOICE`).
+    """An option with a heading, whose value may come from a variable.
+
+    The variable is that of its command (`TTS_CLI_SYNTH_VOICE`) or one for all (`TTS_CLI_VOICE`).
 
     Args:
-        scope: where else; None: where the setting of its name may, and from no file if there is
-            none.
-        section: its heading; whoever groups options sets it.
-        is_common: it is in the short help too.
-        others: what else it might be called, beside what the setting of its flag might.
+        scope: files that may set it; None: the scope of the setting of its name, or no file.
+        section: heading in the help, set by `group`.
+        is_common: whether the short help shows it.
+        others: its flags in other tools, in addition to those of its setting.
     """
 
     def __init__(
@@ -89,21 +88,23 @@ class SectionedOption(click.Option):
         self.others = " ".join([others, *(one.others for one in settings_of if one)])
 
     def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
-        """Return names and help; click puts a default that is described in words in brackets."""
+        """Return names and help, without parentheses around a default that is described in
+        words.
+        """
         record = super().get_help_record(ctx)
         if record is None or not isinstance(self.show_default, str):
             return record
         return record[0], record[1].replace(f"({self.show_default})", self.show_default)
 
     def resolve_envvar_value(self, ctx: click.Context) -> str | None:
-        """The variable's value; that of the command counts first."""
+        """Return the value of the command's variable, or of the one for all commands."""
         found = super().resolve_envvar_value(ctx)
         if found is None and self.allow_from_autoenv and ctx.auto_envvar_prefix is not None:
             found = os.environ.get(shared_variable(str(self.name))) or None
         return found
 
     def get_error_hint(self, ctx: click.Context | None) -> str:
-        """The flag, and the variable if it was that."""
+        """Return the flag, and its variable if that gave the value."""
         hint = super().get_error_hint(ctx)
         if ctx and ctx.get_parameter_source(str(self.name)) == ParameterSource.ENVIRONMENT:
             hint += f" (from {variable_of(ctx, self)})"
@@ -111,10 +112,10 @@ class SectionedOption(click.Option):
 
 
 class SectionedCommand(click.Command):
-    """A command whose help has headings, and that tells which settings came from elsewhere."""
+    """A command whose help has headings, and that logs values which did not come from flags."""
 
     def invoke(self, ctx: click.Context) -> Any:
-        tell_origins(ctx)
+        log_origins(ctx)
         return super().invoke(ctx)
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
@@ -140,7 +141,7 @@ class SectionedCommand(click.Command):
 
 
 def _shortened(param: click.Parameter, record: tuple[str, str]) -> tuple[str, str]:
-    """Return a line of help with the first sentence of an option's help only."""
+    """Return a line of help with only the first sentence of an option's help."""
     names, text = record
     whole = getattr(param, "help", None) or text
     return names, text.replace(whole, re.split(r"(?<=\.)\s", whole, maxsplit=1)[0])
@@ -165,18 +166,18 @@ _HELP_ALL = click.Option(
 
 
 def shared_variable(name: str) -> str:
-    """The variable that stands for a flag in every command."""
+    """Return the variable that sets a flag in every command."""
     return f"{PREFIX}_{name.upper()}"
 
 
 def variable_of(ctx: click.Context, param: click.Parameter) -> str:
-    """The variable that gives a flag its value."""
+    """Return the variable that sets a flag here."""
     own = f"{ctx.auto_envvar_prefix}_{str(param.name).upper()}"
     return own if os.environ.get(own) else shared_variable(str(param.name))
 
 
 def origins(ctx: click.Context) -> dict[str, str]:
-    """Where each value comes from that is not built in: flag, variable, file and line."""
+    """Return where each value that is not built in comes from: flag, variable, or file and line."""
     found: dict[str, str] = {}
     places = ctx.meta.get(PLACES, {})
     for param in ctx.command.params:
@@ -193,12 +194,12 @@ def origins(ctx: click.Context) -> dict[str, str]:
     return found
 
 
-def tell_origins(ctx: click.Context) -> None:
-    """Check what the environment says, and tell of every value that no flag gave.
+def log_origins(ctx: click.Context) -> None:
+    """Check the values of variables, and log every value that no flag gave.
 
     Raises:
-        UsageError: a variable has a value that its flag would not take; a project's file says what
-            is not for it to say here.
+        UsageError: a variable has a value that its flag would not accept, or a project's file sets
+            what it must not set for this command.
     """
     for name, place in ctx.meta.get(PLACES, {}).items():
         if ctx.get_parameter_source(name) == ParameterSource.DEFAULT:
@@ -206,7 +207,7 @@ def tell_origins(ctx: click.Context) -> None:
                 f"{place}: a project file cannot set {name} for a command that writes there",
                 f"give {flag(name)} on the command line",
             )
-    told: dict[str, list[str]] = {}
+    values: dict[str, list[str]] = {}  # by file, or the environment
     found = ctx.ensure_object(Invocation).origins = origins(ctx)
     for name, origin in found.items():
         if origin in ("flag", FOLDER):
@@ -215,27 +216,30 @@ def tell_origins(ctx: click.Context) -> None:
         assert isinstance(param, click.Option)
         if origin.startswith(f"{PREFIX}_"):
             try:
-                check_value(ctx, param, ctx.params[name])
-            except (click.BadParameter, UsageError) as error:
+                checked_value(ctx, param, ctx.params[name])
+            except UsageError as error:
                 raise UsageError(f"{origin}: {error}") from None
-            told.setdefault("the environment", []).append(f"{origin} {ctx.params[name]}")
+            values.setdefault("the environment", []).append(f"{origin} {ctx.params[name]}")
         else:
             file = origin.rpartition(":")[0] or origin
-            told.setdefault(file, []).append(f"{name} {ctx.params[name]}")
-    for origin, values in told.items():
-        log.info("settings from %s: %s", origin, ", ".join(values))
+            values.setdefault(file, []).append(f"{name} {ctx.params[name]}")
+    for source, found_there in values.items():
+        log.info("settings from %s: %s", source, ", ".join(found_there))
 
 
-def check_value(ctx: click.Context, param: click.Option, value: Any) -> None:
-    """Raise click.BadParameter or UsageError for a value that the flag would not take."""
-    name = str(param.name)
-    cast = param.type_cast_value(ctx, value)
-    if name in SETTINGS:
-        RunConfig.from_options({name: cast})
+def checked_value(ctx: click.Context, param: click.Option, value: Any) -> Any:
+    """Return a value as the flag converts it. Raises UsageError if the flag would not accept it."""
+    try:
+        value = param.type_cast_value(ctx, value)
+    except click.BadParameter as error:
+        raise UsageError(error.message) from None
+    if param.name in SETTINGS:
+        RunConfig.from_options({param.name: value})
+    return value
 
 
 class NamedPath(click.Path):
-    """A path that is not empty, which `--out "$UNSET"` would turn into the working folder."""
+    """A path that is not empty: `--out "$UNSET"` must not mean the working folder."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if value == "":
@@ -244,23 +248,20 @@ class NamedPath(click.Path):
 
 
 class AnyCase(click.Choice):  # type: ignore[type-arg]  # click 8.1 takes no type
-    """Words in any letter case; messages show them as they are written everywhere else."""
+    """A choice in any letter case, whose messages show the values as they are documented."""
 
     def __init__(self, values: tuple[str, ...]) -> None:
         super().__init__(values, case_sensitive=False)
 
     def get_invalid_choice_message(self, value: Any, ctx: click.Context | None) -> str:
         message = f"{value!r} is not one of {', '.join(map(repr, self.choices))}."
-        hint = _CHOICE_HINTS.get(str(value).casefold())
-        return f"{message} {hint}" if hint and _names_choice(hint, self.choices) else message
-
-
-def _names_choice(hint: str, choices: Sequence[str]) -> bool:
-    return any(word in choices for word in re.findall(r"\w+", hint))
+        hint = _CHOICE_HINTS.get(str(value).casefold(), "")
+        is_apt = any(word in self.choices for word in re.findall(r"\w+", hint))
+        return f"{message} {hint}" if is_apt else message
 
 
 def refuse_misplaced(ctx: click.Context) -> None:
-    """Refuse options of a group in front of its subcommand, where they would be lost."""
+    """Reject options of a group before its subcommand, where they would have no effect."""
     for param in ctx.command.params:
         is_given = ctx.get_parameter_source(str(param.name)) == ParameterSource.COMMANDLINE
         if is_given and param.name not in _LOCAL:
@@ -268,7 +269,6 @@ def refuse_misplaced(ctx: click.Context) -> None:
 
 
 def help_of_group(ctx: click.Context) -> int:
-    """Show what a group has, unless one of its commands is called."""
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())
     else:
@@ -276,13 +276,14 @@ def help_of_group(ctx: click.Context) -> int:
     return 0
 
 
-# Commands whose output is what a user asks for: audio, lists and measurements.
+# Commands whose output is their purpose: audio, lists and measurements.
 _SHOWING = ("say", "pick", "voices", "list", "show", "test", "doctor", "profile")
 
 
 def _set_levels(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
-    """Set the level of our loggers as soon as -v, -q or --debug is read; -q also closes stdout,
-    except for JSON and for commands that print what they are asked for.
+    """Set the level of our loggers as soon as -v, -q or --debug is parsed.
+
+    -q also silences stdout, except for JSON and for commands whose output is their purpose.
     """
     if not value:
         return value
@@ -310,7 +311,7 @@ manifests_argument = click.argument(
 
 
 def group(heading: str, *options: Decorator[Any]) -> Decorator[Any]:
-    """Options under one heading of a help."""
+    """Put options under one heading of the help."""
 
     def apply(function: Any) -> Any:
         for option in reversed(options):
@@ -326,18 +327,18 @@ def group(heading: str, *options: Decorator[Any]) -> Decorator[Any]:
 def settings(
     *wanted: Topic | str, without: Collection[str] = (), **changes: Mapping[str, Any]
 ) -> Decorator[Any]:
-    """Flags of settings, all of topics and single ones by name, below their headings.
+    """Add the flags of settings, given as topics or as single names, under their headings.
 
     Args:
-        without: settings of the topics that a command does not have.
-        changes: what is otherwise in this command, by setting: what click is told, and `short`,
-            another name of the flag.
+        without: settings of the topics that the command does not have.
+        changes: per setting, keyword arguments of click that differ in this command, and `short`, a
+            one-letter flag.
     """
     names = [
         name
         for one in wanted
-        for name in ([one] if isinstance(one, str) else _names(one))
-        if name not in without
+        for name, facts in SETTINGS.items()
+        if one in (name, facts.topic) and name not in without
     ]
 
     def apply(function: Any) -> Any:
@@ -346,10 +347,6 @@ def settings(
         return function
 
     return apply
-
-
-def _names(topic: Topic) -> list[str]:
-    return [name for name, one in SETTINGS.items() if one.topic is topic]
 
 
 def _option(name: str, *, short: str = "", **changes: Any) -> Decorator[Any]:
@@ -362,7 +359,7 @@ def _option(name: str, *, short: str = "", **changes: Any) -> Decorator[Any]:
         given |= {"type": _type_of(one), "metavar": one.metavar or _METAVARS.get(one.kind)}
         given |= {"show_default": one.unset or True, "multiple": one.default == ()}
         given |= {} if one.bare is None else {"is_flag": False, "flag_value": one.bare}
-    if changes.get("required"):  # click takes a default of None for a value
+    if changes.get("required"):  # click would treat a default of None as a value
         del given["default"]
     return click.option(
         flag(name),
@@ -377,11 +374,10 @@ _METAVARS: dict[type, str] = {int: "N", float: "S", Path: "DIR"}
 
 
 def _type_of(one: SettingFacts) -> Any:
-    """A setting's values as click has them."""
     if one.choices is not None:
         return AnyCase(one.choices)
     if one.kind is Path:
-        is_file = one.metavar is not None  # others are folders
+        is_file = one.metavar is not None  # the others are folders
         exists = one.exists or is_file
         return NamedPath(
             path_type=Path, exists=exists, dir_okay=not is_file, file_okay=is_file or not exists
@@ -392,9 +388,9 @@ def _type_of(one: SettingFacts) -> Any:
 
 
 def _complete(ctx: click.Context, param: click.Parameter, start: str) -> list[str]:
-    from tts_cli.app.offers import values
+    from tts_cli.app.offers import completions
 
-    found = values(str(param.name), ctx.params, start)
+    found = completions(str(param.name), ctx.params, start)
     return [value for value in found if value == printable(value)]
 
 
@@ -410,7 +406,18 @@ def _parser(parse: Callable[[str], Any]) -> Callable[[str], Any]:
 
 OUT = {"short": "-o", "show_default": False}
 REQUIRED_OUT = {**OUT, "required": True}
-SPEAKING = (Topic.TEXT, Topic.SPEECH, Topic.SAMPLING, Topic.CLONING)  # how rows are spoken
+LINK = (
+    click.option(
+        "--link",
+        cls=SectionedOption,
+        scope=Scope.ANY,
+        is_flag=True,
+        help="Hard-link the files instead of copying them: they need no space, but editing one "
+        "changes it in both folders.",
+    ),
+    click.option("--copy", is_flag=True, hidden=True),  # from 0.4; it is the default now
+)
+SPEAKING = (Topic.TEXT, Topic.SPEECH, Topic.SAMPLING, Topic.CLONING)  # how rows sound
 
 
 common_options = group(

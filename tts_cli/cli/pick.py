@@ -1,8 +1,7 @@
-"""`tts-cli pick`: which take of a row is its file. No model and no torch come in here."""
+"""`tts-cli pick`: choose the current take of a row. Imports no model and no torch."""
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,7 +11,7 @@ import click
 
 from tts_cli.app.again import short_command
 from tts_cli.cli.options import SectionedCommand, common_options, group, settings
-from tts_cli.cli.screen import echo, show_table
+from tts_cli.cli.screen import echo, echo_json, show_table
 from tts_cli.config import RunConfig
 
 
@@ -37,18 +36,18 @@ def command(folder: Path, choices: tuple[str, ...], **options: Any) -> int:
     settings change. DIR/takes.json lists the pinned takes.
     """
     config = RunConfig.from_options({**options, "out": folder})
-    from tts_cli.app.pick import described, pick, takes_in
+    from tts_cli.app.pick import describe_take, list_takes, pick
 
     if not choices:
-        show_takes(folder, config, takes_in(folder))
+        show_takes(folder, config, list_takes(folder))
         return 0
     picked, has_other_chapters = pick(folder, config, choices)
     if config.json:
-        echo(json.dumps(picked, indent=2))
+        echo_json(picked)
     elif config.verbosity >= 0:
         for take in picked:
             ending = "" if take["is_new"] else ", as before"
-            echo(f"{take['id']}: {described(take)}{ending}")
+            echo(f"{take['id']}: {describe_take(take)}{ending}")
         if has_other_chapters:
             short = short_command(folder)
             echo(
@@ -60,9 +59,8 @@ def command(folder: Path, choices: tuple[str, ...], **options: Any) -> int:
 
 
 def show_takes(out: Path, config: RunConfig, found: Sequence[Mapping[str, Any]]) -> None:
-    """List the rows that have takes."""
     if config.json:
-        echo(json.dumps(found, indent=2))
+        echo_json(found)
         return
     if not found:
         if config.verbosity >= 0:

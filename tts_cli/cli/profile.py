@@ -1,8 +1,7 @@
-"""`tts-cli profile`: latency of each stage, achieved rates, and audio seconds a second."""
+"""`tts-cli profile`: measure the latency of each stage, achieved rates and xRT."""
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ import click
 
 from models.registry import SYNTHETIC_PREFIX, synthetic_names
 from tts_cli.cli.options import SectionedCommand, common_options, settings
-from tts_cli.cli.screen import echo, show_table
+from tts_cli.cli.screen import echo, echo_json, show_table
 from tts_cli.config import RunConfig
 from tts_cli.errors import UsageError
 from tts_cli.setting import Topic
@@ -114,7 +113,7 @@ def command(
     results, report = profile(config, batches, frames, repeats, stages, trace, baseline, tolerance)
     slower = report.get("slower", [])
     if config.json:
-        echo(json.dumps(report, indent=2))
+        echo_json(report)
         return int(bool(slower))
     for result in results:
         show(result)
@@ -130,7 +129,6 @@ def command(
 
 
 def show(result: dict[str, Any]) -> None:
-    """Print one batch size as a table and a line of conclusions."""
     rows = [
         [
             stage["stage"],
@@ -173,10 +171,9 @@ def show(result: dict[str, Any]) -> None:
 
 
 def amount(value: float) -> str:
-    """A quantity in the table: three digits of small ones, whole large ones."""
+    """Return a quantity for the table: three digits, or whole if it has more."""
     return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
 
 
 def percent(share: float | None) -> str:
-    """A share in the table."""
     return "-" if share is None else f"{100 * share:.0f}%"

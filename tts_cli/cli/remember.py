@@ -13,9 +13,9 @@ import click
 from click.core import ParameterSource
 
 from tts_cli.book.utterances import MANIFEST_NAME
-from tts_cli.cli.options import FOLDER, PLACES, SectionedCommand, check_value, origins
+from tts_cli.cli.options import FOLDER, PLACES, SectionedCommand, checked_value, origins
 from tts_cli.config import SETTINGS
-from tts_cli.errors import TtsCliError, UsageError
+from tts_cli.errors import UsageError
 from tts_cli.named import nearest
 from tts_cli.plan.remembered import is_remembered, last_run, without_orphans
 from tts_cli.setting import flag
@@ -33,11 +33,11 @@ class RememberingCommand(SectionedCommand):
 
 
 def remember(ctx: click.Context) -> None:
-    """Give a command the settings of the folder's last run that are neither flags nor variables,
-    and log them in one line.
+    """Use the settings of the folder's last run that neither flags nor variables give, and log
+    them.
 
     Raises:
-        UsageError: --forget names what is no setting, or a remembered value cannot be used.
+        UsageError: --forget names an unknown setting, or a remembered value cannot be used.
     """
     given, forgotten = origins(ctx), forgotten_by(ctx.params.get("forget") or ())
     stronger = {
@@ -52,22 +52,20 @@ def remember(ctx: click.Context) -> None:
         forgotten = frozenset(found)
     found = without_orphans(found, stronger)
     params = {str(param.name): param for param in ctx.command.params}
-    told = []
+    used = []
     for name, value in found.items():
         param = params.get(name)
         if name in stronger or name in forgotten or not isinstance(param, click.Option):
             continue
         try:
-            check_value(ctx, param, value)
-            value = param.type_cast_value(ctx, value)
-        except (click.BadParameter, TtsCliError) as error:
-            message = error.message if isinstance(error, click.BadParameter) else str(error)
+            value = checked_value(ctx, param, value)
+        except UsageError as error:
             raise UsageError(
-                f"{flag(name)}, from the last run in {out}/: {message}",
+                f"{flag(name)}, from the last run in {out}/: {error}",
                 f"give another {flag(name)}, or --forget {name}",
             ) from None
         is_other = name in given and ctx.params[name] != value
-        told.append(shown_flag(name, value) + f" (not {given.get(name)})" * is_other)
+        used.append(shown_flag(name, value) + f" (not {given.get(name)})" * is_other)
         ctx.params[name] = value
         ctx.set_parameter_source(name, ParameterSource.DEFAULT_MAP)
         ctx.meta.setdefault(PLACES, {})[name] = FOLDER
@@ -75,14 +73,14 @@ def remember(ctx: click.Context) -> None:
         log.info(
             "--overwrite is the earlier name of --redo all and will be removed; use --redo all"
         )
-    if told:
-        log.info("settings from the last run in %s/: %s", out, ", ".join(told))
+    if used:
+        log.info("settings from the last run in %s/: %s", out, ", ".join(used))
     chosen = {name for name, origin in origins(ctx).items() if origin != FOLDER}
     ctx.params["chosen"] = frozenset(chosen | forgotten)
 
 
 def manifests_of(ctx: click.Context) -> list[str]:
-    """Return the absolute paths of the manifests that a command is going to read."""
+    """Return the absolute paths of the manifests that a command will read."""
     if "book" in ctx.params:
         return [os.path.abspath(Path(ctx.params["out"]) / MANIFEST_NAME)]
     paths = map(str, ctx.params.get("manifests") or ())
@@ -90,7 +88,7 @@ def manifests_of(ctx: click.Context) -> list[str]:
 
 
 def forgotten_by(values: Sequence[str]) -> frozenset[str]:
-    """Return the names in the values of --forget. Raises UsageError: one is no such setting."""
+    """Return the names in the values of --forget. Raises UsageError for an unknown one."""
     known = [name for name in SETTINGS if is_remembered(name)]
     names = [
         part.strip().lstrip("-").replace("-", "_") for one in values for part in one.split(",")
@@ -106,7 +104,6 @@ def forgotten_by(values: Sequence[str]) -> frozenset[str]:
 
 
 def shown_flag(name: str, value: Any) -> str:
-    """Return a setting as it is typed."""
     if value is True:
         return flag(name)
     return f"{flag(name)} {shlex.quote(str(SETTINGS[name].plain(value)))}"

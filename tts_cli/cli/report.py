@@ -1,8 +1,7 @@
-"""`tts-cli report`: one page to listen to what a folder holds."""
+"""`tts-cli report`: make a page to listen to the rows of a folder."""
 
 from __future__ import annotations
 
-import json
 import time
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import click
 
 from tts_cli.cli.options import SectionedCommand, SectionedOption, common_options, group
-from tts_cli.cli.screen import echo
+from tts_cli.cli.screen import echo, echo_json
 from tts_cli.config import RunConfig
 from tts_cli.named import counted, shown_size
 
@@ -52,7 +51,7 @@ def command(folder: Path, page: Path | None, **options: Any) -> int:
     seconds = time.perf_counter() - started_s
     size = page.stat().st_size
     if config.json:
-        echo(json.dumps({"page": str(page), "bytes": size, "totals": totals}, indent=2))
+        echo_json({"page": str(page), "bytes": size, "totals": totals})
         return 0
     found = (
         f"{counted(totals['rows'], 'row')}, {totals['failed']} failed, {totals['suspect']} suspect"

@@ -1,8 +1,7 @@
-"""`tts-cli say`: one text, one file, spoken as `synth` speaks a row; no folder, no journal."""
+"""`tts-cli say`: synthesize one text into a file, without an output folder or a journal."""
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import sys
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from tts_cli.atomic import write_alone
+from tts_cli.atomic import write_standalone
 from tts_cli.cli.options import (
     SPEAKING,
     SectionedCommand,
@@ -22,7 +21,8 @@ from tts_cli.cli.options import (
     group,
     settings,
 )
-from tts_cli.cli.screen import RunScreen, echo
+from tts_cli.cli.progress import RunScreen
+from tts_cli.cli.screen import echo, echo_json
 from tts_cli.config import SUBTYPES, RunConfig
 from tts_cli.errors import ManifestError, SetupError, UsageError
 from tts_cli.setting import Scope, Topic
@@ -95,7 +95,7 @@ _row_options = group(
 @_row_options
 @settings(
     *SPEAKING,
-    made_voices={"scope": Scope.USERS},  # it keeps a voice there that it has made
+    made_voices={"scope": Scope.USERS},  # `say` also writes generated voices there
 )
 @settings(Topic.VERIFY, Topic.WORDS)
 @settings(Topic.FAILURES, without=("max_failures",))
@@ -135,12 +135,12 @@ def command(ctx: click.Context, /, text: tuple[str, ...], **options: Any) -> int
     destination.write(data)
     times: WordTimes | None = facts["words"]
     if path is not None and times is not None:
-        beside = Destination(path.with_suffix(WORDS_SUFFIX), "json")
-        beside.write(times.encode())
-        facts["words"] = str(beside.path)
+        words_file = Destination(path.with_suffix(WORDS_SUFFIX), "json")
+        words_file.write(times.encode())
+        facts["words"] = str(words_file.path)
     if config.json:
         facts = {"path": None if path is None else str(path), **facts}
-        echo(json.dumps(facts, indent=2))
+        echo_json(facts)
     elif path is not None and config.verbosity >= 0:
         voice = f", voice {facts['voice']}" if facts["voice"] else ""
         echo(f"{path}: {facts['audio_s']:.2f} s{voice}, seed {facts['seed']}")
@@ -150,14 +150,18 @@ def command(ctx: click.Context, /, text: tuple[str, ...], **options: Any) -> int
 
 @dataclass(frozen=True)
 class Destination:
-    """Where the audio goes."""
+    """Where the audio is written."""
 
     path: Path | None  # None: stdout
     format: str
 
     @classmethod
     def of(cls, target: str | None, format: str | None) -> Destination:
-        """What -o and --format say. Raises UsageError where they do not fit together."""
+        """Return the destination that -o and --format name.
+
+        Raises:
+            UsageError: they name different formats, or none.
+        """
         if target == STDIO:
             return cls(None, format or "wav")
         if target is None:
@@ -175,7 +179,7 @@ class Destination:
         return cls(Path(target), suffix)
 
     def check(self) -> None:
-        """Raise UsageError or SetupError where nothing can be written."""
+        """Raise UsageError or SetupError if the destination cannot be written."""
         if self.path is None:
             if sys.stdout.isatty():
                 raise UsageError(
@@ -193,13 +197,13 @@ class Destination:
             raise SetupError(f"-o {self.path}: {folder} is not writable", "choose another folder")
 
     def write(self, data: bytes) -> None:
-        """Write a whole file, in place of what was there. Raises DiskFull, OSError."""
+        """Write a file completely, replacing an existing one. Raises DiskFull, SetupError."""
         if self.path is None:
             sys.stdout.buffer.write(data)
             sys.stdout.buffer.flush()
             return
         try:
-            write_alone(self.path.resolve(), data)
+            write_standalone(self.path.resolve(), data)
         except OSError as error:
             raise SetupError(
                 f"-o {self.path}: {error.strerror or error}", "choose another file"
@@ -207,7 +211,7 @@ class Destination:
 
 
 def text_of(words: tuple[str, ...]) -> str:
-    """What is to be spoken. Raises ManifestError."""
+    """Return the text to synthesize, from the arguments or stdin. Raises ManifestError."""
     if words != (STDIO,):
         text = " ".join(words)
         if len(words) == 1 and os.path.isfile(text):

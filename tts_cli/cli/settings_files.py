@@ -1,16 +1,15 @@
-"""Read settings that are not flags: from files called `tts-cli.toml`, and from the environment.
+"""Read settings from files called `tts-cli.toml` and from the environment.
 
 A value comes from the first of these that has one: the flag, the environment (`TTS_CLI_SYNTH_VOICE`
-for one command, `TTS_CLI_VOICE` for all), the project's file, which is the nearest in the working
-folder or above it, and the user's file in the configuration folder. In a file the keys at the top
-hold for every command that has such a flag, those under `[synth]` for that command, and count
-first; `validate` heeds `[synth]` too, and checks there what only `synth` has. click's default_map
-carries them.
+for one command, `TTS_CLI_VOICE` for all), the project's file (the nearest in the working folder or
+above it), the user's file in the configuration folder. Keys at the top of a file apply to every
+command that has such a flag; keys under `[synth]` apply to that command and take precedence.
+`validate` also uses `[synth]`, and checks there what only `synth` has. The values are passed as
+click's default_map.
 
-A project's file may come from anybody: it is read only if it belongs to the user, what it sets is
-told in every run, and it can set only what is marked for it beside the setting (`Scope.ANY`):
-nothing that names what is written, accepts terms, says to whom texts and voices go, widens what
-rows may read or hides messages.
+A project's file is untrusted. It is read only if it belongs to the user, every run logs what it
+sets, and it can set only settings with `Scope.ANY`: nothing that chooses what is written, accepts
+terms, sends texts and voices somewhere, widens what rows may read, or hides messages.
 """
 
 from __future__ import annotations
@@ -28,13 +27,13 @@ from tts_cli.cli.options import (
     PLACES,
     PREFIX,
     SectionedOption,
-    check_value,
+    checked_value,
     shared_variable,
 )
 from tts_cli.config import SETTINGS, users_folder
 from tts_cli.errors import UsageError
 from tts_cli.named import nearest, shown
-from tts_cli.setting import Scope, flag, meant
+from tts_cli.setting import Scope, flag, setting_meant
 from tts_cli.sources.cast import TomlFile
 from tts_cli.sources.mapping import map_text
 
@@ -43,26 +42,27 @@ log = logging.getLogger(__name__)
 FILE_NAME = "tts-cli.toml"
 FILE_VARIABLE = f"{PREFIX}_SETTINGS"
 OFF = "off"
-_COUNTS = ("verbose", "quiet")  # flags that are no settings, and of every command
-_SECTIONS = {"validate": ("synth", "validate")}  # whose command line it tries
+_COUNTS = ("verbose", "quiet")  # flags of every command that are not settings
+_SECTIONS = {"validate": ("synth", "validate")}  # tables of a command, if not only its own
 
 
 @dataclass
 class FileSettings:
-    """What files say for one command."""
+    """The settings that files give for one command."""
 
-    values: dict[str, Any] = field(default_factory=dict)  # by name of the parameter
-    places: dict[str, str] = field(default_factory=dict)  # file and line of each, and of what is
-    # not taken: it is for all commands, and this one needs it from the user
+    values: dict[str, Any] = field(default_factory=dict)  # by parameter
+    # File and line by parameter, including values that a project's file must not set here.
+    places: dict[str, str] = field(default_factory=dict)
 
 
 def user_file() -> Path:
-    """Where the user's settings are looked for."""
     return users_folder("XDG_CONFIG_HOME", ".config") / FILE_NAME
 
 
 def project_file() -> Path | None:
-    """The nearest file in the working folder or above it, or the one the environment names."""
+    """Return the nearest settings file in the working folder or above it, or the one that the
+    environment names.
+    """
     named = os.environ.get(FILE_VARIABLE)
     if named is not None:
         return None if named in ("", OFF) else Path(named).expanduser()
@@ -78,7 +78,7 @@ def project_file() -> Path | None:
 
 
 def _is_trusted(path: Path) -> bool:
-    """Whether a file was put there by the user, or by whoever runs the machine."""
+    """Whether a file belongs to the user or to root."""
     if not hasattr(os, "geteuid"):
         return True
     try:
@@ -97,7 +97,9 @@ def _is_trusted(path: Path) -> bool:
 
 
 def settings_files() -> list[tuple[Path, bool]]:
-    """The files that count, the weaker first, and whether each is the user's own."""
+    """Return the settings files, the last one taking precedence, and whether each is the user's
+    own.
+    """
     found = []
     if os.path.lexists(user_file()):
         found.append((user_file(), True))
@@ -109,25 +111,29 @@ def settings_files() -> list[tuple[Path, bool]]:
 def load_settings(
     ctx: click.Context, names: tuple[str, ...], command: click.Command
 ) -> FileSettings:
-    """What the files say for a command.
+    """Return the settings that the files give for a command.
 
     Args:
-        names: of the command, behind the program's: ("voices", "add").
+        names: words of the command after the program's name: ("voices", "add").
     Raises:
-        UsageError: a file cannot be read, a key is unknown or its value not what the flag takes;
-            it names file and line.
+        UsageError: a file cannot be read, a key is unknown, or its flag would not accept the value;
+            the message has file and line.
     """
     found = FileSettings()
     params = _flags(command)
+    program = ctx.find_root().command
+    assert isinstance(program, click.Group)
+    commands = program.list_commands(ctx)
+    below = command.list_commands(ctx) if isinstance(command, click.Group) else []
     for path, is_users in settings_files():
         file = TomlFile(path, UsageError)
-        commands = _commands(ctx)
-        below = command.list_commands(ctx) if isinstance(command, click.Group) else []
         for keys, value in _entries(file, names, commands, below):
             name = keys[-1].replace("-", "_")
             place = file.place(*keys)
-            others = _flags_of(ctx, keys[0]) if len(keys) == 2 and keys[0] != names[0] else {}
-            flags = others | params
+            other = None
+            if len(keys) == 2 and keys[0] != names[0]:  # a key of `synth`, for `validate`
+                other = program.get_command(ctx, keys[0])
+            flags = _flags(other) | params if other else params
             _check_name(name, len(keys) <= len(names), flags, place, commands, is_users)
             checked = _checked(ctx, flags[name], value, path, place) if name in flags else None
             if name not in params:
@@ -141,17 +147,12 @@ def load_settings(
 
 
 def _scope(name: str, flags: Mapping[str, click.Option]) -> Scope:
-    """Where a setting may come from: by its flag, where that says more than the setting."""
+    """Return where a setting may come from; the scope of a flag takes precedence over the
+    setting's.
+    """
     if found := getattr(flags.get(name), "scope", None):
         return Scope(found)
     return SETTINGS[name].scope if name in SETTINGS else Scope.ONE_RUN
-
-
-def _flags_of(ctx: click.Context, name: str) -> dict[str, click.Option]:
-    """The flags of another command."""
-    group = ctx.find_root().command
-    command = group.get_command(ctx, name) if isinstance(group, click.Group) else None
-    return {} if command is None else _flags(command)
 
 
 def _flags(command: click.Command) -> dict[str, click.Option]:
@@ -163,10 +164,10 @@ def _flags(command: click.Command) -> dict[str, click.Option]:
 
 
 def use_settings(ctx: click.Context, name: str, command: click.Command, args: list[str]) -> None:
-    """Let a command, and the one below it that the arguments name, take what the files say.
+    """Pass the settings of files to a command, and to the subcommand that the arguments name.
 
     Args:
-        ctx: of the group that has the command.
+        ctx: context of the group that has the command.
     Raises:
         UsageError: see `load_settings`.
     """
@@ -182,21 +183,16 @@ def use_settings(ctx: click.Context, name: str, command: click.Command, args: li
     ctx.meta[PLACES] = places
 
 
-def _commands(ctx: click.Context) -> list[str]:
-    group = ctx.find_root().command
-    return group.list_commands(ctx) if isinstance(group, click.Group) else []
-
-
 def _entries(
     file: TomlFile, names: tuple[str, ...], commands: list[str], below: list[str]
 ) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Keys and values that hold for a command, the weaker first.
+    """Yield the keys and values that apply to a command, the last one taking precedence.
 
     Args:
-        below: the commands that it has, whose tables are no keys of its own.
+        below: its subcommands, whose tables are not keys of the command.
     """
     for key, value in file.values.items():
-        is_setting = key in SETTINGS or meant(flag(key), SETTINGS) is not None
+        is_setting = key in SETTINGS or setting_meant(flag(key), SETTINGS) is not None
         if key not in commands or (is_setting and not isinstance(value, dict)):
             yield (key,), value
         elif not isinstance(value, dict):
@@ -221,7 +217,7 @@ def _check_name(
     commands: list[str],
     is_users: bool,
 ) -> None:
-    """Raise UsageError for a key that stands for nothing here."""
+    """Raise UsageError for a key that is unknown or not allowed here."""
     is_setting = name in SETTINGS
     scope = _scope(name, {} if is_shared and is_setting else params)
     if scope is Scope.ONE_RUN and (is_setting or name in params):
@@ -236,25 +232,24 @@ def _check_name(
     known = sorted(
         [*commands] * is_shared + [key for key in names if _scope(key, params) is not Scope.ONE_RUN]
     )
-    close = meant(flag(name), {**params, **(SETTINGS if is_shared else {})}) or nearest(name, known)
+    flags = {**params, **SETTINGS} if is_shared else params
+    close = setting_meant(flag(name), flags) or nearest(name, known)
     advice = f"did you mean '{close}'?" if close else "see `tts-cli config show`"
     raise UsageError(f"{place}: unknown key '{name[:80]}'", advice)
 
 
 def _checked(ctx: click.Context, param: click.Option, value: Any, path: Path, place: str) -> Any:
-    """A value as the flag would take it. Raises UsageError."""
-    name = str(param.name)
+    """Return a TOML value for click's default_map. Raises UsageError if it is not valid."""
     value = _converted(param, value, path, place)
     try:
-        check_value(ctx, param, value)
-    except (click.BadParameter, UsageError) as error:
-        message = error.message if isinstance(error, click.BadParameter) else str(error)
-        raise UsageError(f"{place}: {name}: {message}") from None
+        checked_value(ctx, param, value)
+    except UsageError as error:
+        raise UsageError(f"{place}: {param.name}: {error}") from None
     return value
 
 
 def _converted(param: click.Option, value: Any, path: Path, place: str) -> Any:
-    """A TOML value of the kind that the flag has; paths from the file's folder."""
+    """Return a TOML value as the flag's type; paths are relative to the file's folder."""
     name = str(param.name)
     if name == "map" and isinstance(value, dict):
         value = map_text({str(key): str(target) for key, target in value.items()})
@@ -267,7 +262,7 @@ def _converted(param: click.Option, value: Any, path: Path, place: str) -> Any:
     elif param.type is click.FLOAT:
         kind, wanted = (int, float), "a number"
     elif isinstance(value, int) and not isinstance(value, bool):
-        value = str(value)  # such as split = 300
+        value = str(value)  # as in split = 300
     if not isinstance(value, kind) or (isinstance(value, bool) and not param.is_flag):
         raise UsageError(f"{place}: {name}: must be {wanted}, not {shown(value)}")
     if not isinstance(value, str):
@@ -286,10 +281,10 @@ def _is_folder(path: Path, value: str) -> bool:
 
 
 def warn_of_unknown_variables(ctx: click.Context) -> None:
-    """A variable that is almost one of ours does nothing, which should be known.
+    """Warn about variables that look like ours but set nothing.
 
     Args:
-        ctx: of the program.
+        ctx: context of the program.
     """
     names = {shared_variable(name): shared_variable(name) for name in ("settings", *_COUNTS)}
     for name, one in SETTINGS.items():
@@ -307,13 +302,15 @@ def warn_of_unknown_variables(ctx: click.Context) -> None:
 
 
 def _called(prefix: str, name: str, others: str) -> dict[str, str]:
-    """The variable of a flag, by its name and by what might be taken for that."""
+    """Map the variables of a flag, and those of its other names, to its own variable."""
     called = (*(other.lstrip("-").replace("-", "_") for other in others.split()), name)
     return {f"{prefix}_{one}".upper(): f"{prefix}_{name}".upper() for one in called}
 
 
 def _variables(ctx: click.Context, command: click.Command, prefix: str) -> dict[str, str]:
-    """All that give a flag of a command, or of those below it, its value, as `_called` has them."""
+    """Map the variables of all flags of a command and its subcommands to the flags' own; see
+    `_called`.
+    """
     found: dict[str, str] = {}
     for name, param in _flags(command).items():
         found |= _called(prefix, name, getattr(param, "others", ""))

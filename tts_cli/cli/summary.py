@@ -1,28 +1,19 @@
-"""Print the end of a run: the results, where they are, and what to type next.
-
-Also explains options and commands that have another name in other tools. click would suggest the
-option with the most similar spelling, which for `--output` is `--layout`.
-"""
+"""Print the end of a run: the results, where they are, and what to type next."""
 
 from __future__ import annotations
 
 import json
-import os
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from tts_cli.cli import messages as msg
 from tts_cli.cli.screen import show_or_warn, shown_duration
 from tts_cli.config import REDO_ALL, REDO_CHANGED
 from tts_cli.events import OTHERS, Event
 from tts_cli.named import counted, shortened, shown_size
-from tts_cli.plain import read_table
-from tts_cli.setting import meant
 from tts_cli.sources.ids import TAKES
 
 if TYPE_CHECKING:
@@ -37,7 +28,7 @@ if TYPE_CHECKING:
 MAX_REASON_CHARS = 160
 MAX_FAILURES = 5  # failed rows that the summary names
 LENGTH_SLACK_S = 5.0
-MAX_NAMED = 20  # rows that were checked
+MAX_NAMED = 20  # checked rows that the summary names
 MAX_RETRIES = 100
 
 
@@ -54,7 +45,7 @@ def show_result(result: RunResult, args: Sequence[str]) -> int:
         exit_code = show_or_warn(json.dumps(result.report, indent=2), exit_code, is_json=True)
     elif not result.plan.needs_model:
         show_or_warn("\n".join(_unspoken_lines(result, args)))
-    elif config.verbosity >= 0:
+    else:
         show_or_warn("\n".join(_spoken_lines(result, args)))
     if result.error is not None:
         raise result.error
@@ -62,7 +53,6 @@ def show_result(result: RunResult, args: Sequence[str]) -> int:
 
 
 def _show_voices(result: RunResult) -> int:
-    """Print the files of the generated voices."""
     plan = result.plan
     wav = plan.voices.made.wav
     if plan.config.json:
@@ -122,7 +112,6 @@ def verified_lines(verified: Verified | None, args: Sequence[str]) -> list[str]:
 
 
 def _unspoken_lines(result: RunResult, args: Sequence[str]) -> list[str]:
-    """Return the lines of a run that had nothing to synthesize."""
     plan = result.plan
     strays = stray_lines(result.strays, plan.source.name, plan.folder.out)
     verified = verified_lines(result.verified, args)
@@ -144,7 +133,6 @@ def _nothing_to_do(plan: Plan) -> str:
 
 
 def _reason(plan: Plan) -> str:
-    """Return why a run has nothing to do."""
     config, num = plan.config, plan.events.num
     done, silent = num(Event.DONE), num(Event.SILENT)
     if num(Event.SERVED):
@@ -370,53 +358,11 @@ def _without_redo(args: Sequence[str]) -> list[str]:
 
 def _command(args: Sequence[str]) -> str:
     """Return a command line that can be pasted into a shell."""
-    is_piped = "-" in args
-    note = msg.ON_STDIN if is_piped else ""
-    return f"{shlex.join(['tts-cli', *args])}{note}"
+    return shlex.join(["tts-cli", *args]) + msg.ON_STDIN * ("-" in args)
 
 
 def _folder(out: Path) -> str:
     return f"{out}/" if str(out) != "/" else "/"
 
 
-_short = partial(shortened, most=MAX_REASON_CHARS)
-
-
-def _by_name(kind: str) -> dict[str, str]:
-    """Return the advice or command for each name of other tools, by name."""
-    table = read_table(Path(__file__).with_name("other_tools.toml"))[kind]
-    return {name: meaning for meaning, names in table.items() for name in names}
-
-
-def command_meant(name: str) -> str | None:
-    """Return advice about a word in the place of a command, or None."""
-    if ours := _by_name("commands").get(name.lower()):
-        return f"use tts-cli {ours}" if ours.startswith("-") else f"did you mean '{ours}'?"
-    if os.path.isfile(name):
-        return f"to synthesize a manifest: tts-cli synth {name} --out DIR"
-    return None
-
-
-def explain(error: click.ClickException) -> click.ClickException:
-    """Return a better error than click's for an option that does not exist."""
-    if not isinstance(error, click.NoSuchOption) or error.ctx is None:
-        return error
-    ctx, given = error.ctx, error.option_name
-    if ctx.parent is None:
-        if error.possibilities:  # of the few options of the program itself
-            return error
-        advice = "put options after the command, as in tts-cli synth MANIFEST --out DIR"
-        return click.UsageError(f"No such option '{given}': {advice}.", ctx)
-    name = given.replace("_", "-")
-    flags = {opt: param for param in ctx.command.params for opt in param.opts if opt[0] == "-"}
-    flag = name if name in flags else meant(name, flags)
-    words = _by_name("flags").get(name)
-    if flag is not None:
-        advice = f"here it is called {flag}"
-    elif words is not None and "MANIFEST" in " ".join(ctx.command.collect_usage_pieces(ctx)):
-        advice = words.format(command=ctx.info_name)
-    elif words is not None and "voices" in words:
-        advice = words
-    else:
-        return error
-    return click.UsageError(f"No such option '{given}': {advice}.", ctx)
+_short = partial(shortened, max_chars=MAX_REASON_CHARS)

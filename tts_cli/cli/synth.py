@@ -1,4 +1,4 @@
-"""`tts-cli synth`: a manifest in, audio files, a timing log and a report out."""
+"""`tts-cli synth`: synthesize a manifest into a folder of audio files and a journal."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from tts_cli.app.again import short_command
-from tts_cli.cli.align import facts, show
+from tts_cli.cli.align import as_dict, show
 from tts_cli.cli.options import (
     REQUIRED_OUT,
     SPEAKING,
@@ -22,8 +22,9 @@ from tts_cli.cli.options import (
     manifests_argument,
     settings,
 )
+from tts_cli.cli.progress import RunScreen
 from tts_cli.cli.remember import RememberingCommand
-from tts_cli.cli.screen import RunScreen, can_ask
+from tts_cli.cli.screen import can_ask
 from tts_cli.cli.summary import show_result
 from tts_cli.cli.validate import show_plan
 from tts_cli.config import REDO_CHANGED, RunConfig
@@ -36,9 +37,11 @@ from tts_cli.sources.open import open_manifests
 log = logging.getLogger(__name__)
 
 
-def settled(config: RunConfig, error: SettingsChanged) -> RunConfig:
-    """Ask on a terminal what to do about done rows that the given settings would change. Elsewhere,
-    and where the user wants to stop, raise the error.
+def ask_about_changes(config: RunConfig, error: SettingsChanged) -> RunConfig:
+    """Ask on a terminal what to do about done rows that the given settings would change.
+
+    Raises:
+        SettingsChanged: the user wants to stop, or there is no terminal.
     """
     if not can_ask():
         raise error
@@ -52,7 +55,7 @@ def settled(config: RunConfig, error: SettingsChanged) -> RunConfig:
 
 
 def _point_at_say(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
-    """`--text` is not there; what does it is."""
+    """Reject --text and suggest `say`."""
     if value is not None and not ctx.resilient_parsing:
         raise UsageError(
             "synth has no --text: it synthesizes the rows of a manifest",
@@ -101,7 +104,7 @@ def run(
     own: str = "",
     book: BookFacts | None = None,
 ) -> int:
-    """Synthesize, or for a dry run only look, and print the result. Returns the exit code.
+    """Synthesize, or only plan for a dry run, and print the result. Return the exit code.
 
     Args:
         own, book: see `app.run.run`.
@@ -117,17 +120,17 @@ def run(
     try:
         result = start(config)
     except SettingsChanged as error:
-        result = start(settled(config, error))
+        result = start(ask_about_changes(config, error))
     if result.words is not None and config.json:
-        result.report["words"] = facts(result.words)
+        result.report["words"] = as_dict(result.words)
     elif result.words is not None:
         show(config, out, result.words)
-    return show_result(result, words_again(given, out))
+    return show_result(result, rerun_words(given, out))
 
 
-def words_again(given: Invocation, out: Path) -> list[str]:
-    """Return the words that run a command again: the short form where the folder remembers all of
-    its flags.
+def rerun_words(given: Invocation, out: Path) -> list[str]:
+    """Return the words that run a command again: `again DIR` if the folder remembers all of its
+    flags.
     """
     flags = {name for name, origin in given.origins.items() if origin == "flag"} - {"out"}
     short = short_command(out) if all(map(is_remembered, flags)) else None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +15,9 @@ from tts_cli.cli.options import (
     manifests_argument,
     settings,
 )
+from tts_cli.cli.progress import RunScreen
 from tts_cli.cli.remember import RememberingCommand
-from tts_cli.cli.screen import RunScreen, echo, show_grid, shown_duration
+from tts_cli.cli.screen import echo, echo_json, show_grid, shown_duration
 from tts_cli.config import RunConfig
 from tts_cli.events import Count, Event
 from tts_cli.named import counted, shown_size
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from tts_cli.app.look import DryRunReport
     from tts_cli.plan.plan import Plan
 
-MAX_VOICES = 20  # that are listed
-_DUE = {"done": "done (--redo all)"}  # labels of reasons that need more than their name
+MAX_VOICES = 20  # voices that are listed
+_DUE = {"done": "done (--redo all)"}  # labels of reasons, if not their names
 
 
 @click.command("validate", cls=RememberingCommand)
@@ -71,7 +71,7 @@ def show_plan(report: DryRunReport, config: RunConfig) -> None:
         found["xrt"], found["time_s"] = xrt, round(plan.audio_s / xrt, 3) if xrt else None
         if report.orphans is not None:
             found |= _folder_dict(report, report.orphans)
-        echo(json.dumps(found, indent=2))
+        echo_json(found)
         return
     lines = _lines(plan)
     if report.orphans is not None:
@@ -99,7 +99,7 @@ def _lines(plan: Plan) -> list[tuple[str, str]]:
         chars, row_id = _longest(selected)
         lines.insert(3, ("longest text", f"{counted(chars, 'character')}, id {row_id}"))
     if selected.count == num(Event.VALID):
-        del lines[1]  # it would say the same again
+        del lines[1]  # all rows are selected
     split = plan.events.of(Event.SPLIT)
     if split.count:
         pieces = int(split.sums["pieces"])
@@ -115,13 +115,11 @@ def _chars(selected: Count) -> int:
 
 
 def _longest(selected: Count) -> tuple[int, str]:
-    """Return the length and the id of the longest text."""
     chars, row_id = selected.largest.get("chars", (0, ""))
     return int(chars), row_id
 
 
 def _voice_lines(plan: Plan) -> list[tuple[str, str]]:
-    """Return the lines about generated voices."""
     found, voices = [], plan.voices.facts()
     for one in voices[:MAX_VOICES]:
         text = msg.PLAN_VOICE if one["is_made"] else msg.PLAN_NEW_VOICE
@@ -169,7 +167,6 @@ def _folder_lines(
 
 
 def _converted_lines(plan: Plan) -> list[tuple[str, str]]:
-    """Return the line about files that are converted without synthesis."""
     texts = {"audio": msg.PLAN_FROM_AUDIO, "codes": msg.PLAN_FROM_CODES}
     found = plan.events.groups(Event.REENCODE)
     parts = [texts[kind].format(count=one.count) for kind, one in found.items()]
@@ -177,7 +174,6 @@ def _converted_lines(plan: Plan) -> list[tuple[str, str]]:
 
 
 def _line(line: tuple[str, str], /, **facts: object) -> tuple[str, str]:
-    """Return a label and its text."""
     return line[0], line[1].format(**facts)
 
 

@@ -1,10 +1,9 @@
-"""`tts-cli voices`: what a checkpoint can speak as, and the voice files at hand; one made of a
-recording, of a row that was spoken, or of a description.
+"""`tts-cli voices`: list the voices of a checkpoint and the voice files, and make voice files from
+a recording, a synthesized row or a description.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -22,7 +21,7 @@ from tts_cli.cli.options import (
     refuse_misplaced,
     settings,
 )
-from tts_cli.cli.screen import echo, show_table
+from tts_cli.cli.screen import echo, echo_json, show_table
 from tts_cli.config import RunConfig
 from tts_cli.errors import UsageError
 from tts_cli.named import cut
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
     from models.base import ModelInfo
     from tts_cli.voices.voice_store import VoiceStore
 
-_SHOWN_CHARS = 60  # of a text in a table
+_SHOWN_CHARS = 60  # characters of a text in a table
 _overwrite = click.option(
     "--overwrite",
     "is_overwriting",
@@ -90,46 +89,37 @@ def command(ctx: click.Context, /, folder: Path | None, **options: Any) -> int:
         refuse_misplaced(ctx)
         return 0
     config = RunConfig.from_options(options)
-    from tts_cli.app.voices import made_in, offered
+    from tts_cli.app.voices import checkpoint_voices, generated_voices_in
 
     if folder is not None:
-        show_made_voices(*made_in(folder), config.json)
+        show_made_voices(*generated_voices_in(folder), config.json)
         return 0
-    found = offered(config)
+    found = checkpoint_voices(config)
     info, files = found.info, found.files
     if config.json:
         facts = {"source": found.source, **asdict(info)}
         if info.licence is not None:
             facts["licence_accepted"] = found.accepted
         facts |= {"voices_folder": str(found.folder), "voice_files": files}
-        echo(json.dumps(facts, indent=2))
+        echo_json(facts)
         return 0
     for name, value in describe(info, found.source):
         echo(f"{name}: {value}")
     if info.licence is not None:
         echo(f"licence: {found.consent}")
     if files:
-        columns = ("name", "mode", "model", "usable")
-        show_table(
-            f"voice files in {found.folder}",
-            columns,
-            [
-                (
-                    file["name"],
-                    file.get("mode", "-"),
-                    file.get("model", "-"),
-                    file["problem"] or "yes",
-                )
-                for file in files
-            ],
-        )
+        rows = [
+            (one["name"], one.get("mode", "-"), one.get("model", "-"), one["problem"] or "yes")
+            for one in files
+        ]
+        show_table(f"voice files in {found.folder}", ("name", "mode", "model", "usable"), rows)
     else:
         echo(f"voice files: none in {found.folder}")
     return 0
 
 
 def describe(info: ModelInfo, source: str) -> list[tuple[str, str]]:
-    """Lines about a checkpoint."""
+    """Return labels and texts about a checkpoint."""
     instruct = "supported" if info.takes_instruct else "ignored by this model"
     cloning = "no"
     if info.can_clone:
@@ -152,9 +142,8 @@ def describe(info: ModelInfo, source: str) -> list[tuple[str, str]]:
 
 
 def show_made_voices(voices: VoiceStore, found: Sequence[Mapping[str, Any]], is_json: bool) -> None:
-    """List the voices that runs have made for an output folder."""
     if is_json:
-        echo(json.dumps({"folder": str(voices.out_folder), "made_voices": found}, indent=2))
+        echo_json({"folder": str(voices.out_folder), "made_voices": found})
         return
     if not found:
         echo(f"generated voices: none in {voices.out_folder}")
@@ -175,9 +164,9 @@ def show_made_voices(voices: VoiceStore, found: Sequence[Mapping[str, Any]], is_
 
 
 def show_made(path: str, facts: dict[str, Any], is_json: bool, is_new: bool = True) -> None:
-    """Print which voice file was written, or found unchanged."""
+    """Print which voice file was written, or already existed."""
     if is_json:
-        echo(json.dumps({"path": path, **facts}, indent=2))
+        echo_json({"path": path, **facts})
         return
     what = f"wrote {path}" if is_new else f"{path} already exists, with the same content"
     echo(f"{what}: {facts['mode']}, {facts['frames']} reference frames")

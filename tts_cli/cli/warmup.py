@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from typing import Any
 
 import click
 
 from tts_cli.cli.options import UNNAMED, SectionedCommand, common_options, group, settings
-from tts_cli.cli.screen import echo, show_table
+from tts_cli.cli.screen import echo, echo_json, show_table
 from tts_cli.config import RunConfig
 from tts_cli.named import counted
 from tts_cli.setting import Topic
@@ -45,7 +44,7 @@ def command(**options: Any) -> int:
         report = {"device": str(session.device), "load_s": round(session.load_s, 3)}
         report |= {"capture_s": round(session.capture_s, 3), "graphs": graphs}
         report |= {"kernels": {**asdict(session.kernels), "cache": str(cache)}}
-        echo(json.dumps(report, indent=2))
+        echo_json(report)
     elif not graphs:
         reason = "--no-graphs" if session.device.type == "cuda" else "graphs need a CUDA device"
         echo(f"{session.device}: no graphs to capture ({reason}); the model loads and works")

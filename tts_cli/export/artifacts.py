@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from tts_cli.atomic import is_part, lines_in, sync_folder
+from tts_cli.atomic import is_part, iter_file_lines, sync_folder
 from tts_cli.errors import UsageError
 from tts_cli.events import Count
 from tts_cli.store.files import file_sha256, prepare_folder, size_and_sha256
@@ -182,7 +182,7 @@ def _require_as_written(out: Path, since_ns: int = 0) -> None:
         SetupError: the list is not a regular file.
     """
     listed, names, foreign = set(), set(), Count(is_sorted=True)
-    for line in lines_in(out / SUMS_NAME):
+    for line in iter_file_lines(out / SUMS_NAME):
         listed.add(hash(line.rstrip(b"\n")))
         names.add(hash(line.rstrip(b"\n")[66:]))
     for folder, folders, files in os.walk(out, onerror=_raise) if out.exists() else ():

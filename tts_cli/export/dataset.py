@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from tts_cli import signals
-from tts_cli.atomic import read_own, values_of
+from tts_cli.atomic import parse_line, read_own
 from tts_cli.audio.tags import comment_of_model
 from tts_cli.errors import RowError, StoppedEarly, UsageError, writing
 from tts_cli.export.artifacts import STATE_NAME, Artifacts, replacing
@@ -191,7 +191,7 @@ def _require_ours(out: Path, state: Mapping[str, Any], is_overwriting: bool) -> 
     """Raise UsageError unless a folder is empty, does not exist or has an export to be replaced."""
     if not out.exists() or not any(out.iterdir()):
         return
-    found = values_of(read_own(out / STATE_NAME, _MAX_STATE_BYTES) or b"")
+    found = parse_line(read_own(out / STATE_NAME, _MAX_STATE_BYTES) or b"")
     problem, remedy = "", "choose another folder"
     if found is None:
         problem = "is not empty, and not an export"

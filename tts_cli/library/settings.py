@@ -14,7 +14,7 @@ from tts_cli.config import SETTINGS, RunConfig
 from tts_cli.core import Row
 from tts_cli.errors import UsageError
 from tts_cli.named import nearest, shown
-from tts_cli.setting import flag, meant
+from tts_cli.setting import flag, setting_meant
 
 GivenRow = str | Mapping[str, Any] | Row
 StrPath = str | os.PathLike[str]
@@ -107,7 +107,7 @@ def config_of(given: Mapping[str, Any]) -> RunConfig:
     values: dict[str, Any] = {}
     for name, value in given.items():
         if name not in KEYWORDS:
-            close = meant(flag(name), KEYWORDS) or nearest(name, list(KEYWORDS))
+            close = setting_meant(flag(name), KEYWORDS) or nearest(name, list(KEYWORDS))
             advice = (
                 f"did you mean {close}?" if close else f"the settings are {', '.join(KEYWORDS)}"
             )

@@ -21,7 +21,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tts_cli.app.align import SpokenWords, aligner_of
+from tts_cli.app.align import TakeAligner, aligner_of
 from tts_cli.app.verify import HeardSession
 from tts_cli.engine.load import choose_device, on_device
 from tts_cli.engine.session import LocalSession
@@ -97,7 +97,7 @@ class Speaker:
         self._stream: SpeechStream | None = None  # of the current call
         self._is_lost = False  # its device has failed
         self._heard: HeardSession | None = None  # with `verify`
-        self._words: SpokenWords | None = None  # with `words`
+        self._words: TakeAligner | None = None  # with `words`
         self.session = LocalSession(config, info)
         with ExitStack() as stack, on_device(choose_device(config)):
             folder = config.made_voices
@@ -107,7 +107,7 @@ class Speaker:
             self.maker = Resolver(config, info, voices=voices)  # before a weight is read
             if config.words is not None:
                 opened = aligner_of(config.words, config, "words")
-                self._words = SpokenWords(opened, self.maker.care.facts(), nullcontext)
+                self._words = TakeAligner(opened, self.maker.care.facts(), nullcontext)
                 stack.callback(self._words.close)
             if config.verify is not None:
                 self._heard = HeardSession(config, self.maker, nullcontext)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tts_cli.atomic import write_alone
+from tts_cli.atomic import write_standalone
 from tts_cli.audio.file import check_format, encode, to_float
 from tts_cli.audio.tags import Tags, comment_of
 from tts_cli.config import SUBTYPES
@@ -133,7 +133,7 @@ class Speech:
         coding = check_format(name, subtype, self.sample_rate_hz)
         tags = Tags.of_row(self.id, self.voice, self.comment)
         data = encode(self.samples, self.sample_rate_hz, name, coding, tags)
-        write_alone(target.absolute(), data)
+        write_standalone(target.absolute(), data)
         return target
 
 

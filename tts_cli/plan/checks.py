@@ -25,7 +25,7 @@ from tts_cli.checks.verdicts import read_verdicts
 from tts_cli.config import RunConfig
 from tts_cli.core import BadRow, Row
 from tts_cli.errors import RowError, SetupError, UsageError
-from tts_cli.named import nearest, shown, some_of
+from tts_cli.named import first_few, nearest, shown
 from tts_cli.plain import read_given
 from tts_cli.sources.cast import Cast, read_cast, with_character
 from tts_cli.sources.ids import IdTable, fold_id, id_hash
@@ -175,7 +175,7 @@ def _name_problem(field: str, value: str, info: ModelInfo) -> str | None:
         return f"{field}: a {info.type} checkpoint has no named voices; leave it out"
     close = nearest(value, valid)
     advice = f"did you mean '{close}'? " if close else ""
-    listed = some_of(valid, _MAX_NAMES)
+    listed = first_few(valid, _MAX_NAMES)
     more = _ELSE[field]
     return f"{field}: {shown(value)} is unknown; {advice}the checkpoint has {listed}{more}"
 
@@ -307,7 +307,7 @@ class Judge:
             flag = as_flag({**columns, column: ""})
             remedy = f"{made}{self._how_to_give_voice(name)}, or leave the column out: {flag}"
             return f"character {shown(name)} has no voice; {advice}{remedy}"
-        listed = some_of(names, _MAX_CAST)
+        listed = first_few(names, _MAX_CAST)
         return f"character {shown(name)} is not in {path}; {advice}it has {listed}"
 
     def _how_to_give_voice(self, name: str) -> str:

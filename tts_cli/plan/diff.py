@@ -11,7 +11,7 @@ from itertools import count, islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tts_cli.config import RunConfig
-from tts_cli.core import Place, Role, Status, Task
+from tts_cli.core import Role, Status, TakeRef, Task
 from tts_cli.errors import RowError
 from tts_cli.events import Event, Events
 from tts_cli.plan.changes import Cause, Changes
@@ -255,9 +255,9 @@ class FolderDiff:
         role = Role.HELD if is_held else Role.OWN
         file = self.journal.file(row_id)
         if file is not None and self._is_again(task, file, do):
-            task = replace(task, place=Place(file.take, role))
+            task = replace(task, place=TakeRef(file.take, role))
         else:
-            task = replace(task, place=Place(self.journal.row(row_id).take_to_write(), role))
+            task = replace(task, place=TakeRef(self.journal.row(row_id).take_to_write(), role))
         return self._after_failed(task) if do is Do.RETRY else task
 
     def _is_again(self, task: Task, file: RowTakes, do: Do) -> bool:
@@ -319,7 +319,7 @@ def fits(take: JournalEntry, resolved: ResolvedRow) -> bool:
     )
 
 
-def extra_places(journal: Journal, row_id: str, own: Place | None, extras: int) -> list[Place]:
+def extra_places(journal: Journal, row_id: str, own: TakeRef | None, extras: int) -> list[TakeRef]:
     """Return the first free take numbers for the further takes of a row.
 
     Args:
@@ -329,7 +329,7 @@ def extra_places(journal: Journal, row_id: str, own: Place | None, extras: int) 
     taken = 1 if own is None else own.take
     known = {taken, *journal.row(row_id).numbers}
     numbers = (take for take in count(2) if take not in known)
-    return [Place(take, Role.EXTRA) for take in islice(numbers, extras)]
+    return [TakeRef(take, Role.EXTRA) for take in islice(numbers, extras)]
 
 
 class ServedTakes:

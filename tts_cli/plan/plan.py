@@ -15,7 +15,7 @@ from tts_cli.config import RunConfig
 from tts_cli.core import BadRow, Piece, Result, Row, Task, are_joined
 from tts_cli.errors import ManifestError, RowError, UsageError
 from tts_cli.events import Event, Events
-from tts_cli.named import counted, some_of
+from tts_cli.named import counted, first_few
 from tts_cli.plan.changes import Changes
 from tts_cli.plan.checks import CheckedRows, Only
 from tts_cli.plan.diff import Action, Do, FolderDiff, ServedTakes, extra_places
@@ -216,7 +216,7 @@ class Plan:
         """Raise UsageError if new rows would replace files that the journal does not have."""
         if foreign := self.events.of(Event.FOREIGN_FILE).first:
             raise UsageError(
-                f"{some_of(foreign)}: in the folder, but not in timings.jsonl, so not "
+                f"{first_few(foreign)}: in the folder, but not in timings.jsonl, so not "
                 "from an earlier run",
                 remedy="move them, choose another --out, or add --redo all to replace them",
             )

@@ -27,18 +27,17 @@ from tts_cli.config import RunConfig
 from tts_cli.core import (
     BadRow,
     Finish,
-    Need,
     Piece,
-    Place,
     Result,
     Role,
     Row,
+    TakeRef,
     Task,
+    VoiceKey,
     are_joined,
 )
 from tts_cli.errors import RowError
-from tts_cli.hashing import encode, sha256_of
-from tts_cli.hashing import values_of as hashed_values
+from tts_cli.hashing import encode, hashed_values, sha256_of
 from tts_cli.named import shown
 from tts_cli.plan.checkpoint import prompt_counter
 from tts_cli.plan.checks import Judge, require_speakable
@@ -73,7 +72,7 @@ class ResolvedRow(NamedTuple):
     is_silent: bool  # the text has no words
     split: dict[str, float] | None  # options of splitting and joining; None: one piece
     reading: NormalizedText | None  # normalized text; None: synthesized as written
-    need: Need | None  # voice to clone; the digest of one that does not exist yet is empty
+    need: VoiceKey | None  # voice to clone; the digest of one that does not exist yet is empty
     problem: str  # reason why the row is certain to fail; empty: none is known
     model: str  # `ModelInfo.identity`
 
@@ -353,9 +352,9 @@ class Resolver:
         resolved = self.resolve(task.row)._replace(need=task.need)
         for number in range(2, takes + 2):
             found = self.task(resolved, task.pieces, take_seed(task.request.seed, number))
-            yield replace(found, notes=task.notes, place=Place(number, Role.EXTRA))
+            yield replace(found, notes=task.notes, place=TakeRef(number, Role.EXTRA))
 
-    def _check_room(self, request: SpeechRequest, need: Need | None) -> None:
+    def _check_room(self, request: SpeechRequest, need: VoiceKey | None) -> None:
         """Raise RowError if a request is certain to exceed the checkpoint's positions."""
         if most_positions(request, self.info, need) > self.info.max_positions:
             least = self.cloning.least(request)

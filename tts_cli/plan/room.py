@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from models.base import RequestError, SpeechRequest
-from tts_cli.core import Need, Task
+from tts_cli.core import Task, VoiceKey
 from tts_cli.plan.split_rule import SplitRule
 from tts_cli.text.words import text_cap
 from tts_cli.voices.needs import reference_silence_s
@@ -46,7 +46,7 @@ class Needs:
                 needs.add(piece.request, info, task.need)
         return needs
 
-    def add(self, request: SpeechRequest, info: ModelInfo, voice: Need | None = None) -> None:
+    def add(self, request: SpeechRequest, info: ModelInfo, voice: VoiceKey | None = None) -> None:
         """Add the needs of one row, which may clone a voice."""
         positions = most_positions(request, info, voice)
         if voice is not None:
@@ -84,7 +84,7 @@ class Needs:
         )
 
 
-def most_positions(request: SpeechRequest, info: ModelInfo, voice: Need | None = None) -> int:
+def most_positions(request: SpeechRequest, info: ModelInfo, voice: VoiceKey | None = None) -> int:
     """Return an upper bound of the positions of a row's prompt and frames."""
     texts = most_tokens(request.text) + most_tokens(request.instruct or "")
     reference = 0 if voice is None else voice.num_bytes + voice.num_frames
@@ -92,7 +92,7 @@ def most_positions(request: SpeechRequest, info: ModelInfo, voice: Need | None =
 
 
 def room_problem(
-    request: SpeechRequest, info: ModelInfo, voice: Need | None, count: Callable[[], Count]
+    request: SpeechRequest, info: ModelInfo, voice: VoiceKey | None, count: Callable[[], Count]
 ) -> str | None:
     """Return why a row is certain to exceed the checkpoint's positions, or None.
 
@@ -163,6 +163,6 @@ def usual_needs(
     return needs
 
 
-def _longest_reference(config: RunConfig, info: ModelInfo) -> Need:
+def _longest_reference(config: RunConfig, info: ModelInfo) -> VoiceKey:
     seconds = MAX_SECONDS + reference_silence_s(config, info)
-    return Need("", math.ceil(seconds / info.frame_s) + 1, TRANSCRIPT_BYTES)
+    return VoiceKey("", math.ceil(seconds / info.frame_s) + 1, TRANSCRIPT_BYTES)

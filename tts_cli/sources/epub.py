@@ -33,7 +33,7 @@ from typing import Any, BinaryIO, NamedTuple
 from urllib.parse import unquote
 
 from tts_cli.errors import ManifestError
-from tts_cli.named import some_of
+from tts_cli.named import first_few
 from tts_cli.plain import open_plain
 from tts_cli.sources.chapters import (
     Block,
@@ -162,7 +162,7 @@ class _Reader:
         if self._num_framed:
             warnings.insert(0, frame_warning(self._archive.name, self._num_framed))
         if self._bad_links:
-            links = some_of([repr(link[:100]) for link in self._bad_links])
+            links = first_few([repr(link[:100]) for link in self._bad_links])
             name = self._archive.name
             warnings.append(f"{name}: its contents lead out of the book, ignored: {links}")
         return Book(

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
 from tts_cli.core import BadRow, Row
 from tts_cli.errors import StoppedEarly, UsageError
-from tts_cli.named import some_of
+from tts_cli.named import first_few
 from tts_cli.sources.decode import Encoding, known_encoding
 from tts_cli.sources.ids import ContentIds
 from tts_cli.sources.mapping import ColumnMapping, RowProblem
@@ -272,7 +272,7 @@ class SpeakerNames:
         is_often = len(often) > 1 and sum(often.values()) >= _LEAST_SHARE * self._rows
         if len(self._counts) < 2 or not (is_often or is_each):
             return None
-        named = some_of([name for name, _ in self._counts.most_common()], _MAX_SHOWN)
+        named = first_few([name for name, _ in self._counts.most_common()], _MAX_SHOWN)
         return (
             f"{with_name} rows start with a name and a colon ({named}), which would be read "
             "aloud; in a manifest, --speaker-prefix removes the names"

@@ -17,7 +17,7 @@ from typing import Any
 from models.sampling import SETTINGS
 from tts_cli.config import EXTRAS
 from tts_cli.errors import ManifestError, UsageError
-from tts_cli.named import nearest, shown, some_of
+from tts_cli.named import first_few, nearest, shown
 from tts_cli.text.languages import code_of, is_code
 
 ERROR, KEEP, DROP = EXTRAS
@@ -273,7 +273,7 @@ def _with_inner(name: str, value: Any) -> list[str]:
 
 
 def _named(names: list[str]) -> str:
-    return some_of([*map(shown, names)], _MAX_NAMED)
+    return first_few([*map(shown, names)], _MAX_NAMED)
 
 
 @dataclass

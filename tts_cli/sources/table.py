@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from tts_cli.core import BadRow, Row
 from tts_cli.errors import ManifestError
-from tts_cli.named import counted, shown, some_of
+from tts_cli.named import counted, first_few, shown
 from tts_cli.sources.dialect import PATH, path_id, skip_directives
 from tts_cli.sources.item import Dialect
 from tts_cli.sources.jsonl import Lines
@@ -178,7 +178,7 @@ class TableHeader:
                 name,
                 counted(len(found), "row"),
                 num_rows,
-                some_of(found, _MAX_TOLD),
+                first_few(found, _MAX_TOLD),
             )
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from tts_cli.core import BadRow, Row
 from tts_cli.errors import ManifestError, is_panic
 from tts_cli.extras import load
-from tts_cli.named import nearest, shown, some_of
+from tts_cli.named import first_few, nearest, shown
 from tts_cli.sources.table import TableHeader
 from tts_cli.sources.xlsx_scan import (
     MAX_FILE_BYTES,
@@ -103,7 +103,7 @@ def _choose(sheets: list[Sheet], wanted: str | None, name: str) -> Sheet:
 def _tell(sheets: list[Sheet], sheet: Sheet, scan: SheetScan, name: str) -> None:
     others = [other.name for other in sheets if other is not sheet]
     if others:
-        listed = some_of(others, 5)
+        listed = first_few(others, 5)
         log.info("%s: reading sheet %r; other sheets (--sheet): %s", name, sheet.name, listed)
     if scan.hidden_rows:
         log.warning("%s: %d hidden rows are read like the others", name, scan.hidden_rows)

@@ -12,7 +12,7 @@ import json
 import os
 from pathlib import Path
 
-from tts_cli.atomic import lines_in, open_to_append, read_own, values_of
+from tts_cli.atomic import iter_file_lines, open_to_append, parse_line, read_own
 from tts_cli.sources.ids import IdTable, id_hash
 
 DERIVED_NAME = "derived.jsonl"
@@ -32,8 +32,8 @@ class DerivedFiles:
         self._ours = IdTable()  # hashes of path and written content
         self._audio, self._text = IdTable(), IdTable()  # hash of a path -> hash in its last line
         self._is_torn = False
-        for raw in lines_in(out / DERIVED_NAME):
-            values = values_of(raw) or {}
+        for raw in iter_file_lines(out / DERIVED_NAME):
+            values = parse_line(raw) or {}
             found = [values.get(name) for name in ("path", "sha256", "audio", "text")]
             self._is_torn = not raw.endswith(b"\n")
             if all(isinstance(value, str) for value in found):

@@ -23,7 +23,7 @@ import msgspec
 from msgspec import Meta, field
 from msgspec.structs import asdict, fields, force_setattr, replace
 
-from tts_cli.atomic import values_of
+from tts_cli.atomic import parse_line
 from tts_cli.core import Finish, Kind, Remark, Role, Status
 from tts_cli.sources.ids import is_recorded_id, voice_label
 from tts_cli.text.pauses import without_pauses
@@ -238,12 +238,12 @@ class JournalEntry(msgspec.Struct, frozen=True):
         try:
             take = _decode(raw)
         except (msgspec.MsgspecError, ValueError, RecursionError):
-            return cls.of(values_of(raw))
+            return cls.of(parse_line(raw))
         if not take.request_hash or not take.delivery_hash:
-            return cls.of(values_of(raw))
+            return cls.of(parse_line(raw))
         if take.schema != SCHEMA or _OURS not in raw or not _are_sound(take.remarks):
             if not _is_convertible(take, raw):
-                return cls.of(values_of(raw))
+                return cls.of(parse_line(raw))
             force_setattr(take, "schema", SCHEMA)
         if not is_recorded_id(take.id, take.status):
             return None
@@ -255,7 +255,7 @@ class JournalEntry(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, values: Mapping[str, Any] | None) -> JournalEntry | None:
-        """The same of what a line says, see `values_of`: fields that it lacks, or that are not of
+        """The same of what a line says, see `parse_line`: fields that it lacks, or that are not of
         their kind, have their defaults; of those that tell which speech it is there is no guessing.
         """
         if values is None:
@@ -366,7 +366,7 @@ class CopiedLine:
     @classmethod
     def decode(cls, raw: bytes) -> CopiedLine | None:
         """A whole line of the file; None for one that makes no sense."""
-        take, values = JournalEntry.decode(raw), values_of(raw)
+        take, values = JournalEntry.decode(raw), parse_line(raw)
         return None if take is None or values is None else cls(take, values)
 
     def changed(self, **changes: Any) -> CopiedLine:

@@ -20,7 +20,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from tts_cli.atomic import link_whole, remove_part, stage, sync_folder, token_of
+from tts_cli.atomic import link_atomic, remove_part, stage, sync_folder, token_of
 from tts_cli.audio.encode import Encoder
 from tts_cli.audio.file import NO_TAGS, is_whole_wav
 from tts_cli.audio.tags import Tags
@@ -405,7 +405,7 @@ class Mover:
         try:
             os.link(source, path, follow_symlinks=False)
         except OSError:
-            link_whole(source, path)
+            link_atomic(source, path)
         self._touched.add(str(path.parent))
 
     def move(self, name: str, target: str | None) -> bool:

@@ -22,10 +22,10 @@ from msgspec.structs import replace
 
 from tts_cli.atomic import (
     MAX_LINE_BYTES,
+    iter_lines,
     open_own,
     open_to_append,
     sync_folder,
-    whole_lines,
     write_all,
 )
 from tts_cli.core import Status
@@ -252,7 +252,7 @@ class Journal:
         """The entries of all lines that begin at an offset or later. Raises OSError."""
         with open_plain(self.path) as file:
             file.seek(offset)
-            for raw in whole_lines(file):
+            for raw in iter_lines(file):
                 if (take := JournalEntry.decode(raw)) is not None:
                     yield take
 
@@ -293,7 +293,7 @@ class Journal:
         if file is None:
             return
         with file:
-            for raw in whole_lines(file):
+            for raw in iter_lines(file):
                 self._is_torn = not raw.endswith(b"\n")
                 take = EntryFacts.decode(raw)
                 if take is not None:  # also a last line that lacks nothing but its end

@@ -11,7 +11,7 @@ import os
 import threading
 from pathlib import Path
 
-from tts_cli.atomic import read_own, sync_folder, values_of, write_all
+from tts_cli.atomic import parse_line, read_own, sync_folder, write_all
 from tts_cli.errors import SetupError
 
 MARK_NAME = ".tts-cli.changing"
@@ -34,7 +34,7 @@ class FolderMark:
         data = read_own(self.path, _MAX_BYTES)
         if data is None:
             return None
-        size = (values_of(data) or {}).get("journal_bytes")
+        size = (parse_line(data) or {}).get("journal_bytes")
         return size if isinstance(size, int) and size >= 0 else 0
 
     def set(self, journal_bytes: int) -> None:

@@ -20,17 +20,17 @@ from typing import Any, NamedTuple
 
 from tts_cli import signals
 from tts_cli.atomic import (
+    atomic_path,
     is_part,
-    lines_in,
+    iter_file_lines,
     link_or_copy,
+    parse_line,
     part_of,
     remove_part,
     require_plain_file,
     sync_file,
     token_of,
-    values_of,
     write_atomic,
-    written_whole,
 )
 from tts_cli.audio.file import is_whole_wav
 from tts_cli.core import Status
@@ -81,8 +81,8 @@ def merge_runs(folders: list[Path]) -> None:
     """
     found: dict[str, tuple[str, bytes]] = {}  # run id -> start and line
     for folder in folders:
-        for raw in lines_in(folder / RUNS_NAME):
-            values = values_of(raw) or {}
+        for raw in iter_file_lines(folder / RUNS_NAME):
+            values = parse_line(raw) or {}
             run_id = values.get("run_id")
             is_first = run_id not in found or values.get("totals") is not None
             if raw.endswith(b"\n") and isinstance(run_id, str) and is_first:
@@ -99,10 +99,10 @@ def write_lines(origins: Origins, name: str) -> None:
     folders, seen = origins.folders, set()
     if not any(require_plain_file(folder / name) for folder in folders):
         return
-    with written_whole(folders[0] / name) as part, open(part, "xb") as file:
+    with atomic_path(folders[0] / name) as part, open(part, "xb") as file:
         for index, folder in enumerate(folders):
-            for raw in lines_in(folder / name):
-                row_id = (values_of(raw) or {}).get("id")
+            for raw in iter_file_lines(folder / name):
+                row_id = (parse_line(raw) or {}).get("id")
                 is_other = row_id and origins.folder_of(id_hash(str(row_id))) != index
                 digest = hashlib.blake2b(raw, digest_size=8).digest()
                 if raw.endswith(b"\n") and not is_other and digest not in seen:
@@ -494,7 +494,7 @@ class Merger:
             target = self.out / name
             if is_others or not self._is_plain(index, name) or os.path.lexists(target):
                 continue
-            with written_whole(target) as part:
+            with atomic_path(target) as part:
                 self._place(self._folder(index) / name, part)
 
     def _find_left(self, index: int) -> None:

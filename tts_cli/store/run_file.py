@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Any
 
 from tts_cli.atomic import (
     MAX_LINE_BYTES,
-    lines_in,
+    iter_file_lines,
     open_to_append,
+    parse_line,
     read_own,
     require_plain_file,
-    values_of,
     write_all,
     write_atomic,
 )
@@ -68,7 +68,7 @@ def read_report(out: Path) -> dict[str, Any]:
         SetupError: it is not a regular file.
         OSError: it cannot be read.
     """
-    return values_of(read_own(out / REPORT_NAME, _MAX_REPORT_BYTES) or b"") or {}
+    return parse_line(read_own(out / REPORT_NAME, _MAX_REPORT_BYTES) or b"") or {}
 
 
 def settings_of(report: Mapping[str, Any], about: Collection[About]) -> dict[str, Any]:
@@ -164,8 +164,8 @@ class RunLog:
 
     def lines(self) -> Iterator[dict[str, Any]]:
         """Yield the runs, unchecked; lines that are not objects are skipped. Raises OSError."""
-        for raw in lines_in(self.path):
-            if (values := values_of(raw)) is not None:
+        for raw in iter_file_lines(self.path):
+            if (values := parse_line(raw)) is not None:
                 yield values
 
 

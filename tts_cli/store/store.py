@@ -168,7 +168,7 @@ class Store:
     @cached_property
     def commits(self) -> Commits:
         """Commits changes of rows; the store must be open."""
-        return Commits(self.out, self.journal, self._mark, self._config.most_takes)
+        return Commits(self.out, self.journal, self._mark, self._config.max_takes)
 
     @cached_property
     def _mark(self) -> FolderMark:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from tts_cli.atomic import whole_lines, written_whole
+from tts_cli.atomic import atomic_path, iter_lines
 from tts_cli.audio.file import is_whole_audio
 from tts_cli.core import Status
 from tts_cli.named import counted
@@ -74,7 +74,7 @@ def upgrade(out: Path, journal: Journal, commits: Commits, crashed_ns: int | Non
     )
     if unrecorded:
         journal.append(*lines)
-    with written_whole(out / OLD_JOURNAL) as part:
+    with atomic_path(out / OLD_JOURNAL) as part:
         shutil.copyfile(journal.path, part)
         os.truncate(part, size)
     if found.count:
@@ -118,7 +118,7 @@ class _Upgrade:
     def _entries(self, *words: bytes) -> Iterator[JournalEntry]:
         """Every entry whose line contains one of some words."""
         with open_plain(self._journal.path) as file:
-            for raw in whole_lines(file):
+            for raw in iter_lines(file):
                 if any(one in raw for one in words) and (take := JournalEntry.decode(raw)):
                     yield take
 

@@ -19,7 +19,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from tts_cli.errors import UsageError
-from tts_cli.named import counted, some_of
+from tts_cli.named import counted, first_few
 from tts_cli.text import languages
 from tts_cli.text.languages import named_language
 from tts_cli.text.lexicon import Lexicon, read_lexicon
@@ -124,7 +124,7 @@ class TextFrontend:
         words = [entry.written for entry in entries if entry.line not in self.used]
         if not words:
             return None
-        named = some_of([*map(repr, words)], MAX_UNUSED)
+        named = first_few([*map(repr, words)], MAX_UNUSED)
         return (
             f"{self.lexicon.path}: {len(words)} of "
             f"{counted(len(entries), 'entry', 'entries')} occur in no text: {named}"

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from tts_cli.core import Need
+from tts_cli.core import VoiceKey
 from tts_cli.errors import RowError
 from tts_cli.voices.recording import (
     Facts,
@@ -95,7 +95,7 @@ class Cloning:
         self.files = ReferenceFiles(config.ref_root)
         self.voices = voices or VoiceStore(config.voice_dir)
 
-    def need(self, request: SpeechRequest) -> Need | None:
+    def need(self, request: SpeechRequest) -> VoiceKey | None:
         """What a request clones, None where nothing.
 
         Raises:
@@ -109,13 +109,13 @@ class Cloning:
         mode, text = request.clone_mode or "xvec", request.ref_text
         digest = reference_digest(facts.content, mode, text, self.silence_s)
         if mode == "xvec":
-            return Need(digest, 0, 0, facts.content)
+            return VoiceKey(digest, 0, 0, facts.content)
         rate_hz = self.info.sample_rate_hz
         seconds = facts.header.most_seconds + self.silence_s
         frames = math.ceil((seconds * rate_hz + 2) / self.info.samples_per_frame)
-        return Need(digest, frames, len((text or "").encode()), facts.content)
+        return VoiceKey(digest, frames, len((text or "").encode()), facts.content)
 
-    def least(self, request: SpeechRequest) -> Need | None:
+    def least(self, request: SpeechRequest) -> VoiceKey | None:
         """What a request is certain to need, found without reading a recording.
 
         Raises:
@@ -123,10 +123,10 @@ class Cloning:
         """
         if request.ref_audio is None or not self.info.can_clone:
             need = self.need(request)
-            return Need("", 1, 1) if need is not None and not need.digest else need
+            return VoiceKey("", 1, 1) if need is not None and not need.digest else need
         if request.clone_mode != "icl":
-            return Need("", 0, 0)
-        return Need("", 1, len((request.ref_text or "").encode()))
+            return VoiceKey("", 0, 0)
+        return VoiceKey("", 1, len((request.ref_text or "").encode()))
 
     def transcript_problem(self, path: str, text: str | None) -> str | None:
         """Why a transcript cannot be that of a recording, or None. Raises RowError."""
@@ -163,10 +163,10 @@ class Cloning:
             raise RowError(f"ref_audio {request.ref_audio!r} was changed during the run")
         return reference
 
-    def _stored(self, name: str) -> Need:
+    def _stored(self, name: str) -> VoiceKey:
         stored = self.voices.find(name, self.info)
         if stored is None:
             frames = math.ceil((MAX_MADE_S + self.silence_s) / self.info.frame_s) + 1
-            return Need("", frames, MAX_MADE_BYTES)
+            return VoiceKey("", frames, MAX_MADE_BYTES)
         text_bytes = len((stored.text or "").encode())
-        return Need(stored.digest, stored.num_frames, text_bytes, mode=stored.mode)
+        return VoiceKey(stored.digest, stored.num_frames, text_bytes, mode=stored.mode)

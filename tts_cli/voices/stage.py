@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, wait
 from typing import TYPE_CHECKING, NamedTuple
 
-from tts_cli.core import Need, Task
+from tts_cli.core import Task, VoiceKey
 from tts_cli.errors import RowError
 from tts_cli.voices.needs import Cloning
 
@@ -78,7 +78,7 @@ class VoiceStage:
         while waiting and not stop.is_set():
             yield from _finished(waiting, WAIT_S)
 
-    def _begin(self, cloning: Cloning, task: Task, need: Need) -> tuple[Voiced, Ticket | None]:
+    def _begin(self, cloning: Cloning, task: Task, need: VoiceKey) -> tuple[Voiced, Ticket | None]:
         """A task, and the ticket of its recording; None where its voice is known, or cannot be
         had.
         """

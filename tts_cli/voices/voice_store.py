@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from tts_cli.atomic import write_alone, write_atomic
+from tts_cli.atomic import write_atomic, write_standalone
 from tts_cli.config import users_folder
 from tts_cli.errors import RowError, SetupError, UsageError
 from tts_cli.named import nearest, shown
@@ -159,7 +159,7 @@ class VoiceStore:
         path = self.target(name, is_overwriting)
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            write_alone(path, encode(voice))
+            write_standalone(path, encode(voice))
         except OSError as error:
             raise SetupError(
                 f"cannot write {path}: {error.strerror or error}", "choose another --voice-dir"

@@ -23,7 +23,7 @@ from tts_cli.config import RunConfig
 from tts_cli.errors import SetupError, UsageError, first_line
 from tts_cli.extras import load
 from tts_cli.named import counted
-from tts_cli.signals import handlers_kept
+from tts_cli.signals import restored_handlers
 from tts_cli.startup import usable_cores
 
 log = logging.getLogger(__name__)
@@ -190,7 +190,7 @@ class Cluster:
         try:
             # It puts a handler of its own for SIGTERM where ours was.
             is_first = threading.current_thread() is threading.main_thread()
-            with handlers_kept((signal.SIGINT, signal.SIGTERM) if is_first else ()):
+            with restored_handlers((signal.SIGINT, signal.SIGTERM) if is_first else ()):
                 found = ray.init(log_to_driver=False, configure_logging=False, **options)
         except (RuntimeError, ConnectionError, OSError, ValueError, TimeoutError) as error:
             where = "Ray cannot be started on this machine"

@@ -14,10 +14,10 @@ from tts_cli.app.profile import (
     Peak,
     Profiler,
     count_kernels,
-    entry_of,
     peak_of,
     prefill_cost,
     roofline_ms,
+    stage_entry,
 )
 
 PEAK = Peak(copy_gb_s=1000, bf16_tflop_s=100)
@@ -32,13 +32,13 @@ def test_the_longer_of_both_counts() -> None:
 
 
 def test_shares_of_an_entry() -> None:
-    entry = entry_of("x", [4.0], 2_000_000_000, 10**11, PEAK, True)
+    entry = stage_entry("x", [4.0], 2_000_000_000, 10**11, PEAK, True)
     assert entry["gb_s"] == pytest.approx(500)
     assert entry["gb_s_share"] == pytest.approx(0.5)
     assert entry["tflop_s_share"] == pytest.approx(0.25)
     assert entry["roofline_ms"] == pytest.approx(2.0)
-    assert entry_of("x", [4.0], 5, 0, None, True)["gb_s_share"] is None
-    assert entry_of("x", [4.0], 5, 5, PEAK, False)["tflop_s_share"] is None
+    assert stage_entry("x", [4.0], 5, 0, None, True)["gb_s_share"] is None
+    assert stage_entry("x", [4.0], 5, 5, PEAK, False)["tflop_s_share"] is None
 
 
 def test_a_prefill_reads_weights_once_and_attends_causally() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 import pytest
 
-from tts_cli.cli import summary as mistakes
+from tts_cli.cli import other_tools as mistakes
 from tts_cli.main import COMMANDS, main
 
 

@@ -15,8 +15,9 @@ from collections.abc import Callable
 
 import pytest
 
-from tts_cli.cli import screen as module
-from tts_cli.cli.screen import Progress, Ticker, long_step, shown_duration
+from tts_cli.cli import progress as module
+from tts_cli.cli.progress import Progress, Ticker, long_step
+from tts_cli.cli.screen import shown_duration
 
 
 class Terminal(io.StringIO):

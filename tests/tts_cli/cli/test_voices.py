@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from made_voices import NAME, SAYS, VOICE, keep
 
-from tts_cli.app.voices import made_in
+from tts_cli.app.voices import generated_voices_in
 from tts_cli.cli.voices import show_made_voices
 
 
 def listed(out: Path, capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
-    show_made_voices(*made_in(out), is_json=True)
+    show_made_voices(*generated_voices_in(out), is_json=True)
     found = json.loads(capsys.readouterr().out)
     assert found["folder"] == str(out / ".voices")
     voices: list[dict[str, Any]] = found["made_voices"]
@@ -37,14 +37,14 @@ def test_what_they_are(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
         "problem": None,
     }
     assert second["of"] == "all rows without a voice"
-    show_made_voices(*made_in(tmp_path), is_json=False)
+    show_made_voices(*generated_voices_in(tmp_path), is_json=False)
     said = capsys.readouterr().out
     assert f"{tmp_path}/.voices/{NAME}.wav" in said
     assert SAYS in said
 
 
 def test_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    show_made_voices(*made_in(tmp_path), is_json=False)
+    show_made_voices(*generated_voices_in(tmp_path), is_json=False)
     assert "generated voices: none in " in capsys.readouterr().out
     (tmp_path / ".voices").write_text("a file")
     assert listed(tmp_path, capsys) == []
@@ -60,7 +60,7 @@ def test_damaged_ones_say_why(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert f"{NAME}.wav: does not exist" in listed(tmp_path, capsys)[0]["problem"]
     (folder / f"{NAME}.json").unlink()
     assert f"{VOICE}.json does not exist" in listed(tmp_path, capsys)[0]["problem"]
-    show_made_voices(*made_in(tmp_path), is_json=False)
+    show_made_voices(*generated_voices_in(tmp_path), is_json=False)
     assert f"{VOICE}.json does not exist" in capsys.readouterr().out
 
 
@@ -78,7 +78,7 @@ def test_facts_of_a_stranger(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], facts: dict[str, Any]
 ) -> None:
     keep(tmp_path, **facts)
-    show_made_voices(*made_in(tmp_path), is_json=False)
+    show_made_voices(*generated_voices_in(tmp_path), is_json=False)
     assert "\x1b" not in capsys.readouterr().out
     (voice,) = listed(tmp_path, capsys)
     assert voice["problem"] is None

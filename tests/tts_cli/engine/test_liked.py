@@ -9,7 +9,7 @@ import pytest
 
 from models.base import ModelInfo
 from tts_cli.app.encode import Run
-from tts_cli.app.liked_voice import Liked
+from tts_cli.app.take_as_reference import TakeAsReference
 from tts_cli.core import Status
 from tts_cli.errors import RowError
 from tts_cli.store.entry import JournalEntry
@@ -36,7 +36,7 @@ def test_only_what_is_heard(
 ) -> None:
     """By the family that spoke, whichever clones; where nobody knows it, by that."""
     record = JournalEntry("a", Status.OK, text=text, spoken_text=spoken)
-    liked = Liked(Path("wavs"), record, True, run)
+    liked = TakeAsReference(Path("wavs"), record, True, run)
     if said is None:
         with pytest.raises(RowError, match="its journal entry has no text"):
             liked.text(make_info())

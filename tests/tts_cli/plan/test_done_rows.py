@@ -23,7 +23,7 @@ from models.pace import Pace
 from tts_cli.audio.encode import Delivery, delivery_hash
 from tts_cli.audio.file import encode
 from tts_cli.config import RunConfig
-from tts_cli.core import Place, Role, Status, Task
+from tts_cli.core import Role, Status, TakeRef, Task
 from tts_cli.events import Event
 from tts_cli.plan.plan import Plan
 from tts_cli.seeds import row_seed
@@ -132,8 +132,8 @@ def test_rows_of_versions_never_published_are_spoken_anew(
     assert list(due) == IDS
     assert folder.early == len(IDS) - 1  # all but the failed one
     assert due["plain"].request.seed == row_seed(0, "plain")
-    assert due["plain"].place == Place(2, Role.OWN)
-    assert due["failed"].place == Place(1, Role.OWN)
+    assert due["plain"].place == TakeRef(2, Role.OWN)
+    assert due["failed"].place == TakeRef(1, Role.OWN)
     assert folder.due_ids(retry_failed=True) == ["failed"]
     assert folder.due_ids(format="flac") == IDS
     assert folder.remade(format="flac") == []

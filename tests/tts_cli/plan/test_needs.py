@@ -12,7 +12,7 @@ from manifest_rows import check_manifest, warnings_of
 
 from models.base import ModelInfo, RequestError, SpeechRequest
 from tts_cli.config import RunConfig
-from tts_cli.core import Need
+from tts_cli.core import VoiceKey
 from tts_cli.events import Event
 from tts_cli.plan.plan import Plan
 from tts_cli.plan.room import Needs, most_tokens, room_problem
@@ -24,7 +24,7 @@ MakeSource = Callable[..., ManifestFile]
 REQUEST = SpeechRequest("x" * 100, max_frames=50)
 
 
-def needs_of(info: ModelInfo, *rows: tuple[SpeechRequest, Need | None]) -> Needs:
+def needs_of(info: ModelInfo, *rows: tuple[SpeechRequest, VoiceKey | None]) -> Needs:
     needs = Needs()
     for request, voice in rows:
         needs.add(request, info, voice)
@@ -42,7 +42,9 @@ def test_the_longest_of_each_kind(make_info: MakeInfo) -> None:
 
 def test_a_reference_stands_in_the_prompt_and_in_front_of_the_audio(make_info: MakeInfo) -> None:
     info = make_info(prompt_overhead=10)
-    found = needs_of(info, (REQUEST, Need("digest", num_frames=70, num_bytes=40)), (REQUEST, None))
+    found = needs_of(
+        info, (REQUEST, VoiceKey("digest", num_frames=70, num_bytes=40)), (REQUEST, None)
+    )
     assert (found.max_positions, found.max_reference_frames) == (100 + 10 + 40 + 70 + 50, 70)
 
 
@@ -77,7 +79,7 @@ class TestRoom:
 
     @staticmethod
     def find(
-        info: ModelInfo, request: SpeechRequest, voice: Need | None = None, tokens: int = 0
+        info: ModelInfo, request: SpeechRequest, voice: VoiceKey | None = None, tokens: int = 0
     ) -> tuple[str | None, list[int | None]]:
         """What is said of a row, and the reference frames of each count that was asked for."""
         asked: list[int | None] = []
@@ -103,8 +105,8 @@ class TestRoom:
 
     def test_a_reference_counts(self, make_info: MakeInfo) -> None:
         info = make_info(prompt_overhead=10, max_positions=170)
-        assert self.find(info, REQUEST, Need("", 7, 4), tokens=120) == (None, [7])
-        assert self.find(info, REQUEST, Need("", 0, 0)) == (None, [])
+        assert self.find(info, REQUEST, VoiceKey("", 7, 4), tokens=120) == (None, [7])
+        assert self.find(info, REQUEST, VoiceKey("", 0, 0)) == (None, [])
 
     def test_what_no_prompt_can_be_made_of(self, make_info: MakeInfo) -> None:
         def count(request: SpeechRequest, num_frames: int | None) -> int:

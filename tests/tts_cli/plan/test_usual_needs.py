@@ -10,7 +10,7 @@ import pytest
 from models.base import ModelInfo
 from models.pace import Pace
 from tts_cli.config import RunConfig
-from tts_cli.core import Need, Row
+from tts_cli.core import Row, VoiceKey
 from tts_cli.plan.resolve import build_request
 from tts_cli.plan.room import Needs, usual_needs
 
@@ -20,7 +20,7 @@ MakeInfo = Callable[..., ModelInfo]
 def fits(length: int, config: RunConfig, info: ModelInfo, room: Needs, **more: object) -> bool:
     row = Row(1, 1, "a", "x" * length, **more)  # type: ignore[arg-type]
     needs = Needs()
-    voice = Need("", 376, 300) if info.can_clone else None
+    voice = VoiceKey("", 376, 300) if info.can_clone else None
     needs.add(build_request(row, config, info), info, voice)
     return needs.fits(room)
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from msgspec.structs import asdict, replace
 from properties import holds_for
 
-from tts_cli.atomic import values_of
+from tts_cli.atomic import parse_line
 from tts_cli.core import Finish, Kind, Remark, Role, Status
 from tts_cli.store.entry import (
     FIELDS,
@@ -61,7 +61,7 @@ def test_ours_are_read_the_fast_way(monkeypatch: pytest.MonkeyPatch) -> None:
     """
     old = {**json.loads(replace(TAKE, remarks=[]).to_line()), "schema": 2}
     del old["remarks"]
-    monkeypatch.setattr("tts_cli.store.entry.values_of", lambda raw: None)
+    monkeypatch.setattr("tts_cli.store.entry.parse_line", lambda raw: None)
     assert JournalEntry.decode(TAKE.to_line().encode()) == TAKE
     assert decoded(**old) == replace(TAKE, remarks=[])
 
@@ -270,7 +270,7 @@ def test_lines_that_are_copied_keep_what_is_not_ours() -> None:
     assert values == {**values, **json.loads(raw), "role": "held", "schema": SCHEMA}
     assert tuple(values) == (*FIELDS, "theirs")
     assert CopiedLine.decode(b'{"id": "a"}') is None
-    assert values_of(b'{"x": NaN, "y": [1e999, 1.5]}') == {"x": None, "y": [None, 1.5]}
+    assert parse_line(b'{"x": NaN, "y": [1e999, 1.5]}') == {"x": None, "y": [None, 1.5]}
 
 
 def test_numbers_are_rounded() -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
-from tts_cli.atomic import write_alone
+from tts_cli.atomic import write_standalone
 from tts_cli.checks.baselines import Evidence, VoiceBaselines, letters_per_second
 from tts_cli.checks.folder_rows import FolderAudio, FolderRow, TakeFile, read_folder
 from tts_cli.checks.outliers import KINDS, reasons_now, severity
@@ -74,7 +74,7 @@ def write_page(out: Path, page: Path | None = None) -> tuple[Path, dict[str, Any
         log.warning("%s: %s no audio file; the page shows which", out, rows)
     page = out / PAGE_NAME if page is None else page
     with writing(page, SetupError, remedy="check the folder's permissions"):
-        write_alone(page, build_page(content))
+        write_standalone(page, build_page(content))
     return page, totals
 
 

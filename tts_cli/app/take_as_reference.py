@@ -1,8 +1,8 @@
-"""Take a row that was spoken and that you like as the reference of a voice.
+"""Use a synthesized row as the reference of a voice.
 
-Codes that were kept of it are the reference as they stand where the checkpoint that spoke it clones
-by codes alone. Else its audio is a recording like any other: without loss, or decoded from codes of
-a codec that the checkpoint has too, or as its file is.
+If the row's codes are stored and its checkpoint clones by codes alone, the codes are the reference.
+Otherwise its audio is used like a recording: lossless audio, or audio decoded from codes of a
+shared codec, or the row's file.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from typing import Any
 
 from models.base import ModelInfo, Voice
 from models.registry import load_prompts, pace_of, shares_codec
-from tts_cli.app.encode import KeptSpeech, Run
-from tts_cli.app.pick import Choice, find, parse
+from tts_cli.app.encode import Run, SourceFolder
+from tts_cli.app.pick import Choice, find_take, parse_choice
 from tts_cli.audio.file import encode
 from tts_cli.config import RunConfig
 from tts_cli.core import BadRow, Row
@@ -48,22 +48,22 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Liked:
-    """One take of a row that came out well, and what its folder tells of it."""
+class TakeAsReference:
+    """A take that a user chose as a reference, and its run."""
 
     out: Path
     record: JournalEntry
-    is_file: bool  # it is the row's file, not another take
-    run: Run | None  # that spoke it; None: nobody knows
+    is_file: bool  # whether it is the row's current take
+    run: Run | None  # run that synthesized it; None: unknown
 
     def reference(self, mode: str | None, info: ModelInfo, config: RunConfig) -> Reference | Voice:
-        """A recording; or the voice itself, where codes are that.
+        """Return a recording, or a finished voice if that consists of codes.
 
         Raises:
-            UsageError: it is no reference.
+            UsageError: the take cannot be a reference.
         """
         silence_s = reference_silence_s(config, info)
-        # A checkpoint without an embedding of speakers clones by codes alone.
+        # A checkpoint without speaker embeddings clones by codes alone.
         takes_codes = "xvec" not in info.clone_modes and mode != "xvec" and not silence_s
         try:
             kept, codes = self._find(info, takes_codes)
@@ -74,7 +74,7 @@ class Liked:
                 content = hashlib.sha256(str(codes.shape).encode() + codes.tobytes()).hexdigest()
             digest = reference_digest(content, row.clone_mode or "xvec", row.ref_text, silence_s)
             if codes is None:
-                found = load(row, info, replace(config, ref_root=self.out))
+                found = load_recording(row, info, replace(config, ref_root=self.out))
                 if content and found.digest != digest:
                     raise RowError(f"{kept.path} has changed since the run")
                 return found
@@ -87,7 +87,7 @@ class Liked:
             raise UsageError(message, remedy) from None
 
     def text(self, info: ModelInfo) -> str:
-        """What is heard in it: no pauses, no markup of the family that spoke. Raises RowError."""
+        """Return the words of the take, without pauses and markup of its model. Raises RowError."""
         record = self.record
         pace = pace_of((self.run and self.run.family) or info.family)
         written = record.text if record.spoken_text is None else record.spoken_text
@@ -102,12 +102,12 @@ class Liked:
     def _find(
         self, info: ModelInfo, takes_codes: bool
     ) -> tuple[sources.AudioSource, sources.Array | None]:
-        """What a voice is to be made of, and its (F, K) int64 codes where it is those.
+        """Return the best source for a voice, and its (F, K) int64 codes if these are the source.
 
         Args:
-            takes_codes: rather than audio without loss, which is taken rather than codes.
+            takes_codes: prefer codes to lossless audio.
         Raises:
-            RowError: there is nothing.
+            RowError: there is no usable source.
         """
         out, record, run = self.out, self.record, self.run
         has_codec = (
@@ -134,7 +134,9 @@ class Liked:
     def _decoded(
         self, codes: sources.Array, row: Row, info: ModelInfo, config: RunConfig
     ) -> Reference:
-        """What its codes sound like. Raises RowError, UsageError: that is no reference."""
+        """Return the audio of codes as a recording. Raises RowError, UsageError if it cannot be a
+        reference.
+        """
         with closing(LocalSession(config, info)) as session:
             model = session.loaded.model
             num_codes = getattr(model, "num_entries", None)
@@ -145,13 +147,15 @@ class Liked:
         with tempfile.TemporaryDirectory(prefix="tts-cli-voice-") as scratch:
             audio = Path(scratch) / "speech.wav"
             audio.write_bytes(encode(samples, info.sample_rate_hz, "wav", "PCM_16"))
-            return load(replace(row, ref_audio=str(audio)), info, replace(config, ref_root=None))
+            return load_recording(
+                replace(row, ref_audio=str(audio)), info, replace(config, ref_root=None)
+            )
 
 
 def _voice(
     codes: sources.Array, text: str | None, digest: str, info: ModelInfo, config: RunConfig
 ) -> Voice:
-    """Codes as they stand; no weight is read. Raises RowError: they cannot be spoken with."""
+    """Return a voice that consists of codes, without loading weights. Raises RowError."""
     if not MIN_SECONDS <= (seconds := len(codes) * info.frame_s) <= MAX_SECONDS:
         raise RowError(f"is {seconds:.2f} s long; it must be {MIN_SECONDS:g} to {MAX_SECONDS:g} s")
     voice = coded_voice(codes, text, info, digest)
@@ -160,26 +164,30 @@ def _voice(
     return voice
 
 
-def find_liked(out: Path, take: str) -> Liked:
-    """A row that was spoken, or a take of it. Raises UsageError: there is no such one."""
-    spoken = KeptSpeech(out)
+def take_as_reference(out: Path, take: str) -> TakeAsReference:
+    """Return a row's current take, or another take of it. Raises UsageError if it does not
+    exist.
+    """
+    spoken = SourceFolder(out)
     journal = spoken.journal
-    choice = parse(take) if "=" in take else None
+    choice = parse_choice(take) if "=" in take else None
     file = journal.file(choice.row_id if choice else take)
-    record = find(journal, out, choice or Choice(take, file.take if file else 1))
-    return Liked(out, record, file is not None and file.take == record.take, spoken.run_of(record))
+    record = find_take(journal, out, choice or Choice(take, file.take if file else 1))
+    return TakeAsReference(
+        out, record, file is not None and file.take == record.take, spoken.run_of(record)
+    )
 
 
 def require_row(values: Mapping[str, Any]) -> Row:
-    """Values checked as those of a manifest's row. Raises UsageError."""
+    """Check values as those of a manifest's row. Raises UsageError."""
     row = build_row({"id": "voice", **values}, line=1, number=1, folder="")
     if isinstance(row, BadRow):
         raise UsageError(row.message)
     return row
 
 
-def load(row: Row, info: ModelInfo, config: RunConfig) -> Reference:
-    """The recording a row names. Raises UsageError where it cannot be used."""
+def load_recording(row: Row, info: ModelInfo, config: RunConfig) -> Reference:
+    """Load the recording that a row names. Raises UsageError."""
     try:
         return load_reference(
             row.ref_audio or "",
