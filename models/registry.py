@@ -31,6 +31,7 @@ from models.family import Family, named
 if TYPE_CHECKING:
     import torch
 
+    from kernels.launch.dispatch import Kernels
     from models.base import Licence, ModelInfo, PromptBuilder, SpeechRequest
     from models.checkpoint.files import Conversion
     from models.pace import Pace
@@ -125,6 +126,7 @@ def load_model(
     dtype: torch.dtype | None = None,
     revision: str | None = None,
     use_graphs: bool = False,
+    kernels: Kernels | None = None,
 ) -> SpeechModel:
     """Load a checkpoint's weights.
 
@@ -133,13 +135,14 @@ def load_model(
         device: the meta device shows whether names and shapes fit, and reads no weight.
         dtype: None for float32 on a CPU and bfloat16 on a GPU.
         use_graphs: prepare CUDA graph capture; ignored on a CPU.
+        kernels: what the model's operations run; None: Triton's on a GPU.
     Raises:
         CheckpointError: it cannot be found, or its tensors do not fit.
     """
     found = _source(source, revision)
     log.debug("reading weights in %s", found.place)
     use_graphs = use_graphs and str(device).startswith("cuda")
-    return named("models.load:load")(found, device, dtype, use_graphs)
+    return named("models.load:load")(found, device, dtype, use_graphs, kernels)
 
 
 def load_prompts(source: str, revision: str | None = None) -> tuple[PromptBuilder, int, int]:

@@ -28,7 +28,7 @@ from typing import Any
 import torch
 
 from kernels.launch.compilation import cache_folder, watch
-from kernels.launch.dispatch import IS_INTERPRETED, describe, is_triton_on
+from kernels.launch.dispatch import IS_INTERPRETED, current
 from kernels.launch.hooks import (
     compile_in,
     has_preload,
@@ -81,7 +81,7 @@ def compile_ahead(works: Sequence[Callable[[], object]], name: str) -> int:
 
 def can_compile_ahead() -> bool:
     """Whether this Triton is used, and has what it takes."""
-    return is_triton_on() and not IS_INTERPRETED and has_preload()
+    return current().is_triton_on and not IS_INTERPRETED and has_preload()
 
 
 @contextmanager
@@ -148,7 +148,7 @@ def _use_device(index: int | None) -> None:
 def _digest(name: str) -> str:
     """What stands for works of a name, on this device, by these versions and sources."""
     device = torch.cuda.get_device_properties(torch.cuda.current_device())
-    parts = (name, describe(), torch.__version__, device.name, _sources())
+    parts = (name, current().describe(), torch.__version__, device.name, _sources())
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:32]
 
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 from torch import Tensor
@@ -30,7 +31,7 @@ from kernels.launch.dispatch import (
 )
 
 LEAST_ROWS = 17  # of a step that gains by it
-_is_on: bool | None = None  # None: outside of any block
+_is_on: ContextVar[bool | None] = ContextVar("early launches", default=None)  # None: no block
 
 
 @jit
@@ -60,12 +61,12 @@ def wait_for_all(IS_DEPENDENT: tl.constexpr):
 
 def are_launches_early() -> bool:
     """Whether kernels are launched this way now."""
-    return bool(_is_on)
+    return bool(_is_on.get())
 
 
 def launch_options(is_wanted: bool = True) -> dict[str, Any]:
     """Keywords of a launch of a kernel that calls `wait_for_previous` or `wait_for_all`."""
-    if _is_on and is_wanted:
+    if is_wanted and _is_on.get():
         return {"IS_DEPENDENT": True, "launch_pdl": True}
     return {"IS_DEPENDENT": False}
 
@@ -73,12 +74,11 @@ def launch_options(is_wanted: bool = True) -> dict[str, Any]:
 @contextmanager
 def dependent_launches(x: Tensor, is_wanted: bool) -> Iterator[None]:
     """Inside, kernels of a step of x (R, D) are launched this way, if wanted and if it can be."""
-    global _is_on
     is_possible = x.is_cuda and not IS_INTERPRETED and x.shape[0] >= LEAST_ROWS
-    before, is_on = _is_on, is_wanted and is_possible and has_copy_engine(x.device)
-    assert before in (None, is_on), f"early launches {is_on} inside a step where they are {before}"
-    _is_on = is_on
+    outer, is_on = _is_on.get(), is_wanted and is_possible and has_copy_engine(x.device)
+    assert outer in (None, is_on), f"early launches {is_on} inside a step where they are {outer}"
+    token = _is_on.set(is_on)
     try:
         yield
     finally:
-        _is_on = before
+        _is_on.reset(token)

@@ -13,7 +13,7 @@ from contextlib import nullcontext
 
 import torch
 
-from kernels.launch.dispatch import HAS_TRITON, KernelFailed, jit, tl, triton_failure
+from kernels.launch.dispatch import ABSENCE, HAS_TRITON, KernelFailed, jit, tl
 from kernels.launch.hooks import find_ptxas
 from kernels.launch.own_hash import wait_for_hash
 
@@ -34,8 +34,8 @@ def _probe_kernel(out_ptr, BLOCK: tl.constexpr):
 
 def probe(device: torch.device) -> str | None:
     """Why Triton cannot be used on a device; None: its probe was compiled, launched and right."""
-    if (failure := triton_failure()) is not None:
-        return failure
+    if not HAS_TRITON:
+        return ABSENCE
     with torch.cuda.device(device) if device.type == "cuda" else nullcontext():
         out = torch.zeros(SIZE, dtype=torch.int32, device=device)
         try:

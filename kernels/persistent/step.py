@@ -117,9 +117,7 @@ def default_settings(num_positions: int) -> StepSettings:
     """
     is_short = num_positions <= 32
     return StepSettings(
-        num_programs=128,
-        num_warps=8 if is_short else 4,
-        attention_splits=1 if is_short else 16,
+        num_programs=128, num_warps=8 if is_short else 4, attention_splits=1 if is_short else 16
     )
 
 

@@ -30,10 +30,7 @@ MAX_CHANNELS = 192  # all lie in one tile
 # By channels. On an H200 with 4,096 frames and dilations 1, 3 and 9, ms: 3.44, 3.37 and 3.41 at 96
 # channels, where the convolution, then the rest in one pass take 4.1, and 5.06, 5.26 and 4.89 at
 # 192, where `conv_taps` with its activation and a library's product take 5.7.
-TILES = {
-    96: Tile(128, 64, 32, 32, 4, 4, max_registers=168),
-    192: Tile(256, 128, 64, 64, 8, 3),
-}
+TILES = {96: Tile(128, 64, 32, 32, 4, 4, max_registers=168), 192: Tile(256, 128, 64, 64, 8, 3)}
 
 
 def residual_unit_ref_(

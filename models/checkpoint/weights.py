@@ -120,9 +120,7 @@ WAYS: dict[str, Callable[..., Tensor]] = {
 
 
 def assemble(
-    table: Table,
-    tensors: dict[str, Tensor],
-    ways: Mapping[str, Callable[..., Tensor]] = WAYS,
+    table: Table, tensors: dict[str, Tensor], ways: Mapping[str, Callable[..., Tensor]] = WAYS
 ) -> dict[str, Tensor]:
     """Make our tensors of the official ones, which are freed as soon as they have been used."""
     for name in table.spare:

@@ -55,7 +55,8 @@ class Beside:
         left to whoever does the same in earnest.
         """
         self.wait()
-        self._begun = _thread(self.device).submit(self._rehearse, work)
+        run = contextvars.copy_context().run
+        self._begun = _thread(self.device).submit(run, self._rehearse, work)
 
     def wait(self) -> None:
         """Wait for the end of what was begun, if anything was."""

@@ -25,13 +25,7 @@ from torch import Tensor
 
 from models.checkpoint.files import CheckpointError, Conversion, check_shapes, read_header
 from models.checkpoint.weights import shapes_of
-from models.dual_ar.config import (
-    CONFIG_FILE,
-    PICKLED_FILE,
-    SOURCE_BYTES,
-    WEIGHTS_FILE,
-    CodecConfig,
-)
+from models.dual_ar.config import CONFIG_FILE, PICKLED_FILE, SOURCE_BYTES, WEIGHTS_FILE, CodecConfig
 from models.dual_ar.tensors import STALE, official_shapes
 
 log = logging.getLogger(__name__)

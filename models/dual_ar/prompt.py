@@ -16,15 +16,7 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
-from models.base import (
-    NO_ID,
-    REFERENCE,
-    Prompt,
-    RequestError,
-    SpeechRequest,
-    Tokenizer,
-    Voice,
-)
+from models.base import NO_ID, REFERENCE, Prompt, RequestError, SpeechRequest, Tokenizer, Voice
 from models.dual_ar.config import DualARConfig
 
 SYSTEM_HEAD = "<|im_start|>system\n"

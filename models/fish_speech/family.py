@@ -14,7 +14,6 @@ are. Which they are is our reading of the official lists; the model itself knows
 from __future__ import annotations
 
 import re
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +22,7 @@ from models.checkpoint.config import ManyCodebooks, Section, Size
 from models.decoder.config import TransformerConfig
 from models.dual_ar import family as dual_ar
 from models.dual_ar.config import CodecConfig, DualARConfig, TensorNames
-from models.dual_ar.prompt import SPEAKER, Chat, TextRules, check_control
-from models.family import Family
+from models.dual_ar.prompt import SPEAKER, TextRules, check_control
 from models.pace import Pace
 from models.sampling import Sampling
 
@@ -138,16 +136,12 @@ RULES = TextRules(
 )
 
 
-FAMILY = Family(
-    model="models.dual_ar.model:DualAR",
-    read=lambda folder: dual_ar.DualARConfigs(read_config(folder), dual_ar.read_codec(folder)),
-    released=lambda name: dual_ar.DualARConfigs(released_config(), CodecConfig.released()),
-    parts=dual_ar.parts,
-    info=partial(dual_ar.model_info, family="fish_speech", pace=PACE, licence=LICENCE),
-    tokenizer=lambda folder, configs: dual_ar.load_tokenizer(folder, configs.main),
-    prompt=lambda configs, tokenize: Chat(configs.main, tokenize, RULES).build,
-    pace=PACE,
-    markers=dual_ar.RELEASED_MARKERS,
+FAMILY = dual_ar.family_of(
+    "fish_speech",
+    read_config,
+    lambda: (released_config(), CodecConfig.released()),
+    RULES,
+    PACE,
     licence=LICENCE,
-    convert=("models.dual_ar.convert:convert", lambda folder: CodecConfig.released()),
+    convert=(dual_ar.CONVERT, lambda folder: CodecConfig.released()),
 )

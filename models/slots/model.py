@@ -7,13 +7,14 @@ adds how prompts are embedded (`embed`, `trailing`) and what a frame wants of it
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import cached_property, partial
-from typing import Any
+from functools import cached_property, partial, wraps
+from typing import Any, TypeVar, cast
 
 import torch
 from torch import Tensor
 
 from kernels.launch.ahead import compile_ahead
+from kernels.launch.dispatch import AUTO, Kernels, using
 from models.base import (
     REFERENCE,
     SPEAKER,
@@ -30,13 +31,7 @@ from models.device.graphs import EAGER, GraphRunner, cuda_capturers
 from models.device.spans import Stage
 from models.device.threads import limited_threads, vocoder_threads
 from models.device.to_device import to_device
-from models.slots.prefill import (
-    TOKEN_BUCKETS,
-    PackedPrefill,
-    Pass,
-    VoicePrefixes,
-    reference_frames,
-)
+from models.slots.prefill import TOKEN_BUCKETS, PackedPrefill, Pass, VoicePrefixes, reference_frames
 from models.slots.runner import FrameModel, Poll, VoiceEncoder, frame_stages
 from models.vocoder.runner import vocoder_runner
 
@@ -44,6 +39,26 @@ from models.vocoder.runner import vocoder_runner
 # frame of 256 slots takes 5.6 ms, of 128 4.1, of 64 3.4 and of one 2.7.
 GRAPH_FRAMES = 128
 MANY_ROWS = 32  # at once: as many fill the vocoder's largest batch
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+Buckets = dict[GraphRunner[Any], list[Any]]  # some of each runner
+
+
+def in_model(method: Method) -> Method:
+    """Run a method in inference mode, with the kernels of its model."""
+
+    @wraps(method)
+    def run(model: SpeechModel, *given: Any, **named: Any) -> Any:
+        with torch.inference_mode(), using(model.kernels):
+            return method(model, *given, **named)
+
+    return cast(Method, run)
+
+
+def _rehearse(work: Buckets) -> None:
+    """Run buckets eagerly, for what their first run brings along."""
+    for runner, keys in work.items():
+        runner.capture(keys, is_rehearsal=True)
 
 
 class SpeechModel(FrameModel):
@@ -54,6 +69,7 @@ class SpeechModel(FrameModel):
     Args:
         use_graphs: of CUDA.
         networks: by the names of the family's parts; `model` has a talker and a code predictor.
+        kernels: what its operations run.
     """
 
     shares_prefixes = False  # whether its prompts say what they share
@@ -65,8 +81,10 @@ class SpeechModel(FrameModel):
         reader: Reader,
         info: ModelInfo,
         networks: Mapping[str, Any],
+        kernels: Kernels = AUTO,
     ) -> None:
-        super().__init__(reader.config, networks["model"].talker, networks["model"].predictor)
+        both = networks["model"].talker, networks["model"].predictor
+        super().__init__(reader.config, *both, kernels)
         capturers = cuda_capturers(self.device) if use_graphs else EAGER
         self.info = info
         self._prompt, self.tokenize, _ = reader
@@ -106,7 +124,8 @@ class SpeechModel(FrameModel):
         layer = tokens * (4 * shape.width + heads + 3 * shape.mlp_width) * itemsize
         # Sampling sorts nothing, but its logits are float32, and prefill's as many rows' as fit.
         logits = 4 * max_batch * self.talker.head.weight.shape[0] * torch.float32.itemsize
-        return self.vocoder.layout.work_bytes(choice) + max(layer, logits)
+        with using(self.kernels):
+            return self.vocoder.layout.work_bytes(choice) + max(layer, logits)
 
     def choose_work(self, choice: int) -> None:
         """Make the vocoder's batches of no more lanes than that, one of the choices; before
@@ -142,7 +161,7 @@ class SpeechModel(FrameModel):
                 (max_batch, 2), dtype=torch.int64, device=self.device
             )
 
-    @torch.inference_mode()
+    @in_model
     def capture(
         self,
         max_batch: int,
@@ -180,48 +199,50 @@ class SpeechModel(FrameModel):
             name = (
                 f"{self.config} {self.vocoder.network} {self.dtype} {self.max_positions} {shapes}"
             )
-            compile_ahead(self._to_compile(first), name)
+            compile_ahead([partial(_rehearse, self._to_compile(first))], name)
         if is_whole:
             for runner in runners:
                 runner.capture()
         else:
-            self._capture_first(first, has_many=has_many)
-        self.release(list(range(num_slots)))
-
-    def _to_compile(self, first: dict[GraphRunner[Any], list[Any]]) -> list[Callable[[], None]]:
-        """Work that launches every kernel of a run: all frames and passes, and each runner of the
-        vocoder in what a run begins with, or where that is nothing in its largest shape. In other
-        shapes it runs the same kernels, and cuDNN would choose its own for each: a quarter of a
-        second, which is left to the first batch of such a shape, if there is one.
-
-        Args:
-            first: shapes of each of the vocoder's runners.
-        """
-        return [  # the vocoder's first: its kernels take longest
-            *(partial(one.rehearse, keys or one.announced[:1]) for one, keys in first.items()),
-            self.frames.rehearse,
-            self.packed.runner.rehearse,
-        ]
-
-    def _capture_first(self, first: dict[GraphRunner[Any], list[Any]], *, has_many: bool) -> None:
-        """Capture what a run of few rows, or of many, begins with; of the vocoder `first`."""
-
-        def rehearse() -> None:
-            for runner, keys in first.items():
-                runner.rehearse(keys)
-
-        if any(first.values()):
-            self._beside.start(rehearse)
-        self.frames.capture(self.frames.announced[:1])
-        if has_many:
+            if any(first.values()):
+                self._beside.start(partial(_rehearse, first))
+            self.frames.capture(self.frames.announced[:1])
+        if has_many and not is_whole:
             self.packed.runner.capture(self.packed.runner.usual)
             self._beside.wait()
             for runner, keys in first.items():
                 runner.capture(keys)
+        self.release(list(range(num_slots)))
+
+    def _to_compile(self, first: Buckets) -> Buckets:
+        """Buckets that run every kernel of a run: those of all frames and passes, and of each
+        runner of the vocoder those that a run begins with, or the largest. In its other buckets it
+        runs the same kernels. cuDNN would choose its own for each, a quarter of a second, which is
+        left to the first batch of such a shape.
+
+        Args:
+            first: buckets of the vocoder's runners that a run begins with.
+        """
+        vocoder = {one: keys or one.announced[:1] for one, keys in first.items()}
+        others = {one: one.announced for one in (self.frames, self.packed.runner)}
+        return vocoder | others  # the vocoder's first: its kernels take longest
 
     def settle(self) -> None:
         """Wait for what `capture` has begun beside; the device is the caller's alone then."""
         self._beside.wait()
+
+    def leave_triton(self, failure: str) -> None:
+        """Run every operation's reference from now on, and record graphs anew.
+
+        Args:
+            failure: the text of a `KernelFailed`.
+        """
+        self.settle()
+        if self.device.type == "cuda":
+            torch.cuda.synchronize()  # graphs are over; and a device that is lost says so
+        self.kernels = self.kernels.given_up(failure)
+        for runner in self.graph_runners():
+            runner.renew()
 
     def graph_runners(self) -> list[GraphRunner[Any]]:
         """The runners whose hits, misses and captures belong into the report."""
@@ -231,7 +252,7 @@ class SpeechModel(FrameModel):
         """The parts of a frame for slots 0..batch-1 at `position`, to be timed alone."""
         return frame_stages(self, batch, position)
 
-    @torch.inference_mode()
+    @in_model
     def encode_voices(
         self, waves: list[Tensor], modes: list[str]
     ) -> list[tuple[Tensor, Tensor | None]]:
@@ -254,7 +275,7 @@ class SpeechModel(FrameModel):
         """
         return self.packed.buckets[-1] if self.packed.has_buckets else None
 
-    @torch.inference_mode()
+    @in_model
     def prefill(self, prompts: list[Prompt], slots: list[int]) -> None:
         """Run prompts through the talker into distinct free slots and sample each first code. What
         prompts of a voice begin with is run by the first of them and copied for the others.
@@ -429,7 +450,7 @@ class SpeechModel(FrameModel):
             return False
         return vocoder_threads(self._vocoder_weights) < torch.get_num_threads()
 
-    @torch.inference_mode()
+    @in_model
     def decode_audio(
         self, codes: list[Tensor], references: list[Tensor | None] | None = None
     ) -> list[Tensor]:

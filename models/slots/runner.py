@@ -22,8 +22,8 @@ is addressed by (row seed, frame, codebook), so it never depends on batch mates.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -32,6 +32,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from kernels.frame.finish_frame import NAN, RUNNING, SlotState, advance_
+from kernels.launch.dispatch import AUTO, Kernels, using
 from kernels.linear.choose import linear
 from kernels.linear.code_embedding import Beginning
 from kernels.sampling.draws import uniforms
@@ -85,11 +86,6 @@ class CodePredictor(nn.Module):
         self.heads = Weight(num_tables, num_codes, shape.width)
         self.projection = BiasedLinear(shape.width, width) if width != shape.width else None
         self.decoder = Decoder(shape)
-
-    @property
-    def projection_weights(self) -> int:
-        """Weights between talker and code predictor."""
-        return 0 if self.projection is None else self.projection.weight.numel()
 
     def project(self, x: Tensor) -> Tensor:
         """(R, talker width) to (R, predictor width)."""
@@ -381,10 +377,6 @@ class SamplingSlots:
         """How first codes of the rows are drawn."""
         return RowSettings(**{name: column[rows] for name, column in self._first.items()})
 
-    def rest_settings(self, bucket: int) -> RowSettings:
-        """How further codes of slots 0..bucket-1 are drawn."""
-        return RowSettings(**{name: column[:bucket] for name, column in self._rest.items()})
-
     def draws(self, rows: Tensor | slice, frames: Tensor, count: int) -> Tensor:
         """(B, count) uniforms of the rows' frames (B,), one a codebook."""
         return uniforms(self.seeds[rows], frames, count)
@@ -428,7 +420,8 @@ class SamplingSlots:
             then: the step that they are the codes of, where EMBEDS.
         """
         begun = {} if then is None else {"then": then}
-        return self.SAMPLER(logits, uniform, self.rest_settings(bucket), out, **begun)
+        settings = RowSettings(**{name: column[:bucket] for name, column in self._rest.items()})
+        return self.SAMPLER(logits, uniform, settings, out, **begun)
 
 
 CACHE_STEP = 32  # positions of a slot's cache are a multiple of this
@@ -438,12 +431,20 @@ class FrameModel:
     """Talker, code predictor and slots of a loaded checkpoint.
 
     A family adds `new_sampling`, `first_inputs` and `embed_frames`.
+
+    Args:
+        kernels: what its operations run; no other model shares them.
     """
 
     def __init__(
-        self, config: FamilyConfig, talker: TalkerNetwork, predictor: CodePredictor
+        self,
+        config: FamilyConfig,
+        talker: TalkerNetwork,
+        predictor: CodePredictor,
+        kernels: Kernels = AUTO,
     ) -> None:
         self.config = config
+        self.kernels = kernels
         self.talker = talker
         self.predictor = predictor
         self.device = talker.head.weight.device
@@ -493,18 +494,22 @@ class FrameModel:
 
     def _frame(self, bucket: int) -> None:
         """One frame for slots 0..bucket-1, on static buffers only."""
-        with self.frame_threads(bucket):
+        with self.in_frame(bucket):
             self.predict(bucket)
             hidden, logits = self.step(bucket)
             self.draw_first(bucket, logits)
             self.slots.advance(bucket, hidden, self.sampling.eos)
 
-    def frame_threads(self, bucket: int) -> AbstractContextManager[None]:
-        """The CPU threads that frames of so many slots are worth, inside a `with` block."""
-        if self.device.type == "cuda":
-            return nullcontext()
-        shape = self.config.talker
-        return limited_threads(decode_threads(shape.num_weights // shape.num_layers, bucket))
+    @contextmanager
+    def in_frame(self, bucket: int) -> Iterator[None]:
+        """Inside, the model's kernels, and as many CPU threads as frames of so many slots are
+        worth.
+        """
+        shape, num_threads = self.config.talker, torch.get_num_threads()
+        if self.device.type != "cuda":
+            num_threads = decode_threads(shape.num_weights // shape.num_layers, bucket)
+        with using(self.kernels), limited_threads(num_threads):
+            yield
 
     def predict(self, bucket: int) -> None:
         """Code predictor: expand each slot's first code into the K codes of its frame, in
@@ -536,14 +541,11 @@ class FrameModel:
         """Talker: consume the frame in `slots.work`; hidden states (B, D) and first-codebook
         logits (B, V).
         """
-        x, positions = self.frame_inputs(bucket), self.slots.position[:bucket]
+        x = self.embed_frames(self.slots.work[:bucket], self.slots.trailing_text(bucket))
+        positions = self.slots.position[:bucket]
         hidden, logits = self.talker.decoder.run(x, positions, head=self.talker.head.weight)
         assert logits is not None
         return hidden, logits
-
-    def frame_inputs(self, bucket: int) -> Tensor:
-        """(B, D) talker inputs for the frames in `slots.work` of slots 0..bucket-1."""
-        return self.embed_frames(self.slots.work[:bucket], self.slots.trailing_text(bucket))
 
     def embed_frames(self, codes: Tensor, text: Tensor) -> Tensor:
         """Frames of codes (R, K) to talker inputs (R, D), with the text vectors (R, D) that each
@@ -576,7 +578,8 @@ def frame_stages(model: FrameModel, batch: int, position: int) -> list[Stage]:
     read a little low.
     """
     num_first, num_codes = len(model.talker.head.weight), model.predictor.heads.weight.shape[1]
-    projection = model.predictor.projection_weights
+    between = model.predictor.projection
+    projection = 0 if between is None else between.weight.numel()
     config, itemsize = model.config, model.dtype.itemsize
     talker, predictor = config.talker, config.predictor
     num_rest = config.num_codebooks - 1
@@ -597,7 +600,7 @@ def frame_stages(model: FrameModel, batch: int, position: int) -> list[Stage]:
 
     def in_frame(run: Callable[[], object]) -> Callable[[], None]:
         def limited() -> None:
-            with model.frame_threads(batch):
+            with model.in_frame(batch):
                 run()
 
         return limited

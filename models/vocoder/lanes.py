@@ -200,7 +200,11 @@ class Lanes:
         """Run all rows through a graph; the samples of their last `kept` frames."""
         waves: dict[int, Tensor] = {}
         sizes = [len(row) for row in rows]
-        for batch in self._picked(runner, self._plan(sizes)):
+        planned = self._plan(sizes)
+        if not self._front_shapes:  # larger lanes may be at hand, which several batches share
+            shapes = [runner.pick(batch.key, 1, GRAPH_BATCHES) for batch in planned]
+            planned = share_lanes(planned, shapes)
+        for batch in planned:
             self._put(batch, rows, inputs(batch.key))
             waves |= self._take(runner.run(batch.key), batch, sizes, kept)
         return [waves[row] for row in range(len(rows))]
@@ -211,14 +215,6 @@ class Lanes:
         if self._front_shapes:
             return plan_fixed_lanes(sizes, self.lane_buckets[-1], self.num_lanes, gap)
         return plan_lanes(sizes, self.lane_buckets, self.num_lanes, gap)
-
-    def _picked(self, runner: GraphRunner[Shape], planned: list[LaneBatch]) -> list[LaneBatch]:
-        """Batches in the lanes that they are to run in: their own, or larger ones that are at hand,
-        which several share.
-        """
-        if self._front_shapes:
-            return planned
-        return share_lanes(planned, [runner.pick(b.key, 1, GRAPH_BATCHES) for b in planned])
 
     def _plan_latents(self, sizes: Sequence[int]) -> list[LaneBatch]:
         """Lanes for rows of which latents are made."""

@@ -163,7 +163,10 @@ class VocoderRunner:
         pieces = self._pieces(
             [len(row) for row in codes], [0 if front is None else len(front) for front in fronts]
         )
-        samples = self._decode_whole(rows, [piece for piece in pieces if not piece.is_tail])
+        whole = [piece for piece in pieces if not piece.is_tail]
+        inputs = [_codes(rows, piece) for piece in whole]
+        waves = self.layout.decode(inputs, [piece.kept for piece in whole])
+        samples = dict(zip(whole, waves, strict=True))
         samples |= self._decode_tails(rows, [piece for piece in pieces if piece.is_tail])
         parts: list[list[Tensor]] = [[] for _ in codes]
         for piece in pieces:
@@ -176,12 +179,6 @@ class VocoderRunner:
     def _pieces(self, frames: Sequence[int], references: Sequence[int]) -> list[Slice]:
         pieces = self.network.cut.pieces(frames, references)
         return [replace(piece, is_tail=True) for piece in pieces] if self.is_fixed else pieces
-
-    def _decode_whole(self, rows: list[Tensor], pieces: list[Slice]) -> dict[Slice, Tensor]:
-        """Samples of the kept frames of every piece, all of whose frames are decoded."""
-        codes = [_codes(rows, piece) for piece in pieces]
-        waves = self.layout.decode(codes, [piece.kept for piece in pieces])
-        return dict(zip(pieces, waves, strict=True))
 
     def _decode_tails(self, rows: list[Tensor], pieces: list[Slice]) -> dict[Slice, Tensor]:
         """Latents of whole pieces, but samples only of the frames that are kept.
