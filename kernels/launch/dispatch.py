@@ -6,8 +6,8 @@ neither do two threads. Outside of any block it is `auto`: Triton for CUDA tenso
 for all others. `triton` insists. On CPU tensors it works in Triton's interpreter only
 (TRITON_INTERPRET=1, set before the first kernel import), as the CPU tests run the kernels.
 
-Triton is optional, and imported only where it can be used: on a machine with a CUDA device, or in
-its interpreter. Files of operations therefore take `jit`, `tl`, `TensorDescriptor` and
+Triton is optional, and imported only if it can be used: on a machine with a CUDA device, or in its
+interpreter. Files of operations therefore take `jit`, `tl`, `TensorDescriptor` and
 `next_power_of_2` from here.
 
 A kernel that cannot be compiled or launched raises `KernelFailed`. A caller that can start its work
@@ -37,7 +37,7 @@ try:
     import triton.language as tl
     from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
     from triton.tools.tensor_descriptor import TensorDescriptor
-except Exception as error:  # one that is broken raises whatever it likes
+except Exception as error:  # a broken one may raise anything
     triton = tl = TensorDescriptor = gdc_launch_dependents = gdc_wait = None
     if not (isinstance(error, ModuleNotFoundError) and error.name == "triton"):
         ABSENCE = f"triton cannot be imported: {type(error).__name__}: {error}".replace("\n", " ")
@@ -47,13 +47,13 @@ KernelsName = Literal["auto", "portable", "reference"]
 
 HAS_TRITON: bool = triton is not None
 IS_INTERPRETED: bool = HAS_TRITON and _is_interpreter_wanted
-# For kernels: whether instructions of the GPU can be named in them.
+# For kernels: whether they may contain inline PTX.
 HAS_PTX = tl.constexpr(not IS_INTERPRETED) if tl is not None else None
 
 HOPPER = (9, 0)
 SHARED_BYTES = 200 * 2**10
 _MODES = ("auto", "triton", "reference")
-LONGEST_REASON = 300  # characters: some errors hold a whole kernel
+LONGEST_REASON = 300  # characters: some errors contain a whole kernel
 
 
 @dataclass(frozen=True)
@@ -102,11 +102,11 @@ _override: ContextVar[Mode | None] = ContextVar("mode of kernels", default=None)
 
 
 class KernelFailed(Exception):  # noqa: N818
-    """A Triton kernel that cannot be compiled or launched, with what went wrong. It is no
-    RuntimeError, which PyTorch's own failures are; a lack of memory is none of these.
+    """A Triton kernel cannot be compiled or launched; the message is the reason. PyTorch's own
+    failures are RuntimeErrors, which this is not. A lack of memory is raised as OutOfMemoryError.
     """
 
-    operation = ""  # that launched it, as `op` says; before that the kernel
+    operation = ""  # name of the operation that launched it; before `op` sets it, of the kernel
 
     def __str__(self) -> str:
         reason = super().__str__()
@@ -114,14 +114,14 @@ class KernelFailed(Exception):  # noqa: N818
 
 
 def plain_name(function: str) -> str:
-    """What a function is called in a message."""
+    """The name of a function in a message."""
     return function.strip("_").removesuffix("_kernel").replace("_", " ")
 
 
 def reason_of(error: Exception) -> str:
     """The reason, on one line."""
     reason = " ".join(str(error).split()) or type(error).__name__
-    if len(reason) > LONGEST_REASON:  # what matters stands in front or at the end
+    if len(reason) > LONGEST_REASON:  # the important part is at the beginning or the end
         half = LONGEST_REASON // 2
         reason = f"{reason[:half]} ... {reason[-half:]}"
     return reason
@@ -135,7 +135,7 @@ def jit(
     With options (those of `triton.jit`) alone it returns the decorator.
 
     Args:
-        by: another language's in place of `triton.jit`.
+        by: the decorator of another language, in place of `triton.jit`.
     """
     if function is None:
         return lambda given: jit(given, by, **options)
@@ -143,7 +143,7 @@ def jit(
         return function
     kernel = (by or triton.jit)(function, **options)
 
-    # Said at every launch: Triton 3.10 changes its default, and sums would round otherwise.
+    # Set at every launch: Triton 3.10 changes its default, and sums would round differently.
     def run(*args: Any, enable_fp_fusion: bool = True, **given: Any) -> Any:
         given["enable_fp_fusion"] = enable_fp_fusion
         try:
@@ -151,7 +151,7 @@ def jit(
         except (torch.OutOfMemoryError, MemoryError):
             raise
         except Exception as error:
-            if "out of memory" in str(error):  # as the driver says it
+            if "out of memory" in str(error):  # the driver's words
                 raise torch.OutOfMemoryError(str(error)) from error
             failure = KernelFailed(reason_of(error))
             failure.operation = plain_name(function.__name__)
@@ -163,8 +163,8 @@ def jit(
 
 @jit
 def factor(x):
-    """A block as `tl.dot` multiplies it: float32 in Triton's interpreter, which multiplies the bits
-    of bfloat16 and not its values.
+    """A block as an argument of `tl.dot`: float32 in Triton's interpreter, which would multiply the
+    bits of bfloat16 instead of its values.
     """
     if HAS_PTX:
         return x
@@ -213,7 +213,7 @@ def use_triton(tensor: Tensor) -> bool:
     """Whether an operation on `tensor` runs its Triton kernel.
 
     Raises:
-        RuntimeError: mode `triton`, where there is none.
+        RuntimeError: mode `triton`, but Triton is missing.
     """
     mode = _override.get() or _current.get().mode
     if mode == "auto":
