@@ -50,7 +50,16 @@ class Event(Enum):
     FOREIGN_FILE = auto()  # a file where that of a new row is to go
     NOT_CONVERTIBLE = auto()  # a row that is pending because its file cannot be converted; why
     CONVERTED = auto()
-    NOT_CONVERTED = auto()
+    NOT_CONVERTED = auto()  # a file that is still missing after the conversion failed
+
+    # Results, see `app.totals.add_result`; a row has one of SYNTHESIZED, FAILED, RECORDED_INVALID
+    SYNTHESIZED = auto()
+    TAKE = auto()  # a further take that is ok
+    FAILED = auto()  # a row or a further take
+    RECORDED_INVALID = auto()  # an invalid row of the manifest, recorded as failed
+    RETAKE = auto()  # a take that is ok, of a row that `--verify` had synthesized again
+    FAILED_RETAKE = auto()
+    FIXED = auto()  # a failed row that has such a take now
 
     # Notes on rows that are named
     HOPELESS = auto()  # the row is certain to fail, alone
@@ -114,15 +123,12 @@ class Count:
         """Add the events of another count, which come after those of this one."""
         self.facts = self.facts or other.facts
         self.count += other.count
-        names = sorted(self.first + other.first) if self.is_sorted else self.first + other.first
-        self.first = names[: self.most]
-        for fact, value in other.sums.items():
-            self.sums[fact] = self.sums.get(fact, 0) + value
-            self.largest[fact] = max(
-                self.largest.get(fact, other.largest[fact]),
-                other.largest[fact],
-                key=lambda found: found[0],
-            )
+        names = self.first + other.first
+        self.first = (sorted(names) if self.is_sorted else names)[: self.most]
+        for fact, (value, name) in other.largest.items():
+            self.sums[fact] = self.sums.get(fact, 0) + other.sums[fact]
+            if fact not in self.largest or value > self.largest[fact][0]:
+                self.largest[fact] = (value, name)
 
     def __str__(self) -> str:
         return ", ".join(self.first) + ", ..." * (self.count > len(self.first))
@@ -147,7 +153,8 @@ class Events:
         *,
         group: str = "",
         facts: Mapping[str, Any] | None = None,
-        **numbers: float,
+        numbers: Mapping[str, float] | None = None,
+        **more: float,
     ) -> None:
         """Count an event.
 
@@ -155,7 +162,7 @@ class Events:
             name: of the row.
             group: what it has in common with others of its kind.
             facts: of which those of a group's first event are remembered.
-            numbers: are added up.
+            numbers, more: added up.
         """
         with self._mutex:
             groups = self._kinds.setdefault(kind, {})
@@ -165,8 +172,8 @@ class Events:
                 found = groups.setdefault(key, Count(most=MAX_EVENT_NAMES))
                 found.facts = found.facts or facts or {}
             found.add(name)
-            if numbers:
-                found.add_numbers(name, numbers)
+            if numbers or more:
+                found.add_numbers(name, {**(numbers or {}), **more})
 
     def groups(self, kind: Event) -> Mapping[str, Count]:
         """The first groups of a kind, as they came; further events are in `OTHERS`."""
@@ -183,11 +190,14 @@ class Events:
 
     def num(self, kind: Event, group: str | None = None) -> int:
         """How many events there were of a kind, or of one group of it."""
-        return self.of(kind, group).count
+        with self._mutex:
+            groups = self.groups(kind)
+            return sum(found.count for name, found in groups.items() if group in (None, name))
 
     def total(self, kind: Event, fact: str) -> float:
         """The sum of a number over the events of a kind."""
-        return self.of(kind).sums.get(fact, 0)
+        with self._mutex:
+            return sum(found.sums.get(fact, 0) for found in self.groups(kind).values())
 
     def __str__(self) -> str:
         return ", ".join(f"{kind.name.lower()} {self.num(kind)}" for kind in self._kinds)

@@ -55,13 +55,7 @@ TABLES = {
     "source": Table("0.2", ("store/sources.py:AudioSource.as_source",), "entry"),
     "run": Table("0.2", ("app/run.py:report_of", "store/run_file.py:with_folder")),
     "start": Table("0.4", ("startup.py:MOMENTS",), "moment"),
-    "totals": Table(
-        "0.2",
-        (
-            *("app/tally.py:Totals", "app/tally.py:Totals.xrt"),
-            *("app/tally.py:Totals.total_xrt", "app/tally.py:Totals.rtf"),
-        ),
-    ),
+    "totals": Table("0.2", ("app/totals.py:run_totals",)),
     "wanted_voice": Table("0.4", ("plan/free_voices.py:FreeVoices.facts",), "entry"),
     "device": Table(
         "0.2",

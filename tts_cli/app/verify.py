@@ -30,7 +30,7 @@ from tts_cli import signals
 from tts_cli.app import device
 from tts_cli.app.check import FolderCheck, Judged, open_recognizer, require_packages
 from tts_cli.app.look import Screen
-from tts_cli.app.tally import Failures, RunTally, Totals
+from tts_cli.app.totals import ResultRecorder
 from tts_cli.atomic import open_to_append
 from tts_cli.audio.file import encode
 from tts_cli.checks.asr.recognizer import AsrRequest, AsrResult
@@ -152,18 +152,17 @@ class _Waiting(NamedTuple):
     before: Judged | None  # what is known of it; None: it was spoken just now
 
 
-@dataclass
-class Verified:
-    """What came of the rows of a run that were heard, its own and those that were there."""
+class Verified(NamedTuple):
+    """The rows of a run after `--verify`; all but `heard` cover rows of earlier runs, too."""
 
     recognizer: str
-    rows: int = 0
-    heard: int = 0  # takes, by this run
-    mended: list[str] = field(default_factory=list)  # ids
-    again: int = 0  # rows that were spoken again
-    suspects: list[Judged] = field(default_factory=list)  # the worst first
-    failed: list[str] = field(default_factory=list)  # ids
-    tried: list[str] = field(default_factory=list)  # ids of suspects, see `app.check.Left`
+    rows: int
+    heard: int  # takes transcribed by this run
+    mended: list[str]  # ids of rows that are fine after a retry
+    again: int  # rows that were synthesized again
+    suspects: list[Judged]  # the worst first
+    failed: list[str]  # ids
+    tried: list[str]  # ids of suspects, see `app.check.Left`
 
     @property
     def right(self) -> int:
@@ -198,6 +197,7 @@ class Verification:
         self._hearing = HearingThread(plan.config, text, screen.step, self._write)
         self._num_heard = 0  # by this run
         self._has_begun = False
+        self.retake_s = 0.0  # time for synthesizing rows again
         self.is_spoken = False  # a row again
         self.is_served = False  # or an earlier run has, which did not come to its end
 
@@ -217,41 +217,39 @@ class Verification:
                 self._hearing.put(_Waiting(one.file.take, one), one.path, one.file.take)
         self._hearing.begin()
 
-    def end(
-        self, speaker: Callable[[], Session], totals: Totals, failures: Failures, note: Note
-    ) -> Verified:
-        """Judge all rows, once all are spoken; have suspects spoken and judged again, and choose.
+    def end(self, speaker: Callable[[], Session], note: Note) -> Verified:
+        """Judge all rows, once all are synthesized; synthesize suspect ones again, judge these, and
+        choose the best takes.
 
         Args:
-            speaker: gives who speaks: the others, or nothing yet.
-            totals, failures: of the others; what came of these is counted in.
-            note: tells of the run, before anything of it is recorded.
+            speaker: returns the session, which may not have started yet.
+            note: records the run, before anything of it is recorded.
         Raises:
-            Interrupted, StoppedEarly, SetupError, DiskFull: run again, it goes on.
+            Interrupted, StoppedEarly, SetupError, DiskFull: the same command continues.
         """
         plan = self._plan
         self.begin()
         found = self._verdicts()
         suspects, failed = _ids(found.suspects), self._failed(found)
         if suspects or failed:
-            self._speak({*suspects, *failed}, speaker, totals, note)
+            self._speak({*suspects, *failed}, speaker, note)
             found = self._verdicts()
             found.pick(nullcontext(plan.folder))
-        verified = Verified(self._hearing.recognizer.identity.name)
-        verified.rows = sum(plan.has(row.id) for row in found.folder.rows)
-        verified.heard = self._num_heard
-        verified.suspects, verified.failed = found.suspects, self._failed(found)
-        verified.tried = [row.id for row in found.left().tried if row.take.is_ok]
-        bad = {*_ids(found.suspects), *verified.failed}
-        verified.mended = [row_id for row_id in (*suspects, *failed) if row_id not in bad]
-        if self.is_spoken or self.is_served:
-            verified.again = len(suspects) + len(failed)
-        num_mended = len(set(failed) - set(verified.failed))
-        totals.failed -= num_mended
-        totals.ok += num_mended
-        failures.count -= num_mended
-        failures.first = [one for one in failures.first if one[0] in bad]
-        return verified
+        still_failed = self._failed(found)
+        bad = {*_ids(found.suspects), *still_failed}
+        for row_id in set(failed) - set(still_failed):
+            plan.events.add(Event.FIXED, row_id)
+        is_again = self.is_spoken or self.is_served
+        return Verified(
+            self._hearing.recognizer.identity.name,
+            rows=sum(plan.has(row.id) for row in found.folder.rows),
+            heard=self._num_heard,
+            mended=[row_id for row_id in (*suspects, *failed) if row_id not in bad],
+            again=len(suspects) + len(failed) if is_again else 0,
+            suspects=found.suspects,
+            failed=still_failed,
+            tried=[row.id for row in found.left().tried if row.take.is_ok],
+        )
 
     def close(self) -> None:
         """Give back what hears."""
@@ -271,10 +269,8 @@ class Verification:
     def _failed(self, found: FolderCheck) -> list[str]:
         return [row.id for row in found.failed if self._plan.has(row.id)]
 
-    def _speak(
-        self, ids: set[str], speaker: Callable[[], Session], totals: Totals, note: Note
-    ) -> None:
-        """Speak rows again."""
+    def _speak(self, ids: set[str], speaker: Callable[[], Session], note: Note) -> None:
+        """Synthesize rows again."""
         retakes = self._plan.config.retakes
         if not retakes:
             return
@@ -292,18 +288,16 @@ class Verification:
         if plan.folder.run_id is None:
             note()
         self.is_spoken = True
-        again = Totals()
-        tally = RunTally(plan.folder, plan.info.frame_s, again, Failures(), on_ok=self.hear)
+        events, frame_s = self._plan.events, plan.info.frame_s
+        recorder = ResultRecorder(plan.folder, frame_s, events, on_ok=self.hear, is_retake=True)
         started_s = time.perf_counter()
         try:
             with self._screen.progress(num_takes) as shown:
-                tally.on_row = shown.update
+                recorder.on_row = shown.update
                 with signals.stopping(session.stop):
-                    session.speak(plan.due(tally.keep, lambda row: None), tally.keep)
+                    session.speak(plan.due(recorder.keep, lambda row: None), recorder.keep)
         finally:
-            totals.wall_s += time.perf_counter() - started_s
-            for name in ("takes", "frames", "audio_s", "expected_s", "decoded_s", "retried"):
-                setattr(totals, name, getattr(totals, name) + getattr(again, name))
+            self.retake_s = time.perf_counter() - started_s
 
     def _write(self, waiting: _Waiting, answer: AsrResult) -> None:
         """Write down what was heard. Raises StoppedEarly, DiskFull."""

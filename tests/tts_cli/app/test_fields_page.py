@@ -22,7 +22,7 @@ from msgspec.structs import replace
 from kernels.launch.dispatch import AUTO
 from tts_cli import startup
 from tts_cli.app.run import report_of
-from tts_cli.app.tally import Totals
+from tts_cli.app.totals import run_totals
 from tts_cli.audio.join import JoinedPart
 from tts_cli.audio.treatment import Applied
 from tts_cli.book.book_file import MadeBook, MadeFile, write_book_file
@@ -39,6 +39,7 @@ from tts_cli.engine.loop import Engine
 from tts_cli.engine.made_voices import _keep as keep_made
 from tts_cli.engine.pieces import part_facts
 from tts_cli.engine.session import SessionFacts
+from tts_cli.events import Event, Events
 from tts_cli.plan.free_voices import FreeVoices
 from tts_cli.plan.plan import Plan
 from tts_cli.sources.chapters import Book, Chapter, Paragraph
@@ -71,12 +72,17 @@ ROWS = [
 FIRST = '{"id": "a", "status": "ok", "voice": "emil", "audio_s": 60.0, "request_hash": "h"}\n'
 
 
+EVENTS = Events()
+for _ in range(3):
+    EVENTS.add(Event.SYNTHESIZED, audio_s=70.0)
+
+
 @pytest.fixture
 def report(make_source: Any, make_info: Any) -> dict[str, Any]:
     return report_of(
         Plan(make_source("Hm.\n", "m.txt"), RunConfig(), make_info()),
         None,
-        Totals(ok=3, audio_s=210.0, wall_s=4.0),
+        run_totals(EVENTS, wall_s=4.0),
         run_id="r1",
         started=datetime(2026, 11, 22, tzinfo=timezone.utc),
         exit_code=1,
