@@ -77,7 +77,7 @@ def named(name: str) -> Any:
 
 
 class Folder:
-    """A checkpoint on disk. Raises CheckpointError where it is not what its configs say."""
+    """A checkpoint on disk. Raises CheckpointError if it does not match its configs."""
 
     def __init__(self, family: Family, folder: Path) -> None:
         self.family, self.folder, self.place = family, folder, str(folder)
@@ -160,7 +160,7 @@ def tokenizer_of(library: Any, problem: str) -> Tokenizer:
     """Text to ids by a tokenizer of the tokenizers library; special tokens are recognised.
 
     Args:
-        problem: what its RequestError says of a text that it cannot split.
+        problem: the beginning of its RequestError for a text that it cannot split.
     """
 
     def tokenize(text: str) -> list[int]:

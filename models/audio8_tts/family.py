@@ -26,7 +26,7 @@ NAMES = TensorNames("", "fast_", "codebook_embeddings.weight")
 # Both codebook kinds share one setting in the official code.
 SAMPLING = Sampling(0.7, 50, 0.9, 1.0, False, 0.7, 50, 0.9, False)
 SPEAKER_TAG = r"<\|speaker:\d+\|>"
-# No released weight was available to measure. About 40 s is spoken well: the model was trained on
+# No released weight was available to measure. About 40 s is the limit: the model was trained on
 # 2,048 positions, prompt and speech together.
 PACE = replace(
     Pace.of_people(44100 / 2048, markup=r"<\|[^<>]*\|>", tags=(SPEAKER_TAG,)), longest_chars=600

@@ -2,11 +2,11 @@
 
 A `GraphRunner` owns one function of a bucket that works on static buffers. `capture` records it for
 a list of buckets, largest first, in a shared memory pool; `run` replays the graph of a bucket, or
-calls the function where there is none.
+calls the function if there is none.
 
-A graph runs on whatever stream is current at its replay. The graphs of a pool must never overlap,
-which one stream guarantees. Those of the vocoder run concurrently with the frames, so they have a
-pool of their own (`Capturers`). The capturer is an argument: the choice between replay and eager is
+A graph runs on the stream that is current at its replay. The graphs of a pool must never overlap,
+which one stream guarantees. Those of the vocoder run concurrently with the frames, so they have
+another pool (`Capturers`). The capturer is an argument: the choice between replay and eager is
 tested on a CPU with a fake.
 """
 
@@ -32,29 +32,29 @@ from models.device.streams import FRAMES_PRIORITY, VOCODER_PRIORITY
 log = logging.getLogger(__name__)
 
 Key = TypeVar("Key", bound=Hashable)
-PROGRESS_S = 2.0  # a capture that goes on for longer says how far it is
-# No failures of a capture: without it there would be no memory, or no such kernel, either.
+PROGRESS_S = 2.0  # between two log lines of a long capture
+# Not failures of a capture: without it memory, or the kernel, would be missing too.
 PASSED_ON = (torch.OutOfMemoryError, MemoryError, KernelFailed)
 _told: set[str] = set()  # why captures have failed
 
 
 class Capturer(Protocol):
-    """Records one call and gives back its output and a replay function."""
+    """Captures one call; returns its output and a replay function."""
 
     def capture(
         self, function: Callable[[], Any], is_warm: bool = False
     ) -> tuple[Any, Callable[[], None]]:
-        """Run `function` once unless it `is_warm`, record it, return (static output, replay)."""
+        """Run `function` once unless it `is_warm`, capture it, return (static output, replay)."""
 
     def is_capturing(self) -> bool:
         """Whether the current stream is being captured."""
 
     def memory_bytes(self) -> int:
-        """Device memory reserved so far, to tell what a capture added."""
+        """Device memory reserved so far; the difference is what a capture took."""
 
 
 def take_workspace(device: torch.device) -> None:
-    """Have cuBLAS take the memory that it takes once for every thread and stream."""
+    """Make cuBLAS allocate its workspace for this thread and stream."""
     one = torch.ones(16, 16, device=device)
     torch.mm(one, one)
 
@@ -87,14 +87,14 @@ class CudaCapturer:
             finally:
                 outer.wait_stream(self.stream)
         with torch.cuda.stream(self.stream):
-            take_workspace(self.device)  # or the pool's memory would hold it as long as the thread
+            take_workspace(self.device)  # now, or it would be in the pool's memory
         torch.cuda.synchronize(self.device)
         if not self._graphs:
-            # A pool that lost its last graph is on its way out: PyTorch refuses to record into it.
+            # A pool that lost its last graph is being freed: PyTorch refuses to capture into it.
             self.pool = torch.cuda.graph_pool_handle()
         graph = torch.cuda.CUDAGraph()
         try:
-            # Only this thread is forbidden unsafe calls: threads beside the engine may go on.
+            # Only this thread must avoid unsafe calls: the threads around the engine may continue.
             with torch.cuda.graph(
                 graph, pool=self.pool, stream=self.stream, capture_error_mode="thread_local"
             ):
@@ -106,14 +106,14 @@ class CudaCapturer:
         return output, graph.replay
 
     def _abandon(self, graph: torch.cuda.CUDAGraph, outer: torch.cuda.Stream) -> None:
-        """Restore what a failed capture leaves behind in torch.
+        """Restore the state of torch after a failed capture.
 
-        The capture stream is still the current one, and the allocator may still record into the
-        pool by asking the graph, so the graph must live on and the pool cannot be captured into.
+        The capture stream is still the current one, and the allocator may still use the pool by
+        asking the graph, so the graph must stay alive and the pool cannot be used again.
         """
         torch.cuda.set_stream(outer)
         index = torch.cuda.current_device() if self.device.index is None else self.device.index
-        with suppress(AttributeError, RuntimeError):  # ended already, or not to be ended by us
+        with suppress(AttributeError, RuntimeError):  # ended already, or not ours to end
             torch._C._cuda_endAllocateToPool(index, self.pool)
         self.abandoned.append(graph)
         self.pool = torch.cuda.graph_pool_handle()
@@ -129,7 +129,7 @@ class CudaCapturer:
 
 
 class Capturers(NamedTuple):
-    """The capturers of a model's graphs, None for eager: graphs that overlap need two."""
+    """The capturers of a model's graphs, None for eager: graphs that may overlap need two."""
 
     frames: Capturer | None = None  # frames and prefill
     vocoder: Capturer | None = None
@@ -145,17 +145,17 @@ def cuda_capturers(device: torch.device) -> Capturers:
 
 @dataclass
 class GraphStats:
-    """What happened to one runner's keys."""
+    """Counts of one runner."""
 
     hits: int = 0  # replays
-    misses: int = 0  # eager runs of a runner that has graphs, for want of a usable one
+    misses: int = 0  # eager runs of a runner that has graphs, without a usable one
     first_runs: int = 0  # eager runs that warmed a bucket up for its capture
     failures: dict[str, str] = field(default_factory=dict)  # key -> why its capture failed
     captures: list[dict[str, Any]] = field(default_factory=list)  # key, capture_ms, mib
 
 
 class GraphRunner(Generic[Key]):
-    """Replays the graph of a bucket, or runs its function where there is none.
+    """Replays the graph of a bucket, or runs its function if there is none.
 
     A bucket that was announced and not captured gets its graph at its second run. The first run is
     the warm-up that a capture needs; a bucket that is never used costs nothing.
@@ -187,7 +187,7 @@ class GraphRunner(Generic[Key]):
         self._graphs: dict[Key, tuple[Any, Callable[[], None]]] = {}
         self._waiting: dict[Key, bool] = {}  # announced -> whether it has run; largest first
         self._asked: Counter[Key] = Counter()  # how often `pick` was asked for a waiting bucket
-        self._usual: Key | None = None  # see `announce`
+        self._usual: Key | None = None  # as `announce` describes it
 
     @property
     def keys(self) -> list[Key]:
@@ -215,7 +215,7 @@ class GraphRunner(Generic[Key]):
             self._wait_for([key for key in keys if key not in self._graphs])
 
     def reset(self) -> None:
-        """Drop every graph: the static buffers that it works on are gone."""
+        """Drop every graph: its static buffers have been freed."""
         self.renew()
         self._waiting.clear()
         self._asked.clear()
@@ -236,7 +236,7 @@ class GraphRunner(Generic[Key]):
     def pick(self, key: Key, uses: int, worth: int) -> Key:
         """The bucket to run in place of one that has no graph: the next larger one that has, else
         the usual one. Once a bucket was asked for more than `worth` times it is picked itself, so
-        that it gets a graph of its own.
+        that it gets a graph.
 
         Args:
             uses: runs that are about to come. Larger buckets must be able to do the work of smaller
@@ -339,13 +339,13 @@ class GraphRunner(Generic[Key]):
 
 
 def size_of(key: Hashable) -> int:
-    """The size of a bucket: its number, or the product of several."""
+    """The size of a bucket: its number, or the product of its numbers."""
     return math.prod(key) if isinstance(key, tuple) else int(key)  # type: ignore[call-overload]
 
 
 def first_cause(error: BaseException) -> BaseException:
-    """What went wrong first: leaving a broken capture raises a RuntimeError once more, whatever it
-    was, a signal too.
+    """The first error: leaving a broken capture raises another RuntimeError, whatever the first
+    was, even a signal.
     """
     while isinstance(error, RuntimeError) and not isinstance(error, PASSED_ON):
         if error.__context__ is None:

@@ -85,7 +85,7 @@ def read_codec(folder: Path) -> CodecConfig:
     notes = read_header(path).notes
     if pickled.is_file() and notes.get(SOURCE_BYTES, "") != str(pickled.stat().st_size):
         raise CheckpointError(
-            f"{path} was not made of the {PICKLED_FILE} beside it; "
+            f"{path} was not made of the {PICKLED_FILE} next to it; "
             f"run `tts-cli models convert {folder}` again"
         )
     return codec
@@ -156,7 +156,7 @@ def load_tokenizer(folder: Path, config: DualARConfig) -> Tokenizer:
     """The checkpoint's byte-level BPE (`tokenizer.json`); special tokens are recognised.
 
     Raises:
-        CheckpointError: it cannot be read, or has other ids than `config.json` says.
+        CheckpointError: it cannot be read, or its ids differ from `config.json`.
     """
     from tokenizers import Tokenizer as Library
 
@@ -177,7 +177,7 @@ def load_tokenizer(folder: Path, config: DualARConfig) -> Tokenizer:
 
 
 def _check_tokens(path: Path, config: DualARConfig, tokenize: Tokenizer) -> None:
-    """Raise CheckpointError where the special tokens have other ids than the configuration says."""
+    """Raise CheckpointError if the special tokens have other ids than in the configuration."""
     last = config.codebook_size - 1
     for token, expected in (
         ("<|im_end|>", config.end),

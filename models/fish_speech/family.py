@@ -6,9 +6,9 @@ file but forced by the official code for this model type: embeddings of frames a
 predictor is given the normalised hidden state, and RoPE tables are rounded to bfloat16.
 
 Tags in a text: `<|speaker:N|>` starts a turn; a style is any words in brackets. The family
-documents no closing tag, so a style is taken to hold until the next, or the next speaker. Words for
-a sound or a pause, `[laughing]` or `[short pause]`, are no style: they are made once, where they
-are. Which they are is our reading of the official lists; the model itself knows no difference.
+documents no closing tag, so a style is taken to last until the next, or the next speaker. Words for
+a sound or a pause, `[laughing]` or `[short pause]`, are not styles: they are made once, in their
+place. The list of them is our reading of the official lists; the model itself sees no difference.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ SOUNDS = (
 
 SPEAKER_TAG = r"<\|speaker:\d+\|>"
 STYLE_TAG = rf"(?i)\[(?![^\[\]]*\b(?:{SOUNDS}))[^\[\]]*\]"
-# No released weight was available to measure. Style tags and control tokens are not spoken.
+# No released weight was available to measure. Style tags and control tokens are not synthesized.
 PACE = Pace.of_people(
     44100 / 2048,
     markup=r"\[[^\[\]]*\]|<\|[^<>]*\|>",
@@ -115,10 +115,10 @@ def checked_text(text: str, what: str) -> str:
 
 
 def join_turns(text: str) -> str:
-    """Speaker turns trimmed and on lines of their own; text without speaker tags as it is.
+    """Speaker turns trimmed, one per line; text without speaker tags unchanged.
 
     Raises:
-        RequestError: text stands before the first tag. The official code drops it in silence.
+        RequestError: text before the first tag. The official code drops it silently.
     """
     first, *turns = SPEAKER.split(text)
     if not turns:

@@ -79,7 +79,7 @@ class Qwen3TTSConfigs:
 
 
 def read(folder: Path) -> Qwen3TTSConfigs:
-    """The configurations in a folder; those of encoders where it has both."""
+    """The configurations in a folder; those of encoders if it has both."""
     main, codec = Qwen3TTSConfig.from_folder(folder), folder / CODEC_FOLDER
     vocoder = VocoderConfig.from_folder(codec)
     encoders = None
@@ -148,5 +148,5 @@ FAMILY = Family(
     tokenizer=lambda folder, configs: load_tokenizer(folder, configs.main.text_vocab_size),
     prompt=lambda configs, tokenize: partial(build_prompt, configs.main, tokenize),
     pace=PACE,
-    shared_codec=("0b6", "1b7"),  # as released; the sample voice has one of its own
+    shared_codec=("0b6", "1b7"),  # as released; the sample voice has another
 )

@@ -90,7 +90,7 @@ def read_released(folder: Path) -> tokenizers.Tokenizer:
 
 
 def _added_tokens(settings: dict[str, Any]) -> Iterator[tokenizers.AddedToken]:
-    """The tokens behind the vocabulary, in the order of their ids; then those that settings name
+    """The tokens after the vocabulary, in the order of their ids; then those that settings name
     without listing them.
     """
     from tokenizers import AddedToken

@@ -1,8 +1,8 @@
 """The slots of a model and one frame of all of them: networks, buffers, sampling, and their order.
 
-A slot is the row of one request until it ends. Every buffer is allocated once and only its contents
-change, so a captured graph stays valid. The host never reads them inside a frame: it polls a packed
-copy every few frames.
+A slot belongs to one request until its row ends. Every buffer is allocated once and only its
+contents change, so a captured graph stays valid. The host never reads them inside a frame: it polls
+a packed copy every few frames.
 
 A code predictor is a small transformer over the codebooks of one frame (upstream: the talker's code
 predictor, subtalker; the fast AR). Per frame the talker's hidden state and the first code's
@@ -115,9 +115,7 @@ class CodePredictor(nn.Module):
         return self.logits(hidden.unflatten(0, (-1, 2))[:, 1], 1)
 
     def beginning(self, num_rows: int, codebook: int) -> Beginning | None:
-        """The step of a codebook's codes, which their draw can begin; None if it begins in another
-        way.
-        """
+        """The step of a codebook's codes, for their draw to begin; None if the draw cannot."""
         if self.projection is not None or self.decoder.is_one_launch:
             return None
         decoder, table = self.decoder, self.table(codebook)
@@ -130,7 +128,7 @@ class CodePredictor(nn.Module):
         """One step: codes (B,) of codebook - 1 in, (B, V) logits of `codebook` (2..K-1) out.
 
         Args:
-            begun: the step, where it was begun with the draw of the codes.
+            begun: the step, if it was begun with the draw of the codes.
         """
         head = self.head(codebook)
         if begun is not None:
@@ -147,7 +145,7 @@ class CodePredictor(nn.Module):
 
 
 class VoiceEncoder:
-    """What turns references into what a prompt holds of them."""
+    """Encodes references as prompts need them."""
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
@@ -159,7 +157,7 @@ class VoiceEncoder:
 
 
 REASONS = ("", "eos", "max_frames", "nan")
-PER_SLOT = (  # what a row owns; all else is made anew in every frame
+PER_SLOT = (  # state of a row; everything else is written anew in every frame
     *("hidden", "code", "position", "frame", "limit", "is_active", "reason", "trailing", "codes"),
 )
 
@@ -174,11 +172,11 @@ class Poll:
 
 
 class SlotBuffers:
-    """State of N slots: the next frame's inputs, counters and the codes kept so far.
+    """State of N slots: the next frame's inputs, counters and the codes so far.
 
     Args:
-        max_frames: the longest row the code buffer holds.
-        max_trailing: text vectors a slot may still owe to coming frames, the pad text included.
+        max_frames: the most frames of a row in the code buffer.
+        max_trailing: the most text vectors of a slot for coming frames, with the pad text.
     """
 
     def __init__(
@@ -199,12 +197,12 @@ class SlotBuffers:
         self.hidden = zeros(num_slots, width, kind=dtype)  # talker output at the last position
         self.code = zeros(num_slots)  # first code of the frame to come
         self.position = zeros(num_slots)  # cache position the frame to come writes
-        self.frame = zeros(num_slots)  # frames kept
-        self.limit = zeros(num_slots)  # frames the row may keep
+        self.frame = zeros(num_slots)  # stored frames
+        self.limit = zeros(num_slots)  # frames that the row may store
         self.is_active = zeros(num_slots, kind=torch.bool)
         self.reason = zeros(num_slots)
         self.trailing = zeros(num_slots, max_trailing, width, kind=dtype)
-        # One frame more than can be kept: where inactive rows write.
+        # One frame more, for the writes of inactive rows.
         self.codes = zeros(num_slots, max_frames + 1, num_codebooks, kind=torch.int16)
         self.work = zeros(num_slots, num_codebooks)  # codes of the frame being made
         self.next_code = zeros(num_slots)
@@ -238,7 +236,7 @@ class SlotBuffers:
             hidden: (n, D) talker output at each prompt's end. code: (n,) first codes, -1 where not
                 finite.
             lengths: (n,) prompt positions. limits: (n,) frames allowed.
-            trailing: (D,) what every coming frame adds; `owe` says otherwise.
+            trailing: (D,) the addend of every coming frame; `owe` sets others.
         """
         failed = code < 0
         self.hidden[index] = hidden
@@ -255,9 +253,9 @@ class SlotBuffers:
         self.trailing[index] = trailing
 
     def advance(self, bucket: int, hidden: Tensor, eos: int) -> None:
-        """Keep the frame in `work` and make the state ready for the next, for slots 0..bucket-1.
+        """Store the frame in `work` and prepare the state for the next, for slots 0..bucket-1.
 
-        Inactive rows keep their counters; what they computed goes to the spare frame.
+        Counters of inactive rows do not change; their codes go to the spare frame.
         """
         views = (getattr(self, name)[:bucket] for name in SlotState._fields)
         advance_(SlotState(*views), hidden, eos)
@@ -309,7 +307,7 @@ class SamplingSlots:
     """Settings, seeds and penalty history of every slot."""
 
     SAMPLER: ClassVar[Callable[..., Tensor]] = staticmethod(sample)  # of further codes
-    EMBEDS: ClassVar[bool] = True  # whether it can begin the step behind its draw
+    EMBEDS: ClassVar[bool] = True  # whether its launch can begin the step after its draw
     UNUSED: ClassVar[frozenset[str]] = frozenset()  # settings that the kernel has no argument for
 
     def __init__(
@@ -346,7 +344,7 @@ class SamplingSlots:
     def settings_of(
         self, requests: Sequence[SpeechRequest]
     ) -> tuple[list[list[int]], list[list[float]]]:
-        """What `assign` wants of each row, on the host: its whole numbers and the others."""
+        """The arguments of `assign` for each row, on the host: its integers and real numbers."""
         rows = [request.sampling for request in requests]
         counts = [
             [request.seed, *(int(getattr(row, name)) for name in self._whole)]
@@ -400,10 +398,10 @@ class SamplingSlots:
         )
 
     def follow(
-        self, bucket: int, spoken: Tensor, logits: Tensor, steps: Tensor, out: Tensor
+        self, bucket: int, previous: Tensor, logits: Tensor, steps: Tensor, out: Tensor
     ) -> None:
-        """Draw the first codes behind those `spoken` (B,), for slots 0..B-1; as `first`."""
-        self.seen[:bucket].scatter_(1, spoken[:, None], True)
+        """Draw the first codes after the `previous` ones (B,), for slots 0..B-1; as `first`."""
+        self.seen[:bucket].scatter_(1, previous[:, None], True)
         self.first(slice(0, bucket), logits, steps, out)
 
     def rest(
@@ -456,7 +454,7 @@ class FrameModel:
     def slots(self) -> SlotBuffers:
         """State of every slot. Raises RuntimeError before `allocate`."""
         if self._slots is None:
-            raise RuntimeError("there are no slots yet: allocate() comes first")
+            raise RuntimeError("no slots yet: allocate() comes first")
         return self._slots
 
     def slot_bytes(self, max_positions: int, max_frames: int = 0, max_trailing: int = 0) -> int:
@@ -534,7 +532,7 @@ class FrameModel:
                 self.sampling.rest(bucket, logits, *drawn, then)
 
     def first_inputs(self, codes: Tensor) -> tuple[Tensor, Tensor]:
-        """First codes (B,) as a frame keeps them, and their embeddings (B, D)."""
+        """First codes (B,) as a frame stores them, and their embeddings (B, D)."""
         raise NotImplementedError
 
     def step(self, bucket: int) -> tuple[Tensor, Tensor]:
@@ -563,7 +561,7 @@ class FrameModel:
 def cache_positions(max_positions: int) -> int:
     """Positions of a slot's cache for rows of up to max_positions.
 
-    A finished row goes on writing at the position after its last one.
+    A finished row continues to write at the position after its last one.
     """
     return round_up(max_positions + 1, CACHE_STEP)
 
