@@ -64,7 +64,7 @@ TABLES = {
             "engine/session.py:LocalSession.speak",
         ),
     ),
-    "worker": Table("0.3", ("workers/hand.py:Hand.facts",)),
+    "worker": Table("0.3", ("workers/worker_handle.py:WorkerHandle.facts",)),
     "text": Table("0.2", ("text/frontend.py:TextFrontend.facts",)),
     "folder": Table("0.2", ("store/run_file.py:FolderTotals",)),
     "checks": Table(
@@ -78,7 +78,7 @@ TABLES = {
     "words": Table("0.4", ("checks/word_times.py:WordTimes",)),
     "timed_word": Table("0.4", ("checks/word_times.py:TimedWord",), "entry"),
     "made_voice": Table(
-        "0.4", ("engine/made_voices.py:_keep", "voices/made.py:MadeVoices.keep"), "entry"
+        "0.4", ("engine/made_voices.py:_keep", "voices/voice_store.py:VoiceStore.keep"), "entry"
     ),
     "choice": Table("0.2", ("store/store.py:_choice",), "entry"),
     "book": Table("0.2", ("book/book_file.py:write_book_file",)),

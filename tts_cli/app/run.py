@@ -1,4 +1,4 @@
-"""Run `synth` from end to end: a manifest comes in, audio files and journal lines come out.
+"""Run `synth` from end to end: from a manifest to audio files and journal entries.
 
 Nothing is printed here. The caller passes a `Screen` that shows the progress, and gets a
 `RunResult`.
@@ -75,7 +75,7 @@ class RunResult:
 
     @property
     def room_of_takes(self) -> int:
-        """Bytes of the takes that are not chosen."""
+        """Bytes of the alternative takes."""
         return room_of_takes(self.plan.folder.out)
 
 
@@ -89,14 +89,14 @@ def run(
     origins: Mapping[str, str] | None = None,
     book: BookFacts | None = None,
 ) -> RunResult:
-    """Make of every row of a manifest what a folder has not yet.
+    """Synthesize the rows of a manifest that a folder does not have yet.
 
     Args:
-        own: what ids begin with that are of this manifest, whichever run spoke them; empty: none.
-        origins: where settings come from that are not built in.
-        book: that the rows are of; None: they are of manifests.
+        own: prefix of ids that belong to this manifest whichever run they are from; empty: none.
+        origins: origin of each setting that is not built in.
+        book: the book that the rows come from; None: a manifest.
     Raises:
-        TtsCliError, Interrupted: there is nothing to be told but that.
+        TtsCliError, Interrupted: the run ended before its first row.
     """
     aligned = None
     if config.words is not None and not config.voices_only:
@@ -117,7 +117,7 @@ def run(
         folder.begin()  # nothing was made on disk before
         plan.voices.made.bring(plan.voices.asks)
         with closing(session_of(plan, is_int16=folder.writer.takes_int16)) as session:
-            if plan.voices.to_make():  # nothing else fixes the voice of these rows
+            if plan.voices.to_make():
                 make_missing_voices(plan, session, screen.step)
                 plan.read()
             result = RunResult(plan)
@@ -145,7 +145,7 @@ def run(
 def look(
     source: Manifest, config: RunConfig, out: Path, screen: Screen, *, own: str = ""
 ) -> DryRunReport:
-    """Plan a run, and write nothing."""
+    """Plan a run without writing anything."""
     config, info, maker = approved(config)
     folder = Store.at(out, config, info)
     plan = Plan(source, config, info, folder, maker=maker, keeps=False)
@@ -166,12 +166,12 @@ def bring_back(plan: Plan) -> None:
 
 
 def session_of(plan: Plan, *, is_int16: bool) -> LocalSession:
-    """The checkpoint that rows are spoken with, in this process."""
+    """Return the session that synthesizes in this process."""
     return LocalSession(plan.config, plan.info, plan.planner.cloning, is_int16=is_int16)
 
 
 def make_missing_voices(plan: Plan, session: LocalSession, step: Step) -> None:
-    """Make what rows lack."""
+    """Generate the missing voices."""
     from tts_cli.engine.made_voices import make_voices, studio_of
 
     count = len(plan.voices.to_make())
@@ -211,7 +211,7 @@ def remake(result: RunResult, session: LocalSession, step: Step) -> None:
 def speak(
     result: RunResult, session: LocalSession, screen: Screen, report: Callable[..., dict[str, Any]]
 ) -> None:
-    """Have rows spoken, recorded and verified, and tell of the run in its folder.
+    """Synthesize, commit and check the rows that are due, and record the run in its folder.
 
     Args:
         report: see `report_of`.
@@ -236,6 +236,9 @@ def speak(
 
         signals.check()
         if plan.needs_model:
+            split = plan.events.of(Event.SPLIT)
+            if split.count:
+                log.info("rows split into pieces: %d, %d pieces", split.count, split.sums["pieces"])
             make_ready(speaker(), plan.needs, screen.step)
             log.debug("model: %s", listed(model_facts(plan.config, plan.info)))
             log.debug("device: %s", listed(speaker().facts().device))
@@ -278,7 +281,7 @@ def conclude(result: RunResult, report: Callable[..., dict[str, Any]]) -> None:
 
 
 def speaker_of(plan: Plan, session: LocalSession) -> Session:
-    """Who speaks: this process, or workers."""
+    """Return the session of the workers, or else that of this process."""
     if not plan.config.has_workers:
         return session
     from tts_cli.workers.session import WorkerSession
@@ -293,9 +296,7 @@ def speak_due(
     result: RunResult, session: Session, screen: Screen, recorder: ResultRecorder
 ) -> None:
     """Synthesize all rows that are due."""
-    plan, split = result.plan, result.plan.events.of(Event.SPLIT)
-    if split.count:
-        log.info("rows split into pieces: %d, %d pieces", split.count, split.sums["pieces"])
+    plan = result.plan
     started_s = time.perf_counter()
     num_rows = plan.num_pending + plan.num_takes + plan.events.num(Event.FAILING)
     try:
@@ -331,14 +332,14 @@ def report_of(
     exit_code: int | None = None,
     verified: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """What is to be known of a run that ends now, or begins.
+    """Return run.json of a run that ends now, or its first line in `runs.jsonl`.
 
     Args:
         origins, book: see `run`.
-        totals: see `run_totals`; None, like the exit code: nothing is synthesized yet.
-        facts: of who spoke, where something was spoken.
-        run_id: None for one that spoke nothing; its rows have none, and no file tells of it.
-        started: in UTC.
+        totals: see `run_totals`; None, like the exit code, at the start.
+        facts: of the session; None: no model was opened.
+        run_id: None: the run synthesized nothing and is not recorded.
+        started: start time in UTC.
     """
     voices, facts = plan.voices, facts or SessionFacts()
     return {
@@ -390,13 +391,13 @@ def report_of(
 
 
 def _told(config: RunConfig) -> dict[str, Any]:
-    """Return the settings of a run, without passwords in addresses."""
+    """Return the settings of a run, without passwords in URLs."""
     settings = config.as_dict()
     return {n: without_user_info(v) if isinstance(v, str) else v for n, v in settings.items()}
 
 
 def write_subtitles(result: RunResult) -> None:
-    """Write the rows' subtitles that are missing."""
+    """Write missing subtitles of the rows."""
     from tts_cli.app.subtitles import write_row_subtitles
 
     try:
@@ -408,7 +409,7 @@ def write_subtitles(result: RunResult) -> None:
 
 
 def align_words(result: RunResult, aligned: Callable[..., Alignment]) -> None:
-    """Align what the run has in its folder."""
+    """Align the words of the run's rows."""
     plan = result.plan
     config = replace(plan.config, lexicon=None)  # texts have been through it
     try:

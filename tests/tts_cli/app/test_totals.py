@@ -11,16 +11,16 @@ from tasks import task_of
 from models.base import SpeechRequest
 from tts_cli.app.totals import ResultRecorder, run_totals
 from tts_cli.config import RunConfig
-from tts_cli.core import BadRow, Finish, Spoken, Task
+from tts_cli.core import BadRow, Finish, Result, Task
 from tts_cli.errors import StoppedEarly
 from tts_cli.events import Event, Events
 from tts_cli.store.store import Store
 
 
-def failed(number: int) -> tuple[Task, Spoken]:
+def failed(number: int) -> tuple[Task, Result]:
     """A row that came to no end."""
     task = task_of(f"f{number}", SpeechRequest("Hm."))
-    return task, Spoken(Finish.MAX_FRAMES, error="no end")
+    return task, Result(Finish.MAX_FRAMES, error="no end")
 
 
 @pytest.mark.parametrize("allowed", [0, 1, 3])
