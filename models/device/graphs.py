@@ -219,7 +219,6 @@ class GraphRunner(Generic[Key]):
         self.renew()
         self._waiting.clear()
         self._asked.clear()
-        self._usual = None
         self.stats.captures.clear()
         self.stats.failures.clear()
 
@@ -264,6 +263,8 @@ class GraphRunner(Generic[Key]):
         Raises:
             OutOfMemoryError, KernelFailed: no other bucket could be captured either.
         """
+        if self.capturer is None:
+            return
         keys = [key for key in self._waiting if only is None or key in only]
         logged_s = time.perf_counter()
         for number, key in enumerate(keys, 1):
@@ -275,14 +276,13 @@ class GraphRunner(Generic[Key]):
             if time.perf_counter() - logged_s > PROGRESS_S:
                 logged_s = time.perf_counter()
                 log.info("capturing %s graph %d of %d", self.name, number, len(keys))
-            self._capture(key)
+            self._capture(self.capturer, key)
 
-    def _capture(self, key: Key, is_warm: bool = False) -> None:
+    def _capture(self, capturer: Capturer, key: Key, is_warm: bool = False) -> None:
         """Capture a bucket, or log why it stays eager. Raises as `capture`."""
-        assert self.capturer is not None
-        before, started = self.capturer.memory_bytes(), time.perf_counter()
+        before, started = capturer.memory_bytes(), time.perf_counter()
         self._waiting.pop(key, None)
-        work = partial(self.capturer.capture, partial(self.function, key), is_warm)
+        work = partial(capturer.capture, partial(self.function, key), is_warm)
         try:
             self._graphs[key] = self._do(work)
         except Exception as error:
@@ -302,7 +302,7 @@ class GraphRunner(Generic[Key]):
                 "graph": self.name,
                 "key": str(key),
                 "capture_ms": round(1000 * (time.perf_counter() - started), 1),
-                "mib": round((self.capturer.memory_bytes() - before) / 2**20, 1),
+                "mib": round((capturer.memory_bytes() - before) / 2**20, 1),
             }
         )
 
@@ -328,7 +328,7 @@ class GraphRunner(Generic[Key]):
                 self._waiting[key] = True
                 self.stats.first_runs += 1
                 return self._run(key)
-            self._capture(key, is_warm=True)
+            self._capture(self.capturer, key, is_warm=True)
         if key not in self._graphs:
             self.stats.misses += 1
             return self._run(key)
