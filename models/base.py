@@ -63,7 +63,7 @@ class Voice:
         return 0 if self.codes is None else len(self.codes)
 
     def check_codes(self, num_codebooks: int, codebook_size: int) -> Tensor:
-        """The codes (R, K) of mode icl. Raises RequestError where they are not a checkpoint's."""
+        """The codes (R, K) of mode icl. Raises RequestError if they do not fit the checkpoint."""
         codes = self.codes
         if codes is None or codes.dim() != 2 or codes.shape[1] != num_codebooks or not len(codes):
             shape = None if codes is None else tuple(codes.shape)
@@ -78,7 +78,7 @@ class Voice:
 
 @dataclass(unsafe_hash=True)  # never changed; frozen, one takes 5 us to make instead of 1.5
 class SpeechRequest:
-    """One text to speak, with every setting resolved."""
+    """One text to synthesize, with every setting resolved."""
 
     text: str
     voice: str | None = None  # a speaker of the checkpoint; None if the model type has none
@@ -87,11 +87,11 @@ class SpeechRequest:
     layout: str = "auto"  # auto, streaming or non_streaming: where the text is among the codes
     sampling: Sampling = field(default_factory=Sampling)
     seed: int = 0  # 0 .. 2**63 - 1
-    max_frames: int = 750  # at most this many frames are kept
+    max_frames: int = 750  # the most frames of the row
     ref_audio: str | None = None
     ref_text: str | None = None
     clone_mode: str | None = None
-    clone: Voice | None = None  # the reference once encoded; what a base checkpoint speaks with
+    clone: Voice | None = None  # the encoded reference; the voice of a base checkpoint
     # What its bits depend on besides, where shapes are fixed (`fix_shapes`); None: on its mates.
     shapes: str | None = field(default=None, metadata={"as_before": None})
     # The text with the spaces that it was written with, by which it is cut; None: all are plain.
@@ -162,13 +162,13 @@ class ModelInfo:
     needs_reference: bool = False  # only the voice of a reference is available
     needs_instruct: bool = False  # the voice is described by an instruction
     default_layout: str = "non_streaming"  # what the layout `auto` means: that, or streaming
-    needs: str | None = None  # why a type that could clone cannot; None where nothing is missing
+    needs: str | None = None  # why a type that could clone cannot; None if it can
     clone_modes: tuple[str, ...] = ("icl", "xvec")  # what it can clone by
     prompt_overhead: int = 32  # tokens of a prompt besides its texts and references, at most
     ref_silence_s: float = 0.5  # seconds that should follow a reference of mode icl
     licence: Licence | None = None  # what must be accepted first; None: nothing
     normalizes: bool = False  # texts are put into words by default
-    pace: Pace | None = None  # how fast it can speak; None: random weights, which say nothing
+    pace: Pace | None = None  # how fast it can speak; None: random weights, not known
 
     @property
     def frame_s(self) -> float:
@@ -184,6 +184,6 @@ class ModelInfo:
 class SlotStatus(NamedTuple):
     """The status of one slot at a poll; a row has a dozen polls."""
 
-    frames: int  # frames kept so far
+    frames: int  # frames so far
     is_finished: bool
     finish_reason: str  # eos, max_frames, nan; empty while running

@@ -13,14 +13,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from models.base import Licence, ModelInfo, PromptBuilder, Reader, Tokenizer, library_errors
-from models.checkpoint.files import (
-    CheckpointError,
-    Shapes,
-    identity,
-    tensor_shapes,
-    weight_files,
+from models.base import (
+    Licence,
+    ModelInfo,
+    PromptBuilder,
+    Reader,
+    RequestError,
+    Tokenizer,
+    library_errors,
 )
+from models.checkpoint.files import CheckpointError, Shapes, identity, tensor_shapes, weight_files
 from models.checkpoint.table import Table
 from models.pace import Pace
 
@@ -48,15 +50,16 @@ def unused(prefix: str, where: str = "") -> NetworkPart:
 
 @dataclass(frozen=True)
 class Family:
-    """A family of checkpoints. Its configuration C covers all files of a checkpoint and has
-    `main`, a FamilyConfig.
+    """A family of checkpoints. Its configuration C covers all files of a checkpoint, and has
+    `main`, a FamilyConfig, and `codec`, the DecoderSizes of its vocoder.
     """
 
+    name: str
     model: str  # its SpeechModel, as module:name
     read: Callable[[Path], Any]  # C of a folder; raises CheckpointError
     released: Callable[[str], Any]  # C of a released size
     parts: Callable[[Any], Sequence[NetworkPart]]  # of C: `model` first, then `vocoder` and others
-    info: Callable[[Any, str], ModelInfo]  # of C and an identity
+    info: Callable[[Any], dict[str, Any]]  # of C: fields of ModelInfo that sizes do not tell
     tokenizer: Callable[[Path, Any], Tokenizer]  # of a folder and C; raises CheckpointError
     prompt: Callable[[Any, Tokenizer], PromptBuilder]  # of C
     pace: Pace  # of all its checkpoints
@@ -74,7 +77,7 @@ def named(name: str) -> Any:
 
 
 class Folder:
-    """A checkpoint on disk. Raises CheckpointError where it is not what its configs say."""
+    """A checkpoint on disk. Raises CheckpointError if it does not match its configs."""
 
     def __init__(self, family: Family, folder: Path) -> None:
         self.family, self.folder, self.place = family, folder, str(folder)
@@ -129,7 +132,19 @@ Source = Folder | MadeUp  # of a checkpoint's networks
 
 def describe(source: Source) -> ModelInfo:
     """What a checkpoint offers; random weights have no licence and no pace."""
-    info = source.family.info(source.config, source.identity())
+    family, main, codec = source.family, source.config.main, source.config.codec
+    info = ModelInfo(
+        family=family.name,
+        num_codebooks=main.num_codebooks,
+        sample_rate_hz=codec.sample_rate_hz,
+        samples_per_frame=codec.samples_per_frame,
+        max_frames=main.max_frames,
+        max_positions=main.talker.max_positions,
+        sampling=main.sampling,
+        identity=source.identity(),
+        licence=family.licence,
+        **family.info(source.config),
+    )
     return replace(info, licence=None, pace=None) if isinstance(source, MadeUp) else info
 
 
@@ -139,6 +154,20 @@ def read(source: Source) -> Reader:
     with library_errors(CheckpointError, f"{source.place}: its tokenizer"):
         prompt = source.family.prompt(source.config, tokenize)
     return Reader(prompt, tokenize, source.config.main)
+
+
+def tokenizer_of(library: Any, problem: str) -> Tokenizer:
+    """Text to ids by a tokenizer of the tokenizers library; special tokens are recognised.
+
+    Args:
+        problem: the beginning of its RequestError for a text that it cannot split.
+    """
+
+    def tokenize(text: str) -> list[int]:
+        with library_errors(RequestError, f"{problem} cannot split this text, so change it"):
+            return list(library.encode(text, add_special_tokens=False).ids)
+
+    return tokenize
 
 
 def byte_tokenizer(markers: Mapping[str, int]) -> Tokenizer:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from kernels.launch.dispatch import AUTO, Kernels
 from models.checkpoint.weights import random_tensors, read_tensors
 from models.family import Folder, MadeUp, NetworkPart, Source, describe, named, read
 from models.slots.model import SpeechModel
@@ -20,6 +21,7 @@ def load(
     device: str | torch.device = "cpu",
     dtype: torch.dtype | None = None,
     use_graphs: bool = False,
+    kernels: Kernels | None = None,
 ) -> SpeechModel:
     """Load all networks onto a device. Arguments and errors are those of `registry.load_model`."""
     device = torch.device(device)
@@ -37,13 +39,13 @@ def load(
         if is_made_up:  # rows run to their frame cap, and samples are neither silent nor clipped
             networks["model"].talker.head.weight[source.config.main.eos] = 0
             networks["vocoder"].last_conv.weight *= LOUDNESS
-    return named(source.family.model)(use_graphs, reader, info, networks)
+    return named(source.family.model)(use_graphs, reader, info, networks, kernels or AUTO)
 
 
 def _tensors(
     source: Source, part: NetworkPart, device: torch.device, dtype: torch.dtype
 ) -> dict[str, Tensor]:
-    """All tensors of a part: as stored, or random, with a seed of their own."""
+    """All tensors of a part: stored ones, or random ones with a seed per part."""
     if isinstance(source, Folder):
         return read_tensors(source.folder / part.where, device, part.table.shapes.__contains__)
     seed = source.seed * len(source.parts) + source.parts.index(part)

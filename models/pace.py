@@ -1,15 +1,15 @@
-"""How fast a checkpoint can speak: tells speech that is too short for its text.
+"""How fast a checkpoint can speak, to find speech that is too short for its text.
 
-Only what is spoken counts: letters and digits, without what a family reads as markup. A character
-said long ("nooooo") or a number's zeros count twice at most. What a script writes in one character
-differs, so each kind has a floor of its own. The first characters are not counted at all
-(`SLACK_CHARS`): a short text may be said fast, in part, or as an abbreviation.
+Only synthesized characters count: letters and digits, without a family's markup. A long character
+("nooooo") or a number's zeros count twice at most. Scripts differ in what one character stands for,
+so each kind has a separate floor. The first characters are not counted (`SLACK_CHARS`): a short
+text may be synthesized fast, in part, or as an abbreviation.
 
-Where a family's weights were never measured, the floors are those of people (`of_people`). Source
+For a family whose weights were never measured, the floors are those of people (`of_people`). Source
 of the usual rates: Pellegrino, Coupe and Marsico, "A cross-language perspective on speech
 information rate", Language 87 (2011): 5.2 syllables a second in Mandarin, 6.2 in English, 7.8 in
-Japanese and Spanish, pauses left out. That is 16 to 18 letters a second of European languages.
-Texts of more than two minutes came out as noise or not at all in users' hands
+Japanese and Spanish, without pauses. That is 16 to 18 letters a second of European languages. Users
+report that texts of more than two minutes became noise or nothing at all
 (LostRuins/koboldcpp#2132, jamiepine/voicebox#1077).
 """
 
@@ -20,14 +20,14 @@ from dataclasses import dataclass
 from typing import Any
 
 LONGEST_CHARS = 1600  # two minutes of speech
-SLACK_CHARS = 12  # spoken characters that need no frames: two or three words
+SLACK_CHARS = 12  # characters without frames: two or three words
 LETTERS_A_S = 25.0  # 1.4 times the usual rate; twice that of reading aloud with its pauses
 IDEOGRAPHS_A_S = 10.0  # 1.9 times the usual rate of Mandarin; in Japanese one is up to three morae
 SYLLABLES_A_S = 14.0  # 1.8 times the usual rate
-OTHERS_A_S = 30.0  # scripts that may leave vowels out, as Arabic does, or were never looked at
-# Words get lost where a text is longer than the checkpoint speaks well, so such a text has a higher
-# floor. Of the sample voice's rows of 531 characters, spoken in one, those with more than half of
-# their words lost have 0.70 to 0.76 frames a letter; its rows of 340 have 0.84 and more.
+OTHERS_A_S = 30.0  # scripts that may omit vowels, as Arabic does, or were never measured
+# A text longer than the checkpoint's limit loses words, so it has a higher floor. Of the sample
+# voice's rows of 531 characters in one piece, those with more than half of their words lost have
+# 0.70 to 0.76 frames per letter; its rows of 340 have 0.84 and more.
 LONG_SHARE = 1.15
 
 _LONG = re.compile(r"(.)\1{2,}")  # a character three times and more
@@ -40,19 +40,19 @@ _SYLLABLES = ((0x3040, 0x30FF), (0x31F0, 0x31FF), (0xFF66, 0xFF9D), (0xAC00, 0xD
 
 @dataclass(frozen=True)
 class Pace:
-    """What a family or checkpoint says of its own speech. Floors are frames a spoken character;
-    0 says nothing of a script.
+    """Figures of a family's or checkpoint's speech. Floors are frames per synthesized character; 0
+    for a script without a floor.
     """
 
     letter: float = 0.0  # of the Latin, Greek and Cyrillic alphabets, and digits
     ideograph: float = 0.0  # of Chinese, also in Japanese
     syllable: float = 0.0  # kana and hangul
     other: float = 0.0
-    longest_chars: int | None = None  # UTF-8 bytes it speaks well in one row; None: not known
-    markup: str | None = None  # regular expression of what stands in a text and is not spoken
-    unbroken: str | None = None  # the same of what else may not be cut where a text is split
-    # The same of tags that stay in force until the next one of their kind or of an outer kind;
-    # the outer kind first.
+    longest_chars: int | None = None  # UTF-8 bytes of one row that it can do well; None: not known
+    markup: str | None = None  # regular expression of text that is not synthesized
+    unbroken: str | None = None  # regular expression of other text that must not be split
+    # Regular expressions of tags that stay in force until the next one of their kind or of an outer
+    # kind; the outer kind first.
     tags: tuple[str, ...] = ()
 
     @classmethod
@@ -60,7 +60,7 @@ class Pace:
         """The floors of people, for a codec that makes this many frames a second.
 
         Args:
-            more: fields beside floors and length.
+            more: fields other than floors and length.
         """
         return cls(
             letter=frames_a_s / LETTERS_A_S,
@@ -72,23 +72,23 @@ class Pace:
         )
 
     def least_frames(self, text: str) -> int:
-        """Frames that speech of the whole text has at least; 0 where nothing can be said."""
+        """The least frames that speech of the whole text can have; 0 if not known."""
         floors = sorted(self._floors(text), reverse=True)
         share = LONG_SHARE if self.is_long(text) else 1.0
         return int(share * sum(floors[SLACK_CHARS:]))
 
     def without_markup(self, text: str) -> str:
-        """The text without what is not spoken."""
+        """The text without its markup."""
         return text if self.markup is None else re.sub(self.markup, " ", text)
 
     def is_long(self, text: str) -> bool:
-        """Whether one row of this text is more than the checkpoint speaks well."""
+        """Whether this text is longer than the checkpoint's limit for one row."""
         if self.longest_chars is None:
             return False
         return len(self.without_markup(text).encode()) > self.longest_chars
 
     def _floors(self, text: str) -> list[float]:
-        """The floor of every spoken character."""
+        """The floor of every synthesized character."""
         text = _LONG.sub(r"\1\1", self.without_markup(text))
         if text.isascii():
             return [self.letter] * len(text.translate(_UNSPOKEN))
@@ -105,10 +105,10 @@ class Pace:
         return self.other
 
 
-# Seconds a character: the usual rates, less a quarter for the pauses of somebody who reads aloud.
+# Seconds per character: the usual rates, less a quarter for pauses in reading aloud.
 _READING = Pace(letter=1 / 13, ideograph=1 / 4.5, syllable=1 / 6.5, other=1 / 12)
 
 
 def reading_s(text: str) -> float:
-    """Seconds that people take to read a text aloud, by its script; roughly."""
+    """Approximate seconds that people take to read a text aloud, by its script."""
     return sum(_READING._floors(text))

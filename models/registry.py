@@ -31,6 +31,7 @@ from models.family import Family, named
 if TYPE_CHECKING:
     import torch
 
+    from kernels.launch.dispatch import Kernels
     from models.base import Licence, ModelInfo, PromptBuilder, SpeechRequest
     from models.checkpoint.files import Conversion
     from models.pace import Pace
@@ -80,7 +81,7 @@ FAMILIES = (
 
 
 def find(source: str, revision: str | None = None) -> Path:
-    """The folder of a checkpoint. Raises CheckpointError, and says which one was meant, perhaps."""
+    """The folder of a checkpoint. Raises CheckpointError, with a suggestion if there is one."""
     try:
         return resolve(source, revision)
     except NoSuchCheckpoint as error:
@@ -88,8 +89,8 @@ def find(source: str, revision: str | None = None) -> Path:
 
 
 def did_you_mean(source: str) -> str:
-    """What is said behind the name of a checkpoint that is not there: one that is called almost so,
-    among those released, those in the hub's cache, and folders beside it; nothing if there is none.
+    """The end of a message about a missing checkpoint: similar names among the released ones, the
+    hub's cache, and folders next to it; empty if there are none.
     """
     names = [name for family in FAMILIES for name in family.repositories]
     names += cached_repositories()
@@ -125,6 +126,7 @@ def load_model(
     dtype: torch.dtype | None = None,
     revision: str | None = None,
     use_graphs: bool = False,
+    kernels: Kernels | None = None,
 ) -> SpeechModel:
     """Load a checkpoint's weights.
 
@@ -133,13 +135,14 @@ def load_model(
         device: the meta device shows whether names and shapes fit, and reads no weight.
         dtype: None for float32 on a CPU and bfloat16 on a GPU.
         use_graphs: prepare CUDA graph capture; ignored on a CPU.
+        kernels: what the model's operations run; None: Triton's on a GPU.
     Raises:
         CheckpointError: it cannot be found, or its tensors do not fit.
     """
     found = _source(source, revision)
     log.debug("reading weights in %s", found.place)
     use_graphs = use_graphs and str(device).startswith("cuda")
-    return named("models.load:load")(found, device, dtype, use_graphs)
+    return named("models.load:load")(found, device, dtype, use_graphs, kernels)
 
 
 def load_prompts(source: str, revision: str | None = None) -> tuple[PromptBuilder, int, int]:
@@ -176,7 +179,7 @@ def load_prompt_counter(
 
 
 def convert(source: str, revision: str | None = None) -> Conversion | None:
-    """Turn what a checkpoint keeps in other formats into safetensors, in its own folder.
+    """Convert a checkpoint's files in other formats to safetensors, in its folder.
 
     Returns:
         None where all of it is safetensors already.
@@ -211,7 +214,7 @@ def shares_codec(info: ModelInfo, family: str | None, size: str | None) -> bool:
 
 
 def pace_of(family: str | None) -> Pace | None:
-    """What holds for the speech of all checkpoints of a family; None: nothing, or no such one."""
+    """The pace of all checkpoints of a family; None for an unknown family."""
     return next((entry.family.pace for entry in FAMILIES if entry.folder == family), None)
 
 
@@ -222,12 +225,12 @@ def licences() -> list[Licence]:
 
 
 def synthetic_names() -> list[str]:
-    """What may stand behind `synthetic:`."""
+    """The names that may follow `synthetic:`."""
     return [name for family in FAMILIES for name in family.synthetic]
 
 
 def is_synthetic(source: str) -> bool:
-    """Whether a source stands for random weights."""
+    """Whether a source means random weights."""
     return source.startswith(SYNTHETIC_PREFIX)
 
 

@@ -1,12 +1,12 @@
 """The one table of sampling settings: each is a line of `Sampling`.
 
 Manifest rows, flags, `RunConfig`, the hash of a request, the slots' buffers and the kernels'
-arguments all follow from it. A further setting is a line here and an argument of the kernel that
-heeds it. One added to a released version says `as_before=...`: the value that means what was done
-before it was there (see `tts_cli.store.hashes`).
+arguments all follow from it. A further setting is a line here and an argument of its kernel. A
+setting added to a released version has `as_before=...`: the value for which nothing changes (see
+`tts_cli.store.hashes`).
 
-Settings of codebooks 1..K-1 begin with `subtalker_`; their kernel's arguments have the name behind
-it.
+Settings of codebooks 1..K-1 begin with `subtalker_`; their kernel's arguments have the rest of the
+name.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 SUBTALKER = "subtalker_"
-ENDLESS = 2**63 - 1  # a limit that only stands for the width of a number
+ENDLESS = 2**63 - 1  # the limit of an integer's width, not a real one
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Range:
 
 @dataclass(frozen=True)
 class Setting:
-    """What the table says of a setting besides its name and default."""
+    """Facts of a setting in the table, without name and default."""
 
     kind: type[float]  # float, int or bool
     limits: Range | None  # None for bool

@@ -27,10 +27,11 @@ HAS_CUDA = torch.cuda.is_available()
 if not HAS_CUDA:
     os.environ["TRITON_INTERPRET"] = "1"
 IS_PORTABLE = os.environ.get("TTS_CLI_KERNELS") == "portable"  # as commands take the setting
-if IS_PORTABLE:
-    from kernels.launch.dispatch import use_kernels
+if IS_PORTABLE:  # before anything imports `AUTO`
+    from kernels.launch import dispatch
 
-    use_kernels("portable")  # before fixtures of modules load models
+    dispatch.AUTO = dispatch.Kernels.named("portable")
+    dispatch._current.set(dispatch.AUTO)
 
 
 def pytest_configure() -> None:
@@ -88,28 +89,29 @@ def pytest_sessionfinish() -> None:
 
 
 @pytest.fixture(autouse=True)
-def _kernels(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """No test leaves its choice of kernels to those behind it, and on a GPU none falls back. With
-    TTS_CLI_KERNELS=portable no session that is opened without a command line takes others.
+def _kernels(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """On a GPU no model gives Triton up, except in tests that ask for `falls_back`. With
+    TTS_CLI_KERNELS=portable sessions that are opened without a command line take those kernels.
     """
-    from kernels.launch import dispatch
+    from kernels.launch.dispatch import AUTO, Kernels
 
-    for name in ("_mode", "_is_portable", "_failure"):
-        monkeypatch.setattr(dispatch, name, getattr(dispatch, name))
+    failures: list[str] = []
+    given_up = Kernels.given_up
+
+    def note(kernels: Kernels, failure: str) -> Kernels:
+        failures.append(failure)
+        return given_up(kernels, failure)
+
+    monkeypatch.setattr(Kernels, "given_up", note)
     if IS_PORTABLE:
-        use_kernels("portable")
-        monkeypatch.setattr("tts_cli.engine.kernels.use_kernels", lambda name: None)
+        monkeypatch.setattr("tts_cli.engine.load.choose_kernels", lambda *_: AUTO)
     yield
-    assert not HAS_CUDA or dispatch._failure is None
+    assert not HAS_CUDA or not failures or "falls_back" in request.fixturenames
 
 
 @pytest.fixture
-def falls_back() -> Iterator[None]:
+def falls_back() -> None:
     """For tests in which Triton fails."""
-    from kernels.launch import dispatch
-
-    yield
-    dispatch._failure = None
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -1,1 +1,1 @@
-"""Attention and what stands in front of it: QK norm, RoPE, the cache's store."""
+"""Attention, and the QK norm, RoPE and cache store before it."""

@@ -3,18 +3,22 @@
     out = softmax(D_h^-0.5 * q . K[0..p]) . V[0..p]     for each head, p the row's position
 
 q is (R, H * D_h); the cache is (2, N, H_kv, S, D_h), keys and values; row r reads slot
-r // rows_per_slot and query head h reads KV head h // (H / H_kv). Softmax is float32. Positions
-beyond p hold whatever an older, longer row left, NaN included, and never reach the result.
+r // rows_per_slot and query head h reads KV head h // (H / H_kv). Positions beyond p contain
+whatever an older, longer row left, NaN included, and never reach the result.
 
-Rows that begin alike may read the beginning in one slot, of which all hold a copy: what 256 rows of
-a voice read together then comes from memory once and from the L2 cache 255 times.
+Rows with the same beginning may read it from one slot, although all slots contain a copy: what 256
+rows of a voice read together then comes from memory once and from the L2 cache 255 times.
 
 The work is reading the cache once, so a program owns one KV head of one slot and serves all its
 query heads and rows from the same tiles, with the online softmax of FlashAttention (Dao et al.,
 2022). A few rows with a long cache would leave most of the GPU idle: then the cache is split
 between several programs (Flash-Decoding, Dao et al., 2023) and a second small kernel merges their
-parts. The number of splits comes from R and S alone, so launches stay fixed under a CUDA graph, and
+parts. The number of splits depends on R and S alone, so launches stay fixed under a CUDA graph, and
 each row's own length decides what a split covers.
+
+Rounding: scores, softmax and sums are float32. The weights of the softmax are rounded to the dtype
+before they multiply the values (not in the reference), the result is rounded once, at the end. The
+parts of splits stay float32.
 """
 
 from __future__ import annotations
@@ -130,7 +134,7 @@ def _attention_kernel(
     if HAS_PREFIXES:
         away = tl.load(prefixes_ptr + 2 * slot) - slot
         num_away = tl.load(prefixes_ptr + 2 * slot + 1).to(tl.int32)
-    # A large finite number, not -inf: a line that sees nothing of this split must not become NaN.
+    # A large finite number, not -inf: a line without positions in this split must not become NaN.
     highest = tl.full((BLOCK_M,), -1e30, tl.float32)
     total = tl.zeros((BLOCK_M,), tl.float32)
     mixed = tl.zeros((BLOCK_M, BLOCK_D), tl.float32)
@@ -239,8 +243,8 @@ def decode_attention(
         rows_per_slot: row r reads slot r // rows_per_slot. The rows of a slot are one request:
             positions its longest row sees must hold numbers.
         is_long: split the cache as a long one, whatever S: then a row's sums depend on R alone.
-        prefixes: (N, 2) int64: how many of its first positions a slot has in common with another
-            slot, which holds the same there, and that slot in front of it. None: none has.
+        prefixes: (N, 2) int64: for each slot another slot with the same beginning, and the number
+            of positions that both have in common. None: no slots have.
     Returns:
         (R, H * D_h), contiguous.
     """
@@ -264,8 +268,8 @@ def decode_attention(
         target = torch.empty((parts, head_dim), dtype=torch.float32, device=q.device)
         stats = torch.empty((parts, 2), dtype=torch.float32, device=q.device)
     strides = cache.stride()[1:4]
-    # Twice the same: with one for both, ptxas takes 128 registers instead of 96, so that four
-    # programs run side by side, not five (sm_90, Triton 3.6).
+    # The strides twice: with one set for both, ptxas takes 128 registers instead of 96, so
+    # that four programs run concurrently, not five (sm_90, Triton 3.6).
     _attention_kernel[(slots, num_kv_heads, splits)](
         q, *cache, positions, positions if prefixes is None else prefixes, target, stats,
         q.stride(0), *strides, *strides,

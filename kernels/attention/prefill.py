@@ -1,20 +1,23 @@
-"""Causal attention over packed prompts: the tokens of all rows one behind the other, no padding.
+"""Causal attention over packed prompts: the tokens of all rows one after the other, no padding.
 
     out[t] = softmax(D_h^-0.5 * q[t] . K[0..p]) . V[0..p]     for each head, p = positions[t]
 
-q is (T, H * D_h); K and V lie in the static cache (2, N, H_kv, S, D_h), where `qk_norm_rope_store`
-put them just before; token t belongs to the row in slot slots[t] and stands at positions[t].
-Tokens of a row are neighbours and count up, from 0 or from behind what its slot holds already; its
-slot keeps it apart from others. Tokens with slot -1 fill the bucket up: they read nothing, give
-zeros, and stand behind all others.
+q is (T, H * D_h); K and V are in the static cache (2, N, H_kv, S, D_h), where `qk_norm_rope_store`
+put them just before; token t belongs to the row in slot slots[t] and has position positions[t].
+Tokens of a row are neighbours with rising positions, from 0 or from the end of what its slot
+contains already; its slot distinguishes it from other rows. Tokens with slot -1 fill the bucket up:
+they come last, read nothing and give zeros.
 
 A padded (B, T) batch spends its time on padding as soon as prompts differ in length, and every
 length is a new shape for a library. Here a launch depends on the number of tokens alone, which
-suits a CUDA graph a bucket. A program owns a tile of tokens of one head and goes through the rows
-in it one after the other, a block of a row's keys at a time: online softmax in float32, as
-FlashAttention (Dao et al., 2022). Blocks begin at a row's position 0 and what belongs to other rows
-adds exact zeros, so a row is rounded alike wherever it stands in a pass and whoever is in it, and
-whether all of it is in the pass or only its end.
+suits one CUDA graph per bucket. A program owns a tile of tokens of one head and goes through the
+rows in it one after the other, a block of a row's keys at a time: online softmax as in
+FlashAttention (Dao et al., 2022). Blocks begin at a row's position 0, and keys of other rows add
+exact zeros. So the result of a row depends neither on its place in a pass, nor on its neighbours,
+nor on whether the pass contains all of the row or only its end.
+
+Rounding: scores, softmax and sums are float32. The weights of the softmax are rounded to the dtype
+before they multiply the values (not in the reference), the result is rounded once, at the end.
 """
 
 from __future__ import annotations
@@ -29,10 +32,10 @@ from kernels.attention.rope import query_heads
 from kernels.launch.dispatch import factor, jit, next_power_of_2, tl, use_triton
 from kernels.launch.op import op
 
-# On a CPU attention rounds by its length; in multiples of this many positions it adds up the same
-# way whether a prompt fills the last block or not.
+# On a CPU the sums of attention depend on its length. In multiples of this many positions they are
+# the same whether a prompt fills the last block or not.
 WHOLE = 32
-MOST_MASKED = 1024  # tokens of a pass that the reference on a GPU attends to all at once
+MOST_MASKED = 1024  # tokens that the reference on a GPU attends to in one product
 
 
 def prefill_attention_ref(q: Tensor, cache: Tensor, slots: Tensor, positions: Tensor) -> Tensor:
@@ -46,8 +49,8 @@ def prefill_attention_ref(q: Tensor, cache: Tensor, slots: Tensor, positions: Te
     num_heads = q.shape[1] // head_dim
 
     def whole(x: Tensor, before: int = 0) -> Tensor:
-        """(T, heads, D_h) to (1, heads, T and what is missing to whole blocks, D_h), behind as many
-        positions of zeros.
+        """(T, heads, D_h) to (1, heads, T', D_h): zeros for positions before, and up to a whole
+        block.
         """
         behind = -(before + len(x)) % WHOLE
         return F.pad(x.float(), (0, 0, 0, 0, before, behind)).transpose(0, 1)[None]
@@ -61,7 +64,7 @@ def prefill_attention_ref(q: Tensor, cache: Tensor, slots: Tensor, positions: Te
         start, length = places[first], places[last - 1] + 1
         keys, values = (whole(x.transpose(0, 1)) for x in cache[:, slot, :, :length])
         attended = F.scaled_dot_product_attention(
-            # With queries for what is there already, a token rounds as in a pass over all of it.
+            # With queries for cached positions too, a token rounds as in a pass over the whole row.
             whole(q[first:last].view(-1, num_heads, head_dim), start),
             keys,
             values,
@@ -75,8 +78,8 @@ def prefill_attention_ref(q: Tensor, cache: Tensor, slots: Tensor, positions: Te
 
 
 def _attend_masked(q: Tensor, cache: Tensor, slots: Tensor, positions: Tensor) -> Tensor:
-    """Every token with every other, of which those of its row in front of it count: shapes are
-    those of the arguments, so it can be recorded. It reads no keys but those of tokens.
+    """Every token with every other, masked to the earlier tokens of its row: shapes are those of
+    the arguments, so it can be captured. It reads only the keys of these tokens.
     """
     num_kv_heads, head_dim = cache.shape[2], cache.shape[4]
     is_real = slots >= 0
@@ -87,7 +90,7 @@ def _attend_masked(q: Tensor, cache: Tensor, slots: Tensor, positions: Tensor) -
     queries = q.view(len(q), num_kv_heads, -1, head_dim).float().permute(1, 2, 0, 3)
     scores = queries @ keys[:, None].transpose(2, 3) * head_dim**-0.5  # (H_kv, group, T, T)
     weights = scores.masked_fill(~is_seen, float("-inf")).softmax(-1)
-    # A weight of zero does not silence a NaN: whoever sees one gets it apart.
+    # A weight of zero does not silence a NaN: rows that attend to one get it separately.
     is_odd = ~values.isfinite()
     out = weights @ values.masked_fill(is_odd, 0.0)[:, None]
     is_hit = (is_seen & is_odd.any(-1)[:, None]).any(-1)  # (H_kv, T)
@@ -149,8 +152,8 @@ def _prefill_attention_kernel(
             scores = tl.where(is_seen, scores, -1e30)
             new_highest = tl.maximum(highest, tl.max(scores, axis=1))
             fade = tl.exp(highest - new_highest)
-            # Exact zeros where nothing is seen, and a fade of exactly 1: another row's block is
-            # none.
+            # Exact zeros for masked keys, and a fade of exactly 1: another row's block changes
+            # nothing.
             weight = tl.where(is_seen, tl.exp(scores - new_highest[:, None]), 0.0)
             total = total * fade + tl.sum(weight, axis=1)
             mixed = mixed * fade[:, None]
@@ -172,8 +175,8 @@ def launch_settings(dtype: torch.dtype, num_tokens: int) -> tuple[int, int, int,
 
 
 def can_go_on(like: Tensor) -> bool:
-    """Whether rows may begin behind what their slots hold, by any tensor of the device: everywhere
-    but in the reference of a GPU, which reads the keys of its tokens alone.
+    """Whether rows may continue after what their slots contain, by any tensor of the device:
+    everywhere but in the reference on a GPU, which reads the keys of its own tokens alone.
     """
     return like.device.type == "cpu" or use_triton(like)
 
@@ -184,12 +187,12 @@ def prefill_attention(q: Tensor, cache: Tensor, slots: Tensor, positions: Tensor
 
     Args:
         q: (T, H * D_h), H a multiple of H_kv, last dimension contiguous.
-        cache: (2, N, H_kv, S, D_h) of q's dtype, written for these tokens before, and for those in
-            front of them; may be a view.
+        cache: (2, N, H_kv, S, D_h) of q's dtype, written before for these tokens and for earlier
+            ones; may be a view.
         slots: (T,) int64, each token's slot, another for each row; -1 for padding, which comes
             last.
-        positions: (T,) int64, each token's position in its row, counting up from 0, or from further
-            behind where `can_go_on`.
+        positions: (T,) int64, each token's position in its row, rising from 0, or from a later
+            one if `can_go_on`.
     Returns:
         (T, H * D_h), contiguous; zeros for padding. A row that holds NaN disturbs no other.
     """

@@ -3,15 +3,18 @@
     rope(x) = x * cos[p] + rotate_half(x) * sin[p],    rotate_half(x) = (-second half, first half)
 
 Tables are (S, D_h) in the NeoX layout: two equal halves, so cos[:, i] and cos[:, i + D_h/2] share a
-frequency. They are computed in float32 and cast to the model's dtype; each product and the sum is
-rounded to that dtype. Tables more precise than in training end the speech early, so the rounding is
-part of the definition.
+frequency.
 
 `qk_norm_rope_store` takes the fused product qkv (R, (H + 2*H_kv) * D_h), normalises each query and
-key head (RMSNorm over D_h, its own rounding kept), rotates them by the row's position, writes key
-and value into the row's cache slot, and returns the queries (R, H * D_h). PyTorch needs about
-twenty kernels for this; here it is one, a program a head. Rows are the new positions of a step, or
-the tokens of packed prompts, which name their slots.
+key head (RMSNorm over D_h), rotates them by the row's position, writes key and value into the row's
+cache slot, and returns the queries (R, H * D_h). PyTorch needs about twenty kernels for this; here
+it is one, with one program per tile of heads. Rows are the new positions of a step, or the tokens
+of packed prompts, which name their slots.
+
+Rounding: tables are computed in float32 and cast to the model's dtype. The norm's mean and root are
+float32; the normalised value is rounded, and so is its product with the weight. Of the rotation
+each product is rounded, and so is their sum. Values are stored unchanged. Tables more precise than
+in training end the speech early, so these roundings are part of the definition.
 """
 
 from __future__ import annotations
@@ -43,7 +46,7 @@ def apply_rope(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
 
 
 class QKNormRope(NamedTuple):
-    """What queries and keys of a layer go through."""
+    """Norms and rotation of the queries and keys of a layer."""
 
     q_weight: Tensor | None  # (D_h,) of the RMSNorm; both or neither
     k_weight: Tensor | None
@@ -61,7 +64,7 @@ def qk_norm_rope_store_ref(
     slots: Tensor | None = None,
 ) -> Tensor:
     """Plain PyTorch: the CPU path, and what the kernel is tested against. Where the host may not
-    look (a GPU) its shapes are those of its arguments, so it can be recorded.
+    read values (a GPU) its shapes are those of its arguments, so it can be captured.
     """
     q_weight, k_weight, cos, sin, eps = heads
     _check_norms(q_weight, k_weight)
@@ -70,7 +73,7 @@ def qk_norm_rope_store_ref(
     qk, v = every[:, :-num_kv_heads], every[:, -num_kv_heads:]
     num_heads = qk.shape[1] - num_kv_heads
     if q_weight is not None and k_weight is not None:
-        # rms_norm on both at once, each part then times its own weight.
+        # One rms_norm for both; each part is then multiplied by its own weight.
         wide = qk.float()
         scale = wide.square().mean(-1, keepdim=True).add_(eps).rsqrt_()
         qk = (wide * scale).to(qkv.dtype)
@@ -78,7 +81,7 @@ def qk_norm_rope_store_ref(
         qk[:, num_heads:].mul_(k_weight)
     same = _shared_position(positions) if slots is None and rows_per_slot == 1 else None
     if same is not None:
-        # On the CPU a batch in step needs no gather and no scatter.
+        # On the CPU a batch at one position needs no gather and no scatter.
         qk = apply_rope(qk, cos[same], sin[same])
         cache[0, :num_rows, :, same] = qk[:, num_heads:]
         cache[1, :num_rows, :, same] = v
@@ -93,10 +96,11 @@ def qk_norm_rope_store_ref(
 
 
 def query_heads(rows: Tensor, cache: Tensor, others: int = 0) -> int:
-    """H, query heads of rows (R, (H + others) * D_h), which a multiple of the cache's heads is.
+    """H, the number of query heads in rows (R, (H + others) * D_h).
 
     Raises:
-        ValueError: rows do not fit the cache (2, N, H_kv, S, D_h), or lie otherwise in memory.
+        ValueError: H is not a multiple of H_kv, or rows or cache (2, N, H_kv, S, D_h) have another
+            layout or dtype.
     """
     num_kv_heads, head_dim = cache.shape[2], cache.shape[4]
     num_heads = rows.shape[1] // head_dim - others
@@ -123,13 +127,13 @@ def _check_norms(q_weight: Tensor | None, k_weight: Tensor | None) -> None:
 
 
 def _may_look(tensor: Tensor) -> bool:
-    """Whether the host may look at values: on a CPU, where no graph is recorded."""
+    """Whether the host may read values: on a CPU, where no graph is captured."""
     return tensor.device.type == "cpu"
 
 
 def _written_rows(slots: Tensor) -> Tensor:
-    """Which rows to write to the cache: those that have a slot. Where the host may not look, as
-    many as there are: one without a slot writes what the first that has one does, once more.
+    """The rows to write to the cache: those with a slot. Where the host may not read values, as
+    many as before: a row without a slot repeats the first row that has one.
     """
     is_row = slots >= 0
     if _may_look(slots):
@@ -138,7 +142,7 @@ def _written_rows(slots: Tensor) -> Tensor:
 
 
 def _shared_position(positions: Tensor) -> int | None:
-    """The position all rows share, where the host may look, else None."""
+    """The position that all rows share; None if they differ or the host may not read values."""
     if not _may_look(positions):
         return None
     values = positions.tolist()
@@ -147,10 +151,10 @@ def _shared_position(positions: Tensor) -> int | None:
 
 @jit
 def product(x, y):
-    """x * y in float32, which no compiler joins with a sum behind it.
+    """x * y in float32, protected from being fused with a following sum.
 
-    Rounded to bfloat16 and then added to another such product, LLVM makes one fused bfloat16
-    multiply-add of them, which leaves out a rounding that the models were trained with.
+    If a product is rounded to bfloat16 and added to another one, LLVM makes one fused bfloat16
+    multiply-add of them, which drops a rounding that the models were trained with.
     """
     if HAS_PTX:
         return tl.inline_asm_elementwise(
@@ -162,7 +166,7 @@ def product(x, y):
 
 @jit
 def wide_halves(source, low, mask, HALF: tl.constexpr):
-    """Both halves of what nobody writes during the launch, as float32."""
+    """Both halves of data that is constant during the launch, as float32."""
     x_low = tl.load(source + low, mask=mask, other=0.0).to(tl.float32)
     x_high = tl.load(source + HALF + low, mask=mask, other=0.0).to(tl.float32)
     return x_low, x_high
@@ -170,7 +174,7 @@ def wide_halves(source, low, mask, HALF: tl.constexpr):
 
 @jit
 def rotate(x, weight, cos, sin, eps, HEAD_DIM: tl.constexpr, HAS_NORM: tl.constexpr):
-    """Normalise and rotate heads, one a line, in the dtype that every step is rounded to; norm
+    """Normalise and rotate heads, one per line; every step is rounded to the dtype of x. Norm
     weights and tables are float32 in registers. Everything is a pair of halves. Returns float32.
     """
     dtype: tl.constexpr = x[0].dtype
@@ -206,7 +210,7 @@ def _qk_norm_rope_store_kernel(
         slot = tl.load(slots_ptr + row)
     HALF: tl.constexpr = HEAD_DIM // 2
     dtype: tl.constexpr = q_out_ptr.dtype.element_ty
-    # A tile of heads, whatever they are: its parts go three ways at the end.
+    # A tile of heads of any kind: queries, keys and values are stored in three places at the end.
     head = (tl.program_id(1) * BLOCK_H + tl.arange(0, BLOCK_H))[:, None]
     is_query = head < NUM_HEADS
     is_key = (head >= NUM_HEADS) & (head < NUM_HEADS + NUM_KV_HEADS)
@@ -235,7 +239,7 @@ def _qk_norm_rope_store_kernel(
     tl.store(q + low, y_low, mask=is_query & is_dim)
     tl.store(q + high, y_high, mask=is_query & is_dim)
     if HAS_SLOTS:
-        # Padding goes nowhere. A block, because the interpreter's scalars are no masks.
+        # Padding is not stored. A block, because the interpreter takes no scalars as masks.
         has_slot = (slot + 0 * head) >= 0
         is_key = is_key & has_slot
         is_value = is_value & has_slot
@@ -250,7 +254,7 @@ def _qk_norm_rope_store_kernel(
 
 
 def launch_settings(num_rows: int) -> tuple[int, int]:
-    """Heads a program handles and its warps: single heads spread a few rows over the GPU."""
+    """Heads per program, and its warps: single heads spread a few rows over the GPU."""
     return (1, 1) if num_rows <= 8 else (8, 2)
 
 
@@ -271,7 +275,7 @@ def qk_norm_rope_store(
         cache: (2, N, H_kv, S, D_h) keys and values of a layer, written in place at each row's
             position; may be a view.
         rows_per_slot: row r belongs to slot r // rows_per_slot.
-        slots: (R,) int64, each row's slot instead of that; -1: nothing is written.
+        slots: (R,) int64, each row's slot instead of `rows_per_slot`; -1: nothing is written.
     Returns:
         q (R, H * D_h), contiguous.
     """
@@ -289,7 +293,7 @@ def qk_norm_rope_store(
         )
     q = torch.empty((num_rows, num_heads * head_dim), dtype=qkv.dtype, device=qkv.device)
     block_h, num_warps = launch_settings(num_rows)
-    # Without fused multiply-add the norm in float32 rounds where the reference's does.
+    # Without fused multiply-add the float32 norm rounds where the reference's does.
     _qk_norm_rope_store_kernel[(num_rows, -(-(num_heads + 2 * num_kv_heads) // block_h))](
         qkv,
         q_weight if q_weight is not None else qkv,

@@ -1,11 +1,14 @@
-"""What lies between a decode step's q/k/v product and its output projection, in one launch:
+"""Everything between a decode step's q/k/v product and its output projection, in one launch:
 
     QK norm, RoPE and cache store (`kernels.attention.rope`), attention (`kernels.attention.decode`)
 
-qkv is (R, (H + 2 H_kv) * D_h), the result (R, H * D_h); rounding points are those of the two
-operations. A program owns one pair of slot and KV head and everything that belongs to it, so nobody
-else waits for what it stores. It pays where a step is bound by launches: short caches, as the code
-predictor's. Long ones that are split between programs stay with the two operations.
+qkv is (R, (H + 2 H_kv) * D_h), the result (R, H * D_h). A program owns one pair of slot and KV head
+with all its data, so no other program waits for its stores. That pays if a step is bound by
+launches: with short caches, as in the code predictor. Long caches that are split between programs
+use the two operations.
+
+Rounding is that of the two operations: norm, rotation and keys as in `rope`; float32 scores and
+sums, softmax weights and the result rounded to the dtype as in `decode`.
 """
 
 from __future__ import annotations
@@ -26,17 +29,17 @@ from kernels.launch.dispatch import jit, next_power_of_2, tl, use_triton
 from kernels.launch.early_launch import launch_options, start_next, wait_for_previous
 
 SHORT_CACHE = 32  # positions up to which one launch serves
-# Programs of one query head each that gain by being so many: eight a multiprocessor.
+# Up to so many programs, one per query head is faster: eight per multiprocessor.
 MOST_SINGLE = 1024
 
 
-# Heads are pairs of halves, which the rotation pairs. What an online softmax has come to so far is
-# its highest score and its total (lines,), and both halves of the mixed values (lines, D_h / 2).
+# Heads are pairs of halves, which the rotation pairs. The state of an online softmax is its highest
+# score and its total (lines,), and both halves of the mixed values (lines, D_h / 2).
 
 
 @jit
 def halves(source, low, mask, HALF: tl.constexpr):
-    """Both halves of the heads at `source`, as they are stored."""
+    """Both halves of the heads at `source`, in their stored dtype."""
     x_low = tl.load(source + low, mask=mask, other=0.0, cache_modifier=".cg")
     x_high = tl.load(source + HALF + low, mask=mask, other=0.0, cache_modifier=".cg")
     return x_low, x_high
@@ -50,7 +53,7 @@ def wide(pair):
 
 @jit
 def _norm_of(weight_ptr, low, instead, HAS_NORM: tl.constexpr, HALF: tl.constexpr):
-    """Both halves of a norm's weight; `instead` where there is none."""
+    """Both halves of a norm's weight, or `instead` without a norm."""
     weight = instead
     if HAS_NORM:
         weight = wide_halves(weight_ptr, low, low < HALF, HALF)
@@ -80,7 +83,7 @@ def store_pair(keys_ptr, values_ptr, target, k, v, mask, HALF: tl.constexpr):
 
 @jit
 def _first_of(q, k, v, scale, IS_SINGLE: tl.constexpr):
-    """Where the online softmax begins: at this step's own key and value, if they are at hand."""
+    """The first state of the online softmax: this step's own key and value, if IS_SINGLE."""
     highest = tl.sum(k[0] * q[0] + k[1] * q[1], axis=1) * scale
     total = tl.full((1,), 1.0, tl.float32)
     low = v[0]
@@ -113,7 +116,7 @@ def mix(q, keys, values, seen, scale, so_far, dtype: tl.constexpr):
 
 @jit
 def store_head(target, so_far, mask, HALF: tl.constexpr):
-    """Divide by the softmax total; a line that saw nothing stays 0."""
+    """Divide by the softmax total; a line without positions stays 0."""
     _, total, low, high = so_far
     dtype: tl.constexpr = target.dtype.element_ty
     divisor = tl.where(total == 0.0, 1.0, total)[:, None]
@@ -139,9 +142,9 @@ def _step_attention_kernel(
     A head is handled as its two halves, which the rotation pairs. Multiply-adds instead of tl.dot:
     a KV head serves too few query heads for the tensor cores, and reading the cache is the work.
     With one row a slot this step's key and value never leave the registers on their way to the
-    scores, and older ones are asked for before the launch in front has ended: steps before have
-    written them, and between two steps a launch lets nothing overtake it (`wait_for_all`, or one
-    that is no early launch).
+    scores, and older ones are loaded before the previous launch has ended: earlier steps have
+    written them, and between two steps one launch is never overtaken (`wait_for_all`, or a launch
+    that is not an early one).
     """
     HALF: tl.constexpr = HEAD_DIM // 2
     GROUP: tl.constexpr = NUM_HEADS // NUM_KV_HEADS
@@ -233,19 +236,19 @@ def _step_attention_kernel(
 
 
 def use_one_launch(qkv: Tensor, cache: Tensor) -> bool:
-    """Whether one launch serves: Triton, a short cache, positions one behind the other."""
+    """Whether one launch is possible: Triton, a short cache, contiguous positions."""
     num_positions, head_dim = cache.shape[3:]
     is_short = num_positions <= SHORT_CACHE and cache.stride(3) == head_dim
     return is_short and use_triton(qkv)
 
 
 def tile_settings(num_rows: int) -> tuple[int, int | None]:
-    """Positions a tile, and registers a thread at most.
+    """Positions per tile, and registers per thread at most.
 
-    With 256 rows of Qwen3-TTS programs are more than run side by side, unless each takes few
-    registers: at positions 1, 4, 8, 12 and 15 they take 5.3, 5.7, 6.8, 8.5 and 8.7 us, with tiles
-    of 16 positions 7.4 to 10.6 (H200). With 64 rows a second tile is a wait: 3.3 to 4.5 against 3.4
-    to 4.0.
+    With 256 rows of Qwen3-TTS not all programs run concurrently, unless each takes few registers:
+    at positions 1, 4, 8, 12 and 15 they take 5.3, 5.7, 6.8, 8.5 and 8.7 us, with tiles of 16
+    positions 7.4 to 10.6 (H200). With 64 rows a second tile costs a wait: 3.3 to 4.5 against 3.4 to
+    4.0.
     """
     return (8, 128) if num_rows > 128 else (16, None)
 
@@ -277,10 +280,10 @@ def step_attention(
         raise ValueError("qkv, cos, sin and positions must be contiguous")
     out = torch.empty((num_rows, num_heads * head_dim), dtype=qkv.dtype, device=qkv.device)
     num_tasks = num_rows // rows_per_slot * num_kv_heads
-    # Where a KV head serves several query heads and no program reads what this launch stores, they
-    # are shared out to several programs, each of which reads the short cache and the new key again:
-    # one head each, or two where programs are many. Fourteen steps of Qwen3-TTS's code predictor
-    # take 0.05 ms less with one head each at 64 rows, and 0.11 ms more at 256 (H200).
+    # If a KV head serves several query heads and no program reads the stores of this launch, the
+    # query heads are distributed to several programs. Each reads the short cache and the new key
+    # again: one head per program, or two if programs are many. Fourteen steps of Qwen3-TTS's code
+    # predictor take 0.05 ms less with one head each at 64 rows, and 0.11 ms more at 256 (H200).
     group = num_heads // num_kv_heads
     can_share = rows_per_slot == 1 and group % 2 == 0
     pair = 2 if group % 2 == 0 and not (can_share and num_tasks * group <= MOST_SINGLE) else 1

@@ -20,7 +20,7 @@ import torch
 
 from kernels.bench.cases import Case, all_cases, tensors_of
 from kernels.bench.graph_timing import replay_us
-from kernels.launch.dispatch import HAS_TRITON, IS_INTERPRETED, Mode, describe, override
+from kernels.launch.dispatch import AUTO, HAS_TRITON, IS_INTERPRETED, Mode, override
 
 _BATCHES = (1, 64, 256)
 _COPIES = 64
@@ -89,7 +89,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 3
     dtype = getattr(torch, options.dtype)
     torch.backends.cudnn.allow_tf32 = False  # the references are float32 where the kernels are
-    print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, {describe()}, {dtype}")
+    print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, {AUTO.describe()}, {dtype}")
     print(f"elementwise pass over 1 GiB: {copy_rate():.0f} GB/s")
     print(f"{'op':20} {'shape':28} {'error':>8} {'us':>8} {'KB':>10} {'GB/s':>7} {'ref us':>8}")
     has_failed = False

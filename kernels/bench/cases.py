@@ -48,9 +48,9 @@ class Case(NamedTuple):
     op: Callable[..., Tensor]
     shape: str  # for the table
     make: Callable[[], Inputs]  # fresh inputs; the caller seeds
-    options: Mapping[str, Any] = {}  # arguments that are no tensors
+    options: Mapping[str, Any] = {}  # arguments other than tensors
     writes: str = ""  # the input that is changed in place, besides what is returned
-    moved: int = 0  # bytes read and written by one call; 0: inputs and outputs as they are
+    moved: int = 0  # bytes read and written by one call; 0: all inputs and outputs once
 
     def run(self, inputs: Inputs) -> tuple[Tensor, ...]:
         """One call; everything it writes."""
@@ -96,7 +96,7 @@ def _layer_cases(batch: int, dtype: torch.dtype) -> Iterator[Case]:
 
 
 def _row_cases(batch: int, dtype: torch.dtype) -> Iterator[Case]:
-    """Products of a step, as far as they are ours: in bfloat16, and up to as many rows."""
+    """Products of a step that our kernels make: in bfloat16, for a limited number of rows."""
 
     def case(op: Callable[..., Tensor], name: str, columns: int, width: int) -> Case:
         second = "gate_up" if op is row_swiglu else "weight"

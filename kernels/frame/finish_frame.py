@@ -1,10 +1,10 @@
-"""Finish a frame: keep its codes, count, find which rows ended, and hand over the next inputs.
+"""Finish a frame: store its codes, count, find the rows that ended, and hand over the next inputs.
 
-Everything is per slot, N slots of K codebooks; B <= N rows are stepped. A row fails where a code of
-its frame or the next first code is below 0. An active row that did not fail keeps its frame; all
-others write it to the spare place behind the last. Then an active row counts one more position, and
-ends: 1 at the end of speech, 2 at its limit of frames, 3 where it failed (in rising precedence
-2, 1, 3).
+Everything is per slot, N slots of K codebooks; B <= N rows are stepped. A row fails if a code of
+its frame or the next first code is below 0. An active row that did not fail stores its frame; all
+others write theirs to the spare place at the end. Then an active row counts one more position, and
+ends: 1 at the end of speech, 2 at its limit of frames, 3 if it failed (in rising precedence 2, 1,
+3). All of it is integers and copies: nothing is rounded.
 
 As separate operations these are some thirty launches a frame: about 45 us of kernels (64 rows,
 H200) and the gaps between them.
@@ -27,15 +27,15 @@ class SlotState(NamedTuple):
     """Views of the first B slots' buffers, changed in place."""
 
     work: Tensor  # (B, K) int64 codes of the frame
-    next_code: Tensor  # (B,) int64 first code of the frame to come, below 0 where there is none
-    codes: Tensor  # (B, F + 1, K) int16 frames kept, and the spare place
-    frame: Tensor  # (B,) int64 frames kept
-    limit: Tensor  # (B,) int64 frames that may be kept
+    next_code: Tensor  # (B,) int64 first code of the frame to come, below 0 if it failed
+    codes: Tensor  # (B, F + 1, K) int16 stored frames, and the spare place
+    frame: Tensor  # (B,) int64 number of stored frames
+    limit: Tensor  # (B,) int64 frames that may be stored
     position: Tensor  # (B,) int64 cache position the frame to come writes
     is_active: Tensor  # (B,) bool
     reason: Tensor  # (B,) int64 why a row ended
     hidden: Tensor  # (B, D) talker output at the last position
-    code: Tensor  # (B,) int64 first code of the frame to come, 0 where there is none
+    code: Tensor  # (B,) int64 first code of the frame to come, 0 if it failed
 
 
 def advance_ref_(slots: SlotState, hidden: Tensor, eos: int) -> None:
@@ -98,7 +98,7 @@ def _advance_kernel(
 
 @op(advance_ref_, lambda slots: use_triton(slots.work))
 def advance_(slots: SlotState, hidden: Tensor, eos: int) -> None:
-    """Keep the frame in `work` and make the state ready for the next, in place.
+    """Store the frame in `work` and prepare the state for the next, in place.
 
     Args:
         slots: contiguous views; the rows of `codes` may be further apart.

@@ -3,10 +3,12 @@
     y = cast(sum over k of table_k[codes_k]) + text
 
 codes is (B, K), text and y (B, D). Codebook 0 has its own table (V0, D), the others share one
-tensor (K-1, V, D). The sum is float32 and rounded once; the text is added in the dtype. Codes below
-0 count as 0, so that rows which are finished or padded (marked -1) stay harmless.
+tensor (K-1, V, D). Codes below 0 count as 0, so that finished or padded rows (marked -1) are
+harmless.
 
-PyTorch needs a gather a table, a stack and a sum. Here each program owns a piece of one row and
+Rounding: the sum of embeddings is float32 and rounded once; its sum with the text is rounded again.
+
+PyTorch needs one gather per table, a stack and a sum. Here each program owns a piece of one row and
 adds K table rows.
 """
 

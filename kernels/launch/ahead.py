@@ -1,15 +1,16 @@
-"""Kernels compiled before their first launch, several at once.
+"""Compile kernels before their first launch, several concurrently.
 
-A kernel is compiled where it is first launched, so that an empty cache makes a first run wait for
-one after another: 61 of them took 69 s on one of 16 cores (H200, 2026-11-22). `compile_ahead` goes
-through work without launching any kernel, which tells what there is to compile, and compiles it in
-threads meanwhile: most of a compilation is LLVM and ptxas, outside of Python. So is the C compiler,
-which Triton asks for what launches each kernel (0.25 s of a core), and which would otherwise be
-waited for at each first launch. What Triton's cache holds is only read from there; and so that the
-next process need not look, a mark is left beside it.
+Triton compiles a kernel at its first launch, so with an empty cache a first run waits for one
+compilation after another: 61 of them took 69 s on one of 16 cores (H200, 2026-11-22).
+`compile_ahead` runs work without launching any kernel, which finds the kernels to compile, and
+compiles them in threads meanwhile: most of a compilation is LLVM and ptxas, outside of Python. So
+is the C compiler, which Triton calls for the launcher of each kernel (0.25 s of a core) and which
+the first launch would otherwise wait for. Kernels in Triton's cache are only read from there. A
+mark next to them spares the next process the search.
 
-Triton's own means (`kernels.launch.hooks`): a hook that is asked before a compilation and may
-refuse it, descriptions of kernels that can be preloaded, and a mode of compiling in an executor.
+The parts of Triton used (`kernels.launch.hooks`) are a hook that is asked before a compilation and
+may refuse it, descriptions of kernels that can be preloaded, and a mode that compiles in an
+executor.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from typing import Any
 import torch
 
 from kernels.launch.compilation import cache_folder, watch
-from kernels.launch.dispatch import IS_INTERPRETED, describe, is_triton_on
+from kernels.launch.dispatch import IS_INTERPRETED, current
 from kernels.launch.hooks import (
     compile_in,
     has_preload,
@@ -44,22 +45,24 @@ log = logging.getLogger(__name__)
 
 MAX_THREADS = 32
 MARKS = "tts-cli"  # folder of marks in Triton's cache
-SOURCES = Path(__file__).parent.parent  # what decides what is compiled, beside Triton itself
+SOURCES = Path(__file__).parent.parent  # what is compiled depends on them, and on Triton itself
 
 
 def compile_ahead(works: Sequence[Callable[[], object]], name: str) -> int:
-    """Compile what works launch on the current device, and launch none of it; the number compiled.
+    """Compile the kernels that `works` launch on the current device, without launching them.
 
-    Does nothing where a mark says that it was done. What cannot be compiled so is compiled at its
-    first launch, as ever.
+    Does nothing if a mark shows that it was done before. Kernels that cannot be compiled this way
+    are compiled at their first launch.
 
     Args:
-        works: what they compute means nothing, as no kernel runs.
-        name: what they depend on, such as the model's shapes.
+        works: functions whose results have no meaning, as no kernel runs.
+        name: everything that the kernels depend on, such as the model's shapes.
+    Returns:
+        The number of kernels that were compiled.
     """
     if not can_compile_ahead():
         return 0
-    wait_for_hash()  # the first to launch a kernel would make it anew
+    wait_for_hash()  # or the first launch would compute it again
     mark = cache_folder() / MARKS / _digest(name)
     if mark.exists():
         return 0
@@ -73,25 +76,25 @@ def compile_ahead(works: Sequence[Callable[[], object]], name: str) -> int:
         len(kernels),
         time.perf_counter() - started,
     )
-    with suppress(OSError):  # then the next process looks again
+    with suppress(OSError):  # then the next process searches again
         mark.parent.mkdir(parents=True, exist_ok=True)
         mark.touch()
     return met.compiled
 
 
 def can_compile_ahead() -> bool:
-    """Whether this Triton is used, and has what it takes."""
-    return is_triton_on() and not IS_INTERPRETED and has_preload()
+    """Whether Triton is used, and has the parts that this needs."""
+    return current().is_triton_on and not IS_INTERPRETED and has_preload()
 
 
 @contextmanager
 def _compiling() -> Iterator[set[tuple[str, str]]]:
-    """Inside, kernels that this process has not loaded are handed to threads that compile them, and
-    are not launched. Gives their names and keys.
+    """Inside, kernels that this process has not loaded are compiled in threads, and not launched.
+    Yields their names and keys.
     """
     kernels: set[tuple[str, str]] = set()
     preloaded: list[dict[str, Any]] = []
-    is_ours = False  # the question comes of our own preload
+    is_ours = False  # whether our own preload asks
 
     def refuse(*_: Any, **asked: Any) -> bool:
         nonlocal is_ours
@@ -104,11 +107,11 @@ def _compiling() -> Iterator[set[tuple[str, str]]]:
             try:
                 preload(asked)
                 preloaded.append(asked)
-            except Exception as error:  # its launch will tell
+            except Exception as error:  # its launch will raise it again
                 log.debug("not compiled ahead: %s: %s", name[0], error)
             finally:
                 is_ours = False
-        return True  # neither compiled here nor launched
+        return True  # neither compile nor launch
 
     try:
         with (
@@ -130,7 +133,7 @@ class Loaders(ThreadPoolExecutor):
         super().__init__(count, "kernels", _use_device, (index,))
 
     def submit(self, work: Callable[..., Any], /, *args: Any, **options: Any) -> Future[Any]:
-        """Compile; the kernel is loaded where it can be, and otherwise at its launch."""
+        """Compile, and load the kernel if possible; otherwise its launch loads it."""
 
         def load() -> Any:
             kernel = work(*args, **options)
@@ -146,9 +149,9 @@ def _use_device(index: int | None) -> None:
 
 
 def _digest(name: str) -> str:
-    """What stands for works of a name, on this device, by these versions and sources."""
+    """A hash of a name, this device, and the versions and sources in use."""
     device = torch.cuda.get_device_properties(torch.cuda.current_device())
-    parts = (name, describe(), torch.__version__, device.name, _sources())
+    parts = (name, current().describe(), torch.__version__, device.name, _sources())
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:32]
 
 

@@ -1,7 +1,7 @@
-"""What Triton compiles and what it finds compiled: so that a first run can say why it is slow.
+"""Count the kernels that Triton compiles or finds compiled, to explain a slow first run.
 
-Triton keeps compiled kernels in a folder of its own (`TRITON_CACHE_DIR`, or `~/.triton/cache`) and
-tells a listener of every kernel it compiles or reads from there.
+Triton stores compiled kernels in a folder (`TRITON_CACHE_DIR`, or `~/.triton/cache`) and reports
+every kernel that it compiles, or reads from there, to a listener.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from kernels.launch.hooks import hooked
 
 @dataclass
 class Compilation:
-    """Kernels met in a stretch of time."""
+    """Kernels that Triton compiled or read within a `with` block."""
 
     compiled: int = 0
     compile_s: float = 0.0
@@ -27,12 +27,12 @@ class Compilation:
 
 
 def cache_folder() -> Path:
-    """Where compiled kernels are kept."""
+    """The folder of compiled kernels."""
     return Path(os.environ.get("TRITON_CACHE_DIR") or Path.home() / ".triton" / "cache")
 
 
 def use_cache_folder(folder: Path) -> None:
-    """Keep compiled kernels in a folder, from now on."""
+    """Store compiled kernels in a folder from now on."""
     os.environ["TRITON_CACHE_DIR"] = str(folder.absolute())
 
 
@@ -40,7 +40,7 @@ def use_cache_folder(folder: Path) -> None:
 def watch(on_compiled: Callable[[Compilation], None] | None = None) -> Iterator[Compilation]:
     """Count kernels inside a `with` block; `on_compiled` is called after each that was compiled.
 
-    Where Triton is missing or has no listener, nothing is counted.
+    Without Triton, or without its listener, nothing is counted.
     """
     found, mutex = Compilation(), Lock()
 

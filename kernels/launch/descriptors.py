@@ -12,17 +12,17 @@ ALIGNMENT_BYTES = 16  # of what the copy engine reads
 
 
 def use_descriptors(tensor: Tensor) -> bool:
-    """Whether an operation on `tensor` runs a kernel made for the copy engine: its tiles ask for
-    more shared memory than some GPUs have, and without the engine nothing says that they pay.
+    """Whether an operation on `tensor` runs a kernel made for the copy engine. Its tiles need more
+    shared memory than some GPUs have, and were never measured without the engine.
     """
     return use_triton(tensor) and (not tensor.is_cuda or has_copy_engine(tensor.device))
 
 
 def described(tensor: Tensor, *block: int) -> Any:
-    """A tensor as kernels load blocks of it; what lies outside reads as zeros and is not stored."""
+    """A descriptor of blocks of a tensor. Outside of it they read zeros and store nothing."""
     shape, strides = list(tensor.shape), list(tensor.stride())
     for dim in reversed(range(len(shape) - 1)):
-        if shape[dim] == 1:  # PyTorch lets its stride be anything
+        if shape[dim] == 1:  # its stride may be anything in PyTorch
             strides[dim] = shape[dim + 1] * strides[dim + 1]
     starts = tensor.data_ptr(), *(stride * tensor.element_size() for stride in strides[:-1])
     if any(start % ALIGNMENT_BYTES for start in starts):

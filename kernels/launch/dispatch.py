@@ -1,24 +1,26 @@
-"""Triton or reference: one switch for every operation of this package.
+"""Whether an operation runs its Triton kernel or its PyTorch reference.
 
-`auto` takes Triton for CUDA tensors and the PyTorch reference for all others. `reference` is the
-off switch. `triton` insists, and on CPU tensors works only in Triton's interpreter
-(TRITON_INTERPRET=1, set before the first kernel import), which is how the CPU tests run the
-kernels. The choice and its reason are logged once.
+The choice is a value, `Kernels`, that a model owns and that `using` puts into effect for the work
+inside a `with` block. It is a context variable: two models of one process never share a choice, and
+neither do two threads. Outside of any block it is `auto`: Triton for CUDA tensors, the reference
+for all others. `triton` insists. On CPU tensors it works in Triton's interpreter only
+(TRITON_INTERPRET=1, set before the first kernel import), as the CPU tests run the kernels.
 
-Triton is imported only where it can be used, on a machine with a CUDA device or in its interpreter,
-and it is optional: without it every operation still runs by its reference, so op files take `jit`,
-`tl`, `TensorDescriptor` and `next_power_of_2` from here instead of importing it.
+Triton is optional, and imported only if it can be used: on a machine with a CUDA device, or in its
+interpreter. Files of operations therefore take `jit`, `tl`, `TensorDescriptor` and
+`next_power_of_2` from here.
 
-A kernel that cannot be compiled or launched raises `KernelFailed`; whoever can begin its work again
-says `fall_back`, from when on everything in this process runs its reference.
+A kernel that cannot be compiled or launched raises `KernelFailed`. A caller that can start its work
+again gives Triton up (`Kernels.given_up`) and does so.
 """
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Literal
 
@@ -27,7 +29,7 @@ from torch import Tensor
 
 # Triton reads the variable when a kernel is decorated, so the answer is fixed from here on.
 _is_interpreter_wanted = os.environ.get("TRITON_INTERPRET", "0") == "1"
-_absence = "triton is not installed"
+ABSENCE = "triton is not installed"
 try:
     if not (_is_interpreter_wanted or torch.cuda.is_available()):
         raise ImportError("nothing here could use it, and it takes 0.2 s")
@@ -35,36 +37,76 @@ try:
     import triton.language as tl
     from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
     from triton.tools.tensor_descriptor import TensorDescriptor
-except Exception as error:  # one that is broken raises whatever it likes
+except Exception as error:  # a broken one may raise anything
     triton = tl = TensorDescriptor = gdc_launch_dependents = gdc_wait = None
     if not (isinstance(error, ModuleNotFoundError) and error.name == "triton"):
-        _absence = f"triton cannot be imported: {type(error).__name__}: {error}".replace("\n", " ")
+        ABSENCE = f"triton cannot be imported: {type(error).__name__}: {error}".replace("\n", " ")
 
 Mode = Literal["auto", "triton", "reference"]
-Kernels = Literal["auto", "portable", "reference"]
+KernelsName = Literal["auto", "portable", "reference"]
 
 HAS_TRITON: bool = triton is not None
 IS_INTERPRETED: bool = HAS_TRITON and _is_interpreter_wanted
-# For kernels: whether instructions of the GPU can be named in them.
+# For kernels: whether they may contain inline PTX.
 HAS_PTX = tl.constexpr(not IS_INTERPRETED) if tl is not None else None
 
-_log = logging.getLogger(__name__)
 HOPPER = (9, 0)
 SHARED_BYTES = 200 * 2**10
 _MODES = ("auto", "triton", "reference")
-_mode: Mode = "auto"
-_is_portable = False
-_failure: str | None = None  # why Triton is given up
-_logged: set[bool] = set()  # whether tensors on a GPU, on anything else, were told of
-LONGEST_REASON = 300  # characters: some errors hold a whole kernel
+LONGEST_REASON = 300  # characters: some errors contain a whole kernel
+
+
+@dataclass(frozen=True)
+class Kernels:
+    """Which kernels a model runs."""
+
+    mode: Mode = "auto"
+    is_portable: bool = False  # those of older and consumer GPUs, on any GPU
+    failure: str | None = None  # why Triton was given up
+
+    @staticmethod
+    def named(name: KernelsName) -> Kernels:
+        """The kernels of a name. Graphs keep what they were captured with, so a model has its
+        kernels from the start.
+        """
+        return Kernels("reference" if name == "reference" else "auto", name == "portable")
+
+    def given_up(self, failure: str) -> Kernels:
+        """The references, after a failure of Triton (the text of a `KernelFailed`)."""
+        return replace(self, mode="reference", failure=failure)
+
+    @property
+    def is_triton_on(self) -> bool:
+        """Whether operations on CUDA tensors run their kernels."""
+        return HAS_TRITON and self.mode != "reference"
+
+    def describe(self, device: torch.device | str | None = None) -> str:
+        """Path and reason for tensors of `device` (default: CUDA if there is one)."""
+        if device is None:
+            device = "cuda" if torch.cuda.is_available() else "cpu"
+        if self.mode == "auto" and torch.device(device).type != "cuda":
+            return "PyTorch reference (not a CUDA device)"
+        if (failure := self.failure if HAS_TRITON else ABSENCE) is not None:
+            return f"PyTorch reference ({failure})"
+        if self.mode == "reference":
+            return "PyTorch reference (Triton switched off)"
+        if IS_INTERPRETED:
+            return f"Triton {triton.__version__}, interpreted (TRITON_INTERPRET=1)"
+        path = "portable: no copy engine" if self.is_portable else "CUDA device"
+        return f"Triton {triton.__version__} ({path})"
+
+
+AUTO = Kernels()
+_current: ContextVar[Kernels] = ContextVar("kernels", default=AUTO)
+_override: ContextVar[Mode | None] = ContextVar("mode of kernels", default=None)
 
 
 class KernelFailed(Exception):  # noqa: N818
-    """A Triton kernel that cannot be compiled or launched, with what went wrong. It is no
-    RuntimeError, which PyTorch's own failures are; a lack of memory is none of these.
+    """A Triton kernel cannot be compiled or launched; the message is the reason. PyTorch's own
+    failures are RuntimeErrors, which this is not. A lack of memory is raised as OutOfMemoryError.
     """
 
-    operation = ""  # that launched it, as `op` says; before that the kernel
+    operation = ""  # name of the operation that launched it; before `op` sets it, of the kernel
 
     def __str__(self) -> str:
         reason = super().__str__()
@@ -72,14 +114,14 @@ class KernelFailed(Exception):  # noqa: N818
 
 
 def plain_name(function: str) -> str:
-    """What a function is called in a message."""
+    """The name of a function in a message."""
     return function.strip("_").removesuffix("_kernel").replace("_", " ")
 
 
 def reason_of(error: Exception) -> str:
     """The reason, on one line."""
     reason = " ".join(str(error).split()) or type(error).__name__
-    if len(reason) > LONGEST_REASON:  # what matters stands in front or at the end
+    if len(reason) > LONGEST_REASON:  # the important part is at the beginning or the end
         half = LONGEST_REASON // 2
         reason = f"{reason[:half]} ... {reason[-half:]}"
     return reason
@@ -93,7 +135,7 @@ def jit(
     With options (those of `triton.jit`) alone it returns the decorator.
 
     Args:
-        by: another language's in place of `triton.jit`.
+        by: the decorator of another language, in place of `triton.jit`.
     """
     if function is None:
         return lambda given: jit(given, by, **options)
@@ -101,7 +143,7 @@ def jit(
         return function
     kernel = (by or triton.jit)(function, **options)
 
-    # Said at every launch: Triton 3.10 changes its default, and sums would round otherwise.
+    # Set at every launch: Triton 3.10 changes its default, and sums would round differently.
     def run(*args: Any, enable_fp_fusion: bool = True, **given: Any) -> Any:
         given["enable_fp_fusion"] = enable_fp_fusion
         try:
@@ -109,7 +151,7 @@ def jit(
         except (torch.OutOfMemoryError, MemoryError):
             raise
         except Exception as error:
-            if "out of memory" in str(error):  # as the driver says it
+            if "out of memory" in str(error):  # the driver's words
                 raise torch.OutOfMemoryError(str(error)) from error
             failure = KernelFailed(reason_of(error))
             failure.operation = plain_name(function.__name__)
@@ -121,8 +163,8 @@ def jit(
 
 @jit
 def factor(x):
-    """A block as `tl.dot` multiplies it: float32 in Triton's interpreter, which multiplies the bits
-    of bfloat16 and not its values.
+    """A block as an argument of `tl.dot`: float32 in Triton's interpreter, which would multiply the
+    bits of bfloat16 instead of its values.
     """
     if HAS_PTX:
         return x
@@ -136,95 +178,63 @@ def next_power_of_2(number: int) -> int:
 
 
 @contextmanager
-def override(mode: Mode) -> Iterator[None]:
-    """Set the mode inside a `with` block; in it nobody may ask for another one."""
-    global _mode
-    if mode not in _MODES:
-        raise ValueError(f"kernel mode {mode!r} is none of {', '.join(_MODES)}")
-    assert _mode in ("auto", mode), f"kernel mode {mode!r} inside a block of mode {_mode!r}"
-    before, _mode = _mode, mode
+def using(kernels: Kernels) -> Iterator[None]:
+    """Run these kernels inside a `with` block, except inside an `override`."""
+    token = _current.set(kernels)
     try:
         yield
     finally:
-        _mode = before
+        _current.reset(token)
+
+
+@contextmanager
+def override(mode: Mode) -> Iterator[None]:
+    """Set the mode inside a `with` block, whatever models ask for: for tests and measurements. A
+    block inside it must be of the same mode.
+    """
+    if mode not in _MODES:
+        raise ValueError(f"kernel mode {mode!r} is none of {', '.join(_MODES)}")
+    outer = _override.get()
+    assert outer in (None, mode), f"kernel mode {mode!r} inside a block of mode {outer!r}"
+    token = _override.set(mode)
+    try:
+        yield
+    finally:
+        _override.reset(token)
+
+
+def current() -> Kernels:
+    """The kernels in effect here."""
+    kernels, mode = _current.get(), _override.get()
+    return kernels if mode is None else replace(kernels, mode=mode)
 
 
 def use_triton(tensor: Tensor) -> bool:
     """Whether an operation on `tensor` runs its Triton kernel.
 
     Raises:
-        RuntimeError: mode `triton` asks for what is not there.
+        RuntimeError: mode `triton`, but Triton is missing.
     """
-    is_cuda = tensor.is_cuda
-    if _mode == "auto":
-        answer = HAS_TRITON and is_cuda
-    elif _mode == "reference":
-        answer = False
-    else:
-        if not (is_cuda or _is_interpreter_wanted):
-            raise RuntimeError(
-                f"kernel mode 'triton' on a {tensor.device.type} tensor needs Triton's "
-                "interpreter: set TRITON_INTERPRET=1 before the first kernel import"
-            )
-        if not HAS_TRITON:
-            raise RuntimeError("kernel mode 'triton', but the triton package cannot be imported")
-        answer = True
-    if is_cuda not in _logged:  # asking for the device's name would take as long as all else here
-        _logged.add(is_cuda)
-        device_type = tensor.device.type
-        level = logging.INFO if is_cuda else logging.DEBUG  # a CPU has one path
-        _log.log(level, "kernels on %s: %s", device_type, describe(device_type))
-    return answer
-
-
-def use_kernels(name: Kernels) -> None:
-    """From now on run the kernels of a name: `portable` are what older and consumer GPUs run, on
-    any GPU; to be said before a model is loaded, because graphs stay what they are. Triton that was
-    given up stays so.
-    """
-    global _is_portable, _mode
-    _is_portable = name == "portable"
-    _mode = "reference" if name == "reference" or _failure is not None else "auto"
-
-
-def fall_back(failure: str, remedy: str) -> None:
-    """From now on run every operation's reference, and say why, once.
-
-    Args:
-        failure: what a `KernelFailed` says.
-    """
-    global _failure, _mode
-    if _failure is None:
-        _log.warning(
-            "Triton does not work (%s); %s; continuing with PyTorch's own operations, which is "
-            "slower",
-            failure,
-            remedy,
+    mode = _override.get() or _current.get().mode
+    if mode == "auto":
+        return HAS_TRITON and tensor.is_cuda
+    if mode == "reference":
+        return False
+    if not (tensor.is_cuda or _is_interpreter_wanted):
+        raise RuntimeError(
+            f"kernel mode 'triton' on a {tensor.device.type} tensor needs Triton's "
+            "interpreter: set TRITON_INTERPRET=1 before the first kernel import"
         )
-        _failure = failure
-    _mode = "reference"
-
-
-def triton_failure() -> str | None:
-    """Why Triton was given up, or cannot be used at all; None: it has not failed so far."""
-    return _failure if HAS_TRITON else _absence
-
-
-def is_triton_on() -> bool:
-    """Whether operations on CUDA tensors run their kernels."""
-    return HAS_TRITON and _mode != "reference"
-
-
-def is_portable() -> bool:
-    """Whether `use_kernels` named those for any GPU."""
-    return _is_portable
+    if not HAS_TRITON:
+        raise RuntimeError("kernel mode 'triton', but the triton package cannot be imported")
+    return True
 
 
 def has_copy_engine(device: torch.device) -> bool:
-    """Whether a GPU is of Hopper's kind: with a copy engine that follows tensor descriptors, and
-    with the shared memory that our tiles were measured in (consumer GPUs have half of it).
+    """Whether kernels may use what Hopper GPUs have: a copy engine that follows tensor descriptors,
+    and the shared memory that our tiles were measured in (consumer GPUs have half of it).
     """
-    return not _is_portable and _has_copy_engine(device)
+    return not _current.get().is_portable and _has_copy_engine(device)
 
 
 @cache
@@ -232,20 +242,3 @@ def _has_copy_engine(device: torch.device) -> bool:
     properties: Any = torch.cuda.get_device_properties(device)  # torch's types lack a field
     is_new = (properties.major, properties.minor) >= HOPPER
     return is_new and properties.shared_memory_per_block_optin >= SHARED_BYTES
-
-
-def describe(device: torch.device | str | None = None) -> str:
-    """Path and reason for tensors of `device` (default: CUDA if there is one)."""
-    if device is None:
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-    is_cuda = torch.device(device).type == "cuda"
-    if _mode == "auto" and not is_cuda:
-        return "PyTorch reference (not a CUDA device)"
-    if (failure := triton_failure()) is not None:
-        return f"PyTorch reference ({failure})"
-    if _mode == "reference":
-        return "PyTorch reference (Triton switched off)"
-    if IS_INTERPRETED:
-        return f"Triton {triton.__version__}, interpreted (TRITON_INTERPRET=1)"
-    path = "portable: no copy engine" if _is_portable else "CUDA device"
-    return f"Triton {triton.__version__} ({path})"

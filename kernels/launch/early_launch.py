@@ -1,21 +1,23 @@
-"""Programmatic dependent launch: a kernel may start while the one in front of it still ends.
+"""Programmatic dependent launch: a kernel may start while the previous one is still ending.
 
-Between two kernels of a stream, or of a captured graph, a GPU waits for the last program of the one
-and then starts the programs of the other, a microsecond in which nothing is read. A kernel launched
-with `launch_options` starts when every program of the one in front has begun, and stands ready in
-`wait_for_previous`, which returns when that one has ended and all it wrote can be seen. Since every
-kernel waits before it reads or writes anything, each has also waited for all before it.
+Between two kernels of a stream, or of a captured graph, a GPU waits for the last program of the
+first and then starts the programs of the second: a microsecond in which nothing is read. A kernel
+launched with `launch_options` starts when every program of the previous one has begun. It waits in
+`wait_for_previous`, which returns when the previous kernel has ended and all its stores are
+visible. Since every kernel waits before it reads or writes anything, each has also waited for all
+earlier ones.
 
-It is on inside `dependent_launches` only, on Hopper. Kernels of libraries in between are waited for
-as usual and make it a loss: with 256 rows, where products were cuBLAS's, a frame of Qwen3-TTS 0.6B
-took 6.67 ms with it and 6.46 without (H200). So do few rows: one of Fish Speech took 5.73 against
-5.39. With 64 rows 3.42 against 3.92, 1.7B 4.03 against 4.54, Fish Speech 6.08 against 6.26.
+It is on only inside `dependent_launches`, on Hopper. Kernels of libraries are waited for as usual,
+which turns the gain into a loss: with 256 rows, when products were cuBLAS's, a frame of Qwen3-TTS
+0.6B took 6.67 ms with it and 6.46 without (H200). So do few rows: a frame of Fish Speech took 5.73
+against 5.39. With 64 rows 3.42 against 3.92, 1.7B 4.03 against 4.54, Fish Speech 6.08 against 6.26.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 from torch import Tensor
@@ -29,20 +31,20 @@ from kernels.launch.dispatch import (
     tl,
 )
 
-LEAST_ROWS = 17  # of a step that gains by it
-_is_on: bool | None = None  # None: outside of any block
+LEAST_ROWS = 17  # of a step that becomes faster
+_is_on: ContextVar[bool | None] = ContextVar("early launches", default=None)  # None: no block
 
 
 @jit
 def start_next(IS_DEPENDENT: tl.constexpr):
-    """Let the next kernel start; first thing in one that reads before it waits."""
+    """Let the next kernel start: the first statement of a kernel that reads before it waits."""
     if IS_DEPENDENT:
         gdc_launch_dependents()
 
 
 @jit
 def wait_for_previous(IS_DEPENDENT: tl.constexpr):
-    """First thing in any other kernel: let the next one start, then wait for the one in front."""
+    """Let the next kernel start, then wait for the previous one: the first statement of others."""
     if IS_DEPENDENT:
         gdc_launch_dependents()
         gdc_wait()
@@ -50,8 +52,8 @@ def wait_for_previous(IS_DEPENDENT: tl.constexpr):
 
 @jit
 def wait_for_all(IS_DEPENDENT: tl.constexpr):
-    """Wait for the one in front, and only then let the next one start: what starts behind it finds
-    all that was written in front of it.
+    """Wait for the previous kernel, and only then let the next one start: the next one may then
+    read everything that was written before this kernel, without waiting.
     """
     if IS_DEPENDENT:
         gdc_wait()
@@ -59,26 +61,25 @@ def wait_for_all(IS_DEPENDENT: tl.constexpr):
 
 
 def are_launches_early() -> bool:
-    """Whether kernels are launched this way now."""
-    return bool(_is_on)
+    """Whether kernels are launched early here."""
+    return bool(_is_on.get())
 
 
 def launch_options(is_wanted: bool = True) -> dict[str, Any]:
     """Keywords of a launch of a kernel that calls `wait_for_previous` or `wait_for_all`."""
-    if _is_on and is_wanted:
+    if is_wanted and _is_on.get():
         return {"IS_DEPENDENT": True, "launch_pdl": True}
     return {"IS_DEPENDENT": False}
 
 
 @contextmanager
 def dependent_launches(x: Tensor, is_wanted: bool) -> Iterator[None]:
-    """Inside, kernels of a step of x (R, D) are launched this way, if wanted and if it can be."""
-    global _is_on
+    """Inside, kernels of a step of x (R, D) are launched early, if wanted and possible."""
     is_possible = x.is_cuda and not IS_INTERPRETED and x.shape[0] >= LEAST_ROWS
-    before, is_on = _is_on, is_wanted and is_possible and has_copy_engine(x.device)
-    assert before in (None, is_on), f"early launches {is_on} inside a step where they are {before}"
-    _is_on = is_on
+    outer, is_on = _is_on.get(), is_wanted and is_possible and has_copy_engine(x.device)
+    assert outer in (None, is_on), f"early launches {is_on} inside a step with {outer}"
+    token = _is_on.set(is_on)
     try:
         yield
     finally:
-        _is_on = before
+        _is_on.reset(token)

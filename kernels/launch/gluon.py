@@ -1,8 +1,8 @@
-"""Gluon, Triton's language of layouts, shared memory and barriers, where it can be used.
+"""Gluon, Triton's language of layouts, shared memory and barriers, for versions that have it.
 
-It is experimental: what is written in it names versions it is known for, and everything has its
-kernel in Triton's own language as well, which all other versions run. 3.6 has run on a GPU, 3.9 was
-compiled without one. Its interpreter is none of ours.
+It is experimental, so every kernel in it names the versions that it was tried with and has a twin
+in Triton's own language, which all other versions run. 3.6 has run on a GPU, 3.9 was compiled
+without one. Triton's interpreter does not run it.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from torch import Tensor
 from kernels.launch.dispatch import IS_INTERPRETED, jit, triton
 
 KNOWN = ("3.6.", "3.9.")
-HOPPERS = 9  # generation whose products of warp groups later ones do not have
+HOPPERS = 9  # the only generation with these products of warp groups
 
 try:
     if triton is None or IS_INTERPRETED or not triton.__version__.startswith(KNOWN):
-        raise ImportError("Triton is not here, or another one")
+        raise ImportError("no Triton, or another version")
     from triton.experimental import gluon
     from triton.experimental.gluon import language as gl
     from triton.experimental.gluon.language.nvidia import hopper
@@ -30,7 +30,7 @@ except ImportError:
     gluon = gl = hopper = TensorDescriptor = None
 
 HAS_GLUON: bool = gluon is not None
-fetch: Any = None  # of a described tensor: [row, column], barrier, place in shared memory
+fetch: Any = None  # copies a block: descriptor, [row, column], barrier, place in shared memory
 for _name in ("async_copy_global_to_shared", "async_load"):  # 3.6 has the first, 3.9 both
     fetch = getattr(getattr(hopper, "tma", None), _name, fetch)
 
@@ -47,7 +47,7 @@ def has_warp_groups(device: torch.device) -> bool:
 
 
 def shared_block(tensor: Tensor, rows: int, columns: int) -> Any:
-    """A tensor (R, C), as blocks of it are fetched for products of warp groups."""
+    """A descriptor of blocks of a tensor (R, C), for products of warp groups."""
     layout = gl.NVMMASharedLayout(swizzle_byte_width=128, element_bitwidth=16, rank=2)
     shape, strides = list(tensor.shape), list(tensor.stride())
     return TensorDescriptor(tensor, shape, strides, [rows, columns], layout)

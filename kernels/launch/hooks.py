@@ -1,19 +1,18 @@
-"""The parts of Triton that we use and it does not promise to keep, and what happens without them.
+"""The parts of Triton that it does not promise to retain, and what happens without them.
 
-Known for 3.6 (what torch 2.11 brings; run on a GPU) and 3.7 to 3.9 (compiled, without one); 3.5
-has no AsyncCompileMode that goes on where a kernel does not compile:
+Known for 3.6 (in torch 2.11; run on a GPU) and 3.7 to 3.9 (compiled, without one); the
+AsyncCompileMode of 3.5 does not continue after a kernel that fails to compile:
 
     knobs.compilation.listener                          kernels are not counted
     knobs.runtime.jit_cache_hook, AsyncCompileMode,     nothing is compiled ahead
-    JITFunction.preload, what the hook is told
-    JITFunction.device_caches                           a kernel met twice is waited for, and run
+    JITFunction.preload, the hook's arguments
+    JITFunction.device_caches                           a second launch waits for the kernel
     CompiledKernel.run, _run                            a kernel is loaded at its first launch
-    runtime.cache.triton_key                            it is made at the first launch
+    runtime.cache.triton_key                            the hash is made at the first launch
     backends.nvidia.compiler.get_ptxas                  `doctor` does not find ptxas
 
-Two more stand where they are used, and are needed: `run` of a kernel, which `dispatch.jit` wraps,
-and the option `launch_pdl` with the functions `gdc_wait` and `gdc_launch_dependents`
-(`early_launch`).
+Two more are required, and used elsewhere: `run` of a kernel, which `dispatch.jit` wraps, and the
+option `launch_pdl` with the functions `gdc_wait` and `gdc_launch_dependents` (`early_launch`).
 """
 
 from __future__ import annotations
@@ -33,8 +32,8 @@ log = logging.getLogger(__name__)
 
 @contextmanager
 def hooked(group: str, name: str, make: Callable[[Any], Any]) -> Iterator[None]:
-    """Inside, a hook among Triton's settings is what `make` gives for the one before; nothing
-    happens without Triton, or with one that has no such hook.
+    """Inside, replace a hook among Triton's settings by the result of `make` of the old one; does
+    nothing without Triton, or if it has no such hook.
     """
     knobs = _knobs(group)
     if not hasattr(knobs, name):
@@ -60,18 +59,18 @@ def has_preload() -> bool:
 
 
 def compile_in(pool: object) -> AbstractContextManager[object]:
-    """Inside, threads of a pool compile what is launched or preloaded."""
+    """Inside, kernels that are launched or preloaded are compiled in the threads of a pool."""
     return triton.AsyncCompileMode(pool, ignore_errors=True)
 
 
 def name_and_key(asked: dict[str, Any]) -> tuple[str, str]:
-    """Of the kernel that `jit_cache_hook` is asked about."""
+    """Name and key of the kernel that `jit_cache_hook` is asked about."""
     return asked["fn"].name, str(asked["key"])
 
 
 class _Nothing:
-    """Stands among the compiled kernels for one that is being compiled: a launch of it does nothing
-    and asks nobody. Whatever Triton wants of it, it gives itself.
+    """Replaces a kernel that is being compiled: a launch does nothing and calls no hook. All of its
+    attributes and results are itself.
     """
 
     def __getattr__(self, name: str) -> Any:
@@ -85,8 +84,8 @@ NOTHING = _Nothing()
 
 
 def preload(asked: dict[str, Any]) -> None:
-    """Compile that kernel. Launches of it do nothing until it is compiled, or released. From 3.7 on
-    they would wait for it, and before that ask again, which takes 0.15 ms.
+    """Compile that kernel. Launches of it do nothing until it is compiled or released. Otherwise
+    they would wait for it (from 3.7 on), or call the hook again, which takes 0.15 ms.
     """
     function = asked["fn"].jit_function
     function.preload(asked["compile"]["specialization_data"])
@@ -95,23 +94,23 @@ def preload(asked: dict[str, Any]) -> None:
 
 
 def release(asked: dict[str, Any]) -> None:
-    """What became no kernel is compiled at its launch."""
+    """Let a launch compile the kernel, if the preload did not."""
     for kernels, *_ in asked["fn"].jit_function.device_caches.values():
         if kernels.get(asked["key"]) is NOTHING:
             del kernels[asked["key"]]
 
 
 def make_ready(kernel: Any) -> None:
-    """Load a compiled kernel onto the current device, or leave that to its launch."""
+    """Load a compiled kernel onto the current device, or leave the loading to its launch."""
     try:
-        getattr(kernel, "run", None)  # asked for, it makes what launches it, and loads
-    except Exception as error:  # its launch will tell, and begins anew
+        getattr(kernel, "run", None)  # the property makes the launcher and loads the kernel
+    except Exception as error:  # its launch will try again, and raise it
         kernel._run = None
         log.debug("not loaded ahead: %s", error)
 
 
 def make_hash() -> None:
-    """Have Triton make and keep its hash of itself."""
+    """Have Triton compute and cache its hash of itself."""
     with suppress(ImportError, OSError, AttributeError):
         from triton.runtime.cache import triton_key
 
@@ -119,7 +118,7 @@ def make_hash() -> None:
 
 
 def find_ptxas(device: torch.device) -> str:
-    """Where the ptxas is that serves a device, and its version; or why it is not found."""
+    """Path and version of the ptxas for a device, or why it is not found."""
     try:
         from triton.backends.nvidia.compiler import get_ptxas
 

@@ -1,13 +1,12 @@
-"""An operation and its two ways: a function that launches Triton kernels, and a PyTorch reference.
+"""An operation as two functions: one that launches Triton kernels, and a PyTorch reference.
 
     @op(swiglu_ref)
     def swiglu(gate_up): ...  # launches
 
-The choice stands here and nowhere else. It is made at every call, by the first argument, so that
-what was switched off meanwhile, or given up after a failure (`dispatch.fall_back`), runs the
-reference from then on. A failure of Triton names the operation. It is passed on and not made good
-for here: an operation may have written half of its results, or be part of a graph that is recorded;
-whoever can begin the work again does so (`tts_cli/engine/kernels.py`).
+`op` is the only place that chooses. It does so at every call, by the first argument and by the
+kernels in effect (`kernels.launch.dispatch`). A failure of Triton names the operation and is
+raised: an operation may have written half of its results, or be part of a graph that is captured.
+The caller that can start its work again handles it (`tts_cli/engine/kernels.py`).
 """
 
 from __future__ import annotations
@@ -27,11 +26,11 @@ Operation = Callable[Concatenate[First, Others], Result]
 def op(
     reference: Operation[First, Others, Result], when: Callable[[Any], bool] = use_triton
 ) -> Callable[[Operation[First, Others, Result]], Operation[First, Others, Result]]:
-    """Make a public operation of the function that launches its kernels.
+    """Turn the function that launches kernels into a public operation.
 
     Args:
         reference: takes the same arguments and returns the same.
-        when: whether the kernels serve, by the first argument, which is given by its place.
+        when: whether to run the kernels, by the first argument, which is positional.
     """
 
     def decorate(launch: Operation[First, Others, Result]) -> Operation[First, Others, Result]:

@@ -1,10 +1,11 @@
-"""Triton's hash of itself, a part of every name in its cache, which it makes before its first
-kernel: of 416 MB, 0.35 s and hardly any of it in Python. Begun while weights are read it is there
-when it is wanted; but whoever asks for it before that makes it once more, so `wait_for_hash` comes
-first.
+"""Triton's hash of itself, computed in advance.
 
-Not begun sooner: it is made in 416 pieces, for each of which it waits for its turn at Python twice,
-and beside torch's import it took 2 s and made that 0.5 s longer (H200, 2026-11-23).
+It is a part of every name in Triton's cache and is computed before the first kernel: from 416 MB,
+in 0.35 s, hardly any of it in Python. If it is started while weights are read, it is ready in time.
+A caller that needs it earlier would compute it a second time, so `wait_for_hash` comes first.
+
+It is not started earlier: it is computed in 416 pieces and waits for Python's lock twice per piece.
+During torch's import it took 2 s and made that 0.5 s longer (H200, 2026-11-23).
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ _thread: threading.Thread | None = None
 
 
 def begin_hash() -> None:
-    """Begin, unless somebody has, or kernels are interpreted; from any thread."""
+    """Start, unless it was started before or kernels are interpreted. Thread-safe."""
     global _thread
     if os.environ.get("TRITON_INTERPRET", "0") == "1":
         return
@@ -30,6 +31,6 @@ def begin_hash() -> None:
 
 
 def wait_for_hash() -> None:
-    """Wait for what was begun, if anything was."""
+    """Wait for the hash, if it was started."""
     if _thread is not None:
         _thread.join()

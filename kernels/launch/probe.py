@@ -1,6 +1,5 @@
-"""A small kernel that tells whether Triton works here, before anything is built on it: compiled and
-launched it needs a C compiler, ptxas, a driver and a GPU that fit each other, of which an import
-needs none.
+"""A small kernel that tries whether Triton works here, before a run depends on it. To compile and
+launch it takes a C compiler, ptxas, a driver and a GPU that fit each other; an import takes none.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from contextlib import nullcontext
 
 import torch
 
-from kernels.launch.dispatch import HAS_TRITON, KernelFailed, jit, tl, triton_failure
+from kernels.launch.dispatch import ABSENCE, HAS_TRITON, KernelFailed, jit, tl
 from kernels.launch.hooks import find_ptxas
 from kernels.launch.own_hash import wait_for_hash
 
@@ -33,9 +32,9 @@ def _probe_kernel(out_ptr, BLOCK: tl.constexpr):
 
 
 def probe(device: torch.device) -> str | None:
-    """Why Triton cannot be used on a device; None: its probe was compiled, launched and right."""
-    if (failure := triton_failure()) is not None:
-        return failure
+    """Why Triton cannot be used on a device; None if the probe ran and its result was right."""
+    if not HAS_TRITON:
+        return ABSENCE
     with torch.cuda.device(device) if device.type == "cuda" else nullcontext():
         out = torch.zeros(SIZE, dtype=torch.int32, device=device)
         try:
@@ -47,7 +46,7 @@ def probe(device: torch.device) -> str | None:
 
 
 def begin_probe(device: torch.device) -> Future[str | None]:
-    """Begin it in a thread of its own: it takes a while, hardly any of it in Python."""
+    """Start the probe in a thread: it takes a while, hardly any of it in Python."""
     found: Future[str | None] = Future()
 
     def work() -> None:
@@ -57,12 +56,12 @@ def begin_probe(device: torch.device) -> Future[str | None]:
         except BaseException as error:
             found.set_exception(error)
 
-    threading.Thread(target=work, name="probe").start()  # whose end an exit waits for
+    threading.Thread(target=work, name="probe").start()  # not a daemon: an exit waits for it
     return found
 
 
 def remedy_for(failure: str) -> str:
-    """What to do about why Triton cannot be used."""
+    """The remedy for a failure of Triton."""
     if not HAS_TRITON:
         return IMPORT_REMEDY
     words = failure.lower()
@@ -74,7 +73,7 @@ def remedy_for(failure: str) -> str:
 
 
 def tools(device: torch.device) -> dict[str, str]:
-    """What Triton builds kernels with, by name: where it is, or that it is not found."""
+    """The tools that Triton builds kernels with, by name: their paths, or `not found`."""
     compiler = os.environ.get("CC") or shutil.which("gcc") or shutil.which("clang")
     if compiler is not None:
         compiler = shutil.which(compiler)

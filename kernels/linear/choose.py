@@ -1,7 +1,7 @@
 """Linear layers: chooses the kernel by the number of rows.
 
-A large weight before a few rows on a GPU is read by `kernels/linear/few_rows.py`, all else by
-PyTorch.
+Few rows on a GPU are multiplied by a large weight in `kernels/linear/few_rows.py`, everything else
+in PyTorch. Products are rounded once, except `linear_parts`, which may return float32 parts.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ EVEN_ROWS = 4  # on a CPU, matrix products of a multiple of this many rows round
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """x (R, D_in) times weight (D_out, D_in) transposed; on a CPU a row rounds as in any batch.
 
-    MKL sums a row of one to three in another order than the same row among four or more (seen with
-    PyTorch 2.13, AVX-512), which would make a row's draws depend on its batch mates. Few rows are
-    therefore padded; from 12 on it made no difference, with one thread and with two.
+    MKL sums a row among one to three rows in another order than the same row among four or more
+    (seen with PyTorch 2.13, AVX-512), so a row's draws would depend on its batch mates. Few rows
+    are therefore padded; from 12 rows on it made no difference, with one thread and with two.
     """
     if bias is None and use_row_kernels(x, weight):
         return row_linear(x, weight)
@@ -32,12 +32,12 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
 
 def linear_biased(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """`linear`, whose row kernels serve a bias as well: a layer's q/k/v, in every step."""
+    """`linear`, with a bias in the row kernels too: a layer's q/k/v, in every step."""
     return row_linear(x, weight, bias) if use_row_kernels(x, weight) else linear(x, weight, bias)
 
 
 def linear_parts(x: Tensor, weight: Tensor) -> Tensor:
-    """What `add_rms_norm_` adds to the residual: the product (R, D_out), or float32 parts of it
+    """The product as `add_rms_norm_` adds it to the residual: (R, D_out), or float32 parts
     (P, R, D_out).
     """
     return row_linear_parts(x, weight) if use_row_kernels(x, weight) else linear(x, weight)

@@ -1,10 +1,10 @@
-"""A code's embedding and the norm in front of the first layer, in one launch.
+"""A code's embedding and the norm before the first layer, in one launch.
 
     x = table[max(code, 0)]      y = rms_norm(x) * weight
 
-codes is (R,), the table (V, D), x and y (R, D). Codes below 0 (a failed row) count as 0. Rounding
-is that of `kernels.linear.rms_norm`. A step of the code predictor begins with this fifteen times a
-frame, where PyTorch launches two kernels before the norm.
+codes is (R,), the table (V, D), x and y (R, D). Codes below 0 (a failed row) count as 0. A step of
+the code predictor begins with this fifteen times a frame; PyTorch launches two kernels before the
+norm. Rounding: x is a copy, y is rounded as in `kernels.linear.rms_norm`.
 """
 
 from __future__ import annotations
@@ -21,9 +21,7 @@ from kernels.linear.rms_norm import normed_row, rms_norm_ref, row_warps
 
 
 class Beginning(NamedTuple):
-    """Where a step begins with codes that are not drawn yet: what `code_embedding` takes, and
-    makes.
-    """
+    """Arguments and outputs of `code_embedding`, for a step whose codes are not drawn yet."""
 
     table: Tensor
     weight: Tensor
@@ -44,7 +42,7 @@ def code_embedding_ref(
 def embed_row(
     code, row, column, weight, table_ptr, out_ptr, normed_ptr, table_stride, width, eps
 ):  # fmt: skip
-    """Store the embedding of a row's code, and its norm, of which a program has the weight."""
+    """Store the embedding of a row's code, and its norm; `weight` is the norm's, in registers."""
     inside = column < width
     place = row * width + column
     x = tl.load(table_ptr + tl.maximum(code, 0) * table_stride + column, mask=inside, other=0.0)

@@ -1,12 +1,15 @@
-"""Products of a decode step that have their weight before the launch in front has ended.
+"""Products of a decode step that load their weight before the previous launch has ended.
 
-The same products as `kernels.linear.few_rows` makes, bit for bit, for 33 rows and more where one
-launch starts early behind another (`kernels.launch.early_launch`). A program owns some columns of a
-weight, and a part of K. It asks for its whole weight at once, or for as much as shared memory
-holds, then waits for the launch in front, asks for x, and multiplies group by group as both arrive.
-Triton's own loops ask for weight and x together, so that a weight, which nobody writes, waits for
-what x waits for. Measured in a chain of one step of Qwen3-TTS 0.6B's code predictor, all fifteen of
-a frame, 64 rows: 2,093 us before, 2,010 with weights asked for early (H200, 2026-11-24).
+The same products as in `kernels.linear.few_rows`, bit for bit, for 33 rows and more, if launches
+are early (`kernels.launch.early_launch`). A program owns some columns of a weight, and a part of K.
+It requests its whole weight, or as much as shared memory can take, then waits for the previous
+launch, requests x, and multiplies group by group as both arrive. Triton's own loops request weight
+and x together, so that a weight, which is constant, waits for what x waits for. Measured in a chain
+of one step of Qwen3-TTS 0.6B's code predictor, all fifteen of a frame, 64 rows: 2,093 us before,
+2,010 with weights requested early (H200, 2026-11-24).
+
+Rounding is that of `few_rows`: float32 sums in the same order, the result rounded once, gate and up
+rounded before SwiGLU.
 
 In Gluon, for Hopper: see `kernels.launch.gluon`.
 """
@@ -25,12 +28,12 @@ from kernels.launch.early_launch import (
 )
 from kernels.launch.gluon import fetch, gl, gluon_jit, has_warp_groups, hopper, shared_block
 
-LEAST_ROWS = 33  # fewer are multiplied by other instructions, which may round otherwise
-DEPTH = 64  # of K in a block: what 128 bytes of shared memory hold
+LEAST_ROWS = 33  # fewer are multiplied by other instructions, which may round differently
+DEPTH = 64  # of K in a block: 128 bytes of shared memory
 
 
 class EarlyTile(NamedTuple):
-    """What a program makes, and what of it is under way at once."""
+    """The tile of a program, and how much of its data is in flight."""
 
     rows: int
     columns: int
@@ -54,7 +57,7 @@ TILES = {
 
 
 def early_tile(x: Tensor, weight: Tensor) -> EarlyTile | None:
-    """How x (R, K) is multiplied by a weight (N, K) here; None: by Triton's own loop."""
+    """The tile for x (R, K) and a weight (N, K); None if Triton's own loop multiplies them."""
     num_rows = x.shape[0]
     tiles = TILES.get((weight.shape[0], weight.shape[1]))
     if tiles is None or num_rows < LEAST_ROWS or not are_launches_early():
@@ -66,7 +69,7 @@ def early_tile(x: Tensor, weight: Tensor) -> EarlyTile | None:
 
 @gluon_jit
 def _ask_for_x(x_desc, first_row, k, group, bars, xs, RING: gl.constexpr, BLOCKS: gl.constexpr):
-    """Ask for a group of blocks of x."""
+    """Request a group of blocks of x."""
     bar = bars.index(group)
     hopper.mbarrier.expect(bar, BLOCKS * xs.shape[1] * xs.shape[2] * 2)
     for block in gl.static_range(BLOCKS):
@@ -80,7 +83,7 @@ def _ask_for_weight(
     weight_desc, first_column, half, k, group, bars, ws,
     RING: gl.constexpr, BLOCKS: gl.constexpr, IS_GATED: gl.constexpr,
 ):  # fmt: skip
-    """Ask for a group of blocks of a weight, half of gate and half of up if it is both."""
+    """Request a group of blocks of a weight, half of gate and half of up if it contains both."""
     bar = bars.index(group)
     COLUMNS: gl.constexpr = ws.shape[1]
     hopper.mbarrier.expect(bar, BLOCKS * COLUMNS * ws.shape[2] * 2)
@@ -105,7 +108,7 @@ def _early_linear_kernel(
     BLOCKS: gl.constexpr,
     X_RING: gl.constexpr, WEIGHT_RING: gl.constexpr, num_warps: gl.constexpr,
 ):  # fmt: skip
-    """Every group has a barrier of its own, at which x and weight both arrive."""
+    """Every group has one barrier, at which x and weight both arrive."""
     dtype: gl.constexpr = x_desc.dtype
     shared: gl.constexpr = gl.NVMMASharedLayout(swizzle_byte_width=128, element_bitwidth=16, rank=2)
     made: gl.constexpr = gl.NVMMADistributedLayout(
@@ -140,7 +143,7 @@ def _early_linear_kernel(
                 total,
                 is_async=True,
             )
-        # The group in front is multiplied: its places are free.
+        # The previous group is multiplied: its places are free.
         if group >= 1 and (group - 1 + X_RING < GROUPS or group - 1 + WEIGHT_RING < GROUPS):
             total = hopper.warpgroup_mma_wait(BLOCKS, deps=[total])
             if group - 1 + X_RING < GROUPS:

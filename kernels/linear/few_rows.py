@@ -1,32 +1,36 @@
 """Linear layers of a few rows: products that are bound by reading their weight once.
 
     row_linear         x . w^T + bias             rounded
-    row_linear_parts   x . w^T over parts of K    float32, for the next step to add
-    row_swiglu         swiglu(x . gate_up^T)      rounded as the separate steps are
+    row_linear_parts   x . w^T over parts of K    float32, for the next operation to add
+    row_swiglu         swiglu(x . gate_up^T)      rounded as the separate operations are
 
-x is (R, K), R at most 64, or 256 before a small weight, which is (N, K). A decode step is a chain
-of these, and a library's kernels read a weight at one to three TB/s of an H200's 4.8. Here tiles of
-the weight arrive by the tensor memory accelerator of Hopper GPUs, several ahead of the product.
-Many programs are small enough to be resident at once, so it does not matter that their number is no
-multiple of the multiprocessors. Measured with 64 rows (us, H200; in brackets cuBLAS, each with the
-norm or activation behind it):
+x is (R, K), R at most 64, or 256 with a small weight, which is (N, K). A decode step is a chain of
+these products, and a library's kernels read a weight at one to three TB/s of an H200's 4.8. Here
+tiles of the weight arrive by the tensor memory accelerator of Hopper GPUs, several ahead of the
+product. Many programs are small enough to be resident concurrently, so their number need not be a
+multiple of the multiprocessors. Measured with 64 rows (us, H200; in brackets cuBLAS, both with the
+norm or activation that follows):
 
     Fish Speech S2     q/k/v 10.4 (11.2)   o 10.6 (11.8)   gate, up 27.7 (33)    down 19.4 (21.5)
     Qwen3-TTS 1.7B     q/k/v  7.1 (7.3)    o  7.1 (8.2)    gate, up 16.2 (19.2)  down 11.5 (14.2)
     Qwen3-TTS 0.6B     q/k/v  4.4 (5.4)    o  5.3 (7.6)    gate, up  6.0 (8.9)   down  5.9 (9.8)
 
-Where N gives too few programs K is split, and each part written as it is. `add_rms_norm_` adds the
-parts in their order; a kernel that only adds them, which libraries launch, is not needed.
+If N gives too few programs, K is split and each part is written separately. `add_rms_norm_` adds
+the parts in their order, so no kernel is needed that only adds them, as libraries launch it.
 
-With more rows a weight is read once for 64 of them, which its place in the L2 cache makes cheap if
-it is small. At Qwen3-TTS 0.6B's sizes, us, H200, 128 and 256 rows, each with what is behind it:
+With more rows a weight is read once per 64 rows, which is cheap while it is in the L2 cache. At
+Qwen3-TTS 0.6B's sizes, us, H200, 128 and 256 rows, with the operation that follows:
 
     q/k/v 4.9, 6.2    o 5.3, 6.1    gate, up 6.9, 9.2    down 6.3, 7.1
 
-Before the others' larger weights cuBLAS is as fast or faster.
+With the larger weights of the others cuBLAS is as fast or faster.
 
 A row's result does not depend on its neighbours, nor on their number up to 16, from 17 to 32, from
-33 to 64, to 128 and beyond: each of these has a tile of its own, whose sums may round differently.
+33 to 64, to 128 and beyond. Each of these ranges has another tile, whose sums may round
+differently.
+
+Rounding: sums are float32. `row_linear` adds the bias in float32 and rounds once; parts are not
+rounded; `row_swiglu` rounds gate, up, silu(gate) and the product, as `kernels.linear.swiglu`.
 """
 
 from __future__ import annotations
@@ -46,7 +50,7 @@ MAX_ROWS = 256
 MAX_SHARED_BYTES = 16 * 2**20  # of a weight that several tiles of rows read
 # Below, launches count for more than bytes.
 MIN_WEIGHT_BYTES = 2**20
-WANTED_PROGRAMS = 128  # about one a multiprocessor
+WANTED_PROGRAMS = 128  # about one per multiprocessor
 MAX_PARTS = 4
 BLOCK_K = 128  # widths are multiples of this
 NUM_WARPS = 4
@@ -96,7 +100,7 @@ def _row_linear_kernel(
         total = tl.dot(factor(x), factor(weight).T, total, input_precision="ieee")
         if IS_GATED:
             up = tl.dot(factor(x), factor(up_weight).T, up, input_precision="ieee")
-    # A tile may reach beyond the columns, or their half; what it makes there is not stored.
+    # A tile may reach beyond the columns, or their half; results there are not stored.
     row = (first_row + tl.arange(0, ROWS))[:, None]
     column = (first_column + tl.arange(0, BLOCK_N))[None, :]
     place = row * num_columns + column
@@ -111,8 +115,8 @@ def _row_linear_kernel(
 
 
 def use_row_kernels(x: Tensor, weight: Tensor) -> bool:
-    """Whether these kernels serve x (R, K) and a weight (N, K): few rows, a large weight in
-    bfloat16, and a GPU that has what they use.
+    """Whether these kernels multiply x (R, K) by a weight (N, K): few rows, a large weight in
+    bfloat16, and a GPU with a copy engine.
     """
     most = MAX_ROWS if weight.nbytes <= MAX_SHARED_BYTES else TILE_ROWS
     return (
@@ -128,17 +132,17 @@ def use_row_kernels(x: Tensor, weight: Tensor) -> bool:
 
 
 def tile_rows(num_rows: int) -> int:
-    """Rows of a tile: the tensor memory accelerator is slow where much of a tile is outside."""
+    """Rows of a tile: the tensor memory accelerator is slow if much of a tile is outside."""
     return min(TILE_ROWS, max(16, next_power_of_2(num_rows)))
 
 
 def tile_columns(num_columns: int, parts: int = 1) -> int:
-    """Columns a program makes: fewer where there would be too few programs for the GPU."""
+    """Columns per program: fewer if the GPU would have too few programs."""
     return 64 if 4 * parts * num_columns >= 3 * 64 * WANTED_PROGRAMS else 32
 
 
 def num_parts(num_rows: int, num_columns: int, width: int) -> int:
-    """Parts of K, so that there is about a program for every multiprocessor."""
+    """Parts of K, for about one program per multiprocessor."""
     programs = -(-num_columns // tile_columns(num_columns, MAX_PARTS))
     if num_rows > TILE_ROWS:  # two tiles of rows, or four twice as wide
         programs *= 2
@@ -160,7 +164,7 @@ def row_linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
 @op(row_linear_parts_ref, use_descriptors)
 def row_linear_parts(x: Tensor, weight: Tensor) -> Tensor:
-    """The same product as (P, R, N) float32, P = num_parts(R, N, K), whose sum over P it is."""
+    """Parts (P, R, N) float32 whose sum over P is the product; P = num_parts(R, N, K)."""
     parts = num_parts(x.shape[0], *weight.shape)
     out = x.new_empty(parts, x.shape[0], weight.shape[0], dtype=torch.float32)
     return _launch(x, weight, out, parts)
@@ -170,24 +174,24 @@ def row_linear_parts(x: Tensor, weight: Tensor) -> Tensor:
 def row_swiglu(x: Tensor, gate_up: Tensor) -> Tensor:
     """silu(gate) * up of x (R, K) times gate_up (2I, K) transposed, gate first: (R, I)."""
     if gate_up.shape[0] % 2:
-        raise ValueError(f"gate_up {tuple(gate_up.shape)} must hold as many rows twice")
+        raise ValueError(f"gate_up {tuple(gate_up.shape)} must have an even number of rows")
     return _launch(x, gate_up, x.new_empty(x.shape[0], gate_up.shape[0] // 2), is_gated=True)
 
 
 def linear_settings(num_rows: int, num_columns: int, parts: int) -> tuple[int, int, int]:
-    """Columns and depth of a tile and stages, by what the product has: the fastest on an H200 of
-    all tiles of 64 to 256 rows, 32 to 128 columns, 64 or 128 of K, 3 to 6 stages, 4 or 8 warps.
+    """Columns and depth of a tile, and stages: the fastest on an H200 of all tiles of 64 to 256
+    rows, 32 to 128 columns, 64 or 128 of K, 3 to 6 stages, 4 or 8 warps.
     """
     if num_rows <= TILE_ROWS:
         return tile_columns(num_columns, MAX_PARTS if parts > 1 else 1), BLOCK_K, 6
     if num_rows <= 2 * TILE_ROWS:
         return (32 if num_columns < 3 * 1024 else 64), BLOCK_K, 6
-    # What reads its weight for all rows at once takes wide tiles: fewer programs read x.
+    # A weight that is read once for all rows takes wide tiles: fewer programs read x.
     return (64, BLOCK_K, 6) if num_columns < 3 * 1024 else (128, BLOCK_K, 4)
 
 
 def swiglu_settings(num_rows: int, width: int) -> tuple[int, int, int]:
-    """Columns and depth of a tile and stages, by the rows and I; the fastest of six on an H200."""
+    """Columns and depth of a tile, and stages, by rows and I; the fastest of six on an H200."""
     programs = -(-width // 32)
     rows = tile_rows(num_rows)
     if num_rows > TILE_ROWS:

@@ -1,11 +1,13 @@
-"""The layers of a transformer, whatever attends inside them.
+"""The layers of a transformer, with any attention.
 
     h = norm(x);   x += attend(h . qkv) . o
     h = norm(x);   x += swiglu(h . gate_up) . down
 
-Talkers and code predictors (prefill and step) and the vocoders' transformers all go through here. A
-sum and the norm behind it, which belongs
-to the next half or to the next layer, are one operation.
+Talkers, code predictors (prefill and step) and the vocoders' transformers run these layers. A sum
+and the following norm, which belongs to the next half or to the next layer, are one operation.
+
+Rounding: products are rounded, except parts that `add_rms_norm_` sums; x, norms and SwiGLU are
+rounded as in `kernels.linear.rms_norm` and `kernels.linear.swiglu`.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from kernels.linear.swiglu import swiglu
 
 
 class LayerWeights(NamedTuple):
-    """What a layer multiplies by, apart from what its attention needs."""
+    """The weights of a layer, without those of its attention."""
 
     input_norm: Tensor  # (D,)
     qkv: Tensor  # ((H + 2 H_kv) D_h, D)
@@ -35,14 +37,14 @@ class LayerWeights(NamedTuple):
 
 
 class Products(NamedTuple):
-    """Who multiplies rows (R, K) by a weight (N, K)."""
+    """The functions that multiply rows (R, K) by a weight (N, K)."""
 
     whole: Callable[[Tensor, Tensor, Tensor | None], Tensor]  # with a bias (N,)
-    parts: Callable[[Tensor, Tensor], Tensor]  # whole or in parts, as `add_rms_norm_` takes it
+    parts: Callable[[Tensor, Tensor], Tensor]  # whole or in parts, for `add_rms_norm_`
     gated: Callable[[Tensor, Tensor], Tensor]  # SwiGLU of the product
 
 
-CHOSEN = Products(linear_biased, linear_parts, linear_swiglu)  # as `kernels.linear.choose` finds
+CHOSEN = Products(linear_biased, linear_parts, linear_swiglu)  # chosen by `kernels.linear.choose`
 PLAIN = Products(F.linear, F.linear, lambda x, weight: swiglu(F.linear(x, weight)))
 
 
@@ -57,17 +59,17 @@ def run_layers(
     normed: Tensor | None = None,
     products: Products = CHOSEN,
 ) -> Tensor:
-    """All layers and the norm behind them.
+    """Run all layers and the norm after them.
 
     Args:
-        x: (R, D) inputs, used up: the residual stream is kept in its storage.
+        x: (R, D) inputs, overwritten by the residual stream.
         last_norm: (D,).
         attend: the attention of a layer: its q/k/v products (R, (H + 2 H_kv) D_h) and its index to
             (R, H D_h).
-        leaving: (n,) int64 rows that are asked for; the others end with the last layer's attention.
-        normed: (R, D), what the first layer's norm makes of x, if somebody has it already.
+        leaving: (n,) int64 rows to return; the others end with the last layer's attention.
+        normed: (R, D), the first layer's norm of x, if it was computed before.
     Returns:
-        (R, D) after the last norm, or (n, D) of the rows that leave.
+        (R, D) after the last norm, or (n, D) of the rows `leaving`.
     """
     norms = [*(layer.input_norm for layer in layers[1:]), last_norm]
     hidden = rms_norm(x, layers[0].input_norm, eps) if normed is None else normed
@@ -83,5 +85,5 @@ def run_layers(
 
 
 def is_all_ours(x: Tensor, layer: LayerWeights) -> bool:
-    """Whether no product of x (R, D) with such a layer is a library's."""
+    """Whether our kernels make all products of x (R, D) with such a layer."""
     return all(use_row_kernels(x, w) for w in (layer.qkv, layer.o, layer.gate_up, layer.down))

@@ -1,15 +1,17 @@
-"""RMSNorm, alone and behind a residual add.
+"""RMSNorm, alone and after a residual add.
 
     y = cast(x * rsqrt(mean(x^2) + eps)) * weight          over the last dimension, D
 
-x is (..., D), weight (D,). The mean and the root are float32; the normalised value is cast to x's
-dtype before it is multiplied by the weight in that dtype. That is the rounding the checkpoints were
-trained with; keeping float32 through the weight gives a slightly different, and for these models
-worse, result. What is added may come as float32 parts of a product over a split K
+x is (..., D), weight (D,).
+
+Rounding: the mean and the root are float32. The normalised value is rounded to x's dtype, and so is
+its product with the weight: the checkpoints were trained with that, and float32 through the weight
+gives a slightly different, and for these models worse, result. The sum with the residual is rounded
+before the norm. An addend may be float32 parts of a product over a split K
 (`kernels.linear.few_rows`), which are summed in their order and rounded once before the residual.
 
-PyTorch runs five or six kernels for this and the residual add; a decode step is bound by the number
-of kernels, so both are one here: one program a row, one read, one write.
+PyTorch runs five or six kernels for this and the residual add. A decode step is bound by the number
+of kernels, so both are one here: one program per row, one read, one write.
 """
 
 from __future__ import annotations
@@ -39,7 +41,7 @@ def add_rms_norm_ref_(x: Tensor, residual: Tensor, weight: Tensor, eps: float) -
 
 @jit
 def normed_row(x, weight, width, eps, dtype: tl.constexpr):
-    """RMSNorm of one row, of which a program holds all columns as float32; rounded to dtype."""
+    """RMSNorm of one row, whose columns are all in the program as float32; rounded to dtype."""
     scale = tl.rsqrt(tl.sum(x * x, axis=0) / width + eps)
     normed = (x * scale).to(dtype).to(tl.float32)
     return (normed * weight.to(tl.float32)).to(dtype)
@@ -79,9 +81,9 @@ def _rms_norm_kernel(
 
 
 def row_warps(block: int) -> int:
-    """Warps of a program that holds a row of so many columns, a power of two: four columns a
-    thread, as many as one load of float32 parts brings. With eight, values change threads by way
-    of shared memory, and the norm of 64 rows takes 0.9 us longer (H200).
+    """Warps of a program for a row of so many columns, a power of two: four columns per thread, as
+    many as one load of float32 parts brings. With eight, values are exchanged through shared
+    memory, and the norm of 64 rows takes 0.9 us longer (H200).
     """
     return min(16, max(1, block // 128))
 

@@ -3,8 +3,9 @@
     y = cast(silu(gate)) * up,    silu(a) = a / (1 + exp(-a))
 
 gate_up is (R, 2I), gate in the first half and up in the second, as one fused linear layer writes
-them; y is (R, I). silu is computed in float32 and rounded to the dtype before the product, as the
-separate PyTorch operations do. One kernel instead of two, and no copy of the halves.
+them; y is (R, I). One kernel instead of two, and no copy of the halves.
+
+Rounding: silu is computed in float32 and rounded, and so is the product, as in PyTorch.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ def swiglu_ref(gate_up: Tensor) -> Tensor:
 
 @jit
 def gated(gate, up, dtype: tl.constexpr):
-    """silu(gate) * up, each rounded to dtype, as is what comes out."""
+    """silu(gate) * up; gate, up, silu(gate) and the product are rounded to dtype."""
     gate = gate.to(dtype).to(tl.float32)
     silu = (gate / (1.0 + tl.exp(-gate))).to(dtype).to(tl.float32)
     return (silu * up.to(dtype).to(tl.float32)).to(dtype)

@@ -1,4 +1,8 @@
-"""Attention of `kernels.persistent.kernel`, split over positions between programs."""
+"""Attention of `kernels.persistent.kernel`, split over positions between programs.
+
+Rounding is that of `kernels.attention.step`; joined parts are float32, and the result is rounded
+once.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +30,8 @@ def _new_pair(
     """Key (normalised, rotated) and value of one row and KV head, each a pair of (1, D_h / 2).
 
     Args:
-        source: what the rows of a step share: products, KV head, norm, tables, places in a head.
+        source: values that the rows of a step share: products, KV head, norm, tables, places in a
+            head.
     """
     qkv_ptr, head, weight, cos_ptr, sin_ptr, dims, mask, eps = source
     HALF: tl.constexpr = HEAD_DIM // 2
@@ -48,8 +53,8 @@ def _put_new(
     HAS_NORM: tl.constexpr,
     ROWS: tl.constexpr,
 ):  # fmt: skip
-    """Cache tiles of positions `at`, as float32, with all that this step writes: the row's own pair
-    at `own`, which is at hand, and those of the other rows.
+    """Cache tiles of positions `at`, as float32, with everything that this step writes: the row's
+    own pair (k, v) at `own`, and those of the other rows.
     """
     is_new = (at == own)[None, :]
     keys = _put(is_new, k, keys)
@@ -79,12 +84,12 @@ def attend_split(
     BLOCK_S: tl.constexpr, BLOCK_H: tl.constexpr,
     IS_ONE_BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """One span of the cache for one row and KV head; the last span to end joins them all.
+    """Attend to one span of the cache for one row and KV head; the last span to end joins all.
 
-    Spans are joined in their order whoever is last, so the sum is the same at every replay. The
-    cache is read before this layer's q/k/v are there. Positions that the step itself writes come
-    from registers, so what is read there, old or new, does not matter. One arrival a row and KV
-    head; a span without positions does nothing.
+    Spans are always joined in their order, so the sum is the same at every replay. The cache is
+    read before this layer's q/k/v exist. Positions that the step itself writes come from registers,
+    so the values read there, old or new, do not matter. One arrival per row and KV head; a span
+    without positions does nothing.
     """
     HALF: tl.constexpr = HEAD_DIM // 2
     GROUP: tl.constexpr = NUM_HEADS // NUM_KV_HEADS

@@ -1,16 +1,19 @@
-"""The kernel of `kernels.persistent.step`: stages of a layer, and which program waits for which.
+"""The kernel of `kernels.persistent.step`: stages of a layer, and the waits between them.
 
-`arrived` is the count of arrivals that the stage at hand waits for. Stages follow each other in one
-chain, every stage waits for all of the one before, and so for all before that: a buffer may be
-written again as soon as the stage that reads it is over.
+`arrived` is the count of arrivals that the current stage waits for. The stages are one chain, and
+every stage waits for all programs of the previous one, and so for all earlier stages: a buffer may
+be written again as soon as the stage that reads it is over.
 
-Every product is cut by output columns, one run of columns a program: nothing is split along K, so
+Every product is cut by output columns, one run of columns per program: nothing is split along K, so
 the owner of a column adds the residual itself. A program loads its columns of a stage into
 registers before it waits for the stage's input: the memory works while programs wait for each
-other, and nothing but the rows is read behind the wait. The norm is done by every program in
-registers. Attention is split over positions between programs (`kernels.persistent.attention`).
+other, and only the rows are read after the wait. Every program computes the norm in registers.
+Attention is split over positions between programs (`kernels.persistent.attention`).
 
-Columns a program: N / programs, as the largest power of two (A) and what remains (B).
+Columns per program: N / programs, as the largest power of two (A) and the remainder (B).
+
+Rounding: as in the separate operations (`kernels.persistent.step`). Every product is rounded after
+its bias, before SwiGLU or the residual; sums with the residual are rounded.
 """
 
 from __future__ import annotations
@@ -160,7 +163,7 @@ def _persistent_decoder_kernel(
                 target = logits_ptr + index * HEAD_SIZE
                 store(target, target, first, end, w, x, False, HEAD_A, HEAD_B)
 
-    # Whoever leaves last finds nobody waiting and clears the counters for the next launch.
+    # The last program to leave clears the counters for the next launch: no other waits any more.
     tl.debug_barrier()
     left = tl.atomic_add(counters_ptr + 1, 1, sem="acq_rel", scope="gpu")
     if left == programs - 1:

@@ -1,11 +1,14 @@
 """Device functions of `kernels.persistent.kernel`: waiting between programs, columns of a weight
 held in registers, and the norm of one row.
 
-Programs of one launch hand work to each other through global memory, so whatever another program
-wrote in this launch is read with `.cg`: past the L1 cache, which is not coherent. A program's
+Programs of one launch exchange data through global memory. Data that another program may have
+written in this launch is read with `.cg`: past the L1 cache, which is not coherent. A program's
 stores come before its arrival: a barrier of its threads, then one release by a single thread,
 which in the PTX memory model also covers what the barrier ordered before it (PTX ISA, memory
 consistency model, causality order).
+
+Rounding: products are summed in float32 and rounded after the bias; `store_sum` rounds the product,
+then the sum; `store_act` rounds as `kernels.linear.swiglu`, the norm as `kernels.linear.rms_norm`.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from kernels.linear.swiglu import gated
 
 @jit
 def arrive(counter_ptr):
-    """Tell the others that this program's stores of a stage are done."""
+    """Count this program's arrival: its stores of a stage are done."""
     tl.debug_barrier()
     tl.atomic_add(counter_ptr, 1, sem="release", scope="gpu")
 
@@ -46,8 +49,8 @@ def _columns(w_ptr, first, end, SIZE: tl.constexpr, COLS: tl.constexpr, BLOCK_K:
 def columns(
     w_ptr, first, end, SIZE: tl.constexpr, A: tl.constexpr, B: tl.constexpr, BLOCK_K: tl.constexpr
 ):
-    """Rows first..end of a weight (N, SIZE), at most A and B behind them: they stay in registers.
-    Without B the second are the first.
+    """Rows first..end of a weight (N, SIZE), at most A and then B of them, in registers. Without B
+    the second part repeats the first.
     """
     w = _columns(w_ptr, first, end, SIZE, A, BLOCK_K)
     more = w
@@ -71,7 +74,7 @@ def row(ptr, SIZE: tl.constexpr, BLOCK_K: tl.constexpr):
 
 @jit
 def given_row(x_ptr, x_stride, codes_ptr, codes_stride, index, HAS_CODES: tl.constexpr):
-    """Where an input of the step is: a row of x, or of a table that a code chooses."""
+    """Address of an input of the step: a row of x, or of a table that a code chooses."""
     source_row = tl.zeros((), tl.int64) + index
     if HAS_CODES:
         source_row = tl.maximum(tl.load(codes_ptr + index * codes_stride), 0)
@@ -121,7 +124,7 @@ def _store_sum(out_ptr, source_ptr, first, end, out, COLS: tl.constexpr):
 
 @jit
 def store_sum(out_ptr, source_ptr, first, end, w, x, A: tl.constexpr, B: tl.constexpr):
-    """Round a product's columns, of both parts of w, add what `source_ptr` holds there, store."""
+    """Round a product's columns, of both parts of w, add those at `source_ptr`, store."""
     _store_sum(out_ptr, source_ptr, first, end, _dot(w[0], x), A)
     if B > 0:
         _store_sum(out_ptr, source_ptr, first + A, end, _dot(w[1], x), B)

@@ -1,9 +1,9 @@
 """A whole decoder step of one slot, all its layers, in one launch.
 
 With one row a step is a chain of small operations: the GPU waits for launches and for the first
-bytes of each kernel, not for arithmetic. Here the programs stay for the whole step and each takes
-its share of every stage; between stages they wait for each other on a counter in global memory. A
-layer has five waits:
+bytes of each kernel, not for arithmetic. Here the programs run for the whole step and each takes a
+share of every stage; between stages they wait for each other on a counter in global memory. A layer
+has five waits:
 
     norm, q/k/v | QK norm, RoPE, cache, attention | o, add | norm, gate, up, SwiGLU | down, add
 
@@ -15,22 +15,22 @@ replay.
 
 Milliseconds of a frame of the 0.6B model, bf16 (H200, PyTorch 2.11, Triton 3.6): 2.601 in 43
 launches against 3.643 as separate operations in 835, 29 % less. A frame of two slots took 3.765
-against 3.817, 1.4 %, which is not worth it: a launch serves the rows of one slot, which are one
-new position or, in a code predictor's first pass, two. Its kernels take 4 to 7 s each to compile
-(of one core, for sm_90), by the square of their size, which is why the rows are a loop; only a
-model allocated for one slot has them (`models.decoder.decoder.Decoder.allocate`): a run of more
-slots that steps its last row alone takes the separate operations.
+against 3.817, 1.4 %, which is not worth it: a launch has the rows of one slot, which are one new
+position or, in a code predictor's first pass, two. Its kernels take 4 to 7 s each to compile (of
+one core, for sm_90), by the square of their size, so the rows are a loop. Only a model allocated
+for one slot has them (`models.decoder.decoder.Decoder.allocate`): a run of more slots that steps
+its last row alone takes the separate operations.
 
 Tried and dropped: products in tiles of tl.dot, split along K, for any number of rows. 3.5 ms with
 one row and 3.64 with two, but a code predictor's step took 262 us against 208 with 64 rows and 578
 against 255 with 256.
 
 The counter only grows during a launch, and every stage knows the count it waits for, so a program
-without work in a stage neither waits nor arrives. The last program to leave sets it back to zero:
-the host never does, and a recorded launch can be replayed.
+without work in a stage neither waits nor arrives. The last program to leave resets it to zero. The
+host never does, so a captured launch can be replayed.
 
-All programs must run at once, or the first would wait for ever: the grid is no larger than the
-multiprocessors and launched cooperatively, which makes the driver check it.
+All programs must run concurrently, or the first would wait for ever: the grid has at most as many
+programs as the GPU has multiprocessors, and is launched cooperatively, so the driver checks it.
 
 Source of the counter scheme: the usual grid barrier of cooperative kernels, with partial arrivals.
 """
@@ -60,7 +60,7 @@ class StepSettings:
 
 
 class DecoderWeights(NamedTuple):
-    """All layers' weights of one kind stacked, so that one pointer and a stride reach each."""
+    """The weights of all layers, stacked by kind: one pointer and a stride reach each."""
 
     qkv: Tensor  # (L, (H + 2 H_kv) D_h, D)
     o: Tensor  # (L, D, H D_h)
@@ -74,7 +74,7 @@ class DecoderWeights(NamedTuple):
 
     @property
     def first(self) -> LayerWeights:
-        """Those of one layer, whose sizes all have."""
+        """The weights of the first layer; all have its sizes."""
         qkv, o, gate_up, down = self.qkv[0], self.o[0], self.gate_up[0], self.down[0]
         return LayerWeights(self.norms[0], qkv, o, self.post_norms[0], gate_up, down)
 
@@ -95,8 +95,8 @@ MAX_HELD_REGISTERS = 200  # for weights, of the 255 a thread has
 
 
 def choose_settings(layer: LayerWeights, head_dim: int, num_positions: int) -> StepSettings | None:
-    """The default settings, with more warps where a GPU of fewer multiprocessors needs them; None
-    where no settings serve: weights that do not fit into registers, or float32, which takes twice
+    """The default settings, with more warps if a GPU with fewer multiprocessors needs them; None if
+    no settings are possible: weights that do not fit into registers, or float32, which takes twice
     as many.
     """
     if layer.qkv.itemsize != 2:
@@ -117,21 +117,19 @@ def default_settings(num_positions: int) -> StepSettings:
     """
     is_short = num_positions <= 32
     return StepSettings(
-        num_programs=128,
-        num_warps=8 if is_short else 4,
-        attention_splits=1 if is_short else 16,
+        num_programs=128, num_warps=8 if is_short else 4, attention_splits=1 if is_short else 16
     )
 
 
 def fits(layer: LayerWeights, head_dim: int, settings: StepSettings) -> bool:
-    """Whether the kernel serves such heads, and a program's columns of every layer's weights fit
+    """Whether the kernel can take such heads, and a program's columns of every layer's weights fit
     into its registers: those of the 0.6B models do, those of the 1.7B talker, twice as wide, do
     not.
     """
     width, inner = layer.down.shape
     mixed, qkv = layer.o.shape[1], len(layer.qkv)
     programs = _num_programs(settings, layer.qkv.device)
-    # Columns of a weight, and what each holds: gate and up have one together.
+    # Columns of a weight, and their depth: gate and up have one together.
     counts = ((qkv, width), (width, mixed), (inner, 2 * next_power_of_2(width)), (width, inner))
     held = max(
         sum(_columns(count, programs)[1:]) * next_power_of_2(depth) for count, depth in counts
@@ -172,7 +170,7 @@ def persistent_step(
 
     Args:
         weights: L layers; every tensor contiguous, one dtype.
-        x: (R, D) inputs, kept; with `codes` an embedding table (V, D).
+        x: (R, D) inputs, not changed; with `codes` an embedding table (V, D).
         positions: (R,) int64 rising cache positions to write; a row sees 0..its position.
         cache: (L, 2, N, H_kv, S, D_h), keys and values, contiguous.
         tables: cos and sin, (S, D_h) of x's dtype.

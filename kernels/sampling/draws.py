@@ -5,9 +5,9 @@
     uniform = top 24 bits of x * 2^-24                          in [0, 1)
 
 mix is the finaliser of SplitMix64 and golden its increment (Steele, Lea, Flood: Fast Splittable
-Pseudorandom Number Generators, 2014). A draw depends on nothing but its address, so a row sounds
-the same in any slot, batch or order, and a rerun repeats it. Kernel and reference agree bit for
-bit: the arithmetic is integer until one exact multiplication.
+Pseudorandom Number Generators, 2014). A draw depends on its address alone, so a row sounds the
+same in any slot, batch or order, and a rerun repeats it. Kernel and reference agree bit for bit:
+the arithmetic is integer until one exact multiplication, so nothing is rounded.
 
 The reference works in int64, where multiplication and addition wrap alike and right shifts need a
 mask.

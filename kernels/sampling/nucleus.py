@@ -2,23 +2,25 @@
 
 logits (R, V), V up to a few thousand; every setting is per row. The order:
 
-    1. logits to float32; a row holding NaN or +inf gets -1 and nothing else
-    2. eos to -inf where the row may not end yet
+    1. logits to float32; a row with NaN or +inf gets -1 and nothing else
+    2. eos to -inf if the row may not end yet
     3. greedy rows: argmax, the lowest id wins a tie, and nothing below applies
-    4. ids by falling logit, the lower id first among equals; the i-th is kept while i < top_k and
-       the mass of the first i ids, itself included, is at most top_p of the whole (softmax without
-       temperature). The first is always kept
-    5. divide by temperature, softmax over what is kept, then the first id in id order whose
+    4. ids by falling logit, the lower id first among equals; the i-th is eligible while i < top_k
+       and the mass of the first i ids, itself included, is at most top_p of the whole (softmax
+       without temperature). The first is always eligible
+    5. divide by temperature, softmax over the eligible ids, then the first id in id order whose
        cumulative mass exceeds uniform * total
     6. repetition: an id that is in the row's window, and is not eos, is replaced by another draw:
        the same logits and top_k, `window_top_p`, `window_temperature` and `window_uniform`
 
-A row with nothing left to draw also gets -1. The id that crosses top_p is dropped, unlike in
-`kernels/sampling/sample.py`. The noise comes in as uniforms, so a draw is a pure function of its
-row.
+A row without anything to draw also gets -1. The id that crosses top_p is dropped, unlike in
+`kernels/sampling/sample.py`. The noise is an argument, so a draw is a pure function of its row.
 
-In PyTorch this is a sort and some twenty kernels, twice; here one program keeps a whole row in
-registers and walks down its distinct values, of which a nucleus has few.
+In PyTorch this is a sort and some twenty kernels, twice. Here one program has a whole row in
+registers and walks down its distinct values; a nucleus has few.
+
+Rounding: all arithmetic is float32. Sums over ids have another order than the reference's, so a
+mark between two of their roundings can draw a neighbouring id.
 
 Source: the sampler of the official fish-speech at 3dd1f85 (2026-04-06), in float32 and with our own
 noise. There step 6 draws both and chooses; so does the reference, the kernel draws again if needed.
@@ -92,11 +94,11 @@ def _draw(x, top, mass, ids, num_ids, top_k, top_p, temperature, uniform):
     """Steps 4 and 5; `mass` is the sum of exp(x - top)."""
     limit = tl.where(top_p < 1.0, top_p * mass, float("inf"))
     most = tl.where(top_k > 0, top_k, num_ids)
-    # The largest value is kept whatever its mass; of its equals as many as fit besides.
+    # The largest value is eligible whatever its mass; of its equals as many as fit.
     value = top
     count = tl.sum((x == value).to(tl.int32), axis=0)
     room = tl.minimum(limit, num_ids * 1.0).to(tl.int32)
-    kept = tl.minimum(tl.minimum(count, most), tl.maximum(room, 1))  # in all
+    kept = tl.minimum(tl.minimum(count, most), tl.maximum(room, 1))  # eligible ids in total
     extra = kept  # of the ids of the last value
     above = count * 1.0  # mass of this and larger values
     is_open = kept == count

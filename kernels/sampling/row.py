@@ -1,6 +1,6 @@
-"""What both samplers do alike with a row: what it brings, where it may not end, whether it can be
-drawn at all, and the draw among what is left by cumulative mass. First as the references do it,
-then as the kernels do.
+"""The common parts of both samplers: a row's inputs, where it may not end, whether it can be drawn,
+and the draw by cumulative mass. First for the references, then for the kernels. All of it is
+float32; logits are widened first.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class RowSettings(NamedTuple):
 
 
 def without_end(x: Tensor, given: Tensor, eos: int, no_eos: Tensor | None) -> Tensor:
-    """x (R, V) with eos at -inf where no_eos (R,) says so, in place unless x is `given`."""
+    """x (R, V) with eos at -inf in the rows of no_eos (R,), in place unless x is `given`."""
     if no_eos is None or eos < 0:
         return x
     if x is given:
@@ -46,7 +46,7 @@ def first_beyond(weight: Tensor, uniform: Tensor) -> Tensor:
 
 
 def keep_usable(token: Tensor, incoming_top: Tensor, top: Tensor, out: Tensor) -> Tensor:
-    """Fill out with the ids, -1 where a row's logits hold NaN or +inf, or nothing to draw."""
+    """Fill `out` with the ids; -1 for rows with NaN or +inf, or without an id to draw."""
     usable = (incoming_top < INF) & (top > -INF)
     return out.copy_(torch.where(usable, token, -1))
 
@@ -83,13 +83,13 @@ def row_of(
     or -inf.
 
     Args:
-        settings: where the first four of `RowSettings` are.
+        settings: addresses of the first four of `RowSettings`.
     """
     row = tl.program_id(0).to(tl.int64)
     ids = tl.arange(0, BLOCK)
     inside = ids < num_ids
     place = logits_ptr + row * logits_stride + ids
-    # All settings at once: one behind the other each would wait for memory.
+    # All settings together: one after the other, each would wait for memory.
     is_greedy = tl.load(settings[0] + row) != 0
     temperature = tl.load(settings[1] + row)
     top_k = tl.load(settings[2] + row)
@@ -104,8 +104,8 @@ def row_of(
 
 @jit
 def top_of(x, ids, row, eos, no_eos_ptr, is_usable, HAS_NO_EOS: tl.constexpr):
-    """The logits without an end that may not be, the largest, whether a draw is possible, and the
-    id where it is not.
+    """The logits, with the end masked if HAS_NO_EOS asks for it; the largest; whether a draw is
+    possible; and the id of a row without a draw.
     """
     if HAS_NO_EOS:
         may_not_end = tl.load(no_eos_ptr + row)
@@ -116,7 +116,7 @@ def top_of(x, ids, row, eos, no_eos_ptr, is_usable, HAS_NO_EOS: tl.constexpr):
 
 @jit
 def first_id_beyond(weight, uniform, ids, num_ids):
-    """`first_beyond` of one row; -1 where there is none."""
+    """`first_beyond` of one row; -1 without any."""
     mass = tl.where(weight > 0, tl.cumsum(weight, axis=0), 0.0)
     mark = uniform * tl.max(mass, axis=0)
     token = tl.min(tl.where(mass > mark, ids, num_ids), axis=0)

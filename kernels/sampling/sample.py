@@ -3,9 +3,9 @@
 logits (R, V), V up to a few thousand; every setting is per row. The order, which matches the
 models' own generation:
 
-    1. logits to float32; a row holding NaN or +inf gets -1 and nothing else
+    1. logits to float32; a row with NaN or +inf gets -1 and nothing else
     2. repetition penalty on seen ids: positive values divided, negative multiplied
-    3. eos to -inf where the row may not end yet; suppressed ids to -inf
+    3. eos to -inf if the row may not end yet; suppressed ids to -inf
     4. greedy rows: argmax, the lowest id wins a tie
     5. divide by temperature
     6. top-k: drop what is below the k-th largest value; ties with it stay
@@ -13,15 +13,19 @@ models' own generation:
        what is left; ties share their fate, the largest value stays
     8. softmax, then the first id in id order whose cumulative mass exceeds uniform * total
 
-A row with nothing left to draw also gets -1. The noise comes in as `uniform`, so a draw is a pure
-function of its row. The same launch may go on to what the next step begins with, the id's embedding
-and its norm (`kernels.linear.code_embedding`), as fourteen times a frame in Qwen3-TTS.
+A row without anything to draw also gets -1. The noise is an argument, so a draw is a pure function
+of its row. The same launch may begin the next step with the id's embedding and its norm
+(`kernels.linear.code_embedding`), as fourteen times a frame in Qwen3-TTS.
 
-In PyTorch this is a sort or two and some thirty kernels; here one program keeps a whole row in
-registers. Sorting is avoided by searching for the thresholds: the k-th value by counting at two
-marks a pass, the top-p limit bit by bit in the order-preserving integer form of float32. Both are
-exact. Both counts are one sum: a draw of 64 rows takes 6.6 us, with one mark a pass 7.7, and with
+In PyTorch this is a sort or two and some thirty kernels. Here one program has a whole row in
+registers. It searches for thresholds instead of sorting: the k-th value by counting at two marks
+per pass, the top-p limit bit by bit in the order-preserving integer form of float32. Both are
+exact. Both counts are one sum: a draw of 64 rows takes 6.6 us, with one mark per pass 7.7, and with
 four, eight and sixteen, as a tile of marks and values, 9.2, 10.3 and 13.7 (H200).
+
+Rounding: all arithmetic is float32, divisions by penalty and temperature are IEEE. Sums over ids
+have another order than the reference's, so a mark between two of their roundings can draw a
+neighbouring id. The embedding is rounded as in `code_embedding`.
 """
 
 from __future__ import annotations
@@ -61,7 +65,7 @@ def sample_ref(
 ) -> Tensor:
     """Plain PyTorch: the CPU path, and what the kernel is tested against.
 
-    On the CPU the host may look at the settings, and skips what no row asks for.
+    On the CPU the host may read the settings, and skips steps that no row asks for.
     """
     greedy, penalty = settings.greedy, settings.repetition_penalty
     _check_penalty(seen, penalty)
@@ -98,7 +102,7 @@ def _draw(x: Tensor, top: Tensor, uniform: Tensor, settings: RowSettings, on_hos
     _, temperature, top_k, top_p, _ = settings
     num_ids = x.shape[1]
     x = x / temperature.unsqueeze(1)
-    top = (top / temperature).unsqueeze(1)  # division keeps the order, so still the maximum
+    top = (top / temperature).unsqueeze(1)  # division preserves the order, so still the maximum
     lowest_k, highest_k, has_top_p = 0, num_ids, True
     if on_host:
         counts = top_k.tolist()
@@ -123,7 +127,7 @@ def _draw(x: Tensor, top: Tensor, uniform: Tensor, settings: RowSettings, on_hos
 
 @jit
 def _kth_largest(x, top, k):
-    """A threshold that keeps the k largest values above -inf, ties with the k-th, and no others."""
+    """A threshold for the k largest values above -inf and ties with the k-th, without others."""
     is_number = x > float("-inf")
     low = tl.min(tl.where(is_number, x, float("inf")), axis=0)  # reached by at least k values
     at_low = tl.sum(is_number.to(tl.int32), axis=0)
@@ -162,8 +166,8 @@ def _kth_largest(x, top, k):
     return low
 
 
-# A codebook's draws and codes are columns, so that their addresses are aligned now and then: a
-# kernel for each case would gain nothing.
+# Draws and codes of a codebook are columns, whose addresses are aligned only sometimes: a kernel
+# for each case would gain nothing.
 @jit(do_not_specialize_on_alignment=["uniform_ptr", "out_ptr"])
 def _sample_kernel(
     logits_ptr, uniform_ptr, greedy_ptr, temperature_ptr, top_k_ptr, top_p_ptr, out_ptr, seen_ptr,
@@ -202,7 +206,7 @@ def _sample_kernel(
             weight = tl.exp(x - top)
             limit = (1.0 - top_p) * tl.sum(weight, axis=0)
             # Unsigned integers in the order of the floats, both zeros made one. The largest of
-            # them with at most the limit's mass below it is the lowest value kept.
+            # them with at most the limit's mass below it is the lowest eligible value.
             bits = tl.where(x == 0.0, 0.0, x).to(tl.uint32, bitcast=True)
             key = tl.where(bits >= 0x80000000, bits ^ 0xFFFFFFFF, bits ^ 0x80000000)
             threshold = tl.full((), 0, tl.uint32)
@@ -250,8 +254,8 @@ def sample(
         seen: (R, V) bool, ids that `repetition_penalty` applies to. Both or neither.
         suppress: (V,) bool, ids no row may draw.
         eos: the end id; no_eos (R,) bool marks rows that may not draw it.
-        then: fill its tensors (R, D), contiguous, from the ids. The launch may be an early one:
-            what starts behind it finds all that was written in front of it.
+        then: fill its tensors (R, D), contiguous, from the ids. The launch may be an early one; the
+            next kernel may then read everything that was written before this launch.
     Returns:
         out.
     """

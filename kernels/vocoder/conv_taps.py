@@ -8,8 +8,10 @@ x is (B, T + (taps - 1) * dilation, C), its padding inside, channels innermost; 
 
 cuDNN has no good kernel for some of these shapes (see `models/vocoder/layers.py`). Laying the taps
 side by side first (`conv_unfolded` there) writes and reads seven times x; here a program walks
-through the taps of a tile of steps and finds most of them in the cache: the same steps serve
-every tap. Sums are float32 and rounded once; SnakeBeta takes the rounded sum and is rounded too.
+through the taps of a tile of steps and finds most of them in the cache: the same steps are read for
+every tap.
+
+Rounding: sums are float32 and rounded once. SnakeBeta takes the rounded sum, and is rounded.
 """
 
 from __future__ import annotations
@@ -81,7 +83,7 @@ def _conv_taps_kernel(
 
 
 def tile_of(num_out: int, num_in: int, steps: int) -> Tile:
-    """Launch settings for so many channels out and in; small tiles where there are few steps."""
+    """Launch settings for so many channels out and in; small tiles for few steps."""
     summed = 64 if num_in % 64 == 0 else 32 if num_in % 32 == 0 else 16
     if steps < 2048 or num_out <= 64:
         return Tile(64, min(64, max(16, next_power_of_2(num_out))), 0, summed, 4, 3)

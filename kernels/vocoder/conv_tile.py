@@ -1,12 +1,14 @@
-"""A tile of a dilated convolution over time, for the kernels that go on with it.
+"""A tile of a dilated convolution over time, for kernels that process it further.
 
-A tile is a main part and a rest, so that it can be as wide as the channels where those are no power
-of two (96 = 64 + 32, 192 = 128 + 64): with few channels the limit is not arithmetic but what
-programs read, each its steps once a tap and all weights of its channels.
+A tile is a main part and a rest, so that it can be as wide as the channels even if those are not a
+power of two (96 = 64 + 32, 192 = 128 + 64): with few channels the limit is not arithmetic but what
+programs read, each its steps once per tap and all weights of its channels.
 
-Everything large goes through tensor descriptors, which Hopper's copy engine follows without
-registers for addresses: what they would take lets two or three programs run side by side, of which
-one multiplies while another is at its end.
+Everything large is read by tensor descriptors, which Hopper's copy engine follows without registers
+for addresses. The registers saved let two or three programs run concurrently: one multiplies while
+another finishes.
+
+Rounding: the sums stay float32; the kernels that use them round.
 """
 
 from __future__ import annotations
@@ -21,19 +23,19 @@ from kernels.launch.dispatch import factor, jit, next_power_of_2, tl
 
 
 class Tile(NamedTuple):
-    """Launch settings: what one program computes, and how."""
+    """Launch settings of one program."""
 
     steps: int
     out: int  # channels, a power of two
     out_rest: int  # further channels, 0 or a power of two
-    summed: int  # channels summed at once, a power of two
+    summed: int  # channels per product, a power of two
     num_warps: int
     num_stages: int
-    max_registers: int | None = None  # of a thread, so that more programs run side by side
+    max_registers: int | None = None  # of a thread, so that more programs run concurrently
 
     @property
     def parts(self) -> tuple[int, int]:
-        """Widths of both parts; kernels ignore the second where there is no rest."""
+        """Widths of both parts; kernels ignore the second without a rest."""
         return self.out, self.out_rest or self.out
 
     def options(self) -> dict[str, Any]:
@@ -58,12 +60,12 @@ def tap_sums(
     """The convolution's sums over BLOCK_M steps of a row.
 
     Args:
-        x, weight, weight_rest: what `described_inputs` makes.
+        x, weight, weight_rest: results of `described_inputs`.
     Returns:
         (BLOCK_M, BLOCK_N) float32 of the channels from `first_channel` on, then (BLOCK_M, REST_N)
-        of those behind; without a rest the second is to be ignored.
+        of the following ones; without a rest the second has no meaning.
     """
-    # Past its channels x reads as zeros, so it does not matter what weights they meet.
+    # Beyond its channels x reads zeros, so the weights there do not matter.
     num_k: tl.constexpr = (C + BLOCK_K - 1) // BLOCK_K
     total = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
     rest = tl.zeros((BLOCK_M, REST_N if REST_N > 0 else 16), tl.float32)
@@ -86,7 +88,7 @@ def parts_of(channels: int) -> tuple[int, int]:
 
 
 def described_inputs(x: Tensor, weight: Tensor, tile: Tile) -> tuple[Any, Any, Any]:
-    """What `tap_sums` reads: x, and the weights' matrix (N, taps * C) in both parts."""
+    """Descriptors for `tap_sums`: x, and the weights' matrix (N, taps * C) in both parts."""
     matrix = weight.permute(0, 3, 2, 1).reshape(weight.shape[0], -1)  # a view
     return (
         described(x, 1, tile.steps, tile.summed),
@@ -95,8 +97,8 @@ def described_inputs(x: Tensor, weight: Tensor, tile: Tile) -> tuple[Any, Any, A
 
 
 def has_kernel(x: Tensor) -> bool:
-    """Whether convolutions of x run their kernel; float32 on a GPU is left to the reference, and
-    so is a GPU without a copy engine.
+    """Whether convolutions of x run their kernel: not in float32 on a GPU, and not without a copy
+    engine.
     """
     return use_descriptors(x) and not (x.is_cuda and x.dtype == torch.float32)
 

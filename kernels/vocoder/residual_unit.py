@@ -2,10 +2,11 @@
 
     x += snake_beta(conv_taps(s) + bias) @ pointwise^T          x (B, T, C), s with T's padding
 
-Where channels are few one program holds all channels of its steps, so that neither the
-convolution's result nor its activation needs memory: the separate steps write and read at least one
-of them. Rounding is that of the separate steps: the convolution's sum and the activation to the
-dtype, the product and its sum with x once.
+If channels are few, one program has all channels of its steps, so that neither the convolution's
+result nor its activation needs memory: the separate operations write and read at least one of them.
+
+Rounding is that of the separate operations: the convolution's sum is rounded, then the activation;
+the product is added to x in float32 and rounded once.
 """
 
 from __future__ import annotations
@@ -26,20 +27,17 @@ from kernels.vocoder.conv_tile import (
 )
 from kernels.vocoder.snake import Constants, active_of, check_constants
 
-MAX_CHANNELS = 192  # all lie in one tile
+MAX_CHANNELS = 192  # of one tile
 # By channels. On an H200 with 4,096 frames and dilations 1, 3 and 9, ms: 3.44, 3.37 and 3.41 at 96
-# channels, where the convolution, then the rest in one pass take 4.1, and 5.06, 5.26 and 4.89 at
-# 192, where `conv_taps` with its activation and a library's product take 5.7.
-TILES = {
-    96: Tile(128, 64, 32, 32, 4, 4, max_registers=168),
-    192: Tile(256, 128, 64, 64, 8, 3),
-}
+# channels (the convolution, then the rest in one pass: 4.1), and 5.06, 5.26 and 4.89 at 192
+# (`conv_taps` with its activation and a library's product: 5.7).
+TILES = {96: Tile(128, 64, 32, 32, 4, 4, max_registers=168), 192: Tile(256, 128, 64, 64, 8, 3)}
 
 
 def residual_unit_ref_(
     x: Tensor, s: Tensor, weight: Tensor, dilation: int, snake: Constants, pointwise: Tensor
 ) -> Tensor:
-    """The separate steps in plain PyTorch, without tiles: the CPU path, and what the kernel is
+    """The separate operations in plain PyTorch, without tiles: the CPU path, and what the kernel is
     tested against.
     """
     active = conv_taps_ref(s, weight, dilation, snake)
@@ -53,7 +51,7 @@ def _add_linear_(
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, REST_N: tl.constexpr,
     WIDTH: tl.constexpr,
 ):  # fmt: skip
-    """x += activations @ pointwise^T for WIDTH channels; the latter's parts as of `active`."""
+    """x += activations @ pointwise^T for WIDTH channels, both operands in two parts."""
     w = pointwise.load([first_channel, 0])
     total = tl.zeros((BLOCK_M, WIDTH), tl.float32)
     total = tl.dot(active, factor(w).T, total, input_precision="ieee")
@@ -97,7 +95,7 @@ def _residual_unit_kernel(
 
 
 def tile_of(channels: int, steps: int) -> Tile:
-    """Launch settings for so many channels; small tiles where there are few steps."""
+    """Launch settings for so many channels; small tiles for few steps."""
     if channels in TILES and steps >= 2048:
         return TILES[channels]
     return Tile(64, *parts_of(channels), 32 if channels >= 32 else 16, 4, 3)

@@ -2,18 +2,21 @@
 
     y = x + bias,    snake_beta = y + inv_beta * sin(y * alpha_exp)^2    per channel
 
-x is (B, C, T) in any layout; alpha_exp, inv_beta and bias are (C,) float32. The vocoder keeps
-channels innermost, so what it passes is a transposed view, and the result has the same order.
+x is (B, C, T) in any layout; alpha_exp, inv_beta and bias are (C,) float32. In the vocoder channels
+are innermost, so x is a transposed view, and the result has the same order.
 
 PyTorch needs four passes over activations that reach 24,000 columns a second; the kernel needs one
-read and one write. What would cost more than that rides along or is avoided:
-- the bias of the convolution before it, which cuDNN would add in a kernel of its own;
-- the zeros a causal convolution wants on its left (`left_pad`): padding later copies everything;
-- the zeros between rows that lie one behind the other in a batch row (`kept`), for the same reason;
+read and one write. It includes or avoids everything that would cost more:
+- the bias of the preceding convolution, which cuDNN would add in another kernel;
+- the zeros that a causal convolution needs on its left (`left_pad`): padding later copies
+  everything;
+- the zeros between rows of a lane (`kept`), for the same reason;
 - the general sine, with its slow path for large arguments. sin^2 has period pi, so the nearest
-  multiple of pi is taken off; then in bfloat16 the GPU's own sine does (error 5e-7, where bfloat16
-  is 4e-3 of a value), in float32 an odd polynomial (error 5e-9). The polynomial for both, 30
-  instructions an element, took more of an H200's time than the memory traffic.
+  multiple of pi is subtracted; then in bfloat16 the GPU's own sine is enough (error 5e-7, while
+  bfloat16 has 4e-3 of a value), in float32 an odd polynomial (error 5e-9). The polynomial for both,
+  30 instructions per element, took more of an H200's time than the memory traffic.
+
+Rounding: everything is float32, and the result is rounded once.
 
 Source: SnakeBeta of the `Qwen3TTSTokenizerV2` decoder (Qwen team, Apache-2.0); Ziyin et al.,
 arXiv:2006.08195. The three parts of pi are those of the Cephes library.
@@ -27,7 +30,7 @@ from torch import Tensor
 from kernels.launch.dispatch import HAS_PTX, jit, tl
 from kernels.launch.op import op
 
-REF_BLOCK = 131_072  # elements the CPU path handles at once
+REF_BLOCK = 131_072  # elements per pass of the CPU path
 WIDE_CHANNELS = 192  # from which a program handles more
 
 
@@ -43,8 +46,8 @@ def snake_beta_ref(
     out = _empty_result(x, left_pad)
     out[:, :, :left_pad].zero_()
     batch, channels, length = x.shape
-    # On a CPU temporaries must stay in the cache: fresh memory for a whole activation costs more
-    # than the arithmetic does.
+    # On a CPU temporaries must stay in the cache: new memory for a whole activation costs more than
+    # the arithmetic.
     is_cpu = x.device.type == "cpu"
     step = max(REF_BLOCK // max(batch * channels, 1), 1) if is_cpu else max(length, 1)
     for start in range(0, length, step):
@@ -72,17 +75,17 @@ def sine(x):
 
 @jit
 def snake_of(y, alpha_exp, inv_beta, dtype: tl.constexpr):
-    """y + inv_beta * sin(y * alpha_exp)^2 in float32, as precise as it takes to round it to dtype;
-    for other kernels as well.
+    """y + inv_beta * sin(y * alpha_exp)^2 in float32, precise enough to be rounded to dtype; for
+    other kernels as well.
     """
-    # Adding 1.5 * 2^23 and taking it off rounds to a whole number.
+    # Adding 1.5 * 2^23 and subtracting it rounds to a whole number.
     if dtype == tl.bfloat16:
         half_turns = y * (alpha_exp * 0.3183098861837907)
         whole = (half_turns + 12582912.0) - 12582912.0
         wave = sine((half_turns - whole) * 3.141592653589793)
         return y + inv_beta * wave * wave
     # r^2 times the square of a polynomial for sin(r) / r on [-pi/2, pi/2]. The bound on r^2 only
-    # matters for phases beyond 1e7, of which float32 holds no fraction any more.
+    # matters for phases beyond 1e7, where float32 has no fraction any more.
     phase = y * alpha_exp
     turns = (phase * 0.3183098861837907 + 12582912.0) - 12582912.0
     r = phase - turns * 3.140625
@@ -98,10 +101,10 @@ def snake_of(y, alpha_exp, inv_beta, dtype: tl.constexpr):
 
 @jit
 def active_of(total, snake, channel, C: tl.constexpr, dtype: tl.constexpr):
-    """SnakeBeta of sums (steps, channels), both rounded to dtype; zero where no channel is.
+    """SnakeBeta of sums (steps, channels), both rounded to dtype; zero beyond the channels.
 
     Args:
-        snake: where its three constants are.
+        snake: addresses of its three constants.
     """
     is_channel = channel < C
     alpha_exp = tl.load(snake[0] + channel, mask=is_channel, other=0.0)[None, :]
@@ -141,7 +144,7 @@ def _snake_beta_kernel(
 
     result = snake_of(y, alpha_exp, inv_beta, out_ptr.dtype.element_ty)
     if HAS_GAPS:
-        # left_pad is at most a few steps, so what it makes negative is masked by is_in below.
+        # left_pad is at most a few steps; negative places are masked by is_in below.
         place = row * num_spans + tl.maximum(times - left_pad, 0) // span
         is_kept = tl.load(kept_ptr + place, mask=times < out_length, other=0)
         result = tl.where((is_kept != 0)[None, :], result, 0.0)
@@ -153,8 +156,8 @@ def _snake_beta_kernel(
 
 
 def tile_settings(num_channels: int) -> tuple[int, int]:
-    """Elements a program handles, and its warps: the fastest of 12 on an H200, where it passes
-    3.7 TB/s with 96 to 768 channels of 4,096 frames, to 2.9 with 2048 elements and 4 warps.
+    """Elements per program, and its warps: the fastest of 12 on an H200: 3.7 TB/s with 96 to 768
+    channels of 4,096 frames, 2.9 with 2048 elements and 4 warps.
     """
     return (8192, 2) if num_channels >= WIDE_CHANNELS else (4096, 4)
 
@@ -163,14 +166,14 @@ def tile_settings(num_channels: int) -> tuple[int, int]:
 def snake_beta(
     x: Tensor, snake: Constants, left_pad: int = 0, kept: Tensor | None = None
 ) -> Tensor:
-    """SnakeBeta of x + bias, optionally with zeros in front.
+    """SnakeBeta of x + bias, optionally after zeros.
 
     Args:
         x: (B, C, T), any strides.
         snake: alpha_exp, exp of the stored alpha; inv_beta, 1 / (exp of the stored beta + 1e-9);
             and bias.
         left_pad: zero columns put before the result.
-        kept: (B, F) bool, F a divisor of T: false where T / F columns become zeros; None: nowhere.
+        kept: (B, F) bool, F a divisor of T: false sets T / F columns to zero; None: none are.
     Returns:
         (B, C, left_pad + T) in x's dtype, dense; channels innermost if they are in x.
     """

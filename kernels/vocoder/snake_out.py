@@ -1,11 +1,13 @@
 """The end of the vocoder: SnakeBeta and a causal convolution to one channel.
 
     out[b, t] = conv_bias + sum over taps k, channels c of s[b, t - (taps - 1) + k, c] * w[c, k]
-    s = snake_beta(x + bias), zero before the first step and where `kept` is false
+    s = snake_beta(x + bias), zero before the first step and in frames with `kept` false
 
 x (B, T, C) is the largest activation of all, and everything else here is small: it is read once. A
-program computes for its steps what each contributes to every tap, a product with a (C, taps)
-matrix; a second, small pass adds up the taps of neighbouring steps. The sums stay float32.
+program computes for its steps the contribution of each to every tap, a product with a (C, taps)
+matrix; a second, small pass adds up the taps of neighbouring steps.
+
+Rounding: SnakeBeta is rounded to the dtype; all sums and the result are float32.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ _PARTS = 8  # floats a step has for its taps
 def snake_out_ref(
     x: Tensor, snake: Constants, weight: Tensor, conv_bias: Tensor, kept: Tensor | None = None
 ) -> Tensor:
-    """The separate steps: the CPU path, and what the kernels are tested against."""
+    """The separate operations: the CPU path, and what the kernels are tested against."""
     taps = weight.shape[3]
     active = snake_beta(x.transpose(1, 2), snake, taps - 1, kept)
     return F.conv2d(active.unsqueeze(2), weight, conv_bias)[:, 0, 0].float()

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +17,7 @@ from models.checkpoint.config import Count, ManyCodebooks, Section, Size
 from models.decoder.config import TransformerConfig
 from models.dual_ar import family as dual_ar
 from models.dual_ar.config import CodecConfig, DualARConfig, RecentCodes, TensorNames
-from models.dual_ar.prompt import Chat, TextRules, check_control
-from models.family import Family
+from models.dual_ar.prompt import TextRules, check_control
 from models.pace import Pace
 from models.sampling import SETTINGS, SUBTALKER, Sampling
 
@@ -28,7 +26,7 @@ NAMES = TensorNames("", "fast_", "codebook_embeddings.weight")
 # Both codebook kinds share one setting in the official code.
 SAMPLING = Sampling(0.7, 50, 0.9, 1.0, False, 0.7, 50, 0.9, False)
 SPEAKER_TAG = r"<\|speaker:\d+\|>"
-# No released weight was available to measure. About 40 s is spoken well: the model was trained on
+# No released weight was available to measure. About 40 s is the limit: the model was trained on
 # 2,048 positions, prompt and speech together.
 PACE = replace(
     Pace.of_people(44100 / 2048, markup=r"<\|[^<>]*\|>", tags=(SPEAKER_TAG,)), longest_chars=600
@@ -150,15 +148,11 @@ RULES = TextRules(
 )
 
 
-FAMILY = Family(
-    model="models.dual_ar.model:DualAR",
-    read=lambda folder: dual_ar.DualARConfigs(read_config(folder), dual_ar.read_codec(folder)),
-    released=lambda name: dual_ar.DualARConfigs(released_config(), released_codec()),
-    parts=dual_ar.parts,
-    info=partial(dual_ar.model_info, family="audio8_tts", pace=PACE),
-    tokenizer=lambda folder, configs: dual_ar.load_tokenizer(folder, configs.main),
-    prompt=lambda configs, tokenize: Chat(configs.main, tokenize, RULES).build,
-    pace=PACE,
-    markers=dual_ar.RELEASED_MARKERS,
-    convert=("models.dual_ar.convert:convert", codec_of),
+FAMILY = dual_ar.family_of(
+    "audio8_tts",
+    read_config,
+    lambda: (released_config(), released_codec()),
+    RULES,
+    PACE,
+    convert=(dual_ar.CONVERT, codec_of),
 )

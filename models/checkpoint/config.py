@@ -1,7 +1,7 @@
 """Configuration files of checkpoints: JSON objects that fill dataclasses, whose fields have bounds.
 
-A family says under which names its file has the fields of a dataclass; an error names the file, the
-key, what is expected there and what there is. Checks across fields are a dataclass's
+A family gives the names of a dataclass's fields in its file; an error names the file, the key, the
+expected and the actual value. Checks across fields are a dataclass's
 `__post_init__`, which raises ValueError.
 
 A checkpoint is not trusted: no number is taken without an upper bound. Bounds lie far above every
@@ -25,7 +25,7 @@ from models.checkpoint.files import CheckpointError, read_json
 if TYPE_CHECKING:
     from models.sampling import Setting
 
-MAX_SIZE = 2**20  # of a width, a number of ids, and whatever has no bound of its own
+MAX_SIZE = 2**20  # of a width, a number of ids, and everything without another bound
 MAX_POSITIONS = 2**20  # 24 hours of frames
 MAX_KERNEL = 2**10  # steps of a convolution
 MAX_TABLE = 2**25  # numbers of a RoPE table: positions times width of a head
@@ -87,7 +87,7 @@ class Section:
         """A dataclass whose fields are keys here.
 
         Args:
-            names: what a field is called here, where it is not its own name.
+            names: the key of a field here, if it is not the field's name.
             given: fields that are not read here.
         Raises:
             CheckpointError: a key is missing or wrong, or values contradict each other.

@@ -1,4 +1,4 @@
-"""Checkpoints on disk or on the hub: where they are, and what is in them, without reading a weight.
+"""Checkpoints on disk or on the hub: their places and their contents, without reading a weight.
 
 Nothing here imports torch: a checkpoint can be described before that is loaded. Tensors are in
 `weights.py`.
@@ -50,7 +50,7 @@ class Conversion:
 
 @dataclass(frozen=True)
 class TensorHeader:
-    """What a safetensors file says it holds."""
+    """The header of a safetensors file."""
 
     shapes: dict[str, tuple[int, ...]]  # of tensors by name
     types: dict[str, str]  # of tensors by name, as torch names them
@@ -58,7 +58,7 @@ class TensorHeader:
 
 
 def resolve(source: str, revision: str | None = None) -> Path:
-    """The local folder of a checkpoint: a path as it is, a repository id through the hub's cache.
+    """The local folder of a checkpoint: the path itself, or a repository in the hub's cache.
 
     `HF_HUB_OFFLINE` and the other variables of huggingface_hub are honoured by that library.
     """
@@ -72,11 +72,11 @@ def resolve(source: str, revision: str | None = None) -> Path:
 
 
 def fetch(source: str, revision: str | None, patterns: list[str]) -> Path:
-    """The folder of a repository in the hub's cache, with the files that match; what is there
-    already is not fetched again, and a file that was cut off goes on where it ended.
+    """The folder of a repository in the hub's cache, with the files that match. Files in the cache
+    are not fetched again, and partial ones are continued.
 
     Raises:
-        NoSuchCheckpoint: there is no such repository, or the hub cannot be asked.
+        NoSuchCheckpoint: the repository does not exist, or the hub cannot be asked.
         CheckpointError: the hub refuses it, or it has no such revision.
     """
     from huggingface_hub import constants, snapshot_download
@@ -137,7 +137,7 @@ def cached_repositories() -> list[str]:
 
 
 def _reason(error: BaseException) -> str:
-    """The first line of what a library says of an error."""
+    """The first line of a library's error message."""
     return str(error).strip().splitlines()[0][:200] if str(error).strip() else type(error).__name__
 
 
@@ -203,7 +203,7 @@ def read_header(file: Path) -> TensorHeader:
     """The header of a safetensors file.
 
     Raises:
-        CheckpointError: the file is broken, shorter or longer than its header says, or holds a type
+        CheckpointError: the file is broken, shorter or longer than its header states, or has a type
             that is not read.
     """
     from safetensors import SafetensorError, safe_open
@@ -240,7 +240,7 @@ def add_shard(found: dict[str, T], shard: Mapping[str, T], file: Path) -> None:
 
 
 def unreadable(file: Path, error: Exception) -> CheckpointError:
-    """What is said of a file that the safetensors library does not take."""
+    """The error for a file that the safetensors library refuses."""
     return CheckpointError(f"{file}: not a readable safetensors file: {error}")
 
 
@@ -264,7 +264,7 @@ def identity(folder: Path, parts: Iterable[Path]) -> str:
     """A short hash that changes with configs and weights: small files whole, weights by header and
     samples.
 
-    It tells checkpoints apart for resume; it is no protection against forgery.
+    It distinguishes checkpoints for resume; it does not protect against forgery.
     """
     digest = hashlib.sha256()
     found = folder.rglob("*")

@@ -39,11 +39,11 @@ class Table:
         self.recipes[ours] = Assembly(way, sources, numbers)
 
     def keep(self, theirs: str, ours: str, *shape: int) -> None:
-        """Add an official tensor that is ours as it is."""
+        """Add an official tensor that is used unchanged."""
         self.make(ours, "rows", self.hold(theirs, *shape))
 
     def affine(self, theirs: str, ours: str, *shape: int) -> None:
-        """Add a weight and a bias of its first dimension, as they are."""
+        """Add a weight and a bias of its first dimension, unchanged."""
         self.keep(f"{theirs}.weight", f"{ours}.weight", *shape)
         self.keep(f"{theirs}.bias", f"{ours}.bias", shape[0])
 

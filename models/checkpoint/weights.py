@@ -58,8 +58,8 @@ def read_file(
     """Some of a file's tensors, otherwise as `read_tensors`; for a GPU by several threads.
 
     From a warm page cache 1.65 GB of bfloat16 took 0.10 s with four threads and 0.09 s with eight,
-    19 GB/s, and 0.28 to 0.61 s by safetensors' `load_file` (H200, 2026-11-22). Reading into pinned
-    buffers by ourselves was no faster.
+    19 GB/s, and 0.28 to 0.61 s by safetensors' `load_file` (H200, 2026-11-22). Our own reads into
+    pinned buffers were not faster.
     """
     names = list(names)
     if device == META:
@@ -91,7 +91,7 @@ def shapes_of(tensors: Mapping[str, Tensor]) -> dict[str, tuple[int, ...]]:
 
 
 def rows(*parts: Tensor) -> Tensor:
-    """Tensors one behind the other; one as it is."""
+    """Several tensors concatenated, or one unchanged."""
     return parts[0] if len(parts) == 1 else torch.cat(parts)
 
 
@@ -120,9 +120,7 @@ WAYS: dict[str, Callable[..., Tensor]] = {
 
 
 def assemble(
-    table: Table,
-    tensors: dict[str, Tensor],
-    ways: Mapping[str, Callable[..., Tensor]] = WAYS,
+    table: Table, tensors: dict[str, Tensor], ways: Mapping[str, Callable[..., Tensor]] = WAYS
 ) -> dict[str, Tensor]:
     """Make our tensors of the official ones, which are freed as soon as they have been used."""
     for name in table.spare:

@@ -58,7 +58,7 @@ class TransformerConfig:
 
 @dataclass(frozen=True)
 class FamilyConfig:
-    """What every family's config says; a family adds to it."""
+    """The common fields of every family's config; a family adds to them."""
 
     talker: TransformerConfig
     predictor: TransformerConfig

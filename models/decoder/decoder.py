@@ -1,10 +1,9 @@
 """The transformer both the talker and the code predictor are made of, over a static cache.
 
 Layer: RMSNorm, fused q/k/v, QK norm and RoPE, grouped-query attention, residual; RMSNorm, SwiGLU,
-residual. Two ways through it: `prefill` for prompts one behind the other, `step` for one new
-position a row.
-Rounding points in bf16 are the reference implementation's: norms and softmax compute in float32
-and round where it rounds.
+residual. Two ways through it: `prefill` for packed prompts, `step` for one new position per row.
+Rounding points in bf16 are the reference implementation's: norms and softmax compute in float32 and
+round at the same places.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ class Affine(Weight):
 
 
 class NoWeight(nn.Module):
-    """Stands where a layer has no such weight."""
+    """Takes the place of a weight that a layer does not have."""
 
     weight = None
 
@@ -100,9 +99,9 @@ class StaticKVCache:
     """Keys and values of L layers for N slots of S positions: one allocation, one slot per request,
     addressed by per-row positions.
 
-    Nothing in it ever moves except a whole slot. Values beyond a row's position are never read, so
-    a slot needs no clearing between requests; it is cleared only after a row went wrong, because
-    the reference attention multiplies masked values by 0.
+    Only whole slots ever move. Values beyond a row's position are never read, so a slot needs no
+    clearing between requests. It is cleared only after a row failed, because the reference
+    attention multiplies masked values by 0.
     """
 
     def __init__(
@@ -173,7 +172,7 @@ class Decoder(nn.Module):
     def cache(self) -> StaticKVCache:
         """Keys and values of every slot. Raises RuntimeError before `allocate`."""
         if self._cache is None:
-            raise RuntimeError("there is no cache yet: allocate() comes first")
+            raise RuntimeError("no cache yet: allocate() comes first")
         return self._cache
 
     def allocate(self, num_slots: int, num_positions: int) -> None:
@@ -196,7 +195,7 @@ class Decoder(nn.Module):
         return choose_settings(self.layers[0].weights, *sizes) is not None
 
     def stack(self) -> None:
-        """Put the weights of all layers behind each other, for steps in one launch.
+        """Stack the weights of all layers, for steps in one launch.
 
         The parameters become views, so there is still one copy of each weight.
         """
@@ -231,13 +230,13 @@ class Decoder(nn.Module):
         head: Tensor | None = None,
         normed: Tensor | None = None,
     ) -> tuple[Tensor, Tensor | None]:
-        """`step`, with an embedding in front and a product behind it.
+        """`step`, with an embedding before and a product after it.
 
-        All of it is one launch where `is_one_launch`.
+        All of it is one launch if `is_one_launch`.
 
         Args:
-            codes: (R,) int64; x is then a table (V, D) whose rows they choose, and is kept. Codes
-                below 0 (a failed row) count as 0.
+            codes: (R,) int64; x is then a table (V, D) whose rows they choose, and is not changed.
+                Codes below 0 (a failed row) count as 0.
             head: (V, D) weight for logits, or None.
             normed: as of `step`; then never in one launch.
         Returns:
@@ -285,13 +284,13 @@ class Decoder(nn.Module):
         return dependent_launches(x, is_all_ours(x, self.layers[0].weights))
 
     def prefill(self, x: Tensor, slots: Tensor, positions: Tensor, last: Tensor) -> Tensor:
-        """Prompts, one behind the other; fills the cache of their slots. Those that do not begin at
-        position 0 go on behind the keys and values that their slots hold.
+        """Run packed prompts and fill the cache of their slots. Prompts that do not begin at
+        position 0 continue after the keys and values in their slots.
 
         Every shape depends on the number of tokens and of rows alone, so it can be captured.
 
         Args:
-            x: (T, D) inputs, used up. Padding, behind all prompts, may hold anything finite.
+            x: (T, D) inputs, used up. Padding, after all prompts, may be any finite numbers.
             slots: (T,) int64, each token's slot; -1 for padding, which goes nowhere.
             positions: (T,) int64, each token's position in its prompt.
             last: (B,) int64 index of each prompt's last token; spare rows may repeat any.

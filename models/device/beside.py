@@ -1,10 +1,9 @@
-"""The thread in which a vocoder does all that is not a graph's replay.
+"""The thread in which a vocoder does everything but replays of graphs.
 
-What libraries load at a first call takes as long beside other work as alone, so it is begun early.
-And which kernels cuDNN takes for a shape, which it needs a quarter of a second to choose on an
-H200, PyTorch remembers for the thread that asked and for no other: what was chosen beside other
-work would be chosen once more in earnest, so both are done by the same thread, which lives as long
-as the process.
+Libraries take as long to load at a first call during other work as alone, so loading starts early.
+And cuDNN's choice of kernels for a shape, a quarter of a second on an H200, is remembered by
+PyTorch for one thread only: a choice made during other work would be made again. So both are done
+in the same thread, which lives as long as the process.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from models.device.streams import vocoder_stream
 log = logging.getLogger(__name__)
 
 Result = TypeVar("Result")
-_inside = threading.local()  # is_here: set in such a thread
+_inside = threading.local()  # is_here: set in these threads
 
 
 @cache
@@ -41,9 +40,9 @@ def _begin(device: torch.device) -> None:
 
 
 class Beside:
-    """Runs work in that thread, one after another: begun and waited for later, or at once.
+    """Runs work in that thread, one after another: with `start` and `wait`, or with `run`.
 
-    What work in it uses belongs to it until `wait` has returned.
+    Objects that started work uses belong to it until `wait` has returned.
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -51,21 +50,22 @@ class Beside:
         self._begun: Future[None] | None = None
 
     def start(self, work: Callable[[], object]) -> None:
-        """Begin, on the vocoders' stream, once what was begun before is over. What goes wrong is
-        left to whoever does the same in earnest.
+        """Start work on the vocoders' stream, after the previous work has ended. Its errors are
+        ignored: the real work raises them again.
         """
         self.wait()
-        self._begun = _thread(self.device).submit(self._rehearse, work)
+        run = contextvars.copy_context().run
+        self._begun = _thread(self.device).submit(run, self._rehearse, work)
 
     def wait(self) -> None:
-        """Wait for the end of what was begun, if anything was."""
+        """Wait for the end of started work."""
         if self._begun is not None:
             self._begun.result()
             self._begun = None
 
     def run(self, work: Callable[[], Result]) -> Result:
-        """Do something there on the caller's stream, in his context, and wait for it; on a CPU,
-        where nothing is gained by it, here. Raises what it raises.
+        """Do work in that thread, on the caller's stream and in its context, and wait for it; on a
+        CPU, which gains nothing, in the caller's thread. Raises what the work raises.
         """
         if self.device.type != "cuda" or getattr(_inside, "is_here", False):
             return work()
@@ -88,13 +88,11 @@ class Beside:
                     work()
                 stream.synchronize()
         except Exception as error:
-            log.debug("beside: %s", error)
+            log.debug("rehearsal failed: %s", error)
 
 
 def load_libraries(device: torch.device, dtype: torch.dtype) -> None:
-    """Have cuDNN and cuBLAS load what they need for a vocoder: 0.3 s, most of them outside of
-    Python.
-    """
+    """Make cuDNN and cuBLAS load what a vocoder needs: 0.3 s, mostly outside of Python."""
     x = torch.ones(1, 64, 64, device=device, dtype=dtype)
     F.conv1d(x, torch.ones(64, 64, 3, device=device, dtype=dtype))
     torch.mm(x[0], x[0])

@@ -21,10 +21,10 @@ def clip_batches(
     waves: Sequence[Tensor], wanted: Iterable[int], device: torch.device, use_batches: bool
 ) -> Iterator[tuple[list[int], Tensor]]:
     """The `wanted` of the clips (n,) in order of length, as many to a batch as its padded samples
-    allow: their indices, and (B, N) on the device with silence behind the shorter ones.
+    allow: their indices, and (B, N) on the device, shorter ones filled up with silence.
 
     Args:
-        use_batches: encode several clips at once.
+        use_batches: encode several clips in one batch.
     """
     indices = list(wanted)
     groups = [[place] for place in range(len(indices))]

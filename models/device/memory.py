@@ -1,4 +1,4 @@
-"""Reckon room on the device: how many rows fit, and half of a batch where it does not fit."""
+"""Device memory: the number of rows that fit, and halving a batch that does not."""
 
 from __future__ import annotations
 
@@ -10,32 +10,32 @@ import torch
 
 Item = TypeVar("Item")
 
-FREE_SHARE = 0.92  # of the free memory that is dealt out: allocators round, and leave holes
-LIBRARIES_BYTES = 600 * 2**20  # workspaces, compiled kernels and recorded graphs
+FREE_SHARE = 0.92  # of the free memory that is used: allocators round, and leave holes
+LIBRARIES_BYTES = 600 * 2**20  # workspaces, compiled kernels and captured graphs
 
 
 @dataclass(frozen=True)
 class Room:
-    """What fits into a device's memory."""
+    """The rows and the work that fit into a device's memory."""
 
     rows: int  # a power of two; 0: not even one
-    choice: int  # of how much is decoded to audio at once
+    choice: int  # of how much audio is decoded at a time
 
 
 def room_for(
     asked: int, free: int, slot_bytes: int, choices: Sequence[int], work: Callable[[int], int]
 ) -> Room:
-    """As many rows as asked for and as fit, and the largest choice of work that leaves them room.
+    """The number of rows up to those asked for that fit, and the largest choice of work with them.
 
-    More rows at once are worth more than more audio decoded at once: a smaller choice is made
-    where the larger one would leave fewer rows.
+    More rows at a time are worth more than more audio decoded at a time: a smaller choice is taken
+    if the larger one would leave fewer rows.
 
     Args:
         asked: rows, a power of two.
-        free: bytes, weights already taken off.
+        free: bytes, without the weights.
         slot_bytes: of a row's slot.
         choices: of work, largest first.
-        work: bytes that a choice takes, beside slots.
+        work: bytes of a choice, without slots.
     """
     best = Room(0, choices[-1])
     for choice in choices:
@@ -52,17 +52,17 @@ def in_halves(
     attempt: Callable[[list[Item]], str | None],
     give_up: Callable[[Item, str], None],
 ) -> None:
-    """Do the work of a batch at once; where that fails on its halves, and so on to single items.
+    """Do the work of a batch; if that fails, of its halves, and so on down to single items.
 
     Args:
-        attempt: does the work and returns None, or catches what goes wrong and returns the reason.
-            Once it has returned nothing may hold the error, which holds what had been allocated.
+        attempt: does the work and returns None, or catches an error and returns the reason. After
+            its return nothing may refer to the error, which refers to allocated tensors.
         give_up: takes each item that fails alone, with the reason.
     """
     reason = attempt(batch)
     if reason is None:
         return
-    # Waits for whatever any stream still does, and takes nothing that is in use.
+    # Waits for all streams, and frees only unused memory.
     torch.cuda.empty_cache()
     if len(batch) == 1:
         give_up(batch[0], reason)

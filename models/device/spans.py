@@ -1,6 +1,4 @@
-"""Measure durations on the device's own clock: CUDA events where there is a stream, else the wall
-clock.
-"""
+"""Measure durations on the device's clock: CUDA events on a GPU, otherwise the wall clock."""
 
 from __future__ import annotations
 
@@ -16,8 +14,8 @@ class DeviceSpan:
     """A stretch of work: started when made, ended by `end`, read later by `milliseconds`.
 
     Args:
-        sleeps: whoever waits for its end sleeps, rather than look at the device again and again;
-            for long waits, which would keep a core busy each.
+        sleeps: waiting for its end sleeps instead of polling the device; for long waits, each of
+            which would occupy a core.
     """
 
     def __init__(self, device: torch.device, sleeps: bool = False) -> None:
@@ -47,7 +45,7 @@ class DeviceSpan:
         return not self._is_cuda or bool(self._end.query())
 
     def milliseconds(self) -> float:
-        """Duration; waits for the device where it must."""
+        """Duration; waits for the device if necessary."""
         if not self._is_cuda:
             return 1000 * (self._end_s - self._start_s)
         self._end.synchronize()
@@ -55,7 +53,7 @@ class DeviceSpan:
 
     def within(self, origin: DeviceSpan) -> tuple[float, float]:
         """Milliseconds from the start of `origin` to the start and to the end of this span, which
-        may lie on another stream; waits for the device where it must.
+        may be on another stream; waits for the device if necessary.
 
         The driver counts in float32: hours after the origin both are rounded, by as much for spans
         that touch.
@@ -74,8 +72,8 @@ class Stage:
 
     name: str
     run: Callable[[], Any]
-    num_bytes: int  # modelled: what must be read or written at least
-    num_ops: int  # modelled: two a multiply-add
+    num_bytes: int  # modelled: the least that must be read or written
+    num_ops: int  # modelled: two per multiply-add
 
 
 def time_stage(

@@ -1,14 +1,14 @@
-"""Two CUDA streams of a run: frames first, the vocoder beside them in what they leave idle.
+"""Two CUDA streams of a run: frames first, and the vocoder in the time that they leave idle.
 
-A frame is a chain of small kernels that rarely fills the GPU, the vocoder a few large ones that
-nobody waits for. So everything that leads to the next frame runs on a stream of high priority and
-the vocoder on one of low priority: where both have work, a multiprocessor that becomes free goes to
-the frame. Graphs are captured on streams of the same two priorities, because a kernel node keeps
-the priority of the stream it was captured on, and PyTorch asks for that one at replay
-(`cudaGraphInstantiateFlagUseNodePriority`); were it the launching stream's, it would be the same.
+A frame is a chain of small kernels that rarely fills the GPU; the vocoder is a few large kernels
+whose results are not urgent. So everything that leads to the next frame runs on a stream of high
+priority and the vocoder on one of low priority: if both have work, a free multiprocessor takes the
+frame's. Graphs are captured on streams of the same two priorities, because a kernel node has the
+priority of the stream it was captured on, and PyTorch asks for that one at replay
+(`cudaGraphInstantiateFlagUseNodePriority`); the launching stream's would be the same.
 
-PyTorch takes streams of different priorities from different sets, so what it keeps by stream, such
-as a cuBLAS workspace, is never shared between the two.
+PyTorch takes streams of different priorities from different sets, so objects per stream, such as a
+cuBLAS workspace, are never shared between the two.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ VOCODER_PRIORITY = 0  # the lowest
 
 @cache
 def vocoder_stream(device: torch.device) -> torch.cuda.Stream:
-    """The one stream of a device on which vocoders run: what one of them has run there before, and
-    the memory it took, serve the next.
+    """The one stream of a device on which all vocoders run: the next one reuses its memory and the
+    choices of libraries.
     """
     return torch.cuda.Stream(device, priority=VOCODER_PRIORITY)
 
@@ -44,8 +44,8 @@ class WorkStreams:
 
     @contextmanager
     def frames(self) -> Iterator[None]:
-        """Queue what is inside on the frames' stream: after what the stream outside holds already,
-        and before what it gets later, which comes after the vocoder's as well.
+        """Queue the work inside on the frames' stream: after earlier work of the outer stream, and
+        before later work of it, which also waits for the vocoder.
         """
         if self._frames is None or self._vocoder is None:
             yield
@@ -61,10 +61,10 @@ class WorkStreams:
 
     @contextmanager
     def vocoder(self) -> Iterator[None]:
-        """Queue what is inside on the vocoder's stream, after what the current stream holds.
+        """Queue the work inside on the vocoder's stream, after the work of the current stream.
 
-        What it reads of tensors made on the current stream must be kept until it is through: their
-        memory is handed out again in the order of the stream they were made on.
+        Tensors of the current stream that it reads must stay alive until it has ended: their memory
+        is reused in the order of the stream that allocated them.
         """
         if self._vocoder is None:
             yield

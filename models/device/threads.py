@@ -1,9 +1,9 @@
-"""Decide how many CPU threads a piece of work is worth.
+"""Choose the number of CPU threads for a piece of work.
 
-Small layers are over before a second thread has woken up: with the sample voice's (0.85 M weights
-a layer) two threads cost twice the processor time of one for the same frames, at any batch up to
-16. Its vocoder (4.7 M weights) gains a third from the second thread on an idle machine, but takes
-twenty times as long when another process wants that core, because the threads wait for each other
+Small layers end before a second thread has woken up: with the sample voice's (0.85 M weights a
+layer) two threads cost twice the processor time of one for the same frames, at any batch up to 16.
+Its vocoder (4.7 M weights) gains a third from the second thread on an idle machine, but takes
+twenty times as long when another process needs that core, because the threads wait for each other
 some hundred times a row.
 """
 

@@ -14,7 +14,7 @@ Encoder: blocks lower the rate and double the channels, a transformer with a sli
 over the steps, two more convolutions make frames of them, a second transformer looks over the
 frames, and each frame's vector is quantised in a chain: the semantic codebook, then the residual
 ones, each of what the one before it left. The nearest entry is that of the smallest angle, in the
-few dimensions of a codebook; the entry as it is is subtracted. A clip is filled up with silence to
+few dimensions of a codebook; the unscaled entry is subtracted. A clip is filled up with silence to
 whole frames. Everything is causal, so clips in a batch do not change each other's codes. It
 computes in float32 always: it runs once per reference, and a code that flips changes the voice.
 
@@ -201,7 +201,7 @@ class CodecVoiceEncoder(VoiceEncoder):
 
     def encode(self, waves: list[Tensor], modes: list[str]) -> list[tuple[Tensor, Tensor | None]]:
         """Each clip to its embedding and its codes (R, K) int64 (None for xvec), on the device.
-        There is no embedding; a zero stands for it. Raises as `codes` does.
+        The embedding is a single zero, as there is none. Raises as `codes` does.
         """
         spoken = [wave for wave, mode in zip(waves, modes, strict=True) if mode == "icl"]
         codes = iter(self.codes(spoken) if spoken else [])

@@ -49,7 +49,7 @@ class RecentCodes(NamedTuple):
 
 @dataclass(frozen=True)
 class DualARConfig(FamilyConfig):
-    """Everything `config.json` says that inference needs."""
+    """Everything in `config.json` that inference needs."""
 
     text_vocab_size: Size
     codebook_size: Size  # of the first codebook; rows of each table and of the predictor's head

@@ -1,10 +1,10 @@
 """`codec.pth` to `codec.safetensors`: once, by `tts-cli models convert`, and never read otherwise.
 
-A pickle can run code when it is read, so this is the one place where one is opened, with PyTorch's
-reader that builds nothing but tensors and plain containers. What it gives is believed only so far:
-its names, shapes and types must be those of the codec, and nothing is copied before that is known.
-The numbers are copied as they are, with weight norm; tables that the official code saves along are
-left out. The hash of the source is kept with the result.
+A pickle can run code when it is read, so this is the only place that opens one, with PyTorch's
+reader that builds nothing but tensors and plain containers. Its result is checked: names, shapes
+and types must be those of the codec before anything is copied. The numbers are copied unchanged,
+with weight norm; tables that the official code saves too are left out. The hash of the source is
+stored with the result.
 """
 
 from __future__ import annotations
@@ -25,13 +25,7 @@ from torch import Tensor
 
 from models.checkpoint.files import CheckpointError, Conversion, check_shapes, read_header
 from models.checkpoint.weights import shapes_of
-from models.dual_ar.config import (
-    CONFIG_FILE,
-    PICKLED_FILE,
-    SOURCE_BYTES,
-    WEIGHTS_FILE,
-    CodecConfig,
-)
+from models.dual_ar.config import CONFIG_FILE, PICKLED_FILE, SOURCE_BYTES, WEIGHTS_FILE, CodecConfig
 from models.dual_ar.tensors import STALE, official_shapes
 
 log = logging.getLogger(__name__)
@@ -91,7 +85,7 @@ def file_hash(path: Path) -> str:
 
 
 def read_pickled(path: Path, config: CodecConfig) -> dict[str, Tensor]:
-    """The codec's parameters in a pickled file, checked, each in memory of its own.
+    """The codec's parameters in a pickled file, checked, each in separate memory.
 
     Raises:
         CheckpointError: it holds anything else.

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
-from models.base import Licence, ModelInfo, RequestError, Tokenizer, library_errors
+from models.base import Tokenizer, library_errors
 from models.checkpoint.config import Section
 from models.checkpoint.files import CheckpointError, read_header
 from models.dual_ar.config import (
@@ -15,9 +17,9 @@ from models.dual_ar.config import (
     CodecConfig,
     DualARConfig,
 )
-from models.dual_ar.prompt import OVERHEAD
+from models.dual_ar.prompt import OVERHEAD, Chat, TextRules
 from models.dual_ar.tensors import decoder_table, encoder_table, network_table
-from models.family import MARKERS, NetworkPart
+from models.family import MARKERS, Family, NetworkPart, tokenizer_of
 from models.pace import Pace
 
 STACK = {  # Fish's and Audio8's names of a transformer's sizes
@@ -29,6 +31,7 @@ STACK = {  # Fish's and Audio8's names of a transformer's sizes
     "max_positions": "max_seq_len",
     "rope_theta": "rope_base",
 }
+CONVERT = "models.dual_ar.convert:convert"
 RELEASED_MARKERS = MARKERS | {"<|voice|>": 151673, "system": 8948}
 
 
@@ -82,7 +85,7 @@ def read_codec(folder: Path) -> CodecConfig:
     notes = read_header(path).notes
     if pickled.is_file() and notes.get(SOURCE_BYTES, "") != str(pickled.stat().st_size):
         raise CheckpointError(
-            f"{path} was not made of the {PICKLED_FILE} beside it; "
+            f"{path} was not made of the {PICKLED_FILE} next to it; "
             f"run `tts-cli models convert {folder}` again"
         )
     return codec
@@ -106,33 +109,46 @@ def size_of(config: DualARConfig) -> str:
     return f"{total / 1e9:.1f}b" if total >= 1e8 else f"{total / 1e6:.1f}m"
 
 
-def model_info(
-    configs: DualARConfigs,
-    identity: str,
-    family: str,
+def family_of(
+    name: str,
+    read: Callable[[Path], DualARConfig],
+    released: Callable[[], tuple[DualARConfig, CodecConfig]],
+    rules: TextRules,
     pace: Pace,
-    licence: Licence | None = None,
-) -> ModelInfo:
-    """What a checkpoint offers."""
-    main, codec = configs.main, configs.codec
-    return ModelInfo(
-        family=family,
-        type="dual_ar",
-        mode="dual AR: chooses a voice, or clones a reference recording",
-        size=size_of(main),
-        can_clone=True,
-        num_codebooks=main.num_codebooks,
-        sample_rate_hz=codec.sample_rate_hz,
-        samples_per_frame=codec.samples_per_frame,
-        max_frames=main.max_frames,
-        max_positions=main.talker.max_positions,
-        sampling=main.sampling,
-        identity=identity,
-        clone_modes=("icl",),
-        prompt_overhead=OVERHEAD,
-        ref_silence_s=0.0,  # the reference is in another turn than the new speech
-        licence=licence,
+    **others: Any,
+) -> Family:
+    """A family of dual-AR models.
+
+    Args:
+        read: the configuration of talker and code predictor of a folder.
+        released: the released configuration, and that of its codec.
+        others: fields of Family.
+    """
+
+    def info(configs: DualARConfigs) -> dict[str, Any]:
+        return {
+            "type": "dual_ar",
+            "mode": "dual AR: chooses a voice, or clones a reference recording",
+            "size": size_of(configs.main),
+            "can_clone": True,
+            "clone_modes": ("icl",),
+            "prompt_overhead": OVERHEAD,
+            "ref_silence_s": 0.0,  # the reference is in another turn than the new speech
+            "pace": pace,
+        }
+
+    return Family(
+        name=name,
+        model="models.dual_ar.model:DualAR",
+        read=lambda folder: DualARConfigs(read(folder), read_codec(folder)),
+        released=lambda _: DualARConfigs(*released()),
+        parts=parts,
+        info=info,
+        tokenizer=lambda folder, configs: load_tokenizer(folder, configs.main),
+        prompt=lambda configs, tokenize: Chat(configs.main, tokenize, rules).build,
         pace=pace,
+        markers=RELEASED_MARKERS,
+        **others,
     )
 
 
@@ -140,7 +156,7 @@ def load_tokenizer(folder: Path, config: DualARConfig) -> Tokenizer:
     """The checkpoint's byte-level BPE (`tokenizer.json`); special tokens are recognised.
 
     Raises:
-        CheckpointError: it cannot be read, or has other ids than `config.json` says.
+        CheckpointError: it cannot be read, or its ids differ from `config.json`.
     """
     from tokenizers import Tokenizer as Library
 
@@ -150,11 +166,7 @@ def load_tokenizer(folder: Path, config: DualARConfig) -> Tokenizer:
     with library_errors(CheckpointError, f"{path}: cannot be read"):
         tokenizer = Library.from_file(str(path))
         largest = max(tokenizer.get_vocab().values())
-
-    def tokenize(text: str) -> list[int]:
-        with library_errors(RequestError, f"{path}: cannot split this text, so change it"):
-            return list(tokenizer.encode(text, add_special_tokens=False).ids)
-
+    tokenize = tokenizer_of(tokenizer, f"{path}:")
     with library_errors(CheckpointError, f"{folder}: its tokenizer"):
         _check_tokens(path, config, tokenize)
     if largest >= config.text_vocab_size:
@@ -165,7 +177,7 @@ def load_tokenizer(folder: Path, config: DualARConfig) -> Tokenizer:
 
 
 def _check_tokens(path: Path, config: DualARConfig, tokenize: Tokenizer) -> None:
-    """Raise CheckpointError where the special tokens have other ids than the configuration says."""
+    """Raise CheckpointError if the special tokens have other ids than in the configuration."""
     last = config.codebook_size - 1
     for token, expected in (
         ("<|im_end|>", config.end),

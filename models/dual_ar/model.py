@@ -1,14 +1,14 @@
 """Dual-AR models: talker, code predictor, draws, and what they add to `models.slots.model`.
 
 The talker (upstream: the slow AR) is the transformer over time that gives the first codebook. A
-position is the embedding of its text id; one that stands for a frame of speech adds the embeddings
-of its K codes; some families divide the sum by sqrt(K + 1). The output, after the final norm, feeds
+position is the embedding of its text id; for a frame of speech the embeddings of its K codes are
+added; some families divide the sum by sqrt(K + 1). The output, after the final norm, feeds
 both the head and the code predictor. The head is tied to the text embedding, but only the rows of
 first codes and of end of speech can ever be drawn (the official code masks the others), so only
-those are kept: logit c is first code c, the last one is end of speech.
+those are loaded: logit c is first code c, the last one is end of speech.
 
 The code predictor (upstream: the fast AR) has one embedding table and one head for all codebooks,
-and no QK norm. Its head keeps the rows that further codebooks are drawn from.
+and no QK norm. Its head has the rows that further codebooks are drawn from.
 
 Order of the draws, as the official code applies it: nucleus and top-k on the untempered
 distribution, then temperature, then the draw; a first code among the last few drawn ones is
@@ -78,7 +78,7 @@ class DualARPredictor(CodePredictor):
     def expand(
         self, codes: Tensor, codebook: int, positions: Tensor, begun: Beginning | None = None
     ) -> Tensor:
-        """As `CodePredictor.expand`, always in operations of its own."""
+        """As `CodePredictor.expand`, always as separate operations."""
         hidden = self.decoder.step(self.embed(codes, codebook - 1), positions)
         return self.logits(hidden, codebook)
 
@@ -98,7 +98,7 @@ class NucleusSlots(SamplingSlots):
     """Settings, seeds and recent first codes of every slot.
 
     Args:
-        eos: what stands for end of speech among the first codes.
+        eos: the end of speech among the first codes.
         num_codebooks: K; the second draw of a first code is addressed as codebook K.
         recent: when there is one.
     """
@@ -151,10 +151,10 @@ class NucleusSlots(SamplingSlots):
         )
 
     def follow(
-        self, bucket: int, spoken: Tensor, logits: Tensor, steps: Tensor, out: Tensor
+        self, bucket: int, previous: Tensor, logits: Tensor, steps: Tensor, out: Tensor
     ) -> None:
         """Draw the first codes of slots 0..B-1 at steps (B,) >= 1, and put them into the windows;
-        the first `spoken`, drawn with the prompt, is in none.
+        the first of all, drawn with the prompt, is in none.
         """
         self.first(slice(0, bucket), logits, steps, out)
         place = (steps - 1).remainder(self.recent.num_codes)
@@ -186,8 +186,8 @@ class DualAR(SpeechModel):
         return torch.where((codec_ids <= REFERENCE).unsqueeze(-1), given, x)
 
     def first_inputs(self, codes: Tensor) -> tuple[Tensor, Tensor]:
-        """First codes (B,) as a frame keeps them, and their embeddings (B, D)."""
-        # Rows that ended hold the end of speech, which is no code.
+        """First codes (B,) as a frame stores them, and their embeddings (B, D)."""
+        # Rows that ended have the end of speech, which is not a code.
         codes = codes.clamp(max=self.config.codebook_size - 1)
         return codes, self.predictor.embed(codes, 0)
 

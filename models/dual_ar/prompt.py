@@ -16,15 +16,7 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
-from models.base import (
-    NO_ID,
-    REFERENCE,
-    Prompt,
-    RequestError,
-    SpeechRequest,
-    Tokenizer,
-    Voice,
-)
+from models.base import NO_ID, REFERENCE, Prompt, RequestError, SpeechRequest, Tokenizer, Voice
 from models.dual_ar.config import DualARConfig
 
 SYSTEM_HEAD = "<|im_start|>system\n"
@@ -50,7 +42,7 @@ SPEAKER = re.compile(r"(?=<\|speaker:\d+\|>)")
 class TextRules(NamedTuple):
     """A family's rules for texts; each function raises RequestError for one it refuses."""
 
-    text: Callable[[str], str]  # the text as it is tokenised
+    text: Callable[[str], str]  # the text to tokenise
     transcript: Callable[[str], str]  # likewise a reference's, without the speaker tag added here
 
 
@@ -73,7 +65,7 @@ class Chat:
         self.tail = [*tokenize(TURN_TAIL), *tokenize(ASSISTANT_HEAD)]
 
     def build(self, request: SpeechRequest) -> Prompt:
-        """Lay out one request. Raises RequestError where the family cannot speak it as asked."""
+        """Arrange the prompt of one request. Raises RequestError if the family cannot do it."""
         check_request(request)
         text = self.tokenize(self.rules.text(request.text))
         if not text:

@@ -1,7 +1,7 @@
 """The tensors of talker, code predictor and codec, without torch.
 
-Of both heads the rows that can be drawn are kept (`model.py`). Convolutions of the codec's encoder
-and decoder and the quantizer's projections are stored under weight norm. Its Snake is
+Of both heads only the rows that can be drawn are loaded (`model.py`). Convolutions of the codec's
+encoder and decoder and the quantizer's projections are stored under weight norm. Its Snake is
 sin^2(alpha x) / (alpha + 1e-9): SnakeBeta with beta = alpha and no exponential.
 
 Source: the released `codec.pth` of Fish S2 Pro as recorded by others (names, shapes, six stale

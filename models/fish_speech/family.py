@@ -6,15 +6,14 @@ file but forced by the official code for this model type: embeddings of frames a
 predictor is given the normalised hidden state, and RoPE tables are rounded to bfloat16.
 
 Tags in a text: `<|speaker:N|>` starts a turn; a style is any words in brackets. The family
-documents no closing tag, so a style is taken to hold until the next, or the next speaker. Words for
-a sound or a pause, `[laughing]` or `[short pause]`, are no style: they are made once, where they
-are. Which they are is our reading of the official lists; the model itself knows no difference.
+documents no closing tag, so a style is taken to last until the next, or the next speaker. Words for
+a sound or a pause, `[laughing]` or `[short pause]`, are not styles: they are made once, in their
+place. The list of them is our reading of the official lists; the model itself sees no difference.
 """
 
 from __future__ import annotations
 
 import re
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +22,7 @@ from models.checkpoint.config import ManyCodebooks, Section, Size
 from models.decoder.config import TransformerConfig
 from models.dual_ar import family as dual_ar
 from models.dual_ar.config import CodecConfig, DualARConfig, TensorNames
-from models.dual_ar.prompt import SPEAKER, Chat, TextRules, check_control
-from models.family import Family
+from models.dual_ar.prompt import SPEAKER, TextRules, check_control
 from models.pace import Pace
 from models.sampling import Sampling
 
@@ -50,7 +48,7 @@ SOUNDS = (
 
 SPEAKER_TAG = r"<\|speaker:\d+\|>"
 STYLE_TAG = rf"(?i)\[(?![^\[\]]*\b(?:{SOUNDS}))[^\[\]]*\]"
-# No released weight was available to measure. Style tags and control tokens are not spoken.
+# No released weight was available to measure. Style tags and control tokens are not synthesized.
 PACE = Pace.of_people(
     44100 / 2048,
     markup=r"\[[^\[\]]*\]|<\|[^<>]*\|>",
@@ -117,10 +115,10 @@ def checked_text(text: str, what: str) -> str:
 
 
 def join_turns(text: str) -> str:
-    """Speaker turns trimmed and on lines of their own; text without speaker tags as it is.
+    """Speaker turns trimmed, one per line; text without speaker tags unchanged.
 
     Raises:
-        RequestError: text stands before the first tag. The official code drops it in silence.
+        RequestError: text before the first tag. The official code drops it silently.
     """
     first, *turns = SPEAKER.split(text)
     if not turns:
@@ -138,16 +136,12 @@ RULES = TextRules(
 )
 
 
-FAMILY = Family(
-    model="models.dual_ar.model:DualAR",
-    read=lambda folder: dual_ar.DualARConfigs(read_config(folder), dual_ar.read_codec(folder)),
-    released=lambda name: dual_ar.DualARConfigs(released_config(), CodecConfig.released()),
-    parts=dual_ar.parts,
-    info=partial(dual_ar.model_info, family="fish_speech", pace=PACE, licence=LICENCE),
-    tokenizer=lambda folder, configs: dual_ar.load_tokenizer(folder, configs.main),
-    prompt=lambda configs, tokenize: Chat(configs.main, tokenize, RULES).build,
-    pace=PACE,
-    markers=dual_ar.RELEASED_MARKERS,
+FAMILY = dual_ar.family_of(
+    "fish_speech",
+    read_config,
+    lambda: (released_config(), CodecConfig.released()),
+    RULES,
+    PACE,
     licence=LICENCE,
-    convert=("models.dual_ar.convert:convert", lambda folder: CodecConfig.released()),
+    convert=(dual_ar.CONVERT, lambda folder: CodecConfig.released()),
 )

@@ -88,7 +88,7 @@ class TextIds(NamedTuple):
 
 @dataclass(frozen=True)
 class Qwen3TTSConfig(FamilyConfig):
-    """Everything `config.json` and `generation_config.json` say that inference needs."""
+    """Everything in `config.json` and `generation_config.json` that inference needs."""
 
     model_type: str  # custom_voice, voice_design or base
     model_size: str  # 0b6, 1b7, or another name
@@ -119,8 +119,8 @@ class Qwen3TTSConfig(FamilyConfig):
 
     @property
     def takes_instruct(self) -> bool:
-        """Whether an instruction has any effect: what the checkpoint says of itself, else the
-        rule of the released ones.
+        """Whether an instruction has any effect: by the checkpoint's key, else by the rule of the
+        released ones.
         """
         if self.learnt_instruct is not None:
             return self.learnt_instruct
@@ -234,7 +234,7 @@ def read_rope_theta(section: Section) -> float:
     """The base of RoPE: `rope_theta`, which transformers 5 moves into `rope_parameters`.
 
     Raises:
-        CheckpointError: the key is missing or wrong, two keys disagree, or RoPE is to be scaled.
+        CheckpointError: the key is missing or wrong, two keys disagree, or RoPE is scaled.
     """
     for key in ("rope_scaling", "rope_parameters"):
         settings = section.section_or_empty(key).values
@@ -344,7 +344,7 @@ class VocoderConfig(DecoderSizes):
 class SpeechEncoderConfig:
     """Sizes of the speech tokenizer's encoder, a Mimi encoder."""
 
-    num_codebooks: ManyCodebooks  # kept; the first is semantic, the others acoustic
+    num_codebooks: ManyCodebooks  # in use; the first is semantic, the others acoustic
     num_stored_codebooks: Codebooks  # in the checkpoint
     codebook_size: Size
     codebook_dim: Size

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
-from models.base import ModelInfo
 from models.checkpoint.files import CheckpointError, tensor_shapes
+from models.checkpoint.table import Table
 from models.family import Family, NetworkPart, unused
 from models.qwen3_tts import tensors
 from models.qwen3_tts.config import (
@@ -40,11 +41,11 @@ class Qwen3TTSConfigs:
     """
 
     main: Qwen3TTSConfig
-    vocoder: VocoderConfig
+    codec: VocoderConfig
     encoders: tuple[SpeakerConfig, SpeechEncoderConfig] | None  # of a checkpoint that can clone
 
     def __post_init__(self) -> None:
-        main, vocoder = self.main, self.vocoder
+        main, vocoder = self.main, self.codec
         if vocoder.num_codebooks != main.num_codebooks:
             raise CheckpointError(
                 f"the talker makes {main.num_codebooks} codebooks, the vocoder takes "
@@ -78,7 +79,7 @@ class Qwen3TTSConfigs:
 
 
 def read(folder: Path) -> Qwen3TTSConfigs:
-    """The configurations in a folder; those of encoders where it has both."""
+    """The configurations in a folder; those of encoders if it has both."""
     main, codec = Qwen3TTSConfig.from_folder(folder), folder / CODEC_FOLDER
     vocoder = VocoderConfig.from_folder(codec)
     encoders = None
@@ -97,63 +98,48 @@ def released(name: str) -> Qwen3TTSConfigs:
 
 def parts(configs: Qwen3TTSConfigs) -> list[NetworkPart]:
     """The networks of a checkpoint."""
-    home, main, vocoder = "models.qwen3_tts", configs.main, configs.vocoder
+    home, main, codec = "models.qwen3_tts", configs.main, configs.codec
+    table: Table = tensors.vocoder_table(codec)
     found = [
         NetworkPart("model", f"{home}.model:Qwen3TTSNetworks", main, tensors.network_table(main)),
-        NetworkPart(
-            "vocoder",
-            f"{home}.codec:Vocoder",
-            vocoder,
-            tensors.vocoder_table(vocoder),
-            CODEC_FOLDER,
-        ),
+        NetworkPart("vocoder", f"{home}.codec:Vocoder", codec, table, CODEC_FOLDER),
     ]
-    if configs.encoders is None:
-        found.append(unused("encoder.", CODEC_FOLDER))
-        if main.model_type == "base":
-            found.append(unused(f"{tensors.SPEAKER}."))
-    else:
+    if configs.encoders is not None:
         speaker, speech = configs.encoders
-        table, name = tensors.speaker_table(speaker), f"{home}.speaker:SpeakerEncoder"
-        found.append(
-            NetworkPart("speaker encoder", name, speaker, table, prefix=f"{tensors.SPEAKER}.")
-        )
-        table, name = tensors.encoder_table(speech), f"{home}.codec:SpeechEncoder"
+        name, table = f"{home}.speaker:SpeakerEncoder", tensors.speaker_table(speaker)
+        own = NetworkPart("speaker encoder", name, speaker, table, prefix=f"{tensors.SPEAKER}.")
+        name, table = f"{home}.codec:SpeechEncoder", tensors.encoder_table(speech)
         where = CODEC_FOLDER, "encoder."
-        found.append(NetworkPart("speech encoder", name, speech, table, *where, is_float32=True))
+        return [*found, own, NetworkPart("speech encoder", name, speech, table, *where, True)]
+    found.append(unused("encoder.", CODEC_FOLDER))
+    if main.model_type == "base":
+        found.append(unused(f"{tensors.SPEAKER}."))
     return found
 
 
-def info(configs: Qwen3TTSConfigs, identity: str) -> ModelInfo:
+def info(configs: Qwen3TTSConfigs) -> dict[str, Any]:
     """What a checkpoint offers."""
-    main, vocoder = configs.main, configs.vocoder
-    is_base, can_clone = main.model_type == "base", configs.encoders is not None
-    return ModelInfo(
-        family="qwen3_tts",
-        type=main.model_type,
-        mode=MODES[main.model_type],
-        size=main.model_size,
-        voices=tuple(main.speakers) if main.model_type == "custom_voice" else (),
-        languages=main.language_names,
-        takes_instruct=main.takes_instruct,
-        can_clone=can_clone,
-        needs_reference=is_base,
-        needs_instruct=main.model_type == "voice_design",
-        num_codebooks=main.num_codebooks,
-        sample_rate_hz=vocoder.sample_rate_hz,
-        samples_per_frame=vocoder.samples_per_frame,
-        max_frames=main.max_frames,
-        max_positions=main.talker.max_positions,
-        sampling=main.sampling,
-        identity=identity,
-        default_layout=main.default_layout,
-        needs="its speech tokenizer has no encoder" if is_base and not can_clone else None,
-        normalizes=main.normalizes,
-        pace=main.pace,
-    )
+    main, kind = configs.main, configs.main.model_type
+    is_base, can_clone = kind == "base", configs.encoders is not None
+    return {
+        "type": kind,
+        "mode": MODES[kind],
+        "size": main.model_size,
+        "voices": tuple(main.speakers) if kind == "custom_voice" else (),
+        "languages": main.language_names,
+        "takes_instruct": main.takes_instruct,
+        "can_clone": can_clone,
+        "needs_reference": is_base,
+        "needs_instruct": kind == "voice_design",
+        "default_layout": main.default_layout,
+        "needs": "its speech tokenizer has no encoder" if is_base and not can_clone else None,
+        "normalizes": main.normalizes,
+        "pace": main.pace,
+    }
 
 
 FAMILY = Family(
+    name="qwen3_tts",
     model="models.qwen3_tts.model:Qwen3TTS",
     read=read,
     released=released,
@@ -162,5 +148,5 @@ FAMILY = Family(
     tokenizer=lambda folder, configs: load_tokenizer(folder, configs.main.text_vocab_size),
     prompt=lambda configs, tokenize: partial(build_prompt, configs.main, tokenize),
     pace=PACE,
-    shared_codec=("0b6", "1b7"),  # as released; the sample voice has one of its own
+    shared_codec=("0b6", "1b7"),  # as released; the sample voice has another
 )

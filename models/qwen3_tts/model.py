@@ -97,8 +97,8 @@ class Qwen3TTS(SpeechModel):
         self.talker.is_fixed = True
 
     def new_sampling(self, num_slots: int) -> SamplingSlots:
-        """Settings and penalty history of that many slots; what is no code and not the end of
-        speech is never drawn.
+        """Settings and penalty history of that many slots; only codes and the end of speech are
+        ever drawn.
         """
         size, eos = self.config.vocab_size, self.config.codec.eos
         suppress = torch.zeros(size, dtype=torch.bool)
@@ -130,7 +130,7 @@ class Qwen3TTS(SpeechModel):
         return self.talker.embed_text(to_device(ids, self.device))
 
     def first_inputs(self, codes: Tensor) -> tuple[Tensor, Tensor]:
-        """First codes (B,) as a frame keeps them, and their embeddings (B, D)."""
+        """First codes (B,) as a frame stores them, and their embeddings (B, D)."""
         return codes, self.talker.embed_codec(codes)
 
     def embed_frames(self, codes: Tensor, text: Tensor) -> Tensor:

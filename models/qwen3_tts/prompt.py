@@ -1,9 +1,9 @@
 """Prompt layout of Qwen3-TTS: which text and codec embeddings meet at which position.
 
-A prompt position is the sum of a projected text embedding and a codec embedding, either of which
-may be absent. So a prompt is two lists of ids; the talker turns them into vectors. Where a cloned
-voice's embedding or one of its reference frames stands in for the codec embedding, the codec id is
-a negative one of `models.base`. Layouts follow the official `generate` of qwen-tts 0.1.1.
+A prompt position is the sum of a projected text embedding and a codec embedding; one of them may be
+absent. So a prompt is two lists of ids, which the talker turns into vectors. If a cloned voice's
+embedding or one of its reference frames replaces the codec embedding, the codec id is a negative
+one of `models.base`. Layouts follow the official `generate` of qwen-tts 0.1.1.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ REFERENCE_TAIL_TOKENS = 2
 
 
 def build_prompt(config: Qwen3TTSConfig, tokenize: Tokenizer, request: SpeechRequest) -> Prompt:
-    """Lay out one request.
+    """Arrange the prompt of one request.
 
     Args:
         tokenize: text to ids with the chat template's special tokens recognised and nothing added.
@@ -111,7 +111,7 @@ def check_voice(config: Qwen3TTSConfig, clone: Voice) -> None:
 
 def codec_prefix(config: Qwen3TTSConfig, request: SpeechRequest) -> list[int]:
     """Think tokens, language and speaker, before the pad and bos codes."""
-    # A cloned voice's name is its file's; it is no speaker of the checkpoint.
+    # A cloned voice's name is its file's, not that of a speaker.
     name = request.voice if request.clone is None else None
     speaker = None if name is None else name.lower()
     language = request.language.lower()

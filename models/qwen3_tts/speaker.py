@@ -3,13 +3,13 @@ in-context cloning (`codec.SpeechEncoder`).
 
 Speaker encoder of Base checkpoints (upstream: Qwen3TTSSpeakerEncoder, an ECAPA-TDNN):
 
-A reference recording becomes one vector as wide as the talker, which stands in the prompt as it is.
+A reference recording becomes one vector as wide as the talker, which is a position of the prompt.
 
 A log-mel spectrogram, a convolution, three blocks of multi-scale convolutions with squeeze and
 excitation, all of them concatenated, then mean and deviation over time under learned attention.
 
 Nothing here is causal: convolutions mirror a clip at its own ends and statistics run over its whole
-length, so clips in a batch carry their lengths and padding is kept out everywhere.
+length, so clips in a batch have their lengths and padding is excluded everywhere.
 
 The spectrogram is float32, the network computes in the dtype of its weights, as upstream.
 
@@ -43,7 +43,7 @@ VARIANCE_FLOOR = 1e-12
 
 
 class Conv(Affine):
-    """A convolution over time that keeps the length; clips are mirrored at their own ends."""
+    """A convolution over time of the same length; clips are mirrored at their own ends."""
 
     def __init__(self, inputs: int, outputs: int, kernel: int = 1, dilation: int = 1) -> None:
         super().__init__(outputs, inputs, kernel)
@@ -89,7 +89,7 @@ class Res2Net(nn.Module):
 
 
 class SqueezeExcitation(nn.Module):
-    """Channels weighted by what the whole clip's mean says."""
+    """Channels weighted by a function of the whole clip's mean."""
 
     def __init__(self, width: int, squeeze_width: int) -> None:
         super().__init__()
@@ -187,7 +187,7 @@ class SpeakerEncoder(Network):
         return self.fc(pooled, lengths).squeeze(2)
 
     def log_mel(self, waves: Tensor, lengths: Tensor) -> Tensor:
-        """(B, N) to (B, num_mels, N // 256) float32; a clip has length // 256 frames of its own."""
+        """(B, N) to (B, num_mels, N // 256) float32; a clip has length // 256 frames."""
         padded = mirror(waves.unsqueeze(1), lengths, (FFT - HOP) // 2).squeeze(1)
         spectrum = torch.stft(
             padded, FFT, HOP, FFT, window=self.window, center=False, return_complex=True
@@ -200,7 +200,7 @@ def mirror(x: Tensor, lengths: Tensor, pad: int) -> Tensor:
     """(B, C, T) to (B, C, T + 2 * pad): each row reflected at its own ends, edges not repeated."""
     position = torch.arange(-pad, x.shape[2] + pad, device=x.device)
     last = lengths[:, None] - 1
-    source = last - (last - position.abs()).abs()  # what lies further out is padding again
+    source = last - (last - position.abs()).abs()  # positions further out are padding again
     return x.gather(2, source.clamp(min=0)[:, None].expand(-1, x.shape[1], -1))
 
 

@@ -11,9 +11,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from models.base import RequestError, Tokenizer, library_errors
+from models.base import Tokenizer, library_errors
 from models.checkpoint.config import Section
 from models.checkpoint.files import CheckpointError, read_json
+from models.family import tokenizer_of
 from models.qwen3_tts.prompt import ROLE_TOKENS, TAIL_TOKENS, TEMPLATE_HEAD, TEMPLATE_TAIL
 
 if TYPE_CHECKING:
@@ -47,16 +48,9 @@ def load_tokenizer(folder: Path, vocab_size: int) -> Tokenizer:
         read = read_released if is_as_released(folder) else read_by_transformers
         tokenizer = read(folder)
         ids = tokenizer.get_vocab(with_added_tokens=True)
-
     _check_added_tokens(folder, ids)
     largest = max(ids.values())
-
-    problem = f"{folder}: its tokenizer cannot split this text, so change it"
-
-    def tokenize(text: str) -> list[int]:
-        with library_errors(RequestError, problem):
-            return list(tokenizer.encode(text, add_special_tokens=False).ids)
-
+    tokenize = tokenizer_of(tokenizer, f"{folder}: its tokenizer")
     with library_errors(CheckpointError, f"{folder}: its tokenizer"):
         role, tail = tokenize(TEMPLATE_HEAD), tokenize(TEMPLATE_TAIL)
     if len(role) != ROLE_TOKENS or len(tail) != TAIL_TOKENS or largest >= vocab_size:
@@ -96,7 +90,7 @@ def read_released(folder: Path) -> tokenizers.Tokenizer:
 
 
 def _added_tokens(settings: dict[str, Any]) -> Iterator[tokenizers.AddedToken]:
-    """The tokens behind the vocabulary, in the order of their ids; then those that settings name
+    """The tokens after the vocabulary, in the order of their ids; then those that settings name
     without listing them.
     """
     from tokenizers import AddedToken

@@ -1,1 +1,1 @@
-"""Slots: the rows a model speaks at once, their buffers, sampling, prefill and frame."""
+"""Slots: the rows that a model synthesizes together, their buffers, sampling, prefill and frame."""

@@ -1,19 +1,20 @@
-"""A talker, a code predictor and a vocoder behind slots: what the engine knows of any family.
+"""A loaded checkpoint of any family, as the engine uses it: prompts, slots, graphs, audio.
 
-What happens in a frame is in `frame.py`; here is all around it: prompts, graphs, audio. A family
-adds how prompts are embedded (`embed`, `trailing`) and what a frame wants of it.
+A frame itself is in `runner.py`. A family adds how prompts are embedded (`embed`, `trailing`) and
+what `FrameModel` needs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import cached_property, partial
-from typing import Any
+from functools import cached_property, partial, wraps
+from typing import Any, TypeVar, cast
 
 import torch
 from torch import Tensor
 
 from kernels.launch.ahead import compile_ahead
+from kernels.launch.dispatch import AUTO, Kernels, using
 from models.base import (
     REFERENCE,
     SPEAKER,
@@ -30,20 +31,34 @@ from models.device.graphs import EAGER, GraphRunner, cuda_capturers
 from models.device.spans import Stage
 from models.device.threads import limited_threads, vocoder_threads
 from models.device.to_device import to_device
-from models.slots.prefill import (
-    TOKEN_BUCKETS,
-    PackedPrefill,
-    Pass,
-    VoicePrefixes,
-    reference_frames,
-)
+from models.slots.prefill import TOKEN_BUCKETS, PackedPrefill, Pass, VoicePrefixes, reference_frames
 from models.slots.runner import FrameModel, Poll, VoiceEncoder, frame_stages
 from models.vocoder.runner import vocoder_runner
 
-# Frames of a bucket that are worth a graph of its own, which takes 0.2 s to record: on an H200 a
-# frame of 256 slots takes 5.6 ms, of 128 4.1, of 64 3.4 and of one 2.7.
+# Frames of a bucket that are worth its capture, which takes 0.2 s: on an H200 a frame of 256 slots
+# takes 5.6 ms, of 128 4.1, of 64 3.4 and of one 2.7.
 GRAPH_FRAMES = 128
-MANY_ROWS = 32  # at once: as many fill the vocoder's largest batch
+MANY_ROWS = 32  # as many fill the vocoder's largest batch
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+Buckets = dict[GraphRunner[Any], list[Any]]  # some of each runner
+
+
+def in_model(method: Method) -> Method:
+    """Run a method in inference mode, with the kernels of its model."""
+
+    @wraps(method)
+    def run(model: SpeechModel, *given: Any, **named: Any) -> Any:
+        with torch.inference_mode(), using(model.kernels):
+            return method(model, *given, **named)
+
+    return cast(Method, run)
+
+
+def _rehearse(work: Buckets) -> None:
+    """Run buckets eagerly, for what their first run brings along."""
+    for runner, keys in work.items():
+        runner.capture(keys, is_rehearsal=True)
 
 
 class SpeechModel(FrameModel):
@@ -54,6 +69,7 @@ class SpeechModel(FrameModel):
     Args:
         use_graphs: of CUDA.
         networks: by the names of the family's parts; `model` has a talker and a code predictor.
+        kernels: what its operations run.
     """
 
     shares_prefixes = False  # whether its prompts say what they share
@@ -65,8 +81,10 @@ class SpeechModel(FrameModel):
         reader: Reader,
         info: ModelInfo,
         networks: Mapping[str, Any],
+        kernels: Kernels = AUTO,
     ) -> None:
-        super().__init__(reader.config, networks["model"].talker, networks["model"].predictor)
+        both = networks["model"].talker, networks["model"].predictor
+        super().__init__(reader.config, *both, kernels)
         capturers = cuda_capturers(self.device) if use_graphs else EAGER
         self.info = info
         self._prompt, self.tokenize, _ = reader
@@ -77,8 +95,8 @@ class SpeechModel(FrameModel):
         self.prefixes = VoicePrefixes()
         self._beside = Beside(self.device)
         self.vocoder = vocoder_runner(networks["vocoder"], capturers.vocoder, self._beside)
-        self.is_fixed = False  # see `fix_shapes`
-        self.max_positions = 0  # prompt and frames a slot holds
+        self.is_fixed = False  # whether `fix_shapes` was called
+        self.max_positions = 0  # of prompt and frames in a slot
 
     @staticmethod
     def voice_encoder(networks: Mapping[str, Any]) -> VoiceEncoder | None:
@@ -86,19 +104,19 @@ class SpeechModel(FrameModel):
         raise NotImplementedError
 
     def prompt(self, request: SpeechRequest) -> Prompt:
-        """Tokenise and lay out one request. Thread-safe. Raises RequestError."""
+        """Tokenise one request and arrange its prompt. Thread-safe. Raises RequestError."""
         return self._prompt(request)
 
     @property
     def work_choices(self) -> list[int]:
-        """How much may be decoded to audio at once, as memory allows, in lanes of the vocoder's
-        batches: the largest choice first, which is the one in use until `choose_work`.
+        """Choices of how much audio is decoded at a time, in lanes of the vocoder's batches, the
+        largest first. The first one is in use until `choose_work`.
         """
         return self.vocoder.layout.lane_choices
 
     def work_bytes(self, choice: int, max_batch: int, max_positions: int) -> int:
-        """Bytes of the vocoder's activations with so many lanes, and of a prefill's and a frame's,
-        whose graphs share a pool: the wider of both.
+        """Bytes of the vocoder's activations with so many lanes, and of the larger of prefill and
+        frame, whose graphs share a pool.
         """
         shape, itemsize = self.config.talker, self.dtype.itemsize
         tokens = max(TOKEN_BUCKETS[-1], max_positions)
@@ -106,18 +124,17 @@ class SpeechModel(FrameModel):
         layer = tokens * (4 * shape.width + heads + 3 * shape.mlp_width) * itemsize
         # Sampling sorts nothing, but its logits are float32, and prefill's as many rows' as fit.
         logits = 4 * max_batch * self.talker.head.weight.shape[0] * torch.float32.itemsize
-        return self.vocoder.layout.work_bytes(choice) + max(layer, logits)
+        with using(self.kernels):
+            return self.vocoder.layout.work_bytes(choice) + max(layer, logits)
 
     def choose_work(self, choice: int) -> None:
-        """Make the vocoder's batches of no more lanes than that, one of the choices; before
-        `capture`.
-        """
+        """Limit the lanes of the vocoder's batches to one of the choices; before `capture`."""
         self.vocoder.layout.use_lanes(choice)
 
     def fix_shapes(self) -> None:
-        """From here on do all work in shapes that `allocate`'s max_batch and the row itself decide,
-        never its mates: its codes and samples are then the same bits in whatever company. Frames
-        are of all slots. For a GPU, before `allocate`.
+        """From here on use shapes that depend on `allocate`'s max_batch and the row itself, never
+        on other rows: its codes and samples are then bit-identical in any company. Frames are
+        always of all slots. For a GPU, before `allocate`.
         """
         self.is_fixed = self.packed.is_fixed = self.talker.decoder.is_fixed = True
         self.vocoder.fix_shapes()
@@ -142,7 +159,7 @@ class SpeechModel(FrameModel):
                 (max_batch, 2), dtype=torch.int64, device=self.device
             )
 
-    @torch.inference_mode()
+    @in_model
     def capture(
         self,
         max_batch: int,
@@ -150,17 +167,19 @@ class SpeechModel(FrameModel):
         max_reference_frames: int = 0,
         is_whole: bool = True,
     ) -> None:
-        """Capture every frame bucket up to max_batch, every prefill and every vocoder bucket in
-        use; unless `is_whole` what a run begins with, and the others once they are used enough. Of
-        few rows that is the largest frame bucket; of many also the largest of the vocoder and the
-        usual prefill, which they use many times. With fixed shapes there is one of each, or few.
+        """Capture every bucket of frames up to max_batch, of prefill and of the vocoder.
 
-        The vocoder, which the first row comes to last, is run once in a thread beside: cuDNN takes
-        half a second to load and to choose its kernels.
+        Unless `is_whole`, capture only the buckets that a run begins with; the others follow once
+        they are used enough. A run of few rows begins with the largest bucket of frames; of many
+        rows also with the largest of the vocoder and the usual one of prefill, which it uses many
+        times. With fixed shapes there is one bucket of each, or few.
+
+        The vocoder is needed last, so it is run once in a thread meanwhile: cuDNN takes half a
+        second to load and to choose its kernels.
 
         Args:
             max_audio_frames: of the longest row, without its reference.
-            max_reference_frames: of the longest reference that `decode_audio` puts in front.
+            max_reference_frames: of the longest reference that `decode_audio` decodes before a row.
         """
         num_slots = self.slots.num_slots
         assert max_batch <= num_slots, f"{max_batch} rows, allocated for {num_slots}"
@@ -180,58 +199,60 @@ class SpeechModel(FrameModel):
             name = (
                 f"{self.config} {self.vocoder.network} {self.dtype} {self.max_positions} {shapes}"
             )
-            compile_ahead(self._to_compile(first), name)
+            compile_ahead([partial(_rehearse, self._to_compile(first))], name)
         if is_whole:
             for runner in runners:
                 runner.capture()
         else:
-            self._capture_first(first, has_many=has_many)
-        self.release(list(range(num_slots)))
-
-    def _to_compile(self, first: dict[GraphRunner[Any], list[Any]]) -> list[Callable[[], None]]:
-        """Work that launches every kernel of a run: all frames and passes, and each runner of the
-        vocoder in what a run begins with, or where that is nothing in its largest shape. In other
-        shapes it runs the same kernels, and cuDNN would choose its own for each: a quarter of a
-        second, which is left to the first batch of such a shape, if there is one.
-
-        Args:
-            first: shapes of each of the vocoder's runners.
-        """
-        return [  # the vocoder's first: its kernels take longest
-            *(partial(one.rehearse, keys or one.announced[:1]) for one, keys in first.items()),
-            self.frames.rehearse,
-            self.packed.runner.rehearse,
-        ]
-
-    def _capture_first(self, first: dict[GraphRunner[Any], list[Any]], *, has_many: bool) -> None:
-        """Capture what a run of few rows, or of many, begins with; of the vocoder `first`."""
-
-        def rehearse() -> None:
-            for runner, keys in first.items():
-                runner.rehearse(keys)
-
-        if any(first.values()):
-            self._beside.start(rehearse)
-        self.frames.capture(self.frames.announced[:1])
-        if has_many:
+            if any(first.values()):
+                self._beside.start(partial(_rehearse, first))
+            self.frames.capture(self.frames.announced[:1])
+        if has_many and not is_whole:
             self.packed.runner.capture(self.packed.runner.usual)
             self._beside.wait()
             for runner, keys in first.items():
                 runner.capture(keys)
+        self.release(list(range(num_slots)))
+
+    def _to_compile(self, first: Buckets) -> Buckets:
+        """Buckets that run every kernel of a run: those of all frames and passes, and of each
+        runner of the vocoder those that a run begins with, or the largest. In its other buckets it
+        runs the same kernels. cuDNN would choose its own for each, a quarter of a second, which is
+        left to the first batch of such a shape.
+
+        Args:
+            first: buckets of the vocoder's runners that a run begins with.
+        """
+        vocoder = {one: keys or one.announced[:1] for one, keys in first.items()}
+        others = {one: one.announced for one in (self.frames, self.packed.runner)}
+        return vocoder | others  # the vocoder's first: its kernels take longest
 
     def settle(self) -> None:
-        """Wait for what `capture` has begun beside; the device is the caller's alone then."""
+        """Wait for the thread that `capture` started; then only the caller uses the device."""
         self._beside.wait()
 
+    def leave_triton(self, failure: str) -> None:
+        """Run every operation's reference from now on, and record graphs anew.
+
+        Args:
+            failure: the text of a `KernelFailed`.
+        """
+        self.settle()
+        if self.device.type == "cuda":
+            torch.cuda.synchronize()  # graphs have ended; a lost device raises here
+        self.kernels = self.kernels.given_up(failure)
+        for runner in self.graph_runners():
+            runner.renew()
+
     def graph_runners(self) -> list[GraphRunner[Any]]:
-        """The runners whose hits, misses and captures belong into the report."""
+        """The runners whose hits, misses and captures are reported."""
         return [self.frames, self.packed.runner, *self.vocoder.layout.runners]
 
     def stages(self, batch: int, position: int) -> list[Stage]:
-        """The parts of a frame for slots 0..batch-1 at `position`, to be timed alone."""
+        """The parts of a frame for slots 0..batch-1 at `position`, for timing."""
         return frame_stages(self, batch, position)
 
-    @torch.inference_mode()
+    @in_model
     def encode_voices(
         self, waves: list[Tensor], modes: list[str]
     ) -> list[tuple[Tensor, Tensor | None]]:
@@ -254,10 +275,10 @@ class SpeechModel(FrameModel):
         """
         return self.packed.buckets[-1] if self.packed.has_buckets else None
 
-    @torch.inference_mode()
+    @in_model
     def prefill(self, prompts: list[Prompt], slots: list[int]) -> None:
-        """Run prompts through the talker into distinct free slots and sample each first code. What
-        prompts of a voice begin with is run by the first of them and copied for the others.
+        """Run prompts through the talker into distinct free slots and sample each first code. The
+        common beginning of a voice's prompts is run once and copied for the others.
 
         Raises:
             ValueError: a row is longer than the slots were allocated for.
@@ -288,7 +309,7 @@ class SpeechModel(FrameModel):
         self._place_prefixes()
 
     def _place_prefixes(self) -> None:
-        """Tell the talker which slots begin alike, where that has changed."""
+        """Update the talker's table of slots with the same beginning, if it has changed."""
         there = self.talker.decoder.prefixes
         if there is not None and (table := self.prefixes.table(len(there))) != self._placed:
             there.copy_(to_device(table, self.device))
@@ -307,7 +328,7 @@ class SpeechModel(FrameModel):
             )
 
     def _prefill(self, prompts: list[Prompt], slots: list[int], starts: list[int]) -> None:
-        """One pass over prompts one behind the other; their slots are ready for the first frame."""
+        """Run one pass over packed prompts; their slots are then ready for the first frame."""
         is_cloned = any(prompt.request.clone is not None for prompt in prompts)
         given = self.given(prompts) if is_cloned and not any(starts) else None
         self.packed.run(prompts, slots, starts, given)
@@ -317,8 +338,8 @@ class SpeechModel(FrameModel):
             self.slots.owe(index, self.trailing([prompts[row] for row in owing]))
 
     def _start(self, rows: Pass) -> Tensor:
-        """What a pass does, on static buffers only: embeddings, talker, first draw, slots. Returns
-        the talker's output.
+        """Run a pass on static buffers: embeddings, talker, first draw, slots. Returns the talker's
+        output.
         """
         x = self.embed(rows.text_ids, rows.codec_ids, rows.given)
         hidden = self.talker.decoder.prefill(x, rows.slots, rows.positions, rows.last)
@@ -340,13 +361,13 @@ class SpeechModel(FrameModel):
 
         Args:
             text_ids, codec_ids: (T,) as in `Prompt`; padding is NO_ID in both.
-            given: (T, D) what stands for a codec id of SPEAKER or less.
+            given: (T, D) vectors in place of codec ids of SPEAKER or less.
         """
         raise NotImplementedError
 
     def given(self, prompts: list[Prompt]) -> tuple[Tensor, Tensor] | None:
-        """Where a pass over prompts has vectors of cloned voices, (N,) places on the host, and
-        those vectors (N, D); None where nowhere.
+        """Vectors of cloned voices for a pass: their places (N,) on the host, and (N, D); None
+        without any.
         """
         codec_ids = torch.tensor([token for prompt in prompts for token in prompt.codec_ids])
         places, vectors = [(codec_ids == SPEAKER).nonzero()[:, 0]], []
@@ -363,7 +384,7 @@ class SpeechModel(FrameModel):
         return (torch.cat(places), torch.cat(vectors)) if vectors else None
 
     def usual_trailing(self) -> Tensor:
-        """(D,) what a frame adds once a row owes no more text; nothing."""
+        """(D,) the addend of a frame once a row has no more text: zero."""
         return self.slots.trailing.new_zeros(self.slots.trailing.shape[2])
 
     def trailing(self, prompts: list[Prompt]) -> Tensor:
@@ -413,8 +434,8 @@ class SpeechModel(FrameModel):
         return self.slots.codes[slot, :frames].long()
 
     def choose_audio(self, frames: list[int], references: list[int]) -> list[int]:
-        """Which of the rows that wait for `decode_audio`, the oldest first, to give it together:
-        indices in their order; none where it is better to wait for more.
+        """Choose rows to decode together among those that wait for `decode_audio`, oldest first:
+        indices in their order; none if it is better to wait for more.
         """
         if not self.decodes_references:
             references = [0] * len(frames)
@@ -422,22 +443,22 @@ class SpeechModel(FrameModel):
 
     @property
     def decodes_beside(self) -> bool:
-        """Whether it pays to decode in a thread beside the frames: on a CPU, where the vocoder
-        takes one of several threads. It may then be called by two threads at once.
+        """Whether decoding in another thread than the frames pays: on a CPU where the vocoder uses
+        one of several threads. Two threads may then call it concurrently.
         """
         if self.device.type == "cuda":
             return False
         return vocoder_threads(self._vocoder_weights) < torch.get_num_threads()
 
-    @torch.inference_mode()
+    @in_model
     def decode_audio(
         self, codes: list[Tensor], references: list[Tensor | None] | None = None
     ) -> list[Tensor]:
         """Codes (F, K) each to float32 samples (F * samples_per_frame,) each, on the device.
 
         Args:
-            references: a cloned row's reference codes (R, K), decoded in front and cut off again
-                where the family does so.
+            references: a cloned row's reference codes (R, K), decoded before it and cut off again,
+                if the family does so.
         """
         if not self.decodes_references:
             references = None

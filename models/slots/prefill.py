@@ -1,30 +1,29 @@
-"""Prefill of packed prompts behind token buckets: one copy and one graph a pass, whatever is in it.
+"""Prefill of packed prompts in token buckets: one copy and one graph per pass, for any prompts.
 
-Prompts of a pass lie one behind the other in static buffers; how many tokens there are picks the
-bucket, and what is missing to it is padding that reads nothing and writes nothing. So one long
-prompt among short ones costs its own tokens only, and the few shapes can all be recorded.
+Prompts of a pass are packed in static buffers, one after the other. The number of tokens picks the
+bucket, which is filled up with padding that reads nothing and writes nothing. So one long prompt
+among short ones costs its own tokens only, and the few shapes can all be captured.
 
-All of a pass is recorded, from the embeddings to the first draw and the slot's start. Everything
-that it must know of its rows goes to the device as one copy of whole and one of real numbers. Op by
-op a pass of 10 rows was some 120 calls of PyTorch, each of which lets another thread in: with the
-threads that write files beside it, a pass of 3 ms took 20 to 70 ms on an H200. Spare rows of a
-bucket repeat its last row, and so write what that one writes.
+All of a pass is captured, from the embeddings to the first draw and the slot's start. Everything
+that it needs to know of its rows is copied to the device as one tensor of integers and one of real
+numbers. Operation by operation a pass of 10 rows was some 120 calls of PyTorch, and each of them
+lets other threads run: with the writer threads, a pass of 3 ms took 20 to 70 ms on an H200. Spare
+rows of a bucket repeat its last row, and so write the same values.
 
-On a CPU, which records nothing, a pass is as long as its prompts.
+On a CPU, which captures nothing, a pass is as long as its prompts.
 
-With fixed shapes every pass is of one bucket, which the number of slots alone decides, and a prompt
-longer than it, which runs alone, of what its own length asks for. So no product changes its kernel,
-and with it its rounding, with what is spoken beside a row.
+With fixed shapes every pass has one bucket, which depends on the number of slots alone; a longer
+prompt runs alone, in a bucket for its own length. So no product changes its kernel, and with it its
+rounding, with the other rows of a pass.
 
-Prompts of a voice that begin alike for a stretch that counts (`Prompt.num_shared`) are run whole by
-one row alone. The others copy the beginning's keys and values from the slot of a row that has them
-(`VoicePrefixes`) and run what is their own: of Fish S2 Pro with 10 s of reference some 80 tokens of
-300. Copying is the 33 MB of 226 positions a row, hundredths of a millisecond; running them took
-4.7 ms a row (H200, 256 rows). In a step all of them read it in one slot (`decode_attention`). Where
-prompts share little nothing is gained. In Qwen3-TTS the text stands in front of the frames, so a
-voice's prompts share the template and the transcript, about 40 tokens, which are 0.1 ms of the 5 ms
-that a row takes. Without a reference prompts share 20 tokens or fewer, unless a description
-stands there.
+Prompts of a voice with a long common beginning (`Prompt.num_shared`) are run whole by one row. The
+others copy the beginning's keys and values from the slot of a row that has them (`VoicePrefixes`)
+and run the rest: with Fish S2 Pro and 10 s of reference some 80 tokens of 300. Copying the 226
+positions of a row is 33 MB, hundredths of a millisecond; running them took 4.7 ms a row (H200, 256
+rows). In a step all of these rows read it in one slot (`decode_attention`). A short beginning gains
+nothing. In Qwen3-TTS the text comes before the frames, so a voice's prompts have the template and
+the transcript in common, about 40 tokens, which are 0.1 ms of the 5 ms that a row takes. Without a
+reference the common beginning is 20 tokens or fewer, unless it contains a description.
 """
 
 from __future__ import annotations
@@ -44,12 +43,12 @@ from models.device.to_device import to_device
 from models.slots.runner import SamplingSlots
 
 # Multiples of the tiles matrix products come in. A pass of 1,024 tokens fills a GPU (2.5 us a token
-# on an H200, 2.2 in one of 2,048), and each further bucket costs a recording: of 2,048 tokens 0.1 s
-# in front of the first frame of a run that begins with 256 rows.
+# on an H200, 2.2 in one of 2,048), and each further bucket costs a capture: of 2,048 tokens 0.1 s
+# before the first frame of a run that begins with 256 rows.
 TOKEN_BUCKETS = (128, 256, 512, 1024)
 MAX_ROWS = 128  # prompts of one pass
-# Passes of a bucket that are worth a graph of its own; until then they run in the next larger one.
-# On an H200 a pass of 256 tokens takes 1.4 ms, of 1,024 2.6 ms, and a recording 80 ms.
+# Passes of a bucket that are worth its capture; until then they run in the next larger one.
+# On an H200 a pass of 256 tokens takes 1.4 ms, of 1,024 2.6 ms, and a capture 80 ms.
 GRAPH_PASSES = 128
 TOKENS_PER_ROW = 8  # a bucket of T tokens holds T / 8 prompts: there are none as short
 FIXED_TOKENS = (128, 1024)  # of the one bucket of fixed shapes, 8 a slot: at least, at most
@@ -59,8 +58,8 @@ ROW_COLUMNS = 5  # whole numbers of a row besides those of its sampling
 
 
 def reference_frames(prompts: Sequence[Prompt]) -> Tensor | None:
-    """(N, K) codes of the reference frames that stand in prompts, one behind the other, on the
-    host; None where there are none.
+    """(N, K) codes of the reference frames in prompts, one after the other, on the host; None
+    without any.
     """
     codes = []
     for prompt in prompts:
@@ -72,7 +71,7 @@ def reference_frames(prompts: Sequence[Prompt]) -> Tensor | None:
 
 
 class Pass(NamedTuple):
-    """What a pass knows of its T tokens and R rows, on the device; spare rows repeat the last."""
+    """The data of a pass over T tokens and R rows, on the device; spare rows repeat the last."""
 
     text_ids: Tensor  # (T,) int64, NO_ID in padding
     codec_ids: Tensor  # (T,) int64, as `Prompt.codec_ids`; NO_ID in padding
@@ -92,10 +91,10 @@ Prefix = tuple[Voice, int]  # whose prompts begin so, and for how many positions
 
 
 class VoicePrefixes:
-    """In which slots the beginning of a voice's prompts lies.
+    """The slots that contain the common beginning of a voice's prompts.
 
-    It is kept nowhere else: a row of the voice has it in its own slot, untouched until the slot is
-    free. So it takes no memory, and is run anew only when no row of the voice is left.
+    It is stored nowhere else: every row of the voice has it in its slot, unchanged until the slot
+    is free. So it takes no memory, and is run again only when no row of the voice is left.
     """
 
     def __init__(self) -> None:
@@ -104,11 +103,11 @@ class VoicePrefixes:
     def followers(
         self, prefixes: Sequence[Prefix | None], slots: Sequence[int]
     ) -> dict[int, list[int]]:
-        """Of prompts that are to be run in free slots, those that copy their beginning: the slot
-        they copy from, which may be that of an earlier one of them, and their indices.
+        """Find the prompts that copy their beginning, among prompts for free slots: the slot to
+        copy from, which may be that of an earlier one of them, and their indices.
 
         Args:
-            prefixes: None of a prompt that shares nothing.
+            prefixes: None for a prompt without a common beginning.
         """
         self.release(slots)
         found = {prefix: slot for slot, prefix in self._held.items()}
@@ -119,22 +118,22 @@ class VoicePrefixes:
         return followers
 
     def hold(self, prefixes: Sequence[Prefix | None], slots: Sequence[int]) -> None:
-        """Say that they have been run there."""
+        """Record that prompts were run in these slots."""
         pairs = zip(slots, prefixes, strict=True)
         self._held |= {slot: prefix for slot, prefix in pairs if prefix is not None}
 
     def move(self, sources: Sequence[int], targets: Sequence[int]) -> None:
-        """Rows have moved to free slots."""
+        """Record that rows have moved to free slots."""
         self.hold([self._held.pop(source, None) for source in sources], targets)
 
     def release(self, slots: Sequence[int], is_failed: bool = False) -> None:
-        """Slots are free. The beginnings of rows that failed are not copied any more."""
+        """Record that slots are free. Beginnings of failed rows are not copied any more."""
         gone = {self._held.pop(slot, None) for slot in slots}
         if is_failed:
             self._held = {s: prefix for s, prefix in self._held.items() if prefix not in gone}
 
     def table(self, num_slots: int) -> list[tuple[int, int]]:
-        """`prefixes` of `decode_attention`: those that begin alike read it in the same slot."""
+        """The argument `prefixes` of `decode_attention`."""
         found: dict[Prefix, int] = {}
         table = [(0, 0)] * num_slots
         for slot, prefix in self._held.items():
@@ -146,9 +145,8 @@ class PackedPrefill:
     """The static buffers of packed prompts and the runner of their buckets.
 
     Args:
-        start: does the work of a pass, on static buffers only, and returns what a check can
-            compare.
-        has_buckets: whether passes are filled up to one.
+        start: does the work of a pass on static buffers, and returns a tensor for checks.
+        has_buckets: whether passes are filled up to a bucket.
     """
 
     def __init__(
@@ -162,7 +160,7 @@ class PackedPrefill:
         self.max_rows = 0
         self.given: Tensor
         self._max_positions = 0
-        self._num_rows = 0  # of the pass at hand, where there are no buckets
+        self._num_rows = 0  # of the current pass, without buckets
         self._sampling: SamplingSlots
         self._whole: Tensor
         self._real: Tensor
@@ -202,7 +200,7 @@ class PackedPrefill:
         ]
 
     def announce(self) -> None:
-        """Name every bucket to the runner; the last is one that most passes fit into."""
+        """Announce every bucket; most passes fit into the last."""
         self.runner.announce(self.buckets, usual=self.buckets[-1])
 
     def groups(self, lengths: Sequence[int]) -> list[list[int]]:
@@ -210,8 +208,8 @@ class PackedPrefill:
         return packed_groups(lengths, self.buckets[-1], self.max_rows)
 
     def shares(self, prompt: Prompt) -> bool:
-        """Whether it may be run in two parts, and others behind the same beginning. With fixed
-        shapes both must be of the one bucket, or the parts would round otherwise than the whole.
+        """Whether a prompt may be run in two parts, the first of them for other prompts too. With
+        fixed shapes both must fit the one bucket, or the parts would round differently.
         """
         is_alike = not self.is_fixed or prompt.num_tokens <= self.buckets[-1]
         return bool(prompt.num_shared) and is_alike and can_go_on(self.given)
@@ -255,9 +253,9 @@ class PackedPrefill:
         starts: Sequence[int],
         key: int | None = None,
     ) -> int:
-        """Send all that a pass must know to the device: its bucket.
+        """Copy everything that a pass needs to the device, and return its bucket.
 
-        In plain Python up to the copy: every call of PyTorch would let other threads in.
+        In plain Python up to the copy: every call of PyTorch lets other threads run.
         """
         ends = [prompt.num_tokens for prompt in prompts]
         lengths = [end - start for start, end in zip(starts, ends, strict=True)]
@@ -292,7 +290,7 @@ class PackedPrefill:
         buffer[: len(values)].copy_(to_device(values, buffer.device, buffer.dtype))
 
     def _sample(self, bucket: int) -> None:
-        """Fill the buffers of a bucket with short prompts, so that a check sees numbers."""
+        """Fill the buffers of a bucket with short prompts, for checks and captures."""
         length = min(SAMPLE_TOKENS, self._max_positions, bucket)
         rows = min(bucket // length, self._rows(bucket))
         ids, none = [token % SAMPLE_IDS for token in range(length)], [NO_ID] * length

@@ -1,8 +1,8 @@
 """The slots of a model and one frame of all of them: networks, buffers, sampling, and their order.
 
-A slot is the row of one request until it ends. Every buffer is allocated once and only its contents
-change, so a captured graph stays valid. The host never reads them inside a frame: it polls a packed
-copy every few frames.
+A slot belongs to one request until its row ends. Every buffer is allocated once and only its
+contents change, so a captured graph stays valid. The host never reads them inside a frame: it polls
+a packed copy every few frames.
 
 A code predictor is a small transformer over the codebooks of one frame (upstream: the talker's code
 predictor, subtalker; the fast AR). Per frame the talker's hidden state and the first code's
@@ -22,8 +22,8 @@ is addressed by (row seed, frame, codebook), so it never depends on batch mates.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -32,6 +32,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from kernels.frame.finish_frame import NAN, RUNNING, SlotState, advance_
+from kernels.launch.dispatch import AUTO, Kernels, using
 from kernels.linear.choose import linear
 from kernels.linear.code_embedding import Beginning
 from kernels.sampling.draws import uniforms
@@ -86,11 +87,6 @@ class CodePredictor(nn.Module):
         self.projection = BiasedLinear(shape.width, width) if width != shape.width else None
         self.decoder = Decoder(shape)
 
-    @property
-    def projection_weights(self) -> int:
-        """Weights between talker and code predictor."""
-        return 0 if self.projection is None else self.projection.weight.numel()
-
     def project(self, x: Tensor) -> Tensor:
         """(R, talker width) to (R, predictor width)."""
         return x if self.projection is None else self.projection(x)
@@ -119,9 +115,7 @@ class CodePredictor(nn.Module):
         return self.logits(hidden.unflatten(0, (-1, 2))[:, 1], 1)
 
     def beginning(self, num_rows: int, codebook: int) -> Beginning | None:
-        """The step of a codebook's codes, which their draw can begin; None if it begins in another
-        way.
-        """
+        """The step of a codebook's codes, for their draw to begin; None if the draw cannot."""
         if self.projection is not None or self.decoder.is_one_launch:
             return None
         decoder, table = self.decoder, self.table(codebook)
@@ -134,7 +128,7 @@ class CodePredictor(nn.Module):
         """One step: codes (B,) of codebook - 1 in, (B, V) logits of `codebook` (2..K-1) out.
 
         Args:
-            begun: the step, where it was begun with the draw of the codes.
+            begun: the step, if it was begun with the draw of the codes.
         """
         head = self.head(codebook)
         if begun is not None:
@@ -151,7 +145,7 @@ class CodePredictor(nn.Module):
 
 
 class VoiceEncoder:
-    """What turns references into what a prompt holds of them."""
+    """Encodes references as prompts need them."""
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
@@ -163,7 +157,7 @@ class VoiceEncoder:
 
 
 REASONS = ("", "eos", "max_frames", "nan")
-PER_SLOT = (  # what a row owns; all else is made anew in every frame
+PER_SLOT = (  # state of a row; everything else is written anew in every frame
     *("hidden", "code", "position", "frame", "limit", "is_active", "reason", "trailing", "codes"),
 )
 
@@ -178,11 +172,11 @@ class Poll:
 
 
 class SlotBuffers:
-    """State of N slots: the next frame's inputs, counters and the codes kept so far.
+    """State of N slots: the next frame's inputs, counters and the codes so far.
 
     Args:
-        max_frames: the longest row the code buffer holds.
-        max_trailing: text vectors a slot may still owe to coming frames, the pad text included.
+        max_frames: the most frames of a row in the code buffer.
+        max_trailing: the most text vectors of a slot for coming frames, with the pad text.
     """
 
     def __init__(
@@ -203,12 +197,12 @@ class SlotBuffers:
         self.hidden = zeros(num_slots, width, kind=dtype)  # talker output at the last position
         self.code = zeros(num_slots)  # first code of the frame to come
         self.position = zeros(num_slots)  # cache position the frame to come writes
-        self.frame = zeros(num_slots)  # frames kept
-        self.limit = zeros(num_slots)  # frames the row may keep
+        self.frame = zeros(num_slots)  # stored frames
+        self.limit = zeros(num_slots)  # frames that the row may store
         self.is_active = zeros(num_slots, kind=torch.bool)
         self.reason = zeros(num_slots)
         self.trailing = zeros(num_slots, max_trailing, width, kind=dtype)
-        # One frame more than can be kept: where inactive rows write.
+        # One frame more, for the writes of inactive rows.
         self.codes = zeros(num_slots, max_frames + 1, num_codebooks, kind=torch.int16)
         self.work = zeros(num_slots, num_codebooks)  # codes of the frame being made
         self.next_code = zeros(num_slots)
@@ -242,7 +236,7 @@ class SlotBuffers:
             hidden: (n, D) talker output at each prompt's end. code: (n,) first codes, -1 where not
                 finite.
             lengths: (n,) prompt positions. limits: (n,) frames allowed.
-            trailing: (D,) what every coming frame adds; `owe` says otherwise.
+            trailing: (D,) the addend of every coming frame; `owe` sets others.
         """
         failed = code < 0
         self.hidden[index] = hidden
@@ -259,9 +253,9 @@ class SlotBuffers:
         self.trailing[index] = trailing
 
     def advance(self, bucket: int, hidden: Tensor, eos: int) -> None:
-        """Keep the frame in `work` and make the state ready for the next, for slots 0..bucket-1.
+        """Store the frame in `work` and prepare the state for the next, for slots 0..bucket-1.
 
-        Inactive rows keep their counters; what they computed goes to the spare frame.
+        Counters of inactive rows do not change; their codes go to the spare frame.
         """
         views = (getattr(self, name)[:bucket] for name in SlotState._fields)
         advance_(SlotState(*views), hidden, eos)
@@ -313,7 +307,7 @@ class SamplingSlots:
     """Settings, seeds and penalty history of every slot."""
 
     SAMPLER: ClassVar[Callable[..., Tensor]] = staticmethod(sample)  # of further codes
-    EMBEDS: ClassVar[bool] = True  # whether it can begin the step behind its draw
+    EMBEDS: ClassVar[bool] = True  # whether its launch can begin the step after its draw
     UNUSED: ClassVar[frozenset[str]] = frozenset()  # settings that the kernel has no argument for
 
     def __init__(
@@ -350,7 +344,7 @@ class SamplingSlots:
     def settings_of(
         self, requests: Sequence[SpeechRequest]
     ) -> tuple[list[list[int]], list[list[float]]]:
-        """What `assign` wants of each row, on the host: its whole numbers and the others."""
+        """The arguments of `assign` for each row, on the host: its integers and real numbers."""
         rows = [request.sampling for request in requests]
         counts = [
             [request.seed, *(int(getattr(row, name)) for name in self._whole)]
@@ -381,10 +375,6 @@ class SamplingSlots:
         """How first codes of the rows are drawn."""
         return RowSettings(**{name: column[rows] for name, column in self._first.items()})
 
-    def rest_settings(self, bucket: int) -> RowSettings:
-        """How further codes of slots 0..bucket-1 are drawn."""
-        return RowSettings(**{name: column[:bucket] for name, column in self._rest.items()})
-
     def draws(self, rows: Tensor | slice, frames: Tensor, count: int) -> Tensor:
         """(B, count) uniforms of the rows' frames (B,), one a codebook."""
         return uniforms(self.seeds[rows], frames, count)
@@ -408,10 +398,10 @@ class SamplingSlots:
         )
 
     def follow(
-        self, bucket: int, spoken: Tensor, logits: Tensor, steps: Tensor, out: Tensor
+        self, bucket: int, previous: Tensor, logits: Tensor, steps: Tensor, out: Tensor
     ) -> None:
-        """Draw the first codes behind those `spoken` (B,), for slots 0..B-1; as `first`."""
-        self.seen[:bucket].scatter_(1, spoken[:, None], True)
+        """Draw the first codes after the `previous` ones (B,), for slots 0..B-1; as `first`."""
+        self.seen[:bucket].scatter_(1, previous[:, None], True)
         self.first(slice(0, bucket), logits, steps, out)
 
     def rest(
@@ -428,7 +418,8 @@ class SamplingSlots:
             then: the step that they are the codes of, where EMBEDS.
         """
         begun = {} if then is None else {"then": then}
-        return self.SAMPLER(logits, uniform, self.rest_settings(bucket), out, **begun)
+        settings = RowSettings(**{name: column[:bucket] for name, column in self._rest.items()})
+        return self.SAMPLER(logits, uniform, settings, out, **begun)
 
 
 CACHE_STEP = 32  # positions of a slot's cache are a multiple of this
@@ -438,12 +429,20 @@ class FrameModel:
     """Talker, code predictor and slots of a loaded checkpoint.
 
     A family adds `new_sampling`, `first_inputs` and `embed_frames`.
+
+    Args:
+        kernels: what its operations run; no other model shares them.
     """
 
     def __init__(
-        self, config: FamilyConfig, talker: TalkerNetwork, predictor: CodePredictor
+        self,
+        config: FamilyConfig,
+        talker: TalkerNetwork,
+        predictor: CodePredictor,
+        kernels: Kernels = AUTO,
     ) -> None:
         self.config = config
+        self.kernels = kernels
         self.talker = talker
         self.predictor = predictor
         self.device = talker.head.weight.device
@@ -455,7 +454,7 @@ class FrameModel:
     def slots(self) -> SlotBuffers:
         """State of every slot. Raises RuntimeError before `allocate`."""
         if self._slots is None:
-            raise RuntimeError("there are no slots yet: allocate() comes first")
+            raise RuntimeError("no slots yet: allocate() comes first")
         return self._slots
 
     def slot_bytes(self, max_positions: int, max_frames: int = 0, max_trailing: int = 0) -> int:
@@ -493,18 +492,22 @@ class FrameModel:
 
     def _frame(self, bucket: int) -> None:
         """One frame for slots 0..bucket-1, on static buffers only."""
-        with self.frame_threads(bucket):
+        with self.in_frame(bucket):
             self.predict(bucket)
             hidden, logits = self.step(bucket)
             self.draw_first(bucket, logits)
             self.slots.advance(bucket, hidden, self.sampling.eos)
 
-    def frame_threads(self, bucket: int) -> AbstractContextManager[None]:
-        """The CPU threads that frames of so many slots are worth, inside a `with` block."""
-        if self.device.type == "cuda":
-            return nullcontext()
-        shape = self.config.talker
-        return limited_threads(decode_threads(shape.num_weights // shape.num_layers, bucket))
+    @contextmanager
+    def in_frame(self, bucket: int) -> Iterator[None]:
+        """Inside, the model's kernels, and as many CPU threads as frames of so many slots are
+        worth.
+        """
+        shape, num_threads = self.config.talker, torch.get_num_threads()
+        if self.device.type != "cuda":
+            num_threads = decode_threads(shape.num_weights // shape.num_layers, bucket)
+        with using(self.kernels), limited_threads(num_threads):
+            yield
 
     def predict(self, bucket: int) -> None:
         """Code predictor: expand each slot's first code into the K codes of its frame, in
@@ -529,21 +532,18 @@ class FrameModel:
                 self.sampling.rest(bucket, logits, *drawn, then)
 
     def first_inputs(self, codes: Tensor) -> tuple[Tensor, Tensor]:
-        """First codes (B,) as a frame keeps them, and their embeddings (B, D)."""
+        """First codes (B,) as a frame stores them, and their embeddings (B, D)."""
         raise NotImplementedError
 
     def step(self, bucket: int) -> tuple[Tensor, Tensor]:
         """Talker: consume the frame in `slots.work`; hidden states (B, D) and first-codebook
         logits (B, V).
         """
-        x, positions = self.frame_inputs(bucket), self.slots.position[:bucket]
+        x = self.embed_frames(self.slots.work[:bucket], self.slots.trailing_text(bucket))
+        positions = self.slots.position[:bucket]
         hidden, logits = self.talker.decoder.run(x, positions, head=self.talker.head.weight)
         assert logits is not None
         return hidden, logits
-
-    def frame_inputs(self, bucket: int) -> Tensor:
-        """(B, D) talker inputs for the frames in `slots.work` of slots 0..bucket-1."""
-        return self.embed_frames(self.slots.work[:bucket], self.slots.trailing_text(bucket))
 
     def embed_frames(self, codes: Tensor, text: Tensor) -> Tensor:
         """Frames of codes (R, K) to talker inputs (R, D), with the text vectors (R, D) that each
@@ -561,7 +561,7 @@ class FrameModel:
 def cache_positions(max_positions: int) -> int:
     """Positions of a slot's cache for rows of up to max_positions.
 
-    A finished row goes on writing at the position after its last one.
+    A finished row continues to write at the position after its last one.
     """
     return round_up(max_positions + 1, CACHE_STEP)
 
@@ -576,7 +576,8 @@ def frame_stages(model: FrameModel, batch: int, position: int) -> list[Stage]:
     read a little low.
     """
     num_first, num_codes = len(model.talker.head.weight), model.predictor.heads.weight.shape[1]
-    projection = model.predictor.projection_weights
+    between = model.predictor.projection
+    projection = 0 if between is None else between.weight.numel()
     config, itemsize = model.config, model.dtype.itemsize
     talker, predictor = config.talker, config.predictor
     num_rest = config.num_codebooks - 1
@@ -597,7 +598,7 @@ def frame_stages(model: FrameModel, batch: int, position: int) -> list[Stage]:
 
     def in_frame(run: Callable[[], object]) -> Callable[[], None]:
         def limited() -> None:
-            with model.frame_threads(batch):
+            with model.in_frame(batch):
                 run()
 
         return limited

@@ -1,4 +1,4 @@
-"""How long code sequences are cut for a vocoder: chunks with left context, as pure functions."""
+"""Cut long code sequences for a vocoder into chunks with left context, as pure functions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Chunk:
-    """Frames [start, end) are kept; `context` frames before them are decoded too, then dropped."""
+    """Frames [start, end); `context` frames before them are decoded too, then dropped."""
 
     start: int
     end: int
@@ -27,20 +27,20 @@ class Chunk:
 
 @dataclass(frozen=True)
 class Slice:
-    """What is decoded of one row at once: a chunk of it and of the reference in front of it."""
+    """A part of one row that is decoded in one pass: a chunk of reference and row."""
 
     row: int
     chunk: Chunk
-    kept: int  # of the chunk's last frames: those before them are context or reference
+    kept: int  # last frames whose samples are returned: others are context or reference
     is_tail: bool  # samples are made of its last latents only, not of the whole chunk
 
 
 @dataclass(frozen=True)
 class Cutting:
-    """How a family's rows are cut.
+    """The sizes of a family's chunks.
 
-    With `renders_windows` the left context of a chunk counts for its latents only, and samples are
-    made of the chunk alone. With a left context as long as rows are, chunks are exact.
+    With `renders_windows` the left context of a chunk is used for its latents only, and samples are
+    made of the chunk alone. With a left context as long as the rows, chunks are exact.
     """
 
     chunk_frames: int
@@ -52,7 +52,7 @@ class Cutting:
 
         Args:
             frames: of each row alone.
-            references: frames in front of each row, which are not kept; 0 where none are.
+            references: reference frames before each row, without samples; 0 without any.
         """
         return [
             Slice(
@@ -72,8 +72,8 @@ def plan_chunks(frames: int, chunk: int = 300, left_context: int = 25) -> list[C
 
     Args:
         frames: length of the sequence; 0 gives no chunk.
-        chunk: frames kept per chunk; the last one may be shorter.
-        left_context: frames decoded before a chunk; all there are where fewer come before it.
+        chunk: frames per chunk; the last one may be shorter.
+        left_context: frames decoded before a chunk, or all earlier ones if they are fewer.
     """
     if frames < 0 or chunk < 1 or left_context < 0:
         raise ValueError(

@@ -69,7 +69,7 @@ def one_step(weight: Tensor) -> Tensor:
 
 
 def pointwise(*weights: Tensor) -> Tensor:
-    """A convolution of kernel 1 as a linear map; of several, one behind the other."""
+    """A convolution of kernel 1 as a linear map; several are stacked."""
     found = [weight.squeeze(-1) for weight in weights]
     return found[0] if len(found) == 1 else torch.stack(found)
 

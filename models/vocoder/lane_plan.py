@@ -1,9 +1,8 @@
-"""Plan lanes: rows of different lengths one after the other in lanes of one length, as pure
-functions.
+"""Plan lanes: rows of different lengths one after the other in lanes of one length. Pure functions.
 
-A batch of rows padded to the longest wastes what the others lack, and each of many lengths times
-many batch sizes wants a graph of its own. Lanes are filled instead, with a gap between two rows, so
-that few shapes serve every mixture and almost nothing is padding.
+A batch padded to its longest row wastes work on all others, and many lengths times many batch sizes
+need many graphs. Lanes are filled instead, with a gap between two rows: few shapes are enough for
+every mixture, with almost no padding.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from models.device.buckets import choose_bucket
 
 @dataclass(frozen=True)
 class LanePlace:
-    """Where a row lies in its batch."""
+    """The place of a row in its batch."""
 
     row: int  # index into the sizes
     lane: int
@@ -38,12 +37,12 @@ class LaneBatch:
 
 
 def fill_lanes(sizes: Sequence[int], lane_frames: int, gap: int) -> list[list[tuple[int, int]]]:
-    """Rows into as few lanes as a greedy choice finds: the longest first, each into the fullest
-    lane that has room.
+    """Put rows into as few lanes as a greedy choice finds: the longest first, each into the fullest
+    lane with enough room.
 
-    The first row is placed before all others, so that it is in a full lane. The
-    rows of some of the lanes alone, in the same order, lie in the same lanes again: for each of
-    them the others were too full, or not there yet.
+    The first row is placed before all others, so that it is in a full lane. The rows of some of the
+    lanes alone, in the same order, get the same places again: for each of them the other lanes were
+    too full, or did not exist yet.
 
     Args:
         sizes: frames of each row, at most lane_frames.
@@ -79,7 +78,7 @@ def plan_lanes(
     lane is padding. A lane shorter than the longest bucket takes the smallest one it fits.
 
     Args:
-        buckets: lane lengths, ascending; the last is what lanes are filled to.
+        buckets: lane lengths, ascending; lanes are filled up to the last.
         max_lanes: of a batch, a power of two; only lanes of the last bucket share one.
     """
     full: list[list[tuple[int, int]]] = []
@@ -102,18 +101,18 @@ def plan_lanes(
 def plan_fixed_lanes(
     sizes: Sequence[int], lane_frames: int, num_lanes: int, gap: int
 ) -> list[LaneBatch]:
-    """As `plan_lanes`, in batches of one shape: what is missing to the last one is empty lanes."""
+    """As `plan_lanes`, in batches of one shape; the last one is filled up with empty lanes."""
     lanes = fill_lanes(sizes, lane_frames, gap)
     parts = [lanes[first : first + num_lanes] for first in range(0, len(lanes), num_lanes)]
     return [_batch(part, lane_frames, num_lanes) for part in parts]
 
 
 def share_lanes(batches: Sequence[LaneBatch], shapes: Sequence[tuple[int, int]]) -> list[LaneBatch]:
-    """Each batch in a shape that holds it, and those that follow in the same one beside it, as far
-    as lanes are left: a pass costs the same however many of them are empty.
+    """Put each batch into a larger shape, together with following batches of that shape while lanes
+    are free: a pass costs the same however many of its lanes are empty.
     """
     found: list[LaneBatch] = []
-    used = 0  # lanes of the last one
+    used = 0  # lanes of the last batch
     for batch, shape in zip(batches, shapes, strict=True):
         before: tuple[LanePlace, ...] = ()
         if found and found[-1].key == shape and used + batch.num_lanes <= shape[0]:
@@ -127,8 +126,8 @@ def share_lanes(batches: Sequence[LaneBatch], shapes: Sequence[tuple[int, int]])
 
 
 def plan_rows_apart(sizes: Sequence[int], shapes: Sequence[tuple[int, int]]) -> list[LaneBatch]:
-    """Every row from the first frame of a lane of its own, in batches whose shape its own size
-    decides; what is missing to a batch is empty lanes.
+    """Put every row at the first frame of a separate lane, in batches whose shape depends on its
+    size alone; batches are filled up with empty lanes.
 
     Args:
         shapes: lanes and their frames, shorter ones first; the last fits every row.
@@ -147,11 +146,11 @@ def plan_rows_apart(sizes: Sequence[int], shapes: Sequence[tuple[int, int]]) -> 
 
 
 def choose_rows(sizes: Sequence[int], lane_frames: int, num_lanes: int, gap: int) -> list[int]:
-    """Which of the rows that wait, the oldest first, fill num_lanes lanes: indices in their order;
-    none as long as all of them together would not fill a lane more.
+    """Choose waiting rows, oldest first, that fill num_lanes lanes: indices in their order; none
+    unless all rows together would fill one lane more.
 
-    A choice is what makes lanes full, so there must be rows to leave behind. The oldest is never
-    left, so no row is passed over more often than rows wait before it.
+    Lanes get full by choosing, so there must be rows to leave out. The oldest row is always chosen,
+    so a row is left out at most as often as rows wait before it.
     """
     if sum(sizes) < (num_lanes + 1) * lane_frames:
         return []

@@ -1,18 +1,18 @@
-"""The vocoder's layout on a GPU: rows lie one after the other in lanes, each lane shape a graph.
+"""The vocoder's layout on a GPU: rows one after the other in lanes, each lane shape with a graph.
 
-A bucket for every batch size and length would want 42 graphs where ten do here, and a third more
-work: rows of 62 to 187 frames cost that when each is padded to a power of two. Lanes are long, so
-the GPU is as full with one as with a batch.
+One bucket per batch size and length would need 42 graphs where ten are enough here, and a third
+more work: rows of 62 to 187 frames cost that if each is padded to a power of two. Lanes are long,
+so one fills the GPU as well as a batch does.
 
-With fixed shapes there is one shape of full lanes. Where a row lies in them counts for nothing:
-every convolution sums the same numbers in the same order. Attention does not, it goes through keys
-in blocks from the lane's first frame on, so latents are made of each row from the first frame of a
-lane of its own (`VocoderRunner.fix_shapes`), which is a fiftieth of the work.
+With fixed shapes there is one shape of full lanes. A row's place in them does not matter: every
+convolution sums the same numbers in the same order. Attention does not, because it reads keys in
+blocks from the lane's first frame on. So latents of each row are made from the first frame of a
+separate lane (`VocoderRunner.fix_shapes`), which is a fiftieth of the work.
 
-A pass asks for the memory of all its activations in one piece first, and gives it back: what they
-ask for is then cut from it. Taken one by one, each wider than the last, they would leave what they
-no longer need in pieces too small for the next, and a graph would keep twice what is in use at
-once. What a pass makes is copied out of that memory, so that the next one finds it whole.
+A pass first allocates the memory of all its activations in one piece and frees it: its allocations
+are then cut from that piece. Allocated one by one, each larger than the last, they would leave free
+pieces too small for the next, and a graph would retain twice the memory in use at a time. Results
+of a pass are copied out of that memory, so that the next pass finds it whole.
 """
 
 from __future__ import annotations
@@ -39,24 +39,24 @@ from models.vocoder.lane_plan import (
 from models.vocoder.network import CodecDecoder
 from models.vocoder.sizes import LANE_FRAMES
 
-MAX_ROWS = 32  # that lanes are sized for: more wait for the next batch
+MAX_ROWS = 32  # of a batch, for the size of lanes: more wait for the next one
 MAX_LANES = 4  # 4,096 frames of one batch: bounds its activations
 LANE_BUCKETS = (64, 128, 192, 256, 384, 512, 768)  # of a last lane that is not full
-# Batches of a shape that are worth a graph of its own; until then they run in the next larger one
-# that is recorded, or in one full lane. On an H200 cuDNN takes 0.25 s to choose its kernels for a
-# shape that is new to it, and a recording as long; a full lane takes 15 ms.
+# Batches of a shape that are worth capturing it; until then they run in the next larger captured
+# shape, or in one full lane. On an H200 cuDNN takes 0.25 s to choose its kernels for a new shape,
+# and a capture as long; a full lane takes 15 ms.
 GRAPH_BATCHES = 16
-FIXED_FRONT = 192  # frames of the shortest lanes with a row each; longer ones are twice as long
+FIXED_FRONT = 192  # frames of the shortest lanes for one row each; longer ones double it
 
 Shape = tuple[int, int]  # lanes, frames
 
 
 class Lanes:
-    """Lanes on static buffers, used by one thread on one stream: the one that runs their graphs.
+    """Lanes on static buffers, used by one thread on one stream.
 
     Args:
-        capturer: records one graph a lane shape; None runs the same shapes eagerly.
-        beside: does what is not a replay; None: the caller's thread does.
+        capturer: captures one graph per lane shape; None: the same shapes run eagerly.
+        beside: runs everything but replays; None: the caller's thread.
     """
 
     def __init__(
@@ -76,11 +76,11 @@ class Lanes:
         self._positions: dict[Shape, Tensor] = {}
         self._buffers: dict[tuple[str, Shape], Tensor] = {}  # inputs and outputs of runners
         self.most_lanes = MAX_LANES
-        self._front_shapes: list[Shape] = []  # of lanes with a row each, where shapes are fixed
+        self._front_shapes: list[Shape] = []  # of lanes with one row each, if shapes are fixed
         self._size(LANE_FRAMES, MAX_LANES)
 
     def _size(self, num_frames: int, num_lanes: int) -> None:
-        """Lanes are filled up to num_frames, and num_lanes of them decoded at once."""
+        """Fill lanes up to num_frames, and decode num_lanes of them at a time."""
         cut = self.cut
         longest = window = cut.chunk_frames + self.network.context_frames
         if not cut.renders_windows:
@@ -92,10 +92,10 @@ class Lanes:
         self.num_lanes = num_lanes
 
     def fix_shapes(self) -> None:
-        """From here on lanes are of one shape, and latents are of rows apart.
+        """From here on use one lane shape, and separate lanes for latents.
 
-        The shape is the same for all batches: in two lanes rows were not the same everywhere on an
-        H200, in four they were (`samples/reproducible.py`).
+        The shape is the same for all batches: in two lanes rows were not always equal on an H200,
+        in four they were (`samples/reproducible.py`).
         """
         self.lane_buckets = self.lane_buckets[-1:]
         self.num_lanes = MAX_LANES
@@ -108,38 +108,38 @@ class Lanes:
 
     @property
     def lane_choices(self) -> list[int]:
-        """Lanes that a batch may have at most, as memory allows; fewer are hardly slower."""
+        """Choices of the most lanes of a batch, largest first; fewer are hardly slower."""
         lanes = [1 << power for power in reversed(range(MAX_LANES.bit_length()))]
         return lanes[:1] if self._front_shapes else lanes
 
     def use_lanes(self, most: int) -> None:
-        """From here on batches have no more lanes than that, one of the choices."""
+        """From here on make batches of at most so many lanes, one of the choices."""
         assert most in self.lane_choices, (most, self.lane_choices)
         self.most_lanes = most
 
     def work_bytes(self, most: int) -> int:
-        """Device memory that graphs and eager passes of up to so many lanes will take; that of
-        graphs which there are already is taken.
+        """Device memory that graphs and eager passes of up to so many lanes will take, without that
+        of graphs captured before.
         """
         lane = self.lane_buckets[-1]
-        # A shape that has no graph yet runs beside the pool of those that have one: half as many
-        # lanes, or the next shorter one.
-        beside = most // 2 * lane if most > 1 else max(LANE_BUCKETS)
+        # A shape without a graph runs outside of the graphs' pool: half as many lanes, or the next
+        # shorter one.
+        eager = most // 2 * lane if most > 1 else max(LANE_BUCKETS)
         held = max((key[0] for key in [*self.whole.keys, *self.renderer.keys]), default=0)
         pool = self.network.work_bytes(most * lane) if most > held else 0
-        return pool + self.network.work_bytes(beside)
+        return pool + self.network.work_bytes(eager)
 
     @property
     def enough_frames(self) -> int:
-        """So many must wait before a choice among them fills all lanes."""
+        """Frames that must wait before a choice among them fills all lanes."""
         return (self.num_lanes + 1) * self.lane_buckets[-1]
 
     def announce(self, max_rows: int, longest: int, longest_front: int) -> None:
-        """Name the lanes that up to max_rows rows can need to their runners.
+        """Announce the lane shapes of up to max_rows rows.
 
         Args:
             longest: frames of the longest row whose samples are made.
-            longest_front: of the longest row of which latents alone are made; 0 where none is.
+            longest_front: frames of the longest row that gets latents alone; 0 without any.
         """
         if self._front_shapes:
             self.renderer.announce([(self.num_lanes, self.lane_buckets[-1])])
@@ -163,7 +163,7 @@ class Lanes:
         self.fronts.announce(shapes)
 
     def choose(self, sizes: Sequence[int]) -> list[int]:
-        """Rows that fill the lanes of the largest graph, once there are enough to choose from.
+        """Choose rows that fill the lanes of the largest graph, once there are enough of them.
 
         On an H200 Fish Speech's vocoder made 2,046 s of audio a second in full batches of four
         lanes, and 1,780 to 1,835 with 32 rows at a time, whose last lanes run two, one and less.
@@ -171,13 +171,13 @@ class Lanes:
         return choose_rows(sizes, self.lane_buckets[-1], self.num_lanes, self.network.gap_frames)
 
     def decode(self, rows: Sequence[Tensor], kept: Sequence[int]) -> list[Tensor]:
-        """Samples of the last `kept` frames of each row of codes."""
+        """Decode rows of codes to the samples of their last `kept` frames."""
         return self._samples(self.whole, self._code_input, rows, kept)
 
     def latents(self, rows: Sequence[Tensor]) -> Iterator[tuple[int, Tensor]]:
-        """Each row's number and its latents, which are static: valid until the next lanes.
+        """Yield each row's number and its latents, which are static: valid until the next lanes.
 
-        Where windows are rendered, rows are whole: single lanes, as long as the longest asks for.
+        If windows are rendered, rows are whole: in single lanes, as long as the longest row needs.
         """
         sizes = [len(row) for row in rows]
         for batch in self._plan_latents(sizes):
@@ -187,7 +187,7 @@ class Lanes:
                 yield place.row, found[place.lane, place.start :][: sizes[place.row]]
 
     def render(self, windows: Sequence[Tensor], kept: Sequence[int]) -> list[Tensor]:
-        """Samples of the last `kept` frames of each window of latents."""
+        """Render windows of latents to the samples of their last `kept` frames."""
         return self._samples(self.renderer, self._latent_input, windows, kept)
 
     def _samples(
@@ -197,31 +197,27 @@ class Lanes:
         rows: Sequence[Tensor],
         kept: Sequence[int],
     ) -> list[Tensor]:
-        """Run all rows through a graph; the samples of their last `kept` frames."""
+        """Run all rows and return the samples of their last `kept` frames."""
         waves: dict[int, Tensor] = {}
         sizes = [len(row) for row in rows]
-        for batch in self._picked(runner, self._plan(sizes)):
+        planned = self._plan(sizes)
+        if not self._front_shapes:  # several batches may share larger lanes that have a graph
+            shapes = [runner.pick(batch.key, 1, GRAPH_BATCHES) for batch in planned]
+            planned = share_lanes(planned, shapes)
+        for batch in planned:
             self._put(batch, rows, inputs(batch.key))
             waves |= self._take(runner.run(batch.key), batch, sizes, kept)
         return [waves[row] for row in range(len(rows))]
 
     def _plan(self, sizes: Sequence[int]) -> list[LaneBatch]:
-        """Lanes for rows whose samples are made."""
+        """Plan lanes for rows that get samples."""
         gap = self.network.gap_frames
         if self._front_shapes:
             return plan_fixed_lanes(sizes, self.lane_buckets[-1], self.num_lanes, gap)
         return plan_lanes(sizes, self.lane_buckets, self.num_lanes, gap)
 
-    def _picked(self, runner: GraphRunner[Shape], planned: list[LaneBatch]) -> list[LaneBatch]:
-        """Batches in the lanes that they are to run in: their own, or larger ones that are at hand,
-        which several share.
-        """
-        if self._front_shapes:
-            return planned
-        return share_lanes(planned, [runner.pick(b.key, 1, GRAPH_BATCHES) for b in planned])
-
     def _plan_latents(self, sizes: Sequence[int]) -> list[LaneBatch]:
-        """Lanes for rows of which latents are made."""
+        """Plan lanes for rows that get latents."""
         if self._front_shapes:
             return plan_rows_apart(sizes, self._front_shapes)
         buckets, max_lanes = self.lane_buckets, self.num_lanes
@@ -232,8 +228,8 @@ class Lanes:
     def _put(self, batch: LaneBatch, rows: Sequence[Tensor], inputs: Tensor) -> None:
         """Fill the static positions of a batch and its static input (lanes, frames, width).
 
-        Numbers are laid out without PyTorch, every call of which lets other threads in, and go to
-        the device at once.
+        Numbers are prepared without PyTorch, because each of its calls lets other threads run, and
+        are copied to the device together.
         """
         num_frames = batch.num_lanes * batch.num_frames
         positions = np.full(num_frames, -1)
@@ -250,7 +246,7 @@ class Lanes:
     def _take(
         self, samples: Tensor, batch: LaneBatch, sizes: Sequence[int], kept: Sequence[int]
     ) -> dict[int, Tensor]:
-        """Samples of each row's last `kept` frames, copied out of the static output at once."""
+        """Copy the samples of each row's last `kept` frames out of the static output."""
         places = batch.places
         index = []
         counts = []
@@ -264,8 +260,8 @@ class Lanes:
         return {place.row: piece for place, piece in zip(places, pieces, strict=True)}
 
     def _front_buckets(self, longest: int) -> list[int]:
-        """Lengths of the single lanes for latents of whole rows of up to `longest` frames, all of
-        which are longer than a chunk.
+        """Lengths of the single lanes for latents of whole rows of up to `longest` frames; all rows
+        are longer than a chunk.
         """
         most = self.cut.chunk_frames + self.cut.left_context
         powers = [1 << power for power in range(LANE_FRAMES.bit_length(), most.bit_length())]
@@ -274,7 +270,7 @@ class Lanes:
         return [frames for frames in lanes if frames <= choose_bucket(longest, lanes)]
 
     def _code_input(self, key: Shape) -> Tensor:
-        """(lanes, frames, K): frames outermost, so that rows are put in at once."""
+        """(lanes, frames, K): frames outermost, so that rows are written in one operation."""
         return self._buffer("codes", key, self.network.num_codebooks, torch.int64)
 
     def _latent_input(self, key: Shape) -> Tensor:
@@ -306,10 +302,10 @@ class Lanes:
         return out.copy_(self.network.render(latents, positions >= 0))
 
     def _make_room(self, key: Shape) -> None:
-        """Have the allocator find the memory of a pass in one piece. What outlives the pass must
-        come before, or it would lie in that piece and keep all of it. So would the memory that
-        cuBLAS takes once for every thread and stream: it is asked for while the piece is held, and
-        by the capturer before a recording.
+        """Make the allocator use one piece of memory for a pass. Tensors that outlive the pass must
+        be allocated before, or they would be part of the piece and retain all of it. The same is
+        true of cuBLAS's workspace, one per thread and stream: it is allocated while the piece is,
+        and by the capturer before a capture.
         """
         if self.device.type != "cuda":
             return

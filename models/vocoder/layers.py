@@ -34,7 +34,7 @@ from models.vocoder.sizes import DILATIONS, KERNEL
 # vocoder of Qwen3-TTS 0.6B on an H200, 32 rows of 125 frames, eager, with and without it:
 # - bfloat16 without Hopper's copy engine, as on older and consumer GPUs: 78 ms and 2,827 ms;
 # - bfloat16 with our kernels: 54.0 and 54.4 ms, they serve all of it;
-# - float32: 261 and 203 ms, so cuDNN keeps that.
+# - float32: 261 and 203 ms, so cuDNN computes that.
 UNFOLD_FROM = 2048
 LAYER_NORM_EPS = 1e-6  # of the ConvNeXt blocks; not in the config
 
@@ -57,8 +57,8 @@ def conv(
 def has_unit_kernels(x: Tensor) -> bool:
     """Whether residual units on x (B, T, C) run our kernels from their dilated convolution on.
 
-    Elsewhere the convolution is a library's: on a Hopper GPU in bfloat16 ours is as fast or up to
-    twice as fast, by itself and because the activation behind it costs no pass over memory.
+    Otherwise the convolution is a library's. On a Hopper GPU in bfloat16 ours is as fast or up to
+    twice as fast, also because the following activation needs no pass over memory.
     """
     is_fitting = x.dtype == torch.bfloat16 and x.shape[-1] % 8 == 0  # 8 fill the 16 bytes asked for
     return x.is_cuda and is_fitting and has_kernel(x)
@@ -107,8 +107,8 @@ class PreTransformer(nn.Module):
     """Causal transformer over frames with a sliding window.
 
     Args:
-        latent_dim: width of what goes in and comes out, through a linear map before and one behind,
-            with biases; None: the layers' own, without.
+        latent_dim: width of inputs and outputs, with a linear map and biases before and after the
+            layers; None: the layers' own, without maps.
     """
 
     def __init__(self, config: TransformerConfig, latent_dim: int | None = None) -> None:
@@ -128,15 +128,15 @@ class PreTransformer(nn.Module):
     ) -> Tensor:
         """(B, F, latent_dim) to the same; cos and sin (F, D_h) count frames from 0.
 
-        Rows that lie one behind the other are told apart by `positions`, (B, F) each frame's place
-        in its row, and -1 in the gaps.
+        Several rows of a lane are distinguished by `positions`, (B, F) each frame's place in its
+        row, and -1 in the gaps.
 
         Queries and keys are rotated in the tables' dtype. Without projections x may be overwritten.
         """
         batch, frames, latent_dim = x.shape
         mask = self.band_mask(frames, x)
         if positions is not None:
-            places = positions.clamp(min=0)  # a frame of a gap sees itself: softmax wants something
+            places = positions.clamp(min=0)  # a frame of a gap attends to itself: softmax needs one
             mask = self.row_mask(mask, places)
             cos, sin = cos[places].unsqueeze(1), sin[places].unsqueeze(1)  # (B, 1, F, D_h)
         if self.input_proj is not None:
@@ -179,7 +179,7 @@ class PreTransformer(nn.Module):
         return mask.masked_fill_(is_hidden, float("-inf"))[:, :frames]
 
     def row_mask(self, band: Tensor, places: Tensor) -> Tensor:
-        """(B, 1, F, F) of a band mask (F, F): what lies before a row's first frame is hidden too.
+        """(B, 1, F, F) of a band mask (F, F) that also masks frames before a row's first one.
 
         Args:
             places: (B, F) each frame's place in its row.
@@ -192,7 +192,7 @@ class PreTransformer(nn.Module):
 
 
 def _ages(frames: int, like: Tensor) -> Tensor:
-    """(F, width) how many frames each lies behind each, width F up to a multiple of 16."""
+    """(F, width) distance from each frame back to each other; width is F up to a multiple of 16."""
     rows = torch.arange(frames, device=like.device)
     columns = torch.arange(-(-frames // 16) * 16, device=like.device)
     return rows[:, None] - columns
@@ -289,22 +289,22 @@ class DecoderBlock(nn.Module):
         return h
 
     def work_elements(self, steps: int, has_kernels: bool, unfolds: bool, turns: bool) -> int:
-        """Elements that are in memory at once while `forward` turns so many steps into more.
+        """The most elements in memory at a time while `forward` makes more steps of so many.
 
         Args:
             has_kernels: whether units run our kernels. unfolds: whether a library's convolutions
-                may be products over taps laid side by side. turns: whether a library's convolutions
-                put channels outermost in a copy of what comes in and of what goes out.
+                may be products over taps side by side. turns: whether a library's convolutions copy
+                inputs and outputs with channels outermost.
         """
         rate = self.expand.weight.shape[0] // self.out_channels
         given, made = 2 * steps * self.out_channels, steps * rate * self.out_channels
         expansion = given  # its activation
-        unit = made  # its first activation, beside what comes in and goes out
+        unit = made  # its first activation, without inputs and outputs
         if turns:
             expansion += given + made
             unit += 2 * made
         if not has_kernels or self.out_channels > MAX_CHANNELS:
-            unit += made  # what the convolution gives
+            unit += made  # the convolution's result
         widest = max(dilation for dilation in DILATIONS)
         if unfolds and not has_kernels and widest * self.out_channels >= UNFOLD_FROM:
             unit += KERNEL * made

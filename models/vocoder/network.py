@@ -1,6 +1,6 @@
 """What the families' vocoders share: the convolutions from latents to samples.
 
-A family adds its `codebooks`, how codes become latents (`latents`) and how samples are kept in
+A family adds its `codebooks`, how codes become latents (`latents`) and how samples are limited to
 [-1, 1] (`bound_`).
 """
 
@@ -28,7 +28,7 @@ from models.vocoder.layers import (
 )
 from models.vocoder.sizes import DecoderSizes
 
-# Of what lies in memory at once: pieces of many sizes, taken and given back in turn, leave holes.
+# Factor over the memory in use: pieces of many sizes, allocated and freed in turn, leave holes.
 # Replaying the allocator's choices for the sizes of Qwen3-TTS and Fish gave 1.04 to 1.26.
 WORK_SPARE = 1.28
 ROPE = ("rope_cos", "rope_sin")
@@ -40,7 +40,7 @@ class CodecDecoder(Network):
     ways = FOLDS
     prepared = staticmethod(plain)
     cut: Cutting  # how long rows are cut
-    # Entries of each codebook: what is beyond is no code. None: it counts as the last one.
+    # Entries of each codebook: larger numbers are invalid. None: they count as the last entry.
     num_entries: int | None = None
     codebooks: nn.Parameter  # (codes of all codebooks, W) what each adds to a frame
 
@@ -97,8 +97,8 @@ class CodecDecoder(Network):
 
         Args:
             codes: (B, K, F) int64; shorter rows are padded on the right with any code.
-            positions: (B, F) int64, each frame's place in its row, where rows lie one behind the
-                other; -1 in the gaps between them, of gap_frames at least.
+            positions: (B, F) int64, each frame's place in its row, if a lane has several rows; -1
+                in the gaps between them, of gap_frames at least.
         Returns:
             (B, F * samples_per_frame) float32 in [-1, 1].
         Raises:
@@ -118,8 +118,8 @@ class CodecDecoder(Network):
         """(B, F, latent_dim) to (B, F * samples_per_frame) float32 samples in [-1, 1].
 
         Args:
-            kept: (B, F) bool, false in the gaps between rows that lie one behind the other, whose
-                samples mean nothing.
+            kept: (B, F) bool, false in the gaps between rows of a lane, whose samples have no
+                meaning.
         """
         batch, frames, _ = latents.shape
         x = latents

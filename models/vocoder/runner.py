@@ -1,13 +1,14 @@
 """Rows of codes to rows of samples: what every family does around its vocoder's network.
 
-Long rows are cut into the checkpoint's chunks with left context, as the official decoder does. How
-the pieces lie in memory while the network runs is a layout's matter: each by itself on a CPU
-(`RowsAlone`), one behind the other in lanes on a GPU (`lanes.py`).
+Long rows are cut into the checkpoint's chunks with left context, as the official decoder does. A
+layout arranges the pieces in memory while the network runs: on a CPU each one alone (`RowsAlone`),
+on a GPU one after the other in lanes (`lanes.py`).
 
-A row that clones a voice has reference frames in front whose samples are cut off. They are part of
-the chunks, because the row's own frames attend to them; but most of a vocoder's work comes after
-attention, and that part runs over the frames that are kept and the few its convolutions reach back.
-Where attention looks back further than a chunk's context, long rows are decoded that way too.
+A row that clones a voice begins with reference frames whose samples are cut off. They are part of
+the chunks, because the row's own frames attend to them. But most of a vocoder's work comes after
+attention, and runs only over the frames whose samples are returned and the few before them that its
+convolutions reach. If attention looks back further than a chunk's context, long rows are decoded
+that way too.
 """
 
 from __future__ import annotations
@@ -28,14 +29,13 @@ from models.vocoder.network import CodecDecoder
 
 
 class RowsAlone:
-    """The layout on a CPU: every row by itself, at its own length.
+    """The layout on a CPU: every row alone, at its own length.
 
-    Padding to a common length, and frames before others, are work that a CPU has no cores for; and
-    a row's samples then depend on the row alone, bit for bit. The methods are documented in
-    `lanes.py`.
+    A CPU has no cores for the extra work of padding to a common length, and a row's samples then
+    depend on the row alone, bit for bit. The methods are documented in `lanes.py`.
     """
 
-    lane_choices: ClassVar[list[int]] = [1]  # there are no lanes to be fewer
+    lane_choices: ClassVar[list[int]] = [1]  # there are no lanes
     enough_frames = 0  # one row is enough
 
     def __init__(self, network: CodecDecoder) -> None:
@@ -43,24 +43,24 @@ class RowsAlone:
         self.runners: list[GraphRunner[Any]] = []
 
     def use_lanes(self, most: int) -> None:
-        """Nothing changes."""
+        """Nothing to do: there are no lanes."""
 
     def work_bytes(self, most: int) -> int:
-        """Nothing is kept on a device."""
+        """None."""
         return 0
 
     def fix_shapes(self) -> None:
-        """Rows are alone already."""
+        """Nothing to do: rows are alone."""
 
     def announce(self, max_rows: int, longest: int, longest_front: int) -> None:
-        """Nothing is recorded."""
+        """Nothing to do: there are no graphs."""
 
     def choose(self, sizes: Sequence[int]) -> list[int]:
-        """All of them: no batch is better than another."""
+        """All rows: no batch is better than another."""
         return list(range(len(sizes)))
 
     def decode(self, rows: Sequence[Tensor], kept: Sequence[int]) -> list[Tensor]:
-        """Samples of the last `kept` frames of each row of codes."""
+        """Decode rows of codes to the samples of their last `kept` frames."""
         return [
             self._last(self.network(row.T[None]), count)
             for row, count in zip(rows, kept, strict=True)
@@ -72,7 +72,7 @@ class RowsAlone:
             yield index, self.network.latents(row.T[None])[0]
 
     def render(self, windows: Sequence[Tensor], kept: Sequence[int]) -> list[Tensor]:
-        """Samples of the last `kept` frames of each window of latents."""
+        """Render windows of latents to the samples of their last `kept` frames."""
         return [
             self._last(self.network.render(window[None]), count)
             for window, count in zip(windows, kept, strict=True)
@@ -82,36 +82,36 @@ class RowsAlone:
         return waves[0, -frames * self.network.samples_per_frame :]
 
 
-# How rows of different lengths lie in memory while the network runs.
+# The arrangement of rows of different lengths in memory while the network runs.
 Layout = Lanes | RowsAlone
 
 
 class VocoderRunner:
-    """A vocoder's network behind a layout.
+    """A vocoder's network and a layout.
 
-    On a CPU several threads may call it at once. On a GPU one alone, the engine's: `decode` queues
-    its work on whatever stream is current, and all of it must be the same stream, the vocoder's,
-    because its graphs and their static buffers are one set (`models.device.streams`); nothing in it
-    waits for the device. What it returns is no static buffer and may be kept.
+    On a CPU several threads may call it concurrently. On a GPU only the engine's thread may:
+    `decode` queues its work on the current stream, which must always be the vocoder's, because its
+    graphs share one set of static buffers (`models.device.streams`). It never waits for the device.
+    Its results are copies, not static buffers.
     """
 
     def __init__(self, network: CodecDecoder, layout: Layout) -> None:
         self.network = network
         self.layout = layout
-        self.is_fixed = False  # see `fix_shapes`
+        self.is_fixed = False  # whether `fix_shapes` was called
 
     def fix_shapes(self) -> None:
-        """From here on work in shapes that the rows at hand do not choose, so that a row comes out
-        the same in whatever company: its latents are made apart from its samples.
+        """From here on use shapes that do not depend on the rows, so that a row's samples are the
+        same in any company: latents are made separately from samples.
         """
         self.is_fixed = True
         self.layout.fix_shapes()
 
     def announce(self, max_batch: int, max_frames: int, max_reference_frames: int = 0) -> None:
-        """Name to the graphs' runners what up to max_batch rows of up to max_frames frames need.
+        """Announce the buckets of up to max_batch rows of up to max_frames frames.
 
         Args:
-            max_reference_frames: the longest reference in front of a row; 0 where none is.
+            max_reference_frames: of the longest reference before a row; 0 without any.
         """
         cut = self.network.cut
         longest = whole = max_frames + max_reference_frames
@@ -128,13 +128,13 @@ class VocoderRunner:
         self.layout.announce(max_batch, longest, whole if has_tails else 0)
 
     def choose(self, frames: list[int], references: list[int]) -> list[int]:
-        """Which of the rows that wait to be decoded, the oldest first, make a good batch: indices
-        in their order; none where it is better to wait for more.
+        """Choose a good batch among the waiting rows, oldest first: indices in their order; none if
+        it is better to wait for more rows.
 
         Args:
-            references: frames in front of each row; 0 where none are.
+            references: reference frames before each row; 0 without any.
         """
-        if sum(frames) < self.layout.enough_frames:  # asked often, and mostly too early
+        if sum(frames) < self.layout.enough_frames:  # usually there are too few
             return []
         pieces = self._pieces(frames, references)
         for is_tail in (False, True):
@@ -151,19 +151,22 @@ class VocoderRunner:
         """Each (F, K) int64 codes to (F * samples_per_frame,) float32 samples, on the device.
 
         Args:
-            references: (R, K) codes decoded in front of a row's own and cut off again, or None.
+            references: (R, K) codes decoded before a row's own and cut off again, or None.
         """
         fronts = [None] * len(codes) if references is None else references
         if len(fronts) != len(codes):
             raise ValueError(f"{len(codes)} rows, but {len(fronts)} references")
         rows = [
-            row if front is None else torch.cat([_beside(row, front), row])
+            row if front is None else torch.cat([_moved(front, row), row])
             for row, front in zip(codes, fronts, strict=True)
         ]
         pieces = self._pieces(
             [len(row) for row in codes], [0 if front is None else len(front) for front in fronts]
         )
-        samples = self._decode_whole(rows, [piece for piece in pieces if not piece.is_tail])
+        whole = [piece for piece in pieces if not piece.is_tail]
+        inputs = [_codes(rows, piece) for piece in whole]
+        waves = self.layout.decode(inputs, [piece.kept for piece in whole])
+        samples = dict(zip(whole, waves, strict=True))
         samples |= self._decode_tails(rows, [piece for piece in pieces if piece.is_tail])
         parts: list[list[Tensor]] = [[] for _ in codes]
         for piece in pieces:
@@ -177,14 +180,8 @@ class VocoderRunner:
         pieces = self.network.cut.pieces(frames, references)
         return [replace(piece, is_tail=True) for piece in pieces] if self.is_fixed else pieces
 
-    def _decode_whole(self, rows: list[Tensor], pieces: list[Slice]) -> dict[Slice, Tensor]:
-        """Samples of the kept frames of every piece, all of whose frames are decoded."""
-        codes = [_codes(rows, piece) for piece in pieces]
-        waves = self.layout.decode(codes, [piece.kept for piece in pieces])
-        return dict(zip(pieces, waves, strict=True))
-
     def _decode_tails(self, rows: list[Tensor], pieces: list[Slice]) -> dict[Slice, Tensor]:
-        """Latents of whole pieces, but samples only of the frames that are kept.
+        """Make latents of whole pieces, but samples only of the last `kept` frames.
 
         Pieces of a row that begin at the same frame share the latents of the longest.
         """
@@ -204,7 +201,7 @@ class VocoderRunner:
         return dict(zip(pieces, waves, strict=True))
 
     def _window(self, piece: Slice) -> int:
-        """Latent frames that the samples of a piece's kept frames depend on."""
+        """Latent frames that a piece's samples depend on."""
         return min(piece.chunk.num_frames, piece.kept + self.network.context_frames)
 
 
@@ -215,7 +212,7 @@ def vocoder_runner(
 
     Args:
         capturer: records the graphs of a GPU; None runs the same shapes eagerly.
-        beside: does on a GPU what is not a replay; None: the caller's thread does.
+        beside: runs everything but replays on a GPU; None: the caller's thread.
     """
     if network.device.type == "cuda":
         return VocoderRunner(network, Lanes(network, capturer, beside))
@@ -228,6 +225,6 @@ def _codes(rows: list[Tensor], piece: Slice) -> Tensor:
     return row if is_whole else row[chunk.first : chunk.end]
 
 
-def _beside(row: Tensor, front: Tensor) -> Tensor:
-    """A reference on its row's device, without waiting for what is queued there."""
+def _moved(front: Tensor, row: Tensor) -> Tensor:
+    """A reference on its row's device, without waiting for the device's queue."""
     return front if front.device == row.device else to_device(front, row.device, front.dtype)

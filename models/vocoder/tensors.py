@@ -1,10 +1,10 @@
-"""The tensors that all codecs have, and what becomes of them at load, so that every convolution is
-a plain one. Without torch; the ways are functions of `fold.py`.
+"""The tensors of all codecs, and how they are changed at load so that every convolution is a plain
+one. Without torch; the ways are functions of `fold.py`.
 
 - ConvNeXt's gamma is multiplied into the layer before;
-- transposed convolutions become convolutions that produce all phases of a step at once;
-- in the decoder blocks each convolution's bias moves into the Snake behind it. A residual unit adds
-  onto its input, so a Snake on the residual stream gets the sum of all biases since it began.
+- transposed convolutions become convolutions that produce all phases of a step together;
+- in the decoder blocks each convolution's bias moves into the following Snake. A residual unit adds
+  to its input, so a Snake on the residual stream gets the sum of all biases since it began.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ WEIGHT_NORM = ((LENGTH, DIRECTION), (OLD_LENGTH, OLD_DIRECTION))
 
 @dataclass
 class CodecTable(Table):
-    """A codec's tensors. A family says how its Snakes are stored, and its convolutions."""
+    """A codec's tensors. A family adds how its Snakes and convolutions are stored."""
 
     UNIT: ClassVar[Sequence[str]]  # of a residual unit: Snake, convolution, Snake, convolution
 
@@ -42,7 +42,7 @@ class CodecTable(Table):
         self.hold(f"{theirs}.bias", outputs or shape[0])
 
     def conv(self, theirs: str, ours: str, way: str, *shape: int, stride: int = 0) -> None:
-        """A convolution that keeps its bias."""
+        """A convolution with its bias."""
         self.hold_conv(theirs, *shape)
         numbers = (stride,) if stride else ()
         self.make(f"{ours}.weight", way, f"{theirs}.weight", numbers=numbers)
@@ -66,9 +66,9 @@ class CodecTable(Table):
         """The residual units `first`, ... of a block.
 
         Args:
-            stream: the biases that the activations lack in front of them.
+            stream: the biases that the activations lack before these units.
         Returns:
-            The same behind them.
+            The biases that they lack after them.
         """
         found = list(stream)
         for unit in range(len(DILATIONS)):

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from kernels.launch.dispatch import KernelFailed
+from kernels.launch.dispatch import AUTO, KernelFailed, Kernels
 from models.base import Prompt, SlotStatus, SpeechRequest
 from models.device.beside import Beside
 from models.device.graphs import Capturer
@@ -145,6 +145,7 @@ class FakeSpeechModel:
     groups: list[list[str]] = field(default_factory=list)  # texts of each prefill
     audio: list[int] = field(default_factory=list)  # rows of each vocoder batch
     failed: list[int] = field(default_factory=list)  # slots released as failed
+    kernels: Kernels = AUTO
 
     def prompt(self, request: SpeechRequest) -> Prompt:
         """One prompt position a letter."""
@@ -224,6 +225,10 @@ class FakeSpeechModel:
 
     def settle(self) -> None:
         """Nothing is begun beside."""
+
+    def leave_triton(self, failure: str) -> None:
+        """Note the failure."""
+        self.kernels = self.kernels.given_up(failure)
 
     def graph_runners(self) -> list[Any]:
         """The runners of no graphs."""

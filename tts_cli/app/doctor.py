@@ -111,18 +111,22 @@ def kernels() -> list[Finding]:
     if (torch := _torch()) is None:
         return []
     try:
-        from kernels.launch.dispatch import describe
+        from kernels.launch.dispatch import AUTO
         from kernels.launch.probe import probe, remedy_for, tools
     except (ImportError, OSError):
         return []
     if not torch.cuda.is_available():
-        return [Finding("kernels", "ok", describe())]
+        return [Finding("kernels", "ok", AUTO.describe())]
     device = torch.device("cuda", 0)
     found = "; ".join(f"{name} {where}" for name, where in tools(device).items())
     failure = probe(device)
     if failure is None:
         return [
-            Finding("kernels", "ok", f"{describe(device)}, a test kernel was compiled; {found}")
+            Finding(
+                "kernels",
+                "ok",
+                f"{AUTO.describe(device)}, a test kernel was compiled; {found}",
+            )
         ]
     detail = (
         f"using the slower PyTorch reference, because Triton does not work ({failure}); {found}"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from kernels.launch.compilation import cache_folder
+from kernels.launch.dispatch import using
 from models.device.graphs import GraphRunner
 from tts_cli.app.profile import sample_prompts
 from tts_cli.config import MANY_ROWS, RunConfig
@@ -93,7 +94,7 @@ def check_frames(model: SpeechModel, runner: GraphRunner[Any], bucket: int) -> s
 
 def check_output(model: SpeechModel, runner: GraphRunner[Any], key: Any) -> str:
     """Compare the output of a graph with the eager one on the same static input."""
-    with torch.inference_mode():
+    with torch.inference_mode(), using(model.kernels):
         if runner.sample is not None:
             runner.sample(key)
         graph = runner.run(key).clone()

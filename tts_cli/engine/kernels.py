@@ -1,27 +1,22 @@
-"""Which kernels a session runs, and what happens where Triton fails.
+"""Which kernels the model of a session runs, and what happens where Triton fails.
 
-A small kernel is compiled and launched when a device is opened, beside the reading of weights; what
-it tells is heard before the first kernel of a model runs. Should a later one fail all the same,
-whoever has work in hand says `leave_triton` and begins it again: operations then run their PyTorch
-references, and graphs are recorded anew. Kernels that were asked for by name are not exchanged for
-others, and with `--reproducible` none are once a device is open.
+A small kernel is compiled and launched as soon as a device is opened, while weights are read, and
+its result is awaited before the model runs its first kernel. Should a later kernel fail all the
+same, the caller gives Triton up with `leave_triton` and starts its work again: the model then runs
+the PyTorch references, and graphs are recorded anew. Kernels that were asked for by name are not
+replaced, and with `--reproducible` none are once a device is open.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
+from concurrent.futures import Future
 from typing import TYPE_CHECKING, TypeVar, cast
 
 import torch
 
-from kernels.launch.dispatch import (
-    KernelFailed,
-    Kernels,
-    fall_back,
-    is_portable,
-    is_triton_on,
-    use_kernels,
-)
+from kernels.launch.dispatch import KernelFailed, Kernels, KernelsName
 from kernels.launch.own_hash import begin_hash
 from kernels.launch.probe import begin_probe, remedy_for
 from tts_cli.errors import SetupError, StoppedEarly
@@ -29,54 +24,54 @@ from tts_cli.errors import SetupError, StoppedEarly
 if TYPE_CHECKING:
     from models.slots.model import SpeechModel
 
+log = logging.getLogger(__name__)
+
 Result = TypeVar("Result")
+Probe = Future[str | None] | None  # None: nothing to wait for
 
 
-def choose_kernels(name: str, device: torch.device) -> Callable[[], None]:
-    """Have a session run the kernels of `--kernels`; on a CPU there is no choice.
+def choose_kernels(name: str, device: torch.device) -> Kernels:
+    """The kernels of `--kernels`; on a CPU there is no choice."""
+    return Kernels.named(cast(KernelsName, name) if device.type == "cuda" else "auto")
 
-    Returns:
-        What to call before the first of them runs. Raises SetupError: kernels that were asked for
-        by name cannot run here.
-    """
-    use_kernels(cast(Kernels, name) if device.type == "cuda" else "auto")
-    if device.type != "cuda" or name == "reference":
-        return lambda: None
-    if is_triton_on():
+
+def probe_kernels(kernels: Kernels, device: torch.device) -> Probe:
+    """Begin to try Triton on a GPU, if the kernels are its."""
+    if device.type != "cuda" or kernels.mode == "reference":
+        return None
+    if kernels.is_triton_on:
         begin_hash()
-    found = begin_probe(device)
-
-    def settle() -> None:
-        failure = found.result()
-        if failure is not None and is_portable():
-            raise _unusable(failure)
-        if failure is not None:
-            fall_back(failure, remedy_for(failure))
-
-    return settle
+    return begin_probe(device)
 
 
-def _unusable(failure: str) -> SetupError:
-    """What is said where kernels that were asked for by name cannot be had."""
-    return SetupError(
-        f"--kernels portable: Triton does not work ({failure})",
-        remedy=f"{remedy_for(failure)}, or use --kernels auto, which continues without it",
-    )
+def settle_kernels(probe: Probe, model: SpeechModel, device: torch.device) -> None:
+    """Wait for a probe, before the model runs its first kernel, and leave Triton if it failed.
+
+    Raises:
+        SetupError: kernels that were asked for by name cannot run here.
+    """
+    if probe is not None and (failure := probe.result()) is not None:
+        leave_triton(failure, model, is_fixed=False)
+    say = log.info if device.type == "cuda" else log.debug  # a CPU has one path
+    say("kernels on %s: %s", device.type, model.kernels.describe(device))
 
 
 def leave_triton(failure: str, model: SpeechModel, is_fixed: bool) -> None:
-    """Go on with the PyTorch references, which a model's graphs are recorded anew with.
+    """Make a model run the PyTorch references, and say so. Its graphs are recorded anew.
 
     Args:
         failure: of a kernel.
-        is_fixed: rows must not change with what speaks them.
+        is_fixed: rows must not depend on which kernels make them.
     Raises:
         SetupError: kernels were asked for by name.
-        StoppedEarly: rows would sound otherwise.
+        StoppedEarly: rows would sound different.
     """
     remedy = remedy_for(failure)
-    if is_portable():
-        raise _unusable(failure)
+    if model.kernels.is_portable:
+        raise SetupError(
+            f"--kernels portable: Triton does not work ({failure})",
+            remedy=f"{remedy}, or use --kernels auto, which continues without it",
+        )
     if is_fixed:
         raise StoppedEarly(
             f"a Triton kernel failed ({failure}), and with --reproducible the kernels must "
@@ -84,12 +79,12 @@ def leave_triton(failure: str, model: SpeechModel, is_fixed: bool) -> None:
             remedy=f"finished rows are safe; {remedy}, or start again with --kernels reference and "
             "--redo all",
         )
-    model.settle()
-    if torch.cuda.is_available():
-        torch.cuda.synchronize()  # graphs are over; and a device that is lost says so
-    fall_back(failure, remedy)
-    for runner in model.graph_runners():
-        runner.renew()
+    model.leave_triton(failure)
+    log.warning(
+        "Triton does not work (%s); %s; continuing with PyTorch's own operations, which is slower",
+        failure,
+        remedy,
+    )
 
 
 def with_fallback(

@@ -24,7 +24,6 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import torch
 
 from kernels.launch.compilation import Compilation, cache_folder, use_cache_folder, watch
-from kernels.launch.dispatch import describe as describe_kernels
 from models.checkpoint.files import CheckpointError
 from models.device.beside import Beside, load_libraries
 from models.device.buckets import next_power_of_two
@@ -32,7 +31,7 @@ from models.device.memory import Room, room_for
 from models.registry import load_model
 from tts_cli import signals, startup
 from tts_cli.config import BATCH_CPU, BATCH_CUDA, MANY_ROWS, RunConfig
-from tts_cli.engine.kernels import choose_kernels, with_fallback
+from tts_cli.engine.kernels import choose_kernels, probe_kernels, settle_kernels, with_fallback
 from tts_cli.engine.scheduler import BatchSize
 from tts_cli.errors import SetupError
 from tts_cli.named import counted, shown_size
@@ -194,7 +193,7 @@ class Loaded:
             "dtype": str(self.dtype).removeprefix("torch."),  # [text] precision, such as `bfloat16`
             "max_batch": self.batch.rows,  # [rows] largest batch size, at the end of the run
             # [text] kernels in use at the end, Triton's or the PyTorch reference, and the reason
-            "kernels": describe_kernels(device),
+            "kernels": self.model.kernels.describe(device),
             "threads": torch.get_num_threads(),  # [number] threads of PyTorch on the CPU
         }
         if device.type == "cuda":
@@ -268,15 +267,16 @@ def open_checkpoint(config: RunConfig) -> Loaded:
     if is_cuda:
         torch.cuda.set_device(device)
         TF32.hold()
-    settle_kernels = choose_kernels(config.kernels, device)
+    kernels = choose_kernels(config.kernels, device)
+    probe = probe_kernels(kernels, device)
     if is_cuda:
         Beside(device).start(partial(load_libraries, device, dtype))
     startup.reach("device_s")
     try:
-        model = load_model(source, device, dtype, config.revision, not config.no_graphs)
+        model = load_model(source, device, dtype, config.revision, not config.no_graphs, kernels)
         if is_fixed:
             model.fix_shapes()
-        settle_kernels()
+        settle_kernels(probe, model, device)
     except BaseException as error:
         if is_cuda:
             TF32.release()

@@ -14,7 +14,7 @@ import pytest
 import torch
 from warm_process import run_warm
 
-from kernels.launch import ahead, hooks
+from kernels.launch import ahead, dispatch, hooks
 from kernels.launch.compilation import watch
 from kernels.launch.dispatch import jit, tl
 
@@ -74,7 +74,7 @@ def triton(
 ) -> FakeTriton:
     fake = FakeTriton(request.param)
     monkeypatch.setattr(hooks, "triton", fake)
-    monkeypatch.setattr(ahead, "is_triton_on", lambda: True)
+    monkeypatch.setattr(dispatch, "HAS_TRITON", True)
     monkeypatch.setattr(ahead, "IS_INTERPRETED", False)
     monkeypatch.setattr(ahead, "_digest", lambda name: name)
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "cache"))

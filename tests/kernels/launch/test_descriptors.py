@@ -64,13 +64,10 @@ def test_which_gpus_have_a_copy_engine(major, minor, shared_kib, answer, monkeyp
 
 def test_portable_kernels_need_no_copy_engine(monkeypatch) -> None:
     monkeypatch.setattr(dispatch, "_has_copy_engine", lambda _: True)
-    monkeypatch.setattr(dispatch, "_is_portable", False)
     device = torch.device("cuda", 0)
-    assert dispatch.has_copy_engine(device)
-    dispatch.use_kernels("portable")
-    assert not dispatch.has_copy_engine(device)
-    dispatch.use_kernels("auto")
-    assert dispatch.has_copy_engine(device)
+    for name, has_engine in (("auto", True), ("portable", False)):
+        with dispatch.using(dispatch.Kernels.named(name)):
+            assert dispatch.has_copy_engine(device) == has_engine
 
 
 def test_steps_that_do_not_start_where_they_must_are_named(device) -> None:

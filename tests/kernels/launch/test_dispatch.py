@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-import logging
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -9,6 +9,7 @@ import torch
 from warm_process import run_warm
 
 from kernels.launch import dispatch
+from kernels.launch.dispatch import Kernels
 from kernels.linear.rms_norm import _rms_norm_kernel
 from kernels.linear.swiglu import swiglu
 from kernels.sampling.sample import _sample_kernel
@@ -53,13 +54,13 @@ def test_cuda_takes_triton_unless_switched_off() -> None:
 
 def test_override_is_undone_even_after_an_error() -> None:
     x = torch.zeros(1)
-    before = dispatch.describe("cpu")
+    before = dispatch.current()
     with dispatch.override("reference"):
-        assert "switched off" in dispatch.describe("cpu")
-    assert dispatch.describe("cpu") == before
+        assert "switched off" in dispatch.current().describe("cuda")
+    assert dispatch.current() == before
     with pytest.raises(ZeroDivisionError), dispatch.override("reference"):
         raise ZeroDivisionError
-    assert dispatch.describe("cpu") == before
+    assert dispatch.current() == before
     assert not dispatch.use_triton(x)
 
 
@@ -70,7 +71,7 @@ def test_a_mode_inside_another_is_a_bug() -> None:
         inside = pytest.raises(AssertionError, match="'triton' inside a block of mode 'reference'")
         with inside, dispatch.override("triton"):
             pass
-        assert "switched off" in dispatch.describe("cpu")
+        assert dispatch.current().mode == "reference"
 
 
 def test_unknown_mode_is_refused() -> None:
@@ -83,7 +84,7 @@ def test_without_triton_auto_uses_the_reference_and_triton_raises(monkeypatch) -
     monkeypatch.setattr(dispatch, "HAS_TRITON", False)
     monkeypatch.setattr(dispatch, "_is_interpreter_wanted", True)
     assert not dispatch.use_triton(torch.zeros(1))
-    assert "not installed" in dispatch.describe("cuda")
+    assert "not installed" in dispatch.AUTO.describe("cuda")
     with dispatch.override("triton"), pytest.raises(RuntimeError, match="cannot be imported"):
         dispatch.use_triton(torch.zeros(1))
 
@@ -92,16 +93,6 @@ def test_forcing_triton_on_cpu_needs_the_interpreter(monkeypatch) -> None:
     monkeypatch.setattr(dispatch, "_is_interpreter_wanted", False)
     with dispatch.override("triton"), pytest.raises(RuntimeError, match="TRITON_INTERPRET=1"):
         dispatch.use_triton(torch.zeros(1))
-
-
-def test_path_is_logged_once_with_its_reason(monkeypatch, caplog) -> None:
-    monkeypatch.setattr(dispatch, "_logged", set())
-    with caplog.at_level(logging.DEBUG, logger="kernels.launch.dispatch"):  # of a CPU with -v
-        for _ in range(3):
-            dispatch.use_triton(torch.zeros(1))
-    assert [record.getMessage() for record in caplog.records] == [
-        "kernels on cpu: PyTorch reference (not a CUDA device)"
-    ]
 
 
 @pytest.mark.parametrize(("number", "power"), [(1, 1), (2, 2), (3, 4), (63, 64), (64, 64)])
@@ -152,39 +143,48 @@ def test_lack_of_memory_is_no_failure_of_a_kernel(
 
 
 @pytest.mark.usefixtures("falls_back")
-def test_triton_that_was_given_up_stays_so_and_is_told_of_once(caplog, monkeypatch) -> None:
-    monkeypatch.setattr(dispatch, "_mode", "auto")
-    assert dispatch.is_triton_on() == dispatch.HAS_TRITON
-    with caplog.at_level(logging.WARNING):
-        for _ in range(2):
-            dispatch.fall_back("swiglu: no C compiler", "install gcc")
-    assert [record.getMessage() for record in caplog.records] == [
-        "Triton does not work (swiglu: no C compiler); install gcc; continuing with PyTorch's own "
-        "operations, which is slower"
-    ]
-    for name in ("auto", "portable", "reference"):
-        dispatch.use_kernels(name)
-        assert not dispatch.is_triton_on()
-        assert not dispatch.use_triton(torch.zeros(1))
-        assert dispatch.describe("cuda") == "PyTorch reference (swiglu: no C compiler)"
-
-
-def test_the_reference_can_be_chosen_and_left(monkeypatch) -> None:
+def test_triton_that_was_given_up_says_why(monkeypatch) -> None:
     monkeypatch.setattr(dispatch, "HAS_TRITON", True)
-    dispatch.use_kernels("reference")
-    assert not dispatch.is_triton_on()
-    assert "switched off" in dispatch.describe("cuda")
-    dispatch.use_kernels("auto")
-    assert dispatch.is_triton_on()
+    for name in ("auto", "portable"):
+        kernels = Kernels.named(name)
+        assert kernels.is_triton_on
+        without = kernels.given_up("swiglu: no C compiler")
+        assert not without.is_triton_on
+        assert without.describe("cuda") == "PyTorch reference (swiglu: no C compiler)"
+        assert without.is_portable == kernels.is_portable
+
+
+def test_the_reference_can_be_chosen(monkeypatch) -> None:
+    monkeypatch.setattr(dispatch, "HAS_TRITON", True)
+    kernels = Kernels.named("reference")
+    assert not kernels.is_triton_on
+    assert "switched off" in kernels.describe("cuda")
+
+
+@pytest.mark.skipif(not dispatch.IS_INTERPRETED, reason="kernels take no CPU tensors here")
+def test_two_models_do_not_share_their_kernels() -> None:
+    """One thread after another, one inside the other, and at the same time in threads."""
+    x, triton = torch.zeros(1), Kernels("triton")
+    with dispatch.using(triton):
+        assert dispatch.use_triton(x)
+        with dispatch.using(Kernels.named("reference")):
+            assert not dispatch.use_triton(x)
+        assert dispatch.use_triton(x)
+        with ThreadPoolExecutor(1) as pool:  # a thread begins without the choices of others
+            assert pool.submit(dispatch.current).result() == dispatch.AUTO
+        with dispatch.override("reference"), dispatch.using(triton):
+            assert not dispatch.use_triton(x)
+    assert not dispatch.use_triton(x)
 
 
 BROKEN = """
 import torch
 from kernels.launch import dispatch
+from kernels.launch.dispatch import Kernels
 from kernels.linear.swiglu import swiglu
 from kernels.launch.probe import probe, remedy_for
-print(swiglu(torch.ones(1, 4)).shape, dispatch.is_triton_on())
-print(dispatch.describe("cuda"))
+print(swiglu(torch.ones(1, 4)).shape, dispatch.AUTO.is_triton_on)
+print(dispatch.AUTO.describe("cuda"))
 failure = probe(torch.device("cpu"))
 print(failure, remedy_for(failure))
 """

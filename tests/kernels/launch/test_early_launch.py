@@ -25,12 +25,13 @@ def test_off_where_it_cannot_be() -> None:
         assert launch_options() == OFF
 
 
-def test_a_block_inside_another_of_another_kind_is_a_bug(monkeypatch) -> None:
-    monkeypatch.setattr(early_launch, "_is_on", True)
-    inside = pytest.raises(AssertionError, match="False inside a step where they are True")
+def test_a_block_inside_another_of_another_kind_is_a_bug() -> None:
+    token = early_launch._is_on.set(True)
+    inside = pytest.raises(AssertionError, match="False inside a step with True")
     with inside, dependent_launches(torch.zeros(64, 8), False):
         pass
     assert launch_options()["IS_DEPENDENT"]
+    early_launch._is_on.reset(token)
 
 
 @pytest.mark.gpu

@@ -193,10 +193,10 @@ def test_a_rehearsal_runs_what_is_announced_and_records_nothing(
 ) -> None:
     runner = GraphRunner("work", work, capturer)
     runner.announce([2, 8, 4])
-    runner.rehearse()
+    runner.capture(is_rehearsal=True)
     assert work.keys == [8, 4, 2]
     assert (runner.keys, runner.announced) == ([], [8, 4, 2])
-    runner.rehearse([4, 16])
+    runner.capture([4, 16], is_rehearsal=True)
     assert work.keys == [8, 4, 2, 4]
 
 
@@ -369,7 +369,7 @@ def test_what_is_no_replay_is_done_beside(capturer: FakeCapturer, work: Work) ->
     done: list[object] = []
     runner = GraphRunner("frame", work, capturer, beside=Counted(torch.device("cpu")))
     runner.announce([1, 2])
-    runner.rehearse([1])
+    runner.capture([1], is_rehearsal=True)
     runner.capture([2])
     assert len(done) == 2
     for _ in range(4):  # eagerly, recorded, and replayed twice

@@ -285,7 +285,7 @@ class TestSynthetic:
         codec = replace(VocoderConfig.released(), decoder_dim=16)
         cpu = torch.device("cpu")
         one, same, other = (
-            load_synthetic("qwen3-tts-0.6b", cpu, torch.float32, False, seed, tiny, vocoder=codec)
+            load_synthetic("qwen3-tts-0.6b", cpu, torch.float32, False, seed, tiny, codec=codec)
             for seed in (1, 1, 2)
         )
         weight = one.talker.decoder.layers[0].qkv.weight

@@ -10,6 +10,7 @@ import tiny_fish_speech
 import tiny_qwen3_tts
 import torch
 
+from kernels.launch.dispatch import AUTO, Kernels, current
 from models.base import Prompt, RequestError, SpeechRequest
 from models.registry import load_model
 from models.slots.model import SpeechModel
@@ -173,6 +174,38 @@ def test_no_frame_is_trimmed_for_a_first_code_of_0(model: SpeechModel, zeros: li
     assert torch.equal(after[:start], alone[:start])
     frame = slice(start, start + info.samples_per_frame)
     assert not torch.equal(after[frame], alone[frame])
+
+
+def test_two_models_of_a_process_run_their_own_kernels(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One model that gave Triton up took it from all others."""
+    seen: list[tuple[SpeechModel, Kernels]] = []
+
+    def note(name: str) -> None:
+        method = getattr(SpeechModel, name)
+
+        def noted(model: SpeechModel, *given: object) -> object:
+            seen.append((model, current()))
+            return method(model, *given)
+
+        monkeypatch.setattr(SpeechModel, name, noted)
+
+    named = {name: Kernels.named(name) for name in ("auto", "portable", "reference")}
+    models = {name: load_model(str(folder), kernels=kernels) for name, kernels in named.items()}
+    for name in ("_prefill", "predict", "step"):
+        note(name)
+    for model in models.values():
+        model.allocate(1, 96, FRAMES)
+        model.prefill([prompt(model)], [0])
+    models["portable"].leave_triton("swiglu: no C compiler")
+    for model in models.values():
+        model.decode_frames(1, 1)
+    for name, model in models.items():
+        found = [kernels for other, kernels in seen if other is model]
+        after = named[name].given_up("swiglu: no C compiler") if name == "portable" else named[name]
+        assert found == [named[name], after, after]
+    assert current() == AUTO
 
 
 def test_a_checkpoint_without_encoders_says_why(model: SpeechModel) -> None:

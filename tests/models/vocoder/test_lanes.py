@@ -299,5 +299,5 @@ def test_all_shapes_run_the_same_kernels(
     assert isinstance(lanes, Lanes)
     lanes.announce(32, 325, 0)
     one = lanes.whole.usual if is_usual else lanes.whole.announced[:1]
-    compile_ahead([lambda: lanes.whole.rehearse(one)], "one")
-    assert compile_ahead([lanes.whole.rehearse], "all") == 0
+    compile_ahead([lambda: lanes.whole.capture(one, is_rehearsal=True)], "one")
+    assert compile_ahead([lambda: lanes.whole.capture(is_rehearsal=True)], "all") == 0

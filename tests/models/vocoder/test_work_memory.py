@@ -42,12 +42,15 @@ def lanes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> It
     torch.cuda.empty_cache()
 
 
-@pytest.mark.parametrize("is_portable", [False, True])
+@pytest.fixture(params=["auto", "portable"])
+def _kernels_of_a_name(request: pytest.FixtureRequest) -> Iterator[None]:
+    with dispatch.using(dispatch.Kernels.named(request.param)):
+        yield
+
+
+@pytest.mark.usefixtures("_kernels_of_a_name")
 @torch.inference_mode()
-def test_activations_take_what_was_said(
-    lanes: Lanes, is_portable: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(dispatch, "_is_portable", is_portable)
+def test_activations_take_what_was_said(lanes: Lanes) -> None:
     network, frames = lanes.network, 2 * LANE_FRAMES
     codes = torch.zeros(2, network.num_codebooks, LANE_FRAMES, dtype=torch.int64, device="cuda")
     network(codes)

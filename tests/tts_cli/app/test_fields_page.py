@@ -19,6 +19,7 @@ import pytest
 import torch
 from msgspec.structs import replace
 
+from kernels.launch.dispatch import AUTO
 from tts_cli import startup
 from tts_cli.app.run import report_of
 from tts_cli.app.totals import run_totals
@@ -132,12 +133,11 @@ def gpu_facts(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: gpu)
     monkeypatch.setattr(torch.cuda, "max_memory_allocated", lambda device: 1)
     monkeypatch.setattr(torch.cuda, "max_memory_reserved", lambda device: 1)
-    monkeypatch.setattr(load, "describe_kernels", lambda device: "none")
     loaded: Any = SimpleNamespace(
         device=torch.device("cuda"),
         dtype=torch.float32,
         batch=SimpleNamespace(rows=1, is_fixed=False),
-        model=SimpleNamespace(graph_runners=list),
+        model=SimpleNamespace(graph_runners=list, kernels=AUTO),
         recorded=(0, 0.0),
         step_downs=0,
         memory={},

@@ -10,8 +10,7 @@ import torch
 from engine_harness import MODES, Harness, assert_spoken, attempt_of, request, row_of, texts
 from fakes import FakeSpeechModel, fake_codes
 
-from kernels.launch import dispatch
-from kernels.launch.dispatch import KernelFailed
+from kernels.launch.dispatch import AUTO, KernelFailed, Kernels
 from models.base import SlotStatus
 from tts_cli.engine.pieces import NAN, Attempt
 from tts_cli.errors import SetupError, StoppedEarly
@@ -169,11 +168,11 @@ class TestKernels:
         assert "decode_frames: Triton Error" in told.value.message
         assert "start again with --kernels reference" in str(told.value.remedy)
         assert list(harness.ended) == [0]
-        assert dispatch.triton_failure() is None
+        assert model.kernels == AUTO
 
     def test_kernels_that_were_named_are_not_exchanged(self) -> None:
-        dispatch.use_kernels("portable")
         model = FakeSpeechModel(2, no_kernel={"decode_audio": {0}})
+        model.kernels = Kernels.named("portable")
         with pytest.raises(SetupError, match=r"--kernels portable: Triton does not work \("):
             Harness(model, 2, [request("x")]).run()
 

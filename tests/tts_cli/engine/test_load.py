@@ -13,8 +13,7 @@ import pytest
 import torch
 from click.testing import CliRunner
 
-from kernels.launch import dispatch
-from kernels.launch.dispatch import KernelFailed
+from kernels.launch.dispatch import AUTO, KernelFailed, Kernels
 from tts_cli.cli import profile
 from tts_cli.config import SETTINGS, RunConfig
 from tts_cli.engine import load as module
@@ -37,6 +36,11 @@ class FakeModel:
     work_mib: int = 0  # of each unit of a choice
     choice: int | None = None
     is_settled: bool = False
+    kernels: Kernels = AUTO
+
+    def leave_triton(self, failure: str) -> None:
+        self.settle()
+        self.kernels = self.kernels.given_up(failure)
 
     def fix_shapes(self) -> None:
         assert not self.allocated
@@ -324,7 +328,7 @@ class TestKernels:
         self, monkeypatch: pytest.MonkeyPatch, device: str = "cuda", **settings: Any
     ) -> Loaded:
         monkeypatch.setattr(module, "choose_device", lambda config: torch.device(device))
-        monkeypatch.setattr(module, "load_model", lambda *given: FakeModel())
+        monkeypatch.setattr(module, "load_model", lambda *given: FakeModel(kernels=given[-1]))
         monkeypatch.setattr(torch.cuda, "set_device", lambda device: None)
         return module.open_checkpoint(RunConfig(**settings))
 
@@ -337,9 +341,8 @@ class TestKernels:
         caplog: pytest.LogCaptureFixture,
     ) -> None:
         probe.failure = self.FAILURE
-        for _ in range(2):
-            self.open(monkeypatch, reproducible=reproducible).close()
-        assert dispatch.describe("cuda") == f"PyTorch reference ({self.FAILURE})"
+        kernels = self.open(monkeypatch, reproducible=reproducible).model.kernels
+        assert kernels.describe("cuda") == f"PyTorch reference ({self.FAILURE})"
         said = [record.getMessage() for record in caplog.records if record.levelno > 20]
         assert len(said) == 1
         assert said[0].startswith(f"Triton does not work ({self.FAILURE}); install gcc")
@@ -352,14 +355,12 @@ class TestKernels:
         with pytest.raises(SetupError, match=f"portable: Triton does not work .{self.FAILURE}"):
             self.open(monkeypatch, kernels="portable")
         assert read_tf32() == before
-        assert dispatch.triton_failure() is None
 
     def test_the_reference_needs_no_probe(
         self, probe: FakeProbe, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
     ) -> None:
         probe.failure = self.FAILURE
-        self.open(monkeypatch, kernels="reference").close()
-        assert not dispatch.is_triton_on()
+        assert not self.open(monkeypatch, kernels="reference").model.kernels.is_triton_on
         assert not [record for record in caplog.records if record.levelno > 20]
 
     @pytest.mark.parametrize("name", ["auto", "portable", "reference"])
@@ -367,8 +368,8 @@ class TestKernels:
         self, name: str, probe: FakeProbe, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         probe.failure = self.FAILURE
-        self.open(monkeypatch, "cpu", kernels=name).close()
-        assert dispatch.describe("cpu") == "PyTorch reference (not a CUDA device)"
+        kernels = self.open(monkeypatch, "cpu", kernels=name).model.kernels
+        assert kernels.describe("cpu") == "PyTorch reference (not a CUDA device)"
 
     def failing(self, monkeypatch: pytest.MonkeyPatch) -> FakeModel:
         """A model one of whose kernels fails once, while its graphs are recorded."""
@@ -389,7 +390,7 @@ class TestKernels:
         make(model, "cuda", 64).prepare(Needs(64, 100, 50))
         assert model.allocated == [64, 1, 64]  # the first ones are gone before the second come
         assert model.is_settled
-        assert not dispatch.is_triton_on()
+        assert model.kernels.failure is not None
         assert len([record for record in caplog.records if record.levelno > 20]) == 1
 
     def test_unless_rows_must_not_change(
@@ -398,8 +399,9 @@ class TestKernels:
         session = make(self.failing(monkeypatch), "cuda", 64, is_fixed=True)
         with pytest.raises(StoppedEarly, match="a Triton kernel failed"):
             session.prepare(Needs(64, 100, 50))
-        dispatch.use_kernels("portable")
-        session = make(self.failing(monkeypatch), "cuda", 64)
+        model = self.failing(monkeypatch)
+        model.kernels = Kernels.named("portable")
+        session = make(model, "cuda", 64)
         with pytest.raises(SetupError, match=r"--kernels portable: Triton does not work \("):
             session.prepare(Needs(64, 100, 50))
 

@@ -92,7 +92,7 @@ def test_who_may_read_the_source_may_read_the_result(folder: Path) -> None:
 def test_another_source_is_converted_again(folder: Path) -> None:
     convert(folder)
     torch.save(tiny.random_tensors(tiny.SMALL, 9) | STALE, folder / PICKLED_FILE)
-    with pytest.raises(CheckpointError, match=r"not made of the codec\.pth beside it"):
+    with pytest.raises(CheckpointError, match=r"not made of the codec\.pth next to it"):
         tiny.load_codec(folder, CPU, torch.float32)
     assert convert(folder).is_new
     tiny.load_codec(folder, CPU, torch.float32)

@@ -99,7 +99,7 @@ def test_a_pickled_codec_is_not_read(tmp_path: Path) -> None:
 
 def test_another_pickle_beside_it_asks_for_a_conversion(folder: Path) -> None:
     (folder / PICKLED_FILE).write_bytes(b"another one")
-    with pytest.raises(CheckpointError, match=r"not made of the codec\.pth beside it"):
+    with pytest.raises(CheckpointError, match=r"not made of the codec\.pth next to it"):
         tiny.load_codec(folder, CPU, torch.float32)
 
 
