@@ -17,7 +17,7 @@ from pathlib import Path
 import rooms
 
 ROOT = Path(__file__).parent.parent
-MOST_FILES = 225  # of tts_cli with code
+MOST_FILES = 226  # of tts_cli with code
 MOST_LINES = 400  # of code in a file
 LARGER = {"tts_cli/store/store.py": 465}  # those that have more
 MOST_CODE = {"kernels": 3930, "models": 6006, "tts_cli": 34125}  # lines of a package

@@ -21,7 +21,7 @@ import os
 import shlex
 import sys
 import tempfile
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from itertools import islice
 from pathlib import Path
@@ -40,12 +40,19 @@ from tts_cli.sources.decode import (
 )
 from tts_cli.sources.dialect import find_dialect
 from tts_cli.sources.ids import ContentIds
-from tts_cli.sources.item import Manifest, ManifestFile, ManifestSet, ReadOptions, RowBuilder
-from tts_cli.sources.jsonl import Lines, document_rows, is_document, line_rows, load_document
-from tts_cli.sources.lists import find_list, find_marks, list_rows
+from tts_cli.sources.item import (
+    Item,
+    Manifest,
+    ManifestFile,
+    ManifestSet,
+    ReadOptions,
+    RowBuilder,
+)
+from tts_cli.sources.jsonl import Lines, document_items, is_document, line_items, load_document
+from tts_cli.sources.lists import find_list, find_marks, list_items
 from tts_cli.sources.mapping import ColumnMapping, parse_map
-from tts_cli.sources.subtitles import has_cues, subtitle_rows
-from tts_cli.sources.table import table_rows
+from tts_cli.sources.subtitles import has_cues, subtitle_items
+from tts_cli.sources.table import table_items
 
 if TYPE_CHECKING:
     from tts_cli.config import RunConfig
@@ -245,7 +252,11 @@ def read_rows(manifest: Manifest) -> Iterator[Row | BadRow]:
         file = source.name if len(manifest.all) > 1 else ""
         rows = RowBuilder(source, number, file, content_ids)
         try:
-            yield from _read(source, rows)
+            if source.given is not None:
+                source.found.encoding = Encoding()  # of the file that has them too
+                yield from source.given
+            else:
+                yield from map(rows.row, _items(source))
         except (OSError, ManifestError) as error:
             source.require_same()  # else that is what is wrong
             if isinstance(error, ManifestError):
@@ -255,16 +266,12 @@ def read_rows(manifest: Manifest) -> Iterator[Row | BadRow]:
     manifest.columns.require_met(manifest.name)
 
 
-def _read(source: ManifestFile, rows: RowBuilder) -> Generator[Row | BadRow, None, None]:
-    if source.given is not None:
-        source.found.encoding = Encoding()  # of the file that has them too
-        yield from source.given
-        return
+def _items(source: ManifestFile) -> Iterator[Item]:
     if source.format == "xlsx":
-        from tts_cli.sources.xlsx import workbook_rows
+        from tts_cli.sources.xlsx import workbook_items
 
         with source.open() as file:
-            yield from workbook_rows(file, source, rows)
+            yield from workbook_items(file, source)
         return
     found = source.found
     if found.encoding is None:
@@ -290,15 +297,15 @@ def _read(source: ManifestFile, rows: RowBuilder) -> Generator[Row | BadRow, Non
                 document = load_document(file, source.name)
     with _text_of(source) as file:
         if found.is_subtitles:
-            yield from subtitle_rows(file, source, rows)
+            yield from subtitle_items(file, source.name)
         elif found.form is not None:
-            yield from table_rows(Lines(file), found.form, source, rows)
+            yield from table_items(Lines(file), found.form, source)
         elif found.list_form is not None:
-            yield from list_rows(Lines(file), found.list_form, source, rows)
+            yield from list_items(Lines(file), found.list_form)
         elif document is not None:
-            yield from document_rows(document, rows)
+            yield from document_items(document)
         else:
-            yield from line_rows(Lines(file), source, rows)
+            yield from line_items(Lines(file), is_plain=source.format == "txt")
 
 
 @contextmanager

@@ -13,10 +13,10 @@ import logging
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from tts_cli.core import BadRow, Row
 from tts_cli.errors import ManifestError, is_panic
 from tts_cli.extras import load
 from tts_cli.named import nearest, shown, some_of
+from tts_cli.sources.item import Item
 from tts_cli.sources.table import TableHeader
 from tts_cli.sources.xlsx_scan import (
     MAX_FILE_BYTES,
@@ -28,15 +28,15 @@ from tts_cli.sources.xlsx_scan import (
 )
 
 if TYPE_CHECKING:
-    from tts_cli.sources.item import ManifestFile, RowBuilder
+    from tts_cli.sources.item import ManifestFile
 
 log = logging.getLogger(__name__)
 
 _MAX_INTEGER = 1e15  # from here on Excel itself has no further digits
 
 
-def workbook_rows(file: BinaryIO, source: ManifestFile, rows: RowBuilder) -> Iterator[Row | BadRow]:
-    """The rows of one sheet; the first row with anything in it names the columns.
+def workbook_items(file: BinaryIO, source: ManifestFile) -> Iterator[Item]:
+    """Return the items of one sheet; the first row with anything in it names the columns.
 
     Raises:
         ManifestError: it is no workbook, too large, or has no such sheet or columns.
@@ -64,9 +64,8 @@ def workbook_rows(file: BinaryIO, source: ManifestFile, rows: RowBuilder) -> Ite
         if header is None:
             header = TableHeader(cells, source.columns, f"{name}:{line}")
             continue
-        rows.next()
         problem = _problem(index, cells, scan, header) if has_problem else None
-        yield header.row(cells, rows, line) if problem is None else rows.bad(line, problem)
+        yield header.item(cells, line) if problem is None else Item(line, problem=problem)
     if header is None:
         raise ManifestError(
             f"{name}: sheet {sheet.name!r} is empty", remedy="choose another with --sheet"

@@ -11,21 +11,18 @@ calculated, and how numbers are shown: the library gives the first two as empty 
 from __future__ import annotations
 
 import io
-import lzma
 import posixpath
 import re
-import struct
 import zipfile
-import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from xml.parsers import expat
 
 from tts_cli.errors import ManifestError
+from tts_cli.sources.archive import MAX_TOTAL_BYTES, Archive
 
 MAX_FILE_BYTES = 64 << 20
-MAX_UNPACKED_BYTES = 256 << 20
 MAX_CELLS = 4_000_000  # of the rectangle that holds all of a sheet's
 MAX_COLUMNS = 16_384
 MAX_ROWS = 1 << 20
@@ -41,11 +38,6 @@ _ROOT = (  # by which the library knows the kind of file
     'officeDocument/2006/relationships/officeDocument"/></Relationships>'
 )
 _SHARED, _STYLES = "sharedStrings", "styles"
-# RuntimeError: a password, or a version or method that is not implemented.
-_ZIP_ERRORS = (
-    *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error),
-    *(OSError, EOFError, RuntimeError, ValueError),
-)
 _CELL_REFERENCE = re.compile(r"([A-Za-z]{1,3})([1-9][0-9]{0,6})")
 _ROW_NUMBER = re.compile(r"[1-9][0-9]{0,6}")
 _BUILT_IN = {0: "General", 1: "0", 2: "0.00", 3: "#,##0", 4: "#,##0.00", 9: "0%", 10: "0.00%"}
@@ -97,7 +89,6 @@ class WorkbookFile:
 
     def __init__(self, data: bytes, name: str) -> None:
         self._name = name
-        self._left = MAX_UNPACKED_BYTES
         if len(data) > MAX_FILE_BYTES:
             raise self._error(f"is larger than {MAX_FILE_BYTES >> 20} MiB", _SAVE_AS_CSV)
         if data.startswith(b"\xd0\xcf\x11\xe0"):
@@ -105,10 +96,7 @@ class WorkbookFile:
                 "is protected by a password, or made by a version of Excel before 2007",
                 "save it as .xlsx without a password, or as CSV (UTF-8)",
             )
-        try:
-            self._zip = zipfile.ZipFile(io.BytesIO(data))
-        except _ZIP_ERRORS as error:
-            raise self._error(f"is not a workbook: {error}", "save it as .xlsx again") from None
+        self._archive = Archive(io.BytesIO(data), name, "save it as .xlsx again", MAX_TOTAL_BYTES)
         relations = self._relations()
         self._shared = relations.get(_SHARED, "")
         self._styles = relations.get(_STYLES, "")
@@ -116,36 +104,19 @@ class WorkbookFile:
 
     def repacked(self, sheet: Sheet) -> tuple[bytes, SheetScan]:
         """A workbook that the library can be given, and what it will not tell of one sheet."""
-        content = self._part(sheet.part)
+        content = self._archive.read(sheet.part)
         scan = self._scan(content, sheet)
         found = io.BytesIO()
         with zipfile.ZipFile(found, "w") as packed:
             for part in (_WORKBOOK, _RELATIONS, self._styles, self._shared):
                 if part:
-                    packed.writestr(part, self._part(part))
+                    packed.writestr(part, self._archive.read(part))
             packed.writestr(sheet.part, content)
             packed.writestr("_rels/.rels", _ROOT)
         return found.getvalue(), scan
 
     def _error(self, problem: str, remedy: str) -> ManifestError:
         return ManifestError(f"{self._name}: {problem}", remedy=remedy)
-
-    def _part(self, part: str) -> bytes:
-        try:
-            with self._zip.open(part) as file:
-                content = file.read(self._left + 1)
-        except KeyError:
-            raise self._error(
-                f"is not an Excel workbook: it has no {part}", "save it as .xlsx again"
-            ) from None
-        except _ZIP_ERRORS as bad:
-            raise self._error(f"is damaged: {part}: {bad}", "save it as .xlsx again") from None
-        self._left -= len(content)
-        if self._left < 0:
-            raise self._error(
-                f"is larger than {MAX_UNPACKED_BYTES >> 20} MiB when unpacked", _SAVE_AS_CSV
-            )
-        return content
 
     def _relations(self) -> dict[str, str]:
         """Id, or last part of the kind, of what the workbook refers to -> part of the zip."""
@@ -162,7 +133,7 @@ class WorkbookFile:
             if kind in (_SHARED, _STYLES):
                 found[kind] = part
 
-        self._walk(self._part(_RELATIONS), _RELATIONS, start)
+        self._walk(self._archive.read(_RELATIONS), _RELATIONS, start)
         return found
 
     def _sheets(self, relations: Mapping[str, str]) -> list[Sheet]:
@@ -177,7 +148,7 @@ class WorkbookFile:
                 is_hidden = values.get("state", "visible") != "visible"
                 found.append(Sheet(values.get("name", ""), part, is_hidden))
 
-        self._walk(self._part(_WORKBOOK), _WORKBOOK, start)
+        self._walk(self._archive.read(_WORKBOOK), _WORKBOOK, start)
         return found
 
     def _scan(self, content: bytes, sheet: Sheet) -> SheetScan:
@@ -216,7 +187,7 @@ class WorkbookFile:
                 sizes[-1] += len(part.encode())
 
         if self._shared:
-            self._walk(self._part(self._shared), self._shared, start, text)
+            self._walk(self._archive.read(self._shared), self._shared, start, text)
         return sizes
 
     def _formats(self) -> list[NumberFormat | bool | None]:
@@ -236,7 +207,7 @@ class WorkbookFile:
                 found.append(_number_format(own.get(number, _BUILT_IN.get(number, "?"))))
 
         if self._styles:
-            self._walk(self._part(self._styles), self._styles, start)
+            self._walk(self._archive.read(self._styles), self._styles, start)
         return found
 
     def _walk(

@@ -15,6 +15,7 @@ from make_xlsx import bare_workbook, sheet_xml, workbook
 
 from tts_cli.core import BadRow, Row
 from tts_cli.errors import ManifestError, SetupError, StoppedEarly
+from tts_cli.sources import archive
 from tts_cli.sources import xlsx_scan as workbook_scan
 from tts_cli.sources.item import ManifestFile, ReadOptions
 from tts_cli.sources.mapping import ColumnMapping
@@ -182,12 +183,10 @@ def test_a_change_is_noticed(make_source: MakeSource) -> None:
 
 class TestHostile:
     def test_a_bomb(self, make_source: MakeSource, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(workbook_scan, "MAX_UNPACKED_BYTES", 1 << 20)
+        monkeypatch.setattr(archive, "MAX_TOTAL_BYTES", 1 << 20)
         content = bare_workbook(sheet_xml(TEXT_ROW + " " * (1 << 21)))
         assert len(content) < 10_000
-        assert "larger than 1 MiB when unpacked; save the sheet as CSV" in refused(
-            make_source, content
-        )
+        assert "is larger than 1 MiB when unpacked; check where" in refused(make_source, content)
 
     def test_a_bomb_beside_the_sheet_is_not_unpacked(self, make_source: MakeSource) -> None:
         found = io.BytesIO(bare_workbook(sheet_xml(TEXT_ROW)))
@@ -288,7 +287,9 @@ class TestHostile:
         found = io.BytesIO()
         with zipfile.ZipFile(found, "w") as packed:
             packed.writestr("content.xml", "<a/>")
-        assert "has no xl/_rels/workbook.xml.rels" in refused(make_source, found.getvalue())
+        assert "'xl/_rels/workbook.xml.rels' is missing in the file" in refused(
+            make_source, found.getvalue()
+        )
 
 
 def test_without_the_library(make_source: MakeSource, monkeypatch: pytest.MonkeyPatch) -> None:
