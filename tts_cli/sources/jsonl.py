@@ -49,8 +49,10 @@ def line_items(lines: Lines, *, is_plain: bool) -> Iterator[Item]:
         yield Item(lines.number, values, is_object=True, problem=problem)
 
 
-def is_document(file: TextIO) -> bool:
-    """Whether a text is JSON over several lines, or a line that is an array or very long."""
+def is_document(file: TextIO, name: str) -> bool:
+    """Whether a text is JSON over several lines, or one line that is an array, rows in an envelope
+    or, by the name of the file, a table of strings.
+    """
     start = file.read(_FIRST_CHARS).lstrip("\ufeff \t\r\n")
     if start.startswith("{") and "\n" not in start:
         start += file.read(MAX_LINE_CHARS - _FIRST_CHARS)
@@ -63,7 +65,10 @@ def is_document(file: TextIO) -> bool:
         return error.pos >= len(first.rstrip()) or not end
     except (RowProblem, RecursionError):
         return False
-    return not rest.strip() and isinstance(value, dict) and _list_of(value) is not None
+    if rest.strip() or not isinstance(value, dict):
+        return False
+    is_table = name.lower().endswith((".json", ".arb")) and not any(map(is_field, value))
+    return is_table or _list_of(value) is not None
 
 
 def load_document(file: TextIO, name: str) -> Document | None:

@@ -10,17 +10,18 @@ calculated, and how numbers are shown: the library gives the first two as empty 
 
 from __future__ import annotations
 
+import datetime
 import io
 import posixpath
 import re
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from xml.parsers import expat
 
 from tts_cli.errors import ManifestError
-from tts_cli.sources.archive import MAX_TOTAL_BYTES, Archive
+from tts_cli.sources.archive import Archive
 
 MAX_FILE_BYTES = 64 << 20
 MAX_CELLS = 4_000_000  # of the rectangle that holds all of a sheet's
@@ -29,7 +30,7 @@ MAX_ROWS = 1 << 20
 MAX_TEXT_BYTES = 256 << 20  # of a sheet's cells, a shared text counted in each cell that has it
 _MAX_SHEETS = 1000
 
-_SAVE_AS_CSV = "save the sheet as CSV (UTF-8)"
+SAVE_AS_CSV = "save the sheet as CSV (UTF-8)"
 _WORKBOOK = "xl/workbook.xml"
 _RELATIONS = "xl/_rels/workbook.xml.rels"
 _ROOT = (  # by which the library knows the kind of file
@@ -43,7 +44,11 @@ _ROW_NUMBER = re.compile(r"[1-9][0-9]{0,6}")
 _BUILT_IN = {0: "General", 1: "0", 2: "0.00", 3: "#,##0", 4: "#,##0.00", 9: "0%", 10: "0.00%"}
 _BUILT_IN |= {49: "@", **dict.fromkeys((*range(14, 23), *range(45, 48)), "yyyy")}
 _NUMBER = re.compile(r"(?:#,##)?(0{1,30})(?:\.(0{1,30}))?(%?)")  # Excel shows 30 decimals at most
+_MAX_INTEGER = 1e15  # from here on Excel itself has no further digits
 _NO_LETTERS = re.compile(r'"[^"]*"|\\.|\[[^\]]*\]')  # of a number format: texts, colours
+
+
+StartElement = Callable[[str, Mapping[str, str]], None]  # name without a prefix, and attributes
 
 
 @dataclass(frozen=True)
@@ -62,6 +67,16 @@ class NumberFormat:
 
 
 @dataclass
+class Grid:
+    """The cells of a sheet as their user sees them. Places are (row, column), both from 0."""
+
+    rows: Iterable[list[str]]
+    problems: dict[tuple[int, int], str] = field(default_factory=dict)  # why a cell has no value
+    num_hidden: int = 0  # rows
+    unfollowed: list[str] = field(default_factory=list)  # cells in a number format of no use here
+
+
+@dataclass
 class SheetScan:
     """What a sheet's XML says besides its values. Places are (row, column), both from 0."""
 
@@ -76,7 +91,7 @@ class Sheet:
     """One sheet of a workbook, as the workbook lists it."""
 
     name: str
-    part: str  # of the zip
+    part: str  # of the zip, or its number
     is_hidden: bool
 
 
@@ -87,16 +102,8 @@ class WorkbookFile:
         ManifestError: it is none, or too large.
     """
 
-    def __init__(self, data: bytes, name: str) -> None:
-        self._name = name
-        if len(data) > MAX_FILE_BYTES:
-            raise self._error(f"is larger than {MAX_FILE_BYTES >> 20} MiB", _SAVE_AS_CSV)
-        if data.startswith(b"\xd0\xcf\x11\xe0"):
-            raise self._error(
-                "is protected by a password, or made by a version of Excel before 2007",
-                "save it as .xlsx without a password, or as CSV (UTF-8)",
-            )
-        self._archive = Archive(io.BytesIO(data), name, "save it as .xlsx again", MAX_TOTAL_BYTES)
+    def __init__(self, archive: Archive, name: str) -> None:
+        self._name, self._archive = name, archive
         relations = self._relations()
         self._shared = relations.get(_SHARED, "")
         self._styles = relations.get(_STYLES, "")
@@ -158,19 +165,19 @@ class WorkbookFile:
             walk.end_cell()
         except _ReferenceError as error:
             raise self._error(
-                f"is damaged: {sheet.part}: {error}", "save it as .xlsx again"
+                f"{sheet.part}: is damaged: {error}", "save it as .xlsx again"
             ) from None
         num_rows, num_columns = walk.last_row + 1, walk.last_column + 1
         if num_rows > MAX_ROWS or num_columns > MAX_COLUMNS or num_rows * num_columns > MAX_CELLS:
             raise self._error(
                 f"sheet {sheet.name!r} has {num_rows:,} rows and {num_columns:,} columns; the "
                 f"maximum is {MAX_CELLS:,} cells",
-                f"delete cells far outside of the table, or {_SAVE_AS_CSV}",
+                f"delete cells far outside of the table, or {SAVE_AS_CSV}",
             )
         if walk.text_bytes > MAX_TEXT_BYTES:
             raise self._error(
                 f"sheet {sheet.name!r} has more than {MAX_TEXT_BYTES >> 20} MiB of text",
-                f"delete what is no row, or {_SAVE_AS_CSV}",
+                f"delete what is no row, or {SAVE_AS_CSV}",
             )
         return walk.scan
 
@@ -204,7 +211,7 @@ class WorkbookFile:
                 is_cell_style = tag == "cellXfs"
             elif tag == "xf" and is_cell_style:
                 number = _number(values.get("numFmtId"))
-                found.append(_number_format(own.get(number, _BUILT_IN.get(number, "?"))))
+                found.append(number_format(own.get(number, _BUILT_IN.get(number, "?"))))
 
         if self._styles:
             self._walk(self._archive.read(self._styles), self._styles, start)
@@ -214,26 +221,42 @@ class WorkbookFile:
         self,
         content: bytes,
         part: str,
-        start: Callable[[str, Mapping[str, str]], None],
+        start: StartElement,
         text: Callable[[str], None] | None = None,
     ) -> None:
-        """Call `start` for every element, by its name without a prefix, and `text` for texts."""
+        walk_xml(content, f"{self._name}: {part}", "save it as .xlsx again", start, text)
 
-        def refuse(*_: Any) -> None:
-            raise self._error(f"{part} declares a document type", "save it as .xlsx again")
 
-        def local(tag: str, values: dict[str, str]) -> None:
-            start(tag.rpartition(":")[2] if ":" in tag else tag, values)
+def walk_xml(
+    content: bytes,
+    place: str,
+    remedy: str,
+    start: StartElement,
+    text: Callable[[str], None] | None = None,
+    end: Callable[[str], None] | None = None,
+) -> None:
+    """Call functions for the elements, by their names without prefixes, and texts of a document.
 
-        parser = expat.ParserCreate()
-        parser.StartElementHandler = local
-        parser.StartDoctypeDeclHandler = refuse
-        if text is not None:
-            parser.CharacterDataHandler = text
-        try:
-            parser.Parse(content, True)
-        except expat.ExpatError as error:
-            raise self._error(f"is damaged: {part}: {error}", "save it as .xlsx again") from None
+    Args:
+        place: file and part, in messages.
+    Raises:
+        ManifestError: it is damaged, or declares a document type.
+    """
+
+    def refuse(*_: Any) -> None:
+        raise ManifestError(f"{place} declares a document type", remedy)
+
+    parser = expat.ParserCreate()
+    parser.StartElementHandler = lambda tag, values: start(tag.rpartition(":")[2], values)
+    parser.StartDoctypeDeclHandler = refuse
+    if text is not None:
+        parser.CharacterDataHandler = text
+    if end is not None:
+        parser.EndElementHandler = lambda tag: end(tag.rpartition(":")[2])
+    try:
+        parser.Parse(content, True)
+    except expat.ExpatError as error:
+        raise ManifestError(f"{place}: is damaged: {error}", remedy) from None
 
 
 class _ReferenceError(ValueError):
@@ -351,7 +374,7 @@ def column_letters(number: int) -> str:
     return letters
 
 
-def _number_format(code: str) -> NumberFormat | bool | None:
+def number_format(code: str) -> NumberFormat | bool | None:
     """None: shown in a way that is not followed. False: as it is, or a date."""
     if code in ("General", "@", "0", ""):
         return False
@@ -359,3 +382,26 @@ def _number_format(code: str) -> NumberFormat | bool | None:
         return NumberFormat(len(match[1]), len(match[2] or ""), bool(match[3]))
     letters = _NO_LETTERS.sub("", code).lower()
     return False if re.search("[ymdhs]", letters) else None
+
+
+def cell_text(value: Any) -> str:
+    """A value as Excel shows it where nobody chose another format; days as 2024-03-05."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "TRUE" if value else "FALSE"
+    if isinstance(value, float):
+        whole = value.is_integer() and abs(value) < _MAX_INTEGER
+        return str(int(value)) if whole else f"{value:.15g}"
+    if isinstance(value, datetime.datetime):
+        return f"{value:%Y-%m-%d} {_clock(value.hour, value.minute, value.second)}"
+    if isinstance(value, datetime.time):
+        return _clock(value.hour, value.minute, value.second)
+    if isinstance(value, datetime.timedelta):
+        minutes, seconds = divmod(round(value.total_seconds()), 60)
+        return _clock(*divmod(minutes, 60), seconds)
+    return str(value)
+
+
+def _clock(hours: int, minutes: int, seconds: int) -> str:
+    return f"{hours}:{minutes:02d}" + (f":{seconds:02d}" if seconds else "")

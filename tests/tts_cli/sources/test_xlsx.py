@@ -20,8 +20,7 @@ from tts_cli.sources import xlsx_scan as workbook_scan
 from tts_cli.sources.item import ManifestFile, ReadOptions
 from tts_cli.sources.mapping import ColumnMapping
 from tts_cli.sources.open import read_rows
-from tts_cli.sources.xlsx import cell_text
-from tts_cli.sources.xlsx_scan import column_letters
+from tts_cli.sources.xlsx_scan import cell_text, column_letters
 
 MakeSource = Callable[..., ManifestFile]
 TEXT_ROW = '<row r="1"><c r="A1" t="inlineStr"><is><t>text</t></is></c></row>'
@@ -198,7 +197,7 @@ class TestHostile:
     def test_a_file_too_large(
         self, make_source: MakeSource, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(workbook_scan, "MAX_FILE_BYTES", 100)
+        monkeypatch.setattr("tts_cli.sources.xlsx.MAX_FILE_BYTES", 100)
         assert "is larger than 0 MiB" in refused(make_source, workbook([["text"]]))
 
     @pytest.mark.parametrize("place", ["XFD1048576", "ZZZ1", "A9999999"])
@@ -223,7 +222,7 @@ class TestHostile:
     def test_a_place_that_excel_does_not_write(self, make_source: MakeSource, rows: str) -> None:
         """The library reads such places in its own way, and makes room for all cells up to them."""
         said = refused(make_source, bare_workbook(sheet_xml(TEXT_ROW + rows)))
-        assert "is damaged: xl/worksheets/sheet1.xml: " in said
+        assert "xl/worksheets/sheet1.xml: is damaged: " in said
 
     def test_small_letters_name_columns(self, make_source: MakeSource) -> None:
         far = '<row r="2"><c r="zzz2"><v>1</v></c></row>'
