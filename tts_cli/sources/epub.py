@@ -39,11 +39,10 @@ from tts_cli.sources.chapters import (
     strip_gutenberg_blocks,
 )
 from tts_cli.sources.html import (
-    NOTE,
-    NOTE_MARK,
     TITLE_PAGES,
     HtmlReader,
     kinds_of,
+    left_out_warnings,
     parse_xml,
     tag_of,
     text_of,
@@ -149,12 +148,7 @@ class _Reader:
         if not has_text and self._left_out["an image"]:
             raise self._only_pictures()
         made = assemble(chapters_of(blocks), self._metadata(package, "title") or self._stem)
-        num_marks = self._left_out.pop(NOTE_MARK, 0)  # each is one with what it leads to
-        self._left_out |= Counter({NOTE: num_marks})  # the larger of both
-        warnings = [
-            f"{self._archive.name}: {kind} is left out" + (f", {times} times" * (times > 1))
-            for kind, times in self._left_out.items()
-        ]
+        warnings = left_out_warnings(self._archive.name, self._left_out)
         if self._num_framed:
             warnings.insert(0, frame_warning(self._archive.name, self._num_framed))
         if self._bad_links:

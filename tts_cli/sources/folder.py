@@ -24,10 +24,12 @@ from urllib.parse import unquote
 from markdown_it import MarkdownIt
 
 from tts_cli.errors import ManifestError
+from tts_cli.named import counted, some_of
 from tts_cli.plain import open_given, open_plain
 from tts_cli.sources.chapters import Book, assemble, frame_warning, strip_gutenberg
 from tts_cli.sources.decode import Encoding, find_encoding, tell_encoding
 from tts_cli.sources.epub import read_epub
+from tts_cli.sources.ids import natural_order
 from tts_cli.sources.markdown import MarkdownReader
 from tts_cli.sources.plain import blocks, without_print
 from tts_cli.text.unicode import clean_unicode
@@ -35,9 +37,9 @@ from tts_cli.text.unicode import clean_unicode
 MAX_FILES = 2_000
 MAX_SEEN = 50_000  # files of subfolders that are looked at by name
 MAX_SUMMARY_BYTES = 1 << 20
-MAX_TOLD = 3  # names in a message
 MARKDOWN = (".md", ".markdown")
 PLAIN = (".txt", ".text")
+DOCUMENTS = (".docx", ".html", ".htm", ".xhtml", ".pdf")
 SUMMARY = "SUMMARY.md"
 # Of texts that are not read, or not from a folder.
 _OTHER = re.compile(
@@ -46,7 +48,6 @@ _OTHER = re.compile(
     re.IGNORECASE,
 )
 
-_DIGITS = re.compile(r"([0-9]+)")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:|//")
 
 
@@ -69,8 +70,10 @@ def texts_of(folder: Path) -> Texts:
         if any(_is_text(link) for _, link in links):
             return _named(summary, folder, links)
     entries = sorted(one for one in folder.iterdir() if not one.name.startswith("."))
-    files = sorted((one for one in entries if _is_text(one.name)), key=_natural)
-    rest = _rest(entries)
+    files = [one for one in entries if _is_text(one.name)]
+    files = files or [one for one in entries if one.suffix.lower() in DOCUMENTS[:-1]]  # not PDF
+    files.sort(key=lambda one: natural_order(one.stem.casefold()))
+    rest = _rest([one for one in entries if one not in files])
     remedy = f"give one of them, convert them to .md, or list the files in a {SUMMARY}"
     if not files:
         raise ManifestError(
@@ -84,11 +87,6 @@ def texts_of(folder: Path) -> Texts:
 
 def _is_text(name: str) -> bool:
     return os.path.splitext(name)[1].lower() in MARKDOWN + PLAIN
-
-
-def _natural(path: Path) -> list[tuple[int, str]]:
-    parts = _DIGITS.split(path.stem.casefold())
-    return [(int(part[:18]), "") if part.isdecimal() else (-1, part) for part in parts]
 
 
 def _require_few(folder: Path, count: int) -> None:
@@ -127,7 +125,8 @@ def _named(summary: Path, folder: Path, links: list[tuple[int, str]]) -> Texts:
             lost.append(f"{link[:100]} (line {line})")
     _require_few(folder, len(files))
     told = (
-        f"{summary}: ignored links to files that are not .md or .txt or do not exist: {_some(lost)}"
+        f"{summary}: ignored {counted(len(lost), 'link')} to files that are not .md or .txt or do "
+        f"not exist: {some_of(lost)}"
     )
     if not files:
         raise ManifestError(told, remedy="fix its links, or remove it")
@@ -163,21 +162,13 @@ def _rest(entries: list[Path]) -> str:
             below[f"{top}/"] += 1
     parts = []
     if others:
-        parts.append(f"{_texts(len(others))} of other formats ({_some(others)})")
+        parts.append(f"{counted(len(others), 'text')} of other formats ({some_of(others)})")
     if below:
-        parts.append(f"{_texts(below.total())} in subfolders ({_some(list(below))})")
+        parts.append(f"{counted(below.total(), 'text')} in subfolders ({some_of(list(below))})")
     return " and ".join(parts)
 
 
-def _texts(count: int) -> str:
-    return f"{count} text" + "s" * (count != 1)
-
-
-def _some(names: list[str]) -> str:
-    more = len(names) - MAX_TOLD
-    return ", ".join(names[:MAX_TOLD]) + f" and {more} more" * (more > 0)
-
-
+MAX_DOCUMENT_BYTES = 256 << 20  # with its pictures
 MAX_TEXT_BYTES = 16 << 20  # of one file; the Bible has 4 MB
 
 _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff]")
@@ -196,10 +187,10 @@ def read_book(path: Path, encoding: str | None = None) -> Book:
         return _read_folder(path, encoding)
     if path.suffix.lower() == ".epub":
         return read_epub(path)
-    if path.suffix.lower() not in MARKDOWN + PLAIN:
+    if path.suffix.lower() not in MARKDOWN + PLAIN + DOCUMENTS:
         raise ManifestError(
             f"{path}: a book with the suffix {path.suffix!r} is not supported",
-            remedy="save it as .txt or .epub; .md files and folders of .md and .txt files work too",
+            remedy="save it as .txt, .md, .epub, .docx or .html; folders of such files work too",
         )
     return _read_text(path, path.name, encoding)
 
@@ -234,6 +225,10 @@ def _read_folder(folder: Path, encoding: str | None) -> Book:
 
 
 def _read_text(path: Path, name: str, encoding: str | None, *, is_chapter: bool = False) -> Book:
+    if path.suffix.lower() in DOCUMENTS:
+        from tts_cli.sources.documents import read_document
+
+        return read_document(path, _bytes_of(path, MAX_DOCUMENT_BYTES), name)
     text, num_left_out = strip_gutenberg(_decoded(path, encoding))
     warnings = [frame_warning(name, num_left_out)] if num_left_out else []
     front: dict[str, str] = {}
@@ -255,15 +250,20 @@ def _read_text(path: Path, name: str, encoding: str | None, *, is_chapter: bool 
     )
 
 
-def _decoded(path: Path, encoding: str | None) -> str:
-    """A text file's characters as they are seen, line ends as newlines."""
+def _bytes_of(path: Path, most_bytes: int) -> bytes:
     try:
         with open_given(path) as file:
-            data = file.read(MAX_TEXT_BYTES + 1)
+            data = file.read(most_bytes + 1)
     except OSError as error:
         raise ManifestError(f"{path}: {error.strerror or error}", "check the path") from error
-    if len(data) > MAX_TEXT_BYTES:
-        raise ManifestError(f"{path}: is larger than {MAX_TEXT_BYTES >> 20} MiB", "split it")
+    if len(data) > most_bytes:
+        raise ManifestError(f"{path}: is larger than {most_bytes >> 20} MiB", "split it")
+    return data
+
+
+def _decoded(path: Path, encoding: str | None) -> str:
+    """A text file's characters as they are seen, line ends as newlines."""
+    data = _bytes_of(path, MAX_TEXT_BYTES)
     found = tell_encoding(Encoding(encoding) if encoding else find_encoding([data]), str(path))
     try:
         text = data.decode(found.name).removeprefix("\ufeff")

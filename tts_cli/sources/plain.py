@@ -85,6 +85,7 @@ class Printed(NamedTuple):
 
     text: str  # what is left out is empty lines, so that others keep their number
     left_out: tuple[str, ...]
+    starts: tuple[int, ...]  # the first line of each page, from 1
 
 
 def without_print(text: str) -> Printed:
@@ -98,17 +99,15 @@ def without_print(text: str) -> Printed:
     pages = [page.split("\n") for page in text.split("\f")]
     if len(pages) > _MIN_PAGES and _clear_pages(pages):
         left_out.append("numbers or running heads of pages")
-    text = "\n".join(pages[0])
+    pieces = ["\n".join(pages[0])]
+    starts = [1]
     for page in pages[1:]:
-        last, first = text.rstrip()[-1:], "".join(page).lstrip()[:1]
+        last, first = pieces[-1].rstrip()[-1:], "".join(page).lstrip()[:1]
         is_cut = (last.isalnum() or last in ",-") and first.islower()  # a sentence goes on
-        # No line is lost: messages count them.
-        text = (
-            text.rstrip("\n") + "\n" + "\n".join(page).lstrip("\n")
-            if is_cut
-            else (f"{text}\f" + "\n".join(page))
-        )
-    return Printed(text, tuple(left_out))
+        pieces[-1] = pieces[-1].rstrip("\n") + "\n" if is_cut else pieces[-1] + "\f"
+        starts.append(starts[-1] + pieces[-1].count("\n") + 2 * pieces[-1].count("\f"))
+        pieces.append("\n".join(page).lstrip("\n") if is_cut else "\n".join(page))
+    return Printed("".join(pieces), tuple(left_out), tuple(starts))
 
 
 def _aozora_heading(found: re.Match[str]) -> str:

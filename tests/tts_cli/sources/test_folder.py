@@ -63,7 +63,7 @@ def test_a_summary_gives_order_and_files(tmp_path: Path, below: str) -> None:
     assert [one.text for one in bell] == ["The Bell", "One", "It rang.", "Two", "Twice."]
     lost, voice = book.warnings
     assert lost.endswith(
-        "SUMMARY.md: ignored links to files that are not .md or .txt or do not exist: "
+        "SUMMARY.md: ignored 3 links to files that are not .md or .txt or do not exist: "
         "gone.md (line 11), a.png (line 12), https://example.org/a.md (line 12)"
     )
     assert voice.startswith(f"{below and 'src/'}part 1/rope.md:5: ")
@@ -133,7 +133,7 @@ def test_what_is_not_read_is_told_once(tmp_path: Path) -> None:
     written(tmp_path, **{".git__x_md": "x", "x_epub": "x"})
     (told,) = read_book(tmp_path).warnings
     assert told == (
-        f"{tmp_path}: left out: 4 texts of other formats (a.PDF, b.rst, book.asc and 1 more) and "
+        f"{tmp_path}: left out: 4 texts of other formats (a.PDF, b.rst, book.asc, ...) and "
         "3 texts in subfolders (part1/, part2/); give one of them, convert them to .md, or "
         "list the files in a SUMMARY.md"
     )
