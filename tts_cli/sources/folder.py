@@ -2,11 +2,12 @@
 
 The texts of a folder are found in their order.
 
-A `SUMMARY.md` (mdBook, GitBook), in the folder or in `src/` below it, names the files by its links,
-also those in subfolders, and is not read itself. Without one the texts at the top are the book, by
-their names, numbers in them by value; what else looks like text is told.
+A `SUMMARY.md` (mdBook, GitBook), in the folder or in `src/`, names the files by its links, also
+those in subfolders, and is not read itself. So do `nav` of a `mkdocs.yml`, and the `Book.txt` of
+Leanpub and Softcover. Without such a file the texts at the top are the book, by their names, numbers
+in them by value; what else looks like a text is reported.
 
-Source: the format of SUMMARY.md in mdBook's guide.
+Sources: mdBook's guide on SUMMARY.md, MkDocs' on nav, Leanpub's on Book.txt.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -55,7 +56,7 @@ class Texts(NamedTuple):
     """Files to read, in order."""
 
     files: tuple[Path, ...]
-    is_summary: bool  # a SUMMARY.md names them, each is a chapter
+    is_summary: bool  # a file names them, each is a chapter
     warnings: tuple[str, ...]
 
 
@@ -65,10 +66,14 @@ def texts_of(folder: Path) -> Texts:
     Raises:
         ManifestError: there are none, too many, or a link of its SUMMARY.md leads out of it.
     """
-    for summary in (folder / SUMMARY, folder / "src" / SUMMARY):
-        links = list(_links(summary, folder)) if summary.is_file() else []
-        if any(_is_text(link) for _, link in links):
-            return _named(summary, folder, links)
+    for name, read_links, bases in _ORDERS:
+        order = folder / name
+        if order.is_file():
+            links, base = read_links(_order_text(order, folder))
+            if any(_is_text(link) for _, link in links):
+                found = _named(order, folder, links, [order.parent / one for one in (base, *bases)])
+                if found is not None:
+                    return found
     entries = sorted(one for one in folder.iterdir() if not one.name.startswith("."))
     files = [one for one in entries if _is_text(one.name)]
     files = files or [one for one in entries if one.suffix.lower() in DOCUMENTS[:-1]]  # not PDF
@@ -94,40 +99,84 @@ def _require_few(folder: Path, count: int) -> None:
         raise ManifestError(f"{folder}: has {count} texts; the maximum is {MAX_FILES}")
 
 
-def _links(summary: Path, folder: Path) -> Iterator[tuple[int, str]]:
-    """The links of a SUMMARY.md, each with its line."""
-    if not _is_within(summary, folder):
-        raise _leads_out(str(summary), "the file")
-    with open_plain(summary) as file:
-        text = file.read(MAX_SUMMARY_BYTES).decode("utf-8", errors="replace")
+def _order_text(path: Path, folder: Path) -> str:
+    if not _is_within(path, folder):
+        raise _leads_out(str(path), "the file")
+    with open_plain(path) as file:
+        return file.read(MAX_SUMMARY_BYTES).decode("utf-8", errors="replace")
+
+
+_Links = tuple[list[tuple[int, str]], str]  # line and path of each, and the folder they start in
+
+
+def _summary_links(text: str) -> _Links:
+    found = []
     for token in MarkdownIt("commonmark").parse(text):
         line = token.map[0] + 1 if token.map else 0
         for child in token.children or ():
             link = re.split("[#?]", str(child.attrs.get("href", "")))[0]
             if link:  # a draft has none
-                yield line, unquote(link)
+                found.append((line, unquote(link)))
+    return found, ""
 
 
-def _named(summary: Path, folder: Path, links: list[tuple[int, str]]) -> Texts:
-    """The files that a summary names, each once."""
+def _mkdocs_links(text: str) -> _Links:
+    """Return the paths of `nav`, of which each is the end of a line."""
+    found, is_nav, base = [], False, "docs"
+    for number, line in enumerate(text.splitlines(), 1):
+        if line[:1].strip(" -#"):
+            is_nav = line.startswith("nav:")
+        entry = _YAML_VALUE.search(line)
+        if entry and is_nav:
+            found.append((number, entry[1]))
+        elif entry and line.startswith("docs_dir:"):
+            base = entry[1]
+    return found, base
+
+
+def _book_links(text: str) -> _Links:
+    """Return the lines that are names of files, not parts of a book such as `frontmatter:`."""
+    lines = ((number, line.strip()) for number, line in enumerate(text.splitlines(), 1))
+    return [(number, line) for number, line in lines if _BOOK_LINE.fullmatch(line)], ""
+
+
+_YAML_VALUE = re.compile(r"(?:^\s*-|:)\s+[\"']?([^\"'#:\s][^\"'#:]*?)[\"']?\s*(?:#.*)?$")
+_BOOK_LINE = re.compile(r"[^#{\s][^{}:]*\.\w+")
+# Files that name the texts of a folder in order: mdBook and GitBook, MkDocs, Leanpub and Softcover.
+_ORDERS: tuple[tuple[str, Callable[[str], _Links], tuple[str, ...]], ...] = (
+    (SUMMARY, _summary_links, ()),
+    (f"src/{SUMMARY}", _summary_links, ()),
+    ("mkdocs.yml", _mkdocs_links, ()),
+    ("Book.txt", _book_links, ("chapters",)),
+    ("manuscript/Book.txt", _book_links, ()),
+)
+
+
+def _named(
+    order: Path, folder: Path, links: list[tuple[int, str]], bases: list[Path]
+) -> Texts | None:
+    """Return the files that an order names, each once; None: a text that looks like an order."""
     files: dict[Path, None] = {}
     lost: list[str] = []
     for line, link in links:
-        path = Path(os.path.normpath(summary.parent / link))
+        paths = [Path(os.path.normpath(base / link)) for base in bases]
         is_address = _SCHEME.match(link) is not None
         if not is_address and (
-            "\0" in link or "\\" in link or link[0] == "/" or not _is_within(path, folder)
+            "\0" in link or "\\" in link or link[0] == "/" or not _is_within(paths[0], folder)
         ):
-            raise _leads_out(f"{summary}:{line}", f"the link {link[:100]!r}")
-        if not is_address and _is_text(link) and os.path.isfile(path):
+            raise _leads_out(f"{order}:{line}", f"the link {link[:100]!r}")
+        path = next(filter(os.path.isfile, paths), None)
+        if not is_address and _is_text(link) and path is not None and _is_within(path, folder):
             files[path] = None
         else:
             lost.append(f"{link[:100]} (line {line})")
     _require_few(folder, len(files))
     told = (
-        f"{summary}: ignored {counted(len(lost), 'link')} to files that are not .md or .txt or do "
+        f"{order}: ignored {counted(len(lost), 'link')} to files that are not .md or .txt or do "
         f"not exist: {some_of(lost)}"
     )
+    if not files and order.name == "Book.txt":
+        return None
     if not files:
         raise ManifestError(told, remedy="fix its links, or remove it")
     return Texts(tuple(files), is_summary=True, warnings=(told,) if lost else ())
