@@ -4,8 +4,8 @@ The texts of a folder are found in their order.
 
 A `SUMMARY.md` (mdBook, GitBook), in the folder or in `src/`, names the files by its links, also
 those in subfolders, and is not read itself. So do `nav` of a `mkdocs.yml`, and the `Book.txt` of
-Leanpub and Softcover. Without such a file the texts at the top are the book, by their names, numbers
-in them by value; what else looks like a text is reported.
+Leanpub and Softcover. Without such a file the texts at the top are the book, by their names,
+numbers in them by value; what else looks like a text is reported.
 
 Sources: mdBook's guide on SUMMARY.md, MkDocs' on nav, Leanpub's on Book.txt.
 """
