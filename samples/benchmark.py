@@ -36,10 +36,10 @@ sys.path += [str(HERE / "benchmarks"), str(HERE.parent)]
 
 import manifests  # noqa: E402
 from manifests import FRAMES  # noqa: E402
-from whole_run import shares  # noqa: E402
+from whole_run import shares, stage_seconds  # noqa: E402
 
 COLUMNS = ("model", "batch", "xRT", "wall s", "capture s", "busy", "misses", "failed", "GiB")
-COLUMNS += ("start", "prefill", "frames", "sparse", "vocoder", "idle", "idle later", "end")
+COLUMNS += ("prefill", "frames", "sparse", "rest")
 
 
 def rows(count: int, lengths: str = FRAMES) -> Iterator[str]:
@@ -62,10 +62,9 @@ def run(folder: Path, model: str, batch: int, count: int, lengths: str) -> list[
     if not (out / "run.json").exists():
         return [model, str(batch), f"failed: exit code {code}"]
     report = json.loads((out / "run.json").read_text())
-    totals, busy = report["totals"], report["device"].get("busy") or {}
+    totals, share = report["totals"], report["device"].get("busy_share")
     if totals["xrt"] is None:
         return [model, str(batch), f"failed: no row was spoken, {totals['failed']} failed"]
-    share = (busy.get("steady") or {}).get("busy_share")
     peak = totals.get("peak_memory_bytes")
     cells = [
         model,
@@ -77,9 +76,9 @@ def run(folder: Path, model: str, batch: int, count: int, lengths: str) -> list[
         str(totals.get("graph_misses", "")),
         str(totals["failed"]),
         "" if peak is None else f"{peak / 2**30:.1f}",
-        *(f"{100 * seconds / totals['wall_s']:.1f} %" for seconds in shares(report).values()),
     ]
-    return cells + [""] * (len(COLUMNS) - len(cells))  # on a CPU
+    parts = shares(report, stage_seconds(out))
+    return cells + [f"{100 * seconds / totals['wall_s']:.1f} %" for seconds in parts.values()]
 
 
 def measure_table(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import soundfile
-from benchmark import FRAMES, rows
+from benchmark import FRAMES, rows, stage_seconds
 from safetensors.numpy import load_file
 
 ALONE = 2  # rows that are spoken by themselves
@@ -124,8 +124,8 @@ def cost(bench: Bench, own: list[Row], repeats: int) -> None:
         for mode, flags in modes.items():
             out = bench.speak(f"cost-{mode}", own, *flags)
             report = json.loads((out / "run.json").read_text())
-            totals, busy = report["totals"], (report["device"].get("busy") or {}).get("run", {})
-            stages = {name: busy.get(f"{name}_s") for name in ("frames", "prefill", "vocoder")}
+            totals, stages = report["totals"], stage_seconds(out)
+            stages = {name: stages[f"{name}_s"] for name in ("frames", "prefill", "vocoder")}
             facts = {name: totals.get(name) for name in ("xrt", "wall_s", "capture_s")}
             peak = totals.get("peak_memory_bytes")
             facts |= stages | {"GiB": None if peak is None else peak / 2**30}

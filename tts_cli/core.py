@@ -233,7 +233,7 @@ def are_joined(pieces: Sequence[Piece]) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """One speech to be made of a row. What comes of it is a `Spoken`."""
+    """One speech to be made of a row. What comes of it is a `Result`."""
 
     row: Row
     request: SpeechRequest  # of the whole text, first attempt; what the hashes cover
@@ -289,7 +289,7 @@ class Encoded:
 
 
 @dataclass(frozen=True, eq=False)
-class Spoken:
+class Result:
     """What came of a piece, or of a task. It may have samples in spite of an error: speech that did
     not come to its end.
     """
@@ -316,4 +316,4 @@ class Spoken:
 
 # Shows that something goes on, while one step is taken.
 Step = Callable[[str], AbstractContextManager[Any]]
-Keep = Callable[[Task, Spoken], None]  # takes what came of each task; any thread calls it
+Keep = Callable[[Task, Result], None]  # takes what came of each task; any thread calls it

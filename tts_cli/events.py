@@ -1,9 +1,8 @@
-"""Count what happens to the rows of a run: everything that is reported is counted here.
+"""Count the events of a run: everything that is reported is counted here.
 
-An event has a kind, and most often the name of a row. `Events` remembers of each kind how often it
-happened, the first names, the facts of the first event, and the sums and maxima of numbers. Events
-that have something in common, such as the same problem, are one group of their kind. The memory
-does not depend on the number of events.
+An event has a kind and usually the name of a row. For each kind `Events` stores the count, the
+first names, the facts of the first event, and sums and maxima of numbers. Events of a kind can be
+grouped, for example by their problem. Memory does not grow with the number of events.
 """
 
 from __future__ import annotations
@@ -18,39 +17,48 @@ from typing import Any
 MAX_NAMES = 5
 MAX_EVENT_NAMES = 8
 OTHERS = "..."  # the group of events beyond `MAX_GROUPS` groups
-MAX_GROUPS = 20  # of a kind; further events only count
+MAX_GROUPS = 20  # groups per kind; further events are only counted
 
 
 class Event(Enum):
-    """What happened. Notes on the rows of a manifest are reported in this order."""
+    """The kinds of events. Notes on the rows of a manifest are reported in this order."""
 
-    # What a manifest has
-    INVALID = auto()  # an invalid row, selected or not; by its problem
+    # The manifest
+    INVALID = auto()  # an invalid row, selected or not; grouped by problem
     VALID = auto()
-    SELECTED = auto()  # a valid row that the run takes; chars
-    WORDLESS_SELECTED = auto()  # of these, one without a letter or digit
+    SELECTED = auto()  # a valid row that the run selects; chars
+    WORDLESS_SELECTED = auto()  # a selected row without a letter or digit
 
-    # What is to be done
-    PENDING = auto()  # a row to synthesize, or to keep as silence; by what the folder has; audio_s
+    # The plan
+    PENDING = auto()  # a row to synthesize or to write as silence; grouped by reason; audio_s
     SILENT = auto()  # a pending row or take that needs no model
     EXTRA_TAKES = auto()  # a row that gets further takes; takes, audio_s
-    SPLIT = auto()  # a pending row in pieces; pieces
-    REENCODE = auto()  # a row whose file is converted; by what from; audio_s
-    DONE = auto()  # a row that stays as it is
-    FAILING = auto()  # a row to record as failed; is_valid: its problem is not in the manifest
+    SPLIT = auto()  # a pending row that is split; pieces
+    REENCODE = auto()  # a row whose file is converted; grouped by source; audio_s
+    DONE = auto()  # a row without anything to do
+    FAILING = auto()  # a row to record as failed; is_valid: the manifest has no problem
     EARLY = auto()  # a changed row of a version that was never published
-    REREAD = auto()  # a changed row whose text is read differently now
-    UNFIXED = auto()  # a changed row whose voice nothing fixed before
-    OLDER = auto()  # a done row that this version or model would make differently
+    REREAD = auto()  # a changed row whose text is cleaned differently now
+    UNFIXED = auto()  # a changed row whose voice was not fixed before
+    OLDER = auto()  # a done row that this version or model would synthesize differently
     REFUSED = auto()  # a done row that settings given now would change
-    SERVED = auto()  # a row with takes of an earlier run that count; takes
-    ONE_TAKE = auto()  # a row that draws nothing, so that every take would be the same
+    SERVED = auto()  # a row with takes of an interrupted run that count; takes
+    ONE_TAKE = auto()  # a row with greedy sampling, so that every take would be the same
     PINNED = auto()  # a row whose pinned take fits
     UNPINNED = auto()  # a row whose pinned take does not fit any more
-    FOREIGN_FILE = auto()  # a file where that of a new row is to go
-    NOT_CONVERTIBLE = auto()  # a row that is pending because its file cannot be converted; why
-    CONVERTED = auto()
-    NOT_CONVERTED = auto()
+    FOREIGN_FILE = auto()  # an existing file that a new row would replace
+    NOT_CONVERTIBLE = auto()  # a row that is pending because its file cannot be converted
+    CONVERTED = auto()  # a file that was converted
+    NOT_CONVERTED = auto()  # a file that is still missing after the conversion failed
+
+    # Results, see `app.totals.add_result`; a row has one of SYNTHESIZED, FAILED, RECORDED_INVALID
+    SYNTHESIZED = auto()
+    TAKE = auto()  # a further take that is ok
+    FAILED = auto()  # a row or a further take
+    RECORDED_INVALID = auto()  # an invalid row of the manifest, recorded as failed
+    RETAKE = auto()  # a take that is ok, of a row that `--verify` had synthesized again
+    FAILED_RETAKE = auto()
+    FIXED = auto()  # a failed row that has such a take now
 
     # Notes on rows that are named
     HOPELESS = auto()  # the row is certain to fail, alone
@@ -75,13 +83,14 @@ class Event(Enum):
 
 @dataclass
 class Count:
-    """So many events, of which a message names a few: the first that came, or the first in order
-    where they come in that of a file system.
+    """A number of events with the first names.
 
     Attributes:
-        facts: of the first event.
-        sums: numbers, added up.
-        largest: the largest of each number, and the name of its event.
+        is_sorted: the first names in alphabetical order, not in the order of the events.
+        most: maximum number of names.
+        facts: facts of the first event.
+        sums: sum of each number.
+        largest: maximum of each number, and the name of its event.
     """
 
     is_sorted: bool = False
@@ -103,26 +112,20 @@ class Count:
         elif len(self.first) < self.most:
             self.first.append(name)
 
-    def add_numbers(self, name: str, numbers: Mapping[str, float]) -> None:
-        """Add numbers of one event up."""
-        for fact, value in numbers.items():
-            self.sums[fact] = self.sums.get(fact, 0) + value
-            if fact not in self.largest or value > self.largest[fact][0]:
-                self.largest[fact] = (value, name)
+    def add_number(self, fact: str, total: float, value: float, name: str) -> None:
+        """Add to the sum of a number, and compare a value, which an event has, with the largest."""
+        self.sums[fact] = self.sums.get(fact, 0) + total
+        if fact not in self.largest or value > self.largest[fact][0]:
+            self.largest[fact] = (value, name)
 
     def merge(self, other: Count) -> None:
-        """Add the events of another count, which come after those of this one."""
+        """Add the events of another count, which are later than those of this one."""
         self.facts = self.facts or other.facts
         self.count += other.count
-        names = sorted(self.first + other.first) if self.is_sorted else self.first + other.first
-        self.first = names[: self.most]
-        for fact, value in other.sums.items():
-            self.sums[fact] = self.sums.get(fact, 0) + value
-            self.largest[fact] = max(
-                self.largest.get(fact, other.largest[fact]),
-                other.largest[fact],
-                key=lambda found: found[0],
-            )
+        names = self.first + other.first
+        self.first = (sorted(names) if self.is_sorted else names)[: self.most]
+        for fact, (value, name) in other.largest.items():
+            self.add_number(fact, other.sums[fact], value, name)
 
     def __str__(self) -> str:
         return ", ".join(self.first) + ", ..." * (self.count > len(self.first))
@@ -147,15 +150,16 @@ class Events:
         *,
         group: str = "",
         facts: Mapping[str, Any] | None = None,
-        **numbers: float,
+        numbers: Mapping[str, float] | None = None,
+        **more: float,
     ) -> None:
         """Count an event.
 
         Args:
-            name: of the row.
-            group: what it has in common with others of its kind.
-            facts: of which those of a group's first event are remembered.
-            numbers: are added up.
+            name: name of the row.
+            group: group of events of this kind.
+            facts: stored if the event is the first of its group.
+            numbers, more: numbers to add up.
         """
         with self._mutex:
             groups = self._kinds.setdefault(kind, {})
@@ -165,15 +169,15 @@ class Events:
                 found = groups.setdefault(key, Count(most=MAX_EVENT_NAMES))
                 found.facts = found.facts or facts or {}
             found.add(name)
-            if numbers:
-                found.add_numbers(name, numbers)
+            for fact, value in {**(numbers or {}), **more}.items():
+                found.add_number(fact, value, value, name)
 
     def groups(self, kind: Event) -> Mapping[str, Count]:
-        """The first groups of a kind, as they came; further events are in `OTHERS`."""
+        """Return the first groups of a kind in their order; further events are in `OTHERS`."""
         return self._kinds.get(kind, {})
 
     def of(self, kind: Event, group: str | None = None) -> Count:
-        """The events of a kind, or of one group of it."""
+        """Return the count of a kind, or of one of its groups."""
         if group is not None:
             return self.groups(kind).get(group, Count())
         total = Count(most=MAX_EVENT_NAMES)
@@ -182,12 +186,15 @@ class Events:
         return total
 
     def num(self, kind: Event, group: str | None = None) -> int:
-        """How many events there were of a kind, or of one group of it."""
-        return self.of(kind, group).count
+        """Return the number of events of a kind, or of one of its groups."""
+        with self._mutex:
+            groups = self.groups(kind)
+            return sum(found.count for name, found in groups.items() if group in (None, name))
 
     def total(self, kind: Event, fact: str) -> float:
-        """The sum of a number over the events of a kind."""
-        return self.of(kind).sums.get(fact, 0)
+        """Return the sum of a number over the events of a kind."""
+        with self._mutex:
+            return sum(found.sums.get(fact, 0) for found in self.groups(kind).values())
 
     def __str__(self) -> str:
         return ", ".join(f"{kind.name.lower()} {self.num(kind)}" for kind in self._kinds)

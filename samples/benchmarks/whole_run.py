@@ -38,18 +38,18 @@ def speak(commands: Commands, manifest: Path, out: Path, *flags: object) -> Figu
     always = ("--progress", "none", "--accept-truncated", "--free-voice", "each")
     answer = commands.run("synth", manifest, "--out", out, *always, *flags)
     report = json.loads((out / "run.json").read_text())
+    stages = stage_seconds(out)
     shutil.rmtree(out)  # gigabytes of audio in all
-    return facts(report) | {"command_s": answer["seconds"]}
+    return facts(report) | stages | {"command_s": answer["seconds"]}
 
 
 def facts(report: dict[str, Any]) -> Figures:
     """The figures of one run."""
     totals, device = report["totals"], report["device"]
-    busy = device.get("busy") or {}
     late_s = device.get("graphs_while_speaking_ms", 0.0) / 1000
     speaking_s = totals["wall_s"] - late_s
     memory = device.get("memory", {})
-    found = {
+    found: Figures = {
         "xrt": totals["xrt"],
         "xrt_without_recording": totals["audio_s"] / speaking_s if speaking_s > 0 else None,
         "audio_s": totals["audio_s"],
@@ -66,36 +66,34 @@ def facts(report: dict[str, Any]) -> Figures:
         "step_downs": device.get("memory_step_downs", 0) + device.get("setup_step_downs", 0),
         "steps": device.get("steps"),
         "padded_steps": device.get("padded_steps"),
-        "busy_share": (busy.get("steady") or {}).get("busy_share"),
+        "busy_share": device.get("busy_share"),
     }
-    stages = busy.get("run") or {}
-    found |= {f"{name}_s": stages.get(f"{name}_s") for name in ("prefill", "frames", "vocoder")}
     return found | {f"{name}_gib": size / GIB for name, size in memory.items()}
 
 
-def shares(report: Figures) -> Figures:
-    """What `wall_s` went into, in seconds that add up to it, on a GPU; nothing elsewhere.
+def stage_seconds(out: Path) -> Figures:
+    """Device seconds of each stage: the rows' shares of it, added up. Retries are not included."""
+    with open(out / "timings.jsonl") as file:
+        rows = [json.loads(line) for line in file]
+    stages = {"prefill_s": "prefill_ms", "frames_s": "decode_ms", "vocoder_s": "vocoder_ms"}
+    return {
+        name: sum(row.get(field) or 0.0 for row in rows) / 1000 for name, field in stages.items()
+    }
 
-    Frames count as long as they took beside the vocoder, which alone counts where they had ended.
+
+def shares(report: Figures, stages: Figures) -> Figures:
+    """Return the parts of `wall_s` in seconds, which add up to it.
+
+    Frames count as long as they took next to the vocoder, which is in the rest.
     """
     device, wall_s = report["device"], report["totals"]["wall_s"]
-    busy = device.get("busy")
-    if not busy:
-        return {}
-    run, steady, before_s = busy["run"], busy["steady"], busy["before_s"]
-    frames_s, prefill_s = run.get("frames_s", 0.0), run.get("prefill_s", 0.0)
-    sparse_s = frames_s * device["sparse_steps"] / max(1, device["steps"])
-    idle_s = steady["seconds"] * (1 - (steady["busy_share"] or 0.0))
-    busy_s = run["seconds"] * run["busy_share"]
+    sparse_s = stages["frames_s"] * device["sparse_steps"] / max(1, device["steps"])
+    frames_s = stages["frames_s"] - sparse_s
     return {
-        "start": before_s,  # prompts of the first rows
-        "prefill": prefill_s,
-        "frames": frames_s - sparse_s,
-        "sparse": sparse_s,  # frames of fewer rows than half of the slots
-        "vocoder": busy_s - frames_s - prefill_s,
-        "idle": idle_s,  # while rows waited for a slot
-        "idle later": run["seconds"] - busy_s - idle_s,
-        "end": wall_s - before_s - run["seconds"],  # the last files
+        "prefill": stages["prefill_s"],
+        "frames": frames_s,
+        "sparse": sparse_s,  # frames with rows in fewer than half of the slots
+        "rest": wall_s - stages["prefill_s"] - frames_s - sparse_s,
     }
 
 

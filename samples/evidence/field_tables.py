@@ -55,13 +55,7 @@ TABLES = {
     "source": Table("0.2", ("store/sources.py:AudioSource.as_source",), "entry"),
     "run": Table("0.2", ("app/run.py:report_of", "store/run_file.py:with_folder")),
     "start": Table("0.4", ("startup.py:MOMENTS",), "moment"),
-    "totals": Table(
-        "0.2",
-        (
-            *("app/tally.py:Totals", "app/tally.py:Totals.xrt"),
-            *("app/tally.py:Totals.total_xrt", "app/tally.py:Totals.rtf"),
-        ),
-    ),
+    "totals": Table("0.2", ("app/totals.py:run_totals",)),
     "wanted_voice": Table("0.4", ("plan/free_voices.py:FreeVoices.facts",), "entry"),
     "device": Table(
         "0.2",
@@ -70,7 +64,7 @@ TABLES = {
             "engine/session.py:LocalSession.speak",
         ),
     ),
-    "worker": Table("0.3", ("workers/hand.py:Hand.facts",)),
+    "worker": Table("0.3", ("workers/worker_handle.py:WorkerHandle.facts",)),
     "text": Table("0.2", ("text/frontend.py:TextFrontend.facts",)),
     "folder": Table("0.2", ("store/run_file.py:FolderTotals",)),
     "checks": Table(
@@ -84,7 +78,7 @@ TABLES = {
     "words": Table("0.4", ("checks/word_times.py:WordTimes",)),
     "timed_word": Table("0.4", ("checks/word_times.py:TimedWord",), "entry"),
     "made_voice": Table(
-        "0.4", ("engine/made_voices.py:_keep", "voices/made.py:MadeVoices.keep"), "entry"
+        "0.4", ("engine/made_voices.py:_keep", "voices/voice_store.py:VoiceStore.keep"), "entry"
     ),
     "choice": Table("0.2", ("store/store.py:_choice",), "entry"),
     "book": Table("0.2", ("book/book_file.py:write_book_file",)),

@@ -33,6 +33,7 @@ PATIENCE_S = 300.0
 JOURNAL = "timings.jsonl"
 OUR_OWN = {JOURNAL, "runs.jsonl", "run.json"}  # their lines tell times
 LOCK = ".tts-cli.lock"
+MARK = ".tts-cli.changing"
 ODD = ("Traceback", "internal error", "make no sense")
 TEXTS = ("Hello there.", "Good morning to all of you.", "Hm.", "The rain in the street.")
 
@@ -110,7 +111,7 @@ def problem_amid(out: Path, wanted: dict[str, str]) -> str | None:
         return None
     found = files_of(out)
     for name, digest in found.items():
-        if not name.endswith((".part", LOCK)) and wanted.get(name) != digest:
+        if not name.endswith((".part", LOCK, MARK)) and wanted.get(name) != digest:
             return f"{name} is not whole"
     for row_id, record in records_of(out).items():
         if record["status"] == "ok" and found.get(record["path"]) != record["sha256"]:

@@ -57,7 +57,7 @@ from safetensors.numpy import load_file
 
 from models.registry import describe
 from tts_cli.audio.file import encode
-from tts_cli.engine.judge import judge
+from tts_cli.engine.pieces import measure
 from tts_cli.plan.checkpoint import sample_voice
 from tts_cli.text.words import usual_s
 
@@ -258,7 +258,7 @@ def gap(samples: Array, codes: Array, seconds: float, draw: random.Random) -> tu
 def journaled(line: Line, samples: Array, codes: Array, target: Path) -> Line:
     """Write a row's audio, and its line as a run would have."""
     info = describe(str(sample_voice()))
-    verdict = judge(samples, codes, info.frame_s, usual_s(line["text"]))
+    verdict = measure(samples, codes, info.frame_s, usual_s(line["text"]))
     data = encode(samples, 24_000, "wav", "PCM_16")
     target.write_bytes(data)
     changes = {

@@ -170,8 +170,8 @@ def test_killed_between_the_checkpoints(spoken: Workbench, base: Path, design: P
     args = spoken.command(spoken.write(ROWS), *CAP, "--clone-model", base, out="killed")
     patch = (
         "import os, signal\n"
-        "from tts_cli.voices.made import MadeVoices\n"
-        "MadeVoices.keep_for = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "from tts_cli.voices.voice_store import VoiceStore\n"
+        "VoiceStore.keep_for = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
     )
     assert finish(spoken.start(args, patch)).code == -signal.SIGKILL
     assert not spoken.out("killed").lines

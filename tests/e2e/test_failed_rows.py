@@ -9,7 +9,7 @@ import pytest
 from workbench import MakeCheckpoint, Workbench
 
 from tts_cli.cli import messages as msg
-from tts_cli.engine.attempt import Attempt
+from tts_cli.engine.pieces import Attempt
 from tts_cli.engine.scheduler import Scheduler
 from tts_cli.seeds import attempt_seed, row_seed
 

@@ -8,6 +8,7 @@ released 0.6B size where shapes matter, a tiny checkpoint where many small runs 
 from __future__ import annotations
 
 import gc
+import queue
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -25,8 +26,8 @@ from models.qwen3_tts.model import Qwen3TTS
 from models.registry import load_model
 from models.sampling import Sampling
 from models.vocoder.lanes import Lanes
-from tts_cli.engine.attempt import Attempt, AttemptQueue
 from tts_cli.engine.loop import Engine
+from tts_cli.engine.pieces import Attempt
 from tts_cli.engine.scheduler import BatchSize
 
 pytestmark = [pytest.mark.gpu, pytest.mark.slow]
@@ -376,18 +377,19 @@ class TestTinyCheckpoint:
         model = load(folder, use_graphs=use_graphs)
         allocate(model, 8, TINY_FRAMES)
         model.capture(8, TINY_FRAMES)
-        jobs = AttemptQueue(len(requests) + 1)
+        jobs: queue.Queue[Attempt | None] = queue.Queue()
         ended: dict[int, Attempt] = {}
 
         def sink(attempt: Attempt) -> None:
             attempt.wait()
             ended[row_of(attempt)] = attempt
+            engine.retries.put([])
 
         engine = Engine(model, model.device, BatchSize(8), jobs, sink, lambda attempt: None)
         assert engine.is_async
         for row, request in enumerate(requests):
-            jobs.put(attempt_of(row, model.prompt(request)), engine.stop)
-        jobs.close(engine.stop)
+            jobs.put(attempt_of(row, model.prompt(request)))
+        jobs.put(None)
         engine.run()
         assert sorted(ended) == list(range(len(requests)))
         for runner in model.graph_runners():

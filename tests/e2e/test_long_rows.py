@@ -89,13 +89,13 @@ def test_killed_within_a_row(bench: Workbench) -> None:
     patch = (
         "import os, signal\n"
         "from tts_cli.engine.pieces import Pieces\n"
-        "real, ended = Pieces.closed, []\n"
-        "def closed(self, *piece):\n"
+        "real, ended = Pieces.close, []\n"
+        "def close(self, *piece):\n"
         "    ended.append(piece)\n"
         "    if len(ended) == 5:\n"
         "        os.kill(os.getpid(), signal.SIGKILL)\n"
         "    return real(self, *piece)\n"
-        "Pieces.closed = closed\n"
+        "Pieces.close = close\n"
     )
     assert finish(bench.start(args, patch)).code == -signal.SIGKILL
     done = set(bench.out().status())

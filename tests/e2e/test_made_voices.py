@@ -31,7 +31,7 @@ from tts_cli import Cancelled, Speaker
 from tts_cli.cli import messages as msg
 from tts_cli.named import counted
 from tts_cli.voices.voice_file import StoredVoice
-from tts_cli.voices.voice_folder import VoiceFolder
+from tts_cli.voices.voice_store import VoiceStore
 
 # With this seed each voice ends by itself in its first attempt.
 CAP = ("--max-seconds", 0.2, "--accept-truncated", "--split", 60, "--seed", 8)
@@ -176,10 +176,10 @@ kind.{2} = die
 """
 MOMENTS = {
     "prompt": DIES.format("models.dual_ar.model", "DualAR", "prompt"),
-    "spoken": DIES.format("tts_cli.voices.made", "MadeVoices", "keep"),
+    "spoken": DIES.format("tts_cli.voices.made", "VoiceStore", "keep"),
     # Each of four files is opened, written, synced, named; its folder opened and synced.
     **{f"call {n}": f"{KILL}_kill_before({n})" for n in (1, 3, 5, 11, 14, 17, 21, 24)},
-    "encoded": DIES.format("tts_cli.voices.made", "MadeVoices", "keep_for"),
+    "encoded": DIES.format("tts_cli.voices.made", "VoiceStore", "keep_for"),
     "rows": DIES.format("tts_cli.store.store", "Store", "keep"),
 }
 
@@ -245,7 +245,7 @@ def test_rows_with_and_without_a_voice_as_before_there_were_made_ones(
         *(np.zeros(1, np.float32), codes, "What is said.", "icl", "f03a7d49ee1e5c67", "fish"),
         *(44100, "0" * 64, "tts-cli"),
     )
-    VoiceFolder(bench.folder / "voices").write("mine", stored)
+    VoiceStore(bench.folder / "voices").write("mine", stored)
     rows = [
         {"id": "a", "text": "Good morning."},
         {"id": "b", "text": "The boat left the harbor after five, and nobody spoke.", "seed": 5},

@@ -12,7 +12,7 @@ from workbench import Workbench
 
 from models.base import Prompt, SpeechRequest
 from tts_cli.cli import messages as msg
-from tts_cli.core import BadRow, Spoken, Task
+from tts_cli.core import BadRow, Result, Task
 from tts_cli.engine.speech_run import SpeechRun
 from tts_cli.errors import DiskFull
 from tts_cli.store.store import Store
@@ -175,7 +175,7 @@ def test_prompts_do_not_wait_for_rows_that_are_only_written(
         has_prompt.set()
         return make(self, request)
 
-    def slow_keep(self: Store, task: Task, spoken: Spoken) -> Take:
+    def slow_keep(self: Store, task: Task, spoken: Result) -> Take:
         waited.append(has_prompt.wait(60))
         return keep(self, task, spoken)
 
@@ -198,7 +198,7 @@ def test_a_full_disk_while_silent_rows_are_written(
 ) -> None:
     keep = Store.keep
 
-    def full(self: Store, task: Task, spoken: Spoken) -> Take:
+    def full(self: Store, task: Task, spoken: Result) -> Take:
         if task.id == "short":
             raise DiskFull("no room left")
         return keep(self, task, spoken)

@@ -132,7 +132,7 @@ def test_each_voice_is_encoded_once_for_all_workers(
 
     def dies(actor: Actor, name: str, args: tuple[Any, ...]) -> bool:
         if name == "encode":
-            encodes.append(actor.briefing.number)
+            encodes.append(actor.settings.number)
         return name == "encode" and len(encodes) == 1
 
     cluster.on_call = staticmethod(dies)
@@ -212,7 +212,7 @@ class TestDisturbed:
         self, bench: Workbench, one: Store, cluster: type[FakeCluster]
     ) -> None:
         def dies(actor: Actor, name: str, args: tuple[Any, ...]) -> bool:
-            return name == "speak" and actor.briefing.number == 2
+            return name == "speak" and actor.settings.number == 2
 
         cluster.on_call = staticmethod(dies)
         result = bench.synth(ROWS, *FLAGS, "--workers", 2, out="many")

@@ -158,7 +158,7 @@ class TestOwn:
     @pytest.mark.long
     def test_a_worker_that_stands_still_is_killed(self, bench: Workbench) -> None:
         """Also one that is deaf: SIGSTOP, as a process that waits for a dead device for ever."""
-        impatient = "from tts_cli.workers import lives; lives.STILL_S = 8.0\n"
+        impatient = "from tts_cli.workers import dispatch; dispatch.STILL_S = 8.0\n"
         args = bench.command(bench.write(as_jsonl(ROWS)), *SLOWLY, "--workers", 2)
         process = bench.start(["--", *args][1:], TWO_CORES + impatient)
         bench.wait_for_rows(2, process)

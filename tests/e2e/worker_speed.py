@@ -190,14 +190,12 @@ def show_times(out: Path, watch: CpuWatch) -> None:
           f"{writes[int(0.95 * len(writes))]:.1f}; queue_ms median {queues[len(queues) // 2]:.0f}",
           flush=True)  # fmt: skip
     for one in report["workers"] or [report["device"]]:
-        steps, busy = one.get("steps") or 0, one.get("busy") or {}
-        whole, steady = busy.get("run") or {}, busy.get("steady") or {}
-        frame_ms = 1000 * (whole.get("frames_s") or 0.0) / max(1, steps)
-        print(f"    device: {steps} steps of {frame_ms:.2f} ms, rows "
+        steps = one.get("steps") or 0
+        print(f"    device: {steps} steps, rows "
               f"{one.get('row_steps', 0) / max(1, steps):.0f} and padded "
               f"{one.get('padded_steps', 0) / max(1, steps):.0f} a step, graphs "
               f"{one.get('graphs')}, while speaking {one.get('graphs_while_speaking')} "
-              f"in {one.get('graphs_while_speaking_ms')} ms; run {whole}; steady {steady}",
+              f"in {one.get('graphs_while_speaking_ms')} ms; busy {one.get('busy_share')}",
               flush=True)  # fmt: skip
     for name, (total_s, threads) in watch.spent(zero_s, last_s).items():
         busiest = ", ".join(f"{seconds:.1f}" for seconds in threads)

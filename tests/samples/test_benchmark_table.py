@@ -99,11 +99,11 @@ def test_recording_while_speaking_is_told_apart(bench: SimpleNamespace) -> None:
             memory_step_downs=1,
             setup_step_downs=2,
             memory={"peak": 3 * 2**30, "reserved": 4 * 2**30},
-            busy={"run": {"frames_s": 1.5}, "steady": {"busy_share": 0.9}},
+            busy_share=0.9,
         )
     )
     assert facts["xrt_without_recording"] == pytest.approx(100 / 1.6)
-    assert (facts["step_downs"], facts["frames_s"], facts["prefill_s"]) == (3, 1.5, None)
+    assert (facts["step_downs"], facts["busy_share"]) == (3, 0.9)
     (cell,) = bench.parts._whole_lines("x")(facts).values()
     assert cell == (
         "50 xRT (62 without 4 graphs recorded meanwhile, 0.40 s), 3.0 of 4.0 GiB; "
@@ -111,23 +111,18 @@ def test_recording_while_speaking_is_told_apart(bench: SimpleNamespace) -> None:
     )
 
 
-def test_what_wall_time_went_into_adds_up(bench: SimpleNamespace) -> None:
-    run = {"seconds": 1.8, "frames_s": 1.2, "prefill_s": 0.1, "vocoder_s": 0.9, "busy_share": 0.8}
-    busy = {"before_s": 0.05, "run": run, "steady": {"seconds": 1.4, "busy_share": 0.9}}
-    found = bench.whole_run.shares(report(busy=busy, steps=600, sparse_steps=150))
-    assert {name: round(seconds, 6) for name, seconds in found.items()} == {
-        "start": 0.05,
-        "prefill": 0.1,
-        "frames": 0.9,
-        "sparse": 0.3,
-        "vocoder": 0.14,
-        "idle": 0.14,
-        "idle later": 0.22,
-        "end": 0.15,
-    }
+def test_the_parts_of_the_wall_time_add_up(bench: SimpleNamespace, tmp_path: Path) -> None:
+    lines = [
+        {"prefill_ms": 40.0, "decode_ms": 700.0, "vocoder_ms": 500.0},
+        {"prefill_ms": 60.0, "decode_ms": 500.0, "vocoder_ms": 400.0},
+        {"error": "failed"},
+    ]
+    (tmp_path / "timings.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    stages = bench.whole_run.stage_seconds(tmp_path)
+    assert stages == pytest.approx({"prefill_s": 0.1, "frames_s": 1.2, "vocoder_s": 0.9})
+    found = bench.whole_run.shares(report(steps=600, sparse_steps=150), stages)
+    assert found == pytest.approx({"prefill": 0.1, "frames": 0.9, "sparse": 0.3, "rest": 0.7})
     assert sum(found.values()) == pytest.approx(2.0)
-    assert bench.whole_run.shares(report(busy=None)) == {}  # nothing was spoken
-    assert bench.whole_run.shares(report()) == {}  # on a CPU
 
 
 class Answers:
@@ -145,6 +140,7 @@ class Answers:
         found = report()
         found["totals"]["wall_s"] = self.walls[name]
         (out / "run.json").write_text(json.dumps(found))
+        (out / "timings.jsonl").write_text("")
         return {"seconds": 1.0}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import queue
 from dataclasses import replace
 from typing import Any
 
@@ -12,8 +13,8 @@ from tasks import task_of
 
 from models.base import Prompt, SpeechRequest
 from models.qwen3_tts.model import Qwen3TTS
-from tts_cli.engine.attempt import Attempt, AttemptQueue
 from tts_cli.engine.loop import POLL_FRAMES, Engine
+from tts_cli.engine.pieces import Attempt
 from tts_cli.engine.scheduler import BatchSize
 
 CPU = torch.device("cpu")
@@ -56,7 +57,7 @@ class Harness:
         self.retries = retries
         self.retried: list[tuple[int, str]] = []  # row and reason
         self.ended: dict[int, Attempt] = {}
-        self.jobs = AttemptQueue(len(requests) + 1)
+        self.jobs: queue.Queue[Attempt | None] = queue.Queue()
         batch = BatchSize(max_batch, is_fixed)
         device = getattr(model, "device", CPU)
         self.engine = Engine(
@@ -70,11 +71,16 @@ class Harness:
             self.engine.vocoder.is_patient = True
             self.engine.vocoder.beside = None
         for row, item in enumerate(requests):
-            assert self.jobs.put(attempt_of(row, model.prompt(item)), self.engine.stop)
-        self.jobs.close(self.engine.stop)
+            self.jobs.put(attempt_of(row, model.prompt(item)))
+        self.jobs.put(None)
+
+    def reopen(self) -> None:
+        """Replace the queue, which has ended, by an open and empty one."""
+        self.jobs = self.engine.input = queue.Queue()
 
     def sink(self, attempt: Attempt) -> None:
         attempt.wait()
+        self.engine.retries.put([])
         assert row_of(attempt) not in self.ended, "a row ended twice"
         self.ended[row_of(attempt)] = attempt
 

@@ -17,7 +17,7 @@ import pytest
 from tts_cli.config import RunConfig
 from tts_cli.workers import session, worker
 from tts_cli.workers.cluster import Share
-from tts_cli.workers.messages import Briefing, Said
+from tts_cli.workers.messages import Said, WorkerConfig
 from tts_cli.workers.worker import Worker
 
 LATE_S = 0.05  # that calls with rows come behind those after them: Ray promises no order
@@ -55,9 +55,9 @@ class Actor:
     """
 
     def __init__(
-        self, briefing: Briefing, on_call: Callable[[Actor, str, tuple[Any, ...]], bool]
+        self, settings: WorkerConfig, on_call: Callable[[Actor, str, tuple[Any, ...]], bool]
     ) -> None:
-        self.briefing = briefing
+        self.settings = settings
         self.deaths = 0
         self.is_dead = False  # for good
         self._on_call = on_call
@@ -66,7 +66,7 @@ class Actor:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
-        self._workers = [Worker(pickle.loads(pickle.dumps(briefing)))]  # the last one is alive
+        self._workers = [Worker(pickle.loads(pickle.dumps(settings)))]  # the last one is alive
 
     def __getattr__(self, name: str) -> Any:
         class Method:
@@ -118,7 +118,7 @@ class Actor:
             asyncio.run_coroutine_threadsafe(self._workers[-1].stop(), self._loop)
             if not self.is_dead:
                 self.deaths += 1
-                self._workers.append(Worker(pickle.loads(pickle.dumps(self.briefing))))
+                self._workers.append(Worker(pickle.loads(pickle.dumps(self.settings))))
         for answer, call in lost.items():
             if call is not None:
                 call.cancel()
@@ -168,9 +168,9 @@ class FakeCluster:
     def open(self) -> None:
         """Nothing is to be started."""
 
-    def spawn(self, kind: type, briefing: Briefing) -> Actor:
+    def spawn(self, kind: type, settings: WorkerConfig) -> Actor:
         """A worker."""
-        actor = Actor(briefing, self.on_call)
+        actor = Actor(settings, self.on_call)
         self._own.append(actor)
         return actor
 

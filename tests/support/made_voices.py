@@ -12,8 +12,8 @@ from spoken_folders import tone
 from workbench import Workbench
 
 from tts_cli.audio.file import encode_codes
-from tts_cli.voices.made import MadeVoices
 from tts_cli.voices.voice_file import StoredVoice
+from tts_cli.voices.voice_store import VoiceStore
 
 NAME = "voice-0123456789ab"
 VOICE = f".voices/{NAME}"
@@ -40,7 +40,7 @@ def keep(
         hz: of what it says; another one is another voice.
         models: a letter each.
     """
-    made = MadeVoices(out)
+    made = VoiceStore(out=out)
     of = {"character": "Ann", "description": None}
     codes = np.full((5, 4), int(hz), np.int16)
     known = {"of": of, "text": SAYS, "audio_s": 0.5, "created_by": "tts-cli 0.2.0", **facts}
@@ -48,8 +48,8 @@ def keep(
     for identity in models:
         info: Any = SimpleNamespace(identity=identity)
         made.keep_for(info, voice, replace(STORED, codes=codes, identity=identity))
-    assert made.folder is not None
-    return made.folder
+    assert made.out_folder is not None
+    return made.out_folder
 
 
 def names(out: Path) -> dict[str, bytes]:

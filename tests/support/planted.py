@@ -21,8 +21,8 @@ import numpy as np
 from tts_cli.app.verify import HeardSession
 from tts_cli.checks.asr import sphinx
 from tts_cli.checks.asr.recognizer import AsrRequest, AsrResult, Identity
-from tts_cli.core import Spoken, Task
-from tts_cli.engine.judge import judge
+from tts_cli.core import Result, Task
+from tts_cli.engine.pieces import measure
 from tts_cli.sources.ids import TAKES
 from tts_cli.store.store import Store
 from tts_cli.store.take import Take
@@ -62,7 +62,7 @@ class Planter:
         heart.
         """
 
-        def spoken(session: HeardSession, task: Task, spoken: Spoken) -> None:
+        def spoken(session: HeardSession, task: Task, spoken: Result) -> None:
             name = f"{task.row.number}.{task.place.take}/1"
             rate_hz = session._planner.info.sample_rate_hz
             _SPOKEN(session, task, self.planted(task, spoken, rate_hz, name))
@@ -73,12 +73,12 @@ class Planter:
             notes = self.notes
             put(sphinx, "Sphinx", lambda processes: ByHeart(notes))
 
-    def keep(self, folder: Store, task: Task, spoken: Spoken) -> Take:
+    def keep(self, folder: Store, task: Task, spoken: Result) -> Take:
         """As `Store.keep`, with the row's fault."""
         name = f"{task.id}/{task.place.take}"
         return _KEEP(folder, task, self.planted(task, spoken, folder._native_rate_hz, name))
 
-    def planted(self, task: Task, spoken: Spoken, rate_hz: int, name: str) -> Spoken:
+    def planted(self, task: Task, spoken: Result, rate_hz: int, name: str) -> Result:
         """What was spoken, with the row's fault; what is heard of it is noted under a name."""
         kind = self.kinds.get(task.id, "")
         if task.place.take > 1 and not self.on_every_take:
@@ -90,7 +90,7 @@ class Planter:
             note(self.notes, {"name": name, "said": said(task.row.text, kind)})
         return spoken
 
-    def _made(self, rate_hz: int, task: Task, spoken: Spoken, kind: str) -> Spoken:
+    def _made(self, rate_hz: int, task: Task, spoken: Result, kind: str) -> Result:
         samples, codes = spoken.samples, spoken.codes
         assert samples is not None, "it came out well"
         assert codes is not None
@@ -99,7 +99,7 @@ class Planter:
             samples, codes = tone(task.row.text, spoken.seed, codes, frame, rate_hz)
         if kind:
             samples, codes = edited(kind, samples, codes, frame, rate_hz, self.other)
-        found = judge(samples, codes, frame / rate_hz, spoken.usual_s)
+        found = measure(samples, codes, frame / rate_hz, spoken.usual_s)
         return replace(
             spoken,
             samples=samples,
@@ -164,8 +164,8 @@ def shuffle(seed: int, put: Callable[[Any, str, Any], Any]) -> None:
     """From now on files are kept and heard in another order: threads are late by chance."""
     draw = random.Random(seed)
 
-    def late(keep: Callable[[Any, Task, Spoken], Any]) -> Callable[[Any, Task, Spoken], Any]:
-        def keep_late(keeper: Any, task: Task, spoken: Spoken) -> Any:
+    def late(keep: Callable[[Any, Task, Result], Any]) -> Callable[[Any, Task, Result], Any]:
+        def keep_late(keeper: Any, task: Task, spoken: Result) -> Any:
             time.sleep(draw.uniform(0, LATE_S))
             return keep(keeper, task, spoken)
 

@@ -25,7 +25,7 @@ from tasks import task_of
 from models.base import ModelInfo, SpeechRequest
 from tts_cli.atomic import part_of, token_of
 from tts_cli.config import RunConfig
-from tts_cli.core import Finish, Place, Role, Spoken, Task
+from tts_cli.core import Finish, Place, Result, Role, Task
 from tts_cli.store.commit import Commits
 from tts_cli.store.journal import Journal
 from tts_cli.store.mark import MARK_NAME
@@ -45,7 +45,7 @@ class Killed(BaseException):
 
 def result(
     row_id: str, value: int = 1, take: int = 1, role: Role = Role.OWN, **more: Any
-) -> tuple[Task, Spoken]:
+) -> tuple[Task, Result]:
     """A task and its result.
 
     Args:
@@ -53,7 +53,7 @@ def result(
     """
     task = task_of(row_id, SpeechRequest(f"Text {value}."), request_hash=f"{row_id} {value}")
     samples, codes = np.full(1200 + value, value, np.int16), np.full((2, 4), value)
-    spoken = Spoken(Finish.EOS, samples=samples, codes=codes, frames=2)
+    spoken = Result(Finish.EOS, samples=samples, codes=codes, frames=2)
     return replace(task, place=Place(take, role)), replace(spoken, **more)
 
 

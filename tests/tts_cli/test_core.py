@@ -22,9 +22,9 @@ from tts_cli.core import (
     Need,
     Place,
     Remark,
+    Result,
     Role,
     Row,
-    Spoken,
     Status,
     Work,
 )
@@ -59,7 +59,7 @@ SHAPES = [
     BadRow(1, 2, None, "has no text"),
     task_of("a", REQUEST, need=Need("abc", 3, 9, None, "icl"), place=Place(2, Role.EXTRA)),
     joined_task("a", REQUEST, REQUEST, most_frames=99, notes=("is odd",)),
-    Spoken(
+    Result(
         Finish.STUCK,
         error="it stood still",
         samples=np.arange(3, dtype=np.int16),
@@ -70,11 +70,11 @@ SHAPES = [
         parts=({"text_start": 0},),
         queued_s=1.5,
     ),
-    Spoken(encoded=Encoded("parts/a.wav", b"codes", 9, "aa", "bb", 3), worker=2),
+    Result(encoded=Encoded("parts/a.wav", b"codes", 9, "aa", "bb", 3), worker=2),
     Ready("host", SessionFacts(1.5, graph_misses_by={"frame": 2}, device={"graphs": 3}), 4, True),
     RowOrder(1, Voiced(task_of("a", REQUEST), error="its voice is gone"), 0),
     Ended(
-        1, Spoken(encoded=Encoded(b"RIFF", None, 9, "aa", None, 3, Applied(pad_start_s=0.5))), 0.5
+        1, Result(encoded=Encoded(b"RIFF", None, 9, "aa", None, 3, Applied(pad_start_s=0.5))), 0.5
     ),
 ]
 

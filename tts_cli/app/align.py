@@ -26,7 +26,6 @@ from tts_cli import signals
 from tts_cli.app.check import Rows, checkpoint_of
 from tts_cli.app.look import Screen
 from tts_cli.app.subtitles import warn_of_kept
-from tts_cli.app.tally import Totals
 from tts_cli.checks.asr.aligner import (
     AlignedWord,
     Aligner,
@@ -218,7 +217,7 @@ class FolderAlignment:
                     signals.check()
                     self._take(folder, waiting[answer.place], takes, answer)
                     ended = self.done.aligned + len(self.done.problems)
-                    shown.update(Totals(ok=ended, audio_s=self.done.audio_s))
+                    shown.update(ended, 0, self.done.audio_s)
             self._compare(folder, aligner.identity)
         warn_of_kept(self.done.edited)
         return self.done

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from tts_cli import signals
 from tts_cli.app.device import refuse_absent
 from tts_cli.app.pick import Choice, choose_takes
-from tts_cli.app.tally import Totals
 from tts_cli.checks import similarity
 from tts_cli.checks.asr import sphinx
 from tts_cli.checks.asr.checkpoint import folder_of, kind_of
@@ -408,7 +407,7 @@ def _ask(
 ) -> str:
     try:
         with progress(sum(one.is_named for one in found.judged)) as shown:
-            have(recognizer, lambda count, audio_s: shown.update(Totals(ok=count, audio_s=audio_s)))
+            have(recognizer, lambda count, audio_s: shown.update(count, 0, audio_s))
     finally:
         recognizer.close()
     return recognizer.identity.name
@@ -470,6 +469,4 @@ def compare_voices(found: FolderCheck, config: RunConfig, step: Step, progress: 
     with step("loading the speaker encoder"):
         model = open_checkpoint(config).model
     with progress(len(found.judged)) as shown:
-        found.compare_voices(
-            model, lambda count, audio_s: shown.update(Totals(ok=count, audio_s=audio_s))
-        )
+        found.compare_voices(model, lambda count, audio_s: shown.update(count, 0, audio_s))

@@ -12,7 +12,7 @@ from tts_cli.text.frontend import TextFrontend
 from tts_cli.text.languages import named_language
 from tts_cli.text.unicode import clean_unicode
 from tts_cli.text.words import strip_markup
-from tts_cli.voices.voice_folder import VoiceFolder
+from tts_cli.voices.voice_store import VoiceStore
 
 
 def read_words(
@@ -20,7 +20,7 @@ def read_words(
 ) -> tuple[TextFrontend, list[dict[str, Any]]]:
     """What reads them, and each as it is read. Raises UsageError, SetupError."""
     info = read_info(config)
-    check_settings(config, info, VoiceFolder(config.voice_dir))
+    check_settings(config, info, VoiceStore(config.voice_dir))
     care = TextFrontend.of(config, info)
     language = named_language(config.language, info.languages)
     words = map(clean_unicode, words)

@@ -1,6 +1,4 @@
-"""Report what a run would do of a manifest, and do nothing. Every run, a dry one too, begins with
-what is done here.
-"""
+"""Plan a run: the first part of `synth`, and all of a dry run and of `validate`."""
 
 from __future__ import annotations
 
@@ -38,14 +36,14 @@ Differences = dict[str, tuple[Any, Any]]  # settings by name: values then and no
 
 
 class Screen(Protocol):
-    """What shows a run while it goes on."""
+    """Shows the progress of a run."""
 
     def step(self, what: str) -> AbstractContextManager[Any]:
-        """Something is done that takes long, with nothing to count."""
+        """Show a long step without a count."""
         ...
 
     def progress(self, num_rows: int) -> AbstractContextManager[Any]:
-        """So many rows come to their ends; inside, `update` takes the totals after each."""
+        """Show the progress of rows; the result's `update` is called after each row."""
         ...
 
     def problems(self, plan: Plan) -> None:
@@ -61,22 +59,22 @@ class Screen(Protocol):
         ...
 
     def due(self, plan: Plan) -> None:
-        """Report damaged files, and voices that nothing fixes."""
+        """Report damaged files, and voices that are not fixed."""
         ...
 
 
 class DryRunReport(NamedTuple):
-    """What a run would do."""
+    """The plan of a run that is not carried out."""
 
     plan: Plan
-    xrt: float | None  # of the folder's last run; None: unknown
+    xrt: float | None  # speed of the folder's last run; None: unknown
     warnings: Sequence[str] = ()  # besides those about rows
     strays: Strays | None = None  # rows that the manifest no longer has; None: without a folder
     orphans: Count | None = None  # ids of files that no row has; None: without a folder
 
 
 def validate(source: Manifest, config: RunConfig, screen: Screen) -> DryRunReport:
-    """Judge every row of a manifest. Raises ManifestError, UsageError, SetupError."""
+    """Check every row of a manifest. Raises ManifestError, UsageError, SetupError."""
     config, info, maker = who_speaks(config, read_info(config))
     require_possible(config, info)
     plan = Plan(source, config, info, maker=maker, is_heard=True, keeps=False)
@@ -87,7 +85,7 @@ def validate(source: Manifest, config: RunConfig, screen: Screen) -> DryRunRepor
         warnings.append(unused)
     try:
         plan.voices.require_there()
-    except UsageError as error:  # voices may be made before that run starts
+    except UsageError as error:  # voices may be generated before the run starts
         warnings.append(str(error))
     screen.problems(plan)
     for warning in warnings:
@@ -100,8 +98,8 @@ def validate(source: Manifest, config: RunConfig, screen: Screen) -> DryRunRepor
 
 
 def approved(config: RunConfig) -> tuple[RunConfig, ModelInfo, Maker]:
-    """See `who_speaks`; what needs no manifest is checked."""
-    signals.check()  # after the imports, which may have swallowed one
+    """Check everything that needs no manifest. Returns as `who_speaks`."""
+    signals.check()  # imports may have swallowed an interrupt
     if log.isEnabledFor(logging.DEBUG):  # reading them takes a while
         log.debug("versions: %s", listed(versions()))
     log.debug("settings: %s", listed(config.as_dict()))
@@ -135,15 +133,15 @@ def read_plan(plan: Plan, screen: Screen) -> None:
     except UsageError as error:
         if folder.is_new or not config.dry_run:
             raise
-        # After a crash, or beside a run that goes on, files can be ours and not recorded yet.
+        # After a crash, or during another run, files can be ours and not recorded yet.
         log.warning("%s", error)
-    if folder.is_new or not config.overwrite:  # which replaces files, so more fits than is free
+    if folder.is_new or not config.overwrite:  # replacing files frees space
         warn_of_space(plan, folder.out)
 
 
 def require_settled(plan: Plan) -> None:
     """Raise SettingsChanged if settings that were given now would change the speech of done rows,
-    and neither --redo nor --keep-done says what to do about these.
+    and neither --redo nor --keep-done is given.
     """
     if num_refused := plan.events.num(Event.REFUSED):
         changes = (
@@ -159,7 +157,7 @@ def require_settled(plan: Plan) -> None:
 
 
 def unlike_last_run(plan: Plan) -> Differences:
-    """Settings of the speech that the last run of a folder had otherwise: then and now."""
+    """Return the speech settings that differ from the folder's last run: old and new value."""
     settings = plan.planner.maker.config.as_dict()
     report = {"model": model_facts(plan.config, plan.info), "settings": settings}
     now = settings_of(report, (About.SPEECH,))
@@ -168,15 +166,13 @@ def unlike_last_run(plan: Plan) -> Differences:
 
 
 def warn_of_space(plan: Plan, out: Path) -> None:
-    """Warn of a disk with too little room for the rows to synthesize. Raises SetupError if it has
-    not even half of it.
-    """
+    """Warn if the disk has too little space for the rows. Raises SetupError: not even for half."""
     if problem := check_space(out, plan.disk_bytes):
         log.warning("%s", problem)
 
 
 def listed(values: Mapping[str, Any]) -> str:
-    """Values with their names, those that are None left out."""
+    """Return values with their names, without those that are None."""
     return ", ".join(f"{name} {value}" for name, value in values.items() if value is not None)
 
 
@@ -196,7 +192,7 @@ def check_space(out: Path, needed_bytes: int) -> str | None:
     except OSError as error:
         return f"the free space of {place} is unknown: {error.strerror or error}"
     free_bytes = usage.free
-    if needed_bytes <= free_bytes or usage.total == 0:  # /proc and others tell no size
+    if needed_bytes <= free_bytes or usage.total == 0:  # /proc and others have no size
         return None
     message = (
         f"about {shown_size(needed_bytes)} are needed, but only {shown_size(free_bytes)} are free"

@@ -34,8 +34,8 @@ from tts_cli.voices.recording import (
     Reference,
     transcript_problem,
 )
-from tts_cli.voices.voice_file import StoredVoice
-from tts_cli.voices.voice_folder import SUFFIX, VoiceFolder
+from tts_cli.voices.voice_file import SUFFIX, StoredVoice
+from tts_cli.voices.voice_store import VoiceStore
 
 log = logging.getLogger(__name__)
 
@@ -60,8 +60,8 @@ def add_voice(
         SetupError: the checkpoint or a package is missing.
     """
     liked = None if spoken is None else find_liked(*spoken)
-    folder = VoiceFolder(config.voice_dir)
-    there = None if is_overwriting else folder.find(name)
+    folder = VoiceStore(config.voice_dir)
+    there = None if is_overwriting else folder.path_of(name)
     if there is None:
         folder.target(name, is_overwriting)
     info = require_base(config)
@@ -102,7 +102,7 @@ def design_voice(
         UsageError, SetupError: as `add_voice`.
         RowError: the speech did not end or is no reference.
     """
-    folder = VoiceFolder(config.voice_dir)
+    folder = VoiceStore(config.voice_dir)
     target = folder.target(name, is_overwriting)
     wav = target.with_name(target.name.removesuffix(SUFFIX) + ".wav")
     if wav.exists() and not is_overwriting:

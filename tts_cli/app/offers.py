@@ -19,7 +19,7 @@ from tts_cli.setting import SAMPLING_FLAGS
 from tts_cli.sources.ids import is_recorded_id
 from tts_cli.store.take import Take
 from tts_cli.text.frontend import LANGUAGES
-from tts_cli.voices.voice_folder import VoiceFolder
+from tts_cli.voices.voice_store import VoiceStore
 
 MAX_IDS = 200
 MAX_JOURNAL_BYTES = 8 << 20
@@ -63,7 +63,7 @@ def _voices(given: Mapping[str, Any], start: str) -> Iterator[str]:
         yield from info.voices
     else:
         folder = given.get("voice_dir")
-        yield from VoiceFolder(None if folder is None else Path(folder)).names()
+        yield from VoiceStore(None if folder is None else Path(folder)).names()
 
 
 def _devices(given: Mapping[str, Any], start: str) -> Iterator[str]:

@@ -1,7 +1,7 @@
-"""Run `synth` from end to end: a manifest comes in, audio files and journal lines come out.
+"""Run `synth` from end to end: from a manifest to audio files and journal entries.
 
-Nothing is printed here. What shows that a run goes on is handed in, a `Screen`; what came of it is
-an `Outcome`, for whoever tells it.
+Nothing is printed here. The caller passes a `Screen` that shows the progress, and gets a
+`RunResult`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from tts_cli import signals, startup
 from tts_cli.app import device
 from tts_cli.app.look import DryRunReport, Screen, approved, listed, read_plan
-from tts_cli.app.tally import Failures, RunTally, Totals, take_in, totals_of
+from tts_cli.app.totals import ResultRecorder, add_result, num_failed, run_totals
 from tts_cli.audio.tags import synthetic
 from tts_cli.config import RunConfig
 from tts_cli.core import BadRow, Status, Step
@@ -32,11 +32,9 @@ from tts_cli.plan.checkpoint import model_facts
 from tts_cli.plan.estimate import measured_xrt
 from tts_cli.plan.plan import Plan
 from tts_cli.plan.remembered import BookFacts, working_folder
-from tts_cli.plan.resolve import silence_of
 from tts_cli.plan.strays import Strays, settle_strays
 from tts_cli.sources.item import Manifest
 from tts_cli.store.mend import find_orphans
-from tts_cli.store.records import writer_threads
 from tts_cli.store.run_file import new_run_id
 from tts_cli.store.store import Store, room_of_takes
 from tts_cli.store.take import Take, iso_time
@@ -44,30 +42,40 @@ from tts_cli.versions import OWN_PACKAGE, versions
 
 if TYPE_CHECKING:
     from tts_cli.app.align import Alignment
-    from tts_cli.app.verify import Verification, Verified
+    from tts_cli.app.verify import Verified
 
 log = logging.getLogger(__name__)
 
 
 @dataclass
-class Outcome:
-    """What came of a run."""
+class RunResult:
+    """The result of a run; its counts are the events of the plan."""
 
     plan: Plan
-    strays: Strays | None = None  # rows that the manifest no longer has, if they were looked for
-    totals: Totals = field(default_factory=Totals)
-    failures: Failures = field(default_factory=Failures)
-    verified: Verified | None = None  # with --verify, at its end
-    words: Alignment | None = None  # with --words, at its end
-    report: dict[str, Any] = field(default_factory=dict)  # as run.json; none where nobody asks
-    error: BaseException | None = None  # that has ended it early
+    strays: Strays | None = None  # rows that the manifest no longer has; None: not looked for
+    facts: SessionFacts = field(default_factory=SessionFacts)
+    wall_s: float = 0.0  # time for synthesizing and writing
+    verified: Verified | None = None  # with --verify
+    words: Alignment | None = None  # with --words
+    report: dict[str, Any] = field(default_factory=dict)  # run.json; empty: not written
+    error: BaseException | None = None  # the error that ended the run early
     exit_code: int = 0
-    is_spoken: bool = False  # a row was, by a model
-    is_run: bool = False  # it is told of in runs.jsonl
+    is_spoken: bool = False  # whether a model synthesized a row
+    is_run: bool = False  # whether the run is recorded in runs.jsonl
+
+    def totals(self) -> dict[str, Any]:
+        """Return the totals of run.json."""
+        return run_totals(
+            self.plan.events,
+            self.facts,
+            wall_s=self.wall_s,
+            is_interrupted=self.error is not None,
+            strays=self.strays,
+        )
 
     @property
     def room_of_takes(self) -> int:
-        """Bytes of the takes that are not chosen."""
+        """Bytes of the alternative takes."""
         return room_of_takes(self.plan.folder.out)
 
 
@@ -80,15 +88,15 @@ def run(
     own: str = "",
     origins: Mapping[str, str] | None = None,
     book: BookFacts | None = None,
-) -> Outcome:
-    """Make of every row of a manifest what a folder has not yet.
+) -> RunResult:
+    """Synthesize the rows of a manifest that a folder does not have yet.
 
     Args:
-        own: what ids begin with that are of this manifest, whichever run spoke them; empty: none.
-        origins: where settings come from that are not built in.
-        book: that the rows are of; None: they are of manifests.
+        own: prefix of ids that belong to this manifest whichever run they are from; empty: none.
+        origins: origin of each setting that is not built in.
+        book: the book that the rows come from; None: a manifest.
     Raises:
-        TtsCliError, Interrupted: there is nothing to be told but that.
+        TtsCliError, Interrupted: the run ended before its first row.
     """
     aligned = None
     if config.words is not None and not config.voices_only:
@@ -109,36 +117,35 @@ def run(
         folder.begin()  # nothing was made on disk before
         plan.voices.made.bring(plan.voices.asks)
         with closing(session_of(plan, is_int16=folder.writer.takes_int16)) as session:
-            if plan.voices.to_make():  # nothing else fixes the voice of these rows
+            if plan.voices.to_make():
                 make_missing_voices(plan, session, screen.step)
                 plan.read()
-            outcome = Outcome(plan)
+            result = RunResult(plan)
             if config.voices_only:
-                return outcome
+                return result
             if not folder.is_new:
                 pruned = config.prune
-                outcome.strays = settle_strays(folder, source, plan.rows, own, is_pruned=pruned)
+                result.strays = settle_strays(folder, source, plan.rows, own, is_pruned=pruned)
             started = datetime.now(timezone.utc)
             report = partial(report_of, plan, origins, book=book, started=started)
             report = partial(report, run_id=new_run_id(started))
             if not folder.is_new and plan.changes.is_news(report(None)):
                 folder.note_run(report(None))  # so that later runs have these settings
-                outcome.is_run = True
+                result.is_run = True
             if plan.events.num(Event.REENCODE):  # no row is synthesized
-                remake(outcome, session, screen.step)
-            outcome.totals = totals_of(plan, outcome.strays)
-            speak(outcome, session, screen, report)
-        if config.subtitles and outcome.error is None:
-            write_subtitles(outcome)
-    if aligned is not None and outcome.error is None:
-        align_words(outcome, aligned)
-    return outcome
+                remake(result, session, screen.step)
+            speak(result, session, screen, report)
+        if config.subtitles and result.error is None:
+            write_subtitles(result)
+    if aligned is not None and result.error is None:
+        align_words(result, aligned)
+    return result
 
 
 def look(
     source: Manifest, config: RunConfig, out: Path, screen: Screen, *, own: str = ""
 ) -> DryRunReport:
-    """Plan a run, and write nothing."""
+    """Plan a run without writing anything."""
     config, info, maker = approved(config)
     folder = Store.at(out, config, info)
     plan = Plan(source, config, info, folder, maker=maker, keeps=False)
@@ -159,12 +166,12 @@ def bring_back(plan: Plan) -> None:
 
 
 def session_of(plan: Plan, *, is_int16: bool) -> LocalSession:
-    """The checkpoint that rows are spoken with, in this process."""
+    """Return the session that synthesizes in this process."""
     return LocalSession(plan.config, plan.info, plan.planner.cloning, is_int16=is_int16)
 
 
 def make_missing_voices(plan: Plan, session: LocalSession, step: Step) -> None:
-    """Make what rows lack."""
+    """Generate the missing voices."""
     from tts_cli.engine.made_voices import make_voices, studio_of
 
     count = len(plan.voices.to_make())
@@ -178,9 +185,9 @@ def make_missing_voices(plan: Plan, session: LocalSession, step: Step) -> None:
         make_voices(plan.voices, plan.voices.to_make(), plan.planner.cloning, studio)
 
 
-def remake(outcome: Outcome, session: LocalSession, step: Step) -> None:
+def remake(result: RunResult, session: LocalSession, step: Step) -> None:
     """Convert files of done rows to another format or level."""
-    plan, events = outcome.plan, outcome.plan.events
+    plan, events = result.plan, result.plan.events
     folder, decode = plan.folder, None
     if events.num(Event.REENCODE, "codes"):
         make_ready(session, None, step)
@@ -197,19 +204,19 @@ def remake(outcome: Outcome, session: LocalSession, step: Step) -> None:
         again = "run the same command again to synthesize it"
         log.warning("row %s: %s; %s", take.id, take.error, again)
         events.add(Event.NOT_CONVERTED, take.id)
-        outcome.failures.add(take)
+        add_result(events, Event.FAILED, take)
     folder.journal.append(*failed)
 
 
 def speak(
-    outcome: Outcome, session: LocalSession, screen: Screen, report: Callable[..., dict[str, Any]]
+    result: RunResult, session: LocalSession, screen: Screen, report: Callable[..., dict[str, Any]]
 ) -> None:
-    """Have rows spoken, recorded and verified, and tell of the run in its folder.
+    """Synthesize, commit and check the rows that are due, and record the run in its folder.
 
     Args:
         report: see `report_of`.
     """
-    plan = outcome.plan
+    plan = result.plan
     with ExitStack() as stack:
         speaker = cache(lambda: stack.enter_context(closing(speaker_of(plan, session))))
         verification, hear = None, None
@@ -219,8 +226,7 @@ def speak(
             verification = stack.enter_context(closing(Verification(plan, screen)))
             hear = verification.hear
         allowed = plan.config.failures_allowed(plan.num_pending + plan.num_takes)
-        totals, failures = outcome.totals, outcome.failures
-        tally = RunTally(plan.folder, plan.info.frame_s, totals, failures, allowed, hear)
+        recorder = ResultRecorder(plan.folder, plan.info.frame_s, plan.events, allowed, hear)
 
         def note() -> None:
             if plan.folder.run_id is None:
@@ -230,36 +236,52 @@ def speak(
 
         signals.check()
         if plan.needs_model:
-            speak_due(outcome, speaker(), screen, tally, note)
-        else:  # no model is opened
-            record(plan, tally, note)
-        outcome.is_spoken = plan.needs_model
-        outcome.is_run |= plan.needs_model or plan.events.num(Event.SERVED) > 0
-        if verification is not None and outcome.error is None:
-            verify(outcome, verification, speaker, note)
-        facts = speaker().facts() if outcome.is_spoken else SessionFacts()
-    conclude(outcome, facts, report if outcome.is_run else partial(report, run_id=None))
+            split = plan.events.of(Event.SPLIT)
+            if split.count:
+                log.info("rows split into pieces: %d, %d pieces", split.count, split.sums["pieces"])
+            make_ready(speaker(), plan.needs, screen.step)
+            log.debug("model: %s", listed(model_facts(plan.config, plan.info)))
+            log.debug("device: %s", listed(speaker().facts().device))
+            note()
+        result.is_spoken = plan.needs_model
+        is_served = plan.events.num(Event.SERVED) > 0
+        try:
+            if plan.needs_model:
+                speak_due(result, speaker(), screen, recorder)
+            else:
+                record(plan, recorder, note)
+            if verification is not None:
+                result.verified = verification.end(speaker, note)
+        except (Exception, Interrupted) as caught:
+            result.error = caught
+        if verification is not None:
+            result.wall_s += verification.retake_s
+            result.is_spoken |= verification.is_spoken
+            is_served |= verification.is_served
+        result.is_run |= result.is_spoken or is_served
+        if result.is_spoken:
+            result.facts = speaker().facts()
+    conclude(result, report if result.is_run else partial(report, run_id=None))
 
 
-def conclude(outcome: Outcome, facts: SessionFacts, report: Callable[..., dict[str, Any]]) -> None:
-    """Record how a run has ended."""
-    config, folder, totals = outcome.plan.config, outcome.plan.folder, outcome.totals
-    error, verified, strays = outcome.error, outcome.verified, outcome.strays
-    take_in(totals, facts)
-    exit_code = int(totals.failed > 0) if error is None else getattr(error, "exit_code", 4)
+def conclude(result: RunResult, report: Callable[..., dict[str, Any]]) -> None:
+    """Record the end of a run in its folder."""
+    config, folder, events = result.plan.config, result.plan.folder, result.plan.events
+    error, verified, strays = result.error, result.verified, result.strays
+    exit_code = int(num_failed(events) > 0) if error is None else getattr(error, "exit_code", 4)
     if verified is not None and verified.suspects:
         exit_code = max(exit_code, 1)
-    if outcome.is_run or config.json:
+    if result.is_run or config.json:
         told = None if verified is None else verified.as_dict()
-        ran = report(totals, facts, exit_code=exit_code, verified=told)
-        outcome.report = folder.end_run(ran, is_spoken=outcome.is_spoken)
-    if not outcome.is_spoken:
+        ran = report(result.totals(), result.facts, exit_code=exit_code, verified=told)
+        result.report = folder.end_run(ran, is_spoken=result.is_spoken)
+    if not result.is_spoken:
         folder.renew_totals()
-    outcome.exit_code = max(exit_code, int(strays is not None and bool(strays.stayed)))
+    result.exit_code = max(exit_code, int(strays is not None and bool(strays.stayed)))
 
 
 def speaker_of(plan: Plan, session: LocalSession) -> Session:
-    """Who speaks: this process, or workers."""
+    """Return the session of the workers, or else that of this process."""
     if not plan.config.has_workers:
         return session
     from tts_cli.workers.session import WorkerSession
@@ -271,72 +293,37 @@ def speaker_of(plan: Plan, session: LocalSession) -> Session:
 
 
 def speak_due(
-    outcome: Outcome, session: Session, screen: Screen, tally: RunTally, note: Callable[[], None]
+    result: RunResult, session: Session, screen: Screen, recorder: ResultRecorder
 ) -> None:
-    """Have all rows spoken that are due."""
-    plan, totals, split = outcome.plan, outcome.totals, outcome.plan.events.of(Event.SPLIT)
-    if split.count:
-        log.info("rows split into pieces: %d, %d pieces", split.count, split.sums["pieces"])
-    make_ready(session, plan.needs, screen.step)
-    log.debug("model: %s", listed(model_facts(plan.config, plan.info)))
-    log.debug("device: %s", listed(session.facts().device))
-    note()
+    """Synthesize all rows that are due."""
+    plan = result.plan
     started_s = time.perf_counter()
     num_rows = plan.num_pending + plan.num_takes + plan.events.num(Event.FAILING)
-    with screen.progress(num_rows) as shown:
-        tally.on_row = shown.update
-        try:
-            with signals.stopping(session.stop):
-                session.speak(plan.due(tally.keep, tally.fail), tally.keep)
-        except (Exception, Interrupted) as caught:
-            outcome.error = caught
-    totals.wall_s = time.perf_counter() - started_s
-    totals.is_interrupted = outcome.error is not None
-    startup.reach("spoken_s")
-
-
-def verify(
-    outcome: Outcome,
-    verification: Verification,
-    speaker: Callable[[], Session],
-    note: Callable[[], None],
-) -> None:
-    """Have rows judged that were heard, and suspects spoken again."""
-    totals, failures = outcome.totals, outcome.failures
     try:
-        outcome.verified = verification.end(speaker, totals, failures, note)
-    except (Exception, Interrupted) as caught:
-        outcome.error = caught
-    totals.is_interrupted = outcome.error is not None
-    outcome.is_spoken = outcome.is_spoken or verification.is_spoken
-    outcome.is_run = outcome.is_run or verification.is_spoken or verification.is_served
+        with screen.progress(num_rows) as shown, signals.stopping(session.stop):
+            recorder.on_row = shown.update
+            session.speak(plan.due(recorder.keep, recorder.fail), recorder.keep)
+    finally:
+        result.wall_s = time.perf_counter() - started_s
+        startup.reach("spoken_s")
 
 
-def record(plan: Plan, tally: RunTally, note: Callable[[], None]) -> None:
-    """Record silence and bad rows, where no other is left; what was recorded so is only counted.
+def record(plan: Plan, recorder: ResultRecorder, note: Callable[[], None]) -> None:
+    """Commit silent and invalid rows, where no other row is left.
 
     Args:
-        note: tells of the run, before the first line of it.
+        note: records the run, before the first row; not called if all rows are recorded.
     """
-    folder = plan.folder
-    with writer_threads() as write:
-        for row in plan:
-            known = folder.journal.row(row.record_id) if isinstance(row, BadRow) else None
-            if known is not None and known.status is Status.FAILED:
-                tally.count_bad()
-                continue
-            if folder.run_id is None:
-                note()
-            if isinstance(row, BadRow):
-                write(partial(tally.fail, row))
-            else:
-                write(partial(tally.keep, row, silence_of(row, plan.info)))
+    if not all(isinstance(row, BadRow) and recorder.is_recorded(row) for row in plan):
+        note()
+    for _ in plan.due(recorder.keep, recorder.fail):
+        pass
 
 
 def report_of(
     plan: Plan,
     origins: Mapping[str, str] | None,
-    totals: Totals | None,
+    totals: Mapping[str, Any] | None,
     facts: SessionFacts | None = None,
     *,
     run_id: str | None,
@@ -345,14 +332,14 @@ def report_of(
     exit_code: int | None = None,
     verified: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """What is to be known of a run that ends now, or begins.
+    """Return run.json of a run that ends now, or its first line in `runs.jsonl`.
 
     Args:
         origins, book: see `run`.
-        totals: None, as the exit code: nothing is spoken yet.
-        facts: of who spoke, where something was spoken.
-        run_id: None for one that spoke nothing; its rows have none, and no file tells of it.
-        started: in UTC.
+        totals: see `run_totals`; None, like the exit code, at the start.
+        facts: of the session; None: no model was opened.
+        run_id: None: the run synthesized nothing and is not recorded.
+        started: start time in UTC.
     """
     voices, facts = plan.voices, facts or SessionFacts()
     return {
@@ -399,36 +386,36 @@ def report_of(
         # [object] rows that `--verify` found right, fixed by retries, or still suspect; null: run
         # without `--verify` (since 0.4)
         "verified": verified,
-        "totals": None if totals is None else totals.as_dict(),  # [object] totals of this run
+        "totals": totals,  # [object] totals of this run
     }
 
 
 def _told(config: RunConfig) -> dict[str, Any]:
-    """Return the settings of a run, without passwords in addresses."""
+    """Return the settings of a run, without passwords in URLs."""
     settings = config.as_dict()
     return {n: without_user_info(v) if isinstance(v, str) else v for n, v in settings.items()}
 
 
-def write_subtitles(outcome: Outcome) -> None:
-    """Write the rows' subtitles that are missing."""
+def write_subtitles(result: RunResult) -> None:
+    """Write missing subtitles of the rows."""
     from tts_cli.app.subtitles import write_row_subtitles
 
     try:
-        made = write_row_subtitles(outcome.plan)
+        made = write_row_subtitles(result.plan)
     except (Exception, Interrupted) as caught:
-        outcome.error = caught
+        result.error = caught
     else:
-        outcome.exit_code = max(outcome.exit_code, int(made.failed > 0))
+        result.exit_code = max(result.exit_code, int(made.failed > 0))
 
 
-def align_words(outcome: Outcome, aligned: Callable[..., Alignment]) -> None:
-    """Align what the run has in its folder."""
-    plan = outcome.plan
+def align_words(result: RunResult, aligned: Callable[..., Alignment]) -> None:
+    """Align the words of the run's rows."""
+    plan = result.plan
     config = replace(plan.config, lexicon=None)  # texts have been through it
     try:
         words = aligned(plan.folder.out, config, names=plan.has)
     except (Exception, Interrupted) as caught:
-        outcome.error = caught
+        result.error = caught
     else:
-        outcome.words = words
-        outcome.exit_code = max(outcome.exit_code, int(bool(words.problems)))
+        result.words = words
+        result.exit_code = max(result.exit_code, int(bool(words.problems)))

@@ -1,4 +1,4 @@
-"""Speak one text as `synth` speaks a row; no folder, no journal."""
+"""Synthesize one text like a row of `synth`, without a folder or journal."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tts_cli.checks.asr.aligner import Aligner
 from tts_cli.checks.verdicts import TakeVerdict
 from tts_cli.checks.word_times import WordTimes
 from tts_cli.config import RunConfig
-from tts_cli.core import BadRow, Row, Spoken, Task
+from tts_cli.core import BadRow, Result, Row, Task
 from tts_cli.engine.session import make_ready
 from tts_cli.errors import ManifestError, RowError
 from tts_cli.events import Event
@@ -38,7 +38,8 @@ from tts_cli.sources.item import ManifestFile
 from tts_cli.sources.row import build_row
 from tts_cli.store.records import moved, unkept
 from tts_cli.store.take import Take
-from tts_cli.voices.made import MadeVoices, is_made
+from tts_cli.voices.generated import is_made
+from tts_cli.voices.voice_store import VoiceStore
 
 log = logging.getLogger(__name__)
 
@@ -55,16 +56,16 @@ def row_of(text: str, fields: Mapping[str, str | int | None], config: RunConfig)
 def say(
     row: Row, config: RunConfig, screen: Screen, name: str = "say"
 ) -> tuple[bytes, dict[str, Any]]:
-    """Speak a row.
+    """Synthesize a row.
 
     Args:
-        name: of the audio's file, without a suffix.
+        name: stem of the audio file's name.
     Returns:
-        The audio's file, and what is to be known of it; with `--verify`, `verified` is in it, and
-        with `--words`, `words`: a `WordTimes`, or None if they are not found.
+        The content of the audio file, and its facts. `verified` is set with `--verify`, and `words`
+        with `--words`: a `WordTimes`, or None if the words were not found.
     Raises:
-        ManifestError, RowError: it cannot be spoken, or did not come out well.
-        UsageError, SetupError: a setting does not fit, or the checkpoint is not to be had.
+        ManifestError, RowError: the row is invalid, or its synthesis failed.
+        UsageError, SetupError: a setting does not fit, or the checkpoint is missing.
     """
     config, info, maker = who_speaks(config, approved_info(config))
     require_possible(config, info)
@@ -77,7 +78,9 @@ def say(
             temporary = tempfile.TemporaryDirectory(prefix="tts-cli-")
             folder = Path(stack.enter_context(temporary))
         source = ManifestFile("<text>", "jsonl", "", given=(row,))
-        plan = Plan(source, config, info, maker=maker, made=MadeVoices(folder))
+        plan = Plan(
+            source, config, info, maker=maker, voices=VoiceStore(config.voice_dir, out=folder)
+        )
         is_int16 = is_int16_enough(config.subtype, rate_hz, info.sample_rate_hz)
         heard = None
         if config.verify is not None:
@@ -137,11 +140,11 @@ def words_of(
     plan: Plan,
     screen: Screen,
 ) -> WordTimes | None:
-    """When the words of a take are said; None: that is not found, which is told. Raises SetupError.
+    """Return the word times of a take; None, with a warning: not found. Raises SetupError.
 
     Args:
-        data: its audio's file.
-        suspect: why it is.
+        data: content of the audio file.
+        suspect: reasons why the take is suspect.
         opened: see `aligner_of`.
     """
     words = SpokenWords(opened, plan.planner.care.facts(), screen.step)
@@ -155,11 +158,12 @@ def words_of(
 
 def spoken_of(
     plan: Plan, screen: Screen, heard: HeardSession | None, *, is_int16: bool
-) -> tuple[Task, Spoken, TakeVerdict | None]:
-    """The one row of a plan, what came of it, and its verdict. Raises ManifestError, RowError.
+) -> tuple[Task, Result, TakeVerdict | None]:
+    """Synthesize the one row of a plan. Returns its task, result and verdict. Raises ManifestError,
+    RowError.
 
     Args:
-        heard: gives the verdict; None: nobody does.
+        heard: checks the row; None: without `--verify`.
     """
     plan.read()
     screen.problems(plan)
@@ -178,10 +182,10 @@ def spoken_of(
         startup.use_device(plan.config.device)
         signals.check()
         make_ready(session, plan.needs, screen.step)
-        made: list[tuple[Task, Spoken, TakeVerdict | None]] = []
+        made: list[tuple[Task, Result, TakeVerdict | None]] = []
         with signals.stopping(session.stop):
             if heard is None:
                 session.speak([task], lambda *found: made.append((*found, None)))
             else:
                 heard.speak(session, [task], lambda *found: made.append(found))
-    return made[0] if made else (task, Spoken(), None)
+    return made[0] if made else (task, Result(), None)

@@ -17,9 +17,9 @@ from tts_cli.plan.checkpoint import (
     require_consent,
 )
 from tts_cli.sources.ids import voice_label
-from tts_cli.voices.made import MadeVoice, MadeVoices
+from tts_cli.voices.generated import GeneratedVoice
 from tts_cli.voices.voice_file import StoredVoice
-from tts_cli.voices.voice_folder import VoiceFolder
+from tts_cli.voices.voice_store import VoiceStore
 
 
 class Offered(NamedTuple):
@@ -39,7 +39,7 @@ def offered(config: RunConfig) -> Offered:
     licence = info.licence
     if config.accept_licence:
         require_consent(licence, config)
-    own = VoiceFolder(config.voice_dir)
+    own = VoiceStore(config.voice_dir)
     return Offered(
         info,
         model_label(config.model),
@@ -50,7 +50,7 @@ def offered(config: RunConfig) -> Offered:
     )
 
 
-def list_voices(folder: VoiceFolder, info: ModelInfo) -> list[dict[str, Any]]:
+def list_voices(folder: VoiceStore, info: ModelInfo) -> list[dict[str, Any]]:
     """Every voice file, and why this checkpoint cannot speak with it."""
     found: list[dict[str, Any]] = []
     for name in folder.names():
@@ -66,14 +66,17 @@ def list_voices(folder: VoiceFolder, info: ModelInfo) -> list[dict[str, Any]]:
     return found
 
 
-def made_in(out: Path) -> tuple[MadeVoices, list[dict[str, Any]]]:
+def made_in(out: Path) -> tuple[VoiceStore, list[dict[str, Any]]]:
     """The voices that runs have made for an output folder. Raises SetupError."""
-    voices = MadeVoices(out)
-    return voices, [made_facts(voice, *whole) for voice, whole in voices.voices()]
+    voices = VoiceStore(out=out)
+    return voices, [made_facts(voice, *whole) for voice, whole in voices.generated()]
 
 
 def made_facts(
-    voice: str, made: MadeVoice | None, stored: Mapping[str, StoredVoice], problems: Sequence[str]
+    voice: str,
+    made: GeneratedVoice | None,
+    stored: Mapping[str, StoredVoice],
+    problems: Sequence[str],
 ) -> dict[str, Any]:
     """What a made voice is, as JSON can hold it; nothing of it need be whole."""
     gone = [] if made or problems else [f"{voice}.json does not exist"]

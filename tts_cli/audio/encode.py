@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from tts_cli.audio.file import NO_TAGS, check_format, encode, encode_codes, resample, to_float
 from tts_cli.audio.tags import Tags
-from tts_cli.core import Encoded, Spoken, Task
+from tts_cli.core import Encoded, Result, Task
 from tts_cli.errors import RowError
 from tts_cli.hashing import encode as encode_json
 from tts_cli.hashing import sha256_of, values_of
@@ -138,7 +138,7 @@ class Encoder:
         )
 
 
-def encoded(task: Task, spoken: Spoken, make: Callable[..., Encoded], comment: str) -> Spoken:
+def encoded(task: Task, spoken: Result, make: Callable[..., Encoded], comment: str) -> Result:
     """The same with files in place of its samples and codes, or with why there can be none. Any
     thread may call it.
 

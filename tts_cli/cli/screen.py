@@ -33,7 +33,6 @@ from tts_cli.named import counted, printable, shown_value
 
 if TYPE_CHECKING:
     from tts_cli.app.look import Differences
-    from tts_cli.app.tally import Totals
     from tts_cli.config import RunConfig
     from tts_cli.plan.plan import Plan
 
@@ -135,14 +134,20 @@ class Progress:
     def __exit__(self, *_: object) -> None:
         self._stack.close()
 
-    def update(self, totals: Totals) -> None:
-        """Take in the state after one more row."""
-        self._state = (totals.ok + totals.takes + totals.failed, totals.failed, totals.audio_s)
+    def update(self, ended: int, failed: int, audio_s: float) -> None:
+        """Show the state after one more row.
+
+        Args:
+            ended: rows that have ended.
+            failed: of those, rows that failed.
+            audio_s: seconds of audio so far.
+        """
+        self._state = (ended, failed, audio_s)
         if self._bar is None:
             return
         self._bar.set_postfix_str(
-            f"{totals.audio_s:,.0f} s audio, {totals.audio_s / self._wall_s:,.1f} xRT"
-            + (f", {totals.failed} failed" if totals.failed else ""),
+            f"{audio_s:,.0f} s audio, {audio_s / self._wall_s:,.1f} xRT"
+            + (f", {failed} failed" if failed else ""),
             refresh=False,
         )
         self._bar.update(1)

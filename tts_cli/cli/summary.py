@@ -9,59 +9,61 @@ from __future__ import annotations
 import json
 import os
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from tts_cli.cli import messages as msg
 from tts_cli.cli.screen import show_or_warn, shown_duration
 from tts_cli.config import REDO_ALL, REDO_CHANGED
-from tts_cli.events import Event
+from tts_cli.events import OTHERS, Event
 from tts_cli.named import counted, shortened, shown_size
 from tts_cli.plain import read_table
 from tts_cli.setting import meant
 from tts_cli.sources.ids import TAKES
 
 if TYPE_CHECKING:
-    from tts_cli.app.run import Outcome
-    from tts_cli.app.tally import Failures, Totals
+    from tts_cli.app.run import RunResult
     from tts_cli.app.verify import Verified
     from tts_cli.config import RunConfig
+    from tts_cli.events import Events
     from tts_cli.plan.plan import Plan
     from tts_cli.plan.strays import Strays
 
 
 MAX_REASON_CHARS = 160
+MAX_FAILURES = 5  # failed rows that the summary names
+LENGTH_SLACK_S = 5.0
 MAX_NAMED = 20  # rows that were checked
 MAX_RETRIES = 100
 
 
-def show_outcome(outcome: Outcome, args: Sequence[str]) -> int:
+def show_result(result: RunResult, args: Sequence[str]) -> int:
     """Print the results of a run and the next step. Return the exit code, or raise its error.
 
     Args:
         args: the command line, without the program's name.
     """
-    config, exit_code = outcome.plan.config, outcome.exit_code
+    config, exit_code = result.plan.config, result.exit_code
     if config.voices_only:
-        return _show_voices(outcome)
+        return _show_voices(result)
     if config.json:
-        exit_code = show_or_warn(json.dumps(outcome.report, indent=2), exit_code, is_json=True)
-    elif not outcome.plan.needs_model:
-        show_or_warn("\n".join(_unspoken_lines(outcome, args)))
+        exit_code = show_or_warn(json.dumps(result.report, indent=2), exit_code, is_json=True)
+    elif not result.plan.needs_model:
+        show_or_warn("\n".join(_unspoken_lines(result, args)))
     elif config.verbosity >= 0:
-        show_or_warn("\n".join(_spoken_lines(outcome, args)))
-    if outcome.error is not None:
-        raise outcome.error
+        show_or_warn("\n".join(_spoken_lines(result, args)))
+    if result.error is not None:
+        raise result.error
     return exit_code
 
 
-def _show_voices(outcome: Outcome) -> int:
+def _show_voices(result: RunResult) -> int:
     """Print the files of the generated voices."""
-    plan = outcome.plan
+    plan = result.plan
     wav = plan.voices.made.wav
     if plan.config.json:
         found = [{**facts, "path": wav(facts["voice"])} for facts in plan.voices.facts()]
@@ -70,20 +72,19 @@ def _show_voices(outcome: Outcome) -> int:
     return show_or_warn("\n".join(paths or [msg.NO_VOICES]))
 
 
-def _spoken_lines(outcome: Outcome, args: Sequence[str]) -> list[str]:
-    plan, totals, num = outcome.plan, outcome.totals, outcome.plan.events.num
-    config, failures, out = plan.config, outcome.failures, plan.folder.out
-    lines = summary_lines(totals, out, failures, is_retry=config.retry_failed)
-    lines[1:1] = again_lines(num(Event.EARLY), num(Event.REREAD))
-    lines[-1:-1] = stray_lines(outcome.strays, plan.source.name, out)
-    room = outcome.room_of_takes
-    if outcome.verified is None:
-        lines[-1:-1] = take_lines(totals, num(Event.EXTRA_TAKES), out, room)
-    lines += verified_lines(outcome.verified, args)
-    num_bad = totals.failed - failures.count
-    is_stopped = outcome.error is not None
+def _spoken_lines(result: RunResult, args: Sequence[str]) -> list[str]:
+    plan, events, totals = result.plan, result.plan.events, result.totals()
+    config, out, verified = plan.config, plan.folder.out, result.verified
+    lines = summary_lines(totals, events, out, is_retry=config.retry_failed, verified=verified)
+    lines[1:1] = again_lines(events.num(Event.EARLY), events.num(Event.REREAD))
+    lines[-1:-1] = stray_lines(result.strays, plan.source.name, out)
+    if verified is None:
+        num_rows, room = events.num(Event.EXTRA_TAKES), result.room_of_takes
+        lines[-1:-1] = take_lines(totals["takes"], num_rows, out, room)
+    lines += verified_lines(verified, args)
+    step = next_step(args, config, events, is_stopped=result.error is not None)
     listen = msg.NEXT_LISTEN.format(command=shlex.join(["tts-cli", "report", _folder(out)]))
-    return [*lines, next_step(args, config, failures, num_bad, is_stopped) or listen]
+    return [*lines, step or listen]
 
 
 def verified_lines(verified: Verified | None, args: Sequence[str]) -> list[str]:
@@ -120,11 +121,11 @@ def verified_lines(verified: Verified | None, args: Sequence[str]) -> list[str]:
     return lines
 
 
-def _unspoken_lines(outcome: Outcome, args: Sequence[str]) -> list[str]:
+def _unspoken_lines(result: RunResult, args: Sequence[str]) -> list[str]:
     """Return the lines of a run that had nothing to synthesize."""
-    plan = outcome.plan
-    strays = stray_lines(outcome.strays, plan.source.name, plan.folder.out)
-    verified = verified_lines(outcome.verified, args)
+    plan = result.plan
+    strays = stray_lines(result.strays, plan.source.name, plan.folder.out)
+    verified = verified_lines(result.verified, args)
     return [_nothing_to_do(plan), *strays, *verified]
 
 
@@ -163,19 +164,26 @@ def _reason(plan: Plan) -> str:
 
 
 def summary_lines(
-    totals: Totals, out: Path, failures: Failures, *, is_retry: bool = False
+    totals: Mapping[str, Any],
+    events: Events,
+    out: Path,
+    *,
+    is_retry: bool = False,
+    verified: Verified | None = None,
 ) -> list[str]:
     """Return the lines of a run's summary.
 
     Args:
+        totals: of the run, see `run_totals`.
+        events: of the run.
         out: the output folder.
-        failures: of this run.
         is_retry: the run had --retry-failed, so skipped rows are those that had not failed.
+        verified: the rows after --verify, which may have fixed some that failed before.
     """
     return [
         *_row_lines(totals, is_retry),
         *_cost_lines(totals),
-        *_failure_lines(failures, totals.failed - failures.count),
+        *_failure_lines(events, verified),
         msg.PLACE.format(folder=_folder(out)),
     ]
 
@@ -191,16 +199,17 @@ def again_lines(early: int, reread: int) -> list[str]:
     return lines + ([msg.REREAD.format(rows=msg.rows_were(reread))] if reread else [])
 
 
-def take_lines(totals: Totals, rows: int, out: Path, room: int) -> list[str]:
+def take_lines(num_takes: int, rows: int, out: Path, room: int) -> list[str]:
     """Return the lines about takes.
 
     Args:
+        num_takes: takes synthesized in addition to the rows' own.
         rows: rows that more takes were requested for.
         room: bytes of the alternative takes.
     """
     lines = []
-    if totals.takes:
-        takes = counted(totals.takes, "more take")
+    if num_takes:
+        takes = counted(num_takes, "more take")
         folder = _folder(out / TAKES)
         lines.append(msg.MORE_TAKES.format(takes=takes, rows=msg.rows(rows), folder=folder))
         command = shlex.join(["tts-cli", "pick", str(out)])
@@ -238,77 +247,101 @@ def _rows_in(count: int, out: Path) -> str:
     return counted(count, f"row in {_folder(out)} is", f"rows in {_folder(out)} are")
 
 
-def _row_lines(totals: Totals, is_retry: bool) -> list[str]:
-    done = 0 if is_retry else totals.skipped
-    failed, remade = totals.failed, totals.remade
-    first = msg.synthesized(totals.ok, totals.rows, done=done, failed=failed, converted=remade)
-    if is_retry and totals.skipped:
-        first += ", " + msg.SKIPPED_NOT_FAILED.format(count=totals.skipped)
+def _row_lines(totals: Mapping[str, Any], is_retry: bool) -> list[str]:
+    skipped, audio_s, expected_s = totals["skipped"], totals["audio_s"], totals["expected_s"]
+    counts = {"failed": totals["failed"], "converted": totals["remade"]}
+    done = 0 if is_retry else skipped
+    first = msg.synthesized(totals["ok"], totals["rows"], done=done, **counts)
+    if is_retry and skipped:
+        first += ", " + msg.SKIPPED_NOT_FAILED.format(count=skipped)
     lines = [first]
-    if totals.xrt is not None:
-        audio, wall = shown_duration(totals.audio_s), shown_duration(totals.wall_s)
-        lines.append(msg.SPEED.format(audio=audio, wall=wall, xrt=totals.xrt))
-    if totals.is_length_off:
-        lines.append(msg.LENGTH_IS_OFF.format(audio_s=totals.audio_s, expected_s=totals.expected_s))
-    if totals.wordless:
-        lines.append(msg.SILENT.format(rows=msg.rows_are(totals.wordless)))
-    if totals.suspect:
-        lines.append(msg.SUSPECT.format(rows=msg.rows_are(totals.suspect)))
+    if totals["xrt"] is not None:
+        audio, wall = shown_duration(audio_s), shown_duration(totals["wall_s"])
+        lines.append(msg.SPEED.format(audio=audio, wall=wall, xrt=totals["xrt"]))
+    if is_length_off(audio_s, expected_s):
+        lines.append(msg.LENGTH_IS_OFF.format(audio_s=audio_s, expected_s=expected_s))
+    if totals["wordless"]:
+        lines.append(msg.SILENT.format(rows=msg.rows_are(totals["wordless"])))
+    if totals["suspect"]:
+        lines.append(msg.SUSPECT.format(rows=msg.rows_are(totals["suspect"])))
     return lines
 
 
-def _cost_lines(totals: Totals) -> list[str]:
+def is_length_off(audio_s: float, expected_s: float) -> bool:
+    """Return whether the audio of a run is a third longer or shorter than its texts usually take.
+    The length of short texts varies, so differences below `LENGTH_SLACK_S` are ignored.
+    """
+    return expected_s > 0 and abs(audio_s - expected_s) > max(expected_s / 3, LENGTH_SLACK_S)
+
+
+def _cost_lines(totals: Mapping[str, Any]) -> list[str]:
     lines = []
-    if totals.load_s or totals.capture_s:
-        line = msg.SETUP.format(load=shown_duration(totals.load_s))
-        if totals.graph_hits or totals.graph_misses:
-            line += msg.SETUP_GRAPHS.format(capture=shown_duration(totals.capture_s))
+    hits, misses = totals["graph_hits"], totals["graph_misses"]
+    if totals["load_s"] or totals["capture_s"]:
+        line = msg.SETUP.format(load=shown_duration(totals["load_s"]))
+        if hits or misses:
+            line += msg.SETUP_GRAPHS.format(capture=shown_duration(totals["capture_s"]))
         lines.append(line)
-    if totals.references:
-        references = counted(totals.references, "reference")
-        seconds = totals.reference_ms / 1000
+    if totals["references"]:
+        references = counted(totals["references"], "reference")
+        seconds = totals["reference_ms"] / 1000
         lines.append(msg.REFERENCES.format(references=references, seconds=seconds))
-    if totals.graph_misses:
-        steps = totals.graph_hits + totals.graph_misses
-        lines.append(msg.NO_GRAPH.format(misses=totals.graph_misses, steps=steps))
+    if misses:
+        lines.append(msg.NO_GRAPH.format(misses=misses, steps=hits + misses))
     return lines
 
 
-def _failure_lines(failures: Failures, num_bad: int) -> list[str]:
-    lines = [msg.FAILED.format(id=one, reason=_short(reason)) for one, reason in failures.first]
-    if failures.count > len(lines):
-        lines.append(msg.FAILED_MORE.format(count=failures.count - len(lines)))
-    if num_bad:
-        lines.append(msg.FAILED_INVALID.format(rows=counted(num_bad, "invalid row")))
-    return lines
+def _failure_lines(events: Events, verified: Verified | None) -> Iterator[str]:
+    """Yield the lines about failed rows: the first ones with their reasons, and counts."""
+    groups = events.groups(Event.FAILED).items()
+    names = [(name, found.facts["reason"]) for name, found in groups if name != OTHERS]
+    if verified is not None:
+        bad = {*verified.failed, *(one.row.id for one in verified.suspects)}
+        names = [(name, reason) for name, reason in names if name in bad]
+    first = names[:MAX_FAILURES]
+    for name, reason in first:
+        yield msg.FAILED.format(id=name, reason=_short(reason))
+    if (num_more := _num_failed(events) - len(first)) > 0:
+        yield msg.FAILED_MORE.format(count=num_more)
+    if num_invalid := events.num(Event.RECORDED_INVALID):
+        yield msg.FAILED_INVALID.format(rows=counted(num_invalid, "invalid row"))
+
+
+def _num_failed(events: Events) -> int:
+    """Return the number of valid rows and takes that failed."""
+    return events.num(Event.FAILED) - events.num(Event.FIXED)
 
 
 def next_step(
-    args: Sequence[str], config: RunConfig, failures: Failures, num_bad: int, is_stopped: bool
+    args: Sequence[str], config: RunConfig, events: Events, *, is_stopped: bool
 ) -> str | None:
     """Return what to type next, or None if nothing is left to do.
 
     Args:
         args: the command line as it was given, without the program's name.
-        num_bad: invalid rows of the manifest.
+        events: of the run.
         is_stopped: the run ended before it had tried every row.
     """
     if is_stopped:
         return msg.NEXT_REST.format(command=_command(args))
-    if failures.count > failures.extras:  # a row whose current take is fine needs no other
+    num_failed = _num_failed(events)
+    num_takes, num_undrawn, num_runaways = (
+        events.total(Event.FAILED, fact) for fact in ("is_extra", "is_undrawn", "is_runaway")
+    )
+    if num_failed > num_takes:  # a row whose current take is fine needs no other
         again = _without_redo(args)  # which would synthesize the other rows again as well
-        if failures.count == failures.undrawn:
+        if num_failed == num_undrawn:
             return msg.NEXT_FIX_CAUSES.format(command=_command(again))
-        if failures.runaways and config.retries >= MAX_RETRIES:
+        if num_runaways and config.retries >= MAX_RETRIES:
             return msg.RETRIES_USED_UP.format(count=config.retries)
         again = _without(again, "--takes")
         if not config.retry_failed:
             again.append("--retry-failed")
-        if failures.runaways:  # the same seeds would end the same way
+        if num_runaways:  # the same seeds would end the same way
             again = _without(again, "--retries")
             again += ["--retries", str(min(MAX_RETRIES, 2 * config.retries + 2))]
         return msg.NEXT_FAILED.format(command=_command(again))
-    if num_bad:
+    if events.num(Event.RECORDED_INVALID):
         return msg.NEXT_FIXED.format(command=_command(args))
     return None
 

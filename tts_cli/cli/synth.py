@@ -24,7 +24,7 @@ from tts_cli.cli.options import (
 )
 from tts_cli.cli.remember import RememberingCommand
 from tts_cli.cli.screen import RunScreen, can_ask
-from tts_cli.cli.summary import show_outcome
+from tts_cli.cli.summary import show_result
 from tts_cli.cli.validate import show_plan
 from tts_cli.config import REDO_CHANGED, RunConfig
 from tts_cli.errors import SettingsChanged, UsageError
@@ -115,14 +115,14 @@ def run(
     given = click.get_current_context().ensure_object(Invocation)
     start = partial(run, source, out=out, screen=screen, own=own, origins=given.origins, book=book)
     try:
-        outcome = start(config)
+        result = start(config)
     except SettingsChanged as error:
-        outcome = start(settled(config, error))
-    if outcome.words is not None and config.json:
-        outcome.report["words"] = facts(outcome.words)
-    elif outcome.words is not None:
-        show(config, out, outcome.words)
-    return show_outcome(outcome, words_again(given, out))
+        result = start(settled(config, error))
+    if result.words is not None and config.json:
+        result.report["words"] = facts(result.words)
+    elif result.words is not None:
+        show(config, out, result.words)
+    return show_result(result, words_again(given, out))
 
 
 def words_again(given: Invocation, out: Path) -> list[str]:

@@ -31,7 +31,7 @@ from tts_cli.sources.row import CLONE_MODES
 
 if TYPE_CHECKING:
     from models.base import ModelInfo
-    from tts_cli.voices.made import MadeVoices
+    from tts_cli.voices.voice_store import VoiceStore
 
 _SHOWN_CHARS = 60  # of a text in a table
 _overwrite = click.option(
@@ -151,13 +151,13 @@ def describe(info: ModelInfo, source: str) -> list[tuple[str, str]]:
     ]
 
 
-def show_made_voices(voices: MadeVoices, found: Sequence[Mapping[str, Any]], is_json: bool) -> None:
+def show_made_voices(voices: VoiceStore, found: Sequence[Mapping[str, Any]], is_json: bool) -> None:
     """List the voices that runs have made for an output folder."""
     if is_json:
-        echo(json.dumps({"folder": str(voices.folder), "made_voices": found}, indent=2))
+        echo(json.dumps({"folder": str(voices.out_folder), "made_voices": found}, indent=2))
         return
     if not found:
-        echo(f"generated voices: none in {voices.folder}")
+        echo(f"generated voices: none in {voices.out_folder}")
         return
 
     rows = [
@@ -171,7 +171,7 @@ def show_made_voices(voices: MadeVoices, found: Sequence[Mapping[str, Any]], is_
         for facts in found
     ]
     columns = ("used by", "seconds", "made for", "file", "text")
-    show_table(f"generated voices in {voices.folder}", columns, rows)
+    show_table(f"generated voices in {voices.out_folder}", columns, rows)
 
 
 def show_made(path: str, facts: dict[str, Any], is_json: bool, is_new: bool = True) -> None:

@@ -1,15 +1,16 @@
 """The loop that keeps the slots of a model busy: prefill, frames, refill, compaction, vocoder.
 
-The host never waits inside a frame. On a GPU it launches a few frames, asks for a copy of the
-slots' status, and reads the copy of the launch before, so that the device always has work queued;
-a finished row therefore idles for a few frames. Prefill, frames and all that belongs to them run on
-one stream, the vocoder on another beside them. On a CPU every frame is looked at, and a small
-vocoder has a thread beside the frames.
+The host never waits inside a frame. On a GPU it launches a few frames, requests a copy of the
+slots' status, and reads the copy of the launch before, so that the device always has work queued.
+A finished row therefore idles for a few frames. Prefill and frames run on one stream, and the
+vocoder on another. On a CPU the status is read after every frame, and a small vocoder has its own
+thread.
 """
 
 from __future__ import annotations
 
 import logging
+import queue
 import threading
 import time
 from collections.abc import Callable
@@ -25,9 +26,9 @@ from models.base import SlotStatus
 from models.device.spans import DeviceSpan
 from models.device.streams import WorkStreams
 from tts_cli.core import Finish
-from tts_cli.engine.attempt import NAN, Attempt, AttemptQueue
 from tts_cli.engine.busy import BusyMeter
 from tts_cli.engine.kernels import leave_triton, with_fallback
+from tts_cli.engine.pieces import NAN, Attempt
 from tts_cli.engine.scheduler import BatchSize, Scheduler
 from tts_cli.engine.vocoder import VocoderQueue
 from tts_cli.errors import StoppedEarly, TtsCliError, first_line
@@ -38,26 +39,26 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# Frames between two looks at the status on a GPU. A row that ends idles for one and a half times as
-# many, and the host has as many frames' time for everything it does between two launches. Nothing
-# else depends on it: a row that has ended keeps nothing more, however long it goes on.
+# Frames between two reads of the status on a GPU. A finished row idles for one and a half times as
+# many, and the host has the time of so many frames for everything between two launches. Nothing
+# else depends on it.
 POLL_FRAMES = 2
-# Rows that the scheduler looks ahead, each the 10 KB of its prompt: as long as not all are there, a
-# run ends with long ones. Putting them in order takes 0.6 ms an admission.
+# Rows that the scheduler looks ahead, 10 KB of prompt each: if they are not all of the run's, long
+# rows may come last. Sorting them takes 0.6 ms per admission.
 WINDOW = 4096
-# Rows taken into the window between two launches, 0.1 ms each: whoever took all there are would go
-# on for as long as others come.
+# Rows taken into the window between two launches, 0.1 ms each: taking all of them could go on for
+# as long as others come.
 TAKEN_AT_ONCE = 64
-START_S = 0.1  # the first rows wait this long for enough of them to choose from
-# Times the slots that so many rows are enough. Where there are no more than that, the longest begin
-# and short ones end the run: on an H100, 300 rows took 18 % less time with 256 slots, 512 rows 2 %,
-# and 256 to 512 rows 5 to 7 % with 64; 1,024 rows the same.
+START_S = 0.1  # the first admission waits this long for enough rows to choose from
+# This many times the slots are enough rows. With fewer, the longest rows begin and short ones end
+# the run: on an H100, 300 rows took 18 % less time with 256 slots, 512 rows 2 %, and 256 to 512
+# rows 5 to 7 % with 64; 1,024 rows the same.
 CHOICE = 2
 
 
 @dataclass
-class Flight:
-    """Frames under way: the poll behind them and who sat where."""
+class InFlightStep:
+    """Launched frames: the status to be read after them, and the rows in the slots."""
 
     poll: Any
     slots: dict[int, Attempt]
@@ -66,18 +67,21 @@ class Flight:
 
 
 class Engine:
-    """Runs attempts to their ends on one model, in the thread that calls `run`, and on a CPU in one
-    for the vocoder; any thread may set `stop`.
+    """Run attempts to their ends on one model, in the thread that calls `run`, and on a CPU in a
+    vocoder thread; any thread may set `stop`.
+
+    Every attempt that goes to `sink` must be answered by one list in `retries`, which is empty if
+    nothing is to be synthesized again.
 
     Args:
         model: loaded, allocated and captured for `batch` slots.
-        batch: slots in use; halved here when memory is short, if it may be.
-        queue: where rows come from.
-        sink: takes every attempt that is the last; may block to slow the engine down. Where the
-            vocoder has a thread both may call it at once.
-        retry: gives the next attempt of one that has ended, or None to accept it.
+        batch: slots in use; halved here if memory is short and it may change.
+        input: attempts; None is the end.
+        sink: takes every attempt that is not retried; may block to slow the engine down. A vocoder
+            thread calls it concurrently.
+        retry: returns the next attempt after a finished one, or None to accept it.
         chore: other work on the device, done between two launches of frames.
-        is_int16: turn samples into 16-bit numbers on the device.
+        is_int16: convert samples to 16-bit numbers on the device.
     """
 
     def __init__(
@@ -85,7 +89,7 @@ class Engine:
         model: SpeechModel,
         device: torch.device,
         batch: BatchSize,
-        queue: AttemptQueue,
+        input: queue.Queue[Attempt | None],
         sink: Callable[[Attempt], None],
         retry: Callable[[Attempt], Attempt | None],
         chore: Callable[[], None] | None = None,
@@ -94,7 +98,10 @@ class Engine:
         self.model = model
         self.device = device
         self.batch = batch
-        self.queue = queue
+        self.input = input
+        self.retries: queue.SimpleQueue[list[Attempt]] = queue.SimpleQueue()
+        self.num_unsettled = 0  # attempts that left their slots without an answer in `retries`
+        self.is_dry = False  # `input` has ended
         self.retry = retry
         self.chore = chore
         self.busy = BusyMeter(device)
@@ -126,19 +133,19 @@ class Engine:
             self.vocoder.end()
 
     def _run(self) -> None:
-        flight: Flight | None = None
+        step: InFlightStep | None = None
         while not self.stop.is_set():
             lack = failure = None
             try:
-                if not self.scheduler.num_live and flight is None:
+                if not self.scheduler.num_live and step is None:
                     self.vocoder.run(is_last=True)
                 if self.chore is not None:
                     self.chore()
                 self._fill_window()
-                self._take_again(is_idle=flight is None)
-                if self.scheduler.is_done and flight is None and self.queue.is_over:
+                self._take_retries(is_idle=step is None)
+                if self.scheduler.is_done and step is None and self._is_over:
                     break
-                flight = self._turn(flight)
+                step = self._turn(step)
             except torch.OutOfMemoryError as error:
                 lack = first_line(error)
             except KernelFailed as error:
@@ -147,10 +154,10 @@ class Engine:
                 failure = str(error)
             # Outside of the handlers, because the error holds what the attempt had allocated.
             if lack is not None:
-                flight = None
+                step = None
                 self._shrink(lack)
             elif failure is not None:
-                flight = None
+                step = None
                 self._leave_triton(failure)
         with_fallback(partial(self.vocoder.run, is_last=True), self.model, self.batch.is_fixed)
         self.streams.join()
@@ -165,35 +172,50 @@ class Engine:
         deadline_s = time.perf_counter() + START_S
         if not is_idle:
             most = min(most, num_waiting + TAKEN_AT_ONCE)
-        while num_waiting < most and not self.queue.is_dry:
+        while num_waiting < most and not self.is_dry:
             wait_s = 0.0
             if is_idle and not num_waiting:
                 wait_s = START_S
             elif is_idle and self.is_async and num_waiting < enough:
                 # Rows of the first batch that come a little later would start one by one.
                 wait_s = deadline_s - time.perf_counter()
-            attempt = self.queue.take(max(0.0, wait_s))
+            try:
+                attempt = self.input.get(wait_s > 0, wait_s)
+            except queue.Empty:
+                break
             if attempt is None:
+                self.is_dry = True
                 break
             scheduler.offer(attempt, attempt.estimated_frames, attempt.prompt.num_own)
             num_waiting += 1
 
-    def _take_again(self, is_idle: bool) -> None:
-        """Take what is to be spoken again. Where nothing else is left to do, wait for it."""
-        is_idle = is_idle and self.scheduler.is_done and self.queue.is_dry
-        while attempt := self.queue.take_again(START_S if is_idle else 0.0):
-            self._offer_again(attempt)
-            is_idle = False
+    @property
+    def _is_over(self) -> bool:
+        """Whether no attempt can come any more."""
+        return self.is_dry and not self.num_unsettled
 
-    def _turn(self, previous: Flight | None) -> Flight | None:
+    def _take_retries(self, is_idle: bool) -> None:
+        """Take attempts that are to be synthesized again; waits for them if nothing else is left
+        to do.
+        """
+        is_idle = is_idle and self.scheduler.is_done and self.is_dry
+        while self.num_unsettled:
+            try:
+                retries = self.retries.get(is_idle, START_S)
+            except queue.Empty:
+                return
+            self.num_unsettled -= 1
+            for attempt in retries:
+                self._offer_again(attempt)
+                is_idle = False
+
+    def _turn(self, previous: InFlightStep | None) -> InFlightStep | None:
         """Admit, compact, launch frames, and read the frames launched a turn ago. What they have
         given the vocoder is queued behind the next launch: laying out a batch takes the host 3 to
         10 ms, and longer while other threads want Python.
         """
         self._admit()
-        if self.queue.is_dry and not self.scheduler.num_waiting:
-            self.busy.end_steady()
-        moves = self.scheduler.compact(self.queue.is_dry)
+        moves = self.scheduler.compact(self.is_dry)
         if moves:
             self.model.move([source for source, _ in moves], [target for _, target in moves])
         current = self._launch() if self.scheduler.num_live else None
@@ -216,33 +238,33 @@ class Engine:
         self.model.prefill(
             [attempt.prompt for attempt, _ in admitted], [slot for _, slot in admitted]
         )
-        self.busy.add("prefill", span.end())
+        self.busy.add(span.end())
         for attempt, _ in admitted:
             attempt.admitted_s = now
             attempt.prefill = (span, len(admitted))
 
-    def _launch(self) -> Flight:
+    def _launch(self) -> InFlightStep:
         bucket, live = self.scheduler.bucket, self.scheduler.live
         span = DeviceSpan(self.device)
         self.model.decode_frames(bucket, self.poll_frames)
-        self.busy.add("frames", span.end())
+        self.busy.add(span.end())
         self.steps += self.poll_frames
         self.row_steps += self.poll_frames * len(live)
         self.padded_steps += self.poll_frames * bucket
         self.sparse_steps += self.poll_frames * (2 * len(live) < self.batch.rows)
-        return Flight(self.model.poll(), live, span, bucket)
+        return InFlightStep(self.model.poll(), live, span, bucket)
 
-    def _collect(self, flight: Flight) -> None:
-        """Take out the rows a flight has finished, unless they were taken out before."""
+    def _collect(self, step: InFlightStep) -> None:
+        """Take out the rows a step has finished, unless they were taken out before."""
         present = {attempt: slot for slot, attempt in self.scheduler.live.items()}
-        slots = [slot for slot, attempt in flight.slots.items() if attempt in present]
-        statuses = self.model.status(flight.poll, slots)
-        share_ms = flight.span.milliseconds() / max(1, len(flight.slots))
+        slots = [slot for slot, attempt in step.slots.items() if attempt in present]
+        statuses = self.model.status(step.poll, slots)
+        share_ms = step.span.milliseconds() / max(1, len(step.slots))
         ended: dict[str, list[int]] = {}  # by reason
         for slot, status in zip(slots, statuses, strict=True):
-            attempt = flight.slots[slot]
+            attempt = step.slots[slot]
             attempt.decode_ms += share_ms
-            attempt.bucket = max(attempt.bucket, flight.bucket)
+            attempt.bucket = max(attempt.bucket, step.bucket)
             if status.is_finished:
                 self._finish(attempt, present[attempt], status)
                 ended.setdefault(status.finish_reason, []).append(present[attempt])
@@ -268,6 +290,7 @@ class Engine:
             self._offer_again(again)
         else:
             kept.made = attempt.number
+            self.num_unsettled += 1
             self.vocoder.add(kept)
 
     def _shrink(self, reason: str) -> None:

@@ -18,9 +18,9 @@ from tts_cli import signals
 from tts_cli.audio.file import encode, encode_codes
 from tts_cli.audio.tags import Tags, synthetic
 from tts_cli.config import RunConfig
-from tts_cli.core import Row, Spoken, Task
-from tts_cli.engine.judge import RetryPolicy
+from tts_cli.core import Result, Row, Task
 from tts_cli.engine.kernels import with_fallback
+from tts_cli.engine.pieces import RetryPolicy
 from tts_cli.engine.session import LocalSession
 from tts_cli.errors import Cancelled, RowError, SetupError, StoppedEarly
 from tts_cli.plan.checkpoint import never_ends
@@ -32,7 +32,7 @@ from tts_cli.seeds import row_seed
 from tts_cli.text.words import text_cap, usual_s
 from tts_cli.versions import versions
 from tts_cli.voices.encoding import encode_references, make_voice
-from tts_cli.voices.made import MadeVoice
+from tts_cli.voices.generated import GeneratedVoice
 from tts_cli.voices.needs import MAX_MADE_S, Cloning
 from tts_cli.voices.recording import Reference, load_reference
 from tts_cli.voices.voice_file import StoredVoice, checkpoint_name
@@ -76,7 +76,7 @@ def voice_task(words: Words, maker: Maker) -> Task:
     return Task(row, piece.request, (piece,))
 
 
-def speak_voices(session: LocalSession, asked: Sequence[Words]) -> list[tuple[Task, Spoken]]:
+def speak_voices(session: LocalSession, asked: Sequence[Words]) -> list[tuple[Task, Result]]:
     """Speak what voices are to say, with the checkpoint that makes them up. Each has its error, if
     it did not come out well in all its attempts.
 
@@ -87,8 +87,8 @@ def speak_voices(session: LocalSession, asked: Sequence[Words]) -> list[tuple[Ta
     config, info = session.config, session.info
     tasks = [voice_task(words, Maker(config, info)) for words in asked]
     policy = RetryPolicy.of(replace(config, accept_truncated=False))
-    spoken: dict[Task, Spoken] = {}
-    with session.room_for(Needs.of(tasks, info)), signals.stopping(session.stop):
+    spoken: dict[Task, Result] = {}
+    with session.capacity_for(Needs.of(tasks, info)), signals.stopping(session.stop):
         session.speak(tasks, spoken.__setitem__, policy, is_int16=False)
     if len(spoken) < len(tasks):
         raise Cancelled("the generation of a voice was interrupted")
@@ -202,7 +202,7 @@ def make_voices(voices: FreeVoices, asks: Sequence[Ask], cloning: Cloning, studi
         ask.is_there = True
 
 
-def _reference(made: MadeVoice, info: ModelInfo, silence_s: float) -> Reference:
+def _reference(made: GeneratedVoice, info: ModelInfo, silence_s: float) -> Reference:
     return load_reference(
         str(made.path),
         None,
@@ -218,7 +218,7 @@ def _words(ask: Ask, config: RunConfig) -> Words:
     return Words(ask.voice, text, language, ask.description, row_seed(config.seed, ask.voice))
 
 
-def _keep(ask: Ask, task: Task, spoken: Spoken, voices: FreeVoices) -> None:
+def _keep(ask: Ask, task: Task, spoken: Result, voices: FreeVoices) -> None:
     """Keep what was spoken."""
     info, samples, codes = voices.maker.info, spoken.samples, spoken.codes
     if samples is None or codes is None:

@@ -1,24 +1,22 @@
-"""Tasks opened into the pieces that they are spoken in, and closed again. On its way through the
-engine each piece is by itself: it is judged and tried again alone, and batched with whatever else
-is spoken. Behind the engine pieces are joined; one that is all of its task is handed on as it is.
-Before they are joined they are held against each other: one that is far faster than the rest has
-lost words, and is tried again.
+"""Open tasks into attempts, and close them into results.
 
-Memory is bounded: a task of several pieces is opened only while those that are still to be spoken
-are too few to keep the slots busy, and they are admitted in order, before shorter tasks, so that
-the tasks opened first are closed first.
+A task has one piece or several; a piece has one attempt or several. In the engine every piece is on
+its own: it is measured and retried alone, and batched with the pieces of any task. Pieces of one
+task are joined when the last of them is finished. Before that their rates are compared: a voice
+keeps its rate within a text, so a piece that is far faster than the others has lost words, although
+it may be long enough for any voice, and is retried. Of 151 pieces of the sample voice (18,900
+characters), 150 were at 0.85 to 1.16 times the rate of the median; the last one, at 1.35, had lost
+the last 9 of its 33 words.
 
-How fast the pieces of one text are spoken, beside each other.
-
-A voice keeps its rate within a text, so a piece that is far faster than the others has lost words,
-although it may be long enough for any voice. Of 151 pieces of the sample voice (18,900 characters),
-150 were at 0.85 to 1.16 times the rate of the median; the last one, at 1.35, had lost the last 9 of
-its 33 words.
+Memory is bounded: a task of several pieces is opened only while there are too few unfinished pieces
+to keep the slots busy. Its pieces are admitted in order, before shorter tasks, so that the tasks
+opened first are closed first.
 """
 
 from __future__ import annotations
 
 import logging
+import math
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -27,111 +25,339 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tts_cli.audio import levels
 from tts_cli.audio.join import JoinedPart, join
-from tts_cli.audio.levels import measure
-from tts_cli.core import Finish, Kind, Piece, Remark, Spoken, Task, Work
-from tts_cli.engine.judge import RetryPolicy
+from tts_cli.config import RunConfig
+from tts_cli.core import Finish, Kind, Levels, Piece, Remark, Result, Task, Work
 from tts_cli.engine.scheduler import BatchSize
+from tts_cli.plan.checkpoint import never_ends
+from tts_cli.seeds import attempt_seed
 
 if TYPE_CHECKING:
-    from models.base import ModelInfo
-    from tts_cli.engine.attempt import Attempt
-    from tts_cli.voices.stage import Voiced
+    import torch
 
+    from models.base import ModelInfo, Prompt, SpeechRequest
+    from models.device.spans import DeviceSpan
+    from tts_cli.voices.encoding import Ticket
+    from tts_cli.voices.stage import Voiced
 
 log = logging.getLogger(__name__)
 
-SLOTS_AHEAD = 1.5  # pieces still to be spoken, for each slot, that are enough
-WAIT_S = 0.2  # between two looks at whether the run was stopped
+NOT_A_SAMPLE = -32768  # int16, below the range that `to_int16` uses: a sample that was not finite
+FRAMES_PER_BYTE = 0.94  # typical speech: 0.075 s for a UTF-8 byte of text
+NAN = "the model returned NaN or infinite values twice"
+REFERENCE_END_FRAMES = 25  # frames of a reference that pieces after the first need
+
+SUSPECT_SILENCE_S = 2.0
+SUSPECT_REPEAT_S = 1.0
+STUCK_S = 4.0  # of silence or repetition; pauses of released models are shorter
+# Audio of more than LONG_SHARE * usual + LONG_S is too long for its text. Without a cap from the
+# row or a flag, the cap is three times the usual length and 5 s.
+LONG_SHARE = 2.0
+LONG_S = 2.5
+
+PIECES_PER_SLOT = 1.5  # unfinished pieces of joined tasks per slot, before no more are opened
+WAIT_S = 0.2  # between two checks whether the run was stopped
+TOO_FAST = 1.25  # times the rate of the other pieces
+MIN_USUAL_S = 4.0  # the rate of shorter texts varies too much
+MIN_OTHERS = 3
 
 
 @dataclass(eq=False)
-class _Open:
-    """A task whose pieces are being spoken."""
+class Attempt:
+    """One attempt at one piece.
 
-    num_left: int  # pieces not at their end
-    spoken: dict[int, Spoken] = field(default_factory=dict)  # at their end, by their index
-    next: dict[int, Attempt] = field(default_factory=dict)  # that they may have
-    before: dict[int, Spoken] = field(default_factory=dict)  # tried again for their rate
+    One thread owns an attempt at a time: the prompt thread, then the engine, on a CPU the vocoder
+    thread, then the writer thread that takes it from the queue of finished attempts.
+    """
+
+    # Set by the thread that creates the attempt.
+    task: Task
+    index: int  # of the piece in the task
+    prompt: Prompt  # including the voice to clone
+    number: int = 1  # from 1, counts attempts of earlier runs; determines the seed
+    first: int = 1  # number of the first attempt of this run
+    ticket: Ticket | None = None  # of the voice, in the first task that names it
+    queued_s: float = 0.0  # `perf_counter` when the first attempt's prompt was made
+    was_nan: bool = False  # an earlier attempt returned NaN or infinite values
+    frames_dropped: int = 0  # frames of earlier attempts
+    fallback: Attempt | None = None  # an earlier attempt, used if this one has no audio
+    # Set by the engine.
+    admitted_s: float = 0.0  # `perf_counter`
+    prefill: tuple[DeviceSpan, int] | None = None  # span, and the number of rows that share it
+    decode_ms: float = 0.0  # this row's share of its steps
+    bucket: int = 0  # the largest bucket it ran in
+    finish: Finish | None = None  # None: no audio
+    trouble: str | None = None  # reason for no audio
+    frames: int = 0
+    made: int = 0  # number of the last attempt, if later ones had no audio
+    # Set by the engine; the vocoder replaces codes by their copy on the host and adds the rest.
+    codes: torch.Tensor | None = None  # (F, K) int64
+    samples: torch.Tensor | None = None  # (n,) float32 or int16
+    vocoder: DeviceSpan | None = None  # of the batch it was decoded in
+    vocoder_share: float = 1.0  # of that span, by frames
+    copied: DeviceSpan | None = None  # after its end samples and codes are on the host
+
+    def next(self) -> Attempt:
+        """Return the attempt after this finished one, with another seed."""
+        number = max(self.number, self.made) + 1
+        seed = attempt_seed(self.piece.request.seed, number)
+        return Attempt(
+            self.task,
+            self.index,
+            replace(self.prompt, request=replace(self.prompt.request, seed=seed)),
+            number,
+            self.first,
+            self.ticket,
+            self.queued_s,
+            was_nan=self.was_nan or self.finish is None,
+            frames_dropped=self.frames_dropped + (0 if self.finish is None else self.frames),
+        )
+
+    @property
+    def piece(self) -> Piece:
+        """The piece that is synthesized."""
+        return self.task.pieces[self.index]
+
+    @property
+    def name(self) -> str:
+        """Row, take and piece for messages."""
+        count = len(self.task.pieces)
+        part = f", piece {self.index + 1} of {count}" if count > 1 else ""
+        return f"{self.task.name}{part}"
+
+    @property
+    def estimated_frames(self) -> float:
+        """Expected frames; the longest attempts are admitted first. Pieces of joined tasks come
+        before all others, in order.
+        """
+        return math.inf if self.task.is_joined else estimated_frames(self.prompt.request)
+
+    @property
+    def reference_codes(self) -> torch.Tensor | None:
+        """Codes (R, K) of the reference in the prompt, which the vocoder decodes first; pieces
+        after the first need only the end. None without a reference.
+        """
+        clone = self.prompt.request.clone
+        if clone is None or clone.codes is None or not self.index:
+            return None if clone is None else clone.codes
+        return clone.codes[-REFERENCE_END_FRAMES:]
+
+    @property
+    def num_reference_frames(self) -> int:
+        """Length of `reference_codes`."""
+        return 0 if self.reference_codes is None else len(self.reference_codes)
+
+    def wait(self) -> None:
+        """Wait until samples and codes are on the host."""
+        if self.copied is not None:
+            self.copied.wait()
+
+    @property
+    def is_noise(self) -> bool:
+        """Whether int16 samples come from values that were not finite; call `wait` before."""
+        if self.samples is None:
+            return False
+        samples = self.samples.numpy()
+        return samples.dtype == np.int16 and bool(samples.min(initial=0) == NOT_A_SAMPLE)
+
+    def work(self) -> Work:
+        """Return the time that the attempt took; waits for the device."""
+        prefill_ms = 0.0
+        if self.prefill is not None:
+            span, rows = self.prefill
+            prefill_ms = span.milliseconds() / rows
+        vocoder_ms = 0.0 if self.vocoder is None else self.vocoder.milliseconds()
+        return Work(
+            prompt_tokens=self.prompt.num_tokens,
+            bucket=self.bucket,
+            queue_ms=1000 * (self.admitted_s - self.queued_s),
+            reference_ms=0.0 if self.ticket is None else self.ticket.milliseconds,
+            prefill_ms=prefill_ms,
+            decode_ms=self.decode_ms,
+            # On a GPU frames ran at the same time, so it took longer than alone.
+            vocoder_ms=vocoder_ms * self.vocoder_share,
+        )
+
+
+def estimated_frames(request: SpeechRequest) -> float:
+    """Return the frames that a request will probably take."""
+    return min(request.max_frames, FRAMES_PER_BYTE * len(request.text.encode()))
+
+
+@dataclass(frozen=True)
+class AudioMetrics:
+    """Measurements of one piece's audio."""
+
+    levels: Levels
+    audio_s: float
+    usual_s: float  # usual length of the text; 0: unknown
+    repeat_s: float  # longest run of one first code
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether the audio made no progress for too long to be a pause."""
+        return max(self.levels.longest_silence_s, self.repeat_s) >= STUCK_S
+
+    @property
+    def remarks(self) -> list[Remark]:
+        """What a user should listen for."""
+        found, measured = [], self.levels
+        if self.usual_s and self.audio_s > LONG_SHARE * self.usual_s + LONG_S:
+            text = f"{self.audio_s:.1f} s long, expected about {self.usual_s:.1f} s"
+            found.append(Remark(Kind.LONG, text))
+        if measured.silence_inside_s >= SUSPECT_SILENCE_S:
+            text = f"near silence for {measured.silence_inside_s:.1f} s"
+            found.append(Remark(Kind.SILENCE, text))
+        ends = ((measured.silence_start_s, "start"), (measured.silence_end_s, "end"))
+        for seconds, where in ends:
+            if seconds >= STUCK_S:  # less is a matter of taste
+                text = f"near silence for {seconds:.1f} s at the {where}"
+                found.append(Remark(Kind.SILENCE, text))
+        if self.repeat_s >= SUSPECT_REPEAT_S:
+            found.append(Remark(Kind.REPEATS, f"the same first code for {self.repeat_s:.1f} s"))
+        return found
+
+
+def measure(
+    samples: levels.Array, codes: levels.Array, frame_s: float, usual_s: float
+) -> AudioMetrics:
+    """Measure the audio of a piece.
+
+    Args:
+        samples: (n,) float32 in [-1, 1] or int16, n >= 1. codes: (F, K) integers, F >= 1.
+        usual_s: usual length of the text; 0: unknown.
+    """
+    audio_s = len(codes) * frame_s
+    starts, ends = levels.runs(codes[1:, 0] == codes[:-1, 0])
+    repeats = int((ends - starts).max(initial=0))
+    found = levels.measure(samples, audio_s)
+    return AudioMetrics(found, audio_s, usual_s, (repeats + 1) * frame_s)
+
+
+@dataclass(frozen=True)
+class RetryPolicy:
+    """Audio that is not all of its text is retried up to `retries` times; NaN is retried once."""
+
+    retries: int
+    accepts_truncated: bool = False  # every end is accepted
+
+    @classmethod
+    def of(cls, config: RunConfig) -> RetryPolicy:
+        """Return the policy of a run. Random weights never end their speech, so any end is
+        accepted.
+        """
+        return cls(config.retries, config.accept_truncated or never_ends(config.model))
+
+    def is_runaway(self, finish: Finish | None) -> bool:
+        """Whether audio that finished this way is not all of its text."""
+        return finish is not None and finish.is_runaway and not self.accepts_truncated
+
+    def again(self, finish: Finish | None, done: int, was_nan: bool, is_greedy: bool) -> bool:
+        """Whether there is another attempt.
+
+        Args:
+            finish: how this attempt finished; None: with NaN or infinite values.
+            done: earlier attempts of this run, including those with NaN.
+            was_nan: an earlier attempt returned NaN.
+            is_greedy: nothing is drawn, so another seed changes nothing.
+        """
+        if finish is None:
+            return not was_nan
+        return self.is_runaway(finish) and not is_greedy and done < self.retries
+
+    def has_another(self, attempt: Attempt, finish: Finish | None) -> bool:
+        """The same for an attempt that finished in this way."""
+        done = max(attempt.number, attempt.made) - attempt.first
+        is_greedy = attempt.prompt.request.sampling.draws_nothing
+        return self.again(finish, done, attempt.was_nan, is_greedy)
+
+
+@dataclass(eq=False)
+class _OpenTask:
+    """A joined task with unfinished pieces. Guarded by the lock of `Pieces`."""
+
+    num_left: int  # unfinished pieces
+    results: dict[int, Result] = field(default_factory=dict)  # of finished pieces, by index
+    retries: dict[int, Attempt | None] = field(default_factory=dict)  # if they were too fast
+    fast: dict[int, Result] = field(default_factory=dict)  # of pieces retried for their rate
 
 
 class Pieces:
-    """Takes tasks apart and puts them together. `opened` belongs to the thread that makes prompts,
-    the rest to any.
+    """Open tasks into pieces, and close them into results. Only the prompt thread calls `opened`;
+    every thread may call `close`.
 
     Args:
         batch: slots in use.
-        policy: what becomes of pieces that are too fast, and of those that together are too long.
+        policy: for pieces that are too fast, and for joined tasks that are too long.
     """
 
     def __init__(self, info: ModelInfo, batch: BatchSize, policy: RetryPolicy) -> None:
         self.info = info
         self.batch = batch
         self.policy = policy
-        self._open: dict[Task, _Open] = {}
-        self._num_left = 0
-        self._changed = threading.Condition()
+        self._changed = threading.Condition()  # guards the fields below
+        self._open: dict[Task, _OpenTask] = {}
+        self._num_left = 0  # unfinished pieces of all open tasks
 
     def opened(
         self, tasks: Iterable[Voiced], stop: threading.Event
     ) -> Iterator[tuple[Voiced, int]]:
-        """Each task with the index of each of its pieces, once there is room. Ends early when
-        `stop` is set.
+        """Yield each task with the index of each of its pieces, waiting until the task may be
+        opened. Ends early when `stop` is set.
         """
         for voiced in tasks:
-            if voiced.task.is_joined and not self._begin(voiced.task, stop):
-                return
+            if voiced.task.is_joined:
+                self._open_joined(voiced.task, stop)
             for index in range(len(voiced.task.pieces)):
                 if stop.is_set():
                     return
                 yield voiced, index
 
-    def _begin(self, task: Task, stop: threading.Event) -> bool:
-        """Open a task, once there is room; False when stopped."""
+    def _open_joined(self, task: Task, stop: threading.Event) -> None:
+        def may_open() -> bool:
+            return stop.is_set() or self._num_left < PIECES_PER_SLOT * self.batch.rows
+
         with self._changed:
-            while not self._changed.wait_for(self._has_room, WAIT_S):
-                if stop.is_set():
-                    return False
-            self._open[task] = _Open(len(task.pieces))
+            while not self._changed.wait_for(may_open, WAIT_S):
+                pass
+            self._open[task] = _OpenTask(len(task.pieces))
             self._num_left += len(task.pieces)
-        return True
 
-    def _has_room(self) -> bool:
-        return self._num_left < SLOTS_AHEAD * self.batch.rows
-
-    def closed(
-        self, task: Task, index: int, spoken: Spoken, last: Attempt | None
-    ) -> tuple[Spoken | None, list[Attempt]]:
-        """Take what came of a piece.
+    def close(
+        self, task: Task, index: int, result: Result, last: Attempt | None
+    ) -> tuple[Result | None, list[Attempt]]:
+        """Take the result of a piece.
 
         Args:
-            last: attempt that was made; None: no prompt could be.
+            last: the piece's last attempt; None: its prompt could not be made.
         Returns:
-            What came of the task, if this was the last of its pieces, and the attempts to be made
-            instead, where some were too fast.
+            The result of the task if this was its last unfinished piece, else None; and the retries
+            of pieces that were too fast.
         """
         if not task.is_joined:
-            return spoken, []
-        if spoken.samples is not None and spoken.codes is not None:
-            # It waits for the others: not with all that it was copied with.
-            codes = spoken.codes.copy()
-            spoken = replace(spoken, samples=spoken.samples.copy(), codes=codes)
+            return result, []
+        if result.samples is not None and result.codes is not None:
+            # Copied, because the slices would keep the whole batch of the vocoder in memory.
+            codes = result.codes.copy()
+            result = replace(result, samples=result.samples.copy(), codes=codes)
         with self._changed:
-            found = self._open[task]
-            found.spoken[index] = spoken
+            opened = self._open[task]
+            opened.results[index] = result
             if last is not None:
-                found.next[index] = last.next()
-            found.num_left -= 1
+                has_another = self.policy.has_another(last, Finish.EARLY)
+                opened.retries[index] = last.next() if has_another else None
+            opened.num_left -= 1
             self._num_left -= 1
             self._changed.notify()
-            if found.num_left:
+            if opened.num_left:
                 return None, []
-            if again := self._again(task, found):
-                found.num_left = len(again)
-                self._num_left += len(again)
-                return None, again
+            if retries := self._retry_fast(task, opened):
+                opened.num_left = len(retries)
+                self._num_left += len(retries)
+                return None, retries
             del self._open[task]
-        whole = joined(task, [found.spoken[at] for at in range(len(task.pieces))], self.info)
+        whole = joined(task, [opened.results[at] for at in range(len(task.pieces))], self.info)
         most = task.most_frames
         if most is None or whole.frames <= most:
             return whole, []
@@ -140,44 +366,40 @@ class Pieces:
             error = f"its pieces have {whole.frames} frames; the maximum is {most}"
         return replace(whole, finish=Finish.MAX_FRAMES, error=error), []
 
-    def _again(self, task: Task, found: _Open) -> list[Attempt]:
-        """What is to be made again of a spoken task, since it is too fast beside the rest; it is
-        suspect where it cannot be.
+    def _retry_fast(self, task: Task, opened: _OpenTask) -> list[Attempt]:
+        """Return retries of pieces that are too fast; pieces without another attempt get a remark
+        instead. The caller holds the lock.
         """
-        spoken = found.spoken
-        for index, before in found.before.items():
-            if (now := spoken[index]).error is not None:  # what there was is better than nothing
-                dropped, work = now.frames_dropped, now.work
-                spoken[index] = replace(
-                    before, attempts=now.attempts, frames_dropped=dropped, work=work
+        results = opened.results
+        for index, before in opened.fast.items():
+            if (now := results[index]).error is not None:  # the fast audio is better than none
+                results[index] = replace(
+                    before,
+                    attempts=now.attempts,
+                    frames_dropped=now.frames_dropped,
+                    work=now.work,
                 )
-        pieces = [spoken[index] for index in range(len(task.pieces))]
+        pieces = [results[index] for index in range(len(task.pieces))]
         if any(one.error is not None for one in pieces):
             return []
-        too_fast = hurried(
+        fast = too_fast(
             [one.frames * self.info.frame_s for one in pieces],
             [one.usual_s if one.finish is Finish.EOS else 0.0 for one in pieces],
         )
-        again = [index for index in too_fast if self._can_repeat(found.next[index])]
-        for index in again:
-            found.before[index] = spoken[index]
-            log.debug("row %s: was far too fast; retrying", found.next[index].name)
-        if not again:  # else they are all held against each other once more
-            for index, times in too_fast.items():
+        retries = [retry for index in fast if (retry := opened.retries.get(index)) is not None]
+        for retry in retries:
+            opened.fast[retry.index] = results[retry.index]
+            log.debug("row %s: was far too fast; retrying", retry.name)
+        if not retries:  # else all pieces are compared again after the retries
+            for index, times in fast.items():
                 text = f"{times:.2f} times as fast as the other pieces"
                 remarks = (*pieces[index].remarks, Remark(Kind.FAST, text))
-                spoken[index] = replace(pieces[index], remarks=remarks)
-        return [found.next[index] for index in again]
-
-    def _can_repeat(self, next: Attempt) -> bool:
-        is_greedy = next.prompt.request.sampling.draws_nothing
-        return self.policy.again(
-            Finish.EARLY, next.number - 1 - next.first, next.was_nan, is_greedy
-        )
+                results[index] = replace(pieces[index], remarks=remarks)
+        return retries
 
 
-def joined(task: Task, pieces: list[Spoken], info: ModelInfo) -> Spoken:
-    """What came of a task whose pieces are all at their ends. It has audio if all of them have."""
+def joined(task: Task, pieces: list[Result], info: ModelInfo) -> Result:
+    """Return the result of a task from those of its pieces. It has audio if all of them have."""
     rate_hz = info.sample_rate_hz
     numbered = list(enumerate(pieces, 1))
     remarks = [
@@ -186,14 +408,14 @@ def joined(task: Task, pieces: list[Spoken], info: ModelInfo) -> Spoken:
         for remark in piece.remarks
     ]
     errors = [f"piece {at} of {len(pieces)}: {one.error}" for at, one in numbered if one.error]
-    whole = Spoken(
+    whole = Result(
         error=errors[0] if errors else None,
         frames_dropped=sum(piece.frames_dropped for piece in pieces),
         seed=task.request.seed,
         attempts=max(piece.attempts for piece in pieces),
         remarks=tuple(remarks),
         usual_s=sum(piece.usual_s for piece in pieces),
-        work=sum_of([piece.work for piece in pieces]),
+        work=sum_of_work([piece.work for piece in pieces]),
         queued_s=min((one.queued_s for one in pieces if one.queued_s is not None), default=None),
     )
     places = [JoinedPart(0, 0)] * len(pieces)
@@ -210,14 +432,14 @@ def joined(task: Task, pieces: list[Spoken], info: ModelInfo) -> Spoken:
             samples=samples,
             codes=codes,
             frames=len(codes),
-            levels=measure(samples, len(samples) / rate_hz),
+            levels=levels.measure(samples, len(samples) / rate_hz),
         )
     facts = zip(task.pieces, pieces, places, strict=True)
     return replace(whole, parts=tuple(part_facts(*one, rate_hz) for one in facts))
 
 
-def part_facts(piece: Piece, spoken: Spoken, place: JoinedPart, rate_hz: int) -> dict[str, Any]:
-    """What came of a piece as its task's line of the journal shows it."""
+def part_facts(piece: Piece, result: Result, place: JoinedPart, rate_hz: int) -> dict[str, Any]:
+    """Return the facts about a piece for its task's line of the journal."""
     return {
         # [characters] position of the first character of the piece in `text`, from 0
         "text_start": piece.written[0],
@@ -227,43 +449,40 @@ def part_facts(piece: Piece, spoken: Spoken, place: JoinedPart, rate_hz: int) ->
         # [`paragraph`, `sentence`, `clause`, `word`, `pause`] unit of the text that ends after the
         # piece; null: the text ends
         "boundary": piece.boundary,
-        "frames": spoken.frames,  # frames of the piece
-        "seed": spoken.seed,  # [integer] seed of the piece
-        "attempts": spoken.attempts,  # [number] attempts of the piece
+        "frames": result.frames,  # frames of the piece
+        "seed": result.seed,  # [integer] seed of the piece
+        "attempts": result.attempts,  # [number] attempts of the piece
         # [text] reason why the piece failed; only in failed pieces
-        **({} if spoken.error is None else {"error": spoken.error}),
+        **({} if result.error is None else {"error": result.error}),
     }
 
 
-def sum_of(works: list[Work]) -> Work:
-    """What a task took: the work of its pieces. It waited until the first of them had a slot."""
-    how = {"bucket": max, "queue_ms": min}  # and all others are added up
+def sum_of_work(works: list[Work]) -> Work:
+    """Return the work of a task from that of its pieces. The task waited until the first of them
+    had a slot.
+    """
+    how = {"bucket": max, "queue_ms": min}  # all others are added up
     all_of = {name: [vars(work)[name] for work in works] for name in vars(works[0])}
     return Work(**{name: how.get(name, sum)(values) for name, values in all_of.items()})
 
 
-HURRIED = 1.25  # times the rate of the other pieces
-LEAST_USUAL_S = 4.0  # shorter texts are said at any rate
-LEAST_OTHERS = 3
-
-
-def hurried(spoken_s: Sequence[float], usual_s: Sequence[float]) -> dict[int, float]:
-    """Pieces that are too fast for their text.
+def too_fast(audio_s: Sequence[float], usual_s: Sequence[float]) -> dict[int, float]:
+    """Find pieces that are too fast for their text.
 
     Args:
-        spoken_s: seconds of each piece's speech.
-        usual_s: what its text usually takes; 0: not known.
+        audio_s: seconds of each piece's audio.
+        usual_s: usual seconds of each text; 0: unknown.
     Returns:
-        How many times as fast as the median of the others, by the piece's index.
+        Rate over the median rate of the other pieces, by the piece's index.
     """
     rates = {
-        place: usual / spoken
-        for place, (spoken, usual) in enumerate(zip(spoken_s, usual_s, strict=True))
-        if spoken > 0 and usual >= LEAST_USUAL_S
+        index: usual / audio
+        for index, (audio, usual) in enumerate(zip(audio_s, usual_s, strict=True))
+        if audio > 0 and usual >= MIN_USUAL_S
     }
     found = {}
-    for place, rate in rates.items():
-        others = [other for at, other in rates.items() if at != place]
-        if len(others) >= LEAST_OTHERS and rate > HURRIED * median(others):
-            found[place] = rate / median(others)
+    for index, rate in rates.items():
+        others = [other for at, other in rates.items() if at != index]
+        if len(others) >= MIN_OTHERS and rate > TOO_FAST * median(others):
+            found[index] = rate / median(others)
     return found

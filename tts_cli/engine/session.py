@@ -1,8 +1,7 @@
-"""Sessions turn tasks into speech: in this process (`LocalSession`), or in several others
-(`tts_cli.workers`). Whoever wants speech goes through `steps`, and hands tasks to `speak`.
+"""Sessions turn tasks into results: in this process (`LocalSession`), or in several others
+(`tts_cli.workers`). A caller takes the `steps`, and passes tasks to `speak`.
 
-A checkpoint in this process, with room for rows that can be made anew. Torch is imported when it is
-first wanted: a run that has nothing to speak does without.
+Torch is imported when it is first needed: a run without pending rows does not import it.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from tts_cli import signals, startup
 from tts_cli.config import RunConfig
 from tts_cli.core import Keep, Task
-from tts_cli.engine.judge import RetryPolicy
+from tts_cli.engine.pieces import RetryPolicy
 from tts_cli.errors import Cancelled, RowError, SetupError
 from tts_cli.plan.room import Needs, usual_needs
 
@@ -32,53 +31,53 @@ log = logging.getLogger(__name__)
 
 Step = tuple[str, Callable[[], object]]
 
-# Of the room there was, and of what the row needs, so that it does not grow row by row.
+# Growth factors over the old capacity and over what the row needs, so that not every row grows it.
 GROWTH, SPARE = 1.5, 1.25
 
 
 @dataclass(frozen=True)
 class SessionFacts:
-    """What a session can say of itself: what it speaks on, and what came of it so far."""
+    """The device of a session, and its totals so far."""
 
     load_s: float = 0.0
     capture_s: float = 0.0
-    references: int = 0  # encoded; rows that name the same one share it
-    reference_ms: float = 0.0  # on the device, all of them
-    reference_load_ms: float = 0.0  # reading, checking, resampling; beside the device
+    references: int = 0  # references encoded; rows with the same one share it
+    reference_ms: float = 0.0  # time of encoding all of them on the device
+    reference_load_ms: float = 0.0  # time of reading, checking and resampling
     graph_hits: int = 0
     graph_misses: int = 0
-    graph_misses_by: dict[str, int] = field(default_factory=dict)  # what missed -> how often
-    peak_memory_bytes: int | None = None  # of the device; None where it is not counted
-    # As run.json has them: the device, and behind the first row what it did; and each worker.
+    graph_misses_by: dict[str, int] = field(default_factory=dict)  # by runner
+    peak_memory_bytes: int | None = None  # of the device; None: not measured
+    # For run.json: the device and, after the first row, its work; and each worker.
     device: dict[str, Any] = field(default_factory=dict)
     workers: list[dict[str, Any]] = field(default_factory=list)
 
 
 class Session(Protocol):
-    """Tasks in, spoken ones out."""
+    """Tasks in, results out."""
 
     def steps(self, needs: Needs | None = None) -> Iterator[Step]:
-        """What is to be done before the first of rows that need so much, each step with its name:
-        nothing where there is room for them. Steps raise SetupError.
+        """Yield the steps before the first row that needs so much, each with its name; none if
+        there is capacity for it. Steps raise SetupError.
         """
         ...
 
     def speak(self, tasks: Iterable[Task | None], keep: Keep) -> None:
-        """Speak tasks, whose iterator is advanced in a thread of its own; None among them: none has
+        """Synthesize tasks; a separate thread advances their iterator. None among them: no task has
         come for a while. Raises StoppedEarly, and the first error of any thread.
         """
         ...
 
     def stop(self) -> None:
-        """Ask for an orderly end; from any thread, and from a signal's handler."""
+        """Ask for an orderly end; any thread and signal handlers may call it."""
         ...
 
     def facts(self) -> SessionFacts:
-        """What there is to be told of it, while it is open."""
+        """Return its facts while it is open."""
         ...
 
     def close(self) -> None:
-        """Give back what was taken; harmless when done before."""
+        """Release everything; further calls have no effect."""
         ...
 
 
@@ -88,7 +87,7 @@ def make_ready(
     """Take a session's steps, see `Session.steps`. Raises SetupError, Interrupted.
 
     Args:
-        show: a step is taken inside of what it gives for the step's name.
+        show: returns a context manager for the name of a step, which is taken inside.
     """
     for what, step in session.steps(needs):
         with show(what):
@@ -97,13 +96,13 @@ def make_ready(
 
 
 class LocalSession:
-    """A checkpoint in this process, loaded when it is first wanted. One thread at a time, but for
-    `stop`.
+    """A checkpoint in this process, loaded when it is first needed. One thread at a time, except
+    for `stop`.
 
     Args:
-        info: of the checkpoint, to whose licence there is consent; None: as it says itself.
-        cloning: finds the voices of tasks that need one; None where no task does.
-        is_int16: samples are handed on as files of 16 bits hold them.
+        info: of the checkpoint, whose licence is accepted; None: read from the checkpoint.
+        cloning: finds the voices of tasks that clone; None: no task does.
+        is_int16: samples are int16, as in 16-bit files.
     """
 
     def __init__(
@@ -117,34 +116,34 @@ class LocalSession:
         self.config = config
         self.cloning = cloning
         self.is_int16 = is_int16
-        self.in_use = threading.Lock()  # held by who speaks, where somebody else may close
+        self.in_use = threading.Lock()  # held while it synthesizes; `close` waits for it
         self.is_closed = False
         self._info = info
         self._loaded: Loaded | None = None
         self._run: SpeechRun | None = None  # the last call of `speak`
         self._is_stopped = False
-        self._work: dict[str, Any] = {}  # done since its room was made
+        self._work: dict[str, Any] = {}  # totals since its slots were made
         self._reference_load_s = 0.0
 
     @property
     def loaded(self) -> Loaded:
-        """What it has loaded; now, if that was not wanted before. Raises SetupError, Cancelled."""
+        """The loaded checkpoint; loads it first if necessary. Raises SetupError, Cancelled."""
         if self.is_closed:
             raise Cancelled("the model is closed")
         if self._loaded is None:
             with startup.importing():
-                from tts_cli.engine import load, speech_run  # noqa: F401  # all of torch's users
+                from tts_cli.engine import load, speech_run  # noqa: F401  # everything that imports torch
             self._loaded = load.open_checkpoint(self.config)
         return self._loaded
 
     @property
     def info(self) -> ModelInfo:
-        """Of the checkpoint."""
+        """Info of the checkpoint."""
         return self._info or self.loaded.model.info
 
     def steps(self, needs: Needs | None = None) -> Iterator[Step]:
-        """See `Session`; without needs no room is made. Rows find as much room as can be made where
-        there is some already, and those that find none fail.
+        """See `Session`; without needs no slots are made. Existing slots are made as large as is
+        possible, and rows that do not fit fail.
         """
         if self._loaded is None:
             yield "loading the model", lambda: self.loaded
@@ -157,25 +156,25 @@ class LocalSession:
         startup.reach("ready_s")
 
     def make_room(self, needs: Needs) -> None:
-        """Make slots and capture graphs, instead of those there are. Raises SetupError: the number
-        of rows to synthesize at a time is what it was.
+        """Replace the slots and graphs. Raises SetupError; the number of rows at a time is then
+        unchanged.
         """
         batch, slots = self.loaded.batch, self.loaded.batch.rows
         try:
             self.loaded.prepare(needs)
         except BaseException:
-            batch.rows = slots  # `prepare` has halved it until there was none left
+            batch.rows = slots  # `prepare` has halved it down to one
             raise
         self._work = {}
 
     def has_room(self, needs: Needs) -> bool:
-        """Whether the slots there are do for rows that need so much."""
+        """Whether the slots suffice for rows that need so much."""
         room = self.loaded.room
         return room is not None and needs.fits(room)
 
     def widen(self, needs: Needs) -> None:
-        """Make the room there is do for rows that need so much as well. Raises RowError: that
-        cannot be, and the room is what it was.
+        """Make the slots larger, so that they suffice for rows that need so much. Raises RowError:
+        that is not possible, and the capacity is unchanged.
         """
         if self.has_room(needs):
             return
@@ -198,9 +197,9 @@ class LocalSession:
             self.widen(needs)
 
     @contextmanager
-    def room_for(self, needs: Needs) -> Iterator[None]:
-        """Make room for such rows inside the block: widen the room of the session, or make some
-        that is given back at the end of the block, also if the block raises.
+    def capacity_for(self, needs: Needs) -> Iterator[None]:
+        """Have capacity for such rows inside the block: that of the session, widened, or slots that
+        are returned at the end of the block. Raises SetupError, RowError.
         """
         loaded, slots = self.loaded, self.loaded.batch.rows
         if loaded.room is not None:
@@ -210,14 +209,10 @@ class LocalSession:
         try:
             self.make_room(needs)
             yield
-        except BaseException:
-            with suppress(RuntimeError):  # a failed device; the error being raised says so
-                loaded.drop_slots()
-            raise
-        else:
-            loaded.drop_slots()
         finally:
             loaded.batch.rows = slots  # a few voices do not need all of them
+            with suppress(RuntimeError):  # of a failed device: its next use raises it again
+                loaded.drop_slots()
 
     def speak(
         self,
@@ -227,10 +222,10 @@ class LocalSession:
         *,
         is_int16: bool | None = None,
     ) -> None:
-        """See `Session`. Tasks may have their voices with them.
+        """See `Session`. Tasks may have their voices.
 
         Args:
-            policy, is_int16: None: as its settings say.
+            policy, is_int16: None: those of the session.
         """
         from tts_cli.engine.speech_run import SpeechRun
 
@@ -250,27 +245,28 @@ class LocalSession:
             for name, value in run.engine.facts().items():
                 self._work[name] = self._work.get(name, 0) + value
         if run.engine.is_async and not self._is_stopped:
-            # [object] seconds of work of the device, by kind, and its share of the time
-            self._work["busy"] = run.engine.busy.summary()
+            # [0 to 1] share of the time in which the GPU had work, from the first launch on (since
+            # 0.4)
+            self._work["busy_share"] = run.engine.busy.share()
 
     def stop(self) -> None:
-        """See `Session`. It speaks nothing more until `resume`."""
+        """See `Session`. It synthesizes nothing until `resume`."""
         self._is_stopped = True
         if self._run is not None:
             self._run.stop()
 
     def resume(self) -> None:
-        """Speak again, whoever has stopped it before."""
+        """Synthesize again after a `stop`."""
         self._is_stopped = False
 
     @property
     def num_behind(self) -> int:
-        """Pieces that have left their slots and are not handed on yet, about."""
-        return 0 if self._run is None else self._run.num_behind
+        """Attempts that have left their slots and are not recorded yet, approximately."""
+        return 0 if self._run is None else self._run.engine.num_unsettled
 
     @property
-    def pulse(self) -> int:
-        """Another number after every frame that is made."""
+    def heartbeat(self) -> int:
+        """A number that changes with every frame."""
         return -1 if self._run is None else self._run.engine.steps
 
     def facts(self) -> SessionFacts:
@@ -291,7 +287,7 @@ class LocalSession:
         )
 
     def close(self) -> None:
-        """Drop the model and free the device's memory, once nobody is using it."""
+        """Drop the model and free the device's memory, when the current call has ended."""
         with self.in_use:
             self._run = None
             self.is_closed = True

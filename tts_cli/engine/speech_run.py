@@ -1,28 +1,28 @@
-"""The threads of a run on a loaded model: tasks go in, speech comes out. No manifest, no output
-file and no signal comes in here.
+"""The threads of one run on a loaded model: tasks in, results out.
 
-Three kinds of threads work beside each other: one makes prompts, the caller's own runs the engine,
-which on a CPU has another for the vocoder, and takers wait for samples, judge and hand on.
+One thread makes prompts, the caller's thread runs the engine, and writer threads wait for samples,
+measure them, and retry or hand on. Each queue has one purpose: `input` has attempts with prompts,
+`FinishedQueue` attempts whose audio is to be measured, and `retries` what is to be synthesized
+again.
 """
 
 from __future__ import annotations
 
 import logging
+import queue
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Iterable
 from dataclasses import replace
-from functools import partial
 
 from models.base import Prompt, RequestError, SpeechRequest
 from tts_cli.audio.file import NOT_FINITE
-from tts_cli.core import Finish, Keep, Spoken, Task, Work
-from tts_cli.engine.attempt import Attempt, AttemptQueue, EndedAttempts
-from tts_cli.engine.judge import RetryPolicy, Verdict, judge
+from tts_cli.core import Finish, Keep, Result, Task
 from tts_cli.engine.load import HeldSetting, Loaded, on_device
 from tts_cli.engine.loop import Engine
-from tts_cli.engine.pieces import Pieces
+from tts_cli.engine.pieces import Attempt, AudioMetrics, Pieces, RetryPolicy, measure
 from tts_cli.errors import StoppedEarly, first_line, is_device_lost
 from tts_cli.plan.room import too_long
 from tts_cli.seeds import attempt_seed
@@ -31,23 +31,67 @@ from tts_cli.voices.stage import Voiced, VoiceStage
 
 log = logging.getLogger(__name__)
 
-READY_ATTEMPTS = 256  # with prompts, kept for the engine's window
-ENDED_FRAMES = 32_768  # waiting for a taker before the engine is slowed down; 126 MB of int16
-TAKERS = 24  # most of their time is waiting for the disk
-SWITCH_S = 0.001  # longest that another thread keeps the engine's from running Python
+READY_ATTEMPTS = 256  # attempts with prompts, ready for the engine's window
+FINISHED_FRAMES = 32_768  # frames of finished attempts, before the engine waits; 126 MB of int16
+WRITERS = 8  # threads that measure and write; they wait for the disk most of the time
+WAIT_S = 0.2  # between two checks whether the run was stopped
+SWITCH_S = 0.001  # longest time that another thread keeps the engine from running Python
 SWITCHES = HeldSetting(sys.getswitchinterval, sys.setswitchinterval, SWITCH_S)
+
+
+class FinishedQueue:
+    """Finished attempts in order: the engine's threads put, the writer threads get.
+
+    Args:
+        max_frames: frames of queued attempts, not counting the last attempt.
+    """
+
+    def __init__(self, max_frames: int) -> None:
+        self._max_frames = max_frames
+        self._frames = 0
+        self._attempts: deque[Attempt] = deque()
+        self._is_closed = False
+        lock = threading.Lock()  # guards the fields above
+        self._has_room = threading.Condition(lock)
+        self._has_attempt = threading.Condition(lock)
+
+    def put(self, attempt: Attempt) -> None:
+        """Add an attempt; waits while the queue is full."""
+        with self._has_room:
+            while self._frames >= self._max_frames:
+                self._has_room.wait()
+            self._attempts.append(attempt)
+            self._frames += attempt.frames
+            self._has_attempt.notify()
+
+    def get(self) -> Attempt | None:
+        """Remove the oldest attempt; waits for one. None: the queue is closed and empty."""
+        with self._has_attempt:
+            while not self._attempts:
+                if self._is_closed:
+                    return None
+                self._has_attempt.wait()
+            attempt = self._attempts.popleft()
+            self._frames -= attempt.frames
+            self._has_room.notify()
+            return attempt
+
+    def close(self) -> None:
+        """No more attempts follow."""
+        with self._has_attempt:
+            self._is_closed = True
+            self._has_attempt.notify_all()
 
 
 class SpeechRun:
     """One pass over tasks, on a model that is prepared for them.
 
     Args:
-        keep: gets every task at its end, from several threads at once: those of the takers, and the
-            one that makes prompts for tasks that none can be made of.
-        cloning: finds the voices of tasks that need one; None where no task does.
+        keep: gets the result of every task. Several threads call it: the writers, and the prompt
+            thread for tasks without a prompt.
+        cloning: finds the voices of tasks that clone; None: no task does.
         is_int16: samples are int16, made on the device, instead of float32.
-        takers: threads that hand tasks on, each once the others do not keep up; as many calls of
-            `keep` can wait for a disk at once.
+        writers: number of writer threads, and of concurrent calls of `keep`.
     """
 
     def __init__(
@@ -58,43 +102,44 @@ class SpeechRun:
         *,
         cloning: Cloning | None = None,
         is_int16: bool = False,
-        takers: int = TAKERS,
+        writers: int = WRITERS,
     ) -> None:
         self.model = loaded.model
         self.device = loaded.device
         self.keep = keep
         self.policy = policy
         self.room = loaded.room
-        self.takers = takers
+        self.writers = writers
         self.stage = VoiceStage(cloning, loaded.voices)
         self.pieces = Pieces(self.model.info, loaded.batch, policy)
-        self._ended = EndedAttempts(ENDED_FRAMES, takers)
+        self.input: queue.Queue[Attempt | None] = queue.Queue(READY_ATTEMPTS)
+        self._finished = FinishedQueue(FINISHED_FRAMES)
         self.engine = Engine(
             loaded.model,
             loaded.device,
             loaded.batch,
-            AttemptQueue(READY_ATTEMPTS),
-            self._lend,
+            self.input,
+            self._finished.put,
             self._retry,
             chore=loaded.voices.encode_pending if self.model.info.can_clone else None,
             is_int16=is_int16,
         )
-        self._mutex = threading.Lock()
-        self._error: BaseException | None = None  # the first failure of a helper thread
+        self._mutex = threading.Lock()  # guards the next field
+        self._error: BaseException | None = None  # the first error of any thread
 
     def speak(self, tasks: Iterable[Task | Voiced | None]) -> None:
-        """Speak tasks; their iterator is advanced in a thread of its own.
+        """Synthesize tasks; a separate thread advances their iterator.
 
         Args:
-            tasks: some may have their voices; None among them: none has come for a while.
+            tasks: some may have their voices; None: no task has come for a while.
         Raises:
             StoppedEarly: the device is lost, or has no memory for even one row.
-            Exception: the first error of any thread, after all have ended.
+            Exception: the first error of any thread, after all threads have ended.
         """
         threads = [threading.Thread(target=self._make_prompts, args=(tasks,), name="prompts")]
         threads += [
-            threading.Thread(target=self._hand_on, args=(number,), name=f"taker-{number}")
-            for number in range(self.takers)
+            threading.Thread(target=self._write, name=f"writer-{number}")
+            for number in range(self.writers)
         ]
         num_slots = self.engine.batch.rows
         for thread in threads:
@@ -110,7 +155,7 @@ class SpeechRun:
                 self._fail(error)
             finally:
                 self.stop()
-                self._ended.close()
+                self._finished.close()
                 for thread in threads:
                     thread.join()
                 if not is_whole:
@@ -119,16 +164,11 @@ class SpeechRun:
             raise _as_stop(self._error)
 
     def stop(self) -> None:
-        """Ask every thread, from any thread, to end after what it has in hand."""
+        """Ask every thread to end after its current work; any thread may call it."""
         self.engine.stop.set()
 
-    @property
-    def num_behind(self) -> int:
-        """Pieces that have left their slots and are not handed on yet, about."""
-        return self.engine.vocoder.num_waiting + len(self._ended)
-
     def _clear(self, num_slots: int) -> None:
-        """Free the slots of rows that were left unfinished, for the session's next run."""
+        """Free the slots of unfinished rows for the session's next run."""
         if self._error is None or not is_device_lost(self._error):
             with self.engine.streams.frames():
                 self.model.release(list(range(num_slots)))
@@ -139,24 +179,30 @@ class SpeechRun:
         self.stop()
 
     def _make_prompts(self, tasks: Iterable[Task | Voiced | None]) -> None:
-        """A thread."""
-        stop, queue = self.engine.stop, self.engine.queue
+        """Body of the prompt thread."""
+        stop = self.engine.stop
         try:
             for voiced, index in self.pieces.opened(self.stage.attach(tasks, stop), stop):
-                begun = self._begin(voiced, index)
-                ready = [begun] if isinstance(begun, Attempt) else []
-                if isinstance(begun, Spoken):
-                    whole, ready = self.pieces.closed(voiced.task, index, begun, None)
-                    if whole is not None:
-                        self.keep(voiced.task, whole)
-                for attempt in ready:
-                    queue.put(attempt, stop)
-            queue.close(stop)
+                first = self._first(voiced, index)
+                if isinstance(first, Attempt):
+                    self._offer(first)
+                else:
+                    self._close(voiced.task, index, first, None)
+            self._offer(None)
         except BaseException as error:
             self._fail(error)
 
-    def _begin(self, voiced: Voiced, index: int) -> Attempt | Spoken:
-        """The first attempt at a piece, or what comes of it where no prompt can be made."""
+    def _offer(self, attempt: Attempt | None) -> None:
+        """Put an attempt into the input queue, or None for the end; waits until it has room."""
+        while not self.engine.stop.is_set():
+            try:
+                self.input.put(attempt, timeout=WAIT_S)
+                return
+            except queue.Full:
+                continue
+
+    def _first(self, voiced: Voiced, index: int) -> Attempt | Result:
+        """Return the first attempt at a piece, or its result if no prompt can be made."""
         queued_s = time.perf_counter()
         task, voice, ticket, problem = voiced
         piece = task.pieces[index]
@@ -171,11 +217,11 @@ class SpeechRun:
             prompt = self._prompt(request)
         except RequestError as error:
             log.debug("row %s has no prompt", task.name, exc_info=True)
-            return Spoken(error=str(error), seed=piece.request.seed)
+            return Result(error=str(error), seed=piece.request.seed)
         return Attempt(task, index, prompt, first, first, None if index else ticket, queued_s)
 
     def _prompt(self, request: SpeechRequest) -> Prompt:
-        """A request laid out for the model. Raises RequestError."""
+        """Return a request's prompt for the model. Raises RequestError."""
         prompt = self.model.prompt(request)
         if problem := too_long(prompt.num_tokens, request.max_frames, self.model.info):
             raise RequestError(problem)
@@ -184,14 +230,12 @@ class SpeechRun:
         return prompt
 
     def _retry(self, attempt: Attempt) -> Attempt | None:
-        """The next attempt at a piece; called by the engine when one has ended, and by a taker for
-        what only the audio shows.
+        """Return the next attempt at a piece, or None. The engine calls it for finished attempts,
+        and a writer thread for audio that is stuck.
         """
         if attempt.finish is Finish.EOS and attempt.frames < attempt.piece.least_frames:
             attempt.finish = Finish.EARLY
-        is_greedy = attempt.prompt.request.sampling.draws_nothing
-        done = attempt.number - attempt.first
-        if not self.policy.again(attempt.finish, done, attempt.was_nan, is_greedy):
+        if not self.policy.has_another(attempt, attempt.finish):
             return None
         log.debug(
             "row %s: attempt %d ended after %d frames (%s); retrying with another seed",
@@ -202,15 +246,12 @@ class SpeechRun:
         )
         return attempt.next()
 
-    def _lend(self, attempt: Attempt) -> None:
-        """The engine's sink, which its vocoder's thread may call as well."""
-        self.engine.queue.lend()
-        self._ended.put(attempt)
-
-    def _hand_on(self, number: int) -> None:
-        """A taker. After a failure it goes on taking attempts, so that nobody waits for room."""
+    def _write(self) -> None:
+        """Body of a writer thread. After an error it still empties the queue, so that the engine
+        does not wait for room.
+        """
         has_failed = False
-        while (attempt := self._ended.get(number)) is not None:
+        while (attempt := self._finished.get()) is not None:
             if has_failed:
                 continue
             try:
@@ -220,58 +261,57 @@ class SpeechRun:
                 self._fail(error)
 
     def _settle(self, attempt: Attempt) -> None:
-        """Judge an attempt once its audio is there: it is made again, or ends its piece."""
+        """Measure a finished attempt: it is retried, or is the last one of its piece."""
         attempt.wait()
-        verdict = None
+        metrics = None
         if attempt.samples is not None and attempt.codes is not None and not attempt.is_noise:
             samples, codes = attempt.samples.numpy(), attempt.codes.numpy()
-            usual_s = attempt.piece.usual_s
-            verdict = judge(samples, codes, self.model.info.frame_s, usual_s)
-            if attempt.finish is Finish.EOS and verdict.is_stuck:
+            metrics = measure(samples, codes, self.model.info.frame_s, attempt.piece.usual_s)
+            if attempt.finish is Finish.EOS and metrics.is_stuck:
                 attempt.finish = Finish.STUCK
-                if (again := self._retry(attempt)) is not None:
-                    self.engine.queue.settle([again])
+                if (retry := self._retry(attempt)) is not None:
+                    self.engine.retries.put([retry])
                     return
-        task, spoken = attempt.task, self._spoken(attempt, verdict)
-        whole, more = self.pieces.closed(task, attempt.index, spoken, attempt)
-        self.engine.queue.settle(more)
+        self._close(attempt.task, attempt.index, self._result(attempt, metrics), attempt)
+
+    def _close(self, task: Task, index: int, result: Result, last: Attempt | None) -> None:
+        """Take the result of a piece, and keep the task's result if it was the last piece.
+
+        Args:
+            last: attempt from the engine; None: no prompt could be made, so nothing is retried.
+        """
+        whole, retries = self.pieces.close(task, index, result, last)
+        if last is not None:
+            self.engine.retries.put(retries)
         if whole is not None:
             self.keep(task, whole)
 
-    def _spoken(self, attempt: Attempt, verdict: Verdict | None) -> Spoken:
-        """What came of the last attempt at a piece; without a verdict no audio did."""
-        work = Work(
-            prompt_tokens=attempt.prompt.num_tokens,
-            bucket=attempt.bucket,
-            queue_ms=1000 * (attempt.admitted_s - attempt.queued_s),
-            reference_ms=0.0 if attempt.ticket is None else attempt.ticket.milliseconds,
-            prefill_ms=attempt.prefill_ms,
-            decode_ms=attempt.decode_ms,
-            vocoder_ms=attempt.vocoder_ms,
-        )
-        spoken = partial(
-            Spoken,
+    def _result(self, attempt: Attempt, metrics: AudioMetrics | None) -> Result:
+        """Return the result of a piece from its last attempt; without metrics it has no audio."""
+        result = Result(
             attempt.finish,
             frames_dropped=attempt.frames_dropped,
             seed=attempt.prompt.request.seed,
             attempts=attempt.made,
             usual_s=attempt.piece.usual_s,
-            work=work,
+            work=attempt.work(),
             queued_s=attempt.queued_s,
         )
-        if verdict is None or attempt.samples is None or attempt.codes is None:
-            return spoken(error=NOT_FINITE if attempt.is_noise else attempt.trouble)
+        if metrics is None or attempt.samples is None or attempt.codes is None:
+            return replace(result, error=NOT_FINITE if attempt.is_noise else attempt.trouble)
         is_runaway = self.policy.is_runaway(attempt.finish)
-        return spoken(
-            error=self._runaway(attempt, verdict) if is_runaway else None,
+        return replace(
+            result,
+            error=self._runaway(attempt, metrics) if is_runaway else None,
             samples=attempt.samples.numpy(),
             codes=attempt.codes.numpy(),
             frames=attempt.frames,
-            levels=verdict.levels,
-            remarks=tuple(verdict.remarks),
+            levels=metrics.levels,
+            remarks=tuple(metrics.remarks),
         )
 
-    def _runaway(self, attempt: Attempt, verdict: Verdict) -> str:
+    def _runaway(self, attempt: Attempt, metrics: AudioMetrics) -> str:
+        """Return the error message for audio that is not all of its text."""
         tries = f" in {attempt.made} attempts" if attempt.made > 1 else ""
         if attempt.made > attempt.number:
             tries += ", the last of which returned NaN or infinite values"
@@ -281,13 +321,13 @@ class SpeechRun:
             least = attempt.piece.least_frames
             return f"its audio ended after {length}{tries}; its text takes at least {least} frames"
         if attempt.finish is Finish.STUCK:
-            told = ", ".join(remark.text for remark in verdict.remarks)
-            return f"its audio got stuck: {told}{tries}"
+            details = ", ".join(remark.text for remark in metrics.remarks)
+            return f"its audio got stuck: {details}{tries}"
         return f"its audio did not end within {length}{tries}"
 
 
 def _as_stop(error: BaseException) -> BaseException:
-    """A lost device as the early stop it is; any other error as it came."""
+    """Return a lost device as StoppedEarly, and other errors unchanged."""
     if not is_device_lost(error):
         return error
     stop = StoppedEarly(

@@ -1,18 +1,15 @@
-"""The vocoder's queue: finished rows wait for company, are decoded on a stream of their own, and
-are handed on while their copies are still under way.
+"""The vocoder's queue: finished rows wait until they make a good batch, are decoded on a separate
+stream, and are passed on while their copies to the host are in progress.
 
-On a GPU everything from codes to the copy of the samples is queued on the vocoder's stream, beside
-the frames of the rows that still speak (`models.device.streams`); the model itself just runs on
-whatever stream is current. On a CPU every row is decoded alone: in a thread beside the frames where
-that pays (`vocoder.py`), else at once.
+On a GPU everything from codes to the copy of the samples is queued on the vocoder's stream, in
+parallel to the frames of other rows (`models.device.streams`); the model runs on the current
+stream. On a CPU every row is decoded alone: in a `VocoderThread` if that pays, else in the engine's
+thread.
 
-A thread for the vocoder beside the frames, on a CPU.
-
-Frames of a small talker take one core (`models.device.threads`), and so does a small vocoder: side
-by side they take two. Where the vocoder falls behind, and where no frames are left, the engine's
-thread decodes rows as well, instead of waiting. Which of the two decodes a row changes no bit of
-it: it is decoded alone, with one thread inside PyTorch's operators, and those are counted by each
-calling thread for itself.
+Frames of a small talker take one core (`models.device.threads`), and a small vocoder takes another.
+If the vocoder falls behind, or no frames are left, the engine's thread decodes rows as well. The
+audio does not depend on the thread: a row is decoded alone, with one thread inside PyTorch's
+operators, a setting of each calling thread.
 """
 
 from __future__ import annotations
@@ -31,9 +28,9 @@ from models.device.memory import in_halves
 from models.device.spans import DeviceSpan
 from models.device.streams import WorkStreams
 from models.device.threads import limited_threads
-from tts_cli.engine.attempt import NOT_A_SAMPLE, Attempt
 from tts_cli.engine.busy import BusyMeter
 from tts_cli.engine.kernels import with_fallback
+from tts_cli.engine.pieces import NOT_A_SAMPLE, Attempt
 from tts_cli.engine.stored_codes import decode, read_codes
 from tts_cli.errors import first_line
 from tts_cli.store.reencode import Decode
@@ -44,11 +41,11 @@ if TYPE_CHECKING:
     from models.slots.model import SpeechModel
 
 SCALE = 32767.0
-MOST_WAITING = 256  # rows of a few frames each would gather by the thousand to fill a batch
+MOST_WAITING = 256  # else thousands of short rows would wait to fill a batch
 
 
 def decoder_of(model: SpeechModel) -> Decode:
-    """What gives the samples of codes that a folder has kept."""
+    """Return a function that decodes the codes of a folder."""
     num_codes = getattr(model, "num_entries", None)
 
     def decoded(source: AudioSource, take: Take, is_int16: bool) -> Array:
@@ -59,12 +56,12 @@ def decoder_of(model: SpeechModel) -> Decode:
 
 
 class VocoderQueue:
-    """Turns attempts with codes into attempts with samples. Belongs to the engine's thread.
+    """Decode the codes of attempts into samples. Only the engine's thread uses it.
 
     Args:
-        busy: is told what the vocoder took.
-        sink: takes every attempt; may block. On a CPU called from the thread beside as well.
-        is_int16: turn samples into 16-bit numbers on the device.
+        busy: gets the spans of the vocoder.
+        sink: takes every attempt; may block. On a CPU the vocoder thread calls it as well.
+        is_int16: convert samples to 16-bit numbers on the device.
     """
 
     def __init__(
@@ -82,26 +79,26 @@ class VocoderQueue:
         self.busy = busy
         self.sink = sink
         self.is_int16 = is_int16
-        self.is_patient = device.type == "cuda"  # waits for rows that make a good batch
+        self.is_patient = device.type == "cuda"  # waits for a good batch
         self.waiting: list[Attempt] = []  # the oldest first; codes on the device
         self.beside = VocoderThread(self._decode_alone) if model.decodes_beside else None
-        # What the vocoder reads, until it is through: cheaper than to tell the allocator of each.
+        # Tensors that the vocoder reads, until it is done: cheaper than recording streams of each.
         self.read: deque[tuple[DeviceSpan, list[Tensor]]] = deque()
-        self.spans: deque[DeviceSpan] = deque()  # of what was decoded, until `busy` is told
+        self.spans: deque[DeviceSpan] = deque()  # of decoded batches, not yet given to `busy`
 
     def add(self, attempt: Attempt) -> None:
-        """Take in a row that has ended."""
+        """Add a finished row."""
         if self.beside is not None:
             self.beside.add(attempt)
         else:
             self.waiting.append(attempt)
 
     def run(self, is_last: bool) -> None:
-        """Decode what makes a good batch; all there is when nothing else is coming.
+        """Decode rows that make a good batch; all rows if `is_last`.
 
         Raises:
-            KernelFailed: rows that were to be decoded wait again.
-            BaseException: what decoding or the sink has raised, in the thread beside as well.
+            KernelFailed: the rows of the batch wait again.
+            BaseException: raised by decoding or the sink, also in the vocoder thread.
         """
         while self.read and self.read[0][0].is_over():
             self.read.popleft()
@@ -110,23 +107,18 @@ class VocoderQueue:
         while batch := self._take(is_last):
             self._hand_on(batch)
         while self.spans:
-            self.busy.add("vocoder", self.spans.popleft())
+            self.busy.add(self.spans.popleft())
 
     def end(self) -> None:
-        """Leave no thread behind, whatever has ended the run; rows that it had are handed on."""
+        """End the vocoder thread; its rows are passed on."""
         if self.beside is not None:
             self.beside.end()
-
-    @property
-    def num_waiting(self) -> int:
-        """Rows that have ended and are not handed on yet, about; any thread may ask."""
-        return len(self.waiting) + (0 if self.beside is None else len(self.beside))
 
     def _decode_alone(self, attempt: Attempt) -> None:
         self._hand_on([attempt])
 
     def _hand_on(self, batch: list[Attempt]) -> None:
-        """Decode the rows that have codes, and hand all of them on."""
+        """Decode the rows that have codes, and pass on all of them."""
         speakable = [attempt for attempt in batch if attempt.codes is not None]
         try:
             if speakable:
@@ -138,7 +130,7 @@ class VocoderQueue:
             self.sink(attempt)
 
     def _take(self, is_last: bool) -> list[Attempt]:
-        """The attempts to hand on next."""
+        """Remove the attempts to pass on next."""
         waiting = self.waiting
         silent = [index for index, attempt in enumerate(waiting) if attempt.codes is None]
         if not self.is_patient:
@@ -157,8 +149,8 @@ class VocoderQueue:
         return [waiting[index] for index in chosen]
 
     def _decode(self, attempts: list[Attempt]) -> str | None:
-        """Queue the samples of rows that have codes, and their way to the host; the reason if there
-        is no memory for that.
+        """Queue the decoding of rows and the copies to the host. Returns an error for lack of
+        memory.
         """
         codes = [attempt.codes for attempt in attempts if attempt.codes is not None]
         references = [attempt.reference_codes for attempt in attempts]
@@ -183,9 +175,7 @@ class VocoderQueue:
         return None
 
     def _to_host(self, rows: list[Tensor]) -> list[Tensor]:
-        """Start one pinned copy of all rows, samples as the run wants them; they are there when the
-        span around it has ended.
-        """
+        """Start one pinned copy of all rows; it is complete when the span around it has ended."""
         is_wanted = self.is_int16 and rows[0].is_floating_point()
         if rows[0].device.type != "cuda":
             return [to_int16(row) for row in rows] if is_wanted else rows
@@ -197,7 +187,7 @@ class VocoderQueue:
 
 
 def _give_up(attempt: Attempt, reason: str) -> None:
-    """A row whose audio finds no memory even alone."""
+    """Fail a row whose audio does not fit into memory even alone."""
     attempt.trouble, attempt.finish, attempt.codes = reason, None, None
 
 
@@ -212,42 +202,39 @@ def to_int16(samples: Tensor) -> Tensor:
     return scaled.masked_fill_(samples.isfinite().logical_not_(), NOT_A_SAMPLE).to(torch.int16)
 
 
-MOST_IN_THREAD = 4  # rows: an end of the run that was asked for waits for these
+MOST_IN_THREAD = 4  # rows that wait; a stopped run waits for these
 
 
 class VocoderThread:
-    """Takes rows one by one, in the order they ended. Belongs to the engine's thread.
+    """Decode rows one by one, in the order in which they finished. Only the engine's thread uses
+    it.
 
     Args:
-        decode: turns a row's codes into samples and hands it on; called by both threads at once.
+        decode: decodes a row and passes it on; both threads call it, concurrently.
     """
 
     def __init__(self, decode: Callable[[Attempt], None]) -> None:
         self._decode = decode
-        self._changed = threading.Condition()  # guards all below
+        self._changed = threading.Condition()  # guards the fields below
         self._waiting: deque[Attempt] = deque()  # the oldest first
-        self._has_row = False  # the thread, in hand
+        self._has_row = False  # the thread decodes a row
         self._is_over = False
-        self._error: BaseException | None = None  # that has ended the thread
-        self._thread: threading.Thread | None = None  # from the first row on that runs beside
-
-    def __len__(self) -> int:
-        """Rows that are not handed on yet; any thread may ask."""
-        return len(self._waiting) + self._has_row
+        self._error: BaseException | None = None  # error that ended the thread
+        self._thread: threading.Thread | None = None  # started with the first row
 
     def add(self, attempt: Attempt) -> None:
-        """Take in a row that has ended."""
+        """Add a finished row."""
         with self._changed:
             self._waiting.append(attempt)
             self._changed.notify_all()
 
     def run(self, is_last: bool) -> None:
-        """Decode here what is too much for the thread: the oldest while more than MOST_IN_THREAD
-        wait. With `is_last` share all there is, and return when every row is handed on.
+        """Decode the oldest rows here while more than MOST_IN_THREAD wait. With `is_last` decode
+        rows in both threads, and return when all are passed on.
 
         Raises:
-            BaseException: what `decode` has raised, in either thread. The row is lost, and after an
-                error in the thread those that wait as well.
+            BaseException: raised by `decode`, in either thread. The row is lost, and after an error
+                in the thread all waiting rows.
         """
         if self._thread is None and self._waiting and not is_last:
             self._thread = threading.Thread(target=self._work, name="vocoder", daemon=True)
@@ -256,8 +243,8 @@ class VocoderThread:
             self._decode(attempt)
 
     def end(self) -> None:
-        """Let the thread decode what still waits, and wait for its end. After an error in the
-        engine's thread those rows had ended before it.
+        """Let the thread decode all waiting rows, and wait for its end; also after an error in the
+        engine's thread, because these rows had finished before.
         """
         with self._changed:
             self._is_over = True
@@ -266,7 +253,7 @@ class VocoderThread:
             self._thread.join()
 
     def _next_here(self, is_last: bool) -> Attempt | None:
-        """A row for the engine's thread; None where it may go on."""
+        """Return a row for the engine's thread, or None."""
         with self._changed:
             if is_last and not self._waiting:
                 self._changed.wait_for(lambda: not self._has_row)
@@ -276,7 +263,7 @@ class VocoderThread:
             return self._waiting.popleft() if is_mine else None
 
     def _next_there(self) -> Attempt | None:
-        """The thread's next row; None at the end."""
+        """Wait for the thread's next row; None: the end."""
         with self._changed:
             self._has_row = False
             self._changed.notify_all()

@@ -1,13 +1,12 @@
-"""A model that is loaded once and speaks whatever it is given: the library, and what the commands
-stand on.
+"""The library: a model that is loaded once and synthesizes rows of a program.
 
     with Speaker() as speaker:
         speaker.say("Good morning.", voice="clara").save("morning.wav")
         for speech in speaker.batch(rows):
             ...
 
-A row that a `Speaker` is given is checked, read, split and spoken as a manifest's; with the same
-seed, or the same id and run seed, it gives the samples that `synth` gives.
+A row of a `Speaker` is checked, normalized, split and synthesized like a row of a manifest. With
+the same seed, or the same id and run seed, its samples are those of `synth`.
 """
 
 from __future__ import annotations
@@ -17,15 +16,13 @@ import tempfile
 import threading
 import weakref
 from collections.abc import Generator, Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager, nullcontext
+from contextlib import ExitStack, closing, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tts_cli.app.align import SpokenWords, aligner_of
 from tts_cli.app.verify import HeardSession
-from tts_cli.checks.verdicts import TakeVerdict
-from tts_cli.core import BadRow, Spoken, Task
 from tts_cli.engine.load import choose_device, on_device
 from tts_cli.engine.session import LocalSession
 from tts_cli.errors import (
@@ -37,13 +34,12 @@ from tts_cli.errors import (
     is_device_lost,
 )
 from tts_cli.library.settings import GivenRow, RowFields, Settings, StrPath, config_of
-from tts_cli.library.speech import Speech, speech_of
-from tts_cli.library.stream import SpeechStream, is_ready, made_ready
+from tts_cli.library.speech import Speech
+from tts_cli.library.stream import SpeechStream
 from tts_cli.plan.checkpoint import approved_info
-from tts_cli.plan.resolve import Resolver, silence_of
+from tts_cli.plan.resolve import Resolver
 from tts_cli.plan.room import usual_needs
-from tts_cli.voices.made import MadeVoices
-from tts_cli.voices.voice_folder import VoiceFolder
+from tts_cli.voices.voice_store import VoiceStore
 
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
@@ -52,28 +48,27 @@ LEAST_AHEAD = 32  # rows that `batch` pulls ahead, at least
 
 
 class Speaker:
-    """A checkpoint in memory, with its slots and its graphs, until it is closed.
+    """A checkpoint in memory, with its slots and graphs, until it is closed.
 
-    It does one thing at a time: a call in the middle of another one, from whatever thread, raises
-    `SpeakerBusy`. `cancel` and `close` may come from any thread.
+    It does one thing at a time: a call during another one, from any thread, raises `SpeakerBusy`.
+    Any thread may call `cancel` and `close`.
 
     Args:
         model: a folder, a repository on the Hugging Face hub, or synthetic:NAME; None: the sample
-            voice that ships with the tool.
+            voice of the tool.
         device: auto, cpu, cuda or cuda:N.
         dtype: auto (bfloat16 on cuda, float32 on cpu), float32 or bfloat16.
-        max_batch: rows spoken at once, a power of two; None: 256 on cuda, 16 on cpu, fewer where
-            memory is short. Where only `say` is used, 1 starts faster.
+        max_batch: rows at a time, a power of two; None: 256 on cuda, 16 on cpu, fewer if memory is
+            short. For `say` alone, 1 starts faster.
         revision: of a hub repository.
-        voice_dir: folder of voice files; None: the user's own.
-        seed: run seed; a row without a seed has one made of it and its id.
-        longest: UTF-8 bytes of the longest text spoken in one that room is made for at once; None:
-            400, or what the checkpoint speaks well, if that is less. A longer one makes the room
-            grow when it comes: graphs are captured again, and rows of a batch wait for that.
-        settings: what `tts-cli synth` has as flags, see `Settings`. Files of settings and
-            variables of the environment count for commands only. With `verify`, all that is spoken
-            is heard, and what is suspect is spoken again, before it is handed over. With `words`,
-            the times of its words are looked for when it is handed over.
+        voice_dir: folder of voice files; None: the user's.
+        seed: run seed; the seed of a row without one is derived from it and the row's id.
+        longest: UTF-8 bytes of the longest unsplit text that the first slots are made for; None:
+            400, or less if the checkpoint synthesizes less well. A longer text makes the slots
+            grow: graphs are captured again, and the rows of a batch wait for that.
+        settings: flags of `tts-cli synth`, see `Settings`. Settings files and environment variables
+            apply to commands only. With `verify`, rows are transcribed, and suspect ones are
+            retried, before they are returned. With `words`, their words are aligned.
     Raises:
         UsageError: a setting is unknown, has no such value, or does not fit the checkpoint.
         SetupError: there is no such model, recognizer, aligner or device, or no memory for it.
@@ -98,116 +93,91 @@ class Speaker:
         if longest is not None and longest < 1:
             raise UsageError(f"longest: must be at least 1, not {longest}")
         info = approved_info(config)
-        self.maker = Resolver(config, info)  # before a weight is read
-        self._folder: tempfile.TemporaryDirectory[str] | None = None  # of voices that it makes
-        self._busy = threading.Lock()  # somebody is in the middle of a call
-        self._stream: SpeechStream | None = None  # of the call that goes on
+        self._busy = threading.Lock()  # held by the current call
+        self._stream: SpeechStream | None = None  # of the current call
         self._is_lost = False  # its device has failed
         self._heard: HeardSession | None = None  # with `verify`
         self._words: SpokenWords | None = None  # with `words`
-        opened = None if config.words is None else aligner_of(config.words, config, "words")
         self.session = LocalSession(config, info)
-        with on_device(choose_device(config)):
-            _open.add(self)
-            if self.maker.voices.is_one and config.made_voices is None:
-                self._folder = tempfile.TemporaryDirectory(prefix="tts-cli-")
-                self.maker.voices.made = MadeVoices(Path(self._folder.name))
-            try:
-                if config.verify is not None:
-                    self._heard = HeardSession(config, self.maker, nullcontext)
-                if opened is not None:
-                    text = self.maker.care.facts()
-                    self._words = SpokenWords(opened, text, nullcontext)
-                slots = self.session.loaded.batch.rows
-                self.session.make_room(usual_needs(config, info, longest, slots))
-            except BaseException:
-                self.close()
-                raise
+        with ExitStack() as stack, on_device(choose_device(config)):
+            folder = config.made_voices
+            if folder is None:  # for voices that it generates
+                folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tts-cli-")))
+            voices = VoiceStore(config.voice_dir, out=folder)
+            self.maker = Resolver(config, info, voices=voices)  # before a weight is read
+            if config.words is not None:
+                opened = aligner_of(config.words, config, "words")
+                self._words = SpokenWords(opened, self.maker.care.facts(), nullcontext)
+                stack.callback(self._words.close)
+            if config.verify is not None:
+                self._heard = HeardSession(config, self.maker, nullcontext)
+                stack.callback(self._heard.close)
+            stack.callback(self.session.close)
+            slots = self.session.loaded.batch.rows
+            self.session.make_room(usual_needs(config, info, longest, slots))
+            self._stack = stack.pop_all()
+        _open.add(self)
 
     @property
     def is_closed(self) -> bool:
-        """Whether it speaks no more."""
+        """Whether it was closed."""
         return self.session.is_closed
 
     @property
     def voices(self) -> tuple[str, ...]:
-        """Names that a row's `voice` can have: speakers, or voice files where it clones."""
+        """Names for a row's `voice`: speakers, or voice files if the checkpoint clones."""
         if self.maker.info.takes_voice_files:
-            return tuple(VoiceFolder(self.maker.config.voice_dir).names())
+            return tuple(self.maker.voices.made.names())
         return self.maker.info.voices
 
     @property
     def languages(self) -> tuple[str, ...]:
-        """Names that a row's `language` can have."""
+        """Names for a row's `language`."""
         return self.maker.info.languages
 
     @property
     def sample_rate_hz(self) -> int:
-        """Of all its samples."""
+        """Sample rate of all audio."""
         return self.maker.info.sample_rate_hz
 
     def say(self, text: str, **fields: Unpack[RowFields]) -> Speech:
-        """Speak one text, as the only row of a manifest would be.
+        """Synthesize one text, like the only row of a manifest.
 
         Args:
-            fields: of the row beside its text.
+            fields: other fields of the row.
         Raises:
-            RowError: it cannot be spoken, or was not spoken well.
-            SpeakerBusy: it is in the middle of another call.
+            RowError: it cannot be synthesized, or its audio is not all of its text.
+            SpeakerBusy: another call is in progress.
             Cancelled: another thread called `cancel` or `close`.
             StoppedEarly: the device failed.
         """
-        with self._call():
-            task = self.maker.make({**fields, "text": text}, 1)
-            if isinstance(task, BadRow):
-                raise RowError(task.message)
-            info = self.maker.info
-            if task.is_silent:
-                speech = speech_of(task, silence_of(task, info), info)
-            else:
-                speech = self._timed(self._say(task))
+        try:
+            (speech,) = self._batch([{**fields, "text": text}], is_ordered=True, look_ahead=2)
+        except Cancelled:
+            raise Cancelled("the synthesis of the text was interrupted") from None
         if speech.error is not None:
             raise RowError(speech.error)
         return speech
 
-    def _say(self, task: Task) -> Speech:
-        made: list[Speech] = []
-
-        def keep(task: Task, spoken: Spoken, check: TakeVerdict | None = None) -> None:
-            made.append(speech_of(task, spoken, self.maker.info, check))
-
-        with self.session.in_use:
-            if not is_ready(task, self.session):
-                task = made_ready(task, self.session, self.maker)
-            if self._heard is None:
-                self.session.speak([task], keep)
-            else:
-                self._heard.renew()
-                self._heard.speak(self.session, [task], keep)
-        if not made:
-            raise Cancelled("the synthesis of the text was interrupted")
-        return made[0]
-
     def batch(
         self, rows: Iterable[GivenRow], *, ordered: bool = True, look_ahead: int | None = None
     ) -> Generator[Speech, None, None]:
-        """Speak rows as they come, many at once, and give each one's speech.
+        """Synthesize rows as they come, many at a time, and yield the speech of each.
 
-        A row that cannot be spoken gives a `Speech` with an `error`. Leaving the loop early, by
-        `break`, an exception or the generator's `close`, ends what is being spoken; then the
-        speaker is ready for the next call.
+        A row that cannot be synthesized yields a `Speech` with an `error`. Leaving the loop early,
+        by `break`, an exception or the generator's `close`, ends the synthesis; then the speaker is
+        ready for the next call.
 
         Args:
-            rows: texts, rows of a manifest as mappings, or `Row`s; may never end. They are pulled
-                in a thread of their own, no further ahead than need be.
-            ordered: results come in the order of the rows; else each as soon as it is there.
-            look_ahead: rows pulled whose results were not handed over, at most; None: twice as
-                many as are spoken at once, and 32 at least.
+            rows: texts, rows of a manifest as mappings, or `Row`s; may never end. A separate thread
+                pulls them, no further ahead than necessary.
+            ordered: results come in the order of the rows; else each as soon as it is finished.
+            look_ahead: maximum of rows pulled before their results are yielded; None: twice the
+                rows at a time, and at least 32.
         Raises:
-            UsageError: `rows` is one text, or `look_ahead` is no number of rows.
-            SpeakerBusy: when the first result is asked for, as `say`; so the next.
-            Cancelled, StoppedEarly: as `say`.
-            BaseException: what the iterator of rows raised, behind the results of rows before.
+            UsageError: `rows` is one text, or `look_ahead` is below 1.
+            SpeakerBusy, Cancelled, StoppedEarly: as `say`, when the first result is requested.
+            BaseException: raised by the iterator of rows, after the results of earlier rows.
         """
         if isinstance(rows, (str, Mapping)):
             raise UsageError("rows: is one row", remedy="put it in a list, or use say()")
@@ -234,9 +204,7 @@ class Speaker:
                     yield self._timed(speech)
 
     def _timed(self, speech: Speech) -> Speech:
-        """Speech with the times of its words, where they are wanted; why there are none is told in
-        its warnings.
-        """
+        """Add the times of words if they are requested; a warning says why there are none."""
         if self._words is None or not speech.is_ok:
             return speech
         suspect = () if speech.verdict is None else speech.suspect
@@ -247,25 +215,17 @@ class Speaker:
             return replace(speech, warnings=(*speech.warnings, told))
 
     def cancel(self) -> None:
-        """End the call that another thread is in the middle of, which raises `Cancelled` there."""
+        """End the current call of another thread, which raises `Cancelled` there."""
         if (stream := self._stream) is not None:
             stream.stop()
         self.session.stop()  # until the next call
 
     def close(self) -> None:
-        """Cancel what is going on, drop the model and free the device's memory. A closed speaker
-        speaks no more.
-        """
+        """Cancel the current call, drop the model and free the device's memory."""
         if (stream := self._stream) is not None:
             stream.close()
         self.cancel()
-        self.session.close()
-        if self._heard is not None:
-            self._heard.close()
-        if self._words is not None:
-            self._words.close()
-        if self._folder is not None:
-            self._folder.cleanup()
+        self._stack.close()
 
     def __enter__(self) -> Self:
         return self
@@ -275,7 +235,7 @@ class Speaker:
 
     @contextmanager
     def _call(self) -> Iterator[None]:
-        """One call at a time; and none once the speaker is of no use any more."""
+        """Hold the speaker for one call. Raises if it is closed, lost or busy."""
         if self.is_closed:
             raise UsageError("the speaker is closed", remedy="create another one")
         if self._is_lost:
@@ -303,6 +263,6 @@ _open: weakref.WeakSet[Speaker] = weakref.WeakSet()
 
 @atexit.register
 def _close_all() -> None:
-    """At the end of the process: threads amid the work of C++ would abort it."""
+    """Close at the end of the process, which threads in C++ code would abort."""
     for speaker in list(_open):
         speaker.close()

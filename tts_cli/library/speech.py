@@ -22,30 +22,32 @@ if TYPE_CHECKING:
     from models.base import ModelInfo
     from tts_cli.checks.verdicts import TakeVerdict
     from tts_cli.checks.word_times import WordTimes
-    from tts_cli.core import Spoken, Task
+    from tts_cli.core import Result, Task
 
 
 @dataclass(frozen=True)
 class Timings:
-    """What a row took, in milliseconds; of what rows share, its own share by its own steps."""
+    """Times of a row in milliseconds; its share of work that rows share."""
 
     queue_ms: float = 0.0  # from its prompt to its slot
-    reference_ms: float = 0.0  # encoding its reference, in the row that named it first
+    reference_ms: float = 0.0  # encoding its reference, in the first row that names it
     prefill_ms: float = 0.0
     decode_ms: float = 0.0
     vocoder_ms: float = 0.0
-    rtf: float | None = None  # prefill, decode and vocoder over its audio; None: there is none
+    rtf: float | None = None  # prefill, decode and vocoder over its audio; None: no audio
 
 
 @dataclass(frozen=True)
 class SpeechPart:
-    """A piece of a row that was spoken in parts."""
+    """A piece of a row whose text was split."""
 
-    text_start: int  # of the row's text as it was given, in characters
+    text_start: int  # position in the row's text, in characters
     text_end: int
-    start_s: float  # of the row's audio
+    start_s: float  # position in the row's audio
     end_s: float
-    boundary: str | None  # what ends there: paragraph, sentence, clause, word, pause; None: the row
+    boundary: (
+        str | None
+    )  # paragraph, sentence, clause, word or pause that ends there; None: the row
     frames: int
     seed: int
     attempts: int
@@ -53,40 +55,40 @@ class SpeechPart:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Speech:
-    """One row at its end, spoken or not."""
+    """The result of one row, synthesized or not."""
 
     id: str
-    text: str  # as it was given; empty where it had none
-    spoken_text: str = ""  # as the model got it, behind lexicon and normaliser
+    text: str  # as given; empty: none
+    spoken_text: str = ""  # text for the model, after lexicon and normalization
     voice: str | None = None
     language: str = "auto"
-    samples: NDArray[np.float32]  # (n,) in [-1, 1]; none where nothing could be spoken
+    samples: NDArray[np.float32]  # (n,) in [-1, 1]; empty: no audio
     sample_rate_hz: int
     codes: NDArray[np.int64]  # (F, K)
-    finish_reason: str | None = None  # eos, max_frames, early, stuck, wordless; None: no end at all
-    seed: int | None = None  # of the attempt that was kept; None: it was never tried
+    finish_reason: str | None = None  # eos, max_frames, early, stuck, wordless; None: no audio
+    seed: int | None = None  # of the final attempt; None: no attempt
     attempts: int = 0
-    parts: tuple[SpeechPart, ...] = ()  # none for a row that was spoken in one
-    # What it should be listened to for; with `verify`, why it is suspect.
+    parts: tuple[SpeechPart, ...] = ()  # empty: the text was not split
+    # Things to listen for; with `verify`, the reasons why it is suspect.
     suspect: tuple[str, ...] = ()
-    warnings: tuple[str, ...] = ()  # what is odd about its row
+    warnings: tuple[str, ...] = ()  # about the row
     timings: Timings = Timings()
-    error: str | None  # None: it came out well. Else it may have samples: of speech gone wrong
-    extra: dict[str, Any] = field(default_factory=dict)  # fields that are none, if `extra="keep"`
-    comment: str  # what its files say of themselves: synthetic speech, and of which model
-    take: int = 1  # of its row; above 1 with `verify`, where another was better than the first
+    error: str | None  # None: all is well. `samples` may be set although `error` is
+    extra: dict[str, Any] = field(default_factory=dict)  # unknown fields, with `extra="keep"`
+    comment: str  # comment in its files: synthetic speech, and the model
+    take: int = 1  # number of the take; above 1 if `verify` chose a later one
     verdict: str | None = None  # ok, suspect; None: without `verify`
-    heard: str | None = None  # what the recognizer heard; None: none has heard it
-    words: WordTimes | None = None  # when they are said, with `words`; None: that is not known
+    heard: str | None = None  # transcript of the recognizer; None: no verification
+    words: WordTimes | None = None  # times of the words, with `words`; None: unknown
 
     @property
     def is_ok(self) -> bool:
-        """Whether all of its text was spoken."""
+        """Whether all of its text was synthesized."""
         return self.error is None
 
     @property
     def as_take(self) -> Take:
-        """As a journal would have it, as far as its words are looked for by it."""
+        """Its journal entry, as far as word alignment needs it."""
         return Take(
             self.id,
             Status.OK if self.is_ok else Status.FAILED,
@@ -105,10 +107,10 @@ class Speech:
     def save(
         self, path: str | os.PathLike[str], format: str | None = None, subtype: str = "PCM_16"
     ) -> Path:
-        """Write its audio as `synth` would, whole or not at all, in place of what was there.
+        """Write its audio as `synth` would, whole or not at all; replaces an existing file.
 
         Args:
-            format: wav, flac, ogg, mp3 or opus; None: as the name's suffix says.
+            format: wav, flac, ogg, mp3 or opus; None: from the suffix.
             subtype: PCM_16, PCM_24, FLOAT, ULAW or ALAW, where the format has it.
         Returns:
             The path.
@@ -136,12 +138,12 @@ class Speech:
 
 
 def speech_of(
-    task: Task, spoken: Spoken, info: ModelInfo, check: TakeVerdict | None = None
+    task: Task, spoken: Result, info: ModelInfo, check: TakeVerdict | None = None
 ) -> Speech:
-    """What came of a task. Its samples and codes are its own: others may be dropped meanwhile.
+    """Return the speech of a task. Samples and codes are copies.
 
     Args:
-        check: its verdict; None: nobody gave one.
+        check: its verdict; None: without verification.
     """
     request, work, error = task.request, spoken.work, spoken.error
     samples = np.zeros(0, np.float32)
@@ -187,7 +189,7 @@ def speech_of(
 
 
 def unspoken(row: BadRow, info: ModelInfo) -> Speech:
-    """A row that cannot be spoken."""
+    """Return the speech of a row that cannot be synthesized."""
     return Speech(
         id=row.record_id,
         text=row.text or "",

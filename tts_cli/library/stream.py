@@ -1,9 +1,8 @@
-"""Speak rows that come one by one, perhaps without end, and give the results one by one.
+"""Synthesize rows that come one by one, perhaps without end, and yield their results one by one.
 
-One thread pulls rows from their iterator, one runs the engine, and results wait for the thread that
-wants them. A permit stands for each row between the two ends: it is taken before a row is pulled
-and given back when its result is handed over, so that nothing piles up anywhere, however slow
-either end is.
+One thread pulls rows from their iterator, one runs the engine, and the caller's thread takes the
+results. Every row between the two ends holds a permit: it is acquired before a row is pulled and
+released when its result is yielded, so that memory is bounded, however slow either end is.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from typing import Any
 
 from tts_cli.app.verify import HeardSession
 from tts_cli.checks.verdicts import TakeVerdict
-from tts_cli.core import BadRow, Spoken, Task
+from tts_cli.core import BadRow, Result, Task
 from tts_cli.engine.made_voices import make_voices, studio_of
 from tts_cli.engine.session import LocalSession
 from tts_cli.errors import (
@@ -37,27 +36,27 @@ from tts_cli.plan.room import Needs
 
 log = logging.getLogger(__name__)
 
-WAIT_S = 0.1  # between two looks at what else there is to do, where no row comes
-PATIENCE_S = 0.5  # that an iterator has for the row it was asked for, once nobody wants it
+WAIT_S = 0.1  # between two checks while no row comes
+PATIENCE_S = 0.5  # for the iterator to return its current row after the end
 _NO_ROW = object()
 
 
 @dataclass(frozen=True)
 class _End:
-    """What comes behind the last row, and behind the last result."""
+    """The end of the rows, or of the results."""
 
     error: BaseException | None = None
 
 
 def is_ready(task: Task, session: LocalSession) -> bool:
-    """Whether a task can be spoken as things are."""
+    """Whether a task has its voice, and its slots are large enough."""
     has_voice = task.need is None or bool(task.need.digest)
     return has_voice and session.has_room(Needs.of([task], session.info))
 
 
 def made_ready(task: Task, session: LocalSession, maker: Resolver) -> Task:
-    """A task with the voice that it lacks, and with room for it; nothing is spoken meanwhile.
-    Raises RowError: that cannot be.
+    """Generate the voice that a task lacks, and make capacity for it. Returns the task with its
+    voice. Raises RowError.
     """
     if task.need is not None and not task.need.digest:
         ask = maker.voices.asks[task.request.voice or ""]
@@ -66,7 +65,7 @@ def made_ready(task: Task, session: LocalSession, maker: Resolver) -> Task:
         except (StoppedEarly, SetupError, RowError) as error:
             if isinstance(error, Cancelled) or is_device_lost(error.__cause__ or error):
                 raise
-            if not isinstance(error, (SetupError, DiskFull)):  # which may be mended
+            if not isinstance(error, (SetupError, DiskFull)):  # which may pass
                 ask.problem = str(error)
             raise RowError(str(error)) from error
         task = replace(task, need=maker.cloning.need(task.request))
@@ -75,14 +74,14 @@ def made_ready(task: Task, session: LocalSession, maker: Resolver) -> Task:
 
 
 class SpeechStream:
-    """One pass over rows. `results` is iterated once, in one thread; the rest is for any.
+    """One pass over rows. One thread iterates `results`, once; any thread may call the rest.
 
     Args:
-        session: nobody else uses it meanwhile, as the next.
-        maker: makes tasks of rows.
-        look_ahead: rows that may be pulled while their results are not handed over.
-        is_ordered: results come in the order of the rows, not as they are ready.
-        heard: has them heard, and spoken again; None: nobody does.
+        session: used by this stream alone, like `maker`.
+        maker: resolves rows into tasks.
+        look_ahead: rows that may be pulled before their results are yielded.
+        is_ordered: results come in the order of the rows, not as they are finished.
+        heard: verifies and retries rows; None: without verification.
     """
 
     def __init__(
@@ -106,21 +105,21 @@ class SpeechStream:
         self._pulled: queue.SimpleQueue[tuple[int, GivenRow] | _End] = queue.SimpleQueue()
         self._ended: queue.SimpleQueue[tuple[int, Speech] | _End] = queue.SimpleQueue()
         self._stop = threading.Event()
-        self._is_pulling = False  # the iterator of rows was asked and has not answered
-        self._larger: Task | None = None  # room or a voice must be made first, or cannot
-        self._last: _End | None = None  # what the rows ended with
+        self._is_pulling = False  # the iterator of rows is being advanced
+        self._larger: Task | None = None  # needs capacity or a voice first
+        self._last: _End | None = None  # the end of the rows, once it came
         self._threads = [
             threading.Thread(target=work, name=name, daemon=True)
             for name, work in (("engine", self._speak), ("rows", self._pull))
         ]
 
     def results(self) -> Generator[Speech, None, None]:
-        """Each row's speech. However this is left, no thread is left behind, see `close`.
+        """Yield each row's speech. At the end its threads have ended, see `close`.
 
         Raises:
-            Cancelled: somebody called `stop` or `close`.
+            Cancelled: `stop` or `close` was called.
             StoppedEarly: the device failed.
-            BaseException: what the iterator of rows raised; after the results of the rows before.
+            BaseException: raised by the iterator of rows; after the results of earlier rows.
         """
         ready: dict[int, Speech] = {}
         expected = 1
@@ -145,15 +144,14 @@ class SpeechStream:
             self.close()
 
     def stop(self) -> None:
-        """Let everything end as soon as it can."""
+        """Ask for the end."""
         self._stop.set()
         self._session.stop()
-        self._permits.release()  # who pulls may wait for one
+        self._permits.release()  # the pulling thread may wait for one
 
     def close(self) -> None:
-        """Stop, and wait for the threads. An iterator of rows that waits for something of its own
-        cannot be interrupted: its thread is left waiting, does nothing more with what comes, and
-        does not keep the process.
+        """Stop, and wait for the threads. An iterator of rows that blocks cannot be interrupted:
+        its thread remains, ignores the row, and does not keep the process alive.
         """
         self.stop()
         deadline_s = time.monotonic() + PATIENCE_S
@@ -167,7 +165,7 @@ class SpeechStream:
                 thread.join(WAIT_S)
 
     def _pull(self) -> None:
-        """The thread that asks for rows."""
+        """Body of the thread that pulls rows."""
         last = _End()
         try:
             self._is_pulling = True
@@ -189,8 +187,8 @@ class SpeechStream:
             self._pulled.put(last)
 
     def _speak(self) -> None:
-        """The engine's thread: a run over the rows, and another one behind each row that needs more
-        room than there is, or a voice that is to be made.
+        """Body of the engine's thread: one run over the rows, and another one after each row that
+        needs more capacity or a generated voice.
         """
         error: BaseException | None = None
         try:
@@ -203,20 +201,20 @@ class SpeechStream:
         self._ended.put(_End(error))
 
     def _run_on(self) -> None:
-        """Speak rows until one needs more room, or all are spoken."""
+        """Synthesize rows until one needs more capacity or a voice, or all are done."""
         first, self._larger = self._larger, None
         if first is not None:
             try:
                 self._larger = made_ready(first, self._session, self._maker)
             except RowError as error:
-                self._keep(first, Spoken(error=str(error), seed=first.request.seed))
+                self._keep(first, Result(error=str(error), seed=first.request.seed))
         if self._heard is None:
             self._session.speak(self._feed(), self._keep)
         else:
             self._heard.speak(self._session, self._feed(), self._keep)
 
     def _feed(self) -> Iterator[Task | None]:
-        """The tasks of a run; None where none comes."""
+        """Yield the tasks of a run; None while no row comes."""
         if self._larger is not None:
             task, self._larger = self._larger, None
             yield task
@@ -243,6 +241,6 @@ class SpeechStream:
                 self._larger = made
                 return
 
-    def _keep(self, task: Task, spoken: Spoken, check: TakeVerdict | None = None) -> None:
-        """What came of a task; any thread."""
+    def _keep(self, task: Task, spoken: Result, check: TakeVerdict | None = None) -> None:
+        """Pass on the result of a task; any thread may call it."""
         self._ended.put((task.row.number, speech_of(task, spoken, self._session.info, check)))

@@ -1,1 +1,1 @@
-"""The plan of a run: which rows of a manifest it speaks, and as what."""
+"""The plan of a run: which rows of a manifest are synthesized, and how."""

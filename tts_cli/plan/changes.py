@@ -1,6 +1,6 @@
-"""Find out why a done row would be made differently now: its manifest changed it, the user gave
-other settings, or neither: another version, model or normalizer would make other speech of the same
-row. Only the first is a reason to synthesize it again without asking.
+"""Find out why the request of a done row differs from the recorded one: its manifest changed, the
+user gave other settings, or another version, model or normalizer reads the same row differently.
+Only the first is a reason to synthesize the row again without asking.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tts_cli.plan.resolve import Resolver
 from tts_cli.text.languages import named_language
 from tts_cli.text.unicode import clean_unicode
 from tts_cli.versions import versions
-from tts_cli.voices.made import is_made
+from tts_cli.voices.generated import is_made
 
 if TYPE_CHECKING:
     from models.base import ModelInfo
@@ -28,16 +28,16 @@ if TYPE_CHECKING:
     from tts_cli.plan.resolve import ResolvedRow
     from tts_cli.store.take import Take
 
-# Settings whose effect on an earlier request cannot always be computed: what they name may be gone.
+# Settings whose effect on an earlier request is not always known: their files may have changed.
 _EXTERNAL = ("model", "revision", "clone_model", "cast", "made_voices", "voice_dir")
 
 
 class Cause(Enum):
-    """Why a done row would be made differently."""
+    """Why the request of a done row differs now."""
 
-    ROW = "row"  # its text, voice or own settings, or a file that it is read with
-    SETTINGS = "settings"  # what the user gave now
-    OTHER = "other"  # version, model, or settings that an earlier run left it with
+    ROW = "row"  # its text, voice or own settings, or a lexicon that was edited
+    SETTINGS = "settings"  # settings that the user gave now
+    OTHER = "other"  # version, model, or settings of an earlier run
 
 
 class _Hashes(NamedTuple):
@@ -48,10 +48,10 @@ class _Hashes(NamedTuple):
 
 
 class Changes:
-    """Tells why rows of a folder would be made differently. One thread at a time.
+    """Finds out why requests of done rows differ now. Not thread-safe.
 
     Args:
-        runs: reads the folder's runs; called for the first such row only.
+        runs: reads the folder's runs; called at most once, for the first such row.
     Raises:
         OSError, SetupError: `runs.jsonl` cannot be read.
     """
@@ -67,7 +67,7 @@ class Changes:
 
     @cached_property
     def explicit(self) -> Mapping[str, tuple[Any, Any]]:
-        """The settings of the speech that the user changed now: values then and now, by name."""
+        """The speech settings that the user changed now: old and new value, by name."""
         last = self._runs.last
         return {} if last is None else explicit_changes(last, self._given)
 
@@ -80,10 +80,10 @@ class Changes:
         return self._planner.maker.config
 
     def is_news(self, report: Mapping[str, Any]) -> bool:
-        """Whether a run would be remembered with other settings than the last one.
+        """Return whether a run changes the settings that the folder remembers.
 
         Args:
-            report: its first line.
+            report: the run's first line of `runs.jsonl`.
         """
         now = facts_of(report)
         last = self._runs.last or RunFacts()
@@ -91,10 +91,10 @@ class Changes:
         return is_other and not now.is_narrow
 
     def cause(self, resolved: ResolvedRow, take: Take, *, is_pinned: bool) -> Cause:
-        """Return why a row would be made differently than its recorded take.
+        """Return why the request of a row differs from that of its take.
 
         Args:
-            is_pinned: the take was chosen, so seed and sampling may differ.
+            is_pinned: a user chose the take, so seed and sampling may differ.
         """
         run = self._runs.of(take.run_id)
         if run is None:
@@ -109,7 +109,7 @@ class Changes:
         return Cause.OTHER
 
     def _is_of_settings(self, resolved: ResolvedRow) -> bool:
-        """Whether the settings that were given now change what the row asks for."""
+        """Return whether the settings that were given now change the request."""
         if resolved.row.character is not None and "cast" in self.explicit:
             return True  # the row has its values from the cast already
         last = self._runs.last or RunFacts()
@@ -117,8 +117,8 @@ class Changes:
         return then.request != resolved.request_hash()
 
     def _is_of_row(self, resolved: ResolvedRow, take: Take, run: RunFacts) -> bool:
-        """Whether the row itself is another one than when it was recorded, though its request of
-        then cannot be computed any more.
+        """Return whether the row itself has changed, by its fields: the recorded request cannot be
+        computed any more.
         """
         if self._has_other_fields(resolved, take, run):
             return True
@@ -136,7 +136,7 @@ class Changes:
         return is_same_model and is_same_version and not is_other_text
 
     def _has_other_fields(self, resolved: ResolvedRow, take: Take, run: RunFacts) -> bool:
-        """Whether a field of the row differs from what its journal line recorded."""
+        """Return whether a field of the row differs from its journal entry."""
         row, request, need = resolved.row, resolved.request, resolved.need
         if take.text is None or clean_unicode(take.text) != row.text:
             return True
@@ -161,10 +161,10 @@ class Changes:
         return take.voice != (row.voice or run.default_voice)
 
     def _hashes(self, run: RunFacts, row: Row, *, is_as_then: bool) -> _Hashes:
-        """Return the hashes of a row with the settings of a run.
+        """Return the hashes of a row with the settings of an earlier run.
 
         Args:
-            is_as_then: with the identity of the checkpoint as that run recorded it, too.
+            is_as_then: also use the identity of the checkpoint that the run recorded.
         """
         key = id(run), is_as_then
         if key not in self._planners:
@@ -184,7 +184,9 @@ class Changes:
         return _Hashes(resolved.request_hash(), resolved.content_hash())
 
     def _planner_of(self, run: RunFacts, *, is_as_then: bool) -> Resolver | None:
-        """Return a planner by the settings of a run. Raises TtsCliError: they cannot be used."""
+        """Return a resolver with the settings of an earlier run. Raises TtsCliError: they cannot
+        be used any more.
+        """
         present, given = self._planner, self._given
         config = run.config(given)
         info, maker = present.info, present.maker

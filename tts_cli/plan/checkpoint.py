@@ -1,12 +1,8 @@
-"""Find the checkpoint of a run, and what it offers: the one named, or the sample voice inside the
-package. No torch: a checkpoint is described from its small files.
+"""Find and describe the checkpoint of a run, list and download checkpoints, and ask for consent to
+their licences. A checkpoint is described from its small files, without torch.
 
-Consent to the terms of weights that ask for it: shown before the first use, recorded for good.
-
-What was accepted is kept in `licences.json` in the user's configuration folder, each licence with
-a hash of the terms that were shown; other terms ask again.
-
-Checkpoints at hand, in the hub's cache, and how others come there.
+Accepted licences are stored in `licences.json` in the user's configuration folder with a hash of
+the terms that were shown, so new terms must be accepted again.
 """
 
 from __future__ import annotations
@@ -39,10 +35,10 @@ INSTALLED_FOLDER = "sample_voice"  # pyproject.toml puts it there
 
 
 def sample_voice() -> Path:
-    """The embedded checkpoint's folder: in the checkout, or inside the installed package.
+    """Return the folder of the sample voice, in the checkout or inside the installed package.
 
     Raises:
-        SetupError: neither is there, so the installation is incomplete.
+        SetupError: it is missing, so the installation is incomplete.
     """
     package = Path(__file__).resolve().parents[1]
     installed = package / INSTALLED_FOLDER
@@ -56,23 +52,23 @@ def sample_voice() -> Path:
 
 
 def model_source(model: str | None) -> str:
-    """The source `models.registry` takes for a `--model` value."""
+    """Return the source for `models.registry` of a `--model` value."""
     return str(sample_voice()) if model is None else model
 
 
 def model_label(model: str | None) -> str:
-    """How messages and reports name the model."""
+    """Return the name of the model in messages and reports."""
     return SAMPLE_VOICE if model is None else model
 
 
 def never_ends(model: str | None) -> bool:
-    """Whether a `--model` value stands for random weights, which never end their speech."""
+    """Return whether a `--model` value means random weights, which never generate EOS."""
     return model is not None and is_synthetic(model)
 
 
 def prompt_counter(config: RunConfig) -> Count:
-    """What counts the tokens of a request's prompt, with so many reference frames; its tokenizer is
-    read once. Raises SetupError.
+    """Return a function that counts the prompt tokens of a request with a number of reference
+    frames. The tokenizer is loaded once. Raises SetupError.
     """
     try:
         return _prompt_counter(model_source(config.model), config.revision)
@@ -86,7 +82,7 @@ def _prompt_counter(source: str, revision: str | None) -> Count:
 
 
 def read_info(config: RunConfig) -> ModelInfo:
-    """What the run's checkpoint offers, from its small files. Raises SetupError."""
+    """Describe the run's checkpoint. Raises SetupError."""
     try:
         return describe(model_source(config.model), config.revision)
     except CheckpointError as error:
@@ -96,7 +92,7 @@ def read_info(config: RunConfig) -> ModelInfo:
 
 
 def is_at_hand(model: str | None, revision: str | None) -> bool:
-    """Whether a `--model` value needs no download: a folder, random weights, or in the cache."""
+    """Return whether a `--model` value needs no download: a folder, random weights, or cached."""
     if model is None or is_synthetic(model) or Path(model).expanduser().exists():
         return True
     from huggingface_hub import try_to_load_from_cache
@@ -108,7 +104,7 @@ def is_at_hand(model: str | None, revision: str | None) -> bool:
 
 
 def model_facts(config: RunConfig, info: ModelInfo) -> dict[str, Any]:
-    """What run.json says of the model."""
+    """Return the facts about the model in run.json."""
     return {
         "source": model_label(config.model),
         "family": info.family,
@@ -124,12 +120,12 @@ log = logging.getLogger(__name__)
 
 
 def consent_file() -> Path:
-    """Where accepted licences are kept."""
+    """Return the path of the file of accepted licences."""
     return users_folder("XDG_CONFIG_HOME", ".config") / "licences.json"
 
 
 def accepted_on(licence: Licence) -> str | None:
-    """The day these very terms were accepted, None if they were not."""
+    """Return the day on which these terms were accepted, or None."""
     entry = _read().get(licence.name)
     if not isinstance(entry, dict) or entry.get("terms") != _hash(licence):
         return None
@@ -137,12 +133,12 @@ def accepted_on(licence: Licence) -> str | None:
 
 
 def require_consent(licence: Licence | None, config: RunConfig) -> None:
-    """Go on only where a licence is accepted; `--accept-licence` does so, and is remembered.
+    """Require that a licence is accepted; `--accept-licence` accepts it for good.
 
     Args:
-        licence: of the weights about to be used; None where they ask for nothing.
+        licence: of the weights to use; None: they need no consent.
     Raises:
-        UsageError: it was never accepted; the message holds its terms.
+        UsageError: it was never accepted; the message contains its terms.
     """
     if licence is None or accepted_on(licence) is not None:
         return
@@ -157,7 +153,7 @@ def require_consent(licence: Licence | None, config: RunConfig) -> None:
 
 
 def approved_info(config: RunConfig) -> ModelInfo:
-    """`read_info` for a run that goes on to load the weights: their licence is accepted.
+    """Describe the run's checkpoint and require consent to its licence.
 
     Raises:
         SetupError: the checkpoint cannot be read.
@@ -169,7 +165,7 @@ def approved_info(config: RunConfig) -> ModelInfo:
 
 
 def accept(licence: Licence) -> None:
-    """Record consent. Where that cannot be written it holds for this run, and is said."""
+    """Record consent. If that fails, warn; the consent is valid for this run."""
     path = consent_file()
     known = _read()
     today = datetime.now(timezone.utc).date().isoformat()
@@ -183,7 +179,7 @@ def accept(licence: Licence) -> None:
 
 
 def describe_consent(licence: Licence) -> str:
-    """One line: name, whether it was accepted, terms."""
+    """Return one line with the name of a licence, the day of consent and the terms."""
     day = accepted_on(licence)
     state = "not accepted yet, see --accept-licence" if day is None else f"accepted on {day}"
     return f"{licence.name} ({state}). {licence.terms}"
@@ -209,7 +205,7 @@ def _read() -> dict[str, Any]:
 class StoredModel:
     """A checkpoint on this machine."""
 
-    name: str  # what --model takes; "sample voice" where it is left out
+    name: str  # value for --model, or "sample voice"
     family: str
     path: str
     size_bytes: int
@@ -217,14 +213,14 @@ class StoredModel:
 
     @property
     def licence_state(self) -> str:
-        """Whether there is one to be accepted, and when it was."""
+        """The state of consent, in words."""
         if self.licence is None:
             return "no acceptance needed"
         day = accepted_on(self.licence)
         return f"{self.licence.name}, " + (f"accepted on {day}" if day else "not accepted yet")
 
     def facts(self) -> dict[str, Any]:
-        """As JSON can hold it."""
+        """Return the facts as JSON values."""
         licence = self.licence
         return {
             "model": self.name,
@@ -238,15 +234,15 @@ class StoredModel:
 
 @dataclass(frozen=True)
 class Downloaded:
-    """A checkpoint that was fetched."""
+    """A downloaded checkpoint."""
 
     folder: Path
     family: str
-    next_step: str | None  # a command without which it cannot be used yet
+    next_step: str | None  # command to run before it can be used; None: it is ready
 
 
 def stored_models() -> list[StoredModel]:
-    """The sample voice, and every checkpoint of our families in the hub's cache.
+    """Return the sample voice and every supported checkpoint in the hub's cache.
 
     Raises:
         SetupError: the sample voice is missing.
@@ -275,11 +271,12 @@ def stored_models() -> list[StoredModel]:
 
 
 def download(model: str, config: RunConfig) -> Downloaded:
-    """Fetch a checkpoint of the hub, which the settings name too.
+    """Download a checkpoint from the hub.
 
     Raises:
-        SetupError: there is no such repository, the hub cannot be reached, or it is of no family.
-        UsageError: its licence was never accepted, or it is a folder.
+        SetupError: the repository does not exist, the hub cannot be reached, or the model is not
+            supported.
+        UsageError: its licence was never accepted, or `model` is a folder.
     """
     revision = config.revision
     if Path(model).expanduser().exists():

@@ -1,9 +1,5 @@
-"""Check a manifest's rows before any weight is read: each by itself, ids against each other, and
-what the checkpoint can speak.
-
-Characters of rows to voices: by the cast file, or by a speaker of the same name.
-
-`--only`: the rows that somebody names: by id, by pattern, in a file, or as suspects.
+"""Check a manifest's rows before any weight is read: fields, unique ids, and what the checkpoint
+can synthesize. Give characters their voices, and select rows for `--only`.
 """
 
 from __future__ import annotations
@@ -39,7 +35,7 @@ from tts_cli.sources.open import read_rows
 from tts_cli.store.files import JOURNAL_NAME
 from tts_cli.store.store import Store
 from tts_cli.text.languages import named_language
-from tts_cli.voices.voice_folder import VoiceFolder, name_problem
+from tts_cli.voices.voice_store import VoiceStore, name_problem
 
 if TYPE_CHECKING:
     from models.base import ModelInfo
@@ -52,24 +48,24 @@ _LINE_BITS = 40
 
 
 class CheckedRows:
-    """Every row of a manifest with its final verdict: the judge's of each by itself, and what ids
-    are to each other. It remembers one compact table of them, 24 to 48 bytes a row.
+    """The rows of a manifest, valid or invalid. Ids are compared by a table of 24 to 48 bytes per
+    row.
     """
 
     def __init__(self, source: Manifest, judge: Judge) -> None:
         self._source = source
         self.judge = judge
-        self._places = IdTable()  # hash of a folded id -> manifest and first line it stands on
-        self.has_nameless = False  # rows that were read without an id of their own
+        self._places = IdTable()  # hash of a folded id -> manifest and first line that has it
+        self.has_nameless = False  # whether a row has no usable id
         names = [one.name for one in source.all]
         self._file_bits = {name: index << _LINE_BITS for index, name in enumerate(names)}
 
     def read(self) -> Iterator[Row | BadRow]:
-        """The rows in order; again, with the same verdicts.
+        """Yield the rows in order, any number of times.
 
         Raises:
-            ManifestError: the file cannot be used at all.
-            StoppedEarly: it is not what it was when it was read first.
+            ManifestError: the manifest cannot be read.
+            StoppedEarly: it has changed since it was read first.
         """
         out = self.judge.config.out or ""
         longest = MAX_PATH_BYTES - len(os.fsencode(out)) - PATH_EXTRAS
@@ -92,11 +88,11 @@ class CheckedRows:
             yield row
 
     def has_id(self, row_id: str) -> bool:
-        """Whether a row that was read has this id, letter case ignored, or is recorded under it."""
+        """Return whether a row that was read has this id, ignoring letter case."""
         return self.has_key(id_hash(fold_id(row_id)))
 
     def has_key(self, key: int) -> bool:
-        """Whether this is the `id_hash` of the folded id of a row that was read."""
+        """Return whether this is the `id_hash` of the folded id of a row that was read."""
         return self._places.get(key) is not None
 
     def _taken(self, row_id: str, place: int) -> str:
@@ -118,7 +114,7 @@ def _bad(row: Row | BadRow, problem: str, has_id: bool = True) -> BadRow:
 
 
 def require_speakable(info: ModelInfo) -> None:
-    """Raise SetupError for a checkpoint that can speak no row at all."""
+    """Raise SetupError if a checkpoint cannot synthesize any row."""
     if info.needs_reference and not info.can_clone:
         raise SetupError(
             "a Base checkpoint clones a reference recording, and this copy cannot: "
@@ -128,14 +124,16 @@ def require_speakable(info: ModelInfo) -> None:
 
 
 def require_possible(config: RunConfig, info: ModelInfo) -> None:
-    """Check what needs no manifest. Raises UsageError, SetupError: nothing can be spoken so."""
+    """Check the settings without a manifest. Raises UsageError, SetupError: no row can be
+    synthesized with them.
+    """
     require_speakable(info)
     check_format(config.format, config.subtype, config.sample_rate or info.sample_rate_hz)
     Treatment.of(config).require_packages()
 
 
-def check_settings(config: RunConfig, info: ModelInfo, voices: VoiceFolder) -> None:
-    """Check the flags that name something of the checkpoint. Raises UsageError."""
+def check_settings(config: RunConfig, info: ModelInfo, voices: VoiceStore) -> None:
+    """Check settings that depend on the checkpoint. Raises UsageError."""
     if config.voice is not None and (problem := _voice_problem(config.voice, info, voices)):
         raise UsageError(f"--{problem}")
     if problem := _name_problem("language", config.language, info):
@@ -145,11 +143,13 @@ def check_settings(config: RunConfig, info: ModelInfo, voices: VoiceFolder) -> N
         raise UsageError(f"--max-seconds {problem}")
 
 
-def _voice_problem(value: str, info: ModelInfo, voices: VoiceFolder) -> str | None:
-    """A checkpoint that clones takes the names of voice files, the others those of speakers."""
+def _voice_problem(value: str, info: ModelInfo, voices: VoiceStore) -> str | None:
+    """Return why a voice cannot be used, or None. A checkpoint that clones takes names of voice
+    files, others take names of speakers.
+    """
     if not info.takes_voice_files:
         problem = _name_problem("voice", value, info)
-        if problem and voices.find(value) is not None:
+        if problem and voices.path_of(value) is not None:
             problem += f"; a voice file has that name, but a {info.type} checkpoint cannot clone"
         return problem
     try:
@@ -159,7 +159,7 @@ def _voice_problem(value: str, info: ModelInfo, voices: VoiceFolder) -> str | No
     return None
 
 
-_ELSE = {  # what else a name may have meant
+_ELSE = {  # what users may have meant
     "voice": "; for the speaker of a story use the field character, with --cast",
     "language": "; for others choose another --model",
 }
@@ -197,22 +197,23 @@ _MAX_STRANGERS = 1000
 
 
 class Judge:
-    """Tells of a row by itself who says it, by the cast, and whether the checkpoint can.
+    """Gives rows the voices of their characters, and checks whether the checkpoint can synthesize
+    them.
 
     Args:
-        makes_voices: for rows and characters that have none.
+        makes_voices: voices are generated for rows and characters that have none.
     Raises:
-        UsageError: a setting names what the checkpoint does not have; the cast cannot be read, or
-            does so.
+        UsageError: a setting or the cast asks for something that the checkpoint does not have, or
+            the cast cannot be read.
     """
 
     def __init__(self, config: RunConfig, info: ModelInfo, *, makes_voices: bool = False) -> None:
         self.config = config
         self.info = info
-        self.voices = VoiceFolder(config.voice_dir)
+        self.voices = VoiceStore(config.voice_dir)
         check_settings(config, info, self.voices)
         self.cast = Cast() if config.cast is None else read_cast(config.cast)
-        self.strangers: dict[str, None] = {}  # characters without a voice, as they came
+        self.strangers: dict[str, None] = {}  # characters without a voice, in order
         self._is_voice_needed = info.needs_reference and config.voice is None and not makes_voices
         self._makes_voices = makes_voices and config.free_voice != "each"
         self._could_make = makes_voices and not self._makes_voices
@@ -222,10 +223,8 @@ class Judge:
                 raise UsageError(f"{self.cast.places[name]}: [{name}] {problem}")
 
     def judged(self, row: Row) -> Row | BadRow:
-        """A row in its character's voice, if it has one, or why the checkpoint cannot speak it.
-
-        A reference recording is not looked at: one that cannot be used fails its row when it is
-        planned.
+        """Return a row with its character's voice, or the invalid row with its problem. Recordings
+        are checked later, when the row is resolved.
         """
         try:
             row = self.played(row)
@@ -239,7 +238,7 @@ class Judge:
         return row
 
     def _problem(self, row: Row) -> str | None:
-        """Why the checkpoint cannot do what a row asks for, whatever it leaves open, or None."""
+        """Return why the checkpoint cannot synthesize a row, or None."""
         info = self.info
         if row.ref_audio is not None and not info.can_clone:
             what = f"a {info.type} checkpoint cannot clone"
@@ -267,7 +266,7 @@ class Judge:
         return None
 
     def played(self, row: Row) -> Row:
-        """A row in its character's voice, if it has one. Raises RowProblem: nobody knows it."""
+        """Return a row with its character's voice. Raises RowProblem: the character is unknown."""
         if row.character is None:
             return row
         character = self._find(row.character)
@@ -280,7 +279,7 @@ class Judge:
         return with_character(row, character)
 
     def _character(self, name: str) -> Row | None:
-        """What a character is given; None: it has no table, and is no speaker either."""
+        """Return the fields of a character; None: it is neither in the cast nor a speaker."""
         found = self.cast.find(name)
         if found is not None and (found.voice or found.ref_audio):
             return found
@@ -290,9 +289,9 @@ class Judge:
         return replace(found or Row(1, 1, "", "."), voice=speaker)
 
     def _speaker(self, name: str) -> str | None:
-        """The speaker of that name, or the voice file."""
+        """Return the speaker or voice file of this name, or None."""
         if self.info.takes_voice_files:
-            return name if self.voices.find(name) is not None else None
+            return name if self.voices.path_of(name) is not None else None
         same = (voice for voice in self.info.voices if voice.casefold() == name.casefold())
         return next(same, None)
 
@@ -312,7 +311,7 @@ class Judge:
         return f"character {shown(name)} is not in {path}; {advice}it has {listed}"
 
     def _how_to_give_voice(self, name: str) -> str:
-        """What makes a character a voice, as it can be typed."""
+        """Return the remedy that gives a character a voice, as a user can type it."""
         field, value = "instruct", "DESCRIPTION"
         if self.info.takes_voice_files:
             field, value = "ref_audio", "FILE"
@@ -331,19 +330,19 @@ class Judge:
 
 SUSPECTS = "suspects"
 _MAX_FILE_BYTES = 1 << 28
-_MAX_NAMED = 5  # names that a message tells of
+_MAX_NAMED = 5  # names in a message
 _NUM_NEAREST = 3
 _WILD = re.compile(r"[*?[]")
 
 
 class Only:
-    """The rows that are named. It remembers which names have met a row.
+    """The rows that `--only` selects, by id, pattern, file of ids, or as suspects.
 
     Args:
-        values: as `RunConfig.only` has them; none: every row is named.
-        out: the output folder, whose journal tells of suspects; None: there is none.
+        values: `RunConfig.only`; empty: every row is selected.
+        out: the output folder, which knows the suspects; None: there is none.
     Raises:
-        UsageError: a file of names cannot be read, or nobody can tell what is suspect.
+        UsageError: a file of ids cannot be read, or the suspects are not known.
     """
 
     def __init__(self, values: Sequence[str], out: Path | None) -> None:
@@ -362,13 +361,13 @@ class Only:
 
     @classmethod
     def these(cls, ids: Iterable[str]) -> Only:
-        """Rows of these ids, whatever they are called."""
+        """Select the rows of these ids; none of them is a pattern."""
         only = cls((), None)
         only.is_given, only._suspects = True, set(map(id_hash, ids))
         return only
 
     def names(self, row_id: str) -> bool:
-        """Whether a row is named."""
+        """Return whether a row is selected. Remembers which names were met."""
         if not self.is_given:
             return True
         folded = fold_id(row_id)
@@ -382,15 +381,15 @@ class Only:
         return is_named or (self._suspects is not None and id_hash(row_id) in self._suspects)
 
     def strays(self) -> list[str]:
-        """Names that have met no row."""
+        """Return the names that no row has."""
         strays = [name for name, has_met in self._ids.items() if not has_met]
         return strays + [name for name, _ in self._patterns if name not in self._met]
 
     def require_rows(self, manifest: str, ids: Iterable[str]) -> None:
-        """Raise UsageError if a name has met no row, with the ids that come nearest.
+        """Raise UsageError with the nearest ids if no row has one of the names.
 
         Args:
-            ids: of the manifest's rows; read only if there is something to tell.
+            ids: of the manifest's rows; read only for that message.
         """
         strays = self.strays()
         if not strays:
@@ -402,14 +401,12 @@ class Only:
 
 
 def suspects_of(out: Path | None) -> set[int]:
-    """Hashes of the ids whose file failed or is suspect: what `tts-cli report` and `tts-cli check`
-    show as such. That is by the last line of each row, extra takes left out, held against its voice
-    in this folder, and by `checks.jsonl` as far as it was made of this very audio.
-
-    Lines of the journal are read twice, not kept; of checks only those of suspects are.
+    """Return the id hashes of rows that failed or whose current take is suspect, as
+    `tts-cli report` shows them: by the entry, compared with its voice in this folder, and by a
+    verdict in `checks.jsonl` about the same audio. The journal is read twice, not held in memory.
 
     Raises:
-        UsageError: there is no journal that could tell.
+        UsageError: the folder has no journal.
         SetupError: it cannot be read.
     """
     path = None if out is None else out / JOURNAL_NAME
@@ -432,7 +429,7 @@ def suspects_of(out: Path | None) -> set[int]:
 
 
 def _names(values: Sequence[str]) -> Iterator[str]:
-    """Every name that the values give. Raises UsageError."""
+    """Yield the names in the values of `--only`. Raises UsageError."""
     for value in values:
         names = value.split(",")
         if value.startswith("@"):
@@ -443,7 +440,7 @@ def _names(values: Sequence[str]) -> Iterator[str]:
 
 
 def _read(path: str) -> list[str]:
-    """The lines of a file of names, those that begin with # left out."""
+    """Return the lines of a file of names without comments."""
     try:
         text = read_given(path, _MAX_FILE_BYTES).decode("utf-8-sig")
     except (OSError, ValueError) as error:
@@ -457,7 +454,7 @@ def _read(path: str) -> list[str]:
 
 
 def nearest_ids(name: str, ids: Iterable[str]) -> str:
-    """What to say of the ids that come nearest to a name."""
+    """Return the advice about the ids that are most similar to a name."""
     matcher = SequenceMatcher(b=name, autojunk=False)
 
     def likeness(row_id: str) -> float:

@@ -1,6 +1,5 @@
-"""Compare a resolved row with the output folder: what is to be done about it, and why.
-
-Also which take the result becomes, and how many takes of an interrupted run count.
+"""Compare a resolved row with the output folder: choose the action and its reason, and the number
+of the take that the result becomes.
 """
 
 from __future__ import annotations
@@ -25,19 +24,21 @@ from tts_cli.store.sources import find_source
 from tts_cli.store.store import Store
 from tts_cli.store.take import Take
 from tts_cli.text.unicode import clean_unicode
-from tts_cli.voices.made import is_made
+from tts_cli.voices.generated import is_made
 
 if TYPE_CHECKING:
     from tts_cli.plan.resolve import ResolvedRow, Resolver
 
 
-_MOST_ATTEMPTS = 1 << 20  # that a line is believed
+_MAX_ATTEMPTS = 1 << 20  # a larger number in an entry is not believed
 
 
 def attempts_before(record: Take, num_pieces: int) -> tuple[int, ...]:
-    """How many draws a failed row's line tells of, at each of its pieces. Another run goes on
-    behind them: the same ones would end the same way. None at pieces that came out well, which
-    nobody has kept; if all have, they were too long together, and all are drawn anew.
+    """Return the number of attempts that a failed row's entry records for each of its pieces.
+
+    A further run continues with the next seeds, because the same ones would fail again. Pieces
+    that were ok count as 0: they must be synthesized again, and their seed is good. If all were
+    ok, they were too long together, so all get new seeds.
     """
     parts, none = record.parts, (0,) * num_pieces
     if not record.is_runaway:
@@ -56,11 +57,11 @@ def attempts_before(record: Take, num_pieces: int) -> tuple[int, ...]:
 
 def _count(value: Any) -> int:
     is_number = isinstance(value, int) and not isinstance(value, bool)
-    return value if is_number and 0 <= value < _MOST_ATTEMPTS else 0
+    return value if is_number and 0 <= value < _MAX_ATTEMPTS else 0
 
 
 class Do(Enum):
-    """What is to be done about a row. The values are reasons in reports."""
+    """The kinds of actions for a row. The values are the reasons in reports."""
 
     NEW = "new"  # synthesize it: the journal has no entry
     RETRY = "failed"  # synthesize it: the last entry is a failure
@@ -68,21 +69,19 @@ class Do(Enum):
     REENCODE = "kept"  # convert its file: recorded ok for another delivery only
     DAMAGED = "damaged"  # synthesize it: its file is missing, or not what was written
     KEEP = "done"
-    RESTORE = "back"  # it was removed, and a take of this very request is there
+    RESTORE = "back"  # it was removed, and a take of the same request exists
 
 
 class Action(NamedTuple):
-    """What is to be done about a row, with the facts that the plan needs."""
+    """The action for a row, with the facts that the plan needs."""
 
     do: Do
-    pinned: Take | None = None  # a take that a user chose, and that fits
-    is_unpinned: bool = False  # the take that a user chose does not fit any more
+    pinned: Take | None = None  # the pinned take, if it fits
+    is_unpinned: bool = False  # the pinned take does not fit any more
     is_early: bool = False  # it was synthesized by a version that was never published
-    is_expected: bool = False  # its file is what these very settings give
-    job: ReencodeJob | None = None  # of Do.REENCODE
-    not_convertible: str = (
-        ""  # why its file cannot be converted, although only the delivery changed
-    )
+    is_expected: bool = False  # its file is the one that these settings produce
+    job: ReencodeJob | None = None  # for Do.REENCODE
+    not_convertible: str = ""  # why a file cannot be converted although only the delivery changed
 
 
 class FolderDiff:
@@ -90,7 +89,7 @@ class FolderDiff:
 
     Args:
         store: the folder; it may be opened for writing later.
-        changes: why done rows would be made differently now.
+        changes: finds out why the request of a done row differs now.
     """
 
     def __init__(self, resolver: Resolver, store: Store, changes: Changes) -> None:
@@ -105,14 +104,16 @@ class FolderDiff:
         return self.store.journal
 
     def is_due(self, do: Do) -> bool:
-        """Whether a row is to be synthesized."""
+        """Return whether a row must be synthesized."""
         if self._config.retry_failed:
             return do is Do.RETRY
         return do not in (Do.KEEP, Do.RESTORE) or self._config.overwrite
 
     def action(self, resolved: ResolvedRow, events: Events) -> Action:
-        """Return what is to be done about a row. A row that would be made differently now stays
-        done unless the manifest or the user asks for that; `events` gets why it stays.
+        """Return the action for a row.
+
+        A done row whose request differs now stays done, unless the manifest or the user asks for
+        the change. The reason why it stays is added to `events`.
         """
         found = self.by_record(resolved)
         take = self.take_of(resolved.row.id) if found.do is Do.CHANGED else None
@@ -132,8 +133,8 @@ class FolderDiff:
         return kept
 
     def by_record(self, resolved: ResolvedRow) -> Action:
-        """Return what the folder's entries and files alone say; for --retry-failed no more than its
-        journal does.
+        """Return the action by the folder's entries and files alone; for --retry-failed by its
+        journal alone.
         """
         row_id = resolved.row.id
         file = self.journal.file(row_id)
@@ -163,8 +164,8 @@ class FolderDiff:
         return Action(self._keep(row_id, file), take, is_expected=take.request_hash == mine)
 
     def _as_recorded(self, resolved: ResolvedRow, take: Take) -> Action:
-        """Return the action of a row whose recorded speech stays, whatever it asks for now; its
-        delivery may change.
+        """Return the action for a row whose speech stays although its request differs; its delivery
+        may change.
         """
         if (file := self.journal.file(resolved.row.id)) is None:
             return Action(Do.NEW)
@@ -174,8 +175,8 @@ class FolderDiff:
         return Action(self._keep(resolved.row.id, file), pinned)
 
     def _can_come_back(self, resolved: ResolvedRow) -> bool:
-        """Whether a row was removed and can be restored: its take is what it asks for now. The
-        format and level of the file do not matter.
+        """Return whether a removed row can be restored: its take has the present request, in any
+        format and at any level.
         """
         file = self.journal.row(resolved.row.id)
         if not file.is_removed or self._config.retry_failed or resolved.lacks_voice:
@@ -189,10 +190,11 @@ class FolderDiff:
         return is_same and self.store.can_come_back(take)
 
     def _or_reencode(self, action: Action, take: Take, is_same: bool) -> Action:
-        """Return the action, or that the row's file can be converted; or why it cannot.
+        """Return REENCODE if the row's file can be converted, else the action with the reason why
+        it cannot.
 
         Args:
-            is_same: its speech is that of the take.
+            is_same: the take has the speech that the row asks for.
         """
         if not is_same:
             return action
@@ -206,15 +208,15 @@ class FolderDiff:
         return action._replace(do=Do.REENCODE, job=ReencodeJob(take, source))
 
     def _keep(self, row_id: str, file: RowTakes) -> Do:
-        """Return whether a row stays: its files are what was written."""
+        """Return KEEP if the row's files are as they were written, else DAMAGED."""
         found, writer = file.current, self.store.writer
         if found is None or not writer.is_whole(row_id, found.size or None, found.sha256):
             return Do.DAMAGED
         return Do.KEEP
 
     def is_reread(self, resolved: ResolvedRow) -> bool:
-        """Whether a changed row was synthesized from the same text by a version that left invisible
-        signs in it, or signs that the checkpoint does not know.
+        """Return whether a changed row has the same text, but was synthesized by a version that did
+        not remove invisible signs or signs that the checkpoint does not know.
         """
         row, text = resolved.row, resolved.request.text
         take = self.take_of(row.id)
@@ -225,7 +227,7 @@ class FolderDiff:
         return written != row.text or self._resolver.care.finished(spoken) == text
 
     def was_unfixed(self, resolved: ResolvedRow) -> bool:
-        """Whether a row of a generated voice was synthesized when nothing fixed its voice."""
+        """Return whether a row of a generated voice was synthesized before that voice existed."""
         if not is_made(resolved.request.voice):
             return False
         take = self.take_of(resolved.row.id)
@@ -235,15 +237,16 @@ class FolderDiff:
         return by_another is not None or take.ref_sha256 is None
 
     def take_of(self, row_id: str) -> Take | None:
-        """Return the entry of a row's file; None: there is none."""
+        """Return the entry of a row's file, or None."""
         if (file := self.journal.file(row_id)) is None:
             return None
         return self.journal.take(row_id, file.take)
 
     def own_task(self, task: Task, action: Action) -> Task:
-        """Return a row's own task with the take that its result becomes. A row that --redo all
-        makes with other settings than those of its file gets a pinned take, which stays whatever
-        seed later runs have.
+        """Return the task of a row's own file with the number of its take.
+
+        If --redo all synthesizes a row with other settings than those of its file, the take is
+        pinned, so that a later run with another seed does not replace it.
         """
         row_id, do = task.id, action.do
         is_held = action.pinned is not None
@@ -258,12 +261,12 @@ class FolderDiff:
         return self._after_failed(task) if do is Do.RETRY else task
 
     def _is_again(self, task: Task, file: RowTakes, do: Do) -> bool:
-        """Whether a row's result is the take that it has: this very request failed, or its file is
-        missing or damaged.
+        """Return whether the result gets the number of the present take: the same request failed,
+        or its file is missing or damaged.
         """
         writer = self.store.writer
         if do in (Do.DAMAGED, Do.RETRY):
-            # A take that is fine stays where only its successor failed.
+            # If only the successor of a good take failed, that take keeps its number.
             current = file.current
             if current is None or current.status is not file.status:
                 return False
@@ -275,7 +278,7 @@ class FolderDiff:
         return is_same and not (writer.out / str(recorded and recorded.path)).exists()
 
     def _after_failed(self, task: Task) -> Task:
-        """Return a failed row's task with the number of attempts that were made, so that no draw is
+        """Return a failed row's task with the number of earlier attempts, so that no seed is
         repeated.
         """
         record = self.journal.take(task.id, task.place.take)
@@ -288,7 +291,7 @@ class FolderDiff:
         return replace(task, pieces=tuple(replace(one, attempts_before=n) for one, n in pieces))
 
     def foreign(self, row_id: str) -> list[str]:
-        """Return the names of files that are where those of a new row are to go."""
+        """Return the names of existing files that a new row would replace."""
         if self._config.overwrite or not self.store.is_anywhere:
             return []
         names = (self.store.writer.format, *self._config.subtitle_formats)
@@ -300,8 +303,8 @@ _WHICH_ROWS = ("only", "shard", "limit")  # settings
 
 
 def fits(take: Take, resolved: ResolvedRow) -> bool:
-    """Whether a recorded take is speech of what a row asks for now, however it was drawn. Entries
-    without `content_hash` are compared by the fields that they have.
+    """Return whether a take has the content of a row's request, with any seed and sampling. Entries
+    without `content_hash` are compared field by field.
     """
     if take.content_hash:
         return take.content_hash == resolved.content_hash()
@@ -317,11 +320,11 @@ def fits(take: Take, resolved: ResolvedRow) -> bool:
 
 
 def extra_places(journal: Journal, row_id: str, own: Place | None, extras: int) -> list[Place]:
-    """Which takes the further speeches of a row are to be: the first numbers that no line has, be
-    they those of a run that was killed.
+    """Return the first free take numbers for the further takes of a row.
 
     Args:
-        own: where its own goes; None: it is not spoken.
+        own: the take of the row's own file; None: it is not synthesized.
+        extras: number of further takes.
     """
     taken = 1 if own is None else own.take
     known = {taken, *journal.row(row_id).numbers}
@@ -330,15 +333,15 @@ def extra_places(journal: Journal, row_id: str, own: Place | None, extras: int) 
 
 
 class ServedTakes:
-    """Takes that a run for `--takes` has spoken that did not come to its end: the same command goes
-    on with them. Behind one that did, it asks for as many more.
+    """Counts takes of an interrupted run with `--takes`, which the same command completes. After a
+    run that was completed, the same command asks for as many takes again.
     """
 
     def __init__(self, config: RunConfig, journal: Journal) -> None:
         self._journal = journal
         self._most = config.takes
         self._ended: set[str] = set()
-        self._since = ""  # when the last run began that was of these rows, or more, and has ended
+        self._since = ""  # start of the last completed run that covered these rows
         mine = json.loads(json.dumps(config.as_dict()))
         for run in RunLog(journal.path.parent).lines():
             settings = run.get("settings")
@@ -350,7 +353,7 @@ class ServedTakes:
                 self._since = max(self._since, str(run.get("started")))
 
     def count(self, row_id: str) -> int:
-        """How many of a row's, as many as are asked for at most."""
+        """Return the number of such takes of a row, at most as many as are asked for."""
         numbers = self._journal.row(row_id).numbers
         takes = (self._journal.take(row_id, number) for number in numbers if number != 1)
         num_served = sum(take is not None and self._is_served(take) for take in takes)

@@ -1,4 +1,4 @@
-"""Estimate how long the audio of rows will be, how much space it takes, and how fast a run is."""
+"""Estimate the length of rows' audio, its size on disk, and the speed of a run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from models.base import ModelInfo, SpeechRequest
     from tts_cli.core import Piece
 
-LEAST_PACE_S = 20.0  # of expected audio, before a folder's own pace is believed
+MIN_PACE_S = 20.0  # seconds of expected audio before a folder's own pace is used
 
 
 def estimate_plan(events: Events, config: RunConfig, info: ModelInfo) -> tuple[float, int]:
@@ -41,7 +41,7 @@ def estimate_pieces_s(
     """Estimate the audio length of one take of a row in seconds.
 
     Args:
-        pieces: that it is synthesized in; empty: they are not known.
+        pieces: the pieces of the row; empty: unknown.
     """
     if not pieces:
         return estimate_audio_s(request, info, is_silent)
@@ -85,8 +85,8 @@ def measured_xrt(out: Path) -> float | None:
 
 
 def measured_pace(out: Path, identity: str) -> float | None:
-    """Return the seconds of audio per expected second, over a folder's runs with a model; None
-    where they are too few seconds to tell.
+    """Return the seconds of audio per expected second over a folder's runs with a model; None: too
+    little audio.
     """
     audio_s = expected_s = 0.0
     try:
@@ -99,5 +99,5 @@ def measured_pace(out: Path, identity: str) -> float | None:
                 expected_s += float(totals["expected_s"])
     except (OSError, SetupError, TypeError, KeyError, ValueError):
         return None
-    pace = audio_s / expected_s if expected_s >= LEAST_PACE_S else 0.0
+    pace = audio_s / expected_s if expected_s >= MIN_PACE_S else 0.0
     return pace if 0.1 < pace < 10 else None

@@ -1,9 +1,8 @@
-"""Rows that nothing gives a voice, and the voices to be made for them before the first row.
+"""Find rows whose voice is not fixed, and the voices to generate for them before the first row.
 
-Fish Speech makes up another person in every row without a reference, and a VoiceDesign checkpoint
-for every row of a description. `--free-voice one` gives them voices that are made once
-(`voices.made`): one for each character, for each description, or for all rows together. Then they
-are rows with a voice file like any other.
+Fish Speech invents another speaker for every row without a reference, and VoiceDesign for every row
+with a description. With `--free-voice one` each character, each description, or all rows together
+get a voice that is generated once (`voices.generated`) and then cloned like any voice file.
 """
 
 from __future__ import annotations
@@ -21,14 +20,15 @@ from tts_cli.sources.ids import VOICES
 from tts_cli.text.pauses import without_pauses
 from tts_cli.text.split import sentences
 from tts_cli.text.words import usual_s
-from tts_cli.voices.made import MadeVoices, Recipe, damaged, whose
+from tts_cli.voices.generated import Recipe, damaged, whose
+from tts_cli.voices.voice_store import VoiceStore
 
 if TYPE_CHECKING:
     from models.base import ModelInfo, SpeechRequest
     from tts_cli.store.take import Take
 
 ONE, EACH = "one", "each"
-GOOD_S = (5.0, 10.0)  # usual seconds of what a voice is to say
+GOOD_S = (5.0, 10.0)  # usual length of the text that a voice is generated with, in seconds
 BUILT_IN = (
     "The morning was quiet, and a thin mist lay over the fields, when the first train of the day "
     "came slowly around the hill."
@@ -38,19 +38,20 @@ _REMEDY = "give a Base checkpoint, such as --clone-model Qwen/Qwen3-TTS-12Hz-1.7
 
 
 class Maker(NamedTuple):
-    """The checkpoint that makes up voices: the run's own, or the one before `--clone-model`."""
+    """The checkpoint that generates voices: `--model`, which may differ from `--clone-model`."""
 
-    config: RunConfig  # as it was given
+    config: RunConfig  # the settings as given
     info: ModelInfo
 
 
 def who_speaks(config: RunConfig, info: ModelInfo) -> tuple[RunConfig, ModelInfo, Maker]:
-    """The settings and the checkpoint that rows are spoken with, and who makes up voices for them.
+    """Return the settings and the checkpoint that synthesize the rows, and those that generate
+    voices.
 
     Args:
         config, info: of `--model`.
     Raises:
-        UsageError: the checkpoint of `--clone-model` cannot clone, or has nothing to.
+        UsageError: the checkpoint of `--clone-model` cannot clone, or has nothing to clone.
         SetupError: it cannot be read.
     """
     maker = Maker(config, info)
@@ -80,7 +81,7 @@ def who_speaks(config: RunConfig, info: ModelInfo) -> tuple[RunConfig, ModelInfo
 
 
 def makes_voices(info: ModelInfo, maker: Maker) -> bool:
-    """Whether voices can be made for rows that have none."""
+    """Return whether voices can be generated for rows that have none."""
     if maker.info is not info:
         return True
     is_free = not info.voices and not info.needs_reference
@@ -89,23 +90,23 @@ def makes_voices(info: ModelInfo, maker: Maker) -> bool:
 
 @dataclass
 class Ask:
-    """A voice that rows ask for."""
+    """A generated voice that rows use, or that must be generated for them."""
 
-    voice: str  # what rows call it
-    character: str | None  # whose it is
-    description: str | None  # what the checkpoint is told: the first one of a character
-    language: str  # of what it is to say, as the checkpoint names it
-    rows: int = 0  # it serves
-    due: int = 0  # of them, to be spoken
-    lost: int = 0  # of them, spoken with it while it was there
-    is_there: bool = False  # for the checkpoint that speaks
-    is_gone: bool = False  # nothing is there of it
-    problem: str = ""  # why it cannot be made; empty: nobody tried, or it can
-    text: str = ""  # what it is to say; empty: no row's text is of the right length
-    joined: str = ""  # of shorter ones, or a piece of a longer one
+    voice: str  # name of the voice
+    character: str | None  # character that it belongs to
+    description: str | None  # description for the checkpoint: the first one of a character
+    language: str  # language of its text, as the checkpoint names it
+    rows: int = 0  # rows that use it
+    due: int = 0  # pending rows that use it
+    lost: int = 0  # done rows that were synthesized with it before it was deleted
+    is_there: bool = False  # it exists, encoded for the checkpoint that clones it
+    is_gone: bool = False  # it does not exist in any form
+    problem: str = ""  # why it could not be generated
+    text: str = ""  # a row's text that it can be generated with; empty: none has a good length
+    joined: str = ""  # the same, joined from shorter texts or cut from a longer one
 
-    def hear(self, text: str, language: str) -> None:
-        """A further text of its rows, without markup."""
+    def offer_text(self, text: str, language: str) -> None:
+        """Use a row's text, which has no markup, if the voice can be generated with it."""
         text = " ".join(text.split())
         if self.text or language != self.language:
             return
@@ -119,31 +120,35 @@ class Ask:
                 self.joined = longer
 
     def sentence(self, given: str | None) -> tuple[str, str]:
-        """What it says as a reference, and in which language."""
+        """Return the text to generate the voice with, and its language.
+
+        Args:
+            given: the text of `--voice-text`.
+        """
         joined = self.joined if usual_s(self.joined) >= GOOD_S[0] else ""
         text = given or self.text or joined
         return (text, self.language) if text else (BUILT_IN, "auto")
 
     @property
     def shown(self) -> str:
-        """Whose voice it is, in words."""
+        """The character or description, for messages."""
         return whose(self.character, self.description)
 
 
 @dataclass
 class FreeVoices:
-    """The made voices of a run. Where none can be made, it does nothing.
+    """The generated voices of a run; without effect if none can be generated.
 
     Args:
-        config, info: that rows are spoken with.
+        config, info: settings and checkpoint that synthesize the rows.
     """
 
     config: RunConfig
     info: ModelInfo
     maker: Maker
-    made: MadeVoices
+    made: VoiceStore
     asks: dict[str, Ask] = field(default_factory=dict)
-    _is_settled: bool = False  # all rows were read
+    _is_settled: bool = False  # all rows were counted
     _first: SpeechRequest | None = None
     _names: dict[tuple[str | None, str | None], str] = field(default_factory=dict)
 
@@ -154,29 +159,30 @@ class FreeVoices:
 
     @property
     def is_two(self) -> bool:
-        """Whether one checkpoint makes the voices, and another one speaks."""
+        """Whether one checkpoint generates the voices and another one clones them."""
         return self.maker.info is not self.info
 
     def follow(self, others: FreeVoices) -> None:
-        """Give each row the voice that it has there, and count none: for requests that are compared
-        only.
+        """Give each row the voice that it has in `others` and count no rows, for requests that are
+        only compared.
         """
         self._is_settled = True
         if self.config.free_voice == others.config.free_voice:
             self.is_one = others.is_one
 
     def begin(self) -> None:
-        """A manifest is going to be read, or read again."""
+        """Prepare for reading the manifest, possibly again."""
         for ask in self.asks.values():
             ask.due = 0
 
     def settle(self, is_split: Callable[[SpeechRequest], bool]) -> bool:
-        """It was read to its end. True: no voice is worth making, so that its rows are other ones.
+        """Decide after all rows were read which voices are generated. Return True if the manifest
+        must be read again, because a single short row needs no generated voice after all.
 
         Args:
-            is_split: whether a request would be spoken in parts, if it had a voice.
+            is_split: returns whether a request would be split if it had a voice.
         Raises:
-            UsageError: so many voices are asked for that it must be a mistake.
+            UsageError: rows ask for so many voices that it must be a mistake.
         """
         if self._is_settled:
             return False
@@ -186,7 +192,7 @@ class FreeVoices:
         is_worth = is_worth or not all(ask.is_gone for ask in self.asks.values())
         is_worth = is_worth or (self._first is not None and is_split(self._first))
         if not (is_worth or self.is_two or self.config.free_voice == ONE):
-            self.is_one = False  # a single short text has the voice that it gets
+            self.is_one = False  # one piece of one row cannot change its voice
             self.asks.clear()
         self._require_few()
         return is_any and not self.is_one
@@ -203,7 +209,9 @@ class FreeVoices:
         )
 
     def _ask(self, row: Row, request: SpeechRequest) -> Ask:
-        """The voice that a row asks for; until all have, the row is counted and heard."""
+        """Return the voice of a row. While the manifest is read, count the row and offer its
+        text.
+        """
         voice = self._voice(row)
         if voice not in self.asks:
             self.asks[voice] = self._new(row, voice, request.language)
@@ -214,17 +222,17 @@ class FreeVoices:
         ask.rows += 1
         if ask.is_gone and not ask.text:
             text, pace = without_pauses(request.text), self.info.pace
-            ask.hear(text if pace is None else pace.without_markup(text), request.language)
+            ask.offer_text(text if pace is None else pace.without_markup(text), request.language)
         return ask
 
     def _new(self, row: Row, voice: str, language: str) -> Ask:
-        """A voice that no row has asked for yet. Raises UsageError: it is damaged."""
+        """Return a voice that no earlier row uses. Raises UsageError: its file is damaged."""
         ask = Ask(voice, row.character, self._description(row), language)
         try:
             made = self.made.made(voice)
             ask.is_there = self.made.find(voice, self.info) is not None
             if not ask.is_there and made is not None and not self.is_two:
-                made.codes()  # it is cloned by these
+                made.codes()  # raises RowError if they are damaged
         except RowError as error:
             raise damaged(voice, error) from None
         ask.is_gone = made is None and not ask.is_there
@@ -233,7 +241,7 @@ class FreeVoices:
         return ask
 
     def _voice(self, row: Row) -> str:
-        """What the voice of a row is called."""
+        """Return the name of a row's voice."""
         key = (row.character, None if row.character else self._description(row))
         if key not in self._names:
             recipe = Recipe(*key, self.maker.info.identity, self.config.seed)
@@ -244,7 +252,9 @@ class FreeVoices:
         return row.instruct if self.maker.info.needs_instruct else None
 
     def given(self, row: Row, request: SpeechRequest) -> SpeechRequest:
-        """A row's request in the voice that is made for it. Raises UsageError: that is damaged."""
+        """Return a row's request with its generated voice. Raises UsageError: the voice's file is
+        damaged.
+        """
         if not self.is_one or not is_free(request):
             return request
         instruct = None if self.is_two else request.instruct
@@ -252,36 +262,34 @@ class FreeVoices:
 
     @property
     def is_asked(self) -> bool:
-        """Whether rows that nobody selected count as well: voices are those of all rows."""
+        """Whether rows that are not selected count, too: voices depend on all rows."""
         return self.is_one and not self._is_settled
 
     def count_lost(
         self, request: SpeechRequest, row_id: str, take_of: Callable[[str], Take | None]
     ) -> None:
-        """Count a row whose recorded take was synthesized with a voice that does not exist any
-        more.
+        """Count a row whose take was synthesized with a voice that does not exist any more.
 
         Args:
-            take_of: looks a row's take up; called only if the voice of the row is gone.
+            take_of: looks up a row's take; called only if the voice does not exist.
         """
         ask = self.asks.get(request.voice or "") if self.is_asked else None
         if ask is not None and ask.is_gone and (take := take_of(row_id)) is not None:
             ask.lost += take.voice == ask.voice
 
     def count(self, request: SpeechRequest) -> None:
-        """A row is to be spoken."""
+        """Count a pending row."""
         if (ask := self.asks.get(request.voice or "")) is not None:
             ask.due += 1
 
     def is_unheard(self, row: Row, request: SpeechRequest) -> bool:
-        """Whether a row is described otherwise than its character's voice is, or is to be, made."""
+        """Return whether a row's description differs from the one of its character's voice."""
         ask = self.asks.get(request.voice or "")
         return ask is not None and self._description(row) not in (None, ask.description)
 
     def require_there(self) -> None:
-        """Raise UsageError where voices are gone that rows were spoken with, where a run looks for
-        voices in a folder that has none, and where a shard would make one: each would have another
-        narrator.
+        """Raise UsageError if voices of done rows are missing, if `--made-voices` has no voices,
+        or if a shard would generate a voice, which would differ in every shard.
         """
         lost = {voice: ask.lost for voice, ask in self.asks.items() if ask.lost}
         if lost and not self.config.overwrite:
@@ -307,7 +315,7 @@ class FreeVoices:
             )
 
     def hint(self) -> str | None:
-        """How to keep a voice, where nothing does."""
+        """Return the advice for runs in which no voice is fixed, or None."""
         if self.is_two or not self.info.needs_instruct:
             return None
         return (
@@ -316,14 +324,12 @@ class FreeVoices:
         )
 
     def to_make(self) -> list[Ask]:
-        """The voices that rows to be spoken need, or all of them for --voices-only, and that are
-        not there.
-        """
+        """Return the missing voices of pending rows, for --voices-only those of all rows."""
         wanted = (ask for ask in self.asks.values() if ask.due or self.config.voices_only)
         return [ask for ask in wanted if not ask.is_there]
 
     def facts(self) -> list[dict[str, Any]]:
-        """The voices of the rows, as JSON can hold them."""
+        """Return the voices of the rows as JSON values."""
         return [
             {
                 "voice": ask.voice,  # [text] name of the voice, `.voices/NAME`
@@ -338,5 +344,5 @@ class FreeVoices:
 
 
 def is_free(request: SpeechRequest) -> bool:
-    """Whether nothing fixes a request's voice, so that the model would make one up."""
+    """Return whether a request's voice is not fixed, so that the model would invent one."""
     return request.voice is None and request.ref_audio is None

@@ -1,5 +1,5 @@
-"""Notes on rows that are synthesized nevertheless. The notes on a single row are texts; those on
-the rows of a manifest are events, see `tts_cli.events`.
+"""Find what a user should know about rows that are synthesized nevertheless. Notes on a single row
+are texts; those on the rows of a manifest become events.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tts_cli.sources.subtitles import cue_length_s
 from tts_cli.text.frontend import LANGUAGES, TextFrontend
 from tts_cli.text.pauses import has_pauses, without_pauses
 from tts_cli.text.words import SILENCE_S, are_latin, is_foreign, markup_in, usual_s
-from tts_cli.voices.made import is_made
+from tts_cli.voices.generated import is_made
 from tts_cli.voices.needs import Cloning
 
 if TYPE_CHECKING:
@@ -33,13 +33,13 @@ class Note(NamedTuple):
     """A note on a row."""
 
     about: Event
-    text: str = ""  # about the row alone; empty: only many rows are worth a note
-    kind: str = ""  # rows with the same are reported together; empty: those with the same text
-    what: str = ""  # for the sentence about many rows
+    text: str = ""  # sentence about the row alone; empty: reported for many rows only
+    kind: str = ""  # group in which rows are reported; empty: rows with the same text
+    what: str = ""  # fact for the sentence about many rows
 
 
 class Notes:
-    """Finds what is to be known of the rows of a run."""
+    """Finds the notes on the rows of a run."""
 
     def __init__(
         self,
@@ -55,11 +55,11 @@ class Notes:
         self._split_rule = split_rule
         self._voices = voices
         self._is_latin = are_latin(info.languages)
-        # `instruct` says whose voice a row has, though who speaks it may take none.
+        # `instruct` describes the voice to generate, although the model that clones it ignores it.
         self._is_described = voices.maker.info.needs_instruct
 
     def of_text(self, row: Row, request: SpeechRequest, is_silent: bool) -> Iterator[Note]:
-        """What a row asks for, and does not get."""
+        """Yield the notes on a row's text and on fields that the checkpoint ignores."""
         info, care = self._info, self._care
         if is_silent:
             is_bad = self._config.wordless == "fail"
@@ -96,7 +96,7 @@ class Notes:
             yield Note(Event.NO_INSTRUCT, f"has no instruct, {why}")
 
     def _of_odd_text(self, text: str, language: str) -> Iterator[Note]:
-        """Of a text that has signs of something."""
+        """Yield the notes on a text with figures, markup or letters of another script."""
         info = self._info
         if figure := self._care.left_as_written(text, language):
             left = "is not understood and left as written; add it to a --lexicon"
@@ -112,10 +112,10 @@ class Notes:
             yield Note(Event.MARKUP, str(markup), markup.kind)
 
     def of_recording(self, row: Row, cloning: Cloning, *, is_heard: bool = False) -> Iterator[Note]:
-        """What is odd about the recording that a row clones. Raises RowError: it cannot be used.
+        """Yield the notes on the recording that a row clones. Raises RowError: it cannot be used.
 
         Args:
-            is_heard: it is decoded, so that one without a voice is found too.
+            is_heard: decode the recording, to find one without a voice.
         """
         if row.ref_audio is None:
             return
@@ -127,10 +127,10 @@ class Notes:
     def of_due(
         self, row: Row, request: SpeechRequest, *, is_silent: bool, is_joined: bool
     ) -> Iterator[Note]:
-        """What there is to be known once it is sure that a row is spoken, or kept as silence.
+        """Yield the notes on a row that is pending.
 
         Args:
-            is_joined: its audio is put together of pieces.
+            is_joined: its audio is joined from pieces.
         """
         config, info, rule = self._config, self._info, self._split_rule
         has_own = row.max_frames is not None or row.max_seconds is not None

@@ -1,7 +1,7 @@
-"""The plan itself: which rows a run speaks, why, and what room they need.
+"""Plan a run: which rows are synthesized and why, and the capacity that they need.
 
-The manifest is read once. Each row is judged, planned and held against the folder as it comes, and
-what is to be done about it waits in a spool: so what is spoken is what was read.
+The manifest is read once. Each row is checked, resolved and compared with the folder in turn, and
+its tasks wait in a spool, so the run synthesizes exactly what was checked.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from tts_cli.config import RunConfig
-from tts_cli.core import BadRow, Piece, Row, Spoken, Task, are_joined
+from tts_cli.core import BadRow, Piece, Result, Row, Task, are_joined
 from tts_cli.errors import ManifestError, RowError, UsageError
 from tts_cli.events import Event, Events
 from tts_cli.named import counted, some_of
@@ -33,7 +33,8 @@ from tts_cli.store.records import writer_threads
 from tts_cli.store.reencode import ReencodeJob
 from tts_cli.store.store import Store
 from tts_cli.text.pauses import sum_of_pauses
-from tts_cli.voices.made import PREFIX, MadeVoices
+from tts_cli.voices.generated import PREFIX
+from tts_cli.voices.voice_store import VoiceStore
 
 if TYPE_CHECKING:
     from models.base import ModelInfo
@@ -42,22 +43,22 @@ MAX_INVALID = 20  # rows that are remembered
 
 
 class Plan:
-    """The rows of a run. After `read`, iterating gives those that something is to be done about.
-    One thread at a time.
+    """The plan of a run. Call `read`, then iterate over the tasks and invalid rows. Not
+    thread-safe.
 
     Attributes:
-        events: what there is to count, see `tts_cli.events`.
+        events: counts of the rows, see `tts_cli.events`.
         needs: sizes of the rows to synthesize.
         back: ids of removed rows that can be restored.
         invalid: the first invalid rows.
-        strangers: characters that have no voice, the first ones.
-        audio_s, disk_bytes: estimates of what is to be synthesized and written.
+        strangers: the first characters that have no voice.
+        audio_s, disk_bytes: estimates of the audio to synthesize and the bytes to write.
     Args:
-        config, info: that rows are spoken with, see `who_speaks`.
-        maker: who makes up voices; None: the same.
-        folder: None: there is none, so every row is new.
-        is_heard: recordings to clone are decoded, so that those without a voice are found too.
-        keeps: what is to be done; False: it is counted only.
+        config, info: settings and checkpoint of the rows, see `who_speaks`.
+        maker: the checkpoint that generates voices; None: the same one.
+        folder: the output folder; None: every row is new.
+        is_heard: decode recordings to clone, to find those without a voice.
+        keeps: spool the tasks; False: only count them.
     """
 
     def __init__(
@@ -68,7 +69,7 @@ class Plan:
         folder: Store | None = None,
         *,
         maker: Maker | None = None,
-        made: MadeVoices | None = None,
+        voices: VoiceStore | None = None,
         is_heard: bool = False,
         keeps: bool = True,
     ) -> None:
@@ -76,7 +77,7 @@ class Plan:
         self.config = config
         self.info = info
         self.is_heard = is_heard
-        self.planner = Resolver(config, info, maker, made)
+        self.planner = Resolver(config, info, maker, voices)
         self.voices = self.planner.voices
         self.rows = CheckedRows(source, self.planner.judge)
         self.only = Only(config.only, config.out)
@@ -100,16 +101,16 @@ class Plan:
         self._texts: Spool[Row] = Spool("texts", out)
 
     def read(self) -> None:
-        """Read the whole manifest: check, count, plan, and bound the sizes.
+        """Read the whole manifest: check, count and plan its rows.
 
-        A voice that is still to be generated leaves open whether its rows are done: they count as
-        pending until it exists. Then the manifest is read again.
+        Rows whose voice must be generated first count as pending, because their request hash is
+        not known yet. Once the voices exist, call `read` again.
 
         Raises:
-            ManifestError: it cannot be used at all, or has no rows.
-            UsageError: `--only` names a row that it has not, or see `FreeVoices.settle`.
-            StoppedEarly: it was changed meanwhile.
-            DiskFull: there is no room for the plan.
+            ManifestError: the manifest cannot be read, or has no rows.
+            UsageError: `--only` names a missing row, or see `FreeVoices.settle`.
+            StoppedEarly: the manifest changed while it was read.
+            DiskFull: there is no space for the spooled tasks.
         """
         if self.config.takes and not self.folder.is_new:
             self._served = ServedTakes(self.config, self.folder.journal)
@@ -186,14 +187,12 @@ class Plan:
 
     @property
     def needs_model(self) -> bool:
-        """Whether anything is synthesized."""
+        """Whether a model is needed."""
         return self.needs.rows > 0
 
     @property
     def num_again(self) -> int:
-        """Rows that are synthesized again although they were done, because the user changed
-        something.
-        """
+        """Number of done rows that are synthesized again because the user changed something."""
         known = (Event.EARLY, Event.REREAD, Event.UNFIXED)
         changed = self.events.num(Event.PENDING, Do.CHANGED.value)
         return changed - sum(map(self.events.num, known))
@@ -214,7 +213,7 @@ class Plan:
             )
 
     def require_own_files(self) -> None:
-        """Raise UsageError if rows would replace files that no run is known to have written."""
+        """Raise UsageError if new rows would replace files that the journal does not have."""
         if foreign := self.events.of(Event.FOREIGN_FILE).first:
             raise UsageError(
                 f"{some_of(foreign)}: in the folder, but not in timings.jsonl, so not "
@@ -223,22 +222,24 @@ class Plan:
             )
 
     def __iter__(self) -> Iterator[Task | BadRow]:
-        """Each row to speak or to keep silent, and each bad row to record; as often as needed."""
+        """Yield the task of each pending row and take, and each invalid row, any number of
+        times.
+        """
         return iter(self._due)
 
     def orders(self) -> Iterator[ReencodeJob]:
-        """The files to be made of what the folder keeps."""
+        """Yield the files to convert without synthesis."""
         return iter(self._orders)
 
     def texts(self) -> Iterator[Row]:
-        """All good rows, where they are to have subtitles."""
+        """Yield all valid rows, if subtitles are wanted."""
         return iter(self._texts)
 
     def due(
-        self, keep: Callable[[Task, Spoken], None], fail: Callable[[BadRow], None]
+        self, keep: Callable[[Task, Result], None], fail: Callable[[BadRow], None]
     ) -> Iterator[Task | None]:
-        """The rows to speak. Silent ones are kept by other threads, and bad ones fail there: None
-        stands for them.
+        """Yield the tasks to synthesize. Writer threads commit silent and invalid rows, for which
+        None is yielded.
         """
         with writer_threads() as write:
             for found in self:
@@ -252,19 +253,19 @@ class Plan:
                 yield None
 
     def has(self, row_id: str) -> bool:
-        """Whether a row of the manifest is this run's, as far as its id tells."""
+        """Return whether the manifest has a row of this id that `--only` and `--shard` select."""
         is_named = self.rows.has_id(row_id) and self.only.names(row_id)
         return is_named and is_in_shard(row_id, self.config.shard)
 
     def again(self, ids: Iterable[str], takes: int) -> Plan:
-        """Some of its rows once more, as `--only suspects --takes N` plans them: further takes of
-        each, and those that failed anew.
+        """Return a plan like that of `--only suspects --takes N`: further takes of these rows, and
+        those that failed once more.
         """
         config = replace(self.config, takes=takes, limit=None, subtitles=None)
         config = replace(config, overwrite=False, retry_failed=False, verify=None)
         config = replace(config, redo=None, keep_done=True)
         maker, made = self.planner.maker, self.voices.made
-        plan = Plan(self.source, config, self.info, self.folder, maker=maker, made=made)
+        plan = Plan(self.source, config, self.info, self.folder, maker=maker, voices=made)
         plan.only = Only.these(ids)
         return plan
 
@@ -273,7 +274,7 @@ class Plan:
             self._due.add(found)
 
     def _plan(self, resolved: ResolvedRow) -> None:
-        """Compare a valid row with the folder, count it, and keep what is to be done about it."""
+        """Compare a valid row with the folder, count it, and spool its tasks."""
         row, request, is_silent = resolved.row, resolved.request, resolved.is_silent
         events, notes = self.events, self.planner.notes
         for note in notes.of_text(row, request, is_silent):
@@ -342,7 +343,7 @@ class Plan:
     def _count(
         self, resolved: ResolvedRow, action: Action, job: ReencodeJob | None, *, is_due: bool
     ) -> None:
-        """Count what becomes of the take that a row has."""
+        """Count a row by the action for its present take."""
         events, row_id = self.events, resolved.row.id
         if action.pinned is not None:
             events.add(Event.PINNED, row_id)
@@ -366,11 +367,11 @@ class Plan:
         action: Action | None,
         extras: int,
     ) -> None:
-        """Keep the tasks of a row, its own first.
+        """Spool the tasks of a row, the one for its own file first.
 
         Args:
-            action: None: its own file stays.
-            extras: further takes.
+            action: None: the row's file stays.
+            extras: number of further takes.
         """
         own = None
         if action is not None:

@@ -1,12 +1,11 @@
-"""Read the settings of a folder's earlier runs: those that a run without them takes over, and those
-that recorded rows were synthesized with.
+"""Read the settings of a folder's earlier runs: those that the next run takes over, and those that
+rows were synthesized with.
 
-`runs.jsonl` may be a stranger's. Only settings of the table are read, each value passes the check
-of its flag, and only settings that a project file may have are taken over. They are about what rows
-contain: speech, delivery, and how the manifest is read (only of a run of the same manifests).
-Settings of the machine (`--device`, `--workers`, `--max-batch`), selectors and one-time actions are
-About.RUN or Scope.ONE_RUN, so they are never taken over; `--max-batch` is with `--reproducible`,
-because the audio depends on it. Faults are accepted for one run only.
+`runs.jsonl` is untrusted: only known settings are read, each value passes the check of its flag,
+and only settings that a project file may have are taken over. These are the settings of the speech,
+the delivery, and, for the same manifests, of reading them. Settings of the machine, selectors and
+one-time actions are never taken over, except `--max-batch` with `--reproducible`, because the audio
+depends on it.
 """
 
 from __future__ import annotations
@@ -25,12 +24,12 @@ from tts_cli.store.run_file import RunLog, read_report
 _EACH_RUN = ("accept_truncated", "skip_invalid")  # a forgotten flag must not hide faults
 _ABOUT = (About.SPEECH, About.DELIVERY, About.ROWS)
 _NARROW = ("only", "takes", "retry_failed")
-# Read back for comparison with recorded rows: settings that a request hash depends on.
+# Further settings that a request hash depends on.
 _OF_THE_HASH = ("max_batch",)
 
 
 def is_remembered(name: str) -> bool:
-    """Whether a run without a setting takes it from the folder's last run."""
+    """Return whether a run takes a setting from the folder's last run if it is not given."""
     one = SETTINGS.get(name)
     if one is None or name in _EACH_RUN:
         return False
@@ -38,22 +37,22 @@ def is_remembered(name: str) -> bool:
 
 
 class BookFacts(NamedTuple):
-    """The book that rows are of."""
+    """The book that the rows come from."""
 
     path: Path
-    config: RunConfig  # as it was given; that of the rows has another delivery
+    config: RunConfig  # the settings as given; those of the rows have another delivery
 
 
 @dataclass(frozen=True)
 class RunFacts:
-    """What a run line says about the speech that the run was asked for."""
+    """The facts of a line of `runs.jsonl` about the speech of the run."""
 
-    settings: Mapping[str, Any] = field(default_factory=dict)  # valid values, as JSON has them
-    chosen: frozenset[str] = frozenset()  # names that the user gave, not defaults
+    settings: Mapping[str, Any] = field(default_factory=dict)  # valid JSON values
+    chosen: frozenset[str] = frozenset()  # names of settings that the user gave
     manifests: tuple[str, ...] = ()  # absolute paths; empty: a pipe or a book
     book: str | None = None  # absolute path
     is_piped: bool = False  # a manifest was a pipe
-    is_narrow: bool = False  # for some rows or takes only, so that others do not follow it
+    is_narrow: bool = False  # for some rows or takes only, so its settings are not taken over
     identity: str | None = None  # of the checkpoint that synthesized
     voice_identity: str | None = None  # of the checkpoint that generated voices
     default_voice: str | None = None
@@ -75,7 +74,11 @@ class RunFacts:
         return found
 
     def config(self, now: RunConfig) -> RunConfig:
-        """Return the settings of a run with those of the speech as they were in this one."""
+        """Return settings with the speech settings of this run.
+
+        Args:
+            now: the other settings.
+        """
         values: dict[str, Any] = {}
         sampling = dict(now.sampling)
         for name, one in SETTINGS.items():
@@ -96,8 +99,8 @@ def _is_of_speech(name: str) -> bool:
 
 
 def explicit_changes(run: RunFacts, now: RunConfig) -> dict[str, tuple[Any, Any]]:
-    """Return the settings of the speech that the user gave now and that the run had otherwise: the
-    values then and now, by name.
+    """Return the speech settings that the user gave now and that differ from a run's: old and new
+    value, by name.
     """
     values = settings_now(now)
     found = {}
@@ -113,7 +116,7 @@ def facts_of(line: Mapping[str, Any]) -> RunFacts:
     """Read a run line or run.json, whatever they contain."""
     given, told = line.get("settings"), line.get("settings_from")
     settings = given if isinstance(given, dict) else {}
-    if "voices" in settings:  # its name in earlier versions
+    if "voices" in settings:  # name of the setting in earlier versions
         settings = {"voice_dir": settings["voices"], **settings}
     settings = {name: value for name, value in settings.items() if _is_sound(name, value)}
     if isinstance(told, dict):
@@ -148,7 +151,7 @@ def _text(value: Any) -> str | None:
 
 
 def _is_sound(name: str, value: Any) -> bool:
-    """Whether a value could be that of a setting: its type, the check of its flag, no password."""
+    """Return whether a value is valid for a setting, and contains no password."""
     one = SETTINGS.get(name)
     if one is None:
         return False
@@ -174,10 +177,10 @@ def _is_of_kind(one: SettingFacts, value: Any) -> bool:
 
 
 def absolute_paths(settings: Mapping[str, Any], folder: str | None) -> dict[str, Any]:
-    """Return settings with paths that are valid in every working folder.
+    """Return settings with absolute paths.
 
     Args:
-        folder: the one that relative paths start from; None: not known, they stay as they are.
+        folder: base of relative paths; None: unknown, so paths stay as they are.
     """
     found = dict(settings)
     for name, value in settings.items():
@@ -204,7 +207,7 @@ def working_folder() -> str | None:
 
 
 def without_orphans(found: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return remembered settings less those that do not fit what is given now: a revision of
+    """Return remembered settings without those that contradict the given ones: the revision of
     another model, a subtype that the format does not have.
     """
     kept = dict(found)

@@ -1,14 +1,14 @@
-"""Resolve what a row asks of the model: text, voice, language, sampling, seed and limits.
+"""Resolve the request of a row: text, voice, language, sampling, seed and limits.
 
-For each setting the row wins, then its character's table in the cast, then the flag, then the
-checkpoint's generation_config.json, then the built-in value.
+Precedence: row, its character's table in the cast, flag, the checkpoint's generation_config.json,
+built-in value.
 
-A row without any letter or digit is not given to a model, which would make something up. It becomes
-silence or fails, as `--wordless` says. It needs no prompt, no slot and no reference, and has no
-frames: its codes have the shape (0, K).
+A row without a letter or digit is not given to a model, which would hallucinate. `--wordless`
+decides whether it becomes silence or fails. It has no frames: its codes have the shape (0, K).
 
-`request_hash` covers everything that reaches the model; `content_hash` tells whether a pinned take
-still fits its row. `Encoder.delivery_hash` is the third hash: of the file.
+There are three hashes: `request_hash` of everything that reaches the model, `content_hash` of the
+content alone (a pinned take fits its row while it is equal), and `Encoder.delivery_hash` of the
+file's format and processing.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from tts_cli.core import (
     Need,
     Piece,
     Place,
+    Result,
     Role,
     Row,
-    Spoken,
     Task,
     are_joined,
 )
@@ -55,8 +55,8 @@ from tts_cli.text.languages import named_language
 from tts_cli.text.normalized_text import NormalizedText
 from tts_cli.text.pauses import sum_of_pauses, without_pauses
 from tts_cli.text.words import SILENCE_S, is_wordless, text_cap
-from tts_cli.voices.made import MadeVoices
 from tts_cli.voices.needs import Cloning
+from tts_cli.voices.voice_store import VoiceStore
 
 if TYPE_CHECKING:
     from models.base import ModelInfo
@@ -66,43 +66,43 @@ _SOURCE = "<rows>"
 
 
 class ResolvedRow(NamedTuple):
-    """What a row asks of the model, with every setting resolved."""
+    """A row with its request to the model; every setting is resolved."""
 
     row: Row
     request: SpeechRequest
-    is_silent: bool  # it has no words
-    split: dict[str, float] | None  # how it is split and joined; None: it is synthesized in one
-    reading: NormalizedText | None  # its normalized text; None: synthesized as written
-    need: Need | None  # the voice that is cloned; its digest is empty while it does not exist
-    problem: str  # why the row is certain to fail; empty: nothing is known
+    is_silent: bool  # the text has no words
+    split: dict[str, float] | None  # options of splitting and joining; None: one piece
+    reading: NormalizedText | None  # normalized text; None: synthesized as written
+    need: Need | None  # voice to clone; the digest of one that does not exist yet is empty
+    problem: str  # reason why the row is certain to fail; empty: none is known
     model: str  # `ModelInfo.identity`
 
     @property
     def is_split(self) -> bool:
-        """Whether it is synthesized in pieces."""
+        """Whether the row is synthesized in pieces."""
         return self.split is not None and not self.is_silent
 
     @property
     def lacks_voice(self) -> bool:
-        """Whether its voice is still to be generated."""
+        """Whether the voice must be generated first."""
         return self.need is not None and not self.need.digest
 
     def request_hash(self) -> str:
-        """Return the hash that its speech is recorded with."""
+        """Return the hash of everything that reaches the model."""
         digest = None if self.need is None else self.need.digest
         return request_hash(self.request, self.model, digest, self.split)
 
     def content_hash(self) -> str:
-        """Return the same without seed, sampling and limits."""
+        """Return the hash without seed, sampling and limits."""
         digest = None if self.need is None else self.need.digest
         return content_hash(self.request, self.model, digest, self.split)
 
 
 class Requests:
-    """Makes the requests of a run's rows; what they share is resolved once.
+    """Builds the requests of a run's rows; settings that rows share are resolved once.
 
     Raises:
-        UsageError: the settings say of texts what cannot be done, see `TextFrontend.of`.
+        UsageError: text settings that cannot be applied, see `TextFrontend.of`.
     """
 
     def __init__(self, config: RunConfig, info: ModelInfo) -> None:
@@ -118,7 +118,7 @@ class Requests:
         """Resolve one row. Raises SetupError: a library for its language is missing.
 
         Returns:
-            Its request, and how its text was read; None: it is spoken as it is written.
+            The request, and the normalized text; None: the text is synthesized as written.
         """
         config = self.config
         language = self._language
@@ -161,12 +161,12 @@ class Requests:
 
 
 def build_request(row: Row, config: RunConfig, info: ModelInfo) -> SpeechRequest:
-    """Resolve a row that is the only one."""
+    """Return the request of a single row."""
     return Requests(config, info).read(row)[0]
 
 
 def frame_cap(row: Row, config: RunConfig, info: ModelInfo) -> int:
-    """Frames the row may keep."""
+    """Return the maximum number of frames of a row."""
     if row.max_frames is not None:
         return row.max_frames
     seconds = row.max_seconds if row.max_seconds is not None else config.max_seconds
@@ -176,15 +176,15 @@ def frame_cap(row: Row, config: RunConfig, info: ModelInfo) -> int:
 
 
 class Resolver:
-    """What is to be spoken of a row, by the settings of a run. One thread at a time.
+    """Resolves the rows of a run. Not thread-safe.
 
     Args:
-        config, info: that rows are spoken with, see `who_speaks`.
-        maker: who makes up voices; None: the same.
-        made: where made voices are; None: as the settings say.
+        config, info: settings and checkpoint of the rows, see `who_speaks`.
+        maker: the checkpoint that generates voices; None: the same one.
+        voices: None: the user's, and those of the output folder and `--made-voices`.
     Raises:
-        UsageError: a setting does not fit the checkpoint, or a file that it names is wrong.
-        SetupError: the checkpoint can speak no row at all.
+        UsageError: a setting does not fit the checkpoint, or names a faulty file.
+        SetupError: the checkpoint cannot synthesize any row.
     """
 
     def __init__(
@@ -192,29 +192,32 @@ class Resolver:
         config: RunConfig,
         info: ModelInfo,
         maker: Maker | None = None,
-        made: MadeVoices | None = None,
+        voices: VoiceStore | None = None,
     ) -> None:
         require_speakable(info)
         self.config = config
         self.info = info
         self.maker = maker or Maker(config, info)
-        if made is None and config.out is None:
-            made = MadeVoices(config.made_voices)
-        made = made or MadeVoices(config.out, config.made_voices)
-        self.voices = FreeVoices(config, info, self.maker, made)
+        if voices is None and config.out is None:
+            voices = VoiceStore(config.voice_dir, out=config.made_voices)
+        voices = voices or VoiceStore(config.voice_dir, out=config.out, source=config.made_voices)
+        self.voices = FreeVoices(config, info, self.maker, voices)
         self.judge = Judge(config, info, makes_voices=self.voices.is_possible)
-        self.cloning = Cloning(config, info, made)
+        self.cloning = Cloning(config, info, voices)
         self.split_rule = SplitRule.of(config, info)
         self._requests = Requests(config, info)
         self.notes = Notes(config, info, self.care, self.split_rule, self.voices)
 
     @property
     def care(self) -> TextFrontend:
-        """How texts are read."""
+        """The text frontend of the run."""
         return self._requests.care
 
     def forget_files(self) -> Cloning:
-        """Let recordings be read again. Returns what finds them from now on."""
+        """Drop what is known of recordings, which may have changed. Returns the new resolver of
+        references.
+        """
+        self.voices.made.forget()
         self.cloning = Cloning(self.config, self.info, self.voices.made)
         return self.cloning
 
@@ -223,7 +226,12 @@ class Resolver:
         return ColumnMapping(parse_map(self.config.map or ""), self.config.extra)
 
     def row(self, given: str | Mapping[str, Any] | Row, number: int) -> Row | BadRow:
-        """A row as a manifest's line of that number would be; a text is a row that has no more."""
+        """Return a row as a manifest with this line would give it.
+
+        Args:
+            given: a text, the fields of a row, or a row.
+            number: of the line.
+        """
         rules = ReadOptions(strips_markup=self.config.strip_markup)
         source = ManifestFile(_SOURCE, "jsonl", "", rules=rules, columns=self._columns)
         builder = RowBuilder(source, number=number - 1)
@@ -243,8 +251,8 @@ class Resolver:
         return builder.row(Item(number, values, is_object=True))
 
     def make(self, given: str | Mapping[str, Any] | Row, number: int) -> Task | BadRow:
-        """What is spoken of a row that is given alone, or kept as silence, with all that is to be
-        known of it; or why it cannot be.
+        """Return the task of a row that is given alone, with all notes on it, or the reason why it
+        is invalid.
         """
         row = self.row(given, number)
         if isinstance(row, Row):
@@ -290,8 +298,8 @@ class Resolver:
         return ResolvedRow(row, request, is_silent, split, reading, need, problem, model)
 
     def count_voice(self, row: Row) -> tuple[SpeechRequest, NormalizedText | None, bool]:
-        """Return the request of a row, how its text is read, and whether it is silent; a voice that
-        is generated for it is counted. Raises UsageError, SetupError.
+        """Return the request of a row, its normalized text, and whether it is silent. Counts the
+        row for the voice that is generated for it. Raises UsageError, SetupError.
         """
         request, reading = self._requests.read(row)
         is_silent = is_wordless(without_pauses(request.text), self.info.pace)
@@ -343,14 +351,14 @@ class Resolver:
         )
 
     def again(self, task: Task, takes: int) -> Iterator[Task]:
-        """Yield further takes of a row that is given alone, each with a seed of its own."""
+        """Yield the tasks of further takes of a row that is given alone, with different seeds."""
         resolved = self.resolve(task.row)._replace(need=task.need)
         for number in range(2, takes + 2):
             found = self.task(resolved, task.pieces, take_seed(task.request.seed, number))
             yield replace(found, notes=task.notes, place=Place(number, Role.EXTRA))
 
     def _check_room(self, request: SpeechRequest, need: Need | None) -> None:
-        """Raise RowError for what is certain not to fit into the checkpoint's positions."""
+        """Raise RowError if a request is certain to exceed the checkpoint's positions."""
         if most_positions(request, self.info, need) > self.info.max_positions:
             least = self.cloning.least(request)
             count = partial(prompt_counter, self.config)
@@ -358,7 +366,7 @@ class Resolver:
                 raise RowError(problem)
 
 
-_SAMPLING = '"sampling":null'  # stands once: quotes inside of texts are escaped
+_SAMPLING = '"sampling":null'  # unique in the JSON, since quotes inside of texts are escaped
 _last: tuple[Sampling, str] | None = None
 
 
@@ -368,13 +376,13 @@ def request_hash(
     ref_digest: str | None = None,
     split: Mapping[str, float] | None = None,
 ) -> str:
-    """What makes two requests the same speech.
+    """Return the hash of a request; requests with the same hash give the same speech.
 
     Args:
-        request: of the first attempt, all settings resolved.
+        request: of the first attempt, with all settings resolved.
         model: `ModelInfo.identity`.
-        ref_digest: of the reference or voice file that is cloned; takes the place of its path.
-        split: how it is taken apart and joined; None: it is spoken in one.
+        ref_digest: digest of the reference or voice file to clone, hashed instead of its path.
+        split: options of splitting and joining; None: one piece.
     """
     return _hash_request(request, _request_values(request, model, ref_digest, split))
 
@@ -385,8 +393,8 @@ def content_hash(
     ref_digest: str | None = None,
     split: Mapping[str, float] | None = None,
 ) -> str:
-    """What makes two requests speech of the same content, however it is drawn: all of
-    `request_hash` but seed, sampling, cap and shapes.
+    """Return the hash of a request's content: as `request_hash`, without seed, sampling, frame
+    limit and shapes.
     """
     values = _request_values(request, model, ref_digest, split)
     for name in ("seed", "sampling", "max_frames", "shapes"):
@@ -402,7 +410,7 @@ def _request_values(
 ) -> dict[str, Any]:
     values = hashed_values(request)
     values["sampling"] = None  # for `_hash_request`
-    del values["clone"]  # ref_digest says what it is made of
+    del values["clone"]  # covered by ref_digest
     if ref_digest is not None:
         values["ref_audio"] = ref_digest
     values["model"] = model
@@ -417,9 +425,9 @@ def _hash_request(request: SpeechRequest, values: dict[str, Any]) -> str:
 
 
 def _encode_sampling(sampling: Sampling) -> str:
-    """JSON of settings that most rows share: half of all that is encoded for a row.
+    """Return the JSON of sampling settings, which most rows share and which is half of a row's.
 
-    The last ones are known again by identity: 1 and 1.0 are equal, but their hashes are not.
+    The cache compares by identity, because 1 and 1.0 are equal but have different hashes.
     """
     global _last
     known = _last
@@ -429,7 +437,7 @@ def _encode_sampling(sampling: Sampling) -> str:
 
 
 def values_of(row: Row) -> dict[str, Any]:
-    """A row as the values it is made of, so that one that anybody made is checked as any other."""
+    """Return the fields of a row, so that a row made by a caller is checked like any other."""
     values = {name: value for name, value in vars(row).items() if value is not None}
     for name in ("line", "number", "file"):
         del values[name]
@@ -439,17 +447,17 @@ def values_of(row: Row) -> dict[str, Any]:
 NO_WORDS = "its text has no letter or digit; add words, or let --wordless silence make it silent"
 
 
-def silence_of(task: Task, info: ModelInfo) -> Spoken:
-    """What comes of a task without words: the pauses its text marks, else some silence, never
-    longer than its cap.
+def silence_of(task: Task, info: ModelInfo) -> Result:
+    """Return the result of a task without words: the pauses that its text marks, else
+    `SILENCE_S` of silence, at most its frame limit.
     """
     request = task.request
     seconds = sum_of_pauses(request.text) or min(SILENCE_S, request.max_frames * info.frame_s)
-    return Spoken(
+    return Result(
         Finish.WORDLESS,
         samples=np.zeros(round(seconds * info.sample_rate_hz), np.float32),
         codes=np.zeros((0, info.num_codebooks), np.int64),
         seed=request.seed,
-        # Random weights expect nothing of any row.
+        # Random weights have no usual length.
         usual_s=seconds if info.pace is not None else 0.0,
     )

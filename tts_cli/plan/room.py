@@ -1,7 +1,5 @@
-"""Bound the room that the rows of a run need before any is tokenised, and check whether a row fits
-at all. Only rows near the limit are tokenised for that.
-
-Room for rows that nobody has seen yet.
+"""Bound the capacity that the rows of a run need before they are tokenized, and check whether a row
+fits at all. Only rows near the limit are tokenized for that.
 """
 
 from __future__ import annotations
@@ -31,17 +29,17 @@ _SIZES = ("max_positions", "max_frames", "max_trailing", "max_reference_frames")
 
 @dataclass
 class Needs:
-    """What slots and graphs are made for."""
+    """The capacity of slots and graphs."""
 
-    rows: int = 0  # to be spoken, or parts of them; more slots than that are not made
+    rows: int = 0  # rows or pieces to synthesize; there are no more slots than that
     max_positions: int = 1  # prompt and frames of the longest row
-    max_frames: int = 1  # of the longest row
-    max_trailing: int = 0  # text tokens of a streaming layout that come after the prompt
-    max_reference_frames: int = 0  # of the longest reference that a row is decoded behind
+    max_frames: int = 1  # frames of the longest row
+    max_trailing: int = 0  # text tokens after the prompt, in a streaming layout
+    max_reference_frames: int = 0  # frames of the longest reference
 
     @classmethod
     def of(cls, tasks: Iterable[Task], info: ModelInfo) -> Needs:
-        """What tasks need."""
+        """Return the capacity that tasks need."""
         needs = cls()
         for task in tasks:
             for piece in task.pieces:
@@ -49,7 +47,7 @@ class Needs:
         return needs
 
     def add(self, request: SpeechRequest, info: ModelInfo, voice: Need | None = None) -> None:
-        """Make room for one more row, which may clone a voice."""
+        """Add the needs of one row, which may clone a voice."""
         positions = most_positions(request, info, voice)
         if voice is not None:
             self.max_reference_frames = max(self.max_reference_frames, voice.num_frames)
@@ -63,16 +61,16 @@ class Needs:
             self.max_trailing = max(self.max_trailing, text)
 
     def fits(self, room: Needs) -> bool:
-        """Whether slots and graphs made for `room` do for these needs, whatever their number."""
+        """Return whether slots and graphs of capacity `room` can hold each of these rows."""
         return all(getattr(self, name) <= getattr(room, name) for name in _SIZES)
 
     def joined(self, other: Needs) -> Needs:
-        """Room for both."""
+        """Return the capacity for both."""
         sizes = {name: max(getattr(self, name), getattr(other, name)) for name in _SIZES}
         return replace(self, **sizes)
 
     def problem(self, prompt: Prompt) -> str | None:
-        """Why slots made for these needs cannot hold a prompt and its frames, or None."""
+        """Return why slots of this capacity cannot hold a prompt and its frames, or None."""
         frames = prompt.request.max_frames
         if (
             prompt.num_tokens + frames <= self.max_positions
@@ -87,7 +85,7 @@ class Needs:
 
 
 def most_positions(request: SpeechRequest, info: ModelInfo, voice: Need | None = None) -> int:
-    """Positions of a row's prompt and frames, at most."""
+    """Return an upper bound of the positions of a row's prompt and frames."""
     texts = most_tokens(request.text) + most_tokens(request.instruct or "")
     reference = 0 if voice is None else voice.num_bytes + voice.num_frames
     return info.prompt_overhead + texts + reference + request.max_frames
@@ -96,11 +94,12 @@ def most_positions(request: SpeechRequest, info: ModelInfo, voice: Need | None =
 def room_problem(
     request: SpeechRequest, info: ModelInfo, voice: Need | None, count: Callable[[], Count]
 ) -> str | None:
-    """Why a row is certain not to fit into the checkpoint's positions, or None.
+    """Return why a row is certain to exceed the checkpoint's positions, or None.
 
     Args:
-        voice: the least that is known of what it clones.
-        count: gives what counts prompt tokens; asked only where bytes cannot tell.
+        voice: lower bound of the voice to clone.
+        count: returns the function that counts prompt tokens; called only if the number of bytes
+            does not decide.
     """
     if most_positions(request, info, voice) <= info.max_positions:
         return None
@@ -112,7 +111,7 @@ def room_problem(
 
 
 def too_long(tokens: int, frames: int, info: ModelInfo) -> str | None:
-    """What is said of prompt tokens and frames that do not fit, or None."""
+    """Return the message about prompt tokens and frames that do not fit, or None."""
     if tokens + frames <= info.max_positions:
         return None
     return (
@@ -122,15 +121,14 @@ def too_long(tokens: int, frames: int, info: ModelInfo) -> str | None:
 
 
 def most_tokens(text: str) -> int:
-    """A byte is at most one token, once normalised as tokenizers do: NFC can lengthen a text."""
+    """Return an upper bound of a text's tokens: its bytes after NFC, which can lengthen it."""
     if text.isascii():
         return len(text)
     return len(unicodedata.normalize("NFC", text).encode())
 
 
-# Half a minute of speech, and more than nearly all rows have. Every slot's cache is as long as the
-# longest row needs: with the 1,600 that large checkpoints speak well, an H200 would hold 64 rows of
-# them instead of 256.
+# Half a minute of speech, which nearly all rows are below. Every slot's cache has the length of the
+# longest row: with 1,600 bytes an H200 would hold 64 rows of a large checkpoint instead of 256.
 USUAL_BYTES = 400
 INSTRUCT_BYTES = 200
 TRANSCRIPT_BYTES = 500  # of a recording of 30 s
@@ -139,12 +137,12 @@ TRANSCRIPT_BYTES = 500  # of a recording of 30 s
 def usual_needs(
     config: RunConfig, info: ModelInfo, longest: int | None = None, rows: int = 1
 ) -> Needs:
-    """What slots and graphs are made for before the first row is known.
+    """Return the capacity of slots and graphs before any row is known.
 
     Args:
-        longest: UTF-8 bytes of the longest text that is spoken in one; None: `USUAL_BYTES`, or
-            what the checkpoint speaks well in one, if that is less.
-        rows: to be spoken at once.
+        longest: UTF-8 bytes of the longest piece; None: `USUAL_BYTES`, or the length that the
+            checkpoint synthesizes well, if that is less.
+        rows: number of concurrent rows.
     """
     if longest is None:
         limit = SplitRule.of(config, info).longest

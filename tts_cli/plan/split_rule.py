@@ -1,11 +1,10 @@
-"""Decide which rows are spoken in parts, and in which: `--split`.
+"""Decide which rows are split into pieces, and where: `--split`.
 
-A row is split where it is longer than its checkpoint speaks well and its voice is the same in all
-parts: it is a speaker, a recording or a voice file. A voice that a run has made is that of one
-speaker, so that a text with tags of others is spoken in one.
+A row is split if it is longer than its checkpoint synthesizes well and all pieces have the same
+voice: that of a speaker, a recording or a voice file. A generated voice is that of one speaker, so
+a text with tags of other speakers is not split.
 
-Pauses that a text marks cut it too, however short it is, under the same condition. Where that is
-not met, they are left out.
+Marked pauses split a text of any length under the same condition; otherwise they are left out.
 """
 
 from __future__ import annotations
@@ -21,20 +20,20 @@ from tts_cli.seeds import part_seed
 from tts_cli.text.pauses import has_pauses, segments, without_pauses
 from tts_cli.text.split import Part, split, with_tags_in_force
 from tts_cli.text.words import is_wordless, text_cap, usual_s
-from tts_cli.voices.made import is_made
+from tts_cli.voices.generated import is_made
 
 if TYPE_CHECKING:
     from models.base import ModelInfo, SpeechRequest
     from tts_cli.config import RunConfig
     from tts_cli.text.normalized_text import NormalizedText
 
-# Parts are shorter than the longest row that is spoken in one. Of the sample voice, sentences to
-# choose by (sentences_dev.txt, 2,375 characters joined, three voices) had 0.6 % of their words
-# wrong in parts of up to 180 characters, 2.5 % in those of up to 240, 2.2 % in those of up to 300.
+# Length limit of a piece relative to the longest unsplit row. With the sample voice 0.6 % of the
+# words were wrong in pieces of up to 180 characters, 2.5 % up to 240, 2.2 % up to 300
+# (sentences_dev.txt, 2,375 characters, three voices).
 PART_SHARE = 0.6
-PAUSES_VERSION = 1  # of how marked pauses are made; stands in the hash of rows that have any
-WORD_SHARE = 1 / 3  # of the pause within a sentence, where not even a comma is
-BYTES_PER_CHAR = 4  # of UTF-8, at most
+PAUSES_VERSION = 1  # version of marked pauses, part of the hash of rows that have any
+WORD_SHARE = 1 / 3  # pause between words, relative to the pause between clauses
+BYTES_PER_CHAR = 4  # maximum of UTF-8
 NO_VOICE = "its voice is not fixed and would change with every piece; "
 NO_CLONING = NO_VOICE + "give a Base checkpoint that keeps it, with --clone-model"
 NOT_MADE = NO_VOICE + "--free-voice one fixes it"
@@ -43,11 +42,11 @@ SECOND_SPEAKER = (
     "it has tags of a second speaker, whose voice would change; give ref_audio, or split it "
     "into rows yourself"
 )
-FIRST_TAG = "<|speaker:0|>"  # whose voice a reference without tags is
+FIRST_TAG = "<|speaker:0|>"  # speaker of a reference without tags
 
 
 def pauses_of(config: RunConfig) -> Pauses:
-    """The silence behind what is spoken, by the settings of a run."""
+    """Return the pauses between pieces, by the settings of a run."""
     return Pauses(
         paragraph=config.pause_paragraph,
         sentence=config.pause_sentence,
@@ -58,16 +57,16 @@ def pauses_of(config: RunConfig) -> Pauses:
 
 @dataclass(frozen=True)
 class SplitRule:
-    """The rule of a run."""
+    """Splits the rows of a run."""
 
     info: ModelInfo
-    longest: int | None  # UTF-8 bytes of a row spoken in one, at most; None: no row is split
-    limit: int  # UTF-8 bytes of a part, at most
+    longest: int | None  # maximum UTF-8 bytes of an unsplit row; None: no row is split
+    limit: int  # maximum UTF-8 bytes of a piece
     pauses: Pauses
 
     @classmethod
     def of(cls, config: RunConfig, info: ModelInfo) -> SplitRule:
-        """What the settings of a run say."""
+        """Return the rule for the settings of a run."""
         longest = limit = config.split_limit
         if config.split == "auto" and info.pace is not None and info.pace.longest_chars is not None:
             longest = info.pace.longest_chars
@@ -79,17 +78,19 @@ class SplitRule:
         return self.info.pace or Pace()
 
     def is_long(self, request: SpeechRequest) -> bool:
-        """Whether a text, or what stands between two of its pauses, is too long for one part."""
+        """Return whether a text, or a segment between two of its pauses, is too long for one
+        piece.
+        """
         text = request.text
         if self.longest is None or BYTES_PER_CHAR * len(text) <= self.longest:
-            return False  # most rows, at no cost
+            return False  # the usual case, without decoding
         return any(map(self._is_long, _said(text)))
 
     def _is_long(self, text: str) -> bool:
         return replace(self._pace, longest_chars=self.longest).is_long(text)
 
     def problem(self, request: SpeechRequest) -> str | None:
-        """Why a long row cannot be split, or None."""
+        """Return why a long row cannot be split, or None."""
         is_free = request.voice is None and request.ref_audio is None
         if not is_free and not is_made(request.voice):
             return None
@@ -100,8 +101,8 @@ class SplitRule:
         return None
 
     def why_whole(self, request: SpeechRequest) -> str | None:
-        """Why a row longer than the checkpoint speaks well is not split; None: it is, or it is not
-        longer.
+        """Return why a row that is longer than the checkpoint synthesizes well is not split; None:
+        it is split, or is not longer.
         """
         pace = self.info.pace
         if pace is None or not pace.is_long(request.text):
@@ -111,22 +112,22 @@ class SplitRule:
         return self.problem(request) if self.is_long(request) else BY_SETTING
 
     def without_lost_pauses(self, request: SpeechRequest) -> SpeechRequest:
-        """The request as it is, or without the pauses that cannot be made."""
+        """Return the request without marked pauses if its voice would change after a pause."""
         if not has_pauses(request.text) or self.problem(request) is None:
             return request
         text = without_pauses(request.text)
         if is_wordless(text, self.info.pace):
-            return request  # they are all that there is
+            return request  # the text has nothing but pauses
         spaced = None if request.spaced is None else without_pauses(request.spaced)
         is_default = request.max_frames == text_cap(request.text, self.info)
         cap = text_cap(text, self.info) if is_default else request.max_frames
         return replace(request, text=text, spaced=spaced, max_frames=cap)
 
     def pieces(self, request: SpeechRequest, reading: NormalizedText | None) -> tuple[Piece, ...]:
-        """What a text is spoken in that is split.
+        """Return the pieces of a text that is split.
 
         Args:
-            reading: of the text; None: it is spoken as it is written.
+            reading: the normalized text; None: synthesized as written.
         """
         cuts = self._cuts(request)
         carried = with_tags_in_force([cut.text for cut in cuts], self._pace.tags)
@@ -139,7 +140,7 @@ class SplitRule:
                 start, end = reading.written_place(start), reading.written_place(end)
             boundary, pause_s = cut.span.boundary, cut.pause_after_s
             label = None if boundary is None else boundary.label
-            if pause_s is not None:  # what the text marks comes first
+            if pause_s is not None:  # a marked pause replaces that of the boundary
                 label = "pause"
             elif boundary is not None:
                 pause_s = self.pauses.seconds(boundary)
@@ -148,12 +149,12 @@ class SplitRule:
         return tuple(pieces)
 
     def whole(self, request: SpeechRequest, reading: NormalizedText | None = None) -> Piece:
-        """All of a text in one piece."""
+        """Return the one piece of a text that is not split."""
         written = request.text if reading is None else reading.text
         return Piece(request, (0, len(written)), None, None, None, *self._usual(request))
 
     def _usual(self, request: SpeechRequest) -> tuple[float, int]:
-        """What speech of a text usually takes, and its least frames."""
+        """Return the usual length of a text's speech in seconds, and its minimum of frames."""
         pace = self.info.pace
         if pace is None:
             return 0.0, 0
@@ -162,12 +163,12 @@ class SplitRule:
         return seconds, pace.least_frames(request.text)
 
     def most_frames(self, request: SpeechRequest) -> int | None:
-        """The cap that somebody gave the whole row; None: nobody did."""
+        """Return the frame limit that a user gave the row, or None."""
         cap = request.max_frames
         return None if cap == text_cap(request.text, self.info) else cap
 
     def settings(self, request: SpeechRequest, is_silent: bool = False) -> dict[str, float] | None:
-        """What of the rule changes how a row sounds; None for one that is spoken in one."""
+        """Return the options that affect the sound of a split row, for its hash, or None."""
         marks: dict[str, float] = {"marks": PAUSES_VERSION} if has_pauses(request.text) else {}
         if is_silent:
             return marks or None
@@ -179,8 +180,8 @@ class SplitRule:
         return {"limit": self.limit, **vars(self.pauses), **marks}
 
     def _cuts(self, request: SpeechRequest) -> list[_Cut]:
-        """A text cut at its pauses, and what is long between two of them cut further. What has no
-        word between pauses is not spoken, but for tags, which go to the words behind them.
+        """Cut a text at its pauses, and long segments further. Segments without words are dropped,
+        except for their tags, which move to the next segment.
         """
         text, spaced = request.text, request.spaced or request.text
         cuts: list[_Cut] = []
@@ -217,22 +218,22 @@ class SplitRule:
 
 @dataclass(frozen=True)
 class _Cut:
-    """What becomes one part."""
+    """The text of one piece."""
 
     span: Part
     text: str  # with tags from before a pause
-    pause_before_s: float | None  # as a mark says; only of the first piece
-    pause_after_s: float | None  # as marks say; None: as the boundary does
+    pause_before_s: float | None  # marked pause, before the first piece only
+    pause_after_s: float | None  # marked pause; None: by the boundary
 
     def with_pause(self, seconds: float | None) -> _Cut:
-        """The same with more silence behind it."""
+        """Return the cut with a longer pause after it."""
         if seconds is None:
             return self
         return replace(self, pause_after_s=(self.pause_after_s or 0.0) + seconds)
 
 
 def _said(text: str) -> list[str]:
-    """What stands between the pauses of a text."""
+    """Return the segments of a text between its pauses."""
     if not has_pauses(text):
         return [text]
     return [text[stretch.start : stretch.end] for stretch in segments(text)]
@@ -246,7 +247,7 @@ def _part_request(
     request: SpeechRequest, text: str, number: int, info: ModelInfo, most: int | None
 ) -> SpeechRequest:
     cap = text_cap(text, info)
-    if info.normalizes:  # the sample voice never learnt what an empty line is
+    if info.normalizes:  # the sample voice was trained without line breaks
         text = " ".join(text.split())
     return replace(
         request,

@@ -1,4 +1,4 @@
-"""Keep planned tasks until they are spoken: in memory, and in a file where that is too much."""
+"""Store planned tasks until they are synthesized: in memory, and beyond a limit in a file."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 MEMORY_BYTES = 64 << 20
-_A_CHUNK = 256  # things pickled together: what they have in common is written once
+_CHUNK_SIZE = 256  # items pickled together, so that shared values are written once
 
 
 class Spool(Generic[T]):
-    """Things in the order they came in; behind `end` they can be gone over as often as needed.
+    """A sequence of items that can be iterated any number of times after `end`.
 
-    Beyond 64 MiB they go to a file that has no name, so that nothing can leave it behind: in the
-    folder for temporary files, or where that has no room, beside the output folder.
+    Beyond 64 MiB items go to an unnamed temporary file, which the system deletes in any case: in
+    the folder for temporary files, or, if that is full, next to the output folder.
 
     Args:
-        name: what messages call them.
-        out: the output folder, which need not be there; None: there is none.
+        name: name of the items in messages.
+        out: the output folder, which may not exist yet; None: there is none.
     """
 
     def __init__(self, name: str, out: Path | None) -> None:
         self.num_things = 0
         self._name = name
-        self._fresh: list[T] = []  # of the chunk that is not full
+        self._fresh: list[T] = []  # items of the last chunk
         self._chunks: list[bytes] = []  # in memory
         self._memory_bytes = 0
         self._folders: list[Callable[[], str]] = [tempfile.gettempdir]
@@ -46,10 +46,10 @@ class Spool(Generic[T]):
         weakref.finalize(self, _close, self._files)
 
     def add(self, thing: T) -> None:
-        """Take one more in. Raises DiskFull."""
+        """Add an item. Raises DiskFull."""
         self.num_things += 1
         self._fresh.append(thing)
-        if len(self._fresh) == _A_CHUNK:
+        if len(self._fresh) == _CHUNK_SIZE:
             self._pack()
 
     def __iter__(self) -> Iterator[T]:
@@ -63,7 +63,7 @@ class Spool(Generic[T]):
                 place += size
 
     def end(self) -> None:
-        """All are in. Raises DiskFull."""
+        """End adding. Raises DiskFull."""
         self._pack()
         if self._files:
             size = sum(sum(sizes) for _, sizes in self._files)
@@ -101,12 +101,12 @@ class Spool(Generic[T]):
 
 
 def _beside(out: Path) -> str:
-    """The folder that an output folder is in, or that is to be made in."""
+    """Return the nearest existing parent of the output folder."""
     return str(next(folder for folder in out.absolute().parents if folder.is_dir()))
 
 
 def _write(file: BinaryIO, sizes: list[int], chunk: bytes) -> None:
-    """Put a chunk behind those that are in a file. Raises OSError: those are as they were."""
+    """Append a chunk to a file. Raises OSError; earlier chunks stay valid."""
     file.seek(sum(sizes))
     file.write(chunk)
     file.flush()
@@ -115,5 +115,5 @@ def _write(file: BinaryIO, sizes: list[int], chunk: bytes) -> None:
 
 def _close(files: list[tuple[BinaryIO, list[int]]]) -> None:
     for file, _ in files:
-        with contextlib.suppress(OSError):  # what could not be written
+        with contextlib.suppress(OSError):  # a failed write
             file.close()

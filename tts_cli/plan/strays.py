@@ -1,7 +1,7 @@
 """Find rows of a folder that their manifest no longer has.
 
-Which manifest that was is told by the run of a row's line, and the run by its line in `runs.jsonl`.
-A row of another manifest, or of another sheet of the same workbook, is no stray.
+An entry names its run, and the line of the run in `runs.jsonl` names the manifests. Rows of another
+manifest, or of another sheet of the same workbook, are not strays.
 """
 
 from __future__ import annotations
@@ -26,27 +26,27 @@ _Manifests = frozenset[tuple[str, str | None]]  # paths and sheets
 
 
 class Stray(Enum):
-    """Why a row is of no manifest that is read now."""
+    """Why a row of the folder is not in the manifest."""
 
-    LEFT = "left"  # that which it was spoken from no longer has it
-    GHOST = "ghost"  # the same, and there is no file of it: it was a bad row, and is mended
-    UNKNOWN = "unknown"  # it is of a pipe, or nobody knows where it is from
+    LEFT = "left"  # it was removed from the manifest
+    GHOST = "ghost"  # the same, without a file: an invalid row that was fixed under another id
+    UNKNOWN = "unknown"  # it came from a pipe or an unknown run
 
 
 class Strays:
-    """The strays of a folder, none of which is remembered by more than a number.
+    """The strays of a folder. Only counts and the first ids are held in memory.
 
     Args:
-        rows: of the manifest, which was read to its end.
-        own: what ids begin with that are of this manifest whoever spoke them; empty: none do.
+        rows: rows of the manifest, which was read to its end.
+        own: prefix of ids that belong to this manifest whichever run they are from; empty: none.
     Raises:
-        OSError, SetupError: `runs.jsonl` or the journal cannot be read; while iterating too.
+        OSError, SetupError: `runs.jsonl` or the journal cannot be read, also while iterating.
     """
 
     def __init__(self, folder: Store, source: Manifest, rows: CheckedRows, own: str = "") -> None:
         self.found = {kind: Count() for kind in Stray}
-        self.removed = 0  # of those that have left
-        self.stayed: list[tuple[str, str]] = []  # ids and reasons of those that could not be
+        self.removed = 0  # number of rows that this run removed
+        self.stayed: list[tuple[str, str]] = []  # id and reason of rows that cannot be removed
         self._folder = folder
         self._journal = folder.journal
         self._rows = rows
@@ -56,19 +56,19 @@ class Strays:
         )
         self._is_here: dict[str, bool | None] = dict(_runs(folder, here))
         answers = set(self._is_here.values())
-        # A line that names no run is of one of these.
+        # Applies to entries without a run.
         self._is_all_here = answers.pop() if len(answers) == 1 else None
         for row_id, kind in self:
             self.found[kind].add(row_id)
 
     @property
     def left(self) -> Count:
-        """Those that their manifest no longer has."""
+        """Rows that were removed from the manifest."""
         return self.found[Stray.LEFT]
 
     @property
     def unknown(self) -> Count:
-        """Those that nobody knows the manifest of."""
+        """Rows of an unknown manifest."""
         return self.found[Stray.UNKNOWN]
 
     def __iter__(self) -> Iterator[tuple[str, Stray]]:
@@ -80,7 +80,7 @@ class Strays:
                 yield take.id, kind
 
     def ids(self, kind: Stray) -> Iterable[str]:
-        """Those of a kind."""
+        """Return the ids of a kind."""
         return (row_id for row_id, found in self if found is kind)
 
     def _kind(self, take: Take) -> Stray | None:
@@ -98,12 +98,12 @@ class Strays:
 def settle_strays(
     folder: Store, source: Manifest, rows: CheckedRows, own: str, *, is_pruned: bool
 ) -> Strays:
-    """Look for rows that the manifest no longer has, and take them out where that is asked for;
-    records of bad rows that are mended are, in any case.
+    """Find rows that the manifest no longer has, and remove them if asked. Entries of invalid rows
+    that were fixed under another id are always removed.
 
     Raises:
         SetupError: the folder's files cannot be read.
-        StoppedEarly: a row cannot be marked.
+        StoppedEarly: the removal of a row cannot be recorded.
     """
     try:
         strays = Strays(folder, source, rows, own)
@@ -121,7 +121,7 @@ def settle_strays(
 
 
 def _runs(folder: Store, here: _Manifests) -> Iterator[tuple[str, bool | None]]:
-    """Each run, and whether all of its manifests are read now; None for one of a pipe."""
+    """Yield each run and whether all of its manifests are read now; None: unknown manifests."""
     for values in folder.runs.lines():
         try:
             run_id, manifests = values["run_id"], _manifests_of(values)
@@ -132,10 +132,10 @@ def _runs(folder: Store, here: _Manifests) -> Iterator[tuple[str, bool | None]]:
 
 
 def _manifests_of(run: dict[str, Any]) -> _Manifests | None:
-    """The manifests of a run; None where some came from a pipe, or it does not tell them.
+    """Return the manifests of a run; None: some came from a pipe, or they are not recorded.
 
     Raises:
-        LookupError, TypeError, AttributeError, ValueError: it makes no sense.
+        LookupError, TypeError, AttributeError, ValueError: the line is not valid.
     """
     paths, read_as = run["manifests"], run["read_as"]
     if not paths or len(paths) != len(read_as):

@@ -23,7 +23,7 @@ _CONTENT_HEX = 16  # 64 bits: two of a million rows meet with chance 3e-8
 TRUNCATED = "truncated"  # folder of runaway audio inside the output folder
 TAKES = "takes"  # folder of the takes of rows that have several
 REMOVED = "removed"  # folder of the files of rows that the manifest no longer has
-VOICES = ".voices"  # folder of voices that runs have made, see `voices.made`
+VOICES = ".voices"  # folder of voices that runs have made, see `voices.generated`
 _RESERVED = {
     TRUNCATED: "rows cut off at the maximum length",
     TAKES: "takes of rows that have several",

@@ -14,7 +14,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from tts_cli.core import BadRow, Encoded, Spoken, Status, Task
+from tts_cli.core import BadRow, Encoded, Result, Status, Task
 from tts_cli.store.files import AudioWriter
 from tts_cli.store.take import Take, iso_time
 from tts_cli.text.pauses import without_pauses
@@ -42,7 +42,7 @@ def bad_record(bad: BadRow, take: int, run_id: str | None = None) -> Take:
     )
 
 
-def _result_fields(task: Task, spoken: Spoken) -> dict[str, Any]:
+def _result_fields(task: Task, spoken: Result) -> dict[str, Any]:
     """Fields that any result has, in a folder or not."""
     request, need, text = task.request, task.need, task.row.text
     return vars(spoken.work) | {
@@ -60,11 +60,11 @@ def _result_fields(task: Task, spoken: Spoken) -> dict[str, Any]:
     }
 
 
-def _levels(spoken: Spoken) -> dict[str, Any]:
+def _levels(spoken: Result) -> dict[str, Any]:
     return {} if spoken.levels is None else vars(spoken.levels)
 
 
-def unkept(task: Task, spoken: Spoken, rate_hz: int) -> Take:
+def unkept(task: Task, spoken: Result, rate_hz: int) -> Take:
     """The entry of a result that no folder stores, as far as it can be judged by it."""
     samples, is_ok = spoken.samples, spoken.error is None
     return Take(
@@ -126,7 +126,7 @@ class Entries:
         default_factory=lambda: datetime.now(timezone.utc) - timedelta(seconds=time.perf_counter())
     )
 
-    def of(self, task: Task, spoken: Spoken) -> Take:
+    def of(self, task: Task, spoken: Result) -> Take:
         """The entry of a result whose files are encoded; `write_ms` is not known yet."""
         files, request, need = spoken.encoded, task.request, task.need
         error, values = spoken.error, _result_fields(task, spoken)
@@ -153,11 +153,11 @@ class Entries:
             **values,
         )
 
-    def failed(self, task: Task, spoken: Spoken, error: str) -> Take:
+    def failed(self, task: Task, spoken: Result, error: str) -> Take:
         """The entry of a result whose files cannot be written."""
         return self.of(task, replaced(spoken, encoded=None, unwritable=error))
 
-    def timed(self, take: Take, spoken: Spoken, started_s: float) -> Take:
+    def timed(self, take: Take, spoken: Result, started_s: float) -> Take:
         """The entry with its times, when its files are staged.
 
         Args:
@@ -172,7 +172,7 @@ class Entries:
         rtf = own_ms / 1000 / take.audio_s
         return replace(take, latency_ms=latency_ms, write_ms=write_ms, rtf=rtf)
 
-    def _of_file(self, task: Task, spoken: Spoken, files: Encoded) -> dict[str, Any]:
+    def _of_file(self, task: Task, spoken: Result, files: Encoded) -> dict[str, Any]:
         """Fields that describe a file: its audio, and what was done to it."""
         writer, parts, applied = self.writer, list(spoken.parts), files.applied
         audio_s = files.num_samples / writer.native_rate_hz

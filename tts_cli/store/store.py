@@ -74,7 +74,7 @@ from tts_cli.store.upgrade import upgrade
 
 if TYPE_CHECKING:
     from models.base import ModelInfo
-    from tts_cli.core import Spoken, Task
+    from tts_cli.core import Result, Task
     from tts_cli.store.clean import Droppable
     from tts_cli.store.merge import Merger, Origins
     from tts_cli.store.reencode import Decode, Reencoded, ReencodeJob
@@ -201,7 +201,7 @@ class Store:
         """Whether a book was synthesized into it."""
         return (self.out / BOOK_NAME).is_file()
 
-    def keep(self, task: Task, spoken: Spoken) -> Take:
+    def keep(self, task: Task, spoken: Result) -> Take:
         """Commit the result of a task; any thread may call it. What cannot be written for a reason
         of its own is recorded as failed.
 

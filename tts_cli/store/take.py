@@ -167,6 +167,11 @@ class Take(msgspec.Struct, frozen=True):
         return self.status is Status.OK
 
     @property
+    def shown(self) -> str:
+        """The name of its row in messages, with the take's number unless it is the row's own."""
+        return f"{self.id}, take {self.take}" if self.role is Role.EXTRA else self.id
+
+    @property
     def is_runaway(self) -> bool:
         """Whether its speech is not all of its text."""
         return self.finish_reason is not None and self.finish_reason.is_runaway

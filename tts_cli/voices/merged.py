@@ -18,7 +18,8 @@ from tts_cli.errors import RowError, SetupError, StoppedEarly, UsageError
 from tts_cli.events import Count
 from tts_cli.named import counted
 from tts_cli.sources.ids import VOICES
-from tts_cli.voices.made import MadeVoices, Whole, files_of, told_last
+from tts_cli.voices.generated import files_of, json_last
+from tts_cli.voices.voice_store import VoiceStore, WholeFiles
 
 log = logging.getLogger(__name__)
 
@@ -58,7 +59,7 @@ class MergedVoices:
             folder = out / VOICES
             if folder.is_symlink() or not folder.is_dir():
                 continue
-            for voice, whole in MadeVoices(out).voices():
+            for voice, whole in VoiceStore(out=out).generated():
                 self._add(index, voice, whole)
             known = {name for names in files_of(folder).values() for name in names}
             for name in sorted(os.listdir(folder)) if index else ():
@@ -81,7 +82,7 @@ class MergedVoices:
                 remedy + _REMEDY,
             )
         if any(self._files.values()):
-            MadeVoices(self._folders[0]).require_folder()
+            VoiceStore(out=self._folders[0]).require_folder()
 
     def run(self) -> None:
         """Copy what the target lacks; done again, it finds what is there.
@@ -98,9 +99,9 @@ class MergedVoices:
                 "synthesizes the rows of the other one again: %s",
                 self._outvoted.and_more(),
             )
-        made = MadeVoices(self._folders[0])
+        made = VoiceStore(out=self._folders[0])
         for files in self._files.values():
-            for name in sorted(files, key=told_last):
+            for name in sorted(files, key=json_last):
                 if (index := files[name].folder) == 0:
                     continue
                 signals.check()
@@ -115,7 +116,7 @@ class MergedVoices:
                     ) from error
                 self.num_copied += 1
 
-    def _add(self, index: int, voice: str, whole: Whole) -> None:
+    def _add(self, index: int, voice: str, whole: WholeFiles) -> None:
         """Learn what a folder has of a voice."""
         for problem in whole.problems:
             self._damaged.add(problem)

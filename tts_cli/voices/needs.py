@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, TypeVar
 
 from tts_cli.core import Need
 from tts_cli.errors import RowError
-from tts_cli.voices.made import MadeVoices, is_made
 from tts_cli.voices.recording import (
     Facts,
     Reference,
@@ -22,12 +21,11 @@ from tts_cli.voices.recording import (
     reference_digest,
     transcript_problem,
 )
-from tts_cli.voices.voice_folder import VoiceFolder
+from tts_cli.voices.voice_store import VoiceStore
 
 if TYPE_CHECKING:
     from models.base import ModelInfo, SpeechRequest, Voice
     from tts_cli.config import RunConfig
-    from tts_cli.voices.voice_file import StoredVoice
 
 
 T = TypeVar("T")
@@ -86,15 +84,16 @@ class Cloning:
 
     Args:
         info: of the checkpoint that speaks.
-        made: where made voices are; None: in no folder.
+        voices: voice files by name; None: the user's, and no generated ones.
     """
 
-    def __init__(self, config: RunConfig, info: ModelInfo, made: MadeVoices | None = None) -> None:
+    def __init__(
+        self, config: RunConfig, info: ModelInfo, voices: VoiceStore | None = None
+    ) -> None:
         self.info = info
         self.silence_s = reference_silence_s(config, info)
         self.files = ReferenceFiles(config.ref_root)
-        self.folder = VoiceFolder(config.voice_dir)
-        self.made = made or MadeVoices(None)
+        self.voices = voices or VoiceStore(config.voice_dir)
 
     def need(self, request: SpeechRequest) -> Need | None:
         """What a request clones, None where nothing.
@@ -145,7 +144,7 @@ class Cloning:
         if request.ref_audio is not None:
             return None
         name = request.voice or ""
-        stored = self._require(name)
+        stored = self.voices.require(name, self.info)
         if stored.digest != digest:
             raise RowError(f"voice {name!r} was changed during the run")
         return stored.to_voice()
@@ -164,13 +163,10 @@ class Cloning:
             raise RowError(f"ref_audio {request.ref_audio!r} was changed during the run")
         return reference
 
-    def _require(self, name: str) -> StoredVoice:
-        return (self.made if is_made(name) else self.folder).require(name, self.info)
-
     def _stored(self, name: str) -> Need:
-        if is_made(name) and self.made.find(name, self.info) is None:
+        stored = self.voices.find(name, self.info)
+        if stored is None:
             frames = math.ceil((MAX_MADE_S + self.silence_s) / self.info.frame_s) + 1
             return Need("", frames, MAX_MADE_BYTES)
-        stored = self._require(name)
         text_bytes = len((stored.text or "").encode())
         return Need(stored.digest, stored.num_frames, text_bytes, mode=stored.mode)

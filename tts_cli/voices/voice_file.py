@@ -1,8 +1,8 @@
-"""Voices as files: `NAME.voice.safetensors` in a folder, whole, checked and bound to a checkpoint.
+"""Voice files: `NAME.voice.safetensors`, checked as a whole and bound to a checkpoint.
 
-The tensors are `embedding` (D,) float32 and, for icl, `codes` (R, K) int16; the metadata says of
-which checkpoint, mode, transcript and recording they are. A hash over all of it stands in the
-metadata too, so that a damaged or edited file is found out before it is spoken with.
+The tensors are `embedding` (D,) float32 and, for icl, `codes` (R, K) int16. The metadata has the
+checkpoint, mode, transcript and recording, and a hash of everything, so that a damaged or edited
+file is found before it is used.
 """
 
 from __future__ import annotations
@@ -10,9 +10,11 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+import msgspec
 import numpy as np
+from msgspec import Meta, Struct, field
 from safetensors import SafetensorError
 from safetensors.numpy import load
 
@@ -26,19 +28,40 @@ if TYPE_CHECKING:
     from models.base import ModelInfo
 
 FORMAT, VERSION = "tts-cli voice", "1"
+SUFFIX = ".voice.safetensors"
 MAX_FILE_BYTES = 4 * 2**20
 MAX_WIDTH = 65_536
 _MAX_HEADER_BYTES = 2**20
 _TYPES = {"embedding": ("float32", 1), "codes": ("int16", 2)}  # tensor -> dtype and dimensions
 _TAGS = {"float32": "F32", "int16": "I16"}
-# Fields of a voice in the metadata.
-_TOLD = ("mode", "identity", "model", "sample_rate_hz", "reference", "created_by")
 _REMEDY = "make it again with `tts-cli voices add --overwrite`"
+
+
+_Name = Annotated[str, Meta(max_length=MAX_NAME_CHARS)]
+
+
+class _Metadata(Struct):
+    """Metadata of a voice file: strings, as safetensors has them."""
+
+    mode: Literal["icl", "xvec"]
+    identity: _Name
+    model: _Name
+    sample_rate_hz: Annotated[str, Meta(pattern="^[1-9][0-9]{0,5}$")]
+    reference: _Name
+    created_by: _Name
+    content: _Name
+    text: Annotated[str, Meta(max_length=MAX_TEXT_CHARS)] | None = None
+
+
+class _Header(Struct):
+    """Header of a safetensors file, without its tensors."""
+
+    metadata: dict[str, str] = field(name="__metadata__")
 
 
 @dataclass(frozen=True, eq=False)
 class StoredVoice:
-    """What a voice file holds."""
+    """Content of a voice file."""
 
     embedding: np.ndarray[Any, Any]  # (D,) float32
     codes: np.ndarray[Any, Any] | None  # (R, K) int16; None for xvec
@@ -52,7 +75,7 @@ class StoredVoice:
 
     @property
     def num_frames(self) -> int:
-        """Reference frames that stand in the prompt."""
+        """Reference frames in the prompt."""
         return 0 if self.codes is None else len(self.codes)
 
     @property
@@ -68,7 +91,7 @@ class StoredVoice:
         return digest.hexdigest()
 
     def facts(self) -> dict[str, Any]:
-        """What it is, as JSON can hold it."""
+        """Return the facts about it for JSON."""
         return {
             "mode": self.mode,
             "text": self.text,
@@ -80,7 +103,7 @@ class StoredVoice:
         }
 
     def problem(self, info: ModelInfo) -> str | None:
-        """Why a checkpoint cannot speak with it, or None."""
+        """Return the reason why a checkpoint cannot use it, or None."""
         if self.identity != info.identity:
             return (
                 f"was made with another checkpoint ({self.model}, {self.identity}), not with "
@@ -95,7 +118,7 @@ class StoredVoice:
         return None
 
     def to_voice(self) -> Voice:
-        """As the model takes it."""
+        """Return the voice for the model."""
         import torch
 
         codes = None if self.codes is None else torch.from_numpy(self.codes.astype("int64"))
@@ -104,13 +127,13 @@ class StoredVoice:
 
 
 def checkpoint_name(info: ModelInfo) -> str:
-    """How messages name a checkpoint."""
+    """Return a checkpoint's name for messages."""
     return f"{info.family} {info.size} {info.type}"
 
 
 def encode(voice: StoredVoice) -> bytes:
-    """The bytes of a voice file: the same for the same voice, which safetensors does not promise of
-    its metadata.
+    """Return the bytes of a voice file. The same voice has the same bytes, which safetensors does
+    not promise for metadata.
     """
     tensors = {"embedding": voice.embedding}
     if voice.codes is not None:
@@ -128,25 +151,31 @@ def encode(voice: StoredVoice) -> bytes:
 
 
 def _metadata(voice: StoredVoice) -> dict[str, str]:
-    told = {name: str(getattr(voice, name)) for name in _TOLD}
-    metadata = {"format": FORMAT, "version": VERSION, **told, "content": voice.digest}
+    names = ("mode", "identity", "model", "sample_rate_hz", "reference", "created_by")
+    facts = {name: str(getattr(voice, name)) for name in names}
+    metadata = {"format": FORMAT, "version": VERSION, **facts, "content": voice.digest}
     if voice.text is not None:
         metadata["text"] = voice.text
     return metadata
 
 
 def decode(data: bytes) -> StoredVoice:
-    """The voice in a file's bytes. Raises RowError."""
-    entries, metadata = _header(data)
+    """Return the voice in a file's bytes. Raises RowError; its message continues a sentence that
+    starts with the file's name.
+    """
+    metadata = _metadata_of(data)
     try:
         tensors = load(data)
     except (SafetensorError, ValueError, KeyError, TypeError) as error:
         raise RowError(f"is not a safetensors file: {error}") from None
-    for name, (dtype, dimensions) in _TYPES.items():
-        values = tensors.get(name)
-        is_right = values is None or (str(values.dtype) == dtype and values.ndim == dimensions)
-        if (values is None) == (name in entries) or not is_right:
-            raise RowError("has a header that does not match its tensors")
+    wanted = _TYPES if metadata.mode == "icl" else ("embedding",)
+    if set(tensors) != set(wanted):
+        names = shown(", ".join(sorted(tensors)))
+        raise RowError(f"contains the tensors {names} instead of {', '.join(sorted(wanted))}")
+    for name, values in tensors.items():
+        dtype, dimensions = _TYPES[name]
+        if (str(values.dtype), values.ndim) != (dtype, dimensions):
+            raise RowError(f"has a tensor {name} that is not {dtype} with {dimensions} dimensions")
     embedding, codes = tensors["embedding"], tensors.get("codes")
     if not 1 <= len(embedding) <= MAX_WIDTH:
         raise RowError(f"has an embedding of {len(embedding)} values")
@@ -157,60 +186,42 @@ def decode(data: bytes) -> StoredVoice:
             raise RowError("has no codes, but the mode icl")
         if codes.min() < 0:
             raise RowError(f"has the code {codes.min()}, which is below 0")
-    told: dict[str, Any] = {name: metadata[name] for name in _TOLD}
-    told["sample_rate_hz"] = int(told["sample_rate_hz"])
-    voice = StoredVoice(embedding, codes, metadata.get("text"), **told)
-    if voice.digest != metadata["content"]:
+    voice = StoredVoice(
+        embedding,
+        codes,
+        metadata.text if metadata.mode == "icl" else None,
+        metadata.mode,
+        metadata.identity,
+        metadata.model,
+        int(metadata.sample_rate_hz),
+        metadata.reference,
+        metadata.created_by,
+    )
+    if voice.digest != metadata.content:
         raise RowError(f"was damaged or edited: its content does not match its hash; {_REMEDY}")
     return voice
 
 
-def _header(data: bytes) -> tuple[dict[str, Any], dict[str, str]]:
-    """Tensor entries and metadata, all of the right kinds. Raises RowError."""
+def _metadata_of(data: bytes) -> _Metadata:
+    """Return the metadata of a voice file. Raises RowError."""
     size = int.from_bytes(data[:8], "little") if len(data) >= 8 else 0
     if not 2 <= size <= min(_MAX_HEADER_BYTES, len(data) - 8):
         raise RowError("is not a safetensors file")
     try:
-        entries = json.loads(data[8 : 8 + size])
-    except (ValueError, RecursionError):
-        raise RowError("is not a safetensors file: its header is not JSON") from None
-    if not isinstance(entries, dict):
-        raise RowError("is not a safetensors file: its header is not an object")
-    metadata = entries.pop("__metadata__", None)
-    if not isinstance(metadata, dict) or metadata.get("format") != FORMAT:
+        found = msgspec.json.decode(data[8 : 8 + size], type=_Header).metadata
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise RowError(f"is not a voice file of tts-cli: {error}") from None
+    if found.get("format") != FORMAT:
         raise RowError("is not a voice file of tts-cli")
-    if metadata.get("version") != VERSION:
-        raise RowError(
-            f"has version {shown(metadata.get('version'))}; the supported version is {VERSION}"
-        )
-    required = {*_TOLD, "content"}
-    if metadata.get("mode") == "icl":
-        required.add("text")
-    for name in sorted(required):
-        if not isinstance(metadata.get(name), str):
-            raise RowError(f"has no {name} in its metadata")
-        if len(metadata[name]) > (MAX_TEXT_CHARS if name == "text" else MAX_NAME_CHARS):
-            raise RowError(f"has a {name} of {len(metadata[name])} characters")
-    if metadata["mode"] not in ("icl", "xvec"):
-        raise RowError(f"has the mode {shown(metadata['mode'])}; the modes are icl and xvec")
-    rate = metadata["sample_rate_hz"]
-    if not (rate.isascii() and rate.isdigit() and len(rate) <= 6 and int(rate)):
-        raise RowError(f"has the sample rate {shown(rate)}")
-    wanted = {"embedding", "codes"} if metadata["mode"] == "icl" else {"embedding"}
-    if set(entries) != wanted:
-        found = shown(", ".join(sorted(entries)))
-        raise RowError(f"contains the tensors {found} instead of {', '.join(sorted(wanted))}")
-    for name, entry in entries.items():
-        dtype, dimensions = _TYPES[name]
-        shape = entry.get("shape") if isinstance(entry, dict) else None
-        if (
-            not isinstance(shape, list)
-            or len(shape) != dimensions
-            or entry.get("dtype") != _TAGS[dtype]
-        ):
-            raise RowError(f"has a tensor {name} that is not {dtype} with {dimensions} dimensions")
-    kept = metadata if metadata["mode"] == "icl" else {**metadata, "text": None}
-    return entries, kept
+    if (version := found.get("version")) != VERSION:
+        raise RowError(f"has version {shown(version)}; the supported version is {VERSION}")
+    try:
+        metadata = msgspec.convert(found, _Metadata)
+    except msgspec.ValidationError as error:
+        raise RowError(f"has wrong metadata: {error}") from None
+    if metadata.mode == "icl" and metadata.text is None:
+        raise RowError("has no text in its metadata, but the mode icl")
+    return metadata
 
 
 def _bytes(values: np.ndarray[Any, Any]) -> bytes:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tts_cli.config import RunConfig
-from tts_cli.core import Spoken
+from tts_cli.core import Result
 from tts_cli.engine.session import SessionFacts
 from tts_cli.errors import StoppedEarly
 
@@ -18,68 +18,68 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Briefing:
-    """What a worker must know before its first row."""
+class WorkerConfig:
+    """What a worker needs before its first row."""
 
     number: int  # of the worker, from 1
-    config: RunConfig  # paths are absolute
+    config: RunConfig  # with absolute paths
     out: Path
-    identity: str  # of the checkpoint that rows were checked for
+    identity: str  # of the checkpoint
     version: str  # of tts-cli
-    needs: Needs  # of its share of the rows
+    needs: Needs  # for its share of the rows
     comment: str  # in every file
-    token: str  # path of the file that shows whether the output folder is the driver's
+    token: str  # path of a file that shows whether this is the driver's output folder
     token_text: str
-    num_threads: int | None  # of torch; None: the user has chosen
-    level: int  # of messages that the driver wants
+    num_threads: int | None  # of torch; None: set by the user
+    level: int  # of log messages
 
 
 @dataclass(frozen=True)
 class Ready:
-    """A worker that takes rows."""
+    """A worker that is ready for rows."""
 
     host: str
     facts: SessionFacts
-    num_slots: int  # rows spoken at once
+    num_slots: int  # rows at a time
     has_folder: bool  # it sees the output folder
 
 
 @dataclass(frozen=True)
 class RowOrder:
-    """A task to be spoken."""
+    """A task to synthesize."""
 
-    number: int  # that it is answered under
-    voiced: Voiced  # without its voice and its ticket, which no other process can use
-    voice: int | None  # its place among those of the call
+    number: int  # of the row at this worker
+    voiced: Voiced  # without voice and ticket, which other processes cannot use
+    voice: int | None  # index among the voices of the call
 
 
 @dataclass(frozen=True)
 class Ended:
-    """What came of a task."""
+    """The result of a task."""
 
     number: int
-    spoken: Spoken | None = None  # None: the end of the run came before it, or an error
-    age_s: float | None = None  # since its prompt was made; None: it had none
-    error: StoppedEarly | None = None  # the folder takes nothing more
+    spoken: Result | None = None  # None: the run ended before, or an error
+    age_s: float | None = None  # since its prompt was made; None: no prompt
+    error: StoppedEarly | None = None  # the folder cannot be written
 
     @classmethod
-    def of(cls, number: int, spoken: Spoken, now_s: float) -> Ended:
-        """At a reading of the worker's `perf_counter`."""
+    def of(cls, number: int, spoken: Result, now_s: float) -> Ended:
+        """Return a result at a time of the worker's `perf_counter`."""
         queued_s = spoken.queued_s
         return cls(number, spoken, None if queued_s is None else now_s - queued_s)
 
 
 @dataclass(frozen=True)
 class Returned:
-    """What came back of the rows that a worker has."""
+    """Results of a worker."""
 
     ended: list[Ended]
-    num_behind: int  # of the others, parts counted: they need their slots no more
+    num_behind: int  # pieces of other rows that have left their slots
 
 
 @dataclass(frozen=True)
 class EncodedVoice:
-    """What came of a reference."""
+    """The voice of a reference."""
 
     voice: Voice | None
     error: str | None = None
@@ -88,7 +88,7 @@ class EncodedVoice:
 
 @dataclass(frozen=True)
 class Said:
-    """A message for the user."""
+    """A log message."""
 
     logger: str
     level: int
@@ -97,7 +97,7 @@ class Said:
 
 @dataclass(frozen=True)
 class WorkerNews:
-    """What a worker has to tell now and then."""
+    """Messages and the heartbeat of a worker."""
 
     said: list[Said]
-    pulse: int  # another number than before, if it has done anything since
+    heartbeat: int  # differs from the last one if the worker made progress

@@ -1,10 +1,8 @@
-"""Speaks through workers: starts them, has rows dealt out to them, and sums up what they counted.
+"""Synthesize through workers: start them, dispatch rows to them, and sum up their reports.
 
-One thread, the caller's, does all of it, woken by events. Beside it one thread plans rows, and a
-few record them, see `Dealer`.
-
-Voices made by a worker, for a run whose driver has no model: each call is a process of its own,
-with a worker's share of the devices.
+The caller's thread does all of it; another thread plans rows, and some record them, see
+`Dispatcher`. For a run whose driver has no model, a worker generates the voices: each call is a
+process of its own, with a worker's share of the devices.
 """
 
 from __future__ import annotations
@@ -24,9 +22,8 @@ from tts_cli.config import RunConfig
 from tts_cli.core import Keep, Task
 from tts_cli.engine.session import LocalSession, SessionFacts, Step
 from tts_cli.workers.cluster import Cluster, Share
-from tts_cli.workers.dealer import Dealer, Drop
-from tts_cli.workers.lives import DriverQueue, Lives
-from tts_cli.workers.messages import Briefing
+from tts_cli.workers.dispatch import Dispatcher, DriverQueue, Drop
+from tts_cli.workers.messages import WorkerConfig
 from tts_cli.workers.voices import ClusterVoices
 from tts_cli.workers.worker import Worker, version
 
@@ -40,12 +37,12 @@ log = logging.getLogger(__name__)
 
 
 class WorkerSession:
-    """Speaks through workers; see `engine.session.Session`.
+    """Synthesize through workers; see `engine.session.Session`.
 
     Args:
-        out: the folder that files go to.
+        out: output folder.
         comment: in every file.
-        drop: forgets files that a worker has made and nobody wants any more.
+        drop: removes files of a worker that are not needed any more.
     """
 
     def __init__(
@@ -59,22 +56,20 @@ class WorkerSession:
     ) -> None:
         self._config = config
         self._info = info
-        self._cloning = cloning
         self._out = out.absolute()
         self._comment = comment
-        self._drop = drop
         self._cluster = Cluster(config)
-        self._events = DriverQueue()
-        self._lives = Lives(self._cluster, self._events)
-        self._events.on_stop = self._lives.stop
-        self._voices = ClusterVoices(self._events, self._lives, self._cluster.keep)
-        self._is_closed = self._has_spoken = False
-        self._room: Needs | None = None  # that workers have; None: there are none
+        self._events = events = DriverQueue()
+        self._voices = ClusterVoices(lambda: events.put(lambda: None), self._cluster.keep)
+        self._dispatcher = Dispatcher(
+            self._cluster, events, self._voices, cloning, drop, info.sample_rate_hz
+        )
+        self._is_closed = self._has_run = False
+        self._room: Needs | None = None  # of the workers; None: there are none
         self._token: Path | None = None
-        self._load_s = 0.0  # reading references
 
     def steps(self, needs: Needs | None = None) -> Iterator[Step]:
-        """See `Session`. Workers that have too little room for rows give their places to others."""
+        """See `Session`. Workers with too little room for the rows are replaced."""
         if needs is None or (self._room is not None and needs.fits(self._room)):
             return
         if self._room is None:
@@ -86,14 +81,8 @@ class WorkerSession:
 
     def speak(self, tasks: Iterable[Task | None], keep: Keep) -> None:
         """See `Session`."""
-        rate_hz = self._info.sample_rate_hz
-        dealer = Dealer(
-            self._events, self._lives, self._voices, self._cloning, keep, self._drop, rate_hz
-        )
-        self._lives.on_ended, self._lives.on_death = dealer.take, dealer.take_from_dead
-        self._has_spoken = True
-        dealer.run(tasks)
-        self._load_s = dealer.load_s
+        self._has_run = True
+        self._dispatcher.run(tasks, keep)
         if self._events.error is not None:
             raise self._events.error
 
@@ -106,53 +95,56 @@ class WorkerSession:
         if self._is_closed:
             return
         self._is_closed = True
-        self._lives.end()
-        self._cluster.close(is_tidy=not any(hand.restarts for hand in self._lives.hands))
+        self._dispatcher.end()
+        is_tidy = not any(worker.restarts for worker in self._dispatcher.workers)
+        self._cluster.close(is_tidy=is_tidy)
         if self._token is not None:
-            remove_stale_parts(self._token.parent)  # itself, and what workers that died have left
+            remove_stale_parts(self._token.parent)  # the token, and parts of workers that died
 
     def facts(self) -> SessionFacts:
         """See `Session`. The device is that of the first worker."""
-        hands = self._lives.hands
-        if self._has_spoken:
-            self._lives.take_last_words()
-        found = [hand.counted for hand in hands]
+        workers = self._dispatcher.workers
+        if self._has_run:
+            self._dispatcher.collect_reports()
+        found = [worker.counted for worker in workers]
         misses: Counter[str] = Counter()
         for one in found:
             misses.update(one.graph_misses_by)
         peaks = [one.peak_memory_bytes for one in found if one.peak_memory_bytes is not None]
         return SessionFacts(
-            load_s=max((hand.load_s for hand in hands), default=0.0),
-            capture_s=max((hand.capture_s for hand in hands), default=0.0),
+            load_s=max((one.load_s for one in workers), default=0.0),
+            capture_s=max((one.capture_s for one in workers), default=0.0),
             references=self._voices.num_encoded,
             reference_ms=self._voices.encode_ms,
-            reference_load_ms=1000 * self._load_s,
+            reference_load_ms=1000 * self._dispatcher.load_s,
             graph_hits=sum(one.graph_hits for one in found),
             graph_misses=sum(one.graph_misses for one in found),
             graph_misses_by=dict(misses),
             peak_memory_bytes=max(peaks, default=None),
-            device=next((dict(hand.device) for hand in hands if hand.device), {}),
-            workers=[hand.facts() for hand in hands],
+            device=next((dict(one.device) for one in workers if one.device), {}),
+            workers=[worker.facts() for worker in workers],
         )
 
     def _start(self, needs: Needs) -> None:
         """Start the workers, and wait until each is ready or given up. Raises SetupError."""
-        self._lives.leave()
+        self._dispatcher.end()
         share = self._cluster.share
-        briefing = self._briefing(needs)
+        settings = self._worker_config(needs)
         devices = "GPU" if share.is_gpu else "CPU"
         log.info("workers: %d, each on a %s", share.num_workers, devices)
         numbers = range(1, share.num_workers + 1)
         spawn = self._cluster.spawn
-        self._lives.begin([spawn(Worker, replace(briefing, number=number)) for number in numbers])
-        hands = self._lives.hands
-        if remote := [hand.number for hand in hands if hand.ready and not hand.ready.has_folder]:
+        dispatcher = self._dispatcher
+        dispatcher.start([spawn(Worker, replace(settings, number=number)) for number in numbers])
+        if remote := [
+            one.number for one in dispatcher.workers if one.ready and not one.ready.has_folder
+        ]:
             log.info(
                 "workers %s cannot see the output folder: their audio is sent through Ray",
                 ", ".join(map(str, remote)),
             )
 
-    def _briefing(self, needs: Needs) -> Briefing:
+    def _worker_config(self, needs: Needs) -> WorkerConfig:
         share = self._cluster.share
         config = there(self._config, share)
         text = secrets.token_hex(16)
@@ -160,7 +152,7 @@ class WorkerSession:
             self._token.unlink(missing_ok=True)
         self._token = Path(stage(self._out / "workers", text.encode(), secrets.token_hex(8)))
         rows = -(-needs.rows // share.num_workers)
-        return Briefing(
+        return WorkerConfig(
             0,
             config,
             self._out,

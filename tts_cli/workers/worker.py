@@ -1,5 +1,5 @@
-"""A worker: the session of one process behind the calls of a Ray actor. Rows come with calls,
-several in each; another call is answered by those that have ended.
+"""A worker: a `LocalSession` with the methods of a Ray actor. One call brings several rows, and
+another call returns those that are finished.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tts_cli.audio.encode import encoded
-from tts_cli.core import Spoken, Task
+from tts_cli.core import Result, Task
 from tts_cli.engine.session import LocalSession, SessionFacts
 from tts_cli.errors import RowError, SetupError, StoppedEarly, first_line
 from tts_cli.store.files import AudioWriter
 from tts_cli.versions import versions
 from tts_cli.voices.stage import Voiced
 from tts_cli.workers.messages import (
-    Briefing,
     EncodedVoice,
     Ended,
     Ready,
     Returned,
     RowOrder,
     Said,
+    WorkerConfig,
     WorkerNews,
 )
 
@@ -43,33 +43,33 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-END_S = 5.0  # that threads have to end, once every row is answered
-LOOK_S = 0.1  # between two looks at how many rows have left their slots
-TOLD_SHARE = 16  # of the slots: so many more or fewer such rows are told of
-LISTEN_S = 1.0  # between two answers of a worker that has nothing to say
-GATHER_S = 0.03  # that a row which has ended waits for others to be told of with it
-WAIT_S = 0.2  # between two looks at whether speaking has ended for another reason
+END_S = 5.0  # for threads to end after the last row
+LOOK_S = 0.1  # between two checks of how many rows have left their slots
+TOLD_SHARE = 16  # of the slots: a change of so many such rows is reported
+LISTEN_S = 1.0  # between two reports without a message
+GATHER_S = 0.03  # that a finished row waits for others, to be reported together
+WAIT_S = 0.2  # between two checks whether the run has ended
 MAX_SAID = 10_000
 
 
 class WorkerFailed(Exception):  # noqa: N818
-    """This process can speak no more rows; another one in its place might."""
+    """This process can synthesize no more rows; its successor may."""
 
 
 class _Ear(logging.Handler):
-    """Keeps messages until the driver asks for them."""
+    """Store messages until the driver asks for them."""
 
     def __init__(self) -> None:
         super().__init__()
         self.said: queue.Queue[Said] = queue.Queue(MAX_SAID)
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Keep one, unless nobody has asked for long."""
+        """Store a message, unless the driver has not asked for long."""
         if not self.said.full():
             self.said.put(Said(record.name, record.levelno, record.getMessage()))
 
     def take(self, timeout_s: float) -> list[Said]:
-        """What there is; waits for the first."""
+        """Return the messages; waits for the first one."""
         found = []
         try:
             found.append(self.said.get(timeout=timeout_s) if timeout_s else self.said.get_nowait())
@@ -80,29 +80,29 @@ class _Ear(logging.Handler):
 
 
 class Worker:
-    """The actor. Its methods are called by the driver, all in one thread; a thread of its own
-    loads the model and speaks.
+    """The actor. The driver calls its methods, all in one thread; another thread loads the model
+    and synthesizes.
     """
 
-    def __init__(self, briefing: Briefing) -> None:
-        self._briefing = briefing
+    def __init__(self, settings: WorkerConfig) -> None:
+        self._settings = settings
         self._ear = _Ear()
         for name in ("tts_cli", "models", "kernels"):
-            logging.getLogger(name).setLevel(briefing.level)
+            logging.getLogger(name).setLevel(settings.level)
             logging.getLogger(name).addHandler(self._ear)
         self._ready: Future[Ready] = Future()
-        # Rows and references on their way, in order; None: no more for now.
+        # Rows and references to process, in order; None: no more for now.
         self._orders: queue.SimpleQueue[Voiced | tuple[Reference, Future[Ticket]] | None]
         self._orders = queue.SimpleQueue()
         self._num_came = 0  # rows and references
-        self._num_due = 0  # of them, behind which there are no more for now; 0: not known
-        self._tasks: dict[Task, int] = {}  # on their way, with their numbers
-        self._ended: list[Ended] = []  # that the driver does not know of yet
-        # Of the call that waits for such, and the loop that it waits in.
+        self._num_due = 0  # number of them after which there are no more for now; 0: unknown
+        self._tasks: dict[Task, int] = {}  # unfinished, with their numbers
+        self._ended: list[Ended] = []  # not yet reported to the driver
+        # Event and loop of the call that waits for results.
         self._waker: tuple[asyncio.Event, asyncio.AbstractEventLoop] | None = None
-        self._told_behind = 0  # how many rows had left their slots, as it was told last
+        self._told_behind = 0  # pieces that had left their slots, in the last report
         self._mutex = threading.Lock()
-        self._session: LocalSession | None = None  # None: it is not ready
+        self._session: LocalSession | None = None  # None: not ready
         self._is_stopped = False
         self._failure: Exception | None = None
         self._is_idle = threading.Event()
@@ -110,19 +110,19 @@ class Worker:
         threading.Thread(target=self._work, name="speech", daemon=True).start()
 
     async def hello(self) -> None:
-        """Show that this process is there."""
+        """Show that this process runs."""
 
     async def ready(self) -> Ready:
-        """Wait until rows can be spoken. Raises SetupError, WorkerFailed."""
+        """Wait until rows can be synthesized. Raises SetupError, WorkerFailed."""
         return await asyncio.wrap_future(self._ready)
 
     async def speak(self, orders: list[RowOrder], *voices: Voice) -> None:
-        """Take rows to be spoken, which `ended` will tell of.
+        """Take rows; `ended` returns their results.
 
         Args:
-            voices: that some of them clone.
+            voices: that some of the rows clone.
         Raises:
-            WorkerFailed: nothing more can be spoken here.
+            WorkerFailed: this process can synthesize no more rows.
         """
         with self._mutex:
             if self._failure is not None:
@@ -139,11 +139,10 @@ class Worker:
             self._count_in(len(orders))
 
     async def ended(self) -> Returned:
-        """Rows that have come to their ends, or to that of the run; waits for them, or until there
-        is room for others.
+        """Return results; waits for some, or until there is room for other rows.
 
         Raises:
-            WorkerFailed: nothing more can be spoken here.
+            WorkerFailed: this process can synthesize no more rows.
         """
         while True:
             with self._mutex:
@@ -164,7 +163,7 @@ class Worker:
             return Returned(ended, self._told_behind)
 
     async def encode(self, reference: Reference) -> EncodedVoice:
-        """Make a voice of a recording."""
+        """Encode a recording."""
         taken: Future[Ticket] = Future()
         with self._mutex:
             self._orders.put((reference, taken))
@@ -177,25 +176,25 @@ class Worker:
         return EncodedVoice(voice, None, await asyncio.to_thread(lambda: ticket.milliseconds))
 
     async def drain(self, num_due: int) -> None:
-        """No more rows for now: the last ones need not wait for others to fill their batch.
+        """No more rows come for now, so the last ones do not wait for others to fill their batch.
 
         Args:
-            num_due: rows and references that this process was sent. Calls keep no order, so some
-                may still be on their way.
+            num_due: rows and references sent to this process. Calls have no order, so some may
+                still be on their way.
         """
         with self._mutex:
             self._num_due = num_due
             self._count_in(0)
 
     def _count_in(self, count: int) -> None:
-        """Rows or references came, and perhaps the last ones. The caller holds the mutex."""
+        """Count rows or references, perhaps the last ones. The caller holds the mutex."""
         self._num_came += count
         if self._num_due and self._num_came >= self._num_due:
             self._num_due = 0
             self._orders.put(None)
 
     async def stop(self) -> None:
-        """Speak no more; rows that are decoded come to their ends."""
+        """Start no more rows; those that are decoded are finished."""
         with self._mutex:
             self._is_stopped = True
             if self._session is not None:
@@ -203,26 +202,26 @@ class Worker:
         self._orders.put(None)
 
     async def listen(self) -> WorkerNews:
-        """What was said since; waits a while for something."""
+        """Return the messages since the last call; waits a while for one."""
         said = await asyncio.to_thread(self._ear.take, LISTEN_S)
-        return WorkerNews(said, self._pulse())
+        return WorkerNews(said, self._heartbeat())
 
     async def counted(self) -> tuple[SessionFacts, WorkerNews]:
-        """What came of the work, and what was said at last; whoever listens is answered."""
-        # The last row is answered before all threads have ended.
+        """Return the totals and the last messages, and answer a waiting `listen`."""
+        # The last row is reported before all threads have ended.
         await asyncio.to_thread(self._is_idle.wait, END_S)
         session = self._session
         found = SessionFacts() if session is None else await asyncio.to_thread(session.facts)
         said = self._ear.take(0)
-        self._ear.said.put(Said("", logging.DEBUG, ""))  # wakes who listens
-        return found, WorkerNews(said, self._pulse())
+        self._ear.said.put(Said("", logging.DEBUG, ""))  # wakes `listen`
+        return found, WorkerNews(said, self._heartbeat())
 
-    def _pulse(self) -> int:
-        """Grows with every frame that is made; a new stretch of speaking begins anew."""
-        return -1 if self._session is None else self._session.pulse
+    def _heartbeat(self) -> int:
+        """Return a number that changes with every frame."""
+        return -1 if self._session is None else self._session.heartbeat
 
     def _work(self) -> None:
-        """The thread that loads and speaks."""
+        """Body of the thread that loads and synthesizes."""
         try:
             session, writer = self._open()
             keep = partial(self._keep, writer)
@@ -234,7 +233,7 @@ class Worker:
                     finally:
                         self._is_idle.set()
         except Exception as error:
-            log.debug("worker %d ends", self._briefing.number, exc_info=True)
+            log.debug("worker %d ends", self._settings.number, exc_info=True)
             is_known = isinstance(error, (SetupError, StoppedEarly))
             reason = str(error) if is_known else f"{type(error).__name__}: {first_line(error)}"
             failure = error if isinstance(error, SetupError) else WorkerFailed(reason)
@@ -243,7 +242,7 @@ class Worker:
             self._end(None)
 
     def _end(self, failure: Exception | None) -> None:
-        """Answer every call that still waits."""
+        """Answer every waiting call."""
         with self._mutex:
             self._failure, self._is_stopped = failure, True
             if failure is None:
@@ -255,7 +254,7 @@ class Worker:
             self._ready.set_exception(failure)
 
     def _has_news(self) -> bool:
-        """Whether there is something to tell the driver. The caller holds the mutex."""
+        """Whether there is something to report. The caller holds the mutex."""
         session, behind, is_moved = self._session, 0, False
         if session is not None:
             behind = session.num_behind
@@ -267,7 +266,7 @@ class Worker:
         return False
 
     def _tell(self, ended: Ended) -> None:
-        """Have the driver know what came of a row. The caller holds the mutex."""
+        """Report a result to the driver. The caller holds the mutex."""
         self._ended.append(ended)
         self._wake()
 
@@ -278,27 +277,27 @@ class Worker:
             loop.call_soon_threadsafe(event.set)
 
     def _open(self) -> tuple[LocalSession, AudioWriter]:
-        """Load the model, make room, and be ready. Raises SetupError."""
+        """Load the model, allocate slots, and be ready. Raises SetupError."""
         import torch
 
-        briefing = self._briefing
-        config, number = briefing.config, briefing.number
-        if briefing.version != version():
+        settings = self._settings
+        config, number = settings.config, settings.number
+        if settings.version != version():
             raise SetupError(
-                f"worker {number} has tts-cli {version()}, but the driver has {briefing.version}",
+                f"worker {number} has tts-cli {version()}, but the driver has {settings.version}",
                 remedy="install the same version on every machine",
             )
-        if briefing.num_threads is not None:
-            torch.set_num_threads(briefing.num_threads)
+        if settings.num_threads is not None:
+            torch.set_num_threads(settings.num_threads)
         session = LocalSession(config)
-        if session.info.identity != briefing.identity:
+        if session.info.identity != settings.identity:
             raise SetupError(
                 f"worker {number} finds another checkpoint at {config.model}",
                 remedy="give every machine the same files",
             )
-        session.make_room(briefing.needs)
-        writer = AudioWriter(briefing.out, config, session.info.sample_rate_hz)
-        writer.is_staging = sees_folder(briefing)
+        session.make_room(settings.needs)
+        writer = AudioWriter(settings.out, config, session.info.sample_rate_hz)
+        writer.is_staging = sees_folder(settings)
         session.is_int16 = writer.takes_int16
         ready = Ready(
             socket.gethostname(), session.facts(), session.loaded.batch.rows, writer.is_staging
@@ -314,8 +313,8 @@ class Worker:
     def _due(
         self, session: LocalSession, first: Voiced | tuple[Reference, Future[Ticket]]
     ) -> Iterator[Voiced | None]:
-        """Tasks as they come, until there are no more for now. In the thread that makes prompts,
-        whose the voices are.
+        """Yield tasks as they come, until there are no more for now. The prompt thread, which owns
+        the voices, runs it.
         """
         order: Voiced | tuple[Reference, Future[Ticket]] | None = first
         while order is not None:
@@ -331,11 +330,11 @@ class Worker:
                 except queue.Empty:
                     yield None
 
-    def _keep(self, writer: AudioWriter, task: Task, spoken: Spoken) -> None:
-        """What came of a task; several threads call it."""
+    def _keep(self, writer: AudioWriter, task: Task, spoken: Result) -> None:
+        """Encode and report the result of a task; several threads call it."""
         error: StoppedEarly | None = None
         try:
-            spoken = encoded(task, spoken, writer.make, self._briefing.comment)
+            spoken = encoded(task, spoken, writer.make, self._settings.comment)
         except StoppedEarly as caught:
             error = caught
         with self._mutex:
@@ -347,14 +346,14 @@ class Worker:
 
 
 def version() -> str:
-    """Of tts-cli, as it is installed here."""
+    """Return the installed version of tts-cli."""
     return versions()["tts-cli"] or "no version"
 
 
-def sees_folder(briefing: Briefing) -> bool:
-    """Whether the output folder of this machine is the driver's, and can be written to."""
-    path = Path(briefing.token)
+def sees_folder(settings: WorkerConfig) -> bool:
+    """Whether this machine sees the driver's output folder and can write to it."""
+    path = Path(settings.token)
     try:
-        return path.read_text() == briefing.token_text and os.access(path.parent, os.W_OK | os.X_OK)
+        return path.read_text() == settings.token_text and os.access(path.parent, os.W_OK | os.X_OK)
     except OSError:
         return False

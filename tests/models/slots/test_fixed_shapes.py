@@ -24,7 +24,7 @@ from models.device.graphs import GraphRunner
 from models.qwen3_tts.model import Qwen3TTS
 from models.registry import load_model
 from models.slots.model import SpeechModel
-from tts_cli.engine.attempt import Attempt
+from tts_cli.engine.pieces import Attempt
 
 pytestmark = pytest.mark.slow
 

@@ -34,7 +34,7 @@ def aligned(
     out: Path, aligner: FakeAligner, forms: tuple[str, ...] = (), **settings: Any
 ) -> Alignment:
     config = RunConfig(**settings)
-    progress = lambda count: nullcontext(SimpleNamespace(update=lambda totals: None))  # noqa: E731
+    progress = lambda count: nullcontext(SimpleNamespace(update=lambda *_: None))  # noqa: E731
     return FolderAlignment(out, config, forms).run(aligner, progress)  # type: ignore[arg-type]
 
 

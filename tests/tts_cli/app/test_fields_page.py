@@ -21,7 +21,7 @@ from msgspec.structs import replace
 
 from tts_cli import startup
 from tts_cli.app.run import report_of
-from tts_cli.app.tally import Totals
+from tts_cli.app.totals import run_totals
 from tts_cli.audio.join import JoinedPart
 from tts_cli.audio.treatment import Applied
 from tts_cli.book.book_file import MadeBook, MadeFile, write_book_file
@@ -32,12 +32,13 @@ from tts_cli.checks.verdicts import OK as FINE
 from tts_cli.checks.verdicts import TakeVerdict
 from tts_cli.checks.word_times import TimedWord, WordTimes
 from tts_cli.config import RunConfig
-from tts_cli.core import Finish, Remark, Role, Spoken, Status
+from tts_cli.core import Finish, Remark, Result, Role, Status
 from tts_cli.engine import load
 from tts_cli.engine.loop import Engine
 from tts_cli.engine.made_voices import _keep as keep_made
 from tts_cli.engine.pieces import part_facts
 from tts_cli.engine.session import SessionFacts
+from tts_cli.events import Event, Events
 from tts_cli.plan.free_voices import FreeVoices
 from tts_cli.plan.plan import Plan
 from tts_cli.sources.chapters import Book, Chapter, Paragraph
@@ -46,8 +47,8 @@ from tts_cli.store.run_file import FolderTotals, RunLog, with_folder, write_repo
 from tts_cli.store.sources import AudioSource
 from tts_cli.store.store import _choice
 from tts_cli.store.take import FIELDS, Take
-from tts_cli.voices.made import MadeVoices
-from tts_cli.workers.hand import Hand
+from tts_cli.voices.voice_store import VoiceStore
+from tts_cli.workers.worker_handle import WorkerHandle
 
 PAGE = (Path(__file__).parents[3] / "samples" / "guide" / "fields.md").read_text()
 TABLES = {
@@ -70,12 +71,17 @@ ROWS = [
 FIRST = '{"id": "a", "status": "ok", "voice": "emil", "audio_s": 60.0, "request_hash": "h"}\n'
 
 
+EVENTS = Events()
+for _ in range(3):
+    EVENTS.add(Event.SYNTHESIZED, audio_s=70.0)
+
+
 @pytest.fixture
 def report(make_source: Any, make_info: Any) -> dict[str, Any]:
     return report_of(
         Plan(make_source("Hm.\n", "m.txt"), RunConfig(), make_info()),
         None,
-        Totals(ok=3, audio_s=210.0, wall_s=4.0),
+        run_totals(EVENTS, wall_s=4.0),
         run_id="r1",
         started=datetime(2026, 11, 22, tzinfo=timezone.utc),
         exit_code=1,
@@ -108,13 +114,13 @@ def book(tmp_path: Path) -> dict[str, Any]:
 
 def made_voice(out: Path, ask: Any, info: Any) -> dict[str, Any]:
     """What is written of a voice that a run has made."""
-    made = MadeVoices(out)
+    made = VoiceStore(out=out)
     voices: Any = SimpleNamespace(
         made=made, maker=SimpleNamespace(info=info), config=RunConfig(seed=1)
     )
     task: Any = SimpleNamespace(row=SimpleNamespace(text="Hm."), request=SimpleNamespace())
     task.request.language = "english"
-    spoken = Spoken(samples=np.zeros(9, np.float32), codes=np.zeros((1, 2), np.int64))
+    spoken = Result(samples=np.zeros(9, np.float32), codes=np.zeros((1, 2), np.int64))
     keep_made(ask, task, spoken, voices)
     found: dict[str, Any] = json.loads(next((out / ".voices").glob("*.json")).read_text())
     return found
@@ -138,7 +144,7 @@ def gpu_facts(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     )
     counts = dict.fromkeys(("steps", "row_steps", "padded_steps", "sparse_steps"), 0)
     engine: Any = SimpleNamespace(**counts, shrinks=0, fall_backs=0)
-    return {**load.Loaded.facts(loaded), **Engine.facts(engine), "busy": None}
+    return {**load.Loaded.facts(loaded), **Engine.facts(engine), "busy_share": None}
 
 
 def test_tables_are_what_is_written(
@@ -160,7 +166,7 @@ def test_tables_are_what_is_written(
         "role": Role,
         "finish": Finish,
         "remark": Remark._fields,
-        "part": part_facts(piece, Spoken(error="no end"), JoinedPart(0, 1), 24_000),
+        "part": part_facts(piece, Result(error="no end"), JoinedPart(0, 1), 24_000),
         "applied": Applied().as_dict(),
         "source": kept,
         "run": written,
@@ -168,7 +174,7 @@ def test_tables_are_what_is_written(
         "start": startup.MOMENTS,
         "device": gpu_facts(monkeypatch),
         "totals": written["totals"],
-        "worker": Hand(1, None).facts(),
+        "worker": WorkerHandle(1, None).facts(),
         "text": written["text"],
         "folder": written["folder"],
         "checks": json.loads(TakeVerdict("a", 1, "00", FINE).to_line()),

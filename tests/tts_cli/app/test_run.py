@@ -1,4 +1,4 @@
-"""A run at its door: rows and a folder in, an outcome out, and nothing printed."""
+"""A run at its door: rows and a folder in, an result out, and nothing printed."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 from tiny_qwen3_tts import SPECS, write_checkpoint
 
-from tts_cli.app.run import Outcome, look, run
-from tts_cli.app.tally import Totals
+from tts_cli.app.run import RunResult, look, run
 from tts_cli.cli.messages import invalid_lines
 from tts_cli.config import RunConfig
 from tts_cli.errors import ManifestError, StoppedEarly
@@ -41,8 +40,8 @@ class Screen:
         self.told.append(num_rows)
         yield SimpleNamespace(update=self.ended)
 
-    def ended(self, totals: Totals) -> None:
-        self.told.append((totals.ok, totals.failed))
+    def ended(self, ended: int, failed: int, audio_s: float) -> None:
+        self.told.append((ended - failed, failed))
 
     def problems(self, plan: Any) -> None:
         self.told.append(list(invalid_lines(plan.events, "m", plan.strangers)))
@@ -79,20 +78,20 @@ def test_rows_come_out_and_then_nothing_is_left_to_do(
 ) -> None:
     """The second run opens no model, writes no line, and leaves run.json to the first."""
     out, screen = Path(config.out or ""), Screen()
-    first: Outcome = spoken([*GOOD, BAD], config, screen)
+    first: RunResult = spoken([*GOOD, BAD], config, screen)
     assert (first.exit_code, first.error, first.plan.needs_model) == (1, None, True)
     kept = json.loads(json.dumps(first.report))
-    assert (first.totals.ok, first.totals.failed, first.totals.bad_rows) == (3, 1, 1)
-    assert first.failures.count == 0, "the checks have told it"
+    assert [first.totals()[name] for name in ("ok", "failed", "bad_rows")] == [3, 1, 1]
+    assert not first.plan.events.num(Event.FAILED), "the checks have told it"
     assert json.loads((out / "run.json").read_text()) == kept
     assert (screen.told[2], screen.told[-1]) == (3, (3, 1))
     lines = (out / "timings.jsonl").read_bytes()
 
     monkeypatch.setattr("tts_cli.engine.load.load_model", None)
     screen = Screen()
-    second: Outcome = spoken([*GOOD, BAD], config, screen)
+    second: RunResult = spoken([*GOOD, BAD], config, screen)
     assert (second.exit_code, second.plan.needs_model, second.report) == (1, False, {})
-    assert (second.totals.skipped, second.totals.failed) == (3, 1)
+    assert [second.totals()[name] for name in ("skipped", "failed")] == [3, 1]
     assert screen.told[2:] == [0, []], "nothing else goes on"
     assert (out / "timings.jsonl").read_bytes() == lines
     assert json.loads((out / "run.json").read_text()) == kept
@@ -102,12 +101,12 @@ def test_rows_come_out_and_then_nothing_is_left_to_do(
 def test_what_stops_a_run_is_handed_back(
     config: RunConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever shows the outcome raises it, behind the summary."""
+    """Whoever shows the result raises it, behind the summary."""
     monkeypatch.setattr(Screen, "ended", lambda *_: (_ for _ in ()).throw(StoppedEarly("enough")))
-    outcome = spoken(GOOD, config, Screen())
-    assert (str(outcome.error), outcome.exit_code) == ("enough", StoppedEarly.exit_code)
-    assert outcome.totals.is_interrupted
-    assert outcome.report["exit_code"] == StoppedEarly.exit_code
+    result = spoken(GOOD, config, Screen())
+    assert (str(result.error), result.exit_code) == ("enough", StoppedEarly.exit_code)
+    assert result.totals()["is_interrupted"]
+    assert result.report["exit_code"] == StoppedEarly.exit_code
 
 
 def test_nothing_is_made_on_disk_before_the_rows_are_good(config: RunConfig) -> None:

@@ -15,7 +15,6 @@ from collections.abc import Callable
 
 import pytest
 
-from tts_cli.app.tally import Totals
 from tts_cli.cli import screen as module
 from tts_cli.cli.screen import Progress, Ticker, long_step, shown_duration
 
@@ -53,7 +52,7 @@ def test_lines_come_while_no_row_ends(
     with Progress(1200, "auto") as progress:
         wait_until(lambda: len(caplog.messages) >= 2)
         assert caplog.messages[0].startswith("0 of 1,200 rows after ")
-        progress.update(Totals(ok=300, failed=2, audio_s=7800.0))
+        progress.update(302, 2, 7800.0)
         wait_until(lambda: "302 of" in caplog.messages[-1])
         line = caplog.messages[-1]
     assert line.startswith("302 of 1,200 rows after ")
@@ -69,12 +68,12 @@ def test_lines_come_while_no_row_ends(
 
 def test_time_left(monkeypatch: pytest.MonkeyPatch) -> None:
     progress = Progress(400, "log")
-    progress.update(Totals(ok=100, audio_s=900.0))
+    progress.update(100, 0, 900.0)
     monkeypatch.setattr(time, "perf_counter", lambda: progress._started_s + 60)
     assert progress.line() == (
         "100 of 400 rows after 60.0 s, 15 min 00 s of audio at 15.0 xRT, about 3 min 00 s left"
     )
-    progress.update(Totals(ok=399, failed=1, audio_s=900.0))
+    progress.update(400, 1, 900.0)
     assert progress.line() == (
         "400 of 400 rows after 60.0 s, 1 failed, 15 min 00 s of audio at 15.0 xRT"
     )
@@ -104,7 +103,7 @@ def test_which(
     with Progress(3, mode, is_quiet) as progress:
         assert (progress.has_bar, progress.has_lines) == (shown == "bar", shown == "lines")
         assert len(tickers()) == bool(shown)
-        progress.update(Totals(ok=1, audio_s=2.0))
+        progress.update(1, 0, 2.0)
     assert not tickers()
     assert ("1/3" in sys.stderr.getvalue()) == (shown == "bar")
 

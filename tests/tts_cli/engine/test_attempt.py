@@ -1,8 +1,7 @@
-"""The queue in front of the engine, and the estimates rows are ordered by."""
+"""Attempts: their estimates, and the attempt after each."""
 
 from __future__ import annotations
 
-import threading
 from dataclasses import replace
 
 import pytest
@@ -10,48 +9,7 @@ from engine_harness import attempt_of, request
 from fakes import FakeSpeechModel
 
 from tts_cli.core import Finish
-from tts_cli.engine.attempt import Attempt, AttemptQueue
 from tts_cli.seeds import attempt_seed
-
-
-class TestJobQueue:
-    """Bounded, closed once."""
-
-    @pytest.fixture
-    def attempt(self) -> Attempt:
-        return attempt_of(0, FakeSpeechModel(1).prompt(request("x")))
-
-    def test_open_and_empty_is_not_dry(self) -> None:
-        jobs = AttemptQueue(2)
-        assert jobs.take() is None
-        assert jobs.take(timeout_s=0.01) is None
-        assert not jobs.is_dry
-
-    def test_closed_and_empty_is_dry_for_good(self, attempt: Attempt) -> None:
-        jobs, stop = AttemptQueue(3), threading.Event()
-        jobs.put(attempt, stop)
-        jobs.close(stop)
-        assert not jobs.is_dry
-        assert jobs.take() is attempt
-        assert jobs.take() is None
-        assert jobs.is_dry
-        assert jobs.take(timeout_s=9) is None  # does not wait
-
-    def test_a_lent_job_may_come_back(self, attempt: Attempt) -> None:
-        jobs = AttemptQueue(2)
-        jobs.close(threading.Event())
-        assert jobs.take() is None
-        assert jobs.is_dry
-        jobs.lend()
-        jobs.lend()
-        assert not jobs.is_over
-        assert jobs.take_again() is None
-        jobs.settle([attempt])
-        assert not jobs.is_over
-        assert jobs.take_again(timeout_s=9) is attempt
-        threading.Timer(0.05, jobs.settle, ([],)).start()
-        assert jobs.take_again(timeout_s=9) is None  # waits no longer than that
-        assert jobs.is_over
 
 
 def test_estimates_follow_the_text_up_to_the_cap() -> None:

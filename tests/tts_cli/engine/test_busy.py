@@ -1,4 +1,4 @@
-"""Busy share: what is added up and what counts once, and to which stretch of the run."""
+"""The busy share: the union of spans over the time of the run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import torch
 
 from models.device.spans import DeviceSpan
 from models.device.streams import WorkStreams
-from tts_cli.engine import busy
 from tts_cli.engine.busy import REORDERED, BusyMeter, Cover
 
 CPU = torch.device("cpu")
@@ -34,112 +33,55 @@ class FixedSpan(DeviceSpan):
         return self.start_ms, self.start_ms + self.length_ms
 
 
+def started(run_ms: float) -> BusyMeter:
+    meter = BusyMeter(CPU)
+    meter.start()
+    meter._run = FixedSpan(run_ms)
+    return meter
+
+
 def test_nothing_ran() -> None:
     meter = BusyMeter(CPU)
-    meter.add("frames", FixedSpan(5))
-    meter.end_steady()
+    meter.add(FixedSpan(5))
     meter.end()
-    assert meter.summary() is None
+    assert meter.share() is None
 
 
-def test_steady_work_counts_twice_and_the_tail_once() -> None:
-    meter = BusyMeter(CPU)
-    meter.start()
-    meter.add("prefill", FixedSpan(10))
-    meter.add("frames", FixedSpan(20, start_ms=10))
-    meter.add("frames", FixedSpan(30, start_ms=45))
-    meter.end_steady()
-    meter.add("frames", FixedSpan(100, start_ms=80))
+def test_gaps_between_spans_are_idle() -> None:
+    meter = started(320)
+    for start_ms, length_ms in ((0, 10), (10, 20), (45, 30), (80, 100)):
+        meter.add(FixedSpan(length_ms, start_ms=start_ms))
     meter.end()
-    meter.add("frames", FixedSpan(1000))
-    assert meter.whole is not None
-    assert meter.steady is not None
-    meter.whole.span, meter.steady.span = FixedSpan(320), FixedSpan(80)
-    meter.before_s = 0.0123
-    assert meter.summary() == {
-        "before_s": 0.012,
-        "run": {"seconds": 0.32, "prefill_s": 0.01, "frames_s": 0.15, "busy_share": 0.5},
-        "steady": {"seconds": 0.08, "prefill_s": 0.01, "frames_s": 0.05, "busy_share": 0.75},
-    }
-
-
-def test_what_came_before_the_first_launch_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = iter([10.0, 10.25, 99.0])
-    monkeypatch.setattr(busy.time, "perf_counter", lambda: next(clock))
-    meter = BusyMeter(CPU)
-    with monkeypatch.context() as alone:
-        alone.setattr(busy, "BusyWindow", lambda device: None)
-        meter.start()
-    assert meter.before_s == 0.25
-
-
-def test_a_run_that_never_empties_is_steady_to_its_end() -> None:
-    meter = BusyMeter(CPU)
-    meter.start()
-    meter.add("frames", FixedSpan(4))
-    meter.end()
-    found = meter.summary()
-    assert found is not None
-    assert found["steady"]["frames_s"] == found["run"]["frames_s"] == pytest.approx(0.004)
+    assert meter.share() == 0.5
 
 
 def test_spans_are_read_when_over_and_not_kept() -> None:
-    meter = BusyMeter(CPU)
-    meter.start()
+    meter = started(10)
     late = FixedSpan(7, is_over=False)
-    meter.add("frames", late)
-    meter.add("frames", FixedSpan(1))
+    meter.add(late)
+    meter.add(FixedSpan(1, start_ms=7))
     assert len(meter._pending) == 2
     late.has_ended = True
-    meter.add("vocoder", FixedSpan(2))
+    meter.add(FixedSpan(2, start_ms=8))
     assert len(meter._pending) == 0
-    assert meter.whole is not None
-    assert meter.whole.sums == {"frames": 8, "vocoder": 2}
+    assert meter.share() == 1.0
 
 
-def test_what_two_streams_do_at_once_counts_once() -> None:
-    # The sum of these is 130 % of the run, and 140 % of its steady state.
-    meter = BusyMeter(CPU)
-    meter.start()
-    meter.add("vocoder", FixedSpan(60, start_ms=20))
-    meter.add("frames", FixedSpan(40))
-    meter.add("frames", FixedSpan(30, start_ms=50))
+def test_time_that_two_streams_cover_counts_once() -> None:
+    # The spans add up to 130 % of the run.
+    meter = started(100)
+    meter.add(FixedSpan(60, start_ms=20))
+    meter.add(FixedSpan(40))
+    meter.add(FixedSpan(30, start_ms=50))
     meter.end()
-    assert meter.whole is not None
-    assert meter.steady is not None
-    meter.whole.span, meter.steady.span = FixedSpan(100), FixedSpan(80)
-    found = meter.summary()
-    assert found is not None
-    assert found["run"] == {
-        "seconds": 0.1,
-        "frames_s": 0.07,
-        "vocoder_s": 0.06,
-        "busy_share": 0.8,
-    }
-    assert found["steady"]["busy_share"] == 1.0
+    assert meter.share() == 0.8
 
 
-def test_what_goes_on_behind_a_stretch_is_cut_off() -> None:
-    meter = BusyMeter(CPU)
+def test_only_the_first_start_counts() -> None:
+    meter = started(100)
     meter.start()
-    beside = FixedSpan(60, is_over=False, start_ms=70)
-    after = FixedSpan(30, is_over=False, start_ms=130)
-    meter.add("vocoder", beside)
-    meter.add("vocoder", after)
-    meter.end_steady()
-    assert meter.whole is not None
-    assert meter.steady is not None
-    meter.steady.span = FixedSpan(100, is_over=False)
-    beside.has_ended = True
-    meter.add("frames", FixedSpan(10, start_ms=100))
-    assert len(meter._pending) == 3  # the end of the steady state is not known yet
-    meter.end()
-    meter.whole.span = FixedSpan(200)
-    found = meter.summary()
-    assert found is not None
-    assert found["steady"] == {"seconds": 0.1, "vocoder_s": 0.03, "busy_share": 0.3}
-    assert found["run"]["vocoder_s"] == 0.09
-    assert found["run"]["busy_share"] == 0.45
+    meter.add(FixedSpan(25))
+    assert meter.share() == 0.25
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -164,19 +106,14 @@ def test_spans_of_two_streams_on_a_device() -> None:
         for index in range(20):
             span = DeviceSpan(device)
             torch.cuda._sleep(4_000_000)
-            meter.add("frames", span.end())
+            meter.add(span.end())
             if index % 4 == 0:
                 with streams.vocoder():
                     span = DeviceSpan(device)
                     torch.cuda._sleep(9_000_000)
-                    meter.add("vocoder", span.end())
-            if index == 10:
-                meter.end_steady()
+                    meter.add(span.end())
         streams.join()
         meter.end()
-    found = meter.summary()
-    assert found is not None
-    for window in (found["run"], found["steady"]):
-        assert 0.9 < window["busy_share"] <= 1
-        assert window["frames_s"] + window["vocoder_s"] > 1.1 * window["seconds"]
-    assert found["steady"]["seconds"] < found["run"]["seconds"]
+    share = meter.share()
+    assert share is not None
+    assert 0.9 < share <= 1

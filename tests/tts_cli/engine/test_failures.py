@@ -13,7 +13,7 @@ from fakes import FakeSpeechModel, fake_codes
 from kernels.launch import dispatch
 from kernels.launch.dispatch import KernelFailed
 from models.base import SlotStatus
-from tts_cli.engine.attempt import NAN, Attempt
+from tts_cli.engine.pieces import NAN, Attempt
 from tts_cli.errors import SetupError, StoppedEarly
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import queue
 import threading
 import time
 from typing import Any
@@ -12,8 +13,8 @@ from fakes import FakeSpeechModel, fake_codes
 
 from models.base import Prompt, SpeechRequest
 from tts_cli.engine import loop
-from tts_cli.engine.attempt import Attempt, AttemptQueue
 from tts_cli.engine.loop import POLL_FRAMES, TAKEN_AT_ONCE
+from tts_cli.engine.pieces import Attempt
 
 
 @MODES
@@ -29,7 +30,7 @@ def test_every_row_ends_with_its_own_audio(is_async: bool, max_batch: int, windo
         assert attempt.number == 1
         assert 1 <= attempt.bucket <= max_batch
         assert attempt.decode_ms >= 0
-        assert attempt.prefill_ms >= 0
+        assert attempt.work().prefill_ms >= 0
         assert 0 < attempt.vocoder_share <= 1
 
 
@@ -107,14 +108,14 @@ def test_a_fixed_batch_steps_all_slots_to_the_end(is_async: bool) -> None:
 def test_rows_that_trickle_in_are_spoken_as_they_come(is_async: bool) -> None:
     model = FakeSpeechModel(4)
     harness = Harness(model, 4, [], is_async=is_async)
-    harness.jobs = harness.engine.queue = AttemptQueue(2)
+    harness.reopen()
     requests = [request(text, seed) for seed, text in enumerate(texts(12))]
 
     def feed() -> None:
         for row, item in enumerate(requests):
-            harness.jobs.put(attempt_of(row, model.prompt(item)), harness.engine.stop)
+            harness.jobs.put(attempt_of(row, model.prompt(item)))
             time.sleep(0.002 if row % 3 else 0.03)
-        harness.jobs.close(harness.engine.stop)
+        harness.jobs.put(None)
 
     feeder = threading.Thread(target=feed)
     feeder.start()
@@ -145,19 +146,6 @@ class TestStopping:
         assert list(harness.ended) == [99]
         assert harness.ended[99].samples is not None
         assert len(model.batches) == 5
-
-    def test_a_waiting_producer_is_let_go(self) -> None:
-        jobs, stop = AttemptQueue(1), threading.Event()
-        attempt = attempt_of(0, FakeSpeechModel(1).prompt(request("x")))
-        assert jobs.put(attempt, stop)
-        results: list[bool] = []
-        producer = threading.Thread(target=lambda: results.append(jobs.put(attempt, stop)))
-        producer.start()
-        time.sleep(0.05)
-        assert results == []
-        stop.set()
-        producer.join(5)
-        assert results == [False]
 
 
 def test_a_slow_sink_slows_the_engine_and_loses_nothing() -> None:
@@ -196,16 +184,16 @@ def test_steps_of_fewer_rows_than_half_of_the_slots_are_counted() -> None:
     assert harness.engine.facts()["steps"] == 9
 
 
-class Late(AttemptQueue):
-    """A queue whose rows after the first few come only to who waits for them."""
+class Late(queue.Queue[Attempt | None]):
+    """A queue whose rows after the first few come only to a caller that waits for them."""
 
     present = 0
 
-    def take(self, timeout_s: float = 0.0) -> Attempt | None:
-        if not self.present and not timeout_s:
-            return None
+    def get(self, block: bool = True, timeout: float | None = None) -> Attempt | None:
+        if not self.present and not block:
+            raise queue.Empty
         self.present -= self.present > 0
-        return super().take(timeout_s)
+        return super().get(block, timeout)
 
 
 def test_the_first_rows_are_chosen_among_those_that_come_soon(
@@ -216,12 +204,11 @@ def test_the_first_rows_are_chosen_among_those_that_come_soon(
     requests = [request("x" * length, length) for length in (5, 6, 7, 8, 30, 31)]
     model = FakeSpeechModel(4)
     harness = Harness(model, 4, requests, is_async=True)
-    first, jobs = harness.jobs, Late(9)
-    while (attempt := first.take()) is not None:
-        jobs.put(attempt, harness.engine.stop)
-    jobs.close(harness.engine.stop)
+    jobs = Late()
+    while not harness.jobs.empty():
+        jobs.put(harness.jobs.get())
     jobs.present = 4
-    harness.engine.queue = jobs
+    harness.engine.input = jobs
     assert_spoken(harness.run(), requests)
     assert sorted(map(len, model.groups[0])) == [7, 8, 30, 31]
 
@@ -232,13 +219,13 @@ def test_a_row_for_the_only_slot_waits_for_no_other(
 ) -> None:
     """Rows may come one by one and without end, and one slot takes them in whatever order."""
     harness = Harness(FakeSpeechModel(slots), slots, [request("abc")], is_async=True)
-    take, told = harness.jobs.take, []
+    get, told = harness.jobs.get, []
 
-    def noted(timeout_s: float = 0.0) -> Attempt | None:
-        told.append(timeout_s > 0)
-        return take(timeout_s)
+    def noted(block: bool, timeout_s: float) -> Attempt | None:
+        told.append(block)
+        return get(block, timeout_s)
 
-    monkeypatch.setattr(harness.jobs, "take", noted)
+    monkeypatch.setattr(harness.jobs, "get", noted)
     assert_spoken(harness.run(), [request("abc")])
     assert told == [True, waits]
 
@@ -250,24 +237,24 @@ def test_rows_that_go_on_coming_do_not_hold_up_a_launch(monkeypatch: pytest.Monk
     requests = [request("x" * 30, seed) for seed in range(500)]
     model = FakeSpeechModel(2)
     harness = Harness(model, 2, requests, is_async=True, window=1024)
-    jobs = harness.engine.queue
-    more = [attempt for _ in range(500) if (attempt := jobs.take()) is not None]
-    harness.jobs = harness.engine.queue = jobs = AttemptQueue(1024)
-    jobs.put(more.pop(0), harness.engine.stop)
+    more = [harness.jobs.get() for _ in range(500)]
+    harness.reopen()
+    jobs = harness.jobs
+    jobs.put(more.pop(0))
     launches_by: list[int] = []  # launches that were made when a row was taken
-    take = jobs.take
+    get = jobs.get
 
-    def take_and_make(timeout_s: float = 0.0) -> Attempt | None:
+    def make_and_get(block: bool, timeout_s: float) -> Attempt | None:
         if model.batches and more:
-            jobs.put(more.pop(0), harness.engine.stop)
+            jobs.put(more.pop(0))
             if not more:
-                jobs.close(harness.engine.stop)
-        found = take(timeout_s)
+                jobs.put(None)
+        found = get(block, timeout_s)
         if found is not None:
             launches_by.append(len(model.batches))
         return found
 
-    monkeypatch.setattr(jobs, "take", take_and_make)
+    monkeypatch.setattr(jobs, "get", make_and_get)
     assert_spoken(harness.run(), requests)
     assert max(launches_by.count(launch) for launch in set(launches_by)) <= TAKEN_AT_ONCE
 

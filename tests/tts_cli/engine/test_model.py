@@ -20,7 +20,7 @@ from models.device.threads import limited_threads
 from models.qwen3_tts.model import Qwen3TTS
 from models.registry import load_model
 from models.sampling import Sampling
-from tts_cli.engine.attempt import Attempt
+from tts_cli.engine.pieces import Attempt
 
 pytestmark = pytest.mark.slow
 

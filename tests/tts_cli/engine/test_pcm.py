@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from tts_cli.audio import file as audio_file
-from tts_cli.engine.attempt import NOT_A_SAMPLE
+from tts_cli.engine.pieces import NOT_A_SAMPLE
 from tts_cli.engine.vocoder import to_int16
 
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]

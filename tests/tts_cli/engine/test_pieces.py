@@ -15,10 +15,9 @@ from fakes import FakeSpeechModel, fake_codes
 from tasks import joined_task, task_of
 
 from models.base import ModelInfo, Prompt
-from tts_cli.core import Finish, Kind, Remark, Spoken, Task
-from tts_cli.engine.judge import RetryPolicy
+from tts_cli.core import Finish, Kind, Remark, Result, Task
 from tts_cli.engine.load import Loaded
-from tts_cli.engine.pieces import Pieces
+from tts_cli.engine.pieces import Pieces, RetryPolicy
 from tts_cli.engine.scheduler import BatchSize
 from tts_cli.engine.speech_run import SpeechRun
 from tts_cli.voices.stage import Voiced
@@ -42,11 +41,11 @@ def long_row(row_id: str, *texts: str, seed: int = 1, max_frames: int = 100, **m
 
 def speak(
     session: Loaded, given: list[Task], policy: RetryPolicy = TWO, **settings: Any
-) -> dict[str, Spoken]:
+) -> dict[str, Result]:
     """What came of all, by id, in the order of their ends."""
-    kept: dict[str, Spoken] = {}
+    kept: dict[str, Result] = {}
 
-    def keep(task: Task, spoken: Spoken) -> None:
+    def keep(task: Task, spoken: Result) -> None:
         assert task.id not in kept, "a row ended twice"
         kept[task.id] = spoken
 
@@ -54,11 +53,11 @@ def speak(
     return kept
 
 
-@pytest.mark.parametrize("takers", [1, 8])
-def test_a_long_row_comes_back_whole_among_others(session: Loaded, takers: int) -> None:
+@pytest.mark.parametrize("writers", [1, 8])
+def test_a_long_row_comes_back_whole_among_others(session: Loaded, writers: int) -> None:
     long = long_row("long", "abc", "defgh", "ij", seed=7)
     short = [task_of(str(number), request("x" * (number + 1), number)) for number in range(20)]
-    found = speak(session, [*short[:10], long, *short[10:]], takers=takers)
+    found = speak(session, [*short[:10], long, *short[10:]], writers=writers)
     assert len(found) == 21
     row = found["long"]
     assert (row.error, row.finish, row.attempts, row.frames) == (None, "eos", 1, 10)
@@ -83,17 +82,17 @@ def test_a_piece_keeps_only_its_own_samples(session: Loaded) -> None:
     pieces = Pieces(session.model.info, session.batch, TWO)
     assert len([*pieces.opened([Voiced(task)], threading.Event())]) == 2
     codes = np.zeros((99, 2), np.int64)
-    spoken = Spoken(Finish.EOS, samples=batch[:3], codes=codes[:3], frames=3)
-    pieces.closed(task, 0, spoken, None)
-    (kept,) = pieces._open[task].spoken.values()
+    spoken = Result(Finish.EOS, samples=batch[:3], codes=codes[:3], frames=3)
+    pieces.close(task, 0, spoken, None)
+    (kept,) = pieces._open[task].results.values()
     assert kept.samples.base is None
     assert kept.codes.base is None
 
 
 def test_one_piece_is_handed_on_as_it_is(session: Loaded) -> None:
     task = task_of("a", request("abc"))
-    pieces, spoken = Pieces(session.model.info, session.batch, TWO), Spoken(Finish.EOS)
-    assert pieces.closed(task, 0, spoken, None)[0] is spoken
+    pieces, spoken = Pieces(session.model.info, session.batch, TWO), Result(Finish.EOS)
+    assert pieces.close(task, 0, spoken, None)[0] is spoken
 
 
 def test_pauses_stand_between_parts(session: Loaded) -> None:
@@ -136,7 +135,7 @@ def test_a_part_without_audio_leaves_its_row_without(session: Loaded) -> None:
 
 
 def test_a_row_whose_voice_is_gone_ends_once(session: Loaded) -> None:
-    kept: list[Spoken] = []
+    kept: list[Result] = []
     run = SpeechRun(session, lambda _, spoken: kept.append(spoken), TWO)
     run.speak([Voiced(long_row("a", "abc", "de"), error="its voice is gone")])
     assert [spoken.error for spoken in kept] == ["piece 1 of 2: its voice is gone"]
@@ -149,10 +148,9 @@ def test_rows_are_opened_as_the_slots_need_them(session: Loaded) -> None:
     run = SpeechRun(session, lambda task, _: kept.append(task.id), TWO)
 
     class Counting(Pieces):
-        def _begin(self, task: Task, stop: threading.Event) -> bool:
-            is_open = super()._begin(task, stop)
+        def _open_joined(self, task: Task, stop: threading.Event) -> None:
+            super()._open_joined(task, stop)
             opened.append(self._num_left)
-            return is_open
 
     run.pieces = Counting(session.model.info, session.batch, TWO)
     run.speak([long_row(str(number), "abcde", "fgh", "ij", "k") for number in range(40)])
@@ -197,12 +195,12 @@ def hurrying(make_info: Callable[..., ModelInfo]) -> Loaded:
     return Loaded(model, torch.device("cpu"), torch.float32, BatchSize(4), 0.0)
 
 
-@pytest.mark.parametrize("takers", [1, 8])
-def test_a_part_far_faster_than_the_others_is_spoken_again(hurrying: Loaded, takers: int) -> None:
+@pytest.mark.parametrize("writers", [1, 8])
+def test_a_part_far_faster_than_the_others_is_spoken_again(hurrying: Loaded, writers: int) -> None:
     """One of 151 parts was said to a third less, too long for the floor of any voice."""
     row = long_row("a", EVEN[0], HURRIED, *EVEN[1:], seed=7, usual_s=USUAL_S)
     short = [task_of(str(number), request("x" * (number + 1), number)) for number in range(20)]
-    spoken = speak(hurrying, [row, *short], takers=takers)["a"]
+    spoken = speak(hurrying, [row, *short], writers=writers)["a"]
     assert spoken.error is None
     assert spoken.remarks == ()
     assert [part["attempts"] for part in spoken.parts] == [1, 2, 1, 1, 1]

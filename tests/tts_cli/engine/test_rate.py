@@ -4,29 +4,29 @@ from __future__ import annotations
 
 import pytest
 
-from tts_cli.engine.pieces import hurried
+from tts_cli.engine.pieces import too_fast
 
 
 def test_a_part_that_lost_a_quarter_is_found() -> None:
     spoken = [8.0, 7.6, 5.9, 8.4, 8.1]
-    (place,) = found = hurried(spoken, [8.0] * 5)
+    (place,) = found = too_fast(spoken, [8.0] * 5)
     assert place == 2
     assert found[2] == pytest.approx(8.05 / 5.9, abs=0.01)
 
 
 def test_a_voice_keeps_its_rate_within_a_sixth() -> None:
-    assert hurried([8 / rate for rate in (0.85, 0.9, 1.0, 1.05, 1.16)], [8.0] * 5) == {}
+    assert too_fast([8 / rate for rate in (0.85, 0.9, 1.0, 1.05, 1.16)], [8.0] * 5) == {}
 
 
 def test_slow_parts_are_left() -> None:
-    assert hurried([8.0, 8.0, 8.0, 8.0, 20.0], [8.0] * 5) == {}
+    assert too_fast([8.0, 8.0, 8.0, 8.0, 20.0], [8.0] * 5) == {}
 
 
 def test_short_parts_and_those_without_an_end_say_nothing() -> None:
-    assert hurried([8.0, 8.0, 8.0, 1.0], [8.0, 8.0, 8.0, 3.0]) == {}
-    assert hurried([8.0, 8.0, 8.0, 0.0, 4.0], [8.0, 8.0, 8.0, 8.0, 0.0]) == {}
+    assert too_fast([8.0, 8.0, 8.0, 1.0], [8.0, 8.0, 8.0, 3.0]) == {}
+    assert too_fast([8.0, 8.0, 8.0, 0.0, 4.0], [8.0, 8.0, 8.0, 8.0, 0.0]) == {}
 
 
 def test_two_others_are_not_enough() -> None:
-    assert hurried([8.0, 8.0, 4.0], [8.0] * 3) == {}
-    assert list(hurried([8.0, 8.0, 8.0, 4.0], [8.0] * 4)) == [3]
+    assert too_fast([8.0, 8.0, 4.0], [8.0] * 3) == {}
+    assert list(too_fast([8.0, 8.0, 8.0, 4.0], [8.0] * 4)) == [3]

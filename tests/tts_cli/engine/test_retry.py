@@ -8,7 +8,7 @@ import pytest
 
 from tts_cli.config import RunConfig
 from tts_cli.core import Finish
-from tts_cli.engine.judge import RetryPolicy
+from tts_cli.engine.pieces import RetryPolicy
 from tts_cli.plan.diff import attempts_before
 from tts_cli.store.take import Take
 

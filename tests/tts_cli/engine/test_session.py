@@ -81,8 +81,8 @@ def test_room_that_cannot_be_made(session: LocalSession, model: RoomyModel) -> N
     assert session.has_room(NEEDS)
 
 
-def test_room_for_as_long_as_voices_are_made(session: LocalSession) -> None:
-    with session.room_for(NEEDS):
+def test_capacity_as_long_as_voices_are_made(session: LocalSession) -> None:
+    with session.capacity_for(NEEDS):
         assert session.has_room(NEEDS)
     assert session.loaded.room is None
     assert session.loaded.batch.rows == 4
@@ -93,11 +93,11 @@ def test_a_failed_voice_leaves_as_many_rows_as_before(
 ) -> None:
     """The room of the one voice stayed, and with it one row at a time, for all later rows."""
     one = Needs(1, 100, 50)
-    with pytest.raises(RowError), session.room_for(one):
+    with pytest.raises(RowError), session.capacity_for(one):
         raise RowError("no end of speech")
     assert (session.loaded.room, session.loaded.batch.rows) == (None, 4)
     model.most_positions = 10  # less than any room needs
-    with pytest.raises(SetupError, match="not have enough memory"), session.room_for(one):
+    with pytest.raises(SetupError, match="not have enough memory"), session.capacity_for(one):
         pytest.fail("there is no room")
     assert (session.loaded.room, session.loaded.batch.rows) == (None, 4)
     model.most_positions = 2000

@@ -17,9 +17,9 @@ from fakes import FakeSpeechModel, fake_codes
 from tasks import task_of
 
 from models.base import ModelInfo
-from tts_cli.core import Kind, Remark, Spoken, Task
-from tts_cli.engine.judge import RetryPolicy
+from tts_cli.core import Kind, Remark, Result, Task
 from tts_cli.engine.load import Loaded
+from tts_cli.engine.pieces import RetryPolicy
 from tts_cli.engine.scheduler import BatchSize
 from tts_cli.engine.speech_run import SpeechRun
 from tts_cli.errors import StoppedEarly
@@ -48,10 +48,10 @@ def rows(*texts: str, max_frames: int = 100, **more: Any) -> list[Task]:
     ]
 
 
-class Kept(dict[str, Spoken]):
+class Kept(dict[str, Result]):
     """What came of tasks, by their ids."""
 
-    def __call__(self, task: Task, spoken: Spoken) -> None:
+    def __call__(self, task: Task, spoken: Result) -> None:
         assert task.id not in self, "a row ended twice"
         self[task.id] = spoken
 
@@ -62,11 +62,11 @@ def speak(session: Loaded, given: list[Task], **settings: Any) -> Kept:
     return kept
 
 
-@pytest.mark.parametrize("takers", [1, 8])
-def test_every_row_comes_back_with_its_own_speech(open_fake: Open, takers: int) -> None:
+@pytest.mark.parametrize("writers", [1, 8])
+def test_every_row_comes_back_with_its_own_speech(open_fake: Open, writers: int) -> None:
     texts = ["x" * (1 + 7 * number % 23) for number in range(40)]
     given = rows(*texts)
-    found = speak(open_fake(), given, takers=takers)
+    found = speak(open_fake(), given, writers=writers)
     assert len(found) == 40
     for number, text in enumerate(texts):
         row = found[str(number)]
@@ -141,7 +141,7 @@ def test_speech_that_stands_still(open_fake: Open, model: type[FakeSpeechModel])
     other: Any = model(2)
     other.info = session.model.info
     session.model = other
-    found = speak(session, rows(*["xy" * 20, "xy" * 20, "xy" * 6] * 4), takers=3)
+    found = speak(session, rows(*["xy" * 20, "xy" * 20, "xy" * 6] * 4), writers=3)
     assert len(found) == 12
     for name, row in found.items():
         if int(name) % 3 == 2:
@@ -167,10 +167,10 @@ def test_nan_has_an_error_and_no_audio(open_fake: Open) -> None:
 
 
 def test_rows_may_never_end_and_the_run_is_stopped(open_fake: Open) -> None:
-    ended: list[Spoken] = []
+    ended: list[Result] = []
     speech: SpeechRun
 
-    def keep(_: Task, spoken: Spoken) -> None:
+    def keep(_: Task, spoken: Result) -> None:
         ended.append(spoken)
         if len(ended) == 50:
             speech.stop()
@@ -192,12 +192,12 @@ def test_a_callers_error_ends_the_run_and_comes_back(open_fake: Open, where: str
         yield from rows("xx")
         raise LookupError("no more")
 
-    def keep(_: Task, spoken: Spoken) -> None:
+    def keep(_: Task, spoken: Result) -> None:
         if where == "keep":
             raise LookupError("no more")
 
     threads = threading.active_count()
-    speech = SpeechRun(open_fake(), keep, RetryPolicy(0), takers=3)
+    speech = SpeechRun(open_fake(), keep, RetryPolicy(0), writers=3)
     with pytest.raises(LookupError, match="no more"):
         speech.speak(broken_rows() if where == "rows" else rows(*["xx"] * 900))
     assert threading.active_count() == threads

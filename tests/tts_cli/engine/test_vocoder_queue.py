@@ -12,7 +12,7 @@ from fakes import AUDIO_ROWS, FakeSpeechModel, fake_codes
 
 from tts_cli.audio import file as audio_file
 from tts_cli.engine import vocoder as vocoder_queue
-from tts_cli.engine.attempt import Attempt, AttemptQueue
+from tts_cli.engine.pieces import Attempt
 
 
 class TestVocoderBatches:
@@ -60,8 +60,8 @@ class TestVocoderBatches:
     def test_nobody_waits_when_nothing_runs(self) -> None:
         model = FakeSpeechModel(4)
         harness = Harness(model, 4, [], is_async=True)
-        harness.jobs = harness.engine.queue = AttemptQueue(4)
-        harness.jobs.put(attempt_of(0, model.prompt(request("xx"))), harness.engine.stop)
+        harness.reopen()
+        harness.jobs.put(attempt_of(0, model.prompt(request("xx"))))
         done = threading.Event()
 
         def sink(attempt: Attempt) -> None:
@@ -72,7 +72,7 @@ class TestVocoderBatches:
         worker = threading.Thread(target=harness.engine.run)
         worker.start()
         assert done.wait(5)  # although the queue is open and more rows may come
-        harness.jobs.close(harness.engine.stop)
+        harness.jobs.put(None)
         worker.join()
 
 

@@ -14,7 +14,7 @@ from engine_harness import Harness, assert_spoken, request, texts
 from fakes import FakeSpeechModel
 
 from models.device.threads import limited_threads
-from tts_cli.engine.attempt import Attempt
+from tts_cli.engine.pieces import Attempt
 from tts_cli.engine.vocoder import MOST_IN_THREAD as MOST_WAITING
 from tts_cli.errors import StoppedEarly
 
@@ -68,7 +68,7 @@ def test_every_row_ends_with_its_own_audio(max_batch: int) -> None:
     assert_spoken(harness.run(), requests)
     assert sorted(model.decoded_here + model.decoded_there) == list(range(70))
     assert max_batch > 1 or not model.decoded_there  # nobody speaks meanwhile
-    assert harness.engine.vocoder.num_waiting == 0
+    assert harness.engine.num_unsettled == 0
 
 
 def test_frames_go_on_meanwhile() -> None:
@@ -81,7 +81,7 @@ def test_frames_go_on_meanwhile() -> None:
         if len(model.batches) == 10:
             assert in_hand.wait(WAIT_S)
         elif len(model.batches) == 20:
-            assert harness.engine.vocoder.num_waiting == 1
+            assert harness.engine.num_unsettled == 1
             has_gone_on.set()
 
     model.decode_frames = decode_frames  # type: ignore[method-assign]
@@ -127,18 +127,14 @@ def test_what_it_decodes_takes_one_thread_of_pytorch_and_nobody_elses() -> None:
     assert counts == {1}
 
 
-def test_a_rows_vocoder_time_is_its_own_and_all_of_it_is_counted() -> None:
+def test_a_rows_vocoder_time_is_its_own() -> None:
     model = Beside(4, frame_s=0.002)
     model.there, model.here = (lambda: time.sleep(0.02)), (lambda: time.sleep(0.01))
     harness = Harness(model, 4, [request(text, 0) for text in texts(20)])
-    harness.engine.busy.start()  # as on a GPU
     jobs = harness.run()
-    taken_ms = [attempt.vocoder_ms for attempt in jobs.values()]
+    taken_ms = [attempt.work().vocoder_ms for attempt in jobs.values()]
     assert min(taken_ms) >= 10
     assert sum(ms >= 20 for ms in taken_ms) >= len(model.decoded_there) > 0
-    found = harness.engine.busy.summary()
-    assert found is not None
-    assert found["run"]["vocoder_s"] == pytest.approx(sum(taken_ms) / 1000, abs=0.002)
 
 
 class TestFailures:

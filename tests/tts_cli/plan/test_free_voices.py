@@ -23,7 +23,8 @@ from tts_cli.plan.plan import Plan
 from tts_cli.sources.item import ManifestFile
 from tts_cli.sources.mapping import RowProblem
 from tts_cli.store.take import Take
-from tts_cli.voices.made import MadeVoices, Recipe
+from tts_cli.voices.generated import Recipe
+from tts_cli.voices.voice_store import VoiceStore
 
 SAYS = "The boat left the harbor after five, and nobody spoke of it again that night."  # 6 s
 SHORT, LONG = "Nobody spoke of it again.", f"{SAYS} {SAYS.replace('five', 'six')} {SAYS}"
@@ -207,7 +208,7 @@ def test_what_must_be_there(find: Find, kept: Path) -> None:
 
 def test_rows_that_were_spoken_with_one_that_is_gone(make_info: Callable[..., ModelInfo]) -> None:
     config, info = RunConfig(model="fish"), make_info(**FISH)
-    voices = FreeVoices(config, info, Maker(config, info), MadeVoices(None))
+    voices = FreeVoices(config, info, Maker(config, info), VoiceStore())
     rows = [Row(n, n, name, SHORT) for n, name in enumerate("abcd", 1)]
     ours = Recipe(None, None, info.identity, 0).voice
     voice_of = {"a": ours, "b": "clara", "c": ours, "d": None}

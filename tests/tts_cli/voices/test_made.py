@@ -15,7 +15,7 @@ from made_voices import NAME, SAYS, STORED, VOICE, keep, names
 from models.base import ModelInfo
 from tts_cli.audio.file import encode_codes
 from tts_cli.errors import RowError, SetupError, UsageError
-from tts_cli.voices.made import MadeVoices
+from tts_cli.voices.voice_store import VoiceStore
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def infos(make_info: Callable[..., ModelInfo]) -> list[ModelInfo]:
 
 
 def test_one_is_kept_whole(tmp_path: Path, infos: list[ModelInfo]) -> None:
-    made, (info, other) = MadeVoices(tmp_path), infos
+    made, (info, other) = VoiceStore(out=tmp_path), infos
     assert made.made(VOICE) is None
     assert made.find(VOICE, info) is None
     assert not (tmp_path / ".voices").exists()
@@ -77,7 +77,7 @@ def test_files_that_are_not_what_was_written(
     path = keep(out) / f"{NAME}{suffix}"
     damage(path)
     with pytest.raises(RowError, match=NAME + suffix):
-        MadeVoices(out).made(VOICE)
+        VoiceStore(out=out).made(VOICE)
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_what_is_told_of_one(tmp_path: Path, facts: dict[str, Any]) -> None:
     path = keep(tmp_path) / f"{NAME}.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), **facts}))
     with pytest.raises(RowError, match=rf"{NAME}\.(json|wav): has changed since it was written"):
-        MadeVoices(tmp_path).made(VOICE)
+        VoiceStore(out=tmp_path).made(VOICE)
 
 
 @pytest.mark.parametrize(
@@ -115,12 +115,12 @@ def test_codes_that_are_none(tmp_path: Path, codes: np.ndarray[Any, Any]) -> Non
     """Whoever wrote them wrote their sum too."""
     from safetensors.numpy import save
 
-    MadeVoices(tmp_path).keep(VOICE, {"text": SAYS}, b"wav", save({"codes": codes}))
+    VoiceStore(out=tmp_path).keep(VOICE, {"text": SAYS}, b"wav", save({"codes": codes}))
     with pytest.raises(RowError, match=r"codes[.]safetensors: has changed since it was written"):
-        MadeVoices(tmp_path).require_made(VOICE).codes()
-    MadeVoices(tmp_path).keep(VOICE, {"text": SAYS}, b"wav", save({"other": codes}))
+        VoiceStore(out=tmp_path).require_made(VOICE).codes()
+    VoiceStore(out=tmp_path).keep(VOICE, {"text": SAYS}, b"wav", save({"other": codes}))
     with pytest.raises(RowError, match=r"codes[.]safetensors"):
-        MadeVoices(tmp_path).require_made(VOICE).codes()
+        VoiceStore(out=tmp_path).require_made(VOICE).codes()
 
 
 def test_another_checkpoints_file_under_its_name(tmp_path: Path, infos: list[ModelInfo]) -> None:
@@ -129,7 +129,7 @@ def test_another_checkpoints_file_under_its_name(tmp_path: Path, infos: list[Mod
     problems = []
     for info in infos:
         try:
-            assert MadeVoices(tmp_path).require(VOICE, info).identity == info.identity
+            assert VoiceStore(out=tmp_path).require(VOICE, info).identity == info.identity
         except RowError as error:
             problems.append(str(error))
     assert len(problems) == 1
@@ -140,7 +140,7 @@ def test_they_are_brought_once(tmp_path: Path, infos: list[ModelInfo]) -> None:
     """What is there stays; what a killed run left is replaced."""
     source, out = tmp_path / "source", tmp_path / "out"
     keep(source)
-    both = MadeVoices(out, source)
+    both = VoiceStore(out=out, source=source)
     assert both.require_made(VOICE).text == SAYS
     assert both.find(VOICE, infos[0]) is not None
     (out / ".voices").mkdir(parents=True)
@@ -149,7 +149,7 @@ def test_they_are_brought_once(tmp_path: Path, infos: list[ModelInfo]) -> None:
     assert names(out) == names(source)
     keep(source, hz=330.0)
     before = names(out)
-    both = MadeVoices(out, source)
+    both = VoiceStore(out=out, source=source)
     both.bring([VOICE])
     assert names(out) == before
     with pytest.raises(
@@ -168,6 +168,8 @@ def test_what_is_in_the_way(tmp_path: Path) -> None:
     (tmp_path / "c" / ".voices" / f"{NAME}.wav").mkdir(parents=True)
     for name in "abc":
         with pytest.raises(SetupError):
-            MadeVoices(tmp_path / name).keep(VOICE, {"text": SAYS}, b"", encode_codes(STORED.codes))
+            VoiceStore(out=tmp_path / name).keep(
+                VOICE, {"text": SAYS}, b"", encode_codes(STORED.codes)
+            )
     assert not list(elsewhere.iterdir())
     assert [path.name for path in (tmp_path / "c" / ".voices").iterdir()] == [f"{NAME}.wav"]

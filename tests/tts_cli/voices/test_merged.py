@@ -11,8 +11,8 @@ from made_voices import NAME, VOICE, keep, names
 
 from tts_cli.errors import SetupError, StoppedEarly, UsageError
 from tts_cli.events import Count
-from tts_cli.voices.made import MadeVoices
 from tts_cli.voices.merged import MergedVoices
+from tts_cli.voices.voice_store import VoiceStore
 
 
 def merge(*folders: Path, preferred: int = 0, is_target_preferred: bool = False) -> Count:
@@ -45,7 +45,7 @@ def test_they_come_along(three: list[Path]) -> None:
     wanted = {**names(two), **names(one)}
     assert found == wanted
     assert len(found) == 3 + 3 + 4
-    assert MadeVoices(out).require_made(VOICE).text
+    assert VoiceStore(out=out).require_made(VOICE).text
     before = {path: path.stat().st_mtime_ns for path in (out / ".voices").iterdir()}
     merge(out, one, two)
     assert {path: path.stat().st_mtime_ns for path in (out / ".voices").iterdir()} == before
@@ -106,18 +106,18 @@ def test_killed_and_run_again(
 ) -> None:
     out, one, _ = three
     keep(one)
-    copy, count = MadeVoices.copy, iter(range(4))
+    copy, count = VoiceStore.copy, iter(range(4))
 
-    def killed(self: MadeVoices, path: Path) -> None:
+    def killed(self: VoiceStore, path: Path) -> None:
         if next(count) == moment:
             raise KeyboardInterrupt
         copy(self, path)
 
-    monkeypatch.setattr(MadeVoices, "copy", killed)
+    monkeypatch.setattr(VoiceStore, "copy", killed)
     with pytest.raises(KeyboardInterrupt):
         merge(out, one)
     monkeypatch.undo()
-    assert MadeVoices(out).made(VOICE) is None  # what tells of the others is the last
+    assert VoiceStore(out=out).made(VOICE) is None  # what tells of the others is the last
     merge(out, one)
     assert names(out) == names(one)
 
@@ -147,7 +147,7 @@ def test_damaged_files_stay_where_they_are(
     keep(two)
     (out / ".voices" / f"{NAME}.json").write_text("{")
     merge(out, two)
-    assert MadeVoices(out).made(VOICE) is not None
+    assert VoiceStore(out=out).made(VOICE) is not None
 
 
 def test_strangers_folders(three: list[Path], tmp_path: Path) -> None:

@@ -17,8 +17,8 @@ from safetensors.numpy import load, save
 
 from models.base import ModelInfo
 from tts_cli.errors import RowError, SetupError, UsageError
-from tts_cli.voices.voice_file import MAX_FILE_BYTES, StoredVoice, decode, encode
-from tts_cli.voices.voice_folder import SUFFIX, VoiceFolder, default_folder, name_problem
+from tts_cli.voices.voice_file import MAX_FILE_BYTES, SUFFIX, StoredVoice, decode, encode
+from tts_cli.voices.voice_store import VoiceStore, default_folder, name_problem
 
 MakeInfo = Callable[..., ModelInfo]
 
@@ -69,27 +69,39 @@ HOSTILE: dict[str, tuple[bytes, str]] = {
     "zeros": (bytes(100), "is not a safetensors file"),
     "huge-header": (with_header(b"{}", 2**63), "is not a safetensors file"),
     "header-beyond-the-file": (with_header(b"{}", 3), "is not a safetensors file"),
-    "no-json": (with_header(b"{]"), "is not a safetensors file: its header is not JSON"),
-    "deep-json": (with_header(b"[" * 100_000), "is not a safetensors file: its header is not JSON"),
-    "not-utf-8": (with_header(b'{"\xff": 1}'), "is not a safetensors file: its header is not JSON"),
-    "list": (with_header(b"[]"), "is not a safetensors file: its header is not an object"),
+    "no-json": (with_header(b"{]"), "is not a voice file of tts-cli: "),
+    "deep-json": (with_header(b"[" * 100_000), "is not a voice file of tts-cli: "),
+    "not-utf-8": (with_header(b'{"\xff": 1}'), "is not a voice file of tts-cli: "),
+    "list": (with_header(b"[]"), "is not a voice file of tts-cli: Expected `object`, got `array`"),
     "no-metadata": (save(load(encode(ICL))), "is not a voice file of tts-cli"),
     "metadata-is-a-list": (with_header(b'{"__metadata__": []}'), "is not a voice file"),
     "other-format": (with_metadata(format="pt"), "is not a voice file of tts-cli"),
     "newer-version": (with_metadata(version="2"), "has version '2'; the supported version is 1"),
-    "no-identity": (with_metadata(identity=None), "has no identity"),
+    "no-identity": (with_metadata(identity=None), "missing required field `identity`"),
     "no-transcript": (with_metadata(text=None), "has no text"),
-    "no-hash": (with_metadata(content=None), "has no content"),
+    "no-hash": (with_metadata(content=None), "missing required field `content`"),
     "number-for-text": (
         encode(ICL).replace(b'"sample_rate_hz":"24000"', b'"sample_rate_hz": 24000 '),
-        "has no sample_rate_hz",
+        "Expected `str`, got `int` - at `$.__metadata__",
     ),
-    "long-name": (with_metadata(model="x" * 300), "has a model of 300 characters"),
-    "long-transcript": (with_metadata(text="x" * 20_001), "has a text of 20001 characters"),
-    "other-mode": (with_metadata(mode="xvek"), "has the mode 'xvek'"),
-    "rate-in-words": (with_metadata(sample_rate_hz="fast"), "has the sample rate 'fast'"),
-    "rate-in-other-digits": (with_metadata(sample_rate_hz="²"), "has the sample rate"),
-    "rate-of-zero": (with_metadata(sample_rate_hz="0"), "has the sample rate '0'"),
+    "long-name": (
+        with_metadata(model="x" * 300),
+        "Expected `str` of length <= 200 - at `$.model`",
+    ),
+    "long-transcript": (
+        with_metadata(text="x" * 20_001),
+        "Expected `str` of length <= 20000 - at `$.text`",
+    ),
+    "other-mode": (
+        with_metadata(mode="xvek"),
+        "Invalid enum value 'xvek' - at `$.mode`",
+    ),
+    "rate-in-words": (with_metadata(sample_rate_hz="fast"), "- at `$.sample_rate_hz`"),
+    "rate-in-other-digits": (
+        with_metadata(sample_rate_hz="²"),
+        "- at `$.sample_rate_hz`",
+    ),
+    "rate-of-zero": (with_metadata(sample_rate_hz="0"), "- at `$.sample_rate_hz`"),
     "no-codes": (with_tensors(codes=None), "contains the tensors 'embedding' instead of"),
     "codes-of-xvec": (with_metadata(mode="xvec"), "contains the tensors 'codes, embedding'"),
     "one-more-tensor": (
@@ -117,8 +129,8 @@ HOSTILE: dict[str, tuple[bytes, str]] = {
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> VoiceFolder:
-    return VoiceFolder(tmp_path / "voices")
+def folder(tmp_path: Path) -> VoiceStore:
+    return VoiceStore(tmp_path / "voices")
 
 
 @pytest.fixture
@@ -127,11 +139,11 @@ def base(make_info: MakeInfo) -> ModelInfo:
 
 
 @pytest.mark.parametrize("voice", [ICL, XVEC], ids=["icl", "xvec"])
-def test_what_is_written_comes_back(folder: VoiceFolder, voice: StoredVoice) -> None:
+def test_what_is_written_comes_back(folder: VoiceStore, voice: StoredVoice) -> None:
     path = folder.write("anna", voice)
     assert path == folder.path / "anna.voice.safetensors"
     assert os.listdir(folder.path) == [path.name], "no temporary file stays"
-    found = VoiceFolder(folder.path).load("anna")
+    found = VoiceStore(folder.path).load("anna")
     assert found.facts() == voice.facts()
     assert found.digest == voice.digest
     model_voice = found.to_voice()
@@ -147,7 +159,7 @@ def test_what_is_written_comes_back(folder: VoiceFolder, voice: StoredVoice) -> 
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_hostile_files(folder: VoiceFolder, name: str) -> None:
+def test_hostile_files(folder: VoiceStore, name: str) -> None:
     data, words = HOSTILE[name]
     folder.path.mkdir()
     (folder.path / f"v{SUFFIX}").write_bytes(data)
@@ -158,7 +170,7 @@ def test_hostile_files(folder: VoiceFolder, name: str) -> None:
     assert len(str(caught.value)) < 300
 
 
-def test_random_damage_is_always_found(folder: VoiceFolder) -> None:
+def test_random_damage_is_always_found(folder: VoiceStore) -> None:
     data = encode(ICL)
     random = np.random.default_rng(7)
     for _ in range(300):
@@ -172,7 +184,7 @@ def test_random_damage_is_always_found(folder: VoiceFolder) -> None:
         assert found.digest == ICL.digest
 
 
-def test_files_that_are_none(folder: VoiceFolder, tmp_path: Path) -> None:
+def test_files_that_are_none(folder: VoiceStore, tmp_path: Path) -> None:
     folder.path.mkdir()
     outside = tmp_path / "outside"
     outside.write_bytes(encode(ICL))
@@ -193,7 +205,7 @@ def test_files_that_are_none(folder: VoiceFolder, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "name", ["", "..", "../anna", "a/b", "/anna", ".anna", "-anna", "a\0b", "con", "a b", "x" * 300]
 )
-def test_names_that_are_refused(folder: VoiceFolder, name: str) -> None:
+def test_names_that_are_refused(folder: VoiceStore, name: str) -> None:
     assert name_problem(name) is not None
     with pytest.raises(UsageError, match="the voice name"):
         folder.write(name, ICL)
@@ -202,7 +214,7 @@ def test_names_that_are_refused(folder: VoiceFolder, name: str) -> None:
     assert not folder.path.exists()
 
 
-def test_names_ignore_letter_case(folder: VoiceFolder) -> None:
+def test_names_ignore_letter_case(folder: VoiceStore) -> None:
     folder.write("Anna", ICL)
     assert folder.load("anna").digest == ICL.digest
     with pytest.raises(UsageError, match=r"Anna\.voice\.safetensors already exists"):
@@ -212,13 +224,13 @@ def test_names_ignore_letter_case(folder: VoiceFolder) -> None:
     assert folder.load("anna").mode == "xvec"
 
 
-def test_a_mistyped_name_is_answered_with_the_nearest(folder: VoiceFolder) -> None:
+def test_a_mistyped_name_is_answered_with_the_nearest(folder: VoiceStore) -> None:
     folder.write("narrator", ICL)
     with pytest.raises(RowError, match="did you mean 'narrator'"):
         folder.load("narator")
 
 
-def test_other_checkpoints_are_named(folder: VoiceFolder, base: ModelInfo) -> None:
+def test_other_checkpoints_are_named(folder: VoiceStore, base: ModelInfo) -> None:
     folder.write("anna", ICL)
     assert folder.require("anna", base).digest == ICL.digest
     with pytest.raises(RowError) as caught:
@@ -232,11 +244,11 @@ def test_other_checkpoints_are_named(folder: VoiceFolder, base: ModelInfo) -> No
 
 
 def test_a_folder_that_is_missing_or_cannot_be_written(tmp_path: Path) -> None:
-    assert VoiceFolder(tmp_path / "none").names() == []
+    assert VoiceStore(tmp_path / "none").names() == []
     (tmp_path / "file").write_text("")
-    assert VoiceFolder(tmp_path / "file").names() == []
+    assert VoiceStore(tmp_path / "file").names() == []
     with pytest.raises(SetupError, match="choose another --voice-dir"):
-        VoiceFolder(tmp_path / "file").write("anna", ICL)
+        VoiceStore(tmp_path / "file").write("anna", ICL)
 
 
 def test_the_users_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 from tasks import task_of
 
 from models.base import SpeechRequest
-from tts_cli.core import Spoken
+from tts_cli.core import Result
 from tts_cli.voices.stage import Voiced
 from tts_cli.workers.messages import Ended, Returned, RowOrder
 from tts_cli.workers.worker import LOOK_S, Worker, WorkerFailed
@@ -29,7 +29,7 @@ class Quiet(Worker):
         """Let rows come to their ends."""
         with self._mutex:
             for task in [task for task in self._tasks if task.id in names]:
-                self._tell(Ended.of(self._tasks.pop(task), Spoken(), 0.0))
+                self._tell(Ended.of(self._tasks.pop(task), Result(), 0.0))
 
     def coming(self) -> list[str | None]:
         """The ids of rows that lie ready; None: no more for now."""

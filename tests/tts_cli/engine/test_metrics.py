@@ -7,7 +7,7 @@ import pytest
 
 from tts_cli.audio.levels import Array
 from tts_cli.core import Kind, Remark
-from tts_cli.engine.judge import Verdict, judge
+from tts_cli.engine.pieces import AudioMetrics, measure
 
 RATE_HZ = 24_000
 FRAME_S = 0.08
@@ -19,11 +19,11 @@ def speech(seconds: float, level: float = 0.3) -> Array:
     return (level * rng.uniform(-1, 1, round(seconds * RATE_HZ))).astype(np.float32)
 
 
-def found(samples: Array, codes: Array | None = None, expected_s: float = 0.0) -> Verdict:
+def found(samples: Array, codes: Array | None = None, expected_s: float = 0.0) -> AudioMetrics:
     frames = round(len(samples) / RATE_HZ / FRAME_S)
     if codes is None:
         codes = np.arange(2 * frames).reshape(frames, 2)
-    return judge(samples, codes, FRAME_S, expected_s)
+    return measure(samples, codes, FRAME_S, expected_s)
 
 
 @DTYPES
@@ -41,10 +41,10 @@ def test_near_silence(dtype: type, silence_s: float, suspect: list[str], is_stuc
     samples = np.concatenate([speech(1.1), speech(silence_s, 0.0005), speech(0.8 + 4 - silence_s)])
     if dtype is np.int16:
         samples = (samples * 32767).astype(np.int16)
-    verdict = found(samples)
-    assert verdict.levels.silence_inside_s == pytest.approx(silence_s, abs=0.041)
-    assert [remark.text for remark in verdict.remarks] == suspect
-    assert verdict.is_stuck is is_stuck
+    metrics = found(samples)
+    assert metrics.levels.silence_inside_s == pytest.approx(silence_s, abs=0.041)
+    assert [remark.text for remark in metrics.remarks] == suspect
+    assert metrics.is_stuck is is_stuck
 
 
 def test_quiet_speech_is_not_silence() -> None:
@@ -60,18 +60,18 @@ def test_quiet_speech_is_not_silence() -> None:
 def test_silence_at_the_ends(silence_s: float, is_stuck: bool, where: str) -> None:
     """Two seconds of it once made a row suspect: only silence inside does, or four of any."""
     pieces = [speech(silence_s, 0.0005), speech(2)]
-    verdict = found(np.concatenate(pieces if where == "start" else pieces[::-1]))
+    metrics = found(np.concatenate(pieces if where == "start" else pieces[::-1]))
     shown = f"near silence for {silence_s:.1f} s at the {where}"
-    assert verdict.remarks == ([Remark(Kind.SILENCE, shown)] if is_stuck else [])
-    assert verdict.is_stuck is is_stuck
+    assert metrics.remarks == ([Remark(Kind.SILENCE, shown)] if is_stuck else [])
+    assert metrics.is_stuck is is_stuck
 
 
 @DTYPES
 def test_nothing_at_all_is_silence(dtype: type) -> None:
-    verdict = found(np.zeros(8 * RATE_HZ, dtype))
-    assert verdict.levels.silence_start_s == pytest.approx(8)
-    assert verdict.is_stuck
-    assert verdict.remarks == [Remark(Kind.SILENCE, "near silence for 8.0 s at the start")]
+    metrics = found(np.zeros(8 * RATE_HZ, dtype))
+    assert metrics.levels.silence_start_s == pytest.approx(8)
+    assert metrics.is_stuck
+    assert metrics.remarks == [Remark(Kind.SILENCE, "near silence for 8.0 s at the start")]
 
 
 @pytest.mark.parametrize(
@@ -85,21 +85,23 @@ def test_nothing_at_all_is_silence(dtype: type) -> None:
 def test_one_first_code(frames: int, suspect: list[str], is_stuck: bool) -> None:
     codes = np.arange(200).reshape(100, 2)
     codes[20 : 20 + frames, 0] = 7
-    verdict = found(speech(8), codes)
-    assert [remark.text for remark in verdict.remarks] == suspect
-    assert verdict.is_stuck is is_stuck
+    metrics = found(speech(8), codes)
+    assert [remark.text for remark in metrics.remarks] == suspect
+    assert metrics.is_stuck is is_stuck
     assert not found(speech(8), codes[:, ::-1]).remarks  # another codebook may stay
 
 
 @pytest.mark.parametrize(("expected_s", "is_long"), [(0.0, False), (2.0, True), (3.0, False)])
 def test_much_too_long(expected_s: float, is_long: bool) -> None:
-    verdict = found(speech(8), expected_s=expected_s)
+    metrics = found(speech(8), expected_s=expected_s)
     long = Remark(Kind.LONG, "8.0 s long, expected about 2.0 s")
-    assert verdict.remarks == ([long] if is_long else [])
-    assert not verdict.is_stuck
+    assert metrics.remarks == ([long] if is_long else [])
+    assert not metrics.is_stuck
 
 
 def test_rows_of_a_few_samples() -> None:
-    verdict = judge(np.full(60, 0.1, np.float32), np.zeros((1, 2), np.int64), 0.0025, 0.0)
-    assert (verdict.levels.longest_silence_s, verdict.repeat_s) == (0, 0.0025)
-    assert judge(np.full(1, 0.1, np.float32), np.zeros((1, 1), np.int64), 0.0025, 0.0).remarks == []
+    metrics = measure(np.full(60, 0.1, np.float32), np.zeros((1, 2), np.int64), 0.0025, 0.0)
+    assert (metrics.levels.longest_silence_s, metrics.repeat_s) == (0, 0.0025)
+    assert (
+        measure(np.full(1, 0.1, np.float32), np.zeros((1, 1), np.int64), 0.0025, 0.0).remarks == []
+    )
