@@ -263,6 +263,8 @@ def tag_of_word(element: Any) -> str:
 def _read_pdf(data: bytes, name: str) -> _Read:
     pypdf = load("pdf", "pypdf", f"{name}: .pdf")
     remedy = "save it again, or save its text as .txt"
+    if b"/Encrypt" in data:
+        remedy = "it is encrypted: use a copy without a password"
     with library_errors(name, remedy):
         reader = pypdf.PdfReader(io.BytesIO(data))
         is_open = not reader.is_encrypted or reader.decrypt("")
@@ -276,7 +278,7 @@ def _read_pdf(data: bytes, name: str) -> _Read:
         with library_errors(f"{name}, page {number + 1}", remedy):
             lines = reader.pages[number].extract_text().splitlines()
         pages.append([re.sub(r"[\x00-\x08\x0b-\x1f]", "", line).strip() for line in lines])
-        num_chars += sum(map(len, lines))
+        num_chars += sum(map(len, pages[-1]))
         if num_chars > MAX_PDF_CHARS:
             raise ManifestError(f"{name}: has more than {MAX_PDF_CHARS >> 20} Mi characters")
     if not num_chars:
@@ -371,4 +373,5 @@ def _placed(
 
 
 def _letters(text: str) -> str:
-    return "".join(filter(str.isalnum, text)).casefold()
+    """Return the letters of a title, without the number of its section."""
+    return "".join(filter(str.isalnum, text)).casefold().lstrip("0123456789")

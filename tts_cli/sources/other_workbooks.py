@@ -10,7 +10,9 @@ Source: OpenDocument 1.3, part 3, section 9.
 
 from __future__ import annotations
 
+import datetime
 import io
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -29,7 +31,7 @@ from tts_cli.sources.xlsx_scan import (
     walk_xml,
 )
 
-_CONTENT = "content.xml"
+_CONTENT, _MANIFEST = "content.xml", "META-INF/manifest.xml"
 _MAX_REPEATS = 1 << 20  # of a cell or a row
 _CELLS = ("table-cell", "covered-table-cell")
 _NOT_READ = ("annotation", "frame", "tracked-changes")  # a comment, a picture
@@ -56,6 +58,8 @@ class OdsFile:
 
     def __init__(self, archive: Archive, name: str) -> None:
         self._name = name
+        if _MANIFEST in archive.names and b"encryption-data" in archive.read(_MANIFEST):
+            raise ManifestError(f"{name}: is encrypted", "save it without a password")
         self._content = archive.read(_CONTENT)
         self.sheets = self._walk(None).sheets
 
@@ -218,14 +222,17 @@ class XlsFile:
             return ""
         if kind == xlrd.XL_CELL_BOOLEAN:
             return cell_text(bool(value))
+        style = self._book.xf_list[sheet.cell_xf_index(row, column)]
+        code = self._book.format_map[style.format_key].format_str
+        if kind == xlrd.XL_CELL_DATE and re.search(r"\[[hm]", code, re.IGNORECASE):
+            return cell_text(datetime.timedelta(days=value))
         if kind == xlrd.XL_CELL_DATE:
             when = xlrd.xldate.xldate_as_datetime(value, self._book.datemode)
             is_day = float(value).is_integer()
             return cell_text(when.date() if is_day else when.time() if value < 1 else when)
         if kind != xlrd.XL_CELL_NUMBER:
             return cell_text(value)
-        style = self._book.xf_list[sheet.cell_xf_index(row, column)]
-        shape = number_format(self._book.format_map[style.format_key].format_str)
+        shape = number_format(code)
         if isinstance(shape, NumberFormat):
             return shape.show(value)
         text = cell_text(value)

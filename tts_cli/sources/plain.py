@@ -239,8 +239,8 @@ def _heading(
         return Heading(line, 1 if found[1][0] == "=" else 2, where), 2
     below = below.strip()
     title = title_of(line, is_loose=len(group) == 1)
-    if title is None:
-        return None
+    if title is None or (line[0].islower() and _FINAL.search(line)):
+        return None  # "section 3 and elsewhere."
     if title.value is not None:
         if width and len(group) > 1:
             return None

@@ -175,11 +175,11 @@ def test_pdf(tmp_path: Path) -> None:
     """Running heads and page numbers are left out, sentences go on over pages, and a bookmark is
     placed where its title is.
     """
-    marks = {0: "The first night", 2: "The second night"}
+    marks = {0: "1 The first night", 2: "2. The second night"}
     book = read_book(pdf(tmp_path / "a.pdf", PAGES, marks))
     assert book.language == "en"
     found = texts(book)
-    assert [title for title, _ in found] == ["The first night", "The second night"]
+    assert [title for title, _ in found] == ["1 The first night", "2. The second night"]
     spoken = [" ".join(parts) for _, parts in found]
     assert "MILL" not in "".join(spoken)
     assert "along the road with apples. He asked" in spoken[0]
@@ -233,6 +233,13 @@ class TestHostile:
             with pytest.raises(ManifestError):
                 read_book(path)
         refused(pdf(path, [[]], {}), "contains only pictures, no text; run text recognition")
+        encrypted = (
+            pdf(path, PAGES, {}, "/A 1")
+            .read_bytes()
+            .replace(b"/Root 1 0 R>>", b"/Root 1 0 R/Encrypt<</Filter/Standard/V 9/R 9>>>>")
+        )
+        path.write_bytes(encrypted)
+        refused(path, "it is encrypted: use a copy without a password")
         looped = pdf(path, PAGES, {0: "a"}).read_bytes().replace(b"/Dest", b"/Next 12 0 R/Dest")
         path.write_bytes(looped)
         assert read_book(path).chapters

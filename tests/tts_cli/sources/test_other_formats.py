@@ -44,7 +44,7 @@ OFFICE = 'xmlns:%s="urn:oasis:names:tc:opendocument:xmlns:%s:1.0"'
 NAMES = " ".join(OFFICE % (name, name) for name in ("office", "table", "text", "style"))
 
 
-def ods(rows: str, *, before: str = "") -> bytes:
+def ods(rows: str, *, before: str = "", manifest: str = "") -> bytes:
     """A workbook of LibreOffice with one sheet."""
     content = (
         f"<office:document-content {NAMES}>{before}<office:body><office:spreadsheet>"
@@ -55,6 +55,7 @@ def ods(rows: str, *, before: str = "") -> bytes:
     with zipfile.ZipFile(found, "w", zipfile.ZIP_DEFLATED) as packed:
         packed.writestr("mimetype", "application/vnd.oasis.opendocument.spreadsheet")
         packed.writestr("content.xml", content)
+        packed.writestr("META-INF/manifest.xml", manifest)
     return found.getvalue()
 
 
@@ -319,6 +320,7 @@ HOSTILE: list[tuple[str, bytes, str]] = [
         "has more than 4,000,000 cells",
     ),
     ("a.ods", ods("", before="<a>"), "content.xml: is damaged"),
+    ("a.ods", ods("", manifest="<m:encryption-data/>"), "is encrypted; save it without a password"),
     ("a.xls", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(2000), "cannot be read"),
     ("a.xls", lzma.decompress(base64.b64decode("".join(XLS)))[:3000], "cannot be read"),
     ("a.po", b'msgid "a"\nmsgstr "b\n\\', "cannot be read"),
