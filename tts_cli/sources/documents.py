@@ -5,8 +5,8 @@ styles, numbers of lists, tables row by row; not text that was deleted or hidden
 and the printed table of contents.
 
 A PDF has lines and no paragraphs. Where they end is guessed: at a line that is shorter than the
-others and ends as a sentence does. Chapters are the bookmarks, if it has some; else lines that are
-titles, as in plain text.
+others and ends as a sentence does, or is much shorter. Chapters are the bookmarks, if it has some;
+else lines that are titles, as in plain text.
 
 Source: ECMA-376, part 1, section 17 (WordprocessingML).
 """
@@ -47,6 +47,7 @@ _MAX_OUTLINE = 5_000
 _MIN_PAGES = 3
 _META_CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?([\w.:-]{1,40})", re.IGNORECASE)
 _SENTENCE_END = re.compile(r"[.!?…:。！？][\"'”’»」』)\]]*$")
+_SHORT = 0.5  # of it; an even shorter one ends, unless the next begins small
 _FULL = 0.85  # of the widest lines of a page; a shorter one may end a paragraph
 _PASSED = ("sdt", "sdtContent", "ins", "moveTo", "customXml", "smartTag", "hyperlink", "fldSimple")
 _PICTURES = ("drawing", "pict", "object", "AlternateContent")
@@ -296,7 +297,9 @@ def _read_pdf(data: bytes, name: str) -> _Read:
     printed = without_print("\f".join("\n".join(lines) for lines in pages))
     warnings = [f"{name}: paragraphs and headings of a PDF are guessed; check them with --dry-run"]
     warnings += [f"{name}: left out: {what}" for what in printed.left_out]
-    found = _placed(list(blocks(printed.text, name)), printed.starts, chapters, name)
+    found = _placed(
+        list(blocks(printed.text, name, is_wrapped=True)), printed.starts, chapters, name
+    )
     language = language and str(language)
     return chapters_of(found), Book((), title or None, author or None, language, tuple(warnings))
 
@@ -319,7 +322,9 @@ def _part_paragraphs(pages: list[list[str]], titles: Set[str]) -> None:
             is_edge = nth in (0, len(lines) - 1) and edges[key] >= max(_MIN_PAGES, len(pages) / 3)
             is_alone = is_edge or _letters(line) in titles
             parted += ["", line, ""] if is_alone else [line]
-            if len(line) < _FULL * width and _SENTENCE_END.search(line):
+            is_end = len(line) < _FULL * width and _SENTENCE_END.search(line)
+            following = "".join(lines[nth + 1 : nth + 2])
+            if is_end or (len(line) < _SHORT * width and not following[:1].islower()):
                 parted.append("")
         lines[:] = parted
 

@@ -147,15 +147,18 @@ def _clear_pages(pages: list[list[str]]) -> bool:
     return bool(cleared)
 
 
-def blocks(text: str, name: str) -> Iterator[Block]:
+def blocks(text: str, name: str, *, is_wrapped: bool = False) -> Iterator[Block]:
     """The blocks of a text in order.
 
     Args:
         text: with line ends as newlines.
         name: of the file, for messages.
+        is_wrapped: lines end as the page did; otherwise their lengths show it.
     """
     groups = list(_groups(_PICTURE.sub(_newlines, text)))
     width = _wrap_width(groups)
+    if is_wrapped and not width:
+        width = max((len(line.text) for group in groups for line in group), default=0)
     has_parted = width and re.search(r"[^\W\d_]-\n\s*[a-zß-ÿ]", text)
     words = {word.casefold() for word in _WORD.findall(text)} if has_parted else set()
     found = [block for group in groups for block in _read(group, width, name, words)]

@@ -192,6 +192,19 @@ def test_pdf(tmp_path: Path) -> None:
     assert book.chapters[1].paragraphs[0].place == "a.pdf, page 3"
 
 
+def test_lines_of_a_pdf_are_no_sentences(tmp_path: Path) -> None:
+    """A reader for e-books stopped at each line, and said "re duce"."""
+    lines = [
+        *("Report", "The engineers had to re-", "duce the noise of the machine until nobody"),
+        *("could hear it.", "The end of a line", "is not the end of a sentence."),
+    ]
+    assert texts(read_book(pdf(tmp_path / "a.pdf", [lines], {})))[0][1] == [
+        "Report",
+        "The engineers had to re-duce the noise of the machine until nobody could hear it.",
+        "The end of a line is not the end of a sentence.",
+    ]
+
+
 def refused(path: Path, words: str) -> None:
     with pytest.raises(ManifestError) as caught:
         read_book(path)
