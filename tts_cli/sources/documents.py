@@ -180,7 +180,7 @@ class _Docx:
             if tag == "p":
                 yield self._paragraph(one)
             elif tag == "tbl":
-                yield f"<table>{''.join(map(self._row, one.iter('{*}tr')))}</table>"
+                yield f"<table>{''.join(map(self._row, one.iterfind('{*}tr')))}</table>"
             elif tag in _PASSED:
                 yield from self.blocks(one)
 

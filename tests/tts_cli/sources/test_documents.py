@@ -79,7 +79,9 @@ def test_docx(tmp_path: Path) -> None:
         ),
         p("First", "L"),
         p("Second", "L"),
-        "<w:tbl><w:tr>" + "".join(f"<w:tc>{p(one)}</w:tc>" for one in "ab") + "</w:tr></w:tbl>",
+        "<w:tbl><w:tr>"
+        + "".join(f"<w:tc>{p(one)}</w:tc>" for one in "ab")
+        + f"<w:tc><w:tbl><w:tr><w:tc>{p('inner')}</w:tc></w:tr></w:tbl></w:tc></w:tr></w:tbl>",
         p("Two", "berschrift1"),
         p("The end."),
     ]
@@ -90,7 +92,7 @@ def test_docx(tmp_path: Path) -> None:
             "One",
             [
                 *("The Mill", "One", "It rained & H₂O, a-b c added"),
-                *("1. First", "2. Second", "a, b"),
+                *("1. First", "2. Second", "a, b, inner"),
             ],
         ),
         ("Two", ["Two", "The end."]),
