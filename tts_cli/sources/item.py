@@ -310,6 +310,7 @@ class RowBuilder:
         self._folder = source.folder
         self._columns = source.columns
         self._is_idle = source.columns.is_idle
+        self._is_dropped = source.columns.extra == DROP
         self._has_names, self._has_cast = source.rules.has_names, source.rules.has_cast
         self._file = file
         self._content_ids = content_ids
@@ -319,32 +320,32 @@ class RowBuilder:
     def row(self, item: Item) -> Row | BadRow:
         """Return the row of the next item."""
         self.number += 1
-        values, extra, speaker = item.values, item.extra, item.speaker
-        problem = item.problem
-        if item.is_object and not self._is_idle and problem is None:
+        line, values, extra, speaker, is_object, problem = item
+        if is_object and not self._is_idle and problem is None:
             try:
                 values, extra = self._columns.split(values)
             except RowProblem as error:
                 problem = str(error)
         if problem is not None:
-            return BadRow(item.line, self.number, None, problem, file=self._file)
-        if self._columns.extra == DROP:
+            return BadRow(line, self.number, None, problem, file=self._file)
+        if extra and self._is_dropped:
             extra = {}
         if self._found.marks:
             values = self._without_marks(values)
         if self._has_names:
             values, speaker = self._without_name(values)
-        if speaker and self._has_cast:
-            if not (values.get("character") or values.get("role")):
-                values = {**values, "character": speaker}
-        elif speaker and self._columns.extra != DROP:
-            extra = {"speaker": speaker, **extra}
+        if not speaker:
+            pass
+        elif not self._has_cast:
+            extra = extra if self._is_dropped else {"speaker": speaker, **extra}
+        elif not (values.get("character") or values.get("role")):
+            values = {**values, "character": speaker}
         row = build_row(
             values,
-            line=item.line,
+            line=line,
             number=self.number,
             folder=self._folder,
-            is_text=not item.is_object,
+            is_text=not is_object,
             extra=extra or None,
             content_ids=self._content_ids,
             strips_markup=self._strips_markup,

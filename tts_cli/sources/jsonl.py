@@ -27,6 +27,7 @@ MAX_LINE_CHARS = 1 << 20
 _FIRST_CHARS = 1 << 16  # that a first look reads
 MAX_DOCUMENT_CHARS = 256 << 20
 _MAX_NUMBER_CHARS = 64
+_NONE: Mapping[str, Any] = {}
 _NOT_AN_ARRAY = "a manifest has one JSON object per line, not an array; jq -c '.[]' converts it"
 _SPACE = re.compile(r"[ \t\r\n]*")
 _ESCAPED = re.compile("[\udc80-\udcff]")  # a byte that is not UTF-8
@@ -46,7 +47,7 @@ def line_items(lines: Lines, *, is_plain: bool) -> Iterator[Item]:
                 values = {"text": text} if is_plain else _parse_object(text)
         except RowProblem as error:
             problem = str(error)
-        yield Item(lines.number, values, is_object=True, problem=problem)
+        yield Item(lines.number, values, _NONE, "", True, problem)
 
 
 def is_document(file: TextIO, name: str) -> bool:
