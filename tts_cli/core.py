@@ -102,7 +102,7 @@ class Remark(NamedTuple):
 
 @dataclass(frozen=True)
 class Levels:
-    """Measures of one row's audio, under the names of `Take`. dBFS: 0 is the root mean square,
+    """Measures of one row's audio, named as in `JournalEntry`. dBFS: 0 is the root mean square,
     or the peak, of a square wave of full scale; None is digital silence.
     """
 
@@ -146,7 +146,7 @@ class Need:
 
 @dataclass(frozen=True)
 class Work:
-    """What a row took, under the names of `Take`. Times are milliseconds, the row's own share
+    """What a row took, named as in `JournalEntry`. Times are milliseconds, the row's own share
     where rows run together.
     """
 
@@ -284,7 +284,9 @@ class Encoded:
     sha256: str
     codes_sha256: str | None  # None: no codes are kept
     num_samples: int  # at the native rate, before anything was done to them
-    applied: Any = None  # `Applied` to the samples first, which core does not know; None: nothing
+    applied: Any = (
+        None  # `PostProcessReport` to the samples first, which core does not know; None: nothing
+    )
     remarks: tuple[Remark, ...] = ()  # of the file, beside those of the speech
 
 
@@ -306,7 +308,9 @@ class Result:
     remarks: tuple[Remark, ...] = ()  # of its audio
     usual_s: float = 0.0  # see `Piece`; of all pieces
     work: Work = Work()
-    parts: tuple[dict[str, Any], ...] = ()  # what came of the pieces of a joined one, see `Take`
+    parts: tuple[
+        dict[str, Any], ...
+    ] = ()  # what came of the pieces of a joined one, see `JournalEntry`
     queued_s: float | None = None  # `perf_counter` when its prompt was made; None: it had none
     encoded: Encoded | None = None  # instead of samples and codes, where files are made of them
     unwritable: str | None = None  # why no files can be made

@@ -44,14 +44,16 @@ class Field(NamedTuple):
 
 
 TABLES = {
-    "timings": Table("0.2", ("store/take.py:Take", "store/take.py:Take.suspect")),
+    "timings": Table("0.2", ("store/entry.py:JournalEntry", "store/entry.py:JournalEntry.suspect")),
     "status": Table("0.2", ("core.py:Status",), "status"),
     "role": Table("0.2", ("core.py:Role",), "role"),
     "finish": Table("0.2", ("core.py:Finish",), "finish_reason"),
     "remark": Table("0.4", ("core.py:Remark",), "entry"),
     "kind": Table("0.3", ("checks/outliers.py:KINDS",), "kind"),
     "part": Table("0.2", ("engine/pieces.py:part_facts",), "entry"),
-    "applied": Table("0.2", ("audio/treatment.py:Applied", "audio/loudness.py:Levelling"), "entry"),
+    "applied": Table(
+        "0.2", ("audio/treatment.py:PostProcessReport", "audio/loudness.py:LoudnessReport"), "entry"
+    ),
     "source": Table("0.2", ("store/sources.py:AudioSource.as_source",), "entry"),
     "run": Table("0.2", ("app/run.py:report_of", "store/run_file.py:with_folder")),
     "start": Table("0.4", ("startup.py:MOMENTS",), "moment"),

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 Array = np.ndarray[Any, Any]
-Take = Mapping[str, float]  # what was found in one: see `FIGURES`
+JournalEntry = Mapping[str, float]  # what was found in one: see `FIGURES`
 
 RESAMPLES = 10_000
 MISSED = 0.05  # share of runs in which an interval may miss
@@ -87,7 +87,7 @@ class Tables(NamedTuple):
     figures: list[Figure]  # that any take has
 
 
-def tabulate(systems: Sequence[Mapping[tuple[str, ...], Take]]) -> Tables:
+def tabulate(systems: Sequence[Mapping[tuple[str, ...], JournalEntry]]) -> Tables:
     """Add takes up by their texts. A figure has the takes of which every system has it.
 
     Args:

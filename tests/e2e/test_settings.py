@@ -390,9 +390,11 @@ def test_completion_scripts(bench: Workbench, shell: str) -> None:
 def test_completing_ids(bench: Workbench) -> None:
     from tts_cli.app.offers import values
     from tts_cli.core import Status
-    from tts_cli.store.take import Take
+    from tts_cli.store.entry import JournalEntry
 
-    lines = [Take(name, Status.OK).to_line().strip() for name in ("intro/1", "intro/2", "end")]
+    lines = [
+        JournalEntry(name, Status.OK).to_line().strip() for name in ("intro/1", "intro/2", "end")
+    ]
     bench.write("\n".join([*lines, "{torn"]), "timings.jsonl")
     assert values("only", {"out": str(bench.folder)}, "intro") == ["intro/1", "intro/2"]
     assert values("only", {"out": None}, "intro") == []

@@ -15,8 +15,8 @@ from tts_cli.cli import messages as msg
 from tts_cli.core import BadRow, Result, Task
 from tts_cli.engine.speech_run import SpeechRun
 from tts_cli.errors import DiskFull
+from tts_cli.store.entry import JournalEntry
 from tts_cli.store.store import Store
-from tts_cli.store.take import Take
 
 FRAME_S = 0.0025
 SPOKEN = {"id": "a", "text": "Hello there."}
@@ -169,23 +169,23 @@ def test_prompts_do_not_wait_for_rows_that_are_only_written(
 ) -> None:
     """The thread that makes prompts wrote silent and invalid rows itself, three fsyncs each."""
     has_prompt, waited = threading.Event(), []
-    make, keep, fail = SpeechRun._prompt, Store.keep, Store.fail
+    make, keep, fail = SpeechRun._prompt, Store.commit_result, Store.commit_failure
 
     def note(self: SpeechRun, request: SpeechRequest) -> Prompt:
         has_prompt.set()
         return make(self, request)
 
-    def slow_keep(self: Store, task: Task, spoken: Result) -> Take:
+    def slow_keep(self: Store, task: Task, spoken: Result) -> JournalEntry:
         waited.append(has_prompt.wait(60))
         return keep(self, task, spoken)
 
-    def slow_fail(self: Store, row: BadRow) -> Take:
+    def slow_fail(self: Store, row: BadRow) -> JournalEntry:
         waited.append(has_prompt.wait(60))
         return fail(self, row)
 
     monkeypatch.setattr(SpeechRun, "_prompt", note)
-    monkeypatch.setattr(Store, "keep", slow_keep)
-    monkeypatch.setattr(Store, "fail", slow_fail)
+    monkeypatch.setattr(Store, "commit_result", slow_keep)
+    monkeypatch.setattr(Store, "commit_failure", slow_fail)
     rows = [*SILENT, {"id": "bad", "text": ""}, SPOKEN]
     assert bench.synth(rows, *CAP, "--skip-invalid", "--accept-truncated").code == 1
     assert waited == [True] * 5
@@ -196,14 +196,14 @@ def test_prompts_do_not_wait_for_rows_that_are_only_written(
 def test_a_full_disk_while_silent_rows_are_written(
     bench: Workbench, rows: list[dict[str, str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    keep = Store.keep
+    keep = Store.commit_result
 
-    def full(self: Store, task: Task, spoken: Result) -> Take:
+    def full(self: Store, task: Task, spoken: Result) -> JournalEntry:
         if task.id == "short":
             raise DiskFull("no room left")
         return keep(self, task, spoken)
 
-    monkeypatch.setattr(Store, "keep", full)
+    monkeypatch.setattr(Store, "commit_result", full)
     result = bench.synth(rows, *CAP, "--accept-truncated")
     assert (result.code, "no room left" in result.err) == (4, True)
     assert {"sub/dash", "smile"} <= bench.out().records.keys()

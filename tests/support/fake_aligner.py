@@ -7,14 +7,14 @@ from collections.abc import Iterable, Iterator
 
 from tts_cli.checks.asr.aligner import NOT_FOUND, AlignedWord, AlignRequest, AlignResult, Known
 from tts_cli.checks.asr.recognizer import Identity
-from tts_cli.checks.asr.sphinx import LEAST_SCORE
+from tts_cli.checks.asr.sphinx import MIN_SCORE
 
 
 class FakeAligner:
     """Finds a word every tenth of a second; rows it is told to have bad scores, or none."""
 
     def __init__(self, scores: dict[str, float] | None = None) -> None:
-        self.identity = Identity("fake 1", ("en",), LEAST_SCORE)
+        self.identity = Identity("fake 1", ("en",), MIN_SCORE)
         self.scores = scores or {}
         self.asked: list[AlignRequest] = []
 

@@ -21,8 +21,8 @@ from tts_cli.core import Finish, Row, Status
 from tts_cli.plan.checkpoint import read_info
 from tts_cli.plan.resolve import build_request, request_hash
 from tts_cli.sources.open import open_source, read_rows
+from tts_cli.store.entry import JournalEntry
 from tts_cli.store.files import JOURNAL_NAME, AudioWriter, prepare_folder
-from tts_cli.store.take import Take
 
 FILES_A_FOLDER = 1000
 AUDIO = b"RIFF" + bytes(40)  # of a row; whether it can be played is not asked
@@ -59,7 +59,7 @@ def write_done(manifest: Path, out: Path, config: RunConfig | None = None) -> No
             path = writer.path_of(row.id)
             path.parent.mkdir(exist_ok=True)
             path.write_bytes(AUDIO)
-            record = Take(
+            record = JournalEntry(
                 row.id,
                 Status.OK,
                 finish_reason=Finish.EOS,

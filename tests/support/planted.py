@@ -24,13 +24,13 @@ from tts_cli.checks.asr.recognizer import AsrRequest, AsrResult, Identity
 from tts_cli.core import Result, Task
 from tts_cli.engine.pieces import measure
 from tts_cli.sources.ids import TAKES
+from tts_cli.store.entry import JournalEntry
 from tts_cli.store.store import Store
-from tts_cli.store.take import Take
 
 KINDS = ("cut", "again", "other", "clipped", "silence")
 SILENCE_S, LETTER_S = 2.5, 0.025
 LATE_S = 0.1  # that a thread comes too late
-_KEEP, _SPOKEN, _HEAR_ONE = Store.keep, HeardSession._spoken, sphinx.transcribe_one
+_KEEP, _SPOKEN, _HEAR_ONE = Store.commit_result, HeardSession._spoken, sphinx.transcribe_one
 Array = np.ndarray[Any, Any]
 
 
@@ -67,14 +67,14 @@ class Planter:
             rate_hz = session._planner.info.sample_rate_hz
             _SPOKEN(session, task, self.planted(task, spoken, rate_hz, name))
 
-        put(Store, "keep", lambda folder, task, spoken: self.keep(folder, task, spoken))
+        put(Store, "commit_result", lambda folder, task, spoken: self.keep(folder, task, spoken))
         put(HeardSession, "_spoken", spoken)
         if self.notes is not None:
             notes = self.notes
             put(sphinx, "Sphinx", lambda processes: ByHeart(notes))
 
-    def keep(self, folder: Store, task: Task, spoken: Result) -> Take:
-        """As `Store.keep`, with the row's fault."""
+    def keep(self, folder: Store, task: Task, spoken: Result) -> JournalEntry:
+        """As `Store.commit_result`, with the row's fault."""
         name = f"{task.id}/{task.place.take}"
         return _KEEP(folder, task, self.planted(task, spoken, folder._native_rate_hz, name))
 
@@ -171,7 +171,7 @@ def shuffle(seed: int, put: Callable[[Any, str, Any], Any]) -> None:
 
         return keep_late
 
-    put(Store, "keep", late(Store.keep))
+    put(Store, "commit_result", late(Store.commit_result))
     put(HeardSession, "_spoken", late(HeardSession._spoken))
     put(ByHeart, "order", draw.shuffle)
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from tts_cli.audio.file import encode
 from tts_cli.core import Status
-from tts_cli.store.take import Take
+from tts_cli.store.entry import JournalEntry
 
 RATE_HZ = 8000
 RUN_ID = "20261122T120000Z-abc123"
@@ -63,7 +63,7 @@ def record(row_id: str, **changes: Any) -> dict[str, Any]:
     }
     if isinstance(changes.get("suspect"), list):
         changes["remarks"] = [["other", text, 2.0] for text in changes["suspect"]]
-    return {**json.loads(Take(row_id, Status.OK, **fields).to_line()), **changes}
+    return {**json.loads(JournalEntry(row_id, Status.OK, **fields).to_line()), **changes}
 
 
 def write_folder(

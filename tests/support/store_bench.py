@@ -27,12 +27,12 @@ from tts_cli.atomic import part_of, token_of
 from tts_cli.config import RunConfig
 from tts_cli.core import Finish, Place, Result, Role, Task
 from tts_cli.store.commit import Commits
+from tts_cli.store.entry import JournalEntry
 from tts_cli.store.journal import Journal
 from tts_cli.store.mark import MARK_NAME
 from tts_cli.store.reencode import ReencodeJob
 from tts_cli.store.sources import find_source
 from tts_cli.store.store import LIST_NAME, Store
-from tts_cli.store.take import Take
 
 OWN_FILES = ("timings.jsonl", LIST_NAME, "runs.jsonl", "run.json")
 CODES = ".codes.safetensors"
@@ -72,8 +72,8 @@ class StoreBench:
     @contextmanager
     def opened(self, **settings: Any) -> Iterator[Store]:
         """The folder, open to be changed."""
-        with Store.at(self.out, RunConfig(**{**self.settings, **settings}), self.info) as store:
-            store.begin()
+        with Store(self.out, RunConfig(**{**self.settings, **settings}), self.info) as store:
+            store.open()
             yield store
 
     def keep(
@@ -85,15 +85,15 @@ class StoreBench:
         *,
         save_codes: bool = True,
         format: str = "wav",
-    ) -> Take:
+    ) -> JournalEntry:
         """Commit a result."""
         with self.opened(save_codes=save_codes, format=format) as store:
-            return store.keep(*result(row_id, value, take, role))
+            return store.commit_result(*result(row_id, value, take, role))
 
-    def fail(self, value: int, take: int = 1, row_id: str = "a") -> Take:
+    def fail(self, value: int, take: int = 1, row_id: str = "a") -> JournalEntry:
         """Commit a result whose audio is cut off."""
         with self.opened() as store:
-            return store.keep(
+            return store.commit_result(
                 *result(row_id, value, take, error="no end", finish=Finish.MAX_FRAMES)
             )
 
@@ -112,7 +112,7 @@ class StoreBench:
         with self.opened() as store:
             store.restore(row_ids or ("a",))
 
-    def reencode(self, row_id: str = "a", **settings: Any) -> Take:
+    def reencode(self, row_id: str = "a", **settings: Any) -> JournalEntry:
         """Convert the current file of a row."""
         with self.opened(**settings) as store:
             entry = store.journal.ok_take(row_id)
@@ -169,12 +169,12 @@ class StoreBench:
         return {digest(data) for name, data in self.files().items() if ".wav" in name}
 
     @property
-    def entries(self) -> list[Take]:
+    def entries(self) -> list[JournalEntry]:
         """All entries of the journal."""
-        return list(Store.look(self.out).journal.entries_since(0))
+        return list(Store.read_only(self.out).journal.entries_since(0))
 
     def facts(self, row_id: str = "a") -> list[tuple[int, str, str, str | None]]:
-        """Take, status, role and origin of each entry of a row."""
+        """JournalEntry, status, role and origin of each entry of a row."""
         return [
             (one.take, one.status.value, one.role.value, one.origin)
             for one in self.entries
@@ -183,7 +183,7 @@ class StoreBench:
 
     def row(self, row_id: str = "a") -> tuple[Any, ...]:
         """What a reader of the folder finds of a row: its take, state and the value of its file."""
-        journal = Store.look(self.out).journal
+        journal = Store.read_only(self.out).journal
         file = journal.row(row_id)
         if file.current is None:
             return ()

@@ -12,7 +12,7 @@ import pytest
 from tasks import joined_task, task_of
 
 from models.base import SpeechRequest
-from tts_cli.audio.treatment import Applied
+from tts_cli.audio.treatment import PostProcessReport
 from tts_cli.core import (
     BadRow,
     Encoded,
@@ -74,7 +74,11 @@ SHAPES = [
     Ready("host", SessionFacts(1.5, graph_misses_by={"frame": 2}, device={"graphs": 3}), 4, True),
     RowOrder(1, Voiced(task_of("a", REQUEST), error="its voice is gone"), 0),
     Ended(
-        1, Result(encoded=Encoded(b"RIFF", None, 9, "aa", None, 3, Applied(pad_start_s=0.5))), 0.5
+        1,
+        Result(
+            encoded=Encoded(b"RIFF", None, 9, "aa", None, 3, PostProcessReport(pad_start_s=0.5))
+        ),
+        0.5,
     ),
 ]
 

@@ -39,7 +39,7 @@ from tts_cli.checks.asr.recognizer import POCKETSPHINX, Identity
 from tts_cli.checks.asr.sphinx import SphinxAligner
 from tts_cli.checks.asr.transcriber import Transcriber
 from tts_cli.checks.baselines import RobustStats, usual_values
-from tts_cli.checks.folder_rows import FolderRow, SpokenFolder, read_folder
+from tts_cli.checks.folder_rows import FolderAudio, FolderRow, read_folder
 from tts_cli.checks.verdicts import TakeVerdict, verdicts_by_take
 from tts_cli.checks.word_times import FORMS, TimedWord, WordTimes, read_words
 from tts_cli.config import RunConfig
@@ -47,9 +47,9 @@ from tts_cli.core import Step
 from tts_cli.errors import Cancelled, RowError, SetupError
 from tts_cli.events import Count
 from tts_cli.plan.checks import Only
+from tts_cli.store.entry import JournalEntry
 from tts_cli.store.files import WORDS_SUFFIX, SharedNames
 from tts_cli.store.store import Store
-from tts_cli.store.take import Take
 from tts_cli.text.lexicon import Lexicon, read_lexicon
 from tts_cli.text.normalized_text import Edit, NormalizedText
 from tts_cli.text.word_alignment import (
@@ -77,7 +77,7 @@ class _Row:
     unsure: list[str] = field(default_factory=list)  # as its file has it
 
     @property
-    def take(self) -> Take:
+    def take(self) -> JournalEntry:
         return self.row.take
 
 
@@ -111,13 +111,15 @@ class TakeWords:
         self.transcriber = Transcriber(aligner, text)
         self._lexicon = lexicon or Lexicon()
 
-    def asked(self, place: int, path: Path, take: Take) -> AlignRequest:
+    def asked(self, place: int, path: Path, take: JournalEntry) -> AlignRequest:
         """What it is asked of a take."""
         words = [(word.start, sounds) for word, sounds in self._words(take)]
         language = self.transcriber.language_of(take)
         return AlignRequest(place, path, language, tuple(passages_of(take, words)))
 
-    def times(self, take: Take, answer: AlignResult, check: Sequence[str] = ()) -> WordTimes:
+    def times(
+        self, take: JournalEntry, answer: AlignResult, check: Sequence[str] = ()
+    ) -> WordTimes:
         """The times of a take's words. Raises RowError: they were not found.
 
         Args:
@@ -146,7 +148,7 @@ class TakeWords:
             _reasons(score, aligner.least_score, check, None),
         )
 
-    def _words(self, take: Take) -> Iterator[tuple[WrittenWord, tuple[str, ...]]]:
+    def _words(self, take: JournalEntry) -> Iterator[tuple[WrittenWord, tuple[str, ...]]]:
         """The words of a take's text, and what the aligner is told for each."""
         code, said = self.transcriber.language_of(take), take.said or ""
         is_english = said.isascii() if code is None else code == "en"
@@ -161,7 +163,7 @@ class TakeWords:
             yield word, tuple(found)
 
 
-def _normalized(take: Take) -> NormalizedText:
+def _normalized(take: JournalEntry) -> NormalizedText:
     """Return the text of a take with its edits; entries before 0.4 do not have them."""
     text, said = take.text or take.said or "", take.said or ""
     edits = [Edit(*edit) for edit in take.edits]
@@ -189,7 +191,7 @@ class FolderAlignment:
         forms: Sequence[str] = (),
         names: Callable[[str], bool] | None = None,
     ) -> None:
-        self.found: SpokenFolder = read_folder(out)
+        self.found: FolderAudio = read_folder(out)
         self.done = Alignment()
         self._config, self._forms = config, forms
         only = Only(() if names else config.only, out)
@@ -209,7 +211,7 @@ class FolderAlignment:
         """
         text = self.found.last_run.get("text")
         takes = TakeWords(aligner.identity, text, self._lexicon)
-        with Store.at(self.found.path, self._config) as folder:
+        with Store(self.found.path, self._config) as folder:
             waiting = list(self._waiting(folder, takes.transcriber))
             asked = (takes.asked(place, one.path, one.take) for place, one in enumerate(waiting))
             with progress(len(waiting)) as shown:
@@ -276,7 +278,7 @@ class FolderAlignment:
 
     def _put(self, folder: Store, times: WordTimes, form: str) -> None:
         data = FORMS[form](times).encode()
-        if folder.put_beside(times.id, form, data, times.sha256) is False:
+        if folder.write_derived(times.id, form, data, times.sha256) is False:
             self.done.edited.add(f"{times.id}{form}")
 
     def _forms_of(self, row_id: str) -> list[str]:
@@ -337,7 +339,7 @@ class SpokenWords:
         self._is_closed = False
 
     def of(
-        self, take: Take, write: Callable[[Path], object], check: Sequence[str] = ()
+        self, take: JournalEntry, write: Callable[[Path], object], check: Sequence[str] = ()
     ) -> WordTimes:
         """The times of a take's words.
 
@@ -414,7 +416,9 @@ def _timed_word(text: str, place: int, said: AlignedWord) -> TimedWord:
     return TimedWord(text, start_s, end_s, score, place, place + len(text), said.known.value)
 
 
-def passages_of(take: Take, words: Sequence[tuple[int, tuple[str, ...]]]) -> Iterator[Passage]:
+def passages_of(
+    take: JournalEntry, words: Sequence[tuple[int, tuple[str, ...]]]
+) -> Iterator[Passage]:
     """The passages of a row's file, and what is said in each: its parts, cut in the middle of the
     pauses between them; the whole where it has none.
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from tts_cli.atomic import write_alone
 from tts_cli.audio.file import check_format
-from tts_cli.audio.tags import synthetic
-from tts_cli.audio.treatment import Treatment
+from tts_cli.audio.tags import comment_of
+from tts_cli.audio.treatment import PostProcessing
 from tts_cli.book.m4b import load_av
 from tts_cli.book.produce import BookOrder, Produced, produce, require_own_files, target_names
 from tts_cli.book.utterances import FOLDER, MANIFEST_NAME, BookPauses, segment_book, to_manifest
@@ -30,7 +30,7 @@ from tts_cli.sources.folder import read_book
 from tts_cli.sources.ids import TAKES
 from tts_cli.sources.item import ManifestFile
 from tts_cli.sources.row import build_row
-from tts_cli.store.mend import recorded_ids
+from tts_cli.store.orphans import recorded_ids
 from tts_cli.store.store import Store
 
 if TYPE_CHECKING:
@@ -92,8 +92,8 @@ class BookRun:
         ]
         self._source = ManifestFile(str(out / MANIFEST_NAME), "jsonl", str(out), given=rows)
         if not config.dry_run:  # while no other run can be reading it
-            with Store.at(out, self.config) as folder:
-                folder.hold()
+            with Store(out, self.config) as folder:
+                folder.lock()
                 write_alone(out / MANIFEST_NAME, to_manifest(self.script, language))
         self._require_good(info)
         return self._source
@@ -101,7 +101,7 @@ class BookRun:
     def join(self) -> Produced:
         """Make the book's files of what was spoken. Raises as `produce`."""
         config, info, maker = who_speaks(self.config, read_info(self.config))
-        with Store.at(self.out, config, info) as folder:
+        with Store(self.out, config, info) as folder:
             asked = replace(config, overwrite=False, retry_failed=False, only=(), takes=0)
             asked = replace(asked, redo=None, keep_done=True)  # the run has settled that
             plan = Plan(self._source, asked, info, folder, maker=maker)
@@ -116,9 +116,9 @@ class BookRun:
         removed without --prune.
         """
         out = self.out
-        if not Store.is_there(out):
+        if not Store.exists(out):
             return
-        ids, recorded = {row.id for row in self.script}, recorded_ids(Store.look(out).journal)
+        ids, recorded = {row.id for row in self.script}, recorded_ids(Store.read_only(out).journal)
         before: list[str] = []
         others = Count()
         for row_id in recorded:
@@ -181,7 +181,7 @@ class BookRun:
 
 def order_of(config: RunConfig, info: ModelInfo, *, is_m4b: bool) -> BookOrder:
     """The files to make. Raises UsageError, SetupError: they cannot be made so."""
-    treatment = Treatment.of(config)
+    treatment = PostProcessing.of(config)
     treatment.require_packages()
     check_format(config.format, config.subtype, config.sample_rate or info.sample_rate_hz)
     return BookOrder(
@@ -190,7 +190,7 @@ def order_of(config: RunConfig, info: ModelInfo, *, is_m4b: bool) -> BookOrder:
         config.subtitle_formats,
         has_words=config.words is not None,
         is_m4b=is_m4b,
-        comment=synthetic(info),
+        comment=comment_of(info),
         row_format="flac" if config.format == "opus" else config.format,
         treatment=treatment,
         voice=config.voice or next(iter(info.voices), ""),

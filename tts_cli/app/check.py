@@ -27,7 +27,7 @@ from tts_cli.checks.asr.recognizer import POCKETSPHINX, AsrResult, Recognizer
 from tts_cli.checks.asr.transcriber import Transcriber
 from tts_cli.checks.asr.whisper import Whisper
 from tts_cli.checks.baselines import Evidence, VoiceBaselines, voice_of
-from tts_cli.checks.folder_rows import FolderRow, SpokenFolder, TakeFile, read_folder
+from tts_cli.checks.folder_rows import FolderAudio, FolderRow, TakeFile, read_folder
 from tts_cli.checks.mos import Dnsmos
 from tts_cli.checks.outliers import rank, verdict_of
 from tts_cli.checks.page.build import MORE_TAKES
@@ -147,7 +147,7 @@ class FolderCheck:
         self._only.require_rows(str(out), (row.id for row in self.folder.rows))
 
     def _read(self, out: Path) -> None:
-        self.folder: SpokenFolder = read_folder(out)
+        self.folder: FolderAudio = read_folder(out)
         self.voices = VoiceBaselines(Evidence(row.take) for row in self.folder.rows)
         self.hearing, self.rating = Hearing(), Hearing()
         self.judged = list(self._takes())
@@ -284,13 +284,13 @@ class FolderCheck:
             signals.check()
             speech = one.file.take
             try:
-                waves = similarity.stretches_of(one.path, speech, rate_hz)
+                waves = similarity.speech_segments(one.path, speech, rate_hz)
             except (OSError, ValueError) as error:
                 self.hearing.problems.append((one.row.id, str(error)))
                 continue
             if waves:
                 units = with_fallback(partial(similarity.directions, model, waves), model)
-                found[one] = similarity.Stretches(voice_of(speech), units)
+                found[one] = similarity.SpeechSegments(voice_of(speech), units)
                 audio_s += speech.audio_s
                 on_take(len(found), audio_s)
         middles = similarity.middles(take for one, take in found.items() if one.is_chosen)
@@ -333,7 +333,7 @@ class FolderCheck:
         others: dict[str, list[Judged]] = {}
         bad = self.bad_ids
         for one in self.judged:
-            is_same = one.file.take.says_as(one.row.take)
+            is_same = one.file.take.is_same_speech(one.row.take)
             if one.row.id in bad and one.is_named and is_same and not one.is_suspect:
                 others.setdefault(one.row.id, []).append(one)
 
@@ -348,10 +348,10 @@ class FolderCheck:
         settings = self.folder.last_run.get("settings")
         is_greedy = isinstance(settings, dict) and settings.get("greedy") is True
         for row in (row for row in self.folder.rows if row.id in bad):
-            tries = sum(file.take.says_as(row.take) for file in row.files)
+            tries = sum(file.take.is_same_speech(row.take) for file in row.files)
             is_tried = is_greedy or tries > MORE_TAKES  # greedy: every take would be the same
             kind = left.tried if is_tried else left.untried
-            (left.unspoken if row.take.is_undrawn else kind).append(row)
+            (left.unspoken if row.take.is_unsampled else kind).append(row)
         return left
 
     def pick(self, folder: AbstractContextManager[Store]) -> list[dict[str, Any]]:
@@ -377,7 +377,7 @@ class FolderCheck:
 
 def pick_best(found: FolderCheck, config: RunConfig) -> list[dict[str, Any]]:
     """See `FolderCheck.pick`; nobody holds the folder yet."""
-    return found.pick(Store.at(found.folder.path, config))
+    return found.pick(Store(found.folder.path, config))
 
 
 def listen(found: FolderCheck, config: RunConfig, step: Step, progress: Rows) -> str:

@@ -28,9 +28,9 @@ def clean(
         Interrupted, DiskFull, StoppedEarly: run again, it goes on.
     """
     before_s = None if older_than_s is None else time.time() - older_than_s
-    looked = Store.look(out)
+    looked = Store.read_only(out)
     found = droppable(out, looked.journal, before_s)
     if not found.files or not is_approved(found):
         return found, False
-    with Store.at(out, config) as store:
+    with Store(out, config) as store:
         return store.clean(before_s), True

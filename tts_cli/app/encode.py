@@ -19,9 +19,9 @@ import soundfile
 
 from tts_cli.app.subtitles import audio_digest, warn_of_kept
 from tts_cli.atomic import read_own
-from tts_cli.audio.subtitles import later
-from tts_cli.audio.tags import synthetic_of
-from tts_cli.audio.treatment import Treatment
+from tts_cli.audio.subtitles import shifted
+from tts_cli.audio.tags import comment_of_model
+from tts_cli.audio.treatment import PostProcessing
 from tts_cli.checks.word_times import FORMS, read_words
 from tts_cli.config import SUBTITLES, RunConfig
 from tts_cli.core import Status, Step
@@ -31,13 +31,13 @@ from tts_cli.named import some_of
 from tts_cli.plan.checkpoint import approved_info, read_info
 from tts_cli.sources.ids import id_problem
 from tts_cli.store.derived import DerivedFiles
+from tts_cli.store.entry import JournalEntry
 from tts_cli.store.files import WORDS_SUFFIX, PlainFiles, SharedNames
-from tts_cli.store.mend import audio_files
+from tts_cli.store.orphans import audio_files
 from tts_cli.store.reencode import Reencoded, ReencodeJob
 from tts_cli.store.run_file import RunLog, read_report
 from tts_cli.store.sources import find_source, why_failed
 from tts_cli.store.store import Store
-from tts_cli.store.take import Take
 from tts_cli.voices.merged import MergedVoices
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ MAX_BESIDE_BYTES = 64 << 20  # of a row's subtitles, or of its words
 
 TITLES = tuple(f".{form}" for form in SUBTITLES)
 
-Timed = tuple[Take, list[str]]  # a row's file, and the suffixes of what has times of it
+Timed = tuple[JournalEntry, list[str]]  # a row's file, and the suffixes of what has times of it
 
 
 def encode(folder: Path, out: Path, config: RunConfig, step: Step) -> tuple[Reencoded, Findings]:
@@ -64,18 +64,18 @@ def encode(folder: Path, out: Path, config: RunConfig, step: Step) -> tuple[Reen
         SetupError: a file cannot be read, or the checkpoint that codes need is not to be had.
         Interrupted, DiskFull, StoppedEarly: what was made is kept; run again, it goes on.
     """
-    Treatment.of(config).require_packages()
-    Store.look(folder)
-    with Store.at(out, config) as held:
-        held.begin()
+    PostProcessing.of(config).require_packages()
+    Store.read_only(folder)
+    with Store(out, config) as held:
+        held.open()
         spoken = KeptSpeech(folder)
         config = config if config.model is not None else replace(config, model=spoken.model)
         rate_hz = spoken.native_rate_hz()
-        held.speech_is(rate_hz or read_info(config).sample_rate_hz, spoken.comment)
+        held.set_speech_format(rate_hz or read_info(config).sample_rate_hz, spoken.comment)
         require_own_files(spoken, held)
         if out != folder:  # `synth` asks for the voices that rows there were spoken with
             voices = MergedVoices([out, folder], lambda index: True, Count())
-            voices.require_agreement()
+            voices.require_no_conflicts()
             voices.run()
         with step("reading the folder"):
             kinds = {order.source.kind for order in spoken.find(held, None, Findings())}
@@ -111,7 +111,7 @@ def _noting(
         yield order
 
 
-def timed_beside(derived: DerivedFiles, take: Take) -> list[str]:
+def timed_beside(derived: DerivedFiles, take: JournalEntry) -> list[str]:
     """Suffixes of the files next to a row's audio that contain times of it."""
     folder = derived.out
     words = read_words(folder, take.id)
@@ -146,7 +146,7 @@ def carry(found: Iterable[Timed], folder: Path, held: Store) -> None:
                 is_kept = is_edited and (suffix in (*TITLES, WORDS_SUFFIX) or by_s == 0)
                 is_written: bool | None
                 if suffix in TITLES:
-                    text = later(data.decode(), by_s)
+                    text = shifted(data.decode(), by_s)
                 elif words is None:  # gone meanwhile
                     continue
                 elif is_kept and suffix != WORDS_SUFFIX:
@@ -155,9 +155,9 @@ def carry(found: Iterable[Timed], folder: Path, held: Store) -> None:
                     text = FORMS[suffix](words.moved(by_s, new.audio_s, str(new.sha256)))
                 place = (old.id, suffix, text.encode(), str(new.sha256))
                 if is_kept:
-                    is_written = held.copy_beside(*place, is_replaced=held.out == folder)
+                    is_written = held.write_edited(*place, is_replaced=held.out == folder)
                 else:
-                    is_written = held.put_beside(*place)
+                    is_written = held.write_derived(*place)
                 if is_written is False:
                     kept.add(name)
             except (RowError, SetupError, OSError, UnicodeError) as error:
@@ -181,7 +181,7 @@ def remove_gone(spoken: KeptSpeech, held: Store, findings: Findings) -> None:
     findings.left += stayed
     for row_id in sorted(set(gone) - {row_id for row_id, _ in stayed}):
         findings.gone.add(row_id)
-    held.renew_totals()
+    held.update_totals()
 
 
 def older_files(held: Store) -> Count:
@@ -255,7 +255,7 @@ class KeptSpeech:
     def __init__(self, out: Path) -> None:
         self.out = out
         try:
-            folder = Store.look(out)
+            folder = Store.read_only(out)
             self.journal, self.report = folder.journal, read_report(out)
             self._runs = dict(_runs(folder.runs))
         except OSError as error:
@@ -274,9 +274,9 @@ class KeptSpeech:
     @property
     def comment(self) -> str:
         """What the files say of themselves, by what the report says of the model."""
-        return synthetic_of(_object(self.report.get("model")))
+        return comment_of_model(_object(self.report.get("model")))
 
-    def records(self) -> Iterator[Take]:
+    def records(self) -> Iterator[JournalEntry]:
         """The last line of every row's file. Lines without an id that a file can have are passed
         over.
         """
@@ -284,7 +284,7 @@ class KeptSpeech:
             if id_problem(record.id) is None:
                 yield record
 
-    def run_of(self, record: Take) -> Run | None:
+    def run_of(self, record: JournalEntry) -> Run | None:
         """The run that spoke a row; None: nobody knows."""
         return self._last if record.run_id is None else self._runs.get(record.run_id)
 
@@ -328,14 +328,14 @@ class KeptSpeech:
             except RowError as error:
                 findings.left.append((record.id, str(error)))
 
-    def _order(self, record: Take, rate_hz: int, identity: str | None) -> ReencodeJob:
+    def _order(self, record: JournalEntry, rate_hz: int, identity: str | None) -> ReencodeJob:
         run = self.run_of(record)
         is_same = run is not None and (identity is None or run.identity == identity)
         source = find_source(self.out, record, rate_hz, is_same)
         return ReencodeJob(record, source)
 
     @staticmethod
-    def _is_done(record: Take, target: Store) -> bool:
+    def _is_done(record: JournalEntry, target: Store) -> bool:
         journal, writer = target.journal, target.writer
         file, take = journal.file(record.id), record.take
         if file is None or file.take != take or file.has_failed:

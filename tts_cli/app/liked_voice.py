@@ -32,7 +32,7 @@ from tts_cli.errors import RowError, UsageError
 from tts_cli.plan.checkpoint import model_source
 from tts_cli.sources.row import build_row
 from tts_cli.store import sources
-from tts_cli.store.take import Take
+from tts_cli.store.entry import JournalEntry
 from tts_cli.text.pauses import without_pauses
 from tts_cli.text.words import is_wordless
 from tts_cli.voices.needs import reference_silence_s
@@ -52,7 +52,7 @@ class Liked:
     """One take of a row that came out well, and what its folder tells of it."""
 
     out: Path
-    record: Take
+    record: JournalEntry
     is_file: bool  # it is the row's file, not another take
     run: Run | None  # that spoke it; None: nobody knows
 

@@ -92,7 +92,7 @@ def validate(source: Manifest, config: RunConfig, screen: Screen) -> DryRunRepor
         log.warning("%s", warning)
     if config.out is None:
         return DryRunReport(plan, None, warnings)
-    if not Store.is_there(config.out):
+    if not Store.exists(config.out):
         warn_of_space(plan, config.out)
     return DryRunReport(plan, measured_xrt(config.out), warnings)
 

@@ -56,21 +56,21 @@ def merge(
     preferred, target = {folder.resolve() for folder in prefer}, out.resolve()
     origins = Origins(all_of_them, len(preferred - {target}), target in preferred)
     with ExitStack() as stack:
-        held = stack.enter_context(Store.at(out, config))
-        held.hold()
+        held = stack.enter_context(Store(out, config))
+        held.lock()
         with step("reading the folders"):
             totals = [None if held.is_new else learn(held, 0, origins)]
             for index, source in enumerate(all_of_them[1:], 1):
-                folder = Store.look(source)
+                folder = Store.read_only(source)
                 if not is_read_only(source):
-                    folder = stack.enter_context(Store.unchanged(source, config))
+                    folder = stack.enter_context(Store.locked(source, config))
                 totals.append(learn(folder, index, origins))
-            origins.require_agreement()
+            origins.require_no_conflicts()
             merger = Merger(origins, has_links=has_links)
             voices = MergedVoices(all_of_them, origins.is_settled, merger.left)
-            voices.require_agreement()
+            voices.require_no_conflicts()
             merger.require_room(None if held.is_new else held.journal)
-            held.rest()
+            held.unload()
         reports = [read_report(folder) for folder in all_of_them]
         if told := list(differences(all_of_them, reports)):
             more = f"; and {len(told) - _MAX_TOLD} more" if len(told) > _MAX_TOLD else ""
@@ -95,7 +95,7 @@ def distinct(folders: Sequence[Path], prefer: Sequence[Path], out: Path) -> list
                 f"--out {out} and {folder} contain one another",
                 "choose an --out next to the folders",
             )
-        Store.look(folder)
+        Store.read_only(folder)
     first = []
     for folder in prefer:
         place = folder.resolve()
@@ -109,6 +109,6 @@ def distinct(folders: Sequence[Path], prefer: Sequence[Path], out: Path) -> list
 def learn(folder: Store, index: int, origins: Origins) -> FolderTotals:
     """Take in the rows of a folder, which is then held without knowing them."""
     origins.add(index, folder.journal)
-    sums = folder.runs.totals(folder.journal.rows())
-    folder.rest()
+    sums = folder.runs.totals(folder.journal.totals())
+    folder.unload()
     return sums

@@ -17,7 +17,7 @@ from tts_cli.plain import open_plain
 from tts_cli.plan.checkpoint import read_info
 from tts_cli.setting import SAMPLING_FLAGS
 from tts_cli.sources.ids import is_recorded_id
-from tts_cli.store.take import Take
+from tts_cli.store.entry import JournalEntry
 from tts_cli.text.frontend import LANGUAGES
 from tts_cli.voices.voice_store import VoiceStore
 
@@ -82,7 +82,7 @@ def _ids(given: Mapping[str, Any], start: str) -> Iterator[str]:
     found: dict[str, None] = {}
     with open_plain(Path(out) / "timings.jsonl") as file:
         for line in file.read(MAX_JOURNAL_BYTES).splitlines():
-            if (take := Take.decode(line)) is None:
+            if (take := JournalEntry.decode(line)) is None:
                 continue
             if take.status is Status.REMOVED:
                 found.pop(take.id, None)

@@ -13,10 +13,10 @@ from tts_cli.core import Status
 from tts_cli.errors import UsageError
 from tts_cli.seeds import is_made_of
 from tts_cli.sources.ids import natural_order
+from tts_cli.store.entry import JournalEntry
 from tts_cli.store.journal import Journal
-from tts_cli.store.mend import recorded_ids
+from tts_cli.store.orphans import recorded_ids
 from tts_cli.store.store import Store
-from tts_cli.store.take import Take
 
 _CHOICE = re.compile(r"(.+)=(?:(seed:)?([0-9]{1,16}))")
 _MAX_SHOWN = 20  # takes that a message lists
@@ -35,7 +35,7 @@ def pick(out: Path, config: RunConfig, choices: Sequence[str]) -> tuple[list[dic
     wanted = [parse(choice) for choice in choices]
     if len({choice.row_id for choice in wanted}) < len(wanted):
         raise UsageError("a row is given twice", remedy="choose one take per row")
-    with Store.at(out, config) as folder:
+    with Store(out, config) as folder:
         picked = choose_takes(folder, wanted)
         return picked, folder.is_book and any(take["is_new"] for take in picked)
 
@@ -43,11 +43,11 @@ def pick(out: Path, config: RunConfig, choices: Sequence[str]) -> tuple[list[dic
 def takes_in(out: Path) -> list[dict[str, Any]]:
     """Every take of rows that have several or a chosen one, see `listed`. Raises UsageError."""
     _require_journal(out)
-    return list(listed(Store.look(out).journal))
+    return list(listed(Store.read_only(out).journal))
 
 
 def _require_journal(out: Path) -> None:
-    if not Store.is_there(out):
+    if not Store.exists(out):
         raise UsageError(f"{out}: has no timings.jsonl", remedy="give an output folder of synth")
 
 
@@ -85,11 +85,11 @@ def choose_takes(folder: Store, wanted: list[Choice]) -> list[dict[str, Any]]:
             is_new = folder.pin(take.id, take.take)
             results.append({**facts(take), "is_new": is_new})
     finally:
-        folder.renew_totals()
+        folder.update_totals()
     return results
 
 
-def find(journal: Journal, out: Path, choice: Choice) -> Take:
+def find(journal: Journal, out: Path, choice: Choice) -> JournalEntry:
     """A take. Raises UsageError, with the takes there are."""
     takes = takes_of(journal, choice.row_id)
     if not takes:
@@ -113,7 +113,7 @@ def find(journal: Journal, out: Path, choice: Choice) -> Take:
     raise UsageError(f"{problem}; its takes are: {listed or 'none without a failure'}")
 
 
-def _is_made_of(take: Take, run_seed: int) -> bool:
+def _is_made_of(take: JournalEntry, run_seed: int) -> bool:
     """Whether a take's seed is made of the one that a run had."""
     return is_made_of(take.seed or 0, run_seed, take.id, min(take.attempts, _MAX_ATTEMPTS))
 
@@ -125,13 +125,13 @@ def no_row(journal: Journal, row_id: str, out: Path) -> str:
     return f"{out}: has no row '{row_id}'{nearest_ids(row_id, set(recorded_ids(journal)))}"
 
 
-def takes_of(journal: Journal, row_id: str) -> list[Take]:
+def takes_of(journal: Journal, row_id: str) -> list[JournalEntry]:
     """A row's takes, those left out that are gone."""
     found = (journal.take(row_id, number) for number in journal.row(row_id).numbers)
     return [take for take in found if take is not None and take.status is not Status.REMOVED]
 
 
-def facts(take: Take) -> dict[str, Any]:
+def facts(take: JournalEntry) -> dict[str, Any]:
     """What is shown of a take; what makes no sense is not known."""
     names = ("id", "take", "seed", "audio_s", "voice", "suspect", "path", "error")
     return {name: getattr(take, name) for name in names}

@@ -21,7 +21,7 @@ from tts_cli import signals, startup
 from tts_cli.app import device
 from tts_cli.app.look import DryRunReport, Screen, approved, listed, read_plan
 from tts_cli.app.totals import ResultRecorder, add_result, num_failed, run_totals
-from tts_cli.audio.tags import synthetic
+from tts_cli.audio.tags import comment_of
 from tts_cli.config import RunConfig
 from tts_cli.core import BadRow, Status, Step
 from tts_cli.engine.session import LocalSession, Session, SessionFacts, make_ready
@@ -34,10 +34,10 @@ from tts_cli.plan.plan import Plan
 from tts_cli.plan.remembered import BookFacts, working_folder
 from tts_cli.plan.strays import Strays, settle_strays
 from tts_cli.sources.item import Manifest
-from tts_cli.store.mend import find_orphans
+from tts_cli.store.entry import JournalEntry, iso_time
+from tts_cli.store.orphans import find_orphans
 from tts_cli.store.run_file import new_run_id
-from tts_cli.store.store import Store, room_of_takes
-from tts_cli.store.take import Take, iso_time
+from tts_cli.store.store import Store, takes_bytes
 from tts_cli.versions import OWN_PACKAGE, versions
 
 if TYPE_CHECKING:
@@ -74,9 +74,9 @@ class RunResult:
         )
 
     @property
-    def room_of_takes(self) -> int:
+    def takes_bytes(self) -> int:
         """Bytes of the alternative takes."""
-        return room_of_takes(self.plan.folder.out)
+        return takes_bytes(self.plan.folder.out)
 
 
 def run(
@@ -104,7 +104,7 @@ def run(
 
         aligned = partial(align, opened=aligner_of(config.words, config, "--words"), screen=screen)
     config, info, maker = approved(config)
-    with Store.at(out, config, info) as folder:
+    with Store(out, config, info) as folder:
         plan = Plan(source, config, info, folder, maker=maker)
         read_plan(plan, screen)
         while plan.back:
@@ -114,9 +114,9 @@ def run(
         if plan.needs_model:
             startup.reach("checked_s")
             device.require(config)
-        folder.begin()  # nothing was made on disk before
+        folder.open()  # nothing was made on disk before
         plan.voices.made.bring(plan.voices.asks)
-        with closing(session_of(plan, is_int16=folder.writer.takes_int16)) as session:
+        with closing(session_of(plan, is_int16=folder.writer.accepts_int16)) as session:
             if plan.voices.to_make():
                 make_missing_voices(plan, session, screen.step)
                 plan.read()
@@ -130,7 +130,7 @@ def run(
             report = partial(report_of, plan, origins, book=book, started=started)
             report = partial(report, run_id=new_run_id(started))
             if not folder.is_new and plan.changes.is_news(report(None)):
-                folder.note_run(report(None))  # so that later runs have these settings
+                folder.start_run(report(None))  # so that later runs have these settings
                 result.is_run = True
             if plan.events.num(Event.REENCODE):  # no row is synthesized
                 remake(result, session, screen.step)
@@ -147,7 +147,7 @@ def look(
 ) -> DryRunReport:
     """Plan a run without writing anything."""
     config, info, maker = approved(config)
-    folder = Store.at(out, config, info)
+    folder = Store(out, config, info)
     plan = Plan(source, config, info, folder, maker=maker, keeps=False)
     read_plan(plan, screen)
     report = DryRunReport(plan, measured_xrt(out))
@@ -199,7 +199,7 @@ def remake(result: RunResult, session: LocalSession, step: Step) -> None:
     for _ in range(made.count):
         events.add(Event.CONVERTED)
     log.info("%s converted without synthesis", counted(made.count, "file"))
-    failed = [Take(row_id, Status.FAILED, error=reason) for row_id, reason in made.failed]
+    failed = [JournalEntry(row_id, Status.FAILED, error=reason) for row_id, reason in made.failed]
     for take in failed:
         again = "run the same command again to synthesize it"
         log.warning("row %s: %s; %s", take.id, take.error, again)
@@ -230,7 +230,7 @@ def speak(
 
         def note() -> None:
             if plan.folder.run_id is None:
-                plan.folder.note_run(report(None))
+                plan.folder.start_run(report(None))
             if verification is not None:
                 verification.begin()
 
@@ -276,7 +276,7 @@ def conclude(result: RunResult, report: Callable[..., dict[str, Any]]) -> None:
         ran = report(result.totals(), result.facts, exit_code=exit_code, verified=told)
         result.report = folder.end_run(ran, is_spoken=result.is_spoken)
     if not result.is_spoken:
-        folder.renew_totals()
+        folder.update_totals()
     result.exit_code = max(exit_code, int(strays is not None and bool(strays.stayed)))
 
 
@@ -287,7 +287,7 @@ def speaker_of(plan: Plan, session: LocalSession) -> Session:
     from tts_cli.workers.session import WorkerSession
 
     session.close()  # theirs are their own
-    folder, comment = plan.folder, synthetic(plan.info)
+    folder, comment = plan.folder, comment_of(plan.info)
     cloning = plan.planner.cloning
     return WorkerSession(plan.config, plan.info, cloning, folder.out, comment, folder.writer.drop)
 

@@ -17,10 +17,10 @@ from tts_cli.app.align import SpokenWords, aligner_of
 from tts_cli.app.look import Screen
 from tts_cli.app.run import make_missing_voices, session_of
 from tts_cli.app.verify import HeardSession
-from tts_cli.audio.encode import is_int16_enough, treat
+from tts_cli.audio.encode import is_int16_enough, postprocess
 from tts_cli.audio.file import check_format, encode
-from tts_cli.audio.tags import Tags, synthetic
-from tts_cli.audio.treatment import Treatment
+from tts_cli.audio.tags import Tags, comment_of
+from tts_cli.audio.treatment import PostProcessing
 from tts_cli.checks.asr.aligner import Aligner
 from tts_cli.checks.verdicts import TakeVerdict
 from tts_cli.checks.word_times import WordTimes
@@ -36,8 +36,8 @@ from tts_cli.plan.plan import Plan
 from tts_cli.plan.resolve import silence_of
 from tts_cli.sources.item import ManifestFile
 from tts_cli.sources.row import build_row
-from tts_cli.store.records import moved, unkept
-from tts_cli.store.take import Take
+from tts_cli.store.entry import JournalEntry
+from tts_cli.store.records import moved, unstored_entry
 from tts_cli.voices.generated import is_made
 from tts_cli.voices.voice_store import VoiceStore
 
@@ -71,7 +71,7 @@ def say(
     require_possible(config, info)
     require_consent(info.licence, config)
     opened = None if config.words is None else aligner_of(config.words, config, "--words")
-    rate_hz, treatment = config.sample_rate or info.sample_rate_hz, Treatment.of(config)
+    rate_hz, treatment = config.sample_rate or info.sample_rate_hz, PostProcessing.of(config)
     with ExitStack() as stack:
         folder = config.made_voices
         if folder is None:
@@ -94,13 +94,13 @@ def say(
         raise RowError(
             spoken.error, "try another --seed, or accept the audio with --accept-truncated"
         )
-    samples, applied = treat(spoken.samples, info.sample_rate_hz, rate_hz, treatment)
+    samples, applied = postprocess(spoken.samples, info.sample_rate_hz, rate_hz, treatment)
     remarks = [*(spoken.remarks if check is None else check.reasons)]
     remarks += [] if applied is None else treatment.misses(applied)
     for remark in remarks:
         log.warning("suspect, listen to it: %s", remark.text)
     voice = None if is_made(task.request.voice) else task.request.voice
-    tags = Tags(artist=voice or "", comment=synthetic(info))
+    tags = Tags(artist=voice or "", comment=comment_of(info))
     subtype = check_format(config.format, config.subtype, rate_hz)
     data = encode(samples, rate_hz, config.format, subtype, tags)
     audio_s, parts = len(spoken.samples) / info.sample_rate_hz, list(spoken.parts)
@@ -110,7 +110,7 @@ def say(
     signals.check()
     words = None
     if opened is not None:
-        kept = unkept(task, replace(spoken, parts=tuple(parts)), info.sample_rate_hz)
+        kept = unstored_entry(task, replace(spoken, parts=tuple(parts)), info.sample_rate_hz)
         suspect = [] if check is None else [remark.text for remark in check.reasons]
         words = words_of(struct_replace(kept, id=name), data, suspect, opened, plan, screen)
     return data, {
@@ -133,7 +133,7 @@ def say(
 
 
 def words_of(
-    take: Take,
+    take: JournalEntry,
     data: bytes,
     suspect: list[str],
     opened: Callable[[], Aligner],

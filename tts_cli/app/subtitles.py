@@ -19,16 +19,16 @@ from typing import TYPE_CHECKING
 import soundfile
 
 from tts_cli import signals
-from tts_cli.audio.join import speech
+from tts_cli.audio.join import speech_span
 from tts_cli.audio.pacing import pauses_in
-from tts_cli.audio.subtitles import SpokenText, in_parts, subtitles
+from tts_cli.audio.subtitles import TimedText, split_at_parts, subtitles
 from tts_cli.core import Finish, Row
 from tts_cli.errors import DiskFull, RowError, SetupError
 from tts_cli.events import Count
 from tts_cli.named import counted
 from tts_cli.plain import open_plain
-from tts_cli.store.files import hash_of
-from tts_cli.store.take import Take
+from tts_cli.store.entry import JournalEntry
+from tts_cli.store.files import file_sha256
 from tts_cli.text.pauses import without_pauses
 
 if TYPE_CHECKING:
@@ -103,13 +103,13 @@ def _write(row: Row, plan: Plan, made: Made) -> None:
     ]
     for form in forms:
         data = subtitles(texts, form.removeprefix(".")).encode()
-        is_written = folder.put_beside(row.id, form, data, sha256, text)
+        is_written = folder.write_derived(row.id, form, data, sha256, text)
         made.written += is_written is True
         if is_written is False:
             made.kept.add(f"{row.id}{form}")
 
 
-def _is_of(take: Take, row: Row, plan: Plan) -> bool:
+def _is_of(take: JournalEntry, row: Row, plan: Plan) -> bool:
     """Whether the audio of a take says what stands in the manifest now."""
     if take.text == row.text:
         return True
@@ -117,22 +117,22 @@ def _is_of(take: Take, row: Row, plan: Plan) -> bool:
     return reading.spoken == take.said
 
 
-def audio_digest(take: Take, audio: Path) -> str:
+def audio_digest(take: JournalEntry, audio: Path) -> str:
     """The SHA-256 of a row's file: as it is recorded, but where its size shows that it is another.
     Raises OSError.
     """
     with open_plain(audio) as file:
         if take.sha256 and os.fstat(file.fileno()).st_size == take.bytes:
             return take.sha256
-        return hash_of(file)
+        return file_sha256(file)
 
 
-def _spoken(row: Row, take: Take, audio: Path) -> list[SpokenText]:
+def _spoken(row: Row, take: JournalEntry, audio: Path) -> list[TimedText]:
     """A row's text with its times in the file."""
     samples, rate_hz = soundfile.read(audio, dtype="float32")
     if samples.ndim > 1:
         samples = samples.mean(axis=1)
-    start, end = speech(samples, rate_hz)
+    start, end = speech_span(samples, rate_hz)
     pauses = pauses_in(samples[start:end], rate_hz, start / rate_hz)
-    whole = SpokenText(row.text, start / rate_hz, end / rate_hz, tuple(pauses))
-    return in_parts(whole, take.parts, take.text)
+    whole = TimedText(row.text, start / rate_hz, end / rate_hz, tuple(pauses))
+    return split_at_parts(whole, take.parts, take.text)

@@ -13,9 +13,9 @@ from tts_cli.engine.session import SessionFacts
 from tts_cli.errors import StoppedEarly
 from tts_cli.events import Event, Events
 from tts_cli.named import counted
+from tts_cli.store.entry import JournalEntry
 from tts_cli.store.run_file import rounded
 from tts_cli.store.store import Store
-from tts_cli.store.take import Take
 
 if TYPE_CHECKING:
     from tts_cli.plan.strays import Strays
@@ -132,7 +132,7 @@ class ResultRecorder:
         frame_s: float,
         events: Events,
         failures_allowed: int | None = None,
-        on_ok: Callable[[Take], None] | None = None,
+        on_ok: Callable[[JournalEntry], None] | None = None,
         *,
         is_retake: bool = False,
     ) -> None:
@@ -153,7 +153,7 @@ class ResultRecorder:
             DiskFull: nothing more can be written.
             StoppedEarly: more rows failed than are allowed.
         """
-        take = self._folder.keep(task, spoken)
+        take = self._folder.commit_result(task, spoken)
         dropped_s = spoken.frames_dropped * self._frame_s
         with self._mutex:
             kind = self._kind_of(take)
@@ -166,7 +166,7 @@ class ResultRecorder:
 
     def fail(self, row: BadRow) -> None:
         """Commit that a row cannot be synthesized, unless it is recorded. Raises DiskFull."""
-        take = None if self.is_recorded(row) else self._folder.fail(row)
+        take = None if self.is_recorded(row) else self._folder.commit_failure(row)
         with self._mutex:
             if row.is_late and take is not None:  # else the check of the manifest reported it
                 add_result(self._events, Event.FAILED, take, is_late=True)
@@ -180,16 +180,16 @@ class ResultRecorder:
         journal, row_id = self._folder.journal, row.record_id
         known = journal.row(row_id)
         take = journal.take(row_id, known.take_to_write()) if known.has_failed else None
-        return take is not None and take.is_undrawn and take.text == row.text
+        return take is not None and take.is_unsampled and take.text == row.text
 
-    def _kind_of(self, take: Take) -> Event:
+    def _kind_of(self, take: JournalEntry) -> Event:
         if self._is_retake:
             return Event.RETAKE if take.is_ok else Event.FAILED_RETAKE
         if not take.is_ok:
             return Event.FAILED
         return Event.TAKE if take.role is Role.EXTRA else Event.SYNTHESIZED
 
-    def _report(self, take: Take) -> None:
+    def _report(self, take: JournalEntry) -> None:
         if not take.is_ok:
             log.warning("row %s failed: %s", take.shown, take.error)
             return
@@ -217,7 +217,7 @@ class ResultRecorder:
 
 
 def add_result(
-    events: Events, kind: Event, take: Take, *, is_late: bool = False, **seconds: float
+    events: Events, kind: Event, take: JournalEntry, *, is_late: bool = False, **seconds: float
 ) -> None:
     """Count a result; a failed row or take has a group of its own, so that its reason is known.
 
@@ -234,7 +234,7 @@ def add_result(
         "is_silent": take.finish_reason is Finish.WORDLESS,
         "is_suspect": bool(take.remarks),
         "is_runaway": take.is_runaway,
-        "is_undrawn": take.is_undrawn,
+        "is_unsampled": take.is_unsampled,
         "is_late": is_late,
     }
     name, facts = take.shown, {"reason": take.error or ""}

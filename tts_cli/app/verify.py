@@ -45,9 +45,9 @@ from tts_cli.events import Event
 from tts_cli.named import counted
 from tts_cli.plan.plan import Plan
 from tts_cli.plan.resolve import Resolver
+from tts_cli.store.entry import JournalEntry
 from tts_cli.store.files import CHECKS_NAME
-from tts_cli.store.records import unkept
-from tts_cli.store.take import Take
+from tts_cli.store.records import unstored_entry
 
 log = logging.getLogger(__name__)
 
@@ -88,7 +88,7 @@ class HearingThread(Generic[T]):
         """Start the thread."""
         self._thread.start()
 
-    def put(self, one: T, path: Path, speech: Take) -> bool:
+    def put(self, one: T, path: Path, speech: JournalEntry) -> bool:
         """Queue a take; from one thread at a time. Return whether it has words to transcribe."""
         if not (self.transcriber.has_words(speech) and self.transcriber.is_supported(speech)):
             return False
@@ -147,7 +147,7 @@ class HearingThread(Generic[T]):
 class _Waiting(NamedTuple):
     """A take of a folder that waits to be transcribed."""
 
-    speech: Take
+    speech: JournalEntry
     before: Judged | None  # earlier checks of the take; None: it is new
 
 
@@ -200,7 +200,7 @@ class Verification:
         self.is_spoken = False  # whether rows were synthesized again
         self.is_served = False  # whether an interrupted run had done so
 
-    def hear(self, take: Take) -> None:
+    def hear(self, take: JournalEntry) -> None:
         """Queue a new take; from one thread at a time."""
         self._hearing.put(_Waiting(take, None), self._plan.folder.out / (take.path or ""), take)
 
@@ -307,7 +307,7 @@ class Verification:
             file.write(line.encode())  # `end` replaces the file
         self._num_heard += 1
 
-    def _line(self, answer: AsrResult, speech: Take, before: Judged | None) -> str:
+    def _line(self, answer: AsrResult, speech: JournalEntry, before: Judged | None) -> str:
         """Return the line of a transcript, with a verdict by fixed limits and earlier scores of the
         same audio.
         """
@@ -336,7 +336,7 @@ class _Said:
     row: _Row
     task: Task
     spoken: Result
-    take: Take
+    take: JournalEntry
     heard: Transcript | None = None
     sha256: str = ""
 
@@ -456,7 +456,7 @@ class HeardSession:
         info = self._planner.info
         with self._mutex:
             row = self._rows[task]
-            said = _Said(row, task, spoken, unkept(task, spoken, info.sample_rate_hz))
+            said = _Said(row, task, spoken, unstored_entry(task, spoken, info.sample_rate_hz))
             row.said.append(said)
         path = Path(self._folder.name) / f"{task.row.number}.{task.place.take}.wav"
         samples = None if spoken.error is not None else spoken.samples

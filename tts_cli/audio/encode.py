@@ -1,4 +1,4 @@
-"""Make the contents of a take's files of its samples: treatment, levels, encoding."""
+"""Turn a take's samples into the contents of its files: post-processing, loudness, encoding."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tts_cli.hashing import sha256_of, values_of
 if TYPE_CHECKING:
     import numpy as np
 
-    from tts_cli.audio.treatment import Applied, Treatment
+    from tts_cli.audio.treatment import PostProcessing, PostProcessReport
     from tts_cli.config import RunConfig
 
 log = logging.getLogger(__name__)
@@ -27,30 +27,30 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Delivery:
-    """How the samples of a row become a file."""
+    """The settings that turn the samples of a row into a file."""
 
     format: str
     subtype: str
     rate_hz: int
     highpass_hz: float | None = field(default=None, metadata={"as_before": None})
-    trim: str | None = field(default=None, metadata={"as_before": None})  # what is kept, how cut
+    trim: str | None = field(default=None, metadata={"as_before": None})  # margin of a trimmed end
     pad_s: tuple[float, float] | None = field(default=None, metadata={"as_before": None})
-    # What is measured, the level, the highest true peak; a name such as ebu stands for them.
+    # Measure, level and highest true peak; names such as ebu are resolved.
     level: tuple[str, float, float] | None = field(default=None, metadata={"as_before": None})
 
 
 def delivery_hash(delivery: Delivery) -> str:
-    """The hash that two files of the same speech share if they were made alike."""
+    """Return the hash that two files of the same speech share if their delivery is the same."""
     return sha256_of(encode_json(values_of(delivery)))
 
 
 def is_int16_enough(subtype: str, rate_hz: int, native_rate_hz: int) -> bool:
-    """Whether a file holds 16-bit samples at the native rate, so that it needs no others."""
+    """Return whether 16-bit samples at the native rate are all that a file needs."""
     return subtype == "PCM_16" and rate_hz == native_rate_hz
 
 
-def delivery_of(treatment: Treatment, format: str, subtype: str, rate_hz: int) -> Delivery:
-    """What a run makes of samples, as it is hashed."""
+def delivery_of(treatment: PostProcessing, format: str, subtype: str, rate_hz: int) -> Delivery:
+    """Return the hashed description of a run's delivery."""
     from tts_cli.audio.treatment import TRIM_MARGIN_S
 
     target = treatment.target
@@ -65,11 +65,13 @@ def delivery_of(treatment: Treatment, format: str, subtype: str, rate_hz: int) -
     )
 
 
-def treat(
-    samples: np.ndarray[Any, Any], native_rate_hz: int, rate_hz: int, treatment: Treatment
-) -> tuple[np.ndarray[Any, Any], Applied | None]:
-    """Samples as a file of `rate_hz` gets them, and what was done to them; None: nothing. Raises
-    RowError.
+def postprocess(
+    samples: np.ndarray[Any, Any], native_rate_hz: int, rate_hz: int, treatment: PostProcessing
+) -> tuple[np.ndarray[Any, Any], PostProcessReport | None]:
+    """Process and resample samples for a file of `rate_hz`. Raises RowError.
+
+    Returns:
+        (n,) samples, and a report of what was done; None: they were resampled at most.
     """
     if treatment.is_none or not len(samples):
         return resample(samples, native_rate_hz, rate_hz), None
@@ -79,12 +81,12 @@ def treat(
 
 
 class Encoder:
-    """Encodes the audio of takes as the settings of a run say; any thread may use it.
+    """Encodes the audio of takes with the settings of a run; any thread may use it.
 
     Args:
-        native_rate_hz: sample rate of the samples handed in.
+        native_rate_hz: sample rate of the samples.
     Raises:
-        UsageError, SetupError: the format, subtype and rate are not possible; see `check_format`.
+        UsageError, SetupError: format, subtype and rate are not possible; see `check_format`.
     """
 
     def __init__(self, config: RunConfig, native_rate_hz: int) -> None:
@@ -93,17 +95,17 @@ class Encoder:
         self.native_rate_hz = native_rate_hz
         self.rate_hz = config.sample_rate or native_rate_hz
         self.subtype = check_format(config.format, config.subtype, self.rate_hz)
-        from tts_cli.audio.treatment import Treatment  # and numpy with it
+        from tts_cli.audio.treatment import PostProcessing  # and numpy with it
 
-        self.treatment = Treatment.of(config)
+        self.treatment = PostProcessing.of(config)
         self.treatment.require_packages()
         self.delivery = delivery_of(self.treatment, self.format, self.subtype, self.rate_hz)
         self.delivery_hash = delivery_hash(self.delivery)
         self.has_codes = config.save_codes
 
     @property
-    def takes_int16(self) -> bool:
-        """Whether files hold 16-bit samples at the native rate, so that int16 is all they need."""
+    def accepts_int16(self) -> bool:
+        """Whether int16 samples are enough, because files have 16 bits at the native rate."""
         is_enough = is_int16_enough(self.subtype, self.rate_hz, self.native_rate_hz)
         return is_enough and self.treatment.is_none
 
@@ -117,13 +119,13 @@ class Encoder:
 
         Args:
             samples: (n,) float32 in [-1, 1] or int16, at the native rate; n >= 1.
-            codes: (F, K) integers, kept only if the run saves codes.
-            tags: what the file says about itself.
+            codes: (F, K) integers, used only if the run saves codes.
+            tags: title, voice and comment of the file.
         Raises:
-            RowError: there are no samples, or NaN.
+            RowError: the samples are empty or not finite.
         """
-        treated, applied = treat(samples, self.native_rate_hz, self.rate_hz, self.treatment)
-        data = encode(treated, self.rate_hz, self.format, self.subtype, tags)
+        processed, applied = postprocess(samples, self.native_rate_hz, self.rate_hz, self.treatment)
+        data = encode(processed, self.rate_hz, self.format, self.subtype, tags)
         coded = encode_codes(codes) if codes is not None and self.has_codes else None
         misses = () if applied is None else tuple(self.treatment.misses(applied))
         return Encoded(
@@ -139,12 +141,12 @@ class Encoder:
 
 
 def encoded(task: Task, spoken: Result, make: Callable[..., Encoded], comment: str) -> Result:
-    """The same with files in place of its samples and codes, or with why there can be none. Any
-    thread may call it.
+    """Return a result with files in place of its samples and codes, or with the reason why it has
+    none. Any thread may call it.
 
     Args:
         make: see `AudioWriter.make`.
-        comment: in every file, see `tags.synthetic`.
+        comment: written into every file, see `tags.comment_of`.
     Raises:
         DiskFull, StoppedEarly: see `AudioWriter.make`.
     """

@@ -1,7 +1,7 @@
-"""Turn samples into the bytes of an audio file, in memory.
+"""Encode samples into the bytes of an audio file, in memory.
 
-WAV is written here, byte by byte the same for the same samples (libsndfile stamps the time into
-float files). The other formats go through libsndfile.
+WAV files are written here, so that the same samples always give the same bytes (libsndfile puts a
+time stamp into float files). libsndfile writes the other formats.
 """
 
 from __future__ import annotations
@@ -25,11 +25,10 @@ MP3_RATES_HZ = (8000, 11025, 12000, 16000, 22050, 24000, 32000, 44100, 48000)
 OPUS_RATES_HZ = (8000, 12000, 16000, 24000, 48000)
 NOT_FINITE = "the audio contains values that are not numbers"
 _LOSSY = {"ogg": "VORBIS", "mp3": "MPEG_LAYER_III", "opus": "OPUS"}
-_CONTAINERS = {"opus": "OGG"}  # where it is not the format's own name
+_CONTAINERS = {"opus": "OGG"}  # containers not named like the format
 LOSSLESS_SUBTYPES = ("PCM_16", "PCM_24", "FLOAT")
-_BLOCK = 65_536  # samples handed to libsndfile at once; its Vorbis encoder overflows on more
-# Format tag, bits a sample.
-_WAV_TAGS = {
+_BLOCK = 65_536  # samples per call of libsndfile, whose Vorbis encoder overflows on more
+_WAV_TAGS = {  # format tag, bits per sample
     "PCM_16": (1, 16),
     "PCM_24": (1, 24),
     "FLOAT": (3, 32),
@@ -40,13 +39,13 @@ NO_TAGS = Tags(software="")
 
 
 def check_format(format: str, subtype: str, rate_hz: int) -> str:
-    """Make sure that audio can be written as asked, before any is made.
+    """Check that audio can be written in a format, before any is synthesized.
 
     Returns:
         The subtype that will be used; lossy formats have their own.
     Raises:
-        UsageError: the format has no such sample rate.
-        SetupError: a library for it is missing.
+        UsageError: the format does not support the sample rate.
+        SetupError: libsndfile is too old for the format.
     """
     known_hz = {"mp3": MP3_RATES_HZ, "opus": OPUS_RATES_HZ}.get(format)
     if known_hz is not None and rate_hz not in known_hz:
@@ -68,7 +67,7 @@ def check_format(format: str, subtype: str, rate_hz: int) -> str:
 
 
 def container_of(format: str) -> str:
-    """libsndfile's name of a format."""
+    """Return libsndfile's name of a format's container."""
     return _CONTAINERS.get(format, format.upper())
 
 
@@ -78,7 +77,7 @@ def resample(
     """Change the sample rate; (n,) in, (n * rate / native,) out.
 
     Args:
-        is_clipped: cut samples to [-1, 1] first.
+        is_clipped: clip samples to [-1, 1] first.
     """
     if rate_hz == native_rate_hz:
         return samples
@@ -92,27 +91,29 @@ def resample(
 def encode(
     samples: Samples, rate_hz: int, format: str, subtype: str, tags: Tags = NO_TAGS
 ) -> bytes:
-    """The bytes of a mono file.
+    """Encode a mono file.
 
     Args:
-        samples: (n,) float32 in [-1, 1], clipped outside, or int16.
+        samples: (n,) float32, clipped to [-1, 1], or int16.
         subtype: as `check_format` returned it.
-        tags: what the file says of itself.
+        tags: title, voice and comment of the file.
     Raises:
-        RowError: there are no samples, or some are not finite.
+        RowError: the samples are empty or not finite.
     """
     assert samples.ndim == 1, samples.shape
     if not len(samples):
         raise RowError("there is no audio: it ended before its first frame")
     if format == "wav":
-        return _encode_wav(samples, rate_hz, subtype, tags)
+        data, end = wav_data(samples, subtype), wav_end(tags)
+        header = wav_header(len(samples), rate_hz, subtype, len(end))
+        return b"".join((header, data, b"\0" * (len(data) % 2), end))
     import soundfile
 
     values = to_float(samples)
     if subtype == "PCM_16":
         values = to_int16(samples)
     elif subtype == "PCM_24":
-        values = _to_int24(samples) << 8  # libsndfile keeps the upper 24 of 32 bits
+        values = _to_int24(samples) << 8  # libsndfile reads the upper 24 of 32 bits
     buffer = io.BytesIO()
     container = container_of(format)
     with soundfile.SoundFile(buffer, "w", rate_hz, 1, subtype, format=container) as file:
@@ -123,7 +124,7 @@ def encode(
 
 
 def encode_codes(codes: Samples) -> bytes:
-    """A safetensors file with the tensor `codes`, (F, K) int16."""
+    """Encode a safetensors file with the tensor `codes`, (F, K) int16."""
     import numpy as np
     from safetensors.numpy import save
 
@@ -133,7 +134,7 @@ def encode_codes(codes: Samples) -> bytes:
 
 
 def to_int16(samples: Samples) -> Samples:
-    """Clip to [-1, 1], scale by 32767 and round to even; int16 passes through.
+    """Clip to [-1, 1], scale by 32767 and round half to even; int16 passes through.
 
     `vocoder.to_int16` does the same on the device.
     """
@@ -146,7 +147,7 @@ def to_int16(samples: Samples) -> Samples:
 
 
 def to_float(samples: Samples) -> Samples:
-    """float32 in [-1, 1]."""
+    """Convert to float32 in [-1, 1]."""
     import numpy as np
 
     if samples.dtype == np.int16:
@@ -170,14 +171,7 @@ def _clipped(samples: Samples) -> Samples:
     return clipped
 
 
-def _encode_wav(samples: Samples, rate_hz: int, subtype: str, tags: Tags) -> bytes:
-    data, end = wav_data(samples, subtype), wav_end(tags)
-    header = wav_header(len(samples), rate_hz, subtype, len(end))
-    return b"".join((header, data, b"\0" * (len(data) % 2), end))
-
-
 def wav_data(samples: Samples, subtype: str) -> bytes:
-    """Samples as a WAV file holds them."""
     if subtype == "PCM_16":
         return to_int16(samples).astype("<i2", copy=False).tobytes()
     if subtype == "PCM_24":
@@ -188,7 +182,7 @@ def wav_data(samples: Samples, subtype: str) -> bytes:
 
 
 def _companded(samples: Samples, subtype: str) -> bytes:
-    """Samples in 8 bits of telephony (ITU-T G.711), by libsndfile."""
+    """Encode samples in 8 bits of telephony (ITU-T G.711) with libsndfile."""
     import soundfile
 
     buffer = io.BytesIO()
@@ -198,15 +192,15 @@ def _companded(samples: Samples, subtype: str) -> bytes:
 
 
 def wav_end(tags: Tags) -> bytes:
-    """What stands behind the samples of a WAV file; nothing if there is nothing to say."""
+    """Return the chunks after the samples of a WAV file; empty without tags."""
     return b"" if tags is NO_TAGS else wav_chunk(tags)
 
 
 def wav_header(num_samples: int, rate_hz: int, subtype: str, end_bytes: int = 0) -> bytes:
-    """What stands before the samples of a mono WAV file.
+    """Return the bytes before the samples of a mono WAV file.
 
     Args:
-        end_bytes: behind them, see `wav_end`.
+        end_bytes: length of the chunks after the samples, see `wav_end`.
     """
     tag, bits = _WAV_TAGS[subtype]
     width = bits // 8
@@ -220,17 +214,18 @@ def wav_header(num_samples: int, rate_hz: int, subtype: str, end_bytes: int = 0)
 
 
 def wav_bytes(num_samples: int, subtype: str) -> int:
-    """The size of a file that `encode` makes of so many samples, without tags."""
+    """Return the size of the file that `encode` makes of this many samples, without tags."""
     tag, bits = _WAV_TAGS[subtype]
     data = num_samples * bits // 8
     return (44 if tag == 1 else 58) + data + data % 2
 
 
 def in_blocks(file: soundfile.SoundFile, num_frames: int) -> Iterator[Samples]:
-    """The samples of an open file from its start on: (n, channels) float32, n up to `num_frames`.
+    """Yield the samples of an open file from its start: (n, channels) float32, n <= `num_frames`.
 
-    `SoundFile` seeks behind each of its reads. An MP3 then loses what the next frame goes on from:
-    its first samples are others, and the decoder complains on stderr.
+    The file is marked as not seekable, because `SoundFile` seeks after every read. In an MP3 that
+    drops the decoder's state: the first samples of the next block would be wrong, with errors on
+    stderr.
     """
     file.seekable = lambda: False
     while len(block := file.read(num_frames, dtype="float32", always_2d=True)):
@@ -238,21 +233,23 @@ def in_blocks(file: soundfile.SoundFile, num_frames: int) -> Iterator[Samples]:
 
 
 def is_whole_audio(path: Path) -> bool:
-    """Whether a file can be heard to its end, whatever format it has. Raises OSError."""
+    """Return whether a file of any format can be decoded to its end. Raises OSError."""
     import soundfile
 
     if is_whole_wav(path):
         return True
     try:
         with soundfile.SoundFile(path) as file:
-            is_cut = file.format == "WAV"
-            return not is_cut and 0 < file.frames == sum(map(len, in_blocks(file, _BLOCK)))
+            if file.format == "WAV":
+                return False
+            num_frames: int = file.frames
+            return 0 < num_frames == sum(map(len, in_blocks(file, _BLOCK)))
     except soundfile.LibsndfileError:
         return False
 
 
 def is_whole_wav(path: Path) -> bool:
-    """Whether a WAV file is as long as its header says. Raises OSError."""
+    """Return whether a WAV file is as long as its header states. Raises OSError."""
     with open(path, "rb") as file:
         header = file.read(12)
         size = file.seek(0, 2)

@@ -1,11 +1,10 @@
-"""Join the spoken parts of a text: cut the silence at their ends, and put pauses between them.
+"""Join the pieces of a text: cut the silence at their ends, and put pauses between them.
 
-What a part begins and ends with differs from part to part and says nothing of the text, so it is
-cut to a short margin, and the pause is what the boundary asks for, margins counted. Silence is told
-in short windows from their RMS without their mean, because a voice may carry DC: 50 dB below the
-loudest window or -60 dB of full scale. The
-beginning of the first part and the end of the last one stay as they were spoken. Cut edges fade to
-zero, so that nothing clicks.
+The silence at a piece's ends is random, so it is cut to a short margin. The pause depends on the
+boundary alone and includes these margins. A window is silent 50 dB below the loudest window or
+below -60 dBFS, by its RMS without its mean, because a voice may have a DC offset. The start of the
+first piece and the end of the last one stay as they are. Cut edges fade to zero, which avoids
+clicks.
 """
 
 from __future__ import annotations
@@ -23,13 +22,13 @@ from tts_cli.text.boundaries import Boundary
 Array = np.ndarray[Any, Any]
 
 WINDOW_S = 0.01
-MARGIN_S = 0.02  # kept of the silence at an end
+MARGIN_S = 0.02  # silence left at an end
 FADE_S = 0.005
 
 
 @dataclass(frozen=True)
 class Pauses:
-    """Seconds of silence behind a part, by what ends there."""
+    """Seconds of silence after a piece, by the boundary at its end."""
 
     paragraph: float = 0.0
     sentence: float = 0.0
@@ -37,17 +36,17 @@ class Pauses:
     word: float = 0.0
 
     def seconds(self, boundary: Boundary) -> float:
-        """The pause of a boundary."""
+        """Return the pause of a boundary."""
         found: float = getattr(self, boundary.label)
         return found
 
 
 @dataclass(frozen=True)
 class JoinedPart:
-    """Where a part lies in the joined samples."""
+    """The position of a piece in the joined samples."""
 
     start: int  # index of its first sample
-    end: int  # behind its last one
+    end: int  # index after its last sample
 
 
 def join(
@@ -57,14 +56,14 @@ def join(
     lead_s: float | None = None,
     tail_s: float | None = None,
 ) -> tuple[Array, list[JoinedPart]]:
-    """Join the samples of parts.
+    """Join the samples of pieces.
 
     Args:
-        parts: each (n,) float32 in [-1, 1] or int16, all alike.
-        pauses_s: silence behind each part but the last.
-        lead_s, tail_s: seconds of silence at both ends; None: as they were spoken.
+        parts: each (n,), all float32 in [-1, 1] or all int16.
+        pauses_s: silence after each piece but the last.
+        lead_s, tail_s: seconds of silence at both ends; None: as in the first and last piece.
     Returns:
-        (n,) samples of the same kind, and the place of every part.
+        (n,) samples of the same dtype, and the position of every piece.
     """
     if len(pauses_s) != len(parts) - 1:
         raise ValueError(f"{len(parts)} parts have {len(pauses_s)} pauses between them")
@@ -72,7 +71,7 @@ def join(
         return parts[0], [JoinedPart(0, len(parts[0]))]
     last = len(parts) - 1
     fade = round(FADE_S * rate_hz)
-    cuts = [cut_ends(part, rate_hz) for part in parts]
+    cuts = [trim_to_speech(part, rate_hz) for part in parts]
     if lead_s is None:
         cuts[0] = replace(cuts[0], start=0)
     if tail_s is None:
@@ -83,9 +82,9 @@ def join(
         places.append(JoinedPart(place, place + cut.end - cut.start))
         place = places[-1].end
         if index < last:
-            kept = cut.silence_behind + cuts[index + 1].silence_before
-            place += _silence(pauses_s[index], rate_hz, kept)
-    place += _silence(tail_s, rate_hz, cuts[last].silence_behind)
+            existing = cut.silence_after + cuts[index + 1].silence_before
+            place += _silence(pauses_s[index], rate_hz, existing)
+    place += _silence(tail_s, rate_hz, cuts[last].silence_after)
     joined = np.zeros(place, dtype=parts[0].dtype)
     for index, (part, cut, to) in enumerate(zip(parts, cuts, places, strict=True)):
         piece = joined[to.start : to.end]
@@ -97,25 +96,25 @@ def join(
     return joined, places
 
 
-def join_again(parts: list[Array], gaps: list[int], rate_hz: int) -> Array:
-    """Join parts as they were joined before.
+def rejoin(parts: list[Array], gaps: list[int], rate_hz: int) -> Array:
+    """Join pieces again with the silence that was added before.
 
     Args:
-        gaps: samples of silence put behind each part but the last.
+        gaps: samples of silence added after each piece but the last.
     """
-    cuts = [cut_ends(part, rate_hz) for part in parts]
-    kept = [a.silence_behind + b.silence_before for a, b in pairwise(cuts)]
-    pauses_s = [(gap + own) / rate_hz for gap, own in zip(gaps, kept, strict=True)]
+    cuts = [trim_to_speech(part, rate_hz) for part in parts]
+    existing = [a.silence_after + b.silence_before for a, b in pairwise(cuts)]
+    pauses_s = [(gap + own) / rate_hz for gap, own in zip(gaps, existing, strict=True)]
     return join(parts, pauses_s, rate_hz)[0]
 
 
-def _silence(seconds: float | None, rate_hz: int, kept: int) -> int:
-    """Samples to be added to so many that are kept of a part's own silence."""
-    return 0 if seconds is None else max(0, round(seconds * rate_hz) - kept)
+def _silence(seconds: float | None, rate_hz: int, existing: int) -> int:
+    """Return the samples of silence to add where a piece already has `existing`."""
+    return 0 if seconds is None else max(0, round(seconds * rate_hz) - existing)
 
 
-def speech(samples: Array, rate_hz: int) -> tuple[int, int]:
-    """Where speech begins and ends in (n,) samples, to a window; all of it where there is none."""
+def speech_span(samples: Array, rate_hz: int) -> tuple[int, int]:
+    """Return the start and end of speech in (n,) samples, to a window; (0, n) if all is silent."""
     window = max(1, round(WINDOW_S * rate_hz))
     whole = len(samples) // window * window
     windows = samples[:whole].astype(np.float32).reshape(-1, window)
@@ -131,24 +130,24 @@ def speech(samples: Array, rate_hz: int) -> tuple[int, int]:
 
 
 @dataclass(frozen=True)
-class KeptPart:
-    """What is kept of a part, in samples."""
+class TrimmedPart:
+    """The part of a piece that is used, in samples."""
 
     start: int
     end: int
-    silence_before: int  # of what is kept
-    silence_behind: int
+    silence_before: int  # inside of the part
+    silence_after: int
 
 
-def cut_ends(samples: Array, rate_hz: int) -> KeptPart:
+def trim_to_speech(samples: Array, rate_hz: int) -> TrimmedPart:
     """Cut (n,) samples to their speech and a margin."""
-    margin, spoken = round(MARGIN_S * rate_hz), speech(samples, rate_hz)
-    start, end = max(0, spoken[0] - margin), min(len(samples), spoken[1] + margin)
-    return KeptPart(start, end, spoken[0] - start, end - spoken[1])
+    margin, (first, last) = round(MARGIN_S * rate_hz), speech_span(samples, rate_hz)
+    start, end = max(0, first - margin), min(len(samples), last + margin)
+    return TrimmedPart(start, end, first - start, end - last)
 
 
 def fade_in_(samples: Array) -> None:
-    """Let samples grow from zero, in place."""
+    """Fade samples in from zero, in place."""
     ramp = (np.arange(len(samples), dtype=np.float32) + 0.5) / max(1, len(samples))
     faded = samples * (0.5 - 0.5 * np.cos(np.pi * ramp))
     samples[:] = np.rint(faded) if samples.dtype == np.int16 else faded

@@ -1,13 +1,13 @@
-"""Measure loudness by the rules of broadcasters, and bring audio to a level.
+"""Measure loudness as broadcasters do, and bring audio to a level.
 
-Loudness is that of ITU-R BS.1770-4, by pyloudnorm at 44.1 kHz or above, with the filters that have
-the standard's own coefficients (its default ones are 0.04 dB off). The true peak is the highest of
-four times as many samples, by soxr. What is too short for a gate of 0.4 s goes by its RMS, which
-agrees with loudness to a decibel or two in speech.
+Loudness follows ITU-R BS.1770-4, by pyloudnorm at 44.1 kHz or above with the standard's own filter
+coefficients (pyloudnorm's defaults are off by 0.04 dB). The true peak is measured at four times the
+sample rate, by soxr. Audio too short for a gate of 0.4 s is measured by its RMS, which agrees with
+loudness to a decibel or two in speech.
 
-A gain that would lift the true peak over its ceiling does so for a few sounds only: these are taken
-down by a limiter that looks ahead, and the rest gets the gain. With less gain for all instead, rows
-would end up as loud as their sharpest consonant lets them be, each differently.
+Where the gain would lift the true peak above its ceiling, a look-ahead limiter reduces these few
+peaks. A lower gain for the whole row would make rows as loud as their sharpest consonant allows,
+each differently.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from tts_cli.audio.file import resample
+from tts_cli.audio.levels import decibels
 from tts_cli.config import ACX_CEILING_DBTP, CEILING_DBTP
 from tts_cli.core import Kind, Remark
 
@@ -27,32 +28,32 @@ Array = np.ndarray[Any, Any]
 
 GATE_S = 0.4
 METER_HZ = 44_100
-FILTERS = "DeMan"  # pyloudnorm's name of those with the standard's own coefficients
+FILTERS = "DeMan"  # pyloudnorm's name of the filters with the standard's own coefficients
 OVERSAMPLING = 4
-LOOK_AHEAD_S = 0.005  # of the limiter, and how long it takes to let go
+LOOK_AHEAD_S = 0.005  # of the limiter; also its release time
 HEADROOM = 10 ** (-0.05 / 20)
 FLOOR_STEP_S = 0.01
 FLOOR_STEPS = 5
 FLOOR_POWER = 1e-12  # -120 dBFS: below is digital silence
 TOLERANCE_DB = 0.02
 PASSES = 6
-MOST_LIMITED_DB = 12.0  # more would be another sound
-MOST_GAIN_DB = 40.0  # whatever needs more is not speech
-SUSPECT_DB = 0.5  # off by more than this somebody should know
+MAX_LIMITED_DB = 12.0  # a larger reduction changes the sound
+MAX_GAIN_DB = 40.0  # audio that needs more is not speech
+SUSPECT_DB = 0.5  # a larger deviation from the target is reported
 
 
 @dataclass(frozen=True)
 class LevelTarget:
-    """What `--loudness` asks for."""
+    """The value of `--loudness`."""
 
     by: str  # lufs, or rms of the whole file
     level_db: float
     ceiling_dbtp: float
-    floor_dbfs: float | None = None  # what silence may have; None: nothing is asked
+    floor_dbfs: float | None = None  # highest noise floor; None: any
 
     @classmethod
     def of(cls, text: str) -> LevelTarget:
-        """Read a value of the flag that `RunConfig` has found good."""
+        """Parse a value of the flag that `RunConfig` has validated."""
         return NAMED.get(text) or cls("lufs", float(text), CEILING_DBTP)
 
 
@@ -65,8 +66,8 @@ NAMED = {
 
 
 @dataclass(frozen=True)
-class Levelling:
-    """What was done, and what came of it. None: digital silence, which has no level."""
+class LoudnessReport:
+    """Levels before and after the gain. The levels of digital silence are None."""
 
     # [`lufs`, `rms`] measure of loudness; null: no loudness was requested, or all is silence
     level_by: str | None = None
@@ -79,7 +80,7 @@ class Levelling:
     floor_dbfs: float | None = None
 
     def misses(self, target: LevelTarget) -> list[Remark]:
-        """Where the audio is not what was asked for."""
+        """Return remarks where the audio does not meet the target."""
         found = []
         if self.after_db is not None and abs(self.after_db - target.level_db) > SUSPECT_DB:
             text = f"loudness {self.after_db:.1f} dB instead of {target.level_db:g}"
@@ -91,77 +92,80 @@ class Levelling:
         return found
 
 
-def level(samples: Array, rate_hz: int, target: LevelTarget) -> tuple[Array, Levelling]:
-    """Bring (n,) float32 samples, which may lie outside of [-1, 1], to a level."""
+def level(samples: Array, rate_hz: int, target: LevelTarget) -> tuple[Array, LoudnessReport]:
+    """Bring (n,) float32 samples, which may exceed [-1, 1], to a level."""
     by, before_db = measured(samples, rate_hz, target.by)
     if before_db is None:
-        return samples, Levelling()
-    gain_db = min(MOST_GAIN_DB, target.level_db - before_db)
+        return samples, LoudnessReport()
+    gain_db = min(MAX_GAIN_DB, target.level_db - before_db)
     peaks = oversampled_peaks(samples, rate_hz)
-    highest_db = _db(float(peaks.max())) or 0.0
+    highest_db = decibels(float(peaks.max())) or 0.0
     if highest_db + gain_db <= target.ceiling_dbtp:
         louder, limited_db, after_db = samples * _factor(gain_db), 0.0, before_db + gain_db
         peak_db: float | None = highest_db + gain_db
     else:
-        most_db = min(MOST_GAIN_DB, gain_db + MOST_LIMITED_DB)
+        most_db = min(MAX_GAIN_DB, gain_db + MAX_LIMITED_DB)
         for _ in range(PASSES):
             factor = _factor(gain_db)
             louder, limited_db = limit(
                 samples * factor, peaks * factor, rate_hz, target.ceiling_dbtp
             )
             after_db = measured(louder, rate_hz, by)[1] or 0.0
-            # What the limiter takes is given back.
+            # Make up for the limiter's reduction.
             missing_db = target.level_db - after_db
             if abs(missing_db) < TOLERANCE_DB or gain_db >= most_db:
                 break
             gain_db = min(most_db, gain_db + missing_db)
         peak_db = true_peak_dbtp(louder, rate_hz)
     floor_db = floor_dbfs(louder, rate_hz)
-    return louder, Levelling(by, before_db, gain_db, limited_db, after_db, peak_db, floor_db)
+    return louder, LoudnessReport(by, before_db, gain_db, limited_db, after_db, peak_db, floor_db)
 
 
 def measured(samples: Array, rate_hz: int, by: str) -> tuple[str, float | None]:
-    """What is measured, and the level: loudness (LUFS), or RMS (dBFS) where it is asked for or the
-    audio is too short for the gate. None: silence, also by the gate of -70 LUFS.
+    """Return the measure and the level of (n,) samples; a level of None: silence.
+
+    The measure is loudness (LUFS), or RMS (dBFS) on request and where the audio is shorter than the
+    gate. Audio below the gate of -70 LUFS is silent.
     """
     if by == "rms" or len(samples) < GATE_S * rate_hz:
         return "rms", rms_dbfs(samples)
-    found = float(_meter(_meter_hz(rate_hz)).integrated_loudness(_for_meter(samples, rate_hz)))
-    return "lufs", found if math.isfinite(found) else None
+    lufs = float(_meter(_meter_hz(rate_hz)).integrated_loudness(_for_meter(samples, rate_hz)))
+    return "lufs", lufs if math.isfinite(lufs) else None
 
 
 def block_lufs(samples: Array, rate_hz: int) -> list[float]:
-    """Loudness of each block of the gate, 0.4 s long and one every 0.1 s, of (n,) samples."""
+    """Return the loudness of each gating block of (n,) samples: 0.4 s long, one every 0.1 s."""
     meter = _new_meter(_meter_hz(rate_hz))
     meter.integrated_loudness(_for_meter(samples, rate_hz))
     return [float(block) for block in meter.blockwise_loudness]
 
 
 def gated_lufs(blocks: list[float]) -> float | None:
-    """Loudness of what has these blocks, gated at -70 LUFS and 10 LU below what is left then."""
+    """Return the loudness of audio with these blocks, gated at -70 LUFS, then at mean - 10 LU."""
     values = np.array(blocks)
     powers = 10 ** (values / 10)
-    heard = values >= -70
-    if not heard.any():
+    is_used = values >= -70
+    if not is_used.any():
         return None
-    heard &= values > 10 * math.log10(float(powers[heard].mean())) - 10
-    return 10 * math.log10(float(powers[heard].mean()))
+    is_used &= values > 10 * math.log10(float(powers[is_used].mean())) - 10
+    return 10 * math.log10(float(powers[is_used].mean()))
 
 
 def rms_dbfs(samples: Array) -> float | None:
-    """Root mean square of (n,) float samples; 0 is a square wave of full scale."""
+    """Return the root mean square of (n,) float samples; 0 is a full-scale square wave."""
     values = samples.astype(np.float64)
-    return _db(math.sqrt(float(values @ values) / len(values)))
+    return decibels(math.sqrt(float(values @ values) / len(values)))
 
 
 def true_peak_dbtp(samples: Array, rate_hz: int) -> float | None:
-    """The highest of (n,) float samples and of what lies between them."""
-    return _db(float(oversampled_peaks(samples, rate_hz).max()))
+    """Return the highest peak of (n,) float samples, including peaks between samples."""
+    return decibels(float(oversampled_peaks(samples, rate_hz).max()))
 
 
 def floor_dbfs(samples: Array, rate_hz: int) -> float | None:
-    """RMS of the quietest stretch of 0.05 s, which hardly any speech lacks between its sounds.
-    Digital silence, as pauses and padding are, does not count; None where there is nothing else.
+    """Return the RMS of the quietest 0.05 s, which in speech is the noise between its sounds.
+
+    Digital silence (pauses, padding) does not count. None: there is nothing else.
     """
     step = round(FLOOR_STEP_S * rate_hz)
     whole = len(samples) // step * step
@@ -169,21 +173,21 @@ def floor_dbfs(samples: Array, rate_hz: int) -> float | None:
     powers = np.einsum("ij,ij->i", steps, steps) / step
     if len(powers) < FLOOR_STEPS:
         return None
-    stretches = np.lib.stride_tricks.sliding_window_view(powers, FLOOR_STEPS)
-    heard = stretches[stretches.min(axis=1) > FLOOR_POWER].mean(axis=1)
-    return 10 * math.log10(float(heard.min())) if len(heard) else None
+    windows = np.lib.stride_tricks.sliding_window_view(powers, FLOOR_STEPS)
+    means = windows[windows.min(axis=1) > FLOOR_POWER].mean(axis=1)
+    return 10 * math.log10(float(means.min())) if len(means) else None
 
 
 def limit(samples: Array, peaks: Array, rate_hz: int, ceiling_dbtp: float) -> tuple[Array, float]:
-    """Keep the true peak of (n,) float32 samples below a ceiling.
+    """Limit the true peak of (n,) float32 samples to a ceiling.
 
-    Around every peak that is too high the gain sinks to what it needs and rises again, smoothly and
-    beginning before it; everywhere else samples stay as they are.
+    Around every peak that is too high the gain falls to the required value and rises again,
+    smoothly and starting before the peak. All other samples stay the same.
 
     Args:
         peaks: (n,) their `oversampled_peaks`.
     Returns:
-        The samples, and how many dB the gain sank at most.
+        (n,) float32 samples, and the largest reduction in dB.
     """
     ceiling = _factor(ceiling_dbtp)
     if peaks.max() <= ceiling:
@@ -191,15 +195,15 @@ def limit(samples: Array, peaks: Array, rate_hz: int, ceiling_dbtp: float) -> tu
     from scipy.ndimage import minimum_filter1d, uniform_filter1d
 
     reach = max(1, round(LOOK_AHEAD_S * rate_hz))
-    # A changing gain moves what lies between two samples, hardly ever by more than the headroom.
+    # A changing gain shifts the peaks between samples, rarely by more than the headroom.
     needed = np.minimum(1.0, HEADROOM * ceiling / np.maximum(peaks, 1e-12))
-    # The lowest within reach, then smoothed by what reaches no further: at every sample the
-    # mean is over values of which none is above what the sample needs.
+    # The minimum within reach, then a mean over no more than that reach: every value in the mean
+    # at a sample is at most the gain that the sample needs.
     lowest = minimum_filter1d(needed, 2 * reach + 1, mode="nearest")
     gain = lowest
-    for _ in range(2):  # two boxes make a triangle
+    for _ in range(2):  # two box filters make a triangle
         gain = uniform_filter1d(gain, reach + reach % 2 - 1, mode="nearest")
-    gain[gain > 1 - 1e-9] = 1.0  # but for the rounding of running sums it is
+    gain[gain > 1 - 1e-9] = 1.0  # undo the rounding of running sums
     limited = samples * gain
     over = float(oversampled_peaks(limited, rate_hz).max()) / ceiling
     if over > 1:
@@ -208,16 +212,15 @@ def limit(samples: Array, peaks: Array, rate_hz: int, ceiling_dbtp: float) -> tu
 
 
 def oversampled_peaks(samples: Array, rate_hz: int) -> Array:
-    """(n,) the highest amplitude at or right around each sample."""
+    """Return the (n,) highest amplitude at or next to each sample."""
     size = OVERSAMPLING
-    fine = resample(samples.astype(np.float32), rate_hz, size * rate_hz, is_clipped=False)
-    fine = np.abs(fine)
+    fine = np.abs(resample(samples.astype(np.float32), rate_hz, size * rate_hz, is_clipped=False))
     fine = np.pad(fine, (0, max(0, size * len(samples) - len(fine))))[: size * len(samples)]
     own = np.abs(samples)
-    # By strides: the maximum along an axis of four takes ten times as long.
+    # By strides, because the maximum along an axis of four takes ten times as long.
     between = np.maximum(fine[1::size], np.maximum(fine[2::size], fine[3::size]))
     peaks: Array = np.maximum(own, np.maximum(fine[::size], between))
-    peaks[1:] = np.maximum(peaks[1:], between[:-1])  # which belong to the next sample as well
+    peaks[1:] = np.maximum(peaks[1:], between[:-1])  # a peak between two samples counts for both
     return peaks
 
 
@@ -226,8 +229,8 @@ def _meter_hz(rate_hz: int) -> int:
 
 
 def _for_meter(samples: Array, rate_hz: int) -> Array:
-    """Samples at a rate that the meter's filters are right at: towards half the rate their shape
-    bends, which is 0.05 dB of speech at 24 kHz and 0.3 at 8.
+    """Resample for the meter: near half the sample rate its filters are inaccurate, which is 0.05
+    dB of speech at 24 kHz and 0.3 dB at 8 kHz.
     """
     values = samples.astype(np.float32)
     return resample(values, rate_hz, _meter_hz(rate_hz), is_clipped=False).astype(np.float64)
@@ -235,7 +238,9 @@ def _for_meter(samples: Array, rate_hz: int) -> Array:
 
 @lru_cache(maxsize=8)
 def _meter(rate_hz: int) -> Any:
-    """Measuring leaves only a list of block levels in it that nobody reads, so threads share it."""
+    """Return a shared meter. A measurement stores nothing in it but block levels, which are not
+    read.
+    """
     return _new_meter(rate_hz)
 
 
@@ -247,7 +252,3 @@ def _new_meter(rate_hz: int) -> Any:
 
 def _factor(db: float) -> float:
     return float(10 ** (db / 20))
-
-
-def _db(amplitude: float) -> float | None:
-    return 20 * math.log10(amplitude) if amplitude > 0 else None

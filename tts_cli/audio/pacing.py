@@ -1,15 +1,12 @@
-"""Estimate when a place of a text is heard in its audio, without a recogniser.
+"""Estimate when positions of a text are reached in its audio, without a recognizer.
 
-Letters say how long a piece of text takes, roughly; signs such as a full stop say where a voice may
-pause, and the audio where it did. Both are laid beside each other so that the letters between two
-pauses fit the time between them, and each sign that is not paused at, or pause that has no sign,
-costs the more, the more it should have one (dynamic programming, as in edit distance). Places
-between two such points are told by their letters.
+Letters give a rough duration of a text; punctuation marks suggest where a voice may pause, and the
+audio has its pauses. Both are aligned by dynamic programming, as in an edit distance: the letters
+between two pauses have to fit the time between them, and every mark without a pause and every pause
+without a mark has a cost. Positions between two aligned points are interpolated by letters.
 
-It stays an estimate. Its costs were chosen with nine minutes of one story (long_rows.py); in 22
-minutes of another chapter (tests/e2e/chapter.py, 2026-11-22, sample voice, 298 places where one cue
-gives way to the next) half of the places are within 0.02 s of the word that a recogniser hears
-there, 95 % within 0.26 s, all within 0.62 s. By letters alone that was 0.16, 0.52 and 0.94 s.
+The costs were tuned on nine minutes of one story. `tests/e2e/chapter.py` measures the error: in 22
+minutes of another text half of the positions were within 0.02 s of the word, 95 % within 0.26 s.
 """
 
 from __future__ import annotations
@@ -25,14 +22,14 @@ import numpy as np
 from tts_cli.audio.join import WINDOW_S, Array
 from tts_cli.text.split import sentences
 
-QUIET_SHARE = 10 ** (-40 / 20)  # of the loudest window: a pause in speech is never quite still
-MIN_PAUSE_S = 0.06  # of a pause; shorter ones are the closed lips of a p
+QUIET_SHARE = 10 ** (-40 / 20)  # of the loudest window, because pauses in speech have some noise
+MIN_PAUSE_S = 0.06  # shorter silence is the closed lips of a p
 DIGIT_LETTERS = 4  # 1987 is nineteen eighty seven
 SIGN_LETTERS = 6  # dollars, percent
-# Seconds that a fit may be worse before a sign stands without a pause.
+# Cost of a mark without a pause, in seconds of misfit.
 SENTENCE_COST, CLAUSE_COST, COMMA_COST = 0.8, 0.7, 0.5
-PAUSE_COST = 4.0  # of a second of pause without a sign
-_SIGNS_BACK, _PAUSES_BACK = 8, 12  # how many of each may lie between two that belong together
+PAUSE_COST = 4.0  # per second of a pause without a mark
+_SIGNS_BACK, _PAUSES_BACK = 8, 12  # most marks and pauses between two matches
 
 _SIGN = re.compile(
     r"(?:([;:\u2013\u2014\uff1b\uff1a])|[,\uff0c\u3001])[\"'\u2019\u201d)\]]*(\s+|$)?"
@@ -48,15 +45,15 @@ class Pause(NamedTuple):
 
 
 class _Point(NamedTuple):
-    """A place of the text and the time in the speech, pauses left out, that belongs to it."""
+    """A position of the text and its time in the speech, pauses left out."""
 
     letters: float
     voiced_s: float
-    pause: int  # its number; -1: none
+    pause: int  # index of the pause; -1: none
 
 
 def pauses_in(samples: Array, rate_hz: int, start_s: float = 0.0) -> list[Pause]:
-    """The pauses inside of (n,) samples of speech, which begin at `start_s`."""
+    """Return the pauses inside of (n,) samples of speech that starts at `start_s`."""
     window = max(1, round(WINDOW_S * rate_hz))
     windows = samples[: len(samples) // window * window].astype(np.float32).reshape(-1, window)
     rms = windows.std(axis=1)
@@ -71,7 +68,7 @@ def pauses_in(samples: Array, rate_hz: int, start_s: float = 0.0) -> list[Pause]
 
 
 def letters_of(text: str) -> list[float]:
-    """For each character how long it takes to say, a letter of English being 1."""
+    """Return the duration of each character, in English letters."""
     return [
         DIGIT_LETTERS
         if char.isdecimal()
@@ -85,12 +82,13 @@ def letters_of(text: str) -> list[float]:
 def times_of(
     text: str, cuts: Sequence[int], start_s: float, end_s: float, pauses: Sequence[Pause]
 ) -> list[tuple[float, float]]:
-    """For each cut of a text when what is before it ends and what is behind it begins.
+    """Return for each cut of a text the end of the text before it and the start of the text after
+    it.
 
     Args:
         cuts: indices of first characters, in order.
-        start_s, end_s: the edges of the text's speech.
-        pauses: in it, in order.
+        start_s, end_s: start and end of the text's speech.
+        pauses: pauses in the audio, in order.
     """
     pauses = [pause for pause in pauses if start_s < pause.start_s and pause.end_s < end_s]
     letters = [0.0, *accumulate(letters_of(text))]
@@ -111,21 +109,21 @@ def _time(
     silent: Sequence[float],
     start_s: float,
 ) -> tuple[float, float]:
-    """When a place is reached, and when it is left."""
+    """Return when a position is reached, and when it is left."""
     index = max(1, min(bisect_right(points, (letters,)), len(points) - 1))
-    before, behind = points[index - 1], points[index]
-    for point in (before, behind):
+    before, after = points[index - 1], points[index]
+    for point in (before, after):
         if point.letters == letters and point.pause >= 0:
             return pauses[point.pause]
-    width = behind.letters - before.letters
+    width = after.letters - before.letters
     share = (letters - before.letters) / width if width else 0.0
-    at_s = before.voiced_s + share * (behind.voiced_s - before.voiced_s)
+    at_s = before.voiced_s + share * (after.voiced_s - before.voiced_s)
     time_s = start_s + at_s + silent[bisect_right(voiced, at_s)]
     return time_s, time_s
 
 
 def _signs(text: str) -> list[tuple[int, float]]:
-    """Where a voice may pause: the index of the character behind, and what it costs if not."""
+    """Return where a voice may pause: the index of the next character, and the cost of no pause."""
     found = {part.start: SENTENCE_COST for part in sentences(text) if part.start}
     for sign in _SIGN.finditer(text):
         is_clause = sign[1] is not None
@@ -141,7 +139,7 @@ def _fit(
     pauses: Sequence[Pause],
     total_s: float,
 ) -> list[_Point]:
-    """The points where signs and pauses belong together, with the ends of text and audio."""
+    """Return the points where marks and pauses match, with the ends of text and audio."""
     rate = total_s / max(1.0, letters[-1])
     skipped_signs = [0.0, *accumulate(cost for _, cost in signs)]
     skipped_pauses = [

@@ -1,11 +1,10 @@
-"""Subtitles of spoken texts, as SRT and WebVTT.
+"""Subtitles of synthesized texts, as SRT and WebVTT.
 
-Written here, because pysubs2 takes braces in a text for markup and drops what stands in them.
+Written without pysubs2, which removes braces from a text as markup.
 
-A text's first and last moment are those of its audio, and where it was spoken in parts, those of
-the parts. What is longer than a screen holds is shown in several cues; when one gives way to the
-next is estimated, see `pacing`. A note in front of a WebVTT file says which times are; SRT has no
-place for one.
+The start and end of a text are exact, and so are those of its pieces if it was split. A text longer
+than a screen becomes several cues; the times between them are estimated (`pacing.py`). A note at
+the start of a WebVTT file lists the estimated times; SRT has no place for one.
 """
 
 from __future__ import annotations
@@ -22,30 +21,30 @@ from tts_cli.text.split import sentences
 
 MAX_CUE_CHARS = 84  # two lines
 MAX_LINE_CHARS = 42
-MAX_CUE_WIDE_CHARS = 32  # of scripts that have no spaces
+MAX_CUE_WIDE_CHARS = 32  # in scripts without spaces
 
 _WORD = re.compile(r"\S+")
 _TIMES = re.compile(r"^.*-->.*$", re.MULTILINE)
 _MOMENT = re.compile(r"(?:([0-9]{1,4}):)?([0-9]{2}):([0-9]{2})([.,])([0-9]{3})")
 _SIGN = re.compile(r"(?:([;:\u2013\u2014])|,)[\"'\u2019\u201d)\]]* (?![0-9])")
-# Characters that a cut there is worse than one where a sentence ends.
+# Penalty of a cut, in characters of distance from the ideal position.
 _SENTENCE, _CLAUSE, _COMMA, _NO_SIGN = 0, 10, 15, 40
 _WIDE = re.compile(r"[\u2e80-\u9fff\uac00-\ud7a3\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff]")
 
 
 @dataclass(frozen=True)
-class SpokenText:
-    """A text and when it is heard, in seconds."""
+class TimedText:
+    """A text and its time in the audio, in seconds."""
 
     text: str
     start_s: float
     end_s: float
-    pauses: tuple[Pause, ...] = ()  # heard in it, and perhaps around it
+    pauses: tuple[Pause, ...] = ()  # in its audio, and maybe around it
 
 
 @dataclass(frozen=True)
 class Cue:
-    """What a screen shows at once, and when, in seconds."""
+    """The text on a screen, and its time, in seconds."""
 
     text: str
     start_s: float
@@ -54,36 +53,37 @@ class Cue:
     is_end_estimated: bool = False
 
 
-def in_parts(
-    spoken: SpokenText, parts: Sequence[Mapping[str, Any]], text: str | None, offset_s: float = 0.0
-) -> list[SpokenText]:
-    """A text that was spoken in parts, part by part: a part's edges are those of the audio.
+def split_at_parts(
+    timed: TimedText, parts: Sequence[Mapping[str, Any]], text: str | None, offset_s: float = 0.0
+) -> list[TimedText]:
+    """Return a text piece by piece, with the exact times of its pieces.
 
     Args:
-        parts: as the journal has them, see `Take`; none: it was spoken in one.
-        text: that their places count in. Where it is another one, they say nothing.
-        offset_s: when the row's audio begins on the clock of `spoken`.
+        parts: as in `JournalEntry`; empty: the row was not split.
+        text: the text whose indices `parts` has. If it is not the text of `timed`, the parts are
+            not used.
+        offset_s: start of the row's audio on the clock of `timed`.
     """
-    if len(parts) < 2 or text != spoken.text:
-        return [spoken]
+    if len(parts) < 2 or text != timed.text:
+        return [timed]
     cuts = [0, *(part["text_start"] for part in parts[1:]), len(text)]
-    starts = [spoken.start_s, *(offset_s + part["start_s"] for part in parts[1:])]
-    ends = [*(offset_s + part["end_s"] for part in parts[:-1]), spoken.end_s]
+    starts = [timed.start_s, *(offset_s + part["start_s"] for part in parts[1:])]
+    ends = [*(offset_s + part["end_s"] for part in parts[:-1]), timed.end_s]
     edges = [edge for span in zip(starts, ends, strict=True) for edge in span]
     if cuts != sorted(cuts) or edges != sorted(edges):
-        return [spoken]
+        return [timed]
     return [
-        replace(spoken, text=text[start:end], start_s=start_s, end_s=end_s)
+        replace(timed, text=text[start:end], start_s=start_s, end_s=end_s)
         for start, end, start_s, end_s in zip(cuts, cuts[1:], starts, ends, strict=False)
         if text[start:end].strip()
     ]
 
 
-def subtitles(texts: Iterable[SpokenText], format: str) -> str:
-    """A whole file.
+def subtitles(texts: Iterable[TimedText], format: str) -> str:
+    """Return the content of a subtitle file.
 
     Args:
-        texts: in order, none over the next one.
+        texts: in order, without overlaps.
         format: srt or vtt.
     """
     is_vtt = format == "vtt"
@@ -95,26 +95,28 @@ def subtitles(texts: Iterable[SpokenText], format: str) -> str:
         end_ms = max(start_ms + 1, round(cue.end_s * 1000))
         times = f"{clock(start_ms, point)} --> {clock(end_ms, point)}"
         text = _two_lines(cue.text)
-        # SRT has no way to write its arrow, which readers take for a line of times.
+        # SRT cannot escape its arrow, which readers take for a line of times.
         text = html.escape(text, quote=False) if is_vtt else text.replace("-->", "\u2192")
         pieces.append(f"{number}\n{times}\n{text}\n\n")
     return "".join(pieces)
 
 
-def later(made: str, by_s: float) -> str:
-    """A whole file, also one that somebody has mended, with all times later; none is before 0."""
+def shifted(content: str, by_s: float) -> str:
+    """Return a subtitle file, which a user may have edited, with its times shifted; none is before
+    0.
+    """
 
     def moved(found: re.Match[str]) -> str:
         hours, minutes, seconds, point, ms = found.groups()
         second = 60 * (60 * int(hours or 0) + int(minutes)) + int(seconds)
         return clock(max(0, 1000 * second + int(ms) + round(1000 * by_s)), point)
 
-    return _TIMES.sub(lambda line: _MOMENT.sub(moved, line.group()), made)
+    return _TIMES.sub(lambda line: _MOMENT.sub(moved, line.group()), content)
 
 
 def _head(found: Sequence[Cue]) -> str:
-    """The beginning of a WebVTT file. Which times are estimated stands here and not at the cues:
-    pysubs2, and who knows what else, takes notes between cues for text.
+    """Return the start of a WebVTT file, with a note on estimated times. It is not next to the
+    cues, because pysubs2 and other readers take notes between cues for text.
     """
     starts = [str(number) for number, cue in enumerate(found, 1) if cue.is_start_estimated]
     ends = [str(number) for number, cue in enumerate(found, 1) if cue.is_end_estimated]
@@ -127,28 +129,28 @@ def _head(found: Sequence[Cue]) -> str:
 
 
 def clock(ms: int, point: str = ".") -> str:
-    """Milliseconds as hours, minutes, seconds and the rest."""
+    """Format milliseconds as HH:MM:SS.mmm."""
     seconds, rest = divmod(ms, 1000)
     return f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}{point}{rest:03d}"
 
 
-def cues(spoken: SpokenText) -> Iterator[Cue]:
-    """A text in pieces that fit on a screen; times between them are estimated."""
-    text = " ".join(spoken.text.split())
+def cues(timed: TimedText) -> Iterator[Cue]:
+    """Yield a text in pieces that fit on a screen; the times between them are estimated."""
+    text = " ".join(timed.text.split())
     pieces = _pieces(text)
     cuts = [text.index(pieces[0])]
     for before, piece in pairwise(pieces):
         cuts.append(text.index(piece, cuts[-1] + len(before)))
-    between = times_of(text, cuts[1:], spoken.start_s, spoken.end_s, spoken.pauses)
-    starts = [spoken.start_s, *(start_s for _, start_s in between)]
-    ends = [*(end_s for end_s, _ in between), spoken.end_s]
+    between = times_of(text, cuts[1:], timed.start_s, timed.end_s, timed.pauses)
+    starts = [timed.start_s, *(start_s for _, start_s in between)]
+    ends = [*(end_s for end_s, _ in between), timed.end_s]
     last = len(pieces) - 1
     for index, (piece, start_s, end_s) in enumerate(zip(pieces, starts, ends, strict=True)):
         yield Cue(piece, start_s, end_s, index > 0, index < last)
 
 
 def _pieces(text: str) -> list[str]:
-    """Pieces of about one length, cut at spaces; where there are none, anywhere."""
+    """Split a text into pieces of similar length, at spaces if it has any."""
     limit = MAX_CUE_WIDE_CHARS if 2 * len(_WIDE.findall(text)) > len(text) else MAX_CUE_CHARS
     if len(text) <= limit:
         return [text]
@@ -166,7 +168,7 @@ def _pieces(text: str) -> list[str]:
 
 
 def _cut(text: str, start: int, aim: int, last: int, detours: Mapping[int, int]) -> int:
-    """The best place near to `aim` to begin a cue: one behind a sign is worth a detour."""
+    """Return the best position near `aim` to start a cue, after a punctuation mark if possible."""
     last = min(last, len(text) - 1)
     places = [place + 1 for place in range(start + 1, last) if text[place] == " "]
     good = [place for place in places if 3 * (place - start) > aim - start]

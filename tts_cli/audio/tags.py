@@ -1,8 +1,8 @@
-"""The tags of an audio file: title, voice, model, and that its speech is synthetic.
+"""The tags of an audio file: title, voice, model, and a comment that its speech is synthetic.
 
-WAV files get a LIST chunk behind the samples, where a reader that stops at their end never meets
-it; the other formats get what libsndfile makes of the same texts (comments of Vorbis, ID3 of MP3).
-Nothing in it changes from run to run, so that the same speech stays the same bytes.
+WAV files get a LIST chunk after the samples, which readers that stop there ignore. libsndfile
+writes the tags of the other formats (Vorbis comments, ID3 in MP3). Tags do not change from run to
+run, so that the same speech has the same bytes.
 """
 
 from __future__ import annotations
@@ -20,9 +20,8 @@ if TYPE_CHECKING:
 
 SOFTWARE = "tts-cli"
 SYNTHETIC = "synthetic speech"
-MAX_TEXT_BYTES = 1_000  # of UTF-8, a field
-# In the order they stand in the chunk.
-_WAV_NAMES = {
+MAX_TEXT_BYTES = 1_000  # UTF-8, per field
+_WAV_NAMES = {  # in the order of the chunk
     "title": b"INAM",
     "artist": b"IART",
     "album": b"IPRD",
@@ -33,7 +32,7 @@ _WAV_NAMES = {
 
 @dataclass(frozen=True)
 class Tags:
-    """Texts of one file; an empty one is left out."""
+    """The texts of one file; empty ones are left out."""
 
     title: str = ""  # the row's id, or the chapter's title
     artist: str = ""  # the voice
@@ -43,29 +42,29 @@ class Tags:
 
     @classmethod
     def of_row(cls, row_id: str, voice: str | None, comment: str) -> Tags:
-        """Of a row's file."""
+        """Return the tags of a row's file."""
         return cls(row_id, voice_label(voice) or "", comment=comment)
 
     def texts(self) -> dict[str, str]:
-        """The fields that say something, on one line each and not too long."""
+        """Return the fields that are not empty, on one line each and shortened."""
         return {name: text for name in _WAV_NAMES if (text := _plain(getattr(self, name)))}
 
 
-def synthetic(info: ModelInfo) -> str:
-    """The comment on a model's speech. Of the model it has what its files say, not where they lie:
-    a path would change from machine to machine, and is nobody's business.
+def comment_of(info: ModelInfo) -> str:
+    """Return the comment on a model's speech, from the model's files. Their path is left out: it is
+    private, and differs between machines.
     """
-    return synthetic_of(vars(info))
+    return comment_of_model(vars(info))
 
 
-def synthetic_of(model: Mapping[str, Any]) -> str:
-    """The same of what run.json says of a model; nothing of it need be there."""
+def comment_of_model(model: Mapping[str, Any]) -> str:
+    """Return the comment for a model as in run.json, where any field may be missing."""
     words = [str(model.get(name) or "") for name in ("family", "size", "type", "identity")]
     return f"synthetic speech; model {' '.join(filter(None, words))}" if any(words) else SYNTHETIC
 
 
 def wav_chunk(tags: Tags) -> bytes:
-    """The LIST chunk of a WAV file, in UTF-8; of even length."""
+    """Return the LIST chunk of a WAV file, in UTF-8; of even length."""
     chunks = b"INFO" + b"".join(_wav_text(name, text) for name, text in tags.texts().items())
     return b"LIST" + struct.pack("<I", len(chunks)) + chunks
 
@@ -77,18 +76,14 @@ def _wav_text(name: str, text: str) -> bytes:
 
 
 def put_tags(file: Any, tags: Tags) -> None:
-    """Give the texts to a `soundfile.SoundFile` before its first sample."""
+    """Set the tags of a `soundfile.SoundFile`, before its first sample."""
     for name, text in tags.texts().items():
         setattr(file, name, text)
 
 
 def _plain(text: str) -> str:
-    """Without line breaks and other signs that steer, cut to what a field should hold."""
+    """Return a text without line breaks and control characters, cut to the limit of a field."""
     if not text.isprintable():
         text = "".join(char if char.isprintable() else " " for char in text)
     shown = " ".join(text.split())
-    return shown if len(shown) < MAX_TEXT_BYTES / 4 else _cut(shown)
-
-
-def _cut(text: str) -> str:
-    return text.encode()[:MAX_TEXT_BYTES].decode(errors="ignore")
+    return shown.encode()[:MAX_TEXT_BYTES].decode(errors="ignore")

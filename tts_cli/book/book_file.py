@@ -19,14 +19,14 @@ from typing import Any
 
 from tts_cli.atomic import link_whole, write_atomic
 from tts_cli.audio.file import is_whole_audio
-from tts_cli.audio.subtitles import SpokenText
+from tts_cli.audio.subtitles import TimedText
 from tts_cli.book.chapter_audio import JoinedChapter, SpeechSpan
 from tts_cli.book.utterances import Utterance
 from tts_cli.checks.word_times import FORMS
 from tts_cli.config import SUBTITLES, SUBTYPES
 from tts_cli.sources.chapters import Book, Chapter
-from tts_cli.store.files import facts_of
-from tts_cli.store.mend import BOOK_NAME, read_book
+from tts_cli.store.files import size_and_sha256
+from tts_cli.store.orphans import BOOK_NAME, read_book
 
 log = logging.getLogger(__name__)
 
@@ -66,7 +66,7 @@ def write_book_file(
     script: list[Utterance],
     made: MadeBook,
     missing: set[str],
-    parts: Mapping[str, list[SpokenText]] | None = None,
+    parts: Mapping[str, list[TimedText]] | None = None,
 ) -> None:
     """Write `book.json`. Times are seconds in the chapter's file.
 
@@ -119,7 +119,7 @@ def _chapter(
     rows: list[Utterance],
     made: tuple[MadeFile, JoinedChapter] | None,
     missing: set[str],
-    parts: Mapping[str, list[SpokenText]],
+    parts: Mapping[str, list[TimedText]],
 ) -> dict[str, Any]:
     return {
         "title": chapter.title,  # [text] title of the chapter
@@ -149,7 +149,7 @@ def _sentences(
     rows: list[Utterance],
     made: tuple[MadeFile, JoinedChapter] | None,
     missing: set[str],
-    parts: Mapping[str, list[SpokenText]],
+    parts: Mapping[str, list[TimedText]],
 ) -> list[dict[str, Any]]:
     spans = made[1].spans if made else (None,) * len(rows)
     return [
@@ -223,7 +223,7 @@ class OwnFiles:
 
     def made(self, name: str, key: str) -> MadeFile:
         """A file that is there now."""
-        facts = facts_of(self._out / name)
+        facts = size_and_sha256(self._out / name)
         assert facts is not None, name
         return MadeFile(name, key, *facts)
 
@@ -254,7 +254,7 @@ class OwnFiles:
         try:
             yield
         finally:
-            if second is not None and facts_of(second) == facts_of(self._out / name):
+            if second is not None and size_and_sha256(second) == size_and_sha256(self._out / name):
                 second.unlink()  # the block raised, or an earlier run died when it had made it
             elif second is not None:
                 self._tell(name, second)
@@ -275,13 +275,13 @@ class OwnFiles:
         """Give a file that is not what was written its second name, which is returned."""
         path = self._out / name
         ours = [file for file in self._before if file.path == name and file.key]
-        found = facts_of(path)
+        found = size_and_sha256(path)
         if not ours or found is None or any(_is_of(file, found) for file in ours):
             return None
         for number in count(1):
             mark = ".edited" if number == 1 else f".edited-{number}"
             second = path.with_name(f"{path.stem}{mark}{path.suffix}")
-            facts = facts_of(second)
+            facts = size_and_sha256(second)
             if facts == found:
                 return second
             if facts is None and not second.exists():

@@ -29,14 +29,14 @@ from tts_cli.audio.file import (
     wav_end,
     wav_header,
 )
-from tts_cli.audio.join import FADE_S, MARGIN_S, Array, cut_ends, fade_in_
+from tts_cli.audio.join import FADE_S, MARGIN_S, Array, fade_in_, trim_to_speech
 from tts_cli.audio.tags import Tags, put_tags
-from tts_cli.audio.treatment import TRIM_MARGIN_S, Applied, Treatment, highpass
+from tts_cli.audio.treatment import TRIM_MARGIN_S, PostProcessing, PostProcessReport, highpass
 from tts_cli.book.leveling import ChapterLevel
 from tts_cli.errors import RowError, UsageError
 
 MAX_WAV_BYTES = 2**32 - 1
-AS_IT_IS = Treatment()
+AS_IT_IS = PostProcessing()
 _BLOCK = 65_536  # samples handed to libsndfile at once
 
 
@@ -65,7 +65,7 @@ class JoinedChapter:
     rate_hz: int
     num_samples: int
     spans: tuple[SpeechSpan, ...]  # of every row
-    applied: dict[str, Any] | None = None  # to the samples, see `Applied`; None: nothing
+    applied: dict[str, Any] | None = None  # to the samples, see `PostProcessReport`; None: nothing
 
     @property
     def seconds(self) -> float:
@@ -83,7 +83,7 @@ def write_chapter(
     takes: list[RowAudio],
     format: str,
     subtype: str,
-    treatment: Treatment = AS_IT_IS,
+    treatment: PostProcessing = AS_IT_IS,
     tags: Tags = NO_TAGS,
 ) -> JoinedChapter:
     """Join rows into the file `path`.
@@ -117,7 +117,9 @@ def write_chapter(
     return JoinedChapter(rate_hz, num_samples, tuple(spans), applied)
 
 
-def _level_of(takes: list[RowAudio], rate_hz: int, treatment: Treatment) -> ChapterLevel | None:
+def _level_of(
+    takes: list[RowAudio], rate_hz: int, treatment: PostProcessing
+) -> ChapterLevel | None:
     """The gains of a chapter's voices, for which all rows are read twice more."""
     if treatment.target is None:
         return None
@@ -132,9 +134,9 @@ def _level_of(takes: list[RowAudio], rate_hz: int, treatment: Treatment) -> Chap
     return found
 
 
-def _applied(treatment: Treatment, level: ChapterLevel | None) -> dict[str, Any]:
+def _applied(treatment: PostProcessing, level: ChapterLevel | None) -> dict[str, Any]:
     """What was done to a chapter. What was trimmed differs by less than anybody asks for."""
-    found = Applied(treatment.highpass_hz, pad_start_s=treatment.pad_s[0])
+    found = PostProcessReport(treatment.highpass_hz, pad_start_s=treatment.pad_s[0])
     found = replace(found, pad_end_s=treatment.pad_s[1])
     if level is None:
         return found.as_dict()
@@ -168,7 +170,7 @@ def _read(path: Path, rate_hz: int, is_int16: bool) -> Array:
 
 
 def _pieces(
-    takes: Iterable[RowAudio], rate_hz: int, is_int16: bool, treatment: Treatment
+    takes: Iterable[RowAudio], rate_hz: int, is_int16: bool, treatment: PostProcessing
 ) -> Iterator[tuple[Array, tuple[int, int, int] | None]]:
     """What follows each other in a chapter: rows, with the places of their speech and of their
     file's first sample counted from what is kept, and the silence between them.
@@ -184,8 +186,8 @@ def _pieces(
         samples = _read(take.path, rate_hz, is_int16)
         if treatment.highpass_hz is not None:
             samples = highpass(samples, rate_hz, treatment.highpass_hz)
-        cut = cut_ends(samples, rate_hz)
-        spoken = cut.start + cut.silence_before, cut.end - cut.silence_behind
+        cut = trim_to_speech(samples, rate_hz)
+        spoken = cut.start + cut.silence_before, cut.end - cut.silence_after
         if is_first:
             cut = replace(cut, start=_outer(cut.start, rate_hz) if treatment.is_trimmed else 0)
         else:
@@ -202,7 +204,7 @@ def _pieces(
         if cut.end < len(samples) or not is_last:
             fade_in_(piece[::-1][:fade])
         yield piece, (spoken[0] - cut.start, spoken[1] - cut.start, -cut.start)
-        pause, kept = round(take.pause_after_s * rate_hz), cut.silence_behind
+        pause, kept = round(take.pause_after_s * rate_hz), cut.silence_after
     if behind:
         yield np.zeros(behind, dtype=np.float32), None
 

@@ -16,10 +16,10 @@ import numpy as np
 
 from tts_cli.audio.loudness import (
     GATE_S,
-    MOST_GAIN_DB,
+    MAX_GAIN_DB,
     Array,
-    Levelling,
     LevelTarget,
+    LoudnessReport,
     block_lufs,
     floor_dbfs,
     gated_lufs,
@@ -135,7 +135,7 @@ class ChapterLevel:
         for voice, mean in by_voice.items():
             level_db = mean.level_db()
             needed_db = 0.0 if level_db is None else self.target.level_db - level_db
-            self.gains_db[voice] = min(MOST_GAIN_DB, needed_db)
+            self.gains_db[voice] = min(MAX_GAIN_DB, needed_db)
 
     def apply(self, piece: Array, voice: str) -> Array:
         """A piece at its level."""
@@ -161,13 +161,13 @@ class ChapterLevel:
         if level_db is not None:
             missing_db = self.target.level_db - level_db
             gains = {voice: gain_db + missing_db for voice, gain_db in self.gains_db.items()}
-            self.gains_db = {voice: min(MOST_GAIN_DB, db) for voice, db in gains.items()}
+            self.gains_db = {voice: min(MAX_GAIN_DB, db) for voice, db in gains.items()}
         self._meter = _Meter(self.rate_hz, self.target.by)
         self.limited_db, self.peak, self.floor_db = 0.0, 0.0, None
 
-    def levelling(self) -> Levelling:
+    def levelling(self) -> LoudnessReport:
         """What came of it, as a meter has it of the whole file; the gain is the first voice's."""
-        return Levelling(
+        return LoudnessReport(
             self.target.by,
             self.before_db,
             next(iter(self.gains_db.values()), 0.0),

@@ -24,9 +24,9 @@ import soundfile
 from tts_cli import signals
 from tts_cli.atomic import write_atomic
 from tts_cli.audio.pacing import Pause, pauses_in
-from tts_cli.audio.subtitles import SpokenText, in_parts, subtitles
+from tts_cli.audio.subtitles import TimedText, split_at_parts, subtitles
 from tts_cli.audio.tags import Tags
-from tts_cli.audio.treatment import Treatment
+from tts_cli.audio.treatment import PostProcessing
 from tts_cli.book.book_file import MadeBook, MadeFile, OwnFiles, read_made, write_book_file
 from tts_cli.book.chapter_audio import AS_IT_IS, JoinedChapter, RowAudio, SpeechSpan, write_chapter
 from tts_cli.book.m4b import M4bChapter, write_m4b
@@ -36,7 +36,7 @@ from tts_cli.errors import RowError, UsageError
 from tts_cli.named import counted, some_of
 from tts_cli.plain import open_plain
 from tts_cli.sources.chapters import Book
-from tts_cli.store.mend import BOOK_NAME
+from tts_cli.store.orphans import BOOK_NAME
 from tts_cli.store.store import Store
 
 log = logging.getLogger(__name__)
@@ -62,7 +62,7 @@ class BookOrder:
     is_m4b: bool = False
     comment: str = ""  # in the metadata of all files
     row_format: str = ""  # of rows, where it is not that of chapters
-    treatment: Treatment = AS_IT_IS  # of chapters; rows stay as they were spoken
+    treatment: PostProcessing = AS_IT_IS  # of chapters; rows stay as they were spoken
     voice: str = ""  # of rows that name none
 
 
@@ -159,7 +159,7 @@ class _Producer:
     ) -> None:
         self._out, self._journal = folder.out, folder.journal
         self._book, self._script, self._wanted = book, script, wanted
-        self._parts: dict[str, list[SpokenText]] = {}  # of the rows that have some
+        self._parts: dict[str, list[TimedText]] = {}  # of the rows that have some
         self._missing = set(missing)
         self._rows: dict[int, list[Utterance]] = {}
         for row in script:
@@ -258,8 +258,8 @@ class _Producer:
             take = self._journal.ok_take(row.id)
             if take is None or not take.parts:
                 continue
-            whole = SpokenText(row.text, span.start_s, span.end_s)
-            found = in_parts(whole, take.parts, take.text, span.file_start_s)
+            whole = TimedText(row.text, span.start_s, span.end_s)
+            found = split_at_parts(whole, take.parts, take.text, span.file_start_s)
             if len(found) > 1:
                 self._parts[row.id] = found
 
@@ -271,10 +271,10 @@ class _Producer:
         key = _key([file.key, form, *apart])
 
         def write(path: Path) -> None:
-            texts: list[SpokenText] = []
+            texts: list[TimedText] = []
             for row, span in zip(self._rows[number], joined.spans, strict=True):
                 pauses = _pauses(self._audio_of(row), span)
-                whole = SpokenText(row.text, span.start_s, span.end_s, pauses)
+                whole = TimedText(row.text, span.start_s, span.end_s, pauses)
                 parts = self._parts.get(row.id, [])
                 texts += [replace(part, pauses=pauses) for part in parts] or [whole]
             write_atomic(path, subtitles(texts, form).encode())

@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeVar
 
 from tts_cli.checks.verdicts import MosScores, Transcript, VoiceSimilarity
 from tts_cli.core import Finish
-from tts_cli.store.take import Take
+from tts_cli.store.entry import JournalEntry
 from tts_cli.text.pauses import without_pauses
 from tts_cli.text.tables import script
 
@@ -70,19 +70,19 @@ def usual_values(
 class Evidence(NamedTuple):
     """Everything that was measured of a take; None: not measured."""
 
-    take: Take
+    take: JournalEntry
     transcript: Transcript | None = None
     similarity: VoiceSimilarity | None = None
     mos: MosScores | None = None
 
 
-def letters_per_second(take: Take) -> float | None:
+def letters_per_second(take: JournalEntry) -> float | None:
     """Return letters and digits per second of speech; None for short and unknown texts."""
     seconds = speech_s(take)
     return None if seconds is None else (take.letters or 0) / seconds
 
 
-def pace(take: Take) -> float | None:
+def pace(take: JournalEntry) -> float | None:
     """Return the same with stops counted as letters, and signs of scripts of syllables or words
     counted as several.
     """
@@ -96,7 +96,7 @@ def pace(take: Take) -> float | None:
     return (letters + STOP_LETTERS * len(_STOP.findall(said))) / seconds
 
 
-def speech_s(take: Take) -> float | None:
+def speech_s(take: JournalEntry) -> float | None:
     """Return seconds of speech, without silence at the ends and between parts; None for short and
     unknown texts.
     """
@@ -107,7 +107,7 @@ def speech_s(take: Take) -> float | None:
     return seconds if seconds > 0.2 else None
 
 
-def unasked_silence_s(take: Take) -> float:
+def unexpected_silence_s(take: JournalEntry) -> float:
     """Return the longest near-silence between two sounds, 0 if it can be a pause of the text or a
     joint of parts. Only the longest one is known, so that a shorter one next to a pause is missed.
     """
@@ -116,7 +116,7 @@ def unasked_silence_s(take: Take) -> float:
     return 0.0 if is_asked else silence_s
 
 
-def _gaps_s(take: Take) -> list[float]:
+def _gaps_s(take: JournalEntry) -> list[float]:
     """Return the pauses between the parts of a take."""
     places = zip(take.parts, take.parts[1:], strict=False)
     return [max(0.0, after["start_s"] - part["end_s"]) for part, after in places]
@@ -134,7 +134,7 @@ def length_ratio(transcript: Transcript) -> float:
     return heard / wanted if wanted else 1.0
 
 
-def voice_of(take: Take) -> Hashable:
+def voice_of(take: JournalEntry) -> Hashable:
     """Return a key of the takes that should sound alike: those of a name, a recording, a row that
     others follow, or a description.
     """
@@ -165,7 +165,7 @@ class VoiceMeasure(NamedTuple):
     is_error: bool = False  # of a recognizer; a voice with few rows is compared with all voices
 
 
-def _speech(measure: Callable[[Take], float | None]) -> Callable[[Evidence], float | None]:
+def _speech(measure: Callable[[JournalEntry], float | None]) -> Callable[[Evidence], float | None]:
     return lambda one: measure(one.take) if one.take.is_ok and one.take.frames else None
 
 
@@ -175,7 +175,7 @@ def _words(measure: Callable[[Transcript], float]) -> Callable[[Evidence], float
 
 PACE = VoiceMeasure(_speech(pace), _script_of)
 LEVEL = VoiceMeasure(_speech(lambda take: take.level_dbfs), lambda one: one.take.voice_name)
-SILENCE = VoiceMeasure(_speech(unasked_silence_s), lambda one: one.take.voice_name)
+SILENCE = VoiceMeasure(_speech(unexpected_silence_s), lambda one: one.take.voice_name)
 CER = VoiceMeasure(_words(lambda found: found.cer), _recognizer_of, is_error=True)
 WRONG_LETTERS = VoiceMeasure(
     _words(lambda found: found.wrong_letters), _recognizer_of, is_error=True

@@ -17,9 +17,9 @@ from tts_cli.atomic import lines_in, require_plain_file, values_of
 from tts_cli.core import Role, Status
 from tts_cli.errors import SetupError, UsageError
 from tts_cli.sources.ids import natural_order
+from tts_cli.store.entry import JournalEntry
 from tts_cli.store.files import JOURNAL_NAME, take_name
 from tts_cli.store.run_file import RunLog, last_of_runs, read_report
-from tts_cli.store.take import Take
 
 STAGES = ("prefill", "decode", "vocoder", "write")
 
@@ -28,7 +28,7 @@ STAGES = ("prefill", "decode", "vocoder", "write")
 class TakeFile:
     """A take of a row, and its audio file."""
 
-    take: Take
+    take: JournalEntry
     place: int  # of its line in the journal
     path: str | None  # relative to the folder; None: there is no file
     is_older: bool = False  # whether the row failed, and the file is of an earlier line
@@ -48,13 +48,13 @@ class FolderRow:
         return self.files[self.chosen]
 
     @property
-    def take(self) -> Take:
+    def take(self) -> JournalEntry:
         """The journal entry of the current take."""
         return self.file.take
 
 
 @dataclass
-class SpokenFolder:
+class FolderAudio:
     """The result of `read_folder`."""
 
     path: Path
@@ -66,7 +66,7 @@ class SpokenFolder:
     num_garbage: int = 0  # invalid lines of the journal
 
 
-def read_folder(out: Path) -> SpokenFolder:
+def read_folder(out: Path) -> FolderAudio:
     """Read journal and runs, and find the audio files.
 
     Raises:
@@ -83,7 +83,7 @@ def read_folder(out: Path) -> SpokenFolder:
                 remedy="give the output folder of a run",
             )
         runs = last_of_runs(RunLog(out).lines())
-        folder = SpokenFolder(out, [], runs, read_report(out) or (runs[-1] if runs else {}))
+        folder = FolderAudio(out, [], runs, read_report(out) or (runs[-1] if runs else {}))
         entries = _entries(journal, folder)
         rows = (_row(out, row_id, entries[row_id]) for row_id in sorted(entries, key=natural_order))
         folder.rows = [row for row in rows if row.take.status is not Status.REMOVED]
@@ -96,18 +96,18 @@ def read_folder(out: Path) -> SpokenFolder:
 
 
 class _Entry(NamedTuple):
-    take: Take  # by the last line
+    take: JournalEntry  # by the last line
     place: int  # of that line
-    ok: Take | None  # by the last line that is ok
+    ok: JournalEntry | None  # by the last line that is ok
 
 
-def _entries(journal: Path, folder: SpokenFolder) -> dict[str, dict[int, _Entry]]:
+def _entries(journal: Path, folder: FolderAudio) -> dict[str, dict[int, _Entry]]:
     """Return the takes of every row by number, and add up the stages of all lines."""
     found: dict[str, dict[int, _Entry]] = defaultdict(dict)
     counted: set[tuple[str, str | None, str | None]] = set()
     stages_ms: dict[str, list[float]] = defaultdict(lambda: [0.0] * len(STAGES))
     for place, raw in enumerate(_raw_lines(journal)):
-        take = Take.decode(raw)
+        take = JournalEntry.decode(raw)
         if take is None:
             folder.num_garbage += 1
             continue
@@ -148,7 +148,7 @@ def _chosen(entries: Sequence[_Entry]) -> int:
     return max(own or ok or range(len(entries)), key=lambda place: entries[place].place)
 
 
-def _path(out: Path, take: Take, is_current: bool) -> str | None:
+def _path(out: Path, take: JournalEntry, is_current: bool) -> str | None:
     """Return the path of a take's file: by its line or its number. Only the current take may have
     the name of the row.
     """

@@ -37,7 +37,7 @@ from tts_cli.checks.baselines import (
 )
 from tts_cli.checks.verdicts import TakeVerdict, Transcript
 from tts_cli.core import Finish, Kind, Remark
-from tts_cli.store.take import Take
+from tts_cli.store.entry import JournalEntry
 
 MAX_WEIGHT = 10.0  # of a reason
 
@@ -219,7 +219,7 @@ def outliers(one: Evidence, found: VoiceBaselines) -> list[Remark]:
     return sorted([*_of_run(one.take), *failed.values()], key=lambda reason: -reason.weight)
 
 
-def _of_run(take: Take) -> Iterator[Remark]:
+def _of_run(take: JournalEntry) -> Iterator[Remark]:
     """Yield what the run itself noticed."""
     kind = None if take.finish_reason is None else _END_KINDS.get(take.finish_reason)
     if kind is not None:
@@ -229,7 +229,9 @@ def _of_run(take: Take) -> Iterator[Remark]:
         yield told if told.kind in KINDS else told._replace(kind=Kind.OTHER)
 
 
-def reasons_now(take: Take, found: VoiceBaselines, verdict: TakeVerdict | None) -> list[Remark]:
+def reasons_now(
+    take: JournalEntry, found: VoiceBaselines, verdict: TakeVerdict | None
+) -> list[Remark]:
     """Return the reasons to listen to a take by the journal, and by what `check` measured of the
     same audio. `report` and `--only suspects` use it.
 

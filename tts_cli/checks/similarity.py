@@ -18,7 +18,7 @@ import numpy as np
 
 from tts_cli.checks.asr import recognizer as sound
 from tts_cli.checks.verdicts import DECIMALS, VoiceSimilarity
-from tts_cli.store.take import Take
+from tts_cli.store.entry import JournalEntry
 
 if TYPE_CHECKING:
     from models.slots.model import SpeechModel
@@ -31,14 +31,14 @@ BATCH = 16
 TRIMMED = 0.1  # share of the stretches of a voice that its middle leaves out
 
 
-class Stretches(NamedTuple):
+class SpeechSegments(NamedTuple):
     """The stretches of a take as vectors."""
 
     voice: Hashable
     units: Array  # (K, D) float16 of length 1
 
 
-def stretches_of(path: Path, speech: Take, rate_hz: int) -> list[Array]:
+def speech_segments(path: Path, speech: JournalEntry, rate_hz: int) -> list[Array]:
     """Return the stretches of a file: its parts, or windows; none if it is too short.
 
     Returns:
@@ -71,7 +71,7 @@ def directions(model: SpeechModel, waves: Sequence[Array]) -> Array:
     return np.asarray(_unit(found), dtype=np.float16)
 
 
-def middles(takes: Iterable[Stretches]) -> dict[Hashable, Array]:
+def middles(takes: Iterable[SpeechSegments]) -> dict[Hashable, Array]:
     """Return the middle of every voice: (D,) float32 of length 1."""
     by_voice: dict[Hashable, list[Array]] = defaultdict(list)
     for take in takes:
@@ -86,7 +86,7 @@ def middles(takes: Iterable[Stretches]) -> dict[Hashable, Array]:
     return found
 
 
-def similarities(take: Stretches, middle: Array, encoder: str) -> VoiceSimilarity:
+def similarities(take: SpeechSegments, middle: Array, encoder: str) -> VoiceSimilarity:
     """Return the similarity of a take to the middle of its voice, as a whole and of the stretch
     that is least similar.
     """

@@ -101,11 +101,11 @@ def show(config: RunConfig, out: Path, merged: Merged) -> None:
     """Tell what came of it."""
     origins, merger, voices, sums = merged
     added = sum(origins.taken.values()) - origins.taken[0]
-    if origins.num_odd:
-        lines = counted(origins.num_odd, "journal line")
+    if origins.num_invalid:
+        lines = counted(origins.num_invalid, "journal line")
         log.warning("ignored %s, because their ids are not valid file names", lines)
-    if origins.num_gone:
-        rows = counted(origins.num_gone, "row has", "rows have")
+    if origins.num_missing:
+        rows = counted(origins.num_missing, "row has", "rows have")
         log.warning("%s missing or damaged audio; synth synthesizes such rows again", rows)
     left = merger.left
     if left.count:

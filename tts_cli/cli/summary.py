@@ -79,7 +79,7 @@ def _spoken_lines(result: RunResult, args: Sequence[str]) -> list[str]:
     lines[1:1] = again_lines(events.num(Event.EARLY), events.num(Event.REREAD))
     lines[-1:-1] = stray_lines(result.strays, plan.source.name, out)
     if verified is None:
-        num_rows, room = events.num(Event.EXTRA_TAKES), result.room_of_takes
+        num_rows, room = events.num(Event.EXTRA_TAKES), result.takes_bytes
         lines[-1:-1] = take_lines(totals["takes"], num_rows, out, room)
     lines += verified_lines(verified, args)
     step = next_step(args, config, events, is_stopped=result.error is not None)
@@ -326,7 +326,7 @@ def next_step(
         return msg.NEXT_REST.format(command=_command(args))
     num_failed = _num_failed(events)
     num_takes, num_undrawn, num_runaways = (
-        events.total(Event.FAILED, fact) for fact in ("is_extra", "is_undrawn", "is_runaway")
+        events.total(Event.FAILED, fact) for fact in ("is_extra", "is_unsampled", "is_runaway")
     )
     if num_failed > num_takes:  # a row whose current take is fine needs no other
         again = _without_redo(args)  # which would synthesize the other rows again as well

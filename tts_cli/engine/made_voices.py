@@ -16,7 +16,7 @@ import torch
 from models.base import ModelInfo, Prompt, RequestError, SpeechRequest, Voice
 from tts_cli import signals
 from tts_cli.audio.file import encode, encode_codes
-from tts_cli.audio.tags import Tags, synthetic
+from tts_cli.audio.tags import Tags, comment_of
 from tts_cli.config import RunConfig
 from tts_cli.core import Result, Row, Task
 from tts_cli.engine.kernels import with_fallback
@@ -238,7 +238,7 @@ def _keep(ask: Ask, task: Task, spoken: Result, voices: FreeVoices) -> None:
         "suspect": [remark.text for remark in spoken.remarks],
         "created_by": created_by(),  # [text] name and version of the tool
     }
-    tags = Tags(ask.shown, comment=synthetic(info))
+    tags = Tags(ask.shown, comment=comment_of(info))
     wav = encode(samples, info.sample_rate_hz, "wav", "PCM_16", tags)
     voices.made.keep(ask.voice, facts, wav, encode_codes(codes))
     ask.is_gone = False

@@ -9,10 +9,10 @@ from safetensors import SafetensorError
 from safetensors.numpy import load
 
 from tts_cli.audio.file import to_int16
-from tts_cli.audio.join import join_again
+from tts_cli.audio.join import rejoin
 from tts_cli.errors import RowError
+from tts_cli.store.entry import JournalEntry
 from tts_cli.store.sources import MAX_SECONDS, Array, AudioSource
-from tts_cli.store.take import Take
 
 if TYPE_CHECKING:
     from models.slots.model import SpeechModel
@@ -22,7 +22,7 @@ PART_CONTEXT = 25  # frames of a reference before parts after the first; chunks 
 
 
 def read_codes(
-    source: AudioSource, record: Take, num_codebooks: int, num_codes: int | None = None
+    source: AudioSource, record: JournalEntry, num_codebooks: int, num_codes: int | None = None
 ) -> Array:
     """(F, K) int64 codes of a row. Raises RowError for what cannot be its codes."""
     try:
@@ -41,7 +41,7 @@ def read_codes(
     return found.astype(np.int64)
 
 
-def decode(codes: Array, record: Take, model: SpeechModel, is_int16: bool) -> Array:
+def decode(codes: Array, record: JournalEntry, model: SpeechModel, is_int16: bool) -> Array:
     """(n,) samples of a row, its parts joined as they were, in int16 if a run would have had them
     so: cut ends fade, and round.
     """
@@ -65,10 +65,10 @@ def decode(codes: Array, record: Take, model: SpeechModel, is_int16: bool) -> Ar
     ]
     if sum(gaps) > MAX_SECONDS * rate_hz:
         raise RowError("its journal entry contains impossible pauses")
-    return join_again(waves, gaps, rate_hz)
+    return rejoin(waves, gaps, rate_hz)
 
 
-def _part_frames(record: Take) -> list[int]:
+def _part_frames(record: JournalEntry) -> list[int]:
     """Frames of each part, which are the row's together. Raises RowError."""
     if not record.parts:
         return [record.frames]

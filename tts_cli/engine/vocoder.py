@@ -33,9 +33,9 @@ from tts_cli.engine.kernels import with_fallback
 from tts_cli.engine.pieces import NOT_A_SAMPLE, Attempt
 from tts_cli.engine.stored_codes import decode, read_codes
 from tts_cli.errors import first_line
+from tts_cli.store.entry import JournalEntry
 from tts_cli.store.reencode import Decode
 from tts_cli.store.sources import Array, AudioSource
-from tts_cli.store.take import Take
 
 if TYPE_CHECKING:
     from models.slots.model import SpeechModel
@@ -48,7 +48,7 @@ def decoder_of(model: SpeechModel) -> Decode:
     """Return a function that decodes the codes of a folder."""
     num_codes = getattr(model, "num_entries", None)
 
-    def decoded(source: AudioSource, take: Take, is_int16: bool) -> Array:
+    def decoded(source: AudioSource, take: JournalEntry, is_int16: bool) -> Array:
         codes = read_codes(source, take, model.info.num_codebooks, num_codes)
         return with_fallback(partial(decode, codes, take, model, is_int16), model)
 

@@ -21,7 +21,7 @@ from typing import BinaryIO
 from tts_cli.atomic import is_part, lines_in, sync_folder
 from tts_cli.errors import UsageError
 from tts_cli.events import Count
-from tts_cli.store.files import facts_of, hash_of, prepare_folder
+from tts_cli.store.files import file_sha256, prepare_folder, size_and_sha256
 from tts_cli.store.lock import LOCK_NAME, FolderLock
 
 SUMS_NAME = "export.sums"
@@ -54,7 +54,7 @@ class Artifacts:
         with self._files.pop(name) as file:
             _sync(file)
             file.seek(0)
-            self._list(name, hash_of(file))
+            self._list(name, file_sha256(file))
 
     def add(self, name: str, data: bytes, sha256: str) -> None:
         """Write a file. If that fails, nothing of it is left."""
@@ -197,7 +197,7 @@ def _require_as_written(out: Path, since_ns: int = 0) -> None:
                 found = os.lstat(path)
                 if max(found.st_mtime_ns, found.st_ctime_ns) < since_ns:
                     continue
-                facts = facts_of(path)
+                facts = size_and_sha256(path)
                 if facts is not None and hash(f"{facts[1]}  ".encode() + raw) in listed:
                     continue
             foreign.add(name)

@@ -18,7 +18,7 @@ from typing import Any
 
 from tts_cli import signals
 from tts_cli.atomic import read_own, values_of
-from tts_cli.audio.tags import synthetic_of
+from tts_cli.audio.tags import comment_of_model
 from tts_cli.errors import RowError, StoppedEarly, UsageError, writing
 from tts_cli.export.artifacts import STATE_NAME, Artifacts, replacing
 from tts_cli.export.audio import AudioReader
@@ -91,7 +91,7 @@ def export_folder(
         StoppedEarly: the disk failed.
     """
     splits = Splits(options.splits)
-    Store.look(source)
+    Store.read_only(source)
     if out.is_symlink() or out.name in ("", ".."):
         out = out.resolve()
     first, second = source.resolve(), out.resolve()
@@ -132,7 +132,7 @@ def _export(
         )
     report = read_report(selection.out)
     model = report.get("model")
-    comment = synthetic_of(model if isinstance(model, dict) else {})
+    comment = comment_of_model(model if isinstance(model, dict) else {})
     audio = AudioReader(selection.out, options.sample_rate, comment, options.link)
     native_hz = next(iter(overview.rates_hz)) if len(overview.rates_hz) == 1 else None
     layout = kind(

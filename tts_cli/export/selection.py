@@ -26,10 +26,10 @@ from tts_cli.export.row import ExportRow
 from tts_cli.sources.ids import IdTable, id_hash, id_problem, natural_order, voice_label
 from tts_cli.sources.open import open_manifests, read_rows
 from tts_cli.sqlite import memory_database
+from tts_cli.store.entry import REPLACED, JournalEntry
 from tts_cli.store.files import CHECKS_NAME, audio_suffix, take_name
 from tts_cli.store.run_file import RunLog, read_report
 from tts_cli.store.store import Store
-from tts_cli.store.take import REPLACED, Take
 from tts_cli.text.languages import code_of
 
 DAMAGED = "its file is missing or has changed"
@@ -108,7 +108,7 @@ class Selection:
     def __init__(self, out: Path, options: ExportOptions) -> None:
         self.out = out
         self._options = options
-        self._journal = Store.look(out).journal
+        self._journal = Store.read_only(out).journal
         self._checks = _Checks(out)
         if options.max_error is not None and not self._checks.has_errors:
             raise UsageError(
@@ -154,7 +154,7 @@ class Selection:
         takes = self._journal.takes(has_extras=self._options.all_takes)
         return sorted(((take.id, take.take) for take in takes), key=order)
 
-    def _row(self, take: Take) -> ExportRow | str:
+    def _row(self, take: JournalEntry) -> ExportRow | str:
         """Return a row, or the reason why it is left out."""
         current = self._journal.file(take.id)
         is_current = current is not None and current.take == take.take
@@ -211,7 +211,7 @@ class _Checks:
             self._table.execute("SELECT max(error) FROM checks").fetchone()[0] is not None
         )
 
-    def of(self, take: Take) -> tuple[float | None, float | None, bool]:
+    def of(self, take: JournalEntry) -> tuple[float | None, float | None, bool]:
         """Return the values of a take; None: not measured."""
         query = "SELECT error, mos, is_suspect FROM checks WHERE take = ?"
         key = _key(take.id, take.take, take.sha256)

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from tts_cli.atomic import write_alone
 from tts_cli.audio.file import check_format, encode, to_float
-from tts_cli.audio.tags import Tags, synthetic
+from tts_cli.audio.tags import Tags, comment_of
 from tts_cli.config import SUBTYPES
 from tts_cli.core import BadRow, Status
 from tts_cli.errors import RowError, UsageError
-from tts_cli.store.take import Take
+from tts_cli.store.entry import JournalEntry
 
 if TYPE_CHECKING:
     from models.base import ModelInfo
@@ -87,9 +87,9 @@ class Speech:
         return self.error is None
 
     @property
-    def as_take(self) -> Take:
+    def as_take(self) -> JournalEntry:
         """Its journal entry, as far as word alignment needs it."""
-        return Take(
+        return JournalEntry(
             self.id,
             Status.OK if self.is_ok else Status.FAILED,
             take=self.take,
@@ -181,7 +181,7 @@ def speech_of(
         ),
         error=error,
         extra=dict(task.row.extra or {}),
-        comment=synthetic(info),
+        comment=comment_of(info),
         take=task.place.take,
         verdict=None if check is None else check.verdict,
         heard=None if check is None or check.asr is None else check.asr.text,
@@ -197,5 +197,5 @@ def unspoken(row: BadRow, info: ModelInfo) -> Speech:
         sample_rate_hz=info.sample_rate_hz,
         codes=np.zeros((0, info.num_codebooks), np.int64),
         error=row.message,
-        comment=synthetic(info),
+        comment=comment_of(info),
     )

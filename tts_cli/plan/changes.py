@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from models.base import ModelInfo
     from tts_cli.core import Row
     from tts_cli.plan.resolve import ResolvedRow
-    from tts_cli.store.take import Take
+    from tts_cli.store.entry import JournalEntry
 
 # Settings whose effect on an earlier request is not always known: their files may have changed.
 _EXTERNAL = ("model", "revision", "clone_model", "cast", "made_voices", "voice_dir")
@@ -90,7 +90,7 @@ class Changes:
         is_other = now.remembered(now.manifests) != last.remembered(now.manifests)
         return is_other and not now.is_narrow
 
-    def cause(self, resolved: ResolvedRow, take: Take, *, is_pinned: bool) -> Cause:
+    def cause(self, resolved: ResolvedRow, take: JournalEntry, *, is_pinned: bool) -> Cause:
         """Return why the request of a row differs from that of its take.
 
         Args:
@@ -116,7 +116,7 @@ class Changes:
         then = self._hashes(last, resolved.row, is_as_then=False)
         return then.request != resolved.request_hash()
 
-    def _is_of_row(self, resolved: ResolvedRow, take: Take, run: RunFacts) -> bool:
+    def _is_of_row(self, resolved: ResolvedRow, take: JournalEntry, run: RunFacts) -> bool:
         """Return whether the row itself has changed, by its fields: the recorded request cannot be
         computed any more.
         """
@@ -135,7 +135,7 @@ class Changes:
         is_same_version = run.version in (None, versions()["tts-cli"])
         return is_same_model and is_same_version and not is_other_text
 
-    def _has_other_fields(self, resolved: ResolvedRow, take: Take, run: RunFacts) -> bool:
+    def _has_other_fields(self, resolved: ResolvedRow, take: JournalEntry, run: RunFacts) -> bool:
         """Return whether a field of the row differs from its journal entry."""
         row, request, need = resolved.row, resolved.request, resolved.need
         if take.text is None or clean_unicode(take.text) != row.text:

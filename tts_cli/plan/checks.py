@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tts_cli.audio.file import check_format
-from tts_cli.audio.treatment import Treatment
+from tts_cli.audio.treatment import PostProcessing
 from tts_cli.checks.baselines import Evidence, VoiceBaselines
 from tts_cli.checks.outliers import reasons_now
 from tts_cli.checks.verdicts import read_verdicts
@@ -129,7 +129,7 @@ def require_possible(config: RunConfig, info: ModelInfo) -> None:
     """
     require_speakable(info)
     check_format(config.format, config.subtype, config.sample_rate or info.sample_rate_hz)
-    Treatment.of(config).require_packages()
+    PostProcessing.of(config).require_packages()
 
 
 def check_settings(config: RunConfig, info: ModelInfo, voices: VoiceStore) -> None:
@@ -418,7 +418,7 @@ def suspects_of(out: Path | None) -> set[int]:
     checks = {
         (id_hash(check.id), check.take): check for check in read_verdicts(out) if check.is_suspect
     }
-    journal = Store.look(out).journal
+    journal = Store.read_only(out).journal
     voices = VoiceBaselines(map(Evidence, journal.takes()))
     found: set[int] = set()
     for take in journal.takes():

@@ -15,6 +15,7 @@ from tts_cli.core import Place, Role, Status, Task
 from tts_cli.errors import RowError
 from tts_cli.events import Event, Events
 from tts_cli.plan.changes import Cause, Changes
+from tts_cli.store.entry import JournalEntry
 from tts_cli.store.files import CODES_SUFFIX
 from tts_cli.store.index import RowTakes
 from tts_cli.store.journal import Journal
@@ -22,7 +23,6 @@ from tts_cli.store.reencode import ReencodeJob
 from tts_cli.store.run_file import RunLog
 from tts_cli.store.sources import find_source
 from tts_cli.store.store import Store
-from tts_cli.store.take import Take
 from tts_cli.text.unicode import clean_unicode
 from tts_cli.voices.generated import is_made
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _MAX_ATTEMPTS = 1 << 20  # a larger number in an entry is not believed
 
 
-def attempts_before(record: Take, num_pieces: int) -> tuple[int, ...]:
+def attempts_before(record: JournalEntry, num_pieces: int) -> tuple[int, ...]:
     """Return the number of attempts that a failed row's entry records for each of its pieces.
 
     A further run continues with the next seeds, because the same ones would fail again. Pieces
@@ -76,7 +76,7 @@ class Action(NamedTuple):
     """The action for a row, with the facts that the plan needs."""
 
     do: Do
-    pinned: Take | None = None  # the pinned take, if it fits
+    pinned: JournalEntry | None = None  # the pinned take, if it fits
     is_unpinned: bool = False  # the pinned take does not fit any more
     is_early: bool = False  # it was synthesized by a version that was never published
     is_expected: bool = False  # its file is the one that these settings produce
@@ -163,7 +163,7 @@ class FolderDiff:
             return self._or_reencode(Action(Do.CHANGED, take), take, not resolved.is_silent)
         return Action(self._keep(row_id, file), take, is_expected=take.request_hash == mine)
 
-    def _as_recorded(self, resolved: ResolvedRow, take: Take) -> Action:
+    def _as_recorded(self, resolved: ResolvedRow, take: JournalEntry) -> Action:
         """Return the action for a row whose speech stays although its request differs; its delivery
         may change.
         """
@@ -187,9 +187,9 @@ class FolderDiff:
         is_same = take.request_hash == resolved.request_hash()
         if file.is_held:
             is_same = fits(take, resolved)
-        return is_same and self.store.can_come_back(take)
+        return is_same and self.store.can_restore(take)
 
-    def _or_reencode(self, action: Action, take: Take, is_same: bool) -> Action:
+    def _or_reencode(self, action: Action, take: JournalEntry, is_same: bool) -> Action:
         """Return REENCODE if the row's file can be converted, else the action with the reason why
         it cannot.
 
@@ -236,7 +236,7 @@ class FolderDiff:
         by_another = take.anchor or take.clone_model  # of earlier versions
         return by_another is not None or take.ref_sha256 is None
 
-    def take_of(self, row_id: str) -> Take | None:
+    def take_of(self, row_id: str) -> JournalEntry | None:
         """Return the entry of a row's file, or None."""
         if (file := self.journal.file(row_id)) is None:
             return None
@@ -302,7 +302,7 @@ class FolderDiff:
 _WHICH_ROWS = ("only", "shard", "limit")  # settings
 
 
-def fits(take: Take, resolved: ResolvedRow) -> bool:
+def fits(take: JournalEntry, resolved: ResolvedRow) -> bool:
     """Return whether a take has the content of a row's request, with any seed and sampling. Entries
     without `content_hash` are compared field by field.
     """
@@ -359,7 +359,7 @@ class ServedTakes:
         num_served = sum(take is not None and self._is_served(take) for take in takes)
         return min(num_served, self._most)
 
-    def _is_served(self, take: Take) -> bool:
+    def _is_served(self, take: JournalEntry) -> bool:
         if take.role is Role.OWN or take.run_id is None or take.run_id in self._ended:
             return False
         return (take.started or "") > self._since

@@ -25,7 +25,7 @@ from tts_cli.voices.voice_store import VoiceStore
 
 if TYPE_CHECKING:
     from models.base import ModelInfo, SpeechRequest
-    from tts_cli.store.take import Take
+    from tts_cli.store.entry import JournalEntry
 
 ONE, EACH = "one", "each"
 GOOD_S = (5.0, 10.0)  # usual length of the text that a voice is generated with, in seconds
@@ -266,7 +266,7 @@ class FreeVoices:
         return self.is_one and not self._is_settled
 
     def count_lost(
-        self, request: SpeechRequest, row_id: str, take_of: Callable[[str], Take | None]
+        self, request: SpeechRequest, row_id: str, take_of: Callable[[str], JournalEntry | None]
     ) -> None:
         """Count a row whose take was synthesized with a voice that does not exist any more.
 

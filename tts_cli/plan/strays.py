@@ -17,8 +17,8 @@ from tts_cli.errors import SetupError
 from tts_cli.events import Count
 from tts_cli.plan.checks import CheckedRows
 from tts_cli.sources.item import Manifest
+from tts_cli.store.entry import JournalEntry
 from tts_cli.store.store import Store
-from tts_cli.store.take import Take
 
 log = logging.getLogger(__name__)
 
@@ -83,7 +83,7 @@ class Strays:
         """Return the ids of a kind."""
         return (row_id for row_id, found in self if found is kind)
 
-    def _kind(self, take: Take) -> Stray | None:
+    def _kind(self, take: JournalEntry) -> Stray | None:
         is_ghost = take.status is Status.FAILED and self._journal.row(take.id).top == 1
         is_ghost = is_ghost and not self._folder.has_files(take.id)
         run_id = take.run_id

@@ -31,6 +31,7 @@ from tts_cli.core import Role, Status
 from tts_cli.errors import RowError, StoppedEarly, writing
 from tts_cli.events import Count
 from tts_cli.sources.ids import TRUNCATED
+from tts_cli.store.entry import CopiedLine, JournalEntry, Moved, user_entry
 from tts_cli.store.files import (
     AUDIO_SUFFIXES,
     CODES_SUFFIX,
@@ -40,13 +41,12 @@ from tts_cli.store.files import (
     Mover,
     SharedNames,
     audio_suffix,
-    facts_of,
     is_same,
+    size_and_sha256,
     take_name,
 )
 from tts_cli.store.journal import Journal
 from tts_cli.store.mark import FolderMark
-from tts_cli.store.take import CopiedLine, Moved, Take, users_take
 
 NOT_AUDIO = "the file is not whole audio"
 
@@ -64,25 +64,25 @@ class StagedFile:
 class RowChange:
     """One entry to commit, and the files that it describes."""
 
-    line: Take | CopiedLine
+    line: JournalEntry | CopiedLine
     staged: tuple[StagedFile, ...] = ()
     is_rendition: bool = False  # the files are another format or level of the same take
     moved: tuple[Moved, ...] = ()  # files in `takes/` that become the row's own
 
     @property
-    def entry(self) -> Take:
+    def entry(self) -> JournalEntry:
         """The entry that the line has."""
-        return self.line if isinstance(self.line, Take) else self.line.take
+        return self.line if isinstance(self.line, JournalEntry) else self.line.take
 
     @property
     def new_names(self) -> set[str]:
         """The names that get other content."""
         return {one.name for one in self.staged} | {str(one.target) for one in self.moved}
 
-    def line_with(self, rotated: list[Moved]) -> Take | CopiedLine:
+    def line_with(self, rotated: list[Moved]) -> JournalEntry | CopiedLine:
         """The line, with the files that lose their names and those that the change moves."""
         moved = [*rotated, *self.moved]
-        if isinstance(self.line, Take):
+        if isinstance(self.line, JournalEntry):
             return replace(self.line, moved=moved)
         return self.line.changed(moved=moved)
 
@@ -97,7 +97,7 @@ class RowChange:
 class _Rotation:
     """What happens to the content that had the names of a change before."""
 
-    entries: list[Take] = field(default_factory=list)  # of content that becomes a take
+    entries: list[JournalEntry] = field(default_factory=list)  # of content that becomes a take
     moved: list[Moved] = field(default_factory=list)
     number: int | None = None  # the new take that the row's audio becomes
 
@@ -130,7 +130,7 @@ class Commits:
             DiskFull: nothing has changed.
             StoppedEarly: the entries are committed, and the next command finishes them.
         """
-        lines: list[Take | CopiedLine] = []
+        lines: list[JournalEntry | CopiedLine] = []
         rotations: list[_Rotation] = []
         staged = [os.path.join(self.out, one.part) for each in changes for one in each.staged]
         try:
@@ -152,7 +152,9 @@ class Commits:
             self.is_broken = True
             raise
 
-    def _append(self, lines: list[Take | CopiedLine], folders: set[str], has_moved: bool) -> None:
+    def _append(
+        self, lines: list[JournalEntry | CopiedLine], folders: set[str], has_moved: bool
+    ) -> None:
         """Append lines, when new folders are durable, and earlier renames if files are moved."""
         due = self.files.due(has_renames=has_moved)
         try:
@@ -161,7 +163,7 @@ class Commits:
             self.files.owe(due)
             raise
 
-    def adopt(self, row_id: str) -> Take | None:
+    def adopt(self, row_id: str) -> JournalEntry | None:
         """Make the file of a row a take of its own, if a user has edited it: from then on it is the
         row's current take. Returns its entry; None where the file is what was recorded.
         """
@@ -169,23 +171,23 @@ class Commits:
         if line is None:
             return None
         name = f"{row_id}{audio_suffix(line.take.path)}"
-        found = facts_of(self.out / name)
+        found = size_and_sha256(self.out / name)
         if found is None or found[1] == line.take.sha256 or line.take.sha256 is None:
             return None
         number = self.journal.row(row_id).next_take(line.take.take, self.num_extras)
-        entry = replace(users_take(line.take, number, found, name), role=line.take.role)
+        entry = replace(user_entry(line.take, number, found, name), role=line.take.role)
         self.commit(RowChange(entry))
         with self._mutex:
             self.edited.add(row_id)
         return entry
 
-    def moved_back(self, entry: Take) -> tuple[Moved, ...]:
+    def moved_back(self, entry: JournalEntry) -> tuple[Moved, ...]:
         """The files of a take in `takes/`, which become the row's own. Raises OSError."""
         moved = []
         for ending in (audio_suffix(entry.path), CODES_SUFFIX, *DERIVED_SUFFIXES):
             name, target = take_name(entry.id, entry.take, ending), f"{entry.id}{ending}"
             is_taken = ending in DERIVED_SUFFIXES and os.path.lexists(self.out / target)
-            found = None if is_taken else facts_of(self.out / name)
+            found = None if is_taken else size_and_sha256(self.out / name)
             if found is not None:
                 self.files.make_room(target)
                 moved.append(Moved(name, found[1], target))
@@ -194,7 +196,7 @@ class Commits:
     def _current_line(self, row_id: str) -> CopiedLine | None:
         """The last ok line of a row's current take."""
         file = self.journal.file(row_id)
-        return None if file is None else self.journal.spoken_line(row_id, file.take)
+        return None if file is None else self.journal.last_ok_line(row_id, file.take)
 
     def _rotated(self, change: RowChange) -> _Rotation:
         """Find the files whose names get other content or go, and the names that these files get.
@@ -220,7 +222,7 @@ class Commits:
                 self._move(codes, None, home, rotation)
             own = []
         for name in dict.fromkeys((*new, *own)):
-            found = None if name.startswith(f"{TRUNCATED}/") else facts_of(self.out / name)
+            found = None if name.startswith(f"{TRUNCATED}/") else size_and_sha256(self.out / name)
             if found is not None and found[1] != new.get(name):
                 place = self._home(change, current, name, found, rotation) if found[0] else None
                 self._move(name, found[1], place, rotation)
@@ -275,17 +277,17 @@ class Commits:
         if home is None:
             return self._new_number(change, known or current, found, suffix, rotation)
         path = self.out / home
-        if os.path.lexists(path) and facts_of(path) != found:
+        if os.path.lexists(path) and size_and_sha256(path) != found:
             return self._new_number(change, current, found, suffix, rotation)
         return home
 
     def _take_of(
-        self, entry: Take, current: CopiedLine | None, found: tuple[int, str]
+        self, entry: JournalEntry, current: CopiedLine | None, found: tuple[int, str]
     ) -> CopiedLine | None:
         """The take of a row that has some content; None: no entry explains it."""
         if current is not None and current.take.sha256 in (None, found[1]):
             return current
-        lines = (self.journal.spoken_line(entry.id, n) for n in self.journal.row(entry.id).numbers)
+        lines = (self.journal.last_ok_line(entry.id, n) for n in self.journal.row(entry.id).numbers)
         return next((one for one in lines if one and one.take.sha256 == found[1]), None)
 
     def _new_number(
@@ -308,8 +310,8 @@ class Commits:
             while not name or os.path.lexists(self.out / name):
                 number = self.journal.row(entry.id).next_take(number, self.num_extras)
                 name = take_name(entry.id, number, suffix)
-        base = Take(entry.id, Status.OK, text=entry.text) if known is None else known.take
-        new = users_take(base, number, found, name)
+        base = JournalEntry(entry.id, Status.OK, text=entry.text) if known is None else known.take
+        new = user_entry(base, number, found, name)
         if base.sha256 == found[1]:
             new = replace(new, origin=None)
         else:
@@ -349,7 +351,7 @@ class Commits:
             if (change.entry.path or "").startswith(f"{TRUNCATED}/"):
                 self._has_truncated = True
 
-    def _derived(self, entry: Take) -> Iterator[str]:
+    def _derived(self, entry: JournalEntry) -> Iterator[str]:
         """Names of subtitles and word times of a row."""
         for suffix in DERIVED_SUFFIXES:
             name = f"{entry.id}{suffix}"
@@ -367,7 +369,7 @@ class Commits:
         return self._shared.owner(row_id, suffix) is not None
 
 
-def rendition_name(take: Take, sha256: str, suffix: str) -> str:
+def rendition_name(take: JournalEntry, sha256: str, suffix: str) -> str:
     """The name of an earlier delivered file of a take that is kept."""
     return take_name(take.id, take.take, f".{sha256[:8]}{suffix}")
 

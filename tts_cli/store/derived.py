@@ -1,8 +1,8 @@
-"""Which of the files made of rows' audio (subtitles, times of words) are as they were written.
+"""The record of files derived from rows' audio: subtitles and word times.
 
-`derived.jsonl` has a line for each that is written: its path, its SHA-256, that of the audio it is
-for and a digest of its text. A file with another content was edited, or is of an earlier version,
-which kept no such list. It is never replaced.
+`derived.jsonl` has a line for each file that was written: its path and SHA-256, the SHA-256 of its
+audio and a digest of its text. A file with other content was edited by a user, or is from an
+earlier version without this record. It is never replaced.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from tts_cli.atomic import lines_in, open_to_append, read_own, values_of
 from tts_cli.sources.ids import IdTable, id_hash
 
 DERIVED_NAME = "derived.jsonl"
-MAX_BYTES = 1 << 26  # of a file that is compared; a larger one is not ours
+MAX_BYTES = 1 << 26  # of a compared file; larger ones were not written by us
 
 
 class DerivedFiles:
-    """The list of one output folder, whose lock is held to add to it.
+    """The derived files of one output folder; adding to them needs its lock.
 
     Raises:
-        SetupError: it is not a plain file.
+        SetupError: derived.jsonl is not a regular file.
         OSError: it cannot be read.
     """
 
     def __init__(self, out: Path) -> None:
         self.out = out
-        self._ours = IdTable()  # hashes of paths with a content that was written there
-        self._audio, self._text = IdTable(), IdTable()  # by the hash of a path: of its last line
+        self._ours = IdTable()  # hashes of path and written content
+        self._audio, self._text = IdTable(), IdTable()  # hash of a path -> hash in its last line
         self._is_torn = False
         for raw in lines_in(out / DERIVED_NAME):
             values = values_of(raw) or {}
@@ -40,41 +40,42 @@ class DerivedFiles:
                 self._learn(*map(str, found))
 
     def is_for(self, name: str, audio: str, text: str = "") -> bool:
-        """Whether the file of a name was written last for this audio and text; it may have been
-        edited since. False where it is not there.
+        """Return whether an existing file was last written for this audio and text; a user may have
+        edited it since.
         """
         is_last = self._audio.get(id_hash(name)) == id_hash(audio)
         is_last = is_last and self._text.get(id_hash(name)) == id_hash(text)
         return is_last and os.path.isfile(self.out / name)
 
     def has_audio(self, name: str, audio: str) -> bool:
-        """Whether the file of a name is there, and was not written for other audio."""
+        """Return whether a file exists and was not written for other audio."""
         known = self._audio.get(id_hash(name))
         return known in (None, id_hash(audio)) and os.path.isfile(self.out / name)
 
     def is_ours(self, name: str, content: bytes) -> bool:
-        """Whether a content was written under this name."""
+        """Return whether this content was written to this file."""
         return self._ours.get(id_hash(f"{name}\n{_digest(content)}")) is not None
 
     def claim(self, name: str, content: bytes, audio: str, text: str = "") -> bool | None:
-        """Note that a content is about to be written under a name. Whether it is: not where the
-        same is there already (None), or what somebody has edited (False).
+        """Record that a content is about to be written to a file.
 
+        Returns:
+            True: write it. None: the file has this content already. False: a user edited it.
         Raises:
-            SetupError: something else than a plain file is there.
-            OSError: it cannot be read, or the line not be added.
+            SetupError: the name is taken by something other than a regular file.
+            OSError: the file cannot be read, or the line cannot be added.
         """
         found = read_own(self.out / name, MAX_BYTES)
         is_same = found == content
         if found is not None and not is_same and not self.is_ours(name, found):
             return False
         if not (is_same and self.is_for(name, audio, text)):
-            # Before the file: a run that dies in between leaves one that is known to be ours.
+            # Before the file is written, so that a crash leaves no file that seems to be a user's.
             self._add(name, _digest(content), audio, text)
         return None if is_same else True
 
     def note_edited(self, name: str, audio: str) -> None:
-        """Note which audio a file is for that somebody has edited. Raises OSError."""
+        """Record the audio of a file that a user has edited. Raises OSError."""
         self._add(name, "", audio, "")
 
     def _add(self, name: str, sha256: str, audio: str, text: str) -> None:

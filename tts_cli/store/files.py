@@ -22,10 +22,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from tts_cli.atomic import link_whole, remove_part, stage, sync_folder, token_of
 from tts_cli.audio.encode import Encoder
-from tts_cli.audio.file import (
-    NO_TAGS,
-    is_whole_wav,
-)
+from tts_cli.audio.file import NO_TAGS, is_whole_wav
 from tts_cli.audio.tags import Tags
 from tts_cli.config import SUBTITLES, SUBTYPES
 from tts_cli.core import Encoded
@@ -139,7 +136,7 @@ def prepare_folder(out: Path) -> None:
         raise SetupError(f"--out {out}: is not writable", remedy="check the folder's permissions")
 
 
-def hash_of(file: BinaryIO) -> str:
+def file_sha256(file: BinaryIO) -> str:
     """SHA-256 of a file, read in pieces."""
     digest = hashlib.sha256()
     while block := file.read(1 << 20):
@@ -147,13 +144,13 @@ def hash_of(file: BinaryIO) -> str:
     return digest.hexdigest()
 
 
-def facts_of(path: Path) -> tuple[int, str] | None:
+def size_and_sha256(path: Path) -> tuple[int, str] | None:
     """Size and SHA-256 of a regular file; None if there is none."""
     try:
         if not stat.S_ISREG(os.lstat(path).st_mode):
             return None
         with open(path, "rb") as file:
-            digest = hash_of(file)
+            digest = file_sha256(file)
             return file.tell(), digest
     except (FileNotFoundError, NotADirectoryError):
         return None
@@ -170,7 +167,7 @@ def is_same(source: Path, target: Path) -> bool:
     if not stat.S_ISREG(second.st_mode) or first.st_size != second.st_size:
         return False
     with open(source, "rb") as one, open(target, "rb") as other:
-        return hash_of(one) == hash_of(other)
+        return file_sha256(one) == file_sha256(other)
 
 
 def _size(path: str) -> int:
@@ -208,7 +205,7 @@ class AudioWriter(Encoder):
         self.is_staging = True  # False: this process does not see the folder
         self._prefix = os.path.join(out, "")
         self._folder = _identity(out)
-        self.inside = Inside(out)
+        self.inside = PathGuard(out)
 
     def path_of(self, row_id: str) -> Path:
         """The audio file of a row."""
@@ -242,7 +239,7 @@ class AudioWriter(Encoder):
         try:
             if digest is not None:
                 with open(path, "rb") as file:
-                    return hash_of(file).startswith(digest)
+                    return file_sha256(file).startswith(digest)
             if size is None or found == size:
                 return True
             return is_whole_wav(Path(path)) if self.format == "wav" else found > size
@@ -328,7 +325,7 @@ class AudioWriter(Encoder):
             )
 
 
-class Inside:
+class PathGuard:
     """Makes folders for files of one output folder, and refuses every way out of it.
 
     Args:
@@ -380,7 +377,7 @@ class Mover:
 
     def __init__(self, out: Path) -> None:
         self.out = out
-        self._inside = Inside(out)
+        self._inside = PathGuard(out)
         self._touched: set[str] = set()  # folders whose renames and removals are not synced
         self._synced: set[str] = set()  # folders that were touched
 

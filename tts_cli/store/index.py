@@ -22,10 +22,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from tts_cli.core import Role, Status
 from tts_cli.sources.ids import id_hash
 from tts_cli.sqlite import memory_database
-from tts_cli.store.take import MAX_TAKE
+from tts_cli.store.entry import MAX_TAKE
 
 if TYPE_CHECKING:
-    from tts_cli.store.take import Take, TakeFacts
+    from tts_cli.store.entry import EntryFacts, JournalEntry
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _STATUSES = (Status.OK, Status.FAILED, Status.REMOVED)  # by the low bits of `state`
@@ -190,7 +190,7 @@ class RowTakes:
 
 
 @dataclass
-class FolderRows:
+class RowTotals:
     """Sums over the current takes of all rows."""
 
     ok: int
@@ -216,19 +216,19 @@ class Index:
         self._is_empty = True
         self._last: tuple[str, RowTakes] = "", _NONE  # a row is asked for several times
 
-    def put(self, lines: Iterable[tuple[Take | TakeFacts, int]]) -> None:
+    def put(self, lines: Iterable[tuple[JournalEntry | EntryFacts, int]]) -> None:
         """Record entries and the offsets of their lines, in place of the takes' earlier ones."""
         with self._mutex:
             self._database.executemany(_PUT, (self._values(take, at) for take, at in lines))
             self._is_empty = False
             self._last = "", _NONE
 
-    def _values(self, take: Take | TakeFacts, offset: int) -> tuple[int | None, ...]:
+    def _values(self, take: JournalEntry | EntryFacts, offset: int) -> tuple[int | None, ...]:
         status = _STATUSES.index(take.status)
         state = status | _IS_HELD * (take.role is Role.HELD) | _IS_EARLY * take.is_early
         digest = None
         if self._has_digests and take.sha256 and _SHA256.fullmatch(take.sha256):
-            digest = _signed(int(take.sha256[:16], 16))
+            digest = int(take.sha256[:16], 16) - _HALF
         return (
             key_of(take.id),
             take.take,
@@ -289,7 +289,7 @@ class Index:
         takes = (take for row in rows for take in row.takes)
         return _sorted(take.offset for take in takes if take.status is not Status.REMOVED)
 
-    def totals(self) -> FolderRows:
+    def totals(self) -> RowTotals:
         """Sum up the rows that were not removed."""
         ok = failed = audio_us = 0
         for row in self._rows("WHERE row IN (SELECT row FROM takes WHERE take != 1)"):
@@ -305,7 +305,7 @@ class Index:
                 ok, audio_us = ok + num_rows, audio_us + sum_us
             elif _STATUSES[status] is Status.FAILED:
                 failed += num_rows
-        return FolderRows(ok, failed, audio_us / 1e6, is_early)
+        return RowTotals(ok, failed, audio_us / 1e6, is_early)
 
     def _rows(self, where: str = "") -> Iterator[RowTakes]:
         """The takes of each row, a million rows within seconds."""
@@ -323,17 +323,13 @@ def _sorted(offsets: Iterable[int]) -> array[int]:
     return array("Q", sorted(array("Q", offsets)))
 
 
-def _signed(number: int) -> int:
-    return number - _HALF
-
-
 def key_of(row_id: str) -> int:
     """The key of a row: 64 bits of its id's hash, with a sign."""
-    return _signed(id_hash(row_id))
+    return id_hash(row_id) - _HALF
 
 
 def _hash_bits(request_hash: str, delivery_hash: str) -> int:
     """64 bits of both hashes, with a sign."""
     text = f"{request_hash}\n{delivery_hash}"
     digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
-    return _signed(int.from_bytes(digest, "big"))
+    return int.from_bytes(digest, "big") - _HALF

@@ -14,7 +14,7 @@ import re
 import threading
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
@@ -33,9 +33,9 @@ from tts_cli.errors import SetupError, disk_full, writing
 from tts_cli.named import counted
 from tts_cli.plain import open_plain
 from tts_cli.sources.ids import is_recorded_id
+from tts_cli.store.entry import MAX_TAKE, SCHEMA, CopiedLine, EntryFacts, JournalEntry
 from tts_cli.store.files import JOURNAL_NAME, take_name
-from tts_cli.store.index import FolderRows, Index, RowTakes
-from tts_cli.store.take import MAX_TAKE, SCHEMA, CopiedLine, Take, TakeFacts
+from tts_cli.store.index import Index, RowTakes, RowTotals
 
 log = logging.getLogger(__name__)
 
@@ -53,11 +53,11 @@ def _is_old(raw: bytes) -> bool:
 class _Append:
     """The entries of one call of `append`, and its result."""
 
-    entries: list[Take]
+    entries: list[JournalEntry]
     lines: list[bytes]
     folders: Collection[str]
     is_done: bool = False
-    error: OSError | None = field(default=None)
+    error: OSError | None = None
 
 
 class Journal:
@@ -123,14 +123,14 @@ class Journal:
         found = self._index.row(row_id).number(take)
         return None if found is None else next(self._lines_at([found.offset]), None)
 
-    def take(self, row_id: str, number: int) -> Take | None:
+    def take(self, row_id: str, number: int) -> JournalEntry | None:
         """The last entry of a take, with the path that its file has now; None if there is none.
         Raises OSError.
         """
         line = self.line(row_id, number)
         return None if line is None else self._located(line.take)
 
-    def spoken_line(self, row_id: str, take: int) -> CopiedLine | None:
+    def last_ok_line(self, row_id: str, take: int) -> CopiedLine | None:
         """The last line that says that a take is ok, although a later one may have failed; None:
         it never was. Raises OSError.
         """
@@ -139,12 +139,12 @@ class Journal:
             return None
         return next(self._lines_at([found.good]), None)
 
-    def ok_take(self, row_id: str) -> Take | None:
+    def ok_take(self, row_id: str) -> JournalEntry | None:
         """The entry of a row's file; None if there is none, or the row failed. Raises OSError."""
         found = self.file(row_id)
         return None if found is None or found.has_failed else self.take(row_id, found.take)
 
-    def takes(self, has_extras: bool = False) -> Iterator[Take]:
+    def takes(self, has_extras: bool = False) -> Iterator[JournalEntry]:
         """The last entry of each row's current take, in the order of the file, with the path that
         the file has now. Lines that another process adds meanwhile are not seen. Raises OSError.
 
@@ -157,7 +157,7 @@ class Journal:
             offsets = self._index.current_offsets(lambda row: not row.is_removed)
         return self._takes_at(offsets)
 
-    def chosen(self) -> Iterator[Take]:
+    def chosen(self) -> Iterator[JournalEntry]:
         """The current takes of rows that have several takes, a pinned one or one that is not the
         first, in the order in which they became current. Raises OSError.
         """
@@ -168,7 +168,7 @@ class Journal:
 
         return self._takes_at(self._index.current_offsets(is_chosen, is_chosen=True))
 
-    def absent(self, has_key: Callable[[int], bool]) -> Iterator[Take]:
+    def absent(self, has_key: Callable[[int], bool]) -> Iterator[JournalEntry]:
         """The current takes of rows that a manifest may lack. Raises OSError.
 
         Args:
@@ -176,15 +176,15 @@ class Journal:
         """
         return self._takes_at(self._index.absent_offsets(has_key))
 
-    def removed_rows(self) -> Iterator[Take]:
+    def removed_rows(self) -> Iterator[JournalEntry]:
         """The takes that were current when their rows were removed. Raises OSError."""
         return self._takes_at(self._index.current_offsets(lambda row: row.is_removed))
 
-    def rows(self) -> FolderRows:
+    def totals(self) -> RowTotals:
         """Sums over the current takes of all rows."""
         return self._index.totals()
 
-    def append(self, *entries: Take | CopiedLine, folders: Collection[str] = ()) -> None:
+    def append(self, *entries: JournalEntry | CopiedLine, folders: Collection[str] = ()) -> None:
         """Commit entries whose files are staged and synced, with one fsync for all of them.
 
         Threads that come while another one waits for the disk are committed together by the next.
@@ -195,7 +195,7 @@ class Journal:
             DiskFull: nothing was committed.
         """
         assert self._handle >= 0, "the journal is closed or read-only"
-        takes = [one if isinstance(one, Take) else one.take for one in entries]
+        takes = [one if isinstance(one, JournalEntry) else one.take for one in entries]
         for take in takes:  # before they are queued: other threads write them
             assert is_recorded_id(take.id, take.status), take
             assert 1 <= take.take <= MAX_TAKE, take
@@ -235,7 +235,7 @@ class Journal:
             one.error, one.is_done = error, True
         if error is not None:
             return
-        found: list[tuple[Take | TakeFacts, int]] = []
+        found: list[tuple[JournalEntry | EntryFacts, int]] = []
         for one in group:
             for line, take in zip(one.lines, one.entries, strict=True):
                 found.append((take, self.size))
@@ -248,15 +248,15 @@ class Journal:
             os.close(self._handle)
             self._handle = -1
 
-    def entries_since(self, offset: int) -> Iterator[Take]:
+    def entries_since(self, offset: int) -> Iterator[JournalEntry]:
         """The entries of all lines that begin at an offset or later. Raises OSError."""
         with open_plain(self.path) as file:
             file.seek(offset)
             for raw in whole_lines(file):
-                if (take := Take.decode(raw)) is not None:
+                if (take := JournalEntry.decode(raw)) is not None:
                     yield take
 
-    def _located(self, take: Take) -> Take:
+    def _located(self, take: JournalEntry) -> JournalEntry:
         """An entry with the path that its file has now: a take that is not current any more was
         moved among the others, without a line of its own.
         """
@@ -274,8 +274,8 @@ class Journal:
         lines = map(CopiedLine.decode, self._raws_at(offsets))
         return (line for line in lines if line is not None)
 
-    def _takes_at(self, offsets: Sequence[int]) -> Iterator[Take]:
-        for take in map(Take.decode, self._raws_at(offsets)):
+    def _takes_at(self, offsets: Sequence[int]) -> Iterator[JournalEntry]:
+        for take in map(JournalEntry.decode, self._raws_at(offsets)):
             if take is not None:
                 yield self._located(take)
 
@@ -287,7 +287,7 @@ class Journal:
                 file.seek(offset)
                 yield file.readline(MAX_LINE_BYTES)
 
-    def _load(self) -> Iterator[tuple[Take | TakeFacts, int]]:
+    def _load(self) -> Iterator[tuple[JournalEntry | EntryFacts, int]]:
         """The entries of whole lines, and where these begin."""
         file = open_own(self.path)
         if file is None:
@@ -295,7 +295,7 @@ class Journal:
         with file:
             for raw in whole_lines(file):
                 self._is_torn = not raw.endswith(b"\n")
-                take = TakeFacts.decode(raw)
+                take = EntryFacts.decode(raw)
                 if take is not None:  # also a last line that lacks nothing but its end
                     self.has_old_lines = self.has_old_lines or _is_old(raw)
                     yield take, self.size

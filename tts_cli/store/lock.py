@@ -1,10 +1,10 @@
 """The lock of an output folder: one run at a time.
 
-The lock is a file with process id, host, boot and start time, held by `flock` where there is one,
-so the system frees it when a run dies. A file left behind by a dead process of this host is taken
-over, and so is one of another name that the same boot of the same kernel has freed: that was a
-container. One from another host is not, because nobody here can tell whether that run is alive,
-unless the user says so (`--take-over`).
+The lock is a file with process id, host, boot id and start time, and an `flock` where the file
+system supports it, which the system releases when the process ends. A file left by a dead process
+of this host is taken over, and so is one without an `flock` from another host name with the same
+boot id, which was a container. A file from another host may belong to a live run, so it is taken
+over only with `--take-over`.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ _NO_FLOCK = {errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK, errno.
 
 
 class FolderLock:
-    """Context manager that holds an output folder.
+    """Context manager that locks an output folder.
 
     Args:
-        takes_over: also from another host; never from a run that visibly holds the folder.
+        takes_over: also from another host; never from a run that has the `flock`.
     Raises on entry:
-        FolderLocked: another run holds it, or may hold it from another host.
+        FolderLocked: another run has, or may have, locked it.
         SetupError: the lock file cannot be created.
     """
 
@@ -66,9 +66,9 @@ class FolderLock:
         self.release()
 
     def release(self) -> None:
-        """Give the folder back; harmless if it is not held."""
+        """Release the lock; harmless if it is not locked."""
         if self._handle is not None:
-            with contextlib.suppress(OSError):  # with the folder gone it is gone too
+            with contextlib.suppress(OSError):  # the folder may have been deleted
                 self.path.unlink()
             os.close(self._handle)
             self._handle = None
@@ -82,17 +82,17 @@ class FolderLock:
                 owner = _read_owner(handle)
                 if has_flock is False:
                     raise self._refusal(owner)
-                if not self._is_current(handle):  # its last holder has removed it meanwhile
+                if not self._is_current(handle):  # its last owner removed it meanwhile
                     os.close(handle)
                     continue
                 if not is_new:
                     self._judge_leftover(owner, has_flock is True)
                     self.crashed_ns = os.fstat(handle).st_mtime_ns
                 _write_owner(handle)
-                if is_new:  # after a power cut the next command has to know of this one
+                if is_new:  # survives a power cut, so that the next command recovers the folder
                     sync_folder(self.path.parent)
             except BaseException:
-                if is_new and has_flock:  # ours; a signal came before it was ready
+                if is_new and has_flock:  # a signal arrived before the file was complete
                     with contextlib.suppress(OSError):
                         self.path.unlink()
                 os.close(handle)
@@ -118,16 +118,16 @@ class FolderLock:
             return False
 
     def _judge_leftover(self, owner: dict[str, Any] | None, has_flock: bool) -> None:
-        """Decide about a file that nobody visibly holds. Raises FolderLocked."""
+        """Check whether an existing lock file may be taken over. Raises FolderLocked."""
         if owner is None:
-            if not has_flock:  # its maker may be about to write its name
+            if not has_flock:  # its creator may be about to write it
                 raise self._refusal(None)
             return
         pid, host = owner.get("pid"), owner.get("host")
-        is_gone = isinstance(pid, int) and (has_flock or is_dead(pid))
-        if host != socket.gethostname():  # its process ids mean nothing here
-            is_gone = has_flock and owner.get("boot") is not None and owner["boot"] == boot_id()
-        if is_gone:
+        has_ended = isinstance(pid, int) and (has_flock or is_dead(pid))
+        if host != socket.gethostname():  # process ids of other hosts say nothing
+            has_ended = has_flock and owner.get("boot") is not None and owner["boot"] == boot_id()
+        if has_ended:
             log.warning("took over %s: process %s has ended", self.path.parent, pid)
         elif self.takes_over and host != socket.gethostname():
             log.warning(
@@ -151,12 +151,12 @@ class FolderLock:
 
 
 def is_read_only(folder: Path) -> bool:
-    """Whether no file can be made in a folder: no run is in it, and nothing there to lock."""
+    """Return whether no file can be created in a folder, so that there is nothing to lock."""
     return not os.access(folder, os.W_OK | os.X_OK)
 
 
 def _try_flock(handle: int) -> bool | None:
-    """True: held now; False: someone else holds it; None: this file system cannot say."""
+    """Lock a file. True: locked; False: another process has locked it; None: not supported."""
     if sys.platform == "win32":
         return None
     import fcntl
@@ -173,7 +173,7 @@ def _try_flock(handle: int) -> bool | None:
 
 
 def boot_id() -> str | None:
-    """What names this boot of this kernel, the same in all of its containers; None: unknown."""
+    """Return the id of this boot of the kernel, shared by its containers; None: unknown."""
     try:
         return _BOOT_ID.read_text(encoding="ascii").strip() or None
     except (OSError, ValueError):
@@ -181,7 +181,7 @@ def boot_id() -> str | None:
 
 
 def _read_owner(handle: int) -> dict[str, Any] | None:
-    """Who wrote the lock file; None if it is empty or torn."""
+    """Return the content of the lock file; None if it is empty or torn."""
     os.lseek(handle, 0, os.SEEK_SET)
     try:
         owner = json.loads(os.read(handle, _MAX_BYTES))

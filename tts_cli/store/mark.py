@@ -1,7 +1,7 @@
-"""The mark of an output folder: it is there while a command changes the folder.
+"""The mark of an output folder: a file that exists while a command changes the folder.
 
-It is durable before the first change, and removed after the last one. A command that finds it knows
-that the one before it was killed, and which lines of the journal were added since.
+It is durable before the first change and removed after the last one. A command that finds it knows
+that the last command was killed, and which lines of the journal it added.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ _FLAGS = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0)
 
 
 class FolderMark:
-    """The mark of a folder whose lock is held."""
+    """The mark of a locked folder."""
 
     def __init__(self, out: Path) -> None:
         self.path = out / MARK_NAME
-        self.is_set = False  # by this command, or by one that was killed and is finished
+        self.is_set = False  # by this command, or by the killed one that it finishes
         self._mutex = threading.Lock()
 
     def left_at(self) -> int | None:
-        """The size of the journal when a command that was killed began to change the folder; None:
-        no mark was left. Raises SetupError, OSError.
+        """Return the journal's size when a killed command started to change the folder; None: no
+        mark. Raises SetupError, OSError.
         """
         data = read_own(self.path, _MAX_BYTES)
         if data is None:
@@ -44,7 +44,7 @@ class FolderMark:
         with self._mutex:
             if not self.is_set:
                 handle = os.open(self.path, _FLAGS, 0o666)
-                try:  # one that is torn means that all lines are new
+                try:  # a torn mark counts as size 0: all lines are new
                     write_all(handle, json.dumps({"journal_bytes": journal_bytes}).encode())
                     sync_folder(self.path.parent)
                 except BaseException:
@@ -55,11 +55,11 @@ class FolderMark:
                 self.is_set = True
 
     def keep(self) -> None:
-        """Let the mark of a killed command stay until this one has ended."""
+        """Leave the mark of a killed command in place until this command ends."""
         self.is_set = True
 
     def remove(self) -> None:
-        """Remove the mark, if there is one. Raises DiskFull, OSError."""
+        """Remove the mark, if it is set. Raises DiskFull, OSError."""
         if self.is_set:
             self.path.unlink(missing_ok=True)
             sync_folder(self.path.parent)
@@ -67,10 +67,10 @@ class FolderMark:
 
 
 def require_journal(path: Path, marked: int) -> None:
-    """Raise SetupError where a journal has lost lines since a mark.
+    """Raise SetupError if a journal is smaller than its mark states.
 
     Args:
-        path: of the journal.
+        path: path of the journal.
         marked: see `FolderMark.left_at`.
     """
     is_there = os.path.lexists(path)

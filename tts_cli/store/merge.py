@@ -42,27 +42,27 @@ from tts_cli.sources.ids import TRUNCATED, VOICES, IdTable, fold_id, id_hash, id
 from tts_cli.sqlite import memory_database
 from tts_cli.store.commit import Commits, RowChange, StagedFile, source_name
 from tts_cli.store.derived import DERIVED_NAME
+from tts_cli.store.entry import CopiedLine, JournalEntry
 from tts_cli.store.files import (
     CHECKS_NAME,
     CODES_SUFFIX,
     DERIVED_SUFFIXES,
     JOURNAL_NAME,
     NESTED_SUFFIXES,
-    Inside,
+    PathGuard,
     PlainFiles,
     SharedNames,
     audio_suffix,
-    facts_of,
-    hash_of,
+    file_sha256,
     is_same,
     owner_of,
+    size_and_sha256,
     take_name,
 )
 from tts_cli.store.journal import Journal
 from tts_cli.store.lock import LOCK_NAME
 from tts_cli.store.mark import MARK_NAME
 from tts_cli.store.run_file import REPORT_NAME, RUNS_NAME, FolderTotals, settings_of
-from tts_cli.store.take import CopiedLine, Take
 from tts_cli.store.upgrade import OLD_JOURNAL
 
 MERGED_FROM = "merged_from"
@@ -75,7 +75,7 @@ _OWN_NAMES = frozenset(
 ) | {LOCK_NAME, MARK_NAME, DERIVED_NAME, OLD_JOURNAL}
 
 
-def write_runs(folders: list[Path]) -> None:
+def merge_runs(folders: list[Path]) -> None:
     """Put the runs of all folders into the first one's list, by time, each once: its end, unless it
     was killed. Raises DiskFull, OSError.
     """
@@ -193,8 +193,8 @@ class Origins:
     conflicts: list[Conflict] = field(default_factory=list)  # the first ones
     num_conflicts: int = 0
     num_same: int = 0  # rows that a further folder has too, with the same speech
-    num_odd: int = 0  # lines whose ids name no file, left out
-    num_gone: int = 0  # rows that are ok by their lines, and whose files are gone or damaged
+    num_invalid: int = 0  # lines whose ids name no file, left out
+    num_missing: int = 0  # rows that are ok by their lines, and whose files are gone or damaged
     taken: Counter[int] = field(default_factory=Counter)  # folder -> rows
 
     def __post_init__(self) -> None:
@@ -208,7 +208,7 @@ class Origins:
             signals.check()
             if id_problem(take.id):
                 if take.is_ok:
-                    self.num_odd += 1
+                    self.num_invalid += 1
                     continue
                 state = Claim(0, folder, 0, FAILED)
             else:
@@ -233,7 +233,7 @@ class Origins:
         values = (row_key - (1 << 63), *claim)
         self._claims.execute("INSERT OR REPLACE INTO claims VALUES (?, ?, ?, ?, ?)", values)
 
-    def _state(self, folder: int, journal: Journal, take: Take, files: PlainFiles) -> Claim:
+    def _state(self, folder: int, journal: Journal, take: JournalEntry, files: PlainFiles) -> Claim:
         path = self.folders[folder] / f"{take.id}{audio_suffix(take.path)}"
         size = files.size(path)
         quality = FAILED
@@ -241,12 +241,12 @@ class Origins:
             is_ok = journal.row(take.id).status is Status.OK
             recorded = take.bytes or size
             is_there = size is not None and (size == recorded or _is_edited(path))
-            self.num_gone += is_ok and not is_there
+            self.num_missing += is_ok and not is_there
             quality = OK if is_ok and is_there else STALE
         sha256 = take.sha256
         if sha256 is None and quality == OK:  # a line of an early version
             with open(path, "rb") as file:
-                sha256 = hash_of(file)
+                sha256 = file_sha256(file)
         facts = f"{take.id}\n{take.request_hash}\n{sha256}\n{size}"
         digest = hashlib.blake2b(facts.encode("utf-8", "surrogatepass"), digest_size=8).digest()
         content = int.from_bytes(digest, "big", signed=True)
@@ -287,7 +287,7 @@ class Origins:
         if len(self.conflicts) < MAX_NAMED:
             self.conflicts.append(conflict)
 
-    def require_agreement(self) -> None:
+    def require_no_conflicts(self) -> None:
         """Raise UsageError if folders have other speech under the same id."""
         if not self.num_conflicts:
             return
@@ -334,7 +334,7 @@ class Merger:
         self.num_copied = 0
         self._origins = origins
         self._has_links = has_links
-        self._inside = Inside(self.out)
+        self._inside = PathGuard(self.out)
 
     def require_room(self, target: Journal | None) -> None:
         """Raise UsageError if other files are where files of new rows have to go.
@@ -395,16 +395,16 @@ class Merger:
     def _folder(self, index: int) -> Path:
         return self._origins.folders[index]
 
-    def _is_from(self, take: Take, index: int) -> bool:
+    def _is_from(self, take: JournalEntry, index: int) -> bool:
         is_odd = bool(id_problem(take.id)) and take.is_ok
         return not is_odd and self._origins.folder_of(id_hash(take.id)) == index
 
-    def _changes(self, index: int, journal: Journal, row: Take) -> Iterator[RowChange]:
+    def _changes(self, index: int, journal: Journal, row: JournalEntry) -> Iterator[RowChange]:
         """The changes that give the target all takes of a row, in the order of their lines."""
         current = journal.file(row.id)
         lines = []
         for one in journal.row(row.id).takes:
-            last, good = journal.line(row.id, one.take), journal.spoken_line(row.id, one.take)
+            last, good = journal.line(row.id, one.take), journal.last_ok_line(row.id, one.take)
             if good is not None and last is not None and not last.take.is_ok:
                 lines.append((0, good))
             if last is not None:
@@ -459,7 +459,7 @@ class Merger:
         source = self._folder(index) / name
         digest = sha256
         if digest is None:
-            found = facts_of(source)
+            found = size_and_sha256(source)
             assert found is not None, source
             digest = found[1]
         path = self.out / target

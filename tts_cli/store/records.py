@@ -15,8 +15,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from tts_cli.core import BadRow, Encoded, Result, Status, Task
+from tts_cli.store.entry import JournalEntry, iso_time
 from tts_cli.store.files import AudioWriter
-from tts_cli.store.take import Take, iso_time
 from tts_cli.text.pauses import without_pauses
 
 WRITERS = 24  # threads; they wait for the disk, which syncs for many concurrently
@@ -24,13 +24,13 @@ MAX_WAITING = 256  # calls, before a further one waits
 _ASKED = ("voice", "language", "instruct")  # of a row, and resolved of a request
 
 
-def bad_record(bad: BadRow, take: int, run_id: str | None = None) -> Take:
+def invalid_entry(bad: BadRow, take: int, run_id: str | None = None) -> JournalEntry:
     """The entry of a row that cannot be synthesized."""
     known: dict[str, Any] = {}
     if bad.row is not None:
         known = {"character": bad.row.character, "extra": dict(bad.row.extra or {})}
         known |= {name: getattr(bad.request or bad.row, name) for name in _ASKED}
-    return Take(
+    return JournalEntry(
         bad.record_id,
         Status.FAILED,
         take=take,
@@ -64,10 +64,10 @@ def _levels(spoken: Result) -> dict[str, Any]:
     return {} if spoken.levels is None else vars(spoken.levels)
 
 
-def unkept(task: Task, spoken: Result, rate_hz: int) -> Take:
+def unstored_entry(task: Task, spoken: Result, rate_hz: int) -> JournalEntry:
     """The entry of a result that no folder stores, as far as it can be judged by it."""
     samples, is_ok = spoken.samples, spoken.error is None
-    return Take(
+    return JournalEntry(
         task.id,
         Status.OK if is_ok else Status.FAILED,
         take=task.place.take,
@@ -126,7 +126,7 @@ class Entries:
         default_factory=lambda: datetime.now(timezone.utc) - timedelta(seconds=time.perf_counter())
     )
 
-    def of(self, task: Task, spoken: Result) -> Take:
+    def of(self, task: Task, spoken: Result) -> JournalEntry:
         """The entry of a result whose files are encoded; `write_ms` is not known yet."""
         files, request, need = spoken.encoded, task.request, task.need
         error, values = spoken.error, _result_fields(task, spoken)
@@ -135,7 +135,7 @@ class Entries:
             error = f"{error}; its audio is in truncated/" if error is not None else None
         error = spoken.unwritable or error
         queued_s = spoken.queued_s
-        return Take(
+        return JournalEntry(
             task.id,
             Status.OK if error is None else Status.FAILED,
             take=task.place.take,
@@ -153,11 +153,11 @@ class Entries:
             **values,
         )
 
-    def failed(self, task: Task, spoken: Result, error: str) -> Take:
+    def failed(self, task: Task, spoken: Result, error: str) -> JournalEntry:
         """The entry of a result whose files cannot be written."""
         return self.of(task, replaced(spoken, encoded=None, unwritable=error))
 
-    def timed(self, take: Take, spoken: Result, started_s: float) -> Take:
+    def timed(self, take: JournalEntry, spoken: Result, started_s: float) -> JournalEntry:
         """The entry with its times, when its files are staged.
 
         Args:

@@ -11,17 +11,17 @@ from msgspec.structs import replace
 from tts_cli.atomic import find_parts, remove_part, token_of
 from tts_cli.core import Status
 from tts_cli.sources.ids import TRUNCATED, id_problem
+from tts_cli.store.entry import JournalEntry, Moved, user_entry
 from tts_cli.store.files import (
     AUDIO_SUFFIXES,
     CODES_SUFFIX,
     Mover,
-    facts_of,
     is_file_of,
     owner_of,
+    size_and_sha256,
     take_name,
 )
 from tts_cli.store.journal import Journal
-from tts_cli.store.take import Moved, Take, users_take
 
 
 def recover(out: Path, journal: Journal, since: int) -> int:
@@ -54,7 +54,7 @@ def recover(out: Path, journal: Journal, since: int) -> int:
         expected |= _digests(entry)
     for entry in entries:
         for one in _moved(entry):
-            found = facts_of(out / one.name)
+            found = size_and_sha256(out / one.name)
             is_new = one.name in expected and (
                 one.sha256 is None or expected[one.name] in (None, one.sha256)
             )
@@ -67,7 +67,7 @@ def recover(out: Path, journal: Journal, since: int) -> int:
         if sha256 is None or token != token_of(sha256):
             remove_part(part)
             continue
-        found = facts_of(out / name)
+        found = size_and_sha256(out / name)
         if found is not None and found[1] != sha256 and name.endswith(AUDIO_SUFFIXES):
             count += _adopt(files, journal, name, found)
         files.make_room(name)
@@ -77,14 +77,14 @@ def recover(out: Path, journal: Journal, since: int) -> int:
     return count
 
 
-def _moved(entry: Take) -> Iterator[Moved]:
+def _moved(entry: JournalEntry) -> Iterator[Moved]:
     """The files that an entry moves, as far as they are its row's own."""
     for one in entry.moved:
         if all(is_file_of(entry.id, name) for name in (one.name, one.target) if name is not None):
             yield one
 
 
-def _digests(entry: Take) -> dict[str, str | None]:
+def _digests(entry: JournalEntry) -> dict[str, str | None]:
     """The digests of the files that an entry describes, by name."""
     source, path = entry.source or {}, str(entry.path)
     codes = path.removesuffix(Path(path).suffix) + CODES_SUFFIX
@@ -103,7 +103,7 @@ def _adopt(files: Mover, journal: Journal, name: str, found: tuple[int, str]) ->
         return False
     row_id, number = owner[0], journal.row(owner[0]).next_take()
     target = take_name(row_id, number, Path(name).suffix)
-    base = journal.ok_take(row_id) or Take(row_id, status=Status.OK)
+    base = journal.ok_take(row_id) or JournalEntry(row_id, status=Status.OK)
     moved = [Moved(name, found[1], target)]
-    journal.append(replace(users_take(base, number, found, target), moved=moved))
+    journal.append(replace(user_entry(base, number, found, target), moved=moved))
     return files.move(name, target)

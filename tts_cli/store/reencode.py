@@ -22,26 +22,26 @@ from tts_cli.audio.tags import Tags
 from tts_cli.core import Role, Status
 from tts_cli.errors import RowError, disk_full, is_disk_error
 from tts_cli.store.commit import Commits, RowChange, StagedFile, source_name
-from tts_cli.store.files import AudioWriter, facts_of
+from tts_cli.store.entry import JournalEntry
+from tts_cli.store.files import AudioWriter, size_and_sha256
 from tts_cli.store.records import moved
 from tts_cli.store.sources import Array, AudioSource, read_audio
-from tts_cli.store.take import Take
 
 if TYPE_CHECKING:
-    from tts_cli.audio.treatment import Applied
+    from tts_cli.audio.treatment import PostProcessReport
 
 log = logging.getLogger(__name__)
 
 THREADS = 8  # most of their time is libsndfile's and the disk's
 # Codes of a row to its samples, in int16 if so asked.
-Decode = Callable[[AudioSource, Take, bool], Array]
+Decode = Callable[[AudioSource, JournalEntry, bool], Array]
 
 
 @dataclass(frozen=True)
 class ReencodeJob:
     """A file to be made."""
 
-    record: Take  # the entry of the row, with the request hash that it has now
+    record: JournalEntry  # the entry of the row, with the request hash that it has now
     source: AudioSource
 
 
@@ -86,7 +86,7 @@ class Reencoder:
             Interrupted: a signal came; what was made is kept.
         """
         found = Reencoded()
-        pending: dict[Future[Take], ReencodeJob] = {}
+        pending: dict[Future[JournalEntry], ReencodeJob] = {}
         with ThreadPoolExecutor(THREADS, "reencode") as pool:
             try:
                 for job, samples in self._opened(jobs, found):
@@ -113,14 +113,14 @@ class Reencoder:
                 try:
                     if self._decode is None:
                         raise RowError("decoding its codes needs the model that made them")
-                    samples = self._decode(job.source, job.record, self._writer.takes_int16)
+                    samples = self._decode(job.source, job.record, self._writer.accepts_int16)
                 except RowError as error:
                     found.failed.append((job.record.id, str(error)))
                     continue
             yield job, samples
 
     @staticmethod
-    def _collect(pending: dict[Future[Take], ReencodeJob], found: Reencoded) -> None:
+    def _collect(pending: dict[Future[JournalEntry], ReencodeJob], found: Reencoded) -> None:
         done, _ = wait(pending, return_when=FIRST_COMPLETED)
         for future in done:
             job = pending.pop(future)
@@ -132,14 +132,16 @@ class Reencoder:
             found.count += 1
             found.audio_s += record.audio_s
 
-    def _make(self, job: ReencodeJob, samples: Array | None) -> Take:
+    def _make(self, job: ReencodeJob, samples: Array | None) -> JournalEntry:
         """Make one file and commit it. Raises RowError, StoppedEarly."""
         started_s = time.perf_counter()
         old, source, writer = job.record, job.source, self._writer
         is_here = writer.out == self._out
         if samples is None:
             samples = read_audio(source)
-            if source.sha256 is None and (found := facts_of(source.path)):  # a user edited it
+            if source.sha256 is None and (
+                found := size_and_sha256(source.path)
+            ):  # a user edited it
                 source = replaced(source, bytes=found[0], sha256=found[1])
         if is_here and (adopted := self._commits.adopt(old.id)):
             edited = self._out / str(adopted.path)
@@ -169,8 +171,12 @@ class Reencoder:
         return entry
 
     def _entry(
-        self, old: Take, source: AudioSource, samples: Array, applied: Applied | None
-    ) -> Take:
+        self,
+        old: JournalEntry,
+        source: AudioSource,
+        samples: Array,
+        applied: PostProcessReport | None,
+    ) -> JournalEntry:
         """The entry of a new file, but for what describes its bytes."""
         writer, is_here = self._writer, self._writer.out == self._out
         audio_s = len(samples) / writer.native_rate_hz

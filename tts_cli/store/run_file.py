@@ -1,9 +1,8 @@
-"""`run.json`: what a run was asked, what it ran on, what came of it, and what its folder holds.
+"""`run.json` and `runs.jsonl`: settings, environment and results of runs.
 
-Without the last it is also the run's line of `runs.jsonl`.
-
-`runs.jsonl`: a line for every run before its first row, and one at its end, also where it was
-stopped early. The last one counts; of a run that was killed there is only the first.
+`run.json` describes the folder's last run and its totals. `runs.jsonl` has a line for every run
+before its first row, and another one at its end. The last line of a run counts; a killed run has
+only the first.
 """
 
 from __future__ import annotations
@@ -32,16 +31,16 @@ from tts_cli.errors import writing
 from tts_cli.setting import About
 
 if TYPE_CHECKING:
-    from tts_cli.store.index import FolderRows
+    from tts_cli.store.index import RowTotals
 
 
 REPORT_NAME = "run.json"
-MODEL, MODEL_IDENTITY = "model", "identity of the model"  # beside settings, see `settings_of`
+MODEL, MODEL_IDENTITY = "model", "identity of the model"  # see `settings_of`
 _MAX_REPORT_BYTES = 1 << 24
 
 
 def with_folder(report: Mapping[str, Any], folder: FolderTotals | None) -> dict[str, Any]:
-    """The content of run.json, which is what `synth --json` prints too."""
+    """Return the content of run.json, which `synth --json` prints too."""
     sums = {} if folder is None else asdict(folder)
     return {
         **report,
@@ -51,32 +50,33 @@ def with_folder(report: Mapping[str, Any], folder: FolderTotals | None) -> dict[
 
 
 def rounded(value: Any) -> Any:
-    """Return a number with four digits after its point; any other value as it is."""
+    """Round a float to four decimals; other values pass through."""
     return round(value, 4) if isinstance(value, float) else value
 
 
 def write_report(out: Path, report: Mapping[str, Any]) -> Path:
-    """Write run.json, whole or not at all. Raises DiskFull."""
+    """Write run.json atomically. Raises DiskFull."""
     path = out / REPORT_NAME
     write_atomic(path, (json.dumps(report, indent=2) + "\n").encode())
     return path
 
 
 def read_report(out: Path) -> dict[str, Any]:
-    """run.json of a folder; empty where there is none that makes sense.
+    """Return the content of run.json; empty if it is missing or invalid.
 
     Raises:
-        SetupError: it is no plain file.
+        SetupError: it is not a regular file.
         OSError: it cannot be read.
     """
     return values_of(read_own(out / REPORT_NAME, _MAX_REPORT_BYTES) or b"") or {}
 
 
 def settings_of(report: Mapping[str, Any], about: Collection[About]) -> dict[str, Any]:
-    """The model of a run and its settings of some kinds, by name; what a report lacks is left out.
+    """Return the model of a run and its settings of some kinds, by name, as far as they are
+    recorded.
 
     Args:
-        report: run.json or a line of runs.jsonl; may hold anything.
+        report: run.json or a line of runs.jsonl; may contain anything.
     """
     model, settings = report.get("model"), report.get("settings")
     found: dict[str, Any] = {}
@@ -97,7 +97,7 @@ RUNS_NAME = "runs.jsonl"
 
 @dataclass(frozen=True)
 class FolderTotals:
-    """What a folder holds, all runs together; `folder` in run.json."""
+    """Totals of a folder over all runs; `folder` in run.json."""
 
     ok: int  # [rows] rows whose last line is ok
     failed: int  # [rows] rows whose last line is failed
@@ -109,12 +109,12 @@ class FolderTotals:
 
 
 def new_run_id(now: datetime) -> str:
-    """A name for a run: its second, and something random."""
+    """Return an id for a run: its time, and random digits."""
     return f"{now:%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}"
 
 
 def last_of_runs(lines: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Of several lines of one run the last, in the order of the first ones."""
+    """Return the last line of each run, in the order of the first ones."""
     found: dict[str, dict[str, Any]] = {}
     for place, values in enumerate(lines):
         run_id = values.get("run_id")
@@ -123,10 +123,10 @@ def last_of_runs(lines: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 class RunLog:
-    """The runs of one output folder, whose lock must be held to append.
+    """The runs of one output folder; appending needs its lock.
 
     Raises:
-        SetupError: the file is there, but is no plain file.
+        SetupError: runs.jsonl is not a regular file.
     """
 
     def __init__(self, out: Path) -> None:
@@ -134,7 +134,7 @@ class RunLog:
         require_plain_file(self.path)
 
     def append(self, report: Mapping[str, Any]) -> None:
-        """Add a line. Raises DiskFull, OSError; nothing is added then."""
+        """Add a line. Raises DiskFull, OSError; then nothing is added."""
         handle = open_to_append(self.path)
         try:
             with writing(self.path):
@@ -147,13 +147,13 @@ class RunLog:
         finally:
             os.close(handle)
 
-    def totals(self, rows: FolderRows) -> FolderTotals:
-        """What the folder holds. Raises OSError."""
+    def totals(self, rows: RowTotals) -> FolderTotals:
+        """Return the totals of the folder. Raises OSError."""
         runs, wall_s = (None, None) if rows.has_first_lines else self._sums()
         return FolderTotals(rows.ok, rows.failed, rows.audio_s, runs, wall_s)
 
     def _sums(self) -> tuple[int, float]:
-        """Number and wall seconds of the runs; lines that make no sense are passed over."""
+        """Return the number and the wall time in seconds of the runs; invalid lines are ignored."""
         runs, wall_s = 0, 0.0
         for line in self.lines():
             seconds = _wall_s(line)
@@ -163,9 +163,7 @@ class RunLog:
         return runs, wall_s
 
     def lines(self) -> Iterator[dict[str, Any]]:
-        """The runs, whatever their fields are; lines that are no objects are passed over. Raises
-        OSError.
-        """
+        """Yield the runs, unchecked; lines that are not objects are skipped. Raises OSError."""
         for raw in lines_in(self.path):
             if (values := values_of(raw)) is not None:
                 yield values
@@ -180,7 +178,7 @@ def _wall_s(line: Mapping[str, Any]) -> float | None:
 
 
 def _cut_torn(handle: int) -> int:
-    """Cut off a last line that a crash has torn; returns the size of the file."""
+    """Cut off a last line that a crash has torn. Return the size of the file."""
     size = end = os.fstat(handle).st_size
     while end:
         start = max(0, end - MAX_LINE_BYTES)

@@ -18,15 +18,15 @@ from tts_cli.audio.file import LOSSLESS_SUBTYPES, is_whole_wav
 from tts_cli.core import Finish
 from tts_cli.errors import RowError
 from tts_cli.sources.ids import TAKES, id_problem
+from tts_cli.store.entry import REPLACED, JournalEntry
 from tts_cli.store.files import (
     CODES_SUFFIX,
     SOURCE_MARK,
     PlainFiles,
     audio_suffix,
-    hash_of,
+    file_sha256,
     take_name,
 )
-from tts_cli.store.take import REPLACED, Take
 from tts_cli.text.pauses import without_pauses
 
 Array = np.ndarray[Any, Any]
@@ -58,7 +58,7 @@ class AudioSource:
 
 
 def find_source(
-    out: Path, record: Take, native_rate_hz: int, has_model: bool = True
+    out: Path, record: JournalEntry, native_rate_hz: int, has_model: bool = True
 ) -> AudioSource:
     """The file that a take's audio can be made from.
 
@@ -88,7 +88,7 @@ def find_source(
     return codes
 
 
-def find_codes(out: Path, record: Take) -> AudioSource:
+def find_codes(out: Path, record: JournalEntry) -> AudioSource:
     """The codes that were saved of a take. Raises RowError."""
     own = f"{record.id}{audio_suffix(record.path)}"
     is_current = record.path in (None, own)
@@ -101,7 +101,7 @@ def find_codes(out: Path, record: Take) -> AudioSource:
     return AudioSource("codes", path, _plain_size(out, path), record.codes_sha256)
 
 
-def find_file(out: Path, record: Take) -> AudioSource:
+def find_file(out: Path, record: JournalEntry) -> AudioSource:
     """The audio file of a take, whatever was done to it. Raises RowError."""
     suffix = PurePosixPath(record.path or "").suffix
     names = (f"{record.id}{suffix}", take_name(record.id, record.take, suffix))
@@ -111,7 +111,7 @@ def find_file(out: Path, record: Take) -> AudioSource:
     return AudioSource("audio", path, _plain_size(out, path), record.sha256)
 
 
-def why_failed(record: Take) -> str:
+def why_failed(record: JournalEntry) -> str:
     """Why nothing can be made from a take that failed."""
     if record.error == REPLACED:
         return f"{REPLACED}: run that command again, or any other that writes into its folder"
@@ -125,7 +125,7 @@ def read_audio(source: AudioSource) -> Array:
     try:
         if source.sha256 is not None and source.path.stat().st_size == source.bytes:
             with open(source.path, "rb") as file:
-                if hash_of(file) != source.sha256:
+                if file_sha256(file) != source.sha256:
                     raise RowError(f"{source.path} has changed since the run")
         subtype = soundfile.info(source.path).subtype
         kind = "int16" if subtype == "PCM_16" else "float64" if subtype == "PCM_24" else "float32"
@@ -137,7 +137,7 @@ def read_audio(source: AudioSource) -> Array:
     return np.asarray(samples)
 
 
-def _find_audio(out: Path, record: Take, native_rate_hz: int) -> AudioSource:
+def _find_audio(out: Path, record: JournalEntry, native_rate_hz: int) -> AudioSource:
     """Its own file, or the one that this was made from. Raises RowError."""
     source = record.source
     own = f"{record.id}{audio_suffix(record.path)}"
@@ -167,7 +167,7 @@ def _find_audio(out: Path, record: Take, native_rate_hz: int) -> AudioSource:
     return AudioSource("audio", path, found, digest)
 
 
-def _is_name_of(name: str, record: Take) -> bool:
+def _is_name_of(name: str, record: JournalEntry) -> bool:
     """Whether a name is that of lossless audio of a take, by this version or an earlier one."""
     stem = name.removesuffix(_ORIGINAL)
     own = {f"{record.id}{suffix}" for suffix in LOSSLESS_SUFFIXES}
@@ -193,7 +193,7 @@ def _check_audio(path: Path, native_rate_hz: int) -> None:
         raise RowError(f"{path} was resampled")
 
 
-def _require_decodable(record: Take) -> None:
+def _require_decodable(record: JournalEntry) -> None:
     """Raise RowError where its codes alone are not its audio."""
     if record.clone_mode == "icl":
         raise RowError("its codes continue a reference recording, which was not saved")

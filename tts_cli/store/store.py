@@ -1,4 +1,4 @@
-"""An output folder, held by one owner at a time."""
+"""An output folder: its lock, its journal, and the commands that change it."""
 
 from __future__ import annotations
 
@@ -18,15 +18,10 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from tts_cli import signals
-from tts_cli.atomic import (
-    read_own,
-    remove_stale_parts,
-    require_plain_file,
-    write_atomic,
-)
+from tts_cli.atomic import read_own, remove_stale_parts, require_plain_file, write_atomic
 from tts_cli.audio.encode import encoded
 from tts_cli.audio.file import is_whole_wav
-from tts_cli.audio.tags import synthetic
+from tts_cli.audio.tags import comment_of
 from tts_cli.config import RunConfig
 from tts_cli.core import BadRow, Encoded, Role, Status
 from tts_cli.errors import (
@@ -52,15 +47,15 @@ from tts_cli.store.files import (
     AudioWriter,
     PlainFiles,
     audio_suffix,
-    facts_of,
     prepare_folder,
+    size_and_sha256,
     take_name,
 )
 from tts_cli.store.journal import Journal
 from tts_cli.store.lock import FolderLock
 from tts_cli.store.mark import FolderMark, require_journal
-from tts_cli.store.mend import BOOK_NAME
-from tts_cli.store.records import Entries, bad_record
+from tts_cli.store.orphans import BOOK_NAME
+from tts_cli.store.records import Entries, invalid_entry
 from tts_cli.store.recover import recover
 from tts_cli.store.run_file import (
     REPORT_NAME,
@@ -76,75 +71,68 @@ if TYPE_CHECKING:
     from models.base import ModelInfo
     from tts_cli.core import Result, Task
     from tts_cli.store.clean import Droppable
+    from tts_cli.store.entry import JournalEntry
     from tts_cli.store.merge import Merger, Origins
     from tts_cli.store.reencode import Decode, Reencoded, ReencodeJob
-    from tts_cli.store.take import Take
 
 log = logging.getLogger(__name__)
 
 
 class Store:
-    """An output folder. Its promises:
+    """An output folder.
 
-    - A folder that is only read is neither locked nor repaired, and nothing is written there.
-    - A folder that is written to is locked first, then recovered from a crash, and only then read.
-      Nothing is created on disk before `hold` or `begin`, unless it has a journal already.
-    - All changes of rows are commits (`commit.py`): whole, durable, and nothing is overwritten.
-    - A target of `merge` is locked before anything is written.
-    - Leaving the `with` brings takes.json up to date and releases the lock, whatever happened.
+    - Reading a folder neither locks nor repairs it, and writes nothing.
+    - Writing locks the folder first, then recovers it from a crash, and only then reads it. A
+      folder without a journal stays untouched until `lock` or `open`, so that a bad manifest
+      creates nothing.
+    - Every change of a row is a commit (`commit.py`): complete, durable, and without overwriting.
+    - The end of the `with` block updates takes.json and releases the lock, also after an error.
 
     Args:
-        out: None: there is none, so that every row is new.
-        info: of the model; None: nothing is synthesized.
+        out: None: there is no folder, and every row is new.
+        info: the model; None: nothing is synthesized.
     """
 
     def __init__(self, out: Path | None, config: RunConfig, info: ModelInfo | None = None) -> None:
         self.is_anywhere = out is not None
         self.out = Path() if out is None else out
-        self.is_new = not self.is_anywhere or not self.is_there(self.out)
+        self.is_new = not self.is_anywhere or not self.exists(self.out)
         self._config = config
         self._native_rate_hz, self._comment = 0, ""
         if info is not None:
-            self.speech_is(info.sample_rate_hz, synthetic(info))
+            self.set_speech_format(info.sample_rate_hz, comment_of(info))
         self.run_id: str | None = None  # of the run that synthesizes, once it is recorded
-        self._mutex = threading.Lock()  # of what is created on first use
+        self._mutex = threading.Lock()  # guards the creation of cached properties
         self._stack = ExitStack()
         self._lock: FolderLock | None = None
         self._is_open = False
 
     @staticmethod
-    def is_there(out: Path) -> bool:
-        """Whether rows of a folder may be done already."""
+    def exists(out: Path) -> bool:
+        """Return whether a folder has a journal, so that rows may be done already."""
         return os.path.lexists(out / JOURNAL_NAME)
 
     @classmethod
-    def look(cls, out: Path) -> Store:
-        """One that is only read.
+    def read_only(cls, out: Path) -> Store:
+        """Open a folder for reading.
 
         Raises:
-            UsageError: nothing was spoken into it.
-            SetupError: its journal is no plain file.
+            UsageError: it has no journal.
+            SetupError: its journal is not a regular file.
         """
         if not require_plain_file(out / JOURNAL_NAME):
             raise UsageError(f"{out}: has no {JOURNAL_NAME}", "give an output folder of `synth`")
         return cls(out, RunConfig())
 
     @classmethod
-    def at(cls, out: Path, config: RunConfig, info: ModelInfo | None = None) -> Store:
-        """One to write to, in a `with`. One with a journal is begun there; any other is only looked
-        at until `begin`, so that nothing is made where a manifest turns out to be bad.
-        """
-        return cls(out, config, info)
-
-    @classmethod
     @contextmanager
-    def unchanged(cls, out: Path, config: RunConfig) -> Iterator[Store]:
-        """Lock a folder to read it; it is only changed where a killed command left something."""
+    def locked(cls, out: Path, config: RunConfig) -> Iterator[Store]:
+        """Lock a folder for reading. It is changed only if a killed command has to be finished."""
         store = cls(out, config)
         with store._stack:
-            store.hold()
+            store.lock()
             if store._mark.left_at() is not None or store._has_crashed:
-                store.begin()
+                store.open()
             try:
                 yield store
             finally:
@@ -153,34 +141,33 @@ class Store:
 
     def __enter__(self) -> Store:
         if not self.is_new:
-            self.begin()
+            self.open()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         with self._stack:
-            if self._is_open:  # a folder that cannot be synced is worse than a row that failed
+            if self._is_open:  # an unsynced folder is worse than a failed row, so it is reported
                 self._end(has_failed=kind is not None and not issubclass(kind, RowError))
 
     @cached_property
     def journal(self) -> Journal:
-        """Its lines; none where there is no journal yet."""
-        if self.is_new:  # its path may be none that can be asked about
+        """The journal; empty for a new folder."""
+        if self.is_new:  # its path may be invalid
             return Journal(None)
         return Journal(self.out, is_read_only=True, has_sums=self._config.verify_files)
 
     @cached_property
     def runs(self) -> RunLog:
-        """Its runs."""
         return RunLog(self.out)
 
     @cached_property
     def writer(self) -> AudioWriter:
-        """What writes the files of rows. Raises UsageError, SetupError: they cannot be had so."""
+        """Encoder and stager of row files. Raises UsageError, SetupError."""
         return AudioWriter(self.out, self._config, self._native_rate_hz)
 
     @cached_property
     def commits(self) -> Commits:
-        """What changes the files of rows; the folder is open."""
+        """Commits changes of rows; the store must be open."""
         return Commits(self.out, self.journal, self._mark, self._config.most_takes)
 
     @cached_property
@@ -193,20 +180,20 @@ class Store:
 
     @property
     def _has_crashed(self) -> bool:
-        """Whether the command that held the lock before was killed."""
+        """Whether the last owner of the lock was killed."""
         return self._lock is not None and self._lock.crashed_ns is not None
 
     @property
     def is_book(self) -> bool:
-        """Whether a book was synthesized into it."""
+        """Whether the folder belongs to a book."""
         return (self.out / BOOK_NAME).is_file()
 
-    def keep(self, task: Task, spoken: Result) -> Take:
-        """Commit the result of a task; any thread may call it. What cannot be written for a reason
-        of its own is recorded as failed.
+    def commit_result(self, task: Task, spoken: Result) -> JournalEntry:
+        """Commit the result of a task; any thread may call it. A row that cannot be written is
+        recorded as failed.
 
         Raises:
-            DiskFull: nothing more can be written, and nothing of this row was.
+            DiskFull: the row was not committed, and no other row can be.
             StoppedEarly: the row is committed, but its files cannot get their names.
         """
         with self._mutex:
@@ -231,56 +218,55 @@ class Store:
             self.journal.append(entry)
         return entry
 
-    def _merged(self, entry: Take) -> Take:
-        """An entry, as that of the current take where it came out byte for byte the same."""
+    def _merged(self, entry: JournalEntry) -> JournalEntry:
+        """Return an entry as that of the current take if their audio is the same, byte for byte."""
         file = None if entry.role is Role.EXTRA else self.journal.file(entry.id)
         if file is None or file.take == entry.take or file.has_failed:
             return entry
         current = self.journal.take(entry.id, file.take)
         if current is None or current.path is None or current.sha256 != entry.sha256:
             return entry
-        if facts_of(self.out / current.path) != (entry.bytes, entry.sha256):
+        if size_and_sha256(self.out / current.path) != (entry.bytes, entry.sha256):
             return entry
         return replace(entry, take=file.take, role=Role.HELD if file.is_held else entry.role)
 
-    def fail(self, row: BadRow) -> Take:
+    def commit_failure(self, row: BadRow) -> JournalEntry:
         """Record a row that cannot be synthesized. Raises DiskFull."""
-        take = bad_record(row, self.journal.row(row.record_id).take_to_write(), self.run_id)
+        take = invalid_entry(row, self.journal.row(row.record_id).take_to_write(), self.run_id)
         self.commits.commit(RowChange(take))
         return take
 
-    def hold(self) -> None:
-        """Make the folder and lock it, unless that is done.
+    def lock(self) -> None:
+        """Create and lock the folder, unless that is done.
 
         Raises:
-            UsageError, SetupError, FolderLocked: it cannot be had.
+            UsageError, SetupError: the folder cannot be used.
+            FolderLocked: another run uses it.
         """
         if self._lock is not None:
             return
         prepare_folder(self.out)
         if (self.out / REPORT_NAME).is_dir():
-            raise UsageError(
-                f"{self.out / REPORT_NAME}: is a folder", "move it, or choose another --out"
-            )
+            report = self.out / REPORT_NAME
+            raise UsageError(f"{report}: is a folder", "move it, or choose another --out")
         self._lock = self._stack.enter_context(FolderLock(self.out, self._config.take_over))
-        if self.is_new and self.is_there(self.out):
+        if self.is_new and self.exists(self.out):
             raise FolderLocked(
                 f"another run has written into {self.out} in the meantime",
                 remedy="run the same command again",
             )
 
-    def begin(self) -> None:
-        """Make the folder, lock it, mend what a crash has left and open the journal, as far as that
-        is not done.
+    def open(self) -> None:
+        """Lock and recover the folder and open the journal, unless that is done.
 
         Raises:
-            UsageError, SetupError: it cannot be had.
-            StoppedEarly: it cannot be mended.
+            UsageError, SetupError, FolderLocked: see `lock`.
+            StoppedEarly: it cannot be repaired.
         """
         if self._is_open:
             return
         try:
-            self.hold()
+            self.lock()
             self._forget()
             for name in (LIST_NAME, CHECKS_NAME, BOOK_NAME, DERIVED_NAME):
                 require_plain_file(self.out / name)
@@ -298,11 +284,11 @@ class Store:
             raise
 
     def pin(self, row_id: str, take: int) -> bool:
-        """Make a take the current one of its row, whatever later settings are. Returns whether that
-        changes anything.
+        """Make a take the row's current one, whatever later settings are. Return whether anything
+        changed.
 
         Raises:
-            RowError: its file is missing, or not what was recorded.
+            RowError: its file is missing or damaged.
             DiskFull: nothing has changed.
         """
         if problem := id_problem(row_id):
@@ -311,7 +297,7 @@ class Store:
         if entry is None:
             raise RowError(f"row '{row_id}' has no take {take}")
         path = self.out / str(entry.path)
-        found = facts_of(path)
+        found = size_and_sha256(path)
         if found is None or entry.bytes not in (0, found[0]):
             raise RowError(
                 f"{row_id}: the file of take {take} is missing or damaged: {path}",
@@ -325,7 +311,7 @@ class Store:
             self._make_current(replace(entry, role=Role.HELD))
         return True
 
-    def _make_current(self, *entries: Take) -> None:
+    def _make_current(self, *entries: JournalEntry) -> None:
         """Make takes in `takes/` the current ones of their rows."""
         changes = []
         for entry in entries:
@@ -335,11 +321,11 @@ class Store:
         self.commits.commit(*changes)
 
     def remove(self, row_ids: Iterable[str]) -> list[tuple[str, str]]:
-        """Remove rows: their files become takes. Returns the ids of those that cannot be removed,
-        and why.
+        """Remove rows: their files become takes. Return the ids of rows that cannot be removed,
+        with reasons.
 
         Raises:
-            Interrupted, DiskFull, StoppedEarly: the others stay; run again, it goes on.
+            Interrupted, DiskFull, StoppedEarly: some rows remain; the same command removes them.
         """
         stayed: list[tuple[str, str]] = []
         waiting = iter(row_ids)
@@ -358,7 +344,7 @@ class Store:
         return stayed
 
     def _removal(self, row_id: str) -> RowChange:
-        """The change that removes a row. Raises RowError, OSError."""
+        """Return the change that removes a row. Raises RowError, OSError."""
         file = self.journal.file(row_id)
         assert file is not None, row_id
         entry = self.journal.take(row_id, file.take)
@@ -375,10 +361,10 @@ class Store:
         return RowChange(replace(entry, status=Status.REMOVED, path=home))
 
     def restore(self, row_ids: Iterable[str]) -> None:
-        """Make the takes current again that rows had when they were removed.
+        """Restore removed rows: the take that was current becomes current again.
 
         Raises:
-            Interrupted, DiskFull, StoppedEarly: the others stay removed.
+            Interrupted, DiskFull, StoppedEarly: some rows are still removed.
         """
         waiting = iter(row_ids)
         while batch := list(islice(waiting, _BATCH)):
@@ -393,25 +379,25 @@ class Store:
                 self._make_current(*entries)
 
     def clean(self, before_s: float | None) -> Droppable:
-        """Drop alternative takes and the files of removed rows. Returns what was dropped.
+        """Delete alternative takes and the files of removed rows. Return what was deleted.
 
         Args:
-            before_s: seconds since 1970; younger files stay. None: all ages.
+            before_s: seconds since 1970; younger files stay. None: delete files of any age.
         Raises:
-            Interrupted, DiskFull, StoppedEarly: run again, it goes on.
+            Interrupted, DiskFull, StoppedEarly: the same command deletes the rest.
         """
         from tts_cli.store.clean import drop
 
         return drop(self.out, self.journal, self.commits, before_s)
 
-    def can_come_back(self, entry: Take) -> bool:
-        """Whether the file of a row that was removed is there and whole, and its name is free."""
+    def can_restore(self, entry: JournalEntry) -> bool:
+        """Return whether the file of a removed row is complete and its name is free."""
         suffix = audio_suffix(entry.path)
         if entry.error is not None or id_problem(entry.id):
             return False
         path = self.out / take_name(entry.id, entry.take, suffix)
         line = self.journal.line(entry.id, entry.take)
-        if line is not None and not path.exists():  # where an earlier version left it
+        if line is not None and not path.exists():  # maybe where an earlier version put it
             path = self.out / str(line.take.path)
         size = PlainFiles(self.out).size(path)
         if size is None or os.path.lexists(self.out / f"{entry.id}{suffix}"):
@@ -419,23 +405,23 @@ class Store:
         return size == entry.bytes or (suffix == ".wav" and is_whole_wav(path))
 
     def has_files(self, row_id: str) -> bool:
-        """Whether a row has any file of its own."""
+        """Return whether any file has a name of the row."""
         names = (f"{front}{row_id}{one}" for front in ("", f"{TRUNCATED}/") for one in ROW_SUFFIXES)
         return any(os.path.lexists(self.out / name) for name in names)
 
     @cached_property
     def derived(self) -> DerivedFiles:
-        """Files made of the audio of rows. Raises SetupError, OSError."""
+        """Record of the files derived from rows. Raises SetupError, OSError."""
         return DerivedFiles(self.out)
 
-    def put_beside(
+    def write_derived(
         self, row_id: str, suffix: str, data: bytes, audio: str, text: str = ""
     ) -> bool | None:
-        """Write a file beside a row's audio, whole or not at all; see `DerivedFiles.claim`.
+        """Write a file derived from a row's audio, atomically; see `DerivedFiles.claim`.
 
         Args:
-            audio: SHA-256 of the audio that it is for.
-            text: what else it depends on.
+            audio: SHA-256 of the row's audio.
+            text: other input of the file.
         Raises:
             RowError, DiskFull, SetupError
         """
@@ -448,14 +434,15 @@ class Store:
                 write_atomic(path, data)
         return is_written
 
-    def copy_beside(
+    def write_edited(
         self, row_id: str, suffix: str, data: bytes, audio: str, *, is_replaced: bool
     ) -> bool:
-        """Write what somebody has edited, so that no run will replace it. Whether it is written.
+        """Write a derived file that a user has edited, so that no run replaces it. Return whether
+        it was written.
 
         Args:
-            audio: see `put_beside`.
-            is_replaced: a file that is there already, which is kept otherwise.
+            audio: see `write_derived`.
+            is_replaced: whether to replace an existing file.
         Raises:
             RowError, DiskFull
         """
@@ -468,21 +455,24 @@ class Store:
             write_atomic(path, data)
         return True
 
-    def speech_is(self, rate_hz: int, comment: str) -> None:
-        """Set the native rate and the tag of files, where they are known late."""
+    def set_speech_format(self, rate_hz: int, comment: str) -> None:
+        """Set the native sample rate and the comment in files, where they were unknown at the
+        start.
+        """
         self._native_rate_hz, self._comment = rate_hz, comment
         vars(self).pop("writer", None)
 
     def reencode(
         self, jobs: Iterable[ReencodeJob], decode: Decode | None = None, source: Path | None = None
     ) -> Reencoded:
-        """Make files in another format, rate or level, of the same speech.
+        """Make files of existing takes in another format, rate or level.
 
         Args:
-            decode: gives samples of codes; None where no job is of codes.
-            source: the folder that has the audio; None: this one.
+            decode: decodes codes to samples; None: no job needs it.
+            source: the folder with the audio; None: this one.
         Raises:
-            Interrupted, DiskFull, StoppedEarly: what was made is kept; run again, it goes on.
+            Interrupted, DiskFull, StoppedEarly: finished files remain; the same command makes the
+                rest.
         """
         from tts_cli.store.reencode import Reencoder  # 30 ms that few commands need
 
@@ -496,39 +486,39 @@ class Store:
         reports: list[dict[str, Any]],
         totals: list[FolderTotals | None],
     ) -> FolderTotals:
-        """Commit the rows of other folders. Returns the totals of the folder then.
+        """Commit the rows of other folders. Return the new totals of this folder.
 
         Args:
-            reports: of all folders, this one first.
+            reports: run.json of all folders, this one first.
             totals: of all folders.
         Raises:
-            DiskFull, StoppedEarly, OSError: run again, it goes on.
+            DiskFull, StoppedEarly, OSError: the same command merges the rest.
         """
         from tts_cli.store import merge
 
-        self.begin()
+        self.open()
         folders = list(origins.folders)
-        merge.write_runs(folders)
+        merge.merge_runs(folders)
         if sum(origins.taken.values()) > origins.taken[0]:
             for name in (CHECKS_NAME, DERIVED_NAME):
                 merge.write_lines(origins, name)
             merger.run(self.commits)
-        sums = self.runs.totals(self.journal.rows())
+        sums = self.runs.totals(self.journal.totals())
         report = merge.merged_report(folders, reports, totals)
         write_report(self.out, with_folder(report, sums))
         return sums
 
     def totals(self) -> FolderTotals | None:
-        """What the folder holds; None where runs.jsonl cannot be read."""
+        """Return the totals of the folder; None if runs.jsonl cannot be read."""
         try:
-            return self.runs.totals(self.journal.rows())
+            return self.runs.totals(self.journal.totals())
         except OSError as problem:
             log.warning("%s cannot be read: %s", self.runs.path, problem.strerror or problem)
             return None
 
-    def note_run(self, report: Mapping[str, Any]) -> None:
-        """Add a run's first line to runs.jsonl, before a row of it is recorded: by its id rows are
-        known to be of these manifests, even if the run is killed. Raises DiskFull.
+    def start_run(self, report: Mapping[str, Any]) -> None:
+        """Add a run's first line to runs.jsonl, before its first row: rows refer to it by its id,
+        even if the run is killed. Raises DiskFull.
         """
         self.run_id = report["run_id"]
         try:
@@ -537,8 +527,13 @@ class Store:
             log.warning("this run is missing in runs.jsonl: %s", problem)
 
     def end_run(self, report: Mapping[str, Any], *, is_spoken: bool = True) -> dict[str, Any]:
-        """Add a run's last line to runs.jsonl, if it has an id, and write run.json, which stays
-        that of the last run that spoke. A failure is told. Returns what run.json is to hold.
+        """Add a run's last line to runs.jsonl, if it has an id, and write run.json. Return its
+        content.
+
+        A failure to write is logged.
+
+        Args:
+            is_spoken: whether the run synthesized; run.json stays that of the last run that did.
         """
         if report["run_id"] is not None:
             try:
@@ -554,8 +549,8 @@ class Store:
             log.warning("run.json could not be written: %s", problem)
         return whole
 
-    def renew_totals(self) -> None:
-        """Bring what run.json says of the folder up to date, where no run is reported."""
+    def update_totals(self) -> None:
+        """Update the folder's totals in run.json, after a command that reports no run."""
         try:
             before = read_report(self.out)
             after = with_folder(before, self.totals())
@@ -564,19 +559,21 @@ class Store:
         except (OSError, StoppedEarly, SetupError) as problem:
             log.warning("%s keeps its old totals: %s", REPORT_NAME, problem)
 
-    def rest(self) -> None:
-        """Forget what the lines say, of a folder that stays held; `begin` reads them again."""
+    def unload(self) -> None:
+        """Close the journal and forget its index; the folder stays locked, and `open` reads it
+        again.
+        """
         self.journal.close()
         self._forget()
         self._is_open = False
 
     def _forget(self) -> None:
-        """What was learnt of a folder that was looked at only."""
+        """Discard what was read before the folder was locked."""
         for name in ("journal", "runs", "writer", "commits", "_entries"):
             vars(self).pop(name, None)
 
     def _recover(self, marked: int | None) -> None:
-        """Finish what a crash has left, and convert the files of earlier versions. Raises
+        """Finish what a killed command committed, and upgrade files of earlier versions. Raises
         StoppedEarly, SetupError.
 
         Args:
@@ -595,10 +592,10 @@ class Store:
                 upgrade(self.out, self.journal, self.commits, crashed_ns)
 
     def _end(self, *, has_failed: bool) -> None:
-        """Write `takes.json`, sync the files of rows, and remove the mark.
+        """Write takes.json, sync the files of rows, and remove the mark.
 
         Args:
-            has_failed: an error ends the command, so that another one is only logged.
+            has_failed: the command ends with an error, so that another one is only logged.
         Raises:
             DiskFull, StoppedEarly: the next command finishes what was committed.
         """
@@ -607,7 +604,7 @@ class Store:
             log.warning("%s kept in takes/: %s", files, self.commits.edited)
         try:
             write_list(self.out, self.journal)
-        except (OSError, SetupError, StoppedEarly) as problem:  # the journal has all of it
+        except (OSError, SetupError, StoppedEarly) as problem:  # it can be written again
             log.warning("%s is out of date: %s", LIST_NAME, problem)
         try:
             with writing(self.out, StoppedEarly, f"{self.out} cannot be synced", _REPAIR):
@@ -626,8 +623,8 @@ LIST_NAME = "takes.json"
 LIST_SCHEMA = 1
 
 
-def _staged(entry: Take, made: Encoded) -> tuple[StagedFile, ...]:
-    """The staged files of an entry, with the names that they get."""
+def _staged(entry: JournalEntry, made: Encoded) -> tuple[StagedFile, ...]:
+    """Return the staged files of an entry, with their final names."""
     path = str(entry.path)
     files = [(made.audio, path, made.sha256)]
     if made.codes is not None:
@@ -637,7 +634,7 @@ def _staged(entry: Take, made: Encoded) -> tuple[StagedFile, ...]:
 
 
 def write_list(out: Path, journal: Journal) -> None:
-    """Write `takes.json`, if a row has several takes. Raises DiskFull, OSError."""
+    """Write takes.json if a row has several takes. Raises DiskFull, OSError."""
     path = out / LIST_NAME
     chosen = ((take.id, _choice(take)) for take in journal.chosen() if take.is_ok)
     rows = [row for _, row in sorted(chosen, key=lambda one: natural_order(one[0]))]
@@ -649,8 +646,8 @@ def write_list(out: Path, journal: Journal) -> None:
         write_atomic(path, data)
 
 
-def _choice(take: Take) -> str:
-    """An entry of `takes.json`: the current take of a row, and whether a user pinned it."""
+def _choice(take: JournalEntry) -> str:
+    """Return an entry of takes.json: the current take of a row, and whether a user pinned it."""
     facts = {
         "take": take.take,  # [1, 2, ...] number of the take in the row's file
         "seed": take.seed,  # [number] seed of this take
@@ -660,8 +657,8 @@ def _choice(take: Take) -> str:
     return f"{json.dumps(take.id)}: {json.dumps(facts)}"
 
 
-def room_of_takes(out: Path) -> int:
-    """Bytes of the files in `takes/`, sources of converted files left out."""
+def takes_bytes(out: Path) -> int:
+    """Return the size of the files in `takes/`, without the sources of converted files."""
     total = 0
     for folder, _, names in os.walk(out / TAKES):
         for name in (one for one in names if SOURCE_MARK not in one):

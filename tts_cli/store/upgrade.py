@@ -23,19 +23,19 @@ from tts_cli.named import counted
 from tts_cli.plain import open_plain
 from tts_cli.sources.ids import REMOVED, TAKES, id_problem, is_recorded_id
 from tts_cli.store.commit import Commits, rendition_name, source_name
+from tts_cli.store.entry import REPLACED, CopiedLine, JournalEntry
 from tts_cli.store.files import (
     AUDIO_SUFFIXES,
     CODES_SUFFIX,
     ROW_SUFFIXES,
-    Inside,
+    PathGuard,
     audio_suffix,
-    facts_of,
     owner_of,
+    size_and_sha256,
     take_name,
 )
 from tts_cli.store.journal import Journal
-from tts_cli.store.mend import audio_files
-from tts_cli.store.take import REPLACED, CopiedLine, Take
+from tts_cli.store.orphans import audio_files
 
 log = logging.getLogger(__name__)
 
@@ -69,7 +69,9 @@ def upgrade(out: Path, journal: Journal, commits: Commits, crashed_ns: int | Non
             if journal.row(row_id).current is None and path.lstat().st_mtime_ns >= crashed_ns
         }
     error = "the run died before this row was recorded"
-    lines = (Take(one, Status.FAILED, error=error, attempts=1) for one in sorted(unrecorded))
+    lines = (
+        JournalEntry(one, Status.FAILED, error=error, attempts=1) for one in sorted(unrecorded)
+    )
     if unrecorded:
         journal.append(*lines)
     with written_whole(out / OLD_JOURNAL) as part:
@@ -86,7 +88,7 @@ class _Upgrade:
         self.count = 0
         self._journal = journal
         self._commits = commits
-        self._inside = Inside(out)
+        self._inside = PathGuard(out)
 
     def run(self) -> None:
         for entry in list(self._entries(*_REPLACING)):
@@ -113,28 +115,28 @@ class _Upgrade:
         if is_recorded_id(row_id, Status.FAILED) and self._journal.row(row_id).current is None:
             yield row_id
 
-    def _entries(self, *words: bytes) -> Iterator[Take]:
+    def _entries(self, *words: bytes) -> Iterator[JournalEntry]:
         """Every entry whose line contains one of some words."""
         with open_plain(self._journal.path) as file:
             for raw in whole_lines(file):
-                if any(one in raw for one in words) and (take := Take.decode(raw)):
+                if any(one in raw for one in words) and (take := JournalEntry.decode(raw)):
                     yield take
 
-    def _replaced(self, entry: Take) -> None:
+    def _replaced(self, entry: JournalEntry) -> None:
         """Record what the file of a take is whose run died while it was replaced."""
         last = self._journal.row(entry.id).number(entry.take)
         if id_problem(entry.id) or last is None or last.status is not Status.FAILED:
             return
         suffix = audio_suffix(entry.path)
         names = (f"{entry.id}{suffix}", take_name(entry.id, entry.take, suffix))
-        found = [facts_of(self.out / name) for name in names]
-        line = self._journal.spoken_line(entry.id, entry.take)
+        found = [size_and_sha256(self.out / name) for name in names]
+        line = self._journal.last_ok_line(entry.id, entry.take)
         for known in (entry, None if line is None else line.take):
             if known is not None and (known.bytes, known.sha256) in found:
                 self._journal.append(replace(known, status=Status.OK, error=None))
                 return
 
-    def _from_removed(self, entry: Take) -> None:
+    def _from_removed(self, entry: JournalEntry) -> None:
         """Move the files of one take out of `removed/`."""
         row_id, path = re.escape(entry.id), str(entry.path)
         front, rest = rf"{REMOVED}/(?:{TAKES}/)?", r"(/[0-9]+)?(\.[a-z0-9]+)"
@@ -149,7 +151,7 @@ class _Upgrade:
             for one in dict.fromkeys((suffix, *ROW_SUFFIXES)):
                 self._move(f"{stem}{one}", take_name(entry.id, entry.take, one))
 
-    def _current(self, entry: Take, digests: set[str | None]) -> None:
+    def _current(self, entry: JournalEntry, digests: set[str | None]) -> None:
         """Leave a row's current take only the row's own names.
 
         Args:
@@ -158,7 +160,7 @@ class _Upgrade:
         suffix = audio_suffix(entry.path)
         own, home = f"{entry.id}{suffix}", take_name(entry.id, entry.take, suffix)
         codes, codes_home = (f"{entry.id}{CODES_SUFFIX}", home.removesuffix(suffix) + CODES_SUFFIX)
-        first, second = facts_of(self.out / own), facts_of(self.out / home)
+        first, second = size_and_sha256(self.out / own), size_and_sha256(self.out / home)
         if second is None:
             return
         is_stale = first is not None and first[1] in digests and first[1] != entry.sha256
@@ -211,15 +213,15 @@ class _Upgrade:
             entry = replace(line.take, source={**source, "path": home})
             self._move(name, home)
             self._journal.append(CopiedLine(entry, {**line.values, "source": entry.source}))
-        elif (found := facts_of(path)) is not None:
+        elif (found := size_and_sha256(path)) is not None:
             self._move(name, rendition_name(line.take, found[1], suffix))
 
     def _move(self, old: str, new: str) -> None:
         source, target = self.out / old, self.out / new
-        if facts_of(source) is None:
+        if size_and_sha256(source) is None:
             return
         if os.path.lexists(target):
-            if facts_of(target) == facts_of(source):
+            if size_and_sha256(target) == size_and_sha256(source):
                 source.unlink()
             return
         self._inside.make_room(target)

@@ -66,7 +66,7 @@ class MergedVoices:
                 if name not in known and not is_part(name):
                     left.add(f"{VOICES}/{name}")
 
-    def require_agreement(self) -> None:
+    def require_no_conflicts(self) -> None:
         """Raise UsageError if folders have other voices under one name, and SetupError if the
         target cannot have any.
         """

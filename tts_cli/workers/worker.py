@@ -298,7 +298,7 @@ class Worker:
         session.make_room(settings.needs)
         writer = AudioWriter(settings.out, config, session.info.sample_rate_hz)
         writer.is_staging = sees_folder(settings)
-        session.is_int16 = writer.takes_int16
+        session.is_int16 = writer.accepts_int16
         ready = Ready(
             socket.gethostname(), session.facts(), session.loaded.batch.rows, writer.is_staging
         )

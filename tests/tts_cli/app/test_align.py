@@ -16,8 +16,8 @@ from tts_cli.app.align import Alignment, FolderAlignment, passages_of
 from tts_cli.checks.verdicts import SUSPECT, TakeVerdict, write_verdicts
 from tts_cli.checks.word_times import WordTimes
 from tts_cli.config import RunConfig
+from tts_cli.store.entry import JournalEntry
 from tts_cli.store.files import TEXTGRID_SUFFIX, WORDS_SUFFIX, WORDS_VTT_SUFFIX
-from tts_cli.store.take import Take
 
 SOUND = tone(2.0)
 SHA = with_file(SOUND)["sha256"]
@@ -135,7 +135,7 @@ def test_parts_are_looked_for_where_they_lie() -> None:
     ]
     applied = {"pad_start_s": 0.5, "trimmed_start_s": 0.1}
     line = json.dumps(record("a", text="one. two.", parts=parts, applied=applied))
-    take = Take.decode(line.encode())
+    take = JournalEntry.decode(line.encode())
     assert take is not None
     words = [(0, ("one",)), (5, ("two",))]
     found = list(passages_of(take, words))

@@ -23,7 +23,7 @@ from tts_cli import startup
 from tts_cli.app.run import report_of
 from tts_cli.app.totals import run_totals
 from tts_cli.audio.join import JoinedPart
-from tts_cli.audio.treatment import Applied
+from tts_cli.audio.treatment import PostProcessReport
 from tts_cli.book.book_file import MadeBook, MadeFile, write_book_file
 from tts_cli.book.chapter_audio import JoinedChapter, SpeechSpan
 from tts_cli.book.utterances import BookPauses, segment_book
@@ -42,11 +42,11 @@ from tts_cli.events import Event, Events
 from tts_cli.plan.free_voices import FreeVoices
 from tts_cli.plan.plan import Plan
 from tts_cli.sources.chapters import Book, Chapter, Paragraph
+from tts_cli.store.entry import FIELDS, JournalEntry
 from tts_cli.store.journal import Journal
 from tts_cli.store.run_file import FolderTotals, RunLog, with_folder, write_report
 from tts_cli.store.sources import AudioSource
 from tts_cli.store.store import _choice
-from tts_cli.store.take import FIELDS, Take
 from tts_cli.voices.voice_store import VoiceStore
 from tts_cli.workers.worker_handle import WorkerHandle
 
@@ -56,7 +56,7 @@ TABLES = {
     for name, table in re.findall(r"<!-- fields:(\w+) -->(.*?)<!-- / -->", PAGE, re.DOTALL)
 }
 STARTED = "2026-11-22T13:05:00.250Z"
-OK = Take(
+OK = JournalEntry(
     "000001", Status.OK, run_id="r1", path="000001.wav", voice="clara", seed=2**53 - 1,
     audio_s=90.0, frames=1125, frames_per_char=1.5, started=STARTED, latency_ms=1500.0,
     level_dbfs=-20.0, clipped_share=0.0, silence_inside_s=0.3,
@@ -66,7 +66,7 @@ ROWS = [
     OK,
     replace(OK, id="000002", path="000002.wav", audio_s=30.0, clipped_share=0.01),
     replace(OK, id="b", voice="emil", path="b.wav", silence_inside_s=1.5, frames_per_char=0.5),
-    Take("c", Status.FAILED, error="text: is blank", run_id="r1"),
+    JournalEntry("c", Status.FAILED, error="text: is blank", run_id="r1"),
 ]
 FIRST = '{"id": "a", "status": "ok", "voice": "emil", "audio_s": 60.0, "request_hash": "h"}\n'
 
@@ -96,7 +96,7 @@ def out(tmp_path: Path, report: dict[str, Any], monkeypatch: pytest.MonkeyPatch)
         journal.append(*ROWS)
         runs = RunLog(tmp_path)
         runs.append(report)
-        write_report(tmp_path, with_folder(report, runs.totals(journal.rows())))
+        write_report(tmp_path, with_folder(report, runs.totals(journal.totals())))
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -167,7 +167,7 @@ def test_tables_are_what_is_written(
         "finish": Finish,
         "remark": Remark._fields,
         "part": part_facts(piece, Result(error="no end"), JoinedPart(0, 1), 24_000),
-        "applied": Applied().as_dict(),
+        "applied": PostProcessReport().as_dict(),
         "source": kept,
         "run": written,
         "wanted_voice": FreeVoices.facts(wanted)[0],

@@ -27,8 +27,8 @@ def failed(number: int) -> tuple[Task, Result]:
 def test_as_many_rows_may_fail_as_are_allowed(tmp_path: Path, make_info: Any, allowed: int) -> None:
     """One more stops the run, recorded itself; rows that were bad in the manifest do not count."""
     events = Events()
-    with Store.at(tmp_path, RunConfig(), make_info()) as folder:
-        folder.begin()
+    with Store(tmp_path, RunConfig(), make_info()) as folder:
+        folder.open()
         recorder = ResultRecorder(folder, 0.08, events, failures_allowed=allowed)
         for number in range(allowed):
             recorder.keep(*failed(number))
@@ -53,8 +53,8 @@ def test_speed_of_nothing_is_unknown() -> None:
 def test_rows_that_verify_fixes(tmp_path: Path, make_info: Any) -> None:
     """Such a row failed once, is ok now, and its further takes count as takes."""
     events = Events()
-    with Store.at(tmp_path, RunConfig(), make_info()) as folder:
-        folder.begin()
+    with Store(tmp_path, RunConfig(), make_info()) as folder:
+        folder.open()
         ResultRecorder(folder, 0.08, events).keep(*failed(1))
         assert run_totals(events)["failed"] == 1
         retakes = ResultRecorder(folder, 0.08, events, is_retake=True)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tts_cli.audio.join import MARGIN_S, JoinedPart, Pauses, join, speech
+from tts_cli.audio.join import MARGIN_S, JoinedPart, Pauses, join, speech_span
 from tts_cli.text.boundaries import Boundary
 
 Array = np.ndarray[Any, Any]
@@ -91,7 +91,7 @@ def test_the_ends_of_the_row_are_not_cut() -> None:
 def test_places_hold_each_part_without_its_silence() -> None:
     parts = [voice(0.5, 0.3, 0.4), voice(0.7, 0.2, 0.6), voice(0.4, 0.1, 0.3)]
     joined, places = join(parts, [0.15, 0.8], RATE_HZ)
-    spoken = [speech(part, RATE_HZ) for part in parts]
+    spoken = [speech_span(part, RATE_HZ) for part in parts]
     margin = round(MARGIN_S * RATE_HZ)
     assert places[1].end - places[1].start == spoken[1][1] - spoken[1][0] + 2 * margin
     assert [place.start < place.end for place in places] == [True] * 3
@@ -104,13 +104,13 @@ def test_a_soft_last_sound_is_kept() -> None:
     """40 dB below the vowels, as a last f may be."""
     soft = np.rint(100 * np.sin(np.arange(2400) * 1.3)).astype(np.int16)
     part = np.concatenate([voice(0.5), soft, np.zeros(4800, np.int16)])
-    assert speech(part, RATE_HZ)[1] == pytest.approx(len(part) - 4800, abs=240)
+    assert speech_span(part, RATE_HZ)[1] == pytest.approx(len(part) - 4800, abs=240)
 
 
 def test_an_offset_is_no_sound() -> None:
     """The sample voice arthur carries DC: its pauses were louder than -60 dB."""
     part = voice(0.5, 0.3, 0.4, dc=0.01)
-    start, end = speech(part, RATE_HZ)
+    start, end = speech_span(part, RATE_HZ)
     assert start == pytest.approx(0.3 * RATE_HZ, abs=240)
     assert end == pytest.approx(0.8 * RATE_HZ, abs=240)
 

@@ -7,7 +7,14 @@ from itertools import pairwise
 import pytest
 
 from tts_cli.audio.pacing import Pause
-from tts_cli.audio.subtitles import MAX_CUE_CHARS, SpokenText, cues, in_parts, later, subtitles
+from tts_cli.audio.subtitles import (
+    MAX_CUE_CHARS,
+    TimedText,
+    cues,
+    shifted,
+    split_at_parts,
+    subtitles,
+)
 
 pysubs2 = pytest.importorskip("pysubs2", reason="pysubs2 (extra dev) is not installed")
 
@@ -16,9 +23,9 @@ LONG = (
     "stood there every evening since the war, and he could not tell whether she saw him."
 )
 TEXTS = [
-    SpokenText("Stay, please.", 0.3104, 1.2),
-    SpokenText(LONG, 1.5, 12.5),
-    SpokenText("Braces {stay} and a\\Nbackslash, 2 < 3 & 4 > 3.", 3725.0, 3727.0),
+    TimedText("Stay, please.", 0.3104, 1.2),
+    TimedText(LONG, 1.5, 12.5),
+    TimedText("Braces {stay} and a\\Nbackslash, 2 < 3 & 4 > 3.", 3725.0, 3727.0),
 ]
 
 
@@ -38,9 +45,9 @@ def test_times_and_texts(format: str) -> None:
 def test_times_of_a_file_from_anybody() -> None:
     made = "WEBVTT\n\n00:01.500 --> 01:00:02.000 line:0\n0:00:09,000 is said\n"
     moved = "WEBVTT\n\n00:00:00.000 --> 01:00:00.000 line:0\n0:00:09,000 is said\n"
-    assert later(made, -2.0) == moved
+    assert shifted(made, -2.0) == moved
     long = f"{'9' * 50_000}:00:00,000 --> 00:00:01,000"  # more digits than int takes
-    assert later(long, 1.0).endswith(" --> 00:00:02,000")
+    assert shifted(long, 1.0).endswith(" --> 00:00:02,000")
 
 
 def test_signs_of_the_format_are_text() -> None:
@@ -53,7 +60,7 @@ def test_signs_of_the_format_are_text() -> None:
 @pytest.mark.parametrize(("format", "arrow"), [("srt", "\u2192"), ("vtt", "--&gt;")])
 def test_a_text_is_no_line_of_times(format: str, arrow: str) -> None:
     made = subtitles(
-        [SpokenText("0:09,000 --> 0:10,000", 1.0, 2.0), SpokenText("a-->b", 2.0, 3.0)], format
+        [TimedText("0:09,000 --> 0:10,000", 1.0, 2.0), TimedText("a-->b", 2.0, 3.0)], format
     )
     assert made.count("-->") == 2
     assert f"\n0:09,000 {arrow} 0:10,000\n" in made
@@ -79,11 +86,11 @@ TWO = "It was late. Nobody was there."
 
 
 def test_parts_have_the_edges_of_the_audio() -> None:
-    whole = SpokenText(TWO, 10.2, 13.8, (Pause(11.0, 11.2),))
-    found = in_parts(whole, PARTS, TWO, 10.0)
+    whole = TimedText(TWO, 10.2, 13.8, (Pause(11.0, 11.2),))
+    found = split_at_parts(whole, PARTS, TWO, 10.0)
     assert found == [
-        SpokenText("It was late. ", 10.2, 11.5, (Pause(11.0, 11.2),)),
-        SpokenText("Nobody was there.", 11.9, 13.8, (Pause(11.0, 11.2),)),
+        TimedText("It was late. ", 10.2, 11.5, (Pause(11.0, 11.2),)),
+        TimedText("Nobody was there.", 11.9, 13.8, (Pause(11.0, 11.2),)),
     ]
     assert "00:00:10,200 --> 00:00:11,500\nIt was late.\n" in subtitles(found, "srt")
     assert "NOTE All times are those of the audio." in subtitles(found, "vtt")
@@ -101,8 +108,8 @@ def test_parts_have_the_edges_of_the_audio() -> None:
     ],
 )
 def test_parts_that_say_nothing_of_the_text(parts: list[dict[str, float]], text: str) -> None:
-    whole = SpokenText(TWO, 10.2, 13.8)
-    assert in_parts(whole, parts, text, 10.0) == [whole]
+    whole = TimedText(TWO, 10.2, 13.8)
+    assert split_at_parts(whole, parts, text, 10.0) == [whole]
 
 
 def test_cues_are_cut_where_the_sense_is() -> None:
@@ -111,7 +118,7 @@ def test_cues_are_cut_where_the_sense_is() -> None:
         "On the morning of that day in January, the clock which hangs above the door of No. 14 in "
         "our street began to run backward. On the evening of June 2nd, 1921, it did so again."
     )
-    assert [cue.text for cue in cues(SpokenText(text, 0.0, 10.0))] == [
+    assert [cue.text for cue in cues(TimedText(text, 0.0, 10.0))] == [
         "On the morning of that day in January,",
         "the clock which hangs above the door of No. 14 in our street began to run backward.",
         "On the evening of June 2nd, 1921, it did so again.",
@@ -122,7 +129,7 @@ def test_cues_are_cut_where_the_sense_is() -> None:
     "text", [LONG, "one", "x" * 500, "word " * 100, "今天下了一整天的大雨。河水涨得很高。" * 6]
 )
 def test_cues_fit_a_screen_and_lose_nothing(text: str) -> None:
-    found = list(cues(SpokenText(text, 2.0, 9.0)))
+    found = list(cues(TimedText(text, 2.0, 9.0)))
     assert "".join(cue.text for cue in found).replace(" ", "") == text.replace(" ", "")
     assert all(0 < len(cue.text) <= MAX_CUE_CHARS for cue in found)
     assert (found[0].start_s, found[-1].end_s) == (2.0, 9.0)

@@ -9,7 +9,7 @@ import soundfile
 from sounds import tone
 
 from tts_cli.audio.file import check_format, encode, wav_header
-from tts_cli.audio.tags import Tags, synthetic_of, wav_chunk
+from tts_cli.audio.tags import Tags, comment_of_model, wav_chunk
 
 RATE_HZ = 24_000
 TAGS = Tags("Kapitel 1: Die Mühle 水车", "clara", "Das Buch", "synthetic speech; model x")
@@ -70,7 +70,7 @@ def test_texts_of_anybody_are_made_harmless() -> None:
 
 
 def test_what_is_known_of_the_model() -> None:
-    assert synthetic_of({}) == "synthetic speech"
+    assert comment_of_model({}) == "synthetic speech"
     model = {
         "family": "qwen3_tts",
         "size": "0b6",
@@ -78,7 +78,7 @@ def test_what_is_known_of_the_model() -> None:
         "identity": "abc",
         "source": "/h",
     }
-    assert synthetic_of(model) == "synthetic speech; model qwen3_tts 0b6 base abc"
+    assert comment_of_model(model) == "synthetic speech; model qwen3_tts 0b6 base abc"
 
 
 def test_a_made_voice_has_a_name_and_no_path() -> None:

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from sounds import Array, bursts, tone
 
-from tts_cli.audio.join import speech
-from tts_cli.audio.treatment import TRIM_MARGIN_S, Applied, Treatment, highpass
+from tts_cli.audio.join import speech_span
+from tts_cli.audio.treatment import TRIM_MARGIN_S, PostProcessing, PostProcessReport, highpass
 from tts_cli.config import RunConfig
 from tts_cli.errors import SetupError
 
@@ -55,7 +55,7 @@ def around(before_s: float, behind_s: float, dc: float = 0.0) -> Array:
 
 def test_trim_leaves_a_margin_and_no_click() -> None:
     for dc in (0.0, 0.02):
-        samples, applied = Treatment(is_trimmed=True).shape(around(0.3, 0.6, dc), RATE_HZ)
+        samples, applied = PostProcessing(is_trimmed=True).shape(around(0.3, 0.6, dc), RATE_HZ)
         assert applied.trimmed_start_s == pytest.approx(0.3 - TRIM_MARGIN_S, abs=0.011)
         assert applied.trimmed_end_s == pytest.approx(0.6 - TRIM_MARGIN_S, abs=0.011)
         assert len(samples) / RATE_HZ == pytest.approx(1.4 + applied.added_s, abs=1e-4)
@@ -66,13 +66,13 @@ def test_trim_leaves_a_margin_and_no_click() -> None:
 
 def test_trim_leaves_what_needs_none() -> None:
     for samples in (around(0.02, 0.03), np.zeros(500, np.float32)):
-        found, applied = Treatment(is_trimmed=True).shape(samples, RATE_HZ)
+        found, applied = PostProcessing(is_trimmed=True).shape(samples, RATE_HZ)
         assert np.array_equal(found, samples)
         assert (applied.trimmed_start_s, applied.trimmed_end_s) == (0, 0)
 
 
 def test_padding_is_digital_silence() -> None:
-    samples, applied = Treatment(pad_s=(0.5, 1.0)).shape(tone(0.5, 220), RATE_HZ)
+    samples, applied = PostProcessing(pad_s=(0.5, 1.0)).shape(tone(0.5, 220), RATE_HZ)
     assert len(samples) == 2 * RATE_HZ
     assert not samples[: RATE_HZ // 2].any()
     assert not samples[-RATE_HZ:].any()
@@ -82,16 +82,16 @@ def test_padding_is_digital_silence() -> None:
 def test_the_order_of_the_chain() -> None:
     """Rumble must not hide where speech begins, and what is put on is not cut off again."""
     rumble = tone(1.4, 20, amplitude=0.05)
-    treatment = Treatment(highpass_hz=80, is_trimmed=True, pad_s=(0.25, 0.25))
+    treatment = PostProcessing(highpass_hz=80, is_trimmed=True, pad_s=(0.25, 0.25))
     samples, applied = treatment.shape(around(0.3, 0.6)[: len(rumble)] + rumble, RATE_HZ)
     assert applied.trimmed_start_s > 0.1
-    start, end = speech(samples, RATE_HZ)
+    start, end = speech_span(samples, RATE_HZ)
     assert start / RATE_HZ == pytest.approx(0.25 + TRIM_MARGIN_S, abs=0.05)
     assert (len(samples) - end) / RATE_HZ >= 0.25
 
 
 def test_what_a_line_tells() -> None:
-    told = Applied(80.0, 0.1, 0.2).as_dict()
+    told = PostProcessReport(80.0, 0.1, 0.2).as_dict()
     assert (told["highpass_hz"], told["trimmed_end_s"], told["level_by"]) == (80.0, 0.2, None)
     assert all(value is None or isinstance(value, (int, float)) for value in told.values())
 
@@ -102,5 +102,5 @@ def test_a_missing_package_is_told_before_anything_is_spoken(
     monkeypatch.setattr("tts_cli.extras.find_spec", lambda name: None)
     for config in (RunConfig(loudness="ebu"), RunConfig(highpass=80.0)):
         with pytest.raises(SetupError, match="is not installed; pip install"):
-            Treatment.of(config).require_packages()
-    Treatment.of(RunConfig(trim=True, pad=(1.0, 1.0))).require_packages()
+            PostProcessing.of(config).require_packages()
+    PostProcessing.of(RunConfig(trim=True, pad=(1.0, 1.0))).require_packages()

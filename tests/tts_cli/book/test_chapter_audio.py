@@ -30,7 +30,7 @@ def tone(path: Path, seconds: float, before_s: float = 0.3, behind_s: float = 0.
 
 
 def loud(samples: np.ndarray[Any, Any]) -> list[tuple[float, float]]:
-    """Stretches of sound in seconds, told by windows of 5 ms."""
+    """SpeechSegments of sound in seconds, told by windows of 5 ms."""
     window = RATE_HZ // 200
     frames = samples[: len(samples) // window * window].reshape(-1, window)
     edges = np.flatnonzero(np.diff(np.r_[False, frames.std(axis=1) > 0.01, False].astype(int)))

@@ -13,7 +13,7 @@ from sounds import Array, bursts
 
 from tts_cli.audio.file import encode
 from tts_cli.audio.tags import Tags
-from tts_cli.audio.treatment import Treatment
+from tts_cli.audio.treatment import PostProcessing
 from tts_cli.book.chapter_audio import RowAudio, write_chapter
 from tts_cli.config import RunConfig
 
@@ -39,8 +39,8 @@ def rows(folder: Path, seconds: list[float]) -> list[RowAudio]:
     return takes
 
 
-def treatment(**settings: object) -> Treatment:
-    return Treatment.of(RunConfig(**settings))  # type: ignore[arg-type]
+def treatment(**settings: object) -> PostProcessing:
+    return PostProcessing.of(RunConfig(**settings))  # type: ignore[arg-type]
 
 
 def lufs(samples: Array) -> float:

@@ -49,7 +49,7 @@ def test_subtitles_are_those_of_the_rows(
         content = encode(spoken(), RATE_HZ, row_format, subtype)
         (out / f"{script[0].id}.{row_format}").write_bytes(content)
         with caplog.at_level(logging.WARNING):
-            assert not produce(Store.at(out, RunConfig()), book, script, set(), wanted).incomplete
+            assert not produce(Store(out, RunConfig()), book, script, set(), wanted).incomplete
         lines = (out / "01-one.srt").read_text().splitlines()
         found[wanted.format] = [
             float(time[6:].replace(",", "."))

@@ -16,13 +16,13 @@ from tts_cli.checks.baselines import (
     letters_per_second,
     pace,
     speech_s,
-    unasked_silence_s,
+    unexpected_silence_s,
 )
-from tts_cli.store.take import Take
+from tts_cli.store.entry import JournalEntry
 
 
-def take(**changes: Any) -> Take:
-    made = Take.of(record("a", **changes))
+def take(**changes: Any) -> JournalEntry:
+    made = JournalEntry.of(record("a", **changes))
     assert made is not None
     return made
 
@@ -66,8 +66,8 @@ def test_padding_and_requested_pauses_are_not_speech() -> None:
     applied = {"pad_start_s": 0.5, "pad_end_s": 1.0, "trimmed_start_s": 0.1, "trimmed_end_s": 0.0}
     assert speech_s(take(applied=applied)) == pytest.approx(3.8 - 1.4)
     assert speech_s(take(applied="none")) == pytest.approx(3.8)
-    assert unasked_silence_s(take(parts=parts, silence_inside_s=1.6)) == 0
-    assert unasked_silence_s(take(silence_inside_s=1.6)) == 1.6
+    assert unexpected_silence_s(take(parts=parts, silence_inside_s=1.6)) == 0
+    assert unexpected_silence_s(take(silence_inside_s=1.6)) == 1.6
 
 
 def test_rows_that_failed_are_not_usual() -> None:

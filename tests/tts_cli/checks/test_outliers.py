@@ -25,20 +25,20 @@ from tts_cli.checks.verdicts import (
     VoiceSimilarity,
 )
 from tts_cli.core import Kind, Remark
-from tts_cli.store.take import Take
+from tts_cli.store.entry import JournalEntry
 
 WORDS = TEXT.split()
 HEAD, TAIL = " ".join(WORDS[:6]), " ".join(WORDS[6:])
 
 
-def take(**changes: Any) -> Take:
+def take(**changes: Any) -> JournalEntry:
     """A row of a voice with 17 letters per second at -20 dBFS."""
-    made = Take.of(record("a", sha256="aa", **changes))
+    made = JournalEntry.of(record("a", sha256="aa", **changes))
     assert made is not None
     return made
 
 
-def usual(count: int = 20, **changes: Any) -> list[Take]:
+def usual(count: int = 20, **changes: Any) -> list[JournalEntry]:
     """Rows of a voice."""
     return [
         take(**{"audio_s": 4 + place % 5 / 20, "level_dbfs": -20 - place % 3 / 2, **changes})
@@ -46,7 +46,7 @@ def usual(count: int = 20, **changes: Any) -> list[Take]:
     ]
 
 
-def kinds(row: Take, others: list[Take] | None = None) -> list[str]:
+def kinds(row: JournalEntry, others: list[JournalEntry] | None = None) -> list[str]:
     baselines = VoiceBaselines(map(Evidence, usual() if others is None else others))
     return [reason.kind for reason in outliers(Evidence(row), baselines)]
 
@@ -121,7 +121,7 @@ PARTS = [
     ],
 )
 def test_a_take_is_compared_with_its_voice(
-    changes: dict[str, Any], others: list[Take] | None, wanted: list[str]
+    changes: dict[str, Any], others: list[JournalEntry] | None, wanted: list[str]
 ) -> None:
     assert kinds(take(**changes), others) == wanted
 
@@ -139,7 +139,7 @@ def transcript(*pairs: tuple[str, str], cer: float = 0.0, wrong: int = 0) -> Tra
 
 def transcribed(
     found: Transcript,
-    row: Take | None = None,
+    row: JournalEntry | None = None,
     usually: float = 0.0,
     count: int = 20,
     uneven_s: float = 0.05,

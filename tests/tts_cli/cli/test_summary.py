@@ -13,8 +13,8 @@ from tts_cli.config import RunConfig
 from tts_cli.core import Finish, Role, Status
 from tts_cli.engine.session import SessionFacts
 from tts_cli.events import Event, Events
-from tts_cli.store.store import room_of_takes
-from tts_cli.store.take import Take
+from tts_cli.store.entry import JournalEntry
+from tts_cli.store.store import takes_bytes
 
 OUT = Path("wavs")
 PLACE = msg.PLACE.format(folder="wavs/")
@@ -27,7 +27,7 @@ def failures(*records: tuple[str, str, str | None], num_invalid: int = 0) -> Eve
     events = Events()
     for row_id, error, reason in records:
         end = None if reason is None else Finish(reason)
-        take = Take(row_id, Status.FAILED, error=error, finish_reason=end, attempts=1)
+        take = JournalEntry(row_id, Status.FAILED, error=error, finish_reason=end, attempts=1)
         add_result(events, Event.FAILED, take)
     for _ in range(num_invalid):
         events.add(Event.RECORDED_INVALID)
@@ -145,7 +145,9 @@ class TestNextStep:
         """The same command would fail in the same way."""
         found = Events()
         add_result(
-            found, Event.FAILED, Take("a", Status.FAILED, error="its text has no letter or digit")
+            found,
+            Event.FAILED,
+            JournalEntry("a", Status.FAILED, error="its text has no letter or digit"),
         )
         assert self.step(found=found) == msg.NEXT_FIX_CAUSES.format(command=TYPED)
 
@@ -162,11 +164,15 @@ class TestTakes:
     def test_what_failed_of_them(self) -> None:
         config = RunConfig(takes=2)
         found = Events()
-        add_result(found, Event.FAILED, Take("a", Status.FAILED, 3, Role.EXTRA, error="no end"))
+        add_result(
+            found, Event.FAILED, JournalEntry("a", Status.FAILED, 3, Role.EXTRA, error="no end")
+        )
         args = [*ARGS, "--takes", "2", "--only", "a"]
         assert next_step(args, config, found, is_stopped=False) is None, "the row's file is fine"
         assert found.of(Event.FAILED).first == ["a, take 3"]
-        add_result(found, Event.FAILED, Take("b", Status.FAILED, error="no end", attempts=1))
+        add_result(
+            found, Event.FAILED, JournalEntry("b", Status.FAILED, error="no end", attempts=1)
+        )
         wanted = msg.NEXT_FAILED.format(command=f"{TYPED} --only a --retry-failed")
         assert next_step(args, config, found, is_stopped=False) == wanted
         args[args.index("--takes") : args.index("--only")] = ["--takes=2"]
@@ -178,7 +184,7 @@ class TestTakes:
         (tmp_path / "takes/a/1.wav").write_bytes(bytes(2000))
         (tmp_path / "takes/a/2.wav").write_bytes(bytes(5000))
         (tmp_path / "takes/a/3.source.wav").write_bytes(bytes(9000))  # of a converted file
-        first, choose, room = take_lines(3, 2, tmp_path, room_of_takes(tmp_path))
+        first, choose, room = take_lines(3, 2, tmp_path, takes_bytes(tmp_path))
         assert first == f"3 more takes of 2 rows in {tmp_path}/takes/"
         assert choose == msg.CHOOSE_TAKES.format(command=f"tts-cli pick {tmp_path}")
         assert room == msg.TAKES_SIZE.format(size="7.0 kB")

@@ -12,7 +12,7 @@ from tts_cli.app.encode import Run
 from tts_cli.app.liked_voice import Liked
 from tts_cli.core import Status
 from tts_cli.errors import RowError
-from tts_cli.store.take import Take
+from tts_cli.store.entry import JournalEntry
 
 MakeInfo = Callable[..., ModelInfo]
 FISH = Run(True, "f", "fish_speech", "4b")
@@ -35,7 +35,7 @@ def test_only_what_is_heard(
     make_info: MakeInfo, text: str | None, spoken: str | None, run: Run | None, said: str | None
 ) -> None:
     """By the family that spoke, whichever clones; where nobody knows it, by that."""
-    record = Take("a", Status.OK, text=text, spoken_text=spoken)
+    record = JournalEntry("a", Status.OK, text=text, spoken_text=spoken)
     liked = Liked(Path("wavs"), record, True, run)
     if said is None:
         with pytest.raises(RowError, match="its journal entry has no text"):

@@ -10,7 +10,7 @@ from tts_cli.config import RunConfig
 from tts_cli.core import Finish
 from tts_cli.engine.pieces import RetryPolicy
 from tts_cli.plan.diff import attempts_before
-from tts_cli.store.take import Take
+from tts_cli.store.entry import JournalEntry
 
 EOS, CAP, EARLY, STUCK = Finish.EOS, Finish.MAX_FRAMES, Finish.EARLY, Finish.STUCK
 
@@ -65,9 +65,9 @@ def test_the_policy_of_a_run(settings: dict[str, object], is_runaway: bool) -> N
     assert not policy.is_runaway(EOS)
 
 
-def line(reason: str | None, **more: Any) -> Take:
+def line(reason: str | None, **more: Any) -> JournalEntry:
     values = {"id": "a", "status": "failed", "request_hash": "h", "attempts": 3, **more}
-    found = Take.of({**values, "finish_reason": reason})
+    found = JournalEntry.of({**values, "finish_reason": reason})
     assert found is not None
     return found
 
@@ -85,7 +85,7 @@ def line(reason: str | None, **more: Any) -> Take:
         (line("early", attempts="3"), 0),
     ],
 )
-def test_attempts_before(record: Take, number: int) -> None:
+def test_attempts_before(record: JournalEntry, number: int) -> None:
     assert attempts_before(record, 1) == (number,)
 
 

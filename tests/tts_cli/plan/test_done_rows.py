@@ -28,9 +28,9 @@ from tts_cli.events import Event
 from tts_cli.plan.plan import Plan
 from tts_cli.seeds import row_seed
 from tts_cli.sources.open import open_source
+from tts_cli.store.entry import JournalEntry
 from tts_cli.store.journal import Journal
 from tts_cli.store.store import Store
-from tts_cli.store.take import Take
 
 FIRST_VERSION = Path(__file__).with_name("first_version")
 SECOND_VERSION = Path(__file__).with_name("second_version")
@@ -55,7 +55,7 @@ class Spoken:
         config = RunConfig(out=self.path, **settings)
         with (
             open_source(str(manifest)) as source,
-            Store.at(self.path, config, self.info) as folder,
+            Store(self.path, config, self.info) as folder,
         ):
             plan = Plan(source, config, self.info, folder)
             plan.read()
@@ -69,7 +69,7 @@ class Spoken:
         manifest = str(self.path / "rows.jsonl")
         with (
             open_source(manifest) as source,
-            Store.at(self.path, config, self.info) as folder,
+            Store(self.path, config, self.info) as folder,
         ):
             plan = Plan(source, config, self.info, folder)
             plan.read()
@@ -113,7 +113,9 @@ def new(old: Spoken) -> Spoken:
         for row in due:
             delivery = delivery_hash(Delivery("wav", "PCM_16", 24_000))
             journal.append(
-                Take(row.id, Status.OK, request_hash=row.request_hash, delivery_hash=delivery)
+                JournalEntry(
+                    row.id, Status.OK, request_hash=row.request_hash, delivery_hash=delivery
+                )
             )
     return old
 
@@ -143,7 +145,7 @@ def test_it_is_told_once(second: Spoken) -> None:
     with Journal(second.path) as journal:
         for row in rows:
             hashes = {"request_hash": row.request_hash, "delivery_hash": delivery}
-            journal.append(Take(row.id, Status.OK, row.place.take, **hashes))
+            journal.append(JournalEntry(row.id, Status.OK, row.place.take, **hashes))
     assert second.due() == []
     assert second.early == 0
 
@@ -211,7 +213,9 @@ def test_a_row_in_parts_stays_done_until_they_change(new: Spoken) -> None:
     with Journal(new.path) as journal:
         for row in new.due(overwrite=True):
             digest = row.request_hash
-            journal.append(Take(row.id, Status.OK, request_hash=digest, delivery_hash=delivery))
+            journal.append(
+                JournalEntry(row.id, Status.OK, request_hash=digest, delivery_hash=delivery)
+            )
     split = {row.id for row in new.due(overwrite=True) if row.is_joined}
     assert split
     assert new.due_ids() == []

@@ -22,7 +22,7 @@ from tts_cli.plan.free_voices import BUILT_IN, FreeVoices, Maker
 from tts_cli.plan.plan import Plan
 from tts_cli.sources.item import ManifestFile
 from tts_cli.sources.mapping import RowProblem
-from tts_cli.store.take import Take
+from tts_cli.store.entry import JournalEntry
 from tts_cli.voices.generated import Recipe
 from tts_cli.voices.voice_store import VoiceStore
 
@@ -212,7 +212,7 @@ def test_rows_that_were_spoken_with_one_that_is_gone(make_info: Callable[..., Mo
     rows = [Row(n, n, name, SHORT) for n, name in enumerate("abcd", 1)]
     ours = Recipe(None, None, info.identity, 0).voice
     voice_of = {"a": ours, "b": "clara", "c": ours, "d": None}
-    takes = {key: Take(key, Status.OK, voice=voice) for key, voice in voice_of.items()}
+    takes = {key: JournalEntry(key, Status.OK, voice=voice) for key, voice in voice_of.items()}
     for row in rows:
         request = voices.given(row, SpeechRequest(row.text))
         assert request.voice == ours

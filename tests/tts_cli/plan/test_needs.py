@@ -125,8 +125,8 @@ class TestRoom:
         lines = [json.dumps({"id": "a", "text": "hi"}), json.dumps(long)]
         for rows, expected in ((lines, 32 + 2 + 50), ([*lines, json.dumps(near)], 400)):
             source = make_source("\n".join(rows))
-            with Store.at(tmp_path, config, info) as folder:
-                folder.begin()
+            with Store(tmp_path, config, info) as folder:
+                folder.open()
                 plan = Plan(source, config, info, folder)
                 plan.read()
             assert plan.events.num(Event.FAILING) == 1

@@ -14,8 +14,8 @@ from tts_cli.events import Event
 from tts_cli.plan.diff import Do
 from tts_cli.plan.plan import Plan
 from tts_cli.sources.open import open_source
+from tts_cli.store.entry import JournalEntry
 from tts_cli.store.store import Store
-from tts_cli.store.take import Take
 
 SPOKEN = {  # id -> the text of the manifest, what the journal has of it
     "hidden": ("mor\u00adning", "mor\u00adning", None),
@@ -32,11 +32,11 @@ def read_plan(path: Path, info: ModelInfo) -> Plan:
     rows = ({"id": row_id, "text": text} for row_id, (text, _, _) in SPOKEN.items())
     manifest.write_text("\n".join(map(json.dumps, rows)))
     config = RunConfig(out=path, language="english")
-    with open_source(str(manifest)) as source, Store.at(path, config, info) as folder:
-        folder.begin()
+    with open_source(str(manifest)) as source, Store(path, config, info) as folder:
+        folder.open()
         folder.journal.append(
             *(
-                Take(row_id, Status.OK, request_hash="x", text=written, spoken_text=spoken)
+                JournalEntry(row_id, Status.OK, request_hash="x", text=written, spoken_text=spoken)
                 for row_id, (_, written, spoken) in SPOKEN.items()
             )
         )

@@ -16,7 +16,7 @@ from store_bench import CODES, StoreBench, digest
 from tts_cli.config import RunConfig
 from tts_cli.core import Role, Status
 from tts_cli.errors import DiskFull, RowError
-from tts_cli.store.store import LIST_NAME, Store, room_of_takes
+from tts_cli.store.store import LIST_NAME, Store, takes_bytes
 
 
 @pytest.fixture
@@ -160,19 +160,19 @@ class TestRemoved:
         moved |= {f"sub/b{end}": f"takes/sub/b/1{end}" for end in (".wav", ".vtt", CODES)}
         assert taken.files() == {moved.get(name, name): data for name, data in before.items()}
         assert taken.row() == (1, False, False, True, 1)
-        journal = Store.look(taken.out).journal
+        journal = Store.read_only(taken.out).journal
         assert [journal.row(row_id).status for row_id in ("a", "sub/b", "stays")] == [
             None,
             None,
             "ok",
         ]
-        assert journal.rows().ok == 1
+        assert journal.totals().ok == 1
         assert {take.id for take in journal.removed_rows()} == {"a", "sub/b"}
         assert {take.id for take in journal.takes(has_extras=True)} == {"stays"}
         taken.restore("a", "sub/b")
         assert taken.files() == before
         assert taken.row() == (1, False, False, False, 1)
-        second = Store.look(taken.out).journal.row("a").number(2)
+        second = Store.read_only(taken.out).journal.row("a").number(2)
         assert second is not None
         assert second.status is Status.OK
 
@@ -224,11 +224,11 @@ class TestRemoved:
         bench.remove()
         assert bench.values()["takes/a/1.wav"] == 1
         assert not (bench.out / "a.wav").exists()
-        journal = Store.look(bench.out).journal
+        journal = Store.read_only(bench.out).journal
         assert journal.row("a").status is None
         with bench.opened() as store:
             (found,) = journal.removed_rows()
-            assert store.can_come_back(found) is (found.take == 1)
+            assert store.can_restore(found) is (found.take == 1)
 
     def test_subtitles_of_another_row_stay(self, bench: StoreBench) -> None:
         """`a.words.vtt` could be of row `a`, and is of row `a.words`."""
@@ -246,14 +246,14 @@ class TestRemoved:
         for row_id in "abc":
             bench.keep(1, row_id=row_id)
         with bench.opened() as store:
-            assert not [one.id for one in store.journal.takes() if store.can_come_back(one)]
+            assert not [one.id for one in store.journal.takes() if store.can_restore(one)]
             store.remove("abc")
             assert not store.has_files("a")
-            assert all(map(store.can_come_back, store.journal.removed_rows()))
+            assert all(map(store.can_restore, store.journal.removed_rows()))
             (bench.out / "a.wav").write_bytes(b"a user's own")
             (bench.out / "takes/b/1.wav").write_bytes(b"RIFF")
             (bench.out / "takes/c/1.wav").unlink()
-            assert not any(map(store.can_come_back, store.journal.removed_rows()))
+            assert not any(map(store.can_restore, store.journal.removed_rows()))
         assert bench.files()["a.wav"] == b"a user's own"
 
     @pytest.mark.parametrize("row_id", ["#7", "#../mine:1"])
@@ -261,7 +261,7 @@ class TestRemoved:
         (tmp_path / "mine.wav").write_bytes(b"mine")
         bad = record(row_id, status="failed", error="is bad", path="../mine.wav")
         out = write_folder(tmp_path / "out", [bad], audio={})
-        with Store.at(out, RunConfig()) as store:
+        with Store(out, RunConfig()) as store:
             assert store.remove([row_id]) == []
             assert store.journal.row(row_id).status is None
         assert (tmp_path / "mine.wav").read_bytes() == b"mine"
@@ -299,7 +299,7 @@ class TestRemoved:
         lines = [record(row_id, **with_file(tone(0.01))) for row_id in ids]
         out = write_folder(tmp_path / "out", lines, audio={f"{one}.wav": tone(0.01) for one in ids})
         real, syncs = os.fsync, []
-        with Store.at(out, RunConfig()) as store:
+        with Store(out, RunConfig()) as store:
             journal = os.stat(store.journal.path).st_ino
 
             def fsync(handle: int) -> None:
@@ -351,9 +351,9 @@ class TestClean:
 def test_the_room_of_takes(taken: StoreBench) -> None:
     names = [f"takes/a/{take}{end}" for take in (2, 3) for end in (".wav", CODES)]
     wanted = sum(len(taken.files()[name]) for name in names)
-    assert room_of_takes(taken.out) == wanted
+    assert takes_bytes(taken.out) == wanted
     taken.reencode(format="flac")
-    assert room_of_takes(taken.out) == wanted, "sources are no alternatives"
+    assert takes_bytes(taken.out) == wanted, "sources are no alternatives"
 
 
 def test_the_list_of_choices_is_the_journals(taken: StoreBench) -> None:

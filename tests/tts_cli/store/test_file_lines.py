@@ -5,17 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 
 from tts_cli.core import Role, Status
+from tts_cli.store.entry import JournalEntry
 from tts_cli.store.journal import Journal
-from tts_cli.store.take import Take
 
 
 def test_the_last_line_of_each_rows_file(tmp_path: Path) -> None:
     with Journal(tmp_path) as journal:
         assert list(journal.takes()) == []
-        journal.append(Take("a", Status.FAILED), Take("b", Status.OK, text="Größe"))
-        journal.append(Take("a", Status.OK, 2, Role.EXTRA), Take("a", Status.OK, frames=7))
-        journal.append(Take("c", Status.OK), Take("c", Status.OK, 2, Role.HELD))
-        journal.append(Take("d", Status.OK), Take("d", Status.FAILED, 2))
+        journal.append(JournalEntry("a", Status.FAILED), JournalEntry("b", Status.OK, text="Größe"))
+        journal.append(
+            JournalEntry("a", Status.OK, 2, Role.EXTRA), JournalEntry("a", Status.OK, frames=7)
+        )
+        journal.append(JournalEntry("c", Status.OK), JournalEntry("c", Status.OK, 2, Role.HELD))
+        journal.append(JournalEntry("d", Status.OK), JournalEntry("d", Status.FAILED, 2))
     with open(tmp_path / "timings.jsonl", "a") as file:
         file.write("nonsense\n[]\n" + '{"id": "torn", "status": "ok"')
     journal = Journal(tmp_path, is_read_only=True)
@@ -30,9 +32,13 @@ def test_the_last_line_of_each_rows_file(tmp_path: Path) -> None:
 
 def test_the_last_line_of_a_row_counts(tmp_path: Path) -> None:
     with Journal(tmp_path) as journal:
-        journal.append(Take("a", Status.OK, text="one"), Take("b", Status.OK, text="\u96e8"))
-        journal.append(Take("a", Status.OK, text="two"), Take("c", Status.OK, text="three"))
-        journal.append(Take("c", Status.FAILED, error="no"))
+        journal.append(
+            JournalEntry("a", Status.OK, text="one"), JournalEntry("b", Status.OK, text="\u96e8")
+        )
+        journal.append(
+            JournalEntry("a", Status.OK, text="two"), JournalEntry("c", Status.OK, text="three")
+        )
+        journal.append(JournalEntry("c", Status.FAILED, error="no"))
     with open(journal.path, "ab") as file:
         file.write(b'garbage\n[1]\n{"id": 3}\n')
         line = '{"id": "b", "status": "ok", "take": 2, "role": "extra", "request_hash": ""}'
@@ -46,7 +52,7 @@ def test_the_last_line_of_a_row_counts(tmp_path: Path) -> None:
 
 def test_lines_of_another_journal_are_not_seen(tmp_path: Path) -> None:
     with Journal(tmp_path) as journal:
-        journal.append(Take("a", Status.OK, frames=1))
+        journal.append(JournalEntry("a", Status.OK, frames=1))
         lines = Journal(tmp_path, is_read_only=True)
-        journal.append(Take("a", Status.OK, frames=2))
+        journal.append(JournalEntry("a", Status.OK, frames=2))
     assert [take.frames for take in lines.takes()] == [1]

@@ -10,14 +10,14 @@ from properties import holds_for
 
 from tts_cli.core import Role, Status
 from tts_cli.sources.ids import id_hash
+from tts_cli.store.entry import JournalEntry
 from tts_cli.store.index import Index, RowTakes
-from tts_cli.store.take import Take
 
 IDS = ("a", "b", "sub/c")
 HASHES = ("", "1", "2")
 LINES = st.lists(
     st.builds(
-        Take,
+        JournalEntry,
         st.sampled_from(IDS),
         st.sampled_from([Status.OK, Status.OK, Status.FAILED, Status.REMOVED]),
         take=st.integers(1, 4),
@@ -36,12 +36,12 @@ LINES = st.lists(
 class Model:
     """What the lines of one row say, by the rules of `tts_cli.store.index`."""
 
-    last: dict[int, Take] = field(default_factory=dict)  # by number
+    last: dict[int, JournalEntry] = field(default_factory=dict)  # by number
     at: dict[int, int] = field(default_factory=dict)  # where the last line of a take is
     was_own: dict[int, int] = field(default_factory=dict)  # and the last one with an own role
     was_ok: set[int] = field(default_factory=set)
 
-    def put(self, line: Take, at: int) -> None:
+    def put(self, line: JournalEntry, at: int) -> None:
         self.last[line.take], self.at[line.take] = line, at
         if line.role is not Role.EXTRA:
             self.was_own[line.take] = at
@@ -74,14 +74,14 @@ def facts(file: RowTakes) -> tuple[int, bool, bool, bool] | None:
     return file.take, file.is_held, file.has_failed, file.is_removed
 
 
-def models_of(lines: list[Take]) -> dict[str, Model]:
+def models_of(lines: list[JournalEntry]) -> dict[str, Model]:
     found: dict[str, Model] = {row_id: Model() for row_id in IDS}
     for at, line in enumerate(lines):
         found[line.id].put(line, at)
     return found
 
 
-def indexed(lines: list[Take], batches: list[int]) -> Index:
+def indexed(lines: list[JournalEntry], batches: list[int]) -> Index:
     """An index that got the lines in batches."""
     index, at = Index(), 0
     while at < len(lines):
@@ -92,7 +92,7 @@ def indexed(lines: list[Take], batches: list[int]) -> Index:
 
 
 @holds_for(LINES, st.lists(st.integers(1, 5), max_size=3))
-def test_it_says_what_the_lines_say(lines: list[Take], batches: list[int]) -> None:
+def test_it_says_what_the_lines_say(lines: list[JournalEntry], batches: list[int]) -> None:
     index, models = indexed(lines, batches), models_of(lines)
     for row_id, model in models.items():
         assert facts(index.row(row_id)) == model.file()
@@ -115,7 +115,9 @@ def test_it_says_what_the_lines_say(lines: list[Take], batches: list[int]) -> No
 
 
 @holds_for(LINES, st.lists(st.integers(1, 5), max_size=3))
-def test_its_sums_and_lists_are_those_of_the_rows(lines: list[Take], batches: list[int]) -> None:
+def test_its_sums_and_lists_are_those_of_the_rows(
+    lines: list[JournalEntry], batches: list[int]
+) -> None:
     index, models = indexed(lines, batches), models_of(lines)
     files = {row_id: model.file() for row_id, model in models.items()}
     there = {row_id: one for row_id, one in files.items() if one and not one[3]}
@@ -137,10 +139,10 @@ def test_its_sums_and_lists_are_those_of_the_rows(lines: list[Take], batches: li
 
 
 def test_digests_are_kept_where_they_are_asked_for() -> None:
-    line = Take("a", Status.OK, sha256="0123456789abcdef" * 4)
+    line = JournalEntry("a", Status.OK, sha256="0123456789abcdef" * 4)
     for has_digests, wanted in ((False, None), (True, "0123456789abcdef")):
         index = Index(has_digests)
-        index.put([(line, 0), (Take("b", Status.OK, sha256="no digest"), 9)])
+        index.put([(line, 0), (JournalEntry("b", Status.OK, sha256="no digest"), 9)])
         found = [index.row(row_id).number(1) for row_id in "abc"]
         assert [one and one.sha256 for one in found] == [wanted, None, None]
 
@@ -148,6 +150,6 @@ def test_digests_are_kept_where_they_are_asked_for() -> None:
 def test_ids_are_told_apart_as_they_are() -> None:
     """Ids that differ in letter case are rows of their own in a journal."""
     index = Index()
-    index.put([(Take("A", Status.OK), 0), (Take("a", Status.FAILED), 9)])
+    index.put([(JournalEntry("A", Status.OK), 0), (JournalEntry("a", Status.FAILED), 9)])
     found: list[Any] = [index.row("A"), index.row("a")]
     assert [one.has_failed for one in found] in ([False, True], [True, True])

@@ -18,11 +18,11 @@ from tts_cli.core import Role, Status
 from tts_cli.errors import DiskFull, SetupError
 from tts_cli.named import counted
 from tts_cli.sources.row import MAX_TEXT_CHARS
-from tts_cli.store.index import FolderRows
+from tts_cli.store.entry import CopiedLine, JournalEntry
+from tts_cli.store.index import RowTotals
 from tts_cli.store.journal import Journal
-from tts_cli.store.take import CopiedLine, Take
 
-OK = Take(
+OK = JournalEntry(
     id="a",
     status=Status.OK,
     request_hash="h1",
@@ -80,13 +80,13 @@ def test_takes_have_lines_of_their_own(tmp_path: Path) -> None:
         assert (found.row("a").status, found.row("a").takes[1].status) == ("ok", "failed")
         assert is_done(found, "a", "h1", "wav")
         assert found.row("a").number(3) is None
-        assert (found.rows().ok, found.rows().failed) == (1, 0)
+        assert (found.totals().ok, found.totals().failed) == (1, 0)
 
 
 def test_what_the_file_of_a_row_is(tmp_path: Path) -> None:
     """The last line that is ok and no extra take tells; a failure behind it leaves the file."""
     second = replace(OK, take=2, request_hash="h2", audio_s=2.0)
-    steps: list[tuple[Take | CopiedLine, Any, tuple[int, int]]] = [
+    steps: list[tuple[JournalEntry | CopiedLine, Any, tuple[int, int]]] = [
         (replace(OK, take=3, role=Role.EXTRA), None, (0, 0)),  # it came before the row's own
         (OK, (1, False, False), (1, 0)),
         (replace(second, status=Status.FAILED), (1, False, True), (0, 1)),
@@ -103,7 +103,7 @@ def test_what_the_file_of_a_row_is(tmp_path: Path) -> None:
         for found in (journal, Journal(tmp_path, is_read_only=True)):
             now = found.file("a")
             assert (None if now is None else (now.take, now.is_held, now.has_failed)) == file
-            assert (found.rows().ok, found.rows().failed) == sums
+            assert (found.totals().ok, found.totals().failed) == sums
     assert [found.row(name).top for name in ("a", "b", "c")] == [4, 1, 0]
     assert [take.take for take in found.chosen()] == [2]
     take = found.take("a", 1)
@@ -118,8 +118,8 @@ def test_sums_are_those_of_last_lines(tmp_path: Path) -> None:
         journal.append(replace(OK, id="c", status=Status.FAILED))
         journal.append(replace(OK, audio_s=0.04644), replace(OK, id="b", status=Status.FAILED))
     for found in (journal, Journal(tmp_path, is_read_only=True)):
-        assert found.rows() == FolderRows(1, 2, 0.04644, has_first_lines=False)
-    assert Journal(tmp_path / "none", is_read_only=True).rows() == FolderRows(0, 0, 0.0, False)
+        assert found.totals() == RowTotals(1, 2, 0.04644, has_first_lines=False)
+    assert Journal(tmp_path / "none", is_read_only=True).totals() == RowTotals(0, 0, 0.0, False)
 
 
 def is_early(journal: Journal, row_id: str) -> bool:
@@ -133,7 +133,7 @@ def test_lines_of_versions_that_were_never_published(tmp_path: Path) -> None:
     path.write_bytes(OLD_LINE + second)
     with Journal(tmp_path) as journal:
         assert [is_early(journal, row_id) for row_id in "abc"] == [True, True, False]
-        assert journal.rows().has_first_lines
+        assert journal.totals().has_first_lines
         assert not is_done(journal, "a", "h1", "wav")
         assert (journal.row("a").status, journal.row("b").status) == ("ok", "ok")
         journal.append(OK)

@@ -17,9 +17,9 @@ from properties import holds_for
 from store_bench import is_done
 
 from tts_cli.core import Status
+from tts_cli.store.entry import JournalEntry
 from tts_cli.store.files import JOURNAL_NAME
 from tts_cli.store.journal import Journal
-from tts_cli.store.take import Take
 
 Said = dict[str, tuple[str, str, str]]  # id -> status, request hash, delivery hash
 
@@ -54,9 +54,11 @@ STRANGERS = st.fixed_dictionaries(
 GARBAGE = st.lists(st.tuples(st.integers(0, 30), BYTES | SHAPES | STRANGERS), max_size=6)
 
 
-def records_of(group: list[tuple[Any, ...]]) -> list[Take]:
+def records_of(group: list[tuple[Any, ...]]) -> list[JournalEntry]:
     return [
-        Take(row_id, Status(status), error=error, request_hash=request, delivery_hash=delivery)
+        JournalEntry(
+            row_id, Status(status), error=error, request_hash=request, delivery_hash=delivery
+        )
         for row_id, status, request, delivery, error in group
     ]
 

@@ -54,8 +54,8 @@ def test_every_case_of_a_target_and_two_folders(tmp_path: Path, preferred: int) 
             with pytest.raises(
                 UsageError, match="1 row has different audio in another folder; nothing was written"
             ):
-                origins.require_agreement()
+                origins.require_no_conflicts()
         else:
-            origins.require_agreement()
+            origins.require_no_conflicts()
             assert origins.folder_of(id_hash("x")) == expected, (kinds, preferred)
             assert sum(origins.taken.values()) == (expected is not None)

@@ -416,10 +416,10 @@ def test_entries_agree_with_their_files(bench: StoreBench, monkeypatch: pytest.M
     bench.keep(1)
     bench.keep(2, take=2)
     with bench.opened() as store:
-        store.keep(*result("b", 3))
+        store.commit_result(*result("b", 3))
     bench.killed_after_commit(monkeypatch, lambda: bench.pin(1))
     bench.recover()
     files = bench.files()
-    for take in Store.look(bench.out).journal.takes(has_extras=True):
+    for take in Store.read_only(bench.out).journal.takes(has_extras=True):
         assert take.status is Status.OK
         assert digest(files[str(take.path)]) == take.sha256

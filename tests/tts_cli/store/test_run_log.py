@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from tts_cli.errors import DiskFull, SetupError
-from tts_cli.store.index import FolderRows
+from tts_cli.store.entry import iso_time
+from tts_cli.store.index import RowTotals
 from tts_cli.store.run_file import FolderTotals, RunLog, new_run_id
-from tts_cli.store.take import iso_time
 
 RUN = {"run_id": "r", "totals": {"wall_s": 1.5}}
-ROWS = FolderRows(ok=3, failed=1, audio_s=7.0, has_first_lines=False)
+ROWS = RowTotals(ok=3, failed=1, audio_s=7.0, has_first_lines=False)
 
 
 def lines(folder: Path) -> list[str]:
@@ -37,7 +37,7 @@ def test_a_folder_without_runs(tmp_path: Path) -> None:
 
 def test_runs_from_before_the_file_are_not_known(tmp_path: Path) -> None:
     RunLog(tmp_path).append(RUN)
-    older = FolderRows(ok=3, failed=1, audio_s=7.0, has_first_lines=True)
+    older = RowTotals(ok=3, failed=1, audio_s=7.0, has_first_lines=True)
     assert RunLog(tmp_path).totals(older) == FolderTotals(3, 1, 7.0, runs=None, wall_s=None)
 
 

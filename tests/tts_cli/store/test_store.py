@@ -17,6 +17,7 @@ from store_bench import StoreBench, result
 from tts_cli.config import RunConfig
 from tts_cli.core import Role, Status
 from tts_cli.errors import DiskFull, FolderLocked, UsageError
+from tts_cli.store.entry import JournalEntry
 from tts_cli.store.files import JOURNAL_NAME
 from tts_cli.store.lock import LOCK_NAME
 from tts_cli.store.mark import MARK_NAME
@@ -25,7 +26,6 @@ from tts_cli.store.reencode import ReencodeJob
 from tts_cli.store.run_file import REPORT_NAME
 from tts_cli.store.sources import AudioSource, find_source
 from tts_cli.store.store import LIST_NAME, Store
-from tts_cli.store.take import Take
 
 
 def listing(out: Path) -> dict[str, tuple[int, int]]:
@@ -58,22 +58,22 @@ def test_looking_writes_nothing(spoken: Path, mode: int) -> None:
     spoken.chmod(mode)
     try:
         before = listing(spoken)
-        folder = Store.look(spoken)
+        folder = Store.read_only(spoken)
         assert folder.journal.row("a").top == 2
         assert [take.id for take in folder.journal.takes()] == ["a"]
-        assert folder.runs.totals(folder.journal.rows()).ok == 1
-        assert not Store.at(spoken, RunConfig()).is_new  # nor does one that is not entered
+        assert folder.runs.totals(folder.journal.totals()).ok == 1
+        assert not Store(spoken, RunConfig()).is_new  # nor does one that is not entered
         assert listing(spoken) == before
     finally:
         spoken.chmod(0o755)
 
 
 def test_one_that_is_written_to_is_mended(spoken: Path) -> None:
-    with Store.at(spoken, RunConfig()) as folder:
+    with Store(spoken, RunConfig()) as folder:
         assert (spoken / LOCK_NAME).exists()
         assert folder.journal.row("torn").status is None
         assert not list(spoken.glob(".*.part"))
-        with pytest.raises(FolderLocked), Store.at(spoken, RunConfig()):
+        with pytest.raises(FolderLocked), Store(spoken, RunConfig()):
             raise AssertionError("it was held")
     assert not (spoken / LOCK_NAME).exists()
     assert not (spoken / MARK_NAME).exists()
@@ -82,31 +82,31 @@ def test_one_that_is_written_to_is_mended(spoken: Path) -> None:
 
 def test_a_new_one_is_looked_at_until_it_begins(tmp_path: Path) -> None:
     out = tmp_path / "new" / "out"
-    with Store.at(out, RunConfig()) as folder:
+    with Store(out, RunConfig()) as folder:
         assert folder.is_new
         assert list(folder.journal.takes()) == []
         assert not out.parent.exists()
-        folder.hold()
+        folder.lock()
         assert os.listdir(out) == [LOCK_NAME]
-        folder.begin()
-        folder.begin()
-        folder.journal.append(Take("a", Status.OK))
+        folder.open()
+        folder.open()
+        folder.journal.append(JournalEntry("a", Status.OK))
         assert folder.is_new
     assert sorted(os.listdir(out)) == [JOURNAL_NAME]
-    assert Store.look(out).journal.row("a").status is Status.OK
+    assert Store.read_only(out).journal.row("a").status is Status.OK
 
 
 def test_another_run_has_spoken_meanwhile(tmp_path: Path) -> None:
-    with Store.at(tmp_path, RunConfig()) as folder:
-        with Store.at(tmp_path, RunConfig()) as other:
-            other.begin()
+    with Store(tmp_path, RunConfig()) as folder:
+        with Store(tmp_path, RunConfig()) as other:
+            other.open()
         with pytest.raises(FolderLocked, match="in the meantime"):
-            folder.begin()
+            folder.open()
         assert not (tmp_path / LOCK_NAME).exists()
 
 
 def test_the_lock_is_given_back_after_an_exception(spoken: Path) -> None:
-    with pytest.raises(ZeroDivisionError), Store.at(spoken, RunConfig()):
+    with pytest.raises(ZeroDivisionError), Store(spoken, RunConfig()):
         raise ZeroDivisionError
     assert not (spoken / LOCK_NAME).exists()
     assert (spoken / LIST_NAME).exists()
@@ -116,44 +116,44 @@ def test_one_that_cannot_be_mended_is_given_back(
     spoken: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tts_cli.store.store.recover", lambda *_: 1 / 0)
-    with pytest.raises(ZeroDivisionError), Store.at(spoken, RunConfig()):
+    with pytest.raises(ZeroDivisionError), Store(spoken, RunConfig()):
         raise AssertionError("it was opened")
     assert not (spoken / LOCK_NAME).exists()
 
 
 def test_nothing_was_spoken(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"has no timings\.jsonl"):
-        Store.look(tmp_path)
+        Store.read_only(tmp_path)
     assert Store(None, RunConfig()).journal.row("a").status is None
 
 
 def test_a_held_one_can_forget_its_lines(spoken: Path) -> None:
-    with Store.at(spoken, RunConfig()) as folder:
-        folder.rest()
+    with Store(spoken, RunConfig()) as folder:
+        folder.unload()
         assert (spoken / LOCK_NAME).exists()
-        folder.begin()
-        folder.journal.append(Take("b", Status.OK))
-    assert Store.look(spoken).journal.row("b").status is Status.OK
+        folder.open()
+        folder.journal.append(JournalEntry("b", Status.OK))
+    assert Store.read_only(spoken).journal.row("b").status is Status.OK
 
 
 def test_a_run_is_told_at_both_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its last line counts; a report that cannot be written costs a warning, not the run."""
-    with Store.at(tmp_path, RunConfig()) as folder:
-        folder.begin()
-        folder.note_run({"run_id": "r", "totals": None})
-        folder.journal.append(Take("a", Status.OK, audio_s=2.0))
+    with Store(tmp_path, RunConfig()) as folder:
+        folder.open()
+        folder.start_run({"run_id": "r", "totals": None})
+        folder.journal.append(JournalEntry("a", Status.OK, audio_s=2.0))
         whole = folder.end_run({"run_id": "r", "totals": {"wall_s": 1.5}})
         assert json.loads((tmp_path / REPORT_NAME).read_text()) == whole
         assert (whole["folder"]["ok"], whole["folder"]["wall_s"]) == (1, 1.5)
         assert [line["run_id"] for line in folder.runs.lines()] == ["r", "r"]
-        folder.journal.append(Take("b", Status.FAILED))
-        folder.renew_totals()
+        folder.journal.append(JournalEntry("b", Status.FAILED))
+        folder.update_totals()
         assert json.loads((tmp_path / REPORT_NAME).read_text())["folder"]["failed"] == 1
         before = (tmp_path / REPORT_NAME).read_bytes()
         monkeypatch.setattr("os.fsync", broken)
         assert folder.end_run({"run_id": "s", "totals": {"wall_s": 1.0}})["folder"]["failed"] == 1
         with pytest.raises(DiskFull):
-            folder.note_run({"run_id": "t"})
+            folder.start_run({"run_id": "t"})
     assert (tmp_path / REPORT_NAME).read_bytes() == before
 
 
@@ -162,8 +162,8 @@ def test_many_threads_wait_for_few_syncs(
 ) -> None:
     """While one waits for the disk, the lines of all others gather for the next."""
     real, syncs = os.fsync, []
-    with Store.at(tmp_path, RunConfig(), make_info()) as folder:
-        folder.begin()
+    with Store(tmp_path, RunConfig(), make_info()) as folder:
+        folder.open()
         journal = os.fstat(folder.journal._handle or 0).st_ino
 
         def slow(handle: int) -> None:
@@ -174,9 +174,9 @@ def test_many_threads_wait_for_few_syncs(
 
         monkeypatch.setattr("os.fsync", slow)
         with ThreadPoolExecutor(16) as pool:
-            list(pool.map(lambda number: folder.keep(*result(f"r{number}")), range(16)))
+            list(pool.map(lambda number: folder.commit_result(*result(f"r{number}")), range(16)))
     assert len(syncs) < 12
-    assert Store.look(tmp_path).journal.rows().ok == 16
+    assert Store.read_only(tmp_path).journal.totals().ok == 16
 
 
 def test_no_take_is_overwritten_and_no_number_used_twice(bench: StoreBench) -> None:
@@ -185,7 +185,7 @@ def test_no_take_is_overwritten_and_no_number_used_twice(bench: StoreBench) -> N
     again = bench.keep(3)
     assert again.sha256 == kept[-1].sha256
     assert bench.audio() == {take.sha256 for take in kept}
-    lines = Store.look(bench.out).journal.takes(has_extras=True)
+    lines = Store.read_only(bench.out).journal.takes(has_extras=True)
     assert {take.sha256 for take in lines} == bench.audio()
 
 
@@ -194,14 +194,14 @@ def test_codes_are_decoded_by_the_caller(bench: StoreBench, tmp_path: Path) -> N
     entry, there = bench.keep(1), tmp_path / "there"
     before = listing(bench.out)
     source = AudioSource("codes", bench.out / "a.codes.safetensors", 0, None)
-    with Store.at(there, RunConfig()) as store:
-        store.begin()
-        store.speech_is(bench.info.sample_rate_hz, "")
+    with Store(there, RunConfig()) as store:
+        store.open()
+        store.set_speech_format(bench.info.sample_rate_hz, "")
         jobs = [ReencodeJob(entry, source)]
         assert [row_id for row_id, _ in store.reencode(jobs).failed] == ["a"]
         made = store.reencode(jobs, lambda *_: np.zeros(1200, np.float32), bench.out)
         assert (made.count, made.failed) == (1, [])
-    assert Store.look(there).journal.row("a").status is Status.OK
+    assert Store.read_only(there).journal.row("a").status is Status.OK
     assert listing(bench.out) == before
 
 
@@ -234,14 +234,14 @@ def test_a_merge_that_cannot_be_written_leaves_the_old_journal(
 ) -> None:
     outs = [tmp_path / "all", tmp_path / "part"]
     for out, row_id in zip(outs, "ab", strict=True):
-        with Store.at(out, RunConfig(), make_info()) as folder:
-            folder.begin()
-            folder.keep(*result(row_id))
+        with Store(out, RunConfig(), make_info()) as folder:
+            folder.open()
+            folder.commit_result(*result(row_id))
     origins = Origins(outs)
-    with Store.at(outs[0], RunConfig()) as folder:
+    with Store(outs[0], RunConfig()) as folder:
         for index, out in enumerate(outs):
-            origins.add(index, Store.look(out).journal)
-        folder.rest()
+            origins.add(index, Store.read_only(out).journal)
+        folder.unload()
         before = (outs[0] / JOURNAL_NAME).read_bytes()
         with monkeypatch.context() as patch:
             patch.setattr("os.fsync", broken)
@@ -250,4 +250,4 @@ def test_a_merge_that_cannot_be_written_leaves_the_old_journal(
         assert (outs[0] / JOURNAL_NAME).read_bytes() == before
         sums = folder.merge(Merger(origins, has_links=False), origins, [{}, {}], [None, None])
     assert sums.ok == 2
-    assert {take.id for take in Store.look(outs[0]).journal.takes()} == {"a", "b"}
+    assert {take.id for take in Store.read_only(outs[0]).journal.takes()} == {"a", "b"}

@@ -16,10 +16,10 @@ from store_bench import CODES, StoreBench, digest, killed_at
 from tts_cli.config import RunConfig
 from tts_cli.core import Status
 from tts_cli.sources.ids import id_problem
+from tts_cli.store.entry import SCHEMA
 from tts_cli.store.files import AUDIO_SUFFIXES, JOURNAL_NAME
 from tts_cli.store.journal import Journal
 from tts_cli.store.store import Store
-from tts_cli.store.take import SCHEMA
 from tts_cli.store.upgrade import OLD_JOURNAL
 
 ARCHIVE = Path(__file__).parents[2] / "goldens" / "folders.tar.xz"
@@ -76,7 +76,7 @@ def present(out: Path) -> set[tuple[str, int]]:
 
 
 def open_and_close(out: Path) -> None:
-    with Store.at(out, RunConfig(take_over=True)):
+    with Store(out, RunConfig(take_over=True)):
         pass
 
 
@@ -256,6 +256,6 @@ class TestLayouts:
         old_line(bench, 2, path="takes/a/2.wav")
         before = bench.files()
         assert bench.row() == (2, False, False, False, 2)
-        paths = [str(one.path) for one in Store.look(bench.out).journal.takes(has_extras=True)]
+        paths = [str(one.path) for one in Store.read_only(bench.out).journal.takes(has_extras=True)]
         assert all((bench.out / path).is_file() for path in paths)
         assert bench.files() == before

@@ -27,7 +27,7 @@ def spoken_for(normalized: NormalizedText) -> list[tuple[str, str]]:
         ("one\u2014two", [("one", "one"), ("two", "two")]),
         ("You & I.", [("&", "and"), ("I", "i")]),
         ("See \u00a75 of it.", [("5", "section five"), ("of", "of")]),
-        ("Take 3 km now.", [("3", "three"), ("km", "kilometers"), ("now", "now")]),
+        ("JournalEntry 3 km now.", [("3", "three"), ("km", "kilometers"), ("now", "now")]),
         ("Pay $3 million, he said.", [("$3 million", "three million dollars"), ("he", "he")]),
         ("10 \u00d7 3 = 30", [("10", "ten"), ("3", "times three"), ("=", "equals")]),
     ],

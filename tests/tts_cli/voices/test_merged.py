@@ -21,7 +21,7 @@ def merge(*folders: Path, preferred: int = 0, is_target_preferred: bool = False)
     voices = MergedVoices(
         folders, lambda index: index <= preferred if index else is_target_preferred, left
     )
-    voices.require_agreement()
+    voices.require_no_conflicts()
     voices.run()
     return left
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from tts_cli.audio.file import in_blocks
 from tts_cli.checks.verdicts import MosScores
-from tts_cli.store.files import hash_of
+from tts_cli.store.files import file_sha256
 
 POCKETSPHINX = "pocketsphinx"
 
@@ -96,7 +96,7 @@ def load(path: Path, rate_hz: int = RATE_HZ) -> Sound:
     import soxr
 
     with open(path, "rb") as raw:
-        digest = hash_of(raw)
+        digest = file_sha256(raw)
     try:
         with soundfile.SoundFile(path) as file:
             if file.frames > MAX_AUDIO_S * file.samplerate:

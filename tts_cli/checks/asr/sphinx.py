@@ -48,7 +48,7 @@ MAX_STATES = 10_000
 BEAM, WORD_BEAM = 1e-100, 1e-80
 # Of 240 sentences of the sample voice 1 % had less than 0.18; with the text of another row 95 % had
 # less than 0.05.
-LEAST_SCORE = 0.12
+MIN_SCORE = 0.12
 
 
 class Sphinx(Processes[AsrRequest, AsrResult]):
@@ -72,7 +72,7 @@ class SphinxAligner(Processes[AlignRequest, AlignResult]):
     """
 
     def __init__(self, processes: int | None = None, flag: str = "--with") -> None:
-        identity = replace(identity_of(flag), least_score=LEAST_SCORE)
+        identity = replace(identity_of(flag), least_score=MIN_SCORE)
         super().__init__(align_one, identity, processes)
 
 

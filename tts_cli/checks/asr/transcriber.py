@@ -12,7 +12,7 @@ from typing import Any
 from tts_cli.checks.asr.compare import compare
 from tts_cli.checks.asr.recognizer import AsrRequest, AsrResult, Identity
 from tts_cli.checks.verdicts import Transcript
-from tts_cli.store.take import Take
+from tts_cli.store.entry import JournalEntry
 from tts_cli.text.languages import code_of, may_be_english
 
 
@@ -33,11 +33,11 @@ class Transcriber:
         """Whether a transcript is by this recognizer."""
         return transcript is not None and transcript.recognizer == self.identity.name
 
-    def has_words(self, take: Take) -> bool:
+    def has_words(self, take: JournalEntry) -> bool:
         """Whether the text of a take has words."""
         return take.said is not None and bool(take.letters)
 
-    def is_supported(self, take: Take) -> bool:
+    def is_supported(self, take: JournalEntry) -> bool:
         """Whether the recognizer supports the language of a take. One of several languages detects
         it if the manifest does not state it.
         """
@@ -48,18 +48,18 @@ class Transcriber:
             return (take.language or "auto").casefold() == "auto"
         return may_be_english(take.said or "")
 
-    def request(self, place: int, path: Path, take: Take) -> AsrRequest:
+    def request(self, place: int, path: Path, take: JournalEntry) -> AsrRequest:
         """Return the request for a take."""
         gaps_s = tuple((part["end_s"], next_["start_s"]) for part, next_ in pairwise(take.parts))
         return AsrRequest(place, path, self.language_of(take), gaps_s)
 
-    def transcript(self, take: Take, result: AsrResult) -> Transcript | None:
+    def transcript(self, take: JournalEntry, result: AsrResult) -> Transcript | None:
         """Return a result compared with the text of its take; None: the text has no words."""
         forms, identity = (take.spoken_text, take.text), self.identity
         language = self.language_of(take)
         return compare(forms, result.text, language, identity.name, identity.spellings)
 
-    def language_of(self, take: Take) -> str | None:
+    def language_of(self, take: JournalEntry) -> str | None:
         """Return the code of the language of a take; None: unknown."""
         for name in (take.language, self._auto):
             if name and (code := code_of(name)):

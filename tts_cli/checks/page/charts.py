@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from tts_cli.checks.baselines import letters_per_second
-from tts_cli.checks.folder_rows import STAGES, FolderRow, SpokenFolder
+from tts_cli.checks.folder_rows import STAGES, FolderAudio, FolderRow
 from tts_cli.checks.verdicts import TakeVerdict
-from tts_cli.store.take import Take
+from tts_cli.store.entry import JournalEntry
 
 MAX_RUNS = 4
 MAX_VOICES = 12
@@ -19,13 +19,11 @@ MAX_OUTLIERS = 60  # of a voice
 WHISKERS = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 
-def charts_of(
-    folder: SpokenFolder, checks: Mapping[tuple[str, int], TakeVerdict]
-) -> dict[str, Any]:
+def charts_of(folder: FolderAudio, checks: Mapping[tuple[str, int], TakeVerdict]) -> dict[str, Any]:
     """Return all charts. Outliers refer to rows by place."""
     rows = folder.rows
 
-    def mos(speech: Take) -> float | None:
+    def mos(speech: JournalEntry) -> float | None:
         check = checks.get((speech.id, speech.take))
         if check is None or check.mos is None or not check.fits(speech.sha256):
             return None
@@ -40,7 +38,7 @@ def charts_of(
     }
 
 
-def _times(folder: SpokenFolder) -> list[dict[str, Any]]:
+def _times(folder: FolderAudio) -> list[dict[str, Any]]:
     """Return seconds of each stage: of all runs together, then of the last ones.
 
     Stages overlap on a GPU. The rest of the wall time is waiting, discarded attempts and the host.
@@ -79,7 +77,7 @@ def _times(folder: SpokenFolder) -> list[dict[str, Any]]:
 
 
 def _by_voice(
-    rows: Sequence[FolderRow], value_of: Callable[[Take], float | None]
+    rows: Sequence[FolderRow], value_of: Callable[[JournalEntry], float | None]
 ) -> dict[str, Any]:
     """Return quantiles of a measure for the voices with most rows, and the rows outside of them."""
     values: dict[str, list[tuple[float, int]]] = defaultdict(list)

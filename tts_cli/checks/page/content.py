@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 from tts_cli.atomic import write_alone
 from tts_cli.checks.baselines import Evidence, VoiceBaselines, letters_per_second
-from tts_cli.checks.folder_rows import FolderRow, SpokenFolder, TakeFile, read_folder
+from tts_cli.checks.folder_rows import FolderAudio, FolderRow, TakeFile, read_folder
 from tts_cli.checks.outliers import KINDS, reasons_now, severity
 from tts_cli.checks.page.build import build_page, spoken_by
 from tts_cli.checks.page.charts import charts_of
@@ -26,9 +26,9 @@ from tts_cli.checks.word_times import WordTimes, read_words
 from tts_cli.core import Finish, Remark
 from tts_cli.errors import SetupError, writing
 from tts_cli.named import counted
+from tts_cli.store.entry import JournalEntry, iso_time
 from tts_cli.store.files import JOURNAL_NAME
 from tts_cli.store.lock import is_read_only
-from tts_cli.store.take import Take, iso_time
 from tts_cli.versions import versions
 
 log = logging.getLogger(__name__)
@@ -78,7 +78,7 @@ def write_page(out: Path, page: Path | None = None) -> tuple[Path, dict[str, Any
     return page, totals
 
 
-def content_of(folder: SpokenFolder, version: str | None, base: str = "") -> dict[str, Any]:
+def content_of(folder: FolderAudio, version: str | None, base: str = "") -> dict[str, Any]:
     """Return the data of the page.
 
     Args:
@@ -119,7 +119,7 @@ def audio_url(path: str) -> str:
     return "/".join(quote(part, safe="") for part in path.split("/"))
 
 
-def _totals(folder: SpokenFolder, reasons: dict[str, list[Remark]]) -> dict[str, Any]:
+def _totals(folder: FolderAudio, reasons: dict[str, list[Remark]]) -> dict[str, Any]:
     """Return the sums of the folder, over all its runs."""
     ok = [row.take for row in folder.rows if row.take.is_ok]
     sums = [run["totals"] for run in folder.runs if isinstance(run.get("totals"), dict)]
@@ -209,7 +209,7 @@ def _take(file: TakeFile, row: FolderRow, about: _About, times: WordTimes | None
     check, chosen = about.checks.get((row.id, speech.take)), row.take
     is_known = check is not None and check.fits(speech.sha256)
     heard, rated = (check.asr, check.mos) if check and is_known else (None, None)
-    is_other = not speech.says_as(chosen)
+    is_other = not speech.is_same_speech(chosen)
     values = {
         "take": speech.take,
         "seed": speech.seed,
@@ -265,7 +265,7 @@ def _known(values: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _silences(speech: Take) -> list[float] | None:
+def _silences(speech: JournalEntry) -> list[float] | None:
     """Return seconds at the start, inside and at the end, unless all are short."""
     silences = (speech.silence_start_s, speech.silence_inside_s, speech.silence_end_s)
     seconds = [value or 0.0 for value in silences]

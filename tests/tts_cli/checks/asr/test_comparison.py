@@ -9,7 +9,7 @@ from tts_cli.checks.asr.recognizer import Identity
 from tts_cli.checks.asr.transcriber import Transcriber
 from tts_cli.checks.verdicts import Segment, Transcript
 from tts_cli.core import Status
-from tts_cli.store.take import Take
+from tts_cli.store.entry import JournalEntry
 
 pytest.importorskip("rapidfuzz", reason="rapidfuzz comes with the asr extra")
 
@@ -139,7 +139,7 @@ def test_short_words_stay(word: str) -> None:
 )
 def test_english_by_its_text(text: str, is_heard: bool) -> None:
     """Curly quotes or an é made a text of which no language is told another language's."""
-    take = Take("a", Status.OK, text=text, language="auto")
+    take = JournalEntry("a", Status.OK, text=text, language="auto")
     assert Transcriber(Identity("ear", languages=("en",)), None).is_supported(take) is is_heard
     if is_heard:  # numbers may come as figures, as of English
         words = text.replace("wenty dollars", "$20").replace("t$20", "$20").replace("T$20", "$20")

@@ -8,7 +8,7 @@ from pathlib import Path
 from made_voices import keep
 
 from tts_cli.store.journal import Journal
-from tts_cli.store.mend import audio_files, find_orphans
+from tts_cli.store.orphans import audio_files, find_orphans
 
 
 def test_what_was_made_of_rows_is_no_row(tmp_path: Path) -> None:

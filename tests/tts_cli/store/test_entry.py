@@ -13,18 +13,18 @@ from properties import holds_for
 
 from tts_cli.atomic import values_of
 from tts_cli.core import Finish, Kind, Remark, Role, Status
-from tts_cli.store.take import (
+from tts_cli.store.entry import (
     FIELDS,
     MAX_PARTS,
     MAX_REMARKS,
     SCHEMA,
     CopiedLine,
-    Take,
-    users_take,
+    JournalEntry,
+    user_entry,
 )
 
 PART = {"text_start": 0, "text_end": 3, "start_s": 0.0, "end_s": 1.5, "boundary": "clause"}
-TAKE = Take(
+TAKE = JournalEntry(
     "sub/日本", Status.OK, 2, Role.HELD, request_hash="r", delivery_hash="d", bytes=9, frames=7,
     path="takes/sub/日本/2.wav", finish_reason=Finish.EOS, text='a "b"\n', extra={"n": [1, None]},
     remarks=[Remark(Kind.SILENCE, "near-silence for 3.1 s"), Remark(Kind.LEVEL, "level", 5.5)],
@@ -35,11 +35,11 @@ OK = {"id": "a", "status": "ok", "schema": SCHEMA, "request_hash": "h", "deliver
 OLD = {**OK, "schema": 2}
 
 
-def decoded(**values: Any) -> Take | None:
-    return Take.decode(json.dumps(values).encode() + b"\n")
+def decoded(**values: Any) -> JournalEntry | None:
+    return JournalEntry.decode(json.dumps(values).encode() + b"\n")
 
 
-def known(**values: Any) -> Take:
+def known(**values: Any) -> JournalEntry:
     found = decoded(**{**OK, **values})
     assert found is not None
     return found
@@ -47,8 +47,8 @@ def known(**values: Any) -> Take:
 
 def test_a_line_comes_back_as_it_was_written() -> None:
     line = TAKE.to_line()
-    assert Take.decode(line.encode()) == TAKE
-    assert Take.of(json.loads(line)) == TAKE
+    assert JournalEntry.decode(line.encode()) == TAKE
+    assert JournalEntry.of(json.loads(line)) == TAKE
     values = json.loads(line)
     assert tuple(values) == FIELDS
     assert values["suspect"] == TAKE.suspect == ["near-silence for 3.1 s", "level"]
@@ -61,14 +61,14 @@ def test_ours_are_read_the_fast_way(monkeypatch: pytest.MonkeyPatch) -> None:
     """
     old = {**json.loads(replace(TAKE, remarks=[]).to_line()), "schema": 2}
     del old["remarks"]
-    monkeypatch.setattr("tts_cli.store.take.values_of", lambda raw: None)
-    assert Take.decode(TAKE.to_line().encode()) == TAKE
+    monkeypatch.setattr("tts_cli.store.entry.values_of", lambda raw: None)
+    assert JournalEntry.decode(TAKE.to_line().encode()) == TAKE
     assert decoded(**old) == replace(TAKE, remarks=[])
 
 
 def test_the_fast_and_the_slow_way_agree() -> None:
     for values in (json.loads(TAKE.to_line()), OK, OLD, {**OK, "parts": [1]}, {**OK, "path": "/a"}):
-        assert decoded(**values) == Take.of(values)
+        assert decoded(**values) == JournalEntry.of(values)
 
 
 @pytest.mark.parametrize(
@@ -96,21 +96,21 @@ def test_which_row_and_take_it_is_nobody_guesses(changes: dict[str, Any]) -> Non
     ids=range(12),
 )  # fmt: skip
 def test_what_is_no_line(raw: bytes) -> None:
-    assert Take.decode(raw) is None
+    assert JournalEntry.decode(raw) is None
 
 
 def test_the_last_of_two_fields_counts() -> None:
     line = replace(TAKE, id="a").to_line().encode()[:-2]
-    found = Take.decode(line + b', "take": 5, "status": "failed"}\n')
+    found = JournalEntry.decode(line + b', "take": 5, "status": "failed"}\n')
     assert found is not None
     assert (found.take, found.status) == (5, Status.FAILED)
-    assert Take.decode(line + b', "id": "../a"}\n') is None
+    assert JournalEntry.decode(line + b', "id": "../a"}\n') is None
 
 
 @pytest.mark.parametrize("value", [True, -1, 1.5, 2**53, 10**400, "7", [], {}, None])
 @pytest.mark.parametrize("name", ["bytes", "frames", "attempts", "seed", "text_chars", "worker"])
 def test_whole_numbers_out_of_bounds_are_unknown(name: str, value: Any) -> None:
-    assert getattr(known(**{name: value}), name) == getattr(Take("a", Status.OK), name)
+    assert getattr(known(**{name: value}), name) == getattr(JournalEntry("a", Status.OK), name)
     assert known(**{name: 2**53 - 1, "text": 5}) == replace(known(), **{name: 2**53 - 1})
 
 
@@ -118,9 +118,9 @@ def test_whole_numbers_out_of_bounds_are_unknown(name: str, value: Any) -> None:
 @pytest.mark.parametrize("name", ["audio_s", "level_dbfs", "rtf", "write_ms"])
 def test_fractions_that_are_none_are_unknown(name: str, text: str) -> None:
     raw = json.dumps({**OK, name: "?"}).replace('"?"', text).encode()
-    found = Take.decode(raw)
+    found = JournalEntry.decode(raw)
     assert found is not None
-    assert getattr(found, name) == getattr(Take("a", Status.OK), name)
+    assert getattr(found, name) == getattr(JournalEntry("a", Status.OK), name)
     assert json.loads(found.to_line())
 
 
@@ -227,7 +227,7 @@ def test_rows_whose_run_died_are_tried_again(values: dict[str, Any]) -> None:
     found = decoded(**{**values, "status": "failed"})
     assert found is not None
     assert (found.status, found.schema, found.attempts) == (Status.FAILED, SCHEMA, 1)
-    assert not found.is_undrawn
+    assert not found.is_unsampled
 
 
 def test_rows_that_schema_3_called_gone() -> None:
@@ -241,11 +241,11 @@ def test_rows_that_schema_3_called_gone() -> None:
 
 def test_the_take_of_a_user() -> None:
     base = replace(TAKE, error=None, path="a.wav", sha256="old")
-    made = users_take(base, 7, (12, "new"), "takes/a/7.wav")
+    made = user_entry(base, 7, (12, "new"), "takes/a/7.wav")
     assert (made.take, made.role, made.status, made.origin) == (7, Role.EXTRA, Status.OK, "user")
     assert (made.bytes, made.sha256, made.path) == (12, "new", "takes/a/7.wav")
     assert (made.delivery_hash, made.applied, made.text) == ("d", base.applied, base.text)
-    other = users_take(base, 7, (12, "new"), "takes/a/7.flac")
+    other = user_entry(base, 7, (12, "new"), "takes/a/7.flac")
     assert (other.delivery_hash, other.applied, other.source) == ("", None, None)
 
 
@@ -293,7 +293,7 @@ def test_any_values_at_all(changes: dict[str, Any]) -> None:
     for line in (OK, OLD):
         found = decoded(**{**line, **changes})
         if found is not None:
-            again = Take.decode(found.to_line().encode())
+            again = JournalEntry.decode(found.to_line().encode())
             assert again is not None
             assert asdict(again).keys() == asdict(found).keys()
             assert json.loads(again.to_line()) == json.loads(found.to_line())
@@ -301,15 +301,15 @@ def test_any_values_at_all(changes: dict[str, Any]) -> None:
 
 @holds_for(st.binary(max_size=300))
 def test_any_bytes_at_all(raw: bytes) -> None:
-    Take.decode(raw)
-    Take.decode(TAKE.to_line().encode()[:-20] + raw)
+    JournalEntry.decode(raw)
+    JournalEntry.decode(TAKE.to_line().encode()[:-20] + raw)
 
 
 def test_long_lines_take_no_longer_than_others() -> None:
     """By their length, that is."""
     for raw in (b'{"id": "a", "status": "ok", "x": "' + b"\\" * (1 << 20), b"[1," * (1 << 18)):
         started_s = time.perf_counter()
-        assert Take.decode(raw) is None
+        assert JournalEntry.decode(raw) is None
         assert time.perf_counter() - started_s < 1
 
 

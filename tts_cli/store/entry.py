@@ -57,7 +57,7 @@ class Moved(NamedTuple):
     target: str | None  # its new name; None: it is removed
 
 
-class Take(msgspec.Struct, frozen=True):
+class JournalEntry(msgspec.Struct, frozen=True):
     """One line of `timings.jsonl`: what came of one speech of a row. Times are wall milliseconds.
 
     Prefill, decode and vocoder run for many rows at once: prefill_ms, decode_ms and vocoder_ms are
@@ -186,12 +186,12 @@ class Take(msgspec.Struct, frozen=True):
         """What the model was given."""
         return self.text if self.spoken_text is None else self.spoken_text
 
-    def says_as(self, other: Take) -> bool:
+    def is_same_speech(self, other: JournalEntry) -> bool:
         """Whether both are speech of the same words in the same voice."""
         return (self.said, self.voice_name) == (other.said, other.voice_name)
 
     @property
-    def is_undrawn(self) -> bool:
+    def is_unsampled(self) -> bool:
         """Whether it failed before anything was drawn, so that other seeds cannot help."""
         return not self.is_ok and not self.attempts
 
@@ -233,7 +233,7 @@ class Take(msgspec.Struct, frozen=True):
         return [remark.text for remark in self.remarks]
 
     @classmethod
-    def decode(cls, raw: builtins.bytes) -> Take | None:
+    def decode(cls, raw: builtins.bytes) -> JournalEntry | None:
         """A whole line of the file; None for one that makes no sense."""
         try:
             take = _decode(raw)
@@ -254,7 +254,7 @@ class Take(msgspec.Struct, frozen=True):
         return take
 
     @classmethod
-    def of(cls, values: Mapping[str, Any] | None) -> Take | None:
+    def of(cls, values: Mapping[str, Any] | None) -> JournalEntry | None:
         """The same of what a line says, see `values_of`: fields that it lacks, or that are not of
         their kind, have their defaults; of those that tell which speech it is there is no guessing.
         """
@@ -299,8 +299,8 @@ class Take(msgspec.Struct, frozen=True):
         return _ENCODER.encode(self.as_values()) + "\n"
 
 
-class TakeFacts(msgspec.Struct, frozen=True):
-    """The fields of a line that the index keeps; a third of the time of a whole `Take`."""
+class EntryFacts(msgspec.Struct, frozen=True):
+    """The fields of a line that the index keeps; a third of the time of a whole `JournalEntry`."""
 
     id: str
     status: Status
@@ -316,19 +316,19 @@ class TakeFacts(msgspec.Struct, frozen=True):
     is_early = False
 
     @classmethod
-    def decode(cls, raw: builtins.bytes) -> TakeFacts | Take | None:
+    def decode(cls, raw: builtins.bytes) -> EntryFacts | JournalEntry | None:
         """A whole line of the file; None for one that makes no sense."""
         try:
             facts = _decode_facts(raw)
         except (msgspec.MsgspecError, ValueError, RecursionError):
-            return Take.decode(raw)
+            return JournalEntry.decode(raw)
         is_known = facts.schema in (SCHEMA, _PREVIOUS) and facts.request_hash
         if not is_known or not facts.delivery_hash or not is_recorded_id(facts.id, facts.status):
-            return Take.decode(raw)
+            return JournalEntry.decode(raw)
         return facts
 
 
-def users_take(base: Take, number: int, found: tuple[int, str], path: str) -> Take:
+def user_entry(base: JournalEntry, number: int, found: tuple[int, str], path: str) -> JournalEntry:
     """The entry of a file that a user made, as an alternative take.
 
     Args:
@@ -360,13 +360,13 @@ class CopiedLine:
     not; of any schema.
     """
 
-    take: Take  # what it says
+    take: JournalEntry  # what it says
     values: Mapping[str, Any]  # as they stand there
 
     @classmethod
     def decode(cls, raw: bytes) -> CopiedLine | None:
         """A whole line of the file; None for one that makes no sense."""
-        take, values = Take.decode(raw), values_of(raw)
+        take, values = JournalEntry.decode(raw), values_of(raw)
         return None if take is None or values is None else cls(take, values)
 
     def changed(self, **changes: Any) -> CopiedLine:
@@ -374,9 +374,7 @@ class CopiedLine:
         return CopiedLine(replace(self.take, **changes), {**self.values, **changes})
 
     def to_line(self) -> str:
-        """As `Take.to_line`, and what else the line contains; a line that was never published keeps
-        its schema.
-        """
+        """Return the line with its unknown fields; one of an unpublished schema retains it."""
         names = ("id", "status", "take", "role") if self.take.is_early else FIELDS
         known = {name: value for name, value in self.take.as_values().items() if name in names}
         others = {name: value for name, value in self.values.items() if name != "unfinished"}
@@ -399,15 +397,15 @@ _OLD_KINDS = (
     (re.compile(r".*silence"), Kind.SILENCE),
     (re.compile(r".*first code"), Kind.REPEATS),
 )
-_decode = msgspec.json.Decoder(Take).decode
-_decode_facts = msgspec.json.Decoder(TakeFacts).decode
+_decode = msgspec.json.Decoder(JournalEntry).decode
+_decode_facts = msgspec.json.Decoder(EntryFacts).decode
 # Which speech a line is of: where one of these is odd, so is the line.
 _SURE = ("id", "status", "take", "role", "schema", "request_hash", "delivery_hash")
-_KINDS = tuple((entry.name, entry.type) for entry in fields(Take))
+_KINDS = tuple((entry.name, entry.type) for entry in fields(JournalEntry))
 # As they stand in a line.
 FIELDS = tuple(
     name
-    for entry in fields(Take)
+    for entry in fields(JournalEntry)
     for name in (("suspect", "remarks") if entry.name == "remarks" else (entry.name,))
 )
 # What fields with a fraction are rounded to.
@@ -434,7 +432,7 @@ class _Sentences(msgspec.Struct):
 _sentences = msgspec.json.Decoder(_Sentences).decode
 
 
-def _is_convertible(take: Take, raw: bytes) -> bool:
+def _is_convertible(take: JournalEntry, raw: bytes) -> bool:
     """Whether a line of an earlier schema says the same in this one."""
     if take.status is not Status.OK or not _are_sound(take.remarks):
         return False
