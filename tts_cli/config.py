@@ -143,7 +143,8 @@ class RunConfig:
         choices=("auto", "log", "none"), scope=Scope.ANY)
     manifest_format: str | None = Topic.ROWS.setting(None, "Format of the manifest.",
         "by its suffix; jsonl on stdin",
-        choices=("jsonl", "csv", "tsv", "txt", "xlsx", "subtitles"), others="--input-format")
+        choices=("jsonl", "csv", "tsv", "txt", "xlsx", "parquet", "po", "xml", "fountain",
+            "subtitles"), others="--input-format")
     map: str | None = Topic.ROWS.setting(None, "Map columns to fields, such as "
         '"Line ID=id,Dialogue=text,Character=character". COLUMN= ignores a column. Put a name that '
         "contains a comma, an equals sign or a quote in double quotes.",
@@ -153,7 +154,7 @@ class RunConfig:
         "the first row, or the known columns of training lists", metavar="NAME,...")
     extra: str = Topic.ROWS.setting("error", "Unrecognized columns: stop with an error, keep them "
         "in timings.jsonl, or drop them.", choices=EXTRAS, is_keyword=True)
-    sheet: str | None = Topic.ROWS.setting(None, "Sheet of an .xlsx manifest.",
+    sheet: str | None = Topic.ROWS.setting(None, "Sheet of an .xlsx, .ods or .xls manifest.",
         "the first visible one", metavar="NAME")
     encoding: str | None = Topic.ROWS.setting(None,
         "Encoding of the manifest, such as cp1252 or utf-16.", "UTF-8, or detected",

@@ -184,3 +184,22 @@ def first_line(error: BaseException) -> str:
     """Return the first line of an exception's text, or its type."""
     text = str(error).strip()
     return text.splitlines()[0] if text else type(error).__name__
+
+
+@contextmanager
+def library_errors(name: str, remedy: str) -> Iterator[None]:
+    """Raise ManifestError for whatever a library raises about a file: libraries document few of
+    the errors that a damaged file causes.
+
+    Args:
+        name: of the file.
+    """
+    try:
+        yield
+    except (TtsCliError, MemoryError):
+        raise
+    except BaseException as error:
+        if not isinstance(error, Exception) and not is_panic(error):
+            raise
+        reason = first_line(error)[:200]
+        raise ManifestError(f"{name}: cannot be read: {reason}", remedy) from None

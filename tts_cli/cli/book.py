@@ -57,8 +57,8 @@ def command(ctx: click.Context, /, book: Path, out: Path, **options: Any) -> int
       tts-cli book novel.epub --out novel/ --voice clara
       tts-cli book chapters/ --out course/ --format flac --join m4b --subtitles srt,vtt
 
-    BOOK is a Markdown (.md), EPUB 2 or 3 (.epub) or plain text (.txt) file, or a folder of .md and
-    .txt files in the order of its SUMMARY.md or of their numbers. Each heading begins a chapter.
+    BOOK is an EPUB, .docx, .html, .pdf, Markdown (.md) or plain text (.txt) file, or a folder of
+    such files in the order of its SUMMARY.md or of their numbers. Each heading begins a chapter.
     DIR gets the chapters (01-title.wav and so on), the audio of every sentence in sentences/,
     book.json with the position of every sentence in the text and in the audio, book.jsonl with one
     row per sentence, and everything that `synth` writes. In the text, [pause 500ms] makes a pause,

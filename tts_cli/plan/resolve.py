@@ -46,7 +46,7 @@ from tts_cli.plan.notes import Notes
 from tts_cli.plan.room import most_positions, room_problem
 from tts_cli.plan.split_rule import SplitRule
 from tts_cli.seeds import row_seed, take_seed
-from tts_cli.sources.item import ManifestFile, ReadOptions, RowBuilder
+from tts_cli.sources.item import Item, ManifestFile, ReadOptions, RowBuilder
 from tts_cli.sources.mapping import ColumnMapping, parse_map
 from tts_cli.sources.row import expand_greedy
 from tts_cli.text.frontend import TextFrontend
@@ -233,19 +233,21 @@ class Resolver:
         """
         rules = ReadOptions(strips_markup=self.config.strip_markup)
         source = ManifestFile(_SOURCE, "jsonl", "", rules=rules, columns=self._columns)
-        builder = RowBuilder(source, number=number)
+        builder = RowBuilder(source, number=number - 1)
         values: object = given
         if isinstance(given, str):
             values = {"text": given}
         elif isinstance(given, Row):
             values = values_of(given)
         if not isinstance(values, Mapping):
-            return builder.bad(number, f"must be a text, a mapping or a Row, not {shown(given)}")
+            problem = f"must be a text, a mapping or a Row, not {shown(given)}"
+            return builder.row(Item(number, problem=problem))
         if strange := [name for name in values if not isinstance(name, str)]:
-            return builder.bad(number, f"must have strings as keys, not {shown(strange[0])}")
+            problem = f"must have strings as keys, not {shown(strange[0])}"
+            return builder.row(Item(number, problem=problem))
         if isinstance(path := values.get("ref_audio"), os.PathLike):
             values = {**values, "ref_audio": os.fspath(path)}
-        return builder.row(values, number)
+        return builder.row(Item(number, values, is_object=True))
 
     def make(self, given: str | Mapping[str, Any] | Row, number: int) -> Task | BadRow:
         """Return the task of a row that is given alone, with all notes on it, or the reason why it

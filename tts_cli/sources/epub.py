@@ -10,31 +10,22 @@ headings. A document that is in a format of another kind is replaced by its fall
 read.
 
 Source: EPUB 3.3 (W3C Recommendation of 2023), OPF 2.0.1 and NCX of the DAISY consortium.
-
-A ZIP file that nobody vouches for, read with a bound on everything.
-
-The end of the file is looked at before `zipfile` is, which reads a directory of any size. Members
-are only ever read into memory, never unpacked, so their names can lead nowhere; sizes in the
-directory are not believed either.
 """
 
 from __future__ import annotations
 
-import lzma
 import posixpath
 import re
-import struct
-import zipfile
-import zlib
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 from tts_cli.errors import ManifestError
 from tts_cli.named import first_few
 from tts_cli.plain import open_plain
+from tts_cli.sources.archive import Archive
 from tts_cli.sources.chapters import (
     Block,
     Book,
@@ -48,11 +39,10 @@ from tts_cli.sources.chapters import (
     strip_gutenberg_blocks,
 )
 from tts_cli.sources.html import (
-    NOTE,
-    NOTE_MARK,
     TITLE_PAGES,
     HtmlReader,
     kinds_of,
+    left_out_warnings,
     parse_xml,
     tag_of,
     text_of,
@@ -122,7 +112,12 @@ def read_epub(path: Path) -> Book:
         ManifestError: it is no EPUB, is damaged or protected, or holds what no book does.
         SetupError: lxml is missing.
     """
-    with Archive(path) as archive:
+    try:
+        file = open_plain(path)
+    except OSError as error:
+        raise ManifestError(f"{path}: {error.strerror or error}", "check the path") from error
+    with file:
+        archive = Archive(file, path.name, "download the book again, or fix or convert it")
         if CONTAINER not in archive.names:
             raise ManifestError(f"{path.name}: is not an EPUB: it has no {CONTAINER}")
         return _Reader(archive, path.stem).book()
@@ -153,12 +148,7 @@ class _Reader:
         if not has_text and self._left_out["an image"]:
             raise self._only_pictures()
         made = assemble(chapters_of(blocks), self._metadata(package, "title") or self._stem)
-        num_marks = self._left_out.pop(NOTE_MARK, 0)  # each is one with what it leads to
-        self._left_out |= Counter({NOTE: num_marks})  # the larger of both
-        warnings = [
-            f"{self._archive.name}: {kind} is left out" + (f", {times} times" * (times > 1))
-            for kind, times in self._left_out.items()
-        ]
+        warnings = left_out_warnings(self._archive.name, self._left_out)
         if self._num_framed:
             warnings.insert(0, frame_warning(self._archive.name, self._num_framed))
         if self._bad_links:
@@ -379,114 +369,3 @@ class _Reader:
     def _parse(self, path: str, *, is_html: bool = False) -> Any:
         data = self._archive.read(path)
         return parse_xml(data, f"{self._archive.name}: {path}", is_html=is_html)
-
-
-MAX_FILE_BYTES = 2 << 30  # picture books are large
-MAX_MEMBERS = 20_000
-MAX_DIRECTORY_BYTES = 8 << 20
-MAX_MEMBER_BYTES = 32 << 20  # of one text; a novel has 1 MB
-MAX_TOTAL_BYTES = 256 << 20  # of all that is read
-MAX_RATIO = 200  # text shrinks to a third or a fifth
-_SMALL_BYTES = 1 << 20  # the ratio of smaller members does not matter
-
-_END = b"PK\x05\x06"
-_LOCATOR = b"PK\x06\x07"
-_END_BYTES = 22
-_MAX_COMMENT_BYTES = 65_535
-# What `zipfile` and what it unpacks with raise of a file that is damaged, or of another kind.
-_BROKEN = (
-    zipfile.BadZipFile,
-    zlib.error,
-    lzma.LZMAError,
-    struct.error,
-    EOFError,
-    OSError,
-    ValueError,
-    LookupError,
-    RuntimeError,  # NotImplementedError is one
-)
-
-
-class Archive:
-    """A ZIP file open for reading.
-
-    Raises:
-        ManifestError: it is none, is broken, or too large in any way.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self.name = path.name
-        self._read_bytes = 0
-        try:
-            self._file = open_plain(path)
-        except OSError as error:
-            raise ManifestError(f"{path}: {error.strerror or error}", "check the path") from error
-        try:
-            self._check_end(self._file)
-            self._zip = zipfile.ZipFile(self._file)
-        except _BROKEN as error:
-            self._file.close()
-            raise self._broken(error) from error
-        except BaseException:
-            self._file.close()
-            raise
-        self.names = frozenset(self._zip.namelist())
-
-    def __enter__(self) -> Archive:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._zip.close()
-        self._file.close()
-
-    def read(self, name: str) -> bytes:
-        """A member's bytes.
-
-        Raises:
-            ManifestError: it is not there, is encrypted, damaged or too large.
-        """
-        if name not in self.names:
-            raise ManifestError(
-                f"{self.name}: {name[:200]!r} is missing in the file",
-                remedy="fix or convert the book",
-            )
-        info = self._zip.getinfo(name)
-        if info.flag_bits & 0x1:
-            raise ManifestError(
-                f"{self.name}: is encrypted", remedy="use a copy without a password"
-            )
-        try:
-            with self._zip.open(info) as member:
-                data = member.read(MAX_MEMBER_BYTES + 1)
-        except _BROKEN as error:
-            raise self._broken(error) from error
-        self._read_bytes += len(data)
-        if len(data) > MAX_MEMBER_BYTES or self._read_bytes > MAX_TOTAL_BYTES:
-            raise self._too_large(f"{name[:200]!r} is larger unpacked than any document of a book")
-        if len(data) > max(_SMALL_BYTES, MAX_RATIO * info.compress_size):
-            raise self._too_large(f"{name[:200]!r} unpacks to {len(data)} bytes")
-        return data
-
-    def _check_end(self, file: BinaryIO) -> None:
-        """Refuse what `zipfile` would take long or much memory to open."""
-        size = file.seek(0, 2)
-        if size > MAX_FILE_BYTES:
-            raise self._too_large(f"has {size} bytes")
-        file.seek(max(0, size - _END_BYTES - _MAX_COMMENT_BYTES))
-        tail = file.read()
-        file.seek(0)
-        at = tail.rfind(_END)
-        if at < 0 or len(tail) - at < _END_BYTES:
-            raise zipfile.BadZipFile("it is not a ZIP file")
-        members, directory_bytes = struct.unpack_from("<HI", tail, at + 10)
-        if members > MAX_MEMBERS or directory_bytes > MAX_DIRECTORY_BYTES or _LOCATOR in tail:
-            raise self._too_large("its directory is larger than that of any book")
-
-    def _broken(self, error: Exception) -> ManifestError:
-        return ManifestError(
-            f"{self.name}: cannot be read: {str(error)[:200] or type(error).__name__}",
-            remedy="download the book again, or fix it",
-        )
-
-    def _too_large(self, reason: str) -> ManifestError:
-        return ManifestError(f"{self.name}: {reason}", remedy="check where this file comes from")

@@ -2,11 +2,12 @@
 
 The texts of a folder are found in their order.
 
-A `SUMMARY.md` (mdBook, GitBook), in the folder or in `src/` below it, names the files by its links,
-also those in subfolders, and is not read itself. Without one the texts at the top are the book, by
-their names, numbers in them by value; what else looks like text is told.
+A `SUMMARY.md` (mdBook, GitBook), in the folder or in `src/`, names the files by its links, also
+those in subfolders, and is not read itself. So do `nav` of a `mkdocs.yml`, and the `Book.txt` of
+Leanpub and Softcover. Without such a file the texts at the top are the book, by their names,
+numbers in them by value; what else looks like a text is reported.
 
-Source: the format of SUMMARY.md in mdBook's guide.
+Sources: mdBook's guide on SUMMARY.md, MkDocs' on nav, Leanpub's on Book.txt.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -24,10 +25,12 @@ from urllib.parse import unquote
 from markdown_it import MarkdownIt
 
 from tts_cli.errors import ManifestError
+from tts_cli.named import counted, first_few
 from tts_cli.plain import open_given, open_plain
 from tts_cli.sources.chapters import Book, assemble, frame_warning, strip_gutenberg
 from tts_cli.sources.decode import Encoding, find_encoding, tell_encoding
 from tts_cli.sources.epub import read_epub
+from tts_cli.sources.ids import natural_order
 from tts_cli.sources.markdown import MarkdownReader
 from tts_cli.sources.plain import blocks, without_print
 from tts_cli.text.unicode import clean_unicode
@@ -35,9 +38,9 @@ from tts_cli.text.unicode import clean_unicode
 MAX_FILES = 2_000
 MAX_SEEN = 50_000  # files of subfolders that are looked at by name
 MAX_SUMMARY_BYTES = 1 << 20
-MAX_TOLD = 3  # names in a message
 MARKDOWN = (".md", ".markdown")
 PLAIN = (".txt", ".text")
+DOCUMENTS = (".docx", ".html", ".htm", ".xhtml", ".pdf")
 SUMMARY = "SUMMARY.md"
 # Of texts that are not read, or not from a folder.
 _OTHER = re.compile(
@@ -46,7 +49,6 @@ _OTHER = re.compile(
     re.IGNORECASE,
 )
 
-_DIGITS = re.compile(r"([0-9]+)")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:|//")
 
 
@@ -54,7 +56,7 @@ class Texts(NamedTuple):
     """Files to read, in order."""
 
     files: tuple[Path, ...]
-    is_summary: bool  # a SUMMARY.md names them, each is a chapter
+    is_summary: bool  # a file names them, each is a chapter
     warnings: tuple[str, ...]
 
 
@@ -64,13 +66,19 @@ def texts_of(folder: Path) -> Texts:
     Raises:
         ManifestError: there are none, too many, or a link of its SUMMARY.md leads out of it.
     """
-    for summary in (folder / SUMMARY, folder / "src" / SUMMARY):
-        links = list(_links(summary, folder)) if summary.is_file() else []
-        if any(_is_text(link) for _, link in links):
-            return _named(summary, folder, links)
+    for name, read_links, bases in _ORDERS:
+        order = folder / name
+        if order.is_file():
+            links, base = read_links(_order_text(order, folder))
+            if any(_is_text(link) for _, link in links):
+                found = _named(order, folder, links, [order.parent / one for one in (base, *bases)])
+                if found is not None:
+                    return found
     entries = sorted(one for one in folder.iterdir() if not one.name.startswith("."))
-    files = sorted((one for one in entries if _is_text(one.name)), key=_natural)
-    rest = _rest(entries)
+    files = [one for one in entries if _is_text(one.name)]
+    files = files or [one for one in entries if one.suffix.lower() in DOCUMENTS[:-1]]  # not PDF
+    files.sort(key=lambda one: natural_order(one.stem.casefold()))
+    rest = _rest([one for one in entries if one not in files])
     remedy = f"give one of them, convert them to .md, or list the files in a {SUMMARY}"
     if not files:
         raise ManifestError(
@@ -86,49 +94,89 @@ def _is_text(name: str) -> bool:
     return os.path.splitext(name)[1].lower() in MARKDOWN + PLAIN
 
 
-def _natural(path: Path) -> list[tuple[int, str]]:
-    parts = _DIGITS.split(path.stem.casefold())
-    return [(int(part[:18]), "") if part.isdecimal() else (-1, part) for part in parts]
-
-
 def _require_few(folder: Path, count: int) -> None:
     if count > MAX_FILES:
         raise ManifestError(f"{folder}: has {count} texts; the maximum is {MAX_FILES}")
 
 
-def _links(summary: Path, folder: Path) -> Iterator[tuple[int, str]]:
-    """The links of a SUMMARY.md, each with its line."""
-    if not _is_within(summary, folder):
-        raise _leads_out(str(summary), "the file")
-    with open_plain(summary) as file:
-        text = file.read(MAX_SUMMARY_BYTES).decode("utf-8", errors="replace")
+def _order_text(path: Path, folder: Path) -> str:
+    if not _is_within(path, folder):
+        raise _leads_out(str(path), "the file")
+    with open_plain(path) as file:
+        return file.read(MAX_SUMMARY_BYTES).decode("utf-8", errors="replace")
+
+
+_Links = tuple[list[tuple[int, str]], str]  # line and path of each, and the folder they start in
+
+
+def _summary_links(text: str) -> _Links:
+    found = []
     for token in MarkdownIt("commonmark").parse(text):
         line = token.map[0] + 1 if token.map else 0
         for child in token.children or ():
             link = re.split("[#?]", str(child.attrs.get("href", "")))[0]
             if link:  # a draft has none
-                yield line, unquote(link)
+                found.append((line, unquote(link)))
+    return found, ""
 
 
-def _named(summary: Path, folder: Path, links: list[tuple[int, str]]) -> Texts:
-    """The files that a summary names, each once."""
+def _mkdocs_links(text: str) -> _Links:
+    """Return the paths of `nav`, of which each is the end of a line."""
+    found, is_nav, base = [], False, "docs"
+    for number, line in enumerate(text.splitlines(), 1):
+        if line[:1].strip(" -#"):
+            is_nav = line.startswith("nav:")
+        entry = _YAML_VALUE.search(line)
+        if entry and is_nav:
+            found.append((number, entry[1]))
+        elif entry and line.startswith("docs_dir:"):
+            base = entry[1]
+    return found, base
+
+
+def _book_links(text: str) -> _Links:
+    """Return the lines that are names of files, not parts of a book such as `frontmatter:`."""
+    lines = ((number, line.strip()) for number, line in enumerate(text.splitlines(), 1))
+    return [(number, line) for number, line in lines if _BOOK_LINE.fullmatch(line)], ""
+
+
+_YAML_VALUE = re.compile(r"(?:^\s*-|:)\s+[\"']?([^\"'#:\s][^\"'#:]*?)[\"']?\s*(?:#.*)?$")
+_BOOK_LINE = re.compile(r"[^#{\s][^{}:]*\.\w+")
+# Files that name the texts of a folder in order: mdBook and GitBook, MkDocs, Leanpub and Softcover.
+_ORDERS: tuple[tuple[str, Callable[[str], _Links], tuple[str, ...]], ...] = (
+    (SUMMARY, _summary_links, ()),
+    (f"src/{SUMMARY}", _summary_links, ()),
+    ("mkdocs.yml", _mkdocs_links, ()),
+    ("Book.txt", _book_links, ("chapters",)),
+    ("manuscript/Book.txt", _book_links, ()),
+)
+
+
+def _named(
+    order: Path, folder: Path, links: list[tuple[int, str]], bases: list[Path]
+) -> Texts | None:
+    """Return the files that an order names, each once; None: a text that looks like an order."""
     files: dict[Path, None] = {}
     lost: list[str] = []
     for line, link in links:
-        path = Path(os.path.normpath(summary.parent / link))
+        paths = [Path(os.path.normpath(base / link)) for base in bases]
         is_address = _SCHEME.match(link) is not None
         if not is_address and (
-            "\0" in link or "\\" in link or link[0] == "/" or not _is_within(path, folder)
+            "\0" in link or "\\" in link or link[0] == "/" or not _is_within(paths[0], folder)
         ):
-            raise _leads_out(f"{summary}:{line}", f"the link {link[:100]!r}")
-        if not is_address and _is_text(link) and os.path.isfile(path):
+            raise _leads_out(f"{order}:{line}", f"the link {link[:100]!r}")
+        path = next(filter(os.path.isfile, paths), None)
+        if not is_address and _is_text(link) and path is not None and _is_within(path, folder):
             files[path] = None
         else:
             lost.append(f"{link[:100]} (line {line})")
     _require_few(folder, len(files))
     told = (
-        f"{summary}: ignored links to files that are not .md or .txt or do not exist: {_some(lost)}"
+        f"{order}: ignored {counted(len(lost), 'link')} to files that are not .md or .txt or do "
+        f"not exist: {first_few(lost)}"
     )
+    if not files and order.name == "Book.txt":
+        return None
     if not files:
         raise ManifestError(told, remedy="fix its links, or remove it")
     return Texts(tuple(files), is_summary=True, warnings=(told,) if lost else ())
@@ -163,21 +211,13 @@ def _rest(entries: list[Path]) -> str:
             below[f"{top}/"] += 1
     parts = []
     if others:
-        parts.append(f"{_texts(len(others))} of other formats ({_some(others)})")
+        parts.append(f"{counted(len(others), 'text')} of other formats ({first_few(others)})")
     if below:
-        parts.append(f"{_texts(below.total())} in subfolders ({_some(list(below))})")
+        parts.append(f"{counted(below.total(), 'text')} in subfolders ({first_few(list(below))})")
     return " and ".join(parts)
 
 
-def _texts(count: int) -> str:
-    return f"{count} text" + "s" * (count != 1)
-
-
-def _some(names: list[str]) -> str:
-    more = len(names) - MAX_TOLD
-    return ", ".join(names[:MAX_TOLD]) + f" and {more} more" * (more > 0)
-
-
+MAX_DOCUMENT_BYTES = 256 << 20  # with its pictures
 MAX_TEXT_BYTES = 16 << 20  # of one file; the Bible has 4 MB
 
 _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff]")
@@ -196,10 +236,10 @@ def read_book(path: Path, encoding: str | None = None) -> Book:
         return _read_folder(path, encoding)
     if path.suffix.lower() == ".epub":
         return read_epub(path)
-    if path.suffix.lower() not in MARKDOWN + PLAIN:
+    if path.suffix.lower() not in MARKDOWN + PLAIN + DOCUMENTS:
         raise ManifestError(
             f"{path}: a book with the suffix {path.suffix!r} is not supported",
-            remedy="save it as .txt or .epub; .md files and folders of .md and .txt files work too",
+            remedy="save it as .txt, .md, .epub, .docx or .html; folders of such files work too",
         )
     return _read_text(path, path.name, encoding)
 
@@ -234,6 +274,10 @@ def _read_folder(folder: Path, encoding: str | None) -> Book:
 
 
 def _read_text(path: Path, name: str, encoding: str | None, *, is_chapter: bool = False) -> Book:
+    if path.suffix.lower() in DOCUMENTS:
+        from tts_cli.sources.documents import read_document
+
+        return read_document(path, _bytes_of(path, MAX_DOCUMENT_BYTES), name)
     text, num_left_out = strip_gutenberg(_decoded(path, encoding))
     warnings = [frame_warning(name, num_left_out)] if num_left_out else []
     front: dict[str, str] = {}
@@ -255,15 +299,20 @@ def _read_text(path: Path, name: str, encoding: str | None, *, is_chapter: bool 
     )
 
 
-def _decoded(path: Path, encoding: str | None) -> str:
-    """A text file's characters as they are seen, line ends as newlines."""
+def _bytes_of(path: Path, most_bytes: int) -> bytes:
     try:
         with open_given(path) as file:
-            data = file.read(MAX_TEXT_BYTES + 1)
+            data = file.read(most_bytes + 1)
     except OSError as error:
         raise ManifestError(f"{path}: {error.strerror or error}", "check the path") from error
-    if len(data) > MAX_TEXT_BYTES:
-        raise ManifestError(f"{path}: is larger than {MAX_TEXT_BYTES >> 20} MiB", "split it")
+    if len(data) > most_bytes:
+        raise ManifestError(f"{path}: is larger than {most_bytes >> 20} MiB", "split it")
+    return data
+
+
+def _decoded(path: Path, encoding: str | None) -> str:
+    """A text file's characters as they are seen, line ends as newlines."""
+    data = _bytes_of(path, MAX_TEXT_BYTES)
     found = tell_encoding(Encoding(encoding) if encoding else find_encoding([data]), str(path))
     try:
         text = data.decode(found.name).removeprefix("\ufeff")

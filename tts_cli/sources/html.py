@@ -183,6 +183,16 @@ def _heading_of(text: str) -> str:
     return one_line(joined(text.replace(_EDGE, "")))
 
 
+def left_out_warnings(name: str, left_out: Counter[str]) -> list[str]:
+    """Return a sentence for each kind of what was left out of a file."""
+    times = Counter({NOTE: left_out[NOTE_MARK]}) | left_out  # a mark is one with what it leads to
+    return [
+        f"{name}: {kind} is left out" + (f", {count} times" * (count > 1))
+        for kind, count in times.items()
+        if kind != NOTE_MARK and count
+    ]
+
+
 def _whole(text: str | None, default: int) -> int:
     return int(text) if text and text.isdecimal() and len(text) <= 4 else default
 
@@ -256,6 +266,10 @@ class HtmlReader:
         self._flush()
         self.left_out["an image"] += bool(self._drop_cap)
         yield from self._take_blocks()
+
+    def warnings(self, name: str) -> list[str]:
+        """Return what was left out, once `blocks` has ended."""
+        return left_out_warnings(name, self.left_out)
 
     def _mark(self, element: Any) -> None:
         """Note where the table of contents points at this element. A deep entry, which may come to

@@ -14,14 +14,14 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, BinaryIO, Literal
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, NamedTuple
 
 from tts_cli.core import BadRow, Row
 from tts_cli.errors import StoppedEarly, UsageError
 from tts_cli.named import first_few
 from tts_cli.sources.decode import Encoding, known_encoding
 from tts_cli.sources.ids import ContentIds
-from tts_cli.sources.mapping import ColumnMapping, RowProblem
+from tts_cli.sources.mapping import DROP, ColumnMapping, RowProblem
 from tts_cli.sources.row import build_row
 
 if TYPE_CHECKING:
@@ -279,6 +279,17 @@ class SpeakerNames:
         )
 
 
+class Item(NamedTuple):
+    """What a reader finds: the values of a row, before they are checked."""
+
+    line: int
+    values: Mapping[str, Any] = {}  # by field or alias; those of an object by its own keys
+    extra: Mapping[str, Any] = {}  # values that are not fields
+    speaker: str = ""  # becomes the character where there is a cast
+    is_object: bool = False  # from JSON or Parquet: values have types, and --map names the keys
+    problem: str | None = None  # why it cannot be read
+
+
 class RowBuilder:
     """Makes the rows of one manifest.
 
@@ -299,60 +310,52 @@ class RowBuilder:
         self._folder = source.folder
         self._columns = source.columns
         self._is_idle = source.columns.is_idle
+        self._is_dropped = source.columns.extra == DROP
         self._has_names, self._has_cast = source.rules.has_names, source.rules.has_cast
         self._file = file
         self._content_ids = content_ids
         self._strips_markup = source.rules.strips_markup
         self._found = source.found
 
-    def next(self) -> None:
-        """Count a row that was found."""
+    def row(self, item: Item) -> Row | BadRow:
+        """Return the row of the next item."""
         self.number += 1
-
-    def row(self, values: Mapping[str, Any], line: int) -> Row | BadRow:
-        """The row of an object."""
-        extra = None
-        if not self._is_idle:
+        line, values, extra, speaker, is_object, problem = item
+        if is_object and not self._is_idle and problem is None:
             try:
                 values, extra = self._columns.split(values)
-            except RowProblem as problem:
-                return self.bad(line, str(problem))
+            except RowProblem as error:
+                problem = str(error)
+        if problem is not None:
+            return BadRow(line, self.number, None, problem, file=self._file)
+        if extra and self._is_dropped:
+            extra = {}
         if self._found.marks:
             values = self._without_marks(values)
         if self._has_names:
-            values, extra = self._without_name(values, extra or {})
+            values, speaker = self._without_name(values)
+        if not speaker:
+            pass
+        elif not self._has_cast:
+            extra = extra if self._is_dropped else {"speaker": speaker, **extra}
+        elif not (values.get("character") or values.get("role")):
+            values = {**values, "character": speaker}
         row = build_row(
             values,
             line=line,
             number=self.number,
             folder=self._folder,
+            is_text=not is_object,
             extra=extra or None,
             content_ids=self._content_ids,
             strips_markup=self._strips_markup,
         )
-        return self._named(row) if self._file else row
-
-    def cells(self, values: Mapping[str, str], line: int, extra: Mapping[str, str]) -> Row | BadRow:
-        """The row of a table's cells, by field."""
-        if self._found.marks:
-            values = self._without_marks(values)
-        if self._has_names:
-            values, extra = self._without_name(values, extra)
-        row = build_row(
-            values,
-            line=line,
-            number=self.number,
-            folder=self._folder,
-            is_text=True,
-            extra=extra or None,
-            content_ids=self._content_ids,
-            strips_markup=self._strips_markup,
-        )
-        return self._named(row) if self._file else row
-
-    def bad(self, line: int, message: str) -> BadRow:
-        """A row that cannot be read."""
-        return BadRow(line, self.number, None, message, file=self._file)
+        if not self._file:
+            return row
+        if isinstance(row, BadRow):
+            return replace(row, file=self._file)
+        row.file = self._file
+        return row
 
     def _without_marks(self, values: Mapping[str, Any]) -> dict[str, Any]:
         field = "text" if "text" in values else "input"
@@ -363,24 +366,9 @@ class RowBuilder:
             text = pattern.sub(put, text)
         return {**values, field: text.strip()}
 
-    def _without_name(
-        self, values: Mapping[str, Any], extra: Mapping[str, Any]
-    ) -> tuple[dict[str, Any], dict[str, Any]]:
-        """A row's values where the name in front of its text is who says it."""
-        values, extra = dict(values), dict(extra)
+    def _without_name(self, values: Mapping[str, Any]) -> tuple[Mapping[str, Any], str]:
+        """Return a row's values without a name in front of its text, and that name."""
         field = "text" if "text" in values else "input"
         text = values.get(field)
         found = name_in_front(text) if isinstance(text, str) else None
-        if found is not None:
-            values[field] = found[1]
-            if not self._has_cast:
-                extra.setdefault("speaker", found[0])
-            elif not (values.get("character") or values.get("role")):
-                values["character"] = found[0]
-        return values, extra
-
-    def _named(self, row: Row | BadRow) -> Row | BadRow:
-        if isinstance(row, BadRow):
-            return replace(row, file=self._file)
-        row.file = self._file
-        return row
+        return (values, "") if found is None else ({**values, field: found[1]}, found[0])

@@ -15,48 +15,45 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import Any, TextIO
 
-from tts_cli.core import BadRow, Row
 from tts_cli.errors import ManifestError
 from tts_cli.named import MAX_DEPTH, is_too_deep, shown
 from tts_cli.sources.ids import as_id
+from tts_cli.sources.item import Item
 from tts_cli.sources.mapping import RowProblem, is_field
-
-if TYPE_CHECKING:
-    from tts_cli.sources.item import ManifestFile, RowBuilder
 
 MAX_LINE_CHARS = 1 << 20
 _FIRST_CHARS = 1 << 16  # that a first look reads
 MAX_DOCUMENT_CHARS = 256 << 20
 _MAX_NUMBER_CHARS = 64
+_NONE: Mapping[str, Any] = {}
 _NOT_AN_ARRAY = "a manifest has one JSON object per line, not an array; jq -c '.[]' converts it"
 _SPACE = re.compile(r"[ \t\r\n]*")
 _ESCAPED = re.compile("[\udc80-\udcff]")  # a byte that is not UTF-8
 
 
-def line_rows(lines: Lines, source: ManifestFile, rows: RowBuilder) -> Iterator[Row | BadRow]:
-    """JSONL and plain text: a row is a line; blank lines are skipped and not counted as rows."""
-    is_plain = source.format == "txt"
+def line_items(lines: Lines, *, is_plain: bool) -> Iterator[Item]:
+    """Return an item per line of JSONL, or of plain text; blank lines are skipped."""
     for line in lines:
         problem = lines.problem
         lines.start_row()
         if line.isspace() or not line:
             continue
-        rows.next()
+        values: dict[str, Any] = {}
         try:
-            if problem is not None:
-                raise RowProblem(problem)
-            text = line.rstrip("\r\n")
-            values = {"text": text} if is_plain else _parse_object(text)
+            if problem is None:
+                text = line.rstrip("\r\n")
+                values = {"text": text} if is_plain else _parse_object(text)
         except RowProblem as error:
-            yield rows.bad(lines.number, str(error))
-        else:
-            yield rows.row(values, lines.number)
+            problem = str(error)
+        yield Item(lines.number, values, _NONE, "", True, problem)
 
 
-def is_document(file: TextIO) -> bool:
-    """Whether a text is JSON over several lines, or a line that is an array or very long."""
+def is_document(file: TextIO, name: str) -> bool:
+    """Whether a text is JSON over several lines, or one line that is an array, rows in an envelope
+    or, by the name of the file, a table of strings.
+    """
     start = file.read(_FIRST_CHARS).lstrip("\ufeff \t\r\n")
     if start.startswith("{") and "\n" not in start:
         start += file.read(MAX_LINE_CHARS - _FIRST_CHARS)
@@ -69,7 +66,10 @@ def is_document(file: TextIO) -> bool:
         return error.pos >= len(first.rstrip()) or not end
     except (RowProblem, RecursionError):
         return False
-    return not rest.strip() and isinstance(value, dict) and _list_of(value) is not None
+    if rest.strip() or not isinstance(value, dict):
+        return False
+    is_table = name.lower().endswith((".json", ".arb")) and not any(map(is_field, value))
+    return is_table or _list_of(value) is not None
 
 
 def load_document(file: TextIO, name: str) -> Document | None:
@@ -98,14 +98,14 @@ def load_document(file: TextIO, name: str) -> Document | None:
     return document
 
 
-def document_rows(text: Document, rows: RowBuilder) -> Iterator[Row | BadRow]:
-    """The rows of a document; a row's line is the one where its object begins.
+def document_items(text: Document) -> Iterator[Item]:
+    """Return the items of a document; an item's line is the one where its object begins.
 
     Raises:
         ManifestError: it is not JSON, from some line on.
     """
     if text.peek() == "[":
-        yield from _array(text, rows)
+        yield from _array(text)
         if text.peek():
             raise text.error("there is something after the end of the array")
         return
@@ -113,23 +113,23 @@ def document_rows(text: Document, rows: RowBuilder) -> Iterator[Row | BadRow]:
     if is_too_deep(value):
         raise text.error(f"values are nested more than {MAX_DEPTH} deep")
     if text.peek():  # objects one after the other
-        yield _row(value, line, rows)
+        yield _item(value, line)
         while text.peek():
-            yield _next(text, rows)
+            yield _next(text)
         return
     key = _list_of(value)
     if key is not None:
         found = re.search(rf"{re.escape(json.dumps(key))}\s*:\s*(?=\[)", text.content)
         start = text.content.index("[") if found is None else found.end()  # the key has escapes
-        yield from _array(Document(text.content, text.name, start), rows)
+        yield from _array(Document(text.content, text.name, start))
         return
     if isinstance(value, dict) and value and not any(map(is_field, value)):
         cursor = Document(text.content, text.name)
         for key, entry in _entries(value):
             cursor.seek(json.dumps(key, ensure_ascii=False))
-            yield _row(entry, cursor.line, rows)
+            yield _item(entry, cursor.line)
         return
-    yield _row(value, line, rows)
+    yield _item(value, line)
 
 
 def _list_of(value: Any) -> str | None:
@@ -160,7 +160,7 @@ def _entries(values: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, A
             yield from _entries(value, name)
 
 
-def _array(text: Document, rows: RowBuilder) -> Iterator[Row | BadRow]:
+def _array(text: Document) -> Iterator[Item]:
     text.take("[")
     is_first = True
     while text.peek() != "]":
@@ -168,25 +168,23 @@ def _array(text: Document, rows: RowBuilder) -> Iterator[Row | BadRow]:
             text.take(",")
             text.peek()  # up to the line of the value
         is_first = False
-        yield _next(text, rows)
+        yield _next(text)
     text.take("]")
 
 
-def _next(text: Document, rows: RowBuilder) -> Row | BadRow:
+def _next(text: Document) -> Item:
     line = text.line
     try:
         value = text.value()
     except RowProblem as problem:
-        rows.next()
-        return rows.bad(line, str(problem))
-    return _row(value, line, rows)
+        return Item(line, problem=str(problem))
+    return _item(value, line)
 
 
-def _row(value: Any, line: int, rows: RowBuilder) -> Row | BadRow:
-    rows.next()
+def _item(value: Any, line: int) -> Item:
     if isinstance(value, dict):
-        return rows.row(value, line)
-    return rows.bad(line, f"must be a JSON object, not {shown(value)}")
+        return Item(line, value, is_object=True)
+    return Item(line, problem=f"must be a JSON object, not {shown(value)}")
 
 
 class Document:

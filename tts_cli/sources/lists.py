@@ -11,14 +11,11 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tts_cli.core import BadRow, Row
 from tts_cli.plain import read_table
 from tts_cli.sources.ids import id_problem
-from tts_cli.sources.item import ListForm
-from tts_cli.sources.mapping import DROP
+from tts_cli.sources.item import Item, ListForm
 
 if TYPE_CHECKING:
-    from tts_cli.sources.item import ManifestFile, RowBuilder
     from tts_cli.sources.jsonl import Lines
 
 log = logging.getLogger(__name__)
@@ -89,10 +86,8 @@ def find_marks(sample: list[str], name: str) -> tuple[tuple[re.Pattern[str], str
     return tuple(marks)
 
 
-def list_rows(
-    lines: Lines, form: ListForm, source: ManifestFile, rows: RowBuilder
-) -> Iterator[Row | BadRow]:
-    """A row per text; names and times of a head hold until the next one."""
+def list_items(lines: Lines, form: ListForm) -> Iterator[Item]:
+    """Return an item per text; the name and the time of a head apply until the next head."""
     about: dict[str, str] = {}
     for line in lines:
         problem, text = lines.problem, line.strip("\r\n ")
@@ -102,20 +97,16 @@ def list_rows(
         if form.head is not None and (found := form.head.fullmatch(text)):
             about = {key: value for key, value in found.groupdict().items() if value}
             continue
-        rows.next()
         if problem is not None:
-            yield rows.bad(lines.number, problem)
+            yield Item(lines.number, problem=problem)
             continue
         if form.line is not None and (found := form.line.fullmatch(text)):
             about = {key: value for key, value in found.groupdict().items() if value}
         values = {"text": about.pop("text", text)}
         if "id" in about:
             values["id"] = about.pop("id")
-        extra = {} if source.columns.extra == DROP else dict(about)
-        if "speaker" in about and source.rules.has_cast:
-            values["character"] = about["speaker"]
-            extra.pop("speaker", None)
-        yield rows.cells(values, lines.number, extra)
+        extra = {key: value for key, value in about.items() if key != "speaker"}
+        yield Item(lines.number, values, extra, about.get("speaker", ""))
 
 
 @cache

@@ -16,12 +16,15 @@ from __future__ import annotations
 
 import codecs
 import errno
+import gzip
 import logging
 import os
+import re
 import shlex
 import sys
 import tempfile
-from collections.abc import Generator, Iterator, Sequence
+import zlib
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from itertools import islice
 from pathlib import Path
@@ -39,13 +42,21 @@ from tts_cli.sources.decode import (
     tell_encoding,
 )
 from tts_cli.sources.dialect import find_dialect
+from tts_cli.sources.fountain import fountain_items
 from tts_cli.sources.ids import ContentIds
-from tts_cli.sources.item import Manifest, ManifestFile, ManifestSet, ReadOptions, RowBuilder
-from tts_cli.sources.jsonl import Lines, document_rows, is_document, line_rows, load_document
-from tts_cli.sources.lists import find_list, find_marks, list_rows
+from tts_cli.sources.item import (
+    Item,
+    Manifest,
+    ManifestFile,
+    ManifestSet,
+    ReadOptions,
+    RowBuilder,
+)
+from tts_cli.sources.jsonl import Lines, document_items, is_document, line_items, load_document
+from tts_cli.sources.lists import find_list, find_marks, list_items
 from tts_cli.sources.mapping import ColumnMapping, parse_map
-from tts_cli.sources.subtitles import has_cues, subtitle_rows
-from tts_cli.sources.table import table_rows
+from tts_cli.sources.subtitles import has_cues, subtitle_items
+from tts_cli.sources.table import table_items
 
 if TYPE_CHECKING:
     from tts_cli.config import RunConfig
@@ -59,6 +70,7 @@ _BLOCK_BYTES = 1 << 20
 MAX_PIPED_LINE_BYTES = 64 << 20  # rows are shorter, but a workbook has lines by chance only
 MAX_PIPED_BYTES = 4 << 30
 _BLANK = codecs.BOM_UTF8 + b" \t\r\n"
+_STRINGS = re.compile(rb"<(?:resources|TS|xliff)[\s>]")  # a table of strings in XML
 _MAX_SHOWN = 60  # characters of a text that is no path
 _SUFFIXES = {
     ".jsonl": "jsonl",
@@ -76,6 +88,16 @@ _SUFFIXES = {
     ".txt": "txt",
     ".xlsx": "xlsx",
     ".xlsm": "xlsx",
+    ".ods": "xlsx",
+    ".xls": "xlsx",
+    ".parquet": "parquet",
+    ".arb": "jsonl",
+    ".po": "po",
+    ".pot": "po",
+    ".xlf": "xml",
+    ".xliff": "xml",
+    ".resx": "xml",
+    ".fountain": "fountain",
 }
 
 
@@ -128,10 +150,15 @@ def open_source(
     folder = os.path.dirname(manifest)
     file = _open(manifest)
     if os.path.isfile(manifest):
-        file.close()
-        yield ManifestFile(
-            manifest, rules.format or _format_of(manifest), folder, None, rules, columns
-        )
+        with file, ExitStack() as stack:
+            name = manifest[:-3] if manifest.lower().endswith(".gz") else manifest
+            has_suffix = os.path.splitext(name)[1].lower() in _SUFFIXES
+            format = rules.format or _format_of(manifest, name if has_suffix else manifest)
+            unpacked = None
+            if name != manifest:
+                stream = cast(BinaryIO, gzip.GzipFile(fileobj=file))
+                unpacked = stack.enter_context(_copy_of(stream, manifest))
+            yield ManifestFile(manifest, format, folder, unpacked, rules, columns)
         return
     with file, _copy_of(file, manifest) as copy:
         yield ManifestFile(manifest, rules.format or "jsonl", folder, copy, rules, columns)
@@ -169,14 +196,21 @@ def _unreadable(manifest: str, error: Exception, remedy: str) -> ManifestError:
     return ManifestError(f"{manifest}: {reason[:1].lower()}{reason[1:]}", remedy=remedy)
 
 
-def _format_of(manifest: str) -> str:
-    suffix = os.path.splitext(manifest)[1].lower()
+def _format_of(manifest: str, name: str) -> str:
+    """Return the format of a file by its suffix.
+
+    Args:
+        name: with a suffix; without .gz, which the file may have.
+    """
+    suffix = os.path.splitext(name)[1].lower()
+    if suffix in (".xml", ".ts") and _STRINGS.search(start_of(manifest)):
+        return "xml"
     if suffix not in _SUFFIXES:
         if mistake := of_suffix(manifest) or of_content(manifest):
             raise ManifestError(f"{manifest}: {mistake[0]}", mistake[1])
         raise ManifestError(
             f"{manifest}: the suffix {suffix!r} is not a manifest format",
-            remedy="add --manifest-format jsonl, csv, tsv, txt, xlsx or subtitles",
+            remedy="add --manifest-format jsonl, csv, tsv, txt or another that --help lists",
         )
     return _SUFFIXES[suffix]
 
@@ -213,8 +247,8 @@ def _blocks(stream: BinaryIO, name: str) -> Iterator[bytes]:
     while True:
         try:
             block = stream.read(_BLOCK_BYTES)
-        except OSError as error:
-            raise _unreadable(name, error, "check the input of the pipe") from error
+        except (OSError, EOFError, zlib.error) as error:  # the last two of a .gz
+            raise _unreadable(name, error, "check the input") from error
         if not block:
             return
         has_lines = has_lines and not (total == 0 and block.lstrip(_BLANK).startswith(b"["))
@@ -245,7 +279,11 @@ def read_rows(manifest: Manifest) -> Iterator[Row | BadRow]:
         file = source.name if len(manifest.all) > 1 else ""
         rows = RowBuilder(source, number, file, content_ids)
         try:
-            yield from _read(source, rows)
+            if source.given is not None:
+                source.found.encoding = Encoding()  # of the file that has them too
+                yield from source.given
+            else:
+                yield from map(rows.row, _items(source))
         except (OSError, ManifestError) as error:
             source.require_same()  # else that is what is wrong
             if isinstance(error, ManifestError):
@@ -255,16 +293,18 @@ def read_rows(manifest: Manifest) -> Iterator[Row | BadRow]:
     manifest.columns.require_met(manifest.name)
 
 
-def _read(source: ManifestFile, rows: RowBuilder) -> Generator[Row | BadRow, None, None]:
-    if source.given is not None:
-        source.found.encoding = Encoding()  # of the file that has them too
-        yield from source.given
-        return
-    if source.format == "xlsx":
-        from tts_cli.sources.xlsx import workbook_rows
+def _items(source: ManifestFile) -> Iterator[Item]:
+    if source.format in ("xlsx", "parquet", "po", "xml"):
+        from tts_cli.sources import catalogs, parquet, xlsx  # slow to import
 
+        readers = {
+            "xlsx": xlsx.workbook_items,
+            "parquet": parquet.parquet_items,
+            "po": catalogs.po_items,
+            "xml": catalogs.xml_items,
+        }
         with source.open() as file:
-            yield from workbook_rows(file, source, rows)
+            yield from readers[source.format](file, source)
         return
     found = source.found
     if found.encoding is None:
@@ -273,7 +313,7 @@ def _read(source: ManifestFile, rows: RowBuilder) -> Generator[Row | BadRow, Non
         if source.format == "txt" and has_cues(lambda: _lines_of(source)):
             log.warning("%s: contains subtitles, and is read as subtitles", source.name)
             found.is_subtitles = True
-        if source.format != "jsonl" and not found.is_subtitles:
+        if source.format not in ("jsonl", "fountain") and not found.is_subtitles:
             with _lines_of(source) as lines:
                 sample = list(islice(lines.each(), _SAMPLE_LINES))
             is_open = source.format == "txt" and not (source.rules.format or source.rules.columns)
@@ -284,21 +324,23 @@ def _read(source: ManifestFile, rows: RowBuilder) -> Generator[Row | BadRow, Non
     document = None
     if source.format == "jsonl":
         with _text_of(source) as file:
-            has_document = is_document(file)
+            has_document = is_document(file, source.name)
         if has_document:
             with _text_of(source) as file:
                 document = load_document(file, source.name)
     with _text_of(source) as file:
-        if found.is_subtitles:
-            yield from subtitle_rows(file, source, rows)
+        if source.format == "fountain":
+            yield from fountain_items(file, source.name)
+        elif found.is_subtitles:
+            yield from subtitle_items(file, source.name)
         elif found.form is not None:
-            yield from table_rows(Lines(file), found.form, source, rows)
+            yield from table_items(Lines(file), found.form, source)
         elif found.list_form is not None:
-            yield from list_rows(Lines(file), found.list_form, source, rows)
+            yield from list_items(Lines(file), found.list_form)
         elif document is not None:
-            yield from document_rows(document, rows)
+            yield from document_items(document)
         else:
-            yield from line_rows(Lines(file), source, rows)
+            yield from line_items(Lines(file), is_plain=source.format == "txt")
 
 
 @contextmanager
@@ -348,10 +390,15 @@ def of_suffix(path: str) -> tuple[str, str] | None:
     return None
 
 
+def start_of(path: str) -> bytes:
+    """Return the first bytes of a file."""
+    with open_given(path) as file:
+        return file.read(_PEEKED_BYTES)
+
+
 def of_content(path: str) -> tuple[str, str] | None:
     """For a file whose suffix is not known: what its first bytes show; None: it may be a text."""
-    with open_given(path) as file:
-        start = file.read(_PEEKED_BYTES)
+    start = start_of(path)
     for kind in read_table(_KINDS)["content"]:
         if start.lstrip(_BLANK).startswith(kind["start"].encode("latin-1")):
             return kind["is"], kind["remedy"].format(path=path, rows=_ROWS)

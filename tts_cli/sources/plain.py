@@ -85,6 +85,7 @@ class Printed(NamedTuple):
 
     text: str  # what is left out is empty lines, so that others keep their number
     left_out: tuple[str, ...]
+    starts: tuple[int, ...]  # the first line of each page, from 1
 
 
 def without_print(text: str) -> Printed:
@@ -98,17 +99,15 @@ def without_print(text: str) -> Printed:
     pages = [page.split("\n") for page in text.split("\f")]
     if len(pages) > _MIN_PAGES and _clear_pages(pages):
         left_out.append("numbers or running heads of pages")
-    text = "\n".join(pages[0])
+    pieces = ["\n".join(pages[0])]
+    starts = [1]
     for page in pages[1:]:
-        last, first = text.rstrip()[-1:], "".join(page).lstrip()[:1]
+        last, first = pieces[-1].rstrip()[-1:], "".join(page).lstrip()[:1]
         is_cut = (last.isalnum() or last in ",-") and first.islower()  # a sentence goes on
-        # No line is lost: messages count them.
-        text = (
-            text.rstrip("\n") + "\n" + "\n".join(page).lstrip("\n")
-            if is_cut
-            else (f"{text}\f" + "\n".join(page))
-        )
-    return Printed(text, tuple(left_out))
+        pieces[-1] = pieces[-1].rstrip("\n") + "\n" if is_cut else pieces[-1] + "\f"
+        starts.append(starts[-1] + pieces[-1].count("\n") + 2 * pieces[-1].count("\f"))
+        pieces.append("\n".join(page).lstrip("\n") if is_cut else "\n".join(page))
+    return Printed("".join(pieces), tuple(left_out), tuple(starts))
 
 
 def _aozora_heading(found: re.Match[str]) -> str:
@@ -148,15 +147,18 @@ def _clear_pages(pages: list[list[str]]) -> bool:
     return bool(cleared)
 
 
-def blocks(text: str, name: str) -> Iterator[Block]:
+def blocks(text: str, name: str, *, is_wrapped: bool = False) -> Iterator[Block]:
     """The blocks of a text in order.
 
     Args:
         text: with line ends as newlines.
         name: of the file, for messages.
+        is_wrapped: lines end as the page did; otherwise their lengths show it.
     """
     groups = list(_groups(_PICTURE.sub(_newlines, text)))
     width = _wrap_width(groups)
+    if is_wrapped and not width:
+        width = max((len(line.text) for group in groups for line in group), default=0)
     has_parted = width and re.search(r"[^\W\d_]-\n\s*[a-zß-ÿ]", text)
     words = {word.casefold() for word in _WORD.findall(text)} if has_parted else set()
     found = [block for group in groups for block in _read(group, width, name, words)]
@@ -240,8 +242,8 @@ def _heading(
         return Heading(line, 1 if found[1][0] == "=" else 2, where), 2
     below = below.strip()
     title = title_of(line, is_loose=len(group) == 1)
-    if title is None:
-        return None
+    if title is None or (line[0].islower() and _FINAL.search(line)):
+        return None  # "section 3 and elsewhere."
     if title.value is not None:
         if width and len(group) > 1:
             return None

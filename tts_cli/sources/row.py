@@ -43,6 +43,23 @@ _FRAMES = Range(1, 1_000_000, is_integer=True)
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")  # all but tab and newline
 _ENTITY = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
+# Of spreadsheets, pandas and databases; "null" and "None" are words.
+_NO_VALUES = frozenset(
+    (
+        "#N/A",
+        "#NAME?",
+        "#REF!",
+        "#VALUE!",
+        "#DIV/0!",
+        "#NULL!",
+        "#NUM!",
+        "NaN",
+        "nan",
+        "NULL",
+        "<NA>",
+    )
+)
+_FORMULA = re.compile(r"=\s*[A-Z][A-Z0-9.]*\(.*\)")
 _INT = re.compile(r"[+-]?[0-9]{1,30}")
 _FLOAT = re.compile(r"[+-]?([0-9]{1,30}\.?[0-9]{0,30}|\.[0-9]{1,30})([eE][+-]?[0-9]{1,4})?")
 _BOOLS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
@@ -130,6 +147,10 @@ def _canonical(values: Mapping[str, Any], is_text: bool) -> dict[str, Any]:
             raise RowProblem(unknown_names(values))
         if is_text and KINDS[name] != "text":
             value = value.strip()
+        if is_text and name == "text" and (problem := _cell_problem(value)):
+            raise RowProblem(f"text: {problem}")
+        if is_text and name != "text" and value in _NO_VALUES:
+            continue
         is_optional = is_text or name not in ("id", "text")
         if value is None or (is_optional and value == ""):
             continue
@@ -139,6 +160,16 @@ def _canonical(values: Mapping[str, Any], is_text: bool) -> dict[str, Any]:
             )
         given[name], origin[name] = value, key
     return given
+
+
+def _cell_problem(value: str) -> str | None:
+    """Return what is wrong with a cell of a table that a program has filled; None: nothing."""
+    value = value.strip()
+    if value in _NO_VALUES:
+        return f"is {value!r}, by which programs mean no value; leave the cell empty or fill it"
+    if _FORMULA.fullmatch(value):
+        return "is a formula; save the table with its results"
+    return None
 
 
 def _find_id(values: Mapping[str, Any], is_text: bool) -> str | None:

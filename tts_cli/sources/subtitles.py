@@ -11,18 +11,12 @@ import logging
 import re
 from collections.abc import Iterator, Mapping
 from itertools import islice
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import Any, TextIO
 
-from tts_cli.core import BadRow, Row
 from tts_cli.errors import ManifestError
 from tts_cli.extras import load
 from tts_cli.sources.dialect import OpenLines
-from tts_cli.sources.mapping import DROP
-
-if TYPE_CHECKING:
-    from pysubs2 import SSAEvent
-
-    from tts_cli.sources.item import ManifestFile, RowBuilder
+from tts_cli.sources.item import Item
 
 log = logging.getLogger(__name__)
 
@@ -55,8 +49,8 @@ def cue_length_s(extra: Mapping[str, Any]) -> float | None:
         return None
 
 
-def subtitle_rows(file: TextIO, source: ManifestFile, rows: RowBuilder) -> Iterator[Row | BadRow]:
-    """A row a cue.
+def subtitle_items(file: TextIO, name: str) -> Iterator[Item]:
+    """Return an item per cue.
 
     Args:
         file: the text, with bytes that are not UTF-8 as lone surrogates.
@@ -64,11 +58,11 @@ def subtitle_rows(file: TextIO, source: ManifestFile, rows: RowBuilder) -> Itera
         ManifestError: these are no subtitles, or too many.
         SetupError: pysubs2 is missing.
     """
-    pysubs2 = load("subtitles", "pysubs2", f"{source.name}: reading subtitles")
+    pysubs2 = load("subtitles", "pysubs2", f"{name}: reading subtitles")
     data = file.read(MAX_FILE_CHARS + 1).removeprefix("\ufeff")
     if len(data) > MAX_FILE_CHARS:
         raise ManifestError(
-            f"{source.name}: has more than {MAX_FILE_CHARS >> 20} Mi characters of subtitles"
+            f"{name}: has more than {MAX_FILE_CHARS >> 20} Mi characters of subtitles"
         )
     data = data.encode(errors="surrogateescape").decode(errors="replace")
     text, num_timed = _WORD_TIME.subn("", data)
@@ -78,7 +72,7 @@ def subtitle_rows(file: TextIO, source: ManifestFile, rows: RowBuilder) -> Itera
     except (pysubs2.exceptions.Pysubs2Error, ValueError, OverflowError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise ManifestError(
-            f"{source.name}: cannot be read as subtitles: {reason}",
+            f"{name}: cannot be read as subtitles: {reason}",
             remedy="save it as .srt or .vtt again, in UTF-8",
         ) from error
     numbered = enumerate(text.splitlines(), 1)
@@ -96,21 +90,11 @@ def subtitle_rows(file: TextIO, source: ManifestFile, rows: RowBuilder) -> Itera
         last = said  # which YouTube's captions, timed by words, show again above the next line
         if voice := _VOICE.search(cue.text):
             cue.name = html.unescape(voice[1]).strip()
-        values, is_silent = _values(cue, " ".join(" ".join(fresh).split()), source)
+        text = " ".join(" ".join(fresh).split())
+        is_silent = cue.is_drawing or _SOUNDS.fullmatch(text) is not None
         num_silent += is_silent
-        rows.next()
+        values = {"text": SILENT if is_silent else text.strip("\u2669\u266a\u266b\u266c ")}
         extra = {"start_s": f"{cue.start / 1000:g}", "end_s": f"{cue.end / 1000:g}"}
-        if cue.name and "character" not in values:
-            extra["speaker"] = cue.name
-        yield rows.cells(values, line, {} if source.columns.extra == DROP else extra)
+        yield Item(line, values, extra, cue.name)
     if num_silent:
-        log.info("%s: %d cues without words stay silent", source.name, num_silent)
-
-
-def _values(cue: SSAEvent, text: str, source: ManifestFile) -> tuple[Mapping[str, str], bool]:
-    """A cue's fields, and whether it has no words."""
-    is_silent = cue.is_drawing or _SOUNDS.fullmatch(text) is not None
-    values = {"text": SILENT if is_silent else text.strip("\u2669\u266a\u266b\u266c ")}
-    if cue.name and source.rules.has_cast:
-        values["character"] = cue.name
-    return values, is_silent
+        log.info("%s: %d cues without words stay silent", name, num_silent)

@@ -9,11 +9,10 @@ import logging
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from tts_cli.core import BadRow, Row
 from tts_cli.errors import ManifestError
 from tts_cli.named import counted, first_few, shown
 from tts_cli.sources.dialect import PATH, path_id, skip_directives
-from tts_cli.sources.item import Dialect
+from tts_cli.sources.item import Dialect, Item
 from tts_cli.sources.jsonl import Lines
 from tts_cli.sources.mapping import (
     ERROR,
@@ -26,7 +25,7 @@ from tts_cli.sources.mapping import (
 )
 
 if TYPE_CHECKING:
-    from tts_cli.sources.item import ManifestFile, RowBuilder
+    from tts_cli.sources.item import ManifestFile
 
 log = logging.getLogger(__name__)
 
@@ -62,7 +61,7 @@ class TableHeader:
         self._targets = form.targets if form and form.names else {}
         self._id_parts = form.id_parts if form else 0
         self._kept = KEEP if self._targets and columns.extra == ERROR else columns.extra
-        self.overhanging: list[str] = []  # ids of rows with a cell behind the last name
+        self.overhanging: list[str] = []  # ids or lines of rows with a cell behind the last name
         named = [name for name in names if name]
         named += [name for name in self.names if name in columns.fields and name not in named]
         for name in named:
@@ -130,10 +129,10 @@ class TableHeader:
             self.fields[column] is not None or any(index == column for index, _ in self._extra)
         )
 
-    def row(self, cells: list[str], rows: RowBuilder, line: int) -> Row | BadRow:
-        """The row of some cells, as many as there are columns. Raises ManifestError."""
+    def item(self, cells: list[str], line: int) -> Item:
+        """Return the item of some cells, as many as there are columns. Raises ManifestError."""
         if self._is_plain:
-            return rows.cells(dict(zip(self.fields, cells, strict=True)), line, {})  # type: ignore[arg-type]
+            return Item(line, dict(zip(self.fields, cells, strict=True)))  # type: ignore[arg-type]
         if self._path is not None:
             cells[self._path] = path_id(cells[self._path], self._id_parts)
         values: dict[str, str] = {}
@@ -148,16 +147,15 @@ class TableHeader:
                 elif self._kept == ERROR:
                     raise self._nameless(index, cells[index], line)
         if is_over and self._kept == ERROR:
-            return rows.bad(
-                line,
+            problem = (
                 f"has {shown(cells[last])} after the last named column; if it belongs to a "
-                "sentence, put that cell in quotes; --extra drop ignores all of that column",
+                "sentence, put that cell in quotes; --extra drop ignores all of that column"
             )
+            return Item(line, problem=problem)
         extra = {name: cells[index] for index, name in self._extra if cells[index].strip()}
-        row = rows.cells(values, line, extra)
         if is_over:
-            self.overhanging.append(row.record_id)
-        return row
+            self.overhanging.append(values.get("id") or f"line {line}")
+        return Item(line, values, extra)
 
     def _nameless(self, index: int, cell: str, line: int) -> ManifestError:
         name = self.names[index] or f"#{index + 1}"
@@ -182,17 +180,15 @@ class TableHeader:
             )
 
 
-def table_rows(
-    lines: Lines, form: Dialect, source: ManifestFile, rows: RowBuilder
-) -> Iterator[Row | BadRow]:
-    """A row of cells after the other; one may span lines inside quotes."""
+def table_items(lines: Lines, form: Dialect, source: ManifestFile) -> Iterator[Item]:
+    """Return an item per row of cells; a row may span lines inside quotes."""
     skip_directives(lines, form)
     reader = form.reader(lines)
     if form.names:
         header = TableHeader(list(form.names), source.columns, source.name, form)
     else:
         header = _read_header(reader, lines, source, form)
-    num_columns, first = len(header.names), rows.number
+    num_columns, num_rows = len(header.names), 0
     while True:
         lines.start_row()
         start = lines.number + 1
@@ -213,12 +209,12 @@ def table_rows(
         except StopIteration:
             break
         except (RowProblem, csv.Error) as problem:
-            rows.next()
-            yield rows.bad(start, _table_problem(problem, start, lines.number))
+            yield Item(start, problem=_table_problem(problem, start, lines.number))
+            num_rows += 1
             continue
-        rows.next()
-        yield header.row(cells, rows, start)
-    header.tell_overhanging(source.name, rows.number - first)
+        num_rows += 1
+        yield header.item(cells, start)
+    header.tell_overhanging(source.name, num_rows)
 
 
 def _reason(problem: Exception) -> str:

@@ -1,4 +1,4 @@
-"""Read rows of an .xlsx file, with every cell as its user sees it: dates, numbers, results of
+"""Read the rows of a workbook, with every cell as its user sees it: dates, numbers, results of
 formulas.
 
 python-calamine reads the values, and `workbook_scan` what it does not tell. A sheet is read whole,
@@ -7,77 +7,105 @@ so its size is bounded; a million rows are for CSV or JSONL.
 
 from __future__ import annotations
 
-import datetime
 import io
 import logging
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from tts_cli.core import BadRow, Row
-from tts_cli.errors import ManifestError, is_panic
+from tts_cli.errors import ManifestError, library_errors
 from tts_cli.extras import load
 from tts_cli.named import first_few, nearest, shown
+from tts_cli.sources.archive import MAX_TOTAL_BYTES, Archive
+from tts_cli.sources.item import Item
+from tts_cli.sources.other_workbooks import OdsFile, XlsFile
 from tts_cli.sources.table import TableHeader
 from tts_cli.sources.xlsx_scan import (
     MAX_FILE_BYTES,
+    SAVE_AS_CSV,
+    Grid,
     NumberFormat,
     Sheet,
     SheetScan,
     WorkbookFile,
+    cell_text,
     column_letters,
 )
 
 if TYPE_CHECKING:
-    from tts_cli.sources.item import ManifestFile, RowBuilder
+    from tts_cli.sources.item import ManifestFile
 
 log = logging.getLogger(__name__)
 
-_MAX_INTEGER = 1e15  # from here on Excel itself has no further digits
 
-
-def workbook_rows(file: BinaryIO, source: ManifestFile, rows: RowBuilder) -> Iterator[Row | BadRow]:
-    """The rows of one sheet; the first row with anything in it names the columns.
+def workbook_items(file: BinaryIO, source: ManifestFile) -> Iterator[Item]:
+    """Return the items of one sheet; the first row with anything in it names the columns.
 
     Raises:
-        ManifestError: it is no workbook, too large, or has no such sheet or columns.
-        SetupError: python-calamine is missing.
+        ManifestError: it is not a workbook, too large, or has no such sheet or columns.
+        SetupError: a library is missing.
     """
     name = source.name
-    book = WorkbookFile(file.read(MAX_FILE_BYTES + 1), name)
+    book = _open(file.read(MAX_FILE_BYTES + 1), name)
     sheet = _choose(book.sheets, source.rules.sheet, name)
-    values, scan = _read(book, sheet, name)
+    grid = book.grid(sheet)
     is_first = source.found.sheet is None
     source.found.sheet = sheet.name
     if is_first:
-        _tell(book.sheets, sheet, scan, name)
+        _tell(book.sheets, sheet, grid, name)
     header: TableHeader | None = None
-    unfollowed: list[str] = []
-    for index, line_values in enumerate(values):
-        cells = [
-            _shown((index, column), value, scan.formats, unfollowed)
-            for column, value in enumerate(line_values)
-        ]
-        has_problem = any((index, column) in scan.problems for column in range(len(cells)))
+    for index, cells in enumerate(grid.rows):
+        has_problem = any((index, column) in grid.problems for column in range(len(cells)))
         if not has_problem and not any(map(str.strip, cells)):
             continue
         line = index + 1
         if header is None:
             header = TableHeader(cells, source.columns, f"{name}:{line}")
             continue
-        rows.next()
-        problem = _problem(index, cells, scan, header) if has_problem else None
-        yield header.row(cells, rows, line) if problem is None else rows.bad(line, problem)
+        problem = _problem(index, cells, grid, header) if has_problem else None
+        yield header.item(cells, line) if problem is None else Item(line, problem=problem)
     if header is None:
         raise ManifestError(
             f"{name}: sheet {sheet.name!r} is empty", remedy="choose another with --sheet"
         )
-    if unfollowed and is_first:
+    if grid.unfollowed and is_first:
         log.warning(
             "%s: %d numbers are shown in an unsupported format (currency, fractions): %s first",
             name,
-            len(unfollowed),
-            unfollowed[0],
+            len(grid.unfollowed),
+            grid.unfollowed[0],
         )
+
+
+class _Xlsx:
+    """An .xlsx file."""
+
+    def __init__(self, archive: Archive, name: str) -> None:
+        self._file, self._name = WorkbookFile(archive, name), name
+        self.sheets = self._file.sheets
+
+    def grid(self, sheet: Sheet) -> Grid:
+        """Return the cells of a sheet."""
+        values, scan = _read(self._file, sheet, self._name)
+        grid = Grid([], scan.problems, scan.hidden_rows)
+        grid.rows = (
+            [
+                _shown((index, column), value, scan.formats, grid.unfollowed)
+                for column, value in enumerate(line_values)
+            ]
+            for index, line_values in enumerate(values)
+        )
+        return grid
+
+
+def _open(data: bytes, name: str) -> _Xlsx | OdsFile | XlsFile:
+    """Open a workbook; its first bytes and parts show the kind."""
+    if len(data) > MAX_FILE_BYTES:
+        raise ManifestError(f"{name}: is larger than {MAX_FILE_BYTES >> 20} MiB", SAVE_AS_CSV)
+    if data.startswith(b"\xd0\xcf\x11\xe0"):
+        return XlsFile(data, name)
+    archive = Archive(io.BytesIO(data), name, "save it again", MAX_TOTAL_BYTES)
+    is_ods = b"opendocument" in archive.read("mimetype") if "mimetype" in archive.names else False
+    return OdsFile(archive, name) if is_ods else _Xlsx(archive, name)
 
 
 def _choose(sheets: list[Sheet], wanted: str | None, name: str) -> Sheet:
@@ -100,38 +128,31 @@ def _choose(sheets: list[Sheet], wanted: str | None, name: str) -> Sheet:
     )
 
 
-def _tell(sheets: list[Sheet], sheet: Sheet, scan: SheetScan, name: str) -> None:
+def _tell(sheets: list[Sheet], sheet: Sheet, grid: Grid, name: str) -> None:
     others = [other.name for other in sheets if other is not sheet]
     if others:
         listed = first_few(others, 5)
         log.info("%s: reading sheet %r; other sheets (--sheet): %s", name, sheet.name, listed)
-    if scan.hidden_rows:
-        log.warning("%s: %d hidden rows are read like the others", name, scan.hidden_rows)
+    if grid.num_hidden:
+        log.warning("%s: %d hidden rows are read like the others", name, grid.num_hidden)
 
 
 def _read(book: WorkbookFile, sheet: Sheet, name: str) -> tuple[list[list[Any]], SheetScan]:
     what = f"{name}: .xlsx, unless the sheet is saved as CSV,"
     python_calamine = load("xlsx", "python-calamine", what)
     data, scan = book.repacked(sheet)
-    try:
+    with library_errors(f"{name}: sheet {sheet.name!r}", "save it as .xlsx again"):
         opened = python_calamine.load_workbook(io.BytesIO(data))
         values: list[list[Any]] = opened.get_sheet_by_name(sheet.name).to_python(
             skip_empty_area=False
         )
-    except BaseException as error:
-        errors = (python_calamine.CalamineError, OSError, ValueError)
-        if not is_panic(error) and not isinstance(error, errors):
-            raise
-        raise ManifestError(
-            f"{name}: sheet {sheet.name!r} cannot be read: {error}", "save it as .xlsx again"
-        ) from None
     return values, scan
 
 
-def _problem(index: int, cells: list[str], scan: SheetScan, header: TableHeader) -> str | None:
+def _problem(index: int, cells: list[str], grid: Grid, header: TableHeader) -> str | None:
     """What is wrong with a cell of a row that stands for anything."""
     for column in range(len(cells)):
-        why = scan.problems.get((index, column))
+        why = grid.problems.get((index, column))
         if why is not None and header.is_read(column):
             return f"cell {column_letters(column)}{index + 1} {why}"
     return None
@@ -152,26 +173,3 @@ def _shown(
         unfollowed.append(f"{column_letters(place[1])}{place[0] + 1}, read as {text},")
         return text
     return cell_text(value)
-
-
-def cell_text(value: Any) -> str:
-    """A value as Excel shows it where nobody chose another format; days as 2024-03-05."""
-    if isinstance(value, str):
-        return value
-    if isinstance(value, bool):
-        return "TRUE" if value else "FALSE"
-    if isinstance(value, float):
-        whole = value.is_integer() and abs(value) < _MAX_INTEGER
-        return str(int(value)) if whole else f"{value:.15g}"
-    if isinstance(value, datetime.datetime):
-        return f"{value:%Y-%m-%d} {_clock(value.hour, value.minute, value.second)}"
-    if isinstance(value, datetime.time):
-        return _clock(value.hour, value.minute, value.second)
-    if isinstance(value, datetime.timedelta):
-        minutes, seconds = divmod(round(value.total_seconds()), 60)
-        return _clock(*divmod(minutes, 60), seconds)
-    return str(value)
-
-
-def _clock(hours: int, minutes: int, seconds: int) -> str:
-    return f"{hours}:{minutes:02d}" + (f":{seconds:02d}" if seconds else "")

@@ -10,29 +10,27 @@ calculated, and how numbers are shown: the library gives the first two as empty 
 
 from __future__ import annotations
 
+import datetime
 import io
-import lzma
 import posixpath
 import re
-import struct
 import zipfile
-import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from xml.parsers import expat
 
 from tts_cli.errors import ManifestError
+from tts_cli.sources.archive import Archive
 
 MAX_FILE_BYTES = 64 << 20
-MAX_UNPACKED_BYTES = 256 << 20
 MAX_CELLS = 4_000_000  # of the rectangle that holds all of a sheet's
 MAX_COLUMNS = 16_384
 MAX_ROWS = 1 << 20
 MAX_TEXT_BYTES = 256 << 20  # of a sheet's cells, a shared text counted in each cell that has it
 _MAX_SHEETS = 1000
 
-_SAVE_AS_CSV = "save the sheet as CSV (UTF-8)"
+SAVE_AS_CSV = "save the sheet as CSV (UTF-8)"
 _WORKBOOK = "xl/workbook.xml"
 _RELATIONS = "xl/_rels/workbook.xml.rels"
 _ROOT = (  # by which the library knows the kind of file
@@ -41,17 +39,16 @@ _ROOT = (  # by which the library knows the kind of file
     'officeDocument/2006/relationships/officeDocument"/></Relationships>'
 )
 _SHARED, _STYLES = "sharedStrings", "styles"
-# RuntimeError: a password, or a version or method that is not implemented.
-_ZIP_ERRORS = (
-    *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error),
-    *(OSError, EOFError, RuntimeError, ValueError),
-)
 _CELL_REFERENCE = re.compile(r"([A-Za-z]{1,3})([1-9][0-9]{0,6})")
 _ROW_NUMBER = re.compile(r"[1-9][0-9]{0,6}")
 _BUILT_IN = {0: "General", 1: "0", 2: "0.00", 3: "#,##0", 4: "#,##0.00", 9: "0%", 10: "0.00%"}
 _BUILT_IN |= {49: "@", **dict.fromkeys((*range(14, 23), *range(45, 48)), "yyyy")}
 _NUMBER = re.compile(r"(?:#,##)?(0{1,30})(?:\.(0{1,30}))?(%?)")  # Excel shows 30 decimals at most
+_MAX_INTEGER = 1e15  # from here on Excel itself has no further digits
 _NO_LETTERS = re.compile(r'"[^"]*"|\\.|\[[^\]]*\]')  # of a number format: texts, colours
+
+
+StartElement = Callable[[str, Mapping[str, str]], None]  # name without a prefix, and attributes
 
 
 @dataclass(frozen=True)
@@ -70,6 +67,16 @@ class NumberFormat:
 
 
 @dataclass
+class Grid:
+    """The cells of a sheet as their user sees them. Places are (row, column), both from 0."""
+
+    rows: Iterable[list[str]]
+    problems: dict[tuple[int, int], str] = field(default_factory=dict)  # why a cell has no value
+    num_hidden: int = 0  # rows
+    unfollowed: list[str] = field(default_factory=list)  # cells in a number format of no use here
+
+
+@dataclass
 class SheetScan:
     """What a sheet's XML says besides its values. Places are (row, column), both from 0."""
 
@@ -84,7 +91,7 @@ class Sheet:
     """One sheet of a workbook, as the workbook lists it."""
 
     name: str
-    part: str  # of the zip
+    part: str  # of the zip, or its number
     is_hidden: bool
 
 
@@ -95,20 +102,8 @@ class WorkbookFile:
         ManifestError: it is none, or too large.
     """
 
-    def __init__(self, data: bytes, name: str) -> None:
-        self._name = name
-        self._left = MAX_UNPACKED_BYTES
-        if len(data) > MAX_FILE_BYTES:
-            raise self._error(f"is larger than {MAX_FILE_BYTES >> 20} MiB", _SAVE_AS_CSV)
-        if data.startswith(b"\xd0\xcf\x11\xe0"):
-            raise self._error(
-                "is protected by a password, or made by a version of Excel before 2007",
-                "save it as .xlsx without a password, or as CSV (UTF-8)",
-            )
-        try:
-            self._zip = zipfile.ZipFile(io.BytesIO(data))
-        except _ZIP_ERRORS as error:
-            raise self._error(f"is not a workbook: {error}", "save it as .xlsx again") from None
+    def __init__(self, archive: Archive, name: str) -> None:
+        self._name, self._archive = name, archive
         relations = self._relations()
         self._shared = relations.get(_SHARED, "")
         self._styles = relations.get(_STYLES, "")
@@ -116,36 +111,19 @@ class WorkbookFile:
 
     def repacked(self, sheet: Sheet) -> tuple[bytes, SheetScan]:
         """A workbook that the library can be given, and what it will not tell of one sheet."""
-        content = self._part(sheet.part)
+        content = self._archive.read(sheet.part)
         scan = self._scan(content, sheet)
         found = io.BytesIO()
         with zipfile.ZipFile(found, "w") as packed:
             for part in (_WORKBOOK, _RELATIONS, self._styles, self._shared):
                 if part:
-                    packed.writestr(part, self._part(part))
+                    packed.writestr(part, self._archive.read(part))
             packed.writestr(sheet.part, content)
             packed.writestr("_rels/.rels", _ROOT)
         return found.getvalue(), scan
 
     def _error(self, problem: str, remedy: str) -> ManifestError:
         return ManifestError(f"{self._name}: {problem}", remedy=remedy)
-
-    def _part(self, part: str) -> bytes:
-        try:
-            with self._zip.open(part) as file:
-                content = file.read(self._left + 1)
-        except KeyError:
-            raise self._error(
-                f"is not an Excel workbook: it has no {part}", "save it as .xlsx again"
-            ) from None
-        except _ZIP_ERRORS as bad:
-            raise self._error(f"is damaged: {part}: {bad}", "save it as .xlsx again") from None
-        self._left -= len(content)
-        if self._left < 0:
-            raise self._error(
-                f"is larger than {MAX_UNPACKED_BYTES >> 20} MiB when unpacked", _SAVE_AS_CSV
-            )
-        return content
 
     def _relations(self) -> dict[str, str]:
         """Id, or last part of the kind, of what the workbook refers to -> part of the zip."""
@@ -162,7 +140,7 @@ class WorkbookFile:
             if kind in (_SHARED, _STYLES):
                 found[kind] = part
 
-        self._walk(self._part(_RELATIONS), _RELATIONS, start)
+        self._walk(self._archive.read(_RELATIONS), _RELATIONS, start)
         return found
 
     def _sheets(self, relations: Mapping[str, str]) -> list[Sheet]:
@@ -177,7 +155,7 @@ class WorkbookFile:
                 is_hidden = values.get("state", "visible") != "visible"
                 found.append(Sheet(values.get("name", ""), part, is_hidden))
 
-        self._walk(self._part(_WORKBOOK), _WORKBOOK, start)
+        self._walk(self._archive.read(_WORKBOOK), _WORKBOOK, start)
         return found
 
     def _scan(self, content: bytes, sheet: Sheet) -> SheetScan:
@@ -187,19 +165,19 @@ class WorkbookFile:
             walk.end_cell()
         except _ReferenceError as error:
             raise self._error(
-                f"is damaged: {sheet.part}: {error}", "save it as .xlsx again"
+                f"{sheet.part}: is damaged: {error}", "save it as .xlsx again"
             ) from None
         num_rows, num_columns = walk.last_row + 1, walk.last_column + 1
         if num_rows > MAX_ROWS or num_columns > MAX_COLUMNS or num_rows * num_columns > MAX_CELLS:
             raise self._error(
                 f"sheet {sheet.name!r} has {num_rows:,} rows and {num_columns:,} columns; the "
                 f"maximum is {MAX_CELLS:,} cells",
-                f"delete cells far outside of the table, or {_SAVE_AS_CSV}",
+                f"delete cells far outside of the table, or {SAVE_AS_CSV}",
             )
         if walk.text_bytes > MAX_TEXT_BYTES:
             raise self._error(
                 f"sheet {sheet.name!r} has more than {MAX_TEXT_BYTES >> 20} MiB of text",
-                f"delete what is no row, or {_SAVE_AS_CSV}",
+                f"delete what is no row, or {SAVE_AS_CSV}",
             )
         return walk.scan
 
@@ -216,7 +194,7 @@ class WorkbookFile:
                 sizes[-1] += len(part.encode())
 
         if self._shared:
-            self._walk(self._part(self._shared), self._shared, start, text)
+            self._walk(self._archive.read(self._shared), self._shared, start, text)
         return sizes
 
     def _formats(self) -> list[NumberFormat | bool | None]:
@@ -233,36 +211,52 @@ class WorkbookFile:
                 is_cell_style = tag == "cellXfs"
             elif tag == "xf" and is_cell_style:
                 number = _number(values.get("numFmtId"))
-                found.append(_number_format(own.get(number, _BUILT_IN.get(number, "?"))))
+                found.append(number_format(own.get(number, _BUILT_IN.get(number, "?"))))
 
         if self._styles:
-            self._walk(self._part(self._styles), self._styles, start)
+            self._walk(self._archive.read(self._styles), self._styles, start)
         return found
 
     def _walk(
         self,
         content: bytes,
         part: str,
-        start: Callable[[str, Mapping[str, str]], None],
+        start: StartElement,
         text: Callable[[str], None] | None = None,
     ) -> None:
-        """Call `start` for every element, by its name without a prefix, and `text` for texts."""
+        walk_xml(content, f"{self._name}: {part}", "save it as .xlsx again", start, text)
 
-        def refuse(*_: Any) -> None:
-            raise self._error(f"{part} declares a document type", "save it as .xlsx again")
 
-        def local(tag: str, values: dict[str, str]) -> None:
-            start(tag.rpartition(":")[2] if ":" in tag else tag, values)
+def walk_xml(
+    content: bytes,
+    place: str,
+    remedy: str,
+    start: StartElement,
+    text: Callable[[str], None] | None = None,
+    end: Callable[[str], None] | None = None,
+) -> None:
+    """Call functions for the elements, by their names without prefixes, and texts of a document.
 
-        parser = expat.ParserCreate()
-        parser.StartElementHandler = local
-        parser.StartDoctypeDeclHandler = refuse
-        if text is not None:
-            parser.CharacterDataHandler = text
-        try:
-            parser.Parse(content, True)
-        except expat.ExpatError as error:
-            raise self._error(f"is damaged: {part}: {error}", "save it as .xlsx again") from None
+    Args:
+        place: file and part, in messages.
+    Raises:
+        ManifestError: it is damaged, or declares a document type.
+    """
+
+    def refuse(*_: Any) -> None:
+        raise ManifestError(f"{place} declares a document type", remedy)
+
+    parser = expat.ParserCreate()
+    parser.StartElementHandler = lambda tag, values: start(tag.rpartition(":")[2], values)
+    parser.StartDoctypeDeclHandler = refuse
+    if text is not None:
+        parser.CharacterDataHandler = text
+    if end is not None:
+        parser.EndElementHandler = lambda tag: end(tag.rpartition(":")[2])
+    try:
+        parser.Parse(content, True)
+    except expat.ExpatError as error:
+        raise ManifestError(f"{place}: is damaged: {error}", remedy) from None
 
 
 class _ReferenceError(ValueError):
@@ -380,7 +374,7 @@ def column_letters(number: int) -> str:
     return letters
 
 
-def _number_format(code: str) -> NumberFormat | bool | None:
+def number_format(code: str) -> NumberFormat | bool | None:
     """None: shown in a way that is not followed. False: as it is, or a date."""
     if code in ("General", "@", "0", ""):
         return False
@@ -388,3 +382,26 @@ def _number_format(code: str) -> NumberFormat | bool | None:
         return NumberFormat(len(match[1]), len(match[2] or ""), bool(match[3]))
     letters = _NO_LETTERS.sub("", code).lower()
     return False if re.search("[ymdhs]", letters) else None
+
+
+def cell_text(value: Any) -> str:
+    """A value as Excel shows it where nobody chose another format; days as 2024-03-05."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "TRUE" if value else "FALSE"
+    if isinstance(value, float):
+        whole = value.is_integer() and abs(value) < _MAX_INTEGER
+        return str(int(value)) if whole else f"{value:.15g}"
+    if isinstance(value, datetime.datetime):
+        return f"{value:%Y-%m-%d} {_clock(value.hour, value.minute, value.second)}"
+    if isinstance(value, datetime.time):
+        return _clock(value.hour, value.minute, value.second)
+    if isinstance(value, datetime.timedelta):
+        minutes, seconds = divmod(round(value.total_seconds()), 60)
+        return _clock(*divmod(minutes, 60), seconds)
+    return str(value)
+
+
+def _clock(hours: int, minutes: int, seconds: int) -> str:
+    return f"{hours}:{minutes:02d}" + (f":{seconds:02d}" if seconds else "")

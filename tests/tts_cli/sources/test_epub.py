@@ -10,7 +10,7 @@ import pytest
 from make_epub import CONTAINER, XHTML, XHTML11, document, package, small_epub, write_epub
 
 from tts_cli.errors import ManifestError, SetupError
-from tts_cli.sources import epub as archive
+from tts_cli.sources import archive
 from tts_cli.sources.chapters import Book
 from tts_cli.sources.epub import read_epub
 
@@ -393,7 +393,7 @@ def test_a_damaged_member(tmp_path: Path) -> None:
 def test_a_zip_bomb(tmp_path: Path) -> None:
     refused(small_epub(tmp_path / "a.epub", "<p>" + " " * (30 << 20) + "x</p>"), "unpacks to")
     huge = small_epub(tmp_path / "b.epub", "<p>" + " " * (33 << 20) + "x</p>")
-    refused(huge, "is larger unpacked than any document of a book")
+    refused(huge, "is larger than 32 MiB when unpacked")
 
 
 def test_many_large_members(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -403,7 +403,7 @@ def test_many_large_members(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     opf = package({name: document(f"{name}.xhtml") for name in names}, names)
     refused(
         write_epub(tmp_path / "a.epub", {"OEBPS/book.opf": opf, **members}),
-        "is larger unpacked than any document of a book",
+        "when unpacked",
     )
 
 

@@ -63,7 +63,7 @@ def test_a_summary_gives_order_and_files(tmp_path: Path, below: str) -> None:
     assert [one.text for one in bell] == ["The Bell", "One", "It rang.", "Two", "Twice."]
     lost, voice = book.warnings
     assert lost.endswith(
-        "SUMMARY.md: ignored links to files that are not .md or .txt or do not exist: "
+        "SUMMARY.md: ignored 3 links to files that are not .md or .txt or do not exist: "
         "gone.md (line 11), a.png (line 12), https://example.org/a.md (line 12)"
     )
     assert voice.startswith(f"{below and 'src/'}part 1/rope.md:5: ")
@@ -133,7 +133,7 @@ def test_what_is_not_read_is_told_once(tmp_path: Path) -> None:
     written(tmp_path, **{".git__x_md": "x", "x_epub": "x"})
     (told,) = read_book(tmp_path).warnings
     assert told == (
-        f"{tmp_path}: left out: 4 texts of other formats (a.PDF, b.rst, book.asc and 1 more) and "
+        f"{tmp_path}: left out: 4 texts of other formats (a.PDF, b.rst, book.asc, ...) and "
         "3 texts in subfolders (part1/, part2/); give one of them, convert them to .md, or "
         "list the files in a SUMMARY.md"
     )
@@ -141,4 +141,44 @@ def test_what_is_not_read_is_told_once(tmp_path: Path) -> None:
     with pytest.raises(
         ManifestError, match=r"no \.md or \.txt file, but 4 texts.*in a SUMMARY\.md"
     ):
+        read_book(tmp_path)
+
+
+MKDOCS = """site_name: A
+docs_dir: 'text'  # else docs
+nav:
+    - Home: index.md
+    - 'Part':
+        - "b.md"   # the second
+        - a.md
+    - Web: https://example.org/x.md
+theme:
+    - logo: c.md
+"""
+LEANPUB = "{frontmatter}\npreface.md\n{mainmatter}\n\nb.txt\na.md\n"
+SOFTCOVER = "cover\nfrontmatter:\nmaketitle\n# left.md\nmainmatter:\nb.md\na.md\n"
+
+
+@pytest.mark.parametrize(
+    ("order", "content", "texts", "chapters"),
+    [
+        ("mkdocs_yml", MKDOCS, ("text__index_md", "text__a_md", "text__b_md"), "index b a"),
+        ("manuscript__Book_txt", LEANPUB, ("a_md", "b_txt", "preface_md"), "preface b a"),
+        ("Book_txt", SOFTCOVER, ("chapters__a_md", "chapters__b_md"), "b a"),
+        ("Book_txt", "It rained.\n\nThen a.md came.", ("a_md",), "a Book"),
+        ("Book_txt", "gone.md\n", ("a_md",), "a Book"),
+    ],
+)
+def test_order_files_of_other_makers(
+    tmp_path: Path, order: str, content: str, texts: tuple[str, ...], chapters: str
+) -> None:
+    """They were read aloud themselves, and the chapters came by their names."""
+    below = "manuscript__" if order.startswith("manuscript") else ""
+    written(tmp_path, **{order: content}, **{f"{below}{one}": "Text." for one in texts})
+    assert titles(read_book(tmp_path)) == chapters.split()
+
+
+def test_an_order_leads_out_of_no_folder(tmp_path: Path) -> None:
+    written(tmp_path, mkdocs_yml="nav:\n  - ../../etc/a.md\n", docs__a_md="A.")
+    with pytest.raises(ManifestError, match=r"mkdocs\.yml:2: the link '\.\./\.\./etc/a\.md' leads"):
         read_book(tmp_path)

@@ -23,7 +23,8 @@ def refusal(path: Path) -> str:
             ".txt with one text per line",
         ),
         ("a.EPUB", "is a book or a formatted text; use: tts-cli book "),
-        ("a.docx", "is a document; save it as plain text, and use tts-cli book"),
+        ("a.docx", "is a book or a formatted text; use: tts-cli book "),
+        ("a.odt", "is a document; save it as plain text, and use tts-cli book"),
         ("a.safetensors", "is a checkpoint; give its folder with --model"),
         ("a.xyz", "the suffix '.xyz' is not a manifest format; add --manifest-format"),
     ],
@@ -68,7 +69,7 @@ def test_content_of_an_unknown_suffix(tmp_path: Path, content: bytes, words: str
 
 
 @pytest.mark.parametrize(
-    "suffix", ["fountain", "ssml", "xml", "arb", "yml", "twee", "parquet", "gz", "ods", "fb2"]
+    "suffix", ["fdx", "ssml", "xml", "yml", "twee", "feather", "gz", "numbers", "fb2"]
 )
 def test_no_suffix_of_another_kind_gets_a_format(tmp_path: Path, suffix: str) -> None:
     (tmp_path / f"a.{suffix}").touch()

@@ -242,7 +242,7 @@ class TestCells:
             ({"seed": "٣"}, "whole number"),
             ({"seed": "5.0"}, "whole number"),
             ({"seed": "9" * 31}, "whole number"),
-            ({"temperature": "nan"}, "must be a number"),
+            ({"temperature": "warm"}, "must be a number"),
             ({"temperature": "1e999"}, "not inf"),
             ({"temperature": "0x1p3"}, "must be a number"),
             ({"greedy": "maybe"}, "true or false"),
@@ -272,3 +272,28 @@ def test_markup_is_taken_out_before_ids_are_made() -> None:
     empty = stripped("<i> </i>")
     assert isinstance(empty, BadRow)
     assert empty.message == "text: is blank without its markup"
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("#NAME?", "text: is '#NAME?', by which programs mean no value; leave the cell empty or"),
+        (" nan ", "text: is 'nan', by which"),
+        ("NULL", "text: is 'NULL', by which"),
+        ('=CONCAT(A1,"x")', "text: is a formula; save the table with its results"),
+        ("null", None),
+        ("None", None),
+        ("= 5 (about)", None),
+        ("Nan said so.", None),
+    ],
+)
+def test_cells_that_programs_fill(text: str, problem: str | None) -> None:
+    """They were read aloud."""
+    row = build_row({"text": text, "voice": "nan"}, line=1, number=1, folder="", is_text=True)
+    if problem is None:
+        assert isinstance(row, Row)
+        assert row.voice is None
+    else:
+        assert isinstance(row, BadRow)
+        assert row.message.startswith(problem)
+    assert isinstance(build_row({"text": text}, line=1, number=1, folder=""), Row)
