@@ -144,12 +144,10 @@ def _listed(match: re.Match[str]) -> str:
 
 
 def _shillings(match: re.Match[str]) -> str:
-    """Old prices: eight shillings and sixpence is "eight shillings six pence"."""
-    said = [counted(match["shillings"], "shilling")] if match["shillings"] else []
-    if match["pence"]:
-        said.append(f"{whole(match['pence'])} {'penny' if match['pence'] == '1' else 'pence'}")
+    """Old prices: 8s. 6d. is eight shillings six pence."""
+    pence = f"{whole(match['pence'])} {'penny' if match['pence'] == '1' else 'pence'}"
     is_end = match.group().endswith(".") and ends_sentence(match)
-    return " ".join(said) + "." * is_end
+    return f"{counted(match['shillings'], 'shilling')} {pence}" + "." * is_end
 
 
 def _old_price(match: re.Match[str]) -> str | None:
