@@ -104,6 +104,10 @@ class Writing:
     counters: str = ""  # letters that may directly follow; others need another kind of number
     agrees: str = ""  # pattern of digits whose words change with the noun after them
     free: str = ""  # pattern of following words that are not nouns
+    masculine: str = ""  # pattern of nouns with which the number is in the masculine
+    shortened: tuple[
+        str, ...
+    ] = ()  # endings before such a noun: the full and the short form by turns
     mistakes: str = ""  # pattern of wrong results of num2words; such numbers stay as written
 
 
@@ -130,7 +134,10 @@ def rules_of(language: str) -> tuple[Rule, ...]:
         before, after = re.sub(groups, "", match["whole"]), match["decimals"]
         if writing.ordinals and len(before) < 3 and re.match(writing.ordinals, match["behind"]):
             return None
-        if writing.agrees and not after and _has_noun(match["behind"], writing.free):
+        noun = re.match(rf"[{_SPACES}](?:{writing.masculine})\b", match["behind"])
+        is_masculine = noun is not None and bool(writing.masculine)
+        is_free = is_masculine or (match["percent"] and before != "1")
+        if writing.agrees and not (after or is_free) and _has_noun(match["behind"], writing.free):
             is_year = len(before) == 4 and before.isdecimal() and match["whole"] == before
             if not is_year and re.fullmatch(writing.agrees, before):
                 return None
@@ -147,6 +154,9 @@ def rules_of(language: str) -> tuple[Rule, ...]:
             said = str(num2words(int(before), lang=writing.code, to="year"))
         else:
             said = str(num2words(int(before), lang=writing.code))
+        for long, short in zip(writing.shortened[::2], writing.shortened[1::2], strict=True):
+            if is_masculine and not after:
+                said = re.sub(rf"{long}$", short, said)
         said += writing.percent or "" if match["percent"] else ""
         return None if writing.mistakes and re.search(writing.mistakes, said) else said
 

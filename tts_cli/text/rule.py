@@ -17,6 +17,7 @@ from typing import Any
 from tts_cli.errors import TtsCliError
 from tts_cli.text.boundaries import STARTERS
 from tts_cli.text.normalized_text import MASK, Edit, mask
+from tts_cli.text.tables import load_table
 
 log = logging.getLogger(__name__)
 
@@ -24,6 +25,10 @@ PIECE = "it"  # a group of this name is what is replaced; without one, the whole
 Read = Callable[["re.Match[str]"], "str | None"]
 
 _SENTENCE_END = re.compile(r"(?:^|(?:[a-z]{2}\.|[!?])[\"'\u201d\u2019)]?\s)[\"'\u201c\u2018(]?$")
+_WORD_WITH_STOP = re.compile(r"(\w+)\.\s$")
+_NO_END = frozenset(
+    f"{load_table('abbreviations')['titles']} {load_table('abbreviations')['counted']}".split()
+)
 _NEXT_SENTENCE = re.compile(r"[\"'”\u2019)]*(?:$|\s+[\"'“\u2018]*\(?([A-Z]\w*))")
 
 
@@ -171,5 +176,8 @@ def _group(match: re.Match[str]) -> int | str:
 def _capital(text: str, start: int, spoken: str) -> str:
     """A capital for what begins a sentence; no full stop that a rule took ends one."""
     if spoken[:1].islower() and _SENTENCE_END.search(text[max(0, start - 6) : start]):
+        found = _WORD_WITH_STOP.search(text[max(0, start - 12) : start])
+        if found and found[1].lower() in _NO_END:
+            return spoken
         return spoken[0].upper() + spoken[1:]
     return spoken

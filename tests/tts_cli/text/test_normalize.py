@@ -38,7 +38,7 @@ def pairs(name: str) -> list[tuple[str, str]]:
     ]
 
 
-@pytest.mark.parametrize(("written", "spoken"), pairs("english.tsv"))
+@pytest.mark.parametrize(("written", "spoken"), pairs("english.tsv") + pairs("english_kinds.tsv"))
 def test_table(written: str, spoken: str) -> None:
     assert say(written) == spoken
 

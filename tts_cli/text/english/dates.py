@@ -46,7 +46,10 @@ def _day(written: str) -> str | None:
 def _days(match: re.Match[str], the: str) -> str | None:
     """One day or a range of days."""
     days = [_day(written) for written in (match["day"], match.groupdict().get("last")) if written]
-    return f" to {the}".join(day for day in days if day) if all(days) else None
+    join = " and " if match.groupdict().get("slash") else " to "
+    if join == " and " and int(match["day"]) >= int(re.sub("[a-z]", "", match["last"].lower())):
+        return None  # 24/7 March
+    return f"{join}{the}".join(day for day in days if day) if all(days) else None
 
 
 def _month(match: re.Match[str]) -> str:
@@ -195,12 +198,15 @@ RULES: tuple[Rule, ...] = (
             _month_first,
         ),
         Rule(
-            rf"{_LEFT}(?P<the>(?i:the) )?(?P<day>{_DAY})(?:{DASH}(?P<last>{_DAY}))?(?i: of)? "
+            rf"{_LEFT}(?P<the>(?i:the) )?(?P<day>{_DAY})"
+            rf"(?:(?:{DASH}|(?P<slash>/))(?P<last>{_DAY}))?"
+            rf"(?i: of)? "
             rf"(?P<month>{_MONTH})(?:,? (?P<year>{_YEAR}){_RIGHT})?",
             _day_first,
         ),
         Rule(
-            rf"\b(?P<month>{_MONTH})(?: |(?<=\.))(?P<day>{_DAY})(?:{DASH}(?P<last>{_DAY}))?"
+            rf"\b(?P<month>{_MONTH})(?: |(?<=\.))(?P<day>{_DAY})"
+            rf"(?:(?:{DASH}|(?P<slash>/))(?P<last>{_DAY}))?"
             rf"(?:,? (?P<year>{_YEAR}))?{_RIGHT}",
             _month_first,
         ),

@@ -12,13 +12,14 @@ from tts_cli.text.english.words import (
     SIGN,
     cardinal,
     code,
+    counted,
     has_article,
     plural,
     quantity,
     spelled,
     whole,
 )
-from tts_cli.text.rule import PIECE, Rule, any_case, one_of, says, where
+from tts_cli.text.rule import PIECE, Rule, any_case, ends_sentence, one_of, says, where
 from tts_cli.text.tables import load_table
 
 _NAMES = load_table("names")
@@ -45,8 +46,17 @@ _SECRET_NUMBER = (
     rf"|[Ll]ast (?:four|4)(?: digits)?(?: are| of)?:? )"
     rf"(?P<{PIECE}>97[89](?:[ -][0-9]{{1,10}}){{1,4}}|[0-9]{{3,16}})(?!\w)"
 )
+_EMERGENCY, _EMERGENCY_CUES = one_of(_NAMES["emergency"]), one_of(_NAMES["emergency_cues"])
+_MODELS = one_of(_NAMES["with_plural"])
+_MESSAGE = re.compile(r"\b(?i:te?xt|texting|sms|msg|message|reply|call|dial)\b")
+_OLD_PRICES = re.compile(r"[0-9]s\.(?:,| [0-9]{1,2}d\b| [a-z])")
+_PAID = re.compile(
+    r"\b(?:paid|pay|paying|cost|costs|price[ds]?|received|earned|wages|rent|worth|sold)\b"
+)
+_LASTING = re.compile(r"\b(?:after|about|in|every|within|by|under|over|took|last(?:s|ed)?) $")
 _LEFT = r"(?<![\w+-])"
 _RIGHT = r"(?![\w/]|[-.,:][0-9])"
+_CITY = re.compile(r"(?:^|[\s,])[A-Z][a-z]{2,20}$")
 _RUNS = re.compile("[0-9]+|[A-Za-z]+")
 
 
@@ -120,6 +130,46 @@ def _plural(match: re.Match[str]) -> str:
     return name + " ".join([*before, plural(last)])
 
 
+def _short_code(match: re.Match[str]) -> str | None:
+    """Digit by digit where a message is sent: txt VILLA to 87077; None for a count."""
+    before = match.string[max(0, match.start() - 90) : match.start(PIECE)]
+    if match[PIECE].endswith("000") or not _MESSAGE.search(before):
+        return None
+    return _digits(match)
+
+
+def _listed(match: re.Match[str]) -> str:
+    """Area codes, one digit after the other, with the words between them."""
+    return re.sub("[0-9]+", lambda number: spelled(number.group()), match[PIECE])
+
+
+def _shillings(match: re.Match[str]) -> str:
+    """Old prices: 8s. 6d. is eight shillings six pence."""
+    pence = f"{whole(match['pence'])} {'penny' if match['pence'] == '1' else 'pence'}"
+    is_end = match.group().endswith(".") and ends_sentence(match)
+    return f"{counted(match['shillings'], 'shilling')} {pence}" + "." * is_end
+
+
+def _old_price(match: re.Match[str]) -> str | None:
+    """8s. is a price inside a sentence, and at its end in a text with more of them; else it is
+    left alone, but where a word tells that it is a time: in 8s.
+    """
+    if _OLD_PRICES.search(match.string):
+        is_end = ends_sentence(match)
+        return counted(match["shillings"], "shilling") + "." * is_end
+    before = match.string[max(0, match.start() - 12) : match.start()]
+    return match.group() if _PAID.search(match.string) and not _LASTING.search(before) else None
+
+
+def _plural_model(match: re.Match[str]) -> str:
+    """PlayStation twos; the s of iPhone 5s is part of the name."""
+    said = code(match["number"])
+    if match["model"] == "iPhone":
+        return f"{said} S"
+    *before, last = said.split()
+    return " ".join([*before, plural(last)])
+
+
 def _exponent(match: re.Match[str]) -> str:
     sign = SAID_SIGNS.get(match["sign"] or "", "")
     return f"{quantity(match['low'])} e {sign}{whole(match['power'])}"
@@ -131,6 +181,66 @@ def _hexadecimal(match: re.Match[str]) -> str:
 
 
 RULES = (
+    # Formulas of TeX stay as they are.
+    Rule(
+        r"\$[A-Za-z\\({][^$\s]{0,60}\$|\$[0-9]{0,3}[A-Za-z\\({][^$\s]{0,60}[\^_\\][^$\s]{0,60}\$",
+        lambda match: match.group(),
+        needs=r"\$[^$]*[\^_\\][^$]*\$",
+    ),
+    *where(
+        "[0-9]{3}",
+        Rule(
+            rf"(?<![\w$£€.,-])(?<!Porsche )911(?= (?:{_EMERGENCY_CUES})s?\b)",
+            lambda match: spelled(match.group()),
+        ),
+        Rule(
+            rf"(?:(?<=\b[Aa] )|(?<=\b[Tt]he ))(?:{_EMERGENCY})(?= (?:{_EMERGENCY_CUES})s?\b)",
+            lambda match: spelled(match.group()),
+        ),
+        Rule(
+            rf"\b[Aa]rea codes "
+            rf"(?P<{PIECE}>[2-9][0-9]{{2}}(?:(?:,|,? and|,? or) [2-9][0-9]{{2}}){{0,5}})"
+            rf"{_RIGHT}",
+            _listed,
+        ),
+        Rule(
+            r"(?<![\w$£€.,-])[2-9][0-9]{2}(?= (?:area code|overlay)s?\b)",
+            lambda match: spelled(match.group()),
+        ),
+    ),
+    *where(
+        "[0-9]{5}",
+        Rule(
+            rf"\b(?i:to|call|te?xt|dial) (?P<{PIECE}>[0-9]{{5,6}})"
+            r"(?![\w%/]|[-.,:][0-9]| (?:[a-z]{3,20}s|people)\b)",
+            _short_code,
+        ),
+        Rule(
+            rf"(?<=[a-z])(?<!otal)(?<!opulation)(?: [-\u2013] | ?[-\u2013]|, )"
+            rf"(?P<{PIECE}>[1-9][0-9]{{5}})(?=[.;)]?(?:$|\s(?![a-z])))",
+            lambda match: (
+                _digits(match)
+                if _CITY.search(match.string[max(0, match.start() - 24) : match.start()])
+                else None
+            ),
+        ),
+        Rule(
+            rf"(?<=[A-Za-z][-_])(?P<{PIECE}>[0-9]{{6,8}})(?=[-_.][A-Za-z][\w.-]{{0,30}}\.[a-z])",
+            _digits,
+        ),
+    ),
+    *where(
+        "[0-9]s",
+        Rule(
+            rf"\b(?P<model>{_MODELS}) (?P<{PIECE}>(?P<number>[0-9]{{1,4}})s)(?![\w-])",
+            _plural_model,
+        ),
+        Rule(
+            r"(?<![\w.,$£€])(?P<shillings>[0-9]{1,2})s\.,? ?(?P<pence>[0-9]{1,2})d(?:\.|(?!\w))",
+            _shillings,
+        ),
+        Rule(r"(?<![\w.,$£€])(?P<shillings>[0-9]{1,2})s\.(?![\w])", _old_price),
+    ),
     Rule(
         rf"\b(?P<book>{one_of(_SHORT_BOOKS)})\.? (?P<verses>{_VERSES}){_RIGHT}",
         lambda match: f"{_SHORT_BOOKS[match['book']]} {_verses(match['verses'])}",

@@ -22,8 +22,10 @@ from tts_cli.text.english.words import (
     spelled,
     whole,
 )
-from tts_cli.text.rule import Rule, where
+from tts_cli.text.rule import Rule, one_of, where
+from tts_cli.text.tables import load_table
 
+_MONEY: list[str] = load_table("units")["money_words"].split()
 MOST_DIGITS = 40  # more are left as written
 
 _RUNS = re.compile("[0-9]+|[^0-9]+")
@@ -77,6 +79,21 @@ def _whole(match: re.Match[str]) -> str:
 
 
 COMPOUND = (
+    Rule(
+        rf"{START}(?<![$£€])(?P<low>{AMOUNT}){SPACE}?"
+        rf"(?P<scale>bn|(?:mn|tn)(?={SPACE}{one_of(_MONEY)}))(?!\w)",
+        lambda match: f"{amount(match['low'])} {SCALES[match['scale']]}",
+        needs="[0-9] ?(?:bn|mn|tn)",
+    ),
+    Rule(
+        rf"{START}(?P<low>{AMOUNT}){SPACE}?k"
+        r"(?= (?:pull-?(?:up|down) )?(?:resist|potentiom|pull-?(?:up|down)))",
+        lambda match: f"{amount(match['low'])} kilohm",
+        needs="[0-9] ?k ",
+    ),
+    Rule(
+        r"(?<=[a-z]{3}\.)[0-9]{1,2}(?= [A-Z])", lambda match: match.group(), needs=r"[a-z]\.[0-9]"
+    ),
     Rule(
         rf"{START}{COMMA}(?={SPACE}{_COUNTED}|-{_COUNTED})",
         lambda match: amount(match.group()),

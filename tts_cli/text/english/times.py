@@ -130,7 +130,22 @@ LENGTHS = where(
         _lasting,
     ),
 )
+_MET = re.compile(
+    r"\b(?i:meet|arriv|leav|pick|wake|woke|dinner|lunch|breakfast|see (?:yo)?u"
+    r"|be there)"
+)
 RULES = (
+    Rule(
+        r"(?<![\w.:])12[.:]00(?= (?:noon|midnight|midday)\b)",
+        lambda _: "twelve",
+        needs=r"12[.:]00 ",
+    ),
+    Rule(
+        r"(?<=\bat )(?P<h0>[1-9]|1[0-2])(?P<m0>00|15|30|45)"
+        r"(?=[.!?]?$|[.!?,] [A-Za-z]| (?:on|tonight|tomorrow|today|sharp)\b)",
+        lambda match: _time(match) if _MET.search(match.string, 0, match.start()) else None,
+        needs="at [0-9]{3}",
+    ),
     *where(
         ":",
         Rule(
