@@ -3,7 +3,8 @@ stream, and are passed on while their copies to the host are in progress.
 
 On a GPU everything from codes to the copy of the samples is queued on the vocoder's stream, in
 parallel to the frames of other rows (`models.device.streams`); the model runs on the current
-stream. On a CPU every row is decoded alone: in a `VocoderThread` if that pays, else in the engine's thread.
+stream. On a CPU every row is decoded alone: in a `VocoderThread` if that pays, else in the engine's
+thread.
 
 Frames of a small talker take one core (`models.device.threads`), and a small vocoder takes another.
 If the vocoder falls behind, or no frames are left, the engine's thread decodes rows as well. The
