@@ -112,12 +112,11 @@ class Count:
         elif len(self.first) < self.most:
             self.first.append(name)
 
-    def add_numbers(self, name: str, numbers: Mapping[str, float]) -> None:
-        """Add the numbers of one event."""
-        for fact, value in numbers.items():
-            self.sums[fact] = self.sums.get(fact, 0) + value
-            if fact not in self.largest or value > self.largest[fact][0]:
-                self.largest[fact] = (value, name)
+    def add_number(self, fact: str, total: float, value: float, name: str) -> None:
+        """Add to the sum of a number, and compare a value, which an event has, with the largest."""
+        self.sums[fact] = self.sums.get(fact, 0) + total
+        if fact not in self.largest or value > self.largest[fact][0]:
+            self.largest[fact] = (value, name)
 
     def merge(self, other: Count) -> None:
         """Add the events of another count, which are later than those of this one."""
@@ -126,9 +125,7 @@ class Count:
         names = self.first + other.first
         self.first = (sorted(names) if self.is_sorted else names)[: self.most]
         for fact, (value, name) in other.largest.items():
-            self.sums[fact] = self.sums.get(fact, 0) + other.sums[fact]
-            if fact not in self.largest or value > self.largest[fact][0]:
-                self.largest[fact] = (value, name)
+            self.add_number(fact, other.sums[fact], value, name)
 
     def __str__(self) -> str:
         return ", ".join(self.first) + ", ..." * (self.count > len(self.first))
@@ -172,8 +169,8 @@ class Events:
                 found = groups.setdefault(key, Count(most=MAX_EVENT_NAMES))
                 found.facts = found.facts or facts or {}
             found.add(name)
-            if numbers or more:
-                found.add_numbers(name, {**(numbers or {}), **more})
+            for fact, value in {**(numbers or {}), **more}.items():
+                found.add_number(fact, value, value, name)
 
     def groups(self, kind: Event) -> Mapping[str, Count]:
         """Return the first groups of a kind in their order; further events are in `OTHERS`."""

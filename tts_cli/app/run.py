@@ -236,6 +236,9 @@ def speak(
 
         signals.check()
         if plan.needs_model:
+            split = plan.events.of(Event.SPLIT)
+            if split.count:
+                log.info("rows split into pieces: %d, %d pieces", split.count, split.sums["pieces"])
             make_ready(speaker(), plan.needs, screen.step)
             log.debug("model: %s", listed(model_facts(plan.config, plan.info)))
             log.debug("device: %s", listed(speaker().facts().device))
@@ -293,9 +296,7 @@ def speak_due(
     result: RunResult, session: Session, screen: Screen, recorder: ResultRecorder
 ) -> None:
     """Synthesize all rows that are due."""
-    plan, split = result.plan, result.plan.events.of(Event.SPLIT)
-    if split.count:
-        log.info("rows split into pieces: %d, %d pieces", split.count, split.sums["pieces"])
+    plan = result.plan
     started_s = time.perf_counter()
     num_rows = plan.num_pending + plan.num_takes + plan.events.num(Event.FAILING)
     try:

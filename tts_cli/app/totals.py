@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from tts_cli import startup
-from tts_cli.core import BadRow, Finish, Result, Role, Status, Task
+from tts_cli.core import BadRow, Finish, Result, Role, Task
 from tts_cli.engine.session import SessionFacts
 from tts_cli.errors import StoppedEarly
 from tts_cli.events import Event, Events
@@ -176,11 +176,11 @@ class ResultRecorder:
             self._show_row(is_ok=False)
 
     def is_recorded(self, row: BadRow) -> bool:
-        """Return whether an invalid row is recorded as failed for the same reason."""
+        """Return whether an invalid row of this text is recorded as invalid."""
         journal, row_id = self._folder.journal, row.record_id
         known = journal.row(row_id)
         take = journal.take(row_id, known.take_to_write()) if known.has_failed else None
-        return take is not None and (take.status, take.error) == (Status.FAILED, row.message)
+        return take is not None and take.is_undrawn and take.text == row.text
 
     def _kind_of(self, take: Take) -> Event:
         if self._is_retake:

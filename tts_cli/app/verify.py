@@ -1,14 +1,13 @@
-"""`synth --verify`: rows are heard while others are spoken, suspects are spoken again, and the best
-take becomes the row's file.
+"""`--verify`: transcribe rows while others are synthesized, retry suspect rows, and make the best
+take the row's file.
 
-What one run does so is what four commands do behind each other: `synth`, `check --asr`, `synth
---only suspects --takes N`, `check --asr --pick best`. It has their rules and their files, and ends
-as they do, but for the model and the recognizer, which are loaded once.
+For a folder the result is that of four commands: `synth`, `check --asr`, `synth --only suspects
+--takes N`, and `check --asr --pick best`. The model and the recognizer are loaded only once.
 
-What is usual of a voice is known once all rows are heard, so that is when verdicts are given: in
-whatever order they were heard, they are the same. Until then a line of `checks.jsonl` has what was
-heard, and a verdict by fixed bounds. Each is written as its take is heard, so that a run which is
-killed hears nothing twice.
+The baselines of a voice need all rows, so verdicts are final once all rows are transcribed,
+whatever the order was. Until then a line of `checks.jsonl` has the transcript with a verdict by
+fixed limits. It is written as soon as its take is transcribed, so a killed run transcribes nothing
+twice.
 """
 
 from __future__ import annotations
@@ -55,18 +54,18 @@ log = logging.getLogger(__name__)
 Note = Callable[[], None]
 T = TypeVar("T")
 
-IDLE_S = 0.25  # without a further take, until those before are heard by themselves
-LOOK_S = 0.05  # between two looks whether all are heard
+IDLE_S = 0.25  # wait for a further take before an incomplete batch is transcribed
+LOOK_S = 0.05  # interval of checking whether all takes are transcribed
 
 
 class HearingThread(Generic[T]):
-    """A recognizer, and a thread that hands it takes and gives on what it heard.
+    """A recognizer with a thread that transcribes takes.
 
     Args:
-        text: how texts are read, see `Transcriber`.
-        take_in: gets what was put, and the answer, in that thread.
+        text: settings of the text frontend, see `Transcriber`.
+        take_in: called in that thread with the item that was put and the transcript.
     Raises:
-        SetupError: it cannot be had.
+        SetupError: the recognizer is not available.
     """
 
     def __init__(
@@ -86,11 +85,11 @@ class HearingThread(Generic[T]):
         self._thread = threading.Thread(target=self._hear, name="hearing", daemon=True)
 
     def begin(self) -> None:
-        """Start."""
+        """Start the thread."""
         self._thread.start()
 
     def put(self, one: T, path: Path, speech: Take) -> bool:
-        """Have a take heard; one thread at a time. False: there is nothing to hear."""
+        """Queue a take; from one thread at a time. Return whether it has words to transcribe."""
         if not (self.transcriber.has_words(speech) and self.transcriber.is_supported(speech)):
             return False
         place, self._num_put = self._num_put, self._num_put + 1
@@ -99,33 +98,33 @@ class HearingThread(Generic[T]):
         return True
 
     def forget(self) -> None:
-        """What was put and is not heard yet is not wanted any more."""
+        """Drop the takes that are not transcribed yet."""
         self._waiting.clear()
         with suppress(Empty):
             while True:
                 self._feed.get_nowait()
 
     def settle(self) -> None:
-        """Wait until all that was put is heard. Raises as `require`, and Interrupted."""
+        """Wait until all takes are transcribed. Raises as `require`, and Interrupted."""
         while self._waiting and self._thread.is_alive():
             self._is_over.wait(LOOK_S)
             signals.check()
         self.require()
 
     def require(self) -> None:
-        """Raise what has ended the thread: StoppedEarly, DiskFull."""
+        """Raise the error that ended the thread: StoppedEarly, DiskFull."""
         if self._error is not None:
             raise self._error
 
     def close(self) -> None:
-        """Hear no more, and give back processes and memory."""
+        """Stop the thread, and free processes and memory."""
         self._is_over.set()
         if self._thread.ident is not None:
             self._thread.join()
         self.recognizer.close()
 
     def _hear(self) -> None:
-        """The thread."""
+        """Run in the thread."""
         try:
             for answer in self.recognizer.run(self._asked()):
                 one = self._waiting.get(answer.place)
@@ -142,14 +141,14 @@ class HearingThread(Generic[T]):
             except Empty:
                 yield None
         if self._waiting:
-            raise Cancelled("the recognizer was stopped")  # what is left is not waited for
+            raise Cancelled("the recognizer was stopped")  # do not wait for the rest
 
 
 class _Waiting(NamedTuple):
-    """A take of a folder that is to be heard."""
+    """A take of a folder that waits to be transcribed."""
 
     speech: Take
-    before: Judged | None  # what is known of it; None: it was spoken just now
+    before: Judged | None  # earlier checks of the take; None: it is new
 
 
 class Verified(NamedTuple):
@@ -166,11 +165,11 @@ class Verified(NamedTuple):
 
     @property
     def right(self) -> int:
-        """Rows without a remark at once."""
+        """Number of rows that were fine without a retry."""
         return self.rows - len(self.mended) - len(self.suspects) - len(self.failed)
 
     def as_dict(self) -> dict[str, Any]:
-        """As run.json has it."""
+        """Return the object in run.json."""
         return {
             "recogniser": self.recognizer,
             "rows": self.rows,
@@ -184,10 +183,10 @@ class Verified(NamedTuple):
 
 
 class Verification:
-    """The verdicts of a run's rows, and what follows from them.
+    """Checks the rows of a folder during a run, and retries suspect rows at its end.
 
     Raises:
-        SetupError: there is no such recognizer.
+        SetupError: the recognizer is not available.
     """
 
     def __init__(self, plan: Plan, screen: Screen) -> None:
@@ -195,20 +194,18 @@ class Verification:
         self._screen = screen
         text = plan.planner.care.facts()
         self._hearing = HearingThread(plan.config, text, screen.step, self._write)
-        self._num_heard = 0  # by this run
+        self._num_heard = 0  # takes transcribed by this run
         self._has_begun = False
         self.retake_s = 0.0  # time for synthesizing rows again
-        self.is_spoken = False  # a row again
-        self.is_served = False  # or an earlier run has, which did not come to its end
+        self.is_spoken = False  # whether rows were synthesized again
+        self.is_served = False  # whether an interrupted run had done so
 
     def hear(self, take: Take) -> None:
-        """Have a take heard that was spoken just now; one thread at a time."""
+        """Queue a new take; from one thread at a time."""
         self._hearing.put(_Waiting(take, None), self._plan.folder.out / (take.path or ""), take)
 
     def begin(self) -> None:
-        """Hear, from now on, what earlier runs have left unheard before all else. Raises
-        SetupError.
-        """
+        """Start transcribing, first the takes that earlier runs left. Raises SetupError."""
         if self._has_begun:
             return
         self._has_begun = True
@@ -252,14 +249,14 @@ class Verification:
         )
 
     def close(self) -> None:
-        """Give back what hears."""
+        """Free the recognizer."""
         self._hearing.close()
 
     def _found(self) -> FolderCheck:
         return FolderCheck(self._plan.folder.out, names=self._plan.has)
 
     def _verdicts(self) -> FolderCheck:
-        """All takes, judged by what is usual of all rows, once all are heard."""
+        """Wait for all transcripts, and check all takes against the baselines of all rows."""
         with self._screen.step("transcribing the last rows"):
             self._hearing.settle()
         found = self._found()
@@ -300,18 +297,20 @@ class Verification:
             self.retake_s = time.perf_counter() - started_s
 
     def _write(self, waiting: _Waiting, answer: AsrResult) -> None:
-        """Write down what was heard. Raises StoppedEarly, DiskFull."""
+        """Append a transcript to checks.jsonl. Raises StoppedEarly, DiskFull."""
         speech, path = waiting.speech, self._plan.folder.out / CHECKS_NAME
         if answer.problem is not None:
             log.warning("row %s could not be transcribed: %s", speech.id, answer.problem)
             return
         line = self._line(answer, *waiting)
         with writing(path, StoppedEarly), open(open_to_append(path), "ab") as file:
-            file.write(line.encode())  # of a file that another takes the place of, see `end`
+            file.write(line.encode())  # `end` replaces the file
         self._num_heard += 1
 
     def _line(self, answer: AsrResult, speech: Take, before: Judged | None) -> str:
-        """What was heard, judged by fixed bounds, beside what else is known of this audio."""
+        """Return the line of a transcript, with a verdict by fixed limits and earlier scores of the
+        same audio.
+        """
         heard = self._hearing.transcriber.transcript(speech, answer)
         check = verdict_of(Evidence(speech, heard), answer.sha256, VoiceBaselines(()))
         if before is not None and answer.sha256 == before.sha256:
@@ -323,16 +322,16 @@ def _ids(found: list[Judged]) -> list[str]:
     return [one.row.id for one in found]
 
 
-KeepHeard = Callable[[Task, Result, TakeVerdict | None], None]  # None: nothing was heard of it
+KeepHeard = Callable[[Task, Result, TakeVerdict | None], None]  # None: not transcribed
 
-USUAL_ROWS = 32  # the first of a stream; what is usual of them is taken for usual of all
-STALL_S = 1.0  # without a further row, and those before wait for it no longer
-WAIT_S = 0.1  # between two looks at what is to be spoken again
+USUAL_ROWS = 32  # first rows of a stream, whose baselines apply to all rows
+STALL_S = 1.0  # without a further row, earlier rows do not wait for more baselines
+WAIT_S = 0.1  # interval of checking for rows to retry
 
 
 @dataclass(eq=False)
 class _Said:
-    """A take of a row that no folder keeps."""
+    """A take of a row without a folder."""
 
     row: _Row
     task: Task
@@ -343,31 +342,31 @@ class _Said:
 
     @property
     def evidence(self) -> Evidence:
-        """Everything that was measured of it."""
+        """The measurements of the take."""
         return Evidence(self.take, self.heard)
 
 
 @dataclass(eq=False)
 class _Row:
-    """A row that is spoken without a folder."""
+    """A row that is synthesized without a folder."""
 
     task: Task
     said: list[_Said] = field(default_factory=list)
-    num_waiting: int = 1  # takes that are not spoken or not heard yet
+    num_waiting: int = 1  # takes that are not synthesized and transcribed yet
 
 
 class HeardSession:
-    """`--verify` without a folder, for `say` and the library: what a session speaks is heard before
-    it is handed on, suspects are spoken again, and the best take is what comes of the row.
+    """`--verify` without a folder, for `say` and the library: takes of a session are transcribed,
+    suspect rows are retried, and the best take is passed on.
 
-    What is usual is known of the first rows, so these wait for each other; then they and all others
-    are judged by that, in whatever order they are heard.
+    The baselines come from the first rows, so these wait for each other. All rows are checked
+    against them, whatever the order of their transcripts.
 
     Args:
-        planner: makes the further takes.
+        planner: resolves the further takes.
         step: shows that the recognizer is loaded.
     Raises:
-        SetupError: there is no such recognizer.
+        SetupError: the recognizer is not available.
     """
 
     def __init__(self, config: RunConfig, planner: Resolver, step: Step) -> None:
@@ -376,13 +375,13 @@ class HeardSession:
         self._hearing = HearingThread(config, planner.care.facts(), step, self._take_in)
         self._folder = tempfile.TemporaryDirectory(prefix="tts-cli-")
         self._mutex = threading.RLock()
-        self._again: SimpleQueue[_Row] = SimpleQueue()  # to be spoken
+        self._again: SimpleQueue[_Row] = SimpleQueue()  # rows to retry
         self._keep: KeepHeard = lambda *_: None
         self.renew()
         self._hearing.begin()
 
     def facts(self, task: Task, check: TakeVerdict) -> dict[str, Any]:
-        """What is told of the take that was kept of a row."""
+        """Return the facts about the check of a row's take."""
         return {
             "recogniser": self._hearing.recognizer.identity.name,
             "take": task.place.take,
@@ -391,37 +390,37 @@ class HeardSession:
         }
 
     def renew(self, most: int = USUAL_ROWS) -> None:
-        """Begin a new stream, of which nothing is known.
+        """Begin a new stream without baselines.
 
         Args:
-            most: rows that wait for each other, at most.
+            most: maximum number of rows that wait for each other.
         """
         with self._mutex:
             self._hearing.forget()
             for path in Path(self._folder.name).iterdir():
                 path.unlink(missing_ok=True)
             self._most = min(most, USUAL_ROWS)
-            self._rows: dict[Task, _Row] = {}  # by each of their takes; that are not handed on
+            self._rows: dict[Task, _Row] = {}  # pending rows, by the task of each of their takes
             self._firsts: list[_Row] = []
-            self._usual: VoiceBaselines | None = None  # None: too few are known
+            self._usual: VoiceBaselines | None = None  # None: too few rows yet
             self._again = SimpleQueue()
 
     def speak(self, session: Session, tasks: Iterable[Task | None], keep: KeepHeard) -> None:
-        """Have tasks spoken, see `Session`, and each one's best take kept, with its verdict.
+        """Synthesize tasks as `Session.speak`, and pass on the best take of each with its verdict.
 
         Raises:
-            StoppedEarly: nothing more can be heard.
+            StoppedEarly: the recognizer failed.
         """
         self._keep = keep
         session.speak(self._due(tasks), self._spoken)
 
     def close(self) -> None:
-        """Give back what hears."""
+        """Free the recognizer."""
         self._hearing.close()
         self._folder.cleanup()
 
     def _due(self, tasks: Iterable[Task | None]) -> Iterator[Task | None]:
-        """The tasks, and those of them once more that are suspect, until all are handed on."""
+        """Yield the tasks, and further takes of suspect rows, until all rows are passed on."""
         came_s = time.perf_counter()
         for task in tasks:
             if task is not None:
@@ -434,7 +433,7 @@ class HeardSession:
             yield None
 
     def _look(self, has_stalled: bool, wait_s: float = 0.0) -> Iterator[Task]:
-        """What is to be spoken again now."""
+        """Yield the tasks of rows to retry now."""
         self._hearing.require()
         with self._mutex:
             self._judge(has_stalled)
@@ -453,7 +452,7 @@ class HeardSession:
                 self._firsts.append(row)
 
     def _spoken(self, task: Task, spoken: Result) -> None:
-        """What came of a take; any thread."""
+        """Receive the result of a take; from any thread."""
         info = self._planner.info
         with self._mutex:
             row = self._rows[task]
@@ -468,7 +467,7 @@ class HeardSession:
                 self._know(said)
 
     def _take_in(self, one: tuple[_Said, Path], answer: AsrResult) -> None:
-        """What was heard; the thread that hears."""
+        """Receive a transcript, in the recognizer's thread."""
         said, path = one
         if answer.problem is not None:
             log.warning("row %s could not be transcribed: %s", said.task.name, answer.problem)
@@ -482,12 +481,12 @@ class HeardSession:
             self._know(said)
 
     def _know(self, said: _Said) -> None:
-        """All is known of a take. The caller holds the mutex, as of the next."""
+        """Count a take as measured. The caller holds the mutex, as for the methods below."""
         said.row.num_waiting -= 1
         self._judge(has_stalled=False)
 
     def _judge(self, has_stalled: bool) -> None:
-        """Give verdicts, as far as that can be done."""
+        """Check the rows that have all transcripts, once there are baselines."""
         rows = {row: None for row in self._rows.values()}
         is_known = not any(row.num_waiting for row in self._firsts)
         if self._usual is None and len(self._firsts) == self._most and is_known:
@@ -502,7 +501,7 @@ class HeardSession:
                 self._settle(row, usual)
 
     def _settle(self, row: _Row, usual: VoiceBaselines) -> None:
-        """Hand a row on, or have it spoken again."""
+        """Pass on a row's best take, or retry the row."""
         checks = [verdict_of(said.evidence, said.sha256, usual) for said in row.said]
         good = [
             (rank(said.evidence, usual), place)
@@ -510,7 +509,7 @@ class HeardSession:
             if said.spoken.error is None and not check.is_suspect
         ]
         own = row.said[0]
-        is_hopeless = own.spoken.samples is None and not own.spoken.attempts  # there is no prompt
+        is_hopeless = own.spoken.samples is None and not own.spoken.attempts  # no prompt fits
         draws = not row.task.request.sampling.draws_nothing
         if not good and len(row.said) == 1 and self._retakes and draws and not is_hopeless:
             row.num_waiting = self._retakes
