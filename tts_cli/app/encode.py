@@ -38,7 +38,7 @@ from tts_cli.store.run_file import RunLog, read_report
 from tts_cli.store.sources import find_source, why_failed
 from tts_cli.store.store import Store
 from tts_cli.store.take import Take
-from tts_cli.voices.merged import MergedVoices
+from tts_cli.voices.voice_store import VoiceMerge
 
 if TYPE_CHECKING:
     from models.slots.model import SpeechModel
@@ -74,7 +74,7 @@ def encode(folder: Path, out: Path, config: RunConfig, step: Step) -> tuple[Reen
         held.speech_is(rate_hz or read_info(config).sample_rate_hz, spoken.comment)
         require_own_files(spoken, held)
         if out != folder:  # `synth` asks for the voices that rows there were spoken with
-            voices = MergedVoices([out, folder], lambda index: True, Count())
+            voices = VoiceMerge([out, folder], lambda index: True, Count())
             voices.require_agreement()
             voices.run()
         with step("reading the folder"):
