@@ -1,38 +1,23 @@
-"""Boundaries between two parts of a text.
+"""Find the boundaries at which a text may be cut: paragraphs, sentences, clauses and words, in any
+language of the models.
 
-Characters by what they do at a boundary.
+- A paragraph ends at a blank line or a form feed.
+- A sentence ends after `.`, `!`, `?` or an ellipsis and the closing quotation marks and brackets,
+  if a space follows and no lower-case letter, and the dot is not that of an abbreviation. Chinese
+  and Japanese marks need no space. A line break ends a sentence only before a list item.
+- A clause ends after `;`, `:`, a dash or a comma, and at the marks of a quotation. The mark must be
+  followed by a space, which keeps 12:30 and 1,299.50 whole.
+- Words end at spaces, except between a number and its unit, an abbreviation and its name, and
+  before French punctuation. Japanese is cut best between kana and an ideograph or katakana;
+  otherwise Chinese and Japanese may be cut between any two characters, but not before closing or
+  after opening punctuation.
 
-Where clauses end: behind `;`, `:`, dashes and commas, and at the marks of a quotation.
+Markup, addresses, and quotations that fit into a piece are never cut. Quotation marks are paired
+within a paragraph; a straight mark opens after a space, and an apostrophe closes a single quotation
+only after another mark, since it mostly is part of a word.
 
-A mark needs a space behind it, which keeps 12:30 and 1,299.50 whole, unless it is a Chinese or
-Japanese one. A comma, an enumerating one and a bracket's or quotation's edge are weak.
-
-Quotations and what stands in brackets, by their marks.
-
-Marks are paired within a paragraph; one without its partner is no quotation. A straight mark opens
-where nothing or a space is before it. An apostrophe closes a single quotation only behind another
-mark, since it mostly stands in words.
-
-Where paragraphs and sentences end, in any of the models' languages.
-
-A blank line ends a paragraph, and so does a form feed. A sentence ends behind `.`, `!`, `?` or an
-ellipsis, with the quotation marks and brackets that close there, where a space and no small letter
-follow, and the dot is no abbreviation's; where a small letter follows it may be cut like a clause.
-Chinese and Japanese marks need no space. The end of a line ends a sentence before an entry of a
-list; lines may be broken anywhere else.
-
-Rules rather than a package: syntok, the best one met, knows English, German and Spanish only, reads
-no 。, and cuts "Jan. | 3rd" and "3. | Oktober".
-
-What must stay in one piece: markup, addresses, and quotations that fit into a part.
-
-Where words end, and how well a text can be cut there.
-
-Spaces, except where what stands beside them belongs together: a number and what is counted,
-an abbreviation and its name, French punctuation and the word before it. Chinese and Japanese have
-no spaces: Japanese is cut best where kana are followed by an ideograph or by katakana, otherwise
-between any two characters, but not before closing punctuation, behind opening punctuation or in a
-word of katakana. Where there is nothing better, between any two letters.
+Packages are worse at this: syntok, the best one tried, knows English, German and Spanish only, does
+not read 。, and cuts "Jan. | 3rd" and "3. | Oktober".
 """
 
 from __future__ import annotations
@@ -62,7 +47,7 @@ class Boundary(IntEnum):
 
 
 class Cut(NamedTuple):
-    """A place where a text may be cut: right behind what is before it, spaces come after."""
+    """A position at which a text may be cut, before the spaces."""
 
     place: int  # index into the text
     boundary: Boundary
@@ -70,7 +55,7 @@ class Cut(NamedTuple):
 
 
 OPENERS = "\"'“‘„‚«»‹›([{「『（【《〈¿¡*_—–-"  # may stand before the first letter of a sentence
-CLOSERS = "\"'”’“‘«»‹›)]}」』）】》〉*_"  # may stand behind its last mark
+CLOSERS = "\"'”’“‘«»‹›)]}」』）】》〉*_"  # may follow the last mark of a sentence
 NO_BREAK = "\u00a0\u202f\u2007\u2060\ufeff"  # spaces and joiners that hold together
 CURRENCY = "$€£¥₽₩₹#№§"
 
@@ -132,7 +117,7 @@ def edge_cuts(text: str, quotations: list[tuple[int, int]]) -> Iterator[Cut]:
 
 
 def _behind_word(text: str, place: int) -> int:
-    """The end of what stands before the spaces before `place`."""
+    """Return the end of the text before the spaces that precede `place`."""
     return len(text[max(0, place - 8) : place].rstrip()) + max(0, place - 8)
 
 
@@ -163,7 +148,7 @@ _BEFORE_APOSTROPHE = ".,!?…;:—"
 
 
 def quotations(text: str) -> Iterator[tuple[int, int]]:
-    """Start and end (behind the closing mark) of every quotation, inner ones before outer ones."""
+    """Return start and end (after the closing mark) of each quotation, inner ones first."""
     waiting: list[tuple[str, int]] = []  # opening marks with their places
     closers: Counter[str] = Counter()  # how many of those that wait are closed by a mark
     for found in _QUOTES.finditer(text):
@@ -195,7 +180,7 @@ def _may_open(text: str, mark: str, place: int) -> bool:
     return True
 
 
-WIDE_END_MARKS = "。！？｡।؟"  # these end sentences without a space behind them
+WIDE_END_MARKS = "。！？｡।؟"  # these end sentences without a space after them
 _SPACE = re.compile(r"\s+")
 _NEW_PARAGRAPH = re.compile(r"[\f\x1c-\x1e\u2029]")
 _ENTRY = re.compile(r"\s*(?:[-*•‣–—]\s|\(?\d{1,3}[.)]\s|\(?[a-z]\)\s)")
@@ -207,18 +192,18 @@ _SENTENCE_MARKS = re.compile(
     rf"[.!?…．{WIDE_END_MARKS}]+(?:[ \u00a0\u202f]\.+(?!\w))*"  # also the ellipsis ". . ."
     rf"(?:[{re.escape(_CLOSED)}]|[{_EITHER}]{_NO_LETTER}|[ \u00a0\u202f][»›]{_NO_LETTER})*"
 )
-# Behind a quotation these go on with the sentence that it stands in.
+# After a quotation these continue the sentence that contains it.
 _SAYS = re.compile(r"と|って|、|，|,|；|：|の|が|を|は(?!い)|.{0,5}?(?:说|說|道|问|問|喊|答)")
 _I = re.compile(r"I\b")
 _BREATH = 40  # characters of a line that may be one of a poem or a heading
 
 
 def sentence_cuts(text: str, skipped: dict[int, int]) -> Iterator[Cut]:
-    """Ends of paragraphs and sentences, and of what might be a sentence as weak ends of clauses;
-    in no order. The end of the text is none.
+    """Return the ends of paragraphs and sentences, unordered and without the end of the text.
+    Uncertain ends of sentences are weak ends of clauses.
 
     Args:
-        skipped: start to end of what is not spoken, such as tags: they are looked past.
+        skipped: spans (start: end) that are not synthesized, such as tags.
     """
     for found in _SPACE.finditer(text):
         start, end, space = found.start(), found.end(), found.group()
@@ -250,7 +235,7 @@ def _line_end(text: str, end: int, after: int) -> Boundary | None:
 def _end_of(
     text: str, marks: str, start: int, place: int, skipped: dict[int, int]
 ) -> Boundary | None:
-    """What ends behind a run of marks and closing ones at `start`, if anything."""
+    """Return the boundary after the run of end marks and closing marks at `start`, or None."""
     if place >= len(text):
         return None
     has_space = is_space(text[place])
@@ -272,13 +257,13 @@ def _end_of(
     if after < len(text) and text[after].islower() and text[after - 1] not in "¿¡":
         return Boundary.CLAUSE
     if ("…" in core or ".." in core) and _I.match(text, after):
-        return Boundary.CLAUSE  # English writes it with a capital letter wherever it stands
+        return Boundary.CLAUSE  # English always writes it with a capital letter
     return Boundary.SENTENCE
 
 
 def _first_letter(text: str, place: int, skipped: dict[int, int]) -> int:
-    """Index of what a reader would say first behind `place`, past spaces, tags and opening marks;
-    len(text) if nothing.
+    """Return the index of the first character after `place` that is read aloud, skipping spaces,
+    tags and opening marks; len(text): none.
     """
     while place < len(text):
         if place in skipped:
@@ -338,11 +323,11 @@ def quality(text: str, place: int) -> int:
     if is_space(after):
         return NEVER if before.isspace() else _at_space(text, place)
     if before.isspace():
-        return NEVER  # the cut stands before the spaces
+        return NEVER  # a cut is before the spaces
     if unicodedata.combining(after) or before in _JOINERS or after in _JOINERS:
         return NEVER
     if "\ufe00" <= after <= "\ufe0f" or "\U0001f3fb" <= after <= "\U0001f3ff":
-        return NEVER  # says how the character before it looks
+        return NEVER  # a variation selector of the character before it
     if not (is_cjk(before) and is_cjk(after)) or after in _LEANS_BACK or before in _LEANS_FORWARD:
         return BAD
     if is_katakana(before) and is_katakana(after):
@@ -376,19 +361,18 @@ _ROMAN = re.compile(r"[IVXLCDM]+\b")
 
 
 def word_before(text: str, dot: int) -> str:
-    """The word whose dot stands at `dot`, with what belongs to it: `z.B` of "z. B."; may be empty.
-
-    Dots between its letters stay, spaces go.
+    """Return the word before the dot at `dot`, such as `z.B` of "z. B.", with inner dots and
+    without spaces; may be empty.
     """
     found = _BEFORE.search(text[max(0, dot - _LOOK_BACK) : dot])
     return "" if found is None else re.sub(r"\s", "", found.group())
 
 
 def is_abbreviation(text: str, dot: int, after: int) -> bool:
-    """Whether the dot at `dot` belongs to a shortened word or an initial and ends no sentence.
+    """Return whether the dot at `dot` is that of an abbreviation or initial inside a sentence.
 
     Args:
-        after: index of the first letter or digit behind it, len(text) if there is none.
+        after: index of the first letter or digit after it; len(text): none.
     """
     word = word_before(text, dot)
     found = _NEXT_WORD.match(text, after, after + _LOOK_BACK)
@@ -406,10 +390,11 @@ def is_abbreviation(text: str, dot: int, after: int) -> bool:
 
 
 def _is_shortened(word: str, follower: str, behind: str) -> bool:
-    """Whether a word with a dot is in the tables, or letters with dots.
+    """Return whether a word with a dot is a known abbreviation, or letters with dots.
 
     Args:
-        follower: the word behind it. behind: the character behind that one.
+        follower: the next word.
+        behind: the character after the next word.
     """
     key, last = word.lower(), word.lower().rpartition(".")[2]
     is_acronym = all(len(part) == 1 and part.isalpha() for part in key.split("."))
@@ -425,10 +410,11 @@ def _is_shortened(word: str, follower: str, behind: str) -> bool:
 
 
 def _is_ordinal(text: str, start: int, digits: str, follower: str) -> bool:
-    """Whether a number with a dot is German for first, second, ..., or numbers a list's entry.
+    """Return whether a number with a dot is a German ordinal or the number of a list item.
 
     Args:
-        start: index of its first digit. follower: the word behind it.
+        start: index of its first digit.
+        follower: the next word.
     """
     before = text[max(0, start - _LOOK_BACK) : start].rstrip(" \t")
     if not before or before[-1] in "!?\n":

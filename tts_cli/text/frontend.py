@@ -1,14 +1,13 @@
-"""Prepare a text before it is spoken: the lexicon first, then the normaliser, and the printed marks
-for a voice that needs it.
+"""Prepare a text for synthesis: apply the lexicon, then the normalizer, then typographic cleaning
+for voices that need it.
 
-The lexicon sees the text as its author wrote it, and what it says is said: the others leave those
-words alone. None touches a family's markup.
+Words that the lexicon replaces are not changed again, and markup of a model family is never
+changed. The normalizer writes figures, signs and abbreviations as words: $5 becomes five dollars,
+Dr. becomes Doctor.
 
-Figures, signs and abbreviations as a reader says them: $5 is five dollars, Dr. is Doctor.
-
-English has rules of its own (`english/`), in the American way: no "and" inside numbers, the month
-first in 10/3/1999. Other languages have their numbers read, as far as num2words knows them. What is
-not understood stays as it is written, and nothing is dropped.
+English has its own rules (`english/`) for American reading: no "and" inside numbers, the month
+first in 10/3/1999. Numbers of other languages are read by num2words. Tokens that are not understood
+stay as written; nothing is dropped.
 """
 
 from __future__ import annotations
@@ -48,16 +47,16 @@ class TextFrontend:
     is_normalized: bool = False
     language: str | None = None  # of texts whose language is not known; None: left alone
     is_typed: bool = False  # printed marks and capitals are not known to the checkpoint either
-    markup: str | None = None  # regular expression of what stands in a text and is not spoken
+    markup: str | None = None  # regular expression of markup, which is not synthesized
     used: set[int] = field(default_factory=set, compare=False)  # lines of the lexicon, so far
 
     @classmethod
     def of(cls, config: RunConfig, info: ModelInfo) -> TextFrontend:
-        """What the settings of a run say. A text of language `auto` is of the language that
-        `--normalize` names, else of the checkpoint's where it has but one.
+        """Return the frontend for the settings of a run. A text of language `auto` has the language
+        that `--normalize` names, else that of the checkpoint if it has only one.
 
         Raises:
-            UsageError: there are no rules for the language, or the lexicon has bad lines.
+            UsageError: there are no rules for the language, or the lexicon has invalid lines.
         """
         asked = (config.normalize or (AUTO if info.normalizes else OFF)).lower()
         own = [name for name in info.languages if name != AUTO]
@@ -82,11 +81,11 @@ class TextFrontend:
         return not (self.is_normalized or self.lexicon.entries)
 
     def leaves(self, text: str) -> bool:
-        """Whether a text is spoken as it is written, found at no cost. True is sure, False not."""
+        """Return whether a text is certain to be synthesized as written; a cheap check."""
         return self._is_idle and (text.isascii() or ODD_SPACE.search(text) is None)
 
     def read(self, text: str, language: str = AUTO) -> NormalizedText:
-        """A text as it is spoken. Raises SetupError, see `normalize`."""
+        """Return the normalized text. Raises SetupError, see `normalize`."""
         known = self.known(language)
         protected = pause_spans(text)
         if "&" in text:  # entities are one sign each
@@ -103,7 +102,7 @@ class TextFrontend:
         return NormalizedText.of(text, self._typed(text, edits, protected))
 
     def finished(self, text: str) -> str:
-        """A text that lexicon and rules have gone over, as it is spoken."""
+        """Return a text after the lexicon and the rules with the last cleaning."""
         return NormalizedText.of(text, self._typed(text, [], pause_spans(text))).spoken
 
     def _typed(self, text: str, edits: list[Edit], protected: list[tuple[int, int]]) -> list[Edit]:
@@ -132,7 +131,7 @@ class TextFrontend:
         )
 
     def left_as_written(self, spoken: str, language: str = AUTO) -> str | None:
-        """The first figure of a spoken text that no rule of English understood."""
+        """Return the first figure of a normalized text that no English rule understood, or None."""
         if not (self.is_normalized and _DIGIT.search(spoken)) or self.known(language) != "english":
             return None
         from tts_cli.text.english.numeric_tokens import left_as_written
@@ -140,12 +139,12 @@ class TextFrontend:
         return left_as_written(re.sub(self.markup, " ", spoken) if self.markup else spoken)
 
     def known(self, language: str) -> str | None:
-        """The language that a row's is taken for; None: nobody says."""
+        """Return the language of a text whose language setting is this one; None: unknown."""
         name = language.lower()
         return self.language if name == AUTO else name
 
     def facts(self) -> dict[str, Any]:
-        """What a run's report says of it."""
+        """Return the settings in run.json."""
         lexicon = self.lexicon
         return {
             # [true, false] whether numbers, abbreviations and the like were normalized to words
@@ -163,11 +162,11 @@ LANGUAGES = ("english", *languages.LANGUAGES)
 
 
 def normalize(text: str, language: str, protected: Sequence[tuple[int, int]] = ()) -> list[Edit]:
-    """What of a text is said otherwise than it is written.
+    """Return the edits that normalize a text.
 
     Args:
-        language: one of LANGUAGES; with any other the text is left alone.
-        protected: spans (start, end) that no rule may change: markup, a lexicon's entries.
+        language: one of LANGUAGES; texts of other languages are not changed.
+        protected: spans (start, end) that no rule may change: markup, words of the lexicon.
     Raises:
         SetupError: the language needs a library that is missing.
     """

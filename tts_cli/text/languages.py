@@ -1,14 +1,11 @@
-"""Languages by their ISO codes: `en`, `en-US`, `zh-CN`, `pt_BR` and `deu` stand for the names that
-checkpoints have. A name is never changed, so what was spoken under it stays the same.
+"""Map ISO codes of languages to the names of checkpoints (`en`, `en-US`, `zh-CN`, `pt_BR`, `deu`),
+and read numbers of languages other than English with num2words.
 
-Numbers of other languages, by num2words; all else is left as written.
+Whole numbers, decimals and percentages are read as a plain count, in the masculine nominative,
+unless they are part of a date, time, price, ordinal or unit. Everything else is left as written.
 
-Whole numbers and decimals are read, and percent, where nothing near them says otherwise: no date,
-time, price, ordinal or unit. They are said as a plain count, in the masculine nominative where the
-language has such things.
-
-num2words is LGPL 2.1: it is imported, never copied or changed, and comes with an extra of its own
-(`languages`), so that nobody has it who does not ask for it. It has no Chinese.
+num2words is LGPL 2.1: it is imported, never copied or changed, and only installed with the extra
+`languages`. It has no Chinese.
 """
 
 from __future__ import annotations
@@ -31,13 +28,13 @@ _TAG = re.compile(r"([a-z]{2,3})(?:[-_][a-z0-9]{1,8})*", re.IGNORECASE)
 
 
 def named_language(value: str, known: Iterable[str]) -> str:
-    """A language as one of those known is called, where the value is a code of it.
+    """Return the name of a language that is given by name or code.
 
     Args:
         value: a name or a code, as a user wrote it.
-        known: names, in small letters.
+        known: names of the checkpoint's languages, in lower case.
     Returns:
-        The value itself where it is no code, or one of a language that is not known.
+        One of the known names, or the value itself if it is not the code of any.
     """
     return _named(value, known if isinstance(known, tuple) else tuple(known))
 
@@ -59,9 +56,7 @@ def is_code(value: str) -> bool:
 
 
 def code_of(language: str) -> str | None:
-    """The code of two or three letters of a language by its name or code; None where none is told,
-    `auto` included.
-    """
+    """Return the code of two or three letters of a language by name or code; None for `auto`."""
     folded = language.casefold().strip()
     if folded.endswith("_dialect"):  # of Chinese: how Qwen3-TTS names them
         return "zh"
@@ -83,8 +78,8 @@ _ENGLISH = re.compile(
 
 
 def may_be_english(text: str) -> bool:
-    """Whether a text of which no language is told may be English: all of its letters are ASCII, or
-    most, and it has an English word. Other signs, such as curly quotes, do not count.
+    """Return whether a text of unknown language may be English: all letters are ASCII, or most of
+    them are and it has an English word. Other signs, such as curly quotes, do not count.
     """
     letters = [char for char in unicodedata.normalize("NFC", text) if char.isalpha()]
     others = sum(not char.isascii() for char in letters)
@@ -98,23 +93,23 @@ class Writing:
     code: str  # of num2words
     thousands: str  # characters between groups of three digits
     point: str  # before the decimals
-    said_point: str = ""  # "": num2words says whole number and decimals in one
+    said_point: str = ""  # word of the decimal point; empty: num2words reads the number as a whole
     percent: str | None = None  # None: its form depends on the number
     years: tuple[int, int] = (
         0,
         0,
-    )  # numbers from and below that are said as years
-    ordinals: str = ""  # pattern behind a number that makes it an ordinal
+    )  # numbers from the first and below the second are read as years
+    ordinals: str = ""  # pattern of an ordinal's ending, after the number
     is_joined: bool = False  # written without spaces
-    counters: str = ""  # letters that may follow at once; others take numbers of another kind
+    counters: str = ""  # letters that may directly follow; others need another kind of number
     agrees: str = ""  # pattern of digits whose words change with the noun after them
-    free: str = ""  # pattern of words after them that are no noun
-    mistakes: str = ""  # pattern of what num2words says wrongly; such a number stays as written
+    free: str = ""  # pattern of following words that are not nouns
+    mistakes: str = ""  # pattern of wrong results of num2words; such numbers stay as written
 
 
 _SPACES = " \u00a0\u202f"
 LANGUAGES = {name: Writing(**facts) for name, facts in load_table("languages")["numbers"].items()}
-_SIGNS = "$£€¥₩₽#@°º"  # prices and the like, of which only the number could be said
+_SIGNS = "$£€¥₩₽#@°º"  # next to a number: prices and other figures that are left as written
 
 
 def _has_noun(behind: str, free: str) -> bool:

@@ -1,14 +1,14 @@
-"""The lexicon: words that a user wants spoken in another way.
+"""The lexicon: a user's pronunciations of words.
 
-A file of tab-separated lines in UTF-8: `from`, `to`, `language`, `case`. The last two may be left
-out: no language, or `any`, holds for all; `case` is `any` (the default) or `exact`. A first line
-that holds the names of columns is a header, and may have them in another order. Blank lines and
-those that begin with `#` are passed over.
+A lexicon is a file of tab-separated lines in UTF-8: `from`, `to`, `language`, `case`. The last two
+are optional: without a language, or with `any`, an entry applies to all languages; `case` is `any`
+(the default) or `exact`. A first line with the names of the columns is a header, in any order.
+Blank lines and lines that begin with `#` are ignored.
 
-Only whole words are replaced (`cat` is not in `cats`), but for characters of scripts that write no
-spaces, which have no boundaries. Where two entries could stand, the longest counts, then the one of
-the row's own language, then the one with its exact case, then the one with its very apostrophe.
-Cells are read as texts are (`clean_unicode`), and an apostrophe is one, straight or curly.
+Only whole words are replaced (`cat` does not match `cats`), except in scripts without spaces. If
+several entries match, the longest wins, then the one of the row's language, then the one with exact
+case, then the one with the same apostrophe. Cells are cleaned like texts (`clean_unicode`);
+straight and curly apostrophes are equal.
 """
 
 from __future__ import annotations
@@ -105,11 +105,11 @@ class Lexicon:
     def found(
         self, text: str, language: str | None = None, protected: Sequence[tuple[int, int]] = ()
     ) -> list[tuple[int, Entry]]:
-        """Where in a text which entry holds, in order and apart from each other.
+        """Return the matches of entries in a text, in order and without overlap.
 
         Args:
-            language: of the text; None where it is not known, so that only entries for any hold.
-            protected: spans (start, end) that no rule may change: markup.
+            language: of the text; None: unknown, so only entries for any language match.
+            protected: spans (start, end) that must not change, such as markup.
         """
         if not self.entries:
             return []
@@ -127,8 +127,8 @@ class Lexicon:
     def edits(
         self, text: str, language: str | None = None, protected: Sequence[tuple[int, int]] = ()
     ) -> list[Edit]:
-        """What of a text the lexicon says, also where that is what is written: an entry holds a
-        word against the normaliser. Arguments as `found` has them.
+        """Return the edits of a text. An entry whose two sides are equal is an edit, too: it
+        protects the word from the normalizer. Arguments as in `found`.
         """
         return [
             Edit(place, place + len(entry.written), entry.spoken, entry.line)
@@ -227,7 +227,7 @@ class _Entries:
 
 
 def _content(path: Path) -> bytes:
-    """All of the file; UsageError where it cannot be read or is no lexicon's size."""
+    """Return the file's content. Raises UsageError: it cannot be read, or is too large."""
     try:
         return read_given(path, MAX_BYTES)
     except OSError as error:
@@ -235,7 +235,7 @@ def _content(path: Path) -> bytes:
 
 
 def _lines(path: Path, content: bytes) -> list[str]:
-    """The file's lines; UsageError where it is no UTF-8 text."""
+    """Return the file's lines. Raises UsageError: it is not UTF-8."""
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -272,11 +272,11 @@ def _entry(cells: Sequence[str], columns: Sequence[str], line: int) -> Entry | s
 
 
 def _is_inside(text: str, place: int) -> bool:
-    """Whether a word goes on over a place."""
+    """Return whether a position is inside a word."""
     return 0 < place < len(text) and _joins(text[place - 1]) and _joins(text[place])
 
 
 def _joins(char: str) -> bool:
-    """Whether a character goes on a word; of unspaced scripts every one may begin or end one."""
+    """Return whether a character continues a word; in scripts without spaces none does."""
     is_part = char.isalnum() or char == "_" or unicodedata.combining(char) != 0
     return is_part and not _UNSPACED.match(char)

@@ -1,7 +1,7 @@
-"""A text, and the edits that turn it into the text that is synthesized.
+"""A text and the edits that turn it into the text to synthesize.
 
-Every edit has its place in the text. So the alignment of both texts is kept, and readers of one
-text (a lexicon, then the normalizer) leave each other's edits alone.
+Each edit has its span in the text, which aligns both texts, and protects the edits of the lexicon
+from the normalizer.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Edit:
 
 @dataclass(frozen=True)
 class Span:
-    """A span of a text, and the span of the spoken text that it became."""
+    """The replacement of a span of a text."""
 
     start: int
     end: int
@@ -56,7 +56,7 @@ class NormalizedText:
 
     @cached_property
     def spaced(self) -> str:
-        """The edited text with its no-break and typographic spaces, where it may be cut."""
+        """The edited text with no-break and typographic spaces, for cutting it."""
         if not self.edits:
             return self.text
         return "".join(
@@ -75,8 +75,8 @@ class NormalizedText:
         return tuple(spans)
 
     def written_place(self, place: int) -> int:
-        """Return the position in the text of a position in the spoken text, its end included. A
-        position inside an edit is at the end of that edit.
+        """Return the position in the written text of a position in the edited text. A position
+        inside an edit is mapped to its end.
         """
         for span in self.spans:
             if place < span.spoken_end:

@@ -1,7 +1,7 @@
 """Pauses that an author writes into a text: `[pause 500ms]`, `[pause 1.5 s]`.
 
-A mark stands for exactly that much silence, also in place of what would be there without it. It
-needs a number and a unit: bracketed words alone are style tags of Fish Speech.
+A mark gives exactly that much silence, and replaces the pause of a boundary. It needs a number and
+a unit: bracketed words alone are style tags of Fish Speech.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from tts_cli.text.normalized_text import ODD_SPACES
 
 MAX_PAUSE_S = 60.0
-MAX_SUM_S = 600.0  # of all in one row: the row's audio is in memory at once
+MAX_SUM_S = 600.0  # of all pauses of a row, whose audio is held in memory
 
-_SPACE = f"[ \t{ODD_SPACES}]"  # a mark is one in the written and in the spoken text
+_SPACE = f"[ \t{ODD_SPACES}]"  # marks must match in the written and in the normalized text
 _PAUSE = re.compile(
     rf"\[pause{_SPACE}+([0-9]{{1,9}}(?:\.[0-9]{{1,9}})?){_SPACE}?(ms|s)\]", re.IGNORECASE
 )
@@ -25,13 +25,15 @@ _PAUSE = re.compile(
 class UnbrokenText:
     """Text between two pauses."""
 
-    start: int  # index of its first character in the text, and behind its last
+    start: int  # index of the first character
     end: int
     pause_after_s: float | None  # None: no mark follows
 
 
 def segments(text: str) -> Iterator[UnbrokenText]:
-    """What lies between the pauses of a text, edges without spaces; may be empty before a pause."""
+    """Return the segments between the pauses of a text, without outer spaces; the one before a
+    pause may be empty.
+    """
     start = 0
     for found in _PAUSE.finditer(text):
         yield _trimmed(text, start, found.start(), _seconds(found))

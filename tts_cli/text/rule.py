@@ -29,10 +29,10 @@ _NEXT_SENTENCE = re.compile(r"[\"'”\u2019)]*(?:$|\s+[\"'“\u2018]*\(?([A-Z]\w
 
 @dataclass(frozen=True)
 class Rule:
-    """A pattern and its reader. The reader returns None for what it does not understand, which
-    later rules may, and the piece unchanged for what nobody shall change.
+    """A pattern and its reader. The reader returns None for text that it does not understand, which
+    later rules may, and the unchanged text to protect it from later rules.
 
-    Both patterns are compiled when a text first asks for them, which few manifests do of most.
+    Patterns are compiled when a text first needs them, which is rare for most rules.
     """
 
     pattern: str
@@ -57,7 +57,7 @@ def where(needs: str, *rules: Rule) -> tuple[Rule, ...]:
 
 
 def says(pattern: str, spoken: str, needs: str = "") -> Rule:
-    """A rule that always says the same."""
+    """Return a rule with a fixed reading."""
     return Rule(pattern, lambda _: spoken, needs=needs)
 
 
@@ -67,8 +67,8 @@ def looks_up(pattern: str, table: Mapping[str, str]) -> Rule:
 
 
 def one_of(words: Iterable[str]) -> str:
-    """Pattern of any of these words, the longest first: letter by letter, so that hundreds are
-    looked for at the cost of a few.
+    """Return a pattern of these words, the longest first, as a trie, so that hundreds of words cost
+    little more than a few.
     """
     tree: dict[str, Any] = {}
     for word in words:
@@ -143,8 +143,8 @@ def apply_rules(
 
 
 def _read(one: Rule, match: re.Match[str]) -> str | None:
-    """What a rule says of a match. A reader that fails understands nothing: it never ends a run,
-    and is told of once, as texts are read several times.
+    """Return the reading of a match, or None. An exception of a reader is logged once and counts as
+    not understood, so it never ends a run.
     """
     try:
         return one.read(match)

@@ -1,16 +1,14 @@
-"""Split a long text into parts that a checkpoint speaks well.
+"""Split a long text into parts of a length that a checkpoint synthesizes well.
 
-Cuts are chosen together: the sum over the parts of (1 - size / limit)^2 is least, which gives parts
-of about one length and few of them, plus a price for each cut by what it cuts: nothing between
-paragraphs, little between sentences, more between clauses, most between words. A part reaches over
-the end of a paragraph only where one side would be next to nothing: there is a pause to be heard,
-and the sample voice loses words behind an empty line. What is weaker than a sentence is offered
-where a sentence is too long, and dearly elsewhere, for neighbours of a piece of one word. Work
-grows with the length of the text alone: each place is compared with those at most one part before.
+All cuts are chosen together by dynamic programming. The sum of (1 - size / limit)^2 over the parts
+favours few parts of equal length; each cut adds a price: none between paragraphs, low between
+sentences, higher between clauses, highest between words. A part contains the end of a paragraph
+only if one side would be very short, because the sample voice loses words after an empty line. Cuts
+inside a sentence are considered if the sentence is too long, or at a high price next to a part of
+one word. The time is linear in the length of the text.
 
-Quotations that fit into a part, addresses, numbers, abbreviations and markup stay whole.
-
-Tags that stay in force from one part of a text to the next.
+Quotations that fit into a part, addresses, numbers, abbreviations and markup stay whole. Tags that
+are in force at the end of a part are repeated at the start of the next.
 """
 
 from __future__ import annotations
@@ -61,42 +59,38 @@ TINY_BYTES = 16  # of letters and digits: one word, or two short ones
 class Part:
     """A piece of a text."""
 
-    start: int  # index of its first character in the text, and behind its last; no spaces at either
+    start: int  # index of the first character, which is not a space
     end: int
-    boundary: Boundary | None  # what lies behind it; None: the end of the text
+    boundary: Boundary | None  # the boundary after it; None: the end of the text
 
 
 def split(
     text: str, limit: int, *, markup: str | None = None, unbroken: str | None = None
 ) -> list[Part]:
-    """Cut a text into parts of at most `limit` UTF-8 bytes, markup not counted.
-
-    A part is longer only where nothing in it can be cut at all.
+    """Cut a text into parts of at most `limit` UTF-8 bytes without markup. A part that cannot be
+    cut may be longer.
 
     Args:
-        markup: regular expression of what is not spoken; a match is never cut and counts as one
-            byte.
-        unbroken: regular expression of what else is never cut.
+        markup: regular expression of markup; a match is never cut and counts as one byte.
+        unbroken: regular expression of further text that is never cut.
     Returns:
-        The parts in order; all that is not white space lies in one. None for an empty text.
+        The parts in order, without the white space between them; empty for an empty text.
     """
     return _Splitter(text, limit, markup, unbroken).parts()
 
 
 def sentences(text: str, *, markup: str | None = None) -> list[Part]:
-    """The sentences of a text, however long, those of quotations included.
+    """Return the sentences of a text in order, also those inside quotations.
 
     Args:
-        markup: regular expression of what is not spoken and never cut.
-    Returns:
-        The sentences in order, each with what ends there: a sentence or a paragraph.
+        markup: regular expression of markup, which is never cut.
     """
     begin, end = len(text) - len(text.lstrip()), len(text.rstrip())
     tags = spans_of(markup, text)
     is_whole = inside(len(text), tags)
     found = {
         cut.place: cut.boundary
-        for cut in sorted(sentence_cuts(text, dict(tags)), reverse=True)  # the strongest is kept
+        for cut in sorted(sentence_cuts(text, dict(tags)), reverse=True)  # the strongest comes last
         if cut.boundary < Boundary.CLAUSE and begin < cut.place < end and not is_whole[cut.place]
     }
     parts, start = [], begin
@@ -188,8 +182,8 @@ class _Splitter:
                 pieces = min(pieces - 1, 1) if size <= self.limit else -(-size // self.limit)
 
     def _word_end(self, first: int, last: int, aim: float) -> int | None:
-        """The best place in text[first:last] to cut about `aim` bytes behind `first`; None if
-        there is none.
+        """Return the best position in text[first:last] to cut about `aim` bytes after `first`, or
+        None.
         """
         sums, base = self.sums, self.sums[_behind_space(self.text, first) if first else first]
         middle = bisect_left(sums, base + aim)
@@ -241,12 +235,12 @@ class _Splitter:
         prices: list[float],
         is_paragraph: list[bool],
     ) -> list[tuple[int, int]]:
-        """Which pieces lie together: index of the first and of the last piece of each part.
+        """Group pieces into parts. Return the first and the last piece of each part.
 
         Args:
-            starts, places: of piece 0, 1, ... its first character and its end.
-            prices: of the cut behind each piece but the last.
-            is_paragraph: whether a paragraph ends there.
+            starts, places: index of the first character of each piece, and its end.
+            prices: price of the cut after each piece but the last.
+            is_paragraph: whether a paragraph ends after each piece.
         """
         sums, spoken, limit = self.sums, self.spoken, self.limit
         tiny = min(TINY_BYTES, limit / 8)
@@ -284,7 +278,7 @@ class _Splitter:
 
 
 def _behind_space(text: str, place: int) -> int:
-    """Index of the first character at or behind `place` that is no white space."""
+    """Return the index of the first character from `place` on that is not white space."""
     while text[place].isspace():
         place += 1
     return place
@@ -310,7 +304,7 @@ def _price(cut: Cut) -> float:
 
 
 def with_tags_in_force(parts: list[str], kinds: tuple[str, ...]) -> Iterator[str]:
-    """The parts, each behind the tags that are in force where it begins.
+    """Return the parts, each preceded by the tags that are in force at its start.
 
     Args:
         kinds: regular expressions of tags, the outer kind first. The last tag of a kind is in

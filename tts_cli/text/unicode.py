@@ -1,10 +1,9 @@
-"""Take invisible signs out of texts, and compose letters: every text goes through here as it is
-read, before ids and hashes are made of it.
+"""Remove invisible characters from texts and compose letters (NFC). Every text is cleaned when it
+is read, before ids and hashes are computed.
 
-A soft hyphen or a mark of direction in the middle of a word parts it for a model, a lexicon and the
-normaliser, and its author cannot know. So these are taken out, but where they carry meaning:
-joiners in scripts that shape letters by them and in emoji, zero width spaces in scripts that write
-no other between words. What is written in several signs and in one is the same text (NFC).
+A soft hyphen or a direction mark inside a word splits it for the model, the lexicon and the
+normalizer, and the author cannot see it. Such characters are removed unless they carry meaning:
+joiners in emoji and in scripts that need them, zero-width spaces in scripts without other spaces.
 """
 
 from __future__ import annotations
@@ -21,9 +20,9 @@ _NEVER_SEEN = (
 )
 _ZERO_SPACE = "\u200b"
 _JOINERS = "\u200c\u200d\u034f\u180e"
-_TAGS = "\U000e0020-\U000e007f"  # spell a region behind a black flag
+_TAGS = "\U000e0020-\U000e007f"  # spell a region after a black flag
 _LOOKS = "\ufe00-\ufe0f\U000e0100-\U000e01ef"  # how the character before looks
-_LIGATURES = {  # and the presentation forms that typesetters leave behind
+_LIGATURES = {  # and presentation forms in typeset texts
     0xFB00 + place: letters
     for place, letters in enumerate(("ff", "fi", "fl", "ffi", "ffl", "st", "st"))
 }
@@ -38,7 +37,7 @@ _ALWAYS = re.compile(f"[{_NEVER_SEEN}]+")
 
 @cache
 def _without_meaning() -> re.Pattern[str]:
-    """Which of the others mean nothing where they stand. Most runs need no such pattern."""
+    """Return the pattern of joiners and spaces without meaning in their place; built on demand."""
     return re.compile(
         f"(?<![{_UNSPACED}{_ZERO_SPACE}]){_ZERO_SPACE}+(?![{_UNSPACED}{_ZERO_SPACE}])"
         f"|(?<![{_JOINING}{_JOINERS}])(?<![{_PICTURES}{_LOOKS}](?=\u200d[{_PICTURES}]))"
@@ -49,9 +48,7 @@ def _without_meaning() -> re.Pattern[str]:
 
 
 def clean_unicode(text: str) -> str:
-    """A text as its reader sees it: without what is invisible and means nothing, letters composed.
-    A text that was made so stays as it is.
-    """
+    """Return a text without meaningless invisible characters, letters composed; idempotent."""
     if text.isascii():
         return text
     text = unicodedata.normalize("NFC", text)

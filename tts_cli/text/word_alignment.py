@@ -1,7 +1,7 @@
-"""The words of a text, each with the words that are synthesized for it.
+"""Align the words of a written text with the words that are synthesized for them.
 
-The edits of a text say which of its characters became which words: `$3.50` is synthesized as five
-words. Words that share an edit are told apart where it has as many words as they are.
+The alignment follows the edits of the text: `$3.50` is synthesized as five words. Written words
+that share an edit are matched one by one if the edit has the same number of words.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class WrittenWord:
 
     @property
     def said(self) -> tuple[str, ...]:
-        """The same words, as written where they are not edited."""
+        """Return the words, as written if they are not edited."""
         return (self.text,) if self.spoken == (_fold(self.text),) else self.spoken
 
 
@@ -50,7 +50,7 @@ def written_words(normalized: NormalizedText) -> list[WrittenWord]:
     span_ends = [span.end for span in spans]
     spoken = list(_words(normalized.spoken))
     words: list[WrittenWord] = []
-    done = 0  # spoken words so far
+    done = 0  # synthesized words so far
     for block in _blocks(text, normalized.edits):
         end = block[-1].outer_end
         span = spans[bisect_left(span_ends, end)]
@@ -89,8 +89,8 @@ def _blocks(text: str, edits: Sequence[Edit]) -> Iterator[list[_Word]]:
 
 
 def one_edit(text: str, spoken: str) -> NormalizedText:
-    """Return a text whose edits are not known: what its words and the spoken ones have in common at
-    both ends is kept, the rest is one edit.
+    """Return a text with one edit, between the words that both texts have in common at their ends,
+    because the edits are not known.
     """
     start, most = _common(text, spoken), min(len(text), len(spoken))
     length = min(_common(text[::-1], spoken[::-1]), most - start)

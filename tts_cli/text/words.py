@@ -1,21 +1,13 @@
-"""Find out whether a text has anything to speak.
+"""Find out whether a text has anything to synthesize (`is_blank`, `is_wordless`), how long its
+speech usually is, and which markup a model would read aloud.
 
-Two questions, both asked of the text as it stands: is there anything to see in it (`is_blank`), and
-is there a letter or a digit (`is_wordless`).
+Letters and digits are those of all scripts, numbers such as ½ and ①, and signs made of letters such
+as ㎏ and №. A text of signs alone (%, &, +) has no words.
 
-Letters and digits are those of every script, numbers such as a half or a circled one, and signs
-that are made of letters, such as those of kg or of No. Signs that people say by name (per cent,
-ampersand, plus) have no letter: alone they are no text.
-
-Markup that other tools and game engines understand, and a model would read aloud.
-
-What stands in a manifest goes to the model, so a warning is all that comes of it, but where
-`--strip-markup` is given: that takes out the tags of style and emphasis, what they are around
-stays. Placeholders, directions and all else that stands for something else are told and stay.
-
-The table is short and strict, and what people write anyway (`a < b`, `5 * 3 * 2`, `AT&T`,
-`snake_case`, `#1`, `100 %s`) is none of it. Engines: Ren'Py, Godot's BBCode, Yarn, Unity's and
-Unreal's rich text, SubStation, printf and Python's format.
+Markup of other tools is reported; `--strip-markup` removes tags of style and emphasis, but keeps
+placeholders and stage directions. The patterns are strict, so that plain text (`a < b`, `5 * 3 *
+2`, `AT&T`, `snake_case`, `#1`, `100 %s`) does not match. They cover Ren'Py, Godot's BBCode, Yarn,
+Unity's and Unreal's rich text, SubStation, printf and Python's format.
 """
 
 from __future__ import annotations
@@ -47,13 +39,13 @@ def usual_s(text: str) -> float:
     return SECONDS_PER_BYTE * len(text.encode())
 
 
-# A text's cap when nobody gives one: three times that is a runaway.
+# Default frame limit of a text: longer speech is a runaway.
 CAP_S = 5.12
 CAP_S_PER_BYTE = 0.24
 
 
 def text_cap(text: str, info: ModelInfo) -> int:
-    """Frames that a text may keep where nobody gives a cap."""
+    """Return the default frame limit of a text."""
     cap_s = CAP_S + CAP_S_PER_BYTE * len(text.encode())
     return min(info.max_frames, round(cap_s / info.frame_s))
 
@@ -114,8 +106,8 @@ _CUES, _ENTITIES = f"{_MARKUP['cues']}|{_ACTS}", _MARKUP["entities"]
 
 @dataclass(frozen=True)
 class _Kind:
-    """One thing that is found by one pattern. Each stops at the next sign of its own kind, so that
-    none takes more than linear time.
+    """A kind of markup with its pattern. Each match ends at the next sign of its kind, so the time
+    is linear.
     """
 
     sign: str  # that all of the kind have and most texts have not
@@ -206,7 +198,7 @@ _KINDS: tuple[_Kind, ...] = (
 _EMOJI_KIND = _kind("", "an emoji", f"[{PICTURES}]")
 _SIGNS = re.compile(rf"[<>{{\[*_`&@%\\(#{PICTURES}]")  # one look at what most texts have none of
 _SPACES = re.compile(r"(?<=\S)[ \t]{2,}(?=\S)")
-# SSML: what becomes a pause of ours, and what is said for something else.
+# SSML: breaks, which become pauses, and substitutions.
 _BREAK = re.compile(
     r"<break\b[^<>]{0,80}?\btime\s*=\s*[\"']?([0-9]{1,5}(?:\.[0-9]{1,3})?)(ms|s)\b[^<>]{0,80}>",
     re.I,
@@ -216,7 +208,7 @@ _SUBSTITUTE = re.compile(
     re.I,
 )
 _ENTITY = re.compile(rf"&(?:{_ENTITIES});")
-# What stands in brackets of a text, and is no direction of how to speak.
+# Text in brackets that is not a stage direction.
 _NOTE = re.compile(
     r"\[\s*(?:[0-9]{1,4}(?:\s*[,;\u2013-]\s*[0-9]{1,4})*|sic|\.\.\.|\u2026"
     rf"|(?:{_MARKUP['notes']})\b[^\[\]]*)\s*\]",
@@ -230,7 +222,7 @@ class Markup:
     """One kind of markup in a text."""
 
     kind: str
-    place: str  # where it stands first, as a message shows it
+    place: str  # the first occurrence, for messages
     is_style: bool  # so that `strip_markup` takes it out
     advice: str = ""  # instead of the usual
 
@@ -275,7 +267,7 @@ def strip_markup(text: str) -> str:
 
 
 def _has_none(text: str) -> bool:
-    """Whether there is no sign of any kind."""
+    """Return whether a text has no visible character."""
     return _SIGNS.search(text) is None and "://" not in text and "www." not in text
 
 
