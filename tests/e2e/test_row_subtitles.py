@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from workbench import Workbench
 
-from tts_cli.audio.join import speech
+from tts_cli.audio.join import speech_span
 
 pytestmark = pytest.mark.slow
 pysubs2 = pytest.importorskip("pysubs2", reason="pysubs2 (extra dev) is not installed")
@@ -44,7 +44,7 @@ def test_subtitles_of_rows(bench: Workbench) -> None:
     parts = out.records["deep/long.one"]["parts"]
     assert len(parts) == len(events) == 4
     samples = out.samples("deep/long.one.wav")
-    start, end = speech(samples, 24_000)
+    start, end = speech_span(samples, 24_000)
     assert events[0].start == pytest.approx(start / 24, abs=1)
     assert events[-1].end == pytest.approx(end / 24, abs=1)
     for event, part in zip(events[1:], parts[1:], strict=True):

@@ -37,7 +37,7 @@ from tts_cli.store.reencode import Reencoded, ReencodeJob
 from tts_cli.store.run_file import RunLog, read_report
 from tts_cli.store.sources import find_source, why_failed
 from tts_cli.store.store import Store
-from tts_cli.voices.merged import MergedVoices
+from tts_cli.voices.voice_store import VoiceMerge
 
 if TYPE_CHECKING:
     from models.slots.model import SpeechModel
@@ -73,7 +73,7 @@ def encode(folder: Path, out: Path, config: RunConfig, step: Step) -> tuple[Reen
         target.set_speech_format(rate_hz or read_info(config).sample_rate_hz, source.comment)
         require_own_files(source, target)
         if out != folder:  # `synth` needs the voices of the rows there
-            voices = MergedVoices([out, folder], lambda index: True, Count())
+            voices = VoiceMerge([out, folder], lambda index: True, Count())
             voices.require_no_conflicts()
             voices.run()
         with step("reading the folder"):

@@ -19,7 +19,7 @@ from tts_cli.store.lock import is_read_only
 from tts_cli.store.merge import Merger, Origins, differences
 from tts_cli.store.run_file import FolderTotals, read_report
 from tts_cli.store.store import Store
-from tts_cli.voices.merged import MergedVoices
+from tts_cli.voices.voice_store import VoiceMerge
 
 log = logging.getLogger(__name__)
 
@@ -31,7 +31,7 @@ class Merged(NamedTuple):
 
     origins: Origins
     merger: Merger
-    voices: MergedVoices
+    voices: VoiceMerge
     sums: FolderTotals  # of the target
 
 
@@ -69,7 +69,7 @@ def merge(
                 totals.append(add_rows(folder, index, origins))
             origins.require_no_conflicts()
             merger = Merger(origins, has_links=has_links)
-            voices = MergedVoices(all_of_them, origins.is_settled, merger.left)
+            voices = VoiceMerge(all_of_them, origins.is_settled, merger.left)
             voices.require_no_conflicts()
             merger.require_room(None if held.is_new else held.journal)
             held.unload()

@@ -1,11 +1,11 @@
-"""From settings to a model that is ready to speak: device, dtype, weights, memory, graphs.
+"""From settings to a model that is ready: device, dtype, weights, memory, graphs.
 
-The order is a contract: load, size, allocate, capture. Slots are as many as asked for and as fit:
-the cache of every slot is as long as the longest row needs, so one very long row can lower the
-number of rows spoken at once, and that is said.
+The order is a contract: load, size, allocate, capture. The number of slots is the requested one or
+as many as fit: the cache of every slot has the length of the longest row, so one very long row can
+lower the number of rows at a time, which is logged.
 
-Settings of the whole process that a run needs otherwise are changed while anybody needs them, and
-put back as they were after the last one, however the times of several overlap.
+Settings of the whole process are changed while a run needs them, and restored after the last of
+overlapping runs.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ T = TypeVar("T")
 
 
 class HeldSetting(Generic[T]):
-    """One setting, and the value it has while it is held. Any thread may hold it."""
+    """A setting of the process, and its value while at least one thread holds it."""
 
     def __init__(self, read: Callable[[], T], write: Callable[[T], None], value: T) -> None:
         self._read = read
@@ -57,7 +57,7 @@ class HeldSetting(Generic[T]):
         self._before: T | None = None
 
     def hold(self) -> None:
-        """Change it, if nobody holds it yet. Each call wants a `release`."""
+        """Change the setting if this is the first holder. Each call needs a `release`."""
         with self._mutex:
             if not self._num_holders:
                 self._before = self._read()
@@ -65,7 +65,7 @@ class HeldSetting(Generic[T]):
             self._num_holders += 1
 
     def release(self) -> None:
-        """Put it back, if nobody else holds it."""
+        """Restore the setting if this is the last holder."""
         with self._mutex:
             assert self._num_holders, "released more often than held"
             self._num_holders -= 1
@@ -75,7 +75,7 @@ class HeldSetting(Generic[T]):
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Hold it inside."""
+        """Hold the setting inside the block."""
         self.hold()
         try:
             yield
@@ -84,7 +84,7 @@ class HeldSetting(Generic[T]):
 
 
 def choose_device(config: RunConfig) -> torch.device:
-    """The device `--device` means. Raises SetupError when it is not there."""
+    """Return the device of `--device`. Raises SetupError if it does not exist."""
     signals.check()  # torch has been imported
     if config.device == "auto":
         return torch.device("cuda:0" if torch.cuda.is_available() else "cpu")
@@ -105,7 +105,7 @@ def choose_device(config: RunConfig) -> torch.device:
 
 
 def choose_dtype(config: RunConfig, device: torch.device) -> torch.dtype:
-    """The dtype `--dtype` means on a device."""
+    """Return the dtype of `--dtype` on a device."""
     if config.dtype == "auto":
         return torch.bfloat16 if device.type == "cuda" else torch.float32
     return torch.float32 if config.dtype == "float32" else torch.bfloat16
@@ -113,7 +113,7 @@ def choose_dtype(config: RunConfig, device: torch.device) -> torch.dtype:
 
 @contextmanager
 def on_device(device: torch.device) -> Iterator[None]:
-    """Inside, this thread's device is the given one; behind, what it was."""
+    """Use a device in this thread inside the block."""
     if device.type != "cuda":
         yield
         return
@@ -122,12 +122,12 @@ def on_device(device: torch.device) -> Iterator[None]:
 
 
 def read_tf32() -> tuple[bool, bool]:
-    """Whether products, and cuDNN, may round float32 to TF32."""
+    """Return whether matrix products and cuDNN may round float32 to TF32."""
     return torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
 
 
 def write_tf32(are_allowed: tuple[bool, bool]) -> None:
-    """The same, from now on."""
+    """Set the same."""
     torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32 = are_allowed
 
 
@@ -138,28 +138,26 @@ TF32 = HeldSetting(read_tf32, write_tf32, (False, False))
 log = logging.getLogger(__name__)
 
 POSITION_STEP = 64  # cache lengths are rounded up to this
-COMPILED_STEP = 20  # kernels between two words about compiling
+COMPILED_STEP = 20  # kernels between two messages about compiling
 
 
 @dataclass
 class Loaded:
-    """A model with its slots and the voices it encodes, and what making it took. One thread at a
-    time.
-    """
+    """A model with its slots and its encoded voices. One thread at a time."""
 
     model: SpeechModel
     device: torch.device
     dtype: torch.dtype
     batch: BatchSize  # slots in use; falls where memory is short, unless shapes are fixed
     load_s: float
-    is_batch_chosen: bool = False  # by the user, who should hear when it is not kept
+    is_batch_chosen: bool = False  # by the user, who is warned if it is lowered
     capture_s: float = 0.0
-    kernels: Compilation = field(default_factory=Compilation)  # met while capturing
-    room: Needs | None = None  # what its slots were made for
-    step_downs: int = 0  # times that fewer slots were tried, for want of memory
+    kernels: Compilation = field(default_factory=Compilation)  # compiled while capturing
+    room: Needs | None = None  # needs that its slots were made for
+    step_downs: int = 0  # times that the slots were halved for lack of memory
     recorded: tuple[int, float] = (0, 0.0)  # graphs, and ms, before the first row
     memory: dict[str, int] = field(default_factory=dict)  # bytes on a GPU, see `_note_memory`
-    at_end: Callable[[], object] = lambda: None  # puts back what was changed of the process
+    at_end: Callable[[], object] = lambda: None  # restores settings of the process
 
     def __post_init__(self) -> None:
         self.voices = VoiceCache(self.model, self.device)
@@ -168,25 +166,23 @@ class Loaded:
         """Allocate slots and capture graphs for the rows of a run.
 
         Args:
-            is_whole: capture every graph that any rows of these needs could use, instead of the one
-                that all runs begin with; the others are recorded at their second use.
+            is_whole: capture every graph that rows of these needs could use; else only the first
+                one, and the others at their second use.
         Raises:
-            SetupError: not even one row fits into device memory, or not as many as must.
+            SetupError: not even one row fits into device memory, or fewer than a fixed batch.
         """
         with on_device(self.device):
             _prepare(self, needs, is_whole)
 
     def drop_slots(self) -> None:
-        """Give the memory of slots and graphs back, so that larger ones find it: `prepare` comes
-        next.
-        """
+        """Free the memory of slots and graphs; `prepare` must follow."""
         self.model.allocate(1, POSITION_STEP, 1)
         self.room = None
         if self.device.type == "cuda":
             torch.cuda.empty_cache()
 
     def facts(self) -> dict[str, Any]:
-        """What run.json says of the device and of the path taken."""
+        """Return the facts about the device for run.json."""
         device = self.device
         facts: dict[str, Any] = {
             "device": str(device),  # [text] device, such as `cuda:0` or `cpu`
@@ -231,27 +227,25 @@ class Loaded:
 
     @property
     def peak_bytes(self) -> int | None:
-        """The most of the device's memory that was in use; None where it is not counted."""
+        """Peak of the device's memory in use; None: not measured."""
         if self.device.type != "cuda":
             return None
         return torch.cuda.max_memory_allocated(self.device)
 
     def close(self) -> None:
-        """Let go of the model and of the device's memory; of no use afterwards. Whoever has the
-        model as well keeps its memory taken.
-        """
+        """Free the model and the device's memory; other references to the model keep it."""
         del self.model, self.voices
-        gc.collect()  # what refers to itself in circles holds tensors
+        gc.collect()  # reference cycles hold tensors
         if self.device.type == "cuda":
             torch.cuda.empty_cache()
         self.at_end()
 
 
 def open_checkpoint(config: RunConfig) -> Loaded:
-    """Load the checkpoint's weights, to which `checkpoint.approved_info` has given leave.
+    """Load the weights of a checkpoint, whose licence `checkpoint.approved_info` has checked.
 
     Raises:
-        SetupError: it cannot be loaded, or not speak as `--reproducible` promises.
+        SetupError: it cannot be loaded, or cannot keep the promise of `--reproducible`.
     """
     startup.reach("imported_s")
     device = choose_device(config)
@@ -309,7 +303,7 @@ def _prepare(loaded: Loaded, needs: Needs, is_whole: bool) -> None:
     if not batch.is_fixed:
         batch.rows = _wanted_rows(loaded, needs)
     if loaded.room is not None and loaded.device.type == "cuda":
-        loaded.drop_slots()  # else they would be counted as somebody else's memory
+        loaded.drop_slots()  # else their memory would not count as free
     _fit_rows(loaded, needs, max_positions)
     runners = [runner for runner in model.graph_runners() if runner.capturer is not None]
     if runners:
@@ -354,9 +348,9 @@ def _prepare(loaded: Loaded, needs: Needs, is_whole: bool) -> None:
 
 
 def _wanted_rows(loaded: Loaded, needs: Needs) -> int:
-    """Rows to speak at once where memory does not matter.
+    """Return the rows at a time if memory does not matter.
 
-    Of 1,024 rows of 5 to 15 s an H200 makes 2,287 s a second with 512 at once, 1,998 with 256. Of
+    Of 1,024 rows of 5 to 15 s an H200 makes 2,287 s per second with 512 slots, 1,998 with 256. With
     fewer rows many slots would be empty at the end.
     """
     rows = loaded.batch.rows
@@ -367,9 +361,10 @@ def _wanted_rows(loaded: Loaded, needs: Needs) -> int:
 
 
 def _needs_fixed_shapes(device: torch.device, dtype: torch.dtype) -> bool:
-    """Whether a row's company matters unless shapes are fixed. Raises SetupError: it always does.
+    """Whether a row depends on its batch unless shapes are fixed. Raises SetupError: it always
+    does.
 
-    On a CPU, products and attention are made to sum alike in any batch, in float32 alone.
+    On a CPU, products and attention sum in the same order in any batch, but only in float32.
     """
     if device.type == "cuda":
         return True
@@ -384,7 +379,7 @@ def _needs_fixed_shapes(device: torch.device, dtype: torch.dtype) -> bool:
 
 
 def _why_device(config: RunConfig, device: torch.device) -> str:
-    """The device and why it is that."""
+    """Return the device and the reason for it."""
     why = f"--device {config.device}"
     if config.device == "auto" and device.type == "cpu":
         why += ", because there is no CUDA device"
@@ -402,17 +397,17 @@ def _why_graphs(config: RunConfig, device: torch.device) -> str:
 
 
 def _say_compiled(found: Compilation) -> None:
-    """A cold cache takes a while: say so at the first kernel, and now and then."""
+    """Log compilation of kernels: the first one, and some later ones."""
     if found.compiled % COMPILED_STEP == 1:
         log.info("compiling kernels that are not in the cache (%d so far)", found.compiled)
 
 
 def _fit_rows(loaded: Loaded, needs: Needs, max_positions: int) -> None:
-    """Choose by what is free how many rows are spoken, and how much is decoded, at once."""
+    """Choose by free memory the rows at a time, and the lanes of the vocoder."""
     if loaded.device.type != "cuda":
         return
     model, batch = loaded.model, loaded.batch
-    torch.cuda.empty_cache()  # what loading has left is free as well
+    torch.cuda.empty_cache()  # memory that loading has freed
     free, _ = torch.cuda.mem_get_info(loaded.device)
     slot_bytes = model.slot_bytes(max_positions, needs.max_frames, needs.max_trailing)
 
@@ -423,7 +418,7 @@ def _fit_rows(loaded: Loaded, needs: Needs, max_positions: int) -> None:
 
     asked, room = batch.rows, fit(batch.rows)
     if not loaded.is_batch_chosen and asked > BATCH_CUDA:
-        # Twice the default is not worth less audio decoded at once, nor a device filled up.
+        # Twice the default is not worth fewer lanes of the vocoder, or a full device.
         is_ample = room == Room(asked, model.work_choices[0]) and 2 * asked * slot_bytes <= free
         if not is_ample:
             asked, room = BATCH_CUDA, fit(BATCH_CUDA)
@@ -457,8 +452,8 @@ def _fit_rows(loaded: Loaded, needs: Needs, max_positions: int) -> None:
 
 
 def _make_slots(loaded: Loaded, needs: Needs, max_positions: int, is_whole: bool) -> bool:
-    """Allocate and capture; whether there is memory for it. Raises StoppedEarly where a kernel
-    fails whose place no other may take.
+    """Allocate and capture. Returns whether there is memory for it. Raises StoppedEarly if a kernel
+    fails that may not be replaced.
     """
     rows, model = loaded.batch.rows, loaded.model
 
@@ -468,7 +463,7 @@ def _make_slots(loaded: Loaded, needs: Needs, max_positions: int, is_whole: bool
         model.capture(rows, needs.max_frames, needs.max_reference_frames, is_whole)
 
     try:
-        # Else the memory of the first slots would be missing for the second.
+        # `undo` frees the memory of the first slots for the second.
         with_fallback(make, model, loaded.batch.is_fixed, undo=loaded.drop_slots)
     except torch.OutOfMemoryError:
         return False
@@ -495,17 +490,17 @@ def _halve(loaded: Loaded) -> None:
 
 
 def _level(loaded: Loaded) -> int:
-    """How loudly to say that fewer rows are spoken at once."""
+    """Return the log level for fewer rows at a time."""
     return logging.WARNING if loaded.is_batch_chosen else logging.INFO
 
 
 def _note_memory(loaded: Loaded, what: str) -> None:
-    """Remember how many bytes are in use with what was made last: weights, or slots as well."""
+    """Record the bytes in use after making weights or slots."""
     if loaded.device.type == "cuda":
         loaded.memory[what] = torch.cuda.memory_allocated(loaded.device)
 
 
 def _recorded(loaded: Loaded) -> tuple[int, float]:
-    """Graphs recorded so far, and the ms that took."""
+    """Return the number of graphs captured so far, and the milliseconds."""
     captures = [one for runner in loaded.model.graph_runners() for one in runner.stats.captures]
     return len(captures), sum(one["capture_ms"] for one in captures)

@@ -116,15 +116,15 @@ class Engine:
         self.padded_steps = 0  # frames times bucket
         self.sparse_steps = 0  # frames of fewer rows than half of the slots
         self.shrinks = 0
-        self.fall_backs = 0  # times that rows began again without Triton; once at most
+        self.fall_backs = 0  # times that rows started again without Triton; at most once
 
     def run(self) -> None:
-        """Work until the queue is dry and every row has ended, or until `stop` is set.
+        """Work until the input has ended and every row is settled, or until `stop` is set.
 
         Raises:
-            StoppedEarly: not even one row fits into memory, or not as many as must be spoken at
-                once; or a kernel failed whose place no other may take.
-            SetupError: the latter, where kernels were asked for by name.
+            StoppedEarly: not even one row fits into memory, or fewer than a fixed batch needs; or a
+                kernel failed that may not be replaced.
+            SetupError: a kernel failed, and kernels were requested by name.
         """
         try:
             with self.streams.frames():
@@ -164,10 +164,10 @@ class Engine:
         self.busy.end()
 
     def _fill_window(self) -> None:
-        """Take what is ready, or some of it. Where nobody speaks, wait for rows to come."""
+        """Take ready rows into the window. If no row runs, wait for rows."""
         scheduler, num_waiting = self.scheduler, self.scheduler.num_waiting
         is_idle, most = not scheduler.num_live, scheduler.window
-        # One slot takes all of them one by one, in whatever order.
+        # With one slot the order does not matter.
         enough = CHOICE * self.batch.rows if self.batch.rows > 1 else 1
         deadline_s = time.perf_counter() + START_S
         if not is_idle:
@@ -177,7 +177,7 @@ class Engine:
             if is_idle and not num_waiting:
                 wait_s = START_S
             elif is_idle and self.is_async and num_waiting < enough:
-                # Rows of the first batch that come a little later would start one by one.
+                # Else later rows of the first batch would start one by one.
                 wait_s = deadline_s - time.perf_counter()
             try:
                 attempt = self.input.get(wait_s > 0, wait_s)
@@ -210,9 +210,9 @@ class Engine:
                 is_idle = False
 
     def _turn(self, previous: InFlightStep | None) -> InFlightStep | None:
-        """Admit, compact, launch frames, and read the frames launched a turn ago. What they have
-        given the vocoder is queued behind the next launch: laying out a batch takes the host 3 to
-        10 ms, and longer while other threads want Python.
+        """Admit, compact, launch frames, and read the status of the launch before. Vocoder batches
+        are queued after the launch: preparing one takes the host 3 to 10 ms, and longer while other
+        threads run Python.
         """
         self._admit()
         moves = self.scheduler.compact(self.is_dry)
@@ -231,7 +231,7 @@ class Engine:
         admitted = self.scheduler.admit()
         if not admitted:
             return
-        if self.is_async:  # else what the host does is all there is
+        if self.is_async:  # on a CPU the share would say nothing
             self.busy.start()
         now = time.perf_counter()
         span = DeviceSpan(self.device)
@@ -255,7 +255,7 @@ class Engine:
         return InFlightStep(self.model.poll(), live, span, bucket)
 
     def _collect(self, step: InFlightStep) -> None:
-        """Take out the rows a step has finished, unless they were taken out before."""
+        """Remove rows that a step has finished, unless they were removed before."""
         present = {attempt: slot for slot, attempt in self.scheduler.live.items()}
         slots = [slot for slot, attempt in step.slots.items() if attempt in present]
         statuses = self.model.status(step.poll, slots)
@@ -272,13 +272,13 @@ class Engine:
             self.model.release(freed, is_failed=reason == "nan")
 
     def _finish(self, attempt: Attempt, slot: int, status: SlotStatus) -> None:
-        """Retry a row, or keep its codes for the vocoder; the caller clears the slot."""
+        """Retry a row, or pass its codes to the vocoder; the caller clears the slot."""
         attempt.frames = status.frames
         if status.finish_reason == "nan":
             attempt.finish, attempt.trouble = None, NAN
         else:
             attempt.finish = Finish(status.finish_reason)
-            # First, so that a row whose codes find no memory still has its slot and starts again.
+            # First: a row without memory for its codes still has its slot, and starts again.
             attempt.codes = self.model.codes(slot, attempt.frames)
         kept = (
             attempt if attempt.codes is not None or attempt.fallback is None else attempt.fallback
@@ -294,7 +294,7 @@ class Engine:
             self.vocoder.add(kept)
 
     def _shrink(self, reason: str) -> None:
-        """Step down to half the slots; every live row starts again, with the same draws."""
+        """Halve the slots; every live row starts again, with the same draws."""
         if not self.batch.can_fall:
             self.vocoder.run(is_last=True)
             raise StoppedEarly(*self._too_many(reason))
@@ -307,30 +307,30 @@ class Engine:
         self._begin_again(slots)
 
     def _leave_triton(self, failure: str) -> None:
-        """Go on with the PyTorch references; every live row starts again, with the same draws."""
+        """Continue with the PyTorch references; live rows start again, with the same draws."""
         try:
             leave_triton(failure, self.model, self.batch.is_fixed)
         except TtsCliError:
-            with suppress(KernelFailed):  # else rows that have ended get their audio
+            with suppress(KernelFailed):  # finished rows still get their audio
                 self.vocoder.run(is_last=True)
             raise
         self.fall_backs += 1
         self._begin_again(self.batch.rows)
 
     def _begin_again(self, slots: int) -> None:
-        """Take every live row out of that many slots, to be spoken from its start."""
+        """Free all of these slots; their rows start again."""
         torch.cuda.empty_cache()
         self.model.release(list(range(slots)))
         for attempt in self.scheduler.evict():
             self._offer_again(attempt)
 
     def _offer_again(self, attempt: Attempt) -> None:
-        """Put a row that was spoken, or begun, before all others."""
+        """Put a row that was started before into the window, ahead of all others."""
         tokens = attempt.prompt.num_own
         self.scheduler.offer(attempt, attempt.estimated_frames, tokens, is_urgent=True)
 
     def _too_many(self, reason: str) -> tuple[str, str]:
-        """What to say and advise where the batch cannot fall."""
+        """Return error and remedy if the batch cannot shrink."""
         if self.batch.rows == 1:
             return (
                 f"the device does not have enough memory for even one row: {reason}",
@@ -344,7 +344,7 @@ class Engine:
         )
 
     def facts(self) -> dict[str, Any]:
-        """What run.json says of the work."""
+        """Return the totals for run.json."""
         return {
             "steps": self.steps,  # [frames] steps, each for any number of rows
             "row_steps": self.row_steps,  # [frames] frames of rows in these steps

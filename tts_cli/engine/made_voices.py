@@ -1,4 +1,4 @@
-"""Make voices: each speaks its text once, which is encoded for the checkpoint that clones it."""
+"""Generate voices: synthesize a text for each, and encode it for the checkpoint that clones it."""
 
 from __future__ import annotations
 
@@ -42,23 +42,23 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-MIN_MADE_S = 3.0  # of what a voice says, MAX_MADE_S at most
+MIN_MADE_S = 3.0  # of a voice's audio, at most MAX_MADE_S
 
 
 class Words(NamedTuple):
-    """What a voice is to say, and whose it is."""
+    """The text of a voice, and its owner."""
 
     name: str
     text: str
     language: str
     description: str | None
     seed: int
-    least_s: float = MIN_MADE_S  # of speech
+    least_s: float = MIN_MADE_S  # of audio
     most_s: float = MAX_MADE_S
 
 
 def voice_task(words: Words, maker: Maker) -> Task:
-    """What is spoken for a voice: its text as it stands, neither too short nor too long."""
+    """Return the task that generates a voice: its text unchanged, with limits for its length."""
     config, info = maker
     can_end = not never_ends(config.model)
     plain = replace(config, normalize="off", lexicon=None, max_seconds=None, voice=None)
@@ -77,12 +77,12 @@ def voice_task(words: Words, maker: Maker) -> Task:
 
 
 def speak_voices(session: LocalSession, asked: Sequence[Words]) -> list[tuple[Task, Result]]:
-    """Speak what voices are to say, with the checkpoint that makes them up. Each has its error, if
-    it did not come out well in all its attempts.
+    """Synthesize the texts of voices with the checkpoint that generates them. A result has an error
+    if no attempt succeeded.
 
     Raises:
-        RowError: there is no room for one.
-        Cancelled: somebody has stopped it.
+        SetupError, RowError: there is no capacity for one.
+        Cancelled: the session was stopped.
     """
     config, info = session.config, session.info
     tasks = [voice_task(words, Maker(config, info)) for words in asked]
@@ -116,7 +116,7 @@ def encode_voices(session: LocalSession, references: Sequence[Reference]) -> lis
 def require_usable(
     voice: Voice, info: ModelInfo, prompt: Callable[[SpeechRequest], Prompt]
 ) -> None:
-    """Raise RowError for a voice that could not be spoken with."""
+    """Raise RowError for a voice that the checkpoint cannot clone."""
     try:
         prompt(SpeechRequest(text="a", sampling=info.sampling, clone=voice))
     except RequestError as error:
@@ -124,7 +124,7 @@ def require_usable(
 
 
 def stored_voice(voice: Voice, info: ModelInfo) -> StoredVoice:
-    """A voice as its file holds it."""
+    """Return a voice for its file."""
     return StoredVoice(
         embedding=voice.embedding.numpy(),
         codes=None if voice.codes is None else voice.codes.numpy().astype("int16"),
@@ -139,31 +139,31 @@ def stored_voice(voice: Voice, info: ModelInfo) -> StoredVoice:
 
 
 def created_by() -> str:
-    """Tool and version."""
+    """Return tool and version."""
     return f"tts-cli {versions()['tts-cli'] or '(source)'}"
 
 
 def coded_voice(
     codes: np.ndarray[Any, Any], text: str | None, info: ModelInfo, digest: str
 ) -> Voice:
-    """A voice of codes (F, K) that the checkpoint itself has spoken; it clones them as they are."""
+    """Return a voice of codes (F, K) from the same checkpoint, which clones them unchanged."""
     found = torch.from_numpy(codes.astype("int64"))
     return Voice(torch.zeros(1), found, text, "icl", info.identity, digest)
 
 
 def voice_of_codes(codes: np.ndarray[Any, Any], text: str, info: ModelInfo) -> StoredVoice:
-    """The same as its file holds it, known by codes and text."""
+    """The same for its file, identified by codes and text."""
     digest = hashlib.sha256(codes.astype("<i8").tobytes() + text.encode()).hexdigest()
     return stored_voice(coded_voice(codes, text, info, digest), info)
 
 
-# `speak_voices` or `encode_voices`, and whoever does it on a checkpoint, here or elsewhere.
+# `Work` is `speak_voices` or `encode_voices`; `Studio` runs it, perhaps in another process.
 Work = Callable[[LocalSession, list[Any]], list[Any]]
 Studio = Callable[[Work, RunConfig, ModelInfo, list[Any]], list[Any]]
 
 
 def studio_of(session: LocalSession) -> Studio:
-    """Work goes to a session where it has the checkpoint, else to one that is open for as long."""
+    """Work runs in this session if it has the checkpoint, else in a temporary one."""
 
     def done(work: Work, config: RunConfig, info: ModelInfo, asked: list[Any]) -> list[Any]:
         if config is session.config:
@@ -175,11 +175,11 @@ def studio_of(session: LocalSession) -> Studio:
 
 
 def make_voices(voices: FreeVoices, asks: Sequence[Ask], cloning: Cloning, studio: Studio) -> None:
-    """Make voices that are not there.
+    """Generate missing voices.
 
     Raises:
-        Cancelled: somebody has stopped it.
-        StoppedEarly: a voice did not come out well; those that did are kept.
+        Cancelled: the session was stopped.
+        StoppedEarly: no attempt at a voice succeeded; the others are stored.
     """
     unspoken = [ask for ask in asks if ask.is_gone]
     config, info = voices.config, voices.info
@@ -195,7 +195,7 @@ def make_voices(voices: FreeVoices, asks: Sequence[Ask], cloning: Cloning, studi
     if voices.is_two:
         heard = [_reference(made, info, cloning.silence_s) for _, made in found]
         stored = studio(encode_voices, config, info, heard)
-    else:  # what the checkpoint has spoken it clones as it stands
+    else:  # a checkpoint clones its own codes unchanged
         stored = [voice_of_codes(made.codes(), made.text, info) for _, made in found]
     for ask, voice in zip(asks, stored, strict=True):
         voices.made.keep_for(info, ask.voice, voice)
@@ -219,7 +219,7 @@ def _words(ask: Ask, config: RunConfig) -> Words:
 
 
 def _keep(ask: Ask, task: Task, spoken: Result, voices: FreeVoices) -> None:
-    """Keep what was spoken."""
+    """Store a generated voice."""
     info, samples, codes = voices.maker.info, spoken.samples, spoken.codes
     if samples is None or codes is None:
         raise _failed(ask, "it has no audio")

@@ -34,8 +34,8 @@ SMALL_SHARE = 0.6  # a pass that is less full, behind full ones, waits for more 
 
 @dataclass
 class BatchSize:
-    """How many rows are spoken at once: the one live number of a session. It is chosen in front of
-    slots, and falls while they are made and then in the engine's thread.
+    """Rows at a time, the one number of a session that every part reads. It may fall while slots
+    are made, and later in the engine's thread.
     """
 
     rows: int  # a power of two
@@ -43,7 +43,7 @@ class BatchSize:
 
     @property
     def can_fall(self) -> bool:
-        """Whether fewer rows may be spoken at once."""
+        """Whether it may be halved."""
         return self.rows > 1 and not self.is_fixed
 
     def halve(self) -> None:

@@ -1,1 +1,1 @@
-"""The library: a model kept ready to speak, for programs."""
+"""The library: a model that stays loaded, for programs."""

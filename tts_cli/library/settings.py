@@ -1,6 +1,5 @@
-"""What a `Speaker` and its rows can be told, by name and type. Which settings it takes, and what
-they mean, stands in `config.SETTINGS`, and for rows in `sources.row`; what a checker of types must
-know stands here.
+"""Names and types of the keywords of `Speaker` and its rows, for type checkers. `config.SETTINGS`
+defines the settings, and `sources.row` the fields of rows.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ StrPath = str | os.PathLike[str]
 
 
 class Manner(TypedDict, total=False):
-    """How a row is spoken, said of one or of all."""
+    """Settings of one row or of all rows."""
 
     voice: str
     language: str
@@ -63,20 +62,20 @@ class Settings(Manner, total=False):
     # rows
     map: str
     extra: str
-    # how they are spoken
+    # synthesis
     layout: str
     retries: int
     accept_truncated: bool
-    # whether they are heard
+    # verification
     verify: StrPath
     retakes: int
     verify_device: str
-    # when their words are said
+    # alignment
     words: StrPath
 
 
 class RowFields(Manner, total=False):
-    """Fields of a row beside its text, as in a manifest; `samples/guide/manifests.md` has them."""
+    """Fields of a row except its text, as in a manifest; see `samples/guide/manifests.md`."""
 
     id: str
     character: str
@@ -90,7 +89,7 @@ class RowFields(Manner, total=False):
 
 
 class RowValues(RowFields, total=False):
-    """A row of a batch: its fields, and its text."""
+    """A row of a batch."""
 
     text: str
 
@@ -99,10 +98,10 @@ KEYWORDS = {name: one for name, one in SETTINGS.items() if one.is_keyword}
 
 
 def config_of(given: Mapping[str, Any]) -> RunConfig:
-    """Settings by keyword as those of a run; None stands for the default.
+    """Return the settings of keywords; None stands for the default.
 
     Raises:
-        UsageError: one is unknown, or has a value that it cannot have.
+        UsageError: a keyword is unknown, or its value is invalid.
     """
     values: dict[str, Any] = {}
     for name, value in given.items():

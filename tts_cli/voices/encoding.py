@@ -1,9 +1,9 @@
-"""Encode references to voices: each distinct one once a run, in batches.
+"""Encode references to voices: each distinct one once per run, in batches.
 
-Two threads meet here. The one that makes prompts hands in recordings that are read and checked; the
-engine's encodes what has come together between two launches of frames, on the stream of the frames,
-so that only the vocoder runs beside it. Nothing of it is recorded in a graph. A future stands for
-each voice; the cache keeps the last ones used, failures included, by the digest of the reference.
+The prompt thread submits recordings that are read and checked. The engine's thread encodes them
+between two launches of frames, on the stream of the frames, so that only the vocoder runs in
+parallel, and without graphs. Each voice has a future; the cache stores the last ones used, failures
+included, by the digest of the reference.
 """
 
 from __future__ import annotations
@@ -33,9 +33,7 @@ MAX_SPANS = 64  # batches whose times are not added up yet
 
 @dataclass(eq=False)
 class Ticket:
-    """A voice in the making, or made. The engine's thread sets the other fields before it fulfils
-    the future; whoever waits for that may read them.
-    """
+    """The future of a voice. The engine's thread sets the other fields before the result."""
 
     voice: Future[Voice] = field(default_factory=Future)
     span: DeviceSpan | None = None  # of the batch it was encoded in
@@ -43,13 +41,13 @@ class Ticket:
 
     @property
     def milliseconds(self) -> float:
-        """What encoding this reference took; waits for the device."""
+        """Time to encode this reference; waits for the device."""
         return 0.0 if self.span is None else self.span.milliseconds() * self.share
 
 
 class VoiceCache:
-    """Voices by digest. `find`, `submit`, `fail` and `has_room` belong to the thread that makes
-    prompts, `encode_pending` to the engine's, and the sums to whoever comes after both.
+    """Voices by digest. The prompt thread calls `find`, `submit`, `fail` and `has_room`, and the
+    engine's thread `encode_pending`; the sums are read after both have ended.
     """
 
     def __init__(self, model: SpeechModel, device: torch.device) -> None:
@@ -57,7 +55,7 @@ class VoiceCache:
         self.device = device
         self.num_encoded = 0
         self._spans: deque[DeviceSpan] = deque()  # of the last batches
-        self._earlier_ms = 0.0  # what those before them took
+        self._earlier_ms = 0.0  # of the batches before
         self._tickets: OrderedDict[str, Ticket] = OrderedDict()
         self._pending: deque[tuple[Reference, Ticket]] = deque()
 
@@ -68,18 +66,18 @@ class VoiceCache:
 
     @property
     def encode_ms(self) -> float:
-        """What all batches took; waits for the device."""
+        """Time of all batches; waits for the device."""
         return self._earlier_ms + sum(span.milliseconds() for span in self._spans)
 
     def find(self, digest: str) -> Ticket | None:
-        """The ticket of a reference named before, unless it was dropped since."""
+        """Return the ticket of a reference, or None if it is new or was dropped."""
         ticket = self._tickets.get(digest)
         if ticket is not None:
             self._tickets.move_to_end(digest)
         return ticket
 
     def submit(self, reference: Reference) -> Ticket:
-        """Hand a recording to the engine."""
+        """Submit a recording to the engine."""
         ticket = self._keep(reference.digest, Ticket())
         self._pending.append((reference, ticket))
         return ticket
@@ -91,8 +89,8 @@ class VoiceCache:
         return ticket
 
     def encode_pending(self) -> None:
-        """Encode what waits, one batch; the engine calls it between two launches of frames. Raises
-        KernelFailed: what was to be encoded waits again.
+        """Encode a batch of waiting recordings; the engine calls it between two launches of frames.
+        Raises KernelFailed: the recordings wait again.
         """
         batch: list[tuple[Reference, Ticket]] = []
         while self._pending and len(batch) < ENCODE_ROWS:
@@ -100,18 +98,18 @@ class VoiceCache:
         try:
             if batch:
                 in_halves(batch, self._encode, _give_up)
-        except KernelFailed:  # to be encoded without that kernel
+        except KernelFailed:  # encoded later without that kernel
             self._pending.extendleft(item for item in batch[::-1] if not item[1].voice.done())
             raise
 
     def _keep(self, digest: str, ticket: Ticket) -> Ticket:
         self._tickets[digest] = ticket
         while len(self._tickets) > MAX_VOICES:
-            self._tickets.popitem(last=False)  # rows that wait for it have it in hand
+            self._tickets.popitem(last=False)  # waiting rows have their tickets
         return ticket
 
     def _encode(self, batch: list[tuple[Reference, Ticket]]) -> str | None:
-        """Encode a batch; the reason if that cannot be done."""
+        """Encode a batch. Returns an error, or None."""
         span = DeviceSpan(self.device)
         try:
             found = encode_references(self.model, [reference for reference, _ in batch])
@@ -122,7 +120,7 @@ class VoiceCache:
                 raise
             return f"its reference cannot be encoded: {first_line(error)}"
         self._spans.append(span.end())
-        if len(self._spans) > MAX_SPANS:  # it is long over
+        if len(self._spans) > MAX_SPANS:  # it ended long ago
             self._earlier_ms += self._spans.popleft().milliseconds()
         total = max(1, sum(len(reference.samples) for reference, _ in batch))
         for (reference, ticket), (embedding, codes) in zip(batch, found, strict=True):
@@ -138,16 +136,16 @@ class VoiceCache:
 
 
 def _give_up(item: tuple[Reference, Ticket], reason: str) -> None:
-    """A reference that cannot be encoded even alone."""
+    """Fail a reference that cannot be encoded even alone."""
     item[1].voice.set_exception(RowError(reason))
 
 
 def encode_references(
     model: SpeechModel, references: list[Reference]
 ) -> list[tuple[torch.Tensor, torch.Tensor | None]]:
-    """Embedding (D,) and codes (R, K) or None of each, on the host.
+    """Return embedding (D,) and codes (R, K) or None of each, on the host.
 
-    The silence behind a recording is for its codes only: the embedding is that of the recording.
+    The silence after a recording is only for its codes; the embedding is that of the recording.
     """
     waves, modes = [], []
     for reference in references:
@@ -170,7 +168,7 @@ def encode_references(
 def make_voice(
     reference: Reference, embedding: torch.Tensor, codes: torch.Tensor | None, identity: str
 ) -> Voice:
-    """A voice of what was encoded. Raises RowError where that is no voice."""
+    """Return the voice of an encoded reference. Raises RowError if it is unusable."""
     if not bool(torch.isfinite(embedding).all()):
         raise RowError("its reference resulted in a voice with NaN or infinite values")
     is_icl = reference.mode == "icl"

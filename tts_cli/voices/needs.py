@@ -1,5 +1,5 @@
-"""Find what a row's voice is made of, a reference recording or a voice file, before a weight is
-read. `stage.py` turns it into a voice while rows are spoken.
+"""Find the reference recording or the voice file of a row before weights are loaded. `stage.py`
+turns it into a voice during the run.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 REMEMBERED_FILES = 4096
-MAX_MADE_S, MAX_MADE_BYTES = 20.0, 400  # of what a made voice says
+MAX_MADE_S, MAX_MADE_BYTES = 20.0, 400  # maximum of a generated voice's audio and text
 
 
 def reference_silence_s(config: RunConfig, info: ModelInfo) -> float:
-    """Seconds of silence that follow a reference of mode icl."""
+    """Return the seconds of silence after a reference in mode icl."""
     return info.ref_silence_s if config.ref_silence is None else config.ref_silence
 
 
 class ReferenceFiles:
-    """Remembers what was found out about files, failures included, by path.
+    """Facts about files by path, failures included; each file is read once.
 
     Args:
-        root: the folder references must lie in; None for anywhere.
+        root: folder that must contain the references; None: any folder.
     """
 
     def __init__(self, root: Path | None = None) -> None:
@@ -52,11 +52,11 @@ class ReferenceFiles:
         self._facts: OrderedDict[str, Facts | RowError] = OrderedDict()
 
     def heard(self, path: str) -> tuple[str, ...]:
-        """`hear`, once a path."""
+        """Return `hear` of a file."""
         return self._remember(self._heard, path, hear)
 
     def facts(self, path: str) -> Facts:
-        """`read_facts`, once a path."""
+        """Return `read_facts` of a file."""
         return self._remember(self._facts, path, read_facts)
 
     def _remember(
@@ -83,7 +83,7 @@ class Cloning:
     """Finds what rows clone.
 
     Args:
-        info: of the checkpoint that speaks.
+        info: of the checkpoint that clones.
         voices: voice files by name; None: the user's, and no generated ones.
     """
 
@@ -96,7 +96,7 @@ class Cloning:
         self.voices = voices or VoiceStore(config.voice_dir)
 
     def need(self, request: SpeechRequest) -> VoiceKey | None:
-        """What a request clones, None where nothing.
+        """Return what a request clones, or None.
 
         Raises:
             RowError: its reference or its voice file cannot be used.
@@ -116,7 +116,7 @@ class Cloning:
         return VoiceKey(digest, frames, len((text or "").encode()), facts.content)
 
     def least(self, request: SpeechRequest) -> VoiceKey | None:
-        """What a request is certain to need, found without reading a recording.
+        """Return what a request needs at least, without reading a recording.
 
         Raises:
             RowError: its voice file cannot be used.
@@ -129,17 +129,17 @@ class Cloning:
         return VoiceKey("", 1, len((request.ref_text or "").encode()))
 
     def transcript_problem(self, path: str, text: str | None) -> str | None:
-        """Why a transcript cannot be that of a recording, or None. Raises RowError."""
+        """Return why a transcript cannot belong to a recording, or None. Raises RowError."""
         frames, rate_hz = (header := self.files.facts(path).header).frames, header.rate_hz
         if text is None or frames is None:
             return None
         return transcript_problem(text, frames / rate_hz)
 
     def voice(self, request: SpeechRequest, digest: str) -> Voice | None:
-        """The voice of a request as the model takes it; None where a recording is to be encoded.
+        """Return the voice of a request for the model; None: a recording is to be encoded.
 
         Raises:
-            RowError: its voice file was changed, or cannot be used any more.
+            RowError: its voice file was changed, or is unusable.
         """
         if request.ref_audio is not None:
             return None
@@ -150,7 +150,7 @@ class Cloning:
         return stored.to_voice()
 
     def load(self, request: SpeechRequest, digest: str) -> Reference:
-        """The recording of a request. Raises RowError."""
+        """Return the recording of a request. Raises RowError."""
         reference = load_reference(
             request.ref_audio or "",
             self.files.root,

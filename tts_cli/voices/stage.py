@@ -1,5 +1,5 @@
-"""Give tasks their voices on the way to the engine: recordings are read in the thread that makes
-prompts, while the engine encodes those read before.
+"""Add voices to tasks before the engine: the prompt thread reads recordings, and the engine encodes
+those read before.
 """
 
 from __future__ import annotations
@@ -19,38 +19,38 @@ if TYPE_CHECKING:
     from tts_cli.voices.encoding import Ticket, VoiceCache
 
 MAX_WAITING = 256  # tasks that wait for their voices
-WAIT_S = 0.2  # between two looks at whether the run was stopped
+WAIT_S = 0.2  # between two checks whether the run was stopped
 
 
 class Voiced(NamedTuple):
-    """A task with its voice beside it."""
+    """A task with its voice."""
 
     task: Task
-    voice: Voice | None = None  # None: it clones none, or cannot
-    ticket: Ticket | None = None  # of its recording, where it was the first to name that
-    error: str | None = None  # why its voice cannot be had
+    voice: Voice | None = None  # None: it clones none, or an error
+    ticket: Ticket | None = None  # of its recording, in the first task that names it
+    error: str | None = None  # why there is no voice
 
 
 class VoiceStage:
-    """Gives tasks their voices. Belongs to the thread that makes prompts.
+    """Add voices to tasks. Only the prompt thread uses it.
 
     Args:
-        cloning: None: no task clones, or those that do have their voices.
+        cloning: None: no task clones, or tasks have their voices.
     """
 
     def __init__(self, cloning: Cloning | None, cache: VoiceCache) -> None:
         self.cloning = cloning
         self.cache = cache
-        self.load_s = 0.0  # reading, checking and resampling
+        self.load_s = 0.0  # time of reading, checking and resampling
 
     def attach(
         self, tasks: Iterable[Task | Voiced | None], stop: threading.Event
     ) -> Iterator[Voiced]:
-        """Pass tasks on, those that clone once their voice is there, the others at once. Ends early
-        when `stop` is set.
+        """Yield tasks, those that clone as soon as their voices are encoded. Ends early when `stop`
+        is set.
 
         Args:
-            tasks: None among them: none has come for a while, so look after those that wait.
+            tasks: None: no task has come for a while, so check those that wait.
         """
         waiting: list[tuple[Voiced, Ticket]] = []
         for task in tasks:
@@ -79,8 +79,8 @@ class VoiceStage:
             yield from _finished(waiting, WAIT_S)
 
     def _begin(self, cloning: Cloning, task: Task, need: VoiceKey) -> tuple[Voiced, Ticket | None]:
-        """A task, and the ticket of its recording; None where its voice is known, or cannot be
-        had.
+        """Return a task, and the ticket of its recording; None: the voice is known, or there is an
+        error.
         """
         try:
             voice = cloning.voice(task.request, need.digest)
@@ -101,7 +101,7 @@ class VoiceStage:
 
 
 def _finished(waiting: list[tuple[Voiced, Ticket]], timeout_s: float) -> list[Voiced]:
-    """Take the tasks whose voices are there, or cannot be had, out of `waiting`."""
+    """Remove the tasks from `waiting` whose voices are encoded or failed."""
     if timeout_s:
         wait({ticket.voice for _, ticket in waiting}, timeout_s, FIRST_COMPLETED)
     done, rest = [], []

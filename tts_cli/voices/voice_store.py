@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import os
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from tts_cli.atomic import write_atomic, write_standalone
+from tts_cli import signals
+from tts_cli.atomic import is_part, write_atomic, write_standalone
 from tts_cli.config import users_folder
-from tts_cli.errors import RowError, SetupError, UsageError
-from tts_cli.named import nearest, shown
+from tts_cli.errors import RowError, SetupError, StoppedEarly, UsageError
+from tts_cli.events import Count
+from tts_cli.named import counted, nearest, shown
 from tts_cli.sources.ids import VOICES, fold_id, id_problem
 from tts_cli.sources.mapping import MAX_NAME_CHARS
 from tts_cli.store.files import CODES_SUFFIX
@@ -29,6 +32,7 @@ from tts_cli.voices.generated import (
     file_of,
     files_of,
     is_made,
+    json_last,
     json_of,
     read_generated,
 )
@@ -37,6 +41,8 @@ from tts_cli.voices.voice_file import MAX_FILE_BYTES, SUFFIX, StoredVoice, decod
 
 if TYPE_CHECKING:
     from models.base import ModelInfo
+
+log = logging.getLogger(__name__)
 
 _MAX_LISTED = 1000
 _REMEMBERED = 256  # voices, and errors
@@ -324,6 +330,115 @@ class VoiceStore:
             write_atomic(path, data)
         except OSError as error:
             raise SetupError(f"{path}: {error.strerror}", "remove what is in its way") from None
+
+
+class _MergedFile(NamedTuple):
+    folder: int  # index of the folder that it is taken from
+    content: str  # hash or text, what the audio of rows depends on
+    is_settled: bool  # wins over a different file
+
+
+class VoiceMerge:
+    """Merge the generated voices of folders into the first one. Not copied are damaged files, and
+    files of a killed run, which no `NAME.json` describes.
+
+    Args:
+        folders: what the first one has whole is never replaced.
+        is_settled: whether the voices of a folder, by index, win over all later ones.
+        left: collects the files in `.voices` that belong to no voice.
+    Raises:
+        SetupError: a folder cannot be read.
+    """
+
+    def __init__(
+        self, folders: Sequence[Path], is_settled: Callable[[int], bool], left: Count
+    ) -> None:
+        self.num_copied = 0  # files
+        self._folders = [folder / VOICES for folder in folders]
+        self._target = VoiceStore(out=folders[0])
+        self._is_settled = is_settled
+        self._files: dict[str, _MergedFile] = {}  # by name
+        self._is_target_disputed = False
+        self._conflicts, self._outvoted, self._damaged = Count(), Count(), Count()
+        for index, folder in enumerate(self._folders):
+            if folder.is_symlink() or not folder.is_dir():
+                continue
+            for voice, whole in VoiceStore(out=folders[index]).generated():
+                self._add(index, voice, whole)
+            known = {name for names in files_of(folder).values() for name in names}
+            for name in sorted(os.listdir(folder)) if index else ():
+                if name not in known and not is_part(name):
+                    left.add(f"{VOICES}/{name}")
+
+    def require_no_conflicts(self) -> None:
+        """Raise UsageError if folders have different voices of one name, and SetupError if the
+        target cannot have any.
+        """
+        if self._conflicts.count:
+            what = counted(self._conflicts.count, "generated voice is", "generated voices are")
+            remedy = "choose the folder whose voice to use, with --prefer DIR"
+            if self._is_target_disputed:
+                remedy = f"--prefer {self._folders[0].parent} keeps the existing voice"
+            raise UsageError(
+                f"{what} different in another folder; nothing was written:\n  "
+                f"{self._conflicts.and_more()}",
+                f"{remedy}, and synth then synthesizes the rows of the other one again; shards "
+                "share one voice if it is generated once with --voices-only and all get it with "
+                "--made-voices DIR",
+            )
+        if self._files:
+            self._target.require_folder()
+
+    def run(self) -> None:
+        """Copy what the target lacks; a second call finds what is there.
+
+        Raises:
+            DiskFull: no space.
+            StoppedEarly: a file cannot be written.
+        """
+        if self._damaged.count:
+            log.warning("damaged files of generated voices: %s", self._damaged.and_more())
+        if self._outvoted.count:
+            log.warning(
+                "generated voices that differ; the first of each two stays, and synth "
+                "synthesizes the rows of the other one again: %s",
+                self._outvoted.and_more(),
+            )
+        for name in sorted(self._files, key=json_last):
+            if (index := self._files[name].folder) == 0:
+                continue
+            signals.check()
+            path = self._folders[index] / name
+            try:
+                self._target.copy(path)
+            except (SetupError, RowError) as error:
+                reason = error.message if isinstance(error, SetupError) else error
+                raise StoppedEarly(
+                    f"cannot copy {path}: {reason}",
+                    "remove what is in its way, and run the command again",
+                ) from error
+            self.num_copied += 1
+
+    def _add(self, index: int, voice: str, whole: WholeFiles) -> None:
+        """Take the files of a voice of a folder, unless the voice differs from an earlier one."""
+        for problem in whole.problems:
+            self._damaged.add(problem)
+        found = {name: stored.digest for name, stored in whole.stored.items()}
+        if whole.made is not None:
+            found |= {**whole.made.sums, json_of(voice): whole.made.text}
+        known, is_settled = self._files, self._is_settled(index)
+        differing = [name for name in found if name in known and known[name].content != found[name]]
+        if not differing:
+            for name, content in found.items():
+                file = known.setdefault(name, _MergedFile(index, content, is_settled))
+                # A file that a killed merge has copied counts as its source does.
+                known[name] = file._replace(is_settled=file.is_settled or is_settled)
+            return
+        name = max(differing, key=lambda one: one.endswith(".wav"))  # users can listen to it
+        first = known[name]
+        names = ", ".join(str(self._folders[at] / name) for at in (first.folder, index))
+        (self._outvoted if first.is_settled else self._conflicts).add(names)
+        self._is_target_disputed |= first.folder == 0 and not first.is_settled
 
 
 def _read_voice(path: Path) -> StoredVoice:

@@ -1,3 +1,1 @@
-"""Workers: processes that speak the rows of one run through Ray. One of them, the driver, has the
-folder.
-"""
+"""Workers: processes that synthesize rows of one run through Ray. The driver owns the folder."""

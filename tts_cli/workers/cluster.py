@@ -1,5 +1,5 @@
-"""Start or join Ray: one of our own on this machine, ended with the run, or one that runs already,
-which is left as it was. The only file that imports ray.
+"""Start Ray on this machine for one run, or join a running cluster, which stays unchanged. The only
+file that imports ray.
 """
 
 from __future__ import annotations
@@ -28,34 +28,34 @@ from tts_cli.startup import usable_cores
 
 log = logging.getLogger(__name__)
 
-# Rows and what came of them are small; Ray's own choice would be a third of the memory.
+# Rows and results are small; the default of Ray is a third of the memory.
 STORE_BYTES = 128 * 2**20
 CONNECT_S = 10.0
 SETTLE_S, WAIT_S = 5.0, 0.05
-CORES = 2  # a worker on a CPU, where `all` chooses their number
-MEMORY_BYTES = 2**30  # that Ray may promise to others, of whom there are none
-# For a cluster of our own, unless the user has said otherwise: no word to Ray's makers, and no
-# worker killed because something else on the machine takes memory.
+CORES = 2  # of a CPU worker with `--workers all`
+MEMORY_BYTES = 2**30  # for other users of Ray, of which there are none
+# For Ray of this run, unless the user sets them: no usage reports, and no worker is killed because
+# other processes use memory.
 _OWN = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_memory_monitor_refresh_ms": "0"}
-# What says how Ray's processes know each other; where nothing does, by a password of the run's own.
+# How Ray's processes authenticate; by default with a password of the run.
 _AUTH = ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
 @dataclass(frozen=True)
 class Share:
-    """What each worker gets."""
+    """The devices of each worker."""
 
     num_workers: int
     is_gpu: bool
     num_cpus: int  # cores, and threads of torch
 
     def options(self, *, has_own_ray: bool) -> dict[str, Any]:
-        """As Ray takes it, which counts no core of a GPU worker.
+        """Return the options for Ray, which reserves no core for a GPU worker.
 
         Args:
-            has_own_ray: nobody else has a part of it. It starts a process for every core that it is
-                told of, so it is told of one for each worker.
+            has_own_ray: Ray was started for this run. It starts a process for every core, so its
+                number of cores is the number of workers.
         """
         if self.is_gpu:
             return {"num_gpus": 1, "num_cpus": 0}
@@ -63,14 +63,13 @@ class Share:
 
 
 def require_ray() -> Any:
-    """The module. Raises SetupError where it is not installed."""
+    """Return the module. Raises SetupError if it is not installed."""
     return load("ray", "ray", "--workers")
 
 
 class Cluster:
-    """A Ray with room for the workers of a run, until it is closed.
-
-    In a process that has joined a Ray already, that one is used and left.
+    """Ray with resources for the workers of a run, until it is closed. If this process has joined a
+    cluster before, that one is used and not left.
     """
 
     def __init__(self, config: RunConfig) -> None:
@@ -86,7 +85,7 @@ class Cluster:
         """Start or join it.
 
         Raises:
-            UsageError: more workers are asked for than there are devices.
+            UsageError: more workers than devices are requested.
             SetupError: Ray cannot be started or reached.
         """
         ray, config = self._ray, self._config
@@ -106,7 +105,7 @@ class Cluster:
             self.share = share_of(config, self._free(), "the cluster")
 
     def spawn(self, kind: type, *args: Any) -> Any:
-        """An actor: a worker in a process of its own, which Ray starts anew when it dies."""
+        """Start an actor: a worker in its own process, which Ray restarts when it dies."""
         actor = self._ray.remote(
             max_restarts=-1,
             max_task_retries=0,
@@ -116,10 +115,11 @@ class Cluster:
         return actor.remote(*args)
 
     def call(self, function: Callable[..., Any], *args: Any) -> Any:
-        """What a function gives, or raises, in a process of its own with a worker's share.
+        """Call a function in its own process with a worker's share of the devices.
 
         Raises:
-            SetupError: that process has died.
+            SetupError: the process died.
+            Exception: raised by the function.
         """
         options = self.share.options(has_own_ray=self._session_dir is not None)
         remote = self._ray.remote(max_retries=0, **options)(function)
@@ -135,33 +135,33 @@ class Cluster:
         raise cause
 
     def keep(self, value: Any) -> Any:
-        """Put a value into the object store; a call gets it by what this returns."""
+        """Put a value into the object store. Returns a reference for calls."""
         return self._ray.put(value)
 
     def kill(self, actor: Any, *, is_final: bool) -> None:
-        """End a worker's process. Ray starts it anew unless that was final."""
+        """End a worker's process. Ray restarts it unless `is_final`."""
         with contextlib.suppress(self._ray.exceptions.RayError):
             self._ray.kill(actor, no_restart=is_final)
 
     def is_death(self, error: BaseException) -> bool:
-        """Whether a call failed because the process that should answer is gone."""
+        """Whether a call failed because its process is gone."""
         return isinstance(error, self._ray.exceptions.RayActorError)
 
     def is_final(self, error: BaseException) -> bool:
-        """Whether Ray will not start that process again."""
+        """Whether Ray will not restart the process."""
         return isinstance(error, self._ray.exceptions.ActorDiedError)
 
     def cause(self, error: BaseException) -> BaseException:
-        """The error that a call has raised over there."""
+        """Return the error that was raised in the other process."""
         is_raised = isinstance(error, self._ray.exceptions.RayTaskError)
         cause: BaseException = error.cause if is_raised else error  # type: ignore[attr-defined]
         return cause
 
     def close(self, *, is_tidy: bool = True) -> None:
-        """End what was started, leave what was joined.
+        """Stop Ray if it was started here, or leave the cluster.
 
         Args:
-            is_tidy: nothing went wrong, so that nobody will read Ray's logs.
+            is_tidy: nothing went wrong, so Ray's logs are removed.
         """
         if self._is_ours_to_leave:
             self._is_ours_to_leave = False
@@ -207,20 +207,20 @@ class Cluster:
             log.debug("Ray %s started; its logs: %s", ray.__version__, self._session_dir)
 
     def _num_free(self) -> float:
-        """GPUs and cores that nobody has."""
+        """Return the number of free GPUs and cores."""
         free = self._ray.available_resources()
         return float(free.get("GPU", 0) + free.get("CPU", 0))
 
     def _wait_until_free(self, before: float) -> None:
-        """Ray counts the share of a call that has ended as taken for a second or so, of which a
-        Ray of our own tells nobody.
+        """Wait until the share of a finished call is free, which takes a joined cluster about a
+        second.
         """
         deadline_s = time.monotonic() + SETTLE_S * (self._session_dir is None)
         while self._num_free() < before and time.monotonic() < deadline_s:
             time.sleep(WAIT_S)
 
     def _free(self) -> list[tuple[int, int]]:
-        """Cores of each node, and the free GPUs of all."""
+        """Return the free cores of each node, and the free GPUs of all."""
         free = self._ray.available_resources()
         gpus, cores = int(free.get("GPU", 0)), int(free.get("CPU", 0))
         nodes = [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
@@ -228,10 +228,10 @@ class Cluster:
 
 
 def require_listener(address: str) -> None:
-    """Raise SetupError where nobody listens at HOST:PORT: Ray would try for minutes."""
+    """Raise SetupError if no server listens at HOST:PORT; Ray would try for minutes."""
     host, _, port = address.rpartition(":")
     if not host or not port.isdecimal() or "/" in host:
-        return  # auto, or a form that Ray may know
+        return  # auto, or another form of Ray
     try:
         socket.create_connection((host, int(port)), CONNECT_S).close()
     except (OSError, OverflowError) as error:
@@ -241,13 +241,13 @@ def require_listener(address: str) -> None:
 
 
 def share_of(config: RunConfig, nodes: list[tuple[int, int]], where: str) -> Share:
-    """How many workers there are to be, and what each gets.
+    """Return the number of workers, and the share of each.
 
     Args:
-        nodes: cores and GPUs of each that are free.
-        where: what messages call them.
+        nodes: free cores and GPUs of each node.
+        where: name of the nodes in messages.
     Raises:
-        UsageError: more are asked for than there are.
+        UsageError: more workers are requested than possible.
     """
     num_gpus = 0 if config.device == "cpu" else sum(gpus for _, gpus in nodes)
     asked, cores = config.num_workers, sum(cores for cores, _ in nodes)
@@ -286,13 +286,13 @@ def _local_gpus(config: RunConfig) -> int:
 
 @cache
 def _token() -> str:
-    """The password of all clusters of this process: Ray keeps the first one it was given in it."""
+    """Return the password of all clusters of this process: Ray keeps the first one."""
     return secrets.token_hex(32)
 
 
 @contextlib.contextmanager
 def _environment_kept(names: Iterable[str]) -> Iterator[None]:
-    """Restore variables of the environment at the end. Ray sets some of them as well."""
+    """Restore environment variables at the end; Ray sets some of them."""
     before = {name: os.environ.get(name) for name in names}
     try:
         yield
@@ -305,7 +305,7 @@ def _environment_kept(names: Iterable[str]) -> Iterator[None]:
 
 
 class _ToLog:
-    """A stream whose lines become messages for those who look closely."""
+    """A stream whose lines become debug messages."""
 
     encoding = "utf-8"
 
@@ -313,7 +313,7 @@ class _ToLog:
         self._line = ""
 
     def write(self, text: str) -> int:
-        """Take text as it comes."""
+        """Log complete lines."""
         *lines, self._line = (self._line + text).split("\n")
         for line in lines:
             if line.strip():
@@ -321,7 +321,7 @@ class _ToLog:
         return len(text)
 
     def flush(self) -> None:
-        """Lines go at once."""
+        """Lines are logged immediately."""
 
     def isatty(self) -> bool:
         """Never."""
@@ -330,6 +330,6 @@ class _ToLog:
 
 @contextlib.contextmanager
 def _stdout_kept_clean() -> Iterator[None]:
-    """Ray prints what happens to its processes on stdout, which is for results."""
+    """Log Ray's messages about its processes, which it prints to stdout; that is for results."""
     with contextlib.redirect_stdout(_ToLog()):
         yield

@@ -6,8 +6,8 @@ one after the other. A call carries all rows that a worker has room for, and an 
 finished since the last one: a call costs Ray a millisecond on each side, whatever it contains. Rows
 of a worker have numbers, and an answer for a number that the worker no longer has comes too late.
 
-A lost worker costs little: its rows go to the others at once, in full batches, while Ray starts the
-next process.
+A lost worker costs little: its rows go to the others immediately, in full batches, while Ray starts
+the next process.
 """
 
 from __future__ import annotations

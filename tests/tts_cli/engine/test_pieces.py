@@ -145,7 +145,7 @@ def test_rows_are_opened_as_the_slots_need_them(session: Loaded) -> None:
     """Twenty thousand characters are 25 minutes of audio: all rows at once would fill memory."""
     opened: list[int] = []
     kept: list[str] = []
-    run = SpeechRun(session, lambda task, _: kept.append(task.id), TWO)
+    run = SpeechRun(session, lambda task, _: kept.append(task.id), TWO, writers=1)
 
     class Counting(Pieces):
         def _open_joined(self, task: Task, stop: threading.Event) -> None:

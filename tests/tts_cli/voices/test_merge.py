@@ -11,14 +11,13 @@ from made_voices import NAME, VOICE, keep, names
 
 from tts_cli.errors import SetupError, StoppedEarly, UsageError
 from tts_cli.events import Count
-from tts_cli.voices.merged import MergedVoices
-from tts_cli.voices.voice_store import VoiceStore
+from tts_cli.voices.voice_store import VoiceMerge, VoiceStore
 
 
 def merge(*folders: Path, preferred: int = 0, is_target_preferred: bool = False) -> Count:
     """Merge into the first one. Returns what was left."""
     left = Count()
-    voices = MergedVoices(
+    voices = VoiceMerge(
         folders, lambda index: index <= preferred if index else is_target_preferred, left
     )
     voices.require_no_conflicts()
