@@ -141,7 +141,7 @@ def test_a_workbook_with_a_cell_far_away(bench: Workbench) -> None:
     manifest = bench.write(bare_workbook(sheet_xml(rows)), "rows.xlsx")
     result = bench.run("validate", manifest)
     assert result.code == 2
-    assert f"Error: {manifest}: is damaged: " in result.err
+    assert f"Error: {manifest}: xl/worksheets/sheet1.xml: is damaged: " in result.err
     assert "'A99999999' is not a cell; save it as .xlsx again" in result.err
 
 

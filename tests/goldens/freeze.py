@@ -167,7 +167,7 @@ SIMPLE = {
         codes=(1,),
     ),
     "failed": Series(ROWS, ("--save-codes",), caps=STRICT, codes=(1,)),
-    "split_at_parts": Series([{"id": "long", "text": LONG, "seed": 3}, ROWS[0]], ("--split", "60")),
+    "in_parts": Series([{"id": "long", "text": LONG, "seed": 3}, ROWS[0]], ("--split", "60")),
     "parts_failed": Series(
         [{"id": "long", "text": LONG, "seed": 3}, ROWS[2]],
         ("--split", "60"),

@@ -19,7 +19,7 @@ from desk import Desk, Said, lines_of, said_lines, sum_of, sum_of_sound
 TO = ("audiofolder", "ljspeech", "nemo", "webdataset", "parquet")
 # Folders that go into all five; how rows are selected is the same for all, so others go into one.
 FLAGS = {"anchored": ("--retries", 0)}  # whose voice cannot be made, however often
-IN_ALL = ("plain", "picked", "columns", "normalized", "split_at_parts", "flac", "edited", "garbage")
+IN_ALL = ("plain", "picked", "columns", "normalized", "in_parts", "flac", "edited", "garbage")
 JOURNAL = (
     *("id", "take", "role", "status", "path", "error", "unfinished", "finish_reason", "suspect"),
     *("request_hash", "delivery_hash", "content_hash", "sha256", "frames", "attempts", "seed"),

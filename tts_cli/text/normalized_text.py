@@ -51,8 +51,8 @@ class NormalizedText:
 
     @cached_property
     def spoken(self) -> str:
-        """The edited text, with plain spaces, except between thousands."""
-        return self.spaced if self.spaced.isascii() else _PLAIN.sub(" ", self.spaced)
+        """The edited text, with plain spaces only."""
+        return self.spaced if self.spaced.isascii() else self.spaced.translate(_PLAIN_SPACES)
 
     @cached_property
     def spaced(self) -> str:
@@ -102,7 +102,7 @@ class NormalizedText:
 # No-break and typographic spaces of any width, without the wide one that is usual in Chinese.
 ODD_SPACES = "\u00a0\u1680\u2000-\u200a\u202f\u205f"
 ODD_SPACE = re.compile(f"[{ODD_SPACES}]")
-_PLAIN = re.compile(f"(?<![0-9])[{ODD_SPACES}]|[{ODD_SPACES}](?![0-9]{{3}}(?![0-9]))")
+_PLAIN_SPACES = dict.fromkeys((0xA0, 0x1680, *range(0x2000, 0x200B), 0x202F, 0x205F), " ")
 
 MASK = "\0"  # does not occur in the text of a row
 

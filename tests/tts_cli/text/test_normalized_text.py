@@ -51,17 +51,3 @@ def test_places_of_the_spoken_text_in_the_written_one() -> None:
     }
     assert {text: reading.written_place(spoken.index(text)) for text in places} == places
     assert reading.written_place(len(spoken)) == 15
-
-
-@pytest.mark.parametrize(
-    ("text", "spoken"),
-    [
-        ("12\u00a0000\u00a0€", "12\u00a0000 €"),
-        ("1\u202f200\u202f000\u202f€", "1\u202f200\u202f000 €"),
-        ("le 5\u00a01234 mots\u202f; oui", "le 5 1234 mots ; oui"),
-        ("Mr.\u2009X", "Mr. X"),
-    ],
-)
-def test_no_break_spaces_stay_between_thousands(text: str, spoken: str) -> None:
-    """A French price lost them, and read as two numbers."""
-    assert NormalizedText(text).spoken == spoken
