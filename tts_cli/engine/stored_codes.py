@@ -10,6 +10,7 @@ from safetensors.numpy import load
 
 from tts_cli.audio.file import to_int16
 from tts_cli.audio.join import rejoin
+from tts_cli.engine.pieces import REFERENCE_END_FRAMES
 from tts_cli.errors import RowError
 from tts_cli.store.entry import JournalEntry
 from tts_cli.store.sources import MAX_SECONDS, Array, AudioSource
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from models.slots.model import SpeechModel
 
 MAX_CODES_BYTES = 64 << 20
-PART_CONTEXT = 25  # frames of a reference before parts after the first; chunks have as many
 
 
 def read_codes(
@@ -55,7 +55,7 @@ def decode(codes: Array, record: JournalEntry, model: SpeechModel, is_int16: boo
     device = getattr(model, "device", "cpu")
     parts = [torch.from_numpy(piece).to(device) for piece in pieces]
     for index, part in enumerate(parts):
-        front = parts[0][-PART_CONTEXT:] if is_free and index else None
+        front = parts[0][-REFERENCE_END_FRAMES:] if is_free and index else None
         (wave,) = model.decode_audio([part], [front])
         samples = wave.float().cpu().numpy()
         waves.append(to_int16(samples) if is_int16 else samples)
