@@ -162,7 +162,8 @@ class ResultRecorder:
             if take.is_ok and self._on_ok is not None:
                 self._on_ok(take)
             self._show_row(is_ok=take.is_ok, audio_s=take.audio_s)
-            self._require_few_failures()
+            if self._failures_allowed is not None:
+                self._require_few_failures(self._failures_allowed)
 
     def fail(self, row: BadRow) -> None:
         """Commit that a row cannot be synthesized, unless it is recorded. Raises DiskFull."""
@@ -205,10 +206,9 @@ class ResultRecorder:
         self._audio_s += audio_s * is_ok
         self.on_row(self._num_ended, self._num_failed, self._audio_s)
 
-    def _require_few_failures(self) -> None:
-        failed = self._events.num(Event.FAILED)
-        failed -= int(self._events.total(Event.FAILED, "is_late"))
-        if self._failures_allowed is not None and failed > self._failures_allowed:
+    def _require_few_failures(self, allowed: int) -> None:
+        failed = self._events.num(Event.FAILED) - int(self._events.total(Event.FAILED, "is_late"))
+        if failed > allowed:
             rows = counted(failed, "row has", "rows have")
             raise StoppedEarly(
                 f"{rows} failed, more than --max-failures allows",
