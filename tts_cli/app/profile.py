@@ -27,7 +27,6 @@ from models.base import Prompt, SpeechRequest, Voice
 from models.device.buckets import is_power_of_two
 from models.device.graphs import GraphRunner
 from models.device.spans import time_stage
-from tts_cli.app.baseline import Baseline, conditions_of, times_of
 from tts_cli.config import RunConfig
 from tts_cli.engine.kernels import with_fallback
 from tts_cli.engine.load import Loaded, choose_device, open_checkpoint
@@ -61,20 +60,14 @@ def profile(
     repeats: int | None,
     stages: str | None,
     trace: Path | None,
-    baseline: Path | None,
-    tolerance: str,
 ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """Measure a checkpoint; the arguments are the command's options.
 
     Returns:
-        The figures of each batch size, and a report, whose `slower` lists the stages that take
-        longer than in the baseline.
+        The figures of each batch size, and a report.
     Raises:
-        UsageError, SetupError: the stages cannot be measured or compared.
+        UsageError, SetupError: the stages cannot be measured.
     """
-    against = None
-    if baseline is not None:
-        against = Baseline.read(baseline, tolerance, conditions_of, times_of)
     is_cuda = choose_device(config).type == "cuda"
     sizes = parse_batches(batches or (BATCHES_CUDA if is_cuda else BATCHES_CPU))
     chosen = parse_stages(stages) if stages else STAGES
@@ -84,8 +77,6 @@ def profile(
     loaded = open_checkpoint(replace(config, max_batch=max(sizes)))
     profiler = Profiler(loaded, frames, repeats or (50 if is_cuda else 5), chosen)
     results: list[dict[str, Any]] = []
-    if against is not None:
-        against.require_like(conditions_of(profiler.report(results)))
     for size in sorted(sizes, reverse=True):  # slots only ever get fewer
         if results and size >= results[0]["batch"]:
             continue
@@ -93,10 +84,7 @@ def profile(
         if trace is not None and len(results) == 1:
             profiler.write_trace(trace, results[0]["batch"])
             log.info("trace written to %s", trace)
-    report = profiler.report(results)
-    if against is not None:
-        report["slower"] = against.slower(times_of(report))
-    return results, report
+    return results, profiler.report(results)
 
 
 class Profiler:
