@@ -60,6 +60,15 @@ class Event(Enum):
     FAILED_RETAKE = auto()
     FIXED = auto()  # a failed row that has such a take now
 
+    # Takes that are transcribed, rated or aligned
+    MEASURED = auto()  # audio_s, words
+    MEASURED_BEFORE = auto()  # a take with the result of an earlier run
+    OTHER_LANGUAGE = auto()  # a take in a language that the recognizer or aligner lacks
+    WITHOUT_WORDS = auto()
+    WITHOUT_AUDIO = auto()
+    CHANGED_FILE = auto()  # a file whose hash differs from the journal's
+    GUESSED = auto()  # an aligned word that no dictionary has
+
     # Notes on rows that are named
     HOPELESS = auto()  # the row is certain to fail, alone
     RECORDING = auto()

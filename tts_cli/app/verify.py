@@ -16,7 +16,7 @@ import logging
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -29,7 +29,7 @@ from tts_cli import signals
 from tts_cli.app import device
 from tts_cli.app.check import CheckedTake, FolderCheck, open_recognizer, require_packages
 from tts_cli.app.look import Screen
-from tts_cli.app.totals import ResultRecorder
+from tts_cli.app.totals import Hook, ResultRecorder
 from tts_cli.atomic import open_to_append
 from tts_cli.audio.file import encode
 from tts_cli.checks.asr.recognizer import AsrRequest, AsrResult
@@ -90,7 +90,7 @@ class HearingThread(Generic[T]):
 
     def put(self, one: T, path: Path, speech: JournalEntry) -> bool:
         """Queue a take; from one thread at a time. Return whether it has words to transcribe."""
-        if not (self.transcriber.has_words(speech) and self.transcriber.is_supported(speech)):
+        if self.transcriber.skipped(speech) is not None:
             return False
         place, self._num_put = self._num_put, self._num_put + 1
         self._waiting[place] = one
@@ -189,9 +189,10 @@ class Verification:
         SetupError: the recognizer is not available.
     """
 
-    def __init__(self, plan: Plan, screen: Screen) -> None:
+    def __init__(self, plan: Plan, screen: Screen, hooks: Sequence[Hook]) -> None:
         self._plan = plan
         self._screen = screen
+        self.hooks = (*hooks, self.hear)
         text = plan.planner.care.facts()
         self._hearing = HearingThread(plan.config, text, screen.step, self._write)
         self._num_heard = 0  # takes transcribed by this run
@@ -200,9 +201,10 @@ class Verification:
         self.is_spoken = False  # whether rows were synthesized again
         self.is_served = False  # whether an interrupted run had done so
 
-    def hear(self, take: JournalEntry) -> None:
-        """Queue a new take; from one thread at a time."""
-        self._hearing.put(_Waiting(take, None), self._plan.folder.out / (take.path or ""), take)
+    def hear(self, task: Task, result: Result, take: JournalEntry) -> None:
+        """Queue a new take; a hook of the run."""
+        if take.is_ok:
+            self._hearing.put(_Waiting(take, None), self._plan.folder.out / (take.path or ""), take)
 
     def begin(self) -> None:
         """Start transcribing, first the takes that earlier runs left. Raises SetupError."""
@@ -286,7 +288,7 @@ class Verification:
             note()
         self.is_spoken = True
         events, frame_s = self._plan.events, plan.info.frame_s
-        recorder = ResultRecorder(plan.folder, frame_s, events, on_ok=self.hear, is_retake=True)
+        recorder = ResultRecorder(plan.folder, frame_s, events, hooks=self.hooks, is_retake=True)
         started_s = time.perf_counter()
         try:
             with self._screen.progress(num_takes) as shown:

@@ -17,7 +17,7 @@ from tts_cli.named import counted, shortened, shown_size
 from tts_cli.sources.ids import TAKES
 
 if TYPE_CHECKING:
-    from tts_cli.app.run import RunResult
+    from tts_cli.app.synthesize import RunResult
     from tts_cli.app.verify import Verified
     from tts_cli.config import RunConfig
     from tts_cli.events import Events

@@ -107,7 +107,7 @@ class Speaker:
             self.maker = Resolver(config, info, voices=voices)  # before a weight is read
             if config.words is not None:
                 opened = aligner_of(config.words, config, "words")
-                self._words = TakeAligner(opened, self.maker.care.facts(), nullcontext)
+                self._words = TakeAligner(opened, self.maker.care.facts())
                 stack.callback(self._words.close)
             if config.verify is not None:
                 self._heard = HeardSession(config, self.maker, nullcontext)

@@ -1,7 +1,7 @@
-"""Run `synth` from end to end: from a manifest to audio files and journal entries.
+"""Synthesize a manifest into a folder: the one way from rows to audio files and journal entries.
 
-Nothing is printed here. The caller passes a `Screen` that shows the progress, and gets a
-`RunResult`.
+`synth`, `book` and `say` call `synthesize`. Nothing is printed here. The caller passes a `Screen`
+that shows the progress, and gets a `RunResult`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
@@ -20,7 +20,14 @@ from typing import TYPE_CHECKING, Any
 from tts_cli import signals, startup
 from tts_cli.app import device
 from tts_cli.app.look import DryRunReport, Screen, approved, listed, read_plan
-from tts_cli.app.totals import ResultRecorder, add_result, num_failed, run_totals
+from tts_cli.app.totals import (
+    Hook,
+    ResultRecorder,
+    add_result,
+    log_result,
+    num_failed,
+    run_totals,
+)
 from tts_cli.audio.tags import comment_of
 from tts_cli.config import RunConfig
 from tts_cli.core import BadRow, Status, Step
@@ -39,9 +46,10 @@ from tts_cli.store.orphans import find_orphans
 from tts_cli.store.run_file import new_run_id
 from tts_cli.store.store import Store, takes_bytes
 from tts_cli.versions import OWN_PACKAGE, versions
+from tts_cli.voices.voice_store import VoiceStore
 
 if TYPE_CHECKING:
-    from tts_cli.app.align import Alignment
+    from tts_cli.app.align import FolderAlignment
     from tts_cli.app.verify import Verified
 
 log = logging.getLogger(__name__)
@@ -56,7 +64,7 @@ class RunResult:
     facts: SessionFacts = field(default_factory=SessionFacts)
     wall_s: float = 0.0  # time for synthesizing and writing
     verified: Verified | None = None  # with --verify
-    words: Alignment | None = None  # with --words
+    words: FolderAlignment | None = None  # with --words
     report: dict[str, Any] = field(default_factory=dict)  # run.json; empty: not written
     error: BaseException | None = None  # the error that ended the run early
     exit_code: int = 0
@@ -79,12 +87,14 @@ class RunResult:
         return takes_bytes(self.plan.folder.out)
 
 
-def run(
+def synthesize(
     source: Manifest,
     config: RunConfig,
     out: Path,
     screen: Screen,
+    hooks: Sequence[Hook] = (log_result,),
     *,
+    voices: VoiceStore | None = None,
     own: str = "",
     origins: Mapping[str, str] | None = None,
     book: BookFacts | None = None,
@@ -92,6 +102,8 @@ def run(
     """Synthesize the rows of a manifest that a folder does not have yet.
 
     Args:
+        hooks: called with the task, result and entry of every row, after its commit.
+        voices: None: voice files of the user and generated voices of the folder.
         own: prefix of ids that belong to this manifest whichever run they are from; empty: none.
         origins: origin of each setting that is not built in.
         book: the book that the rows come from; None: a manifest.
@@ -105,7 +117,7 @@ def run(
         aligned = partial(align, opened=aligner_of(config.words, config, "--words"), screen=screen)
     config, info, maker = approved(config)
     with Store(out, config, info) as folder:
-        plan = Plan(source, config, info, folder, maker=maker)
+        plan = Plan(source, config, info, folder, maker=maker, voices=voices)
         read_plan(plan, screen)
         while plan.back:
             bring_back(plan)
@@ -134,7 +146,7 @@ def run(
                 result.is_run = True
             if plan.events.num(Event.REENCODE):  # no row is synthesized
                 remake(result, session, screen.step)
-            speak(result, session, screen, report)
+            speak(result, session, screen, hooks, report)
         if config.subtitles and result.error is None:
             write_subtitles(result)
     if aligned is not None and result.error is None:
@@ -209,24 +221,29 @@ def remake(result: RunResult, session: LocalSession, step: Step) -> None:
 
 
 def speak(
-    result: RunResult, session: LocalSession, screen: Screen, report: Callable[..., dict[str, Any]]
+    result: RunResult,
+    session: LocalSession,
+    screen: Screen,
+    hooks: Sequence[Hook],
+    report: Callable[..., dict[str, Any]],
 ) -> None:
     """Synthesize, commit and check the rows that are due, and record the run in its folder.
 
     Args:
+        hooks: see `synthesize`.
         report: see `report_of`.
     """
     plan = result.plan
     with ExitStack() as stack:
         speaker = cache(lambda: stack.enter_context(closing(speaker_of(plan, session))))
-        verification, hear = None, None
+        verification = None
         if plan.config.verify is not None:
             from tts_cli.app.verify import Verification
 
-            verification = stack.enter_context(closing(Verification(plan, screen)))
-            hear = verification.hear
+            verification = stack.enter_context(closing(Verification(plan, screen, hooks)))
+            hooks = verification.hooks
         allowed = plan.config.failures_allowed(plan.num_pending + plan.num_takes)
-        recorder = ResultRecorder(plan.folder, plan.info.frame_s, plan.events, allowed, hear)
+        recorder = ResultRecorder(plan.folder, plan.info.frame_s, plan.events, allowed, hooks)
 
         def note() -> None:
             if plan.folder.run_id is None:
@@ -335,7 +352,7 @@ def report_of(
     """Return run.json of a run that ends now, or its first line in `runs.jsonl`.
 
     Args:
-        origins, book: see `run`.
+        origins, book: see `synthesize`.
         totals: see `run_totals`; None, like the exit code, at the start.
         facts: of the session; None: no model was opened.
         run_id: None: the run synthesized nothing and is not recorded.
@@ -408,7 +425,7 @@ def write_subtitles(result: RunResult) -> None:
         result.exit_code = max(result.exit_code, int(made.failed > 0))
 
 
-def align_words(result: RunResult, aligned: Callable[..., Alignment]) -> None:
+def align_words(result: RunResult, aligned: Callable[..., FolderAlignment]) -> None:
     """Align the words of the run's rows."""
     plan = result.plan
     config = replace(plan.config, lexicon=None)  # texts have been through it
