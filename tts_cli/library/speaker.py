@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tts_cli.app.align import TakeAligner, aligner_of
-from tts_cli.app.verify import HeardSession
+from tts_cli.app.verify import TranscriberThread
 from tts_cli.engine.load import choose_device, on_device
 from tts_cli.engine.session import LocalSession
 from tts_cli.errors import (
@@ -96,7 +96,7 @@ class Speaker:
         self._busy = threading.Lock()  # held by the current call
         self._stream: SpeechStream | None = None  # of the current call
         self._is_lost = False  # its device has failed
-        self._heard: HeardSession | None = None  # with `verify`
+        self._transcriber: TranscriberThread | None = None  # with `verify`
         self._words: TakeAligner | None = None  # with `words`
         self.session = LocalSession(config, info)
         with ExitStack() as stack, on_device(choose_device(config)):
@@ -110,8 +110,10 @@ class Speaker:
                 self._words = TakeAligner(opened, self.maker.care.facts())
                 stack.callback(self._words.close)
             if config.verify is not None:
-                self._heard = HeardSession(config, self.maker, nullcontext)
-                stack.callback(self._heard.close)
+                text = self.maker.care.facts()
+                self._transcriber = TranscriberThread(config, text, nullcontext)
+                stack.callback(self._transcriber.close)
+                self._transcriber.begin()
             stack.callback(self.session.close)
             slots = self.session.loaded.batch.rows
             self.session.make_room(usual_needs(config, info, longest, slots))
@@ -197,7 +199,7 @@ class Speaker:
                 rows,
                 look_ahead,
                 is_ordered=is_ordered,
-                heard=self._heard,
+                transcriber=self._transcriber,
             )
             with closing(self._stream.results()) as results:
                 for speech in results:
