@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from pathlib import Path
@@ -217,8 +216,6 @@ class TestProfile:
             assert entry["start_s"] > 0
             for stage in entry["stages"]:
                 assert 0 < stage["p50_ms"] <= stage["p95_ms"] <= stage["p99_ms"]
-                is_modelled = stage["stage"] in ("prefill (batch)", "code predictor", "talker")
-                assert not is_modelled or stage["num_bytes"] > 0
             assert entry["xrt"] == pytest.approx(1 / entry["rtf"])
         assert (report["frames"], report["repeats"]) == (6, 2)
         assert report["versions"]["torch"] == torch.__version__
@@ -272,15 +269,6 @@ class TestProfile:
         result = bench.run("profile", *flags, "--stages", "frame")
         assert result.code == 0, result.err
 
-    def test_a_trace(self, bench: Workbench) -> None:
-        path = bench.folder / "trace.json"
-        flags = (*CPU, "--batches", 1, "--frames", 4, "--repeats", 1, "--trace", path, "--json")
-        result = bench.run("profile", "--model", bench.model, *flags)
-        assert result.code == 0
-        assert result.json["results"]
-        names = {event.get("name") for event in json.loads(path.read_text())["traceEvents"]}
-        assert {"prefill", "frames", "vocoder"} <= names
-
     @pytest.mark.parametrize(
         ("flags", "words"),
         [
@@ -288,7 +276,6 @@ class TestProfile:
             (("--batches", "a"), "--batches 'a': must be numbers with commas"),
             (("--stages", "frame,all"), "--stages: 'all' is not one of prompt, prefill"),
             (("--synthetic", "qwen3-tts-0.6b"), "--synthetic and --model exclude each other"),
-            (("--trace", "no/such/folder/t.json"), "its folder does not exist"),
         ],
     )
     def test_mistakes_cost_no_loading(
