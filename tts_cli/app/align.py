@@ -1,6 +1,6 @@
 """Find the times of the words of a folder's rows, and write them next to their audio.
 
-The files of a row are written as soon as it is aligned, so a killed command can be run again. Which
+The files of a row are written when it is aligned, so a killed command can be run again. Which
 scores are low for a voice is known only at the end. Files that this changes are then written again.
 """
 

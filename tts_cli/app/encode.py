@@ -250,7 +250,7 @@ class SourceFolder:
     """The audio and codes that a folder has stored, and the runs that synthesized them.
 
     Raises:
-        UsageError: there is no journal.
+        UsageError: the journal is missing.
         SetupError: a file of ours cannot be read.
     """
 

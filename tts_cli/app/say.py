@@ -99,7 +99,7 @@ def say(
 
 
 def _failure(results: list[Result], out: Path) -> RowError:
-    """Return why there is no audio.
+    """Return the reason why the row failed.
 
     Args:
         results: results of all attempts, the row's own first; none: the row is invalid.

@@ -60,7 +60,7 @@ class RunResult:
     """The result of a run; its counts are the events of the plan."""
 
     plan: Plan
-    strays: Strays | None = None  # rows that the manifest no longer has; None: not looked for
+    strays: Strays | None = None  # rows that the manifest no longer has; None: not determined
     facts: SessionFacts = field(default_factory=SessionFacts)
     wall_s: float = 0.0  # time for synthesizing and writing
     verified: Verified | None = None  # with --verify

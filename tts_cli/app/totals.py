@@ -226,11 +226,11 @@ class ResultRecorder:
 def add_result(
     events: Events, kind: Event, take: JournalEntry, *, is_late: bool = False, **seconds: float
 ) -> None:
-    """Count a result; a failed row or take has a group of its own, so that its reason is known.
+    """Count a result; a failed row or take is a separate group, so that its reason is known.
 
     Args:
         is_late: the row cannot be synthesized, which the check of the manifest did not find.
-        seconds: dropped_s, of generated audio that was not kept; expected_s, usual for the text.
+        seconds: dropped_s, of generated audio that was discarded; expected_s, usual for the text.
     """
     is_failed = kind is Event.FAILED
     numbers = {

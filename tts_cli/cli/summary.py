@@ -1,4 +1,4 @@
-"""Print the end of a run: the results, where they are, and what to type next."""
+"""Print the end of a run: the results, their place, and what to type next."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ class Speaker:
             retried, before they are returned. With `words`, their words are aligned.
     Raises:
         UsageError: a setting is unknown, has no such value, or does not fit the checkpoint.
-        SetupError: there is no such model, recognizer, aligner or device, or no memory for it.
+        SetupError: the model, recognizer, aligner or device is missing, or has too little memory.
     """
 
     def __init__(
@@ -173,7 +173,7 @@ class Speaker:
         Args:
             rows: texts, rows of a manifest as mappings, or `Row`s; may never end. A separate thread
                 pulls them, no further ahead than necessary.
-            ordered: results come in the order of the rows; else each as soon as it is finished.
+            ordered: results come in the order of the rows; else each when it is finished.
             look_ahead: maximum of rows pulled before their results are yielded; None: twice the
                 rows at a time, and at least 32.
         Raises:
@@ -206,7 +206,7 @@ class Speaker:
                     yield self._timed(speech)
 
     def _timed(self, speech: Speech) -> Speech:
-        """Add the times of words if they are requested; a warning says why there are none."""
+        """Add the times of words if requested; a warning has the reason if they are unknown."""
         if self._words is None or not speech.is_ok:
             return speech
         suspect = () if speech.verdict is None else speech.suspect

@@ -80,7 +80,7 @@ class SpeechStream:
         session: used by this stream alone, like `maker`.
         maker: resolves rows into tasks.
         look_ahead: rows that may be pulled before their results are yielded.
-        is_ordered: results come in the order of the rows, not as they are finished.
+        is_ordered: yield results in the order of the rows; else each when it is finished.
         transcriber: transcribes rows, to verify and retry them; None: without verification.
     """
 

@@ -25,7 +25,7 @@ from tts_cli.voices.recording import Reference
 if TYPE_CHECKING:
     from models.slots.model import SpeechModel
 
-MAX_VOICES = 256  # kept; an icl voice of 30 s takes about 50 KB
+MAX_VOICES = 256  # in memory; an icl voice of 30 s takes about 50 KB
 MAX_PENDING = 32  # recordings waiting for the engine; one of 30 s takes 3 MB
 ENCODE_ROWS = 16  # recordings in one batch
 MAX_SPANS = 64  # batches whose times are not added up yet

@@ -136,7 +136,7 @@ class Cloning:
         return transcript_problem(text, frames / rate_hz)
 
     def voice(self, request: SpeechRequest, digest: str) -> Voice | None:
-        """Return the voice of a request for the model; None: a recording is to be encoded.
+        """Return the voice of a request for the model; None: a recording must be encoded.
 
         Raises:
             RowError: its voice file was changed, or is unusable.

@@ -28,7 +28,7 @@ class Voiced(NamedTuple):
     task: Task
     voice: Voice | None = None  # None: it clones none, or an error
     ticket: Ticket | None = None  # of its recording, in the first task that names it
-    error: str | None = None  # why there is no voice
+    error: str | None = None  # reason why the voice is missing
 
 
 class VoiceStage:
