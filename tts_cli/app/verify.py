@@ -145,7 +145,7 @@ class TranscriberThread:
 
 
 class Verified(NamedTuple):
-    """The rows of a run after `--verify`; all fields except `heard` include rows of earlier runs."""
+    """The rows after `--verify`; all fields except `heard` include rows of earlier runs."""
 
     recognizer: str
     rows: int
