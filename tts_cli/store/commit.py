@@ -52,20 +52,11 @@ NOT_AUDIO = "the file is not whole audio"
 
 
 @dataclass(frozen=True)
-class StagedFile:
-    """A file on disk that is not committed yet. Names are relative to the folder."""
-
-    part: str  # its temporary name
-    name: str  # the name that it gets
-    sha256: str
-
-
-@dataclass(frozen=True)
 class RowChange:
     """One entry to commit, and the files that it describes."""
 
     line: JournalEntry | CopiedLine
-    staged: tuple[StagedFile, ...] = ()
+    staged: tuple[Moved, ...] = ()  # new files, by their temporary names
     is_rendition: bool = False  # the files are another format or level of the same take
     moved: tuple[Moved, ...] = ()  # files in `takes/` that become the row's own
 
@@ -77,7 +68,7 @@ class RowChange:
     @property
     def new_names(self) -> set[str]:
         """The names that get other content."""
-        return {one.name for one in self.staged} | {str(one.target) for one in self.moved}
+        return {str(one.target) for one in (*self.staged, *self.moved)}
 
     def line_with(self, rotated: list[Moved]) -> JournalEntry | CopiedLine:
         """The line, with the files that lose their names and those that the change moves."""
@@ -132,7 +123,7 @@ class Commits:
         """
         lines: list[JournalEntry | CopiedLine] = []
         rotations: list[_Rotation] = []
-        staged = [os.path.join(self.out, one.part) for each in changes for one in each.staged]
+        staged = [os.path.join(self.out, one.name) for each in changes for one in each.staged]
         try:
             with writing(self.out):
                 self._mark.set(self.journal.size)
@@ -203,8 +194,7 @@ class Commits:
         Raises RowError, OSError.
         """
         entry, rotation = change.entry, _Rotation()
-        new = {one.name: one.sha256 for one in change.staged}
-        new |= {str(one.target): str(one.sha256) for one in change.moved}
+        new = {str(one.target): str(one.sha256) for one in (*change.staged, *change.moved)}
         current = self._current_line(entry.id) if change.is_of_row else None
         own, codes = [], f"{entry.id}{CODES_SUFFIX}"
         if current is not None:
@@ -341,10 +331,8 @@ class Commits:
         for change, rotation in zip(changes, rotations, strict=True):
             row_id = change.entry.id
             with writing(self.out / row_id, StoppedEarly, problem.format(row_id), remedy):
-                for pinned in change.moved:
-                    self.files.put(pinned.name, str(pinned.target))
-                for staged in change.staged:
-                    self.files.put(staged.part, staged.name)
+                for new in (*change.moved, *change.staged):
+                    self.files.put(new.name, str(new.target))
                 for one in rotation.moved:
                     if one.name not in change.new_names:
                         self.files.move(one.name, one.target)
