@@ -44,7 +44,7 @@ from tts_cli.core import Remark, Role, Step
 from tts_cli.errors import SetupError, UsageError, writing
 from tts_cli.extras import require
 from tts_cli.plan.checkpoint import approved_info
-from tts_cli.plan.checks import Only
+from tts_cli.plan.checks import RowFilter
 from tts_cli.store.files import CHECKS_NAME
 from tts_cli.store.lock import is_read_only
 from tts_cli.store.store import Store
@@ -134,8 +134,8 @@ class FolderCheck:
     def __init__(
         self, out: Path, only: Sequence[str] = (), names: Callable[[str], bool] | None = None
     ) -> None:
-        self._only = Only(only, out)
-        self._names = names or self._only.names
+        self._only = RowFilter(only, out)
+        self._names = names or self._only.selects
         self.is_kept = not is_read_only(out)  # whether verdicts are stored
         self._read(out)
         self._only.require_rows(str(out), (row.id for row in self.folder.rows))
