@@ -90,8 +90,8 @@ class Store:
     - The end of the `with` block updates takes.json and releases the lock, also after an error.
 
     Args:
-        out: None: there is no folder, and every row is new.
-        info: the model; None: nothing is synthesized.
+        out: None: the rows have no folder, and all are new.
+        info: the model; None: the command synthesizes nothing.
     """
 
     def __init__(self, out: Path | None, config: RunConfig, info: ModelInfo | None = None) -> None:
@@ -454,9 +454,7 @@ class Store:
         return True
 
     def set_speech_format(self, rate_hz: int, comment: str) -> None:
-        """Set the native sample rate and the comment in files, where they were unknown at the
-        start.
-        """
+        """Set the native sample rate and the comment in files, if they were unknown before."""
         self._native_rate_hz, self._comment = rate_hz, comment
         vars(self).pop("writer", None)
 
