@@ -246,7 +246,7 @@ class Profiler:
             return 0, 0
         codes = torch.zeros(1, shape[1], shape[0], dtype=torch.int64, device=self.device)
         # The counter does not know the operations of our kernels.
-        in_place = {torch.ops.aten.addmm_: addmm_ops}
+        in_place = {torch.ops.aten.addmm_: addmm_ops, **dict.fromkeys(ATTENTIONS, attention_ops)}
         with (
             override("reference"),
             FlopCounterMode(display=False, custom_mapping=in_place) as counter,
@@ -359,6 +359,19 @@ class Profiler:
             "graphs": self.captures,
             "results": results,
         }
+
+
+# torch 2.11 counts no attention with fewer key heads than query heads.
+ATTENTIONS = (
+    torch.ops.aten._scaled_dot_product_efficient_attention,
+    torch.ops.aten._scaled_dot_product_flash_attention,
+    torch.ops.aten._scaled_dot_product_cudnn_attention,
+)
+
+
+def attention_ops(q: list[int], k: list[int], v: list[int], *rest: Any, **named: Any) -> int:
+    """Operations of attention, from the shapes (B, H, T, D_h) of queries, keys and values."""
+    return 2 * q[0] * q[1] * q[2] * k[2] * (q[3] + v[3])
 
 
 def addmm_ops(total: Any, left: Any, right: Any, *_: Any, **__: Any) -> int:

@@ -34,6 +34,7 @@ _NEXT_NAME = rf"(?= (?:[{script('latin_capitals')}]|\0))"
 _ADDRESS = re.compile(r"(?:\b[0-9][\w-]{0,7}|\0) (?:[NSEW]\.? )?(?:[A-Z][\w'\u2019]{0,20} ){1,3}$")
 _NUMBERED_STREET = re.compile(r"\b[0-9]{1,3}(?:st|nd|rd|th) $")
 _CAPITAL_BEFORE = re.compile(rf"[A-Z][a-z\u2019']{{1,20}} $|{_NUMBERED_STREET.pattern}")
+_EDITION = re.compile(rf"(?:[0-9{MASK}](?:st|nd|rd|th)?|[Rr]ev\.|[a-z](?:st|nd|rd|th)) $")
 TAIL = 90  # characters looked at before a match
 
 
@@ -59,8 +60,11 @@ def _street(match: re.Match[str]) -> str | None:
     return name + ("." if piece(match).endswith(".") and ends_surely(match) else "")
 
 
-def _anywhere(match: re.Match[str]) -> str:
-    said = ANYWHERE[match.group().lower()]
+def _anywhere(match: re.Match[str]) -> str | None:
+    name = match.group().lower()
+    if name == "ed." and not _EDITION.search(_before(match)):
+        return None  # Higher Ed.
+    said = ANYWHERE[name]
     if match.group() not in _CAPITALS:
         return said + ("." if ends_sentence(match) else "")
     return said.capitalize() + ("." if ends_surely(match) else "")

@@ -38,7 +38,8 @@ def _part(part: str) -> str:
 def _groups(match: re.Match[str]) -> str | None:
     """Digit by digit with a pause between groups; toll-free prefixes as hundreds."""
     plus = "plus " if "+" in match.group() else ""
-    groups = re.findall("[0-9]+|[A-Z]+|x", match.group())
+    written = match[PIECE] if PIECE in match.re.groupindex else match.group()
+    groups = re.findall("[0-9]+|[A-Z]+|x", written)
     if plus and not 8 <= sum(map(str.isdecimal, match.group().partition("x")[0])) <= 15:
         return None
     said = (
@@ -48,6 +49,13 @@ def _groups(match: re.Match[str]) -> str | None:
     return plus + ", ".join(said).replace(", x, ", ", extension ")
 
 
+def _next(match: re.Match[str]) -> str | None:
+    """A full stop and the space that it lacks; None inside requests.exceptions.Timeout."""
+    before = match.string[max(0, match.start() - 60) : match.start()]
+    return None if _DOTTED_NAME.search(before) else ". "
+
+
+_DOTTED_NAME = re.compile(r"[.:~/_]\w+$")
 _LEFT = r"(?<![\w+(-])"
 _RIGHT = r"(?![\w/]|[-.,:][0-9])"
 _EXTENSION = r"(?: x ?[0-9]{1,5})?"
@@ -74,7 +82,7 @@ RULES = (
             re.IGNORECASE,
         ),
     ),
-    says(r"(?<=[a-z]{3})\.(?=[A-Z][a-z]{1,12},? [a-z])", ". ", needs=r"[a-z]\.[A-Z]"),
+    Rule(r"(?<=[a-z]{3})\.(?=[A-Z][a-z]{1,12},? [a-z])", _next, needs=r"[a-z]\.[A-Z]"),
     *where(
         "[@#]",
         says(r"(?<![\w@])@(?=[0-9]+(?!\w|[.:/-]\w))", "at "),
@@ -118,6 +126,11 @@ RULES = (
             _groups,
         ),
         Rule(rf"{_LEFT}[0-9]{{3}}-[0-9]{{4}}{_RIGHT}", _groups),
+        Rule(
+            rf"\b(?i:number|phone|tel|telephone|call|fax|mobile)(?:,| is|:|\.)? "
+            rf"(?P<{PIECE}>[0-9]{{2,5}}(?: [0-9]{{3,4}}){{1,3}}){_RIGHT}(?! [0-9])",
+            _groups,
+        ),
     ),
     Rule(
         rf"\b(?:call|dial|ring|text)(?:ed|ing|s)? (?P<{PIECE}>[0-9]{{3}}){_RIGHT}",

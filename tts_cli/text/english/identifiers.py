@@ -217,7 +217,7 @@ RULES = (
         ),
         Rule(
             rf"(?<=[a-z])(?<!otal)(?<!opulation)(?: [-\u2013] | ?[-\u2013]|, )"
-            rf"(?P<{PIECE}>[1-9][0-9]{{5}})(?=[.;)]?(?:$|\s(?![a-z])))",
+            rf"(?P<{PIECE}>[1-9][0-9]{{5}})(?=[.;)]?(?:$|\s(?:(?![a-z])|(?:is|was|and)\b)))",
             lambda match: (
                 _digits(match)
                 if _CITY.search(match.string[max(0, match.start() - 24) : match.start()])
@@ -268,6 +268,13 @@ RULES = (
             r"|[A-Z]{1,3}[0-9]{1,4}(?:[A-Z]{1,2}[0-9]{0,3})?-[0-9]{1,4}|[0-9]{1,2}W-[0-9]{2})(?![\w-])",
             _runs,
         ),
+    ),
+    # breath like a 747
+    Rule(
+        rf"\b(?:an?|A|Boeing|our) (?P<{PIECE}>7[0-8]7)(?=[.!?;:\"\u201d]|,(?! ?[0-9])|$"
+        r"| (?:jet|jumbo|plane|aircraft|airliner|pilot|crashed|landed|took|from|flying|with))",
+        lambda match: code(match[PIECE]),
+        needs=" 7[0-8]7",
     ),
     Rule(
         r"(?<![\w.])(?P<name>[A-Z][A-Za-z]{0,3}-|[A-Z]{1,3}|(?=7[0-9]7s))(?P<number>[0-9]{1,4})s(?!\w)",

@@ -38,7 +38,11 @@ _CURRENCY = one_of(CURRENCIES)
 _MANY = "thousand|million|billion|trillion|lakh|crore"
 _SHORT = rf"{SPACE}?(?:[mMbBtT]n|[MmBb]ln\.?(?=[ ,;)]|$))"
 _SCALE = rf"(?:(?:{SPACE}|-)(?:{_MANY})|[kKmMbB]|MM|{_SHORT})(?!\w)"
-_PER = rf"(?:/(?P<per>{one_of(PERIODS)})(?!\w))?"
+_PER = (
+    rf"(?:/(?P<per>{one_of(PERIODS)})(?!\w)"
+    r"|/(?P<count>[1-9][0-9]{0,2})(?= (?:minute|hour|day|night|week|month|year|person|people)"
+    r"s?\b))?"
+)
 _LOW = rf"(?P<minus>{SIGN})(?P<currency>{_CURRENCY}){SPACE}?(?P<low>{PRICE})(?P<one>{_SCALE})?"
 _HIGH = rf"(?:{DASH}{_CURRENCY}?{SPACE}?(?P<high>{PRICE}))?(?P<scale>{_SCALE})?"
 
@@ -65,7 +69,11 @@ def _price(match: re.Match[str]) -> str:
     written = [groups.get(name) or "" for name in ("one", "scale")]
     one, scale = (word.strip("-. \u00a0\u202f").lower() for word in written)
     minus = SAID_SIGNS.get(groups.get("minus") or "", "")
+    if match["currency"] == "$" and _UNSURE.fullmatch(low):
+        return match.group()  # $100,00 may lack a zero
     per = f" per {PERIODS[match['per']]}" if groups.get("per") else ""
+    if groups.get("count"):
+        per = f" per {whole(match['count'])}"
     is_adjective = has_article(match) or "-" in "".join(written)
     is_adjective = is_adjective or _ADJECTIVE.match(match.string, match.end()) is not None
     if not (scale or one or is_adjective):
@@ -89,6 +97,7 @@ def _small(match: re.Match[str]) -> str:
     return f"{amount(match['low'])} {_CENT[not is_one(match['low'])]}"
 
 
+_UNSURE = re.compile("[0-9]+,[0-9]{1,2}")
 _ADJECTIVE = re.compile(r"-[A-Za-z]")  # a $10-an-hour job
 
 _SIGNS = "$¢" + "".join(key for key in CURRENCIES if len(key) == 1)

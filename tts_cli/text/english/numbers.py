@@ -15,6 +15,7 @@ from tts_cli.text.english.words import (
     SPACE,
     START,
     amount,
+    cardinal,
     code,
     fraction,
     ordinal,
@@ -22,12 +23,14 @@ from tts_cli.text.english.words import (
     spelled,
     whole,
 )
+from tts_cli.text.normalized_text import MASK
 from tts_cli.text.rule import Rule, one_of, where
 from tts_cli.text.tables import load_table
 
 _MONEY: list[str] = load_table("units")["money_words"].split()
 MOST_DIGITS = 40  # more are left as written
 
+_POINTS = r"(?:[1-9][0-9]{0,2}|0)(?:\.[0-9])?"
 _RUNS = re.compile("[0-9]+|[^0-9]+")
 # What a decimal comma may stand before; 3,4 alone is a list.
 _COUNTED = (
@@ -57,6 +60,14 @@ def _fraction(match: re.Match[str]) -> str | None:
         return None
     said = fraction(above, below, is_ordinal=True)
     return f"{whole(match['whole'])} and {said}" if match["whole"] else said
+
+
+def _rating(match: re.Match[str]) -> str | None:
+    """six out of ten, four to five out of five; None for more than all."""
+    low, high, scale = match["low"], match["high"], match["scale"]
+    if float(high or low) > int(scale):
+        return None
+    return f"{amount(low)}{f' to {amount(high)}' if high else ''} out of {cardinal(int(scale))}"
 
 
 def _from_to(match: re.Match[str]) -> str:
@@ -91,8 +102,33 @@ COMPOUND = (
         lambda match: f"{amount(match['low'])} kilohm",
         needs="[0-9] ?k ",
     ),
+    # Numbers of notes: findings.3 The · "none."[12]
     Rule(
-        r"(?<=[a-z]{3}\.)[0-9]{1,2}(?= [A-Z])", lambda match: match.group(), needs=r"[a-z]\.[0-9]"
+        r"(?<=[A-Za-z]{3}\.)[0-9]{1,2}(?= [A-Z])",
+        lambda match: match.group(),
+        needs=r"[A-Za-z]\.[0-9]",
+    ),
+    Rule(
+        rf"(?<=[\w.,;:!?\"'\u2019\u201d)\]{MASK}])\[[0-9]{{1,3}}\](?![\w(])",
+        lambda match: match.group(),
+        needs=r"\[[0-9]",
+    ),
+    Rule(
+        rf"{START}[1-9][0-9]{{3}}(?={SPACE}{one_of(_MONEY)}s?\b)",
+        lambda match: whole(match.group()),
+        needs=f"[0-9]{SPACE}[a-z]",
+    ),
+    # 16M examples
+    Rule(
+        rf"{START}(?<![$£€])(?P<low>{AMOUNT})M(?= [a-z]{{3,20}}s\b)",
+        lambda match: f"{amount(match['low'])} million",
+        needs="[0-9]M ",
+    ),
+    # the 22d of February, the 93d percentile
+    Rule(
+        rf"{START}(?P<number>[2-9]?[0-9]*[02-9][23])d(?=,? [A-Za-z]{{3}})",
+        _ordinal,
+        needs="[23]d",
     ),
     Rule(
         rf"{START}{COMMA}(?={SPACE}{_COUNTED}|-{_COUNTED})",
@@ -133,6 +169,11 @@ COMPOUND = (
             re.IGNORECASE,
         ),
         Rule(
+            rf"{START}(?<![$£€])(?<![0-9][ -])(?P<low>{_POINTS})(?:{DASH}(?P<high>{_POINTS}))?/"
+            rf"(?P<scale>5|10|100)(?![\w/-]|[.,][0-9]| (?:of an?|of the|{_COUNTED})\b)",
+            _rating,
+        ),
+        Rule(
             rf"{START}(?P<low>[0-9]{{1,2}}/[0-9]{{1,2}}){DASH}(?P<high>[0-9]{{1,2}}/[0-9]{{1,2}})"
             r"(?!\w)",
             _range,
@@ -167,13 +208,13 @@ RULES = (
     Rule(rf"{START}(?=[0-9,]*,0){LAKHS}(?!\w)", lambda match: amount(match.group()), needs=",0"),
     # 100.000 may be a hundred thousand, as most of Europe writes it.
     Rule(
-        rf"{START}(?!{SIGN}[1-9][0-9]{{1,2}}\.000(?![0-9])){QUANTITY}(?!\w|[.,/][0-9])",
+        rf"{START}(?<![$£€])(?!{SIGN}[1-9][0-9]{{1,2}}\.000(?![0-9])){QUANTITY}(?![\w°]|[.,/][0-9])",
         lambda match: quantity(match.group()),
     ),
     Rule(
-        rf"{START}(?P<low>{AMOUNT})/(?P<high>{AMOUNT})(?!\w|[.,/][0-9])",
+        rf"{START}(?<![$£€])(?!0[0-9])(?P<low>{AMOUNT})/(?!0)(?P<high>{AMOUNT})(?!\w|[.,/][0-9])",
         lambda match: f"{amount(match['low'])} over {amount(match['high'])}",
         needs="[0-9]/[0-9.]",
     ),
-    Rule(rf"{START}[0-9]{{1,{MOST_DIGITS}}}(?!\w)", _whole),
+    Rule(rf"{START}(?<![$£€])[0-9]{{1,{MOST_DIGITS}}}(?![\w°])", _whole),
 )
