@@ -150,7 +150,7 @@ class Events:
 
     def __init__(self) -> None:
         self._kinds: dict[Event, dict[str, Count]] = {}
-        self._mutex = threading.Lock()
+        self._mutex = threading.Lock()  # guards the counts
 
     def add(
         self,
@@ -183,34 +183,25 @@ class Events:
 
     def groups(self, kind: Event) -> Mapping[str, Count]:
         """Return the first groups of a kind in their order; further events are in `OTHERS`."""
-        return self._kinds.get(kind, {})
+        with self._mutex:
+            return dict(self._kinds.get(kind, {}))
 
     def of(self, kind: Event, group: str | None = None) -> Count:
         """Return the count of a kind, or of one of its groups."""
-        if group is not None:
-            return self.groups(kind).get(group, Count())
         total = Count(most=MAX_EVENT_NAMES)
-        for found in self.groups(kind).values():
-            total.merge(found)
+        with self._mutex:
+            for name, found in self._kinds.get(kind, {}).items():
+                if group in (None, name):
+                    total.merge(found)
         return total
 
     def num(self, kind: Event, group: str | None = None) -> int:
         """Return the number of events of a kind, or of one of its groups."""
-        with self._mutex:
-            groups = self.groups(kind)
-            return sum(found.count for name, found in groups.items() if group in (None, name))
+        return self.of(kind, group).count
 
     def total(self, kind: Event, fact: str) -> float:
         """Return the sum of a number over the events of a kind."""
-        with self._mutex:
-            return sum(found.sums.get(fact, 0) for found in self.groups(kind).values())
+        return self.of(kind).sums.get(fact, 0)
 
     def __str__(self) -> str:
         return ", ".join(f"{kind.name.lower()} {self.num(kind)}" for kind in self._kinds)
-
-    def merge(self, other: Events) -> None:
-        """Add the events of another part of the run."""
-        for kind, groups in other._kinds.items():
-            for group, count in groups.items():
-                mine = self._kinds.setdefault(kind, {})
-                mine.setdefault(group, Count(most=MAX_EVENT_NAMES)).merge(count)

@@ -43,7 +43,7 @@ from tts_cli.checks.word_times import FORMS, TimedWord, WordTimes, read_words
 from tts_cli.config import RunConfig
 from tts_cli.errors import Cancelled, RowError, SetupError
 from tts_cli.events import Count, Event, Events
-from tts_cli.plan.checks import Only
+from tts_cli.plan.checks import RowFilter
 from tts_cli.store.entry import JournalEntry
 from tts_cli.store.files import WORDS_SUFFIX, SharedNames
 from tts_cli.store.store import Store
@@ -171,8 +171,8 @@ class FolderAlignment:
         self.unsure: list[tuple[str, list[str]]] = []
         self._folder: FolderAudio = read_folder(out)
         self._config, self._forms = config, forms
-        only = Only(() if names else config.only, out)
-        names = names or only.names
+        only = RowFilter(() if names else config.only, out)
+        names = names or only.selects
         self._rows = [row for row in self._folder.rows if names(row.id)]
         only.require_rows(str(out), (row.id for row in self._folder.rows))
         self._lexicon = None if config.lexicon is None else read_lexicon(config.lexicon)

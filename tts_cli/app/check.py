@@ -45,7 +45,7 @@ from tts_cli.errors import SetupError, UsageError, writing
 from tts_cli.events import Event, Events
 from tts_cli.extras import require
 from tts_cli.plan.checkpoint import approved_info
-from tts_cli.plan.checks import Only
+from tts_cli.plan.checks import RowFilter
 from tts_cli.store.files import CHECKS_NAME
 from tts_cli.store.lock import is_read_only
 from tts_cli.store.store import Store
@@ -121,8 +121,8 @@ class FolderCheck:
     def __init__(
         self, out: Path, only: Sequence[str] = (), names: Callable[[str], bool] | None = None
     ) -> None:
-        self._only = Only(only, out)
-        self._names = names or self._only.names
+        self._only = RowFilter(only, out)
+        self._names = names or self._only.selects
         self.is_kept = not is_read_only(out)  # whether verdicts are stored
         self.transcribed, self.rated = Events(), Events()
         self._problems: list[tuple[str, str]] = []  # id of a row, and why it was not measured

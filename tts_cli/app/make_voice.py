@@ -25,7 +25,7 @@ from tts_cli.engine.made_voices import (
 from tts_cli.engine.session import LocalSession
 from tts_cli.errors import RowError, UsageError
 from tts_cli.plan.checkpoint import approved_info, model_label
-from tts_cli.plan.checks import Judge, require_speakable
+from tts_cli.plan.checks import RowValidator, require_speakable
 from tts_cli.plan.free_voices import Maker, makes_voices
 from tts_cli.text.words import is_wordless
 from tts_cli.voices.recording import (
@@ -114,9 +114,9 @@ def design_voice(
         maker = Maker(design_config, approved_info(design_config))
     row = require_row({"seed": seed, **spoken})
     _require_maker(maker, row, design_config is not None)
-    judge = Judge(replace(maker.config, cast=None), maker.info, makes_voices=True)
-    if isinstance(judged := judge.judged(row), BadRow):
-        raise UsageError(judged.message)
+    validator = RowValidator(replace(maker.config, cast=None), maker.info, makes_voices=True)
+    if isinstance(found := validator.validated(row), BadRow):
+        raise UsageError(found.message)
     if is_wordless(row.text, maker.info.pace):
         raise UsageError("--text has no letter or digit", remedy="give a sentence or two")
     language = row.language or "auto"

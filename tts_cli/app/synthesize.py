@@ -381,7 +381,7 @@ def report_of(
         # [list of objects] format of each manifest: path, format, and encoding, separator, sheet
         "read_as": plan.source.facts(),
         # [object] file, SHA-256 and characters of `--cast`; null: no cast
-        "cast": plan.planner.judge.cast.facts(),
+        "cast": plan.planner.validator.cast.facts(),
         # [object] source, family, type, size, identity, licence, default voice
         "model": model_facts(plan.config, plan.info),
         # [object] the same for the checkpoint that generates voices, with `--clone-model`; null:

@@ -81,7 +81,7 @@ def speak_voices(session: LocalSession, asked: Sequence[Words]) -> list[tuple[Ta
     if no attempt succeeded.
 
     Raises:
-        SetupError, RowError: there is no capacity for one.
+        SetupError, RowError: a text needs more capacity than is possible.
         Cancelled: the session was stopped.
     """
     config, info = session.config, session.info

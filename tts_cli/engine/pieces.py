@@ -1,12 +1,12 @@
 """Open tasks into attempts, and close them into results.
 
-A task has one piece or several; a piece has one attempt or several. In the engine every piece is on
-its own: it is measured and retried alone, and batched with the pieces of any task. Pieces of one
-task are joined when the last of them is finished. Before that their rates are compared: a voice
-keeps its rate within a text, so a piece that is far faster than the others has lost words, although
-it may be long enough for any voice, and is retried. Of 151 pieces of the sample voice (18,900
-characters), 150 were at 0.85 to 1.16 times the rate of the median; the last one, at 1.35, had lost
-the last 9 of its 33 words.
+A task has one piece or several; a piece has one attempt or several. The engine treats every piece
+separately: it is measured and retried alone, and batched with the pieces of any task. Pieces of one
+task are joined when the last of them is finished. Before that their rates are compared: the rate of
+a voice is stable within a text, so a piece that is far faster than the others has lost words,
+although it may be long enough for any voice, and is retried. Of 151 pieces of the sample voice
+(18,900 characters), 150 were at 0.85 to 1.16 times the rate of the median; the last one, at 1.35,
+had lost the last 9 of its 33 words.
 
 Memory is bounded: a task of several pieces is opened only while there are too few unfinished pieces
 to keep the slots busy. Its pieces are admitted in order, before shorter tasks, so that the tasks
@@ -267,7 +267,7 @@ class RetryPolicy:
         return self.is_runaway(finish) and not is_greedy and done < self.retries
 
     def has_another(self, attempt: Attempt, finish: Finish | None) -> bool:
-        """The same for an attempt that finished in this way."""
+        """Whether an attempt that finished in this way is followed by another one."""
         done = max(attempt.number, attempt.made) - attempt.first
         is_greedy = attempt.prompt.request.sampling.draws_nothing
         return self.again(finish, done, attempt.was_nan, is_greedy)

@@ -252,10 +252,10 @@ class FreeVoices:
         return row.instruct if self.maker.info.needs_instruct else None
 
     def given(self, row: Row, request: SpeechRequest) -> SpeechRequest:
-        """Return a row's request with its generated voice. Raises UsageError: the voice's file is
-        damaged.
+        """Return a row's request with its generated voice, if `is_one`. Raises UsageError: the
+        voice's file is damaged.
         """
-        if not self.is_one or not is_free(request):
+        if not is_free(request):
             return request
         instruct = None if self.is_two else request.instruct
         return replace(request, voice=self._ask(row, request).voice, instruct=instruct)
@@ -268,12 +268,13 @@ class FreeVoices:
     def count_lost(
         self, request: SpeechRequest, row_id: str, take_of: Callable[[str], JournalEntry | None]
     ) -> None:
-        """Count a row whose take was synthesized with a voice that does not exist any more.
+        """Count a row whose take was synthesized with a voice that does not exist any more. Call it
+        while `is_asked`.
 
         Args:
             take_of: looks up a row's take; called only if the voice does not exist.
         """
-        ask = self.asks.get(request.voice or "") if self.is_asked else None
+        ask = self.asks.get(request.voice or "")
         if ask is not None and ask.is_gone and (take := take_of(row_id)) is not None:
             ask.lost += take.voice == ask.voice
 

@@ -151,7 +151,7 @@ class FolderLock:
 
 
 def is_read_only(folder: Path) -> bool:
-    """Return whether no file can be created in a folder, so that there is nothing to lock."""
+    """Return whether no file can be created in a folder, so that it needs no lock."""
     return not os.access(folder, os.W_OK | os.X_OK)
 
 

@@ -72,11 +72,11 @@ def read_report(out: Path) -> dict[str, Any]:
 
 
 def settings_of(report: Mapping[str, Any], about: Collection[About]) -> dict[str, Any]:
-    """Return the model of a run and its settings of some kinds, by name, as far as they are
-    recorded.
+    """Return the recorded model and settings of a run, by name.
 
     Args:
-        report: run.json or a line of runs.jsonl; may contain anything.
+        report: run.json or a line of runs.jsonl; untrusted.
+        about: kinds of the settings.
     """
     model, settings = report.get("model"), report.get("settings")
     found: dict[str, Any] = {}

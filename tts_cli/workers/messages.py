@@ -70,14 +70,6 @@ class Ended:
 
 
 @dataclass(frozen=True)
-class Returned:
-    """Results of a worker."""
-
-    ended: list[Ended]
-    num_behind: int  # pieces of other rows that have left their slots
-
-
-@dataclass(frozen=True)
 class EncodedVoice:
     """The voice of a reference."""
 
@@ -87,8 +79,8 @@ class EncodedVoice:
 
 
 @dataclass(frozen=True)
-class Said:
-    """A log message."""
+class LogMessage:
+    """A log message of a worker."""
 
     logger: str
     level: int
@@ -97,7 +89,9 @@ class Said:
 
 @dataclass(frozen=True)
 class WorkerNews:
-    """Messages and the heartbeat of a worker."""
+    """Results, log messages and the heartbeat of a worker."""
 
-    said: list[Said]
-    heartbeat: int  # differs from the last one if the worker made progress
+    ended: list[Ended]
+    messages: list[LogMessage]
+    num_behind: int = 0  # pieces of other rows that have left their slots
+    heartbeat: int = -1  # differs from the last one if the worker made progress

@@ -65,7 +65,7 @@ class ClusterVoices(VoiceCache):
         return ticket
 
     def next_reference(self) -> tuple[Reference, Ticket] | None:
-        """Remove the next recording that is to be encoded."""
+        """Remove and return the next recording to encode."""
         return self._to_encode.popleft() if self._to_encode else None
 
     def return_reference(self, reference: Reference, ticket: Ticket) -> None:
@@ -85,7 +85,7 @@ class ClusterVoices(VoiceCache):
         ticket.voice.set_result(encoded.voice)
 
     def stored(self, voice: Voice) -> Any:
-        """Return a voice's reference in the object store, where it is put once."""
+        """Return a voice's reference in the object store; each voice is put there once."""
         if voice.digest not in self._stored:
             self._stored[voice.digest] = self._store(voice)
             while len(self._stored) > MAX_VOICES:

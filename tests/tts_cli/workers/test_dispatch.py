@@ -18,7 +18,7 @@ from tts_cli.engine.session import SessionFacts
 from tts_cli.voices.stage import Voiced
 from tts_cli.workers import dispatch
 from tts_cli.workers.dispatch import Dispatcher, DriverQueue, _Run
-from tts_cli.workers.messages import Ended, Ready, Said, WorkerNews
+from tts_cli.workers.messages import Ended, LogMessage, Ready, WorkerNews
 from tts_cli.workers.worker_handle import OpenRow, WorkerHandle
 
 
@@ -195,8 +195,8 @@ def test_a_worker_that_does_nothing_is_taken_for_dead(scene: Scene) -> None:
     for one in scene.workers:
         one.heartbeat_s -= dispatch.STILL_S + 1
     told: Future[WorkerNews] = Future()
-    told.set_result(WorkerNews([Said("tts_cli", 10, "hello")], heartbeat=7))
-    scene.dispatcher._heard(other, 0, told)
+    told.set_result(WorkerNews([], [LogMessage("tts_cli", 10, "hello")], heartbeat=7))
+    scene.dispatcher._take_news(other, 0, told)
     scene.dispatcher._check_heartbeats()
     assert scene.cluster.killed == [worker.actor]
     assert (worker.restarts, worker.ready, other.restarts) == (1, None, 0)
