@@ -184,17 +184,17 @@ def session_of(plan: Plan, *, is_int16: bool) -> LocalSession:
 
 def make_missing_voices(plan: Plan, session: LocalSession, step: Step) -> None:
     """Generate the missing voices."""
-    from tts_cli.engine.made_voices import make_voices, studio_of
+    from tts_cli.engine.made_voices import make_voices, run_in
 
     count = len(plan.voices.to_make())
     with ExitStack() as stack:
-        studio = studio_of(session)
+        run_work = run_in(session)
         if plan.config.has_workers:
             from tts_cli.workers.session import elsewhere
 
-            studio = stack.enter_context(elsewhere(plan.config))
+            run_work = stack.enter_context(elsewhere(plan.config))
         stack.enter_context(step("making " + counted(count, "voice")))
-        make_voices(plan.voices, plan.voices.to_make(), plan.planner.cloning, studio)
+        make_voices(plan.voices, plan.voices.to_make(), plan.planner.cloning, run_work)
 
 
 def remake(result: RunResult, session: LocalSession, step: Step) -> None:

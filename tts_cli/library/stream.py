@@ -19,7 +19,7 @@ from typing import Any
 from tts_cli.app.verify import StreamVerifier, TranscriberThread
 from tts_cli.checks.verdicts import TakeVerdict
 from tts_cli.core import BadRow, Result, Task
-from tts_cli.engine.made_voices import make_voices, studio_of
+from tts_cli.engine.made_voices import make_voices, run_in
 from tts_cli.engine.session import LocalSession
 from tts_cli.errors import (
     Cancelled,
@@ -61,7 +61,7 @@ def made_ready(task: Task, session: LocalSession, maker: Resolver) -> Task:
     if task.need is not None and not task.need.digest:
         ask = maker.voices.asks[task.request.voice or ""]
         try:
-            make_voices(maker.voices, [ask], maker.cloning, studio_of(session))
+            make_voices(maker.voices, [ask], maker.cloning, run_in(session))
         except (StoppedEarly, SetupError, RowError) as error:
             if isinstance(error, Cancelled) or is_device_lost(error.__cause__ or error):
                 raise

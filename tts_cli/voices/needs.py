@@ -1,5 +1,5 @@
-"""Find the reference recording or the voice file of a row before weights are loaded. `stage.py`
-turns it into a voice during the run.
+"""Find the reference recording or the voice file of a row before weights are loaded.
+`voice_loader.py` turns it into a voice during the run.
 """
 
 from __future__ import annotations
