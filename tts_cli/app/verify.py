@@ -52,7 +52,7 @@ from tts_cli.store.records import unstored_entry
 
 log = logging.getLogger(__name__)
 
-Note = Callable[[], None]
+Begin = Callable[[], None]
 
 IDLE_S = 0.25  # wait for a further take before an incomplete batch is transcribed
 LOOK_S = 0.05  # interval of checking whether all takes are transcribed
@@ -213,13 +213,13 @@ class Verification:
                 self._put(one.path, one.file.take, one)
         self._thread.begin()
 
-    def end(self, speaker: Callable[[], Session], note: Note) -> Verified:
+    def end(self, session: Callable[[], Session], begin: Begin) -> Verified:
         """Judge all rows, once all are synthesized; synthesize suspect ones again, judge these, and
         choose the best takes.
 
         Args:
-            speaker: returns the session, which may not have started yet.
-            note: records the run, before anything of it is recorded.
+            session: returns the session, which may not have started yet.
+            begin: records the start of the run.
         Raises:
             Interrupted, StoppedEarly, SetupError, DiskFull: the same command continues.
         """
@@ -228,7 +228,7 @@ class Verification:
         found = self._verdicts()
         suspects, failed = _ids(found.suspects), self._failed(found)
         if suspects or failed:
-            self._speak({*suspects, *failed}, speaker, note)
+            self._retry({*suspects, *failed}, session, begin)
             found = self._verdicts()
             found.pick(nullcontext(plan.folder))
         still_failed = self._failed(found)
@@ -265,8 +265,8 @@ class Verification:
     def _failed(self, found: FolderCheck) -> list[str]:
         return [row.id for row in found.failed if self._plan.has(row.id)]
 
-    def _speak(self, ids: set[str], speaker: Callable[[], Session], note: Note) -> None:
-        """Synthesize rows again."""
+    def _retry(self, ids: set[str], opened: Callable[[], Session], begin: Begin) -> None:
+        """Synthesize further takes of rows."""
         retakes = self._plan.config.retakes
         if not retakes:
             return
@@ -279,10 +279,10 @@ class Verification:
         num_takes = plan.num_pending + plan.num_takes
         log.info("%s retried, with %d takes", rows, num_takes)
         device.require_device(plan.config)
-        session = speaker()
+        session = opened()
         make_ready(session, plan.needs, self._screen.step)
         if plan.folder.run_id is None:
-            note()
+            begin()
         self.is_spoken = True
         events, frame_s = self._plan.events, plan.info.frame_s
         recorder = ResultRecorder(plan.folder, frame_s, events, hooks=self.hooks, is_retake=True)
