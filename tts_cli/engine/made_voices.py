@@ -32,7 +32,6 @@ from tts_cli.seeds import row_seed
 from tts_cli.text.words import text_cap, usual_s
 from tts_cli.versions import versions
 from tts_cli.voices.encoding import encode_references, make_voice
-from tts_cli.voices.generated import GeneratedVoice
 from tts_cli.voices.needs import MAX_MADE_S, Cloning
 from tts_cli.voices.recording import Reference, load_reference
 from tts_cli.voices.voice_file import StoredVoice, checkpoint_name
@@ -186,7 +185,12 @@ def make_voices(
     unspoken = [ask for ask in asks if ask.is_gone]
     config, info = voices.config, voices.info
     if unspoken:
-        made = run_work(speak_voices, *voices.maker, [_words(ask, config) for ask in unspoken])
+        words = []
+        for ask in unspoken:
+            text, language = ask.sentence(config.voice_text)
+            seed = row_seed(config.seed, ask.voice)
+            words.append(Words(ask.voice, text, language, ask.description, seed))
+        made = run_work(speak_voices, *voices.maker, words)
         for ask, (task, spoken) in zip(unspoken, made, strict=True):
             if spoken.error is None:
                 _keep(ask, task, spoken, voices)
@@ -195,29 +199,14 @@ def make_voices(
                 raise _failed(ask, spoken.error)
     found = [(ask, voices.made.require_made(ask.voice)) for ask in asks]
     if voices.is_two:
-        heard = [_reference(made, info, cloning.silence_s) for _, made in found]
-        stored = run_work(encode_voices, config, info, heard)
+        load = partial(load_reference, rate_hz=info.sample_rate_hz, silence_s=cloning.silence_s)
+        references = [load(str(one.path), None, mode="icl", text=one.text) for _, one in found]
+        stored = run_work(encode_voices, config, info, references)
     else:  # a checkpoint clones its own codes unchanged
         stored = [voice_of_codes(made.codes(), made.text, info) for _, made in found]
     for ask, voice in zip(asks, stored, strict=True):
         voices.made.keep_for(info, ask.voice, voice)
         ask.is_there = True
-
-
-def _reference(made: GeneratedVoice, info: ModelInfo, silence_s: float) -> Reference:
-    return load_reference(
-        str(made.path),
-        None,
-        mode="icl",
-        text=made.text,
-        rate_hz=info.sample_rate_hz,
-        silence_s=silence_s,
-    )
-
-
-def _words(ask: Ask, config: RunConfig) -> Words:
-    text, language = ask.sentence(config.voice_text)
-    return Words(ask.voice, text, language, ask.description, row_seed(config.seed, ask.voice))
 
 
 def _keep(ask: Ask, task: Task, spoken: Result, voices: FreeVoices) -> None:

@@ -63,10 +63,6 @@ class FolderLock:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.release()
-
-    def release(self) -> None:
-        """Release the lock; harmless if it is not locked."""
         if self._handle is not None:
             with contextlib.suppress(OSError):  # the folder may have been deleted
                 self.path.unlink()
