@@ -208,5 +208,5 @@ def use_fake_cluster(patch: pytest.MonkeyPatch) -> type[FakeCluster]:
     kind = type("Cluster", (FakeCluster,), {"calls": []})
     patch.setattr(session, "Cluster", kind)
     # What workers say is heard as it is: they share this process's loggers.
-    patch.setattr(worker._Ear, "emit", lambda *_: None)
+    patch.setattr(worker._MessageStore, "emit", lambda *_: None)
     return kind
