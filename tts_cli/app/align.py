@@ -23,7 +23,7 @@ from msgspec.structs import replace
 from tts_cli import signals
 from tts_cli.app.check import Rows, checkpoint_of
 from tts_cli.app.look import Screen
-from tts_cli.app.subtitles import warn_of_kept
+from tts_cli.app.subtitles import warn_of_edited
 from tts_cli.checks.asr.aligner import (
     AlignedWord,
     Aligner,
@@ -42,7 +42,7 @@ from tts_cli.checks.verdicts import TakeVerdict, verdicts_by_take
 from tts_cli.checks.word_times import FORMS, TimedWord, WordTimes, read_words
 from tts_cli.config import RunConfig
 from tts_cli.errors import Cancelled, RowError, SetupError
-from tts_cli.events import Count, Event, Events
+from tts_cli.events import Event, Events
 from tts_cli.plan.checks import RowFilter
 from tts_cli.store.entry import JournalEntry
 from tts_cli.store.files import WORDS_SUFFIX, SharedNames
@@ -179,7 +179,6 @@ class FolderAlignment:
         self._checks = verdicts_by_take(out)
         self._found: dict[str, tuple[FolderRow, float, list[str]]] = {}  # row, score, reasons
         self._shared = SharedNames(row.id for row in self._folder.rows)
-        self._edited = Count()  # files that are not written, because a user edited them
 
     def run(self, aligner: Aligner, progress: Rows) -> None:
         """Align the rows that are not aligned yet.
@@ -202,7 +201,7 @@ class FolderAlignment:
                     ended = self.events.num(Event.MEASURED) + len(self.problems)
                     shown.update(ended, 0, self.events.total(Event.MEASURED, "audio_s"))
             self._compare(store, aligner.identity)
-        warn_of_kept(self._edited)
+        warn_of_edited(self.events.of(Event.EDITED_FILE))
 
     def _waiting(self, store: Store, transcriber: Transcriber) -> Iterator[FolderRow]:
         for row in self._rows:
@@ -256,7 +255,7 @@ class FolderAlignment:
     def _put(self, store: Store, times: WordTimes, form: str) -> None:
         data = FORMS[form](times).encode()
         if store.write_derived(times.id, form, data, times.sha256) is False:
-            self._edited.add(f"{times.id}{form}")
+            self.events.add(Event.EDITED_FILE, f"{times.id}{form}")
 
     def _forms_of(self, row_id: str) -> list[str]:
         """Return the suffixes of further files, without names that belong to other rows."""

@@ -328,11 +328,11 @@ def write_subtitles(result: RunResult) -> None:
     from tts_cli.app.subtitles import write_row_subtitles
 
     try:
-        made = write_row_subtitles(result.plan)
+        events = write_row_subtitles(result.plan)
     except (Exception, Interrupted) as caught:
         result.error = caught
     else:
-        result.exit_code = max(result.exit_code, int(made.failed > 0))
+        result.exit_code = max(result.exit_code, int(events.num(Event.NOT_DERIVED) > 0))
 
 
 def align_words(result: RunResult, aligned: Callable[..., FolderAlignment]) -> None:

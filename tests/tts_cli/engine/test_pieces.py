@@ -191,9 +191,9 @@ class Hurrying(FakeSpeechModel):
             if asked.text.startswith("f") and asked.seed < 99:
                 self.slots[slot].request = replace(asked, text=asked.text[: len(asked.text) // 2])
 
-    def row_codes(self, slot: int) -> torch.Tensor:
+    def codes(self, slot: int, frames: int) -> torch.Tensor:
         """Their first one never stands still."""
-        codes = super().row_codes(slot)
+        codes = super().codes(slot, frames)
         codes[:, 0] += codes[:, 1] % 2
         return codes
 

@@ -129,8 +129,8 @@ def test_speech_too_short_for_its_text(open_fake: Open) -> None:
 class Unstuck(FakeSpeechModel):
     """Only a row's first seed stands still; those of a fake model all do."""
 
-    def row_codes(self, slot: int) -> torch.Tensor:
-        codes = super().row_codes(slot)
+    def codes(self, slot: int, frames: int) -> torch.Tensor:
+        codes = super().codes(slot, frames)
         return codes if self.slots[slot].request.seed < 99 else codes.flip(1)
 
 
