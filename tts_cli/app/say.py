@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import tempfile
 from collections.abc import Mapping
+from dataclasses import replace as replaced
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,7 @@ def say(
     with tempfile.TemporaryDirectory(prefix="tts-cli-") as temporary:
         out = Path(temporary)
         voices = VoiceStore(config.voice_dir, out=config.made_voices or out)
+        config = replaced(config, out=config.made_voices, made_voices=None)
         try:
             result = synthesize(source, config, out, screen, [remember], voices=voices)
         except ManifestError:

@@ -302,8 +302,7 @@ class FreeVoices:
             )
         missing = [ask for ask in self.to_make() if ask.is_gone]
         given = self.config.made_voices
-        is_source = given is not None and given / VOICES != self.made.out_folder
-        if given is not None and is_source and missing and not (given / VOICES).is_dir():
+        if given is not None and missing and not (given / VOICES).is_dir():
             raise UsageError(
                 f"--made-voices {given}: contains no {VOICES}, so no generated voice",
                 remedy="give the output folder of the run that generated them",
