@@ -142,6 +142,12 @@ _ERA = r"(?:BCE?|CE|AD|B\.C\.?|A\.D\.?)"
 _ON = r"(?:on|by|until|till|since|before|after|from)"
 
 RULES: tuple[Rule, ...] = (
+    Rule(  # between two dates
+        rf"{_ANY_MONTH}[a-z]{{0,6}}\.? [0-3]?[0-9](?:, {_YEAR})?(?P<{PIECE}> [-\u2013] )"
+        rf"(?={_ANY_MONTH}[a-z]{{0,6}}\.? [0-3]?[0-9](?!\w))",
+        lambda _: " to ",
+        needs="[0-9] [-\u2013] [A-Z]",
+    ),
     Rule(
         rf"{_LEFT}(?P<year>(?:19|20)[0-9]{{2}})(?P<month>0[1-9]|1[0-2])"
         rf"(?P<day>0[1-9]|[12][0-9]|3[01]){_RIGHT}",
@@ -243,7 +249,10 @@ RULES: tuple[Rule, ...] = (
     Rule(rf"{_LEFT}(?P<{PIECE}>[0-9]{{1,4}}) ?{_ERA}(?!\w)", _one_year, needs="[0-9] ?[ABC]"),
     Rule(rf"\b(?:AD|A\.D\.) (?P<{PIECE}>[0-9]{{1,4}}){_RIGHT}", _one_year, needs=r"D\.? [0-9]"),
     Rule(
-        rf"\b{_CUE} (?P<{PIECE}>1[0-9]{{3}}){_RIGHT}", _one_year, re.IGNORECASE, needs=" 1[0-9]{3}"
+        rf"\b{_CUE} (?P<{PIECE}>1[0-9]{{3}}){_RIGHT}(?! [a-z]{{1,3}}/[a-z])",
+        _one_year,
+        re.IGNORECASE,
+        needs=" 1[0-9]{3}",
     ),
 )
 YEARS = where(

@@ -14,7 +14,7 @@ from tts_cli.text.english.words import (
     SPACE,
     START,
     cardinal,
-    has_article,
+    is_before_noun,
     is_one,
     plain,
     quantity,
@@ -48,7 +48,7 @@ DOTTED = (*load_table("units")["dotted"], *_SQUARES)
 _LOW = f"(?:{START}(?<![$£€])|(?<=[0-9]x))(?P<low>{MEASURED})"
 _HIGH = f"(?:(?:%|°)?{DASH}(?P<high>{MEASURED}))?"
 _SCALES = "hundred|thousand|million|billion|trillion"
-_SCALE = rf"(?P<scale>{SPACE}(?:{_SCALES}))?"
+_SCALE = rf"(?P<scale>{SPACE}(?:{_SCALES})(?![a-z]))?"
 _POWER = r"[²³]|\^?[23](?![0-9])"
 _UNIT = rf"(?P<unit>{one_of(UNITS)}|in(?=[²³^/]))(?P<power>{_POWER})?"
 _OVER = one_of({*PERIODS, *(unit for unit in UNITS if unit[0].isalpha())})
@@ -117,7 +117,7 @@ def _measure(match: re.Match[str]) -> str | None:
     name = _raised(name, match["power"]) + _rate(match)
     said = quantity(low) + (f" to {quantity(high)}" if high else "") + scale
     is_one_only = is_one(low) and not (high or scale)
-    is_single = is_one_only or has_article(match) or match["join"] == "-"
+    is_single = is_one_only or is_before_noun(match) or match["join"] == "-"
     dot = "." if match["dot"] and ends_sentence(match) else ""
     return f"{said}{'-' if match['join'] == '-' else ' '}{name if is_single else _many(name)}{dot}"
 

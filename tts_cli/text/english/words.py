@@ -52,6 +52,13 @@ QUANTITY = f"(?:{SIGN}(?:{FRACTION}|{AMOUNT}))"
 MEASURED = f"(?:{SIGN}(?:{FRACTION}|{PRICE}))"
 
 _ARTICLE = re.compile(r"(?<!\w)[Aa]n? $")
+# Of a noun behind an amount: a word that is neither of these nor a participle.
+_DETERMINER = re.compile(
+    r"\b(?:[Tt]he|[Ii]ts|[Hh]is|[Hh]er|[Tt]heir|[Oo]ur|[Yy]our)(?: original)? $"
+)
+_NOUN = re.compile(
+    rf" (?!(?:{'|'.join(_TABLES['after_amounts'].split())})\b|[a-z]+(?:ed|en|ly)\b)[A-Za-z]{{3}}"
+)
 _SINGULAR = re.compile(rf"1|[0-9]+/[0-9]+|[{PARTS}]")
 
 
@@ -180,6 +187,19 @@ def counted(written: str, name: str) -> str:
 def has_article(match: re.Match[str]) -> bool:
     """Whether "a" or "an" stands before a match: what it counts is then said in the singular."""
     return _ARTICLE.search(match.string, max(0, match.start() - 4), match.start()) is not None
+
+
+def is_before_noun(match: re.Match[str]) -> bool:
+    """Whether a match describes the noun after it: a ten mile walk, the four billion dollar price,
+    but the two dollars that he paid.
+    """
+    if has_article(match):
+        return True
+    start = match.start()
+    return (
+        _DETERMINER.search(match.string, max(0, start - 16), start) is not None
+        and _NOUN.match(match.string, match.end()) is not None
+    )
 
 
 def is_one(written: str) -> bool:
